@@ -1,0 +1,410 @@
+"""Maximum spanning arborescences with at most one root arc, dense, in O(n^2).
+
+Three stages, each leaving early when it settles the sentence:
+
+1. ArcMax (Stanojevic & Cohen 2021, section 5): the best head of every word, if that is a tree.
+2. Tarjan 1977 for dense graphs: walk along best arcs, contract every cycle met. Only rows are
+   merged; columns stay the original heads, and `top` names the node that holds a head now. So a
+   node's best head is a column index, words are read in place, and nothing is moved.
+3. Gabow & Tarjan 1984, as Zmigrod, Vieira & Cotterell 2020 (section 3) use it: while ROOT has
+   several children, take away the root arc that costs least, contracting the cycle if one arises.
+
+A contraction of k members costs O(k n) and the members never come back, so all of them together
+cost O(n^2). Members keep their rows: expansion asks them again which one an arc enters, and so no
+array of original dependents is carried along.
+"""
+from libc.float cimport DBL_MAX
+from libc.math cimport INFINITY
+from libc.stddef cimport size_t
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free, malloc
+
+
+# --- workspace ---------------------------------------------------------------------------------
+
+cdef int workspace_init(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
+    """Allocate one block for sentences of up to `max_words` words.
+
+    Uses 8 (n^2 - 1) + O(n) bytes. Returns DECODE_OK or DECODE_NO_MEMORY; then `ws` needs no free.
+    """
+    cdef size_t n = <size_t>max_words
+    cdef size_t nodes = 2 * n + 1
+    cdef size_t n_rows = (n - 1) * (n + 1) if n > 1 else 0
+    cdef size_t n_doubles = n_rows + 3 * nodes
+    cdef size_t n_ints = 8 * nodes + 3 * (n + 1)
+    cdef double* doubles
+    cdef int32_t* ints
+    ws.max_words = max_words
+    ws.block = NULL
+    # Sentences longer than this overflow size_t or int32 node numbers, not just the memory.
+    if n > 1 << 28 or n_doubles > (<size_t>1 << (8 * sizeof(size_t) - 5)):
+        return DECODE_NO_MEMORY
+    ws.block = malloc(n_doubles * sizeof(double) + n_ints * sizeof(int32_t))
+    if ws.block is NULL:
+        return DECODE_NO_MEMORY
+    doubles = <double*>ws.block
+    ws.rows = doubles
+    doubles += n_rows
+    ws.root_score = doubles
+    ws.alt_score = doubles + nodes
+    ws.best_score = doubles + 2 * nodes
+    ints = <int32_t*>(doubles + 3 * nodes)
+    ws.alt_head = ints
+    ws.best_head = ints + nodes
+    ws.entering = ints + 2 * nodes
+    ws.first_member = ints + 3 * nodes
+    ws.next_member = ints + 4 * nodes
+    ws.first_word = ints + 5 * nodes
+    ws.last_word = ints + 6 * nodes
+    ws.stamp = ints + 7 * nodes
+    ints += 8 * nodes
+    ws.next_word = ints
+    ws.top = ints + (n + 1)
+    ws.path = ints + 2 * (n + 1)
+    return DECODE_OK
+
+
+cdef void workspace_free(TreeWorkspace* ws) noexcept nogil:
+    """Free the block; harmless when called twice."""
+    free(ws.block)
+    ws.block = NULL
+
+
+# --- tree checks -------------------------------------------------------------------------------
+
+cdef bint heads_form_tree(
+        const int32_t* heads, Py_ssize_t n, bint single_root, int32_t* stamp) noexcept nogil:
+    """Tell whether heads[1..n], each within 0..n, form a tree; O(n).
+
+    Precondition: `stamp` has room for n + 1 numbers; its content does not matter.
+    """
+    cdef Py_ssize_t word, node, n_roots = 0
+    for word in range(1, n + 1):
+        stamp[word] = 0
+        n_roots += heads[word] == 0
+    if n > 0 and (n_roots == 0 or (single_root and n_roots != 1)):
+        return False
+    for word in range(1, n + 1):
+        node = word
+        while node != 0 and stamp[node] == 0:
+            stamp[node] = <int32_t>word
+            node = heads[node]
+        if node != 0 and stamp[node] == word:
+            return False
+    return True
+
+
+cdef bint tree_is_projective(
+        const int32_t* heads, Py_ssize_t n, TreeWorkspace* ws) noexcept nogil:
+    """Tell whether every subtree covers a contiguous stretch of words; O(n).
+
+    Precondition: heads[1..n] form a tree. Words are peeled off leaf by leaf, and each hands its
+    leftmost word, rightmost word and size to its head.
+    """
+    cdef int32_t* left = ws.first_word
+    cdef int32_t* right = ws.last_word
+    cdef int32_t* size = ws.alt_head
+    cdef int32_t* pending = ws.stamp
+    cdef Py_ssize_t word, node, head
+    for word in range(n + 1):
+        left[word] = right[word] = <int32_t>word
+        size[word] = 1
+        pending[word] = 0
+    for word in range(1, n + 1):
+        pending[heads[word]] += 1
+    for word in range(1, n + 1):
+        node = word
+        # A node is ready once all its dependents are in; `pending` then drops below zero so that
+        # the outer loop does not start from it again.
+        while node != 0 and pending[node] == 0:
+            if right[node] - left[node] + 1 != size[node]:
+                return False
+            pending[node] = -1
+            head = heads[node]
+            left[head] = min(left[head], left[node])
+            right[head] = max(right[head], right[node])
+            size[head] += size[node]
+            pending[head] -= 1
+            node = head
+    return True
+
+
+# --- rows --------------------------------------------------------------------------------------
+
+cdef int scan_words(
+        const score_t* row, Py_ssize_t start, Py_ssize_t stop,
+        double* best, int32_t* best_head) noexcept nogil:
+    """Raise (best, best_head) to the best of row[start:stop], lowest index among equals.
+
+    One comparison an element finds larger scores and NaN alike.
+    """
+    cdef score_t value, largest = <score_t>best[0]
+    cdef Py_ssize_t head
+    for head in range(start, stop):
+        value = row[head]
+        if not (value <= largest):
+            if not (value <= DBL_MAX):
+                return DECODE_BAD_SCORE
+            largest = value
+            best_head[0] = <int32_t>head
+    best[0] = largest
+    return DECODE_OK
+
+
+cdef inline void choose_best(TreeWorkspace* ws, Py_ssize_t node) noexcept nogil:
+    """Fix a node's greedy arc; ROOT, having the lowest index, wins ties."""
+    if ws.root_score[node] >= ws.alt_score[node]:
+        ws.best_score[node] = ws.root_score[node]
+        ws.best_head[node] = 0
+    else:
+        ws.best_score[node] = ws.alt_score[node]
+        ws.best_head[node] = ws.alt_head[node]
+
+
+cdef int scan_sentence(
+        const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n,
+        TreeWorkspace* ws) noexcept nogil:
+    """Find every word's best head; the one pass over the input that every sentence costs."""
+    cdef Py_ssize_t dep
+    cdef const score_t* row
+    cdef int bad = 0
+    for dep in range(1, n + 1):
+        row = scores + dep * row_stride
+        if not (row[0] <= DBL_MAX):
+            return DECODE_BAD_SCORE
+        ws.root_score[dep] = row[0]
+        ws.alt_score[dep] = -INFINITY
+        ws.alt_head[dep] = 0
+        bad |= scan_words(row, 1, dep, &ws.alt_score[dep], &ws.alt_head[dep])
+        bad |= scan_words(row, dep + 1, n + 1, &ws.alt_score[dep], &ws.alt_head[dep])
+        choose_best(ws, dep)
+    return DECODE_BAD_SCORE if bad else DECODE_OK
+
+
+# --- contraction -------------------------------------------------------------------------------
+
+cdef void lower_row(
+        double* out, const score_t* row, double cost, Py_ssize_t n, bint first) noexcept nogil:
+    """Merge a member's row, reduced by the cost of its own cycle arc, into the cycle's row."""
+    cdef Py_ssize_t head
+    cdef double value
+    if first:
+        for head in range(1, n + 1):
+            out[head] = row[head] - cost
+    else:
+        for head in range(1, n + 1):
+            value = row[head] - cost
+            out[head] = value if value > out[head] else out[head]
+
+
+cdef Py_ssize_t contract(
+        const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, Py_ssize_t cycle,
+        const int32_t* members, Py_ssize_t n_members, TreeWorkspace* ws) noexcept nogil:
+    """Make node number `cycle` from members whose best arcs form a cycle; returns it. O(k n)."""
+    cdef Py_ssize_t width = n + 1
+    cdef double* out = ws.rows + (cycle - n - 1) * width
+    cdef Py_ssize_t i, node, word
+    cdef double via_node, root = -INFINITY
+    for i in range(n_members):
+        node = members[i]
+        if node <= n:
+            lower_row(out, scores + node * row_stride, ws.best_score[node], n, i == 0)
+        else:
+            lower_row(
+                out, ws.rows + (node - n - 1) * width, ws.best_score[node], n, i == 0)
+        via_node = ws.root_score[node] - ws.best_score[node]
+        if via_node > root:
+            root = via_node
+        ws.next_member[node] = members[i + 1] if i + 1 < n_members else 0
+        if i > 0:
+            ws.next_word[ws.last_word[members[i - 1]]] = ws.first_word[node]
+    ws.root_score[cycle] = root
+    ws.first_member[cycle] = members[0]
+    ws.first_word[cycle] = ws.first_word[members[0]]
+    ws.last_word[cycle] = ws.last_word[members[n_members - 1]]
+    word = ws.first_word[cycle]
+    while word != 0:
+        ws.top[word] = <int32_t>cycle
+        out[word] = -INFINITY
+        word = ws.next_word[word]
+    ws.alt_score[cycle] = -INFINITY
+    ws.alt_head[cycle] = 0
+    # Rows of checked scores hold neither NaN nor +inf outside the cycle.
+    scan_words(<const double*>out, 1, n + 1, &ws.alt_score[cycle], &ws.alt_head[cycle])
+    ws.stamp[cycle] = 0
+    choose_best(ws, cycle)
+    return cycle
+
+
+cdef Py_ssize_t contract_greedy_cycles(
+        const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n,
+        TreeWorkspace* ws) noexcept nogil:
+    """Tarjan's algorithm: contract until the best arcs form an arborescence.
+
+    Returns the number of the next free node, or DECODE_NO_TREE. `stamp` is 0 for a node not seen,
+    its 1-based place on the current path, or -1 once it is known to hang from ROOT.
+    """
+    cdef Py_ssize_t next_node = n + 1
+    cdef Py_ssize_t word, node, length, place
+    for word in range(1, n + 1):
+        ws.top[word] = ws.first_word[word] = ws.last_word[word] = <int32_t>word
+        ws.next_word[word] = 0
+        ws.stamp[word] = 0
+    ws.top[0] = 0
+    ws.stamp[0] = -1
+    for word in range(1, n + 1):
+        node = ws.top[word]
+        length = 0
+        while ws.stamp[node] != -1:
+            if ws.stamp[node] == 0:
+                if ws.best_score[node] == -INFINITY:
+                    return DECODE_NO_TREE
+                ws.path[length] = <int32_t>node
+                length += 1
+                ws.stamp[node] = <int32_t>length
+                node = ws.top[ws.best_head[node]]
+            else:
+                place = ws.stamp[node] - 1
+                node = contract(
+                    scores, row_stride, n, next_node, ws.path + place, length - place, ws)
+                next_node += 1
+                length = place
+        while length > 0:
+            length -= 1
+            ws.stamp[ws.path[length]] = -1
+    return next_node
+
+
+cdef Py_ssize_t cycle_through(Py_ssize_t child, TreeWorkspace* ws, int32_t* cycle) noexcept nogil:
+    """Follow heads from a root child that took its alternative arc.
+
+    Returns the length of the cycle it closed, written to `cycle`, or 0 if ROOT is reached.
+    """
+    cdef Py_ssize_t length = 1
+    cdef Py_ssize_t node = ws.top[ws.alt_head[child]]
+    cycle[0] = <int32_t>child
+    while node != child:
+        if node == 0:
+            return 0
+        cycle[length] = <int32_t>node
+        length += 1
+        node = ws.top[ws.best_head[node]]
+    return length
+
+
+cdef Py_ssize_t remove_root_arcs(
+        const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, Py_ssize_t next_node,
+        TreeWorkspace* ws) noexcept nogil:
+    """Gabow & Tarjan: keep the best arcs optimal while root arcs go, until one is left.
+
+    Every round drops a root arc or contracts a cycle, so there are fewer than 2n rounds of O(n).
+    Returns the number of the next free node, or DECODE_NO_TREE.
+    """
+    # Outermost nodes are told by their first word; `entering` is not in use before expansion.
+    cdef int32_t* children = ws.path
+    cdef int32_t* cycle = ws.entering
+    cdef Py_ssize_t n_children = 0
+    cdef Py_ssize_t i, word, node, child, least, length
+    cdef double loss, least_loss
+    for word in range(1, n + 1):
+        node = ws.top[word]
+        if ws.first_word[node] == word and ws.best_head[node] == 0:
+            children[n_children] = <int32_t>node
+            n_children += 1
+    while n_children > 1:
+        least = -1
+        least_loss = INFINITY
+        for i in range(n_children):
+            child = children[i]
+            if ws.alt_score[child] == -INFINITY:
+                continue
+            loss = ws.root_score[child] - ws.alt_score[child]
+            if least < 0 or loss < least_loss:
+                least = i
+                least_loss = loss
+        if least < 0:
+            return DECODE_NO_TREE
+        child = children[least]
+        length = cycle_through(child, ws, cycle)
+        ws.best_head[child] = ws.alt_head[child]
+        ws.best_score[child] = ws.alt_score[child]
+        if length == 0:
+            ws.root_score[child] = -INFINITY
+            n_children -= 1
+            children[least] = children[n_children]
+        else:
+            children[least] = <int32_t>contract(
+                scores, row_stride, n, next_node, cycle, length, ws)
+            next_node += 1
+    return next_node
+
+
+# --- expansion ---------------------------------------------------------------------------------
+
+cdef inline double arc_into(
+        const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, Py_ssize_t node,
+        Py_ssize_t head, TreeWorkspace* ws) noexcept nogil:
+    """Score of the best arc from an original head into a node, in the node's own terms."""
+    if head == 0:
+        return ws.root_score[node]
+    if node <= n:
+        return scores[node * row_stride + head]
+    return ws.rows[(node - n - 1) * (n + 1) + head]
+
+
+cdef void expand(
+        const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, Py_ssize_t next_node,
+        int32_t* heads, TreeWorkspace* ws) noexcept nogil:
+    """Undo the contractions, newest first: in each cycle the entered member leaves its arc. O(n).
+
+    The member is found by the comparison that the merge made, on the same numbers.
+    """
+    cdef Py_ssize_t word, node, cycle, head, member, entered
+    cdef double value, largest
+    for word in range(1, n + 1):
+        node = ws.top[word]
+        ws.entering[node] = ws.best_head[node]
+    for cycle in range(next_node - 1, n, -1):
+        head = ws.entering[cycle]
+        largest = -INFINITY
+        entered = member = ws.first_member[cycle]
+        while member != 0:
+            ws.entering[member] = ws.best_head[member]
+            value = arc_into(scores, row_stride, n, member, head, ws) - ws.best_score[member]
+            if value > largest:
+                largest = value
+                entered = member
+            member = ws.next_member[member]
+        ws.entering[entered] = <int32_t>head
+    for word in range(1, n + 1):
+        heads[word] = ws.entering[word]
+
+
+cdef int decode_tree(
+        const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, bint single_root, bint arcmax,
+        int32_t* heads, TreeWorkspace* ws) noexcept nogil:
+    """Write the best tree of one sentence to heads[0..n].
+
+    `row_stride` counts elements; within a row they are contiguous. Precondition: `ws` was made for
+    at least n words. Returns a DecodeStatus; unless it is DECODE_OK, `heads` is not meaningful.
+    """
+    cdef Py_ssize_t word, next_node
+    heads[0] = -1
+    if n == 0:
+        return DECODE_OK
+    if scan_sentence(scores, row_stride, n, ws) != DECODE_OK:
+        return DECODE_BAD_SCORE
+    if arcmax:
+        for word in range(1, n + 1):
+            heads[word] = ws.best_head[word]
+            if ws.best_score[word] == -INFINITY:
+                return DECODE_NO_TREE
+        if heads_form_tree(heads, n, single_root, ws.stamp):
+            return DECODE_OK
+    next_node = contract_greedy_cycles(scores, row_stride, n, ws)
+    if next_node > 0 and single_root:
+        next_node = remove_root_arcs(scores, row_stride, n, next_node, ws)
+    if next_node < 0:
+        return DECODE_NO_TREE
+    expand(scores, row_stride, n, next_node, heads, ws)
+    return DECODE_OK

@@ -1,0 +1,107 @@
+"""Write dependency trees into a Doc.
+
+spaCy's own routes (`Doc.from_array`, `token.head = ...`) hand subtree edges from dependents to
+heads in a fixed number of sweeps, which falls short on strongly non-projective trees: `left_edge`,
+`subtree` and `doc.sents` then come out wrong. Here every token passes its edges on once, after all
+of its own dependents have, so any tree comes out right in O(n).
+"""
+from libc.stdint cimport int32_t, uint64_t
+
+from spacy.structs cimport TokenC
+from spacy.tokens.doc cimport Doc
+
+
+def set_trees(
+        Doc doc, const int32_t[::1] heads not None, const uint64_t[::1] deps not None,
+        const int32_t[::1] sentence_starts not None):
+    """Set heads, labels, edges and sentence starts of all tokens.
+
+    Parameters
+    ----------
+    doc
+        The Doc to write to.
+    heads : int32 of shape (len(doc),)
+        Index of each token's head in the Doc; a root has its own.
+    deps : uint64 of shape (len(doc),)
+        Label hashes, already in the StringStore.
+    sentence_starts : int32 of shape (n_sentences + 1,)
+        First token of each sentence in ascending order, and len(doc).
+
+    Raises
+    ------
+    ValueError
+        Before anything is written, if a head lies outside its token's sentence or a sentence does
+        not have exactly one tree.
+    """
+    cdef Py_ssize_t n = doc.length
+    cdef Py_ssize_t s
+    if heads.shape[0] != n or deps.shape[0] != n:
+        raise ValueError(
+            f"expected {n} heads and labels, one a token, "
+            f"received {heads.shape[0]} and {deps.shape[0]}")
+    if sentence_starts.shape[0] < 1 or sentence_starts[0] != 0 or (
+            sentence_starts[sentence_starts.shape[0] - 1] != n):
+        raise ValueError("expected sentence starts from 0 to the number of tokens")
+    order = _bottom_up(heads, sentence_starts)
+    _write(doc, heads, deps, sentence_starts, order)
+
+
+cdef list _bottom_up(const int32_t[::1] heads, const int32_t[::1] sentence_starts):
+    """Order tokens so that each comes after all of its dependents; checks the trees on the way."""
+    cdef Py_ssize_t n = heads.shape[0]
+    cdef Py_ssize_t s, i, node, start, stop, n_roots
+    cdef list pending = [0] * n
+    cdef list order = []
+    for s in range(sentence_starts.shape[0] - 1):
+        start = sentence_starts[s]
+        stop = sentence_starts[s + 1]
+        n_roots = 0
+        for i in range(start, stop):
+            if heads[i] < start or heads[i] >= stop:
+                raise ValueError(
+                    f"token {i} has head {heads[i]}, outside its sentence {start}..{stop - 1}")
+            if heads[i] == i:
+                n_roots += 1
+            else:
+                pending[heads[i]] += 1
+        if n_roots != 1:
+            raise ValueError(
+                f"sentence {start}..{stop - 1} has {n_roots} roots, expected exactly one")
+        for i in range(start, stop):
+            node = i
+            while pending[node] == 0:
+                pending[node] = -1
+                order.append(node)
+                if heads[node] == node:
+                    break
+                node = heads[node]
+                pending[node] -= 1
+    if len(order) != n:
+        raise ValueError(f"heads have a cycle: only {len(order)} of {n} tokens hang from a root")
+    return order
+
+
+cdef void _write(
+        Doc doc, const int32_t[::1] heads, const uint64_t[::1] deps,
+        const int32_t[::1] sentence_starts, list order):
+    cdef TokenC* tokens = doc.c
+    cdef TokenC* head
+    cdef Py_ssize_t i, s
+    for i in range(doc.length):
+        tokens[i].head = <int>(heads[i] - i)
+        tokens[i].dep = deps[i]
+        tokens[i].l_kids = tokens[i].r_kids = 0
+        tokens[i].l_edge = tokens[i].r_edge = <int>i
+        tokens[i].sent_start = -1
+    for i in order:
+        if heads[i] == i:
+            continue
+        head = &tokens[heads[i]]
+        head.l_edge = min(head.l_edge, tokens[i].l_edge)
+        head.r_edge = max(head.r_edge, tokens[i].r_edge)
+        if i < heads[i]:
+            head.l_kids += 1
+        else:
+            head.r_kids += 1
+    for s in range(sentence_starts.shape[0] - 1):
+        tokens[sentence_starts[s]].sent_start = 1

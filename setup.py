@@ -1,0 +1,45 @@
+"""Extension list only; everything else about the package is in pyproject.toml."""
+
+import os
+
+import numpy
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+DEBUG = os.environ.get("ROOTMIND_DEBUG") == "1"
+SANITIZE = ["-g", "-O1", "-fsanitize=address,undefined"] if DEBUG else []
+KERNEL = ["_decode", "_kernel"]
+
+extensions = [
+    Extension(
+        f"spacy_rootmind.{name}",
+        [f"cython_src/{name}.pyx"],
+        extra_compile_args=SANITIZE,
+        extra_link_args=SANITIZE,
+    )
+    for name in KERNEL
+]
+# The one module that touches spaCy's own memory; its headers are C++ and use NumPy's.
+extensions.append(
+    Extension(
+        "spacy_rootmind._doc",
+        ["cython_src/_doc.pyx"],
+        include_dirs=[numpy.get_include()],
+        define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
+        language="c++",
+    )
+)
+
+setup(
+    ext_modules=cythonize(
+        extensions,
+        build_dir="build/cython",
+        compiler_directives={
+            "language_level": 3,
+            "boundscheck": DEBUG,
+            "wraparound": DEBUG,
+            "initializedcheck": DEBUG,
+            "cdivision": True,
+        },
+    )
+)

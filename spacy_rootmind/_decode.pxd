@@ -1,0 +1,48 @@
+"""C level of the single-root decoder: no Python objects, no allocation per sentence.
+
+Arrays follow the conventions of spacy_rootmind.trees: scores[dep, head], index 0 is ROOT, row 0
+and the diagonal are never read, -inf forbids an arc.
+"""
+from libc.stdint cimport int32_t
+
+ctypedef fused score_t:
+    float
+    double
+
+cdef enum DecodeStatus:
+    DECODE_OK = 0
+    DECODE_NO_TREE = -1
+    DECODE_BAD_SCORE = -2
+    DECODE_NO_MEMORY = -3
+
+# Nodes are numbered 0 = ROOT, 1..n = words, n+1..2n-1 = contracted cycles in order of creation.
+cdef struct TreeWorkspace:
+    Py_ssize_t max_words
+    void* block
+    double* rows            # (max_words - 1) x (max_words + 1): best arc into a cycle, per head
+    double* root_score      # per node: its arc from ROOT, -inf once dropped
+    double* alt_score       # per node: its best arc from a word
+    double* best_score      # per node: its chosen arc, fixed when the node is contracted
+    int32_t* alt_head       # per node: the word that alt_score comes from
+    int32_t* best_head      # per node: the word or ROOT that best_score comes from
+    int32_t* entering       # per node: head of the arc that enters it in the tree
+    int32_t* first_member   # per cycle: its members, a list through next_member
+    int32_t* next_member
+    int32_t* first_word     # per node: the words inside it, a list through next_word
+    int32_t* last_word
+    int32_t* next_word      # per word
+    int32_t* top            # per word: the outermost node that holds it; top[0] = 0
+    int32_t* stamp          # per node: mark of the path that visited it
+    int32_t* path           # stack of nodes, or the root children
+
+cdef int workspace_init(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil
+cdef void workspace_free(TreeWorkspace* ws) noexcept nogil
+
+cdef int decode_tree(
+    const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, bint single_root, bint arcmax,
+    int32_t* heads, TreeWorkspace* ws) noexcept nogil
+
+cdef bint heads_form_tree(
+    const int32_t* heads, Py_ssize_t n, bint single_root, int32_t* stamp) noexcept nogil
+cdef bint tree_is_projective(
+    const int32_t* heads, Py_ssize_t n, TreeWorkspace* ws) noexcept nogil

@@ -1,0 +1,128 @@
+"""Gold trees of training examples, brought to the tokens and sentences that are parsed."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.attrs import DEP, HEAD
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from spacy_rootmind.loss import MISSING
+from spacy_rootmind.sentences import Sentences, bounds, scored_tokens, sentence_starts
+
+# The hash of no label at all; spaCy calls both head and label of such a token missing.
+NO_LABEL = 0
+
+
+def reference_heads(doc: Doc) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Heads (a root's is its own index, MISSING where unknown) and label hashes of a Doc."""
+    annotation = doc.to_array([HEAD, DEP]).reshape((len(doc), 2))
+    deps = annotation[:, 1].copy()
+    # Offsets come out of unsigned storage as two's complement.
+    heads = annotation[:, 0].astype(np.int64) + np.arange(len(doc))
+    heads[deps == NO_LABEL] = MISSING
+    return heads, deps
+
+
+def aligned_heads(example: Example) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Gold heads and label hashes of the predicted tokens.
+
+    A head is MISSING where the reference has none, or where the token or its head has no single
+    counterpart. `Example.get_aligned_parse` does not tell a missing head from a root, and gives a
+    split root's pieces a root label each.
+    """
+    gold_heads, gold_deps = reference_heads(example.reference)
+    gold_of = single_counterparts(example.alignment.x2y)
+    predicted_of = single_counterparts(example.alignment.y2x)
+    heads = np.full(len(gold_of), MISSING, dtype=np.int64)
+    deps = np.zeros(len(gold_of), dtype=np.uint64)
+    known = gold_of != MISSING
+    known[known] = gold_heads[gold_of[known]] != MISSING
+    heads[known] = predicted_of[gold_heads[gold_of[known]]]
+    deps[heads != MISSING] = gold_deps[gold_of[heads != MISSING]]
+    return heads, deps
+
+
+def single_counterparts(alignment) -> NDArray[np.int64]:
+    """Counterpart of each token that has exactly one, MISSING elsewhere."""
+    lengths = np.asarray(alignment.lengths)
+    counterparts = np.full(len(lengths), MISSING, dtype=np.int64)
+    starts = np.cumsum(lengths) - lengths
+    single = lengths == 1
+    counterparts[single] = np.asarray(alignment.data)[starts[single]]
+    return counterparts
+
+
+def training_starts(example: Example) -> NDArray[np.int64]:
+    """Sentence starts to train with: those already on the Doc, or else the gold ones."""
+    doc = example.predicted
+    if doc.has_annotation("SENT_START") or not example.reference.has_annotation("SENT_START"):
+        return sentence_starts(doc)
+    starts = example.get_aligned_sent_starts()
+    return bounds(np.asarray(starts, dtype=bool).nonzero()[0], len(doc))
+
+
+@dataclass
+class GoldBatch:
+    """Gold trees of a batch in the rows of its layout; ROOT's row comes before its words'.
+
+    Attributes
+    ----------
+    sentences : list of Sentences
+        The tokens to score, a list of sentences a Doc.
+    heads : int array of shape (n_rows,)
+        Flat row of each row's gold head; MISSING where unknown, and for ROOT.
+    deps : uint64 array of shape (n_rows,)
+        Label hashes; 0 where unknown.
+    """
+
+    sentences: list[Sentences]
+    heads: NDArray[np.int64]
+    deps: NDArray[np.uint64]
+
+    @classmethod
+    def from_examples(cls, examples: Iterable[Example]) -> "GoldBatch":
+        """Align each example; heads outside the sentence or on whitespace count as missing."""
+        sentences: list[Sentences] = []
+        heads: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
+        deps: list[NDArray[np.uint64]] = [np.zeros(0, dtype=np.uint64)]
+        n_rows = 0
+        for example in examples:
+            doc_sentences = scored_tokens(example.predicted, training_starts(example))
+            doc_heads, doc_deps = aligned_heads(example)
+            sentences.append(doc_sentences)
+            for tokens in doc_sentences:
+                local, known = _within_sentence(doc_heads, tokens)
+                heads += [np.array([MISSING]), np.where(known, local + n_rows, MISSING)]
+                deps += [np.zeros(1, np.uint64), np.where(known, doc_deps[tokens], NO_LABEL)]
+                n_rows += len(tokens) + 1
+        return cls(sentences, np.concatenate(heads), np.concatenate(deps).astype(np.uint64))
+
+
+def _within_sentence(
+    heads: NDArray[np.int64], tokens: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Number heads within a sentence, from 1 and with 0 for ROOT; and whether they are known."""
+    gold = heads[tokens]
+    place = np.searchsorted(tokens, gold)
+    place[place == len(tokens)] = 0
+    known = (gold != MISSING) & (tokens[place] == gold) if len(tokens) else gold != MISSING
+    return np.where(gold == tokens, 0, place + 1), known
+
+
+def count_labels(examples: Sequence[Example]) -> tuple[dict[str, int], dict[str, int]]:
+    """Count labels on root arcs and on all other arcs of the references."""
+    roots: dict[str, int] = {}
+    others: dict[str, int] = {}
+    for example in examples:
+        heads, deps = reference_heads(example.reference)
+        is_root = heads == np.arange(len(heads))
+        for counts, chosen in ((roots, is_root), (others, ~is_root & (heads != MISSING))):
+            labels, frequencies = np.unique(deps[chosen], return_counts=True)
+            for label, frequency in zip(labels.tolist(), frequencies.tolist(), strict=True):
+                name = example.reference.vocab.strings[label]
+                counts[name] = counts.get(name, 0) + frequency
+    return roots, others
+

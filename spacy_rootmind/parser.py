@@ -1,0 +1,489 @@
+"""The pipeline component `root_mst`."""
+
+# spaCy reads the annotations of factories at run time: no `from __future__ import annotations`.
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Optional
+
+import numpy as np
+import srsly
+from numpy.typing import NDArray
+from spacy import util
+from spacy.language import Language
+from spacy.pipeline import TrainablePipe
+from spacy.tokens import Doc
+from spacy.training import Example, validate_examples, validate_get_examples
+from spacy.vocab import Vocab
+from thinc.api import Config, Model, Optimizer, set_dropout_rate
+
+from spacy_rootmind._doc import set_trees
+from spacy_rootmind.gold import GoldBatch, count_labels
+from spacy_rootmind.loss import MISSING, head_selection
+from spacy_rootmind.models import ParserGradient, ParserInput, ParserScores
+from spacy_rootmind.sentences import Sentences, scored_tokens, sentence_starts
+from spacy_rootmind.trees import decode
+
+DEFAULT_CONFIG = """
+[model]
+@architectures = "spacy_rootmind.BiaffineParser.v1"
+arc_width = 128
+label_width = 48
+refinements = 1
+dropout = 0.3
+
+[model.tok2vec]
+@architectures = "spacy.HashEmbedCNN.v2"
+pretrained_vectors = null
+width = 96
+depth = 4
+embed_size = 2000
+window_size = 1
+maxout_pieces = 3
+subword_features = true
+"""
+DEFAULT_MODEL = Config().from_str(DEFAULT_CONFIG)["model"]
+
+# What a saved component looks like; raised when that changes.
+FORMAT = 1
+# Label of whitespace tokens, which have no relation of their own; spaCy's for "some relation".
+SPACE_LABEL = "dep"
+# Earlier rounds of refinement train at this weight, the last at 1.
+EARLY_ROUND_WEIGHT = 0.5
+# Examples to size the network by.
+INIT_SAMPLE = 10
+
+
+class Parse(NamedTuple):
+    """Predicted trees of one Doc: token-level heads (a root's is its own index) and labels."""
+
+    heads: NDArray[np.int32]
+    deps: list[str]
+    starts: NDArray[np.int32]
+
+
+@Language.factory(
+    "root_mst",
+    assigns=["token.dep", "token.head", "token.is_sent_start", "doc.sents"],
+    default_config={
+        "model": DEFAULT_MODEL,
+        "scorer": {"@scorers": "spacy_rootmind.parser_scorer.v1"},
+    },
+    default_score_weights={
+        "dep_uas": 0.5,
+        "dep_las": 0.5,
+        "dep_las_per_type": None,
+        "sents_p": None,
+        "sents_r": None,
+        "sents_f": 0.0,
+        "dep_ls": None,
+        "dep_uem": None,
+        "dep_lem": None,
+        "dep_uas_all": None,
+        "dep_las_all": None,
+        "root_acc": None,
+        "root_violations": None,
+    },
+)
+def make_root_mst(
+    nlp: Language, name: str, model: Model, scorer: Optional[Callable]  # noqa: UP045
+) -> "RootMST":
+    """Create a graph-based dependency parser whose sentences have exactly one root each.
+
+    Parameters
+    ----------
+    model : Model[ParserInput, ParserScores]
+        Scores arcs and labels; see `spacy_rootmind.BiaffineParser.v1`.
+    scorer
+        The scoring method.
+    """
+    return RootMST(nlp.vocab, model, name, scorer=scorer)
+
+
+class RootMST(TrainablePipe):
+    """Dependency parser that decodes biaffine arc scores to single-root trees.
+
+    Sentence boundaries already on a Doc are used; without any, the Doc counts as one sentence.
+    Whitespace tokens are not scored: they attach to the word before them, or at the start of a
+    sentence to the first word, and are never a head.
+    """
+
+    def __init__(
+        self,
+        vocab: Vocab,
+        model: Model[ParserInput, ParserScores],
+        name: str = "root_mst",
+        *,
+        scorer: Optional[Callable] = None,  # noqa: UP045
+    ) -> None:
+        self.vocab = vocab
+        self.model = model
+        self.name = name
+        self.scorer = scorer
+        self.cfg: dict[str, Any] = {"format": FORMAT, "root_label": "ROOT", "labels": []}
+
+    # --- labels --------------------------------------------------------------------------------
+
+    @property
+    def root_label(self) -> str:
+        """Label of the arc from ROOT, and of no other."""
+        return self.cfg["root_label"]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """All labels: the root's, then those that the network scores, in its order."""
+        return (self.root_label, *self.cfg["labels"])
+
+    @property
+    def label_data(self) -> dict[str, Any]:
+        """What `spacy init labels` writes and `initialize` takes back."""
+        return {"root_label": self.root_label, "labels": list(self.cfg["labels"])}
+
+    def add_label(self, label: str) -> int:
+        """Add a label before the network is initialized; returns 1 if it is new, else 0."""
+        if not isinstance(label, str) or not label:
+            raise ValueError(f"expected a label as a non-empty string, received {label!r}")
+        if label in self.labels:
+            return 0
+        if self.model.get_ref("labels").has_dim("nO"):
+            raise ValueError(
+                f"[{self.name}] cannot add label {label!r}: the network already has "
+                f"{len(self.cfg['labels'])} labels; initialize it anew with all of them"
+            )
+        self.cfg["labels"].append(label)
+        return 1
+
+    # --- training ------------------------------------------------------------------------------
+
+    def initialize(
+        self,
+        get_examples: Callable[[], Iterable[Example]],
+        *,
+        nlp: Optional[Language] = None,  # noqa: UP045
+        labels: Optional[Any] = None,  # noqa: UP045
+    ) -> None:
+        """Fix the labels and size the network.
+
+        Parameters
+        ----------
+        get_examples
+            Returns training examples. Heads must be annotated in some of them.
+        nlp
+            The pipeline; not needed.
+        labels : dict or list of str, optional
+            `label_data` as `spacy init labels` writes it, or a list of labels; in a list, the
+            root's is the one spelled "root" in any case. By default, those of the examples, and
+            the root's is the most frequent one on root arcs.
+
+        Raises
+        ------
+        ValueError
+            If no example has heads, or `labels` is not as described.
+        """
+        validate_get_examples(get_examples, "RootMST.initialize")
+        examples = list(get_examples())
+        roots, others = count_labels(examples)
+        if not roots and not others:
+            raise ValueError(
+                f"[{self.name}] none of the {len(examples)} training examples has heads and "
+                f"labels: annotate some, for instance by converting CoNLL-U with "
+                f"`python -m spacy convert`"
+            )
+        if labels is None:
+            root_label = max(sorted(roots), key=roots.__getitem__) if roots else "ROOT"
+            names = sorted({*others, *self.cfg["labels"]})
+        else:
+            root_label, names = _read_labels(labels)
+        names = [label for label in names if label != root_label]
+        # The network needs a label to score, even where all sentences have one word.
+        self.cfg["root_label"] = root_label
+        self.cfg["labels"] = names or [SPACE_LABEL]
+        self.model.get_ref("labels").set_dim("nO", len(self.cfg["labels"]))
+        sample = [eg.predicted for eg in examples if len(eg.predicted)][:INIT_SAMPLE]
+        if not sample:
+            raise ValueError(f"[{self.name}] all {len(examples)} training examples are empty")
+        self.model.initialize(X=sample)
+
+    def update(
+        self,
+        examples: Iterable[Example],
+        *,
+        drop: float = 0.0,
+        sgd: Optional[Optimizer] = None,  # noqa: UP045
+        losses: Optional[dict[str, float]] = None,  # noqa: UP045
+    ) -> dict[str, float]:
+        """Learn from a batch; returns the losses, summed over words, under this component's name.
+
+        Words without a known head, or whose head lies in another sentence, are left out.
+        """
+        losses = {} if losses is None else losses
+        losses.setdefault(self.name, 0.0)
+        examples = list(examples)
+        validate_examples(examples, "RootMST.update")
+        if not any(len(eg.predicted) for eg in examples):
+            return losses
+        set_dropout_rate(self.model, drop)
+        gold = GoldBatch.from_examples(examples)
+        docs = [eg.predicted for eg in examples]
+        scores, backprop = self.model.begin_update(ParserInput(docs, gold.sentences))
+        loss, gradient = self._loss(gold, scores)
+        backprop(gradient)
+        if sgd is not None:
+            self.finish_update(sgd)
+        losses[self.name] += loss
+        return losses
+
+    def get_loss(
+        self, examples: Iterable[Example], scores: ParserScores
+    ) -> tuple[float, ParserGradient]:
+        """Loss of scores that the network gave for these examples, and its gradient.
+
+        The label scorer's own gradients are added up on the way.
+        """
+        examples = list(examples)
+        validate_examples(examples, "RootMST.get_loss")
+        return self._loss(GoldBatch.from_examples(examples), scores)
+
+    def _loss(self, gold: GoldBatch, scores: ParserScores) -> tuple[float, ParserGradient]:
+        ops = self.model.ops
+        layout = scores.layout
+        total = 0.0
+        rounds: list[list[Any]] = [[] for _ in scores.rounds]
+        # Heads counted within their sentence, and one row more, which padding refers to.
+        roots = ops.to_numpy(layout.roots)[ops.to_numpy(layout.sentence_of_row)]
+        local = np.where(gold.heads == MISSING, MISSING, gold.heads - roots)
+        local = np.append(local, MISSING)
+        for i, bucket in enumerate(layout.buckets):
+            gold_heads = ops.asarray(local[ops.to_numpy(bucket.rows)])
+            for step, arcs in enumerate(scores.rounds):
+                weight = 1.0 if arcs is scores.arcs else EARLY_ROUND_WEIGHT
+                loss, gradient = head_selection(arcs[i], bucket, gold_heads)
+                rounds[step].append(gradient * weight)
+                total += loss * weight
+        label_loss, d_rows = self._label_loss(gold, scores)
+        return total + label_loss, ParserGradient(rounds, d_rows)
+
+    def _label_loss(self, gold: GoldBatch, scores: ParserScores) -> tuple[float, Any]:
+        """Cross entropy of the labels on gold arcs, those from ROOT aside."""
+        ops = self.model.ops
+        index = {self.vocab.strings.add(label): i for i, label in enumerate(self.cfg["labels"])}
+        truths = np.array([index.get(dep, MISSING) for dep in gold.deps.tolist()], dtype="i8")
+        roots = ops.to_numpy(scores.layout.roots)
+        deps = ((truths != MISSING) & ~np.isin(gold.heads, roots)).nonzero()[0]
+        if not len(deps):
+            return 0.0, None
+        guesses, backprop = scores.begin_labels(deps, gold.heads[deps], is_train=True)
+        probs = ops.softmax(guesses)
+        each = ops.xp.arange(len(deps))
+        truth = ops.asarray(truths[deps])
+        loss = -float(ops.xp.log(probs[each, truth] + 1e-30).sum())
+        probs[each, truth] -= 1.0
+        return loss, backprop(probs)
+
+    # --- prediction ----------------------------------------------------------------------------
+
+    def predict(self, docs: Iterable[Doc]) -> list[Parse]:
+        """Parse Docs without changing them."""
+        docs = list(docs)
+        starts = [sentence_starts(doc) for doc in docs]
+        sentences = [scored_tokens(doc, s) for doc, s in zip(docs, starts, strict=True)]
+        if not any(map(len, docs)):
+            return [Parse(np.zeros(0, "i4"), [], s.astype("i4")) for s in starts]
+        scores = self.model.predict(ParserInput(docs, sentences))
+        heads, deps = self._decode(scores)
+        parses = []
+        row = 0
+        for doc, doc_starts, doc_sentences in zip(docs, starts, sentences, strict=True):
+            n_rows = sum(len(tokens) + 1 for tokens in doc_sentences)
+            parses.append(
+                self._token_parse(
+                    doc, doc_starts, doc_sentences, heads[row : row + n_rows] - row,
+                    deps[row : row + n_rows],
+                )
+            )
+            row += n_rows
+        return parses
+
+    def _decode(self, scores: ParserScores) -> tuple[NDArray[np.int64], list[str]]:
+        """Best tree of each sentence: flat row of each row's head, and its label."""
+        ops = self.model.ops
+        layout = scores.layout
+        roots = ops.to_numpy(layout.roots)
+        heads = np.full(layout.n_rows, MISSING, dtype=np.int64)
+        for bucket, arcs in zip(layout.buckets, scores.arcs, strict=True):
+            trees = decode(ops.to_numpy(arcs), bucket.lengths)
+            positions, rows = (ops.to_numpy(part) for part in bucket.inside)
+            offsets = np.repeat(roots[bucket.sentences], bucket.lengths + 1)
+            heads[rows] = trees.ravel()[positions] + offsets
+        names = [self.root_label] * layout.n_rows
+        is_word = np.ones(layout.n_rows, dtype=bool)
+        is_word[roots] = False
+        deps = (is_word & ~np.isin(heads, roots)).nonzero()[0]
+        if len(deps):
+            guesses, _ = scores.begin_labels(deps, heads[deps], is_train=False)
+            best = ops.to_numpy(guesses.argmax(axis=1)).tolist()
+            for dep, label in zip(deps.tolist(), best, strict=True):
+                names[dep] = self.cfg["labels"][label]
+        return heads, names
+
+    def _token_parse(
+        self,
+        doc: Doc,
+        starts: NDArray[np.int64],
+        sentences: Sentences,
+        row_heads: NDArray[np.int64],
+        row_deps: Sequence[str],
+    ) -> Parse:
+        """Bring a Doc's trees from rows to tokens, whitespace included."""
+        heads = np.full(len(doc), MISSING, dtype=np.int32)
+        deps = [SPACE_LABEL] * len(doc)
+        row = 0
+        for start, stop, tokens in zip(starts[:-1], starts[1:], sentences, strict=True):
+            local = row_heads[row + 1 : row + 1 + len(tokens)] - row - 1
+            heads[tokens] = np.where(local < 0, tokens, tokens[local])
+            for place, token in enumerate(tokens.tolist(), start=row + 1):
+                deps[token] = row_deps[place]
+            row += len(tokens) + 1
+            if len(tokens) < stop - start:
+                _attach_spaces(heads[start:stop], int(start))
+                if not len(tokens):
+                    deps[start] = self.root_label
+        return Parse(heads, deps, starts.astype(np.int32))
+
+    def set_annotations(self, docs: Iterable[Doc], scores: Sequence[Parse]) -> None:
+        """Set heads, labels and sentence boundaries of all tokens."""
+        for doc, parse in zip(docs, scores, strict=True):
+            if not len(doc):
+                continue
+            strings = doc.vocab.strings
+            hashes = {label: strings.add(label) for label in set(parse.deps)}
+            deps = np.array([hashes[label] for label in parse.deps], dtype=np.uint64)
+            set_trees(doc, parse.heads, deps, parse.starts)
+
+    def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
+        """Parse a stream in batches; where a batch fails, its Docs are tried one by one.
+
+        A Doc that fails goes to the error handler, and the others come through.
+        """
+        error_handler = self.get_error_handler()
+        for docs in util.minibatch(stream, size=batch_size):
+            try:
+                self.set_annotations(docs, self.predict(docs))
+            except Exception:
+                for doc in docs:
+                    try:
+                        self.set_annotations([doc], self.predict([doc]))
+                    except Exception as error:
+                        error_handler(self.name, self, [doc], error)
+                    else:
+                        yield doc
+            else:
+                yield from docs
+
+    # --- serialisation -------------------------------------------------------------------------
+
+    def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "RootMST":
+        """Load the component from what `to_bytes` gave; see `from_disk` for errors."""
+        parts: dict[str, bytes] = {}
+        readers = {
+            "cfg": lambda b: parts.__setitem__("cfg", b),
+            "model": lambda b: parts.__setitem__("model", b),
+            "vocab": lambda b: self.vocab.from_bytes(b, exclude=exclude),
+        }
+        try:
+            util.from_bytes(bytes_data, readers, exclude)
+        except (ValueError, KeyError) as error:
+            raise ValueError(self._cannot_load("the given bytes", error)) from error
+        self._load(parts, "the given bytes")
+        return self
+
+    def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "RootMST":
+        """Load the component from a folder that `to_disk` wrote.
+
+        Raises
+        ------
+        ValueError
+            If a file is missing, truncated, or of another version. The component is unchanged.
+        """
+        folder = util.ensure_path(path)
+        parts: dict[str, bytes] = {}
+        for name in ("cfg", "model"):
+            if name not in exclude:
+                try:
+                    parts[name] = (folder / name).read_bytes()
+                except OSError as error:
+                    raise ValueError(self._cannot_load(folder / name, error)) from error
+        self._load(parts, folder)
+        if "vocab" not in exclude:
+            self.vocab.from_disk(folder / "vocab", exclude=exclude)
+        return self
+
+    def _load(self, parts: dict[str, bytes], source: object) -> None:
+        """Check all parts before taking any of them over."""
+        try:
+            cfg = _read_cfg(parts["cfg"]) if "cfg" in parts else self.cfg
+            weights = srsly.msgpack_loads(parts["model"]) if "model" in parts else None
+            if weights is not None:
+                self._check_structure(weights)
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(self._cannot_load(source, error)) from error
+        if weights is not None:
+            self.model.from_bytes(parts["model"])
+        self.cfg.update(cfg)
+
+    def _check_structure(self, weights: dict[str, Any]) -> None:
+        """Compare saved layers with the network's own before any is overwritten."""
+        saved = [node["name"] for node in weights["nodes"]]
+        own = [node.name for node in self.model.walk()]
+        if saved != own:
+            raise ValueError(f"expected the layers {own}, found {saved}")
+
+    def _cannot_load(self, source: object, error: Exception) -> str:
+        return (
+            f"[{self.name}] cannot load {source}: {error}. It is incomplete, or was saved with "
+            f"another version or config; save it again, or load it with the config it was "
+            f"trained with"
+        )
+
+
+def _read_cfg(data: bytes) -> dict[str, Any]:
+    cfg = srsly.json_loads(data)
+    if not isinstance(cfg, dict) or cfg.get("format") != FORMAT:
+        found = cfg.get("format") if isinstance(cfg, dict) else cfg
+        raise ValueError(f"expected settings of format {FORMAT}, found {found!r}")
+    root_label, labels = _read_labels(cfg)
+    return {"format": FORMAT, "root_label": root_label, "labels": labels}
+
+
+def _read_labels(labels: Any) -> tuple[str, list[str]]:
+    """Take label data apart; accepts `label_data` or a list of labels."""
+    if isinstance(labels, dict):
+        root_label, names = labels.get("root_label"), labels.get("labels")
+    else:
+        names = labels
+        root_label = "ROOT"
+        if isinstance(labels, (list, tuple)):
+            root_label = next((x for x in labels if str(x).lower() == "root"), "ROOT")
+    if (
+        not isinstance(root_label, str)
+        or not isinstance(names, (list, tuple))
+        or not all(isinstance(name, str) and name for name in names)
+    ):
+        raise ValueError(
+            f"expected labels as a list of strings, or as written by `spacy init labels`, "
+            f"received {labels!r}"
+        )
+    return root_label, list(dict.fromkeys(names))
+
+
+def _attach_spaces(heads: NDArray[np.int32], start: int) -> None:
+    """Attach a sentence's whitespace tokens, in place: to the word before, else to the first.
+
+    Where there is no word at all, the first token is the root.
+    """
+    words = (heads != MISSING).nonzero()[0]
+    for i in (heads == MISSING).nonzero()[0].tolist():
+        before = words[words < i]
+        if len(before):
+            heads[i] = start + before[-1]
+        else:
+            heads[i] = start + (words[0] if len(words) else 0)

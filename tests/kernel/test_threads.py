@@ -1,0 +1,138 @@
+"""`decode` with several threads of its own, and called from several threads at once."""
+
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from strategies import DTYPES, FAMILIES, mixed_batch, pad_batch, rng_for
+
+from spacy_rootmind import NoTreeError, decode, is_tree, tree_score
+
+SETTINGS = [(True, "gabow_tarjan"), (False, "gabow_tarjan"), (False, "tarjan")]
+
+each_setting = pytest.mark.parametrize(("single_root", "algorithm"), SETTINGS)
+each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+
+
+@each_setting
+@each_dtype
+@pytest.mark.parametrize("arcmax", [True, False], ids=["arcmax", "no_arcmax"])
+def test_decode_threads_do_not_change_the_result(dtype, single_root, algorithm, arcmax):
+    scores, lengths = pad_batch(mixed_batch(20, 100, 25, dtype), np.nan)
+    options = {"single_root": single_root, "algorithm": algorithm, "arcmax": arcmax}
+    expected = decode(scores, lengths, **options, num_threads=1)
+    for num_threads in (2, 3, 4):
+        heads = decode(scores, lengths, **options, num_threads=num_threads)
+        np.testing.assert_array_equal(heads, expected)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3])
+def test_decode_more_threads_than_sentences(size):
+    scores = np.stack([FAMILIES["nested_cycles"](rng_for("few"), 12, np.float32)] * 3)[:size]
+    np.testing.assert_array_equal(decode(scores, num_threads=8), decode(scores))
+
+
+def test_decode_one_matrix_with_several_threads():
+    scores = FAMILIES["all_prefer_root"](rng_for("one"), 30, np.float64)
+    np.testing.assert_array_equal(decode(scores, num_threads=4), decode(scores))
+    assert decode(np.zeros((1, 1)), num_threads=4).tolist() == [-1]
+
+
+def test_decode_threads_on_strided_input():
+    scores, lengths = pad_batch(mixed_batch(21, 30, 10, np.float32), np.nan)
+    expected = decode(scores, lengths)
+    np.testing.assert_array_equal(
+        decode(np.asfortranarray(scores), lengths, num_threads=4), expected
+    )
+    np.testing.assert_array_equal(
+        decode(scores[::-1], lengths[::-1], num_threads=4), expected[::-1]
+    )
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_decode_threads_do_not_change_the_error(bad):
+    scores = np.stack([FAMILIES["gaussian"](rng_for("error"), 15, np.float64)] * 64)
+    scores[[11, 30, 59], 7, :] = bad  # the first is the one to name
+    messages = []
+    for num_threads in (1, 2, 4, 4, 4):
+        with pytest.raises(ValueError, match=r"sentence") as error:
+            decode(scores, num_threads=num_threads)
+        assert isinstance(error.value, NoTreeError) == (bad == -np.inf)
+        messages.append(str(error.value))
+    assert len(set(messages)) == 1
+    assert re.search(r"\b11\b", messages[0])
+
+
+def test_decode_with_threads_works_again_after_an_error():
+    scores = np.stack([FAMILIES["multi_root"](rng_for("again"), 9, np.float32)] * 10)
+    expected = decode(scores)
+    broken = scores.copy()
+    broken[[0, 4, 9], 3] = -np.inf
+    for _ in range(5):
+        with pytest.raises(NoTreeError):
+            decode(broken, num_threads=4)
+        np.testing.assert_array_equal(decode(scores, num_threads=4), expected)
+
+
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_decode_may_be_called_from_many_threads_at_once(num_threads):
+    scores, lengths = pad_batch(mixed_batch(22, 60, 20, np.float32), np.nan)
+    scores.flags.writeable = False
+    jobs = [
+        {"single_root": single_root, "algorithm": algorithm, "arcmax": arcmax}
+        for single_root, algorithm in SETTINGS
+        for arcmax in (True, False)
+    ]
+    expected = [decode(scores, lengths, **options) for options in jobs]
+    together = threading.Barrier(len(jobs))
+
+    def work(options: dict) -> list[np.ndarray]:
+        together.wait(timeout=60)
+        return [decode(scores, lengths, **options, num_threads=num_threads) for _ in range(15)]
+
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        for results, heads in zip(pool.map(work, jobs), expected, strict=True):
+            for result in results:
+                np.testing.assert_array_equal(result, heads)
+
+
+def test_decode_errors_stay_in_the_thread_that_made_them():
+    good = np.stack([FAMILIES["nested_pairs"](rng_for("good"), 20, np.float64)] * 20)
+    bad = good.copy()
+    bad[13, 5] = -np.inf
+    expected = decode(good)
+    together = threading.Barrier(4)
+
+    def work(number: int) -> int:
+        together.wait(timeout=60)
+        failures = 0
+        for _ in range(20):
+            if number % 2:
+                try:
+                    decode(bad)
+                except NoTreeError:
+                    failures += 1
+            else:
+                np.testing.assert_array_equal(decode(good), expected)
+        return failures
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, range(4))) == [0, 20, 0, 20]
+
+
+def test_tree_checks_may_be_called_from_many_threads_at_once():
+    scores, lengths = pad_batch(mixed_batch(23, 50, 15, np.float64), np.nan)
+    heads = decode(scores, lengths)
+    expected = tree_score(scores, heads, lengths)
+    together = threading.Barrier(4)
+
+    def work(_: int) -> bool:
+        together.wait(timeout=60)
+        same = [(tree_score(scores, heads, lengths) == expected).all() for _ in range(20)]
+        trees = [is_tree(heads, lengths).all() for _ in range(20)]
+        return all(same) and all(trees)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(4)))

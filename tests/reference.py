@@ -1,0 +1,335 @@
+"""Slow oracles for the array API, written from the definitions; they share no code with it.
+
+Conventions are those of the package: ``scores[dep, head]`` of shape (n+1, n+1), index 0 is ROOT,
+row 0 and the diagonal mean nothing and may hold anything, ``heads`` of shape (n+1,) with
+``heads[0] == -1``. Enumeration is for n <= 6, the contraction oracle for n up to about 200. Two
+trees are compared with `score_gap`, exact up to one final rounding: no oracle hides a near tie.
+"""
+
+import heapq
+import math
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.floating]
+IntArray = NDArray[np.integer]
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+def clean(scores: FloatArray) -> NDArray[np.float64]:
+    """Return a float64 copy of one (n+1, n+1) matrix with −inf in row 0 and on the diagonal."""
+    cleaned = np.array(scores, dtype=np.float64)
+    cleaned[0, :] = -np.inf
+    np.fill_diagonal(cleaned, -np.inf)
+    return cleaned
+
+
+def arc_scores(scores: FloatArray, heads: IntArray) -> list[float]:
+    """Return the n scores of the arcs of `heads`, as Python floats."""
+    return [float(scores[dep, heads[dep]]) for dep in range(1, len(heads))]
+
+
+def tree_score(scores: FloatArray, heads: IntArray) -> float:
+    """Return the correctly rounded sum of the arcs of `heads` (−inf if one is forbidden)."""
+    arcs = arc_scores(scores, heads)
+    return -math.inf if -math.inf in arcs else math.fsum(arcs)
+
+
+def score_gap(scores: FloatArray, first: IntArray, second: IntArray) -> float:
+    """Return score(first) − score(second), rounded once: its sign is exact. Arcs must be finite."""
+    minus = [-arc for arc in arc_scores(scores, second)]
+    return math.fsum(arc_scores(scores, first) + minus)
+
+
+def tolerance(scores: FloatArray, best: IntArray) -> float:
+    """Return the gap to the optimum that float64 rounding can explain.
+
+    A contraction subtracts the scores of the greedy arcs from the scores of the arcs that replace
+    them, and does so at most n times over. Every such number that matters is bounded by the largest
+    scores of the rows and the arcs of the best tree. So a forbidding constant like −1e32 adds
+    nothing here as long as the best tree does without it.
+    """
+    n = len(best) - 1
+    largest = clean(scores)[1:].max(axis=1, initial=-np.inf)
+    scale = math.fsum(abs(x) for x in largest.tolist() + arc_scores(scores, best))
+    return 4 * (n + 1) * EPS * scale
+
+
+# Trees by enumeration
+
+
+def count_trees(n: int, single_root: bool) -> int:
+    """Return the number of trees over n words in closed form (Cayley)."""
+    if n == 0:
+        return 1
+    return n ** (n - 1) if single_root else (n + 1) ** (n - 1)
+
+
+@cache
+def enumerate_trees(n: int, single_root: bool) -> NDArray[np.int32]:
+    """Return every tree over n words: read-only int32 of shape (n_trees, n+1), column 0 is −1.
+
+    All (n+1)^n head vectors are written down; kept are those where n steps lead from every word to
+    ROOT.
+    """
+    if n > 6:
+        raise ValueError(f"enumeration is meant for n <= 6, got {n}")
+    axes = np.meshgrid(*[np.arange(n + 1)] * n, indexing="ij")
+    vectors = (
+        np.stack([axis.ravel() for axis in axes], axis=1) if n else np.zeros((1, 0), dtype=int)
+    )
+    heads = np.concatenate(
+        [np.zeros((len(vectors), 1), dtype=int), vectors], axis=1
+    )  # ROOT stays put
+    node = np.broadcast_to(np.arange(n + 1), heads.shape)
+    for _ in range(n):
+        node = np.take_along_axis(heads, node, axis=1)
+    keep = (node == 0).all(axis=1)
+    if single_root and n:
+        keep &= (heads[:, 1:] == 0).sum(axis=1) == 1
+    trees = heads[keep].astype(np.int32)
+    trees[:, 0] = -1
+    trees.flags.writeable = False
+    return trees
+
+
+def enumerate_scores(scores: FloatArray, single_root: bool) -> NDArray[np.float64]:
+    """Return the float64 score of every tree, in the order of `enumerate_trees`."""
+    n = len(scores) - 1
+    trees = enumerate_trees(n, single_root)
+    return clean(scores)[np.arange(1, n + 1), trees[:, 1:]].sum(axis=1)
+
+
+def best_enumerated(scores: FloatArray, single_root: bool) -> NDArray[np.int32] | None:
+    """Return a tree of exactly the highest score among all trees, or None if all are forbidden."""
+    n = len(scores) - 1
+    trees = enumerate_trees(n, single_root)
+    arcs = clean(scores)[np.arange(1, n + 1), trees[:, 1:]]
+    possible = np.flatnonzero(np.isfinite(arcs).all(axis=1))
+    if not possible.size:
+        return None
+    arcs, trees = arcs[possible], trees[possible]
+    sums = arcs.sum(axis=1)
+    # Plain float64 sums err by a few ulps of the largest arc: compare exactly all that may be best.
+    errors = 2 * (n + 1) * EPS * np.abs(arcs).max(axis=1, initial=0.0)
+    top = int(sums.argmax())
+    near = np.flatnonzero(sums + errors >= sums[top] - errors[top])
+    _, distinct = np.unique(np.sort(arcs[near], axis=1), axis=0, return_index=True)
+    best = trees[top]
+    for tree in trees[near[distinct]]:
+        if score_gap(scores, tree, best) > 0:
+            best = tree
+    return best
+
+
+# Trees by contraction
+
+
+def has_tree(scores: FloatArray, single_root: bool) -> bool:
+    """Tell by plain graph search whether the finite arcs hold a tree."""
+    allowed = np.isfinite(clean(scores))
+    n = len(scores) - 1
+    if n == 0:
+        return True
+    words = np.flatnonzero(allowed[:, 0]).tolist()
+    starts = [[word] for word in words] if single_root else [words]
+    return any(len(_reachable(allowed, start)) == n for start in starts)
+
+
+def _reachable(allowed: NDArray[np.bool_], start: list[int]) -> set[int]:
+    """Return the words reached from the words `start` along arcs head → dep."""
+    seen, todo = set(start), list(start)
+    while todo:
+        new = set(np.flatnonzero(allowed[:, todo.pop()]).tolist()) - seen
+        seen |= new
+        todo += new
+    return seen
+
+
+def chu_liu_edmonds(scores: FloatArray) -> NDArray[np.int32] | None:
+    """Return a best unconstrained tree by the textbook algorithm, or None; O(n^3)."""
+    heads = _contract(clean(scores))[0]
+    return None if heads is None else np.array(heads, dtype=np.int32)
+
+
+def count_contractions(scores: FloatArray) -> int:
+    """Return the number of cycles that the textbook algorithm contracts on the way to its tree."""
+    return _contract(clean(scores))[1]
+
+
+def _contract(weights: NDArray[np.float64]) -> tuple[list[int] | None, int]:
+    """Solve one level: greedy heads, contract one cycle, recurse, expand."""
+    size = len(weights)
+    greedy = [-1, *weights[1:].argmax(axis=1).tolist()]
+    if any(weights[dep, greedy[dep]] == -np.inf for dep in range(1, size)):
+        return None, 0
+    cycle = _find_cycle(greedy)
+    if not cycle:
+        return greedy, 0
+    rest = [
+        node for node in range(size) if node not in cycle
+    ]  # new index → old; the supernode comes last
+    cycle_arcs = weights[cycle, [greedy[node] for node in cycle]]
+    enter = weights[np.ix_(cycle, rest)] - cycle_arcs[:, None]
+    leave = weights[np.ix_(rest, cycle)]
+    smaller = np.full((len(rest) + 1, len(rest) + 1), -np.inf)
+    smaller[:-1, :-1] = weights[np.ix_(rest, rest)]
+    smaller[-1, :-1] = enter.max(axis=0)
+    smaller[:-1, -1] = leave.max(axis=1)
+    solved, count = _contract(smaller)
+    if solved is None:
+        return None, count + 1
+    heads = list(greedy)
+    for new, old in enumerate(rest[1:], start=1):
+        inside = solved[new] == len(rest)
+        heads[old] = cycle[int(leave[new].argmax())] if inside else rest[solved[new]]
+    broken = cycle[int(enter[:, solved[-1]].argmax())]
+    heads[broken] = rest[solved[-1]]
+    return heads, count + 1
+
+
+def _find_cycle(heads: list[int]) -> list[int]:
+    """Return the nodes of one cycle of `heads`, or an empty list."""
+    for start in range(1, len(heads)):
+        path: list[int] = []
+        node = start
+        while node > 0 and node not in path:
+            path.append(node)
+            node = heads[node]
+        if node > 0:
+            return path[path.index(node) :]
+    return []
+
+
+def best_contracted(scores: FloatArray, single_root: bool) -> NDArray[np.int32] | None:
+    """Return a best tree, or None; if single-root, by one contraction run per root word, O(n^4)."""
+    n = len(scores) - 1
+    if not single_root or n == 0:
+        return chu_liu_edmonds(scores)
+    best = None
+    cleaned = clean(scores)
+    for word in np.flatnonzero(np.isfinite(cleaned[:, 0])).tolist():
+        only = cleaned.copy()
+        only[:, 0] = -np.inf
+        only[word, 0] = cleaned[word, 0]
+        tree = chu_liu_edmonds(only)
+        if tree is not None and (best is None or score_gap(scores, tree, best) > 0):
+            best = tree
+    return best
+
+
+def best_integer_single_root(scores: FloatArray) -> NDArray[np.int32] | None:
+    """Return a best single-root tree of integers: lower all root arcs by more than a tree can gain.
+
+    Exact, because integers of this size are exact in float64; with other scores this loses digits.
+    """
+    cleaned = clean(scores)
+    finite = cleaned[np.isfinite(cleaned)]
+    if len(scores) > 1 and (finite.size == 0 or (finite != np.round(finite)).any()):
+        return None if finite.size == 0 else best_contracted(scores, True)
+    cleaned[:, 0] -= 1 + len(scores) * np.ptp(finite) if finite.size else 0
+    tree = chu_liu_edmonds(cleaned)
+    return tree if tree is not None and is_tree(tree, True) else None
+
+
+# Checks of trees
+
+
+def is_tree(heads: IntArray, single_root: bool) -> bool:
+    """Tell by walking from every word whether `heads` is a tree; the empty sentence is one."""
+    parents = [int(head) for head in heads]
+    n = len(parents) - 1
+    if parents[0] != -1 or any(not 0 <= head <= n for head in parents[1:]):
+        return False
+    for dep in range(1, n + 1):
+        node = dep
+        for _ in range(n):
+            node = parents[node] if node else 0
+        if node != 0:
+            return False
+    return not single_root or n == 0 or parents[1:].count(0) == 1
+
+
+def is_projective(heads: IntArray) -> bool:
+    """Tell by comparing all pairs of arcs, those from ROOT at 0 included, whether none cross."""
+    arcs = [tuple(sorted((dep, int(heads[dep])))) for dep in range(1, len(heads))]
+    return not any(
+        left < other_left < right < other_right
+        for left, right in arcs
+        for other_left, other_right in arcs
+    )
+
+
+# Random trees
+
+
+def random_heads(rng: np.random.Generator, n: int, single_root: bool) -> NDArray[np.int32]:
+    """Return a uniformly random tree over n words; nearly all large ones are non-projective."""
+    heads = np.full(n + 1, -1, dtype=np.int32)
+    if n == 0:
+        return heads
+    if single_root:
+        nodes, top = list(range(1, n + 1)), int(rng.integers(1, n + 1))
+        heads[top] = 0
+    else:
+        nodes, top = list(range(n + 1)), 0
+    neighbours = _random_labelled_tree(rng, nodes)
+    todo, seen = [top], {top}
+    while todo:
+        head = todo.pop()
+        for dep in neighbours[head]:
+            if dep not in seen:
+                seen.add(dep)
+                heads[dep] = head
+                todo.append(dep)
+    return heads
+
+
+def _random_labelled_tree(rng: np.random.Generator, nodes: list[int]) -> dict[int, list[int]]:
+    """Return the neighbour lists of a uniform undirected tree on `nodes` (Prüfer sequence)."""
+    neighbours: dict[int, list[int]] = {node: [] for node in nodes}
+    if len(nodes) == 1:
+        return neighbours
+    sequence = [nodes[i] for i in rng.integers(0, len(nodes), size=len(nodes) - 2)]
+    degree = {node: 1 + sequence.count(node) for node in nodes}
+    leaves = [node for node in nodes if degree[node] == 1]
+    heapq.heapify(leaves)
+    for node in sequence:
+        leaf = heapq.heappop(leaves)
+        neighbours[leaf].append(node)
+        neighbours[node].append(leaf)
+        degree[node] -= 1
+        if degree[node] == 1:
+            heapq.heappush(leaves, node)
+    first, last = heapq.heappop(leaves), heapq.heappop(leaves)
+    neighbours[first].append(last)
+    neighbours[last].append(first)
+    return neighbours
+
+
+def random_projective_heads(
+    rng: np.random.Generator, n: int, single_root: bool
+) -> NDArray[np.int32]:
+    """Return a random projective tree: a span picks its top and cuts both sides into spans."""
+    heads = np.full(n + 1, -1, dtype=np.int32)
+    todo = [(1, n, 0)] if single_root else [(left, right, 0) for left, right in _cut(rng, 1, n)]
+    while todo:
+        left, right, head = todo.pop()
+        if left > right:
+            continue
+        top = int(rng.integers(left, right + 1))
+        heads[top] = head
+        todo += [(a, b, top) for a, b in _cut(rng, left, top - 1) + _cut(rng, top + 1, right)]
+    return heads
+
+
+def _cut(rng: np.random.Generator, left: int, right: int) -> list[tuple[int, int]]:
+    """Cut the span left..right into consecutive spans at random."""
+    if left > right:
+        return []
+    ends = [i for i in range(left, right) if rng.random() < 0.3] + [right]
+    starts = [left] + [end + 1 for end in ends[:-1]]
+    return list(zip(starts, ends, strict=True))

@@ -1,0 +1,272 @@
+"""Families of score matrices that are hard on decoders, and hypothesis strategies of them.
+
+Every family is a function ``(rng, n, dtype) -> scores`` of shape (n+1, n+1), for any n >= 0. Row 0
+and the diagonal always hold NaN: whoever reads them finds out at once.
+"""
+
+import zlib
+from collections.abc import Callable
+
+import numpy as np
+from hypothesis import settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from reference import random_heads
+
+FloatArray = NDArray[np.floating]
+Family = Callable[[np.random.Generator, int, type[np.floating]], FloatArray]
+
+DTYPES = (np.float32, np.float64)
+MASKS = {np.float32: -1e9, np.float64: -1e32}  # the finite "minus infinities" in use elsewhere
+
+# The same examples on every run and machine, and no claim about time.
+PROPERTY = settings(max_examples=150, deadline=None, derandomize=True, database=None)
+
+
+def rng_for(*parts: object) -> np.random.Generator:
+    """Return a generator seeded by `parts`, the same in every process."""
+    return np.random.default_rng(zlib.crc32(repr(parts).encode()))
+
+
+def _finish(scores: FloatArray, dtype: type[np.floating]) -> FloatArray:
+    """Cast, and put NaN wherever nobody may read."""
+    scores = scores.astype(dtype)
+    scores[0, :] = np.nan
+    np.fill_diagonal(scores, np.nan)
+    return scores
+
+
+def gaussian(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
+    """Independent normal scores at a random scale from 1e-3 to 1e3."""
+    return _finish(10.0 ** rng.integers(-3, 4) * rng.standard_normal((n + 1, n + 1)), dtype)
+
+
+def uniform(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
+    """Independent uniform scores in [0, 1)."""
+    return _finish(rng.random((n + 1, n + 1)), dtype)
+
+
+def integer_ties(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
+    """Small integers of both signs, so that many trees tie."""
+    low, high = rng.integers(-4, 1), rng.integers(1, 5)
+    return _finish(rng.integers(low, high + 1, size=(n + 1, n + 1)).astype(float), dtype)
+
+
+def zeros(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
+    """All trees tie; zeros of both signs."""
+    return _finish(np.where(rng.random((n + 1, n + 1)) < 0.5, 0.0, -0.0), dtype)
+
+
+def trained_like(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
+    """One clear head per word, most often, and these heads form a single-root tree."""
+    scores = rng.standard_normal((n + 1, n + 1))
+    scores[np.arange(1, n + 1), random_heads(rng, n, True)[1:]] += rng.uniform(1, 15, size=n)
+    return _finish(scores, dtype)
+
+
+def multi_root(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
+    """About half of the words would rather hang from ROOT."""
+    scores = rng.standard_normal((n + 1, n + 1))
+    scores[:, 0] += np.where(rng.random(n + 1) < 0.5, 6.0, 0.0)
+    return _finish(scores, dtype)
+
+
+def all_prefer_root(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
+    """Every word prefers ROOT by far: all root arcs but one must go."""
+    scores = rng.standard_normal((n + 1, n + 1))
+    scores[:, 0] += 20
+    return _finish(scores, dtype)
+
+
+def nested_cycles(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
+    """A cycle of two, whose supernode forms a cycle with a third word, and so on: n − 1 deep."""
+    scores = 0.1 * rng.random((n + 1, n + 1)) - 4.0 * (n + 1)
+    order = 1 + rng.permutation(n)
+    for k in range(1, n):
+        scores[order[0], order[k]] = -k + 0.1 * rng.random()
+        scores[order[k], order[rng.integers(k)]] = 1 + 0.1 * rng.random()
+    return _finish(scores, dtype)
+
+
+def nested_pairs(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
+    """Cycles of two, which form cycles of two, and so on: n/2 + n/4 + … contractions."""
+    place = np.concatenate([[2 * (n + 1)], rng.permutation(n)])
+    height = np.zeros((n + 1, n + 1))
+    for level in range(2 * (n + 1)):
+        height += (place[:, None] >> level) != (place[None, :] >> level)
+        if not (place[1:] >> level).any():
+            break
+    height[:, 0] = height.max() + 1
+    return _finish(0.5 * rng.random((n + 1, n + 1)) - height, dtype)
+
+
+def one_long_cycle(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
+    """The greedy heads form one cycle through all words."""
+    scores = rng.standard_normal((n + 1, n + 1))
+    order = 1 + rng.permutation(n)
+    scores[order, np.roll(order, 1)] += 12
+    return _finish(scores, dtype)
+
+
+def forbidden(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
+    """Scores with −inf at a random rate, ties or none; a tree may or may not exist."""
+    scores = gaussian(rng, n, dtype) if rng.random() < 0.5 else integer_ties(rng, n, dtype)
+    scores[rng.random(scores.shape) < rng.choice([0.2, 0.5, 0.65, 0.8])] = -np.inf
+    return _finish(scores, dtype)
+
+
+def forbidden_around_tree(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
+    """Most arcs are −inf, but a single-root tree does exist."""
+    scores = rng.standard_normal((n + 1, n + 1))
+    scores[rng.random(scores.shape) < rng.choice([0.5, 0.8, 0.95])] = -np.inf
+    scores[np.arange(1, n + 1), random_heads(rng, n, True)[1:]] = rng.standard_normal(n)
+    return _finish(scores, dtype)
+
+
+def soft_masks(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
+    """Many arcs at −1e9 (float32) or −1e32 (float64); most often a tree without them exists."""
+    scores = rng.integers(-3, 4, size=(n + 1, n + 1)).astype(float)
+    if rng.random() < 0.5:
+        scores = rng.standard_normal((n + 1, n + 1))
+    mask = rng.random(scores.shape) < rng.choice([0.2, 0.5, 0.8])
+    if rng.random() < 0.8:
+        mask[np.arange(1, n + 1), random_heads(rng, n, True)[1:]] = False
+    scores[mask] = MASKS[dtype]
+    return _finish(scores, dtype)
+
+
+def near_ties(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
+    """Scores that differ by 0, 1 or 2 units in the last place."""
+    base = dtype(rng.choice([1.0, -3.0, 1000.0]))
+    steps = rng.integers(0, 3, size=(n + 1, n + 1)).astype(dtype)
+    return _finish(base + steps * np.abs(np.spacing(base)), dtype)
+
+
+def float16_rounded(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
+    """Normal scores that went through half precision, so that ties occur by accident."""
+    return _finish((2 * rng.standard_normal((n + 1, n + 1))).astype(np.float16), dtype)
+
+
+def denormals(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
+    """Small multiples of the smallest positive number of `dtype`."""
+    steps = rng.integers(-5, 6, size=(n + 1, n + 1)).astype(dtype)
+    return _finish(steps * np.nextafter(dtype(0), dtype(1)), dtype)
+
+
+def extreme(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
+    """Magnitudes from 1e-300 to 1e300 (float32: 1e-30 to 1e30), both signs."""
+    limit = 300 if dtype is np.float64 else 30
+    sign = rng.choice([-1.0, 1.0], size=(n + 1, n + 1))
+    return _finish(sign * 10.0 ** rng.uniform(-limit, limit, size=sign.shape), dtype)
+
+
+FAMILIES: dict[str, Family] = {
+    family.__name__: family
+    for family in (
+        gaussian,
+        uniform,
+        integer_ties,
+        zeros,
+        trained_like,
+        multi_root,
+        all_prefer_root,
+        nested_cycles,
+        nested_pairs,
+        one_long_cycle,
+        forbidden,
+        forbidden_around_tree,
+        soft_masks,
+        near_ties,
+        float16_rounded,
+        denormals,
+        extreme,
+    )
+}
+
+# Families whose sums and differences of up to n scores are exact in float64, for both dtypes: the
+# best tree must be found with no allowance for rounding.
+EXACT = frozenset({"integer_ties", "zeros", "float16_rounded", "denormals"})
+
+
+def planted_optimum(
+    rng: np.random.Generator, n: int, dtype: type[np.floating], single_root: bool
+) -> tuple[FloatArray, NDArray[np.int32]]:
+    """Return integer scores together with their only best tree, known without any decoder.
+
+    The optimum is proved by linear-programming duality. Take a tree, and a nested family of word
+    sets that are connected in it. Let every arc into a set pay that set's penalty, every arc but
+    the tree's pay at least 1 more, every row carry a constant, and, single-root, every root arc
+    earn one common bonus. Any tree enters every set at least once, the planted one exactly once; constants
+    and bonus are the same for all trees. The penalties make cycles, contracted in nested order.
+    """
+    heads = random_heads(rng, n, single_root)
+    scores = -rng.integers(1, 8, size=(n + 1, n + 1)).astype(float)
+    scores[np.arange(1, n + 1), heads[1:]] = 0
+    member = np.arange(n + 1)  # set to which each word belongs by now
+    arcs = [dep for dep in (1 + rng.permutation(n)).tolist() if heads[dep] > 0]
+    for dep in arcs[: int(rng.integers(0, n + 1))]:
+        member[member == member[dep]] = member[heads[dep]]
+        inside = member == member[dep]
+        scores[np.ix_(inside, ~inside)] -= rng.integers(1, 6)
+    scores += rng.integers(-5, 6, size=(n + 1, 1))
+    if single_root:
+        scores[:, 0] += rng.integers(-3, 60)
+    return _finish(scores, dtype), heads
+
+
+def soft_to_hard(scores: FloatArray) -> FloatArray:
+    """Return a copy with −inf in place of the finite masks of `soft_masks`."""
+    hard = scores.copy()
+    hard[scores <= MASKS[scores.dtype.type] / 2] = -np.inf
+    return hard
+
+
+def pad_batch(
+    matrices: list[FloatArray], fill: float, extra: int = 0
+) -> tuple[FloatArray, NDArray[np.int64]]:
+    """Return (B, N+1, N+1) scores padded with `fill`, N = longest + extra, and lengths (B,)."""
+    lengths = np.array([len(matrix) - 1 for matrix in matrices], dtype=np.int64)
+    size = int(lengths.max(initial=0)) + 1 + extra
+    scores = np.full((len(matrices), size, size), fill, dtype=matrices[0].dtype)
+    for row, matrix in zip(scores, matrices, strict=True):
+        row[: len(matrix), : len(matrix)] = matrix
+    return scores, lengths
+
+
+def mixed_batch(seed: int, size: int, longest: int, dtype: type[np.floating]) -> list[FloatArray]:
+    """Return `size` matrices of all families that always have a tree, 0 to `longest` words."""
+    names = [name for name in FAMILIES if name != "forbidden"]
+    rng = rng_for("mixed_batch", seed, size, longest, dtype.__name__)
+    return [
+        FAMILIES[names[i % len(names)]](rng, int(rng.integers(0, longest + 1)), dtype)
+        for i in range(size)
+    ]
+
+
+# Hypothesis
+
+
+@st.composite
+def family_matrices(draw: st.DrawFn, max_n: int = 5) -> tuple[str, FloatArray]:
+    """Draw (name of the family, scores) with 0 to `max_n` words."""
+    name = draw(st.sampled_from(sorted(FAMILIES)))
+    n = draw(st.integers(0, max_n))
+    dtype = draw(st.sampled_from(DTYPES))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    return name, FAMILIES[name](rng, n, dtype)
+
+
+@st.composite
+def entry_matrices(
+    draw: st.DrawFn, min_n: int = 1, max_n: int = 5, allow_forbidden: bool = True
+) -> FloatArray:
+    """Draw scores one by one from small integers and −inf, so that a failure shrinks."""
+    n = draw(st.integers(min_n, max_n))
+    dtype = draw(st.sampled_from(DTYPES))
+    entries = st.integers(-3, 3).map(float)
+    if allow_forbidden:
+        entries = st.one_of(entries, st.just(-np.inf))
+    flat = draw(st.lists(entries, min_size=n * (n + 1), max_size=n * (n + 1)))
+    scores = np.zeros((n + 1, n + 1))
+    scores[1:] = np.array(flat).reshape(n, n + 1)
+    return _finish(scores, dtype)
