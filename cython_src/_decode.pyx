@@ -95,16 +95,16 @@ cdef bint heads_form_tree(
 
 
 cdef bint tree_is_projective(
-        const int32_t* heads, Py_ssize_t n, TreeWorkspace* ws) noexcept nogil:
+        const int32_t* heads, Py_ssize_t n, int32_t* scratch) noexcept nogil:
     """Tell whether every subtree covers a contiguous stretch of words; O(n).
 
-    Precondition: heads[1..n] form a tree. Words are peeled off leaf by leaf, and each hands its
-    leftmost word, rightmost word and size to its head.
+    Preconditions: heads[1..n] form a tree; `scratch` has room for 4 (n + 1) numbers. Words are
+    peeled off leaf by leaf, and each hands its leftmost word, rightmost word and size to its head.
     """
-    cdef int32_t* left = ws.first_word
-    cdef int32_t* right = ws.last_word
-    cdef int32_t* size = ws.alt_head
-    cdef int32_t* pending = ws.stamp
+    cdef int32_t* left = scratch
+    cdef int32_t* right = scratch + (n + 1)
+    cdef int32_t* size = scratch + 2 * (n + 1)
+    cdef int32_t* pending = scratch + 3 * (n + 1)
     cdef Py_ssize_t word, node, head
     for word in range(n + 1):
         left[word] = right[word] = <int32_t>word

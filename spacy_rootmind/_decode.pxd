@@ -45,4 +45,4 @@ cdef int decode_tree(
 cdef bint heads_form_tree(
     const int32_t* heads, Py_ssize_t n, bint single_root, int32_t* stamp) noexcept nogil
 cdef bint tree_is_projective(
-    const int32_t* heads, Py_ssize_t n, TreeWorkspace* ws) noexcept nogil
+    const int32_t* heads, Py_ssize_t n, int32_t* scratch) noexcept nogil

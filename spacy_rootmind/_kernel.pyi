@@ -24,11 +24,9 @@ def form_trees(
     lengths: NDArray[np.intp],
     single_root: bool,
     out: NDArray[np.uint8],
-    workspace: Workspace,
 ) -> None: ...
 def are_projective(
     heads: NDArray[np.int32],
     lengths: NDArray[np.intp],
     out: NDArray[np.uint8],
-    workspace: Workspace,
 ) -> None: ...

@@ -2,11 +2,12 @@
 
 Conventions, here and everywhere in the package: a sentence has n words, numbered from 1; index 0 is
 ROOT. `scores` has shape (n + 1, n + 1), and `scores[dep, head]` is the log-weight of the arc
-head -> dep. Row 0 and the diagonal are ignored, whatever they hold, and -inf forbids an arc. A tree
-is `heads`, int32 of shape (n + 1,), with `heads[0] == -1`. A batch is padded, (B, N + 1, N + 1) with
-`lengths` in words; entries outside a sentence are never read.
+head -> dep. Row 0 and the diagonal are ignored, whatever they hold, and -inf forbids an arc. A
+tree is `heads`, int32 of shape (n + 1,), with `heads[0] == -1`. A batch is padded,
+(B, N + 1, N + 1) with `lengths` in words; entries outside a sentence are never read.
 """
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -89,10 +90,11 @@ def decode(
     [-1, 0, 1]
     """
     if algorithm not in ALGORITHMS:
-        raise ValueError(f"unknown algorithm {algorithm!r}, expected one of {', '.join(ALGORITHMS)}")
+        known = ", ".join(ALGORITHMS)
+        raise ValueError(f"unknown algorithm {algorithm!r}, expected one of {known}")
     if algorithm == "tarjan" and single_root:
         raise ValueError("algorithm 'tarjan' needs single_root=False; use 'gabow_tarjan'")
-    if num_threads < 1:
+    if operator.index(num_threads) < 1:
         raise ValueError(f"expected num_threads of at least 1, received {num_threads}")
     batch = _as_score_batch(scores)
     words = _as_lengths(lengths, batch.shape[0], batch.shape[1] - 1, single=scores.ndim == 2)
@@ -158,7 +160,8 @@ def tree_score(
         )
     arcs = np.where(inside, head_batch, 0)[..., None]
     arc_scores = np.take_along_axis(batch, arcs, axis=2)[..., 0].astype(np.float64)
-    totals: NDArray[np.float64] = np.where(inside, arc_scores, 0.0).sum(axis=1)
+    # Summed from left to right, so that padding, being zero, does not change the last digit.
+    totals = np.cumsum(np.where(inside, arc_scores, 0.0), axis=1)[:, -1]
     return totals if scores.ndim == 3 else np.float64(totals[0])
 
 
@@ -197,8 +200,7 @@ def is_tree(
     answer = sound.all(axis=1) & (batch[:, 0] == -1)
     safe = np.where(answer[:, None], batch, 0).astype(np.int32, order="C")
     formed = np.empty(len(batch), dtype=np.uint8)
-    workspace = _kernel.Workspace(int(words.max(initial=0)))
-    _kernel.form_trees(safe, words, single_root, formed, workspace)
+    _kernel.form_trees(safe, words, single_root, formed)
     answer &= formed.astype(bool)
     return answer if np.ndim(heads) == 2 else bool(answer[0])
 
@@ -241,8 +243,7 @@ def is_projective(
     if not trees.all():
         raise ValueError(f"sentence {int(np.argmin(trees))}: heads do not form a tree")
     answer = np.empty(len(batch), dtype=np.uint8)
-    workspace = _kernel.Workspace(int(words.max(initial=0)))
-    _kernel.are_projective(batch.astype(np.int32, order="C"), words, answer, workspace)
+    _kernel.are_projective(batch.astype(np.int32, order="C"), words, answer)
     return answer.astype(bool) if np.ndim(heads) == 2 else bool(answer[0])
 
 
@@ -253,7 +254,7 @@ def _as_score_batch(scores: ScoreArray) -> ScoreArray:
     if scores.dtype not in (np.float32, np.float64):
         raise TypeError(
             f"expected scores of dtype float32 or float64 in native byte order, received "
-            f"{scores.dtype.str}; convert them with scores.astype('float32')"
+            f"{scores.dtype}; convert them with scores.astype('float32')"
         )
     if scores.ndim not in (2, 3) or scores.shape[-1] != scores.shape[-2] or scores.shape[-1] == 0:
         raise ValueError(

@@ -196,8 +196,9 @@ def planted_optimum(
     The optimum is proved by linear-programming duality. Take a tree, and a nested family of word
     sets that are connected in it. Let every arc into a set pay that set's penalty, every arc but
     the tree's pay at least 1 more, every row carry a constant, and, single-root, every root arc
-    earn one common bonus. Any tree enters every set at least once, the planted one exactly once; constants
-    and bonus are the same for all trees. The penalties make cycles, contracted in nested order.
+    earn one common bonus. Any tree enters every set at least once, the planted one exactly once;
+    constants and bonus are the same for all trees. The penalties make cycles, contracted in nested
+    order.
     """
     heads = random_heads(rng, n, single_root)
     scores = -rng.integers(1, 8, size=(n + 1, n + 1)).astype(float)

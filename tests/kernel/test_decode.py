@@ -332,6 +332,19 @@ def test_decode_soft_masks_are_avoided(n, dtype, single_root, algorithm):
 
 @each_setting
 @each_dtype
+def test_decode_lowest_float_serves_as_soft_mask(dtype, single_root, algorithm):
+    rng = rng_for("lowest", dtype.__name__)
+    for _ in range(100):
+        scores = FAMILIES["forbidden_around_tree"](rng, 4, dtype)
+        masked = np.where(scores == -np.inf, np.finfo(dtype).min, scores)
+        best = reference.best_enumerated(scores, single_root)
+        for arcmax in (True, False):
+            heads = decode(masked, single_root=single_root, algorithm=algorithm, arcmax=arcmax)
+            assert_best(scores, heads, best, single_root)
+
+
+@each_setting
+@each_dtype
 def test_decode_soft_masks_are_used_as_rarely_as_possible(dtype, single_root, algorithm):
     rng = rng_for("needed", dtype.__name__)
     checked = 0

@@ -327,7 +327,8 @@ class Grammar:
             noun = self.pick(["neighbor", "friend", "cousin", "teacher", "doctor"])
             inner = self.common(noun, det="my", rich=0, plural=False)
         else:
-            inner = self.common(self.pick(MEMBERS["role"]), det="the", rich=0, plural=False)
+            roles = [r for r in MEMBERS["role"] if lex.GENDER.get(r, name.gender) == name.gender]
+            inner = self.common(self.pick(roles), det="the", rich=0, plural=False)
         aside = comma_after(comma_before(inner.phrase))
         return NP(suffix("appos", aside, name.phrase), gender=name.gender, noun="NAME")
 

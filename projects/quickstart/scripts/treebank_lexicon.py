@@ -63,7 +63,7 @@ GROUPS: dict[str, str] = {
 PLURALS = {
     "child": "children", "woman": "women", "man": "men", "sheep": "sheep", "mouse": "mice",
     "goose": "geese", "knife": "knives", "shelf": "shelves", "potato": "potatoes",
-    "tomato": "tomatoes", "hero": "heroes",
+    "tomato": "tomatoes", "scarf": "scarves",
 }  # fmt: skip
 
 GENDER = {
@@ -87,7 +87,7 @@ ADJECTIVES: dict[str, str] = {
     "@friend": "old",
     "animal": "small brown hungry old gray lazy wild clever noisy white",
     "dish": "fresh warm delicious",
-    "drink": "cold hot fresh sweet",
+    "drink": "cold fresh",
     "text": "long short new interesting old famous funny strange",
     "paper": "new old simple",
     "art": "beautiful old small famous colorful strange",
@@ -256,7 +256,7 @@ write | person | text | care | with:@pen with:@pencil in:@kitchen
 translate | @writer @student @librarian | text | care | -
 paint | @painter @child kin | @picture @fence @wall @door @gate | care | with:@brush
 draw | @painter @child | @picture @map @drawing | care | with:@pencil
-admire | person | art plant | - | -
+admire | person | art plant building | - | -
 open | person | opening @box @drawer @suitcase | care | with:@key with:@knife
 lock | person | @door @gate @drawer @suitcase | care | with:@key
 repair | person | vehicle gadget @roof @fence | care | with:@hammer in:@barn
@@ -306,7 +306,7 @@ delight | show art | person | - | -
 damage | weather | building vehicle plant @bridge | hard | in:area
 destroy | weather | building @bridge plant | - | in:area
 cover | @snow | @field @roof @village @garden | - | -
-clean | person | room furniture @window | care | with: with:@brush
+clean | person | room furniture @window | care | with:@brush with:@broom
 move | person | furniture container | care | to:room
 ride | person | @horse @bicycle @donkey | - | to:spot through:area
 drive | person | @car @truck @van @bus | care | to:CITY across:@bridge
@@ -399,13 +399,13 @@ DITRANSITIVE = """
 give | text clothing dish tool gadget
 send | @letter @postcard @photo @book @note
 show | art text @garden
-lend | tool vehicle @book @umbrella @coat
+lend | tool @car @bicycle @van @book @umbrella @coat
 offer | drink dish
 tell | @story @secret
 teach | @song
 bring | drink dish @newspaper
 hand | tool @letter @key @cup
-sell | vehicle art furniture
+sell | @car @bicycle @boat art furniture
 read | @story @poem @letter
 """
 
