@@ -6,6 +6,7 @@ heads in a fixed number of sweeps, which falls short on strongly non-projective 
 of its own dependents have, so any tree comes out right in O(n).
 """
 from libc.stdint cimport int32_t, uint64_t
+from libcpp.vector cimport vector
 
 from spacy.structs cimport TokenC
 from spacy.tokens.doc cimport Doc
@@ -35,6 +36,7 @@ def set_trees(
     """
     cdef Py_ssize_t n = doc.length
     cdef Py_ssize_t s
+    cdef vector[int32_t] order
     if heads.shape[0] != n or deps.shape[0] != n:
         raise ValueError(
             f"expected {n} heads and labels, one a token, "
@@ -42,16 +44,24 @@ def set_trees(
     if sentence_starts.shape[0] < 1 or sentence_starts[0] != 0 or (
             sentence_starts[sentence_starts.shape[0] - 1] != n):
         raise ValueError("expected sentence starts from 0 to the number of tokens")
-    order = _bottom_up(heads, sentence_starts)
+    for s in range(1, sentence_starts.shape[0]):
+        if sentence_starts[s] <= sentence_starts[s - 1]:
+            raise ValueError("expected sentence starts in ascending order")
+    _bottom_up(heads, sentence_starts, order)
     _write(doc, heads, deps, sentence_starts, order)
 
 
-cdef list _bottom_up(const int32_t[::1] heads, const int32_t[::1] sentence_starts):
+cdef int _bottom_up(
+        const int32_t[::1] heads, const int32_t[::1] sentence_starts,
+        vector[int32_t]& order) except -1:
     """Order tokens so that each comes after all of its dependents; checks the trees on the way."""
     cdef Py_ssize_t n = heads.shape[0]
-    cdef Py_ssize_t s, i, node, start, stop, n_roots
-    cdef list pending = [0] * n
-    cdef list order = []
+    cdef Py_ssize_t s, i, start, stop
+    cdef int32_t node
+    cdef int n_roots
+    cdef vector[int32_t] pending
+    pending.resize(n)
+    order.reserve(n)
     for s in range(sentence_starts.shape[0] - 1):
         start = sentence_starts[s]
         stop = sentence_starts[s + 1]
@@ -68,32 +78,35 @@ cdef list _bottom_up(const int32_t[::1] heads, const int32_t[::1] sentence_start
             raise ValueError(
                 f"sentence {start}..{stop - 1} has {n_roots} roots, expected exactly one")
         for i in range(start, stop):
-            node = i
+            node = <int32_t>i
             while pending[node] == 0:
                 pending[node] = -1
-                order.append(node)
+                order.push_back(node)
                 if heads[node] == node:
                     break
                 node = heads[node]
                 pending[node] -= 1
-    if len(order) != n:
-        raise ValueError(f"heads have a cycle: only {len(order)} of {n} tokens hang from a root")
-    return order
+    if <Py_ssize_t>order.size() != n:
+        raise ValueError(
+            f"heads have a cycle: only {order.size()} of {n} tokens have no cycle below them")
+    return 0
 
 
 cdef void _write(
         Doc doc, const int32_t[::1] heads, const uint64_t[::1] deps,
-        const int32_t[::1] sentence_starts, list order):
+        const int32_t[::1] sentence_starts, const vector[int32_t]& order) noexcept:
     cdef TokenC* tokens = doc.c
     cdef TokenC* head
     cdef Py_ssize_t i, s
+    cdef size_t place
     for i in range(doc.length):
         tokens[i].head = <int>(heads[i] - i)
         tokens[i].dep = deps[i]
         tokens[i].l_kids = tokens[i].r_kids = 0
         tokens[i].l_edge = tokens[i].r_edge = <int>i
         tokens[i].sent_start = -1
-    for i in order:
+    for place in range(order.size()):
+        i = order[place]
         if heads[i] == i:
             continue
         head = &tokens[heads[i]]

@@ -29,8 +29,8 @@ def reference_heads(doc: Doc) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
 def aligned_heads(example: Example) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Gold heads and label hashes of the predicted tokens.
 
-    A head is MISSING where the reference has none, or where the token or its head has no single
-    counterpart. `Example.get_aligned_parse` does not tell a missing head from a root, and gives a
+    A head is MISSING where the reference has none, or where the token or its head is not aligned
+    one to one. `Example.get_aligned_parse` does not tell a missing head from a root, and gives a
     split root's pieces a root label each.
     """
     gold_heads, gold_deps = reference_heads(example.reference)
@@ -39,6 +39,8 @@ def aligned_heads(example: Example) -> tuple[NDArray[np.int64], NDArray[np.uint6
     heads = np.full(len(gold_of), MISSING, dtype=np.int64)
     deps = np.zeros(len(gold_of), dtype=np.uint64)
     known = gold_of != MISSING
+    # The pieces of a split token have one counterpart each, but it has several.
+    known[known] = predicted_of[gold_of[known]] != MISSING
     known[known] = gold_heads[gold_of[known]] != MISSING
     heads[known] = predicted_of[gold_heads[gold_of[known]]]
     deps[heads != MISSING] = gold_deps[gold_of[heads != MISSING]]

@@ -118,8 +118,13 @@ def build_biaffine_parser(
     model : Model[ParserInput, ParserScores]
         Also takes a plain list of Docs; their own sentence boundaries are used then.
     """
-    if refinements < 0:
-        raise ValueError(f"expected refinements of at least 0, received {refinements}")
+    least = {"lstm_width": 0, "arc_width": 1, "label_width": 1, "refinements": 0}
+    given = dict(
+        lstm_width=lstm_width, arc_width=arc_width, label_width=label_width, refinements=refinements
+    )
+    for name, value in given.items():
+        if value < least[name]:
+            raise ValueError(f"expected {name} of at least {least[name]}, received {value}")
     if not 0.0 <= dropout < 1.0:
         raise ValueError(f"expected a dropout of at least 0 and below 1, received {dropout}")
     arcs = BiaffineArcs(arc_width, dropout)

@@ -432,10 +432,16 @@ class RootMST(TrainablePipe):
 
     def _check_structure(self, weights: dict[str, Any]) -> None:
         """Compare saved layers with the network's own before any is overwritten."""
-        saved = [node["name"] for node in weights["nodes"]]
-        own = [node.name for node in self.model.walk()]
-        if saved != own:
-            raise ValueError(f"expected the layers {own}, found {saved}")
+        own = list(self.model.walk())
+        names = [node.name for node in own]
+        saved_names = [node["name"] for node in weights["nodes"]]
+        if saved_names != names:
+            raise ValueError(f"expected the layers {names}, found {saved_names}")
+        for node, saved in zip(own, weights["nodes"], strict=True):
+            for dim, size in saved["dims"].items():
+                expected = node.maybe_get_dim(dim)
+                if expected is not None and expected != size:
+                    raise ValueError(f"expected {dim} of {node.name} to be {expected}, found {size}")
 
     def _cannot_load(self, source: object, error: Exception) -> str:
         return (

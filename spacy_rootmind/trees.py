@@ -233,7 +233,7 @@ def is_projective(
     Examples
     --------
     >>> import numpy as np
-    >>> is_projective(np.array([-1, 0, 1, 2])), is_projective(np.array([-1, 3, 0, 2]))
+    >>> is_projective(np.array([-1, 0, 1, 2])), is_projective(np.array([-1, 2, 0, 2]))
     (True, True)
     >>> is_projective(np.array([-1, 3, 4, 0, 3]))
     False

@@ -1,0 +1,99 @@
+"""Treebanks and pipelines that several tests share."""
+
+import os
+from pathlib import Path
+
+import pytest
+import spacy
+from spacy.training import Example
+from spacy.training.converters import conllu_to_docs
+from spacy.util import fix_random_seed
+
+ROOT = Path(__file__).parent.parent
+QUICKSTART = ROOT / "projects" / "quickstart"
+
+SMALL_MODEL = {
+    "@architectures": "spacy_rootmind.BiaffineParser.v1",
+    "lstm_width": 16,
+    "arc_width": 16,
+    "label_width": 8,
+    "refinements": 1,
+    "dropout": 0.0,
+    "tok2vec": {
+        "@architectures": "spacy.HashEmbedCNN.v2",
+        "pretrained_vectors": None,
+        "width": 32,
+        "depth": 1,
+        "embed_size": 200,
+        "window_size": 1,
+        "maxout_pieces": 2,
+        "subword_features": True,
+    },
+}
+
+
+def read_conllu(path, vocab, limit=None):
+    """Read a CoNLL-U file to Docs of one sentence each."""
+    docs = []
+    text = Path(path).read_text(encoding="utf8")
+    for doc in conllu_to_docs(text, n_sents=1, no_print=True):
+        docs.append(spacy.tokens.Doc(vocab).from_bytes(doc.to_bytes()))
+        if limit is not None and len(docs) == limit:
+            break
+    return docs
+
+
+@pytest.fixture(scope="session")
+def quickstart_docs():
+    """The bundled treebank's training sentences."""
+    nlp = spacy.blank("en")
+    return read_conllu(QUICKSTART / "assets" / "en_quick-ud-train.conllu", nlp.vocab)
+
+
+@pytest.fixture(scope="session")
+def ud_folder():
+    """A folder of real Universal Dependencies treebanks."""
+    folder = os.environ.get("ROOTMIND_UD")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("set ROOTMIND_UD to a folder of Universal Dependencies treebanks")
+    return Path(folder)
+
+
+def gold_examples(docs, nlp):
+    """Examples on the gold tokens of each Doc."""
+    return [
+        Example(
+            spacy.tokens.Doc(
+                nlp.vocab,
+                words=[token.text for token in doc],
+                spaces=[bool(token.whitespace_) for token in doc],
+            ),
+            doc,
+        )
+        for doc in docs
+    ]
+
+
+def make_nlp(**config):
+    """A blank English pipeline with a small parser, not initialized."""
+    fix_random_seed(0)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("root_mst", config={"model": SMALL_MODEL, **config})
+    return nlp
+
+
+def train(nlp, examples, steps, size=20):
+    """Initialize on all examples and take some steps on batches of them."""
+    optimizer = nlp.initialize(lambda: examples)
+    optimizer.learn_rate = 0.01
+    for step in range(steps):
+        start = step * size % len(examples)
+        nlp.update(examples[start : start + size], sgd=optimizer, drop=0.0)
+    return nlp
+
+
+@pytest.fixture(scope="session")
+def trained(quickstart_docs):
+    """A small parser that has learnt a hundred sentences; use it, do not change it."""
+    nlp = make_nlp()
+    return train(nlp, gold_examples(quickstart_docs[:100], nlp), steps=150)

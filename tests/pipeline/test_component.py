@@ -1,0 +1,326 @@
+"""The component as users meet it: training, parsing, odd Docs, odd training data."""
+
+import numpy as np
+import pytest
+import spacy
+from conftest import SMALL_MODEL, gold_examples, make_nlp, train
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy_rootmind import is_tree
+
+SENTENCE = {
+    "words": ["She", "saw", "the", "cat", "."],
+    "heads": [1, 1, 3, 1, 1],
+    "deps": ["nsubj", "ROOT", "det", "obj", "punct"],
+}
+
+
+def assert_single_rooted(doc):
+    """Every sentence has one root, its heads form a tree, and spaces head nothing."""
+    for sentence in doc.sents:
+        heads = [
+            0 if token.head.i == token.i else token.head.i - sentence.start + 1
+            for token in sentence
+        ]
+        assert is_tree(np.array([-1, *heads]))
+        has_words = any(not token.is_space for token in sentence)
+        for token in sentence:
+            if has_words:
+                assert not (token.is_space and list(token.children))
+                assert not (token.is_space and token.head.i == token.i)
+            assert token.dep_
+
+
+# --- learning ----------------------------------------------------------------------------------
+
+
+def test_training_overfits_the_examples(trained, quickstart_docs):
+    scores = trained.evaluate(gold_examples(quickstart_docs[:100], trained))
+    assert scores["dep_uas"] > 0.95
+    assert scores["dep_las"] > 0.9
+    assert scores["root_violations"] == 0.0
+
+
+def test_predict_does_not_depend_on_the_batch(trained, quickstart_docs):
+    texts = [doc.text for doc in quickstart_docs[100:160]]
+    alone = [trained(text) for text in texts]
+    batched = list(trained.pipe(texts, batch_size=60))
+    for a, b in zip(alone, batched, strict=True):
+        assert [(t.head.i, t.dep) for t in a] == [(t.head.i, t.dep) for t in b]
+
+
+def test_predict_leaves_docs_alone(trained):
+    doc = trained.make_doc("The cat slept.")
+    trained.get_pipe("root_mst").predict([doc])
+    assert not doc.has_annotation("DEP")
+    assert not doc.has_annotation("SENT_START")
+
+
+def test_update_reports_a_falling_loss(quickstart_docs):
+    nlp = make_nlp()
+    examples = gold_examples(quickstart_docs[:20], nlp)
+    optimizer = nlp.initialize(lambda: examples)
+    losses = [nlp.update(examples, sgd=optimizer)["root_mst"] for _ in range(30)]
+    assert losses[-1] < 0.7 * losses[0]
+
+
+def test_update_without_sgd_changes_no_weights(trained, quickstart_docs):
+    nlp = make_nlp()
+    examples = gold_examples(quickstart_docs[:5], nlp)
+    nlp.initialize(lambda: examples)
+    before = nlp.get_pipe("root_mst").model.to_bytes()
+    nlp.get_pipe("root_mst").update(examples)
+    assert nlp.get_pipe("root_mst").model.to_bytes() == before
+
+
+def test_get_loss_agrees_with_update(quickstart_docs):
+    nlp = make_nlp()
+    examples = gold_examples(quickstart_docs[:5], nlp)
+    nlp.initialize(lambda: examples)
+    pipe = nlp.get_pipe("root_mst")
+    scores = pipe.model.predict([eg.predicted for eg in examples])
+    loss, gradient = pipe.get_loss(examples, scores)
+    assert loss == pytest.approx(pipe.update(examples)["root_mst"], rel=1e-5)
+    assert len(gradient.rounds) == 2
+
+
+def test_add_pipe_with_the_default_model_trains():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("root_mst")
+    examples = [Example.from_dict(nlp.make_doc("She saw the cat ."), SENTENCE)] * 2
+    nlp.initialize(lambda: examples)
+    for _ in range(15):
+        nlp.update(examples)
+    assert_single_rooted(nlp("She saw the cat ."))
+
+
+# --- odd Docs ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "\n\n",
+        "Word",
+        "  leading spaces",
+        "trailing spaces   ",
+        "spaces   within \n\n the text \t .",
+        "\n \n",
+        "a " * 400,
+    ],
+)
+def test_call_gives_one_root_whatever_the_text(trained, text):
+    doc = trained(text)
+    assert doc.text == text
+    assert_single_rooted(doc)
+    assert len(list(doc.sents)) == (1 if len(doc) else 0)
+
+
+def test_whitespace_attaches_to_the_word_before(trained):
+    doc = trained("\n The cat \n slept")
+    spaces = [token for token in doc if token.is_space]
+    assert [token.i for token in spaces] == [0, 3]
+    assert spaces[0].head.i == 1
+    assert spaces[1].head.text == "cat"
+
+
+def test_pipe_takes_empty_docs_among_others(trained):
+    docs = list(trained.pipe(["", "The cat slept .", " ", ""]))
+    assert [len(doc) for doc in docs] == [0, 4, 1, 0]
+    for doc in docs:
+        assert_single_rooted(doc)
+
+
+def test_given_sentences_are_parsed_as_given(trained):
+    words = "The cat slept . A dog came . Yes".split()
+    starts = [i in (0, 4, 8) for i in range(9)]
+    doc = trained(Doc(trained.vocab, words=words, sent_starts=starts))
+    assert [(s.start, s.end) for s in doc.sents] == [(0, 4), (4, 8), (8, 9)]
+    assert_single_rooted(doc)
+    alone = trained(Doc(trained.vocab, words=words[4:8]))
+    assert [t.head.i - 4 for t in doc[4:8]] == [t.head.i for t in alone]
+
+
+def test_sentencizer_before_the_parser_is_respected(trained, quickstart_docs):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    nlp.add_pipe("root_mst", source=trained)
+    doc = nlp("The cat slept. A dog came.")
+    assert [sent.text for sent in doc.sents] == ["The cat slept.", "A dog came."]
+    assert_single_rooted(doc)
+
+
+def test_reparsing_replaces_the_earlier_tree(trained):
+    doc = trained("The cat saw a dog .")
+    first = [(token.head.i, token.dep) for token in doc]
+    again = trained.get_pipe("root_mst")(doc)
+    assert [(token.head.i, token.dep) for token in again] == first
+
+
+def test_root_label_is_on_the_root_arc_only(trained, quickstart_docs):
+    for doc in trained.pipe([doc.text for doc in quickstart_docs[:60]]):
+        for token in doc:
+            assert (token.dep_ == "ROOT") == (token.head.i == token.i)
+
+
+def test_pipe_hands_a_failing_doc_to_the_error_handler(trained, monkeypatch):
+    pipe = trained.get_pipe("root_mst")
+    predict = pipe.predict
+    failed = []
+
+    def refuse(docs):
+        if any(doc.text == "bad" for doc in docs):
+            raise RuntimeError("refused")
+        return predict(docs)
+
+    wrapper = type("Refusing", (), {})()
+    monkeypatch.setattr(type(pipe), "predict", lambda self, docs: refuse(list(docs)))
+    monkeypatch.setattr(wrapper, "seen", failed, raising=False)
+    pipe.set_error_handler(lambda name, proc, docs, error: failed.extend(docs))
+    try:
+        docs = list(pipe.pipe([trained.make_doc(t) for t in ("A cat", "bad", "slept .")]))
+    finally:
+        pipe.set_error_handler(spacy.util.raise_error)
+    assert [doc.text for doc in docs] == ["A cat", "slept ."]
+    assert [doc.text for doc in failed] == ["bad"]
+
+
+# --- labels ------------------------------------------------------------------------------------
+
+
+def test_labels_come_from_the_data(quickstart_docs):
+    nlp = make_nlp()
+    nlp.initialize(lambda: gold_examples(quickstart_docs[:50], nlp))
+    pipe = nlp.get_pipe("root_mst")
+    expected = {token.dep_ for doc in quickstart_docs[:50] for token in doc}
+    assert pipe.labels[0] == "ROOT"
+    assert set(pipe.labels) == expected
+
+
+@pytest.mark.parametrize("root_label", ["root", "ROOT", "sentence"])
+def test_labels_take_the_roots_own_label(root_label):
+    nlp = make_nlp()
+    annotation = {**SENTENCE, "deps": ["nsubj", root_label, "det", "obj", "punct"]}
+    examples = [Example.from_dict(nlp.make_doc("She saw the cat ."), annotation)]
+    train(nlp, examples, steps=5)
+    assert nlp.get_pipe("root_mst").root_label == root_label
+    doc = nlp("She saw the cat .")
+    assert [token.dep_ == root_label for token in doc] == [t.head.i == t.i for t in doc]
+
+
+def test_labels_round_trip_through_label_data(quickstart_docs):
+    nlp = make_nlp()
+    examples = gold_examples(quickstart_docs[:50], nlp)
+    nlp.initialize(lambda: examples)
+    data = nlp.get_pipe("root_mst").label_data
+    again = make_nlp()
+    again.config["initialize"]["components"] = {"root_mst": {"labels": data}}
+    again.initialize(lambda: examples[:1])
+    assert again.get_pipe("root_mst").labels == nlp.get_pipe("root_mst").labels
+
+
+def test_labels_may_be_given_as_a_list():
+    nlp = make_nlp()
+    examples = [Example.from_dict(nlp.make_doc("She saw the cat ."), SENTENCE)]
+    nlp.get_pipe("root_mst").initialize(lambda: examples, labels=["root", "nsubj", "obj"])
+    assert nlp.get_pipe("root_mst").labels == ("root", "nsubj", "obj")
+
+
+@pytest.mark.parametrize("labels", ["nsubj", 3, {"labels": ["a"]}, ["a", 1], [""]])
+def test_initialize_refuses_malformed_labels(labels):
+    nlp = make_nlp()
+    examples = [Example.from_dict(nlp.make_doc("She saw the cat ."), SENTENCE)]
+    with pytest.raises(ValueError, match="expected labels as a list of strings"):
+        nlp.get_pipe("root_mst").initialize(lambda: examples, labels=labels)
+
+
+def test_labels_of_one_word_sentences_suffice():
+    nlp = make_nlp()
+    examples = [
+        Example.from_dict(nlp.make_doc("Yes"), {"words": ["Yes"], "heads": [0], "deps": ["ROOT"]})
+    ]
+    train(nlp, examples, steps=3)
+    assert_single_rooted(nlp("Yes it is"))
+
+
+def test_add_label_before_and_after_initialization():
+    nlp = make_nlp()
+    pipe = nlp.get_pipe("root_mst")
+    assert pipe.add_label("rare") == 1
+    assert pipe.add_label("rare") == 0
+    examples = [Example.from_dict(nlp.make_doc("She saw the cat ."), SENTENCE)]
+    nlp.initialize(lambda: examples)
+    assert "rare" in pipe.labels
+    with pytest.raises(ValueError, match="already has"):
+        pipe.add_label("other")
+    with pytest.raises(ValueError, match="non-empty string"):
+        pipe.add_label("")
+
+
+# --- odd training data -------------------------------------------------------------------------
+
+
+def test_initialize_without_heads_says_so():
+    nlp = make_nlp()
+    examples = [Example.from_dict(nlp.make_doc("No tree here"), {"tags": ["A", "B", "C"]})]
+    with pytest.raises(ValueError, match="none of the 1 training examples has heads"):
+        nlp.initialize(lambda: examples)
+    assert nlp.get_pipe("root_mst").labels == ("ROOT",)
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        {**SENTENCE, "heads": [1, None, 3, None, None], "deps": ["nsubj", None, "det", None, None]},
+        {**SENTENCE, "words": ["She", "saw", "the", "cat."], "heads": [1, 1, 3, 1],
+         "deps": ["nsubj", "ROOT", "det", "obj"]},
+        {**SENTENCE, "words": ["She", "sa", "w", "the", "cat", "."], "heads": [1, 1, 1, 4, 1, 1],
+         "deps": ["nsubj", "ROOT", "goeswith", "det", "obj", "punct"]},
+        {**SENTENCE, "sent_starts": [1, 0, 1, 0, 0], "heads": [1, 1, 3, 3, 3],
+         "deps": ["nsubj", "ROOT", "det", "ROOT", "punct"]},
+    ],
+)
+def test_update_takes_partial_and_misaligned_annotation(annotation):
+    nlp = make_nlp()
+    whole = Example.from_dict(nlp.make_doc("She saw the cat ."), SENTENCE)
+    partial = Example.from_dict(nlp.make_doc("She saw the cat ."), annotation)
+    train(nlp, [whole, partial], steps=10)
+    assert_single_rooted(nlp("She saw the cat ."))
+
+
+def test_update_skips_empty_examples():
+    nlp = make_nlp()
+    examples = [Example.from_dict(nlp.make_doc("She saw the cat ."), SENTENCE)]
+    nlp.initialize(lambda: examples)
+    empty = Example(nlp.make_doc(""), nlp.make_doc(""))
+    assert nlp.update([empty])["root_mst"] == 0.0
+    assert nlp.update([empty, *examples])["root_mst"] > 0.0
+
+
+def test_update_uses_boundaries_from_an_annotating_component(quickstart_docs):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    nlp.add_pipe("root_mst", config={"model": SMALL_MODEL})
+    examples = gold_examples(quickstart_docs[:20], nlp)
+    nlp.initialize(lambda: examples)
+    losses = nlp.update(examples, annotates=["sentencizer"])
+    assert losses["root_mst"] > 0.0
+
+
+def test_config_with_an_unknown_option_is_refused():
+    nlp = spacy.blank("en")
+    with pytest.raises(ValueError, match="no_such_option"):
+        nlp.add_pipe("root_mst", config={"no_such_option": 1})
+    with pytest.raises(ValueError, match="arc_widht"):
+        nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "arc_widht": 3}})
+
+
+@pytest.mark.parametrize(("option", "value"), [("dropout", 1.0), ("dropout", -0.1),
+                                               ("refinements", -1), ("lstm_width", -1),
+                                               ("arc_width", 0), ("label_width", 0)])
+def test_model_refuses_values_out_of_range(option, value):
+    nlp = spacy.blank("en")
+    with pytest.raises(ValueError, match=option):
+        nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, option: value}})

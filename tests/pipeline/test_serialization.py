@@ -1,0 +1,103 @@
+"""Saved components: what comes back, and what damaged files get."""
+
+import pickle
+
+import pytest
+import spacy
+import srsly
+from conftest import make_nlp
+
+TEXT = "The teacher that she met gave the boy a book ."
+
+
+def parse_of(nlp):
+    return [(token.head.i, token.dep_) for token in nlp(TEXT)]
+
+
+@pytest.fixture
+def saved(trained, tmp_path):
+    trained.to_disk(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_to_disk_and_back(trained, saved):
+    assert parse_of(spacy.load(saved)) == parse_of(trained)
+
+
+def test_to_bytes_and_back(trained):
+    again = make_nlp().from_bytes(trained.to_bytes())
+    assert parse_of(again) == parse_of(trained)
+
+
+def test_component_to_bytes_and_back(trained):
+    again = make_nlp()
+    again.get_pipe("root_mst").from_bytes(trained.get_pipe("root_mst").to_bytes())
+    assert parse_of(again) == parse_of(trained)
+
+
+def test_pickle_of_the_pipeline(trained):
+    assert parse_of(pickle.loads(pickle.dumps(trained))) == parse_of(trained)
+
+
+def test_saved_model_holds_no_pickle(saved):
+    # msgpack of plain arrays and JSON: nothing that runs code when loaded.
+    assert srsly.msgpack_loads((saved / "root_mst" / "model").read_bytes())["nodes"]
+    assert srsly.read_json(saved / "root_mst" / "cfg")["root_label"] == "ROOT"
+
+
+def test_n_process_gives_the_same_parses(trained):
+    texts = [TEXT, "Yes", "", "The cat slept ."] * 5
+    one = [[(t.head.i, t.dep_) for t in doc] for doc in trained.pipe(texts)]
+    two = [[(t.head.i, t.dep_) for t in doc] for doc in trained.pipe(texts, n_process=2)]
+    assert one == two
+
+
+@pytest.mark.parametrize("name", ["cfg", "model"])
+@pytest.mark.parametrize("damage", ["truncated", "missing", "garbage", "empty"])
+def test_from_disk_damaged_file_is_named_and_changes_nothing(trained, saved, name, damage):
+    path = saved / "root_mst" / name
+    data = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes({"truncated": data[: len(data) // 2], "garbage": b"\xc1nonsense",
+                          "empty": b""}[damage])
+    pipe = make_nlp().from_bytes(trained.to_bytes()).get_pipe("root_mst")
+    before = (pipe.model.to_bytes(), dict(pipe.cfg))
+    with pytest.raises(ValueError, match=r"\[root_mst\] cannot load .*root_mst"):
+        pipe.from_disk(saved / "root_mst", exclude=["vocab"])
+    assert (pipe.model.to_bytes(), dict(pipe.cfg)) == before
+    with pytest.raises(ValueError, match="save it again"):
+        spacy.load(saved)
+
+
+def test_from_disk_other_format_is_refused(saved):
+    path = saved / "root_mst" / "cfg"
+    srsly.write_json(path, {**srsly.read_json(path), "format": 99})
+    with pytest.raises(ValueError, match="expected settings of format 1, found 99"):
+        spacy.load(saved)
+
+
+def test_from_disk_other_network_is_refused_and_changes_nothing(trained, saved):
+    from conftest import SMALL_MODEL
+
+    nlp = spacy.blank("en")
+    pipe = nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "refinements": 2}})
+    with pytest.raises(ValueError, match="expected the layers"):
+        pipe.from_disk(saved / "root_mst", exclude=["vocab"])
+    assert pipe.labels == ("ROOT",)
+
+
+def test_from_disk_other_width_is_refused(saved):
+    from conftest import SMALL_MODEL
+
+    nlp = spacy.blank("en")
+    pipe = nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "arc_width": 24}})
+    with pytest.raises(ValueError, match="expected nH of biaffine_arcs to be 24, found 16"):
+        pipe.from_disk(saved / "root_mst", exclude=["vocab"])
+
+
+def test_from_bytes_truncated_is_refused(trained):
+    data = trained.get_pipe("root_mst").to_bytes()
+    with pytest.raises(ValueError, match=r"cannot load the given bytes"):
+        make_nlp().get_pipe("root_mst").from_bytes(data[: len(data) // 2])

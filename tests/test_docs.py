@@ -1,0 +1,52 @@
+"""What the documentation shows is what happens."""
+
+import doctest
+import re
+
+import pytest
+import spacy_rootmind.trees
+from conftest import ROOT
+
+README = (ROOT / "README.md").read_text(encoding="utf8")
+
+
+def python_blocks():
+    return re.findall(r"^```python\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+
+
+def test_docstring_examples_run():
+    result = doctest.testmod(spacy_rootmind.trees)
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_readme_decoder_example_prints_what_it_says(capsys):
+    [block] = [b for b in python_blocks() if "decode(scores" in b]
+    exec(compile(block, "README.md", "exec"), {})
+    shown = re.findall(r"# (\[-1.*\])$", block, flags=re.MULTILINE)
+    assert capsys.readouterr().out.splitlines() == shown
+
+
+def test_readme_pipeline_example_runs(trained, tmp_path, capsys):
+    trained.to_disk(tmp_path / "model-best")
+    [block] = [b for b in python_blocks() if "spacy.load" in b]
+    code = block.replace("projects/quickstart/training/model-best", str(tmp_path / "model-best"))
+    exec(compile(code, "README.md", "exec"), {})
+    assert len(capsys.readouterr().out.splitlines()) == 11
+
+
+def test_readme_settings_are_those_of_the_architecture():
+    from inspect import signature
+
+    from spacy.util import registry
+
+    table = re.findall(r"^\| (`.*?`) \|", README, flags=re.MULTILINE)
+    named = {name for cell in table for name in re.findall(r"`(\w+)`", cell)}
+    build = registry.architectures.get("spacy_rootmind.BiaffineParser.v1")
+    assert named == set(signature(build).parameters) - {"nO"}
+
+
+@pytest.mark.parametrize("heading", ["Quickstart", "Test"])
+def test_readme_has_one_set_up_command_under(heading):
+    section = re.search(rf"^#+ [^\n]*{heading}.*?```bash\n(.*?)```", README, re.DOTALL | re.MULTILINE)
+    assert len(section.group(1).strip().splitlines()) == 1

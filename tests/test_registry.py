@@ -1,0 +1,56 @@
+"""Every registered name resolves through package metadata alone."""
+
+import subprocess
+import sys
+from importlib.metadata import distribution, entry_points
+
+import pytest
+from spacy.util import registry
+
+ENTRY_POINTS = [
+    (group, entry.name)
+    for group in ("spacy_factories", "spacy_architectures", "spacy_scorers")
+    for entry in entry_points(group=group)
+    if entry.value.startswith("spacy_rootmind")
+]
+
+
+def test_entry_points_are_declared():
+    assert {name for _, name in ENTRY_POINTS} == {
+        "root_mst",
+        "spacy_rootmind.BiaffineParser.v1",
+        "spacy_rootmind.parser_scorer.v1",
+    }
+
+
+@pytest.mark.parametrize(("group", "name"), ENTRY_POINTS)
+def test_entry_point_resolves(group, name):
+    registry_name = {"spacy_factories": "factories"}.get(group, group.removeprefix("spacy_"))
+    assert callable(registry.get(registry_name, name))
+
+
+def test_add_pipe_needs_no_import():
+    code = "import spacy; spacy.blank('en').add_pipe('root_mst')"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_core_install_requires_spacy_and_numpy_only():
+    required = [r for r in distribution("spacy-rootmind").requires or [] if "extra ==" not in r]
+    assert sorted(r.split("<")[0].split(">")[0].strip() for r in required) == ["numpy", "spacy"]
+
+
+def test_import_loads_neither_spacy_nor_thinc_nor_torch():
+    code = (
+        "import sys, spacy_rootmind; "
+        "print([m for m in ('spacy', 'thinc', 'torch', 'transformers') if m in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_component_works_without_torch_and_transformers():
+    code = (
+        "import sys; sys.modules.update(torch=None, transformers=None); "
+        "import spacy; nlp = spacy.blank('en'); nlp.add_pipe('root_mst')"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
