@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
+
 from spacy_rootmind import decode, is_tree
 
 Scores = NDArray[np.float32]

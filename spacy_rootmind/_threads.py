@@ -4,6 +4,7 @@ Threads live for one call: a pool kept between calls would be dead after the for
 `nlp.pipe(n_process=...)` makes, and starting a thread costs tens of microseconds.
 """
 
+import itertools
 import threading
 from collections.abc import Callable
 
@@ -46,7 +47,7 @@ def run_chunks(
         status, sentence = make_worker()(0, len(lengths))
         return [] if status == 0 else [(sentence, status)]
     bounds = _even_chunks(lengths, num_threads * CHUNKS_PER_THREAD)
-    chunks = iter(zip(bounds[:-1], bounds[1:], strict=True))
+    chunks = iter(itertools.pairwise(bounds))
     lock = threading.Lock()
     failures: list[tuple[int, int]] = []
     errors: list[BaseException] = []

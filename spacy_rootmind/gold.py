@@ -106,7 +106,7 @@ class GoldBatch:
 def _within_sentence(
     heads: NDArray[np.int64], tokens: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Number heads within a sentence, from 1 and with 0 for ROOT; and whether they are known."""
+    """Count heads within their sentence, from 1 and with 0 for ROOT; also tell which are known."""
     gold = heads[tokens]
     place = np.searchsorted(tokens, gold)
     place[place == len(tokens)] = 0
@@ -127,4 +127,3 @@ def count_labels(examples: Sequence[Example]) -> tuple[dict[str, int], dict[str,
                 name = example.reference.vocab.strings[label]
                 counts[name] = counts.get(name, 0) + frequency
     return roots, others
-

@@ -1,10 +1,10 @@
 """Training losses on arc scores, with their gradients."""
 
 from thinc.api import get_array_module
-from thinc.types import Floats3d, Ints2d
 
 from spacy_rootmind.layers.layout import Bucket
 from spacy_rootmind.layers.refine import softmax_heads
+from spacy_rootmind.layers.types import Floats3d, Ints2d
 
 MISSING = -1
 """In gold heads: nothing is known of this word, so it has no loss."""

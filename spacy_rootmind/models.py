@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import List, NamedTuple, Optional, Tuple  # noqa: UP035
+from typing import Any, NamedTuple
 
 import numpy as np
 from spacy.tokens import Doc
 from thinc.api import Model, NumpyOps, uniform_init
-from thinc.types import Floats2d, Floats3d, Ints1d
 
 from spacy_rootmind.layers import distance
 from spacy_rootmind.layers.arcs import BiaffineArcs
@@ -15,10 +14,10 @@ from spacy_rootmind.layers.bilstm import BiLSTM
 from spacy_rootmind.layers.labels import Arcs, BiaffineLabels
 from spacy_rootmind.layers.layout import Layout
 from spacy_rootmind.layers.refine import Refine
+from spacy_rootmind.layers.types import Floats2d, Floats3d, Ints1d
 from spacy_rootmind.sentences import Sentences, sentences_of
 
-# Thinc reads these from configs, so they are spelled as spaCy's own architectures spell them.
-Tok2Vec = Model[List[Doc], List[Floats2d]]  # noqa: UP006
+Tok2Vec = Model[list[Doc], list[Floats2d]]
 
 
 class ParserInput(NamedTuple):
@@ -32,7 +31,7 @@ class ParserGradient(NamedTuple):
     """Gradients for `backprop`: of each round's arc scores, and of the rows that labels saw."""
 
     rounds: list[list[Floats3d]]
-    rows: Optional[Floats2d]  # noqa: UP045
+    rows: Floats2d | None
 
 
 @dataclass
@@ -53,7 +52,7 @@ class ParserScores:
     layout: Layout
     rounds: list[list[Floats3d]]
     rows: Floats2d
-    labeller: Model[Tuple[Floats2d, Layout, Arcs], Floats2d]  # noqa: UP006
+    labeller: Model[tuple[Floats2d, Layout, Arcs], Floats2d]
 
     @property
     def arcs(self) -> list[Floats3d]:
@@ -72,11 +71,13 @@ class ParserScores:
         roots = ops.to_numpy(self.layout.roots)
         sentence = np.searchsorted(roots, deps, side="right") - 1
         buckets = distance.bucket_of(deps - roots[sentence], heads - roots[sentence])
-        arcs = Arcs(*(ops.asarray(part, dtype="i4") for part in (deps, heads, buckets)))
+        arcs = Arcs(*(ops.asarray(part, dtype="int32") for part in (deps, heads, buckets)))
         return self.labeller((self.rows, self.layout, arcs), is_train)
 
 
-ParserModel = Model[ParserInput, ParserScores]
+# From a ParserInput (or a plain list of Docs) to ParserScores; its backward pass takes a
+# ParserGradient, which Thinc's types have no place for.
+ParserModel = Model[Any, Any]
 
 
 def build_biaffine_parser(
@@ -86,7 +87,7 @@ def build_biaffine_parser(
     label_width: int = 48,
     refinements: int = 1,
     dropout: float = 0.3,
-    nO: Optional[int] = None,  # noqa: UP045
+    nO: int | None = None,
 ) -> ParserModel:
     """Build a graph-based parser over token vectors.
 
@@ -96,7 +97,7 @@ def build_biaffine_parser(
 
     Parameters
     ----------
-    tok2vec : Model[List[Doc], List[Floats2d]]
+    tok2vec : Model[list[Doc], list[Floats2d]]
         Token vectors, or a listener to those of a shared component.
     lstm_width
         Width of a bidirectional LSTM's states over the token vectors, or 0 for none. It carries
@@ -118,13 +119,15 @@ def build_biaffine_parser(
     model : Model[ParserInput, ParserScores]
         Also takes a plain list of Docs; their own sentence boundaries are used then.
     """
-    least = {"lstm_width": 0, "arc_width": 1, "label_width": 1, "refinements": 0}
-    given = dict(
-        lstm_width=lstm_width, arc_width=arc_width, label_width=label_width, refinements=refinements
+    sizes = (
+        ("lstm_width", lstm_width, 0),
+        ("arc_width", arc_width, 1),
+        ("label_width", label_width, 1),
+        ("refinements", refinements, 0),
     )
-    for name, value in given.items():
-        if value < least[name]:
-            raise ValueError(f"expected {name} of at least {least[name]}, received {value}")
+    for name, size, least in sizes:
+        if size < least:
+            raise ValueError(f"expected {name} of at least {least}, received {size}")
     if not 0.0 <= dropout < 1.0:
         raise ValueError(f"expected a dropout of at least 0 and below 1, received {dropout}")
     arcs = BiaffineArcs(arc_width, dropout)

@@ -3,7 +3,7 @@
 # spaCy reads the annotations of factories at run time: no `from __future__ import annotations`.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Any, NamedTuple
 
 import numpy as np
 import srsly
@@ -18,8 +18,9 @@ from thinc.api import Config, Model, Optimizer, set_dropout_rate
 
 from spacy_rootmind._doc import set_trees
 from spacy_rootmind.gold import GoldBatch, count_labels
+from spacy_rootmind.layers.types import Ints2d
 from spacy_rootmind.loss import MISSING, head_selection
-from spacy_rootmind.models import ParserGradient, ParserInput, ParserScores
+from spacy_rootmind.models import ParserGradient, ParserInput, ParserModel, ParserScores
 from spacy_rootmind.sentences import Sentences, scored_tokens, sentence_starts
 from spacy_rootmind.trees import decode
 
@@ -85,7 +86,10 @@ class Parse(NamedTuple):
     },
 )
 def make_root_mst(
-    nlp: Language, name: str, model: Model, scorer: Optional[Callable]  # noqa: UP045
+    nlp: Language,
+    name: str,
+    model: Model,
+    scorer: Callable | None,
 ) -> "RootMST":
     """Create a graph-based dependency parser whose sentences have exactly one root each.
 
@@ -110,10 +114,10 @@ class RootMST(TrainablePipe):
     def __init__(
         self,
         vocab: Vocab,
-        model: Model[ParserInput, ParserScores],
+        model: ParserModel,
         name: str = "root_mst",
         *,
-        scorer: Optional[Callable] = None,  # noqa: UP045
+        scorer: Callable | None = None,
     ) -> None:
         self.vocab = vocab
         self.model = model
@@ -158,8 +162,8 @@ class RootMST(TrainablePipe):
         self,
         get_examples: Callable[[], Iterable[Example]],
         *,
-        nlp: Optional[Language] = None,  # noqa: UP045
-        labels: Optional[Any] = None,  # noqa: UP045
+        nlp: Language | None = None,
+        labels: Any | None = None,
     ) -> None:
         """Fix the labels and size the network.
 
@@ -208,8 +212,8 @@ class RootMST(TrainablePipe):
         examples: Iterable[Example],
         *,
         drop: float = 0.0,
-        sgd: Optional[Optimizer] = None,  # noqa: UP045
-        losses: Optional[dict[str, float]] = None,  # noqa: UP045
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
     ) -> dict[str, float]:
         """Learn from a batch; returns the losses, summed over words, under this component's name.
 
@@ -253,7 +257,8 @@ class RootMST(TrainablePipe):
         local = np.where(gold.heads == MISSING, MISSING, gold.heads - roots)
         local = np.append(local, MISSING)
         for i, bucket in enumerate(layout.buckets):
-            gold_heads = ops.asarray(local[ops.to_numpy(bucket.rows)])
+            padded: Ints2d = local[ops.to_numpy(bucket.rows)]
+            gold_heads = ops.asarray(padded)
             for step, arcs in enumerate(scores.rounds):
                 weight = 1.0 if arcs is scores.arcs else EARLY_ROUND_WEIGHT
                 loss, gradient = head_selection(arcs[i], bucket, gold_heads)
@@ -296,7 +301,10 @@ class RootMST(TrainablePipe):
             n_rows = sum(len(tokens) + 1 for tokens in doc_sentences)
             parses.append(
                 self._token_parse(
-                    doc, doc_starts, doc_sentences, heads[row : row + n_rows] - row,
+                    doc,
+                    doc_starts,
+                    doc_sentences,
+                    heads[row : row + n_rows] - row,
                     deps[row : row + n_rows],
                 )
             )
@@ -441,7 +449,9 @@ class RootMST(TrainablePipe):
             for dim, size in saved["dims"].items():
                 expected = node.maybe_get_dim(dim)
                 if expected is not None and expected != size:
-                    raise ValueError(f"expected {dim} of {node.name} to be {expected}, found {size}")
+                    raise ValueError(
+                        f"expected {dim} of {node.name} to be {expected}, found {size}"
+                    )
 
     def _cannot_load(self, source: object, error: Exception) -> str:
         return (

@@ -1,5 +1,6 @@
 """Attachment scores, registered as `spacy_rootmind.parser_scorer.v1`."""
 
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -116,7 +117,7 @@ def _count_sentences(
 ) -> None:
     """Count exact matches and right roots, gold sentence by gold sentence."""
     starts = sentence_starts(gold_doc)
-    for start, stop in zip(starts[:-1], starts[1:], strict=True):
+    for start, stop in itertools.pairwise(starts):
         inside = np.arange(start, stop)[scored[start:stop]]
         if not len(inside):
             continue
@@ -135,7 +136,7 @@ def _count_roots(doc: Doc, counts: Counts) -> None:
         return
     heads, _ = reference_heads(doc)
     starts = sentence_starts(doc)
-    for start, stop in zip(starts[:-1], starts[1:], strict=True):
+    for start, stop in itertools.pairwise(starts):
         inside = heads[start:stop]
         counts.predicted_sentences += 1
         counts.not_single_root += int((inside == np.arange(start, stop)).sum() != 1)

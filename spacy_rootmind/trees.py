@@ -296,9 +296,7 @@ def _as_head_batch(
     if array.dtype.kind not in "iu":
         raise TypeError(f"expected heads as an integer array, received dtype {array.dtype}")
     if array.ndim not in (1, 2) or array.shape[-1] == 0:
-        raise ValueError(
-            f"expected heads of shape (n + 1,) or (B, N + 1), received {array.shape}"
-        )
+        raise ValueError(f"expected heads of shape (n + 1,) or (B, N + 1), received {array.shape}")
     batch = array if array.ndim == 2 else array[None]
     longest = batch.shape[1] - 1
     words = _as_lengths(lengths, len(batch), longest, single=array.ndim == 1)

@@ -24,8 +24,9 @@ def test_config_is_complete(path):
     config = load_config(path)
     nlp = load_model_from_config(config, auto_fill=False)
     assert nlp.pipe_names == ["root_mst"]
-    assert config["training"]["max_steps"] == (
-        config["training"]["optimizer"]["learn_rate"]["total_steps"]
+    assert (
+        config["training"]["max_steps"]
+        == (config["training"]["optimizer"]["learn_rate"]["total_steps"])
     )
 
 

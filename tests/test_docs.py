@@ -4,8 +4,9 @@ import doctest
 import re
 
 import pytest
-import spacy_rootmind.trees
 from conftest import ROOT
+
+import spacy_rootmind.trees
 
 README = (ROOT / "README.md").read_text(encoding="utf8")
 
@@ -48,5 +49,7 @@ def test_readme_settings_are_those_of_the_architecture():
 
 @pytest.mark.parametrize("heading", ["Quickstart", "Test"])
 def test_readme_has_one_set_up_command_under(heading):
-    section = re.search(rf"^#+ [^\n]*{heading}.*?```bash\n(.*?)```", README, re.DOTALL | re.MULTILINE)
+    section = re.search(
+        rf"^#+ [^\n]*{heading}.*?```bash\n(.*?)```", README, re.DOTALL | re.MULTILINE
+    )
     assert len(section.group(1).strip().splitlines()) == 1

@@ -44,7 +44,9 @@ def test_import_loads_neither_spacy_nor_thinc_nor_torch():
         "import sys, spacy_rootmind; "
         "print([m for m in ('spacy', 'thinc', 'torch', 'transformers') if m in sys.modules])"
     )
-    result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
     assert result.stdout.strip() == "[]"
 
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from thinc.api import Maxout, Model, uniform_init
-from thinc.types import Floats2d, Floats3d
 
 from spacy_rootmind.layers import distance
 from spacy_rootmind.layers.dropout import RATE, sentence_mask
 from spacy_rootmind.layers.layout import Bucket, Layout
+from spacy_rootmind.layers.types import Floats2d, Floats3d
 
 InT = tuple[Floats2d, Layout]
 OutT = list[Floats3d]
@@ -78,9 +78,9 @@ def forward(
     H_mask = sentence_mask(model, layout, H.shape[1], is_train)
     D = D if D_mask is None else D * D_mask
     H = H if H_mask is None else H * H_mask
-    W = model.get_param("W")
-    dep_distance = model.get_param("dep_distance")
-    head_distance = model.get_param("head_distance")
+    W: Floats2d = model.get_param("W")
+    dep_distance: Floats2d = model.get_param("dep_distance")
+    head_distance: Floats2d = model.get_param("head_distance")
     DW = ops.gemm(D, W) + model.get_param("b")
     D_near = ops.gemm(D, dep_distance)
     H_near = ops.gemm(H, head_distance)

@@ -1,8 +1,8 @@
 """A bidirectional LSTM over sentences: what a convolution's window does not reach.
 
-Thinc's own LSTM leaves the backward states of shorter sentences in a batch unset, so it is not used
-here. Sentences are packed: step t holds the t-th position of all sentences that are so long, longest
-first, and so no padding is computed. Both directions share each step's matrix product.
+Thinc's own LSTM leaves the backward states of shorter sentences in a batch unset, so it is not
+used here. Sentences are packed: step t holds the t-th position of all sentences that are so long,
+longest first, and so no padding is computed. Both directions share each step's matrix product.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 from thinc.api import LayerNorm, Linear, Model, glorot_uniform_init
-from thinc.types import Floats2d, Floats3d, Ints2d
 
 from spacy_rootmind.layers.dropout import RATE, sentence_mask
 from spacy_rootmind.layers.layout import Layout
+from spacy_rootmind.layers.types import Floats2d, Floats3d, Ints2d
 
 InT = tuple[Floats2d, Layout]
 OutT = Floats2d
@@ -69,7 +69,7 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
     draw = glorot_uniform_init
     model.set_param("W", _stack(ops.xp, [draw(ops, (width, hidden)) for _ in range(8)]))
     model.set_param("V", _stack(ops.xp, [draw(ops, (hidden, hidden)) for _ in range(8)]))
-    b = ops.alloc3f(2, 1, 4 * hidden)
+    b: Floats3d = ops.alloc3f(2, 1, 4 * hidden)
     b[:, :, hidden : 2 * hidden] = 1.0
     model.set_param("b", b)
 
@@ -152,20 +152,22 @@ def forward(
 def _run(
     model: Model[InT, OutT], packed: Floats3d, packing: Packing
 ) -> tuple[Floats3d, Callable[[Floats3d], Floats3d]]:
-    """The recurrence, for rows (2, n_rows, nI) in packed order.
+    """Run the recurrence over rows (2, n_rows, nI) in packed order.
 
     Gates lie side by side: input, forget, output, candidate. The logistic function is taken as
     (1 + tanh(x / 2)) / 2, so that one tanh serves all four.
     """
     xp = model.ops.xp
-    W, V, b = model.get_param("W"), model.get_param("V"), model.get_param("b")
+    W: Floats3d = model.get_param("W")
+    V: Floats3d = model.get_param("V")
+    b: Floats3d = model.get_param("b")
     hidden = V.shape[1]
     gates = packed @ W
     gates += b
     cells = xp.empty((2, packed.shape[1], hidden), dtype=packed.dtype)
     states, tanh_cells = xp.empty_like(cells), xp.empty_like(cells)
     previous = xp.zeros_like(cells)
-    for now, before, n in packing.steps():
+    for now, before, _n in packing.steps():
         z = gates[:, now]
         if now.start > 0:
             previous[:, now] = states[:, before]

@@ -9,7 +9,8 @@ from functools import lru_cache
 
 import numpy as np
 from thinc.api import get_array_module
-from thinc.types import Floats2d, Floats3d, Ints1d, Ints2d
+
+from spacy_rootmind.layers.types import Floats2d, Floats3d, Ints1d, Ints2d
 
 # Lower bounds of the buckets on either side; the last is open.
 BOUNDS = (1, 2, 3, 4, 5, 7, 10, 15, 22, 32)
@@ -48,7 +49,7 @@ def _ranges(m: int) -> tuple[Ints2d, Ints2d, Ints2d, Ints2d]:
     for axis in (1, 0):
         starts = member.argmax(axis=axis)
         ranges += [starts, starts + member.sum(axis=axis)]
-    return tuple(ranges)  # type: ignore[return-value]
+    return tuple(ranges)
 
 
 def spread(by_bucket: Floats3d, *, over_heads: bool) -> Floats3d:
@@ -82,9 +83,7 @@ def collect(scores: Floats3d, *, over_heads: bool) -> Floats3d:
     b, m, _ = scores.shape
     starts, stops = _ranges(m)[:2] if over_heads else _ranges(m)[2:]
     running = xp.zeros((b, m, m + 1), dtype=scores.dtype)
-    xp.cumsum(
-        scores if over_heads else scores.transpose((0, 2, 1)), axis=2, out=running[:, :, 1:]
-    )
+    xp.cumsum(scores if over_heads else scores.transpose((0, 2, 1)), axis=2, out=running[:, :, 1:])
     flat = running.reshape((b, m * (m + 1)))
     own = xp.arange(m)[:, None] * (m + 1)
     upper = xp.take(flat, own + xp.asarray(stops), axis=1)

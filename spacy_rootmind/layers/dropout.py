@@ -1,9 +1,9 @@
 """Variational dropout: one mask a sentence (Gal & Ghahramani 2016, as in Dozat & Manning 2017)."""
 
 from thinc.api import Model
-from thinc.types import Floats2d
 
 from spacy_rootmind.layers.layout import Layout
+from spacy_rootmind.layers.types import Floats2d
 
 RATE = "parser_dropout"
 """Attribute that holds a layer's rate. Not `dropout_rate`: spaCy's `training.dropout`, which sets

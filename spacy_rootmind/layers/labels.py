@@ -4,11 +4,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from thinc.api import Maxout, Model, uniform_init
-from thinc.types import Floats2d, Ints1d
 
 from spacy_rootmind.layers import distance
 from spacy_rootmind.layers.dropout import RATE, sentence_mask
 from spacy_rootmind.layers.layout import Layout
+from spacy_rootmind.layers.types import Floats2d, Floats3d, Ints1d
 
 
 class Arcs(NamedTuple):
@@ -90,7 +90,7 @@ def forward(
     H_mask = sentence_mask(model, layout, H_all.shape[1], is_train)
     D = _with_one(ops.xp, (D_all if D_mask is None else D_all * D_mask)[arcs.deps])
     H = _with_one(ops.xp, (H_all if H_mask is None else H_all * H_mask)[arcs.heads])
-    U = model.get_param("U")
+    U: Floats3d = model.get_param("U")
     width, n_labels, _ = U.shape
     U_flat = U.reshape((width, n_labels * width))
     DU = ops.gemm(D, U_flat).reshape((-1, n_labels, width))
@@ -99,7 +99,8 @@ def forward(
     def backprop(d_scores: OutT) -> Floats2d:
         model.inc_grad("T", distance.collect_flat(d_scores, arcs.buckets))
         dDU = (d_scores[:, :, None] * H[:, None, :]).reshape((-1, n_labels * width))
-        model.inc_grad("U", ops.gemm(D, dDU, trans1=True).reshape(U.shape))
+        dU: Floats2d = ops.gemm(D, dDU, trans1=True)
+        model.inc_grad("U", dU.reshape(U.shape))
         dH = (d_scores[:, None, :] @ DU)[:, 0, :-1]
         dD = ops.gemm(dDU, U_flat, trans2=True)[:, :-1]
         dD_all = ops.xp.zeros_like(D_all)

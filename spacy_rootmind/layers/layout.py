@@ -11,7 +11,8 @@ from functools import cached_property
 
 import numpy as np
 from thinc.api import Ops, get_array_module
-from thinc.types import Floats2d, Floats3d, Ints1d, Ints2d
+
+from spacy_rootmind.layers.types import Floats2d, Floats3d, Ints1d, Ints2d
 
 # A bucket ends before a sentence this many times as long as its shortest ...
 MAX_STRETCH = 1.25
@@ -104,20 +105,19 @@ class Layout:
     @classmethod
     def from_lengths(cls, ops: Ops, lengths: Sequence[int]) -> "Layout":
         """Lay out sentences of the given numbers of words."""
-        words = np.asarray(lengths, dtype="i8").reshape(-1)
+        words: Ints1d = np.asarray(lengths, dtype="i8").reshape(-1)
         ends = np.cumsum(words + 1)
         roots = ends - words - 1
         n_rows = int(ends[-1]) if len(ends) else 0
-        is_word = np.ones(n_rows, dtype=bool)
+        is_word: Ints1d = np.ones(n_rows, dtype=bool)
         is_word[roots] = False
-        buckets = [
-            _make_bucket(ops, members, words, roots, n_rows) for members in _group(words)
-        ]
+        sentence_of_row: Ints1d = np.repeat(np.arange(len(words)), words + 1)
+        buckets = [_make_bucket(ops, members, words, roots, n_rows) for members in _group(words)]
         return cls(
             lengths=words,
             roots=ops.asarray(roots),
             words=ops.asarray(is_word.nonzero()[0]),
-            sentence_of_row=ops.asarray(np.repeat(np.arange(len(words)), words + 1)),
+            sentence_of_row=ops.asarray(sentence_of_row),
             buckets=buckets,
         )
 
@@ -129,11 +129,7 @@ def _group(lengths: Ints1d) -> list[list[int]]:
     for sentence in np.argsort(lengths, kind="stable").tolist():
         n = int(lengths[sentence])
         limit = max(shortest * MAX_STRETCH, shortest + MIN_SLACK)
-        if (
-            groups
-            and n <= limit
-            and (len(groups[-1]) + 1) * (n + 1) ** 2 <= MAX_BUCKET_SCORES
-        ):
+        if groups and n <= limit and (len(groups[-1]) + 1) * (n + 1) ** 2 <= MAX_BUCKET_SCORES:
             groups[-1].append(sentence)
         else:
             groups.append([sentence])

@@ -8,10 +8,10 @@ scored again with them, an arc sees likely siblings and grandparents.
 from collections.abc import Callable
 
 from thinc.api import LayerNorm, Maxout, Model, get_array_module
-from thinc.types import Floats2d, Floats3d
 
 from spacy_rootmind.layers.dropout import RATE, sentence_mask
 from spacy_rootmind.layers.layout import Bucket, Layout
+from spacy_rootmind.layers.types import Floats2d, Floats3d
 
 InT = tuple[Floats2d, list[Floats3d], Layout]
 OutT = Floats2d

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
+from thinc.api import NumpyOps
+
 from spacy_rootmind.layers import distance
 from spacy_rootmind.layers.arcs import BiaffineArcs
 from spacy_rootmind.layers.bilstm import BiLSTM
 from spacy_rootmind.layers.dropout import RATE, sentence_mask
 from spacy_rootmind.layers.layout import MAX_BUCKET_SCORES, Layout
 from spacy_rootmind.layers.refine import Refine, softmax_heads
-from thinc.api import NumpyOps
 
 OPS = NumpyOps()
 LENGTHS = [3, 1, 7, 3, 12, 0, 40, 41, 2]
@@ -110,16 +111,19 @@ def test_softmax_heads_gives_distributions_over_allowed_heads(layout, rng):
 def test_layers_give_each_sentence_what_it_gets_alone(layout, rng):
     width = 8
     rows = rng.normal(size=(layout.n_rows, width)).astype("f")
-    lstm, arcs, refine = BiLSTM(6, 0.3, nI=width), BiaffineArcs(6, 0.3, nI=width), Refine(
-        0.3, nI=width
+    lstm, arcs, refine = (
+        BiLSTM(6, 0.3, nI=width),
+        BiaffineArcs(6, 0.3, nI=width),
+        Refine(0.3, nI=width),
     )
     for layer in (lstm, arcs, refine):
         layer.initialize()
     read = lstm.predict((rows, layout))
     scores = arcs.predict((read, layout))
     refined = refine.predict((read, scores, layout))
-    place = {s: (b, i) for b, bucket in enumerate(layout.buckets)
-             for i, s in enumerate(bucket.sentences)}
+    place = {
+        s: (b, i) for b, bucket in enumerate(layout.buckets) for i, s in enumerate(bucket.sentences)
+    }
     for s, n in enumerate(LENGTHS):
         part = sentence_rows(layout, s)
         alone = Layout.from_lengths(OPS, [n])

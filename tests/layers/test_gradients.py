@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from thinc.api import Ops
+
 from spacy_rootmind.layers.arcs import BiaffineArcs
 from spacy_rootmind.layers.bilstm import BiLSTM
 from spacy_rootmind.layers.distance import N_BUCKETS
@@ -9,7 +11,6 @@ from spacy_rootmind.layers.labels import Arcs, BiaffineLabels
 from spacy_rootmind.layers.layout import Layout
 from spacy_rootmind.layers.refine import Refine
 from spacy_rootmind.loss import MISSING, head_selection
-from thinc.api import Ops
 
 # Plain NumPy in double precision; Thinc's CPU kernels take single precision only.
 OPS = Ops()

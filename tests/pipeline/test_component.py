@@ -6,6 +6,7 @@ import spacy
 from conftest import SMALL_MODEL, gold_examples, make_nlp, train
 from spacy.tokens import Doc
 from spacy.training import Example
+
 from spacy_rootmind import is_tree
 
 SENTENCE = {
@@ -134,7 +135,7 @@ def test_pipe_takes_empty_docs_among_others(trained):
 
 
 def test_given_sentences_are_parsed_as_given(trained):
-    words = "The cat slept . A dog came . Yes".split()
+    words = ["The", "cat", "slept", ".", "A", "dog", "came", ".", "Yes"]
     starts = [i in (0, 4, 8) for i in range(9)]
     doc = trained(Doc(trained.vocab, words=words, sent_starts=starts))
     assert [(s.start, s.end) for s in doc.sents] == [(0, 4), (4, 8), (8, 9)]
@@ -274,12 +275,24 @@ def test_initialize_without_heads_says_so():
     "annotation",
     [
         {**SENTENCE, "heads": [1, None, 3, None, None], "deps": ["nsubj", None, "det", None, None]},
-        {**SENTENCE, "words": ["She", "saw", "the", "cat."], "heads": [1, 1, 3, 1],
-         "deps": ["nsubj", "ROOT", "det", "obj"]},
-        {**SENTENCE, "words": ["She", "sa", "w", "the", "cat", "."], "heads": [1, 1, 1, 4, 1, 1],
-         "deps": ["nsubj", "ROOT", "goeswith", "det", "obj", "punct"]},
-        {**SENTENCE, "sent_starts": [1, 0, 1, 0, 0], "heads": [1, 1, 3, 3, 3],
-         "deps": ["nsubj", "ROOT", "det", "ROOT", "punct"]},
+        {
+            **SENTENCE,
+            "words": ["She", "saw", "the", "cat."],
+            "heads": [1, 1, 3, 1],
+            "deps": ["nsubj", "ROOT", "det", "obj"],
+        },
+        {
+            **SENTENCE,
+            "words": ["She", "sa", "w", "the", "cat", "."],
+            "heads": [1, 1, 1, 4, 1, 1],
+            "deps": ["nsubj", "ROOT", "goeswith", "det", "obj", "punct"],
+        },
+        {
+            **SENTENCE,
+            "sent_starts": [1, 0, 1, 0, 0],
+            "heads": [1, 1, 3, 3, 3],
+            "deps": ["nsubj", "ROOT", "det", "ROOT", "punct"],
+        },
     ],
 )
 def test_update_takes_partial_and_misaligned_annotation(annotation):
@@ -317,9 +330,17 @@ def test_config_with_an_unknown_option_is_refused():
         nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "arc_widht": 3}})
 
 
-@pytest.mark.parametrize(("option", "value"), [("dropout", 1.0), ("dropout", -0.1),
-                                               ("refinements", -1), ("lstm_width", -1),
-                                               ("arc_width", 0), ("label_width", 0)])
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("dropout", 1.0),
+        ("dropout", -0.1),
+        ("refinements", -1),
+        ("lstm_width", -1),
+        ("arc_width", 0),
+        ("label_width", 0),
+    ],
+)
 def test_model_refuses_values_out_of_range(option, value):
     nlp = spacy.blank("en")
     with pytest.raises(ValueError, match=option):

@@ -1,5 +1,7 @@
 """Trees written into a Doc, against plain Python over the same heads."""
 
+import itertools
+
 import numpy as np
 import pytest
 import spacy
@@ -87,7 +89,7 @@ def test_set_trees_zigzag_defeats_ten_sweeps(vocab):
     order = [i // 2 if i % 2 == 0 else n - 1 - i // 2 for i in range(n)][::-1]
     heads = [0] * n
     heads[order[0]] = order[0]
-    for above, below in zip(order[:-1], order[1:], strict=True):
+    for above, below in itertools.pairwise(order):
         heads[below] = above
     doc = plain_doc(vocab, n)
     write(doc, heads, [0])

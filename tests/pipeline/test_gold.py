@@ -5,6 +5,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
+
 from spacy_rootmind.gold import GoldBatch, aligned_heads, reference_heads
 from spacy_rootmind.loss import MISSING
 
@@ -62,7 +63,11 @@ def test_aligned_heads_give_a_split_root_no_root(vocab):
 def test_gold_batch_numbers_rows_after_each_root(vocab):
     words = ["a", "b", "c", "d", "e"]
     example = make_example(
-        vocab, words, words, [1, 1, 3, 3, 3], ["x", "ROOT", "y", "ROOT", "z"],
+        vocab,
+        words,
+        words,
+        [1, 1, 3, 3, 3],
+        ["x", "ROOT", "y", "ROOT", "z"],
         sent_starts=[True, False, True, False, False],
     )
     gold = GoldBatch.from_examples([example, example])

@@ -4,6 +4,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
+
 from spacy_rootmind.scorer import score_parses
 
 WORDS = ["She", "saw", "the", "cat", ".", "It", "slept", "."]
@@ -23,8 +24,17 @@ def make_doc(vocab, heads=HEADS, deps=DEPS, words=WORDS, **kwargs):
 
 def test_score_of_the_gold_tree_is_perfect(vocab):
     scores = score_parses([Example(make_doc(vocab), make_doc(vocab))])
-    for name in ("dep_uas", "dep_las", "dep_ls", "dep_uas_all", "dep_las_all", "dep_uem",
-                 "dep_lem", "root_acc", "sents_f"):
+    for name in (
+        "dep_uas",
+        "dep_las",
+        "dep_ls",
+        "dep_uas_all",
+        "dep_las_all",
+        "dep_uem",
+        "dep_lem",
+        "root_acc",
+        "sents_f",
+    ):
         assert scores[name] == 1.0, name
     assert scores["root_violations"] == 0.0
 
@@ -78,7 +88,10 @@ def test_score_leaves_out_words_without_gold_heads(vocab):
 def test_score_counts_misaligned_words_as_wrong(vocab):
     reference = Doc(vocab, words=["a", "bc"], heads=[0, 0], deps=["ROOT", "x"])
     predicted = Doc(
-        vocab, words=["a", "b", "c"], spaces=[True, False, True], heads=[0, 0, 1],
+        vocab,
+        words=["a", "b", "c"],
+        spaces=[True, False, True],
+        heads=[0, 0, 1],
         deps=["ROOT", "x", "x"],
     )
     scores = score_parses([Example(predicted, reference)])

@@ -60,8 +60,9 @@ def test_from_disk_damaged_file_is_named_and_changes_nothing(trained, saved, nam
     if damage == "missing":
         path.unlink()
     else:
-        path.write_bytes({"truncated": data[: len(data) // 2], "garbage": b"\xc1nonsense",
-                          "empty": b""}[damage])
+        path.write_bytes(
+            {"truncated": data[: len(data) // 2], "garbage": b"\xc1nonsense", "empty": b""}[damage]
+        )
     pipe = make_nlp().from_bytes(trained.to_bytes()).get_pipe("root_mst")
     before = (pipe.model.to_bytes(), dict(pipe.cfg))
     with pytest.raises(ValueError, match=r"\[root_mst\] cannot load .*root_mst"):

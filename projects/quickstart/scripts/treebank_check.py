@@ -9,16 +9,76 @@ from __future__ import annotations
 import collections
 from collections.abc import Iterable
 
-UPOS = set("ADJ ADP ADV AUX CCONJ DET INTJ NOUN NUM PART PRON PROPN PUNCT SCONJ SYM VERB X".split())
+UPOS = {
+    "ADJ",
+    "ADP",
+    "ADV",
+    "AUX",
+    "CCONJ",
+    "DET",
+    "INTJ",
+    "NOUN",
+    "NUM",
+    "PART",
+    "PRON",
+    "PROPN",
+    "PUNCT",
+    "SCONJ",
+    "SYM",
+    "VERB",
+    "X",
+}
 
 # Universal Dependencies v2 relations, with the subtypes this treebank uses.
-DEPRELS = set(
-    "acl advcl advmod amod appos aux case cc ccomp clf compound conj cop csubj dep det discourse"
-    " dislocated expl fixed flat goeswith iobj list mark nmod nsubj nummod obj obl orphan"
-    " parataxis punct reparandum root vocative xcomp"
-    " acl:relcl aux:pass cc:preconj compound:prt det:predet nmod:poss nsubj:pass obl:agent"
-    " obl:npmod obl:tmod".split()
-)
+DEPRELS = {
+    "acl",
+    "advcl",
+    "advmod",
+    "amod",
+    "appos",
+    "aux",
+    "case",
+    "cc",
+    "ccomp",
+    "clf",
+    "compound",
+    "conj",
+    "cop",
+    "csubj",
+    "dep",
+    "det",
+    "discourse",
+    "dislocated",
+    "expl",
+    "fixed",
+    "flat",
+    "goeswith",
+    "iobj",
+    "list",
+    "mark",
+    "nmod",
+    "nsubj",
+    "nummod",
+    "obj",
+    "obl",
+    "orphan",
+    "parataxis",
+    "punct",
+    "reparandum",
+    "root",
+    "vocative",
+    "xcomp",
+    "acl:relcl",
+    "aux:pass",
+    "cc:preconj",
+    "compound:prt",
+    "det:predet",
+    "nmod:poss",
+    "nsubj:pass",
+    "obl:agent",
+    "obl:npmod",
+    "obl:tmod",
+}
 
 Row = list[str]
 

@@ -361,7 +361,7 @@ class Grammar:
             return self.word("the the a")
         if definite and GROUP_OF[noun] in ("role", "room", "area", "water", "spot", "surface"):
             return self.word("the the the the the this that")
-        if GROUP_OF[noun] == "meal" or definite and self.chance(0.8):
+        if GROUP_OF[noun] == "meal" or (definite and self.chance(0.8)):
             return self.word("the the the the the the this that my our")
         if plural:
             return self.word("the the the this that some some")
@@ -467,14 +467,14 @@ class Grammar:
             return prefix("det", self.article(phrase.toks[0].form), phrase)
         rel, word = self.determiner(det, plural)
         phrase = prefix(rel, word, phrase)
-        if plural and det in ("the", "this", "my", "his", "her", "our", "their"):
-            if self.chance(0.05):
-                phrase = prefix("det:predet", leaf("all", "DET", "PronType=Tot"), phrase)
+        definite = ("the", "this", "my", "his", "her", "our", "their")
+        if plural and det in definite and self.chance(0.05):
+            phrase = prefix("det:predet", leaf("all", "DET", "PronType=Tot"), phrase)
         return phrase
 
     def article(self, following: str) -> Phrase:
         vowel = following[0] in "aeiou" and not following.startswith(("use", "uni", "one"))
-        form = "an" if vowel or following.startswith("hon") and following != "honey" else "a"
+        form = "an" if vowel or (following.startswith("hon") and following != "honey") else "a"
         return leaf(form, "DET", "Definite=Ind|PronType=Art", "a")
 
     def genitive(self, phrase: Phrase) -> Phrase:

@@ -72,11 +72,66 @@ GENDER = {
     "father": "m", "son": "m", "daughter": "f",
 }  # fmt: skip
 
-FEMALE = "Anna Maria Nina Clara Julia Emma Sofia Laura Greta Helen Alice Olga Ruth Eva".split()
-MALE = "Tom Peter David Oscar Felix Paul Simon Martin Leo Hugo Victor Adam Karl Ben".split()
-SURNAMES = "Keller Moreno Novak Larsen Fischer Rossi Tanaka Okafor Silva Lindqvist Horvat".split()
-CITIES = "Paris Berlin Lisbon Oslo Madrid Vienna Dublin Prague Rome Geneva Athens Riga".split()
-DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
+FEMALE = [
+    "Anna",
+    "Maria",
+    "Nina",
+    "Clara",
+    "Julia",
+    "Emma",
+    "Sofia",
+    "Laura",
+    "Greta",
+    "Helen",
+    "Alice",
+    "Olga",
+    "Ruth",
+    "Eva",
+]
+MALE = [
+    "Tom",
+    "Peter",
+    "David",
+    "Oscar",
+    "Felix",
+    "Paul",
+    "Simon",
+    "Martin",
+    "Leo",
+    "Hugo",
+    "Victor",
+    "Adam",
+    "Karl",
+    "Ben",
+]
+SURNAMES = [
+    "Keller",
+    "Moreno",
+    "Novak",
+    "Larsen",
+    "Fischer",
+    "Rossi",
+    "Tanaka",
+    "Okafor",
+    "Silva",
+    "Lindqvist",
+    "Horvat",
+]
+CITIES = [
+    "Paris",
+    "Berlin",
+    "Lisbon",
+    "Oslo",
+    "Madrid",
+    "Vienna",
+    "Dublin",
+    "Prague",
+    "Rome",
+    "Geneva",
+    "Athens",
+    "Riga",
+]
+DAYS = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 
 # group (or @noun, which takes precedence) -> adjectives that fit it
 ADJECTIVES: dict[str, str] = {
@@ -409,24 +464,108 @@ sell | @car @bicycle @boat art furniture
 read | @story @poem @letter
 """
 
-SAY_VERBS = "say think know believe hope claim notice hear explain admit remember forget".split()
-BRIDGE_VERBS = "say think believe hope claim".split()
-ASK_VERBS = "wonder ask know".split()
-TO_VERBS = "want try hope plan decide promise refuse forget begin learn need agree manage".split()
-ING_VERBS = "enjoy stop start avoid finish keep".split()
-CONTROL_VERBS = "ask persuade help teach invite allow tell encourage beg".split()
-STATIVE = "know believe hope want need wear see hear belong live depend understand think".split()
+SAY_VERBS = [
+    "say",
+    "think",
+    "know",
+    "believe",
+    "hope",
+    "claim",
+    "notice",
+    "hear",
+    "explain",
+    "admit",
+    "remember",
+    "forget",
+]
+BRIDGE_VERBS = ["say", "think", "believe", "hope", "claim"]
+ASK_VERBS = ["wonder", "ask", "know"]
+TO_VERBS = [
+    "want",
+    "try",
+    "hope",
+    "plan",
+    "decide",
+    "promise",
+    "refuse",
+    "forget",
+    "begin",
+    "learn",
+    "need",
+    "agree",
+    "manage",
+]
+ING_VERBS = ["enjoy", "stop", "start", "avoid", "finish", "keep"]
+CONTROL_VERBS = ["ask", "persuade", "help", "teach", "invite", "allow", "tell", "encourage", "beg"]
+STATIVE = [
+    "know",
+    "believe",
+    "hope",
+    "want",
+    "need",
+    "wear",
+    "see",
+    "hear",
+    "belong",
+    "live",
+    "depend",
+    "understand",
+    "think",
+]
 
 # Not done on purpose: no commands, wishes or plans with these.
-UNINTENDED = (
-    "lose grow wake fall disappear come belong depend know see hear dream meet find break shine"
-    " annoy understand steal enjoy need complain"
-).split()
-PURPOSES = "buy sell repair feed meet help visit attend discuss photograph".split()
-COUNTABLE_KIN = "brother sister cousin friend son daughter uncle aunt".split()
+UNINTENDED = [
+    "lose",
+    "grow",
+    "wake",
+    "fall",
+    "disappear",
+    "come",
+    "belong",
+    "depend",
+    "know",
+    "see",
+    "hear",
+    "dream",
+    "meet",
+    "find",
+    "break",
+    "shine",
+    "annoy",
+    "understand",
+    "steal",
+    "enjoy",
+    "need",
+    "complain",
+]
+PURPOSES = [
+    "buy",
+    "sell",
+    "repair",
+    "feed",
+    "meet",
+    "help",
+    "visit",
+    "attend",
+    "discuss",
+    "photograph",
+]
+COUNTABLE_KIN = ["brother", "sister", "cousin", "friend", "son", "daughter", "uncle", "aunt"]
 
-COLORS = "green white blue yellow".split()
-OBJECT_PREDICATES = "happy angry nervous sad tired".split()
+COLORS = ["green", "white", "blue", "yellow"]
+OBJECT_PREDICATES = ["happy", "angry", "nervous", "sad", "tired"]
 
-SUBORDINATORS = "because although while before after".split()
-NUMBERS = "two three four five six seven eight nine ten twelve twenty".split()
+SUBORDINATORS = ["because", "although", "while", "before", "after"]
+NUMBERS = [
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "twelve",
+    "twenty",
+]

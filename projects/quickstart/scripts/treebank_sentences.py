@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import treebank_lexicon as lex
@@ -764,7 +765,7 @@ def finish(made: Made) -> list[Tok]:
         for tok, after in zip(toks, [*toks[1:], None], strict=True)
         if not (tok.form == "," and after is not None and after.upos == "PUNCT")
     ]
-    for tok, after in zip(kept, kept[1:], strict=False):
+    for tok, after in itertools.pairwise(kept):
         if after.upos == "PUNCT":
             tok.space = False
     kept[-1].space = True
