@@ -133,16 +133,15 @@ def build_biaffine_parser(
     arcs = BiaffineArcs(arc_width, dropout)
     labels = BiaffineLabels(label_width, dropout, nO=nO)
     refine = [Refine(dropout) for _ in range(refinements)]
-    context = [BiLSTM(lstm_width, dropout)] if lstm_width else []
+    lstm = BiLSTM(lstm_width, dropout) if lstm_width else None
     model: ParserModel = Model(
         "biaffine_parser",
         forward,
         init=init,
         dims={"nI": None},
         params={"root": None},
-        layers=[tok2vec, *context, arcs, labels, *refine],
-        refs={"tok2vec": tok2vec, "arcs": arcs, "labels": labels},
-        attrs={"n_context": len(context)},
+        layers=[tok2vec, *([lstm] if lstm else []), arcs, labels, *refine],
+        refs={"tok2vec": tok2vec, "lstm": lstm, "arcs": arcs, "labels": labels},
     )
     _use_numpy_blas(model)
     return model
@@ -183,18 +182,16 @@ def forward(
 ) -> tuple[ParserScores, Callable[[ParserGradient], list[Doc]]]:
     """Score all rounds; the callback takes their gradients down to the token vectors."""
     docs, sentences = _as_input(X)
-    n_context = model.attrs["n_context"]
-    tok2vec, context = model.layers[0], model.layers[1 : 1 + n_context]
-    arcs, labels, *refine = model.layers[1 + n_context :]
-    tokvecs, backprop_tokvecs = tok2vec(docs, is_train)
+    arcs = model.get_ref("arcs")
+    lstm = model.maybe_get_ref("lstm")
+    refine = [layer for layer in model.layers if layer.name == "refine"]
+    tokvecs, backprop_tokvecs = model.get_ref("tok2vec")(docs, is_train)
     layout = Layout.from_lengths(
         model.ops, [len(sentence) for doc_sentences in sentences for sentence in doc_sentences]
     )
     rows, backprop_rows = _gather_rows(model, tokvecs, sentences, layout)
-    context_backprops = []
-    for layer in context:
-        rows, backprop_context = layer((rows, layout), is_train)
-        context_backprops.append(backprop_context)
+    if lstm is not None:
+        rows, backprop_lstm = lstm((rows, layout), is_train)
     scores, backprop_scores = arcs((rows, layout), is_train)
     rounds = [scores]
     backprops = [backprop_scores]
@@ -214,11 +211,11 @@ def forward(
             d_rows, d_scores = refine_backprops[step](d_rows)
             earlier = [a + b for a, b in zip(gradient.rounds[step], d_scores, strict=True)]
             d_rows += backprops[step](earlier)
-        for backprop_context in reversed(context_backprops):
-            d_rows = backprop_context(d_rows)
+        if lstm is not None:
+            d_rows = backprop_lstm(d_rows)
         return backprop_tokvecs(backprop_rows(d_rows))
 
-    return ParserScores(layout, rounds, rows, labels), backprop
+    return ParserScores(layout, rounds, rows, model.get_ref("labels")), backprop
 
 
 def _as_input(X: Sequence[Doc] | ParserInput) -> ParserInput:

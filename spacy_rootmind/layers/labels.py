@@ -1,14 +1,18 @@
-"""Biaffine label scores on chosen arcs (Dozat & Manning 2017, section 3)."""
+"""Label scores on chosen arcs: biaffine, and a perceptron beside it."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from thinc.api import Maxout, Model, uniform_init
+from thinc.api import Linear, Maxout, Model, uniform_init
 
 from spacy_rootmind.layers import distance
 from spacy_rootmind.layers.dropout import RATE, sentence_mask
 from spacy_rootmind.layers.layout import Layout
 from spacy_rootmind.layers.types import Floats2d, Floats3d, Ints1d
+
+# The perceptron is this many times as wide as the biaffine product's sides, whose cost grows with
+# the square of their width.
+HIDDEN_FACTOR = 2
 
 
 class Arcs(NamedTuple):
@@ -28,15 +32,16 @@ def BiaffineLabels(
 ) -> Model[InT, OutT]:
     """Score every label on each of the given arcs.
 
-    score[l] = [D; 1] U[l] [H; 1] + T[q, l], where D and H are perceptrons of the dependent's and
-    the head's row, and q is the bucket of the distance from one to the other.
+    score[l] = [D; 1] U[l] [H; 1] + V[l] maxout(A d + B h + C[q]), where d and h are the dependent's
+    and the head's row, D and H perceptrons of them, and q is the bucket of the distance from one to
+    the other. The second term knows combinations that the first, being bilinear, does not.
 
     Parameters
     ----------
     hidden_width
-        Width of D and H.
+        Width of D and H; the second term is twice as wide.
     dropout
-        Share of D and H that a sentence loses in training.
+        Share of the hidden units that a sentence loses in training.
     nO
         Number of labels.
     nI
@@ -46,41 +51,78 @@ def BiaffineLabels(
     -------
     model : Model[(rows, layout, arcs) -> scores]
         rows : float array of shape (n_rows, nI); scores : float array of shape (n_arcs, nO).
+        A dependent has at most one arc.
 
     References
     ----------
-    Dozat & Manning (2017), Deep Biaffine Attention for Neural Dependency Parsing, section 3.
+    The first term: Dozat & Manning (2017), Deep Biaffine Attention for Neural Dependency Parsing,
+    section 3.
     """
     return Model(
         "biaffine_labels",
         forward,
         init=init,
         dims={"nO": nO, "nI": nI, "nH": hidden_width},
-        params={"U": None, "T": None},
-        layers=[Maxout(nO=hidden_width, nI=nI, nP=2), Maxout(nO=hidden_width, nI=nI, nP=2)],
-        attrs={RATE: dropout},
+        layers=[biaffine_term(hidden_width, dropout), perceptron_term(hidden_width, dropout)],
     )
 
 
 def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
-    """Draw the parameters; all scores begin near zero."""
+    """Size both terms alike."""
     if X is not None:
         model.set_dim("nI", X[0].shape[1])
     if Y is not None:
         model.set_dim("nO", Y.shape[1])
-    for layer in model.layers:
-        layer.set_dim("nI", model.get_dim("nI"))
-        layer.initialize()
-    width = model.get_dim("nH") + 1
-    n_labels = model.get_dim("nO")
-    model.set_param("U", uniform_init(model.ops, (width, n_labels, width), lo=-0.01, hi=0.01))
-    model.set_param("T", model.ops.alloc2f(distance.N_BUCKETS, n_labels))
+    for term in model.layers:
+        term.set_dim("nI", model.get_dim("nI"))
+        term.set_dim("nO", model.get_dim("nO"))
+        term.initialize()
 
 
 def forward(
     model: Model[InT, OutT], X: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
-    """Score the labels; the callback takes gradients of the scores to those of the rows."""
+    """Add up both terms; the callback takes gradients of the scores to those of the rows."""
+    (biaffine, backprop_biaffine), (perceptron, backprop_perceptron) = (
+        term(X, is_train) for term in model.layers
+    )
+
+    def backprop(d_scores: OutT) -> Floats2d:
+        return backprop_biaffine(d_scores) + backprop_perceptron(d_scores)
+
+    return biaffine + perceptron, backprop
+
+
+# --- the biaffine term -------------------------------------------------------------------------
+
+
+def biaffine_term(hidden_width: int, dropout: float) -> Model[InT, OutT]:
+    """[D; 1] U[l] [H; 1], with D and H perceptrons of the arc's two rows."""
+    return Model(
+        "label_biaffine",
+        biaffine_forward,
+        init=biaffine_init,
+        dims={"nO": None, "nI": None, "nH": hidden_width},
+        params={"U": None},
+        layers=[Maxout(nO=hidden_width, nP=2), Maxout(nO=hidden_width, nP=2)],
+        attrs={RATE: dropout},
+    )
+
+
+def biaffine_init(model: Model[InT, OutT], X: Any = None, Y: Any = None) -> None:
+    """Draw the parameters; all scores begin near zero."""
+    for layer in model.layers:
+        layer.set_dim("nI", model.get_dim("nI"))
+        layer.initialize()
+    width = model.get_dim("nH") + 1
+    shape = (width, model.get_dim("nO"), width)
+    model.set_param("U", uniform_init(model.ops, shape, lo=-0.01, hi=0.01))
+
+
+def biaffine_forward(
+    model: Model[InT, OutT], X: InT, is_train: bool
+) -> tuple[OutT, Callable[[OutT], Floats2d]]:
+    """Score, one matrix product for all labels."""
     rows, layout, arcs = X
     ops = model.ops
     dep_layer, head_layer = model.layers
@@ -94,20 +136,15 @@ def forward(
     width, n_labels, _ = U.shape
     U_flat = U.reshape((width, n_labels * width))
     DU = ops.gemm(D, U_flat).reshape((-1, n_labels, width))
-    scores = (DU @ H[:, :, None])[:, :, 0] + model.get_param("T")[arcs.buckets]
+    scores = (DU @ H[:, :, None])[:, :, 0]
 
     def backprop(d_scores: OutT) -> Floats2d:
-        model.inc_grad("T", distance.collect_flat(d_scores, arcs.buckets))
         dDU = (d_scores[:, :, None] * H[:, None, :]).reshape((-1, n_labels * width))
         dU: Floats2d = ops.gemm(D, dDU, trans1=True)
         model.inc_grad("U", dU.reshape(U.shape))
         dH = (d_scores[:, None, :] @ DU)[:, 0, :-1]
         dD = ops.gemm(dDU, U_flat, trans2=True)[:, :-1]
-        dD_all = ops.xp.zeros_like(D_all)
-        # A dependent has one arc, but a head may have many.
-        dD_all[arcs.deps] = dD
-        dH_all = ops.xp.zeros_like(H_all)
-        ops.scatter_add(dH_all, arcs.heads, dH)
+        dD_all, dH_all = _scatter(model, arcs, D_all, dD, dH)
         d_rows = backprop_D(dD_all if D_mask is None else dD_all * D_mask)
         d_rows += backprop_H(dH_all if H_mask is None else dH_all * H_mask)
         return d_rows
@@ -115,6 +152,73 @@ def forward(
     return scores, backprop
 
 
-def _with_one(xp, X: Floats2d) -> Floats2d:
+def _with_one(xp: Any, X: Floats2d) -> Floats2d:
     ones = xp.ones((X.shape[0], 1), dtype=X.dtype)
     return xp.concatenate((X, ones), axis=1)
+
+
+def _scatter(
+    model: Model[InT, OutT], arcs: Arcs, like: Floats2d, d_deps: Floats2d, d_heads: Floats2d
+) -> tuple[Floats2d, Floats2d]:
+    """Bring gradients of arcs' two sides to their rows; a head may have many dependents."""
+    all_deps, all_heads = model.ops.xp.zeros_like(like), model.ops.xp.zeros_like(like)
+    all_deps[arcs.deps] = d_deps
+    model.ops.scatter_add(all_heads, arcs.heads, model.ops.as_contig(d_heads))
+    return all_deps, all_heads
+
+
+# --- the perceptron term -----------------------------------------------------------------------
+
+
+def perceptron_term(hidden_width: int, dropout: float) -> Model[InT, OutT]:
+    """V[l] maxout(A d + B h + C[q])."""
+    width = 2 * HIDDEN_FACTOR * hidden_width
+    return Model(
+        "label_perceptron",
+        perceptron_forward,
+        init=perceptron_init,
+        dims={"nO": None, "nI": None, "nH": HIDDEN_FACTOR * hidden_width},
+        params={"C": None},
+        layers=[Linear(nO=width), Linear(nO=width), Linear(nI=HIDDEN_FACTOR * hidden_width)],
+        attrs={RATE: dropout},
+    )
+
+
+def perceptron_init(model: Model[InT, OutT], X: Any = None, Y: Any = None) -> None:
+    """Draw the parameters."""
+    dep_layer, head_layer, output = model.layers
+    dep_layer.set_dim("nI", model.get_dim("nI"))
+    head_layer.set_dim("nI", model.get_dim("nI"))
+    output.set_dim("nO", model.get_dim("nO"))
+    for layer in model.layers:
+        layer.initialize()
+    shape = (distance.N_BUCKETS, 2 * model.get_dim("nH"))
+    model.set_param("C", uniform_init(model.ops, shape, lo=-0.1, hi=0.1))
+
+
+def perceptron_forward(
+    model: Model[InT, OutT], X: InT, is_train: bool
+) -> tuple[OutT, Callable[[OutT], Floats2d]]:
+    """Score; rows go through A and B once, however many arcs they are part of."""
+    rows, layout, arcs = X
+    ops = model.ops
+    dep_layer, head_layer, output = model.layers
+    A, backprop_A = dep_layer(rows, is_train)
+    B, backprop_B = head_layer(rows, is_train)
+    sums = A[arcs.deps] + B[arcs.heads] + model.get_param("C")[arcs.buckets]
+    hidden, which = ops.maxout(sums.reshape((sums.shape[0], -1, 2)))
+    mask = sentence_mask(model, layout, hidden.shape[1], is_train)
+    if mask is not None:
+        mask = mask[arcs.deps]
+    scores, backprop_output = output(hidden if mask is None else hidden * mask, is_train)
+
+    def backprop(d_scores: OutT) -> Floats2d:
+        d_hidden = backprop_output(d_scores)
+        if mask is not None:
+            d_hidden = d_hidden * mask
+        d_sums = ops.backprop_maxout(d_hidden, which, 2).reshape(sums.shape)
+        model.inc_grad("C", distance.collect_flat(d_sums, arcs.buckets))
+        dA, dB = _scatter(model, arcs, A, d_sums, d_sums)
+        return backprop_A(dA) + backprop_B(dB)
+
+    return scores, backprop
