@@ -82,11 +82,11 @@ ParserModel = Model[Any, Any]
 
 def build_biaffine_parser(
     tok2vec: Tok2Vec,
-    lstm_width: int = 96,
+    lstm_width: int = 128,
     arc_width: int = 128,
-    label_width: int = 48,
+    label_width: int = 64,
     refinements: int = 1,
-    dropout: float = 0.3,
+    dropout: float = 0.33,
     nO: int | None = None,
 ) -> ParserModel:
     """Build a graph-based parser over token vectors.

@@ -27,10 +27,11 @@ from spacy_rootmind.trees import decode
 DEFAULT_CONFIG = """
 [model]
 @architectures = "spacy_rootmind.BiaffineParser.v1"
+lstm_width = 128
 arc_width = 128
-label_width = 48
+label_width = 64
 refinements = 1
-dropout = 0.3
+dropout = 0.33
 
 [model.tok2vec]
 @architectures = "spacy.HashEmbedCNN.v2"
