@@ -57,7 +57,7 @@ LABEL_WEIGHT = 2.0
 INIT_SAMPLE = 10
 
 
-class Parse(NamedTuple):
+class DocParse(NamedTuple):
     """Predicted trees of one Doc: token-level heads (a root's is its own index) and labels."""
 
     heads: NDArray[np.int32]
@@ -200,14 +200,20 @@ class RootMST(TrainablePipe):
             names = sorted({*others, *self.cfg["labels"]})
         else:
             root_label, names = _read_labels(labels)
-        names = [label for label in names if label != root_label]
         # The network needs a label to score, even where all sentences have one word.
-        self.cfg["root_label"] = root_label
-        self.cfg["labels"] = names or [SPACE_LABEL]
-        self.model.get_ref("labels").set_dim("nO", len(self.cfg["labels"]))
+        names = [label for label in names if label != root_label] or [SPACE_LABEL]
+        label_layer = self.model.get_ref("labels")
+        n_labels = label_layer.maybe_get_dim("nO")
+        if n_labels not in (None, len(names)):
+            raise ValueError(
+                f"[{self.name}] the network is made for {n_labels} labels besides the root's, and "
+                f"the data has {len(names)}: add the pipe anew, or pass the `label_data` that it "
+                f"was initialized with"
+            )
         sample = [eg.predicted for eg in examples if len(eg.predicted)][:INIT_SAMPLE]
-        if not sample:
-            raise ValueError(f"[{self.name}] all {len(examples)} training examples are empty")
+        self.cfg["root_label"] = root_label
+        self.cfg["labels"] = names
+        label_layer.set_dim("nO", len(names))
         self.model.initialize(X=sample)
 
     def update(
@@ -289,13 +295,13 @@ class RootMST(TrainablePipe):
 
     # --- prediction ----------------------------------------------------------------------------
 
-    def predict(self, docs: Iterable[Doc]) -> list[Parse]:
+    def predict(self, docs: Iterable[Doc]) -> list[DocParse]:
         """Parse Docs without changing them."""
         docs = list(docs)
         starts = [sentence_starts(doc) for doc in docs]
         sentences = [scored_tokens(doc, s) for doc, s in zip(docs, starts, strict=True)]
         if not any(map(len, docs)):
-            return [Parse(np.zeros(0, "i4"), [], s.astype("i4")) for s in starts]
+            return [DocParse(np.zeros(0, "i4"), [], s.astype("i4")) for s in starts]
         scores = self.model.predict(ParserInput(docs, sentences))
         heads, deps = self._decode(scores)
         parses = []
@@ -343,7 +349,7 @@ class RootMST(TrainablePipe):
         sentences: Sentences,
         row_heads: NDArray[np.int64],
         row_deps: Sequence[str],
-    ) -> Parse:
+    ) -> DocParse:
         """Bring a Doc's trees from rows to tokens, whitespace included."""
         heads = np.full(len(doc), MISSING, dtype=np.int32)
         deps = [SPACE_LABEL] * len(doc)
@@ -358,9 +364,9 @@ class RootMST(TrainablePipe):
                 _attach_spaces(heads[start:stop], int(start))
                 if not len(tokens):
                     deps[start] = self.root_label
-        return Parse(heads, deps, starts.astype(np.int32))
+        return DocParse(heads, deps, starts.astype(np.int32))
 
-    def set_annotations(self, docs: Iterable[Doc], scores: Sequence[Parse]) -> None:
+    def set_annotations(self, docs: Iterable[Doc], scores: Sequence[DocParse]) -> None:
         """Set heads, labels and sentence boundaries of all tokens."""
         for doc, parse in zip(docs, scores, strict=True):
             if not len(doc):

@@ -1,12 +1,16 @@
 """The configs that ship, through spaCy's own commands."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import spacy
+import srsly
 from conftest import QUICKSTART, ROOT
 from spacy.cli.train import train
 from spacy.tokens import DocBin
+from spacy.training import Example
 from spacy.util import load_config, load_model_from_config
 
 CONFIGS = [ROOT / "configs" / "cpu.cfg", QUICKSTART / "configs" / "config.cfg"]
@@ -68,3 +72,48 @@ def test_config_with_a_shared_tok2vec_trains(corpus, tmp_path):
     before = [(token.head.i, token.dep_) for token in nlp("The cat saw a dog.")]
     nlp.replace_listeners("tok2vec", "root_mst", ["model.tok2vec"])
     assert [(token.head.i, token.dep_) for token in nlp("The cat saw a dog.")] == before
+
+
+def test_init_labels_writes_what_training_reads(corpus, tmp_path):
+    overrides = {"paths.train": corpus, "paths.dev": corpus}
+    arguments = [f"--{name}={value}" for name, value in overrides.items()]
+    command = [sys.executable, "-m", "spacy", "init", "labels", str(CONFIGS[0]), str(tmp_path)]
+    # From another folder, as `python -m` would otherwise find the sources before the package.
+    subprocess.run([*command, *arguments], check=True, cwd=tmp_path, capture_output=True)
+    labels = srsly.read_json(tmp_path / "root_mst.json")
+    assert labels["root_label"] == "ROOT"
+    assert "nsubj" in labels["labels"]
+    config = load_config(CONFIGS[0])
+    config["training"]["max_steps"] = 1
+    config["paths"].update(train=corpus, dev=corpus)
+    config["initialize"]["components"] = {
+        "root_mst": {
+            "labels": {"@readers": "spacy.read_labels.v1", "path": str(tmp_path / "root_mst.json")}
+        }
+    }
+    config.to_disk(tmp_path / "labelled.cfg")
+    train(tmp_path / "labelled.cfg", tmp_path / "out")
+    nlp = spacy.load(tmp_path / "out" / "model-last")
+    assert nlp.get_pipe("root_mst").label_data == labels
+
+
+def test_training_goes_on_from_a_saved_model(corpus, tmp_path):
+    base = {"paths.train": corpus, "paths.dev": corpus, "training.max_steps": 2}
+    train(CONFIGS[0], tmp_path / "first", overrides=base)
+    config = load_config(CONFIGS[0])
+    config["components"]["root_mst"] = {"source": str(tmp_path / "first" / "model-last")}
+    config.to_disk(tmp_path / "again.cfg")
+    train(tmp_path / "again.cfg", tmp_path / "second", overrides=base)
+    first = spacy.load(tmp_path / "first" / "model-last").get_pipe("root_mst")
+    second = spacy.load(tmp_path / "second" / "model-last").get_pipe("root_mst")
+    assert second.labels == first.labels
+    assert second.model.to_bytes() != first.model.to_bytes()
+
+
+def test_resume_training_makes_an_optimizer(corpus, tmp_path):
+    overrides = {"paths.train": corpus, "paths.dev": corpus, "training.max_steps": 1}
+    train(CONFIGS[0], tmp_path / "out", overrides=overrides)
+    nlp = spacy.load(tmp_path / "out" / "model-last")
+    optimizer = nlp.resume_training()
+    doc = next(iter(DocBin().from_disk(corpus).get_docs(nlp.vocab)))
+    assert nlp.update([Example(nlp.make_doc(doc.text), doc)], sgd=optimizer)["root_mst"] > 0.0

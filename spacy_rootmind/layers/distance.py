@@ -17,6 +17,8 @@ BOUNDS = (1, 2, 3, 4, 5, 7, 10, 15, 22, 32)
 # Two sides, and one bucket for the arc from ROOT, whose position says nothing.
 N_BUCKETS = 2 * len(BOUNDS) + 1
 ROOT_BUCKET = 0
+# Tables of up to so many positions are kept; longer sentences are rare, and theirs are large.
+CACHED_POSITIONS = 256
 
 
 def bucket_of(deps: Ints1d, heads: Ints1d) -> Ints1d:
@@ -27,29 +29,41 @@ def bucket_of(deps: Ints1d, heads: Ints1d) -> Ints1d:
     return np.where(heads == 0, ROOT_BUCKET, bucket)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=128)
+def _cached_buckets(m: int) -> Ints2d:
+    positions = np.arange(m, dtype="int32")
+    return bucket_of(positions[:, None], positions[None, :]).astype("int32")
+
+
 def _buckets(m: int) -> Ints2d:
     """Bucket of every (dep, head) of m positions; those of row 0 and the diagonal mean nothing."""
-    positions = np.arange(m)
-    return bucket_of(positions[:, None], positions[None, :])
+    if m <= CACHED_POSITIONS:
+        return _cached_buckets(m)
+    return _cached_buckets.__wrapped__(m)
 
 
-@lru_cache(maxsize=64)
-def _ranges(m: int) -> tuple[Ints2d, Ints2d, Ints2d, Ints2d]:
-    """Where each bucket begins and ends: heads along a row, then deps along a column.
+@lru_cache(maxsize=128)
+def _ranges(m: int, over_heads: bool) -> tuple[Ints2d, Ints2d]:
+    """First and last (exclusive) arc of each bucket, two arrays of shape (m, N_BUCKETS).
 
-    Four arrays of shape (m, N_BUCKETS). Both run over contiguous positions, so that sums over a
-    bucket are differences of running sums.
+    A dependent's arcs lie along a row and a head's along a column; either way a bucket's are
+    contiguous, so that sums over a bucket are differences of running sums.
     """
-    table = _buckets(m).copy()
-    table[np.arange(m), np.arange(m)] = -1
-    table[0] = -1
-    member = table[:, :, None] == np.arange(N_BUCKETS)
-    ranges = []
-    for axis in (1, 0):
-        starts = member.argmax(axis=axis)
-        ranges += [starts, starts + member.sum(axis=axis)]
-    return tuple(ranges)
+    own = np.arange(m)[:, None]
+    near, far = np.array(BOUNDS), np.array([*BOUNDS[1:], m])
+    before = own - far + 1, own - near + 1
+    after = own + near, own + far
+    # The first buckets are of heads before their dependent, that is of dependents after their head.
+    sides = (before, after) if over_heads else (after, before)
+    starts = np.concatenate([np.zeros((m, 1), int), *(side[0] for side in sides)], axis=1)
+    stops = np.concatenate([np.ones((m, 1), int), *(side[1] for side in sides)], axis=1)
+    # Position 0 is ROOT, which only the first bucket's arcs touch.
+    starts[:, 1:], stops[:, 1:] = starts[:, 1:].clip(1, m), stops[:, 1:].clip(1, m)
+    if not over_heads:
+        starts[:, ROOT_BUCKET] = stops[:, ROOT_BUCKET] = 0
+        starts[0], stops[0] = 0, 0
+        starts[0, ROOT_BUCKET], stops[0, ROOT_BUCKET] = min(1, m), m
+    return starts, stops
 
 
 def spread(by_bucket: Floats3d, *, over_heads: bool) -> Floats3d:
@@ -81,9 +95,9 @@ def collect(scores: Floats3d, *, over_heads: bool) -> Floats3d:
     """
     xp = get_array_module(scores)
     b, m, _ = scores.shape
-    starts, stops = _ranges(m)[:2] if over_heads else _ranges(m)[2:]
+    starts, stops = _ranges(m, over_heads)
     running = xp.zeros((b, m, m + 1), dtype=scores.dtype)
-    xp.cumsum(scores if over_heads else scores.transpose((0, 2, 1)), axis=2, out=running[:, :, 1:])
+    running[:, :, 1:] = xp.cumsum(scores if over_heads else scores.transpose((0, 2, 1)), axis=2)
     flat = running.reshape((b, m * (m + 1)))
     own = xp.arange(m)[:, None] * (m + 1)
     upper = xp.take(flat, own + xp.asarray(stops), axis=1)

@@ -176,9 +176,7 @@ def test_pipe_hands_a_failing_doc_to_the_error_handler(trained, monkeypatch):
             raise RuntimeError("refused")
         return predict(docs)
 
-    wrapper = type("Refusing", (), {})()
     monkeypatch.setattr(type(pipe), "predict", lambda self, docs: refuse(list(docs)))
-    monkeypatch.setattr(wrapper, "seen", failed, raising=False)
     pipe.set_error_handler(lambda name, proc, docs, error: failed.extend(docs))
     try:
         docs = list(pipe.pipe([trained.make_doc(t) for t in ("A cat", "bad", "slept .")]))
@@ -258,6 +256,18 @@ def test_add_label_before_and_after_initialization():
         pipe.add_label("other")
     with pytest.raises(ValueError, match="non-empty string"):
         pipe.add_label("")
+
+
+def test_initialize_again_with_the_same_labels(quickstart_docs):
+    nlp = make_nlp()
+    examples = gold_examples(quickstart_docs[:50], nlp)
+    nlp.initialize(lambda: examples[:5])
+    labels = nlp.get_pipe("root_mst").labels
+    nlp.initialize(lambda: examples[:5])
+    assert nlp.get_pipe("root_mst").labels == labels
+    with pytest.raises(ValueError, match="the network is made for"):
+        nlp.initialize(lambda: examples)
+    assert nlp.get_pipe("root_mst").labels == labels
 
 
 # --- odd training data -------------------------------------------------------------------------
