@@ -2,14 +2,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from typing_extensions import Self, disjoint_base
 
 OK: int
 NO_TREE: int
 
-@disjoint_base
 class Workspace:
-    def __new__(cls, max_words: int) -> Self: ...
+    def __new__(cls, max_words: int) -> Workspace: ...
 
 def decode_range(
     scores: NDArray[np.floating[Any]],

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 # Enough chunks a thread that one hard sentence does not leave the others waiting.
 CHUNKS_PER_THREAD = 8
+# More than any machine gains from.
+MAX_THREADS = 1024
 
 ChunkWorker = Callable[[int, int], tuple[int, int]]
 
@@ -42,7 +44,7 @@ def run_chunks(
     BaseException
         What a worker raised, from whichever thread, once all threads have ended.
     """
-    num_threads = min(num_threads, len(lengths))
+    num_threads = min(num_threads, len(lengths), MAX_THREADS)
     if num_threads <= 1:
         status, sentence = make_worker()(0, len(lengths))
         return [] if status == 0 else [(sentence, status)]
@@ -66,9 +68,15 @@ def run_chunks(
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=work) for _ in range(num_threads - 1)]
-    for thread in threads:
-        thread.start()
+    threads = []
+    try:
+        for _ in range(num_threads - 1):
+            thread = threading.Thread(target=work)
+            thread.start()
+            threads.append(thread)
+    except RuntimeError:
+        # The system has no more threads; those there are, this one among them, do the work.
+        pass
     work()
     for thread in threads:
         thread.join()

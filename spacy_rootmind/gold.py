@@ -16,24 +16,36 @@ from spacy_rootmind.sentences import Sentences, bounds, scored_tokens, sentence_
 NO_LABEL = 0
 
 
-def reference_heads(doc: Doc) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Heads (a root's is its own index, MISSING where unknown) and label hashes of a Doc."""
+def reference_heads(
+    doc: Doc, root_label: str | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Heads (a root's is its own index, MISSING where unknown) and label hashes of a Doc.
+
+    spaCy stores a head that is missing beside a known label as the token itself. Given the root's
+    label, such tokens are told from roots by their own.
+    """
     annotation = doc.to_array([HEAD, DEP]).reshape((len(doc), 2))
     deps = annotation[:, 1].copy()
     # Offsets come out of unsigned storage as two's complement.
     heads = annotation[:, 0].astype(np.int64) + np.arange(len(doc))
     heads[deps == NO_LABEL] = MISSING
+    if root_label is not None:
+        for i in (heads == np.arange(len(doc))).nonzero()[0].tolist():
+            if doc[i].dep_.lower() not in (root_label.lower(), "root"):
+                heads[i] = MISSING
     return heads, deps
 
 
-def aligned_heads(example: Example) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+def aligned_heads(
+    example: Example, root_label: str
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Gold heads and label hashes of the predicted tokens.
 
     A head is MISSING where the reference has none, or where the token or its head is not aligned
     one to one. `Example.get_aligned_parse` does not tell a missing head from a root, and gives a
     split root's pieces a root label each.
     """
-    gold_heads, gold_deps = reference_heads(example.reference)
+    gold_heads, gold_deps = reference_heads(example.reference, root_label)
     gold_of = single_counterparts(example.alignment.x2y)
     predicted_of = single_counterparts(example.alignment.y2x)
     heads = np.full(len(gold_of), MISSING, dtype=np.int64)
@@ -57,13 +69,22 @@ def single_counterparts(alignment) -> NDArray[np.int64]:
     return counterparts
 
 
-def training_starts(example: Example) -> NDArray[np.int64]:
+def training_starts(example: Example, root_label: str) -> NDArray[np.int64]:
     """Sentence starts to train with: those already on the Doc, or else the gold ones."""
-    doc = example.predicted
-    if doc.has_annotation("SENT_START") or not example.reference.has_annotation("SENT_START"):
+    doc, gold = example.predicted, example.reference
+    if doc.has_annotation("SENT_START") or not gold.has_annotation("SENT_START"):
         return sentence_starts(doc)
-    starts = example.get_aligned_sent_starts()
-    return bounds(np.asarray(starts, dtype=bool).nonzero()[0], len(doc))
+    not_roots = reference_heads(gold)[0] != reference_heads(gold, root_label)[0]
+    lengths = np.asarray(example.alignment.y2x.lengths)
+    ends = np.cumsum(lengths)
+    starts = []
+    for sentence in gold.sents:
+        first, stop = ends[sentence.start] - lengths[sentence.start], ends[sentence.end - 1]
+        # spaCy starts a sentence at every token that is its own head, also where that stands for
+        # a missing one. And a sentence may have no counterpart in the predicted Doc at all.
+        if first < stop and not not_roots[sentence.root.i]:
+            starts.append(int(np.asarray(example.alignment.y2x.data)[first]))
+    return bounds(starts, len(doc))
 
 
 @dataclass
@@ -85,15 +106,15 @@ class GoldBatch:
     deps: NDArray[np.uint64]
 
     @classmethod
-    def from_examples(cls, examples: Iterable[Example]) -> "GoldBatch":
+    def from_examples(cls, examples: Iterable[Example], root_label: str) -> "GoldBatch":
         """Align each example; heads outside the sentence or on whitespace count as missing."""
         sentences: list[Sentences] = []
         heads: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
         deps: list[NDArray[np.uint64]] = [np.zeros(0, dtype=np.uint64)]
         n_rows = 0
         for example in examples:
-            doc_sentences = scored_tokens(example.predicted, training_starts(example))
-            doc_heads, doc_deps = aligned_heads(example)
+            doc_sentences = scored_tokens(example.predicted, training_starts(example, root_label))
+            doc_heads, doc_deps = aligned_heads(example, root_label)
             sentences.append(doc_sentences)
             for tokens in doc_sentences:
                 local, known = _within_sentence(doc_heads, tokens)

@@ -53,6 +53,8 @@ SPACE_LABEL = "dep"
 EARLY_ROUND_WEIGHT = 0.5
 # Labels count this much beside arcs: at 1, heads are learnt well before labels are.
 LABEL_WEIGHT = 2.0
+# Docs are parsed together up to so many tokens; a longer one is parsed alone.
+MAX_TOKENS = 4096
 # Examples to size the network by.
 INIT_SAMPLE = 10
 
@@ -159,6 +161,18 @@ class RootMST(TrainablePipe):
         self.cfg["labels"].append(label)
         return 1
 
+    def _store_labels(self) -> None:
+        """Add the labels to the StringStore early, before any memory zone would drop them."""
+        for label in self.labels:
+            self.vocab.strings.add(label)
+
+    def _require_initialized(self) -> None:
+        if not self.model.get_ref("labels").has_dim("nO"):
+            raise ValueError(
+                f"[{self.name}] is not initialized: train it (`nlp.initialize`, or "
+                f"`spacy train`), or load a pipeline that was"
+            )
+
     # --- training ------------------------------------------------------------------------------
 
     def initialize(
@@ -195,11 +209,18 @@ class RootMST(TrainablePipe):
                 f"labels: annotate some, for instance by converting CoNLL-U with "
                 f"`python -m spacy convert`"
             )
+        most_frequent_root = max(sorted(roots), key=roots.__getitem__) if roots else "ROOT"
         if labels is None:
-            root_label = max(sorted(roots), key=roots.__getitem__) if roots else "ROOT"
+            root_label = most_frequent_root
             names = sorted({*others, *self.cfg["labels"]})
         else:
-            root_label, names = _read_labels(labels)
+            given_root, names = _read_labels(labels)
+            root_label = given_root or most_frequent_root
+            if not {root_label, *names} & {*roots, *others}:
+                raise ValueError(
+                    f"[{self.name}] none of the given labels {[root_label, *names]} occurs in the "
+                    f"training examples, which have {sorted({*roots, *others})}"
+                )
         # The network needs a label to score, even where all sentences have one word.
         names = [label for label in names if label != root_label] or [SPACE_LABEL]
         label_layer = self.model.get_ref("labels")
@@ -213,6 +234,7 @@ class RootMST(TrainablePipe):
         sample = [eg.predicted for eg in examples if len(eg.predicted)][:INIT_SAMPLE]
         self.cfg["root_label"] = root_label
         self.cfg["labels"] = names
+        self._store_labels()
         label_layer.set_dim("nO", len(names))
         self.model.initialize(X=sample)
 
@@ -234,8 +256,9 @@ class RootMST(TrainablePipe):
         validate_examples(examples, "RootMST.update")
         if not any(len(eg.predicted) for eg in examples):
             return losses
+        self._require_initialized()
         set_dropout_rate(self.model, drop)
-        gold = GoldBatch.from_examples(examples)
+        gold = GoldBatch.from_examples(examples, self.root_label)
         docs = [eg.predicted for eg in examples]
         scores, backprop = self.model.begin_update(ParserInput(docs, gold.sentences))
         loss, gradient = self._loss(gold, scores)
@@ -254,7 +277,7 @@ class RootMST(TrainablePipe):
         """
         examples = list(examples)
         validate_examples(examples, "RootMST.get_loss")
-        return self._loss(GoldBatch.from_examples(examples), scores)
+        return self._loss(GoldBatch.from_examples(examples, self.root_label), scores)
 
     def _loss(self, gold: GoldBatch, scores: ParserScores) -> tuple[float, ParserGradient]:
         ops = self.model.ops
@@ -279,7 +302,7 @@ class RootMST(TrainablePipe):
     def _label_loss(self, gold: GoldBatch, scores: ParserScores) -> tuple[float, Any]:
         """Cross entropy of the labels on gold arcs, those from ROOT aside."""
         ops = self.model.ops
-        index = {self.vocab.strings.add(label): i for i, label in enumerate(self.cfg["labels"])}
+        index = {self.vocab.strings[label]: i for i, label in enumerate(self.cfg["labels"])}
         truths = np.array([index.get(dep, MISSING) for dep in gold.deps.tolist()], dtype="i8")
         roots = ops.to_numpy(scores.layout.roots)
         deps = ((truths != MISSING) & ~np.isin(gold.heads, roots)).nonzero()[0]
@@ -296,8 +319,20 @@ class RootMST(TrainablePipe):
     # --- prediction ----------------------------------------------------------------------------
 
     def predict(self, docs: Iterable[Doc]) -> list[DocParse]:
-        """Parse Docs without changing them."""
-        docs = list(docs)
+        """Parse Docs without changing them, so many at a time that memory stays bounded."""
+        self._require_initialized()
+        parses: list[DocParse] = []
+        chunk: list[Doc] = []
+        n_tokens = 0
+        for doc in docs:
+            if chunk and n_tokens + len(doc) > MAX_TOKENS:
+                parses += self._predict_chunk(chunk)
+                chunk, n_tokens = [], 0
+            chunk.append(doc)
+            n_tokens += len(doc)
+        return parses + self._predict_chunk(chunk)
+
+    def _predict_chunk(self, docs: list[Doc]) -> list[DocParse]:
         starts = [sentence_starts(doc) for doc in docs]
         sentences = [scored_tokens(doc, s) for doc, s in zip(docs, starts, strict=True)]
         if not any(map(len, docs)):
@@ -307,17 +342,13 @@ class RootMST(TrainablePipe):
         parses = []
         row = 0
         for doc, doc_starts, doc_sentences in zip(docs, starts, sentences, strict=True):
-            n_rows = sum(len(tokens) + 1 for tokens in doc_sentences)
+            stop = row + sum(len(tokens) + 1 for tokens in doc_sentences)
             parses.append(
                 self._token_parse(
-                    doc,
-                    doc_starts,
-                    doc_sentences,
-                    heads[row : row + n_rows] - row,
-                    deps[row : row + n_rows],
+                    doc, doc_starts, doc_sentences, heads[row:stop] - row, deps[row:stop]
                 )
             )
-            row += n_rows
+            row = stop
         return parses
 
     def _decode(self, scores: ParserScores) -> tuple[NDArray[np.int64], list[str]]:
@@ -327,10 +358,17 @@ class RootMST(TrainablePipe):
         roots = ops.to_numpy(layout.roots)
         heads = np.full(layout.n_rows, MISSING, dtype=np.int64)
         for bucket, arcs in zip(layout.buckets, scores.arcs, strict=True):
-            trees = decode(ops.to_numpy(arcs), bucket.lengths)
+            try:
+                trees = decode(ops.to_numpy(arcs), bucket.lengths)
+            except ValueError as error:
+                raise ValueError(
+                    f"[{self.name}] the network's arc scores are not finite: training diverged, "
+                    f"or the saved weights are damaged"
+                ) from error
             positions, rows = (ops.to_numpy(part) for part in bucket.inside)
             offsets = np.repeat(roots[bucket.sentences], bucket.lengths + 1)
             heads[rows] = trees.ravel()[positions] + offsets
+        heads[roots] = MISSING
         names = [self.root_label] * layout.n_rows
         is_word = np.ones(layout.n_rows, dtype=bool)
         is_word[roots] = False
@@ -372,6 +410,7 @@ class RootMST(TrainablePipe):
             if not len(doc):
                 continue
             strings = doc.vocab.strings
+            # The Doc's StringStore may be another than the component's.
             hashes = {label: strings.add(label) for label in set(parse.deps)}
             deps = np.array([hashes[label] for label in parse.deps], dtype=np.uint64)
             set_trees(doc, parse.heads, deps, parse.starts)
@@ -400,17 +439,17 @@ class RootMST(TrainablePipe):
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "RootMST":
         """Load the component from what `to_bytes` gave; see `from_disk` for errors."""
-        parts: dict[str, bytes] = {}
-        readers = {
-            "cfg": lambda b: parts.__setitem__("cfg", b),
-            "model": lambda b: parts.__setitem__("model", b),
-            "vocab": lambda b: self.vocab.from_bytes(b, exclude=exclude),
-        }
+        source = "the given bytes"
         try:
-            util.from_bytes(bytes_data, readers, exclude)
-        except (ValueError, KeyError) as error:
-            raise ValueError(self._cannot_load("the given bytes", error)) from error
-        self._load(parts, "the given bytes")
+            found = srsly.msgpack_loads(bytes_data)
+            parts = {name: found[name] for name in ("cfg", "model") if name not in exclude}
+            vocab = None if "vocab" in exclude else found.get("vocab")
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(self._cannot_load(source, error)) from error
+        weights, cfg = self._check(parts, source)
+        if vocab is not None:
+            self.vocab.from_bytes(vocab, exclude=exclude)
+        self._take(weights, cfg)
         return self
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "RootMST":
@@ -429,38 +468,33 @@ class RootMST(TrainablePipe):
                     parts[name] = (folder / name).read_bytes()
                 except OSError as error:
                     raise ValueError(self._cannot_load(folder / name, error)) from error
-        self._load(parts, folder)
+        weights, cfg = self._check(parts, folder)
         if "vocab" not in exclude:
-            self.vocab.from_disk(folder / "vocab", exclude=exclude)
+            try:
+                self.vocab.from_disk(folder / "vocab", exclude=exclude)
+            except (OSError, ValueError) as error:
+                raise ValueError(self._cannot_load(folder / "vocab", error)) from error
+        self._take(weights, cfg)
         return self
 
-    def _load(self, parts: dict[str, bytes], source: object) -> None:
-        """Check all parts before taking any of them over."""
+    def _check(self, parts: dict[str, bytes], source: object) -> tuple[Any, dict[str, Any]]:
+        """Read weights and settings, and check them before anything is taken over."""
+        weights, cfg = None, self.cfg
         try:
-            cfg = _read_cfg(parts["cfg"]) if "cfg" in parts else self.cfg
-            weights = srsly.msgpack_loads(parts["model"]) if "model" in parts else None
-            if weights is not None:
-                self._check_structure(weights)
-        except (ValueError, KeyError, TypeError) as error:
+            if "cfg" in parts:
+                cfg = _read_cfg(parts["cfg"])
+            if "model" in parts:
+                weights = srsly.msgpack_loads(parts["model"])
+                _check_weights(self.model, weights)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
             raise ValueError(self._cannot_load(source, error)) from error
-        if weights is not None:
-            self.model.from_bytes(parts["model"])
-        self.cfg.update(cfg)
+        return weights, cfg
 
-    def _check_structure(self, weights: dict[str, Any]) -> None:
-        """Compare saved layers with the network's own before any is overwritten."""
-        own = list(self.model.walk())
-        names = [node.name for node in own]
-        saved_names = [node["name"] for node in weights["nodes"]]
-        if saved_names != names:
-            raise ValueError(f"expected the layers {names}, found {saved_names}")
-        for node, saved in zip(own, weights["nodes"], strict=True):
-            for dim, size in saved["dims"].items():
-                expected = node.maybe_get_dim(dim)
-                if expected is not None and expected != size:
-                    raise ValueError(
-                        f"expected {dim} of {node.name} to be {expected}, found {size}"
-                    )
+    def _take(self, weights: Any, cfg: dict[str, Any]) -> None:
+        if weights is not None:
+            self.model.from_dict(weights)
+        self.cfg.update(cfg)
+        self._store_labels()
 
     def _cannot_load(self, source: object, error: Exception) -> str:
         return (
@@ -468,6 +502,28 @@ class RootMST(TrainablePipe):
             f"another version or config; save it again, or load it with the config it was "
             f"trained with"
         )
+
+
+def _check_weights(model: ParserModel, weights: dict[str, Any]) -> None:
+    """Compare saved weights with a network: number of layers, sizes, shapes of parameters."""
+    nodes = list(model.walk())
+    if len(weights["nodes"]) != len(nodes):
+        raise ValueError(f"expected {len(nodes)} layers, found {len(weights['nodes'])}")
+    for node, saved, params in zip(nodes, weights["nodes"], weights["params"], strict=True):
+        for dim, size in saved["dims"].items():
+            expected = node.maybe_get_dim(dim)
+            if expected is not None and expected != size:
+                raise ValueError(f"expected {dim} of {node.name} to be {expected}, found {size}")
+        if set(params) != set(node.param_names):
+            raise ValueError(
+                f"expected {node.name} to have {sorted(node.param_names)}, found {sorted(params)}"
+            )
+        for name, value in params.items():
+            own = node.get_param(name).shape if node.has_param(name) else None
+            if value is not None and own is not None and value.shape != own:
+                raise ValueError(
+                    f"expected {name} of {node.name} of shape {own}, found {value.shape}"
+                )
 
 
 def _read_cfg(data: bytes) -> dict[str, Any]:
@@ -479,17 +535,17 @@ def _read_cfg(data: bytes) -> dict[str, Any]:
     return {"format": FORMAT, "root_label": root_label, "labels": labels}
 
 
-def _read_labels(labels: Any) -> tuple[str, list[str]]:
-    """Take label data apart; accepts `label_data` or a list of labels."""
+def _read_labels(labels: Any) -> tuple[str | None, list[str]]:
+    """Take label data apart: `label_data`, or a list of labels, which may lack the root's."""
     if isinstance(labels, dict):
         root_label, names = labels.get("root_label"), labels.get("labels")
     else:
         names = labels
-        root_label = "ROOT"
+        root_label = None
         if isinstance(labels, (list, tuple)):
-            root_label = next((x for x in labels if str(x).lower() == "root"), "ROOT")
+            root_label = next((x for x in labels if str(x).lower() == "root"), None)
     if (
-        not isinstance(root_label, str)
+        (isinstance(labels, dict) and (not isinstance(root_label, str) or not root_label))
         or not isinstance(names, (list, tuple))
         or not all(isinstance(name, str) and name for name in names)
     ):
@@ -506,9 +562,9 @@ def _attach_spaces(heads: NDArray[np.int32], start: int) -> None:
     Where there is no word at all, the first token is the root.
     """
     words = (heads != MISSING).nonzero()[0]
-    for i in (heads == MISSING).nonzero()[0].tolist():
-        before = words[words < i]
-        if len(before):
-            heads[i] = start + before[-1]
-        else:
-            heads[i] = start + (words[0] if len(words) else 0)
+    spaces = (heads == MISSING).nonzero()[0]
+    if len(words):
+        before = np.searchsorted(words, spaces) - 1
+        heads[spaces] = start + words[np.maximum(before, 0)]
+    else:
+        heads[:] = start

@@ -97,7 +97,7 @@ def _count_arcs(example: Example, counts: Counts) -> None:
     label_right = np.zeros(len(gold_doc), dtype=bool)
     for i in known.nonzero()[0].tolist():
         own = doc_of[i]
-        if own == MISSING or heads[own] == MISSING:
+        if own == MISSING or gold_of[own] != i or heads[own] == MISSING:
             continue
         head_right[i] = gold_of[heads[own]] == gold_heads[i]
         label_right[i] = labels[own] == gold_labels[i]

@@ -249,7 +249,7 @@ def is_projective(
 
 def _as_score_batch(scores: ScoreArray) -> ScoreArray:
     """Check dtype and shape, and view a single sentence as a batch of one."""
-    if not isinstance(scores, np.ndarray):
+    if not isinstance(scores, np.ndarray) or isinstance(scores, np.ma.MaskedArray):
         raise TypeError(f"expected scores as a numpy array, received {type(scores).__name__}")
     if scores.dtype not in (np.float32, np.float64):
         raise TypeError(
@@ -319,7 +319,7 @@ def _raise_failure(
         roots = "exactly one root" if single_root else "a root"
         raise NoTreeError(
             f"sentence {sentence}: no tree with {roots} spans its {n} words; too many arcs "
-            f"have score -inf"
+            f"have score -inf (or differences between scores overflow)"
         )
     inside = batch[sentence, : n + 1, : n + 1]
     wrong = ~(inside < np.inf)

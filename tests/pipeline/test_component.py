@@ -227,7 +227,20 @@ def test_labels_may_be_given_as_a_list():
     assert nlp.get_pipe("root_mst").labels == ("root", "nsubj", "obj")
 
 
-@pytest.mark.parametrize("labels", ["nsubj", 3, {"labels": ["a"]}, ["a", 1], [""]])
+def test_labels_given_without_a_root_take_the_datas(quickstart_docs):
+    nlp = make_nlp()
+    annotation = {**SENTENCE, "deps": ["nsubj", "root", "det", "obj", "punct"]}
+    examples = [Example.from_dict(nlp.make_doc("She saw the cat ."), annotation)]
+    nlp.get_pipe("root_mst").initialize(lambda: examples, labels=["nsubj", "obj"])
+    assert nlp.get_pipe("root_mst").labels == ("root", "nsubj", "obj")
+    with pytest.raises(ValueError, match="none of the given labels"):
+        make_nlp().get_pipe("root_mst").initialize(lambda: examples, labels=["ROOT", "foo"])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    ["nsubj", 3, {"labels": ["a"]}, {"root_label": "", "labels": ["a"]}, ["a", 1], [""]],
+)
 def test_initialize_refuses_malformed_labels(labels):
     nlp = make_nlp()
     examples = [Example.from_dict(nlp.make_doc("She saw the cat ."), SENTENCE)]
@@ -322,14 +335,52 @@ def test_update_skips_empty_examples():
     assert nlp.update([empty, *examples])["root_mst"] > 0.0
 
 
-def test_update_uses_boundaries_from_an_annotating_component(quickstart_docs):
+def test_update_uses_boundaries_from_an_annotating_component():
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
     nlp.add_pipe("root_mst", config={"model": SMALL_MODEL})
-    examples = gold_examples(quickstart_docs[:20], nlp)
-    nlp.initialize(lambda: examples)
-    losses = nlp.update(examples, annotates=["sentencizer"])
-    assert losses["root_mst"] > 0.0
+    words = ["She", "slept", ".", "He", "saw", "her", "."]
+    # One gold sentence over what the sentencizer takes for two.
+    annotation = {
+        "words": words,
+        "heads": [1, 1, 1, 4, 1, 4, 1],
+        "deps": ["nsubj", "ROOT", "punct", "nsubj", "parataxis", "obj", "punct"],
+    }
+    example = Example.from_dict(Doc(nlp.vocab, words=words), annotation)
+    nlp.initialize(lambda: [example])
+    whole = nlp.update([example])["root_mst"]
+    split = nlp.update([example], annotates=["sentencizer"])["root_mst"]
+    # Two arcs cross the boundary and are left out, and the others have fewer heads to choose from.
+    assert split < 0.8 * whole
+
+
+def test_uninitialized_component_says_so():
+    nlp = make_nlp()
+    pipe = nlp.get_pipe("root_mst")
+    with pytest.raises(ValueError, match=r"\[root_mst\] is not initialized"):
+        pipe.predict([nlp.make_doc("Not yet")])
+    example = Example.from_dict(nlp.make_doc("She saw the cat ."), SENTENCE)
+    with pytest.raises(ValueError, match=r"\[root_mst\] is not initialized"):
+        pipe.update([example])
+
+
+def test_predict_says_when_the_weights_are_damaged(quickstart_docs):
+    nlp = make_nlp()
+    nlp.initialize(lambda: gold_examples(quickstart_docs[:5], nlp))
+    arcs = nlp.get_pipe("root_mst").model.get_ref("arcs")
+    arcs.set_param("W", arcs.get_param("W") * np.nan)
+    with pytest.raises(ValueError, match="arc scores are not finite"):
+        nlp("The cat slept .")
+
+
+def test_predict_in_chunks_gives_the_same(trained, quickstart_docs, monkeypatch):
+    docs = [trained.make_doc(doc.text) for doc in quickstart_docs[:30]]
+    pipe = trained.get_pipe("root_mst")
+    whole = pipe.predict(docs)
+    monkeypatch.setattr("spacy_rootmind.parser.MAX_TOKENS", 20)
+    for a, b in zip(whole, pipe.predict(docs), strict=True):
+        assert a.heads.tolist() == b.heads.tolist()
+        assert a.deps == b.deps
 
 
 def test_config_with_an_unknown_option_is_refused():

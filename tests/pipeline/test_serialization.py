@@ -84,7 +84,7 @@ def test_from_disk_other_network_is_refused_and_changes_nothing(trained, saved):
 
     nlp = spacy.blank("en")
     pipe = nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "refinements": 2}})
-    with pytest.raises(ValueError, match="expected the layers"):
+    with pytest.raises(ValueError, match=r"expected \d+ layers, found \d+"):
         pipe.from_disk(saved / "root_mst", exclude=["vocab"])
     assert pipe.labels == ("ROOT",)
 
@@ -102,3 +102,28 @@ def test_from_bytes_truncated_is_refused(trained):
     data = trained.get_pipe("root_mst").to_bytes()
     with pytest.raises(ValueError, match=r"cannot load the given bytes"):
         make_nlp().get_pipe("root_mst").from_bytes(data[: len(data) // 2])
+
+
+@pytest.mark.parametrize("data", [b"\x01", b"\x80", b"", b"\xc1"])
+def test_from_bytes_of_something_else_is_refused(data):
+    with pytest.raises(ValueError, match=r"cannot load the given bytes"):
+        make_nlp().get_pipe("root_mst").from_bytes(data)
+
+
+def test_from_disk_without_vocab_changes_nothing(trained, saved):
+    pipe = make_nlp().get_pipe("root_mst")
+    with pytest.raises(ValueError, match=r"cannot load .*vocab"):
+        pipe.from_disk(saved / "root_mst")
+    assert pipe.labels == ("ROOT",)
+
+
+def test_from_disk_other_parameter_shapes_are_refused(trained, saved):
+    path = saved / "root_mst" / "model"
+    weights = srsly.msgpack_loads(path.read_bytes())
+    for params in weights["params"]:
+        if "dep_distance" in params:
+            params["W"] = params["W"][:3, :3]
+    path.write_bytes(srsly.msgpack_dumps(weights))
+    pipe = make_nlp().from_bytes(trained.to_bytes()).get_pipe("root_mst")
+    with pytest.raises(ValueError, match="expected W of biaffine_arcs of shape"):
+        pipe.from_disk(saved / "root_mst", exclude=["vocab"])

@@ -24,7 +24,9 @@ def conllu_lines(sentence: Span, sent_id: int) -> Iterator[str]:
     yield f"# text = {' '.join(sentence.text.split())}"
     for token in words:
         is_root = token.head.i == token.i
-        misc = "_" if token.whitespace_ or token is words[-1] else "SpaceAfter=No"
+        followed = token.i + 1 < len(token.doc) and token.nbor().is_space
+        spaced = token.whitespace_ or followed or token is words[-1]
+        misc = "_" if spaced else "SpaceAfter=No"
         columns = [
             str(number[token.i]),
             token.text,
@@ -53,9 +55,10 @@ def heads_of(sentence: Span) -> np.ndarray:
 def main(model: str, text_file: str, conllu_file: str) -> None:
     """Parse the file and print a summary."""
     nlp = spacy.load(model)
-    lines = [
-        line for line in Path(text_file).read_text(encoding="utf8").splitlines() if line.strip()
-    ]
+    text = Path(text_file).read_text(encoding="utf8")
+    lines = [line for line in text.splitlines() if line.strip()]
+    if not lines:
+        sys.exit(f"{text_file} has no text")
     start = time.perf_counter()
     docs = list(nlp.pipe(lines))
     seconds = time.perf_counter() - start
@@ -65,27 +68,28 @@ def main(model: str, text_file: str, conllu_file: str) -> None:
     ]
     Path(conllu_file).parent.mkdir(parents=True, exist_ok=True)
     Path(conllu_file).write_text("\n".join(output) + "\n", encoding="utf8")
+    print(f"Wrote {conllu_file}")
+    print_summary(sentences, seconds)
 
+
+def print_summary(sentences: list[Span], seconds: float) -> None:
+    """Print counts, and one tree: the first with crossing arcs if there is one."""
     trees = [heads_of(sentence) for sentence in sentences]
     words = sum(len(tree) - 1 for tree in trees)
     single = sum(bool(spacy_rootmind.is_tree(tree)) for tree in trees)
-    crossing = sum(not spacy_rootmind.is_projective(tree) for tree in trees)
-    labels = Counter(token.dep_ for doc in docs for token in doc if not token.is_space)
+    crossing = [
+        sentence
+        for sentence, tree in zip(sentences, trees, strict=True)
+        if not spacy_rootmind.is_projective(tree)
+    ]
+    labels = Counter(token.dep_ for sentence in sentences for token in sentence)
     common = ", ".join(f"{label} {count}" for label, count in labels.most_common(6))
-    example = next(
-        (
-            s
-            for s, tree in zip(sentences, trees, strict=True)
-            if not spacy_rootmind.is_projective(tree)
-        ),
-        sentences[0],
-    )
-    print(f"Wrote {conllu_file}")
     print(f"  sentences           {len(sentences)}")
     print(f"  words               {words} ({words / seconds:,.0f} a second)")
     print(f"  single-root trees   {single} of {len(trees)}")
-    print(f"  with crossing arcs  {crossing}")
+    print(f"  with crossing arcs  {len(crossing)}")
     print(f"  frequent labels     {common}")
+    example = (crossing or sentences)[0]
     print(f"For example: {example.text}")
     for token in example:
         head = "ROOT" if token.head.i == token.i else token.head.text
