@@ -3,7 +3,7 @@
 # spaCy reads the annotations of factories at run time: no `from __future__ import annotations`.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import srsly
@@ -16,12 +16,13 @@ from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Config, Model, Optimizer, set_dropout_rate
 
-from spacy_rootmind._doc import set_trees
+from spacy_rootmind.annotate import SPACE_LABEL, DocParse, annotate, token_parse
 from spacy_rootmind.gold import GoldBatch, count_labels
 from spacy_rootmind.layers.types import Ints2d
 from spacy_rootmind.loss import MISSING, head_selection
 from spacy_rootmind.models import ParserGradient, ParserInput, ParserModel, ParserScores
-from spacy_rootmind.sentences import Sentences, scored_tokens, sentence_starts
+from spacy_rootmind.saved import FORMAT, check_weights, read_cfg, read_labels
+from spacy_rootmind.sentences import scored_tokens, sentence_starts
 from spacy_rootmind.trees import decode
 
 DEFAULT_CONFIG = """
@@ -45,10 +46,6 @@ subword_features = true
 """
 DEFAULT_MODEL = Config().from_str(DEFAULT_CONFIG)["model"]
 
-# What a saved component looks like; raised when that changes.
-FORMAT = 1
-# Label of whitespace tokens, which have no relation of their own; spaCy's for "some relation".
-SPACE_LABEL = "dep"
 # Earlier rounds of refinement train at this weight, the last at 1.
 EARLY_ROUND_WEIGHT = 0.5
 # Labels count this much beside arcs: at 1, heads are learnt well before labels are.
@@ -57,14 +54,6 @@ LABEL_WEIGHT = 2.0
 MAX_TOKENS = 4096
 # Examples to size the network by.
 INIT_SAMPLE = 10
-
-
-class DocParse(NamedTuple):
-    """Predicted trees of one Doc: token-level heads (a root's is its own index) and labels."""
-
-    heads: NDArray[np.int32]
-    deps: list[str]
-    starts: NDArray[np.int32]
 
 
 @Language.factory(
@@ -214,7 +203,7 @@ class RootMST(TrainablePipe):
             root_label = most_frequent_root
             names = sorted({*others, *self.cfg["labels"]})
         else:
-            given_root, names = _read_labels(labels)
+            given_root, names = read_labels(labels)
             root_label = given_root or most_frequent_root
             if not {root_label, *names} & {*roots, *others}:
                 raise ValueError(
@@ -344,8 +333,13 @@ class RootMST(TrainablePipe):
         for doc, doc_starts, doc_sentences in zip(docs, starts, sentences, strict=True):
             stop = row + sum(len(tokens) + 1 for tokens in doc_sentences)
             parses.append(
-                self._token_parse(
-                    doc, doc_starts, doc_sentences, heads[row:stop] - row, deps[row:stop]
+                token_parse(
+                    doc,
+                    doc_starts,
+                    doc_sentences,
+                    heads[row:stop] - row,
+                    deps[row:stop],
+                    self.root_label,
                 )
             )
             row = stop
@@ -380,40 +374,10 @@ class RootMST(TrainablePipe):
                 names[dep] = self.cfg["labels"][label]
         return heads, names
 
-    def _token_parse(
-        self,
-        doc: Doc,
-        starts: NDArray[np.int64],
-        sentences: Sentences,
-        row_heads: NDArray[np.int64],
-        row_deps: Sequence[str],
-    ) -> DocParse:
-        """Bring a Doc's trees from rows to tokens, whitespace included."""
-        heads = np.full(len(doc), MISSING, dtype=np.int32)
-        deps = [SPACE_LABEL] * len(doc)
-        row = 0
-        for start, stop, tokens in zip(starts[:-1], starts[1:], sentences, strict=True):
-            local = row_heads[row + 1 : row + 1 + len(tokens)] - row - 1
-            heads[tokens] = np.where(local < 0, tokens, tokens[local])
-            for place, token in enumerate(tokens.tolist(), start=row + 1):
-                deps[token] = row_deps[place]
-            row += len(tokens) + 1
-            if len(tokens) < stop - start:
-                _attach_spaces(heads[start:stop], int(start))
-                if not len(tokens):
-                    deps[start] = self.root_label
-        return DocParse(heads, deps, starts.astype(np.int32))
-
     def set_annotations(self, docs: Iterable[Doc], scores: Sequence[DocParse]) -> None:
         """Set heads, labels and sentence boundaries of all tokens."""
         for doc, parse in zip(docs, scores, strict=True):
-            if not len(doc):
-                continue
-            strings = doc.vocab.strings
-            # The Doc's StringStore may be another than the component's.
-            hashes = {label: strings.add(label) for label in set(parse.deps)}
-            deps = np.array([hashes[label] for label in parse.deps], dtype=np.uint64)
-            set_trees(doc, parse.heads, deps, parse.starts)
+            annotate(doc, parse)
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Parse a stream in batches; where a batch fails, its Docs are tried one by one.
@@ -482,10 +446,10 @@ class RootMST(TrainablePipe):
         weights, cfg = None, self.cfg
         try:
             if "cfg" in parts:
-                cfg = _read_cfg(parts["cfg"])
+                cfg = read_cfg(parts["cfg"])
             if "model" in parts:
                 weights = srsly.msgpack_loads(parts["model"])
-                _check_weights(self.model, weights)
+                check_weights(self.model, weights)
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise ValueError(self._cannot_load(source, error)) from error
         return weights, cfg
@@ -502,69 +466,3 @@ class RootMST(TrainablePipe):
             f"another version or config; save it again, or load it with the config it was "
             f"trained with"
         )
-
-
-def _check_weights(model: ParserModel, weights: dict[str, Any]) -> None:
-    """Compare saved weights with a network: number of layers, sizes, shapes of parameters."""
-    nodes = list(model.walk())
-    if len(weights["nodes"]) != len(nodes):
-        raise ValueError(f"expected {len(nodes)} layers, found {len(weights['nodes'])}")
-    for node, saved, params in zip(nodes, weights["nodes"], weights["params"], strict=True):
-        for dim, size in saved["dims"].items():
-            expected = node.maybe_get_dim(dim)
-            if expected is not None and expected != size:
-                raise ValueError(f"expected {dim} of {node.name} to be {expected}, found {size}")
-        if set(params) != set(node.param_names):
-            raise ValueError(
-                f"expected {node.name} to have {sorted(node.param_names)}, found {sorted(params)}"
-            )
-        for name, value in params.items():
-            own = node.get_param(name).shape if node.has_param(name) else None
-            if value is not None and own is not None and value.shape != own:
-                raise ValueError(
-                    f"expected {name} of {node.name} of shape {own}, found {value.shape}"
-                )
-
-
-def _read_cfg(data: bytes) -> dict[str, Any]:
-    cfg = srsly.json_loads(data)
-    if not isinstance(cfg, dict) or cfg.get("format") != FORMAT:
-        found = cfg.get("format") if isinstance(cfg, dict) else cfg
-        raise ValueError(f"expected settings of format {FORMAT}, found {found!r}")
-    root_label, labels = _read_labels(cfg)
-    return {"format": FORMAT, "root_label": root_label, "labels": labels}
-
-
-def _read_labels(labels: Any) -> tuple[str | None, list[str]]:
-    """Take label data apart: `label_data`, or a list of labels, which may lack the root's."""
-    if isinstance(labels, dict):
-        root_label, names = labels.get("root_label"), labels.get("labels")
-    else:
-        names = labels
-        root_label = None
-        if isinstance(labels, (list, tuple)):
-            root_label = next((x for x in labels if str(x).lower() == "root"), None)
-    if (
-        (isinstance(labels, dict) and (not isinstance(root_label, str) or not root_label))
-        or not isinstance(names, (list, tuple))
-        or not all(isinstance(name, str) and name for name in names)
-    ):
-        raise ValueError(
-            f"expected labels as a list of strings, or as written by `spacy init labels`, "
-            f"received {labels!r}"
-        )
-    return root_label, list(dict.fromkeys(names))
-
-
-def _attach_spaces(heads: NDArray[np.int32], start: int) -> None:
-    """Attach a sentence's whitespace tokens, in place: to the word before, else to the first.
-
-    Where there is no word at all, the first token is the root.
-    """
-    words = (heads != MISSING).nonzero()[0]
-    spaces = (heads == MISSING).nonzero()[0]
-    if len(words):
-        before = np.searchsorted(words, spaces) - 1
-        heads[spaces] = start + words[np.maximum(before, 0)]
-    else:
-        heads[:] = start

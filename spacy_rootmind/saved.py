@@ -1,0 +1,63 @@
+"""What a saved component looks like, and the checks before one is loaded."""
+
+from typing import Any
+
+import srsly
+
+from spacy_rootmind.models import ParserModel
+
+# Raised when the settings change.
+FORMAT = 1
+
+
+def check_weights(model: ParserModel, weights: dict[str, Any]) -> None:
+    """Compare saved weights with a network: number of layers, sizes, shapes of parameters."""
+    nodes = list(model.walk())
+    if len(weights["nodes"]) != len(nodes):
+        raise ValueError(f"expected {len(nodes)} layers, found {len(weights['nodes'])}")
+    for node, saved, params in zip(nodes, weights["nodes"], weights["params"], strict=True):
+        for dim, size in saved["dims"].items():
+            expected = node.maybe_get_dim(dim)
+            if expected is not None and expected != size:
+                raise ValueError(f"expected {dim} of {node.name} to be {expected}, found {size}")
+        if set(params) != set(node.param_names):
+            raise ValueError(
+                f"expected {node.name} to have {sorted(node.param_names)}, found {sorted(params)}"
+            )
+        for name, value in params.items():
+            own = node.get_param(name).shape if node.has_param(name) else None
+            if value is not None and own is not None and value.shape != own:
+                raise ValueError(
+                    f"expected {name} of {node.name} of shape {own}, found {value.shape}"
+                )
+
+
+def read_cfg(data: bytes) -> dict[str, Any]:
+    """Read settings, refusing those of another format."""
+    cfg = srsly.json_loads(data)
+    if not isinstance(cfg, dict) or cfg.get("format") != FORMAT:
+        found = cfg.get("format") if isinstance(cfg, dict) else cfg
+        raise ValueError(f"expected settings of format {FORMAT}, found {found!r}")
+    root_label, labels = read_labels(cfg)
+    return {"format": FORMAT, "root_label": root_label, "labels": labels}
+
+
+def read_labels(labels: Any) -> tuple[str | None, list[str]]:
+    """Take label data apart: `label_data`, or a list of labels, which may lack the root's."""
+    if isinstance(labels, dict):
+        root_label, names = labels.get("root_label"), labels.get("labels")
+    else:
+        names = labels
+        root_label = None
+        if isinstance(labels, (list, tuple)):
+            root_label = next((x for x in labels if str(x).lower() == "root"), None)
+    if (
+        (isinstance(labels, dict) and (not isinstance(root_label, str) or not root_label))
+        or not isinstance(names, (list, tuple))
+        or not all(isinstance(name, str) and name for name in names)
+    ):
+        raise ValueError(
+            f"expected labels as a list of strings, or as written by `spacy init labels`, "
+            f"received {labels!r}"
+        )
+    return root_label, list(dict.fromkeys(names))
