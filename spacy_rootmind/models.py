@@ -93,7 +93,7 @@ def build_biaffine_parser(
 
     Arcs are scored by a biaffine product with relative position; every round of refinement tells
     each word of its likely head and dependents and scores again with the same weights; labels are
-    scored by a biaffine product on the arcs chosen.
+    scored by a biaffine product and a perceptron on the arcs chosen.
 
     Parameters
     ----------
@@ -101,11 +101,12 @@ def build_biaffine_parser(
         Token vectors, or a listener to those of a shared component.
     lstm_width
         Width of a bidirectional LSTM's states over the token vectors, or 0 for none. It carries
-        what lies beyond a convolution's window; over a transformer it adds little.
+        what lies beyond a convolution's window.
     arc_width
         Width of the arc scorer's perceptrons.
     label_width
-        Width of the label scorer's perceptrons.
+        Width of either side of the label scorer's biaffine product; its perceptron is twice as
+        wide.
     refinements
         Rounds of refinement, 0 or more.
     dropout

@@ -221,6 +221,10 @@ class RootMST(TrainablePipe):
                 f"was initialized with"
             )
         sample = [eg.predicted for eg in examples if len(eg.predicted)][:INIT_SAMPLE]
+        if not sample:
+            raise ValueError(
+                f"[{self.name}] none of the {len(examples)} training examples has tokens to parse"
+            )
         self.cfg["root_label"] = root_label
         self.cfg["labels"] = names
         self._store_labels()
@@ -412,7 +416,10 @@ class RootMST(TrainablePipe):
             raise ValueError(self._cannot_load(source, error)) from error
         weights, cfg = self._check(parts, source)
         if vocab is not None:
-            self.vocab.from_bytes(vocab, exclude=exclude)
+            try:
+                self.vocab.from_bytes(vocab, exclude=exclude)
+            except ValueError as error:
+                raise ValueError(self._cannot_load(source, error)) from error
         self._take(weights, cfg)
         return self
 
@@ -449,7 +456,7 @@ class RootMST(TrainablePipe):
                 cfg = read_cfg(parts["cfg"])
             if "model" in parts:
                 weights = srsly.msgpack_loads(parts["model"])
-                check_weights(self.model, weights)
+                check_weights(self.model, weights, len(cfg["labels"]))
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise ValueError(self._cannot_load(source, error)) from error
         return weights, cfg

@@ -10,11 +10,18 @@ from spacy_rootmind.models import ParserModel
 FORMAT = 1
 
 
-def check_weights(model: ParserModel, weights: dict[str, Any]) -> None:
-    """Compare saved weights with a network: number of layers, sizes, shapes of parameters."""
+def check_weights(model: ParserModel, weights: dict[str, Any], n_labels: int) -> None:
+    """Compare saved weights with a network and with the number of labels it is to have."""
     nodes = list(model.walk())
     if len(weights["nodes"]) != len(nodes):
         raise ValueError(f"expected {len(nodes)} layers, found {len(weights['nodes'])}")
+    label_layer = weights["nodes"][nodes.index(model.get_ref("labels"))]
+    # An uninitialized component has no labels fixed yet.
+    if label_layer["dims"]["nO"] not in (None, n_labels):
+        raise ValueError(
+            f"the settings list {n_labels} labels besides the root's, and the weights are for "
+            f"{label_layer['dims']['nO']}"
+        )
     for node, saved, params in zip(nodes, weights["nodes"], weights["params"], strict=True):
         for dim, size in saved["dims"].items():
             expected = node.maybe_get_dim(dim)

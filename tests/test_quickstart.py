@@ -49,3 +49,12 @@ def test_parse_script_without_arguments_says_how():
     result = run("scripts/parse.py")
     assert result.returncode != 0
     assert "Usage" in result.stderr
+
+
+def test_parse_script_refuses_a_file_without_text(trained, tmp_path):
+    trained.to_disk(tmp_path / "model")
+    (tmp_path / "in.txt").write_text("\n  \n", encoding="utf8")
+    result = run("scripts/parse.py", tmp_path / "model", tmp_path / "in.txt", tmp_path / "o.conllu")
+    assert result.returncode != 0
+    assert "has no text" in result.stderr
+    assert not (tmp_path / "o.conllu").exists()

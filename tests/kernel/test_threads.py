@@ -136,3 +136,14 @@ def test_tree_checks_may_be_called_from_many_threads_at_once():
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(4)))
+
+
+def test_decode_goes_on_where_no_thread_can_be_started(monkeypatch):
+    batch = np.random.default_rng(0).normal(size=(40, 9, 9))
+    expected = decode(batch)
+
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    np.testing.assert_array_equal(decode(batch, num_threads=4), expected)

@@ -326,6 +326,23 @@ def test_update_takes_partial_and_misaligned_annotation(annotation):
     assert_single_rooted(nlp("She saw the cat ."))
 
 
+def test_initialize_without_tokens_says_so():
+    nlp = make_nlp()
+    gold = Doc(nlp.vocab, words=["Yes"], heads=[0], deps=["ROOT"])
+    with pytest.raises(ValueError, match="none of the 1 training examples has tokens"):
+        nlp.initialize(lambda: [Example(nlp.make_doc(""), gold)])
+    assert nlp.get_pipe("root_mst").label_data["labels"] == []
+
+
+def test_update_takes_docs_of_whitespace_only():
+    nlp = make_nlp()
+    examples = [Example.from_dict(nlp.make_doc("She saw the cat ."), SENTENCE)]
+    nlp.initialize(lambda: examples)
+    blank = Example(nlp.make_doc(" \n "), nlp.make_doc(" \n "))
+    assert nlp.update([blank])["root_mst"] == 0.0
+    assert nlp.update([blank, *examples])["root_mst"] > 0.0
+
+
 def test_update_skips_empty_examples():
     nlp = make_nlp()
     examples = [Example.from_dict(nlp.make_doc("She saw the cat ."), SENTENCE)]

@@ -127,3 +127,19 @@ def test_from_disk_other_parameter_shapes_are_refused(trained, saved):
     pipe = make_nlp().from_bytes(trained.to_bytes()).get_pipe("root_mst")
     with pytest.raises(ValueError, match="expected W of biaffine_arcs of shape"):
         pipe.from_disk(saved / "root_mst", exclude=["vocab"])
+
+
+def test_from_disk_settings_and_weights_of_different_models_are_refused(trained, saved):
+    path = saved / "root_mst" / "cfg"
+    cfg = srsly.read_json(path)
+    srsly.write_json(path, {**cfg, "labels": cfg["labels"][:-1]})
+    with pytest.raises(ValueError, match="labels besides the root's, and the weights are for"):
+        spacy.load(saved)
+
+
+def test_uninitialized_component_survives_a_round_trip(tmp_path):
+    nlp = make_nlp()
+    nlp.get_pipe("root_mst").add_label("rare")
+    nlp.to_disk(tmp_path / "blank")
+    again = spacy.load(tmp_path / "blank")
+    assert again.get_pipe("root_mst").labels == ("ROOT", "rare")
