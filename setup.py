@@ -14,6 +14,8 @@ extensions = [
     Extension(
         f"spacy_rootmind.{name}",
         [f"cython_src/{name}.pyx"],
+        depends=["cython_src/rows.h"],
+        include_dirs=["cython_src"],
         extra_compile_args=SANITIZE,
         extra_link_args=SANITIZE,
     )

@@ -20,6 +20,29 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc
 
 
+cdef extern from "rows.h" nogil:
+    ctypedef struct RowPasses:
+        int (*scan_f32)(const float*, Py_ssize_t, Py_ssize_t, float*, int32_t*) noexcept nogil
+        int (*scan_f64)(const double*, Py_ssize_t, Py_ssize_t, double*, int32_t*) noexcept nogil
+        void (*lower_f32)(double*, const float*, double, Py_ssize_t) noexcept nogil
+        void (*lower_f64)(double*, const double*, double, Py_ssize_t) noexcept nogil
+        void (*merge_f32)(double*, const float*, double, Py_ssize_t) noexcept nogil
+        void (*merge_f64)(double*, const double*, double, Py_ssize_t) noexcept nogil
+    RowPasses row_passes
+    int choose_row_passes(int simd) noexcept
+
+
+def use_simd(bint wanted):
+    """Use the processor's SIMD instructions, or the portable C; returns whether SIMD is in use.
+
+    For tests and benchmarks. Not while another thread decodes.
+    """
+    return bool(choose_row_passes(wanted))
+
+
+use_simd(True)
+
+
 # --- workspace ---------------------------------------------------------------------------------
 
 cdef int workspace_init(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
@@ -30,7 +53,7 @@ cdef int workspace_init(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
     cdef size_t n = <size_t>max_words
     cdef size_t nodes = 2 * n + 1
     cdef size_t n_rows = (n - 1) * (n + 1) if n > 1 else 0
-    cdef size_t n_doubles = n_rows + 3 * nodes
+    cdef size_t n_doubles = n_rows + 3 * nodes + n + 1
     cdef size_t n_ints = 8 * nodes + 3 * (n + 1)
     cdef double* doubles
     cdef int32_t* ints
@@ -48,7 +71,8 @@ cdef int workspace_init(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
     ws.root_score = doubles
     ws.alt_score = doubles + nodes
     ws.best_score = doubles + 2 * nodes
-    ints = <int32_t*>(doubles + 3 * nodes)
+    ws.gain = doubles + 3 * nodes
+    ints = <int32_t*>(ws.gain + n + 1)
     ws.alt_head = ints
     ws.best_head = ints + nodes
     ws.entering = ints + 2 * nodes
@@ -131,24 +155,36 @@ cdef bint tree_is_projective(
 
 # --- rows --------------------------------------------------------------------------------------
 
-cdef int scan_words(
-        const score_t* row, Py_ssize_t start, Py_ssize_t stop,
+cdef inline int scan_words(
+        const score_t* row, Py_ssize_t n, Py_ssize_t skip,
         double* best, int32_t* best_head) noexcept nogil:
-    """Raise (best, best_head) to the best of row[start:stop], lowest index among equals.
-
-    One comparison an element finds larger scores and NaN alike.
-    """
-    cdef score_t value, largest = <score_t>best[0]
-    cdef Py_ssize_t head
-    for head in range(start, stop):
-        value = row[head]
-        if not (value <= largest):
-            if not (value <= DBL_MAX):
-                return DECODE_BAD_SCORE
-            largest = value
-            best_head[0] = <int32_t>head
+    """Find the best of row[1..n] but row[skip], lowest index among equals; tell of NaN or +inf."""
+    cdef score_t largest
+    cdef int bad
+    if score_t is float:
+        bad = row_passes.scan_f32(row, n, skip, &largest, best_head)
+    else:
+        bad = row_passes.scan_f64(row, n, skip, &largest, best_head)
     best[0] = largest
-    return DECODE_OK
+    return bad
+
+
+cdef inline void lower_row(
+        double* out, const score_t* row, double cost, Py_ssize_t n) noexcept nogil:
+    """Make a cycle's row from that of its first member, less the score of its own cycle arc."""
+    if score_t is float:
+        row_passes.lower_f32(out, row, cost, n)
+    else:
+        row_passes.lower_f64(out, row, cost, n)
+
+
+cdef inline void merge_row(
+        double* out, const score_t* row, double cost, Py_ssize_t n) noexcept nogil:
+    """Let a further member better the cycle's row."""
+    if score_t is float:
+        row_passes.merge_f32(out, row, cost, n)
+    else:
+        row_passes.merge_f64(out, row, cost, n)
 
 
 cdef inline void choose_best(TreeWorkspace* ws, Py_ssize_t node) noexcept nogil:
@@ -170,32 +206,14 @@ cdef int scan_sentence(
     cdef int bad = 0
     for dep in range(1, n + 1):
         row = scores + dep * row_stride
-        if not (row[0] <= DBL_MAX):
-            return DECODE_BAD_SCORE
+        bad |= not (row[0] <= DBL_MAX)
         ws.root_score[dep] = row[0]
-        ws.alt_score[dep] = -INFINITY
-        ws.alt_head[dep] = 0
-        bad |= scan_words(row, 1, dep, &ws.alt_score[dep], &ws.alt_head[dep])
-        bad |= scan_words(row, dep + 1, n + 1, &ws.alt_score[dep], &ws.alt_head[dep])
+        bad |= scan_words(row, n, dep, &ws.alt_score[dep], &ws.alt_head[dep])
         choose_best(ws, dep)
     return DECODE_BAD_SCORE if bad else DECODE_OK
 
 
 # --- contraction -------------------------------------------------------------------------------
-
-cdef void lower_row(
-        double* out, const score_t* row, double cost, Py_ssize_t n, bint first) noexcept nogil:
-    """Merge a member's row, reduced by the cost of its own cycle arc, into the cycle's row."""
-    cdef Py_ssize_t head
-    cdef double value
-    if first:
-        for head in range(1, n + 1):
-            out[head] = row[head] - cost
-    else:
-        for head in range(1, n + 1):
-            value = row[head] - cost
-            out[head] = value if value > out[head] else out[head]
-
 
 cdef Py_ssize_t contract(
         const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, Py_ssize_t cycle,
@@ -204,15 +222,19 @@ cdef Py_ssize_t contract(
     cdef Py_ssize_t width = n + 1
     cdef double* out = ws.rows + (cycle - n - 1) * width
     cdef Py_ssize_t i, node, word
-    cdef double via_node, root = -INFINITY
+    cdef double cost, via_node, root = -INFINITY
     for i in range(n_members):
         node = members[i]
-        if node <= n:
-            lower_row(out, scores + node * row_stride, ws.best_score[node], n, i == 0)
+        cost = ws.best_score[node]
+        if node <= n and i == 0:
+            lower_row(out, scores + node * row_stride, cost, n)
+        elif node <= n:
+            merge_row(out, scores + node * row_stride, cost, n)
+        elif i == 0:
+            lower_row(out, <const double*>ws.rows + (node - n - 1) * width, cost, n)
         else:
-            lower_row(
-                out, ws.rows + (node - n - 1) * width, ws.best_score[node], n, i == 0)
-        via_node = ws.root_score[node] - ws.best_score[node]
+            merge_row(out, <const double*>ws.rows + (node - n - 1) * width, cost, n)
+        via_node = ws.root_score[node] - cost
         if via_node > root:
             root = via_node
         ws.next_member[node] = members[i + 1] if i + 1 < n_members else 0
@@ -227,10 +249,8 @@ cdef Py_ssize_t contract(
         ws.top[word] = <int32_t>cycle
         out[word] = -INFINITY
         word = ws.next_word[word]
-    ws.alt_score[cycle] = -INFINITY
-    ws.alt_head[cycle] = 0
     # Rows of checked scores hold neither NaN nor +inf outside the cycle.
-    scan_words(<const double*>out, 1, n + 1, &ws.alt_score[cycle], &ws.alt_head[cycle])
+    scan_words(<const double*>out, n, 0, &ws.alt_score[cycle], &ws.alt_head[cycle])
     ws.stamp[cycle] = 0
     choose_best(ws, cycle)
     return cycle
@@ -300,42 +320,39 @@ cdef Py_ssize_t remove_root_arcs(
     Every round drops a root arc or contracts a cycle, so there are fewer than 2n rounds of O(n).
     Returns the number of the next free node, or DECODE_NO_TREE.
     """
-    # Outermost nodes are told by their first word; `entering` is not in use before expansion.
+    # Outermost nodes are told by their first word; `entering` is not in use before expansion. A
+    # child's alternative stays the same as long as it is a child, and so does what it gains.
     cdef int32_t* children = ws.path
     cdef int32_t* cycle = ws.entering
+    cdef double* gain = ws.gain
     cdef Py_ssize_t n_children = 0
-    cdef Py_ssize_t i, word, node, child, least, length
-    cdef double loss, least_loss
+    cdef Py_ssize_t word, node, child, length
+    cdef int32_t place
+    cdef double best_gain
     for word in range(1, n + 1):
         node = ws.top[word]
         if ws.first_word[node] == word and ws.best_head[node] == 0:
-            children[n_children] = <int32_t>node
             n_children += 1
+            children[n_children] = <int32_t>node
+            gain[n_children] = ws.alt_score[node] - ws.root_score[node]
     while n_children > 1:
-        least = -1
-        least_loss = INFINITY
-        for i in range(n_children):
-            child = children[i]
-            if ws.alt_score[child] == -INFINITY:
-                continue
-            loss = ws.root_score[child] - ws.alt_score[child]
-            if least < 0 or loss < least_loss:
-                least = i
-                least_loss = loss
-        if least < 0:
+        scan_words(<const double*>gain, n_children, 0, &best_gain, &place)
+        if place == 0:
             return DECODE_NO_TREE
-        child = children[least]
+        child = children[place]
         length = cycle_through(child, ws, cycle)
         ws.best_head[child] = ws.alt_head[child]
         ws.best_score[child] = ws.alt_score[child]
         if length == 0:
             ws.root_score[child] = -INFINITY
+            children[place] = children[n_children]
+            gain[place] = gain[n_children]
             n_children -= 1
-            children[least] = children[n_children]
         else:
-            children[least] = <int32_t>contract(
-                scores, row_stride, n, next_node, cycle, length, ws)
+            node = contract(scores, row_stride, n, next_node, cycle, length, ws)
             next_node += 1
+            children[place] = <int32_t>node
+            gain[place] = ws.alt_score[node] - ws.root_score[node]
     return next_node
 
 

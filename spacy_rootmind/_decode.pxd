@@ -23,6 +23,7 @@ cdef struct TreeWorkspace:
     double* root_score      # per node: its arc from ROOT, -inf once dropped
     double* alt_score       # per node: its best arc from a word
     double* best_score      # per node: its chosen arc, fixed when the node is contracted
+    double* gain            # per place among the root children: what losing its root arc gains
     int32_t* alt_head       # per node: the word that alt_score comes from
     int32_t* best_head      # per node: the word or ROOT that best_score comes from
     int32_t* entering       # per node: head of the arc that enters it in the tree
