@@ -54,7 +54,7 @@ cdef int workspace_init(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
     cdef size_t nodes = 2 * n + 1
     cdef size_t n_rows = (n - 1) * (n + 1) if n > 1 else 0
     cdef size_t n_doubles = n_rows + 3 * nodes + n + 1
-    cdef size_t n_ints = 8 * nodes + 3 * (n + 1)
+    cdef size_t n_ints = 9 * nodes + 3 * (n + 1)
     cdef double* doubles
     cdef int32_t* ints
     ws.max_words = max_words
@@ -81,7 +81,8 @@ cdef int workspace_init(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
     ws.first_word = ints + 5 * nodes
     ws.last_word = ints + 6 * nodes
     ws.stamp = ints + 7 * nodes
-    ints += 8 * nodes
+    ws.entered_member = ints + 8 * nodes
+    ints += 9 * nodes
     ws.next_word = ints
     ws.top = ints + (n + 1)
     ws.path = ints + 2 * (n + 1)
@@ -393,8 +394,28 @@ cdef void expand(
                 entered = member
             member = ws.next_member[member]
         ws.entering[entered] = <int32_t>head
+        ws.entered_member[cycle] = <int32_t>entered
     for word in range(1, n + 1):
         heads[word] = ws.entering[word]
+
+
+# --- whole sentences ---------------------------------------------------------------------------
+
+cdef int arcmax_tree(
+        const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, bint single_root,
+        int32_t* heads, TreeWorkspace* ws) noexcept nogil:
+    """Write the best head of each word to heads[1..n]; DECODE_OK if they form a tree. O(n^2).
+
+    Otherwise DECODE_UNSETTLED, or DECODE_BAD_SCORE, or DECODE_NO_TREE if a word has no head at all.
+    """
+    cdef Py_ssize_t word
+    if scan_sentence(scores, row_stride, n, ws) != DECODE_OK:
+        return DECODE_BAD_SCORE
+    for word in range(1, n + 1):
+        heads[word] = ws.best_head[word]
+        if ws.best_score[word] == -INFINITY:
+            return DECODE_NO_TREE
+    return DECODE_OK if heads_form_tree(heads, n, single_root, ws.stamp) else DECODE_UNSETTLED
 
 
 cdef int decode_tree(
@@ -405,23 +426,22 @@ cdef int decode_tree(
     `row_stride` counts elements; within a row they are contiguous. Precondition: `ws` was made for
     at least n words. Returns a DecodeStatus; unless it is DECODE_OK, `heads` is not meaningful.
     """
-    cdef Py_ssize_t word, next_node
+    cdef Py_ssize_t next_node
+    cdef int status
     heads[0] = -1
     if n == 0:
         return DECODE_OK
-    if scan_sentence(scores, row_stride, n, ws) != DECODE_OK:
-        return DECODE_BAD_SCORE
     if arcmax:
-        for word in range(1, n + 1):
-            heads[word] = ws.best_head[word]
-            if ws.best_score[word] == -INFINITY:
-                return DECODE_NO_TREE
-        if heads_form_tree(heads, n, single_root, ws.stamp):
-            return DECODE_OK
+        status = arcmax_tree(scores, row_stride, n, single_root, heads, ws)
+        if status != DECODE_UNSETTLED:
+            return status
+    elif scan_sentence(scores, row_stride, n, ws) != DECODE_OK:
+        return DECODE_BAD_SCORE
     next_node = contract_greedy_cycles(scores, row_stride, n, ws)
     if next_node > 0 and single_root:
         next_node = remove_root_arcs(scores, row_stride, n, next_node, ws)
     if next_node < 0:
         return DECODE_NO_TREE
     expand(scores, row_stride, n, next_node, heads, ws)
+    ws.n_nodes = next_node
     return DECODE_OK

@@ -1,4 +1,4 @@
-/* The three passes over rows of scores that the decoder spends its time in.
+/* The passes over rows of scores that the decoder spends its time in.
  *
  * Each exists in portable C and, for x86-64 compilers that know target attributes, for AVX2; which
  * one runs is settled once, at import, by what the processor has. Both pick the same heads and give
@@ -66,6 +66,18 @@
             out[head] = value > out[head] ? value : out[head];                                   \
         }                                                                                        \
     }
+
+/* max_sum: the largest first[i] + second[i]; -inf for none. */
+static double max_sum_portable(const double *first, const double *second, ptrdiff_t n)
+{
+    double largest = -(double)INFINITY;
+    ptrdiff_t i;
+    for (i = 0; i < n; ++i) {
+        const double sum = first[i] + second[i];
+        largest = sum > largest ? sum : largest;
+    }
+    return largest;
+}
 
 DEFINE_SCAN(scan_f32_portable, float, FLT_MAX)
 DEFINE_SCAN(scan_f64_portable, double, DBL_MAX)
@@ -158,6 +170,28 @@ AVX2_FUNCTION static int scan_f64_avx2(
     return _mm256_movemask_pd(bad) != 0;
 }
 
+AVX2_FUNCTION static double max_sum_avx2(
+    const double *first, const double *second, ptrdiff_t n)
+{
+    const __m256d none = _mm256_set1_pd(-INFINITY);
+    __m256d largest = none;
+    ptrdiff_t i;
+    for (i = 0; i + 4 <= n; i += 4)
+        largest = _mm256_max_pd(
+            _mm256_add_pd(_mm256_loadu_pd(first + i), _mm256_loadu_pd(second + i)), largest);
+    if (i < n) {
+        const __m256i wanted = _mm256_cmpgt_epi64(
+            _mm256_set1_epi64x(n - i), _mm256_setr_epi64x(0, 1, 2, 3));
+        const __m256d sum = _mm256_add_pd(
+            _mm256_maskload_pd(first + i, wanted), _mm256_maskload_pd(second + i, wanted));
+        largest = _mm256_max_pd(
+            _mm256_blendv_pd(none, sum, _mm256_castsi256_pd(wanted)), largest);
+    }
+    largest = _mm256_max_pd(largest, _mm256_permute2f128_pd(largest, largest, 1));
+    largest = _mm256_max_pd(largest, _mm256_permute_pd(largest, 0x5));
+    return _mm256_cvtsd_f64(largest);
+}
+
 #endif
 
 /* --- dispatch ------------------------------------------------------------------------------- */
@@ -169,11 +203,12 @@ typedef struct {
     void (*lower_f64)(double *, const double *, double, ptrdiff_t);
     void (*merge_f32)(double *, const float *, double, ptrdiff_t);
     void (*merge_f64)(double *, const double *, double, ptrdiff_t);
+    double (*max_sum)(const double *, const double *, ptrdiff_t);
 } RowPasses;
 
 static RowPasses row_passes = {
     scan_f32_portable,  scan_f64_portable,  lower_f32_portable,
-    lower_f64_portable, merge_f32_portable, merge_f64_portable,
+    lower_f64_portable, merge_f32_portable, merge_f64_portable, max_sum_portable,
 };
 
 /* Choose the fastest passes, or the portable ones; returns whether SIMD is in use now. */
@@ -181,14 +216,14 @@ static int choose_row_passes(int simd)
 {
     const RowPasses portable = {
         scan_f32_portable,  scan_f64_portable,  lower_f32_portable,
-        lower_f64_portable, merge_f32_portable, merge_f64_portable,
+        lower_f64_portable, merge_f32_portable, merge_f64_portable, max_sum_portable,
     };
     row_passes = portable;
 #ifdef ROWS_AVX2
     if (simd && __builtin_cpu_supports("avx2")) {
         const RowPasses avx2 = {
             scan_f32_avx2,  scan_f64_avx2,  lower_f32_avx2,
-            lower_f64_avx2, merge_f32_avx2, merge_f64_avx2,
+            lower_f64_avx2, merge_f32_avx2, merge_f64_avx2, max_sum_avx2,
         };
         row_passes = avx2;
         return 1;

@@ -4,8 +4,17 @@ Importing this package gives the array API alone; spaCy finds the component, the
 scorer through the package's entry points, and only then loads them.
 """
 
-from spacy_rootmind.trees import NoTreeError, decode, is_projective, is_tree, tree_score
+from spacy_rootmind.heads import is_projective, is_tree, tree_score
+from spacy_rootmind.trees import NoTreeError, decode, decode_kbest
 
 __version__ = "0.1.0"
 
-__all__ = ["NoTreeError", "__version__", "decode", "is_projective", "is_tree", "tree_score"]
+__all__ = [
+    "NoTreeError",
+    "__version__",
+    "decode",
+    "decode_kbest",
+    "is_projective",
+    "is_tree",
+    "tree_score",
+]

@@ -10,14 +10,17 @@ ctypedef fused score_t:
     double
 
 cdef enum DecodeStatus:
+    DECODE_UNSETTLED = 1  # only between stages: ArcMax found no tree
     DECODE_OK = 0
     DECODE_NO_TREE = -1
     DECODE_BAD_SCORE = -2
     DECODE_NO_MEMORY = -3
+    DECODE_LOST_DIGITS = -4  # reweighting: the constant swallowed what tells trees apart
 
 # Nodes are numbered 0 = ROOT, 1..n = words, n+1..2n-1 = contracted cycles in order of creation.
 cdef struct TreeWorkspace:
     Py_ssize_t max_words
+    Py_ssize_t n_nodes      # after decode_tree without ArcMax: one past the last node
     void* block
     double* rows            # (max_words - 1) x (max_words + 1): best arc into a cycle, per head
     double* root_score      # per node: its arc from ROOT, -inf once dropped
@@ -29,6 +32,7 @@ cdef struct TreeWorkspace:
     int32_t* entering       # per node: head of the arc that enters it in the tree
     int32_t* first_member   # per cycle: its members, a list through next_member
     int32_t* next_member
+    int32_t* entered_member  # per cycle: the member that the arc into the cycle enters
     int32_t* first_word     # per node: the words inside it, a list through next_word
     int32_t* last_word
     int32_t* next_word      # per word
@@ -38,6 +42,10 @@ cdef struct TreeWorkspace:
 
 cdef int workspace_init(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil
 cdef void workspace_free(TreeWorkspace* ws) noexcept nogil
+
+cdef int arcmax_tree(
+    const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, bint single_root,
+    int32_t* heads, TreeWorkspace* ws) noexcept nogil
 
 cdef int decode_tree(
     const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, bint single_root, bint arcmax,

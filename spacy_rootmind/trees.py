@@ -8,32 +8,54 @@ tree is `heads`, int32 of shape (n + 1,), with `heads[0] == -1`. A batch is padd
 """
 
 import operator
+import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind import _kernel
+from spacy_rootmind._arguments import (
+    BoolArray,
+    IntArray,
+    ScoreArray,
+    as_allowed_batch,
+    as_lengths,
+    as_score_batch,
+)
 from spacy_rootmind._threads import run_chunks
+from spacy_rootmind.heads import tree_score
 
-IntArray = NDArray[np.integer[Any]]
-ScoreArray = NDArray[np.floating[Any]]
+# Reductions of single-root to unconstrained decoding: which one, and whether over the textbook's
+# algorithm instead of Tarjan's.
+_REDUCTIONS = {
+    "reweighting": ("reweighting", False),
+    "preselection": ("preselection", False),
+    "naive": ("naive", False),
+    "reweighting_chu_liu_edmonds": ("reweighting", True),
+    "preselection_chu_liu_edmonds": ("preselection", True),
+    "naive_chu_liu_edmonds": ("naive", True),
+}
+_UNCONSTRAINED = ("tarjan", "chu_liu_edmonds")
+ALGORITHMS = ("gabow_tarjan", *_REDUCTIONS, *_UNCONSTRAINED)
 
-ALGORITHMS = ("gabow_tarjan", "tarjan")
+ArcMax = bool | Literal["before", "inside"]
 
 
 class NoTreeError(ValueError):
-    """No tree with the wanted number of roots has a score above -inf."""
+    """No tree of the wanted kind has a score above -inf."""
 
 
 def decode(
     scores: ScoreArray,
     lengths: IntArray | int | None = None,
     *,
+    allowed: BoolArray | None = None,
     single_root: bool = True,
+    projective: bool = False,
     algorithm: str = "gabow_tarjan",
-    arcmax: bool = True,
+    arcmax: ArcMax = True,
     num_threads: int = 1,
 ) -> NDArray[np.int32]:
     """Find the highest-scoring tree of each sentence.
@@ -46,13 +68,24 @@ def decode(
     lengths : int array of shape (B,), optional
         Words in each sentence, 0 to N. All sentences have N words by default. For a single
         sentence, an int.
+    allowed : bool array of the shape of `scores`, optional
+        False forbids an arc, whatever its score. Row 0, the diagonal and the padding are ignored.
     single_root : bool
         Whether exactly one word hangs from ROOT, or at least one.
-    algorithm : {"gabow_tarjan", "tarjan"}
-        "tarjan" ignores the root constraint and so needs `single_root=False`.
-    arcmax : bool
-        Whether to return the best head of each word right away where these form a tree. The
-        result has the same score either way.
+    projective : bool
+        Whether arcs must not cross, that from ROOT before the first word included.
+    algorithm : str
+        One of `ALGORITHMS`; they differ in cost, and in which of several equally good trees they
+        find. "gabow_tarjan" is the one to use. "reweighting", "preselection" and "naive" reduce
+        single-root to unconstrained decoding, by Tarjan's algorithm or, with
+        "_chu_liu_edmonds" appended, by the textbook's; "tarjan" and "chu_liu_edmonds" are these
+        two, which need `single_root=False`. "reweighting" loses digits, and so the best tree,
+        where scores differ in magnitude as with finite masks (-1e9).
+    arcmax : bool or {"before", "inside"}
+        Whether to return the best head of each word right away where these form a tree of the
+        wanted kind: before all else (True, "before"), or not (False). "inside", for the reductions
+        only, instead asks it in each of the unconstrained runs that they make. The score of the
+        result is the same in all cases.
     num_threads : int
         Sentences of a batch are shared among so many threads. The result does not depend on it.
 
@@ -65,20 +98,26 @@ def decode(
     ------
     NoTreeError
         If a sentence has no such tree.
+    ArithmeticError
+        If "reweighting" lost so many digits that it found several roots where one would do, or
+        its constant overflows.
     TypeError, ValueError
-        If the input is not as described; NaN and +inf inside a sentence among it.
+        If the input is not as described; NaN and +inf inside a sentence among it, where allowed.
 
     Notes
     -----
     O(n^2) time and memory a sentence; a sentence that ArcMax settles costs one pass over its
-    scores. Where several heads of a word are equally good at the greedy step, the lowest index is
-    taken, so that the tree does not depend on batch, padding, threads or memory layout.
+    scores. O(n^3) time for "chu_liu_edmonds" and with `projective`; times the number of root
+    children of the best unconstrained tree for "preselection", times n for "naive". Where several
+    heads of a word are equally good at the greedy step, the lowest index is taken, so that the tree
+    does not depend on batch, padding, threads or memory layout.
 
     References
     ----------
     Tarjan (1977), Finding optimum branchings. Gabow & Tarjan (1984), Efficient algorithms for a
     family of matroid intersection problems. Zmigrod, Vieira & Cotterell (2020), Please Mind the
-    Root, section 3. Stanojevic & Cohen (2021), A Root of a Problem, section 5.
+    Root, section 3. Stanojevic & Cohen (2021), A Root of a Problem: the reductions, and ArcMax
+    (section 5). Eisner (1996), Three new probabilistic models for dependency parsing.
 
     Examples
     --------
@@ -88,245 +127,174 @@ def decode(
     [-1, 0, 0]
     >>> decode(scores).tolist()
     [-1, 0, 1]
+    >>> allowed = np.array([[0, 0, 0], [0, 0, 1], [1, 1, 0]], dtype=bool)
+    >>> decode(scores, allowed=allowed).tolist()
+    [-1, 2, 0]
     """
-    if algorithm not in ALGORITHMS:
-        known = ", ".join(ALGORITHMS)
-        raise ValueError(f"unknown algorithm {algorithm!r}, expected one of {known}")
-    if algorithm == "tarjan" and single_root:
-        raise ValueError("algorithm 'tarjan' needs single_root=False; use 'gabow_tarjan'")
+    _check_algorithm(algorithm, single_root, projective, arcmax)
     if operator.index(num_threads) < 1:
         raise ValueError(f"expected num_threads of at least 1, received {num_threads}")
-    batch = _as_score_batch(scores)
-    words = _as_lengths(lengths, batch.shape[0], batch.shape[1] - 1, single=scores.ndim == 2)
+    batch = as_score_batch(scores)
+    mask = as_allowed_batch(allowed, scores)
+    words = as_lengths(lengths, batch.shape[0], batch.shape[1] - 1, single=scores.ndim == 2)
     heads = np.full(batch.shape[:2], -1, dtype=np.int32)
     longest = int(words.max(initial=0))
 
-    def make_decoder() -> Callable[[int, int], tuple[int, int]]:
-        workspace = _kernel.Workspace(longest)
+    def make_worker() -> Callable[[int, int], tuple[int, int]]:
+        decoder = _make_decoder(longest, algorithm, single_root, projective, arcmax)
         return lambda start, stop: _kernel.decode_range(
-            batch, words, heads, start, stop, single_root, arcmax, workspace
+            batch, mask, words, heads, start, stop, decoder
         )
 
-    failures = run_chunks(make_decoder, words, num_threads)
+    failures = run_chunks(make_worker, words, num_threads)
     if failures:
-        _raise_failure(*min(failures), batch, words, single_root)
+        sentence, status = min(failures)
+        n = int(words[sentence])
+        inside = _only_allowed(batch[sentence], None if mask is None else mask[sentence])
+        _raise_failure(inside[: n + 1, : n + 1], sentence, status, single_root, projective)
     return heads if scores.ndim == 3 else heads[0]
 
 
-def tree_score(
-    scores: ScoreArray, heads: IntArray, lengths: IntArray | int | None = None
-) -> np.float64 | NDArray[np.float64]:
-    """Sum the scores of a tree's arcs, in float64.
+def decode_kbest(
+    scores: ScoreArray, k: int, *, allowed: BoolArray | None = None, single_root: bool = True
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Find the k highest-scoring trees of a sentence, best first.
 
     Parameters
     ----------
-    scores : float32 or float64 array of shape (n + 1, n + 1) or (B, N + 1, N + 1)
-        Arc scores, `scores[dep, head]`.
-    heads : int array of shape (n + 1,) or (B, N + 1)
-        A head for each word; they need not form a tree. Index 0 and the padding are ignored.
-    lengths : int array of shape (B,), optional
-        Words in each sentence; for a single sentence, an int.
-
-    Returns
-    -------
-    score : float64, or float64 array of shape (B,)
-        The log of the tree's unnormalised weight. 0 for a sentence of no words.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the input is not as described, or a head lies outside its sentence.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> float(tree_score(np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0.5]]), np.array([-1, 0, 1])))
-    5.0
-    """
-    batch = _as_score_batch(scores)
-    head_batch, words = _as_head_batch(heads, lengths)
-    if np.shape(heads) != scores.shape[:-1]:
-        raise ValueError(
-            f"expected heads of shape {scores.shape[:-1]} for scores of shape {scores.shape}, "
-            f"received {np.shape(heads)}"
-        )
-    inside = _inside(head_batch, words)
-    wrong = inside & ((head_batch < 0) | (head_batch > words[:, None]))
-    if wrong.any():
-        sentence, dep = np.argwhere(wrong)[0].tolist()
-        raise ValueError(
-            f"sentence {sentence}: word {dep} has head {head_batch[sentence, dep]}, "
-            f"expected 0 to {words[sentence]}"
-        )
-    arcs = np.where(inside, head_batch, 0)[..., None]
-    arc_scores = np.take_along_axis(batch, arcs, axis=2)[..., 0].astype(np.float64)
-    # Summed from left to right, so that padding, being zero, does not change the last digit.
-    totals = np.cumsum(np.where(inside, arc_scores, 0.0), axis=1)[:, -1]
-    return totals if scores.ndim == 3 else np.float64(totals[0])
-
-
-def is_tree(
-    heads: IntArray, lengths: IntArray | int | None = None, *, single_root: bool = True
-) -> bool | NDArray[np.bool_]:
-    """Tell whether heads form a tree.
-
-    Parameters
-    ----------
-    heads : int array of shape (n + 1,) or (B, N + 1)
-        Any integers; a head outside its sentence, -1 among them, makes the answer False.
-    lengths : int array of shape (B,), optional
-        Words in each sentence; for a single sentence, an int.
+    scores : float32 or float64 array of shape (n + 1, n + 1)
+        Arc scores (log-weights), `scores[dep, head]`. Any memory layout; never changed.
+    k : int
+        How many trees, at least 1.
+    allowed : bool array of shape (n + 1, n + 1), optional
+        False forbids an arc, whatever its score. Row 0 and the diagonal are ignored.
     single_root : bool
-        Whether exactly one word must have head 0, or at least one.
+        Whether exactly one word hangs from ROOT, or at least one.
 
     Returns
     -------
-    answer : bool, or bool array of shape (B,)
-        True only if `heads[0]` is -1. The tree of a sentence of no words counts.
-
-    Notes
-    -----
-    O(n).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> is_tree(np.array([-1, 2, 0])), is_tree(np.array([-1, 2, 1]))
-    (True, False)
-    """
-    batch, words = _as_head_batch(heads, lengths)
-    inside = _inside(batch, words)
-    sound = ((batch >= 0) & (batch <= words[:, None])) | ~inside
-    answer = sound.all(axis=1) & (batch[:, 0] == -1)
-    safe = np.where(answer[:, None], batch, 0).astype(np.int32, order="C")
-    formed = np.empty(len(batch), dtype=np.uint8)
-    _kernel.form_trees(safe, words, single_root, formed)
-    answer &= formed.astype(bool)
-    return answer if np.ndim(heads) == 2 else bool(answer[0])
-
-
-def is_projective(
-    heads: IntArray, lengths: IntArray | int | None = None
-) -> bool | NDArray[np.bool_]:
-    """Tell whether a tree has no crossing arcs, those from ROOT before the first word included.
-
-    Parameters
-    ----------
-    heads : int array of shape (n + 1,) or (B, N + 1)
-        Trees; several words may hang from ROOT.
-    lengths : int array of shape (B,), optional
-        Words in each sentence; for a single sentence, an int.
-
-    Returns
-    -------
-    answer : bool, or bool array of shape (B,)
+    heads : int32 array of shape (k', n + 1)
+        Distinct trees; k' < k only where there are no more.
+    tree_scores : float64 array of shape (k',)
+        Their scores, as of `tree_score`; never increasing.
 
     Raises
     ------
-    ValueError
-        If heads do not form a tree; the message names the sentence.
+    NoTreeError
+        If there is no tree at all.
+    MemoryError
+        If there is no room for so many trees.
+    TypeError, ValueError
+        If the input is not as described; NaN and +inf among the scores, where allowed.
 
     Notes
     -----
-    O(n).
+    O(k n^2) time, O(k n + n^2) memory. Trees whose scores differ by no more than rounding may come
+    in either order, and which of several equally good trees is the last is not said.
+
+    References
+    ----------
+    Camerini, Fratta & Maffioli (1980), The k best spanning arborescences of a network. Zmigrod,
+    Vieira & Cotterell (2021), On Finding the K-best Non-projective Dependency Trees.
 
     Examples
     --------
     >>> import numpy as np
-    >>> is_projective(np.array([-1, 0, 1, 2])), is_projective(np.array([-1, 2, 0, 2]))
-    (True, True)
-    >>> is_projective(np.array([-1, 3, 4, 0, 3]))
-    False
+    >>> heads, tree_scores = decode_kbest(np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0.0]]), 5)
+    >>> heads.tolist(), tree_scores.tolist()
+    ([[-1, 0, 1], [-1, 2, 0]], [5.0, 4.0])
     """
-    batch, words = _as_head_batch(heads, lengths)
-    trees = np.atleast_1d(is_tree(batch, words, single_root=False))
-    if not trees.all():
-        raise ValueError(f"sentence {int(np.argmin(trees))}: heads do not form a tree")
-    answer = np.empty(len(batch), dtype=np.uint8)
-    _kernel.are_projective(batch.astype(np.int32, order="C"), words, answer)
-    return answer.astype(bool) if np.ndim(heads) == 2 else bool(answer[0])
-
-
-def _as_score_batch(scores: ScoreArray) -> ScoreArray:
-    """Check dtype and shape, and view a single sentence as a batch of one."""
-    if not isinstance(scores, np.ndarray) or isinstance(scores, np.ma.MaskedArray):
-        raise TypeError(f"expected scores as a numpy array, received {type(scores).__name__}")
-    if scores.dtype not in (np.float32, np.float64):
-        raise TypeError(
-            f"expected scores of dtype float32 or float64 in native byte order, received "
-            f"{scores.dtype}; convert them with scores.astype('float32')"
-        )
-    if scores.ndim not in (2, 3) or scores.shape[-1] != scores.shape[-2] or scores.shape[-1] == 0:
+    if isinstance(k, bool) or not isinstance(k, int | np.integer):
+        raise TypeError(f"expected k as an integer, received {type(k).__name__}")
+    if k < 1:
+        raise ValueError(f"expected k of at least 1, received {k}")
+    batch = as_score_batch(scores)
+    if scores.ndim != 2:
         raise ValueError(
-            f"expected scores of shape (n + 1, n + 1) or (B, N + 1, N + 1), received {scores.shape}"
+            f"expected the scores of one sentence, of shape (n + 1, n + 1), received {scores.shape}"
         )
-    batch = scores if scores.ndim == 3 else scores[None]
-    return batch if batch.flags.aligned else batch.copy()
+    mask = as_allowed_batch(allowed, scores)
+    square = _only_allowed(batch[0], None if mask is None else mask[0])
+    n = len(square) - 1
+    # Cayley's formula; beyond it there is nothing to find.
+    n_trees = n ** max(n - 1, 0) if single_root else (n + 1) ** max(n - 1, 0)
+    status, heads = _kernel.decode_kbest(square, min(int(k), n_trees, sys.maxsize), single_root)
+    if heads is None:
+        _raise_failure(square, 0, status, single_root, False)
+    repeated = np.broadcast_to(scores, (len(heads), n + 1, n + 1))
+    tree_scores = np.atleast_1d(tree_score(repeated, heads))
+    order = np.argsort(-tree_scores, kind="stable")
+    return heads[order], tree_scores[order]
 
 
-def _as_lengths(
-    lengths: IntArray | int | None, n_sentences: int, longest: int, *, single: bool
-) -> NDArray[np.intp]:
-    """Check lengths, or fill them in; one int does for a single sentence."""
-    if lengths is None:
-        return np.full(n_sentences, longest, dtype=np.intp)
-    words = np.asarray(lengths)
-    if words.dtype.kind not in "iu" and words.size:
-        raise TypeError(f"expected lengths as integers, received dtype {words.dtype}")
-    if single and words.ndim == 0:
-        words = words[None]
-    if words.shape != (n_sentences,):
+def _check_algorithm(algorithm: str, single_root: bool, projective: bool, arcmax: ArcMax) -> None:
+    """Refuse settings that do not go together."""
+    if algorithm not in ALGORITHMS:
+        known = ", ".join(ALGORITHMS)
+        raise ValueError(f"unknown algorithm {algorithm!r}, expected one of {known}")
+    if projective and algorithm != "gabow_tarjan":
         raise ValueError(
-            f"expected lengths of shape ({n_sentences},), one a sentence, received {words.shape}"
+            f"projective=True has an algorithm of its own; leave out algorithm={algorithm!r}"
         )
-    wrong = (words < 0) | (words > longest)
-    if wrong.any():
-        sentence = int(np.argmax(wrong))
+    if algorithm in _UNCONSTRAINED and single_root:
         raise ValueError(
-            f"sentence {sentence}: expected a length of 0 to {longest}, received {words[sentence]}"
+            f"algorithm {algorithm!r} needs single_root=False; use 'gabow_tarjan' for one root"
         )
-    return np.ascontiguousarray(words, dtype=np.intp)
+    if algorithm in _REDUCTIONS and not single_root:
+        raise ValueError(
+            f"algorithm {algorithm!r} needs single_root=True; use 'tarjan' for several roots"
+        )
+    if arcmax not in (True, False, "before", "inside"):
+        raise ValueError(f"expected arcmax True, False, 'before' or 'inside', received {arcmax!r}")
+    if arcmax == "inside" and algorithm not in _REDUCTIONS:
+        raise ValueError(
+            f"arcmax='inside' is for algorithms that run another one inside "
+            f"({', '.join(_REDUCTIONS)}); {algorithm!r} takes True or False"
+        )
 
 
-def _as_head_batch(
-    heads: IntArray, lengths: IntArray | int | None
-) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
-    """Check dtype and shape of heads, and view a single tree as a batch of one."""
-    array = np.asarray(heads)
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"expected heads as an integer array, received dtype {array.dtype}")
-    if array.ndim not in (1, 2) or array.shape[-1] == 0:
-        raise ValueError(f"expected heads of shape (n + 1,) or (B, N + 1), received {array.shape}")
-    batch = array if array.ndim == 2 else array[None]
-    longest = batch.shape[1] - 1
-    words = _as_lengths(lengths, len(batch), longest, single=array.ndim == 1)
-    # Whatever is out of range stays out of range, also when it would wrap in a narrower type.
-    return np.clip(batch, -2, longest + 1).astype(np.int64), words
+def _make_decoder(
+    longest: int, algorithm: str, single_root: bool, projective: bool, arcmax: ArcMax
+) -> _kernel.Decoder:
+    """Allocate what one thread needs."""
+    before = arcmax in (True, "before")
+    if projective:
+        return _kernel.ProjectiveDecoder(longest, single_root, before)
+    if algorithm in ("gabow_tarjan", "tarjan"):
+        return _kernel.TreeDecoder(longest, single_root, before)
+    reduction, textbook = _REDUCTIONS.get(algorithm, ("unconstrained", True))
+    return _kernel.ReductionDecoder(longest, reduction, textbook, before, arcmax == "inside")
 
 
-def _inside(heads: NDArray[np.int64], words: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Mark the words of each sentence: neither index 0 nor the padding."""
-    index = np.arange(heads.shape[1])
-    return (index > 0) & (index <= words[:, None])
+def _only_allowed(scores: ScoreArray, mask: NDArray[np.uint8] | None) -> NDArray[np.float64]:
+    """Copy the scores of one sentence, with -inf where an arc is not allowed."""
+    if mask is None:
+        return scores.astype(np.float64, order="C")
+    return np.where(mask, scores, -np.inf).astype(np.float64, order="C")
 
 
 def _raise_failure(
-    sentence: int, status: int, batch: ScoreArray, words: NDArray[np.intp], single_root: bool
-) -> None:
+    scores: NDArray[np.float64], sentence: int, status: int, single_root: bool, projective: bool
+) -> NoReturn:
     """Say what is wrong with the first sentence that the kernel refused."""
-    n = int(words[sentence])
+    n = len(scores) - 1
     if status == _kernel.NO_TREE:
+        kind = "projective tree" if projective else "tree"
         roots = "exactly one root" if single_root else "a root"
         raise NoTreeError(
-            f"sentence {sentence}: no tree with {roots} spans its {n} words; too many arcs "
-            f"have score -inf (or differences between scores overflow)"
+            f"sentence {sentence}: no {kind} with {roots} spans its {n} words; too many arcs "
+            f"have score -inf or are not allowed (or differences between scores overflow)"
         )
-    inside = batch[sentence, : n + 1, : n + 1]
-    wrong = ~(inside < np.inf)
+    if status == _kernel.LOST_DIGITS:
+        raise ArithmeticError(
+            f"sentence {sentence}: scores of such magnitudes are beyond reweighting, which lowers "
+            f"the root arcs by 1 + n (max - min); use algorithm='gabow_tarjan'"
+        )
+    wrong = ~(scores < np.inf)
     wrong[0] = False
     np.fill_diagonal(wrong, False)
     dep, head = np.argwhere(wrong)[0].tolist()
     raise ValueError(
-        f"sentence {sentence}: the score of dep {dep}, head {head} is {inside[dep, head]}; "
+        f"sentence {sentence}: the score of dep {dep}, head {head} is {scores[dep, head]}; "
         f"expected a finite number, or -inf for a forbidden arc"
     )

@@ -1,0 +1,81 @@
+"""What the array functions accept: dtypes, shapes and lengths, checked before work starts."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+IntArray = NDArray[np.integer[Any]]
+ScoreArray = NDArray[np.floating[Any]]
+BoolArray = NDArray[np.bool_]
+
+
+def as_score_batch(scores: ScoreArray) -> ScoreArray:
+    """Check dtype and shape, and view a single sentence as a batch of one."""
+    if not isinstance(scores, np.ndarray) or isinstance(scores, np.ma.MaskedArray):
+        raise TypeError(f"expected scores as a numpy array, received {type(scores).__name__}")
+    if scores.dtype not in (np.float32, np.float64):
+        raise TypeError(
+            f"expected scores of dtype float32 or float64 in native byte order, received "
+            f"{scores.dtype}; convert them with scores.astype('float32')"
+        )
+    if scores.ndim not in (2, 3) or scores.shape[-1] != scores.shape[-2] or scores.shape[-1] == 0:
+        raise ValueError(
+            f"expected scores of shape (n + 1, n + 1) or (B, N + 1, N + 1), received {scores.shape}"
+        )
+    batch = scores if scores.ndim == 3 else scores[None]
+    return batch if batch.flags.aligned else batch.copy()
+
+
+def as_lengths(
+    lengths: IntArray | int | None, n_sentences: int, longest: int, *, single: bool
+) -> NDArray[np.intp]:
+    """Check lengths, or fill them in; one int does for a single sentence."""
+    if lengths is None:
+        return np.full(n_sentences, longest, dtype=np.intp)
+    words = np.asarray(lengths)
+    if words.dtype.kind not in "iu" and words.size:
+        raise TypeError(f"expected lengths as integers, received dtype {words.dtype}")
+    if single and words.ndim == 0:
+        words = words[None]
+    if words.shape != (n_sentences,):
+        raise ValueError(
+            f"expected lengths of shape ({n_sentences},), one a sentence, received {words.shape}"
+        )
+    wrong = (words < 0) | (words > longest)
+    if wrong.any():
+        sentence = int(np.argmax(wrong))
+        raise ValueError(
+            f"sentence {sentence}: expected a length of 0 to {longest}, received {words[sentence]}"
+        )
+    return np.ascontiguousarray(words, dtype=np.intp)
+
+
+def as_head_batch(
+    heads: IntArray, lengths: IntArray | int | None
+) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """Check dtype and shape of heads, and view a single tree as a batch of one."""
+    array = np.asarray(heads)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"expected heads as an integer array, received dtype {array.dtype}")
+    if array.ndim not in (1, 2) or array.shape[-1] == 0:
+        raise ValueError(f"expected heads of shape (n + 1,) or (B, N + 1), received {array.shape}")
+    batch = array if array.ndim == 2 else array[None]
+    longest = batch.shape[1] - 1
+    words = as_lengths(lengths, len(batch), longest, single=array.ndim == 1)
+    # Whatever is out of range stays out of range, also when it would wrap in a narrower type.
+    return np.clip(batch, -2, longest + 1).astype(np.int64), words
+
+
+def as_allowed_batch(allowed: BoolArray | None, scores: ScoreArray) -> NDArray[np.uint8] | None:
+    """Check a mask against its scores, and view it as a batch of bytes."""
+    if allowed is None:
+        return None
+    if not isinstance(allowed, np.ndarray) or allowed.dtype != np.bool_:
+        received = getattr(allowed, "dtype", type(allowed).__name__)
+        raise TypeError(f"expected allowed as a numpy array of bool, received {received}")
+    if allowed.shape != scores.shape:
+        raise ValueError(
+            f"expected allowed of the shape of scores, {scores.shape}, received {allowed.shape}"
+        )
+    return (allowed if allowed.ndim == 3 else allowed[None]).view(np.uint8)
