@@ -87,7 +87,7 @@ cdef int make_room(
 # --- the queue of trees to come ----------------------------------------------------------------
 
 cdef inline bint comes_first(const Pending* a, const Pending* b) noexcept nogil:
-    return a.score > b.score or (a.score == b.score and a.order < b.order)
+    return a.gain > b.gain or (a.gain == b.gain and a.order < b.order)
 
 
 cdef int push(KBestSearch* search, Pending pending) noexcept nogil:
@@ -193,13 +193,20 @@ cdef int solve(KBestSearch* search, Py_ssize_t number) noexcept nogil:
         search.candidate, &search.tree)
 
 
-cdef double candidate_score(KBestSearch* search) noexcept nogil:
-    """Sum the arcs of the tree at hand."""
+cdef double candidate_gain(KBestSearch* search) noexcept nogil:
+    """Score of the tree at hand beyond that of the first tree found, summed arc by arc.
+
+    So that scores which differ in the last place only are told apart, however large their sum.
+    """
+    cdef const int32_t* first = search.heads
     cdef Py_ssize_t word
-    cdef double total = 0
+    cdef const double* row
+    cdef double gain = 0
     for word in range(1, search.n + 1):
-        total += search.scores[word * (search.n + 1) + search.candidate[word]]
-    return total
+        row = search.scores + word * (search.n + 1)
+        if search.candidate[word] != first[word]:
+            gain += row[search.candidate[word]] - row[first[word]]
+    return gain
 
 
 # --- the next tree of a set --------------------------------------------------------------------
@@ -289,8 +296,8 @@ cdef double best_from_other_heads(
     return largest
 
 
-cdef double next_loss(KBestSearch* search, Pending* pending) noexcept nogil:
-    """What the best other tree loses against the one at hand, and the arc that it lacks.
+cdef double next_gain(KBestSearch* search, Pending* pending) noexcept nogil:
+    """Score of the best other tree beyond that of the one at hand, and the arc that it lacks.
 
     The tree at hand must be a best one of the square, decoded without the root constraint just
     now. Every arc of it is the greedy arc of one node; leaving it out costs the difference to the
@@ -334,10 +341,10 @@ cdef int await_next(
             # Another one of the same score was found first, and is the next one.
             pending.dep = <int32_t>word
             pending.head = heads[word]
-            pending.score = candidate_score(search)
+            pending.gain = candidate_gain(search)
             return push(search, pending)
-    pending.score = candidate_score(search) + next_loss(search, &pending)
-    return DECODE_OK if pending.score == -INFINITY else push(search, pending)
+    pending.gain = candidate_gain(search) + next_gain(search, &pending)
+    return DECODE_OK if pending.gain == -INFINITY else push(search, pending)
 
 
 cdef int await_other_root(
@@ -350,7 +357,7 @@ cdef int await_other_root(
     if solve(search, pending.tree_set) != DECODE_OK:
         return DECODE_OK
     pending.known = -1
-    pending.score = candidate_score(search)
+    pending.gain = candidate_gain(search)
     return push(search, pending)
 
 

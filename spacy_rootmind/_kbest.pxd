@@ -14,7 +14,7 @@ cdef struct TreeSet:
 
 # The best tree of a set that is still to come, known by its score and by an arc that it lacks.
 cdef struct Pending:
-    double score
+    double gain             # its score beyond that of the first tree; never above 0 but by rounding
     Py_ssize_t order        # ties go to the older
     Py_ssize_t tree_set
     Py_ssize_t known        # the tree of the set that has been found before; -1 if none

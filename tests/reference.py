@@ -7,6 +7,7 @@ trees are compared with `score_gap`, exact up to one final rounding: no oracle h
 """
 
 import heapq
+import itertools
 import math
 from functools import cache
 
@@ -58,6 +59,38 @@ def tolerance(scores: FloatArray, best: IntArray) -> float:
     return 4 * (n + 1) * EPS * scale
 
 
+def spread_of(scores: FloatArray) -> float:
+    """Return the difference between the highest and the lowest finite score, 0 if there is none."""
+    inside = clean(scores)
+    finite = inside[np.isfinite(inside)]
+    return float(np.ptp(finite)) if finite.size else 0.0
+
+
+def sums_are_exact(
+    scores: FloatArray, constant: FloatArray | float = 0.0
+) -> NDArray[np.bool_] | np.bool_:
+    """Tell for each matrix of (..., n+1, n+1) whether float64 adds its scores without rounding.
+
+    True where all finite scores are whole multiples of one power of two, so small that no sum or
+    difference that a decoder can come across, nested contractions among them, needs over 53 bits.
+    A constant other than 0, and the number 1, may then take part in the sums as well.
+    """
+    size = scores.shape[-1]
+    inside = np.ones((size, size), dtype=bool)
+    inside[0] = False
+    np.fill_diagonal(inside, False)
+    wide = np.asarray(scores, dtype=np.float64)
+    values = np.where(inside & np.isfinite(wide), wide, 0.0)
+    fractions, exponents = np.frexp(values)
+    digits = np.ldexp(fractions, 53).astype(np.int64)
+    lowest = np.frexp((digits & -digits).astype(np.float64))[1] - 1 + exponents - 53
+    units = np.where(values == 0, 1100, lowest).min(axis=(-2, -1))
+    units = np.where(np.asarray(constant) == 0, units, np.minimum(units, 0))
+    largest = np.abs(values).max(axis=(-2, -1)) + constant
+    # 4 (n + 1) times the largest must be below 2**53 units.
+    return np.frexp(largest)[1] + math.ceil(math.log2(4 * size)) - units <= 53
+
+
 # Trees by enumeration
 
 
@@ -96,6 +129,23 @@ def enumerate_trees(n: int, single_root: bool) -> NDArray[np.int32]:
     return trees
 
 
+def count_projective_trees(n: int, single_root: bool) -> int:
+    """Return the number of projective trees in closed form: those drawn without crossing arcs."""
+    if n == 0:
+        return 1
+    return math.comb(3 * n - 2, n - 1) // n if single_root else math.comb(3 * n, n) // (2 * n + 1)
+
+
+@cache
+def enumerate_projective_trees(n: int, single_root: bool) -> NDArray[np.int32]:
+    """Return those of `enumerate_trees` in which no two arcs cross."""
+    trees = enumerate_trees(n, single_root)
+    keep = np.array([is_projective(heads) for heads in trees], dtype=bool)
+    projective = trees[keep]
+    projective.flags.writeable = False
+    return projective
+
+
 def enumerate_scores(scores: FloatArray, single_root: bool) -> NDArray[np.float64]:
     """Return the float64 score of every tree, in the order of `enumerate_trees`."""
     n = len(scores) - 1
@@ -103,10 +153,28 @@ def enumerate_scores(scores: FloatArray, single_root: bool) -> NDArray[np.float6
     return clean(scores)[np.arange(1, n + 1), trees[:, 1:]].sum(axis=1)
 
 
-def best_enumerated(scores: FloatArray, single_root: bool) -> NDArray[np.int32] | None:
+def k_best_enumerated(scores: FloatArray, k: int, single_root: bool) -> NDArray[np.int32]:
+    """Return the k best trees with finite scores, or all, by falling score rounded once."""
+    trees = enumerate_trees(len(scores) - 1, single_root)
+    sums = enumerate_scores(scores, single_root)
+    trees, sums = trees[sums > -np.inf], sums[sums > -np.inf]
+    if not sums_are_exact(scores):
+        # Every tree that may be among the first k, by sums which are off by less than the slack.
+        inside = clean(scores)
+        largest = np.abs(inside[np.isfinite(inside)]).max(initial=0.0)
+        least = np.sort(sums)[-k] if k < len(sums) else -np.inf
+        near = sums >= least - len(scores) ** 2 * EPS * largest
+        trees = trees[near]
+        sums = np.array([tree_score(scores, heads) for heads in trees])
+    return trees[np.argsort(-sums, kind="stable")[:k]]
+
+
+def best_enumerated(
+    scores: FloatArray, single_root: bool, *, projective: bool = False
+) -> NDArray[np.int32] | None:
     """Return a tree of exactly the highest score among all trees, or None if all are forbidden."""
     n = len(scores) - 1
-    trees = enumerate_trees(n, single_root)
+    trees = (enumerate_projective_trees if projective else enumerate_trees)(n, single_root)
     arcs = clean(scores)[np.arange(1, n + 1), trees[:, 1:]]
     possible = np.flatnonzero(np.isfinite(arcs).all(axis=1))
     if not possible.size:
@@ -233,6 +301,103 @@ def best_integer_single_root(scores: FloatArray) -> NDArray[np.int32] | None:
     cleaned[:, 0] -= 1 + len(scores) * np.ptp(finite) if finite.size else 0
     tree = chu_liu_edmonds(cleaned)
     return tree if tree is not None and is_tree(tree, True) else None
+
+
+# The k best trees by partition
+
+
+def k_best_partitioned(scores: FloatArray, k: int, single_root: bool) -> list[NDArray[np.int32]]:
+    """Return the k best trees, or all, by falling score (Lawler 1972); O(k n) runs of an oracle.
+
+    The trees of a part other than its best one are partitioned by the first word, among those not
+    yet fixed, whose head differs from the best tree's.
+    """
+    cleaned = clean(scores)
+    found: list[NDArray[np.int32]] = []
+    parts: list[tuple[float, int, int, NDArray[np.float64], NDArray[np.int32]]] = []
+    number = itertools.count()
+
+    def add(matrix: NDArray[np.float64], first: int) -> None:
+        best = best_contracted(matrix, single_root)
+        if best is not None:
+            heapq.heappush(parts, (-tree_score(scores, best), next(number), first, matrix, best))
+
+    add(cleaned, 1)
+    while parts and len(found) < k:
+        _, _, first, fixed, best = heapq.heappop(parts)
+        found.append(best)
+        for dep in range(first, len(scores)):
+            other = fixed.copy()
+            other[dep, best[dep]] = -np.inf
+            add(other, dep)
+            fixed = fixed.copy()
+            fixed[dep] = -np.inf
+            fixed[dep, best[dep]] = cleaned[dep, best[dep]]
+    return found
+
+
+# Projective trees by peeling blocks off
+
+
+def best_projective(scores: FloatArray, single_root: bool) -> NDArray[np.int32] | None:
+    """Return a projective tree of exactly the highest score, or None; O(n^4) and exact.
+
+    Straight from the definition: the dependents of a head on one of its sides are the tops of
+    consecutive blocks of words. `side(head, far)` covers the words from next to `head` up to `far`
+    by such blocks, and peels off the outermost one. Scores are added as whole numbers.
+    """
+    n = len(scores) - 1
+    arcs = _as_integers(clean(scores))
+
+    @cache
+    def side(head: int, far: int) -> tuple[int, int, int] | None:
+        """Return (score, top of the outermost block, its inner end); (0, 0, 0) for no words."""
+        if far == head:
+            return 0, 0, 0
+        step = 1 if far < head else -1
+        best = None
+        for inner in range(far, head, step):
+            rest = side(head, inner + step)
+            for top in range(far, inner + step, step):
+                arc, outside, inside = arcs[top][head], side(top, far), side(top, inner)
+                if None in (rest, arc, outside, inside):
+                    continue
+                total = rest[0] + arc + outside[0] + inside[0]
+                if best is None or total > best[0]:
+                    best = total, top, inner
+        return best
+
+    heads = np.full(n + 1, -1, dtype=np.int32)
+    todo = [(0, n)]
+    if single_root and n:
+        tops = [
+            (arcs[top][0] + side(top, 1)[0] + side(top, n)[0], top)
+            for top in range(1, n + 1)
+            if None not in (arcs[top][0], side(top, 1), side(top, n))
+        ]
+        if not tops:
+            return None
+        top = max(tops)[1]
+        heads[top] = 0
+        todo = [(top, 1), (top, n)]
+    elif side(0, n) is None:
+        return None
+    while todo:
+        head, far = todo.pop()
+        if far != head:
+            _, top, inner = side(head, far)
+            heads[top] = head
+            todo += [(top, far), (top, inner), (head, inner + (1 if far < head else -1))]
+    return heads
+
+
+def _as_integers(scores: NDArray[np.float64]) -> list[list[int | None]]:
+    """Return the finite scores as multiples of one power of two, None for −inf."""
+    finite = np.isfinite(scores)
+    ratios = [x.as_integer_ratio() for x in scores[finite].tolist()]
+    unit = max((below for _, below in ratios), default=1)
+    whole = iter([above * (unit // below) for above, below in ratios])
+    return [[next(whole) if cell else None for cell in row] for row in finite.tolist()]
 
 
 # Checks of trees

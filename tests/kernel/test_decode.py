@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import reference
+from checks import assert_best, greedy_heads
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import FloatArray, IntArray
@@ -28,27 +29,6 @@ each_setting = pytest.mark.parametrize(("single_root", "algorithm"), SETTINGS)
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
 each_family = pytest.mark.parametrize("family", sorted(FAMILIES))
 each_arcmax = pytest.mark.parametrize("arcmax", [True, False], ids=["arcmax", "no_arcmax"])
-
-
-def assert_best(
-    scores: FloatArray,
-    heads: IntArray,
-    best: IntArray,
-    single_root: bool,
-    *,
-    exact: bool = False,
-    note: str = "",
-) -> None:
-    """Assert that `heads` is a tree whose score is that of `best`, but for float64 rounding."""
-    context = f"\n{note}\nscores = {scores!r}\ngot  = {heads!r}\nbest = {best!r}"
-    assert isinstance(heads, np.ndarray), context
-    assert heads.dtype == np.int32, context
-    assert heads.shape == (len(scores),), context
-    assert reference.is_tree(heads, single_root), f"no tree, single_root={single_root}{context}"
-    assert reference.tree_score(scores, heads) > -np.inf, f"uses a forbidden arc{context}"
-    gap = reference.score_gap(scores, best, heads)
-    allowed = 0.0 if exact else reference.tolerance(scores, best)
-    assert abs(gap) <= allowed, f"lower by {gap}, allowed {allowed}{context}"
 
 
 def assert_same_as_oracle(
@@ -100,13 +80,6 @@ def check_soft_masks(scores: FloatArray, single_root: bool, algorithm: str) -> N
     for arcmax in (True, False):
         heads = decode(scores, single_root=single_root, algorithm=algorithm, arcmax=arcmax)
         assert_best(hard, heads, best, single_root, note=f"{algorithm} arcmax={arcmax}")
-
-
-def greedy_heads(scores: FloatArray) -> IntArray:
-    """Return the lowest best head of each word."""
-    heads = reference.clean(scores).argmax(axis=1)
-    heads[0] = -1
-    return heads
 
 
 def permuted(scores: FloatArray, order: IntArray) -> FloatArray:

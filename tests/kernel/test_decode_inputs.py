@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import reference
 from reference import FloatArray
-from strategies import DTYPES, FAMILIES, mixed_batch, pad_batch, rng_for
+from strategies import DTYPES, FAMILIES, LAYOUTS, mixed_batch, pad_batch, rng_for
 
 from spacy_rootmind import NoTreeError, decode
 
@@ -379,53 +379,6 @@ def test_decode_lowest_finite_scores_are_allowed(dtype):
 
 
 # Memory
-
-
-def unaligned(scores: FloatArray) -> FloatArray:
-    """Return a copy that starts one byte off."""
-    raw = np.zeros(scores.nbytes + 1, dtype=np.uint8)
-    copy = raw[1:].view(scores.dtype).reshape(scores.shape)
-    copy[...] = scores
-    assert not copy.flags.aligned
-    return copy
-
-
-def spread(scores: FloatArray) -> FloatArray:
-    """Return a copy with gaps along the last two axes, and NaN in the gaps."""
-    shape = (*scores.shape[:-2], 2 * scores.shape[-2], 3 * scores.shape[-1])
-    wide = np.full(shape, NAN, dtype=scores.dtype)
-    wide[..., ::2, ::3] = scores
-    return wide[..., ::2, ::3]
-
-
-def read_only(scores: FloatArray) -> FloatArray:
-    """Return a copy that cannot be written."""
-    copy = scores.copy()
-    copy.flags.writeable = False
-    return copy
-
-
-def record_field(scores: FloatArray) -> FloatArray:
-    """Return a copy inside packed records of 9 or 5 bytes: unaligned and strided."""
-    records = np.zeros(scores.shape, dtype=np.dtype([("flag", "i1"), ("score", scores.dtype)]))
-    records["score"] = scores
-    return records["score"]
-
-
-LAYOUTS = {
-    "fortran": np.asfortranarray,
-    "transposed_copy": lambda scores: np.swapaxes(np.swapaxes(scores, -1, -2).copy(), -1, -2),
-    "spread": spread,
-    "negative_rows": lambda scores: scores[..., ::-1, :].copy()[..., ::-1, :],
-    "negative_columns": lambda scores: scores[..., ::-1].copy()[..., ::-1],
-    "negative_all": lambda scores: np.flip(np.flip(scores).copy()),
-    "padded_rows": lambda scores: np.pad(
-        scores, [(0, 0)] * (scores.ndim - 1) + [(0, 1)], constant_values=NAN
-    )[..., :-1],
-    "unaligned": unaligned,
-    "read_only": read_only,
-    "record_field": record_field,
-}
 
 
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
