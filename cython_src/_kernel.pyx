@@ -193,15 +193,15 @@ def decode_range(
         const score_t[:, :, :] scores not None, const unsigned char[:, :, :] allowed,
         const Py_ssize_t[::1] lengths not None, int32_t[:, ::1] heads not None,
         Py_ssize_t start, Py_ssize_t stop, Decoder decoder not None):
-    """Decode sentences start..stop-1; returns (status, sentence) of the first that fails.
+    """Decode sentences start..stop-1 to heads, padded with -1.
 
-    Without a failure that is (OK, stop). Precondition: the decoder is this thread's alone.
+    Returns (status, sentence) of the first that fails, or else (OK, stop). Precondition: the decoder is this thread's alone.
     """
     cdef Layout layout
     cdef bint in_place
     cdef double* square = NULL
     cdef const score_t* first
-    cdef Py_ssize_t i, n, row_stride
+    cdef Py_ssize_t i, n, padding, row_stride
     cdef int status = DECODE_OK
     if start >= stop:
         return DECODE_OK, stop
@@ -234,6 +234,8 @@ def decode_range(
                 status = decoder.decode_square(n, &heads[i, 0])
             if status != DECODE_OK:
                 break
+            for padding in range(n + 1, heads.shape[1]):
+                heads[i, padding] = -1
         else:
             i = stop
     return status, i

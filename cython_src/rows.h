@@ -28,23 +28,49 @@
 
 /* --- portable ------------------------------------------------------------------------------- */
 
-/* scan: best of row[1..n] but for row[skip]; lowest index among equals, index 0 and -inf if there
- * is none. Returns whether a NaN or +inf was met; then the result means nothing. */
-#define DEFINE_SCAN(NAME, T, LARGEST)                                                            \
-    static int NAME(const T *row, ptrdiff_t n, ptrdiff_t skip, T *best, int32_t *best_head)      \
+/* best_of_row: the best of row[1..n] but for row[skip], and its index: the lowest among equals, 0 if
+ * all are -inf. Sets `bad` if it meets a NaN or +inf; then the result means nothing. */
+#define DEFINE_BEST_OF_ROW(NAME, T, LARGEST)                                                     \
+    static inline int32_t NAME(                                                                  \
+        const T *row, ptrdiff_t n, ptrdiff_t skip, T *best, int *bad)                            \
     {                                                                                            \
         T largest = -(T)INFINITY;                                                                \
         ptrdiff_t head, where = 0;                                                               \
-        int bad = 0;                                                                             \
         for (head = 1; head <= n; ++head) {                                                      \
             const T value = head == skip ? -(T)INFINITY : row[head];                             \
-            bad |= !(value <= LARGEST);                                                          \
+            *bad |= !(value <= LARGEST);                                                         \
             where = value > largest ? head : where;                                              \
             largest = value > largest ? value : largest;                                         \
         }                                                                                        \
         *best = largest;                                                                         \
-        *best_head = (int32_t)where;                                                             \
-        return bad;                                                                              \
+        return (int32_t)where;                                                                   \
+    }
+
+/* scan_sentence: for each word its best arc from a word, and the best head of all; ROOT wins ties.
+ * Returns SCAN_BAD_SCORE if it meets a NaN or +inf, else SCAN_NO_HEAD if a word has no arc above
+ * -inf, else SCAN_OK. BAD is what BEST_OF_ROW keeps of bad scores, IS_BAD what asks it. */
+enum { SCAN_OK, SCAN_BAD_SCORE, SCAN_NO_HEAD };
+
+#define DEFINE_SCAN_SENTENCE(NAME, BEST_OF_ROW, T, LARGEST, BAD, NOT_BAD, IS_BAD)                \
+    static int NAME(                                                                             \
+        const T *RESTRICT scores, ptrdiff_t stride, ptrdiff_t n, double *RESTRICT alt_score,     \
+        int32_t *RESTRICT alt_head, int32_t *RESTRICT best_head)                                 \
+    {                                                                                            \
+        BAD bad = NOT_BAD;                                                                       \
+        int bad_root = 0, no_head = 0;                                                           \
+        ptrdiff_t dep;                                                                           \
+        for (dep = 1; dep <= n; ++dep) {                                                         \
+            const T *row = scores + dep * stride;                                                \
+            const T root = row[0];                                                               \
+            T alt;                                                                               \
+            const int32_t head = BEST_OF_ROW(row, n, dep, &alt, &bad);                           \
+            bad_root |= !(root <= LARGEST);                                                      \
+            no_head |= head == 0 && root == -(T)INFINITY;                                        \
+            alt_score[dep] = alt;                                                                \
+            alt_head[dep] = head;                                                                \
+            best_head[dep] = root >= alt ? 0 : head;                                             \
+        }                                                                                        \
+        return bad_root || IS_BAD(bad) ? SCAN_BAD_SCORE : no_head ? SCAN_NO_HEAD : SCAN_OK;      \
     }
 
 /* lower: out[1..n] = row[1..n] - cost. */
@@ -79,8 +105,21 @@ static double max_sum_portable(const double *first, const double *second, ptrdif
     return largest;
 }
 
-DEFINE_SCAN(scan_f32_portable, float, FLT_MAX)
-DEFINE_SCAN(scan_f64_portable, double, DBL_MAX)
+DEFINE_BEST_OF_ROW(best_of_row_f32_portable, float, FLT_MAX)
+DEFINE_BEST_OF_ROW(best_of_row_f64_portable, double, DBL_MAX)
+#define IS_SET(flag) (flag)
+DEFINE_SCAN_SENTENCE(
+    scan_sentence_f32_portable, best_of_row_f32_portable, float, FLT_MAX, int, 0, IS_SET)
+DEFINE_SCAN_SENTENCE(
+    scan_sentence_f64_portable, best_of_row_f64_portable, double, DBL_MAX, int, 0, IS_SET)
+
+/* scan_row: the best of row[1..n], known to be neither NaN nor +inf. */
+static int32_t scan_row_portable(const double *row, ptrdiff_t n, double *best)
+{
+    int bad = 0;
+    return best_of_row_f64_portable(row, n, 0, best, &bad);
+}
+
 DEFINE_LOWER(lower_f32_portable, float)
 DEFINE_LOWER(lower_f64_portable, double)
 DEFINE_MERGE(merge_f32_portable, float)
@@ -96,16 +135,16 @@ AVX2_FUNCTION DEFINE_LOWER(lower_f64_avx2, double)
 AVX2_FUNCTION DEFINE_MERGE(merge_f32_avx2, float)
 AVX2_FUNCTION DEFINE_MERGE(merge_f64_avx2, double)
 
-/* Rows of sentences are short, so what a scan costs is mostly its ends. Masked loads have none:
+/* Rows of sentences are short, so what a row costs is mostly its ends. Masked loads have none:
  * lanes before 1, after n and at `skip` are not read and count as -inf. */
-AVX2_FUNCTION static int scan_f32_avx2(
-    const float *row, ptrdiff_t n, ptrdiff_t skip, float *best, int32_t *best_head)
+AVX2_FUNCTION static inline int32_t best_of_row_f32_avx2(
+    const float *row, ptrdiff_t n, ptrdiff_t skip, float *best, __m256 *bad)
 {
     const __m256 forbidden = _mm256_set1_ps(-INFINITY), finite = _mm256_set1_ps(FLT_MAX);
     const __m256i stop = _mm256_set1_epi32((int)n + 1), hole = _mm256_set1_epi32((int)skip);
     __m256i head = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), where = _mm256_setzero_si256();
     __m256i wanted = _mm256_cmpgt_epi32(head, where);
-    __m256 largest = forbidden, bad = _mm256_setzero_ps(), top;
+    __m256 largest = forbidden, top;
     __m128i low;
     ptrdiff_t at;
     for (at = 0; at <= n; at += 8) {
@@ -114,7 +153,7 @@ AVX2_FUNCTION static int scan_f32_avx2(
         wanted = _mm256_andnot_si256(_mm256_cmpeq_epi32(head, hole), wanted);
         value = _mm256_blendv_ps(
             forbidden, _mm256_maskload_ps(row + at, wanted), _mm256_castsi256_ps(wanted));
-        bad = _mm256_or_ps(bad, _mm256_cmp_ps(value, finite, _CMP_NLE_UQ));
+        *bad = _mm256_or_ps(*bad, _mm256_cmp_ps(value, finite, _CMP_NLE_UQ));
         better = _mm256_cmp_ps(value, largest, _CMP_GT_OQ);
         largest = _mm256_max_ps(value, largest);
         where = _mm256_blendv_epi8(where, head, _mm256_castps_si256(better));
@@ -131,18 +170,17 @@ AVX2_FUNCTION static int scan_f32_avx2(
     low = _mm_min_epu32(low, _mm_shuffle_epi32(low, 0x4e));
     low = _mm_min_epu32(low, _mm_shuffle_epi32(low, 0xb1));
     *best = _mm256_cvtss_f32(top);
-    *best_head = _mm_cvtsi128_si32(low);
-    return _mm256_movemask_ps(bad) != 0;
+    return _mm_cvtsi128_si32(low);
 }
 
-AVX2_FUNCTION static int scan_f64_avx2(
-    const double *row, ptrdiff_t n, ptrdiff_t skip, double *best, int32_t *best_head)
+AVX2_FUNCTION static inline int32_t best_of_row_f64_avx2(
+    const double *row, ptrdiff_t n, ptrdiff_t skip, double *best, __m256d *bad)
 {
     const __m256d forbidden = _mm256_set1_pd(-INFINITY), finite = _mm256_set1_pd(DBL_MAX);
     const __m256i stop = _mm256_set1_epi64x(n + 1), hole = _mm256_set1_epi64x(skip);
     __m256i head = _mm256_setr_epi64x(0, 1, 2, 3), where = _mm256_setzero_si256();
     __m256i wanted = _mm256_cmpgt_epi64(head, where);
-    __m256d largest = forbidden, bad = _mm256_setzero_pd(), top;
+    __m256d largest = forbidden, top;
     __m128i low;
     ptrdiff_t at;
     for (at = 0; at <= n; at += 4) {
@@ -151,7 +189,7 @@ AVX2_FUNCTION static int scan_f64_avx2(
         wanted = _mm256_andnot_si256(_mm256_cmpeq_epi64(head, hole), wanted);
         value = _mm256_blendv_pd(
             forbidden, _mm256_maskload_pd(row + at, wanted), _mm256_castsi256_pd(wanted));
-        bad = _mm256_or_pd(bad, _mm256_cmp_pd(value, finite, _CMP_NLE_UQ));
+        *bad = _mm256_or_pd(*bad, _mm256_cmp_pd(value, finite, _CMP_NLE_UQ));
         better = _mm256_cmp_pd(value, largest, _CMP_GT_OQ);
         largest = _mm256_max_pd(value, largest);
         where = _mm256_blendv_epi8(where, head, _mm256_castpd_si256(better));
@@ -166,8 +204,20 @@ AVX2_FUNCTION static int scan_f64_avx2(
     low = _mm_min_epu32(_mm256_castsi256_si128(where), _mm256_extracti128_si256(where, 1));
     low = _mm_min_epu32(low, _mm_shuffle_epi32(low, 0x4e));
     *best = _mm256_cvtsd_f64(top);
-    *best_head = _mm_cvtsi128_si32(low);
-    return _mm256_movemask_pd(bad) != 0;
+    return _mm_cvtsi128_si32(low);
+}
+
+AVX2_FUNCTION DEFINE_SCAN_SENTENCE(
+    scan_sentence_f32_avx2, best_of_row_f32_avx2, float, FLT_MAX, __m256, _mm256_setzero_ps(),
+    _mm256_movemask_ps)
+AVX2_FUNCTION DEFINE_SCAN_SENTENCE(
+    scan_sentence_f64_avx2, best_of_row_f64_avx2, double, DBL_MAX, __m256d, _mm256_setzero_pd(),
+    _mm256_movemask_pd)
+
+AVX2_FUNCTION static int32_t scan_row_avx2(const double *row, ptrdiff_t n, double *best)
+{
+    __m256d bad = _mm256_setzero_pd();
+    return best_of_row_f64_avx2(row, n, 0, best, &bad);
 }
 
 AVX2_FUNCTION static double max_sum_avx2(
@@ -197,8 +247,11 @@ AVX2_FUNCTION static double max_sum_avx2(
 /* --- dispatch ------------------------------------------------------------------------------- */
 
 typedef struct {
-    int (*scan_f32)(const float *, ptrdiff_t, ptrdiff_t, float *, int32_t *);
-    int (*scan_f64)(const double *, ptrdiff_t, ptrdiff_t, double *, int32_t *);
+    int (*scan_sentence_f32)(
+        const float *, ptrdiff_t, ptrdiff_t, double *, int32_t *, int32_t *);
+    int (*scan_sentence_f64)(
+        const double *, ptrdiff_t, ptrdiff_t, double *, int32_t *, int32_t *);
+    int32_t (*scan_row)(const double *, ptrdiff_t, double *);
     void (*lower_f32)(double *, const float *, double, ptrdiff_t);
     void (*lower_f64)(double *, const double *, double, ptrdiff_t);
     void (*merge_f32)(double *, const float *, double, ptrdiff_t);
@@ -206,25 +259,22 @@ typedef struct {
     double (*max_sum)(const double *, const double *, ptrdiff_t);
 } RowPasses;
 
-static RowPasses row_passes = {
-    scan_f32_portable,  scan_f64_portable,  lower_f32_portable,
-    lower_f64_portable, merge_f32_portable, merge_f64_portable, max_sum_portable,
-};
+#define ROW_PASSES(ISA)                                                                          \
+    {                                                                                            \
+        scan_sentence_f32_##ISA, scan_sentence_f64_##ISA, scan_row_##ISA, lower_f32_##ISA,       \
+            lower_f64_##ISA, merge_f32_##ISA, merge_f64_##ISA, max_sum_##ISA                     \
+    }
+
+static RowPasses row_passes = ROW_PASSES(portable);
 
 /* Choose the fastest passes, or the portable ones; returns whether SIMD is in use now. */
 static int choose_row_passes(int simd)
 {
-    const RowPasses portable = {
-        scan_f32_portable,  scan_f64_portable,  lower_f32_portable,
-        lower_f64_portable, merge_f32_portable, merge_f64_portable, max_sum_portable,
-    };
+    const RowPasses portable = ROW_PASSES(portable);
     row_passes = portable;
 #ifdef ROWS_AVX2
     if (simd && __builtin_cpu_supports("avx2")) {
-        const RowPasses avx2 = {
-            scan_f32_avx2,  scan_f64_avx2,  lower_f32_avx2,
-            lower_f64_avx2, merge_f32_avx2, merge_f64_avx2, max_sum_avx2,
-        };
+        const RowPasses avx2 = ROW_PASSES(avx2);
         row_passes = avx2;
         return 1;
     }

@@ -32,7 +32,9 @@ def as_lengths(
 ) -> NDArray[np.intp]:
     """Check lengths, or fill them in; one int does for a single sentence."""
     if lengths is None:
-        return np.full(n_sentences, longest, dtype=np.intp)
+        every = np.empty(n_sentences, dtype=np.intp)
+        every.fill(longest)
+        return every
     words = np.asarray(lengths)
     if words.dtype.kind not in "iu" and words.size:
         raise TypeError(f"expected lengths as integers, received dtype {words.dtype}")

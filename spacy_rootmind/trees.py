@@ -9,7 +9,6 @@ tree is `heads`, int32 of shape (n + 1,), with `heads[0] == -1`. A batch is padd
 
 import operator
 import sys
-from collections.abc import Callable
 from typing import Literal, NoReturn
 
 import numpy as np
@@ -24,7 +23,7 @@ from spacy_rootmind._arguments import (
     as_lengths,
     as_score_batch,
 )
-from spacy_rootmind._threads import run_chunks
+from spacy_rootmind._threads import ChunkWorker, run_chunks
 from spacy_rootmind.heads import tree_score
 
 # Reductions of single-root to unconstrained decoding: which one, and whether over the textbook's
@@ -137,10 +136,10 @@ def decode(
     batch = as_score_batch(scores)
     mask = as_allowed_batch(allowed, scores)
     words = as_lengths(lengths, batch.shape[0], batch.shape[1] - 1, single=scores.ndim == 2)
-    heads = np.full(batch.shape[:2], -1, dtype=np.int32)
-    longest = int(words.max(initial=0))
+    heads = np.empty(batch.shape[:2], dtype=np.int32)
+    longest = batch.shape[1] - 1 if lengths is None else int(words.max(initial=0))
 
-    def make_worker() -> Callable[[int, int], tuple[int, int]]:
+    def make_worker() -> ChunkWorker:
         decoder = _make_decoder(longest, algorithm, single_root, projective, arcmax)
         return lambda start, stop: _kernel.decode_range(
             batch, mask, words, heads, start, stop, decoder
