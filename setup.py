@@ -8,7 +8,7 @@ from setuptools import Extension, setup
 
 DEBUG = os.environ.get("ROOTMIND_DEBUG") == "1"
 SANITIZE = ["-g", "-O1", "-fsanitize=address,undefined"] if DEBUG else []
-KERNEL = ["_decode", "_chu_liu_edmonds", "_reductions", "_eisner", "_kbest", "_kernel"]
+KERNEL = ["_decode", "_chu_liu_edmonds", "_reductions", "_eisner", "_kbest", "_pool", "_kernel"]
 
 extensions = [
     Extension(

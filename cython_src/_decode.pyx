@@ -13,7 +13,6 @@ A contraction of k members costs O(k n) and the members never come back, so all 
 cost O(n^2). Members keep their rows: expansion asks them again which one an arc enters, and so no
 array of original dependents is carried along.
 """
-from libc.float cimport DBL_MAX
 from libc.math cimport INFINITY
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t

@@ -30,6 +30,7 @@ from spacy_rootmind._eisner cimport (
     decode_projective,
 )
 from spacy_rootmind._kbest cimport KBestSearch, k_best_free, k_best_trees
+from spacy_rootmind._pool cimport ChunkFunction, run_chunks, start_helpers
 from spacy_rootmind._reductions cimport (
     NAIVE,
     PRESELECTION,
@@ -46,6 +47,10 @@ OK = DECODE_OK
 NO_TREE = DECODE_NO_TREE
 LOST_DIGITS = DECODE_LOST_DIGITS
 
+cdef enum:
+    MAX_THREADS = 256   # of a batch; more than any machine gains from
+
+MOST_THREADS = MAX_THREADS
 REDUCTIONS = {
     "unconstrained": UNCONSTRAINED,
     "naive": NAIVE,
@@ -56,189 +61,249 @@ REDUCTIONS = {
 
 # --- decoders ----------------------------------------------------------------------------------
 
+# An algorithm with its memory, for one thread.
+cdef struct SentenceDecoder:
+    # Decodes the sentence in `square`, which it may change; returns a DecodeStatus.
+    int (*decode_square)(SentenceDecoder*, Py_ssize_t n, int32_t* heads) noexcept nogil
+    double* square          # a copy of the scores: contiguous, float64, -inf where not allowed
+    bint single_root
+    bint arcmax
+    Reduction reduction
+    TreeWorkspace tree
+    ReductionWorkspace reduced
+    ChartWorkspace chart
+
+
+cdef int decode_square_tree(
+        SentenceDecoder* decoder, Py_ssize_t n, int32_t* heads) noexcept nogil:
+    return decode_tree(
+        <const double*>decoder.square, n + 1, n, decoder.single_root, decoder.arcmax, heads,
+        &decoder.tree)
+
+
+cdef int decode_square_reduced(
+        SentenceDecoder* decoder, Py_ssize_t n, int32_t* heads) noexcept nogil:
+    return decode_by_reduction(
+        decoder.square, n, decoder.reduction, decoder.arcmax, heads, &decoder.reduced)
+
+
+cdef int decode_square_projective(
+        SentenceDecoder* decoder, Py_ssize_t n, int32_t* heads) noexcept nogil:
+    return decode_projective(
+        decoder.square, n, decoder.single_root, decoder.arcmax, heads, &decoder.chart)
+
+
 cdef class Decoder:
     """An algorithm with its memory, for one thread and sentences of up to `max_words` words."""
+    cdef SentenceDecoder c
     cdef Py_ssize_t max_words
-    cdef bint single_root
-    cdef bint arcmax
-    cdef double* square
-    # Where the scores may be read as they lie, without the copy in `square`; else NULL.
-    cdef TreeWorkspace* in_place
+
+    def __cinit__(self, Py_ssize_t max_words, *args):
+        self.max_words = max_words
 
     def __dealloc__(self):
-        free(self.square)
+        workspace_free(&self.c.tree)
+        reduction_workspace_free(&self.c.reduced)
+        chart_workspace_free(&self.c.chart)
+        free(self.c.square)
 
-    cdef double* square_buffer(self) except NULL:
-        """Room for a copy of one sentence's scores, made when first asked for."""
+    cdef int make_square(self) except -1:
+        """Make room for a copy of one sentence's scores, if there is none yet."""
         cdef size_t width = <size_t>self.max_words + 1
-        if self.square is NULL:
-            self.square = <double*>malloc(width * width * sizeof(double))
-            if self.square is NULL:
-                raise no_memory(self.max_words)
-        return self.square
-
-    cdef int decode_square(self, Py_ssize_t n, int32_t* heads) noexcept nogil:
-        """Decode the sentence in `square`, which may be changed; returns a DecodeStatus."""
-        return DECODE_NO_TREE
+        if self.c.square is NULL:
+            self.c.square = <double*>malloc(width * width * sizeof(double))
+        return check_memory(self.max_words, DECODE_NO_MEMORY if self.c.square is NULL else 0)
 
 
-cdef object no_memory(Py_ssize_t max_words):
-    return MemoryError(
-        f"decoding a sentence of {max_words} words needs more memory than there is; split it first"
-    )
+cdef int check_memory(Py_ssize_t max_words, int status) except -1:
+    if status == DECODE_NO_MEMORY:
+        raise MemoryError(
+            f"decoding a sentence of {max_words} words needs about "
+            f"{8 * max_words * max_words / 2**30:.1f} GiB or more; split it first"
+        )
+    return 0
 
 
 cdef class TreeDecoder(Decoder):
     """Tarjan, and Gabow & Tarjan: the fast way."""
-    cdef TreeWorkspace workspace
 
     def __cinit__(self, Py_ssize_t max_words, bint single_root, bint arcmax):
-        self.max_words = max_words
-        self.single_root = single_root
-        self.arcmax = arcmax
-        if workspace_init(&self.workspace, max_words) != DECODE_OK:
-            raise no_memory(max_words)
-        self.in_place = &self.workspace
-
-    def __dealloc__(self):
-        workspace_free(&self.workspace)
-
-    cdef int decode_square(self, Py_ssize_t n, int32_t* heads) noexcept nogil:
-        return decode_tree(
-            <const double*>self.square, n + 1, n, self.single_root, self.arcmax, heads,
-            &self.workspace)
+        self.c.decode_square = decode_square_tree
+        self.c.single_root = single_root
+        self.c.arcmax = arcmax
+        check_memory(max_words, workspace_init(&self.c.tree, max_words))
 
 
 cdef class ReductionDecoder(Decoder):
     """The published reductions, and the textbook algorithm by itself."""
-    cdef ReductionWorkspace workspace
-    cdef Reduction reduction
 
     def __cinit__(
             self, Py_ssize_t max_words, str reduction not None, bint textbook, bint arcmax,
             bint arcmax_inside):
-        self.max_words = max_words
-        self.reduction = REDUCTIONS[reduction]
-        self.arcmax = arcmax
-        if reduction_workspace_init(
-                &self.workspace, max_words, textbook, arcmax_inside) != DECODE_OK:
-            raise no_memory(max_words)
-
-    def __dealloc__(self):
-        reduction_workspace_free(&self.workspace)
-
-    cdef int decode_square(self, Py_ssize_t n, int32_t* heads) noexcept nogil:
-        return decode_by_reduction(
-            self.square, n, self.reduction, self.arcmax, heads, &self.workspace)
+        self.c.decode_square = decode_square_reduced
+        self.c.reduction = REDUCTIONS[reduction]
+        self.c.arcmax = arcmax
+        check_memory(max_words, reduction_workspace_init(
+            &self.c.reduced, max_words, textbook, arcmax_inside))
+        self.make_square()
 
 
 cdef class ProjectiveDecoder(Decoder):
     """Eisner."""
-    cdef ChartWorkspace workspace
 
     def __cinit__(self, Py_ssize_t max_words, bint single_root, bint arcmax):
-        self.max_words = max_words
-        self.single_root = single_root
-        self.arcmax = arcmax
-        if chart_workspace_init(&self.workspace, max_words) != DECODE_OK:
-            raise no_memory(max_words)
-
-    def __dealloc__(self):
-        chart_workspace_free(&self.workspace)
-
-    cdef int decode_square(self, Py_ssize_t n, int32_t* heads) noexcept nogil:
-        return decode_projective(
-            self.square, n, self.single_root, self.arcmax, heads, &self.workspace)
+        self.c.decode_square = decode_square_projective
+        self.c.single_root = single_root
+        self.c.arcmax = arcmax
+        check_memory(max_words, chart_workspace_init(&self.c.chart, max_words))
+        self.make_square()
 
 
 # --- batches -----------------------------------------------------------------------------------
 
-cdef struct Layout:
+cdef struct Batch:
     const char* scores
+    Py_ssize_t sentence_bytes
     Py_ssize_t row_bytes
     Py_ssize_t column_bytes
     const char* allowed             # NULL where all arcs are
+    Py_ssize_t allowed_sentence_bytes
     Py_ssize_t allowed_row_bytes
     Py_ssize_t allowed_column_bytes
+    const Py_ssize_t* lengths
+    int32_t* heads
+    Py_ssize_t width                # of a row of heads
+    bint in_place                   # the decoder may read the scores as they lie
+
+# What a thread gets: the batch, which all share, and a decoder of its own.
+cdef struct BatchThread:
+    const Batch* batch
+    SentenceDecoder* decoder
 
 
 cdef void gather(
-        const Layout* layout, Py_ssize_t n, const score_t* of_type, double* out) noexcept nogil:
+        const Batch* batch, Py_ssize_t sentence, const score_t* of_type,
+        double* square) noexcept nogil:
     """Copy one sentence of any layout to contiguous rows, with -inf where an arc is not allowed.
 
     Row 0 and the diagonal are never read. `of_type` only tells the type of the scores.
     """
+    cdef Py_ssize_t n = batch.lengths[sentence]
+    cdef const char* scores = batch.scores + sentence * batch.sentence_bytes
+    cdef const char* allowed = NULL
+    cdef const char* row
+    cdef double* out
     cdef Py_ssize_t dep, head
-    cdef const char* score
-    cdef const char* allowed
     for dep in range(1, n + 1):
-        score = layout.scores + dep * layout.row_bytes
-        if layout.allowed is NULL:
+        row = scores + dep * batch.row_bytes
+        out = square + dep * (n + 1)
+        for head in range(n + 1):
+            if head != dep:
+                out[head] = (<const score_t*>(row + head * batch.column_bytes))[0]
+        out[dep] = -INFINITY
+        if batch.allowed is not NULL:
+            allowed = batch.allowed + (
+                sentence * batch.allowed_sentence_bytes + dep * batch.allowed_row_bytes)
             for head in range(n + 1):
-                if head != dep:
-                    out[head + dep * (n + 1)] = (
-                        <const score_t*>(score + head * layout.column_bytes))[0]
-        else:
-            allowed = layout.allowed + dep * layout.allowed_row_bytes
-            for head in range(n + 1):
-                if head != dep and allowed[head * layout.allowed_column_bytes]:
-                    out[head + dep * (n + 1)] = (
-                        <const score_t*>(score + head * layout.column_bytes))[0]
-                else:
-                    out[head + dep * (n + 1)] = -INFINITY
-        out[dep + dep * (n + 1)] = -INFINITY
+                if not allowed[head * batch.allowed_column_bytes]:
+                    out[head] = -INFINITY
 
 
-def decode_range(
+cdef inline int decode_sentence(
+        const Batch* batch, Py_ssize_t sentence, const score_t* of_type,
+        SentenceDecoder* decoder) noexcept nogil:
+    """Decode one sentence to its row of heads, padded with -1; returns a DecodeStatus."""
+    cdef Py_ssize_t n = batch.lengths[sentence]
+    cdef int32_t* heads = batch.heads + sentence * batch.width
+    cdef Py_ssize_t padding
+    cdef int status
+    if batch.in_place:
+        status = decode_tree(
+            <const score_t*>(batch.scores + sentence * batch.sentence_bytes),
+            batch.row_bytes // <Py_ssize_t>sizeof(score_t), n, decoder.single_root,
+            decoder.arcmax, heads, &decoder.tree)
+    else:
+        gather(batch, sentence, of_type, decoder.square)
+        status = decoder.decode_square(decoder, n, heads)
+    for padding in range(n + 1, batch.width):
+        heads[padding] = -1
+    return status
+
+
+cdef inline int decode_chunk(
+        const BatchThread* thread, Py_ssize_t start, Py_ssize_t stop, const score_t* of_type,
+        Py_ssize_t* failed) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int status
+    for i in range(start, stop):
+        status = decode_sentence(thread.batch, i, of_type, thread.decoder)
+        if status != DECODE_OK:
+            failed[0] = i
+            return status
+    return DECODE_OK
+
+
+cdef int decode_chunk_f32(
+        void* state, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t* failed) noexcept nogil:
+    return decode_chunk(<BatchThread*>state, start, stop, <const float*>NULL, failed)
+
+
+cdef int decode_chunk_f64(
+        void* state, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t* failed) noexcept nogil:
+    return decode_chunk(<BatchThread*>state, start, stop, <const double*>NULL, failed)
+
+
+def decode_batch(
         const score_t[:, :, :] scores not None, const unsigned char[:, :, :] allowed,
         const Py_ssize_t[::1] lengths not None, int32_t[:, ::1] heads not None,
-        Py_ssize_t start, Py_ssize_t stop, Decoder decoder not None):
-    """Decode sentences start..stop-1 to heads, padded with -1.
+        list decoders not None):
+    """Decode all sentences to heads, padded with -1; one thread for each decoder.
 
-    Returns (status, sentence) of the first that fails, or else (OK, stop). Precondition: the decoder is this thread's alone.
+    Returns (status, sentence) of the first sentence that fails, or else (OK, any).
     """
-    cdef Layout layout
-    cdef bint in_place
-    cdef double* square = NULL
-    cdef const score_t* first
-    cdef Py_ssize_t i, n, padding, row_stride
-    cdef int status = DECODE_OK
-    if start >= stop:
-        return DECODE_OK, stop
-    first = &scores[0, 0, 0]
-    layout.row_bytes = scores.strides[1]
-    layout.column_bytes = scores.strides[2]
-    layout.allowed = NULL
-    layout.allowed_row_bytes = layout.allowed_column_bytes = 0
+    cdef Py_ssize_t n_threads = len(decoders)
+    cdef Py_ssize_t i, failed = 0
+    cdef Batch batch
+    cdef Decoder decoder
+    cdef BatchThread[MAX_THREADS] threads
+    cdef (void*)[MAX_THREADS] states
+    cdef ChunkFunction function
+    cdef int status
+    if lengths.shape[0] == 0:
+        return DECODE_OK, 0
+    batch.scores = <const char*>&scores[0, 0, 0]
+    batch.sentence_bytes = scores.strides[0]
+    batch.row_bytes = scores.strides[1]
+    batch.column_bytes = scores.strides[2]
+    batch.allowed = NULL
     if allowed is not None:
-        layout.allowed_row_bytes = allowed.strides[1]
-        layout.allowed_column_bytes = allowed.strides[2]
-    in_place = (
-        decoder.in_place is not NULL and allowed is None
-        and layout.column_bytes == sizeof(score_t) and layout.row_bytes % sizeof(score_t) == 0)
-    if not in_place:
-        square = decoder.square_buffer()
-    row_stride = layout.row_bytes // <Py_ssize_t>sizeof(score_t)
+        batch.allowed = <const char*>&allowed[0, 0, 0]
+        batch.allowed_sentence_bytes = allowed.strides[0]
+        batch.allowed_row_bytes = allowed.strides[1]
+        batch.allowed_column_bytes = allowed.strides[2]
+    batch.lengths = &lengths[0]
+    batch.heads = &heads[0, 0]
+    batch.width = heads.shape[1]
+    batch.in_place = (
+        isinstance(decoders[0], TreeDecoder) and allowed is None
+        and batch.column_bytes == sizeof(score_t) and batch.row_bytes % sizeof(score_t) == 0)
+    for i in range(n_threads):
+        decoder = decoders[i]
+        if not batch.in_place:
+            decoder.make_square()
+        threads[i].batch = &batch
+        threads[i].decoder = &decoder.c
+        states[i] = &threads[i]
+    if score_t is float:
+        function = decode_chunk_f32
+    else:
+        function = decode_chunk_f64
+    if n_threads > 1:
+        start_helpers(n_threads)
     with nogil:
-        for i in range(start, stop):
-            n = lengths[i]
-            layout.scores = <const char*>first + i * scores.strides[0]
-            if in_place:
-                status = decode_tree(
-                    <const score_t*>layout.scores, row_stride, n, decoder.single_root,
-                    decoder.arcmax, &heads[i, 0], decoder.in_place)
-            else:
-                if allowed is not None:
-                    layout.allowed = <const char*>&allowed[0, 0, 0] + i * allowed.strides[0]
-                gather(&layout, n, first, square)
-                status = decoder.decode_square(n, &heads[i, 0])
-            if status != DECODE_OK:
-                break
-            for padding in range(n + 1, heads.shape[1]):
-                heads[i, padding] = -1
-        else:
-            i = stop
-    return status, i
+        status = run_chunks(
+            function, states, n_threads, batch.lengths, lengths.shape[0], &failed)
+    return status, failed
 
 
 def decode_kbest(const double[:, ::1] scores not None, Py_ssize_t k, bint single_root):

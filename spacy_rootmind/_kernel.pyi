@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 OK: int
 NO_TREE: int
 LOST_DIGITS: int
+MOST_THREADS: int
 REDUCTIONS: dict[str, int]
 
 class Decoder: ...
@@ -21,14 +22,12 @@ class ReductionDecoder(Decoder):
 class ProjectiveDecoder(Decoder):
     def __new__(cls, max_words: int, single_root: bool, arcmax: bool) -> ProjectiveDecoder: ...
 
-def decode_range(
+def decode_batch(
     scores: NDArray[np.floating[Any]],
     allowed: NDArray[np.uint8] | None,
     lengths: NDArray[np.intp],
     heads: NDArray[np.int32],
-    start: int,
-    stop: int,
-    decoder: Decoder,
+    decoders: list[Decoder],
 ) -> tuple[int, int]: ...
 def decode_kbest(
     scores: NDArray[np.float64], k: int, single_root: bool

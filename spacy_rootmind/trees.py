@@ -23,7 +23,6 @@ from spacy_rootmind._arguments import (
     as_lengths,
     as_score_batch,
 )
-from spacy_rootmind._threads import ChunkWorker, run_chunks
 from spacy_rootmind.heads import tree_score
 
 # Reductions of single-root to unconstrained decoding: which one, and whether over the textbook's
@@ -139,15 +138,12 @@ def decode(
     heads = np.empty(batch.shape[:2], dtype=np.int32)
     longest = batch.shape[1] - 1 if lengths is None else int(words.max(initial=0))
 
-    def make_worker() -> ChunkWorker:
-        decoder = _make_decoder(longest, algorithm, single_root, projective, arcmax)
-        return lambda start, stop: _kernel.decode_range(
-            batch, mask, words, heads, start, stop, decoder
-        )
-
-    failures = run_chunks(make_worker, words, num_threads)
-    if failures:
-        sentence, status = min(failures)
+    decoders = [
+        _make_decoder(longest, algorithm, single_root, projective, arcmax)
+        for _ in range(max(1, min(num_threads, len(words), _kernel.MOST_THREADS)))
+    ]
+    status, sentence = _kernel.decode_batch(batch, mask, words, heads, decoders)
+    if status != _kernel.OK:
         n = int(words[sentence])
         inside = _only_allowed(batch[sentence], None if mask is None else mask[sentence])
         _raise_failure(inside[: n + 1, : n + 1], sentence, status, single_root, projective)

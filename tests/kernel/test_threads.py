@@ -1,6 +1,10 @@
 """`decode` with several threads of its own, and called from several threads at once."""
 
+import os
 import re
+import subprocess
+import sys
+import textwrap
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -138,12 +142,58 @@ def test_tree_checks_may_be_called_from_many_threads_at_once():
         assert all(pool.map(work, range(4)))
 
 
-def test_decode_goes_on_where_no_thread_can_be_started(monkeypatch):
-    batch = np.random.default_rng(0).normal(size=(40, 9, 9))
-    expected = decode(batch)
+def run_alone(script: str) -> str:
+    """Run Python code in a process of its own; returns what it prints."""
+    setup = "import os, sys, numpy as np\nfrom spacy_rootmind import decode\n"
+    setup += "batch = np.random.default_rng(0).normal(size=(400, 19, 19))\n"
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", setup + textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
-    def refuse(self):
-        raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(threading.Thread, "start", refuse)
-    np.testing.assert_array_equal(decode(batch, num_threads=4), expected)
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits on memory")
+def test_decode_goes_on_where_no_thread_can_be_started():
+    # A thread's stack takes more memory than is left here.
+    script = """
+        import resource
+        expected = decode(batch)
+        pages = int(open("/proc/self/statm").read().split()[0])
+        limit = pages * resource.getpagesize() + 2**20
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        try:
+            import threading
+            threading.Thread(target=print).start()
+        except RuntimeError:
+            print("no threads")
+        print((decode(batch, num_threads=4) == expected).all())
+    """
+    if not os.path.exists("/proc/self/statm"):
+        pytest.skip("needs /proc")
+    assert run_alone(script).splitlines() == ["no threads", "True"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_decode_with_threads_after_a_fork():
+    script = """
+        expected = decode(batch, num_threads=3)
+        for _ in range(20):
+            child = os.fork()
+            if child == 0:
+                same = all((decode(batch, num_threads=3) == expected).all() for _ in range(20))
+                os._exit(0 if same else 1)
+            assert (decode(batch, num_threads=3) == expected).all()
+            _, status = os.waitpid(child, 0)
+            assert status == 0, status
+        print("same")
+    """
+    assert run_alone(script) == "same"
+
+
+def test_a_process_ends_while_helpers_sleep():
+    assert run_alone("decode(batch, num_threads=5); print('end')") == "end"
