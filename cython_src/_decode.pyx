@@ -102,32 +102,40 @@ cdef void workspace_free(TreeWorkspace* ws) noexcept nogil:
 
 # --- tree checks -------------------------------------------------------------------------------
 
-cdef bint heads_form_tree(
-        const int32_t* heads, Py_ssize_t n, bint single_root, int32_t* above) noexcept nogil:
-    """Tell whether heads[1..n], each within 0..n, form a tree; O(n log d) for trees of depth d.
+cdef bint look_up(const int32_t* heads, Py_ssize_t n, int32_t* above) noexcept nogil:
+    """Set above[word] to 0 for words that heads lead to ROOT, else to a word on the way.
 
-    Precondition: `above` has room for n + 1 numbers; its content does not matter. Every word looks
-    upwards twice as far in each round, until all see ROOT or have looked n steps far. On the short
+    Returns whether all are led to ROOT. O(n log n), O(n log d) for trees of depth d: every word
+    looks up twice as far in each round, until all see ROOT or have looked n steps far. On the short
     trees of sentences this beats walks with marks, which the processor cannot predict.
     """
-    cdef Py_ssize_t word, steps = 1, n_roots = 0
+    cdef Py_ssize_t word, steps = 1
     cdef int32_t below_root
     above[0] = 0
     for word in range(1, n + 1):
         above[word] = heads[word]
-        n_roots += heads[word] == 0
-    if n > 0 and (n_roots == 0 or (single_root and n_roots != 1)):
-        return False
     while True:
         below_root = 0
         for word in range(1, n + 1):
             above[word] = above[above[word]]
             below_root |= above[word]
-        if below_root == 0:
-            return True
         steps *= 2
-        if steps >= n:
-            return False
+        if below_root == 0 or steps >= n:
+            return below_root == 0
+
+
+cdef bint heads_form_tree(
+        const int32_t* heads, Py_ssize_t n, bint single_root, int32_t* above) noexcept nogil:
+    """Tell whether heads[1..n], each within 0..n, form a tree; O(n log d) for trees of depth d.
+
+    Precondition: `above` has room for n + 1 numbers; it is left as by `look_up`.
+    """
+    cdef Py_ssize_t word, n_roots = 0
+    if not look_up(heads, n, above):
+        return False
+    for word in range(1, n + 1):
+        n_roots += heads[word] == 0
+    return n_roots == 1 or n == 0 or not single_root
 
 
 cdef bint tree_is_projective(
@@ -259,19 +267,20 @@ cdef Py_ssize_t contract(
 
 
 cdef Py_ssize_t contract_greedy_cycles(
-        const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n,
+        const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, bint looked_up,
         TreeWorkspace* ws) noexcept nogil:
     """Tarjan's algorithm: contract until the best arcs form an arborescence.
 
     Returns the number of the next free node, or DECODE_NO_TREE. `stamp` is 0 for a node not seen,
-    its 1-based place on the current path, or -1 once it is known to hang from ROOT.
+    its 1-based place on the current path, or -1 once it is known to hang from ROOT: with
+    `looked_up`, that is what `look_up` has found there.
     """
     cdef Py_ssize_t next_node = n + 1
     cdef Py_ssize_t word, node, length, place
     for word in range(1, n + 1):
         ws.top[word] = ws.first_word[word] = ws.last_word[word] = <int32_t>word
         ws.next_word[word] = 0
-        ws.stamp[word] = 0
+        ws.stamp[word] = -1 if looked_up and ws.stamp[word] == 0 else 0
         ws.root_score[word] = scores[word * row_stride]
         choose_best(ws, word)
     ws.top[0] = 0
@@ -438,7 +447,7 @@ cdef int decode_tree(
         status = scan_sentence(scores, row_stride, n, heads, ws)
         if status != DECODE_OK:
             return status
-    next_node = contract_greedy_cycles(scores, row_stride, n, ws)
+    next_node = contract_greedy_cycles(scores, row_stride, n, arcmax, ws)
     if next_node > 0 and single_root:
         next_node = remove_root_arcs(scores, row_stride, n, next_node, ws)
     if next_node < 0:

@@ -47,7 +47,7 @@ cdef struct Job:
 cdef struct Pool:
     PyThread_type_lock owner    # held by the call that has the helpers
     PyThread_type_lock lock     # guards all below
-    PyThread_type_lock finished # held until the last helper is done, if the caller waits
+    PyThread_type_lock finished  # held until the last helper is done, if the caller waits
     Py_ssize_t n_helpers
     Helper[MAX_HELPERS] helpers
     Job job

@@ -52,6 +52,6 @@ cdef int decode_tree(
     int32_t* heads, TreeWorkspace* ws) noexcept nogil
 
 cdef bint heads_form_tree(
-    const int32_t* heads, Py_ssize_t n, bint single_root, int32_t* stamp) noexcept nogil
+    const int32_t* heads, Py_ssize_t n, bint single_root, int32_t* above) noexcept nogil
 cdef bint tree_is_projective(
     const int32_t* heads, Py_ssize_t n, int32_t* scratch) noexcept nogil

@@ -1,0 +1,219 @@
+"""Compare decoders of dependency trees: the same scores, the same trees, and then the time.
+
+Usage: python benchmarks/compare.py [--smoke] [--out DIR] [--checkout NAME=PATH] ...
+
+Runs our algorithms and every peer that is installed, or whose checkout is given, on the same score
+matrices. First all of them have to reach the same score; what a peer gets wrong becomes a line in
+the report, and what one of ours gets wrong ends the run with status 1. Then their calls are timed
+in turns. Writes times.csv, figures.csv, results.md, readme_table.md and plots.
+"""
+
+import argparse
+import dataclasses
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+# Before NumPy is imported: a benchmark of one thread.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from agreement import Verdict, soft_mask_verdicts
+from decoders import Decoder, our_decoders, row_argmax
+from families import FAMILIES, family_batch, treebank_batch
+from figures import (
+    PROBES,
+    UNSURE,
+    Figure,
+    batch_size,
+    growth,
+    kbest_times,
+    memory_growth,
+    peer_ratios,
+    scan_ratios,
+    thread_speedups,
+)
+from measure import DisagreementError, Row, measure
+from peers import PEERS, load_peers
+from report import cell, write_report
+from timing import Forecast
+
+FULL_SIZES = (10, 25, 50, 100, 200, 500, 1000, 2000)
+PARTS = ("families", "treebank", "masks", "scan", "growth", "threads", "memory", "kbest")
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How much to measure; the smoke run sees everything once, on little."""
+
+    sizes: tuple[int, ...] = FULL_SIZES
+    repeats: int = 9
+    pairs: int = 31
+    treebank: int = 1000
+    masks: int = 300
+    growth_sizes: tuple[int, ...] = (200, 300, 500, 700, 1000, 1400, 2000)
+    thread_counts: tuple[int, ...] = (1000, 10_000)
+    memory_cases: tuple[tuple[int, int, int], ...] = ((2000, 1, 1), (500, 100, 1), (500, 100, 2))
+    kbest_sizes: tuple[int, ...] = (10, 25, 50, 100)
+    ks: tuple[int, ...] = (10, 100)
+
+
+SMOKE = Plan(
+    sizes=(10, 25),
+    repeats=3,
+    pairs=3,
+    treebank=50,
+    masks=20,
+    growth_sizes=(60, 80, 120),
+    thread_counts=(50, 100),
+    memory_cases=((200, 1, 1), (100, 4, 2)),
+    kbest_sizes=(10,),
+    ks=(5,),
+)
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--smoke", action="store_true", help="a little of everything, to see it run"
+    )
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument(
+        "--checkout",
+        action="append",
+        default=[],
+        metavar="NAME=PATH",
+        help="a peer's repository; may be repeated",
+    )
+    parser.add_argument("--checkouts", type=Path, help="a folder with repositories of those names")
+    parser.add_argument("--treebank", type=Path, help="CoNLL-U file to take sentence lengths from")
+    parser.add_argument("--families", nargs="*", choices=FAMILIES, default=list(FAMILIES))
+    parser.add_argument("--sizes", nargs="+", type=int, help="words in a sentence")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--budget", type=float, help="seconds for a decoder on one cell (2)")
+    return parser.parse_args()
+
+
+def find_checkouts(options: argparse.Namespace) -> dict[str, Path]:
+    """Collect the checkouts given one by one or as a folder."""
+    found = {}
+    if options.checkouts is not None:
+        found = {
+            peer.name: options.checkouts / peer.name
+            for peer in PEERS
+            if (options.checkouts / peer.name).is_dir()
+        }
+    for given in options.checkout:
+        name, _, path = given.partition("=")
+        if not path:
+            sys.exit(f"--checkout {given}: expected NAME=PATH")
+        found[name] = Path(path)
+    return found
+
+
+def family_rows(
+    families: Sequence[str], plan: Plan, decoders: Sequence[Decoder], budget: float
+) -> Iterator[Row]:
+    """Measure each family at each size."""
+    for family in families:
+        forecast = Forecast()
+        # Without short sentences first, nothing would tell what the long ones cost.
+        probes = [n for n in PROBES if min(plan.sizes) > max(PROBES)]
+        for n in [*probes, *sorted(plan.sizes)]:
+            batch = family_batch(family, n, batch_size(n))
+            rows = measure(family, n, batch, decoders, forecast, budget, plan.repeats)
+            if n in plan.sizes:
+                print_rows(rows)
+                yield from rows
+
+
+def treebank_rows(
+    plan: Plan, decoders: Sequence[Decoder], budget: float, treebank: Path | None
+) -> Iterator[Row]:
+    """Measure sentences of treebank lengths, whose heads stand out, all of them or most."""
+    for family, unsure in (("treebank_batch", 0.0), ("treebank_batch_unsure", UNSURE)):
+        batch = treebank_batch(plan.treebank, treebank, unsure=unsure)
+        rows = measure(family, 0, batch, decoders, Forecast(), budget, plan.repeats)
+        print_rows(rows)
+        yield from rows
+
+
+def print_rows(rows: Sequence[Row]) -> None:
+    """Show rows as they come."""
+    for row in rows:
+        print(f"{row.family:<22} {row.n:>5}  {row.decoder:<45} {cell(row):>12}  {row.note}")
+    sys.stdout.flush()
+
+
+def derived_figures(
+    plan: Plan,
+    parts: Sequence[str],
+    options: argparse.Namespace,
+    decoders: Sequence[Decoder],
+    checkouts: dict[str, Path],
+    budget: float,
+) -> Iterator[Figure]:
+    """Measure what the tables of times do not say."""
+    if "scan" in parts:
+        yield from scan_ratios(plan.treebank, options.treebank, plan.pairs)
+    if "growth" in parts:
+        yield from growth(decoders, options.families, plan.growth_sizes, budget)
+    if "threads" in parts:
+        yield from thread_speedups(plan.thread_counts, options.treebank, plan.pairs)
+    if "memory" in parts:
+        yield from memory_growth(plan.memory_cases)
+    if "kbest" in parts:
+        yield from kbest_times(plan.kbest_sizes, plan.ks, checkouts, plan.repeats)
+
+
+def check_soft_masks(decoders: Sequence[Decoder], count: int) -> list[tuple[Decoder, str, Verdict]]:
+    """Count wrong trees under finite masks; of ours, only reweighting may have any."""
+    verdicts = soft_mask_verdicts(list(decoders), count)
+    for decoder, dtype, verdict in verdicts:
+        print(f"soft_masks  {dtype}  {decoder.name:<45} {verdict}")
+        excused = decoder.algorithm.startswith("reweighting")
+        if verdict.wrong and decoder.kind == "ours" and not excused:
+            raise DisagreementError(f"{decoder.name} on soft masks in {dtype}: {verdict}")
+    return verdicts
+
+
+def main() -> None:
+    """Measure, print and write."""
+    options = parse_arguments()
+    plan = SMOKE if options.smoke else Plan()
+    if options.sizes:
+        plan = dataclasses.replace(plan, sizes=tuple(options.sizes))
+    budget = options.budget or (0.1 if options.smoke else 2.0)
+    checkouts = find_checkouts(options)
+    peers, missing = load_peers(checkouts)
+    ours, absent = our_decoders()
+    decoders = [*ours, *peers, row_argmax()]
+    for name, remedy in missing.items():
+        print(f"{name}: not here; {remedy}")
+    for name in absent:
+        print(f"{name}: not in this build of spacy-rootmind")
+    rows: list[Row] = []
+    masks: list[tuple[Decoder, str, Verdict]] = []
+    try:
+        if "masks" in options.parts:
+            masks = check_soft_masks(decoders, plan.masks)
+        if "families" in options.parts:
+            rows += family_rows(options.families, plan, decoders, budget)
+        if "treebank" in options.parts:
+            rows += treebank_rows(plan, decoders, budget, options.treebank)
+        figures = list(derived_figures(plan, options.parts, options, ours, checkouts, budget))
+    except DisagreementError as error:
+        sys.exit(f"WRONG: {error}")
+    figures = [*peer_ratios(rows), *figures]
+    for figure in figures:
+        value = "" if figure.value is None else f"{figure.value:.4g} {figure.unit}"
+        print(f"{figure.title}: {figure.subject}: {value}  {figure.note}")
+    write_report(options.out, rows, figures, masks, decoders, missing)
+    print(f"written to {options.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,236 @@
+"""Figures derived from times: ratios, growth exponents, threads and memory."""
+
+import itertools
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from agreement import settled_by_arcmax
+from decoders import ONE_ROOT, Call, Decoder, row_argmax
+from families import Batch, family_batch, treebank_batch
+from measure import Row, measure
+from numpy.typing import NDArray
+from peers import Checkouts, spanningtrees_kbest
+from scan import SCANS, NoCompilerError, compile_scans, scan_call
+from timing import Forecast, paired_ratio, seconds
+
+from spacy_rootmind import decode, trees
+
+# A share of words whose head is noise, so that ArcMax does not settle every sentence.
+UNSURE = 0.05
+# Short sentences, which tell whether a decoder would take too long on the long ones.
+PROBES = (50, 100)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number with what it says.
+
+    Attributes
+    ----------
+    title : str
+        Figures of one title make a table.
+    subject : str
+    value : float or None
+        None if it could not be found; `note` says why.
+    unit : str
+    note : str
+    """
+
+    title: str
+    subject: str
+    value: float | None
+    unit: str
+    note: str = ""
+
+
+def batch_size(n: int) -> int:
+    """Sentences of n words to a batch."""
+    return max(1, min(1000, 200_000 // n**2))
+
+
+# --- ours beside a scan in C -------------------------------------------------------------------
+
+
+def scan_ratios(count: int, treebank: Path | None, repeats: int) -> Iterator[Figure]:
+    """Time our decoder beside plain C scans of the same bytes, on treebank lengths."""
+    title = "Decoding a treebank batch beside a scan of the same bytes in C (-O3)"
+    try:
+        library = compile_scans()
+    except NoCompilerError as error:
+        yield Figure(title, "all", None, "times", str(error))
+        return
+    for dtype, unsure in itertools.product((np.float32, np.float64), (0.0, UNSURE)):
+        batch = treebank_batch(count, treebank, unsure=unsure, dtype=dtype)
+        settled = f"ArcMax settles {settled_by_arcmax(batch):.1%}"
+        for scan in SCANS:
+            subject = f"{np.dtype(dtype).name}, {unsure:.0%} of the heads unsure, / {scan}"
+            call = _decode_call(batch)
+            ratio = paired_ratio(call, scan_call(library, scan, batch), repeats)
+            yield Figure(title, subject, ratio, "times", settled)
+
+
+def _decode_call(batch: Batch, threads: int = 1) -> Call:
+    return lambda: decode(batch.scores, batch.lengths, num_threads=threads)
+
+
+# --- ours beside peers -------------------------------------------------------------------------
+
+
+def peer_ratios(rows: Sequence[Row]) -> Iterator[Figure]:
+    """Hold our decoder against the fastest exact single-root peer, and against ufal's.
+
+    The former only where ArcMax settles less than half of the sentences: elsewhere all just scan.
+    """
+    beside_peers = "gabow_tarjan / fastest exact single-root peer, where ArcMax settles few"
+    for cell in _cells(rows):
+        ours = cell.get("gabow_tarjan")
+        peers = [row for row in cell.values() if row.kind == "peer" and row.task == ONE_ROOT]
+        if ours is not None and peers and ours.settled < 0.5:
+            fastest = min(peers, key=_time)
+            yield Figure(
+                beside_peers, _where(ours), _time(ours) / _time(fastest), "times", fastest.decoder
+            )
+    for name in ("gabow_tarjan", "gabow_tarjan, one call each"):
+        title = f"{name} (one root) / ufal.chu_liu_edmonds (any roots)"
+        for cell in _cells(rows):
+            ours, other = cell.get(name), cell.get("ufal.chu_liu_edmonds")
+            if ours is not None and other is not None:
+                yield Figure(title, _where(ours), _time(ours) / _time(other), "times")
+
+
+def _cells(rows: Sequence[Row]) -> Iterator[dict[str, Row]]:
+    """Group rows by family and length; only what was timed, and right."""
+    good = [row for row in rows if row.microseconds is not None and not row.note]
+    for _, cell in itertools.groupby(good, key=lambda row: (row.family, row.n)):
+        yield {row.decoder: row for row in cell}
+
+
+def _time(row: Row) -> float:
+    return row.microseconds or 0.0
+
+
+def _where(row: Row) -> str:
+    return f"{row.family}, n = {row.n}" if row.n else row.family
+
+
+# --- growth ------------------------------------------------------------------------------------
+
+
+def growth(
+    decoders: Sequence[Decoder], families: Sequence[str], sizes: Sequence[int], budget: float
+) -> Iterator[Figure]:
+    """Fit the exponent of n in the time of a sentence, by least squares on logarithms."""
+    title = f"Growth exponent of time over n, from {sizes[0]} to {sizes[-1]} words"
+    wanted = ("gabow_tarjan", "gabow_tarjan, ArcMax off", "tarjan", "naive", "chu_liu_edmonds")
+    # The scan tells how much of the growth comes from leaving one cache after the other.
+    chosen = [*(decoder for decoder in decoders if decoder.name in wanted), row_argmax()]
+    for family in families:
+        rows = []
+        forecast = Forecast()
+        for n in sorted({*PROBES, *sizes}):
+            batch = family_batch(family, n, batch_size(n))
+            rows += measure(family, n, batch, chosen, forecast, budget)
+        for decoder in chosen:
+            points = [
+                (row.n, row.microseconds)
+                for row in rows
+                if row.decoder == decoder.name and row.n in sizes and row.microseconds is not None
+            ]
+            subject = f"{family}, {decoder.name}"
+            if len(points) < 3:
+                yield Figure(title, subject, None, "", "over budget")
+                continue
+            n, taken = np.log(np.array(points)).T
+            shortened = points[-1][0] < sizes[-1]
+            note = f"up to {points[-1][0]} words, then over budget" if shortened else ""
+            yield Figure(title, subject, float(np.polyfit(n, taken, 1)[0]), "", note)
+
+
+# --- threads -----------------------------------------------------------------------------------
+
+
+def thread_speedups(counts: Sequence[int], treebank: Path | None, repeats: int) -> Iterator[Figure]:
+    """Time one thread beside two, on treebank lengths and on sentences that take work."""
+    title = "Two threads beside one"
+    for count in counts:
+        batch = treebank_batch(count, treebank)
+        ratio = paired_ratio(_decode_call(batch), _decode_call(batch, 2), repeats)
+        yield Figure(title, f"treebank batch, {count} sentences", ratio, "times as fast")
+    batch = family_batch("uniform", 100, counts[0])
+    ratio = paired_ratio(_decode_call(batch), _decode_call(batch, 2), repeats)
+    yield Figure(title, f"uniform, {counts[0]} sentences of 100 words", ratio, "times as fast")
+
+
+# --- memory ------------------------------------------------------------------------------------
+
+
+def memory_growth(cases: Sequence[tuple[int, int, int]]) -> Iterator[Figure]:
+    """Measure by how much decoding grows a fresh process; cases of words, sentences, threads."""
+    title = "Peak memory beyond the input, float32 scores of nested cycles"
+    script = Path(__file__).with_name("memory.py")
+    for n, count, threads in cases:
+        subject = f"{count} x {n} words, {threads} thread{'s' * (threads > 1)}"
+        command = [sys.executable, str(script), str(n), str(count), str(threads)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            reason = done.stderr.strip().rpartition("\n")[2]
+            yield Figure(title, subject, None, "MiB", f"cannot be measured here: {reason}")
+            continue
+        grown = int(done.stdout)
+        note = f"{grown / n**2:.1f} n^2 bytes"
+        yield Figure(title, subject, grown / 2**20, "MiB", note)
+
+
+# --- k best ------------------------------------------------------------------------------------
+
+
+def kbest_times(
+    sizes: Sequence[int], ks: Sequence[int], checkouts: Checkouts, repeats: int
+) -> Iterator[Figure]:
+    """Time the k best single-root trees of one sentence, beside Zmigrod et al.'s own code."""
+    title = "k best single-root trees of one sentence"
+    ours = getattr(trees, "decode_kbest", None)
+    if ours is None:
+        yield Figure(title, "all", None, "ms", "this build has no decode_kbest")
+        return
+    try:
+        peer = spanningtrees_kbest(checkouts)
+    except (ImportError, OSError):
+        peer = None
+    for family, n, k in itertools.product(("uniform", "trained_like"), sizes, ks):
+        scores = family_batch(family, n, 1).scores[0]
+        subject = f"{family}, n = {n}, k = {k}"
+        yield _kbest_figure(title, subject, scores, k, ours, peer, repeats)
+
+
+def _kbest_figure(
+    title: str,
+    subject: str,
+    scores: NDArray[np.floating],
+    k: int,
+    ours: Callable,
+    peer: Callable | None,
+    repeats: int,
+) -> Figure:
+    """Time one case, after comparing the scores found; the peer gets the short sentences only."""
+    found = ours(scores, k)[1]
+    taken = median(seconds(lambda: ours(scores, k)) for _ in range(repeats)) * 1e3
+    if peer is None or len(scores) > 51:
+        return Figure(title, subject, taken, "ms")
+    call = peer(scores, k)
+    by_peer = _tree_scores(scores, call())
+    agree = len(found) == len(by_peer) and np.allclose(found, by_peer, rtol=1e-9, atol=1e-9)
+    beside = seconds(call) * 1e3
+    verdict = "" if agree else "; other scores than ours"
+    return Figure(title, subject, taken, "ms", f"spanningtrees: {beside:.4g} ms{verdict}")
+
+
+def _tree_scores(scores: NDArray[np.floating], heads: Sequence) -> NDArray[np.float64]:
+    """Score the trees of one sentence."""
+    words = np.arange(1, len(scores))
+    return np.array([scores.astype(np.float64)[words, tree[1:]].sum() for tree in heads])

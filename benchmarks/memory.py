@@ -1,0 +1,44 @@
+"""Print by how many bytes decoding grows the resident set of a fresh process.
+
+Usage: python memory.py N COUNT THREADS, for COUNT sentences of N words.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+from families import fill_nested_cycles
+
+from spacy_rootmind import decode
+
+
+def peak_bytes() -> int:
+    """Largest resident set so far."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        # getrusage would start from the parent's size here.
+        kib = re.search(r"^VmHWM:\s*(\d+)", status.read_text(), re.MULTILINE)
+        if kib:
+            return int(kib[1]) * 1024
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def main() -> None:
+    """Decode nested cycles, which use all the memory that a decoder may need."""
+    n, count, threads = map(int, sys.argv[1:])
+    rng = np.random.default_rng(0)
+    # What threads and the first call need once is not what a sentence needs.
+    decode(rng.random((4, 4, 4), dtype=np.float32), num_threads=threads)
+    scores = np.empty((count, n + 1, n + 1), dtype=np.float32)
+    fill_nested_cycles(rng, scores)
+    before = peak_bytes()
+    decode(scores, num_threads=threads)
+    print(peak_bytes() - before)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,731 @@
+"""`decode_kbest`, against enumeration, Lawler's partition, and its own structure."""
+
+import itertools
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import FloatArray, IntArray
+from strategies import (
+    DTYPES,
+    FAMILIES,
+    LAYOUTS,
+    MASKS,
+    PROPERTY,
+    entry_matrices,
+    planted_optimum,
+    rng_for,
+)
+
+from spacy_rootmind import NoTreeError, decode, decode_kbest, is_tree, tree_score
+
+NAN, INF = np.nan, np.inf
+
+each_root = pytest.mark.parametrize("single_root", [True, False])
+each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+each_family = pytest.mark.parametrize("family", sorted(FAMILIES))
+
+
+def check_structure(
+    scores: FloatArray, heads: IntArray, totals: FloatArray, single_root: bool
+) -> None:
+    """Assert what holds of any result: distinct possible trees by falling score, scored right."""
+    assert isinstance(heads, np.ndarray)
+    assert isinstance(totals, np.ndarray)
+    assert (heads.dtype, totals.dtype) == (np.int32, np.float64)
+    assert heads.shape == (len(totals), len(scores))
+    assert len(totals) > 0
+    assert is_tree(heads, single_root=single_root).all(), (scores, heads)
+    assert len(np.unique(heads, axis=0)) == len(heads), (scores, heads)
+    assert np.isfinite(totals).all(), (scores, totals)
+    assert (np.diff(totals) <= 0).all(), (scores, totals)
+    again = tree_score(np.broadcast_to(scores, (len(heads), *scores.shape)), heads)
+    assert totals.tolist() == again.tolist(), (scores, heads)
+    for total, tree in zip(totals[:3], heads, strict=False):
+        assert total == tree_score(scores, tree), (scores, heads)
+
+
+def check(
+    scores: FloatArray,
+    k: int,
+    single_root: bool,
+    expected: list[IntArray] | IntArray,
+    note: str = "",
+) -> None:
+    """Assert that the scores are those of `expected`: the k best trees, or all, or none."""
+    if len(expected) == 0:
+        with pytest.raises(NoTreeError):
+            decode_kbest(scores, k, single_root=single_root)
+        return
+    heads, totals = decode_kbest(scores, k, single_root=single_root)
+    context = (note, scores, k, single_root)
+    check_structure(scores, heads, totals, single_root)
+    assert len(heads) == len(expected), context
+    if reference.sums_are_exact(scores):
+        right = [reference.tree_score(scores, tree) for tree in expected]
+        assert totals.tolist() == right, context
+        return
+    for i, (tree, right) in enumerate(zip(heads, expected, strict=True)):
+        gap, allowed = reference.score_gap(scores, right, tree), reference.tolerance(scores, right)
+        assert abs(gap) <= allowed, (*context, i, gap, allowed, heads, expected)
+
+
+def sorted_rows(trees: IntArray) -> list[list[int]]:
+    """Return the trees as lists in lexicographic order."""
+    return sorted(np.asarray(trees).tolist())
+
+
+def possible_trees(scores: FloatArray, single_root: bool) -> IntArray:
+    """Return all trees without a forbidden arc."""
+    trees = reference.enumerate_trees(len(scores) - 1, single_root)
+    return trees[reference.enumerate_scores(scores, single_root) > -INF]
+
+
+def rooted_at(scores: FloatArray, word: int) -> FloatArray:
+    """Return scores which leave no root arc but that of one word."""
+    only = scores.copy()
+    only[:, 0] = -INF
+    only[word, 0] = scores[word, 0]
+    return only
+
+
+# Against enumeration
+
+
+@each_root
+@each_dtype
+@each_family
+def test_decode_kbest_matches_enumeration(family, dtype, single_root):
+    rng = rng_for("kbest", family, dtype.__name__, single_root)
+    for n, count in ((0, 1), (1, 2), (2, 5), (3, 8), (4, 6), (5, 3)):
+        for i in range(count):
+            scores = FAMILIES[family](rng, n, dtype)
+            expected = reference.k_best_enumerated(scores, 40, single_root)
+            for k in (1, int(rng.integers(2, 15)), 40):
+                check(scores, k, single_root, expected[:k], f"{family} {i}")
+
+
+@each_root
+@pytest.mark.parametrize(
+    "family", ["gaussian", "integer_ties", "forbidden", "near_ties", "soft_masks"]
+)
+def test_decode_kbest_matches_enumeration_at_six(family, single_root):
+    scores = FAMILIES[family](rng_for("kbest six", family, single_root), 6, np.float64)
+    check(scores, 50, single_root, reference.k_best_enumerated(scores, 50, single_root))
+
+
+@pytest.mark.slow
+@each_root
+@each_dtype
+@each_family
+def test_decode_kbest_matches_enumeration_on_many(family, dtype, single_root):
+    rng = rng_for("kbest many", family, dtype.__name__, single_root)
+    for n, count in ((2, 30), (3, 150), (4, 100), (5, 60), (6, 5)):
+        for i in range(count):
+            scores = FAMILIES[family](rng, n, dtype)
+            k = int(rng.integers(1, 300))
+            expected = reference.k_best_enumerated(scores, k, single_root)
+            check(scores, k, single_root, expected, f"{family} {i}")
+
+
+@settings(PROPERTY, max_examples=200)
+@given(entry_matrices(max_n=4), st.integers(1, 130), st.booleans())
+def test_decode_kbest_matches_enumeration_on_entries(scores, k, single_root):
+    check(scores, k, single_root, reference.k_best_enumerated(scores, k, single_root))
+
+
+# All trees
+
+
+@each_root
+@each_family
+def test_decode_kbest_gives_each_tree_exactly_once(family, single_root):
+    rng = rng_for("all", family, single_root)
+    for n in (1, 2, 2, 3, 3, 3, 4, 4):
+        for dtype in DTYPES:
+            scores = FAMILIES[family](rng, n, dtype)
+            trees = possible_trees(scores, single_root)
+            if len(trees):
+                heads, totals = decode_kbest(scores, 10**6, single_root=single_root)
+                check_structure(scores, heads, totals, single_root)
+                assert sorted_rows(heads) == sorted_rows(trees)
+
+
+@each_root
+@pytest.mark.parametrize("family", ["zeros", "integer_ties", "gaussian", "soft_masks", "extreme"])
+def test_decode_kbest_gives_each_tree_of_five_words_exactly_once(family, single_root):
+    scores = FAMILIES[family](rng_for("all five", family), 5, np.float64)
+    heads, totals = decode_kbest(scores, 5000, single_root=single_root)
+    check_structure(scores, heads, totals, single_root)
+    assert sorted_rows(heads) == sorted_rows(reference.enumerate_trees(5, single_root))
+
+
+@pytest.mark.slow
+@each_root
+@pytest.mark.parametrize("family", ["zeros", "integer_ties", "gaussian", "soft_masks"])
+def test_decode_kbest_gives_each_tree_of_six_words_exactly_once(family, single_root):
+    scores = FAMILIES[family](rng_for("all six", family), 6, np.float32)
+    heads, totals = decode_kbest(scores, 20_000, single_root=single_root)
+    check_structure(scores, heads, totals, single_root)
+    assert sorted_rows(heads) == sorted_rows(reference.enumerate_trees(6, single_root))
+
+
+@each_root
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("constant", [0.0, -7.5, 3.0, -1e32])
+def test_decode_kbest_counts_trees_like_cayley(constant, n, single_root):
+    scores = np.full((n + 1, n + 1), constant)
+    number = reference.count_trees(n, single_root)
+    for k in (1, number - 1, number, number + 1, 10 * number):
+        if k:
+            heads, totals = decode_kbest(scores, k, single_root=single_root)
+            assert len(heads) == len(totals) == min(k, number)
+            assert len({tuple(tree) for tree in heads.tolist()}) == len(heads)
+            assert totals.tolist() == [tree_score(scores, heads[0])] * len(heads)
+
+
+@each_root
+@each_dtype
+def test_decode_kbest_uses_no_forbidden_arc(dtype, single_root):
+    rng = rng_for("forbidden", dtype.__name__)
+    found = {True: 0, False: 0}
+    for n in (1, 2, 3, 3, 4, 4, 4) * 12:
+        scores = FAMILIES["forbidden"](rng, n, dtype)
+        trees = possible_trees(scores, single_root)
+        found[len(trees) > 0] += 1
+        if len(trees):
+            heads, totals = decode_kbest(scores, 700, single_root=single_root)
+            check_structure(scores, heads, totals, single_root)
+            assert sorted_rows(heads) == sorted_rows(trees)
+        else:
+            with pytest.raises(NoTreeError):
+                decode_kbest(scores, 700, single_root=single_root)
+    assert min(found.values()) >= 15
+
+
+@each_root
+@pytest.mark.parametrize("n", [1, 2, 5, 30])
+def test_decode_kbest_finds_the_only_tree(n, single_root):
+    rng = rng_for("only tree", n)
+    tree = reference.random_heads(rng, n, True)
+    scores = np.full((n + 1, n + 1), -INF)
+    scores[np.arange(1, n + 1), tree[1:]] = rng.standard_normal(n)
+    heads, totals = decode_kbest(scores, 10, single_root=single_root)
+    np.testing.assert_array_equal(heads, tree[None])
+    assert totals.tolist() == [tree_score(scores, tree)]
+
+
+@each_root
+@pytest.mark.parametrize("n", [5, 8, 40])
+def test_decode_kbest_gives_all_of_a_few_trees_among_many_words(n, single_root):
+    # Each word hangs from the one before it; the last three may hang from the one before that.
+    scores = np.full((n + 1, n + 1), -INF)
+    scores[np.arange(1, n + 1), np.arange(n)] = 0
+    scores[[n - 2, n - 1, n], [n - 4, n - 3, n - 2]] = -4, -2, -1
+    heads, totals = decode_kbest(scores, 100, single_root=single_root)
+    check_structure(scores, heads, totals, single_root)
+    assert totals.tolist() == [0, -1, -2, -3, -4, -5, -6, -7]
+
+
+@each_root
+def test_decode_kbest_counts_down_in_binary(single_root):
+    # Each word hangs from the one before it; from the third on, it may hang from word 1 at a cost.
+    n = 40
+    scores = np.full((n + 1, n + 1), -INF)
+    for dep in range(1, n + 1):
+        scores[dep, 1] = -(2.0**dep)
+        scores[dep, dep - 1] = 0
+    heads, totals = decode_kbest(scores, 1024, single_root=single_root)
+    check_structure(scores, heads, totals, single_root)
+    assert totals.tolist() == [-8.0 * i for i in range(1024)]
+
+
+# Against Lawler's partition
+
+
+@each_root
+@each_family
+def test_decode_kbest_matches_partition(family, single_root):
+    rng = rng_for("partition", family, single_root)
+    for n, k, dtype in ((7, 20, np.float64), (10, 12, np.float32)):
+        scores = FAMILIES[family](rng, n, dtype)
+        expected = reference.k_best_partitioned(scores, k, single_root)
+        check(scores, k, single_root, expected, family)
+
+
+@each_root
+@pytest.mark.parametrize(
+    "family", ["gaussian", "all_prefer_root", "nested_cycles", "forbidden_around_tree"]
+)
+def test_decode_kbest_matches_partition_at_fifteen(family, single_root):
+    scores = FAMILIES[family](rng_for("fifteen", family), 15, np.float64)
+    check(scores, 30, single_root, reference.k_best_partitioned(scores, 30, single_root))
+
+
+@pytest.mark.slow
+@each_root
+@each_dtype
+@each_family
+def test_decode_kbest_matches_partition_on_many(family, dtype, single_root):
+    rng = rng_for("partition many", family, dtype.__name__, single_root)
+    for n, k, count in ((7, 60, 20), (12, 40, 10), (20, 40, 3)):
+        for i in range(count):
+            scores = FAMILIES[family](rng, n, dtype)
+            expected = reference.k_best_partitioned(scores, k, single_root)
+            check(scores, k, single_root, expected, f"{family} {i}")
+
+
+@each_root
+def test_reference_partition_matches_enumeration(single_root):
+    for family in sorted(FAMILIES):
+        rng = rng_for("k best oracles", family, single_root)
+        for n, dtype in itertools.product((0, 1, 2, 3, 4, 5), DTYPES):
+            scores = FAMILIES[family](rng, n, dtype)
+            first = reference.k_best_enumerated(scores, 12, single_root)
+            second = reference.k_best_partitioned(scores, 12, single_root)
+            assert len(first) == len(second) == len({tuple(tree) for tree in second})
+            exact = reference.sums_are_exact(scores)
+            for right, tree in zip(first, second, strict=True):
+                assert reference.is_tree(tree, single_root)
+                allowed = 0.0 if exact else reference.tolerance(scores, right)
+                assert abs(reference.score_gap(scores, right, tree)) <= allowed
+
+
+# Against each other
+
+
+@each_root
+@each_family
+def test_decode_kbest_first_tree_has_the_score_of_decode(family, single_root):
+    rng = rng_for("first", family, single_root)
+    checked = 0
+    for n in (1, 2, 3, 4, 6, 9, 14, 25) * 2:
+        for dtype in DTYPES:
+            scores = FAMILIES[family](rng, n, dtype)
+            if reference.has_tree(scores, single_root):
+                best = decode(scores, single_root=single_root)
+                for k in (1, 7):
+                    heads, _ = decode_kbest(scores, k, single_root=single_root)
+                    gap = reference.score_gap(scores, best, heads[0])
+                    exact = reference.sums_are_exact(scores)
+                    assert abs(gap) <= (0.0 if exact else reference.tolerance(scores, best))
+                checked += 1
+    assert checked >= 8
+
+
+@each_root
+@each_family
+def test_decode_kbest_with_lower_k_gives_the_first_scores(family, single_root):
+    rng = rng_for("prefix", family, single_root)
+    for n in (2, 3, 5, 9, 20):
+        scores = FAMILIES[family](rng, n, np.float64)
+        if not reference.has_tree(scores, single_root):
+            continue
+        heads, totals = decode_kbest(scores, 20, single_root=single_root)
+        for k in (1, 2, 5, 19):
+            fewer, first = decode_kbest(scores, k, single_root=single_root)
+            assert len(first) == min(k, len(totals))
+            if reference.sums_are_exact(scores):
+                assert first.tolist() == totals[:k].tolist()
+            for tree, other in zip(fewer, heads, strict=False):
+                gap = abs(reference.score_gap(scores, tree, other))
+                assert gap <= reference.tolerance(scores, other)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "trained_like", "integer_ties", "nested_cycles"])
+@pytest.mark.parametrize("n", [4, 7, 11])
+def test_decode_kbest_single_root_trees_are_those_among_all(family, n):
+    scores = FAMILIES[family](rng_for("filter", family, n), n, np.float32)
+    heads, totals = decode_kbest(scores, 400, single_root=False)
+    one = is_tree(heads, single_root=True)
+    assert one.sum() > 0
+    _, single = decode_kbest(scores, int(one.sum()))
+    assert single.tolist() == totals[one].tolist()
+
+
+@pytest.mark.parametrize(
+    "family", ["gaussian", "multi_root", "integer_ties", "forbidden_around_tree"]
+)
+@pytest.mark.parametrize("n", [2, 6, 12])
+def test_decode_kbest_merges_the_lists_of_all_root_words(family, n):
+    scores = FAMILIES[family](rng_for("merge", family, n), n, np.float32)
+    scores[1:, 0] = np.where(np.isfinite(scores[1:, 0]), scores[1:, 0], 0)
+    merged = []
+    for word in range(1, n + 1):
+        only = rooted_at(scores, word)
+        if reference.has_tree(only, True):
+            one, totals = decode_kbest(only, 40)
+            free, same = decode_kbest(only, 40, single_root=False)
+            assert (one[:, word] == 0).all()
+            assert (free[:, word] == 0).all()
+            assert totals.tolist() == same.tolist()
+            merged += totals.tolist()
+    _, totals = decode_kbest(scores, 40)
+    assert totals.tolist() == sorted(merged, reverse=True)[:40]
+
+
+@each_root
+@pytest.mark.parametrize("family", ["gaussian", "one_long_cycle", "integer_ties"])
+def test_decode_kbest_keeps_its_scores_when_words_are_renamed(family, single_root):
+    rng = rng_for("renamed", family)
+    for n in (2, 4, 9, 20):
+        scores = FAMILIES[family](rng, n, np.float32)
+        order = np.concatenate([[0], 1 + rng.permutation(n)])
+        renamed = scores[np.ix_(order, order)]
+        _, totals = decode_kbest(scores, 30, single_root=single_root)
+        _, others = decode_kbest(renamed, 30, single_root=single_root)
+        assert totals.tolist() == others.tolist()
+
+
+@each_root
+def test_decode_kbest_row_constant_shifts_all_scores(single_root):
+    rng = rng_for("rows")
+    for n in (1, 2, 4, 9, 20):
+        scores = FAMILIES["integer_ties"](rng, n, np.float64)
+        shift = rng.integers(-99, 99, size=n + 1)
+        _, totals = decode_kbest(scores, 30, single_root=single_root)
+        _, others = decode_kbest(scores + shift[:, None], 30, single_root=single_root)
+        assert others.tolist() == (totals + shift[1:].sum()).tolist()
+
+
+# Near ties and finite masks
+
+
+@each_root
+def test_decode_kbest_resolves_near_ties_of_float32(single_root):
+    rng = rng_for("near ties", single_root)
+    for n in (2, 3, 4, 5) * 8:
+        scores = FAMILIES["near_ties"](rng, n, np.float32)
+        assert reference.sums_are_exact(scores)
+        expected = reference.k_best_enumerated(scores, 60, single_root)
+        check(scores, 60, single_root, expected)
+
+
+@each_root
+@each_dtype
+def test_decode_kbest_tells_the_next_number_apart(dtype, single_root):
+    # All trees but one lack one unit in the last place, or more.
+    rng = rng_for("next number", dtype.__name__)
+    for n in (3, 4, 5, 8) * 5:
+        best = reference.random_heads(rng, n, True)
+        below = np.nextafter(dtype(1), dtype(0))
+        scores = np.full((n + 1, n + 1), below)
+        scores[np.arange(1, n + 1), best[1:]] = 1
+        heads, totals = decode_kbest(scores, 2, single_root=single_root)
+        check_structure(scores, heads, totals, single_root)
+        np.testing.assert_array_equal(heads[0], best)
+        if dtype is np.float32:  # else the sums are rounded to one number
+            assert np.count_nonzero(heads[1] != best) == 1
+
+
+@each_root
+@each_dtype
+def test_decode_kbest_lists_trees_without_masks_first(dtype, single_root):
+    rng = rng_for("masks", dtype.__name__, single_root)
+    checked = 0
+    for _ in range(30):
+        scores = FAMILIES["soft_masks"](rng, 4, dtype)
+        hard = scores.copy()
+        hard[scores <= MASKS[dtype] / 2] = -INF
+        expected = reference.k_best_enumerated(hard, 1000, single_root)
+        if not len(expected):
+            continue
+        heads, totals = decode_kbest(scores, 1000, single_root=single_root)
+        check_structure(scores, heads, totals, single_root)
+        assert sorted_rows(heads[: len(expected)]) == sorted_rows(expected)
+        for tree, right in zip(heads, expected, strict=False):
+            gap = abs(reference.score_gap(hard, right, tree))
+            assert gap <= (
+                0.0 if reference.sums_are_exact(hard) else reference.tolerance(hard, right)
+            )
+        masked = (scores <= MASKS[dtype] / 2)[np.arange(1, 5), heads[:, 1:]].sum(axis=1)
+        assert (np.diff(masked) >= 0).all()
+        checked += 1
+    assert checked >= 15
+
+
+def test_decode_kbest_soft_masks_leave_the_rest_in_order():
+    m = -1e32
+    scores = np.array([[0, 0, 0, 0], [0, 0, 2, m], [0, 1, 0, m], [1, 0, 3, 0]], dtype=np.float64)
+    _, totals = decode_kbest(scores, 4)
+    _, hard = decode_kbest(np.where(scores == m, -INF, scores), 4)
+    assert hard.tolist() == [5, 4, 2, 1]
+    assert totals.tolist() == [5, 4, 2, 1]
+
+
+# Larger sentences
+
+
+@each_root
+@each_dtype
+@pytest.mark.parametrize("family", ["gaussian", "zeros", "nested_cycles", "forbidden_around_tree"])
+def test_decode_kbest_of_sixty_words(family, dtype, single_root):
+    scores = FAMILIES[family](rng_for("sixty", family), 60, dtype)
+    heads, totals = decode_kbest(scores, 200, single_root=single_root)
+    assert len(heads) == 200
+    check_structure(scores, heads, totals, single_root)
+    best = decode(scores, single_root=single_root)
+    gap = abs(reference.score_gap(scores, best, heads[0]))
+    assert gap <= (0.0 if reference.sums_are_exact(scores) else reference.tolerance(scores, best))
+    check_neighbours(scores, heads, totals, single_root)
+
+
+@each_root
+@pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"forbidden", "soft_masks", "extreme"}))
+def test_decode_kbest_leaves_no_better_neighbour_out(family, single_root):
+    for n in (3, 10, 25):
+        scores = FAMILIES[family](rng_for("neighbours", family, n), n, np.float32)
+        heads, totals = decode_kbest(scores, 60, single_root=single_root)
+        check_structure(scores, heads, totals, single_root)
+        check_neighbours(scores, heads, totals, single_root)
+
+
+def check_neighbours(
+    scores: FloatArray, heads: IntArray, totals: FloatArray, single_root: bool
+) -> None:
+    """Assert that trees one arc away from the first ten are listed unless they are no better."""
+    listed = {tuple(tree) for tree in heads.tolist()}
+    n = len(scores) - 1
+    deps, arcs = (grid.ravel() for grid in np.mgrid[1 : n + 1, 0 : n + 1])
+    for tree in heads[:10]:
+        near = np.repeat(tree[None], len(deps), axis=0)
+        near[np.arange(len(deps)), deps] = arcs
+        near = near[is_tree(near, single_root=single_root)]
+        sums = reference.clean(scores)[np.arange(1, n + 1), near[:, 1:]].sum(axis=1)
+        slack = 0.0
+        if not reference.sums_are_exact(scores):
+            slack = reference.tolerance(scores, heads[0])
+        for other in near[sums > totals[-1] + slack].tolist():
+            assert tuple(other) in listed
+
+
+@each_root
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 30, 100])
+def test_decode_kbest_puts_the_planted_optimum_first(n, single_root):
+    rng = rng_for("planted kbest", n, single_root)
+    for dtype in DTYPES:
+        scores, planted = planted_optimum(rng, n, dtype, single_root)
+        heads, totals = decode_kbest(scores, 12, single_root=single_root)
+        check_structure(scores, heads, totals, single_root)
+        np.testing.assert_array_equal(heads[0], planted)
+        assert (totals[1:] <= totals[0] - 1).all()
+
+
+# Determinism, layouts, threads
+
+
+@each_root
+@each_family
+def test_decode_kbest_repeats_itself(family, single_root):
+    scores = FAMILIES[family](rng_for("repeat", family), 9, np.float64)
+    if not reference.has_tree(scores, single_root):
+        scores = np.where(np.isneginf(scores), -3.0, scores)
+    heads, totals = decode_kbest(scores, 25, single_root=single_root)
+    kept = heads.copy(), totals.copy()
+    decode_kbest(FAMILIES["nested_cycles"](rng_for("other"), 30, np.float64), 5)
+    again, same = decode_kbest(scores, 25, single_root=single_root)
+    np.testing.assert_array_equal(again, kept[0])
+    np.testing.assert_array_equal(same, kept[1])
+    np.testing.assert_array_equal(heads, kept[0])
+    np.testing.assert_array_equal(totals, kept[1])
+
+
+@each_root
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+def test_decode_kbest_reads_any_layout(layout, single_root):
+    for dtype in DTYPES:
+        for family in ("gaussian", "integer_ties", "all_prefer_root"):
+            scores = FAMILIES[family](rng_for("layout", family), 8, dtype)
+            expected = decode_kbest(scores, 20, single_root=single_root)
+            results = decode_kbest(LAYOUTS[layout](scores), 20, single_root=single_root)
+            for result, right in zip(results, expected, strict=True):
+                np.testing.assert_array_equal(result, right)
+
+
+@each_root
+@pytest.mark.parametrize("junk", [NAN, INF, -INF, 1e30, 0.0])
+def test_decode_kbest_ignores_row_zero_and_diagonal(junk, single_root):
+    for family in ("integer_ties", "all_prefer_root", "nested_cycles"):
+        for n in (0, 1, 2, 3, 8):
+            scores = FAMILIES[family](rng_for("junk", family, n), n, np.float64)
+            expected = decode_kbest(scores, 20, single_root=single_root)
+            scores[0] = junk
+            np.fill_diagonal(scores, junk)
+            results = decode_kbest(scores, 20, single_root=single_root)
+            for result, right in zip(results, expected, strict=True):
+                np.testing.assert_array_equal(result, right)
+
+
+@each_root
+@each_dtype
+def test_decode_kbest_never_changes_its_input(dtype, single_root):
+    for family in sorted(FAMILIES):
+        scores = FAMILIES[family](rng_for("input", family), 6, dtype)
+        scores.flags.writeable = False
+        before = scores.tobytes()
+        try:
+            heads, totals = decode_kbest(scores, 15, single_root=single_root)
+            heads[:], totals[:] = 7, 7
+        except NoTreeError:
+            assert not reference.has_tree(scores, single_root)
+        assert scores.tobytes() == before
+
+
+@each_root
+@each_family
+def test_decode_kbest_does_not_depend_on_float_width(family, single_root):
+    rng = rng_for("width", family)
+    for n in (2, 3, 5, 9):
+        scores = FAMILIES[family](rng, n, np.float32)
+        if reference.has_tree(scores, single_root):
+            narrow = decode_kbest(scores, 15, single_root=single_root)
+            wide = decode_kbest(scores.astype(np.float64), 15, single_root=single_root)
+            for one, other in zip(narrow, wide, strict=True):
+                np.testing.assert_array_equal(one, other)
+
+
+def test_decode_kbest_may_be_called_from_many_threads_at_once():
+    matrices = [
+        FAMILIES[family](rng_for("threads", family), 15, np.float64)
+        for family in ("gaussian", "all_prefer_root", "nested_cycles", "zeros")
+    ]
+    expected = [decode_kbest(scores, 40) for scores in matrices]
+    together = threading.Barrier(len(matrices))
+
+    def work(scores: FloatArray) -> list[tuple[IntArray, FloatArray]]:
+        together.wait(timeout=60)
+        return [decode_kbest(scores, 40) for _ in range(10)]
+
+    with ThreadPoolExecutor(len(matrices)) as pool:
+        for results, right in zip(pool.map(work, matrices), expected, strict=True):
+            for heads, totals in results:
+                np.testing.assert_array_equal(heads, right[0])
+                np.testing.assert_array_equal(totals, right[1])
+
+
+# Small sentences, written out
+
+
+@each_root
+@each_dtype
+@pytest.mark.parametrize("k", [1, 2, 1000])
+def test_decode_kbest_of_an_empty_sentence_is_one_tree_of_score_zero(k, dtype, single_root):
+    heads, totals = decode_kbest(np.full((1, 1), NAN, dtype=dtype), k, single_root=single_root)
+    assert (heads.dtype, totals.dtype) == (np.int32, np.float64)
+    assert heads.tolist() == [[-1]]
+    assert totals.tolist() == [0]
+
+
+@each_root
+@pytest.mark.parametrize("k", [1, 2, 1000])
+def test_decode_kbest_of_one_word_is_one_tree(k, single_root):
+    heads, totals = decode_kbest(np.array([[NAN, NAN], [-2.5, NAN]]), k, single_root=single_root)
+    assert heads.tolist() == [[-1, 0]]
+    assert totals.tolist() == [-2.5]
+
+
+def test_decode_kbest_of_two_words():
+    scores = np.array([[NAN, NAN, NAN], [9, NAN, 4], [8, 3, NAN]], dtype=np.float32)
+    heads, totals = decode_kbest(scores, 5)
+    assert sorted_rows(heads) == [[-1, 0, 1], [-1, 2, 0]]
+    assert totals.tolist() == [12, 12]
+    heads, totals = decode_kbest(scores, 5, single_root=False)
+    assert totals.tolist() == [17, 12, 12]
+    assert heads[0].tolist() == [-1, 0, 0]
+    scores[1, 2] = 4.5
+    heads, totals = decode_kbest(scores, 1)
+    assert heads.tolist() == [[-1, 2, 0]]
+    assert totals.tolist() == [12.5]
+
+
+# Errors
+
+
+@each_root
+@pytest.mark.parametrize("k", [1, 5])
+def test_decode_kbest_without_any_tree_raises(k, single_root):
+    for scores in (
+        np.full((3, 3), -INF),
+        np.array([[0, 0, 0, 0], [0, 0, -INF, -INF], [-INF, -INF, 0, 1], [-INF, -INF, 1, 0]]),
+    ):
+        with pytest.raises(NoTreeError, match=r"no tree"):
+            decode_kbest(scores, k, single_root=single_root)
+
+
+def test_decode_kbest_two_forced_roots_have_no_single_root_tree():
+    scores = np.full((4, 4), -INF)
+    scores[[1, 2, 3], [0, 0, 2]] = 1
+    with pytest.raises(NoTreeError):
+        decode_kbest(scores, 3)
+    heads, totals = decode_kbest(scores, 3, single_root=False)
+    assert heads.tolist() == [[-1, 0, 0, 2]]
+    assert totals.tolist() == [3]
+
+
+@each_root
+@pytest.mark.parametrize("bad", [NAN, INF])
+@pytest.mark.parametrize("k", [1, 3])
+def test_decode_kbest_refuses_bad_values_anywhere(k, bad, single_root):
+    for n in (1, 2, 4):
+        for dep in range(1, n + 1):
+            for head in set(range(n + 1)) - {dep}:
+                scores = FAMILIES["integer_ties"](rng_for("bad", n), n, np.float64)
+                scores[dep, head] = bad
+                with pytest.raises(ValueError, match=r"dep") as error:
+                    decode_kbest(scores, k, single_root=single_root)
+                assert not isinstance(error.value, NoTreeError)
+                assert {str(dep), str(head)} <= set(re.findall(r"\d+", str(error.value)))
+
+
+@pytest.mark.parametrize("k", [True, False, 1.0, 2.5, np.float64(3), "3", None, [2]])
+def test_decode_kbest_refuses_k_of_other_types(k):
+    for n in (0, 3):
+        with pytest.raises(TypeError, match=r"\bk\b"):
+            decode_kbest(np.zeros((n + 1, n + 1)), k)
+
+
+@pytest.mark.parametrize("k", [0, -1, -(10**20)])
+def test_decode_kbest_refuses_k_below_one(k):
+    for n in (0, 3):
+        with pytest.raises(ValueError, match=r"\bk\b"):
+            decode_kbest(np.zeros((n + 1, n + 1)), k)
+
+
+@pytest.mark.parametrize("k", [np.int64(3), np.int32(3), np.uint8(3)])
+def test_decode_kbest_takes_any_integer(k):
+    _, totals = decode_kbest(np.zeros((4, 4)), k)
+    assert totals.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 4), (1, 4, 4), (0, 4, 4)])
+def test_decode_kbest_takes_one_sentence_only(shape):
+    with pytest.raises(ValueError, match=r"one sentence"):
+        decode_kbest(np.zeros(shape), 2)
+
+
+@pytest.mark.parametrize("shape", [(), (4,), (3, 4), (4, 3), (0, 0), (0, 3)])
+def test_decode_kbest_refuses_wrong_shapes(shape):
+    with pytest.raises(ValueError, match=re.escape(str(shape))):
+        decode_kbest(np.zeros(shape), 2)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.int64, np.bool_, object, np.complex128])
+def test_decode_kbest_refuses_other_dtypes(kind):
+    with pytest.raises(TypeError, match=r"dtype"):
+        decode_kbest(np.ones((3, 3), dtype=kind), 2)
+
+
+@pytest.mark.parametrize("value", [[[0.0, 0.0], [0.0, 0.0]], 1.0, None, "scores"])
+def test_decode_kbest_refuses_anything_but_an_array(value):
+    with pytest.raises(TypeError):
+        decode_kbest(value, 2)
+
+
+def test_decode_kbest_options_are_keyword_only():
+    with pytest.raises(TypeError):
+        decode_kbest(np.zeros((3, 3)), 2, np.ones((3, 3), dtype=bool))
