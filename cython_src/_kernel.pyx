@@ -2,6 +2,7 @@
 
 Arguments are checked in spacy_rootmind.trees; here they are taken as promised there.
 """
+from cpython.buffer cimport PyBUF_STRIDED_RO, PyBuffer_Release, PyObject_GetBuffer
 from libc.math cimport INFINITY
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
@@ -15,7 +16,9 @@ from spacy_rootmind._decode cimport (
     DECODE_NO_MEMORY,
     DECODE_NO_TREE,
     DECODE_OK,
+    DECODE_UNSETTLED,
     TreeWorkspace,
+    arcmax_tree,
     decode_tree,
     heads_form_tree,
     score_t,
@@ -30,7 +33,7 @@ from spacy_rootmind._eisner cimport (
     decode_projective,
 )
 from spacy_rootmind._kbest cimport KBestSearch, k_best_free, k_best_trees
-from spacy_rootmind._pool cimport ChunkFunction, run_chunks, start_helpers
+from spacy_rootmind._pool cimport run_chunks, start_helpers
 from spacy_rootmind._reductions cimport (
     NAIVE,
     PRESELECTION,
@@ -69,6 +72,7 @@ cdef struct SentenceDecoder:
     bint single_root
     bint arcmax
     Reduction reduction
+    TreeWorkspace* arcmax_first     # for ArcMax before the scores are copied; NULL for none
     TreeWorkspace tree
     ReductionWorkspace reduced
     ChartWorkspace chart
@@ -142,9 +146,12 @@ cdef class ReductionDecoder(Decoder):
             bint arcmax_inside):
         self.c.decode_square = decode_square_reduced
         self.c.reduction = REDUCTIONS[reduction]
+        self.c.single_root = self.c.reduction != UNCONSTRAINED
         self.c.arcmax = arcmax
         check_memory(max_words, reduction_workspace_init(
             &self.c.reduced, max_words, textbook, arcmax_inside))
+        if arcmax:
+            self.c.arcmax_first = &self.c.reduced.tree
         self.make_square()
 
 
@@ -173,7 +180,8 @@ cdef struct Batch:
     const Py_ssize_t* lengths
     int32_t* heads
     Py_ssize_t width                # of a row of heads
-    bint in_place                   # the decoder may read the scores as they lie
+    bint readable                   # by a decoder, as the scores lie
+    bint in_place                   # the decoder at hand does so
 
 # What a thread gets: the batch, which all share, and a decoder of its own.
 cdef struct BatchThread:
@@ -215,14 +223,19 @@ cdef inline int decode_sentence(
     """Decode one sentence to its row of heads, padded with -1; returns a DecodeStatus."""
     cdef Py_ssize_t n = batch.lengths[sentence]
     cdef int32_t* heads = batch.heads + sentence * batch.width
+    cdef const score_t* scores = <const score_t*>(
+        batch.scores + sentence * batch.sentence_bytes)
+    cdef Py_ssize_t row_stride = batch.row_bytes // <Py_ssize_t>sizeof(score_t)
     cdef Py_ssize_t padding
-    cdef int status
+    cdef int status = DECODE_UNSETTLED
     if batch.in_place:
         status = decode_tree(
-            <const score_t*>(batch.scores + sentence * batch.sentence_bytes),
-            batch.row_bytes // <Py_ssize_t>sizeof(score_t), n, decoder.single_root,
-            decoder.arcmax, heads, &decoder.tree)
-    else:
+            scores, row_stride, n, decoder.single_root, decoder.arcmax, heads, &decoder.tree)
+    elif batch.readable and decoder.arcmax_first is not NULL:
+        heads[0] = -1
+        status = arcmax_tree(
+            scores, row_stride, n, decoder.single_root, heads, decoder.arcmax_first)
+    if status == DECODE_UNSETTLED:
         gather(batch, sentence, of_type, decoder.square)
         status = decoder.decode_square(decoder, n, heads)
     for padding in range(n + 1, batch.width):
@@ -253,57 +266,71 @@ cdef int decode_chunk_f64(
     return decode_chunk(<BatchThread*>state, start, stop, <const double*>NULL, failed)
 
 
+cdef void fill_batch(
+        Batch* batch, const Py_buffer* scores, const Py_buffer* allowed,
+        bint decoder_reads_in_place) noexcept:
+    """Describe the scores and the mask; `allowed.buf` is NULL without one."""
+    batch.scores = <const char*>scores.buf
+    batch.sentence_bytes = scores.strides[0]
+    batch.row_bytes = scores.strides[1]
+    batch.column_bytes = scores.strides[2]
+    batch.allowed = <const char*>allowed.buf
+    if batch.allowed is not NULL:
+        batch.allowed_sentence_bytes = allowed.strides[0]
+        batch.allowed_row_bytes = allowed.strides[1]
+        batch.allowed_column_bytes = allowed.strides[2]
+    batch.readable = (
+        batch.allowed is NULL and batch.column_bytes == scores.itemsize
+        and batch.row_bytes % scores.itemsize == 0)
+    batch.in_place = decoder_reads_in_place and batch.readable
+
+
 def decode_batch(
-        const score_t[:, :, :] scores not None, const unsigned char[:, :, :] allowed,
-        const Py_ssize_t[::1] lengths not None, int32_t[:, ::1] heads not None,
-        list decoders not None):
+        object scores, object allowed, const Py_ssize_t[::1] lengths not None,
+        int32_t[:, ::1] heads not None, list decoders not None):
     """Decode all sentences to heads, padded with -1; one thread for each decoder.
 
+    `scores` is float32 or float64 in three dimensions, `allowed` None or bytes of the same shape.
     Returns (status, sentence) of the first sentence that fails, or else (OK, any).
     """
     cdef Py_ssize_t n_threads = len(decoders)
     cdef Py_ssize_t i, failed = 0
+    # Typed views of arrays of either type would cost more than decoding a short sentence.
+    cdef Py_buffer score_view, allowed_view
     cdef Batch batch
     cdef Decoder decoder
     cdef BatchThread[MAX_THREADS] threads
     cdef (void*)[MAX_THREADS] states
-    cdef ChunkFunction function
     cdef int status
     if lengths.shape[0] == 0:
         return DECODE_OK, 0
-    batch.scores = <const char*>&scores[0, 0, 0]
-    batch.sentence_bytes = scores.strides[0]
-    batch.row_bytes = scores.strides[1]
-    batch.column_bytes = scores.strides[2]
-    batch.allowed = NULL
-    if allowed is not None:
-        batch.allowed = <const char*>&allowed[0, 0, 0]
-        batch.allowed_sentence_bytes = allowed.strides[0]
-        batch.allowed_row_bytes = allowed.strides[1]
-        batch.allowed_column_bytes = allowed.strides[2]
-    batch.lengths = &lengths[0]
-    batch.heads = &heads[0, 0]
-    batch.width = heads.shape[1]
-    batch.in_place = (
-        isinstance(decoders[0], TreeDecoder) and allowed is None
-        and batch.column_bytes == sizeof(score_t) and batch.row_bytes % sizeof(score_t) == 0)
-    for i in range(n_threads):
-        decoder = decoders[i]
-        if not batch.in_place:
-            decoder.make_square()
-        threads[i].batch = &batch
-        threads[i].decoder = &decoder.c
-        states[i] = &threads[i]
-    if score_t is float:
-        function = decode_chunk_f32
-    else:
-        function = decode_chunk_f64
-    if n_threads > 1:
-        start_helpers(n_threads)
-    with nogil:
-        status = run_chunks(
-            function, states, n_threads, batch.lengths, lengths.shape[0], &failed)
-    return status, failed
+    allowed_view.buf = NULL
+    PyObject_GetBuffer(scores, &score_view, PyBUF_STRIDED_RO)
+    try:
+        if allowed is not None:
+            PyObject_GetBuffer(allowed, &allowed_view, PyBUF_STRIDED_RO)
+        fill_batch(&batch, &score_view, &allowed_view, isinstance(decoders[0], TreeDecoder))
+        batch.lengths = &lengths[0]
+        batch.heads = &heads[0, 0]
+        batch.width = heads.shape[1]
+        for i in range(n_threads):
+            decoder = decoders[i]
+            if not batch.in_place:
+                decoder.make_square()
+            threads[i].batch = &batch
+            threads[i].decoder = &decoder.c
+            states[i] = &threads[i]
+        if n_threads > 1:
+            start_helpers(n_threads)
+        with nogil:
+            status = run_chunks(
+                decode_chunk_f32 if score_view.itemsize == sizeof(float) else decode_chunk_f64,
+                states, n_threads, batch.lengths, lengths.shape[0], &failed)
+        return status, failed
+    finally:
+        if allowed_view.buf is not NULL:
+            PyBuffer_Release(&allowed_view)
+        PyBuffer_Release(&score_view)
 
 
 def decode_kbest(const double[:, ::1] scores not None, Py_ssize_t k, bint single_root):

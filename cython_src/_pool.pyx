@@ -25,6 +25,7 @@ from libc.limits cimport ULONG_MAX
 cdef enum:
     MAX_HELPERS = 255       # as many as a batch may have threads, but for the caller
     CHUNKS_PER_THREAD = 16  # enough that one hard sentence does not leave the others waiting
+    LOOKS = 4000            # about 0.1 milliseconds
 
 cdef struct Helper:
     PyThread_type_lock wake     # held while there is nothing to do
@@ -71,6 +72,18 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_make_pool)
 
 
+cdef void wait_for(PyThread_type_lock lock) noexcept nogil:
+    """Acquire a lock that will be released soon: look again and again at first, then sleep.
+
+    Falling asleep and being woken take as long as a small batch.
+    """
+    cdef int _look
+    for _look in range(LOOKS):
+        if PyThread_acquire_lock(lock, NOWAIT_LOCK):
+            return
+    PyThread_acquire_lock(lock, WAIT_LOCK)
+
+
 cdef Py_ssize_t take_chunk(Job* job) noexcept nogil:
     """Take sentences off the front; returns the end of the chunk. The lock must be held."""
     cdef double cost = 0
@@ -102,7 +115,7 @@ cdef void help_forever(void* argument) noexcept nogil:
     cdef Helper* helper = <Helper*>argument
     cdef Job* job = &pool.job
     while True:
-        PyThread_acquire_lock(helper.wake, WAIT_LOCK)
+        wait_for(helper.wake)
         PyThread_acquire_lock(pool.lock, WAIT_LOCK)
         # It may be that all is done by now, or that another call has taken over.
         if helper.number < job.n_threads and job.next_sentence < job.n_sentences:
@@ -175,7 +188,7 @@ cdef int run_chunks(
     if job.n_working > 0:
         job.caller_waits = True
         PyThread_release_lock(pool.lock)
-        PyThread_acquire_lock(pool.finished, WAIT_LOCK)
+        wait_for(pool.finished)
         PyThread_acquire_lock(pool.lock, WAIT_LOCK)
     status = job.status
     failed[0] = job.failed

@@ -9,12 +9,14 @@ IntArray = NDArray[np.integer[Any]]
 ScoreArray = NDArray[np.floating[Any]]
 BoolArray = NDArray[np.bool_]
 
+_SCORE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
+
 
 def as_score_batch(scores: ScoreArray) -> ScoreArray:
     """Check dtype and shape, and view a single sentence as a batch of one."""
     if not isinstance(scores, np.ndarray) or isinstance(scores, np.ma.MaskedArray):
         raise TypeError(f"expected scores as a numpy array, received {type(scores).__name__}")
-    if scores.dtype not in (np.float32, np.float64):
+    if scores.dtype not in _SCORE_TYPES:
         raise TypeError(
             f"expected scores of dtype float32 or float64 in native byte order, received "
             f"{scores.dtype}; convert them with scores.astype('float32')"

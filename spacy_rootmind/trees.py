@@ -138,10 +138,9 @@ def decode(
     heads = np.empty(batch.shape[:2], dtype=np.int32)
     longest = batch.shape[1] - 1 if lengths is None else int(words.max(initial=0))
 
-    decoders = [
-        _make_decoder(longest, algorithm, single_root, projective, arcmax)
-        for _ in range(max(1, min(num_threads, len(words), _kernel.MOST_THREADS)))
-    ]
+    decoders = [_make_decoder(longest, algorithm, single_root, projective, arcmax)]
+    while len(decoders) < min(num_threads, len(words), _kernel.MOST_THREADS):
+        decoders.append(_make_decoder(longest, algorithm, single_root, projective, arcmax))
     status, sentence = _kernel.decode_batch(batch, mask, words, heads, decoders)
     if status != _kernel.OK:
         n = int(words[sentence])
