@@ -4,18 +4,19 @@ Three stages, each leaving early when it settles the sentence:
 
 1. ArcMax (Stanojevic & Cohen 2021, section 5): the best head of every word, if that is a tree.
 2. Tarjan 1977 for dense graphs: walk along best arcs, contract every cycle met. Only rows are
-   merged; columns stay the original heads, and `top` names the node that holds a head now. So a
+   merged; columns stay the original heads, and labels name the node that holds a head now. So a
    node's best head is a column index, words are read in place, and nothing is moved.
 3. Gabow & Tarjan 1984, as Zmigrod, Vieira & Cotterell 2020 (section 3) use it: while ROOT has
    several children, take away the root arc that costs least, contracting the cycle if one arises.
 
 A contraction of k members costs O(k n) and the members never come back, so all of them together
-cost O(n^2). Members keep their rows: expansion asks them again which one an arc enters, and so no
-array of original dependents is carried along.
+cost O(n^2). A cycle takes over the row of its largest member, so that one deep in another costs no
+memory of its own and its row stays in the processor's cache. What a merge overwrites, expansion
+does without: for every merge and head one bit tells which side the better arc came from.
 """
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, NAN
 from libc.stddef cimport size_t
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint8_t
 from libc.stdlib cimport free, malloc
 
 
@@ -31,8 +32,10 @@ cdef extern from "rows.h" nogil:
         int32_t (*scan_row)(const double*, Py_ssize_t, double*) noexcept nogil
         void (*lower_f32)(double*, const float*, double, Py_ssize_t) noexcept nogil
         void (*lower_f64)(double*, const double*, double, Py_ssize_t) noexcept nogil
-        void (*merge_f32)(double*, const float*, double, Py_ssize_t) noexcept nogil
-        void (*merge_f64)(double*, const double*, double, Py_ssize_t) noexcept nogil
+        void (*merge_f32)(
+            double*, double, const float*, double, Py_ssize_t, uint8_t*) noexcept nogil
+        void (*merge_f64)(
+            double*, double, const double*, double, Py_ssize_t, uint8_t*) noexcept nogil
     RowPasses row_passes
     int choose_row_passes(int simd) noexcept
 
@@ -53,44 +56,67 @@ use_simd(True)
 cdef int workspace_init(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
     """Allocate one block for sentences of up to `max_words` words.
 
-    Uses 8 (n^2 - 1) + O(n) bytes. Returns DECODE_OK or DECODE_NO_MEMORY; then `ws` needs no free.
+    Uses 4.1 n^2 + O(n) bytes, most of them only for sentences of many cycles. Returns DECODE_OK or
+    DECODE_NO_MEMORY; then `ws` needs no free.
     """
+    # A cycle that is not inside another has at least two words.
+    return allocate(ws, max_words, max_words // 2)
+
+
+cdef int workspace_init_keeping_rows(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
+    """The same for those who look at the rows of all nodes after decoding; 8.1 n^2 bytes."""
+    cdef int status = allocate(ws, max_words, max_words)
+    ws.keep_rows = True
+    return status
+
+
+cdef inline Py_ssize_t row_width(Py_ssize_t n) noexcept nogil:
+    """Room for n + 1 scores, and for passes that go by eight."""
+    return (n + 8) // 8 * 8
+
+
+cdef int allocate(TreeWorkspace* ws, Py_ssize_t max_words, Py_ssize_t n_rows) noexcept nogil:
     cdef size_t n = <size_t>max_words
     cdef size_t nodes = 2 * n + 1
-    cdef size_t n_rows = (n - 1) * (n + 1) if n > 1 else 0
-    cdef size_t n_doubles = n_rows + 3 * nodes + n + 1
-    cdef size_t n_ints = 9 * nodes + 3 * (n + 1)
-    cdef double* doubles
+    cdef size_t width = <size_t>row_width(max_words)
+    cdef size_t n_doubles = <size_t>n_rows * width + 3 * nodes + n + 1
+    cdef size_t n_ints = 12 * nodes + 5 * (n + 1)
+    cdef size_t n_bytes = n * width // 8
     cdef int32_t* ints
     ws.max_words = max_words
+    ws.keep_rows = False
     ws.block = NULL
     # Sentences longer than this overflow size_t or int32 node numbers, not just the memory.
     if n > 1 << 28 or n_doubles > (<size_t>1 << (8 * sizeof(size_t) - 5)):
         return DECODE_NO_MEMORY
-    ws.block = malloc(n_doubles * sizeof(double) + n_ints * sizeof(int32_t))
+    ws.block = malloc(n_doubles * sizeof(double) + n_ints * sizeof(int32_t) + n_bytes)
     if ws.block is NULL:
         return DECODE_NO_MEMORY
-    doubles = <double*>ws.block
-    ws.rows = doubles
-    doubles += n_rows
-    ws.root_score = doubles
-    ws.alt_score = doubles + nodes
-    ws.best_score = doubles + 2 * nodes
-    ws.gain = doubles + 3 * nodes
-    ints = <int32_t*>(ws.gain + n + 1)
+    ws.root_score = <double*>ws.block
+    ws.alt_score = ws.root_score + nodes
+    ws.best_score = ws.root_score + 2 * nodes
+    ws.gain = ws.root_score + 3 * nodes
+    ws.rows = ws.gain + n + 1
+    ints = <int32_t*>(ws.rows + <size_t>n_rows * width)
     ws.alt_head = ints
     ws.best_head = ints + nodes
     ws.entering = ints + 2 * nodes
     ws.first_member = ints + 3 * nodes
     ws.next_member = ints + 4 * nodes
-    ws.first_word = ints + 5 * nodes
-    ws.last_word = ints + 6 * nodes
-    ws.stamp = ints + 7 * nodes
-    ws.entered_member = ints + 8 * nodes
-    ints += 9 * nodes
+    ws.entered_member = ints + 5 * nodes
+    ws.first_merge = ints + 6 * nodes
+    ws.slot = ints + 7 * nodes
+    ws.n_words = ints + 8 * nodes
+    ws.first_word = ints + 9 * nodes
+    ws.last_word = ints + 10 * nodes
+    ws.stamp = ints + 11 * nodes
+    ints += 12 * nodes
     ws.next_word = ints
-    ws.top = ints + (n + 1)
-    ws.path = ints + 2 * (n + 1)
+    ws.label = ints + (n + 1)
+    ws.labelled = ints + 2 * (n + 1)
+    ws.free_slots = ints + 3 * (n + 1)
+    ws.path = ints + 4 * (n + 1)
+    ws.merge_bits = <uint8_t*>(ints + 5 * (n + 1))
     return DECODE_OK
 
 
@@ -185,12 +211,22 @@ cdef inline void lower_row(
 
 
 cdef inline void merge_row(
-        double* out, const score_t* row, double cost, Py_ssize_t n) noexcept nogil:
-    """Let a further member better the cycle's row."""
+        double* out, double lowering, const score_t* row, double cost, Py_ssize_t n,
+        uint8_t* from_row) noexcept nogil:
+    """Let a further member better the cycle's row, which is lowered first."""
     if score_t is float:
-        row_passes.merge_f32(out, row, cost, n)
+        row_passes.merge_f32(out, lowering, row, cost, n, from_row)
     else:
-        row_passes.merge_f64(out, row, cost, n)
+        row_passes.merge_f64(out, lowering, row, cost, n, from_row)
+
+
+cdef inline double* row_of(TreeWorkspace* ws, Py_ssize_t cycle) noexcept nogil:
+    return ws.rows + ws.slot[cycle] * ws.row_width
+
+
+cdef inline Py_ssize_t outermost(TreeWorkspace* ws, Py_ssize_t word) noexcept nogil:
+    """The node that holds a word, or ROOT, and is in no cycle itself."""
+    return ws.labelled[ws.label[word]]
 
 
 cdef inline void choose_best(TreeWorkspace* ws, Py_ssize_t node) noexcept nogil:
@@ -225,41 +261,100 @@ cdef inline int scan_sentence(
 
 # --- contraction -------------------------------------------------------------------------------
 
+cdef Py_ssize_t choose_base(
+        const int32_t* members, Py_ssize_t n_members, TreeWorkspace* ws) noexcept nogil:
+    """The place of the member whose row and label the cycle takes over: the one of most words."""
+    cdef Py_ssize_t i, base = 0
+    for i in range(1, n_members):
+        if ws.n_words[members[i]] > ws.n_words[members[base]]:
+            base = i
+    return base
+
+
+cdef double* begin_row(
+        const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, Py_ssize_t cycle,
+        Py_ssize_t base, double* lowering, TreeWorkspace* ws) noexcept nogil:
+    """Give the cycle a row that holds its base's; what is still to be subtracted is `lowering`."""
+    cdef double cost = ws.best_score[base]
+    cdef double* out
+    lowering[0] = 0
+    if base > n and not ws.keep_rows:
+        ws.slot[cycle] = ws.slot[base]
+        lowering[0] = cost
+        return row_of(ws, cycle)
+    if ws.n_free > 0:
+        ws.n_free -= 1
+        ws.slot[cycle] = ws.free_slots[ws.n_free]
+    else:
+        ws.slot[cycle] = <int32_t>ws.n_slots
+        ws.n_slots += 1
+    out = row_of(ws, cycle)
+    if base > n:
+        lower_row(out, <const double*>row_of(ws, base), cost, n)
+    else:
+        lower_row(out, scores + base * row_stride, cost, n)
+        out[base] = NAN
+    return out
+
+
+cdef void take_in(
+        const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, Py_ssize_t cycle,
+        Py_ssize_t node, double* out, double lowering, TreeWorkspace* ws) noexcept nogil:
+    """Merge a member into the cycle: its row, its arc from ROOT, its words."""
+    cdef uint8_t* from_row = ws.merge_bits + ws.n_merges * ws.bits_width
+    cdef double cost = ws.best_score[node]
+    cdef double via_node = ws.root_score[node] - cost
+    cdef int32_t label = ws.label[ws.first_word[cycle]]
+    cdef int32_t word
+    if node <= n:
+        merge_row(out, lowering, scores + node * row_stride, cost, n, from_row)
+    else:
+        merge_row(out, lowering, <const double*>row_of(ws, node), cost, n, from_row)
+        if not ws.keep_rows:
+            ws.free_slots[ws.n_free] = ws.slot[node]
+            ws.n_free += 1
+    # The rows' own bit 0 means nothing: ROOT's arcs are kept apart from them.
+    from_row[0] &= 0xfe
+    if via_node > ws.root_score[cycle]:
+        ws.root_score[cycle] = via_node
+        from_row[0] |= 1
+    ws.n_merges += 1
+    word = ws.first_word[node]
+    ws.next_word[ws.last_word[cycle]] = word
+    ws.last_word[cycle] = ws.last_word[node]
+    ws.n_words[cycle] += ws.n_words[node]
+    while word != 0:
+        ws.label[word] = label
+        out[word] = NAN
+        word = ws.next_word[word]
+
+
 cdef Py_ssize_t contract(
         const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, Py_ssize_t cycle,
         const int32_t* members, Py_ssize_t n_members, TreeWorkspace* ws) noexcept nogil:
-    """Make node number `cycle` from members whose best arcs form a cycle; returns it. O(k n)."""
-    cdef Py_ssize_t width = n + 1
-    cdef double* out = ws.rows + (cycle - n - 1) * width
-    cdef Py_ssize_t i, node, word
-    cdef double cost, via_node, root = -INFINITY
-    for i in range(n_members):
-        node = members[i]
-        cost = ws.best_score[node]
-        if node <= n and i == 0:
-            lower_row(out, scores + node * row_stride, cost, n)
-        elif node <= n:
-            merge_row(out, scores + node * row_stride, cost, n)
-        elif i == 0:
-            lower_row(out, <const double*>ws.rows + (node - n - 1) * width, cost, n)
-        else:
-            merge_row(out, <const double*>ws.rows + (node - n - 1) * width, cost, n)
-        via_node = ws.root_score[node] - cost
-        if via_node > root:
-            root = via_node
-        ws.next_member[node] = members[i + 1] if i + 1 < n_members else 0
-        if i > 0:
-            ws.next_word[ws.last_word[members[i - 1]]] = ws.first_word[node]
-    ws.root_score[cycle] = root
-    ws.first_member[cycle] = members[0]
-    ws.first_word[cycle] = ws.first_word[members[0]]
-    ws.last_word[cycle] = ws.last_word[members[n_members - 1]]
-    word = ws.first_word[cycle]
-    while word != 0:
-        ws.top[word] = <int32_t>cycle
-        out[word] = -INFINITY
-        word = ws.next_word[word]
-    # Rows of checked scores hold neither NaN nor +inf outside the cycle.
+    """Make node number `cycle` from members whose best arcs form a cycle; returns it.
+
+    O(k n), and O(log n) a word in all: words change their label only for that of a larger node.
+    """
+    cdef Py_ssize_t place = choose_base(members, n_members, ws)
+    cdef Py_ssize_t node = members[place]
+    cdef Py_ssize_t _i
+    cdef double lowering
+    cdef double* out = begin_row(scores, row_stride, n, cycle, node, &lowering, ws)
+    ws.root_score[cycle] = ws.root_score[node] - ws.best_score[node]
+    ws.first_member[cycle] = <int32_t>node
+    ws.first_merge[cycle] = <int32_t>ws.n_merges
+    ws.first_word[cycle] = ws.first_word[node]
+    ws.last_word[cycle] = ws.last_word[node]
+    ws.n_words[cycle] = ws.n_words[node]
+    ws.labelled[ws.label[ws.first_word[node]]] = <int32_t>cycle
+    for _i in range(1, n_members):
+        place = place + 1 if place + 1 < n_members else 0
+        ws.next_member[node] = members[place]
+        node = members[place]
+        take_in(scores, row_stride, n, cycle, node, out, lowering, ws)
+        lowering = 0
+    ws.next_member[node] = 0
     ws.alt_head[cycle] = row_passes.scan_row(out, n, &ws.alt_score[cycle])
     ws.stamp[cycle] = 0
     choose_best(ws, cycle)
@@ -277,16 +372,21 @@ cdef Py_ssize_t contract_greedy_cycles(
     """
     cdef Py_ssize_t next_node = n + 1
     cdef Py_ssize_t word, node, length, place
+    ws.row_width = row_width(n)
+    ws.bits_width = ws.row_width // 8
+    ws.n_slots = ws.n_free = ws.n_merges = 0
+    ws.label[0] = ws.labelled[0] = 0
     for word in range(1, n + 1):
-        ws.top[word] = ws.first_word[word] = ws.last_word[word] = <int32_t>word
+        ws.label[word] = ws.labelled[word] = <int32_t>word
+        ws.first_word[word] = ws.last_word[word] = <int32_t>word
+        ws.n_words[word] = 1
         ws.next_word[word] = 0
         ws.stamp[word] = -1 if looked_up and ws.stamp[word] == 0 else 0
         ws.root_score[word] = scores[word * row_stride]
         choose_best(ws, word)
-    ws.top[0] = 0
     ws.stamp[0] = -1
     for word in range(1, n + 1):
-        node = ws.top[word]
+        node = outermost(ws, word)
         length = 0
         while ws.stamp[node] != -1:
             if ws.stamp[node] == 0:
@@ -295,7 +395,7 @@ cdef Py_ssize_t contract_greedy_cycles(
                 ws.path[length] = <int32_t>node
                 length += 1
                 ws.stamp[node] = <int32_t>length
-                node = ws.top[ws.best_head[node]]
+                node = outermost(ws, ws.best_head[node])
             else:
                 place = ws.stamp[node] - 1
                 node = contract(
@@ -314,14 +414,14 @@ cdef Py_ssize_t cycle_through(Py_ssize_t child, TreeWorkspace* ws, int32_t* cycl
     Returns the length of the cycle it closed, written to `cycle`, or 0 if ROOT is reached.
     """
     cdef Py_ssize_t length = 1
-    cdef Py_ssize_t node = ws.top[ws.alt_head[child]]
+    cdef Py_ssize_t node = outermost(ws, ws.alt_head[child])
     cycle[0] = <int32_t>child
     while node != child:
         if node == 0:
             return 0
         cycle[length] = <int32_t>node
         length += 1
-        node = ws.top[ws.best_head[node]]
+        node = outermost(ws, ws.best_head[node])
     return length
 
 
@@ -343,7 +443,7 @@ cdef Py_ssize_t remove_root_arcs(
     cdef int32_t place
     cdef double best_gain
     for word in range(1, n + 1):
-        node = ws.top[word]
+        node = outermost(ws, word)
         if ws.first_word[node] == word and ws.best_head[node] == 0:
             n_children += 1
             children[n_children] = <int32_t>node
@@ -371,39 +471,28 @@ cdef Py_ssize_t remove_root_arcs(
 
 # --- expansion ---------------------------------------------------------------------------------
 
-cdef inline double arc_into(
-        const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, Py_ssize_t node,
-        Py_ssize_t head, TreeWorkspace* ws) noexcept nogil:
-    """Score of the best arc from an original head into a node, in the node's own terms."""
-    if head == 0:
-        return ws.root_score[node]
-    if node <= n:
-        return scores[node * row_stride + head]
-    return ws.rows[(node - n - 1) * (n + 1) + head]
-
-
 cdef void expand(
-        const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, Py_ssize_t next_node,
-        int32_t* heads, TreeWorkspace* ws) noexcept nogil:
+        Py_ssize_t n, Py_ssize_t next_node, int32_t* heads, TreeWorkspace* ws) noexcept nogil:
     """Undo the contractions, newest first: in each cycle the entered member leaves its arc. O(n).
 
-    The member is found by the comparison that the merge made, on the same numbers.
+    It is the last member whose merge bettered the arc from the head in question, or else the first.
     """
     cdef Py_ssize_t word, node, cycle, head, member, entered
-    cdef double value, largest
+    cdef const uint8_t* from_row
     for word in range(1, n + 1):
-        node = ws.top[word]
+        node = outermost(ws, word)
         ws.entering[node] = ws.best_head[node]
     for cycle in range(next_node - 1, n, -1):
         head = ws.entering[cycle]
-        largest = -INFINITY
+        from_row = ws.merge_bits + ws.first_merge[cycle] * ws.bits_width
         entered = member = ws.first_member[cycle]
+        ws.entering[member] = ws.best_head[member]
+        member = ws.next_member[member]
         while member != 0:
             ws.entering[member] = ws.best_head[member]
-            value = arc_into(scores, row_stride, n, member, head, ws) - ws.best_score[member]
-            if value > largest:
-                largest = value
+            if from_row[head >> 3] >> (head & 7) & 1:
                 entered = member
+            from_row += ws.bits_width
             member = ws.next_member[member]
         ws.entering[entered] = <int32_t>head
         ws.entered_member[cycle] = <int32_t>entered
@@ -452,6 +541,6 @@ cdef int decode_tree(
         next_node = remove_root_arcs(scores, row_stride, n, next_node, ws)
     if next_node < 0:
         return DECODE_NO_TREE
-    expand(scores, row_stride, n, next_node, heads, ws)
+    expand(n, next_node, heads, ws)
     ws.n_nodes = next_node
     return DECODE_OK

@@ -21,7 +21,7 @@ from spacy_rootmind._decode cimport (
     DECODE_OK,
     decode_tree,
     workspace_free,
-    workspace_init,
+    workspace_init_keeping_rows,
 )
 
 
@@ -42,7 +42,7 @@ cdef int search_init(
     search.n_sets = search.sets_room = 0
     search.n_pending = search.queue_room = 0
     search.order = 0
-    if workspace_init(&search.tree, n) != DECODE_OK:
+    if workspace_init_keeping_rows(&search.tree, n) != DECODE_OK:
         return DECODE_NO_MEMORY
     search.block = malloc(width * width * sizeof(double) + 6 * width * sizeof(int32_t))
     if search.block is NULL:
@@ -239,15 +239,18 @@ cdef void number_preorder(KBestSearch* search) noexcept nogil:
             top += 1
 
 
+cdef inline const double* row_of(KBestSearch* search, Py_ssize_t node) noexcept nogil:
+    if node <= search.n:
+        return search.square + node * (search.n + 1)
+    return search.tree.rows + search.tree.slot[node] * search.tree.row_width
+
+
 cdef inline double arc_into(
         KBestSearch* search, Py_ssize_t node, Py_ssize_t head) noexcept nogil:
     """Score of the best arc from a word or ROOT into a node, in the node's own terms."""
-    cdef Py_ssize_t n = search.n
     if head == 0:
         return search.tree.root_score[node]
-    if node <= n:
-        return search.square[node * (n + 1) + head]
-    return search.tree.rows[(node - n - 1) * (n + 1) + head]
+    return row_of(search, node)[head]
 
 
 cdef double best_from_same_head(
@@ -278,19 +281,14 @@ cdef double best_from_other_heads(
     nor is the head it has; `largest` if there is none.
     """
     cdef TreeWorkspace* ws = &search.tree
-    cdef Py_ssize_t n = search.n
     cdef Py_ssize_t present = ws.entering[node]
     cdef Py_ssize_t head
     cdef int32_t begin = search.begin[dep]
     cdef int32_t end = search.end[dep]
-    cdef const double* row
+    cdef const double* row = row_of(search, node)
     if present != 0 and ws.root_score[node] > largest:
         largest = ws.root_score[node]
-    if node <= n:
-        row = search.square + node * (n + 1)
-    else:
-        row = ws.rows + (node - n - 1) * (n + 1)
-    for head in range(1, n + 1):
+    for head in range(1, search.n + 1):
         if row[head] > largest and head != present and not (begin <= search.begin[head] < end):
             largest = row[head]
     return largest

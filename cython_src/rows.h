@@ -73,23 +73,29 @@ enum { SCAN_OK, SCAN_BAD_SCORE, SCAN_NO_HEAD };
         return bad_root || IS_BAD(bad) ? SCAN_BAD_SCORE : no_head ? SCAN_NO_HEAD : SCAN_OK;      \
     }
 
-/* lower: out[1..n] = row[1..n] - cost. */
+/* lower: out[0..n] = row[0..n] - cost. */
 #define DEFINE_LOWER(NAME, T)                                                                    \
     static void NAME(double *RESTRICT out, const T *RESTRICT row, double cost, ptrdiff_t n)      \
     {                                                                                            \
         ptrdiff_t head;                                                                          \
-        for (head = 1; head <= n; ++head)                                                        \
+        for (head = 0; head <= n; ++head)                                                        \
             out[head] = row[head] - cost;                                                        \
     }
 
-/* merge: out[1..n] = the larger of itself and row[1..n] - cost. */
+/* merge: out[0..n] = the larger of out[0..n] - lowering and row[0..n] - cost, and bit `head` of
+ * `from_row` tells whether that is the latter. A NaN in `out` stays; a NaN in `row` never wins. */
 #define DEFINE_MERGE(NAME, T)                                                                    \
-    static void NAME(double *RESTRICT out, const T *RESTRICT row, double cost, ptrdiff_t n)      \
+    static void NAME(                                                                            \
+        double *RESTRICT out, double lowering, const T *RESTRICT row, double cost, ptrdiff_t n,  \
+        uint8_t *RESTRICT from_row)                                                              \
     {                                                                                            \
         ptrdiff_t head;                                                                          \
-        for (head = 1; head <= n; ++head) {                                                      \
-            const double value = row[head] - cost;                                               \
-            out[head] = value > out[head] ? value : out[head];                                   \
+        for (head = 0; head <= n; ++head) {                                                      \
+            const double before = out[head] - lowering, value = row[head] - cost;                \
+            const int better = value > before;                                                   \
+            const uint8_t bit = (uint8_t)(better << (head & 7));                                 \
+            out[head] = better ? value : before;                                                 \
+            from_row[head >> 3] = (head & 7) == 0 ? bit : (uint8_t)(from_row[head >> 3] | bit);  \
         }                                                                                        \
     }
 
@@ -113,7 +119,7 @@ DEFINE_SCAN_SENTENCE(
 DEFINE_SCAN_SENTENCE(
     scan_sentence_f64_portable, best_of_row_f64_portable, double, DBL_MAX, int, 0, IS_SET)
 
-/* scan_row: the best of row[1..n], known to be neither NaN nor +inf. */
+/* scan_row: the best of row[1..n], where NaN does not count and +inf does not occur. */
 static int32_t scan_row_portable(const double *row, ptrdiff_t n, double *best)
 {
     int bad = 0;
@@ -129,11 +135,54 @@ DEFINE_MERGE(merge_f64_portable, double)
 
 #ifdef ROWS_AVX2
 
-/* The loops of lower and merge vectorise as they stand. */
+/* The loop of lower vectorises as it stands. */
 AVX2_FUNCTION DEFINE_LOWER(lower_f32_avx2, float)
 AVX2_FUNCTION DEFINE_LOWER(lower_f64_avx2, double)
-AVX2_FUNCTION DEFINE_MERGE(merge_f32_avx2, float)
-AVX2_FUNCTION DEFINE_MERGE(merge_f64_avx2, double)
+
+/* Four scores from `at` on as float64; those after n are not read. */
+AVX2_FUNCTION static inline __m256d load4_f32(const float *row, ptrdiff_t at, ptrdiff_t n)
+{
+    const __m128i wanted = _mm_cmpgt_epi32(_mm_set1_epi32((int)(n + 1 - at)), _mm_setr_epi32(0, 1, 2, 3));
+    return _mm256_cvtps_pd(_mm_maskload_ps(row + at, wanted));
+}
+
+AVX2_FUNCTION static inline __m256d load4_f64(const double *row, ptrdiff_t at, ptrdiff_t n)
+{
+    const __m256i wanted = _mm256_cmpgt_epi64(
+        _mm256_set1_epi64x(n + 1 - at), _mm256_setr_epi64x(0, 1, 2, 3));
+    return _mm256_maskload_pd(row + at, wanted);
+}
+
+/* Returns the four bits of `from_row`. Rows of `out` have room up to the next multiple of 8. */
+AVX2_FUNCTION static inline int merge4(double *out, __m256d lowering, __m256d row, __m256d cost)
+{
+    const __m256d before = _mm256_sub_pd(_mm256_loadu_pd(out), lowering);
+    const __m256d value = _mm256_sub_pd(row, cost);
+    _mm256_storeu_pd(out, _mm256_max_pd(value, before));
+    return _mm256_movemask_pd(_mm256_cmp_pd(value, before, _CMP_GT_OQ));
+}
+
+#define DEFINE_MERGE_AVX2(NAME, T, LOAD_ALL, LOAD_SOME)                                          \
+    AVX2_FUNCTION static void NAME(                                                              \
+        double *out, double lowering, const T *row, double cost, ptrdiff_t n, uint8_t *from_row) \
+    {                                                                                            \
+        const __m256d lower = _mm256_set1_pd(lowering), less = _mm256_set1_pd(cost);             \
+        ptrdiff_t at;                                                                            \
+        for (at = 0; at + 8 <= n + 1; at += 8) {                                                 \
+            const int low = merge4(out + at, lower, LOAD_ALL(row + at), less);                   \
+            const int high = merge4(out + at + 4, lower, LOAD_ALL(row + at + 4), less);          \
+            from_row[at >> 3] = (uint8_t)(low | high << 4);                                      \
+        }                                                                                        \
+        if (at <= n) {                                                                           \
+            const int low = merge4(out + at, lower, LOAD_SOME(row, at, n), less);                \
+            const int high = merge4(out + at + 4, lower, LOAD_SOME(row, at + 4, n), less);       \
+            from_row[at >> 3] = (uint8_t)(low | high << 4);                                      \
+        }                                                                                        \
+    }
+
+#define LOAD4_F32(row) _mm256_cvtps_pd(_mm_loadu_ps(row))
+DEFINE_MERGE_AVX2(merge_f32_avx2, float, LOAD4_F32, load4_f32)
+DEFINE_MERGE_AVX2(merge_f64_avx2, double, _mm256_loadu_pd, load4_f64)
 
 /* Rows of sentences are short, so what a row costs is mostly its ends. Masked loads have none:
  * lanes before 1, after n and at `skip` are not read and count as -inf. */
@@ -254,8 +303,8 @@ typedef struct {
     int32_t (*scan_row)(const double *, ptrdiff_t, double *);
     void (*lower_f32)(double *, const float *, double, ptrdiff_t);
     void (*lower_f64)(double *, const double *, double, ptrdiff_t);
-    void (*merge_f32)(double *, const float *, double, ptrdiff_t);
-    void (*merge_f64)(double *, const double *, double, ptrdiff_t);
+    void (*merge_f32)(double *, double, const float *, double, ptrdiff_t, uint8_t *);
+    void (*merge_f64)(double *, double, const double *, double, ptrdiff_t, uint8_t *);
     double (*max_sum)(const double *, const double *, ptrdiff_t);
 } RowPasses;
 

@@ -3,7 +3,7 @@
 Arrays follow the conventions of spacy_rootmind.trees: scores[dep, head], index 0 is ROOT, row 0
 and the diagonal are never read, -inf forbids an arc.
 """
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint8_t
 
 ctypedef fused score_t:
     float
@@ -20,27 +20,40 @@ cdef enum DecodeStatus:
 # Nodes are numbered 0 = ROOT, 1..n = words, n+1..2n-1 = contracted cycles in order of creation.
 cdef struct TreeWorkspace:
     Py_ssize_t max_words
+    bint keep_rows          # of cycles inside other cycles, for those who look at them later
     Py_ssize_t n_nodes      # after decode_tree without ArcMax: one past the last node
+    Py_ssize_t row_width    # of the sentence at hand
+    Py_ssize_t bits_width
+    Py_ssize_t n_slots      # rows in use or free
+    Py_ssize_t n_free
+    Py_ssize_t n_merges
     void* block
-    double* rows            # (max_words - 1) x (max_words + 1): best arc into a cycle, per head
+    double* rows            # a slot each: best arc into a cycle, per head; NaN from inside
     double* root_score      # per node: its arc from ROOT, -inf once dropped
     double* alt_score       # per node: its best arc from a word
     double* best_score      # per node: its chosen arc, fixed when the node is contracted
     double* gain            # per place among the root children: what losing its root arc gains
+    uint8_t* merge_bits     # a row a merge, a bit a head: whether the arc enters what was merged in
     int32_t* alt_head       # per node: the word that alt_score comes from
     int32_t* best_head      # per node: the word or ROOT that best_score comes from
     int32_t* entering       # per node: head of the arc that enters it in the tree
     int32_t* first_member   # per cycle: its members, a list through next_member
     int32_t* next_member
     int32_t* entered_member  # per cycle: the member that the arc into the cycle enters
+    int32_t* first_merge    # per cycle: that of its second member; the others follow
+    int32_t* slot           # per cycle: the number of its row
+    int32_t* n_words        # per node: words inside it
     int32_t* first_word     # per node: the words inside it, a list through next_word
     int32_t* last_word
-    int32_t* next_word      # per word
-    int32_t* top            # per word: the outermost node that holds it; top[0] = 0
     int32_t* stamp          # per node: mark of the path that visited it
+    int32_t* next_word      # per word
+    int32_t* label          # per word: shared by all words of an outermost node; 0 for ROOT
+    int32_t* labelled       # per label: that node
+    int32_t* free_slots     # stack
     int32_t* path           # stack of nodes, or the root children
 
 cdef int workspace_init(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil
+cdef int workspace_init_keeping_rows(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil
 cdef void workspace_free(TreeWorkspace* ws) noexcept nogil
 
 cdef int arcmax_tree(
