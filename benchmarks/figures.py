@@ -22,6 +22,7 @@ from spacy_rootmind import decode, trees
 
 # A share of words whose head is noise, so that ArcMax does not settle every sentence.
 UNSURE = 0.05
+CALLS_IN_A_ROW = 20
 # Short sentences, which tell whether a decoder would take too long on the long ones.
 PROBES = (50, 100)
 
@@ -155,15 +156,28 @@ def growth(
 
 
 def thread_speedups(counts: Sequence[int], treebank: Path | None, repeats: int) -> Iterator[Figure]:
-    """Time one thread beside two, on treebank lengths and on sentences that take work."""
+    """Time one thread beside two, on treebank lengths and on sentences that take work.
+
+    By themselves, each call after one of the other kind, so that helpers have to be woken; and one
+    after another, as where batches keep coming.
+    """
     title = "Two threads beside one"
-    for count in counts:
-        batch = treebank_batch(count, treebank)
-        ratio = paired_ratio(_decode_call(batch), _decode_call(batch, 2), repeats)
-        yield Figure(title, f"treebank batch, {count} sentences", ratio, "times as fast")
-    batch = family_batch("uniform", 100, counts[0])
-    ratio = paired_ratio(_decode_call(batch), _decode_call(batch, 2), repeats)
-    yield Figure(title, f"uniform, {counts[0]} sentences of 100 words", ratio, "times as fast")
+    batches = {f"treebank batch, {n} sentences": treebank_batch(n, treebank) for n in counts}
+    uniform = f"uniform, {counts[0]} sentences of 100 words"
+    batches[uniform] = family_batch("uniform", 100, counts[0])
+    for subject, batch in batches.items():
+        for calls, manner in ((1, "by itself"), (CALLS_IN_A_ROW, "one after another")):
+            one, two = (_repeated(_decode_call(batch, threads), calls) for threads in (1, 2))
+            ratio = paired_ratio(one, two, repeats)
+            yield Figure(title, f"{subject}, {manner}", ratio, "times as fast")
+
+
+def _repeated(call: Call, times: int) -> Call:
+    def run() -> None:
+        for _ in range(times):
+            call()
+
+    return run
 
 
 # --- memory ------------------------------------------------------------------------------------

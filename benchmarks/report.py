@@ -294,7 +294,7 @@ def _line(axis: Any, rows: Sequence[Row], name: str, style: dict[str, Any]) -> N
 
 
 def _label_panel(axis: Any, text: str) -> None:
-    """Make axes logarithmic and write what the panel shows into its corner."""
+    """Make axes logarithmic and write above the panel what it shows."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
     axis.set_xscale("log")
@@ -308,7 +308,7 @@ def _label_panel(axis: Any, text: str) -> None:
     axis.grid(True, color="#e6e6e6", linewidth=0.6)
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)
-    axis.text(0.03, 0.97, text.replace("_", " "), transform=axis.transAxes, va="top", weight="bold")
+    axis.set_title(text.replace("_", " "), loc="left", fontsize="medium", weight="bold")
 
 
 def tick(microseconds: float) -> str:

@@ -28,7 +28,12 @@ cdef extern from "rows.h" nogil:
     int choose_row_passes(int simd) noexcept
 
 
-choose_row_passes(True)
+def use_simd(bint wanted):
+    """The same as in `_decode`, for the pass that is used here."""
+    return bool(choose_row_passes(wanted))
+
+
+use_simd(True)
 
 cdef enum SpanKind:
     RIGHT

@@ -123,7 +123,7 @@ cdef int check_memory(Py_ssize_t max_words, int status) except -1:
     if status == DECODE_NO_MEMORY:
         raise MemoryError(
             f"decoding a sentence of {max_words} words needs about "
-            f"{8 * max_words * max_words / 2**30:.1f} GiB or more; split it first"
+            f"{4 * max_words * max_words / 2**30:.1f} GiB or more; split it first"
         )
     return 0
 

@@ -104,7 +104,7 @@ cdef void work(Job* job, Py_ssize_t number) noexcept nogil:
         stop = take_chunk(job)
         PyThread_release_lock(pool.lock)
         status = job.function(job.states[number], start, stop, &failed)
-        PyThread_acquire_lock(pool.lock, WAIT_LOCK)
+        wait_for(pool.lock)
         if status != 0 and (job.status == 0 or failed < job.failed):
             job.status = status
             job.failed = failed
@@ -116,7 +116,7 @@ cdef void help_forever(void* argument) noexcept nogil:
     cdef Job* job = &pool.job
     while True:
         wait_for(helper.wake)
-        PyThread_acquire_lock(pool.lock, WAIT_LOCK)
+        wait_for(pool.lock)
         # It may be that all is done by now, or that another call has taken over.
         if helper.number < job.n_threads and job.next_sentence < job.n_sentences:
             job.n_working += 1
@@ -168,7 +168,7 @@ cdef int run_chunks(
         return function(states[0], 0, n_sentences, failed)
     for i in range(n_sentences):
         cost += <double>(lengths[i] + 1) * <double>(lengths[i] + 1)
-    PyThread_acquire_lock(pool.lock, WAIT_LOCK)
+    wait_for(pool.lock)
     n_helpers = min(n_threads - 1, pool.n_helpers)
     job.function = function
     job.states = states
@@ -189,7 +189,7 @@ cdef int run_chunks(
         job.caller_waits = True
         PyThread_release_lock(pool.lock)
         wait_for(pool.finished)
-        PyThread_acquire_lock(pool.lock, WAIT_LOCK)
+        wait_for(pool.lock)
     status = job.status
     failed[0] = job.failed
     # A helper that wakes up now finds nothing.

@@ -7,6 +7,9 @@ OUTSIDE = """
 from libc.stdint cimport int32_t
 from spacy_rootmind._decode cimport (
     DECODE_OK, TreeWorkspace, decode_tree, workspace_free, workspace_init)
+from spacy_rootmind._eisner cimport (
+    ChartWorkspace, chart_workspace_free, chart_workspace_init, decode_projective)
+from spacy_rootmind._kbest cimport KBestSearch, k_best_free, k_best_trees
 
 cdef int best_tree(double* scores, Py_ssize_t n, int32_t* heads) noexcept nogil:
     cdef TreeWorkspace workspace
@@ -16,15 +19,38 @@ cdef int best_tree(double* scores, Py_ssize_t n, int32_t* heads) noexcept nogil:
         workspace_free(&workspace)
     return status
 
+cdef int best_projective_tree(double* scores, Py_ssize_t n, int32_t* heads) noexcept nogil:
+    cdef ChartWorkspace workspace
+    cdef int status = chart_workspace_init(&workspace, n)
+    if status == DECODE_OK:
+        status = decode_projective(scores, n, True, False, heads, &workspace)
+        chart_workspace_free(&workspace)
+    return status
+
+cdef int second_best_tree(double* scores, Py_ssize_t n, int32_t* heads) noexcept nogil:
+    cdef KBestSearch search
+    cdef int status = k_best_trees(scores, n, 2, True, &search)
+    cdef Py_ssize_t i
+    for i in range(n + 1):
+        heads[i] = search.heads[(search.found - 1) * (n + 1) + i]
+    k_best_free(&search)
+    return status
+
 def run():
     cdef double[9] scores
     cdef int32_t[3] heads
+    cdef int32_t[3] projective
+    cdef int32_t[3] second
     cdef int i, status
     for i, value in enumerate((0, 0, 0, 3, 0, 1, 3, 2, 0)):
         scores[i] = value
     with nogil:
         status = best_tree(&scores[0], 2, &heads[0])
-    return status, [heads[i] for i in range(3)]
+        status |= best_projective_tree(&scores[0], 2, &projective[0])
+        status |= second_best_tree(&scores[0], 2, &second[0])
+    return (
+        status, [heads[i] for i in range(3)], [projective[i] for i in range(3)],
+        [second[i] for i in range(3)])
 """
 
 # Cython looks along sys.path by itself, but does not see editable installs.
@@ -60,4 +86,4 @@ def test_cimport_from_an_outside_module(tmp_path):
         text=True,
         check=True,
     )
-    assert used.stdout.strip() == "(0, [-1, 0, 1])"
+    assert used.stdout.strip() == "(0, [-1, 0, 1], [-1, 0, 1], [-1, 2, 0])"

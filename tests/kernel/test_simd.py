@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 from strategies import DTYPES, FAMILIES, rng_for
 
-from spacy_rootmind import NoTreeError, _decode, decode
+from spacy_rootmind import NoTreeError, _decode, _eisner, decode
+
+
+def use_simd(wanted):
+    return [module.use_simd(wanted) for module in (_decode, _eisner)]
 
 
 @pytest.fixture
@@ -12,25 +16,25 @@ def portable():
     """Switch SIMD off for a call, and on again after the test."""
 
     def run(function):
-        _decode.use_simd(False)
+        use_simd(False)
         try:
             return function()
         finally:
-            _decode.use_simd(True)
+            use_simd(True)
 
     return run
 
 
-def decode_or_none(scores, single_root):
+def decode_or_none(scores, **options):
     try:
-        return decode(scores, single_root=single_root).tolist()
+        return decode(scores, **options).tolist()
     except NoTreeError:
         return None
 
 
 def test_portable_can_always_be_chosen():
-    assert _decode.use_simd(False) is False
-    _decode.use_simd(True)
+    assert use_simd(False) == [False, False]
+    use_simd(True)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -39,9 +43,9 @@ def test_same_trees(family, dtype, portable):
     rng = rng_for("simd", family, dtype.__name__)
     for n in [*range(1, 36), 64, 65, 100]:
         scores = FAMILIES[family](rng, n, dtype)
-        for single_root in (True, False):
-            expected = portable(lambda s=scores, r=single_root: decode_or_none(s, r))
-            assert decode_or_none(scores, single_root) == expected
+        for options in ({}, {"single_root": False}, {"projective": True, "arcmax": False}):
+            expected = portable(lambda s=scores, o=options: decode_or_none(s, **o))
+            assert decode_or_none(scores, **options) == expected
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
