@@ -1,7 +1,7 @@
 """Threads that wait for sentences to decode, without Python and so without its lock.
 
 A batch of a thousand sentences may take no more than a few hundred microseconds: about as long as
-it takes to start a thread, or to hand Python's lock to and fro. So helpers stay between calls,
+it takes to start a thread, or to hand Python's lock back and forth. So helpers stay between calls,
 asleep, and what they run knows no Python. The calling thread works as well, on whatever no helper
 has taken yet, and at the end it waits only for helpers that did take something: one that wakes up
 late, since the machine is busy, costs nothing.
