@@ -185,7 +185,7 @@ def _repeated(call: Call, times: int) -> Call:
 
 def memory_growth(cases: Sequence[tuple[int, int, int]]) -> Iterator[Figure]:
     """Measure by how much decoding grows a fresh process; cases of words, sentences, threads."""
-    title = "Peak memory beyond the input, float32 scores of nested cycles"
+    title = "Peak memory beyond the input, float32 scores of n / 2 cycles at a time"
     script = Path(__file__).with_name("memory.py")
     for n, count, threads in cases:
         subject = f"{count} x {n} words, {threads} thread{'s' * (threads > 1)}"

@@ -19,8 +19,8 @@ cdef int cycle_workspace_init(CycleWorkspace* ws, Py_ssize_t max_words) noexcept
     cdef int32_t* ints
     ws.max_words = max_words
     ws.block = NULL
-    # The same bound as for the other workspace.
-    if max_words > 1 << 28:
+    # The same bound as for the other workspace, and that of a size_t of 32 bits.
+    if max_words > 1 << 28 or area > (<size_t>-1) // 32:
         return DECODE_NO_MEMORY
     ws.block = malloc(area * (sizeof(double) + 2 * sizeof(int32_t)) + 11 * width * sizeof(int32_t))
     if ws.block is NULL:

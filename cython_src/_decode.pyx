@@ -14,7 +14,8 @@ cost O(n^2). A cycle takes over the row of its largest member, so that one deep 
 memory of its own and its row stays in the processor's cache. What a merge overwrites, expansion
 does without: for every merge and head one bit tells which side the better arc came from.
 """
-from libc.math cimport INFINITY, NAN
+from libc.float cimport DBL_MAX
+from libc.math cimport INFINITY, NAN, fabs
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint8_t
 from libc.stdlib cimport free, malloc
@@ -70,6 +71,11 @@ cdef int workspace_init_keeping_rows(TreeWorkspace* ws, Py_ssize_t max_words) no
     return status
 
 
+cdef int workspace_init_for_arcmax(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
+    """The same for `arcmax_tree` alone; O(n) bytes."""
+    return allocate(ws, max_words, 0)
+
+
 cdef inline Py_ssize_t row_width(Py_ssize_t n) noexcept nogil:
     """Room for n + 1 scores, and for passes that go by eight."""
     return (n + 8) // 8 * 8
@@ -81,7 +87,7 @@ cdef int allocate(TreeWorkspace* ws, Py_ssize_t max_words, Py_ssize_t n_rows) no
     cdef size_t width = <size_t>row_width(max_words)
     cdef size_t n_doubles = <size_t>n_rows * width + 3 * nodes + n + 1
     cdef size_t n_ints = 12 * nodes + 5 * (n + 1)
-    cdef size_t n_bytes = n * width // 8
+    cdef size_t n_bytes = n * width // 8 if n_rows > 0 else 0
     cdef int32_t* ints
     ws.max_words = max_words
     ws.keep_rows = False
@@ -197,6 +203,18 @@ cdef bint tree_is_projective(
             pending[head] -= 1
             node = head
     return True
+
+
+cdef bint sums_overflow(const double* square, Py_ssize_t n) noexcept nogil:
+    """Tell whether n finite scores of a contiguous square may add up to more than float64 holds."""
+    cdef Py_ssize_t dep, head
+    cdef double score, largest = 0
+    for dep in range(1, n + 1):
+        for head in range(n + 1):
+            score = fabs(square[dep * (n + 1) + head])
+            if head != dep and largest < score < INFINITY:
+                largest = score
+    return largest > DBL_MAX / (2 * n + 2)
 
 
 # --- rows --------------------------------------------------------------------------------------

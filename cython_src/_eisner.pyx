@@ -11,13 +11,15 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc
 
 from spacy_rootmind._decode cimport (
+    DECODE_LOST_DIGITS,
     DECODE_NO_MEMORY,
     DECODE_NO_TREE,
     DECODE_OK,
     arcmax_tree,
+    sums_overflow,
     tree_is_projective,
     workspace_free,
-    workspace_init,
+    workspace_init_for_arcmax,
 )
 
 
@@ -42,13 +44,17 @@ cdef enum SpanKind:
 
 
 cdef int chart_workspace_init(ChartWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
-    """Allocate 24 (n + 1)^2 + O(n) bytes beside what ArcMax takes."""
+    """Allocate 24 (n + 1)^2 + O(n) bytes. DECODE_OK or DECODE_NO_MEMORY."""
     cdef size_t width = <size_t>max_words + 1
     cdef size_t area = width * width
-    cdef int status = workspace_init(&ws.tree, max_words)
+    cdef int status = workspace_init_for_arcmax(&ws.tree, max_words)
     ws.block = NULL
     if status != DECODE_OK:
         return status
+    # Of a size_t of 32 bits, too.
+    if area > (<size_t>-1) // 32:
+        workspace_free(&ws.tree)
+        return DECODE_NO_MEMORY
     ws.block = malloc(3 * area * sizeof(double) + 6 * width * sizeof(int32_t))
     if ws.block is NULL:
         workspace_free(&ws.tree)
@@ -159,6 +165,8 @@ cdef int decode_projective(
         return status
     if arcmax and status == DECODE_OK and tree_is_projective(heads, n, ws.todo):
         return DECODE_OK
+    if sums_overflow(square, n):
+        return DECODE_LOST_DIGITS
     if not single_root:
         fill_chart(square, n, 0, ws)
         if ws.right[n] == -INFINITY:

@@ -17,9 +17,11 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
 from spacy_rootmind._decode cimport (
+    DECODE_LOST_DIGITS,
     DECODE_NO_MEMORY,
     DECODE_OK,
     decode_tree,
+    sums_overflow,
     workspace_free,
     workspace_init_keeping_rows,
 )
@@ -86,8 +88,22 @@ cdef int make_room(
 
 # --- the queue of trees to come ----------------------------------------------------------------
 
+cdef inline bint exceeds(Exact a, Exact b) noexcept nogil:
+    return a.high > b.high or (a.high == b.high and a.low > b.low)
+
+
+cdef inline Exact add(Exact total, double term) noexcept nogil:
+    """Knuth's two-sum, twice: what rounding takes from the first part goes to the second."""
+    cdef double high = total.high + term
+    cdef double taken = high - total.high
+    cdef double low = (total.high - (high - taken)) + (term - taken) + total.low
+    total.high = high + low
+    total.low = low - (total.high - high)
+    return total
+
+
 cdef inline bint comes_first(const Pending* a, const Pending* b) noexcept nogil:
-    return a.gain > b.gain or (a.gain == b.gain and a.order < b.order)
+    return exceeds(a.gain, b.gain) or (not exceeds(b.gain, a.gain) and a.order < b.order)
 
 
 cdef int push(KBestSearch* search, Pending pending) noexcept nogil:
@@ -193,19 +209,21 @@ cdef int solve(KBestSearch* search, Py_ssize_t number) noexcept nogil:
         search.candidate, &search.tree)
 
 
-cdef double candidate_gain(KBestSearch* search) noexcept nogil:
+cdef Exact candidate_gain(KBestSearch* search) noexcept nogil:
     """Score of the tree at hand beyond that of the first tree found, summed arc by arc.
 
-    So that scores which differ in the last place only are told apart, however large their sum.
+    So that scores which differ in the last place only are told apart, however large their sum, and
+    so are trees that lack one arc of an enormous score.
     """
     cdef const int32_t* first = search.heads
     cdef Py_ssize_t word
     cdef const double* row
-    cdef double gain = 0
+    cdef Exact gain
+    gain.high = gain.low = 0
     for word in range(1, search.n + 1):
         row = search.scores + word * (search.n + 1)
         if search.candidate[word] != first[word]:
-            gain += row[search.candidate[word]] - row[first[word]]
+            gain = add(add(gain, row[search.candidate[word]]), -row[first[word]])
     return gain
 
 
@@ -294,16 +312,19 @@ cdef double best_from_other_heads(
     return largest
 
 
-cdef double next_gain(KBestSearch* search, Pending* pending) noexcept nogil:
-    """Score of the best other tree beyond that of the one at hand, and the arc that it lacks.
+cdef bint find_next(KBestSearch* search, Pending* pending) noexcept nogil:
+    """Find the gain of the best other tree than the one at hand, and an arc that it lacks.
 
     The tree at hand must be a best one of the square, decoded without the root constraint just
     now. Every arc of it is the greedy arc of one node; leaving it out costs the difference to the
-    node's next best arc that does not come from below. -INFINITY stands for "no other tree".
+    node's next best arc that does not come from below. Returns whether there is another tree.
     """
     cdef TreeWorkspace* ws = &search.tree
     cdef Py_ssize_t node, dep, cycle
-    cdef double gain, best = -INFINITY
+    cdef double next_best
+    cdef Exact present = candidate_gain(search)
+    cdef Exact gain
+    cdef bint found = False
     number_preorder(search)
     # A member that its cycle was entered by has lost its greedy arc; `stamp` is free to mark it.
     for node in range(1, ws.n_nodes):
@@ -313,14 +334,17 @@ cdef double next_gain(KBestSearch* search, Pending* pending) noexcept nogil:
     for node in range(1, ws.n_nodes):
         if ws.stamp[node]:
             continue
-        gain = best_from_same_head(search, node, &dep)
-        gain = best_from_other_heads(search, node, dep, gain)
-        gain -= ws.best_score[node]
-        if gain > best:
-            best = gain
+        next_best = best_from_same_head(search, node, &dep)
+        next_best = best_from_other_heads(search, node, dep, next_best)
+        if next_best == -INFINITY:
+            continue
+        gain = add(add(present, next_best), -ws.best_score[node])
+        if not found or exceeds(gain, pending.gain):
+            found = True
+            pending.gain = gain
             pending.dep = <int32_t>dep
             pending.head = ws.entering[node]
-    return best
+    return found
 
 
 # --- search ------------------------------------------------------------------------------------
@@ -341,8 +365,7 @@ cdef int await_next(
             pending.head = heads[word]
             pending.gain = candidate_gain(search)
             return push(search, pending)
-    pending.gain = candidate_gain(search) + next_gain(search, &pending)
-    return DECODE_OK if pending.gain == -INFINITY else push(search, pending)
+    return push(search, pending) if find_next(search, &pending) else DECODE_OK
 
 
 cdef int await_other_root(
@@ -407,7 +430,8 @@ cdef int k_best_trees(
     """Find the best trees, k at most, into search.heads, search.found in number.
 
     `scores` is (n + 1) x (n + 1), contiguous. Returns DECODE_OK, or DECODE_NO_TREE,
-    DECODE_BAD_SCORE or DECODE_NO_MEMORY. In any case `k_best_free` is to be called afterwards.
+    DECODE_BAD_SCORE, DECODE_LOST_DIGITS or DECODE_NO_MEMORY. In any case `k_best_free` is to be
+    called afterwards.
     """
     cdef Pending next
     cdef Py_ssize_t number
@@ -419,6 +443,8 @@ cdef int k_best_trees(
     if n == 0:
         search.candidate[0] = -1
         return keep_candidate(search)
+    if sums_overflow(scores, n):
+        return DECODE_LOST_DIGITS
     status = find_first_of(search, 0)
     while status == DECODE_OK and search.found < k and search.n_pending > 0:
         next = pop(search)

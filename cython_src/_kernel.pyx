@@ -122,8 +122,8 @@ cdef class Decoder:
 cdef int check_memory(Py_ssize_t max_words, int status) except -1:
     if status == DECODE_NO_MEMORY:
         raise MemoryError(
-            f"decoding a sentence of {max_words} words needs about "
-            f"{4 * max_words * max_words / 2**30:.1f} GiB or more; split it first"
+            f"decoding a sentence of {max_words} words needs at least "
+            f"{4 * max_words * max_words / 2**30:.1f} GiB; split it first"
         )
     return 0
 
@@ -309,6 +309,8 @@ def decode_batch(
     try:
         if allowed is not None:
             PyObject_GetBuffer(allowed, &allowed_view, PyBUF_STRIDED_RO)
+        if score_view.ndim != 3 or (allowed is not None and allowed_view.ndim != 3):
+            raise ValueError("expected scores and mask in three dimensions")
         fill_batch(&batch, &score_view, &allowed_view, isinstance(decoders[0], TreeDecoder))
         batch.lengths = &lengths[0]
         batch.heads = &heads[0, 0]

@@ -16,6 +16,7 @@ from cpython.pythread cimport (
     WAIT_LOCK,
     PyThread_acquire_lock,
     PyThread_allocate_lock,
+    PyThread_free_lock,
     PyThread_release_lock,
     PyThread_start_new_thread,
     PyThread_type_lock,
@@ -106,6 +107,8 @@ cdef void work(Job* job, Py_ssize_t number) noexcept nogil:
         status = job.function(job.states[number], start, stop, &failed)
         wait_for(pool.lock)
         if status != 0 and (job.status == 0 or failed < job.failed):
+            # Chunks are taken in order: all that might hold a lower failure are taken by now.
+            job.next_sentence = job.n_sentences
             job.status = status
             job.failed = failed
 
@@ -147,6 +150,7 @@ cdef void start_helpers(Py_ssize_t n_threads):
             break
         PyThread_acquire_lock(helper.wake, WAIT_LOCK)
         if <unsigned long>PyThread_start_new_thread(help_forever, helper) == ULONG_MAX:
+            PyThread_free_lock(helper.wake)
             break
         pool.n_helpers += 1
     PyThread_release_lock(pool.owner)

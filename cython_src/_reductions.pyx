@@ -156,10 +156,12 @@ cdef int decode_by_reweighting(
     for dep in range(1, width):
         square[dep * width] -= constant
     status = decode_unconstrained(square, n, heads, ws)
+    if status != DECODE_OK:
+        return status
     for dep in range(1, width):
         n_roots += heads[dep] == 0
-    if status != DECODE_OK or n_roots == 1:
-        return status
+    if n_roots == 1:
+        return DECODE_OK
     # Either there is no single-root tree, or adding the constant has swallowed what told of it.
     status = decode_tree(square, width, n, True, False, ws.candidate, &ws.tree)
     return DECODE_LOST_DIGITS if status == DECODE_OK else DECODE_NO_TREE

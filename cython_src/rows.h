@@ -4,6 +4,8 @@
  * one runs is settled once, at import, by what the processor has. Both pick the same heads and give
  * equal numbers, since they only compare and subtract.
  *
+ * To be included from C; each module that does has a table of passes of its own.
+ *
  * A row holds n + 1 scores, one a head; index 0, ROOT, is never looked at here.
  */
 #ifndef ROOTMIND_ROWS_H
@@ -14,7 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__)
+/* Not on Windows: there GCC does not align what it spills of 32-byte registers. */
+#if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__) && !defined(_WIN32)
 #define ROWS_AVX2 1
 #include <immintrin.h>
 #define AVX2_FUNCTION __attribute__((target("avx2")))

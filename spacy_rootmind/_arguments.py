@@ -16,6 +16,8 @@ def as_score_batch(scores: ScoreArray) -> ScoreArray:
     """Check dtype and shape, and view a single sentence as a batch of one."""
     if not isinstance(scores, np.ndarray) or isinstance(scores, np.ma.MaskedArray):
         raise TypeError(f"expected scores as a numpy array, received {type(scores).__name__}")
+    # Subclasses may keep to shapes of their own, as np.matrix does.
+    scores = np.asarray(scores)
     if scores.dtype not in _SCORE_TYPES:
         raise TypeError(
             f"expected scores of dtype float32 or float64 in native byte order, received "
@@ -37,6 +39,8 @@ def as_lengths(
         every = np.empty(n_sentences, dtype=np.intp)
         every.fill(longest)
         return every
+    if isinstance(lengths, np.ma.MaskedArray):
+        raise TypeError("expected lengths as integers, received a MaskedArray")
     words = np.asarray(lengths)
     if words.dtype.kind not in "iu" and words.size:
         raise TypeError(f"expected lengths as integers, received dtype {words.dtype}")
@@ -52,7 +56,8 @@ def as_lengths(
         raise ValueError(
             f"sentence {sentence}: expected a length of 0 to {longest}, received {words[sentence]}"
         )
-    return np.ascontiguousarray(words, dtype=np.intp)
+    # Always a copy: what was checked must not change while it is read.
+    return np.array(words, dtype=np.intp)
 
 
 def as_head_batch(
@@ -75,9 +80,11 @@ def as_allowed_batch(allowed: BoolArray | None, scores: ScoreArray) -> NDArray[n
     """Check a mask against its scores, and view it as a batch of bytes."""
     if allowed is None:
         return None
-    if not isinstance(allowed, np.ndarray) or allowed.dtype != np.bool_:
-        received = getattr(allowed, "dtype", type(allowed).__name__)
-        raise TypeError(f"expected allowed as a numpy array of bool, received {received}")
+    if not isinstance(allowed, np.ndarray) or isinstance(allowed, np.ma.MaskedArray):
+        raise TypeError(f"expected allowed as a numpy array, received {type(allowed).__name__}")
+    if allowed.dtype != np.bool_:
+        raise TypeError(f"expected allowed of dtype bool, received {allowed.dtype}")
+    allowed = np.asarray(allowed)
     if allowed.shape != scores.shape:
         raise ValueError(
             f"expected allowed of the shape of scores, {scores.shape}, received {allowed.shape}"

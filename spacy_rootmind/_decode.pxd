@@ -10,12 +10,12 @@ ctypedef fused score_t:
     double
 
 cdef enum DecodeStatus:
-    DECODE_UNSETTLED = 1  # only between stages: ArcMax found no tree
+    DECODE_UNSETTLED = 1  # of arcmax_tree alone: the best heads form no tree
     DECODE_OK = 0
     DECODE_NO_TREE = -1
     DECODE_BAD_SCORE = -2
     DECODE_NO_MEMORY = -3
-    DECODE_LOST_DIGITS = -4  # reweighting: the constant swallowed what tells trees apart
+    DECODE_LOST_DIGITS = -4  # magnitudes too large for what is to be added up
 
 # Nodes are numbered 0 = ROOT, 1..n = words, n+1..2n-1 = contracted cycles in order of creation.
 cdef struct TreeWorkspace:
@@ -54,6 +54,7 @@ cdef struct TreeWorkspace:
 
 cdef int workspace_init(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil
 cdef int workspace_init_keeping_rows(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil
+cdef int workspace_init_for_arcmax(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil
 cdef void workspace_free(TreeWorkspace* ws) noexcept nogil
 
 cdef int arcmax_tree(
@@ -66,5 +67,6 @@ cdef int decode_tree(
 
 cdef bint heads_form_tree(
     const int32_t* heads, Py_ssize_t n, bint single_root, int32_t* above) noexcept nogil
+cdef bint sums_overflow(const double* square, Py_ssize_t n) noexcept nogil
 cdef bint tree_is_projective(
     const int32_t* heads, Py_ssize_t n, int32_t* scratch) noexcept nogil

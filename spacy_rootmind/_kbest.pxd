@@ -12,9 +12,14 @@ cdef struct TreeSet:
     bint required
     bint one_root_arc       # some set up to here requires a root arc, which rules out all others
 
+# A number as the sum of two, the second below the last place of the first.
+cdef struct Exact:
+    double high
+    double low
+
 # The best tree of a set that is still to come, known by its score and by an arc that it lacks.
 cdef struct Pending:
-    double gain             # its score beyond that of the first tree; never above 0 but by rounding
+    Exact gain              # its score beyond that of the first tree
     Py_ssize_t order        # ties go to the older
     Py_ssize_t tree_set
     Py_ssize_t known        # the tree of the set that has been found before; -1 if none
@@ -45,6 +50,7 @@ cdef struct KBestSearch:
     int32_t* end            # per word of it: one past the place of its last descendant
     int32_t* todo
 
+# Precondition: k is at least 1. Afterwards k_best_free is to be called, whatever is returned.
 cdef int k_best_trees(
     const double* scores, Py_ssize_t n, Py_ssize_t k, bint single_root, KBestSearch* search
 ) noexcept nogil

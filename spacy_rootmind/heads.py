@@ -83,7 +83,7 @@ def is_tree(
 
     Notes
     -----
-    O(n).
+    O(n log n); O(n log d) for trees of depth d.
 
     Examples
     --------

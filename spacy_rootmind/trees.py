@@ -40,6 +40,13 @@ ALGORITHMS = ("gabow_tarjan", *_REDUCTIONS, *_UNCONSTRAINED)
 
 ArcMax = bool | Literal["before", "inside"]
 
+# What to say where digits are lost; by whether it was reweighting that lost them.
+_LOST_DIGITS = {
+    True: "scores of such magnitudes are beyond reweighting, which lowers the root arcs by "
+    "1 + n (max - min); use algorithm='gabow_tarjan'",
+    False: "sums of scores of such magnitudes overflow; scale them down",
+}
+
 
 class NoTreeError(ValueError):
     """No tree of the wanted kind has a score above -inf."""
@@ -85,7 +92,8 @@ def decode(
         only, instead asks it in each of the unconstrained runs that they make. The score of the
         result is the same in all cases.
     num_threads : int
-        Sentences of a batch are shared among so many threads. The result does not depend on it.
+        Sentences of a batch are shared among so many threads, 256 at most, which stay for later
+        calls. The result does not depend on it.
 
     Returns
     -------
@@ -98,7 +106,7 @@ def decode(
         If a sentence has no such tree.
     ArithmeticError
         If "reweighting" lost so many digits that it found several roots where one would do, or
-        its constant overflows.
+        its constant overflows. With `projective`, if sums of n scores overflow.
     TypeError, ValueError
         If the input is not as described; NaN and +inf inside a sentence among it, where allowed.
 
@@ -145,7 +153,14 @@ def decode(
     if status != _kernel.OK:
         n = int(words[sentence])
         inside = _only_allowed(batch[sentence], None if mask is None else mask[sentence])
-        _raise_failure(inside[: n + 1, : n + 1], sentence, status, single_root, projective)
+        _raise_failure(
+            inside[: n + 1, : n + 1],
+            sentence,
+            status,
+            single_root,
+            projective=projective,
+            reweighting=algorithm.startswith("reweighting"),
+        )
     return heads if scores.ndim == 3 else heads[0]
 
 
@@ -176,6 +191,8 @@ def decode_kbest(
     ------
     NoTreeError
         If there is no tree at all.
+    ArithmeticError
+        If sums of n scores overflow.
     MemoryError
         If there is no room for so many trees.
     TypeError, ValueError
@@ -184,7 +201,9 @@ def decode_kbest(
     Notes
     -----
     O(k n^2) time, O(k n + n^2) memory. Trees whose scores differ by no more than rounding may come
-    in either order, and which of several equally good trees is the last is not said.
+    in either order, and which of several equally good trees is the last is not said. Rounding is
+    that of float64 at the largest magnitude among the scores of a word: to require an arc, forbid
+    the others (`allowed`) rather than give it a score of 1e17.
 
     References
     ----------
@@ -214,8 +233,8 @@ def decode_kbest(
     n_trees = n ** max(n - 1, 0) if single_root else (n + 1) ** max(n - 1, 0)
     status, heads = _kernel.decode_kbest(square, min(int(k), n_trees, sys.maxsize), single_root)
     if heads is None:
-        _raise_failure(square, 0, status, single_root, False)
-    repeated = np.broadcast_to(scores, (len(heads), n + 1, n + 1))
+        _raise_failure(square, 0, status, single_root)
+    repeated = np.broadcast_to(batch[0], (len(heads), n + 1, n + 1))
     tree_scores = np.atleast_1d(tree_score(repeated, heads))
     order = np.argsort(-tree_scores, kind="stable")
     return heads[order], tree_scores[order]
@@ -268,7 +287,13 @@ def _only_allowed(scores: ScoreArray, mask: NDArray[np.uint8] | None) -> NDArray
 
 
 def _raise_failure(
-    scores: NDArray[np.float64], sentence: int, status: int, single_root: bool, projective: bool
+    scores: NDArray[np.float64],
+    sentence: int,
+    status: int,
+    single_root: bool,
+    *,
+    projective: bool = False,
+    reweighting: bool = False,
 ) -> NoReturn:
     """Say what is wrong with the first sentence that the kernel refused."""
     n = len(scores) - 1
@@ -280,10 +305,7 @@ def _raise_failure(
             f"have score -inf or are not allowed (or differences between scores overflow)"
         )
     if status == _kernel.LOST_DIGITS:
-        raise ArithmeticError(
-            f"sentence {sentence}: scores of such magnitudes are beyond reweighting, which lowers "
-            f"the root arcs by 1 + n (max - min); use algorithm='gabow_tarjan'"
-        )
+        raise ArithmeticError(f"sentence {sentence}: {_LOST_DIGITS[reweighting]}")
     wrong = ~(scores < np.inf)
     wrong[0] = False
     np.fill_diagonal(wrong, False)

@@ -100,6 +100,44 @@ def nested_pairs(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> 
     return _finish(0.5 * rng.random((n + 1, n + 1)) - height, dtype)
 
 
+def cycles_of_supernodes(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
+    """Nested sets of two to five sets of differing sizes, each set dear to enter from outside."""
+    scores = rng.integers(-3, 4, size=(n + 1, n + 1)).astype(float)
+    sets = [[word] for word in (1 + rng.permutation(n)).tolist()]
+    while len(sets) > 1 and rng.random() < 0.9:
+        chosen = rng.choice(len(sets), min(len(sets), int(rng.integers(2, 6))), replace=False)
+        members = [sets[i] for i in chosen]
+        sets = [sets[i] for i in range(len(sets)) if i not in chosen]
+        union = [word for member in members for word in member]
+        outside = np.setdiff1d(np.arange(n + 1), union)
+        scores[np.ix_(union, outside)] -= rng.integers(2, 9)
+        for first, second in zip(members, members[1:] + members[:1], strict=True):
+            scores[rng.choice(first), rng.choice(second)] += rng.integers(0, 6)
+        sets.append(union)
+    scores[:, 0] += rng.choice([-10, 0, 4, 8, 20, 60])
+    return _finish(scores, dtype)
+
+
+def clusters_at_root(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
+    """Clusters whose words prefer ROOT; the arcs that replace root arcs lead back to them."""
+    scores = rng.integers(-6, 1, size=(n + 1, n + 1)).astype(float)
+    cluster = rng.integers(0, rng.integers(1, max(2, n // 2) + 1), size=n + 1)
+    scores += np.where(cluster[:, None] == cluster, rng.integers(0, 8), 0)
+    scores[:, 0] = rng.integers(0, 30, size=n + 1) + rng.integers(-2, 10)
+    return _finish(scores, dtype)
+
+
+def pairs_at_root(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
+    """Cycles of two that all prefer ROOT once they are contracted: n/2 of them at a time."""
+    scores = rng.integers(-9, -4, size=(n + 1, n + 1)).astype(float)
+    order = 1 + rng.permutation(n)
+    even = n // 2 * 2
+    scores[order[:even:2], order[1:even:2]] = 1
+    scores[order[1:even:2], order[:even:2]] = rng.integers(0, 2, size=n // 2)
+    scores[:, 0] = rng.integers(-2, 1, size=n + 1)
+    return _finish(scores, dtype)
+
+
 def one_long_cycle(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
     """The greedy heads form one cycle through all words."""
     scores = rng.standard_normal((n + 1, n + 1))
@@ -172,6 +210,9 @@ FAMILIES: dict[str, Family] = {
         all_prefer_root,
         nested_cycles,
         nested_pairs,
+        cycles_of_supernodes,
+        clusters_at_root,
+        pairs_at_root,
         one_long_cycle,
         forbidden,
         forbidden_around_tree,
@@ -185,7 +226,17 @@ FAMILIES: dict[str, Family] = {
 
 # Families whose sums and differences of up to n scores are exact in float64, for both dtypes: the
 # best tree must be found with no allowance for rounding.
-EXACT = frozenset({"integer_ties", "zeros", "float16_rounded", "denormals"})
+EXACT = frozenset(
+    {
+        "integer_ties",
+        "zeros",
+        "float16_rounded",
+        "denormals",
+        "cycles_of_supernodes",
+        "clusters_at_root",
+        "pairs_at_root",
+    }
+)
 
 
 def planted_optimum(

@@ -31,8 +31,9 @@ cdef int second_best_tree(double* scores, Py_ssize_t n, int32_t* heads) noexcept
     cdef KBestSearch search
     cdef int status = k_best_trees(scores, n, 2, True, &search)
     cdef Py_ssize_t i
-    for i in range(n + 1):
-        heads[i] = search.heads[(search.found - 1) * (n + 1) + i]
+    if status == DECODE_OK:
+        for i in range(n + 1):
+            heads[i] = search.heads[(search.found - 1) * (n + 1) + i]
     k_best_free(&search)
     return status
 

@@ -729,3 +729,18 @@ def test_decode_kbest_refuses_anything_but_an_array(value):
 def test_decode_kbest_options_are_keyword_only():
     with pytest.raises(TypeError):
         decode_kbest(np.zeros((3, 3)), 2, np.ones((3, 3), dtype=bool))
+
+
+@each_root
+@pytest.mark.parametrize("huge", [1e17, 1e32, 1e200])
+def test_decode_kbest_tells_trees_apart_that_lack_an_enormous_root_arc(huge, single_root):
+    for n in (2, 3, 4):
+        for trial in range(30):
+            rng = rng_for("enormous", n, trial)
+            scores = rng.integers(-5, 6, size=(n + 1, n + 1)).astype(float)
+            # Within a cycle such an arc would take their digits from the others.
+            scores[int(rng.integers(1, n + 1)), 0] = huge
+            k = int(rng.integers(2, reference.count_trees(n, single_root) + 1))
+            _, totals = decode_kbest(scores, k, single_root=single_root)
+            every = np.sort(reference.enumerate_scores(scores, single_root))[::-1]
+            np.testing.assert_array_equal(totals, every[:k])

@@ -1,0 +1,116 @@
+"""What is read and written: nothing beyond the arrays, and no arrays of unforeseen kinds."""
+
+import mmap
+import sys
+
+import numpy as np
+import pytest
+from strategies import DTYPES, FAMILIES, rng_for
+
+from spacy_rootmind import decode, decode_kbest
+
+OPTIONS = (
+    {},
+    {"arcmax": False},
+    {"arcmax": False, "single_root": False},
+    {"algorithm": "preselection", "arcmax": False},
+    {"algorithm": "naive_chu_liu_edmonds"},
+    {"projective": True},
+)
+
+
+@pytest.fixture(scope="module")
+def guarded():
+    """Give a function that puts an array between two pages that nobody may touch.
+
+    Reading past either end kills the process. Sanitizers do not see what SIMD loads under a mask.
+    """
+    import ctypes
+
+    if sys.platform == "win32":
+        pytest.skip("needs mprotect")
+    libc = ctypes.CDLL(None, use_errno=True)
+    page, room = mmap.PAGESIZE, 256 * mmap.PAGESIZE
+    memory = mmap.mmap(-1, room + 2 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    protect = libc.mprotect
+    protect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    assert protect(start, page, 0) == 0
+    assert protect(start + page + room, page, 0) == 0
+
+    def place(array: np.ndarray, *, at_end: bool) -> np.ndarray:
+        offset = page + room - array.nbytes if at_end else page
+        placed = np.frombuffer(memory, array.dtype, array.size, offset).reshape(array.shape)
+        placed[...] = array
+        return placed
+
+    yield place
+    # What is protected could not be unmapped by Python.
+    assert protect(start, room + 2 * page, mmap.PROT_READ | mmap.PROT_WRITE) == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("at_end", [True, False])
+def test_nothing_is_read_beyond_the_scores(guarded, at_end, dtype):
+    for n in [*range(1, 42), 63, 64, 65]:
+        for family in ("cycles_of_supernodes", "clusters_at_root", "gaussian"):
+            scores = FAMILIES[family](rng_for("guarded", n, family), n, dtype)
+            placed = guarded(scores, at_end=at_end)
+            for options in OPTIONS:
+                np.testing.assert_array_equal(decode(placed, **options), decode(scores, **options))
+
+
+def test_all_rows_of_the_workspace_are_used_and_no_more():
+    # As many cycles at once as there can be; a sanitizer would see one too many.
+    for n in (2, 3, 8, 9, 64, 65, 400):
+        scores = FAMILIES["pairs_at_root"](rng_for("rows", n), n, np.float32)
+        batch = np.stack([scores, scores])
+        heads = decode(batch)
+        assert (heads[0] == heads[1]).all()
+        assert (heads[0] == 0).sum() == 1
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+def test_subclasses_of_arrays_are_taken_as_arrays():
+    scores = np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0.0]])
+    every = np.ones((3, 3), dtype=bool)
+    expected = decode(scores)
+    for words in (1, 2):
+        matrix = np.asmatrix(scores[: words + 1, : words + 1])
+        mask = np.asmatrix(every[: words + 1, : words + 1])
+        plain = decode(scores[: words + 1, : words + 1])
+        np.testing.assert_array_equal(decode(matrix), plain)
+        np.testing.assert_array_equal(decode(matrix, allowed=mask), plain)
+        np.testing.assert_array_equal(decode_kbest(matrix, 1, allowed=mask)[0][0], plain)
+    masked = np.ma.masked_array(every, mask=~every)
+    with pytest.raises(TypeError, match="MaskedArray"):
+        decode(scores, allowed=masked)
+    with pytest.raises(TypeError, match="MaskedArray"):
+        decode(scores[None], np.ma.masked_array([2]))
+    np.testing.assert_array_equal(decode(scores, allowed=every), expected)
+
+
+def test_kbest_reads_unaligned_scores():
+    aligned = FAMILIES["gaussian"](rng_for("unaligned"), 12, np.float64)
+    raw = np.empty(aligned.nbytes + 1, dtype=np.uint8)
+    unaligned = raw[1:].view(np.float64).reshape(aligned.shape)
+    unaligned[...] = aligned
+    assert not unaligned.flags.aligned
+    for found, expected in zip(decode_kbest(unaligned, 50), decode_kbest(aligned, 50), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("n", [3, 4, 10])
+def test_sums_that_overflow_are_refused(n):
+    scores = np.full((n + 1, n + 1), 1.7e308 / n)
+    scores[:, 1] /= 2
+    for run in (
+        lambda: decode(scores, projective=True, arcmax=False),
+        lambda: decode_kbest(scores, 3),
+    ):
+        with pytest.raises(ArithmeticError, match="overflow"):
+            run()
+    scores /= 4
+    assert (decode(scores, projective=True, arcmax=False)[1:] == 0).sum() == 1
+    assert len(decode_kbest(scores, 3)[0]) == 3
