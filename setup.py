@@ -8,13 +8,24 @@ from setuptools import Extension, setup
 
 DEBUG = os.environ.get("ROOTMIND_DEBUG") == "1"
 SANITIZE = ["-g", "-O1", "-fsanitize=address,undefined"] if DEBUG else []
-KERNEL = ["_decode", "_chu_liu_edmonds", "_reductions", "_eisner", "_kbest", "_pool", "_kernel"]
+KERNEL = [
+    "_decode",
+    "_chu_liu_edmonds",
+    "_reductions",
+    "_eisner",
+    "_kbest",
+    "_matrix_tree",
+    "_batch",
+    "_pool",
+    "_kernel",
+    "_distribution",
+]
 
 extensions = [
     Extension(
         f"spacy_rootmind.{name}",
         [f"cython_src/{name}.pyx"],
-        depends=["cython_src/rows.h"],
+        depends=["cython_src/rows.h", "cython_src/weights.h"],
         include_dirs=["cython_src"],
         extra_compile_args=SANITIZE,
         extra_link_args=SANITIZE,

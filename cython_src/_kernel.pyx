@@ -2,8 +2,6 @@
 
 Arguments are checked in spacy_rootmind.trees; here they are taken as promised there.
 """
-from cpython.buffer cimport PyBUF_STRIDED_RO, PyBuffer_Release, PyObject_GetBuffer
-from libc.math cimport INFINITY
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc
@@ -11,6 +9,7 @@ from libc.string cimport memcpy
 
 import numpy as np
 
+from spacy_rootmind._batch cimport Batch, ScoreBuffer, gather
 from spacy_rootmind._decode cimport (
     DECODE_LOST_DIGITS,
     DECODE_NO_MEMORY,
@@ -48,6 +47,7 @@ from spacy_rootmind._reductions cimport (
 
 OK = DECODE_OK
 NO_TREE = DECODE_NO_TREE
+NO_MEMORY = DECODE_NO_MEMORY
 LOST_DIGITS = DECODE_LOST_DIGITS
 
 cdef enum:
@@ -168,77 +168,38 @@ cdef class ProjectiveDecoder(Decoder):
 
 # --- batches -----------------------------------------------------------------------------------
 
-cdef struct Batch:
-    const char* scores
-    Py_ssize_t sentence_bytes
-    Py_ssize_t row_bytes
-    Py_ssize_t column_bytes
-    const char* allowed             # NULL where all arcs are
-    Py_ssize_t allowed_sentence_bytes
-    Py_ssize_t allowed_row_bytes
-    Py_ssize_t allowed_column_bytes
-    const Py_ssize_t* lengths
-    int32_t* heads
-    Py_ssize_t width                # of a row of heads
-    bint readable                   # by a decoder, as the scores lie
-    bint in_place                   # the decoder at hand does so
-
 # What a thread gets: the batch, which all share, and a decoder of its own.
 cdef struct BatchThread:
     const Batch* batch
     SentenceDecoder* decoder
-
-
-cdef void gather(
-        const Batch* batch, Py_ssize_t sentence, const score_t* of_type,
-        double* square) noexcept nogil:
-    """Copy one sentence of any layout to contiguous rows, with -inf where an arc is not allowed.
-
-    Row 0 and the diagonal are never read. `of_type` only tells the type of the scores.
-    """
-    cdef Py_ssize_t n = batch.lengths[sentence]
-    cdef const char* scores = batch.scores + sentence * batch.sentence_bytes
-    cdef const char* allowed = NULL
-    cdef const char* row
-    cdef double* out
-    cdef Py_ssize_t dep, head
-    for dep in range(1, n + 1):
-        row = scores + dep * batch.row_bytes
-        out = square + dep * (n + 1)
-        for head in range(n + 1):
-            if head != dep:
-                out[head] = (<const score_t*>(row + head * batch.column_bytes))[0]
-        out[dep] = -INFINITY
-        if batch.allowed is not NULL:
-            allowed = batch.allowed + (
-                sentence * batch.allowed_sentence_bytes + dep * batch.allowed_row_bytes)
-            for head in range(n + 1):
-                if not allowed[head * batch.allowed_column_bytes]:
-                    out[head] = -INFINITY
+    bint in_place           # the decoder reads the scores as they lie
+    int32_t* heads
+    Py_ssize_t width        # of a row of heads
 
 
 cdef inline int decode_sentence(
-        const Batch* batch, Py_ssize_t sentence, const score_t* of_type,
-        SentenceDecoder* decoder) noexcept nogil:
+        const BatchThread* thread, Py_ssize_t sentence, const score_t* of_type) noexcept nogil:
     """Decode one sentence to its row of heads, padded with -1; returns a DecodeStatus."""
+    cdef const Batch* batch = thread.batch
+    cdef SentenceDecoder* decoder = thread.decoder
     cdef Py_ssize_t n = batch.lengths[sentence]
-    cdef int32_t* heads = batch.heads + sentence * batch.width
+    cdef int32_t* heads = thread.heads + sentence * thread.width
     cdef const score_t* scores = <const score_t*>(
         batch.scores + sentence * batch.sentence_bytes)
     cdef Py_ssize_t row_stride = batch.row_bytes // <Py_ssize_t>sizeof(score_t)
     cdef Py_ssize_t padding
     cdef int status = DECODE_UNSETTLED
-    if batch.in_place:
+    if thread.in_place:
         status = decode_tree(
             scores, row_stride, n, decoder.single_root, decoder.arcmax, heads, &decoder.tree)
-    elif batch.readable and decoder.arcmax_first is not NULL:
+    elif batch.is_plain and decoder.arcmax_first is not NULL:
         heads[0] = -1
         status = arcmax_tree(
             scores, row_stride, n, decoder.single_root, heads, decoder.arcmax_first)
     if status == DECODE_UNSETTLED:
         gather(batch, sentence, of_type, decoder.square)
         status = decoder.decode_square(decoder, n, heads)
-    for padding in range(n + 1, batch.width):
+    for padding in range(n + 1, thread.width):
         heads[padding] = -1
     return status
 
@@ -249,7 +210,7 @@ cdef inline int decode_chunk(
     cdef Py_ssize_t i
     cdef int status
     for i in range(start, stop):
-        status = decode_sentence(thread.batch, i, of_type, thread.decoder)
+        status = decode_sentence(thread, i, of_type)
         if status != DECODE_OK:
             failed[0] = i
             return status
@@ -266,25 +227,6 @@ cdef int decode_chunk_f64(
     return decode_chunk(<BatchThread*>state, start, stop, <const double*>NULL, failed)
 
 
-cdef void fill_batch(
-        Batch* batch, const Py_buffer* scores, const Py_buffer* allowed,
-        bint decoder_reads_in_place) noexcept:
-    """Describe the scores and the mask; `allowed.buf` is NULL without one."""
-    batch.scores = <const char*>scores.buf
-    batch.sentence_bytes = scores.strides[0]
-    batch.row_bytes = scores.strides[1]
-    batch.column_bytes = scores.strides[2]
-    batch.allowed = <const char*>allowed.buf
-    if batch.allowed is not NULL:
-        batch.allowed_sentence_bytes = allowed.strides[0]
-        batch.allowed_row_bytes = allowed.strides[1]
-        batch.allowed_column_bytes = allowed.strides[2]
-    batch.readable = (
-        batch.allowed is NULL and batch.column_bytes == scores.itemsize
-        and batch.row_bytes % scores.itemsize == 0)
-    batch.in_place = decoder_reads_in_place and batch.readable
-
-
 def decode_batch(
         object scores, object allowed, const Py_ssize_t[::1] lengths not None,
         int32_t[:, ::1] heads not None, list decoders not None):
@@ -295,44 +237,31 @@ def decode_batch(
     """
     cdef Py_ssize_t n_threads = len(decoders)
     cdef Py_ssize_t i, failed = 0
-    # Typed views of arrays of either type would cost more than decoding a short sentence.
-    cdef Py_buffer score_view, allowed_view
-    cdef Batch batch
+    cdef ScoreBuffer buffer
     cdef Decoder decoder
     cdef BatchThread[MAX_THREADS] threads
     cdef (void*)[MAX_THREADS] states
     cdef int status
     if lengths.shape[0] == 0:
         return DECODE_OK, 0
-    allowed_view.buf = NULL
-    PyObject_GetBuffer(scores, &score_view, PyBUF_STRIDED_RO)
-    try:
-        if allowed is not None:
-            PyObject_GetBuffer(allowed, &allowed_view, PyBUF_STRIDED_RO)
-        if score_view.ndim != 3 or (allowed is not None and allowed_view.ndim != 3):
-            raise ValueError("expected scores and mask in three dimensions")
-        fill_batch(&batch, &score_view, &allowed_view, isinstance(decoders[0], TreeDecoder))
-        batch.lengths = &lengths[0]
-        batch.heads = &heads[0, 0]
-        batch.width = heads.shape[1]
-        for i in range(n_threads):
-            decoder = decoders[i]
-            if not batch.in_place:
-                decoder.make_square()
-            threads[i].batch = &batch
-            threads[i].decoder = &decoder.c
-            states[i] = &threads[i]
-        if n_threads > 1:
-            start_helpers(n_threads)
-        with nogil:
-            status = run_chunks(
-                decode_chunk_f32 if score_view.itemsize == sizeof(float) else decode_chunk_f64,
-                states, n_threads, batch.lengths, lengths.shape[0], &failed)
-        return status, failed
-    finally:
-        if allowed_view.buf is not NULL:
-            PyBuffer_Release(&allowed_view)
-        PyBuffer_Release(&score_view)
+    buffer = ScoreBuffer(scores, allowed, lengths)
+    for i in range(n_threads):
+        decoder = decoders[i]
+        threads[i].batch = &buffer.c
+        threads[i].decoder = &decoder.c
+        threads[i].in_place = buffer.c.is_plain and isinstance(decoder, TreeDecoder)
+        threads[i].heads = &heads[0, 0]
+        threads[i].width = heads.shape[1]
+        states[i] = &threads[i]
+        if not threads[i].in_place:
+            decoder.make_square()
+    if n_threads > 1:
+        start_helpers(n_threads)
+    with nogil:
+        status = run_chunks(
+            decode_chunk_f32 if buffer.c.is_float32 else decode_chunk_f64, states, n_threads,
+            buffer.c.lengths, buffer.c.n_sentences, &failed)
+    return status, failed
 
 
 def decode_kbest(const double[:, ::1] scores not None, Py_ssize_t k, bint single_root):

@@ -1,9 +1,12 @@
 """What the array functions accept: dtypes, shapes and lengths, checked before work starts."""
 
+import operator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from spacy_rootmind import _kernel
 
 IntArray = NDArray[np.integer[Any]]
 ScoreArray = NDArray[np.floating[Any]]
@@ -90,3 +93,19 @@ def as_allowed_batch(allowed: BoolArray | None, scores: ScoreArray) -> NDArray[n
             f"expected allowed of the shape of scores, {scores.shape}, received {allowed.shape}"
         )
     return (allowed if allowed.ndim == 3 else allowed[None]).view(np.uint8)
+
+
+def as_num_threads(num_threads: int) -> int:
+    """Check a number of threads, and bound it by what the kernel takes."""
+    if operator.index(num_threads) < 1:
+        raise ValueError(f"expected num_threads of at least 1, received {num_threads}")
+    return min(num_threads, _kernel.MOST_THREADS)
+
+
+def as_count(name: str, count: int) -> int:
+    """Check a whole number of at least 1."""
+    if isinstance(count, bool) or not isinstance(count, int | np.integer):
+        raise TypeError(f"expected {name} as an integer, received {type(count).__name__}")
+    if count < 1:
+        raise ValueError(f"expected {name} of at least 1, received {count}")
+    return int(count)

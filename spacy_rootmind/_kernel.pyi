@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 OK: int
 NO_TREE: int
+NO_MEMORY: int
 LOST_DIGITS: int
 MOST_THREADS: int
 REDUCTIONS: dict[str, int]

@@ -7,7 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind import _kernel
-from spacy_rootmind._arguments import IntArray, ScoreArray, as_head_batch, as_score_batch
+from spacy_rootmind._arguments import (
+    IntArray,
+    ScoreArray,
+    as_head_batch,
+    as_lengths,
+    as_score_batch,
+)
 
 
 def tree_score(
@@ -41,20 +47,9 @@ def tree_score(
     5.0
     """
     batch = as_score_batch(scores)
-    head_batch, words = as_head_batch(heads, lengths)
-    if np.shape(heads) != scores.shape[:-1]:
-        raise ValueError(
-            f"expected heads of shape {scores.shape[:-1]} for scores of shape {scores.shape}, "
-            f"received {np.shape(heads)}"
-        )
+    words = as_lengths(lengths, batch.shape[0], batch.shape[1] - 1, single=scores.ndim == 2)
+    head_batch = as_tree_heads(heads, words, scores.shape)
     inside = _inside(head_batch, words)
-    wrong = inside & ((head_batch < 0) | (head_batch > words[:, None]))
-    if wrong.any():
-        sentence, dep = np.argwhere(wrong)[0].tolist()
-        raise ValueError(
-            f"sentence {sentence}: word {dep} has head {head_batch[sentence, dep]}, "
-            f"expected 0 to {words[sentence]}"
-        )
     arcs = np.where(inside, head_batch, 0)[..., None]
     arc_scores = np.take_along_axis(batch, arcs, axis=2)[..., 0].astype(np.float64)
     # Summed from left to right, so that padding, being zero, does not change the last digit.
@@ -142,6 +137,26 @@ def is_projective(
     answer = np.empty(len(batch), dtype=np.uint8)
     _kernel.are_projective(batch.astype(np.int32, order="C"), words, answer)
     return answer.astype(bool) if np.ndim(heads) == 2 else bool(answer[0])
+
+
+def as_tree_heads(
+    heads: IntArray, words: NDArray[np.intp], shape: tuple[int, ...]
+) -> NDArray[np.int64]:
+    """Check heads against the shape of their scores, and each against the sentence's words."""
+    batch, _ = as_head_batch(heads, words)
+    if np.shape(heads) != shape[:-1]:
+        raise ValueError(
+            f"expected heads of shape {shape[:-1]} for scores of shape {shape}, "
+            f"received {np.shape(heads)}"
+        )
+    wrong = _inside(batch, words) & ((batch < 0) | (batch > words[:, None]))
+    if wrong.any():
+        sentence, dep = np.argwhere(wrong)[0].tolist()
+        raise ValueError(
+            f"sentence {sentence}: word {dep} has head {batch[sentence, dep]}, "
+            f"expected 0 to {words[sentence]}"
+        )
+    return batch
 
 
 def _inside(heads: NDArray[np.int64], words: NDArray[np.intp]) -> NDArray[np.bool_]:

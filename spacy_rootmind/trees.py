@@ -7,9 +7,8 @@ tree is `heads`, int32 of shape (n + 1,), with `heads[0] == -1`. A batch is padd
 (B, N + 1, N + 1) with `lengths` in words; entries outside a sentence are never read.
 """
 
-import operator
 import sys
-from typing import Literal, NoReturn
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +19,12 @@ from spacy_rootmind._arguments import (
     IntArray,
     ScoreArray,
     as_allowed_batch,
+    as_count,
     as_lengths,
+    as_num_threads,
     as_score_batch,
 )
+from spacy_rootmind._failures import NoTreeError, only_allowed, raise_failure
 from spacy_rootmind.heads import tree_score
 
 # Reductions of single-root to unconstrained decoding: which one, and whether over the textbook's
@@ -38,6 +40,8 @@ _REDUCTIONS = {
 _UNCONSTRAINED = ("tarjan", "chu_liu_edmonds")
 ALGORITHMS = ("gabow_tarjan", *_REDUCTIONS, *_UNCONSTRAINED)
 
+__all__ = ["ALGORITHMS", "NoTreeError", "decode", "decode_kbest"]
+
 ArcMax = bool | Literal["before", "inside"]
 
 # What to say where digits are lost; by whether it was reweighting that lost them.
@@ -46,10 +50,6 @@ _LOST_DIGITS = {
     "1 + n (max - min); use algorithm='gabow_tarjan'",
     False: "sums of scores of such magnitudes overflow; scale them down",
 }
-
-
-class NoTreeError(ValueError):
-    """No tree of the wanted kind has a score above -inf."""
 
 
 def decode(
@@ -138,8 +138,7 @@ def decode(
     [-1, 2, 0]
     """
     _check_algorithm(algorithm, single_root, projective, arcmax)
-    if operator.index(num_threads) < 1:
-        raise ValueError(f"expected num_threads of at least 1, received {num_threads}")
+    threads = as_num_threads(num_threads)
     batch = as_score_batch(scores)
     mask = as_allowed_batch(allowed, scores)
     words = as_lengths(lengths, batch.shape[0], batch.shape[1] - 1, single=scores.ndim == 2)
@@ -147,19 +146,18 @@ def decode(
     longest = batch.shape[1] - 1 if lengths is None else int(words.max(initial=0))
 
     decoders = [_make_decoder(longest, algorithm, single_root, projective, arcmax)]
-    while len(decoders) < min(num_threads, len(words), _kernel.MOST_THREADS):
+    while len(decoders) < min(threads, len(words)):
         decoders.append(_make_decoder(longest, algorithm, single_root, projective, arcmax))
     status, sentence = _kernel.decode_batch(batch, mask, words, heads, decoders)
     if status != _kernel.OK:
-        n = int(words[sentence])
-        inside = _only_allowed(batch[sentence], None if mask is None else mask[sentence])
-        _raise_failure(
-            inside[: n + 1, : n + 1],
-            sentence,
-            status,
-            single_root,
-            projective=projective,
-            reweighting=algorithm.startswith("reweighting"),
+        raise_failure(
+            batch,
+            mask,
+            words,
+            (status, sentence),
+            single_root=single_root,
+            kind="projective tree" if projective else "tree",
+            lost_digits=_LOST_DIGITS[algorithm.startswith("reweighting")],
         )
     return heads if scores.ndim == 3 else heads[0]
 
@@ -217,23 +215,24 @@ def decode_kbest(
     >>> heads.tolist(), tree_scores.tolist()
     ([[-1, 0, 1], [-1, 2, 0]], [5.0, 4.0])
     """
-    if isinstance(k, bool) or not isinstance(k, int | np.integer):
-        raise TypeError(f"expected k as an integer, received {type(k).__name__}")
-    if k < 1:
-        raise ValueError(f"expected k of at least 1, received {k}")
+    k = as_count("k", k)
     batch = as_score_batch(scores)
     if scores.ndim != 2:
         raise ValueError(
             f"expected the scores of one sentence, of shape (n + 1, n + 1), received {scores.shape}"
         )
     mask = as_allowed_batch(allowed, scores)
-    square = _only_allowed(batch[0], None if mask is None else mask[0])
+    square = only_allowed(batch[0], None if mask is None else mask[0])
     n = len(square) - 1
     # Cayley's formula; beyond it there is nothing to find.
     n_trees = n ** max(n - 1, 0) if single_root else (n + 1) ** max(n - 1, 0)
-    status, heads = _kernel.decode_kbest(square, min(int(k), n_trees, sys.maxsize), single_root)
+    status, heads = _kernel.decode_kbest(square, min(k, n_trees, sys.maxsize), single_root)
     if heads is None:
-        _raise_failure(square, 0, status, single_root)
+        words = np.array([n], dtype=np.intp)
+        failed = (status, 0)
+        raise_failure(
+            batch, mask, words, failed, single_root=single_root, lost_digits=_LOST_DIGITS[False]
+        )
     repeated = np.broadcast_to(batch[0], (len(heads), n + 1, n + 1))
     tree_scores = np.atleast_1d(tree_score(repeated, heads))
     order = np.argsort(-tree_scores, kind="stable")
@@ -277,40 +276,3 @@ def _make_decoder(
         return _kernel.TreeDecoder(longest, single_root, before)
     reduction, textbook = _REDUCTIONS.get(algorithm, ("unconstrained", True))
     return _kernel.ReductionDecoder(longest, reduction, textbook, before, arcmax == "inside")
-
-
-def _only_allowed(scores: ScoreArray, mask: NDArray[np.uint8] | None) -> NDArray[np.float64]:
-    """Copy the scores of one sentence, with -inf where an arc is not allowed."""
-    if mask is None:
-        return scores.astype(np.float64, order="C")
-    return np.where(mask, scores, -np.inf).astype(np.float64, order="C")
-
-
-def _raise_failure(
-    scores: NDArray[np.float64],
-    sentence: int,
-    status: int,
-    single_root: bool,
-    *,
-    projective: bool = False,
-    reweighting: bool = False,
-) -> NoReturn:
-    """Say what is wrong with the first sentence that the kernel refused."""
-    n = len(scores) - 1
-    if status == _kernel.NO_TREE:
-        kind = "projective tree" if projective else "tree"
-        roots = "exactly one root" if single_root else "a root"
-        raise NoTreeError(
-            f"sentence {sentence}: no {kind} with {roots} spans its {n} words; too many arcs "
-            f"have score -inf or are not allowed (or differences between scores overflow)"
-        )
-    if status == _kernel.LOST_DIGITS:
-        raise ArithmeticError(f"sentence {sentence}: {_LOST_DIGITS[reweighting]}")
-    wrong = ~(scores < np.inf)
-    wrong[0] = False
-    np.fill_diagonal(wrong, False)
-    dep, head = np.argwhere(wrong)[0].tolist()
-    raise ValueError(
-        f"sentence {sentence}: the score of dep {dep}, head {head} is {scores[dep, head]}; "
-        f"expected a finite number, or -inf for a forbidden arc"
-    )

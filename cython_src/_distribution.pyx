@@ -1,0 +1,190 @@
+"""The Python boundary of probabilities and samples: batches, threads, release of the GIL.
+
+Arguments are checked in spacy_rootmind.probabilities and .sampling; here they are taken as promised
+there. Statuses are those of spacy_rootmind._kernel.
+"""
+from libc.math cimport INFINITY
+from libc.stddef cimport size_t
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+
+from spacy_rootmind._batch cimport Batch, ScoreBuffer, gather
+from spacy_rootmind._decode cimport DECODE_OK, score_t
+from spacy_rootmind._matrix_tree cimport (
+    TreeSum,
+    arc_marginals,
+    log_partition,
+    log_probability,
+    sum_trees,
+    tree_entropy,
+    tree_sum_free,
+    tree_sum_init,
+)
+from spacy_rootmind._pool cimport run_chunks, start_helpers
+
+cdef enum:
+    MAX_THREADS = 256
+
+
+# --- memory ------------------------------------------------------------------------------------
+
+cdef class Summation:
+    """What one thread needs to sum over the trees of sentences of up to `max_words` words."""
+    cdef TreeSum sum
+    cdef double* square         # the scores of one sentence: contiguous, -inf where not allowed
+    cdef double* marginals      # of one sentence, where only its entropy is asked for
+
+    def __cinit__(self, Py_ssize_t max_words, bint with_entropy):
+        cdef size_t width = <size_t>max_words + 1
+        self.square = <double*>malloc(width * width * sizeof(double))
+        if with_entropy:
+            self.marginals = <double*>malloc(width * width * sizeof(double))
+        if (
+            self.square is NULL or (with_entropy and self.marginals is NULL)
+            or tree_sum_init(&self.sum, max_words) != DECODE_OK
+        ):
+            raise MemoryError(
+                f"summing over the trees of {max_words} words needs at least "
+                f"{40 * max_words * max_words / 2**30:.1f} GiB; split the sentence first"
+            )
+
+    def __dealloc__(self):
+        tree_sum_free(&self.sum)
+        free(self.square)
+        free(self.marginals)
+
+
+# --- sums over all trees -----------------------------------------------------------------------
+
+# What is wanted for each sentence; NULL for what is not.
+cdef struct Wanted:
+    double* log_partition
+    double* marginals
+    double* entropy
+    double* log_probability
+    const int32_t* heads        # of the tree whose log probability it is; heads[0] = 0 if it is none
+    Py_ssize_t width
+
+# What a thread gets.
+cdef struct SumThread:
+    const Batch* batch
+    const Wanted* wanted
+    bint single_root
+    TreeSum* sum
+    double* square
+    double* marginals
+
+
+cdef double checked_log_probability(
+        const double* square, const int32_t* heads, const TreeSum* sum) noexcept nogil:
+    """The log probability of a tree; -inf if it is none, or has a forbidden arc."""
+    cdef Py_ssize_t dep
+    if heads[0] != -1:
+        return -INFINITY
+    for dep in range(1, sum.n + 1):
+        if square[dep * (sum.n + 1) + heads[dep]] == -INFINITY:
+            return -INFINITY
+    return log_probability(square, heads, sum)
+
+
+cdef int sum_sentence(
+        const SumThread* thread, Py_ssize_t sentence, const score_t* of_type) noexcept nogil:
+    """Find what is wanted of one sentence; returns a DecodeStatus."""
+    cdef const Wanted* wanted = thread.wanted
+    cdef Py_ssize_t n = thread.batch.lengths[sentence]
+    cdef double* marginals = thread.marginals
+    cdef Py_ssize_t width = n + 1
+    cdef int status
+    gather(thread.batch, sentence, of_type, thread.square)
+    status = sum_trees(thread.square, n, thread.single_root, thread.sum)
+    if status != DECODE_OK:
+        return status
+    if wanted.log_partition is not NULL:
+        wanted.log_partition[sentence] = log_partition(thread.sum)
+    if wanted.log_probability is not NULL:
+        wanted.log_probability[sentence] = checked_log_probability(
+            thread.square, wanted.heads + sentence * wanted.width, thread.sum)
+    if wanted.marginals is not NULL:
+        width = wanted.width
+        marginals = wanted.marginals + sentence * width * width
+    if marginals is not NULL:
+        status = arc_marginals(thread.square, marginals, width, thread.sum)
+    if wanted.entropy is not NULL:
+        wanted.entropy[sentence] = tree_entropy(thread.square, marginals, width, thread.sum)
+    return status
+
+
+cdef inline int sum_chunk(
+        const SumThread* thread, Py_ssize_t start, Py_ssize_t stop, const score_t* of_type,
+        Py_ssize_t* failed) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int status
+    for i in range(start, stop):
+        status = sum_sentence(thread, i, of_type)
+        if status != DECODE_OK:
+            failed[0] = i
+            return status
+    return DECODE_OK
+
+
+cdef int sum_chunk_f32(
+        void* state, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t* failed) noexcept nogil:
+    return sum_chunk(<SumThread*>state, start, stop, <const float*>NULL, failed)
+
+
+cdef int sum_chunk_f64(
+        void* state, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t* failed) noexcept nogil:
+    return sum_chunk(<SumThread*>state, start, stop, <const double*>NULL, failed)
+
+
+def sum_batch(
+        object scores, object allowed, const Py_ssize_t[::1] lengths not None, bint single_root,
+        list summations not None, *, double[::1] log_partition=None,
+        double[:, :, ::1] marginals=None, double[::1] entropy=None,
+        const int32_t[:, ::1] heads=None, double[::1] log_probability=None):
+    """Fill those of the arrays that are given, for all sentences; a thread for each summation.
+
+    `marginals` must be zeros. `heads` belong to `log_probability`; where they are no tree of the
+    wanted kind, their first is not -1. Returns (status, sentence) of the first sentence that fails,
+    or else (OK, any).
+    """
+    cdef Py_ssize_t n_threads = len(summations)
+    cdef Py_ssize_t i, failed = 0
+    cdef ScoreBuffer buffer
+    cdef Summation summation
+    cdef Wanted wanted
+    cdef SumThread[MAX_THREADS] threads
+    cdef (void*)[MAX_THREADS] states
+    cdef int status
+    if lengths.shape[0] == 0:
+        return DECODE_OK, 0
+    memset(&wanted, 0, sizeof(Wanted))
+    if log_partition is not None:
+        wanted.log_partition = &log_partition[0]
+    if marginals is not None:
+        wanted.marginals = &marginals[0, 0, 0]
+        wanted.width = marginals.shape[2]
+    if entropy is not None:
+        wanted.entropy = &entropy[0]
+    if log_probability is not None:
+        wanted.log_probability = &log_probability[0]
+        wanted.heads = &heads[0, 0]
+        wanted.width = heads.shape[1]
+    buffer = ScoreBuffer(scores, allowed, lengths)
+    for i in range(n_threads):
+        summation = summations[i]
+        threads[i].batch = &buffer.c
+        threads[i].wanted = &wanted
+        threads[i].single_root = single_root
+        threads[i].sum = &summation.sum
+        threads[i].square = summation.square
+        threads[i].marginals = summation.marginals
+        states[i] = &threads[i]
+    if n_threads > 1:
+        start_helpers(n_threads)
+    with nogil:
+        status = run_chunks(
+            sum_chunk_f32 if buffer.c.is_float32 else sum_chunk_f64, states, n_threads,
+            buffer.c.lengths, buffer.c.n_sentences, &failed)
+    return status, failed

@@ -1,0 +1,21 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+class Summation:
+    def __new__(cls, max_words: int, with_entropy: bool) -> Summation: ...
+
+def sum_batch(
+    scores: NDArray[np.floating[Any]],
+    allowed: NDArray[np.uint8] | None,
+    lengths: NDArray[np.intp],
+    single_root: bool,
+    summations: list[Summation],
+    *,
+    log_partition: NDArray[np.float64] | None = None,
+    marginals: NDArray[np.float64] | None = None,
+    entropy: NDArray[np.float64] | None = None,
+    heads: NDArray[np.int32] | None = None,
+    log_probability: NDArray[np.float64] | None = None,
+) -> tuple[int, int]: ...
