@@ -3,9 +3,10 @@
 Arguments are checked in spacy_rootmind.probabilities and .sampling; here they are taken as promised
 there. Statuses are those of spacy_rootmind._kernel.
 """
+from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.math cimport INFINITY
 from libc.stddef cimport size_t
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
@@ -22,9 +23,42 @@ from spacy_rootmind._matrix_tree cimport (
     tree_sum_init,
 )
 from spacy_rootmind._pool cimport run_chunks, start_helpers
+from spacy_rootmind._random cimport RandomSource
+from spacy_rootmind._sample cimport (
+    SAMPLE_ANCESTRAL,
+    SAMPLE_AUTO,
+    SAMPLE_COLBOURN,
+    SAMPLE_DISTINCT,
+    SAMPLE_NO_STEPS,
+    SAMPLE_WILSON,
+    SAMPLE_WILSON_BIASED,
+    SAMPLE_WILSON_REJECT,
+    TreeSampler,
+    sampler_begin,
+    sampler_draw,
+    sampler_free,
+    sampler_init,
+)
+
+
+cdef extern from "numpy/random/bitgen.h" nogil:
+    ctypedef struct bitgen_t:
+        void* state
+        double (*next_double)(void* state) noexcept nogil
 
 cdef enum:
     MAX_THREADS = 256
+
+NO_STEPS = SAMPLE_NO_STEPS
+METHODS = {
+    "auto": SAMPLE_AUTO,
+    "ancestral": SAMPLE_ANCESTRAL,
+    "colbourn": SAMPLE_COLBOURN,
+    "wilson": SAMPLE_WILSON,
+    "wilson_reject": SAMPLE_WILSON_REJECT,
+    "wilson_biased": SAMPLE_WILSON_BIASED,
+    "distinct": SAMPLE_DISTINCT,
+}
 
 
 # --- memory ------------------------------------------------------------------------------------
@@ -188,3 +222,150 @@ def sum_batch(
             sum_chunk_f32 if buffer.c.is_float32 else sum_chunk_f64, states, n_threads,
             buffer.c.lengths, buffer.c.n_sentences, &failed)
     return status, failed
+
+
+# --- samples -----------------------------------------------------------------------------------
+
+cdef class Sampler:
+    """A way to draw trees with its memory, for one thread and up to `max_words` words."""
+    cdef TreeSampler c
+    cdef double* square
+
+    def __cinit__(
+            self, str method not None, Py_ssize_t max_words, bint single_root, int64_t max_steps):
+        cdef size_t width = <size_t>max_words + 1
+        self.square = <double*>malloc(width * width * sizeof(double))
+        if (
+            sampler_init(&self.c, METHODS[method], max_words, single_root, max_steps) != DECODE_OK
+            or self.square is NULL
+        ):
+            raise MemoryError(
+                f"sampling trees of {max_words} words needs at least "
+                f"{56 * max_words * max_words / 2**30:.1f} GiB; split the sentence first"
+            )
+
+    def __dealloc__(self):
+        sampler_free(&self.c)
+        free(self.square)
+
+
+# What a thread gets.
+cdef struct SampleThread:
+    const Batch* batch
+    TreeSampler* sampler
+    double* square
+    const RandomSource* sources     # one a sentence
+    Py_ssize_t k
+    int32_t* heads                  # k rows a sentence
+    Py_ssize_t width
+    double* log_probabilities       # k a sentence
+    Py_ssize_t* found               # per sentence
+    const double* inverses
+    Py_ssize_t inverse_stride
+
+
+cdef int sample_sentence(
+        const SampleThread* thread, Py_ssize_t sentence, const score_t* of_type) noexcept nogil:
+    """Draw trees of one sentence; returns a DecodeStatus or SAMPLE_NO_STEPS."""
+    cdef Py_ssize_t n = thread.batch.lengths[sentence]
+    cdef Py_ssize_t stride = thread.inverse_stride
+    cdef int status
+    gather(thread.batch, sentence, of_type, thread.square)
+    if thread.inverses is not NULL:
+        thread.sampler.inverse = thread.inverses + sentence * stride * stride
+        thread.sampler.inverse_stride = stride
+    status = sampler_begin(thread.sampler, thread.square, n)
+    if status != DECODE_OK:
+        return status
+    return sampler_draw(
+        thread.sampler, thread.k, &thread.sources[sentence],
+        thread.heads + sentence * thread.k * thread.width, thread.width,
+        thread.log_probabilities + sentence * thread.k, &thread.found[sentence])
+
+
+cdef inline int sample_chunk(
+        const SampleThread* thread, Py_ssize_t start, Py_ssize_t stop, const score_t* of_type,
+        Py_ssize_t* failed) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef int status
+    for i in range(start, stop):
+        status = sample_sentence(thread, i, of_type)
+        if status != DECODE_OK:
+            failed[0] = i
+            return status
+    return DECODE_OK
+
+
+cdef int sample_chunk_f32(
+        void* state, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t* failed) noexcept nogil:
+    return sample_chunk(<SampleThread*>state, start, stop, <const float*>NULL, failed)
+
+
+cdef int sample_chunk_f64(
+        void* state, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t* failed) noexcept nogil:
+    return sample_chunk(<SampleThread*>state, start, stop, <const double*>NULL, failed)
+
+
+cdef int find_sources(list bit_generators, RandomSource* sources) except -1:
+    """Unwrap numpy's bit generators, which must outlive this and be in no one else's hands."""
+    cdef bitgen_t* generator
+    cdef Py_ssize_t i
+    for i in range(len(bit_generators)):
+        generator = <bitgen_t*>PyCapsule_GetPointer(bit_generators[i].capsule, "BitGenerator")
+        sources[i].next_double = generator.next_double
+        sources[i].state = generator.state
+    return 0
+
+
+def sample_batch(
+        object scores, object allowed, const Py_ssize_t[::1] lengths not None, list samplers,
+        list bit_generators, int32_t[:, :, ::1] heads not None,
+        double[:, ::1] log_probabilities not None, Py_ssize_t[::1] found not None,
+        const double[:, :, ::1] inverses=None):
+    """Draw trees of all sentences, with a bit generator for each; a thread for each sampler.
+
+    `inverses` are those of the sentences' Laplacians, for colbourn. Returns (status, sentence) of
+    the first sentence that fails, or else (OK, any).
+    """
+    cdef Py_ssize_t n_threads = len(samplers)
+    cdef Py_ssize_t i, failed = 0
+    cdef ScoreBuffer buffer
+    cdef Sampler sampler
+    cdef SampleThread[MAX_THREADS] threads
+    cdef (void*)[MAX_THREADS] states
+    cdef RandomSource* sources
+    cdef int status
+    if lengths.shape[0] == 0:
+        return DECODE_OK, 0
+    buffer = ScoreBuffer(scores, allowed, lengths)
+    sources = <RandomSource*>malloc(lengths.shape[0] * sizeof(RandomSource))
+    if sources is NULL:
+        raise MemoryError("no memory for random streams")
+    try:
+        find_sources(bit_generators, sources)
+        for i in range(n_threads):
+            sampler = samplers[i]
+            threads[i].batch = &buffer.c
+            threads[i].sampler = &sampler.c
+            threads[i].square = sampler.square
+            threads[i].sources = sources
+            threads[i].k = heads.shape[1]
+            threads[i].heads = &heads[0, 0, 0]
+            threads[i].width = heads.shape[2]
+            threads[i].log_probabilities = &log_probabilities[0, 0]
+            threads[i].found = &found[0]
+            threads[i].inverses = NULL
+            threads[i].inverse_stride = 0
+            if inverses is not None and inverses.shape[2] > 0:
+                threads[i].inverses = &inverses[0, 0, 0]
+                threads[i].inverse_stride = inverses.shape[2]
+            states[i] = &threads[i]
+        if n_threads > 1:
+            start_helpers(n_threads)
+        with nogil:
+            status = run_chunks(
+                sample_chunk_f32 if buffer.c.is_float32 else sample_chunk_f64, states, n_threads,
+                buffer.c.lengths, buffer.c.n_sentences, &failed)
+        return status, failed
+    finally:
+        free(sources)

@@ -489,6 +489,18 @@ cdef int sum_trees_wide(const double* square, TreeSum* ws) noexcept nogil:
     return status
 
 
+cdef int find_wide_weights(const double* square, TreeSum* ws) noexcept nogil:
+    """Have the weights of the sentence last summed over in `ws.wide.weights`, too. O(n^2).
+
+    Returns DECODE_OK or DECODE_NO_MEMORY.
+    """
+    cdef int status
+    if ws.beyond_float64:
+        return DECODE_OK
+    status = make_wide(ws)
+    return weigh_arcs(square, ws.n, ws.single_root, ws.wide) if status == DECODE_OK else status
+
+
 cdef double log_partition(const TreeSum* ws) noexcept nogil:
     """The log of the sum over trees of the exponential of their score."""
     return ws.scale_high + (ws.scale_low + ws.log_mass) if ws.n > 0 else 0.0

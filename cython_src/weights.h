@@ -474,7 +474,7 @@ static inline Wide wide_exp(double high, double low)
 }
 
 /* Sets `dropped` if a score that is not -inf counts as forbidden. */
-static void wide_exp_row(
+static inline void wide_exp_row(
     Wide *out, const double *scores, double shift, ptrdiff_t n, int *dropped)
 {
     ptrdiff_t i;
@@ -486,7 +486,7 @@ static void wide_exp_row(
     }
 }
 
-static Wide wide_sum_row(const Wide *row, ptrdiff_t n)
+static inline Wide wide_sum_row(const Wide *row, ptrdiff_t n)
 {
     Wide sum = {0.0, 0};
     ptrdiff_t i;
@@ -495,7 +495,7 @@ static Wide wide_sum_row(const Wide *row, ptrdiff_t n)
     return sum;
 }
 
-static Wide wide_dot(const Wide *a, const Wide *b, ptrdiff_t n)
+static inline Wide wide_dot(const Wide *a, const Wide *b, ptrdiff_t n)
 {
     Wide sum = {0.0, 0};
     ptrdiff_t i;
@@ -504,7 +504,7 @@ static Wide wide_dot(const Wide *a, const Wide *b, ptrdiff_t n)
     return sum;
 }
 
-static void wide_add_scaled(Wide *out, const Wide *row, Wide factor, ptrdiff_t n)
+static inline void wide_add_scaled(Wide *out, const Wide *row, Wide factor, ptrdiff_t n)
 {
     ptrdiff_t i;
     if (factor.part == 0.0)
@@ -513,7 +513,7 @@ static void wide_add_scaled(Wide *out, const Wide *row, Wide factor, ptrdiff_t n
         out[i] = wide_add(out[i], wide_multiply(factor, row[i]));
 }
 
-static void wide_apply_pivots(
+static inline void wide_apply_pivots(
     Wide *row, const Wide *pivots, ptrdiff_t stride, ptrdiff_t last, ptrdiff_t first)
 {
     ptrdiff_t k;
@@ -521,7 +521,7 @@ static void wide_apply_pivots(
         wide_add_scaled(row, pivots + k * stride, row[k], k);
 }
 
-static void wide_pull_back(
+static inline void wide_pull_back(
     const Wide *matrix, ptrdiff_t stride, ptrdiff_t k, const Wide *pivot, const Wide *factors,
     Wide *sums, Wide *products)
 {

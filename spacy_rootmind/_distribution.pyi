@@ -3,6 +3,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+NO_STEPS: int
+METHODS: dict[str, int]
+
 class Summation:
     def __new__(cls, max_words: int, with_entropy: bool) -> Summation: ...
 
@@ -18,4 +21,21 @@ def sum_batch(
     entropy: NDArray[np.float64] | None = None,
     heads: NDArray[np.int32] | None = None,
     log_probability: NDArray[np.float64] | None = None,
+) -> tuple[int, int]: ...
+
+class Sampler:
+    def __new__(
+        cls, method: str, max_words: int, single_root: bool, max_steps: int
+    ) -> Sampler: ...
+
+def sample_batch(
+    scores: NDArray[np.floating[Any]],
+    allowed: NDArray[np.uint8] | None,
+    lengths: NDArray[np.intp],
+    samplers: list[Sampler],
+    bit_generators: list[np.random.BitGenerator],
+    heads: NDArray[np.int32],
+    log_probabilities: NDArray[np.float64],
+    found: NDArray[np.intp],
+    inverses: NDArray[np.float64] | None = None,
 ) -> tuple[int, int]: ...

@@ -38,6 +38,7 @@ cdef void tree_sum_free(TreeSum* ws) noexcept nogil
 # Sums over all trees, O(n^3). Returns a DecodeStatus of _decode; the others need DECODE_OK here.
 cdef int sum_trees(
     const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil
+cdef int find_wide_weights(const double* square, TreeSum* ws) noexcept nogil
 cdef double log_partition(const TreeSum* ws) noexcept nogil
 # The log probability of a tree, which must be one of those summed over.
 cdef double log_probability(

@@ -1,0 +1,298 @@
+"""Trees drawn at random, in proportion to the exponential of their score: numpy in, numpy out.
+
+Conventions are those of spacy_rootmind.trees.
+"""
+
+import sys
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spacy_rootmind import _distribution, _kernel
+from spacy_rootmind._arguments import (
+    BoolArray,
+    IntArray,
+    ScoreArray,
+    as_allowed_batch,
+    as_count,
+    as_lengths,
+    as_num_threads,
+    as_score_batch,
+)
+from spacy_rootmind._failures import only_allowed, raise_failure
+from spacy_rootmind.probabilities import LOST_DIGITS
+
+__all__ = ["METHODS", "sample_trees"]
+
+METHODS = ("auto", "ancestral", "colbourn", "wilson", "wilson_reject", "wilson_biased")
+
+# Steps of the walks for one tree, a second or so, after which they are taken to be trapped.
+_MANY_STEPS = 10**8
+_COLBOURN_LOST_DIGITS = (
+    "method 'colbourn' lost the digits of the inverse Laplacian, since some words strongly prefer "
+    "each other; use method='auto' or 'ancestral'"
+)
+
+Seed = int | np.random.Generator | None
+
+
+def sample_trees(
+    scores: ScoreArray,
+    k: int,
+    lengths: IntArray | int | None = None,
+    *,
+    allowed: BoolArray | None = None,
+    single_root: bool = True,
+    replace: bool = True,
+    method: str = "auto",
+    max_steps: int | None = None,
+    seed: Seed = None,
+    num_threads: int = 1,
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Draw k trees of each sentence, in proportion to the exponential of their score.
+
+    Parameters
+    ----------
+    scores : float32 or float64 array of shape (n + 1, n + 1) or (B, N + 1, N + 1)
+        Arc scores (log-weights), `scores[dep, head]`. Any memory layout; never changed.
+    k : int
+        How many trees, at least 1.
+    lengths : int array of shape (B,), optional
+        Words in each sentence, 0 to N. All sentences have N words by default. For a single
+        sentence, an int.
+    allowed : bool array of the shape of `scores`, optional
+        False forbids an arc, whatever its score. Row 0, the diagonal and the padding are ignored.
+    single_root : bool
+        Whether exactly one word hangs from ROOT, or at least one.
+    replace : bool
+        Whether a tree may be drawn again. Without replacement each tree is drawn in proportion to
+        its weight among those not drawn yet.
+    method : str
+        One of `METHODS`. All but "wilson_biased" are exact, and differ in cost:
+
+        - "auto": draws the root token from its exact marginal, and walks to it as "wilson" does. If
+          a walk takes too many steps it is dropped, and the tree drawn as by "ancestral" with the
+          root token already drawn. This is exact: given the root token, the number of steps that a
+          walk takes and the tree that it finds are independent (Wilson 1996, section 4: cycles are
+          popped in any order, and those popped tell nothing about the tree left over). The root
+          token is kept because the chance to run out of steps depends on it.
+        - "ancestral": word after word, each by its exact law given the heads before it, in the
+          order of the best tree from its root down.
+        - "colbourn": the same in the order of the sentence, by rank-one updates of the inverse
+          Laplacian. Raises ArithmeticError where its digits are lost, as is usual for models that
+          are sure of themselves: once probabilities do not add up to 1, or are negative, by more
+          than 1e-7.
+        - "wilson": the root token from its exact marginal, then loop-erased random walks to it. In
+          two words that strongly prefer each other a walk may be trapped for ever.
+        - "wilson_reject": walks to ROOT, again and again until one tree has a single root.
+        - "wilson_biased": walks to a root token drawn by root scores alone. This is not the right
+          law, and exists to show so (Zmigrod et al. 2021, Theorem 2 as corrected).
+
+        With `single_root=False` the walks of "auto" and "wilson" go to ROOT itself, and the other
+        two do not apply. Without replacement there is "auto" alone, and "ancestral", which is the
+        same.
+    max_steps : int, optional
+        How many steps the walks for one tree may take. "auto" then goes on as by "ancestral"; the
+        others raise RuntimeError. By default 8 n + n^3 / 64 for "auto", about what "ancestral"
+        would cost, and 10^8 for the others, which is about a second.
+    seed : int or numpy.random.Generator, optional
+        Every sentence has a random stream of its own, number i of
+        `np.random.SeedSequence(seed).spawn(B)`, or of `seed.spawn(B)`. So a sentence's trees do not
+        depend on threads, padding or the other sentences, and the first of k trees are the same for
+        any k. A Generator never gives a stream twice: a second call draws other trees, and a batch
+        may be split over several calls. By default, streams are new each time.
+    num_threads : int
+        Sentences of a batch are shared among so many threads, 256 at most. The result does not
+        depend on it.
+
+    Returns
+    -------
+    heads : int32 array of shape (k', n + 1) or (B, k, N + 1)
+        Trees in the order they were drawn. -1 at index 0 and in the padding. Without replacement a
+        sentence may have fewer than k trees; then k' < k, or the further rows of a batch are -1.
+    log_probs : float64 array of shape (k',) or (B, k)
+        The exact log probability of each tree, as of `tree_log_prob`, whatever the method and with
+        or without replacement; -inf in rows without a tree.
+
+    Raises
+    ------
+    NoTreeError
+        If a sentence has no such tree.
+    RuntimeError
+        If a walk took more than `max_steps` steps, unless `method` is "auto".
+    ArithmeticError
+        If sums of scores overflow, or each tree needs an arc that lies 1e15 below another of its
+        word; if "colbourn" lost its digits.
+    MemoryError
+        If there is no room for so many different trees.
+    TypeError, ValueError
+        If the input is not as described; NaN and +inf inside a sentence among it, where allowed.
+
+    Notes
+    -----
+    Once a sentence: n^3 / 3 multiplications. Then for each tree: "auto" and "wilson" take the mean
+    time of a walk to the root, about 2 n steps for scores that are not very sure. "ancestral" and
+    draws without replacement take O(n^3) where heads tend to be those of the best tree, and
+    n^4 / 12 multiplications at most, unless float64 would underflow. Without replacement, memory
+    is O(k n^2).
+
+    A walk draws the root token first; then words in the order of the sentence walk to the tree,
+    each step taking one random number, and a second one in a million times.
+
+    References
+    ----------
+    Wilson (1996), Generating random spanning trees more quickly than the cover time. Colbourn,
+    Myrvold & Neufeld (1996), Two algorithms for unranking arborescences. Zmigrod, Vieira &
+    Cotterell (2021), Efficient Sampling of Dependency Structure. Stanojevic (2022), Unbiased and
+    Efficient Sampling of Dependency Trees. Shi, Bieber & Sutton (2020), Incremental Sampling
+    Without Replacement for Sequence Models.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")
+    >>> heads, log_probs = sample_trees(scores, 5, replace=False, seed=0)
+    >>> sorted(heads.tolist())
+    [[-1, 0, 1], [-1, 2, 0]]
+    >>> np.exp(log_probs).sum().round(6)
+    np.float64(1.0)
+    """
+    _check_method(method, single_root, replace)
+    k = as_count("k", k)
+    steps = _as_max_steps(max_steps, method)
+    threads = as_num_threads(num_threads)
+    batch = as_score_batch(scores)
+    mask = as_allowed_batch(allowed, scores)
+    words = as_lengths(lengths, batch.shape[0], batch.shape[1] - 1, single=scores.ndim == 2)
+    longest = int(words.max(initial=0))
+    if not replace:
+        method = "distinct"
+        # Cayley's formula; beyond it there is nothing to find.
+        k_found = min(k, (longest + (not single_root)) ** max(longest - 1, 0), sys.maxsize)
+    else:
+        k_found = k
+    streams = _spawn(seed, len(batch))
+    heads = np.full((len(batch), k_found, batch.shape[1]), -1, dtype=np.int32)
+    log_probs = np.full((len(batch), k_found), -np.inf)
+    found = np.zeros(len(batch), dtype=np.intp)
+    inverses = None
+    if method == "colbourn":
+        inverses = _inverse_laplacians(batch, mask, words, single_root)
+    samplers = [
+        _distribution.Sampler(method, longest, single_root, steps)
+        for _ in range(min(threads, max(len(words), 1)))
+    ]
+    failed = _distribution.sample_batch(
+        batch, mask, words, samplers, streams, heads, log_probs, found, inverses
+    )
+    if failed[0] == _distribution.NO_STEPS:
+        raise RuntimeError(
+            f"sentence {failed[1]}: the walks of method {method!r} for one tree took more than "
+            f"{steps} steps; use method='auto', which then draws the tree in another way"
+        )
+    if failed[0] != _kernel.OK:
+        raise_failure(
+            batch,
+            mask,
+            words,
+            failed,
+            single_root=single_root,
+            lost_digits=_COLBOURN_LOST_DIGITS if method == "colbourn" else LOST_DIGITS,
+        )
+    if scores.ndim == 3:
+        return _widen(heads, k, -1), _widen(log_probs, k, -np.inf)
+    return heads[0, : found[0]], log_probs[0, : found[0]]
+
+
+def _check_method(method: str, single_root: bool, replace: bool) -> None:
+    """Refuse settings that do not go together."""
+    if method not in METHODS:
+        raise ValueError(f"unknown method {method!r}, expected one of {', '.join(METHODS)}")
+    if not replace and method not in ("auto", "ancestral"):
+        raise ValueError(
+            f"method {method!r} draws with replacement; for replace=False expected 'auto' or "
+            f"'ancestral', which are the same there"
+        )
+    if not single_root and method in ("wilson_reject", "wilson_biased"):
+        raise ValueError(
+            f"method {method!r} is about the single root; for single_root=False use 'wilson'"
+        )
+
+
+def _as_max_steps(max_steps: int | None, method: str) -> int:
+    """Check a number of steps, or fill it in; 0 leaves it to the kernel."""
+    if max_steps is None:
+        return 0 if method == "auto" else _MANY_STEPS
+    return min(as_count("max_steps", max_steps), np.iinfo(np.int64).max)
+
+
+def _spawn(seed: Seed, count: int) -> list[np.random.BitGenerator]:
+    """Make a random stream for each sentence."""
+    if isinstance(seed, np.random.Generator):
+        parent = seed.bit_generator
+        if not isinstance(parent.seed_seq, np.random.bit_generator.ISpawnableSeedSequence):
+            raise TypeError(
+                "expected a Generator that can spawn; this one was not made from a SeedSequence: "
+                "use numpy.random.default_rng"
+            )
+        return list(parent.spawn(count))
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer)):
+        raise TypeError(
+            f"expected seed as an int, a numpy.random.Generator or None, received "
+            f"{type(seed).__name__}"
+        )
+    return list(np.random.PCG64(np.random.SeedSequence(seed)).spawn(count))
+
+
+def _inverse_laplacians(
+    batch: ScoreArray,
+    mask: NDArray[np.uint8] | None,
+    words: NDArray[np.intp],
+    single_root: bool,
+) -> NDArray[np.float64]:
+    """Invert the Laplacian of each sentence, with weights in the units that the kernel uses.
+
+    Sentences that have none are left as they are: the kernel says what is wrong with them.
+    """
+    longest = int(words.max(initial=0))
+    inverses = np.zeros((len(batch), longest, longest))
+    for sentence, n in enumerate(words.tolist()):
+        scores = only_allowed(batch[sentence], None if mask is None else mask[sentence])
+        laplacian = _laplacian(scores[: n + 1, : n + 1], single_root)
+        try:
+            inverses[sentence, :n, :n] = np.linalg.inv(laplacian)
+        except np.linalg.LinAlgError:
+            inverses[sentence, :n, :n] = np.nan
+    return inverses
+
+
+def _laplacian(scores: NDArray[np.float64], single_root: bool) -> NDArray[np.float64]:
+    """Build the matrix whose determinant sums over trees; a row a word (Koo et al. 2007).
+
+    Each word's weights are over its highest; with a single root, among words alone, and the root
+    weights over their own highest besides.
+    """
+    scores = scores[1:].copy()
+    scores[:, 1:][np.diag_indices(len(scores))] = -np.inf
+    highest = scores[:, 1 if single_root and len(scores) > 1 else 0 :].max(axis=1, initial=-np.inf)
+    if single_root:
+        highest = np.where(highest == -np.inf, scores[:, 0], highest)
+    with np.errstate(invalid="ignore", over="ignore"):
+        lowered = scores - highest[:, None]
+        if single_root:
+            lowered[:, 0] -= lowered[:, 0].max(initial=-np.inf)
+        weights = np.exp(lowered)
+        laplacian = -weights[:, 1:]
+        laplacian[np.diag_indices(len(laplacian))] = weights[:, int(single_root) :].sum(axis=1)
+    if single_root and len(laplacian) > 0:
+        laplacian[:, 0] = weights[:, 0]
+    return laplacian
+
+
+def _widen(array: NDArray, k: int, padding: float) -> NDArray:
+    """Add rows along axis 1 up to k."""
+    missing = k - array.shape[1]
+    if missing <= 0:
+        return array
+    widths = [(0, 0), (0, missing)] + [(0, 0)] * (array.ndim - 2)
+    return np.pad(array, widths, constant_values=padding)
