@@ -15,6 +15,7 @@ KERNEL = [
     "_eisner",
     "_kbest",
     "_matrix_tree",
+    "_insertion",
     "_conditional",
     "_walk",
     "_colbourn",

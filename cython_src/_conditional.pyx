@@ -1,34 +1,47 @@
-"""The exact law of one word's head, given the heads of others, without subtraction.
+"""The exact law of what a tree may still become, given the heads of some words.
 
 A word that has its head joins the component of that head; what hangs from ROOT is ROOT, and with a
 single root, no one else can hang from it then. Left is a smaller problem of the same kind, whose
-words are those without a head. All of them but the one in question are eliminated (_matrix_tree).
-Substituting forward then gives each one's chance to reach ROOT before that word, and the
-probability of a head is proportional to the weight of its arc times the chance of its component.
-Only sums, products and quotients of positive numbers: every probability, however small, is accurate
-relative to itself.
+words are those without a head.
 
-An elimination costs m^3 / 3 with m words left, all of them n^4 / 12. But if the head hangs from ROOT
-already, the next word needs none: two columns of the last one are added. So words come in the order
-of the best tree from its root down, and with a confident model nearly all of a tree costs what one
-word would.
+To draw all of them, eliminate them (_matrix_tree) and put them in again (_insertion). For the law of
+one word's head, eliminate the others. Substituting forward then gives each one's chance to reach
+ROOT before that word, and the probability of a head is proportional to the weight of its arc times
+the chance of its component. Only sums, products and quotients of positive numbers: every
+probability, however small, is accurate relative to itself.
+
+Eliminating m words costs m^3 / 3 multiplications. But if a word's head hangs from ROOT already, the
+next word needs no elimination: two columns of the last one are added. So once a tree is known, the
+laws of all its words' heads are to be had for one elimination, from the root down.
 """
 from libc.math cimport INFINITY
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from spacy_rootmind._decode cimport (
+    DECODE_LOST_DIGITS,
     DECODE_NO_MEMORY,
     DECODE_NO_TREE,
     DECODE_OK,
     DECODE_UNSETTLED,
-    decode_tree,
-    workspace_free,
-    workspace_init,
 )
-from spacy_rootmind._matrix_tree cimport eliminate_words, find_wide_weights
+from spacy_rootmind._insertion cimport (
+    insertion_begin,
+    insertion_draw,
+    insertion_free,
+    insertion_init,
+)
+from spacy_rootmind._matrix_tree cimport (
+    eliminate_all,
+    eliminate_words,
+    find_wide_weights,
+    make_wide,
+    tree_sum_free,
+    tree_sum_init,
+)
+from spacy_rootmind._random cimport RandomSource, draw_index
 
 
 cdef extern from "weights.h" nogil:
@@ -41,7 +54,10 @@ cdef extern from "weights.h" nogil:
     int choose_weight_passes(int simd) noexcept
     Wide wide_from(double part, int64_t exponent) noexcept
     Wide wide_multiply(Wide a, Wide b) noexcept
+    Wide wide_divide(Wide a, Wide b) noexcept
     Wide wide_add(Wide a, Wide b) noexcept
+    bint wide_less(Wide a, Wide b) noexcept
+    double wide_to_double(Wide a) noexcept
     double wide_log(Wide a) noexcept
     Wide wide_dot(const Wide*, const Wide*, Py_ssize_t) noexcept
 
@@ -67,93 +83,74 @@ use_simd(True)
 # --- memory ------------------------------------------------------------------------------------
 
 cdef int partial_init(PartialTree* tree, Py_ssize_t max_words) noexcept nogil:
-    """Allocate for sentences of up to `max_words` words: 24 n^2 + O(n) bytes, and a decoder.
+    """Allocate for sentences of up to `max_words` words: 40 n^2 + O(n) bytes.
 
-    48 n^2 more once a sentence needs wide numbers. Returns DECODE_OK or DECODE_NO_MEMORY.
+    Three times as much once a sentence needs wide numbers. Returns DECODE_OK or DECODE_NO_MEMORY.
     """
     cdef size_t stride = (<size_t>max_words + 8) & ~<size_t>3
     cdef size_t width = <size_t>max_words + 1
-    # Rows that shrink from their front run on into the next one, the last into one more.
-    cdef size_t matrix = stride * (width + 1)
     memset(tree, 0, sizeof(PartialTree))
     tree.max_words = max_words
-    tree.stride = stride
-    if workspace_init(&tree.best, max_words) != DECODE_OK:
+    if (
+        tree_sum_init(&tree.rest, max_words) != DECODE_OK
+        or insertion_init(&tree.insertion, max_words) != DECODE_OK
+    ):
         return DECODE_NO_MEMORY
-    # Zeros: vector passes read what nobody has written, to multiply it by zero.
-    tree.block = calloc(
-        (3 * matrix + 4 * stride) * sizeof(double) + 6 * width * sizeof(int32_t), 1)
+    tree.block = calloc(2 * stride * sizeof(double) + 8 * width * sizeof(int32_t), 1)
     if tree.block is NULL:
         return DECODE_NO_MEMORY
-    tree.factored = <double*>tree.block
-    tree.kept = tree.factored + matrix
-    tree.contracted = tree.kept + matrix
-    tree.reach = tree.contracted + matrix
-    tree.scratch = tree.reach + stride
-    tree.heads = <int32_t*>(tree.scratch + 3 * stride)
+    tree.weights = <double*>tree.block
+    tree.reach = tree.weights + stride
+    tree.heads = <int32_t*>(tree.reach + stride)
     tree.order = tree.heads + width
-    tree.best_order = tree.heads + 2 * width
-    tree.place = tree.heads + 3 * width
-    tree.top = tree.heads + 4 * width
-    tree.number = tree.heads + 5 * width
+    tree.place = tree.heads + 2 * width
+    tree.top = tree.heads + 3 * width
+    tree.number = tree.heads + 4 * width
+    tree.drawn = tree.heads + 5 * width
+    tree.first_below = tree.heads + 6 * width
+    tree.next_below = tree.heads + 7 * width
     return DECODE_OK
 
 
 cdef void partial_free(PartialTree* tree) noexcept nogil:
     """Free all memory; harmless when called twice."""
-    workspace_free(&tree.best)
+    tree_sum_free(&tree.rest)
+    insertion_free(&tree.insertion)
     free(tree.block)
-    free(tree.wide_block)
-    tree.block = tree.wide_block = NULL
+    free(tree.wide_reach)
+    tree.block = tree.wide_reach = NULL
 
 
-# --- the order of words, and components --------------------------------------------------------
+# --- components --------------------------------------------------------------------------------
 
-cdef int partial_begin(PartialTree* tree, const double* square, TreeSum* sum) noexcept nogil:
-    """Begin a sentence: its words will come in the order of its best tree, from the root down."""
-    cdef Py_ssize_t n = sum.n
-    cdef Py_ssize_t done, found = 0, dep
-    cdef int status
+cdef void partial_begin(PartialTree* tree, const double* square, TreeSum* sum) noexcept nogil:
+    """Begin a sentence that `sum` was summed over."""
     tree.square = square
     tree.sum = sum
-    tree.n = n
-    tree.kept_root = -1
+    tree.n = sum.n
     tree.knows_wide = False
-    status = decode_tree(square, n + 1, n, sum.single_root, True, tree.heads, &tree.best)
-    if status != DECODE_OK:
-        return status
-    # Breadth first; ROOT's dependents come first.
-    for dep in range(1, n + 1):
-        if tree.heads[dep] == 0:
-            tree.best_order[found] = <int32_t>dep
-            found += 1
-    done = 0
-    while done < found:
-        for dep in range(1, n + 1):
-            if tree.heads[dep] == tree.best_order[done]:
-                tree.best_order[found] = <int32_t>dep
-                found += 1
-        done += 1
-    return DECODE_OK
+    tree.heads[0] = -1
 
 
-cdef void put_first(PartialTree* tree, Py_ssize_t root) noexcept nogil:
-    """Set the order, with `root`, unless it is 0, before all others."""
-    cdef Py_ssize_t i, next_place = 0
-    if root > 0:
-        tree.order[0] = <int32_t>root
-        next_place = 1
-    for i in range(tree.n):
-        if tree.best_order[i] != root:
-            tree.order[next_place] = tree.best_order[i]
-            next_place += 1
-    for i in range(tree.n):
+cdef void complete_order(PartialTree* tree, Py_ssize_t n_ordered) noexcept nogil:
+    """Let the words that are not among the first `n_ordered` follow them as in the sentence."""
+    cdef Py_ssize_t i, word, next_place = n_ordered
+    for word in range(1, tree.n + 1):
+        tree.place[word] = -1
+    for i in range(n_ordered):
         tree.place[tree.order[i]] = <int32_t>i
+    for word in range(1, tree.n + 1):
+        if tree.place[word] < 0:
+            tree.order[next_place] = <int32_t>word
+            tree.place[word] = <int32_t>next_place
+            next_place += 1
 
 
-cdef void partial_restart(PartialTree* tree, Py_ssize_t n_fixed) noexcept nogil:
+cdef void partial_restart(
+        PartialTree* tree, Py_ssize_t n_fixed, Py_ssize_t n_ordered) noexcept nogil:
     """Take the heads of the first `n_fixed` words in order as they stand. O(n d) for depth d."""
     cdef Py_ssize_t word, above
+    complete_order(tree, n_ordered)
     tree.n_fixed = n_fixed
     tree.is_current = False
     tree.takes_root = True
@@ -164,38 +161,7 @@ cdef void partial_restart(PartialTree* tree, Py_ssize_t n_fixed) noexcept nogil:
         tree.top[word] = <int32_t>above
         if tree.sum.single_root and above == 0:
             tree.takes_root = False
-
-
-cdef void partial_start(PartialTree* tree, Py_ssize_t root) noexcept nogil:
-    """Begin a tree; if `root` is not 0, that word hangs from ROOT.
-
-    What the elimination gave for the last start with the same root is used again.
-    """
-    cdef size_t size
-    put_first(tree, root)
-    tree.heads[0] = -1
-    if root > 0:
-        tree.heads[root] = 0
-    partial_restart(tree, root > 0)
-    if tree.n_fixed == tree.n:
-        return
-    size = tree.stride * (tree.n + 1) * sizeof(double)
-    if tree.kept_root == root:
-        memcpy(tree.factored, tree.kept, size)
-        tree.pivots = tree.factored
-        # Only a start whose elimination set no turn is kept.
-        tree.turn = 0
-        tree.is_current = True
-        number_components(tree)
-        return
-    if factor(tree) and tree.turn == 0:
-        memcpy(tree.kept, tree.factored, size)
-        tree.kept_root = root
-
-
-cdef Py_ssize_t partial_next(const PartialTree* tree) noexcept nogil:
-    """The word whose head comes next; 0 if all have one."""
-    return tree.order[tree.n_fixed] if tree.n_fixed < tree.n else 0
+    number_components(tree)
 
 
 cdef void number_components(PartialTree* tree) noexcept nogil:
@@ -207,46 +173,178 @@ cdef void number_components(PartialTree* tree) noexcept nogil:
             <int32_t>(tree.place[tree.top[head]] - tree.n_fixed + 1) if tree.top[head] != 0 else 0)
 
 
-# --- elimination -------------------------------------------------------------------------------
-
 cdef void contract(
-        const PartialTree* tree, const weight_t* weights, Py_ssize_t weights_stride,
-        weight_t* contracted) noexcept nogil:
+        const PartialTree* tree, const weight_t* weights, weight_t* contracted) noexcept nogil:
     """Add up the weights between components. O(n m) for m of them."""
-    cdef Py_ssize_t n = tree.n
-    cdef Py_ssize_t m = n - tree.n_fixed
+    cdef Py_ssize_t m = tree.n - tree.n_fixed
     cdef Py_ssize_t i, head
     cdef const weight_t* row
     cdef weight_t* out
     for i in range(1, m + 1):
-        row = weights + tree.order[tree.n_fixed + i - 1] * weights_stride
-        out = contracted + i * tree.stride
+        row = weights + tree.order[tree.n_fixed + i - 1] * tree.sum.stride
+        out = contracted + i * tree.rest.stride
         memset(out, 0, (m + 1) * sizeof(weight_t))
         if tree.takes_root:
             out[0] = row[0]
-        for head in range(1, n + 1):
+        for head in range(1, tree.n + 1):
             if weight_t is double:
                 out[tree.number[head]] += row[head]
             else:
                 out[tree.number[head]] = wide_add(out[tree.number[head]], row[head])
 
 
-cdef bint factor(PartialTree* tree) noexcept nogil:
-    """Eliminate all words without a head but the next one, O(m^3); False if float64 does not do."""
-    cdef double* scratch = tree.scratch
+cdef int contract_to_rest(PartialTree* tree, bint is_wide) noexcept nogil:
+    """Let `rest`, or its wide form, be the problem that is left; returns a DecodeStatus."""
+    cdef TreeSum* rest = &tree.rest
+    cdef int status
+    rest.n = tree.n - tree.n_fixed
+    rest.single_root = tree.sum.single_root and tree.takes_root
+    rest.beyond_float64 = is_wide
+    if not is_wide:
+        contract(tree, <const double*>tree.sum.weights, <double*>rest.weights)
+        return DECODE_OK
+    status = make_wide(rest)
+    if status == DECODE_OK and not tree.knows_wide:
+        status = find_wide_weights(tree.square, tree.sum)
+    if status != DECODE_OK:
+        return status
+    tree.knows_wide = True
+    rest.wide.n = rest.n
+    rest.wide.single_root = rest.single_root
+    contract(tree, <const Wide*>tree.sum.wide.weights, <Wide*>rest.wide.weights)
+    return DECODE_OK
+
+
+# --- drawing the rest --------------------------------------------------------------------------
+
+cdef Py_ssize_t draw_within(
+        PartialTree* tree, const weight_t* row, Py_ssize_t component, const RandomSource* random
+) noexcept nogil:
+    """Draw a word's head among those of a component; 0 is ROOT's, with ROOT if that is open."""
+    cdef Py_ssize_t head
+    cdef Py_ssize_t first = 0 if tree.takes_root else 1
+    cdef double total = 0
+    cdef weight_t largest
+    if weight_t is double:
+        largest = 0.0
+    else:
+        largest = wide_from(0, 0)
+    for head in range(first, tree.n + 1):
+        if tree.number[head] == component:
+            if weight_t is double:
+                largest = max(largest, row[head])
+            elif wide_less(largest, row[head]):
+                largest = row[head]
+    for head in range(tree.n + 1):
+        tree.weights[head] = 0
+        if head >= first and tree.number[head] == component:
+            if weight_t is double:
+                tree.weights[head] = row[head] / largest
+            else:
+                tree.weights[head] = wide_to_double(wide_divide(row[head], largest))
+            total += tree.weights[head]
+    return draw_index(tree.weights, tree.n + 1, total, random)
+
+
+cdef int draw_components(PartialTree* tree, const RandomSource* random) noexcept nogil:
+    """Draw a tree of the components into `drawn`; returns a DecodeStatus."""
+    cdef TreeSum* rest = &tree.rest
+    cdef int status = contract_to_rest(tree, False)
+    if status == DECODE_OK:
+        status = eliminate_all(rest)
+    if status == DECODE_OK:
+        status = insertion_begin(&tree.insertion, rest)
+    if status == DECODE_OK:
+        status = insertion_draw(&tree.insertion, rest, 0, random, tree.drawn)
+    if status == DECODE_OK or status == DECODE_NO_MEMORY:
+        return status
+    status = contract_to_rest(tree, True)
+    if status == DECODE_OK:
+        status = eliminate_all(rest.wide)
+    if status == DECODE_OK:
+        status = insertion_begin(&tree.insertion, rest)
+    if status == DECODE_OK:
+        status = insertion_draw(&tree.insertion, rest, 0, random, tree.drawn)
+    return DECODE_LOST_DIGITS if status == DECODE_UNSETTLED else status
+
+
+cdef void order_from_root_down(PartialTree* tree) noexcept nogil:
+    """Order the words that are not fixed by the tree that `heads` now is. O(n)."""
+    cdef Py_ssize_t i, word, above
+    cdef Py_ssize_t next_place = tree.n_fixed
+    memset(tree.first_below, 0, (tree.n + 1) * sizeof(int32_t))
+    for i in range(tree.n - 1, tree.n_fixed - 1, -1):
+        word = tree.order[i]
+        above = tree.top[tree.heads[word]] if tree.heads[word] != 0 else 0
+        tree.next_below[word] = tree.first_below[above]
+        tree.first_below[above] = <int32_t>word
+    above = 0
+    i = tree.n_fixed
+    while True:
+        word = tree.first_below[above]
+        while word != 0:
+            tree.order[next_place] = <int32_t>word
+            next_place += 1
+            word = tree.next_below[word]
+        if i == next_place:
+            break
+        above = tree.order[i]
+        i += 1
+    for i in range(tree.n_fixed, tree.n):
+        tree.place[tree.order[i]] = <int32_t>i
     number_components(tree)
-    contract(tree, <const double*>tree.sum.weights, tree.sum.stride, tree.contracted)
-    tree.pivots = tree.factored
-    tree.is_current = DECODE_OK == eliminate_words(
-        tree.contracted, tree.pivots, scratch, 0, scratch + tree.stride,
-        scratch + 2 * tree.stride, tree.stride, tree.n - tree.n_fixed, 2,
-        tree.sum.single_root and tree.takes_root, False, &tree.turn)
+
+
+cdef int partial_draw_rest(PartialTree* tree, const RandomSource* random) noexcept nogil:
+    """Draw all heads that are not fixed, and put their words in order from the root down.
+
+    O(m^3 + n m) for m of them. Returns DECODE_OK, DECODE_NO_MEMORY or DECODE_LOST_DIGITS.
+    """
+    cdef Py_ssize_t i, word, head
+    cdef int status = draw_components(tree, random)
+    if status != DECODE_OK:
+        return status
+    for i in range(1, tree.n - tree.n_fixed + 1):
+        word = tree.order[tree.n_fixed + i - 1]
+        if tree.rest.beyond_float64:
+            head = draw_within(
+                tree, <const Wide*>tree.sum.wide.weights + word * tree.sum.stride, tree.drawn[i],
+                random)
+        else:
+            head = draw_within(
+                tree, <const double*>tree.sum.weights + word * tree.sum.stride, tree.drawn[i],
+                random)
+        tree.heads[word] = <int32_t>head
+    order_from_root_down(tree)
+    tree.is_current = False
+    return DECODE_OK
+
+
+# --- the law of one head -----------------------------------------------------------------------
+
+cdef Py_ssize_t next_word(const PartialTree* tree) noexcept nogil:
+    return tree.order[tree.n_fixed]
+
+
+cdef inline bint root_is_open(const PartialTree* tree, Py_ssize_t turn) noexcept nogil:
+    """Whether the next word may hang from ROOT itself, after an elimination with that turn."""
+    return tree.takes_root and not (tree.sum.single_root and turn > 0)
+
+
+cdef int eliminate_others(TreeSum* rest) noexcept nogil:
+    """Eliminate all components but the first; see `eliminate_words`."""
+    return eliminate_words(
+        rest.weights, rest.pivots, rest.factors, 0, rest.sums, rest.root_pivots, rest.stride,
+        rest.n, 2, rest.single_root, rest.is_wide, &rest.turn)
+
+
+cdef bint factor(PartialTree* tree) noexcept nogil:
+    """Eliminate all components but that of the next word, O(m^3); False if float64 does not do."""
+    contract_to_rest(tree, False)
+    tree.is_current = eliminate_others(&tree.rest) == DECODE_OK
+    tree.pivots = <double*>tree.rest.pivots
+    tree.turn = tree.rest.turn
     return tree.is_current
-
-
-cdef inline bint root_is_open(const PartialTree* tree) noexcept nogil:
-    """Whether the next word may hang from ROOT itself."""
-    return tree.takes_root and not (tree.sum.single_root and tree.turn > 0)
 
 
 cdef int partial_weights(PartialTree* tree, double* weights, double* total) noexcept nogil:
@@ -256,8 +354,7 @@ cdef int partial_weights(PartialTree* tree, double* weights, double* total) noex
     otherwise O(m^3). Returns DECODE_OK, or DECODE_UNSETTLED where float64 does not do.
     """
     cdef Py_ssize_t m = tree.n - tree.n_fixed
-    cdef Py_ssize_t word = partial_next(tree)
-    cdef const double* row = <const double*>tree.sum.weights + word * tree.sum.stride
+    cdef const double* row = <const double*>tree.sum.weights + next_word(tree) * tree.sum.stride
     cdef double* reach = tree.reach
     cdef Py_ssize_t i, head
     if not tree.is_current and not factor(tree):
@@ -265,8 +362,8 @@ cdef int partial_weights(PartialTree* tree, double* weights, double* total) noex
     memset(reach, 0, (m + 5) * sizeof(double))
     reach[0] = 1
     for i in range(2, m + 1):
-        reach[i] = weight_passes.dot(reach, tree.pivots + i * tree.stride, i)
-    weights[0] = row[0] if root_is_open(tree) else 0
+        reach[i] = weight_passes.dot(reach, tree.pivots + i * tree.rest.stride, i)
+    weights[0] = row[0] if root_is_open(tree, tree.turn) else 0
     total[0] = weights[0]
     for head in range(1, tree.n + 1):
         weights[head] = row[head] * reach[tree.number[head]]
@@ -274,11 +371,47 @@ cdef int partial_weights(PartialTree* tree, double* weights, double* total) noex
     return DECODE_OK if total[0] > LEAST_TOTAL else DECODE_UNSETTLED
 
 
+cdef int partial_log_weights(PartialTree* tree, double* logs) noexcept nogil:
+    """Fill logs[0..n] with the logs of the same weights, of any magnitude. O(m^3), and slower.
+
+    Returns DECODE_OK, DECODE_NO_MEMORY, DECODE_NO_TREE or DECODE_LOST_DIGITS.
+    """
+    cdef Py_ssize_t m = tree.n - tree.n_fixed
+    cdef Py_ssize_t i, head
+    cdef const Wide* row
+    cdef const Wide* pivots
+    cdef Wide* reach
+    cdef double largest = -INFINITY
+    cdef int status
+    if tree.wide_reach is NULL:
+        tree.wide_reach = calloc(tree.max_words + 8, sizeof(Wide))
+        if tree.wide_reach is NULL:
+            return DECODE_NO_MEMORY
+    status = contract_to_rest(tree, True)
+    if status == DECODE_OK:
+        status = eliminate_others(tree.rest.wide)
+    if status != DECODE_OK:
+        return status
+    row = <const Wide*>tree.sum.wide.weights + next_word(tree) * tree.sum.stride
+    pivots = <const Wide*>tree.rest.wide.pivots
+    reach = <Wide*>tree.wide_reach
+    reach[0] = wide_from(1, 0)
+    reach[1] = wide_from(0, 0)
+    for i in range(2, m + 1):
+        reach[i] = wide_dot(reach, pivots + i * tree.rest.stride, i)
+    logs[0] = wide_log(row[0]) if root_is_open(tree, tree.rest.wide.turn) else -INFINITY
+    for head in range(1, tree.n + 1):
+        logs[head] = wide_log(wide_multiply(row[head], reach[tree.number[head]]))
+    for head in range(tree.n + 1):
+        largest = max(largest, logs[head])
+    return DECODE_OK if largest > -INFINITY else DECODE_NO_TREE
+
+
 cdef void partial_fix(PartialTree* tree, Py_ssize_t head) noexcept nogil:
     """Give the next word its head. O(n)."""
     cdef Py_ssize_t m = tree.n - tree.n_fixed
-    cdef Py_ssize_t stride = tree.stride
-    cdef Py_ssize_t word = partial_next(tree)
+    cdef Py_ssize_t stride = tree.rest.stride
+    cdef Py_ssize_t word = next_word(tree)
     cdef int32_t above = tree.top[head] if head != 0 else 0
     cdef double* pivots = tree.pivots
     cdef bint root_taken = tree.sum.single_root and head == 0
@@ -288,75 +421,14 @@ cdef void partial_fix(PartialTree* tree, Py_ssize_t head) noexcept nogil:
         if tree.top[other] == word:
             tree.top[other] = above
     tree.n_fixed += 1
+    number_components(tree)
     if root_taken:
         tree.takes_root = False
     if above != 0:
         tree.is_current = False
     if tree.is_current:
         # Column 1 becomes column 0, with what was in that unless nothing hangs from ROOT any more.
-        for i in range(2, m + 1):
-            if not root_taken:
+        if not root_taken:
+            for i in range(2, m + 1):
                 pivots[i * stride + 1] += pivots[i * stride]
         tree.pivots += stride + 1
-        number_components(tree)
-
-
-# --- in wide numbers ---------------------------------------------------------------------------
-
-cdef int log_weights_wide(
-        PartialTree* tree, const Wide* weights, Py_ssize_t weights_stride, double* logs
-) noexcept nogil:
-    cdef Py_ssize_t m = tree.n - tree.n_fixed
-    cdef Py_ssize_t stride = tree.stride
-    cdef Py_ssize_t matrix = stride * (tree.max_words + 1)
-    cdef Wide* contracted = <Wide*>tree.wide_block
-    cdef Wide* pivots = contracted + matrix
-    cdef Wide* scratch = pivots + matrix
-    cdef Wide* reach = scratch + 3 * stride
-    cdef const Wide* row = weights + partial_next(tree) * weights_stride
-    cdef Py_ssize_t i, head
-    cdef int status
-    number_components(tree)
-    contract(tree, weights, weights_stride, contracted)
-    status = eliminate_words(
-        contracted, pivots, scratch, 0, scratch + stride, scratch + 2 * stride, stride, m, 2,
-        tree.sum.single_root and tree.takes_root, True, &tree.turn)
-    # The pivots in float64 are not those of this turn.
-    tree.is_current = False
-    if status != DECODE_OK:
-        return status
-    reach[0] = wide_from(1, 0)
-    reach[1] = wide_from(0, 0)
-    for i in range(2, m + 1):
-        reach[i] = wide_dot(reach, pivots + i * stride, i)
-    logs[0] = wide_log(row[0]) if root_is_open(tree) else -INFINITY
-    for head in range(1, tree.n + 1):
-        logs[head] = wide_log(wide_multiply(row[head], reach[tree.number[head]]))
-    return DECODE_OK
-
-
-cdef int partial_log_weights(PartialTree* tree, double* logs, double* largest) noexcept nogil:
-    """Fill logs[0..n] with the logs of the same weights, of any magnitude. O(m^3), and slower.
-
-    Returns DECODE_OK, DECODE_NO_MEMORY, DECODE_NO_TREE or DECODE_LOST_DIGITS.
-    """
-    cdef size_t stride = tree.stride
-    cdef size_t matrix = stride * (<size_t>tree.max_words + 1)
-    cdef Py_ssize_t head
-    cdef int status = DECODE_OK
-    if tree.wide_block is NULL:
-        tree.wide_block = calloc((2 * matrix + 4 * stride) * sizeof(Wide), 1)
-        if tree.wide_block is NULL:
-            return DECODE_NO_MEMORY
-    if not tree.knows_wide:
-        status = find_wide_weights(tree.square, tree.sum)
-        if status != DECODE_OK:
-            return status
-        tree.knows_wide = True
-    status = log_weights_wide(tree, <const Wide*>tree.sum.wide.weights, tree.sum.stride, logs)
-    if status != DECODE_OK:
-        return status
-    largest[0] = -INFINITY
-    for head in range(tree.n + 1):
-        largest[0] = max(largest[0], logs[head])
-    return DECODE_OK if largest[0] > -INFINITY else DECODE_NO_TREE

@@ -5,6 +5,10 @@ so far, and each node knows how much of its mass remains in every next choice: f
 its exact conditional probability; for one made, the sum of what remains there. The weight of a drawn
 tree is never subtracted from anything: with a confident model that difference would be all rounding.
 
+Where a draw leaves the trie, the rest of its tree is drawn at once, and the nodes that are new ask
+for the heads of its words from the root down, each branch in an order of its own: their laws then
+take one elimination together (_conditional).
+
 Masses are shares of the node's own, in float64. They are found anew in logs, with wide numbers, at
 the time that all but a vanishing part has been drawn; from then on underflow might count.
 
@@ -18,10 +22,10 @@ from libc.stdlib cimport free, realloc
 
 from spacy_rootmind._conditional cimport (
     PartialTree,
+    partial_draw_rest,
     partial_fix,
     partial_log_weights,
     partial_restart,
-    partial_start,
     partial_weights,
 )
 from spacy_rootmind._decode cimport DECODE_NO_MEMORY, DECODE_OK, DECODE_UNSETTLED
@@ -113,14 +117,14 @@ cdef void measure(Trie* trie, Py_ssize_t number) noexcept nogil:
 
 
 cdef int fill_logs(Trie* trie, Py_ssize_t number, PartialTree* tree) noexcept nogil:
-    """Find a node's masses in logs, less what was drawn. The tree's heads must be its choices."""
+    """Find a node's masses in logs, less what was drawn. The tree must have the node's choices."""
     cdef TrieNode* node = &trie.nodes[number]
     cdef double* masses = trie.masses + number * trie.width
-    cdef Py_ssize_t* children = trie.children + number * trie.width
+    cdef const Py_ssize_t* children = trie.children + number * trie.width
     cdef TrieNode* child
     cdef double total
     cdef Py_ssize_t head
-    cdef int status = partial_log_weights(tree, masses, &total)
+    cdef int status = partial_log_weights(tree, masses)
     if status != DECODE_OK:
         return status
     total = log_sum_exp(masses, trie.width, trie.scratch)
@@ -130,7 +134,7 @@ cdef int fill_logs(Trie* trie, Py_ssize_t number, PartialTree* tree) noexcept no
             masses[head] = -INFINITY
         elif children[head] != NO_CHILD:
             child = &trie.nodes[children[head]]
-            child.log_share = masses[head]
+            child.share = masses[head]
             masses[head] += child.log_remaining
     node.in_logs = True
     return DECODE_OK
@@ -138,7 +142,7 @@ cdef int fill_logs(Trie* trie, Py_ssize_t number, PartialTree* tree) noexcept no
 
 cdef int add_node(
         Trie* trie, Py_ssize_t parent, Py_ssize_t head, PartialTree* tree) noexcept nogil:
-    """Add a node whose choices are the heads that the tree has fixed."""
+    """Add a node for the next word of the tree, which has fixed the choices that lead there."""
     cdef Py_ssize_t number = trie.n_nodes
     cdef TrieNode* node
     cdef double* masses
@@ -149,24 +153,21 @@ cdef int add_node(
         return status
     node = &trie.nodes[number]
     masses = trie.masses + number * trie.width
+    node.word = tree.order[tree.n_fixed]
     node.parent = parent
     node.head = head
     node.in_logs = False
-    node.share = node.log_share = 0
     if parent >= 0:
-        node.share = node.log_share = trie.masses[parent * trie.width + head]
+        node.share = trie.masses[parent * trie.width + head]
         trie.children[parent * trie.width + head] = number
     for i in range(trie.width):
         trie.children[number * trie.width + i] = NO_CHILD
     trie.n_nodes += 1
     status = partial_weights(tree, masses, &total)
     if status == DECODE_UNSETTLED:
-        status = fill_logs(trie, number, tree)
-    else:
-        for i in range(trie.width):
-            masses[i] /= total
-    if status == DECODE_OK:
-        measure(trie, number)
+        return fill_logs(trie, number, tree)
+    for i in range(trie.width):
+        masses[i] /= total
     return status
 
 
@@ -181,8 +182,7 @@ cdef int trie_begin(Trie* trie, PartialTree* tree) noexcept nogil:
         if not grow(<void**>&trie.scratch, width, sizeof(double)):
             return DECODE_NO_MEMORY
         trie.path_room = width
-    partial_start(tree, 0)
-    return add_node(trie, -1, 0, tree)
+    return DECODE_OK
 
 
 # --- draws -------------------------------------------------------------------------------------
@@ -197,69 +197,81 @@ cdef Py_ssize_t choose(Trie* trie, Py_ssize_t number, const RandomSource* random
     return draw_index(trie.scratch, trie.width, sum_of(trie.scratch, trie.width), random)
 
 
-cdef int descend(
+cdef Py_ssize_t descend(
         Trie* trie, PartialTree* tree, const RandomSource* random) noexcept nogil:
-    """Choose heads for all words, adding nodes where no one has been; fills `path`."""
-    cdef Py_ssize_t n = tree.n
-    cdef Py_ssize_t number = 0, depth, head, child
-    # Whether the tree has fixed the same heads as the path.
-    cdef bint in_step = False
-    cdef int status
-    for depth in range(n):
-        trie.path[depth] = number
+    """Choose heads as far as there are nodes; returns how many, and fills `path` and the order."""
+    cdef Py_ssize_t number = 0, depth = 0, head
+    while trie.n_nodes > 0 and number >= 0:
         head = choose(trie, number, random)
-        tree.heads[tree.order[depth]] = <int32_t>head
-        if depth == n - 1:
-            trie.children[number * trie.width + head] = DRAWN
-            trie.masses[number * trie.width + head] = (
-                -INFINITY if trie.nodes[number].in_logs else 0)
+        trie.path[depth] = number
+        tree.order[depth] = trie.nodes[number].word
+        tree.heads[trie.nodes[number].word] = <int32_t>head
+        number = trie.children[number * trie.width + head]
+        depth += 1
+        if depth == tree.n:
             break
-        child = trie.children[number * trie.width + head]
-        if child == NO_CHILD:
-            if in_step:
-                partial_fix(tree, head)
-            else:
-                partial_restart(tree, depth + 1)
-                in_step = True
-            child = trie.n_nodes
-            status = add_node(trie, number, head, tree)
-            if status != DECODE_OK:
-                return status
-        number = child
-    return DECODE_OK
+    return depth
+
+
+cdef int branch_off(
+        Trie* trie, PartialTree* tree, Py_ssize_t depth, const RandomSource* random
+) noexcept nogil:
+    """Draw the heads of the words from `depth` on, adding a node for each; fills `path`."""
+    cdef Py_ssize_t parent = trie.path[depth - 1] if depth > 0 else -1
+    cdef Py_ssize_t head = tree.heads[tree.order[depth - 1]] if depth > 0 else 0
+    cdef int status
+    partial_restart(tree, depth, depth)
+    status = partial_draw_rest(tree, random)
+    while status == DECODE_OK and depth < tree.n:
+        trie.path[depth] = trie.n_nodes
+        status = add_node(trie, parent, head, tree)
+        parent = trie.path[depth]
+        head = tree.heads[tree.order[depth]]
+        depth += 1
+        if depth < tree.n:
+            partial_fix(tree, head)
+    return status
 
 
 cdef int update(Trie* trie, PartialTree* tree) noexcept nogil:
-    """Add up what remains along the path, from its end; returns a DecodeStatus."""
-    cdef Py_ssize_t depth, number, parent
+    """Take the tree out, and add up what remains along its path; returns a DecodeStatus."""
+    cdef Py_ssize_t depth, number, place
     cdef TrieNode* node
     cdef int status
     for depth in range(tree.n - 1, -1, -1):
         number = trie.path[depth]
-        measure(trie, number)
         node = &trie.nodes[number]
+        place = number * trie.width + tree.heads[node.word]
+        if depth == tree.n - 1:
+            trie.children[place] = DRAWN
+            trie.masses[place] = -INFINITY if node.in_logs else 0
+        elif node.in_logs:
+            trie.masses[place] = (
+                trie.nodes[trie.children[place]].share
+                + trie.nodes[trie.children[place]].log_remaining)
+        else:
+            trie.masses[place] = (
+                trie.nodes[trie.children[place]].share
+                * trie.nodes[trie.children[place]].remaining)
+        measure(trie, number)
         if not node.in_logs and node.remaining < LITTLE:
-            partial_restart(tree, depth)
+            partial_restart(tree, depth, depth + 1)
             status = fill_logs(trie, number, tree)
             if status != DECODE_OK:
                 return status
             measure(trie, number)
-        parent = node.parent
-        if parent >= 0:
-            if trie.nodes[parent].in_logs:
-                trie.masses[parent * trie.width + node.head] = (
-                    node.log_share + node.log_remaining)
-            else:
-                trie.masses[parent * trie.width + node.head] = node.share * node.remaining
     return DECODE_OK
 
 
 cdef int trie_draw(
         Trie* trie, PartialTree* tree, const RandomSource* random, bint* exhausted) noexcept nogil:
     """Draw a tree into tree.heads, or set `exhausted`; returns a DecodeStatus."""
-    cdef int status
-    exhausted[0] = trie.nodes[0].log_remaining == -INFINITY
+    cdef Py_ssize_t depth
+    cdef int status = DECODE_OK
+    exhausted[0] = trie.n_nodes > 0 and trie.nodes[0].log_remaining == -INFINITY
     if exhausted[0]:
         return DECODE_OK
-    status = descend(trie, tree, random)
+    depth = descend(trie, tree, random)
+    if depth < tree.n:
+        status = branch_off(trie, tree, depth, random)
     return update(trie, tree) if status == DECODE_OK else status

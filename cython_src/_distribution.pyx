@@ -261,6 +261,7 @@ cdef struct SampleThread:
     double* log_probabilities       # k a sentence
     Py_ssize_t* found               # per sentence
     const double* inverses
+    const double* inverse_weights
     Py_ssize_t inverse_stride
 
 
@@ -273,6 +274,8 @@ cdef int sample_sentence(
     gather(thread.batch, sentence, of_type, thread.square)
     if thread.inverses is not NULL:
         thread.sampler.inverse = thread.inverses + sentence * stride * stride
+        thread.sampler.inverse_weights = (
+            thread.inverse_weights + sentence * (stride + 1) * (stride + 1))
         thread.sampler.inverse_stride = stride
     status = sampler_begin(thread.sampler, thread.square, n)
     if status != DECODE_OK:
@@ -321,10 +324,11 @@ def sample_batch(
         object scores, object allowed, const Py_ssize_t[::1] lengths not None, list samplers,
         list bit_generators, int32_t[:, :, ::1] heads not None,
         double[:, ::1] log_probabilities not None, Py_ssize_t[::1] found not None,
-        const double[:, :, ::1] inverses=None):
+        const double[:, :, ::1] inverses=None, const double[:, :, ::1] inverse_weights=None):
     """Draw trees of all sentences, with a bit generator for each; a thread for each sampler.
 
-    `inverses` are those of the sentences' Laplacians, for colbourn. Returns (status, sentence) of
+    For colbourn, `inverses` are those of the sentences' Laplacians, n x n, and `inverse_weights`
+    what those were made of, (n + 1) x (n + 1). Returns (status, sentence) of
     the first sentence that fails, or else (OK, any).
     """
     cdef Py_ssize_t n_threads = len(samplers)
@@ -358,6 +362,7 @@ def sample_batch(
             threads[i].inverse_stride = 0
             if inverses is not None and inverses.shape[2] > 0:
                 threads[i].inverses = &inverses[0, 0, 0]
+                threads[i].inverse_weights = &inverse_weights[0, 0, 0]
                 threads[i].inverse_stride = inverses.shape[2]
             states[i] = &threads[i]
         if n_threads > 1:

@@ -81,6 +81,8 @@ cdef enum:
 
 # And this many in wide numbers, where scores below 1e15 are those that count as forbidden.
 cdef double MAX_WIDE_LOSS = 1e15
+# Root scores this far above those of a word's other heads are the unit for these, too.
+cdef double FAR_ABOVE = 1024
 # How far from 1 the probabilities of a word's heads may add up.
 cdef double TOLERANCE = 1e-9
 
@@ -248,7 +250,8 @@ cdef int find_highest(
     """Find the score that a word's others are lowered by, and what that amounts to in all.
 
     With a single root it is the highest among words, and root scores, which meet no others in a
-    sum, are lowered once more, by the highest that is left of them. Returns a DecodeStatus.
+    sum, are lowered once more, by the highest that is left of them. But where ROOT is so far above
+    that digits of the difference count, it is ROOT's. Returns a DecodeStatus.
     """
     cdef Py_ssize_t dep
     cdef int bad = 0
@@ -261,7 +264,7 @@ cdef int find_highest(
             square + dep * (n + 1) + single_root, n + 1 - single_root, &bad)
         if single_root:
             bad |= not root < INFINITY
-            if highest == -INFINITY:
+            if root - highest > FAR_ABOVE or highest == -INFINITY:
                 highest = root
             if root > -INFINITY:
                 root_shift = max(root_shift, root - highest)
@@ -441,14 +444,20 @@ cdef double log_product(const weight_t* sums, Py_ssize_t n) noexcept nogil:
     return wide_log(product)
 
 
+cdef int eliminate_all(TreeSum* ws) noexcept nogil:
+    """Eliminate all words, whatever their weights are; see `eliminate_words`."""
+    return eliminate_words(
+        ws.weights, ws.pivots, ws.factors, ws.stride, ws.sums, ws.root_pivots, ws.stride, ws.n, 1,
+        ws.single_root, ws.is_wide, &ws.turn)
+
+
 cdef int sum_trees_as_is(
         const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil:
     cdef int status = weigh_arcs(square, n, single_root, ws)
-    if status != DECODE_OK:
+    if status == DECODE_OK:
+        status = eliminate_all(ws)
+    else:
         return status
-    status = eliminate_words(
-        ws.weights, ws.pivots, ws.factors, ws.stride, ws.sums, ws.root_pivots, ws.stride, n, 1,
-        single_root, ws.is_wide, &ws.turn)
     if status == DECODE_NO_TREE:
         # What was too low to count may have been all there is.
         if not ws.is_wide:
@@ -480,6 +489,7 @@ cdef int sum_trees(
 
 
 cdef int sum_trees_wide(const double* square, TreeSum* ws) noexcept nogil:
+    """Sum again over the trees of the same sentence, in wide numbers; as `sum_trees`."""
     cdef int status = make_wide(ws)
     ws.beyond_float64 = True
     if status != DECODE_OK:

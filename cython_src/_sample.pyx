@@ -1,7 +1,7 @@
 """Trees drawn in proportion to the exponential of their score, by the published ways.
 
-- ancestral: word after word, by its exact law given the heads before (_conditional).
-- colbourn: the same by rank-one updates of the inverse Laplacian (_colbourn).
+- ancestral: word after word, each put into the tree of those before by its exact law (_insertion).
+- colbourn: the head of one word after another, by rank-one updates of the inverse Laplacian.
 - wilson: the root token by its exact marginal, and a loop-erased walk to it (Stanojevic 2022;
   Zmigrod, Vieira & Cotterell 2021). wilson_reject: walks to ROOT until one has a single root.
   wilson_biased: the root token by its raw root weight, which is not its marginal.
@@ -9,7 +9,7 @@
   word *with the root token already drawn*: given the root, the number of steps tells nothing about
   the tree (_walk), but a new root would be one less likely to trap a walk. Without a single root,
   the walk's root is ROOT, and a whole new tree is right.
-- distinct: ancestral without replacement (_distinct).
+- distinct: without replacement (_distinct).
 """
 from libc.math cimport INFINITY, exp
 from libc.stddef cimport size_t
@@ -18,22 +18,25 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from spacy_rootmind._colbourn cimport draw_by_inverse
-from spacy_rootmind._conditional cimport (
-    partial_begin,
-    partial_fix,
-    partial_free,
-    partial_init,
-    partial_log_weights,
-    partial_next,
-    partial_start,
-    partial_weights,
+from spacy_rootmind._conditional cimport partial_begin, partial_free, partial_init
+from spacy_rootmind._decode cimport (
+    DECODE_LOST_DIGITS,
+    DECODE_NO_MEMORY,
+    DECODE_OK,
+    DECODE_UNSETTLED,
 )
-from spacy_rootmind._decode cimport DECODE_NO_MEMORY, DECODE_OK, DECODE_UNSETTLED
 from spacy_rootmind._distinct cimport trie_begin, trie_draw, trie_free
+from spacy_rootmind._insertion cimport (
+    insertion_begin,
+    insertion_draw,
+    insertion_free,
+    insertion_init,
+)
 from spacy_rootmind._matrix_tree cimport (
     log_probability,
     root_shares,
     sum_trees,
+    sum_trees_wide,
     tree_sum_free,
     tree_sum_init,
     weigh_arcs,
@@ -62,14 +65,15 @@ cdef int sampler_init(
     sampler.max_words = max_words
     sampler.single_root = single_root
     sampler.max_steps = max_steps
-    sampler.weights = <double*>malloc(2 * width * sizeof(double))
-    sampler.root_weights = sampler.weights + width
-    fits = sampler.weights is not NULL and tree_sum_init(&sampler.sum, max_words) == DECODE_OK
+    sampler.root_weights = <double*>malloc(width * sizeof(double))
+    fits = sampler.root_weights is not NULL and tree_sum_init(&sampler.sum, max_words) == DECODE_OK
     if is_walk(method):
         fits = fits and walk_init(&sampler.walk, max_words) == DECODE_OK
     if method == SAMPLE_WILSON_REJECT:
         fits = fits and tree_sum_init(&sampler.root_sum, max_words) == DECODE_OK
-    if method in (SAMPLE_AUTO, SAMPLE_ANCESTRAL, SAMPLE_DISTINCT):
+    if method in (SAMPLE_AUTO, SAMPLE_ANCESTRAL):
+        fits = fits and insertion_init(&sampler.insertion, max_words) == DECODE_OK
+    if method == SAMPLE_DISTINCT:
         fits = fits and partial_init(&sampler.partial, max_words) == DECODE_OK
     if method == SAMPLE_COLBOURN:
         sampler.work = <double*>malloc((width * width + 3 * width) * sizeof(double))
@@ -81,12 +85,13 @@ cdef void sampler_free(TreeSampler* sampler) noexcept nogil:
     """Free all memory; harmless when called twice."""
     tree_sum_free(&sampler.sum)
     tree_sum_free(&sampler.root_sum)
+    insertion_free(&sampler.insertion)
     partial_free(&sampler.partial)
     walk_free(&sampler.walk)
     trie_free(&sampler.trie)
-    free(sampler.weights)
+    free(sampler.root_weights)
     free(sampler.work)
-    sampler.weights = sampler.work = NULL
+    sampler.root_weights = sampler.work = NULL
 
 
 # --- a sentence --------------------------------------------------------------------------------
@@ -142,53 +147,31 @@ cdef int sampler_begin(
     if is_walk(sampler.method):
         return begin_walks(sampler)
     if sampler.method == SAMPLE_DISTINCT:
-        status = partial_begin(&sampler.partial, square, &sampler.sum)
-        if status == DECODE_OK:
-            status = trie_begin(&sampler.trie, &sampler.partial)
+        partial_begin(&sampler.partial, square, &sampler.sum)
+        status = trie_begin(&sampler.trie, &sampler.partial)
     return status
 
 
 # --- single draws ------------------------------------------------------------------------------
 
-cdef int draw_next_head(
-        TreeSampler* sampler, const RandomSource* random, Py_ssize_t* head) noexcept nogil:
-    """Draw the head of the next word by its exact law; returns a DecodeStatus."""
-    cdef double* weights = sampler.weights
-    cdef Py_ssize_t width = sampler.partial.n + 1
-    cdef double total, largest
-    cdef Py_ssize_t i
-    cdef int status = partial_weights(&sampler.partial, weights, &total)
-    if status == DECODE_UNSETTLED:
-        status = partial_log_weights(&sampler.partial, weights, &largest)
-        if status != DECODE_OK:
-            return status
-        total = 0
-        for i in range(width):
-            weights[i] = exp(weights[i] - largest)
-            total += weights[i]
-    head[0] = draw_index(weights, width, total, random)
-    return status
-
-
 cdef int draw_ancestral(
         TreeSampler* sampler, Py_ssize_t root, const RandomSource* random, int32_t* heads
 ) noexcept nogil:
     """Draw a tree word after word; below `root` alone, unless that is 0. Returns a DecodeStatus."""
-    cdef Py_ssize_t head
-    cdef int status
+    cdef int status = DECODE_OK
     if not sampler.has_begun:
-        status = partial_begin(&sampler.partial, sampler.square, &sampler.sum)
-        if status != DECODE_OK:
-            return status
+        status = insertion_begin(&sampler.insertion, &sampler.sum)
         sampler.has_begun = True
-    partial_start(&sampler.partial, root)
-    while partial_next(&sampler.partial) != 0:
-        status = draw_next_head(sampler, random, &head)
-        if status != DECODE_OK:
-            return status
-        partial_fix(&sampler.partial, head)
-    memcpy(heads, sampler.partial.heads, (sampler.partial.n + 1) * sizeof(int32_t))
-    return DECODE_OK
+    if status == DECODE_OK:
+        status = insertion_draw(&sampler.insertion, &sampler.sum, root, random, heads)
+    if status == DECODE_UNSETTLED:
+        if sampler.sum.beyond_float64:
+            return DECODE_LOST_DIGITS
+        status = sum_trees_wide(sampler.square, &sampler.sum)
+        sampler.has_begun = False
+        if status == DECODE_OK:
+            return draw_ancestral(sampler, root, random, heads)
+    return status
 
 
 cdef int64_t steps_for(const TreeSampler* sampler) noexcept nogil:
@@ -243,7 +226,7 @@ cdef int draw_tree(
         return draw_ancestral(sampler, 0, random, heads)
     if sampler.method == SAMPLE_COLBOURN:
         return draw_by_inverse(
-            <const double*>sampler.sum.weights, sampler.sum.stride, sampler.sum.n,
+            sampler.inverse_weights, sampler.inverse_stride + 1, sampler.sum.n,
             sampler.single_root, sampler.inverse, sampler.inverse_stride, random, heads,
             sampler.work)
     if sampler.method == SAMPLE_WILSON_REJECT:

@@ -360,7 +360,7 @@ typedef struct {
 static WeightPasses weight_passes = WEIGHT_PASSES(portable);
 
 /* Choose the fastest passes, or the portable ones; returns whether SIMD is in use now. */
-static int choose_weight_passes(int simd)
+static inline int choose_weight_passes(int simd)
 {
     const WeightPasses portable = WEIGHT_PASSES(portable);
     weight_passes = portable;
@@ -432,6 +432,19 @@ static inline Wide wide_multiply(Wide a, Wide b)
 static inline Wide wide_divide(Wide a, Wide b)
 {
     return wide_from(a.part / b.part, a.exponent - b.exponent);
+}
+
+static inline int wide_less(Wide a, Wide b)
+{
+    if (a.part == 0.0 || b.part == 0.0)
+        return a.part < b.part;
+    if (a.exponent == b.exponent)
+        return a.part < b.part;
+    if (a.exponent - b.exponent == 1)
+        return a.part < b.part * WIDE_STEP_DOWN;
+    if (b.exponent - a.exponent == 1)
+        return a.part * WIDE_STEP_DOWN < b.part;
+    return a.exponent < b.exponent;
 }
 
 /* Numbers beyond float64 become 0 or infinity. */

@@ -1,53 +1,53 @@
-"""The exact law of one word's head, given the heads of others."""
+"""The exact law of what a tree may still become, given the heads of some words."""
 from libc.stdint cimport int32_t
 
-from spacy_rootmind._decode cimport TreeWorkspace
+from spacy_rootmind._insertion cimport Insertion
 from spacy_rootmind._matrix_tree cimport TreeSum
+from spacy_rootmind._random cimport RandomSource
 
-# A tree whose words get their heads one after another. Words without one yet stand for the
-# component that hangs from them, and are numbered 1..n - n_fixed in the order they will get it;
-# 0 is whatever hangs from ROOT.
+# A tree whose words get their heads one after another. A word without one yet stands for the
+# component that hangs from it; these are numbered 1..n - n_fixed in their order, and 0 is whatever
+# hangs from ROOT.
 cdef struct PartialTree:
     Py_ssize_t max_words
-    Py_ssize_t stride
     const double* square        # of the sentence at hand, as all below
     TreeSum* sum
     Py_ssize_t n
     Py_ssize_t n_fixed
     bint takes_root             # whether a word may still get ROOT for its head
     bint is_current             # the pivots are those of the heads fixed by now
-    bint knows_wide             # the weights in wide numbers are at hand
-    Py_ssize_t turn             # of the last elimination, see _matrix_tree
-    Py_ssize_t kept_root        # the start whose pivots are in `kept`; -1 for none
+    bint knows_wide             # the sentence's weights in wide numbers are at hand
     int32_t* heads              # of the words fixed, heads[0] = -1
     int32_t* order              # order[0..n-1]: the words
-    int32_t* best_order         # the same, as the sentence began
     int32_t* place              # per word, in `order`
     int32_t* top                # per word: the word without a head that it hangs from; 0 for ROOT
     int32_t* number             # per head: that of its top
-    double* pivots              # within `factored`, which shrinks from its front
-    double* factored
-    double* kept
-    double* contracted          # weights between components
-    double* reach               # per component: how likely a walk gets to 0 before 1
-    double* scratch             # three rows
+    int32_t* drawn              # per number: the head it was drawn to have
+    int32_t* first_below        # per top: those that hang from its component, as a list
+    int32_t* next_below
+    double* weights             # a row
+    double* reach               # per number: how likely a walk gets to 0 before 1
     void* block
-    void* wide_block            # the same in wide numbers; NULL until needed
-    TreeWorkspace best
+    void* wide_reach            # the same in wide numbers; NULL until needed
+    TreeSum rest                # over the trees of the components
+    double* pivots              # those of `rest`, where the components left begin
+    Py_ssize_t turn             # of that elimination
+    Insertion insertion
 
 cdef int partial_init(PartialTree* tree, Py_ssize_t max_words) noexcept nogil
 cdef void partial_free(PartialTree* tree) noexcept nogil
-
-# Begins a sentence that `sum` was summed over. Returns a DecodeStatus.
-cdef int partial_begin(PartialTree* tree, const double* square, TreeSum* sum) noexcept nogil
-# Begins a tree; with a root, that word hangs from ROOT.
-cdef void partial_start(PartialTree* tree, Py_ssize_t root) noexcept nogil
-# Takes the heads of the first words in order as they stand in `heads`.
-cdef void partial_restart(PartialTree* tree, Py_ssize_t n_fixed) noexcept nogil
-cdef Py_ssize_t partial_next(const PartialTree* tree) noexcept nogil
+# Begins a sentence that was summed over.
+cdef void partial_begin(PartialTree* tree, const double* square, TreeSum* sum) noexcept nogil
+# Takes the first words of `order` with their heads as they stand; after the first n_ordered the
+# other words follow as in the sentence.
+cdef void partial_restart(
+    PartialTree* tree, Py_ssize_t n_fixed, Py_ssize_t n_ordered) noexcept nogil
+# Draws all other heads, and orders these words from the root down. They do not become fixed, but
+# heads[] has them. O(n^3). Returns a DecodeStatus.
+cdef int partial_draw_rest(PartialTree* tree, const RandomSource* random) noexcept nogil
 # weights[0..n]: of the heads of the next word, and their sum. Where float64 does not do, it returns
-# DECODE_UNSETTLED; the other finds their logs, and the largest of these, in any case.
+# DECODE_UNSETTLED; the other finds their logs, in any case.
 cdef int partial_weights(PartialTree* tree, double* weights, double* total) noexcept nogil
-cdef int partial_log_weights(PartialTree* tree, double* logs, double* largest) noexcept nogil
+cdef int partial_log_weights(PartialTree* tree, double* logs) noexcept nogil
 # Gives the next word its head.
 cdef void partial_fix(PartialTree* tree, Py_ssize_t head) noexcept nogil

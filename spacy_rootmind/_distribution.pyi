@@ -38,4 +38,5 @@ def sample_batch(
     log_probabilities: NDArray[np.float64],
     found: NDArray[np.intp],
     inverses: NDArray[np.float64] | None = None,
+    inverse_weights: NDArray[np.float64] | None = None,
 ) -> tuple[int, int]: ...

@@ -38,7 +38,8 @@ cdef void tree_sum_free(TreeSum* ws) noexcept nogil
 # Sums over all trees, O(n^3). Returns a DecodeStatus of _decode; the others need DECODE_OK here.
 cdef int sum_trees(
     const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil
-cdef int find_wide_weights(const double* square, TreeSum* ws) noexcept nogil
+# The same in wide numbers, where float64 turned out not to do.
+cdef int sum_trees_wide(const double* square, TreeSum* ws) noexcept nogil
 cdef double log_partition(const TreeSum* ws) noexcept nogil
 # The log probability of a tree, which must be one of those summed over.
 cdef double log_probability(
@@ -53,10 +54,13 @@ cdef double tree_entropy(
 # With a single root only, O(n^2). Returns a DecodeStatus.
 cdef int root_shares(const double* square, double* shares, TreeSum* ws) noexcept nogil
 
-# The steps of sum_trees, for those who sum over trees that share some arcs. Elements are Wide where
-# is_wide says so.
+# The steps of sum_trees, for those who sum over trees that share some arcs.
 cdef int weigh_arcs(
     const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil
+cdef int make_wide(TreeSum* ws) noexcept nogil
+cdef int find_wide_weights(const double* square, TreeSum* ws) noexcept nogil
+# Of weights that are at hand, for ws.n words. DECODE_UNSETTLED where float64 does not do.
+cdef int eliminate_all(TreeSum* ws) noexcept nogil
 cdef int eliminate_words(
     const void* weights, void* pivots, void* factors, Py_ssize_t factors_stride, void* sums,
     void* root_pivots, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t first, bint single_root,

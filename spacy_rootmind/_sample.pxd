@@ -3,6 +3,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from spacy_rootmind._conditional cimport PartialTree
 from spacy_rootmind._distinct cimport Trie
+from spacy_rootmind._insertion cimport Insertion
 from spacy_rootmind._matrix_tree cimport TreeSum
 from spacy_rootmind._random cimport RandomSource
 from spacy_rootmind._walk cimport WalkTables
@@ -28,16 +29,17 @@ cdef struct TreeSampler:
     int64_t max_steps       # of the walks for one tree; 0 for a number that fits the sentence
     TreeSum sum
     TreeSum root_sum        # where words and ROOT compete on one scale, for wilson_reject
+    Insertion insertion
     PartialTree partial
     WalkTables walk
     Trie trie
-    double* weights         # of the heads of a word
     double* root_weights    # of words to be the root token
     double root_total       # and their sum
     double* work            # of colbourn
     const double* square    # of the sentence at hand, as all below
-    bint has_begun          # drawing word after word
-    const double* inverse   # of its Laplacian, for colbourn
+    bint has_begun          # putting words in
+    const double* inverse   # for colbourn: that of its Laplacian
+    const double* inverse_weights   # and the weights in it; rows a column longer than the inverse's
     Py_ssize_t inverse_stride
 
 cdef int sampler_init(

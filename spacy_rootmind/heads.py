@@ -143,12 +143,12 @@ def as_tree_heads(
     heads: IntArray, words: NDArray[np.intp], shape: tuple[int, ...]
 ) -> NDArray[np.int64]:
     """Check heads against the shape of their scores, and each against the sentence's words."""
-    batch, _ = as_head_batch(heads, words)
     if np.shape(heads) != shape[:-1]:
         raise ValueError(
             f"expected heads of shape {shape[:-1]} for scores of shape {shape}, "
             f"received {np.shape(heads)}"
         )
+    batch, _ = as_head_batch(heads, words)
     wrong = _inside(batch, words) & ((batch < 0) | (batch > words[:, None]))
     if wrong.any():
         sentence, dep = np.argwhere(wrong)[0].tolist()

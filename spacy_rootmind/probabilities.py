@@ -239,7 +239,7 @@ def tree_log_prob(
     given = as_tree_heads(heads, words, scores.shape)
     given[:, 0] = -1
     given[:, 0] = np.where(is_tree(given, words, single_root=single_root), -1, 0)
-    given = np.clip(given, -1, batch.shape[1] - 1).astype(np.int32)
+    given = np.clip(given, -1, batch.shape[1] - 1).astype(np.int32, order="C")
     log_prob = np.empty(len(batch))
     _sum(batch, mask, words, single_root, num_threads, heads=given, log_probability=log_prob)
     return log_prob if scores.ndim == 3 else log_prob[0]

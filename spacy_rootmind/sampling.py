@@ -3,6 +3,7 @@
 Conventions are those of spacy_rootmind.trees.
 """
 
+import contextlib
 import sys
 
 import numpy as np
@@ -175,7 +176,7 @@ def sample_trees(
     heads = np.full((len(batch), k_found, batch.shape[1]), -1, dtype=np.int32)
     log_probs = np.full((len(batch), k_found), -np.inf)
     found = np.zeros(len(batch), dtype=np.intp)
-    inverses = None
+    inverses = ()
     if method == "colbourn":
         inverses = _inverse_laplacians(batch, mask, words, single_root)
     samplers = [
@@ -183,7 +184,7 @@ def sample_trees(
         for _ in range(min(threads, max(len(words), 1)))
     ]
     failed = _distribution.sample_batch(
-        batch, mask, words, samplers, streams, heads, log_probs, found, inverses
+        batch, mask, words, samplers, streams, heads, log_probs, found, *inverses
     )
     if failed[0] == _distribution.NO_STEPS:
         raise RuntimeError(
@@ -249,41 +250,38 @@ def _inverse_laplacians(
     mask: NDArray[np.uint8] | None,
     words: NDArray[np.intp],
     single_root: bool,
-) -> NDArray[np.float64]:
-    """Invert the Laplacian of each sentence, with weights in the units that the kernel uses.
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Invert the Laplacian of each sentence; returns the inverses and the weights in them.
 
-    Sentences that have none are left as they are: the kernel says what is wrong with them.
+    A sentence that has no inverse gets none: the kernel then says that digits are lost.
     """
     longest = int(words.max(initial=0))
-    inverses = np.zeros((len(batch), longest, longest))
+    inverses = np.full((len(batch), longest, longest), np.nan)
+    weights = np.zeros((len(batch), longest + 1, longest + 1))
     for sentence, n in enumerate(words.tolist()):
         scores = only_allowed(batch[sentence], None if mask is None else mask[sentence])
-        laplacian = _laplacian(scores[: n + 1, : n + 1], single_root)
-        try:
-            inverses[sentence, :n, :n] = np.linalg.inv(laplacian)
-        except np.linalg.LinAlgError:
-            inverses[sentence, :n, :n] = np.nan
-    return inverses
+        inside = weights[sentence, : n + 1, : n + 1]
+        inside[1:] = _weights(scores[1 : n + 1, : n + 1], single_root)
+        with contextlib.suppress(np.linalg.LinAlgError):
+            inverses[sentence, :n, :n] = np.linalg.inv(_laplacian(inside[1:], single_root))
+    return inverses, weights
 
 
-def _laplacian(scores: NDArray[np.float64], single_root: bool) -> NDArray[np.float64]:
-    """Build the matrix whose determinant sums over trees; a row a word (Koo et al. 2007).
-
-    Each word's weights are over its highest; with a single root, among words alone, and the root
-    weights over their own highest besides.
-    """
-    scores = scores[1:].copy()
+def _weights(scores: NDArray[np.float64], single_root: bool) -> NDArray[np.float64]:
+    """Exponentiate a word's scores over its highest, and the root scores over theirs besides."""
+    scores = scores.copy()
     scores[:, 1:][np.diag_indices(len(scores))] = -np.inf
-    highest = scores[:, 1 if single_root and len(scores) > 1 else 0 :].max(axis=1, initial=-np.inf)
-    if single_root:
-        highest = np.where(highest == -np.inf, scores[:, 0], highest)
     with np.errstate(invalid="ignore", over="ignore"):
-        lowered = scores - highest[:, None]
+        scores -= scores.max(axis=1, keepdims=True, initial=-np.inf)
         if single_root:
-            lowered[:, 0] -= lowered[:, 0].max(initial=-np.inf)
-        weights = np.exp(lowered)
-        laplacian = -weights[:, 1:]
-        laplacian[np.diag_indices(len(laplacian))] = weights[:, int(single_root) :].sum(axis=1)
+            scores[:, 0] -= scores[:, 0].max(initial=-np.inf)
+        return np.exp(scores)
+
+
+def _laplacian(weights: NDArray[np.float64], single_root: bool) -> NDArray[np.float64]:
+    """Build the matrix whose determinant sums over trees; a row a word (Koo et al. 2007)."""
+    laplacian = -weights[:, 1:]
+    laplacian[np.diag_indices(len(laplacian))] = weights[:, int(single_root) :].sum(axis=1)
     if single_root and len(laplacian) > 0:
         laplacian[:, 0] = weights[:, 0]
     return laplacian
