@@ -256,8 +256,9 @@ cdef int find_highest(
     cdef Py_ssize_t dep
     cdef int bad = 0
     cdef bint no_head = False
-    cdef double highest, root, scale = 0, root_shift = -INFINITY if single_root else 0
-    ws.scale_low = 0
+    cdef double highest, root, lowered, low, scale = 0
+    ws.scale_low = ws.root_shift_low = 0
+    ws.root_shift = -INFINITY if single_root else 0
     for dep in range(1, n + 1):
         root = square[dep * (n + 1)]
         highest = weight_passes.max_of_row(
@@ -267,16 +268,20 @@ cdef int find_highest(
             if root - highest > FAR_ABOVE or highest == -INFINITY:
                 highest = root
             if root > -INFINITY:
-                root_shift = max(root_shift, root - highest)
+                lowered = subtract_exactly(root, highest, &low)
+                if lowered > ws.root_shift or (
+                        lowered == ws.root_shift and low > ws.root_shift_low):
+                    ws.root_shift = lowered
+                    ws.root_shift_low = low
         no_head |= highest == -INFINITY
         ws.highest[dep] = highest
         scale = add_exactly(scale, highest, &ws.scale_low)
     if bad:
         return DECODE_BAD_SCORE
-    if no_head or root_shift == -INFINITY:
+    if no_head or ws.root_shift == -INFINITY:
         return DECODE_NO_TREE
-    ws.root_shift = root_shift
-    ws.scale_high = add_exactly(scale, root_shift, &ws.scale_low)
+    ws.scale_high = add_exactly(scale, ws.root_shift, &ws.scale_low)
+    ws.scale_low += ws.root_shift_low
     return DECODE_OK if isfinite(ws.scale_high) and isfinite(ws.scale_low) else DECODE_LOST_DIGITS
 
 
@@ -287,6 +292,22 @@ cdef inline void exp_row(
         weight_passes.exp_row(out, scores, shift, n)
     else:
         wide_exp_row(out, scores, shift, n, dropped)
+
+
+cdef double lower_root_score(
+        const double* square, Py_ssize_t dep, const TreeSum* ws, double* low) noexcept nogil:
+    """What is left of the root score of a word, at most 0, with what its rounding took away."""
+    cdef double rest
+    cdef double lowered = subtract_exactly(square[dep * (ws.n + 1)], ws.highest[dep], low)
+    if lowered == -INFINITY:
+        low[0] = 0
+        return lowered
+    lowered = subtract_exactly(lowered, ws.root_shift, &rest)
+    low[0] += rest - ws.root_shift_low
+    rest = 0
+    lowered = add_exactly(lowered, low[0], &rest)
+    low[0] = rest
+    return min(lowered, 0.0)
 
 
 cdef void weigh_root_arcs(
@@ -300,13 +321,12 @@ cdef void weigh_root_arcs(
     cdef double low = 0
     cdef int dropped = 0
     for dep in range(1, n + 1):
-        lowered[dep] = subtract_exactly(square[dep * (n + 1)], ws.highest[dep], &low)
-    exp_row(column, lowered + 1, ws.root_shift, n, &dropped)
+        lowered[dep] = lower_root_score(square, dep, ws, &low)
+    exp_row(column, lowered + 1, 0, n, &dropped)
     for dep in range(1, n + 1):
-        # What rounding took from the difference counts, as far as there is a weight at all.
-        subtract_exactly(square[dep * (n + 1)], ws.highest[dep], &low)
         weights[dep * ws.stride] = column[dep - 1]
         if not is_zero(column[dep - 1]):
+            lower_root_score(square, dep, ws, &low)
             weights[dep * ws.stride] = multiply(column[dep - 1], weight_from(1 + low, of_type))
     ws.dropped |= dropped
 
@@ -530,6 +550,7 @@ cdef double log_probability(
         total = add_exactly(total, difference, &low)
         low += rest
     total = add_exactly(total, -ws.root_shift, &low)
+    low -= ws.root_shift_low
     total = add_exactly(total, -ws.log_mass, &low)
     return min(total + low, 0.0)
 
@@ -661,16 +682,17 @@ cdef double tree_entropy(
     Scores are taken as lowered, which cancels where a word, or ROOT, is sure of its arc.
     """
     cdef Py_ssize_t dep, head
-    cdef double entropy = ws.log_mass, low = 0, marginal, lowered
+    cdef double entropy = ws.log_mass, low = 0, marginal, lowered, rest
     if ws.n == 0:
         return 0.0
     for dep in range(1, ws.n + 1):
         for head in range(ws.n + 1):
             marginal = marginals[dep * width + head]
             if marginal > 0:
-                lowered = square[dep * (ws.n + 1) + head] - ws.highest[dep]
-                if head == 0:
-                    lowered -= ws.root_shift
+                if head == 0 and ws.single_root:
+                    lowered = lower_root_score(square, dep, ws, &rest)
+                else:
+                    lowered = square[dep * (ws.n + 1) + head] - ws.highest[dep]
                 entropy = add_exactly(entropy, -marginal * lowered, &low)
     # Rounding may take it below.
     return max(entropy + low, 0.0)

@@ -20,7 +20,8 @@ cdef struct TreeSum:
     Py_ssize_t turn         # with a single root: the word that was eliminated as its dependent
     double scale_high       # log of what the weights were divided by in all, as a sum of two
     double scale_low
-    double root_shift       # what root scores were lowered by, beyond the highest of their word
+    double root_shift       # what root scores were lowered by, beyond the highest of their word,
+    double root_shift_low   # as a sum of two
     double log_mass         # log of the weight of all trees, after that division
     void* block
     double* highest         # per word: the score that the others of its word were lowered by
