@@ -4,8 +4,8 @@ A word that has its head joins the component of that head; what hangs from ROOT 
 single root, no one else can hang from it then. Left is a smaller problem of the same kind, whose
 words are those without a head.
 
-To draw all of them, eliminate them (_matrix_tree) and put them in again (_insertion). For the law of
-one word's head, eliminate the others. Substituting forward then gives each one's chance to reach
+To draw all of them, eliminate them (_matrix_tree) and put them in again (_insertion). For the law
+of one word's head, eliminate the others. Substituting forward then gives each one's chance to reach
 ROOT before that word, and the probability of a head is proportional to the weight of its arc times
 the chance of its component. Only sums, products and quotients of positive numbers: every
 probability, however small, is accurate relative to itself.

@@ -1,9 +1,10 @@
 """Trees drawn without replacement: each in proportion to its weight among those not drawn yet.
 
-A trie over the heads of word after word (Shi, Bieber & Sutton 2020) has a node for every choice made
-so far, and each node knows how much of its mass remains in every next choice: for one never made,
-its exact conditional probability; for one made, the sum of what remains there. The weight of a drawn
-tree is never subtracted from anything: with a confident model that difference would be all rounding.
+A trie over the heads of word after word (Shi, Bieber & Sutton 2020) has a node for every choice
+made so far, and each node knows how much of its mass remains in every next choice: for one never
+made, its exact conditional probability; for one made, the sum of what remains there. The weight of
+a drawn tree is never subtracted from anything: with a confident model that difference would be all
+rounding.
 
 Where a draw leaves the trie, the rest of its tree is drawn at once, and the nodes that are new ask
 for the heads of its words from the root down, each branch in an order of its own: their laws then

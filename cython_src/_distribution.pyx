@@ -93,11 +93,11 @@ cdef class Summation:
 
 # What is wanted for each sentence; NULL for what is not.
 cdef struct Wanted:
-    double* log_partition
+    double* log_z
     double* marginals
     double* entropy
-    double* log_probability
-    const int32_t* heads        # of the tree whose log probability it is; heads[0] = 0 if it is none
+    double* log_prob
+    const int32_t* heads        # of the trees for log_prob; heads[0] = 0 where they are none
     Py_ssize_t width
 
 # What a thread gets.
@@ -134,10 +134,10 @@ cdef int sum_sentence(
     status = sum_trees(thread.square, n, thread.single_root, thread.sum)
     if status != DECODE_OK:
         return status
-    if wanted.log_partition is not NULL:
-        wanted.log_partition[sentence] = log_partition(thread.sum)
-    if wanted.log_probability is not NULL:
-        wanted.log_probability[sentence] = checked_log_probability(
+    if wanted.log_z is not NULL:
+        wanted.log_z[sentence] = log_partition(thread.sum)
+    if wanted.log_prob is not NULL:
+        wanted.log_prob[sentence] = checked_log_probability(
             thread.square, wanted.heads + sentence * wanted.width, thread.sum)
     if wanted.marginals is not NULL:
         width = wanted.width
@@ -174,12 +174,11 @@ cdef int sum_chunk_f64(
 
 def sum_batch(
         object scores, object allowed, const Py_ssize_t[::1] lengths not None, bint single_root,
-        list summations not None, *, double[::1] log_partition=None,
-        double[:, :, ::1] marginals=None, double[::1] entropy=None,
-        const int32_t[:, ::1] heads=None, double[::1] log_probability=None):
+        list summations not None, double[::1] log_z=None, double[:, :, ::1] marginals=None,
+        double[::1] entropy=None, const int32_t[:, ::1] heads=None, double[::1] log_prob=None):
     """Fill those of the arrays that are given, for all sentences; a thread for each summation.
 
-    `marginals` must be zeros. `heads` belong to `log_probability`; where they are no tree of the
+    `marginals` must be zeros. `heads` belong to `log_prob`; where they are no tree of the
     wanted kind, their first is not -1. Returns (status, sentence) of the first sentence that fails,
     or else (OK, any).
     """
@@ -194,15 +193,15 @@ def sum_batch(
     if lengths.shape[0] == 0:
         return DECODE_OK, 0
     memset(&wanted, 0, sizeof(Wanted))
-    if log_partition is not None:
-        wanted.log_partition = &log_partition[0]
+    if log_z is not None:
+        wanted.log_z = &log_z[0]
     if marginals is not None:
         wanted.marginals = &marginals[0, 0, 0]
         wanted.width = marginals.shape[2]
     if entropy is not None:
         wanted.entropy = &entropy[0]
-    if log_probability is not None:
-        wanted.log_probability = &log_probability[0]
+    if log_prob is not None:
+        wanted.log_prob = &log_prob[0]
         wanted.heads = &heads[0, 0]
         wanted.width = heads.shape[1]
     buffer = ScoreBuffer(scores, allowed, lengths)

@@ -16,10 +16,10 @@ trees weigh what R has of that choice (Cayley's formula with weights), times S t
 of A[k, i] over R. With a single root the same holds, R being without ROOT itself; or, if the arc
 that leads through k is the one from ROOT, k gets ROOT.
 
-Which word an arc will lead through is drawn when the arc comes up, for all words still to come: they
-are the terms of one sum, whose total the elimination knew. So a tree takes O(n^2) for each time
-that a word gets a new head, which for scores that are not too sure is log n times; O(n^3) at most,
-and never more steps where words strongly prefer each other. There is no subtraction.
+Which word an arc will lead through is drawn when the arc comes up, for all words still to come:
+they are the terms of one sum, whose total the elimination knew. A tree takes O(n) for each time
+that a word gets another head: O(n^2 log n) where scores are not too sure, O(n^3) at most, and no
+more where words strongly prefer each other. There is no subtraction.
 """
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t

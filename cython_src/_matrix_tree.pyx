@@ -16,11 +16,11 @@ Marginals are weights times the derivative of the log of that product, found by 
 elimination backwards. One difference of probabilities occurs there, that of a word to be a leaf, so
 marginals are accurate to rounding in absolute terms.
 
-All this is done in float64, with a word's highest score as the unit of its weights. Where words lose
-so much weight on elimination that what underflowed might have counted, it is done again in numbers
-with a wide exponent.
+All this is done in float64, with a word's highest score as the unit of its weights. Where words
+lose so much weight on elimination that what underflowed might have counted, it is done again in
+numbers with a wide exponent.
 """
-from libc.math cimport INFINITY, fabs, frexp, isfinite, log
+from libc.math cimport INFINITY, fabs, frexp, isfinite
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free, malloc

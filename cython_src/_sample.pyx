@@ -233,7 +233,8 @@ cdef int draw_tree(
         return draw_by_rejection(sampler, random, heads)
     if sampler.method == SAMPLE_DISTINCT:
         status = trie_draw(&sampler.trie, &sampler.partial, random, exhausted)
-        memcpy(heads, sampler.partial.heads, (sampler.partial.n + 1) * sizeof(int32_t))
+        if status == DECODE_OK and not exhausted[0]:
+            memcpy(heads, sampler.partial.heads, (sampler.sum.n + 1) * sizeof(int32_t))
         return status
     return draw_by_walk(sampler, random, heads)
 

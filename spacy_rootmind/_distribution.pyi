@@ -15,18 +15,15 @@ def sum_batch(
     lengths: NDArray[np.intp],
     single_root: bool,
     summations: list[Summation],
-    *,
-    log_partition: NDArray[np.float64] | None = None,
+    log_z: NDArray[np.float64] | None = None,
     marginals: NDArray[np.float64] | None = None,
     entropy: NDArray[np.float64] | None = None,
     heads: NDArray[np.int32] | None = None,
-    log_probability: NDArray[np.float64] | None = None,
+    log_prob: NDArray[np.float64] | None = None,
 ) -> tuple[int, int]: ...
 
 class Sampler:
-    def __new__(
-        cls, method: str, max_words: int, single_root: bool, max_steps: int
-    ) -> Sampler: ...
+    def __new__(cls, method: str, max_words: int, single_root: bool, max_steps: int) -> Sampler: ...
 
 def sample_batch(
     scores: NDArray[np.floating[Any]],

@@ -17,6 +17,7 @@ from spacy_rootmind._arguments import (
     IntArray,
     ScoreArray,
     as_allowed_batch,
+    as_head_batch,
     as_lengths,
     as_num_threads,
     as_score_batch,
@@ -93,7 +94,7 @@ def log_partition(
     """
     batch, mask, words = _arguments(scores, lengths, allowed)
     log_z = np.empty(len(batch))
-    _sum(batch, mask, words, single_root, num_threads, log_partition=log_z)
+    _sum(batch, mask, words, single_root, num_threads, log_z=log_z)
     return log_z if scores.ndim == 3 else log_z[0]
 
 
@@ -236,13 +237,47 @@ def tree_log_prob(
     -inf
     """
     batch, mask, words = _arguments(scores, lengths, allowed)
-    given = as_tree_heads(heads, words, scores.shape)
-    given[:, 0] = -1
-    given[:, 0] = np.where(is_tree(given, words, single_root=single_root), -1, 0)
-    given = np.clip(given, -1, batch.shape[1] - 1).astype(np.int32, order="C")
+    given = _marked(as_tree_heads(heads, words, scores.shape), words, single_root)
     log_prob = np.empty(len(batch))
-    _sum(batch, mask, words, single_root, num_threads, heads=given, log_probability=log_prob)
+    _sum(batch, mask, words, single_root, num_threads, heads=given, log_prob=log_prob)
     return log_prob if scores.ndim == 3 else log_prob[0]
+
+
+def partition_and_marginals(
+    scores: ScoreArray,
+    lengths: IntArray,
+    *,
+    allowed: BoolArray | None = None,
+    heads: IntArray | None = None,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Find `log_partition`, `arc_marginals` and, given heads, `tree_log_prob` of a batch at once.
+
+    Heads that are no tree with a single root, also if they lie outside their sentence, have log
+    probability -inf; so have all without `heads`.
+    """
+    batch, mask, words = _arguments(scores, lengths, allowed)
+    log_z, log_prob = np.empty(len(batch)), np.full(len(batch), -np.inf)
+    marginals = np.zeros(batch.shape)
+    given = None
+    if heads is not None:
+        given = _marked(as_head_batch(heads, words)[0], words, True)
+    _sum(
+        *(batch, mask, words, True, 1),
+        log_z=log_z,
+        marginals=marginals,
+        heads=given,
+        log_prob=None if given is None else log_prob,
+    )
+    return log_z, marginals, log_prob
+
+
+def _marked(
+    heads: NDArray[np.int64], words: NDArray[np.intp], single_root: bool
+) -> NDArray[np.int32]:
+    """Set index 0 to -1 where heads form a tree of the wanted kind, to 0 elsewhere."""
+    heads[:, 0] = -1
+    heads[:, 0] = np.where(is_tree(heads, words, single_root=single_root), -1, 0)
+    return heads.astype(np.int32, order="C")
 
 
 def _arguments(
@@ -261,17 +296,21 @@ def _sum(
     words: NDArray[np.intp],
     single_root: bool,
     num_threads: int,
-    **wanted: NDArray[np.float64] | NDArray[np.int32],
+    *,
+    log_z: NDArray[np.float64] | None = None,
+    marginals: NDArray[np.float64] | None = None,
+    entropy: NDArray[np.float64] | None = None,
+    heads: NDArray[np.int32] | None = None,
+    log_prob: NDArray[np.float64] | None = None,
 ) -> None:
-    """Fill the wanted arrays."""
+    """Fill those of the arrays that are given."""
     threads = min(as_num_threads(num_threads), max(len(words), 1))
     longest = int(words.max(initial=0))
-    summations = [
-        _distribution.Summation(longest, "entropy" in wanted and "marginals" not in wanted)
-        for _ in range(threads)
-    ]
-    failed = _distribution.sum_batch(batch, mask, words, single_root, summations, **wanted)
+    only_entropy = entropy is not None and marginals is None
+    summations = [_distribution.Summation(longest, only_entropy) for _ in range(threads)]
+    failed = _distribution.sum_batch(
+        *(batch, mask, words, single_root, summations),
+        *(log_z, marginals, entropy, heads, log_prob),
+    )
     if failed[0] != _kernel.OK:
-        raise_failure(
-            batch, mask, words, failed, single_root=single_root, lost_digits=LOST_DIGITS
-        )
+        raise_failure(batch, mask, words, failed, single_root=single_root, lost_digits=LOST_DIGITS)

@@ -176,15 +176,15 @@ def sample_trees(
     heads = np.full((len(batch), k_found, batch.shape[1]), -1, dtype=np.int32)
     log_probs = np.full((len(batch), k_found), -np.inf)
     found = np.zeros(len(batch), dtype=np.intp)
-    inverses = ()
+    inverses = weights = None
     if method == "colbourn":
-        inverses = _inverse_laplacians(batch, mask, words, single_root)
+        inverses, weights = _inverse_laplacians(batch, mask, words, single_root)
     samplers = [
         _distribution.Sampler(method, longest, single_root, steps)
         for _ in range(min(threads, max(len(words), 1)))
     ]
     failed = _distribution.sample_batch(
-        batch, mask, words, samplers, streams, heads, log_probs, found, *inverses
+        batch, mask, words, samplers, streams, heads, log_probs, found, inverses, weights
     )
     if failed[0] == _distribution.NO_STEPS:
         raise RuntimeError(

@@ -1,0 +1,602 @@
+"""`sample_trees` with replacement: the law of every method, against enumeration.
+
+How often a right sampler fails is stated in `reference_sampling`.
+"""
+
+import math
+
+import numpy as np
+import pytest
+import reference
+from reference import FloatArray
+from reference_sampling import (
+    CASES,
+    LEVEL,
+    Law,
+    assert_fits,
+    chi_square_tail,
+    log_partition_by_determinant,
+    order_law,
+    p_of_fit,
+    tree_law,
+)
+from strategies import DTYPES, FAMILIES, rng_for
+
+from spacy_rootmind import NoTreeError, arc_marginals, entropy, sample_trees
+
+NAN, INF = np.nan, np.inf
+
+# (method, single_root) of all unbiased samplers
+SETTINGS = [
+    ("auto", True),
+    ("ancestral", True),
+    ("colbourn", True),
+    ("wilson", True),
+    ("wilson_reject", True),
+    ("auto", False),
+    ("ancestral", False),
+    ("colbourn", False),
+    ("wilson", False),
+]
+ROBUST = [setting for setting in SETTINGS if setting[0] in ("auto", "ancestral")]
+METHODS = ("auto", "ancestral", "colbourn", "wilson", "wilson_reject", "wilson_biased")
+
+each_setting = pytest.mark.parametrize(("method", "single_root"), SETTINGS)
+each_robust = pytest.mark.parametrize(("method", "single_root"), ROBUST)
+each_root = pytest.mark.parametrize("single_root", [True, False])
+each_case = pytest.mark.parametrize("case", sorted(CASES))
+
+
+def drawing(scores: FloatArray, law: Law, **options: object):
+    """Return a function that draws so many trees, checks them, and returns their numbers."""
+
+    def draw(size: int, seed: int):
+        heads, log_probs = sample_trees(scores, size, seed=seed, **options)
+        assert heads.shape == (size, len(scores))
+        return law.check(heads, log_probs)
+
+    return draw
+
+
+def check_law(scores: FloatArray, size: int, note: object, *, allowed=None, **options) -> None:
+    """Assert that what is drawn follows the exact law of trees."""
+    law = tree_law(scores, options.get("single_root", True), allowed)
+    draw = drawing(scores, law, allowed=allowed, **options)
+    assert_fits(draw, law.probabilities, size, (note, sorted(options.items())))
+
+
+def trap(escape: float, n: int = 4) -> FloatArray:
+    """Return scores by which words 1 and 2 prefer each other by `escape`.
+
+    A walk towards another root word stays in the two for about exp(escape) steps. One towards
+    word 1 or 2 does not: only some root words are traps.
+    """
+    scores = 0.5 * rng_for("trap", n).standard_normal((n + 1, n + 1))
+    scores[1, 2] += escape
+    scores[2, 1] += escape
+    return scores
+
+
+# The oracles
+
+
+@pytest.mark.parametrize(
+    ("statistic", "degrees", "tail"),
+    [
+        (3.841458820694124, 1, 0.05),
+        (6.634896601021213, 1, 0.01),
+        (5.991464547107979, 2, 0.05),
+        (11.344866730144373, 3, 0.01),
+        (18.307038053275146, 10, 0.05),
+        (29.58829844507442, 10, 0.001),
+        (124.34211340400407, 100, 0.05),
+        (149.44925277903886, 100, 0.001),
+        (0.0, 5, 1.0),
+        (7.0, 0, 1.0),
+    ],
+)
+def test_chi_square_tail_matches_tables(statistic, degrees, tail):
+    assert math.isclose(chi_square_tail(statistic, degrees), tail, rel_tol=1e-9)
+
+
+def test_chi_square_tail_of_many_degrees():
+    # Wilson and Hilferty's approximation is good to 1% or so here.
+    for degrees in (200, 625, 1295):
+        for z in (-2.0, 0.0, 2.0, 4.0):
+            spread = 2 / (9 * degrees)
+            statistic = degrees * (1 - spread + z * math.sqrt(spread)) ** 3
+            normal = math.erfc(z / math.sqrt(2)) / 2
+            assert math.isclose(chi_square_tail(statistic, degrees), normal, rel_tol=0.02)
+
+
+def test_p_of_fit_is_uniform_under_the_law():
+    # 2,000 p-values: the number below 0.01, 0.1 and 0.5 is binomial, within five deviations.
+    rng = rng_for("p of fit")
+    weights = rng.exponential(size=60) ** 3
+    law = weights / weights.sum()
+    p_values = np.array([p_of_fit(rng.multinomial(3000, law), law) for _ in range(2000)])
+    for level in (0.01, 0.1, 0.5):
+        assert abs((p_values < level).mean() - level) < 5 * math.sqrt(level * (1 - level) / 2000)
+
+
+def test_p_of_fit_finds_a_wrong_law():
+    rng = rng_for("wrong law")
+    law = np.full(64, 1 / 64)
+    tilted = law * np.where(np.arange(64) % 2, 1.1, 0.9)
+    assert p_of_fit(rng.multinomial(12_000, tilted), law) < LEVEL
+    assert p_of_fit(np.array([999, 1]), np.array([1.0, 0.0])) == 0
+    assert p_of_fit(np.array([999, 1]), np.array([1.0, 1e-15])) == 0
+    with pytest.raises(AssertionError, match=r"law"):
+        assert_fits(lambda size, seed: rng.choice(64, size, p=tilted), law, 12_000)
+
+
+@each_root
+def test_tree_law_matches_the_determinant(single_root):
+    for n in (1, 2, 3, 4, 5):
+        scores = CASES["normal"](rng_for("oracle", n), n, np.float64)[0]
+        law = tree_law(scores, single_root)
+        expected = reference.tree_score(scores, law.trees[0])
+        expected -= log_partition_by_determinant(scores, single_root)
+        assert math.isclose(law.log_probs[0], expected, rel_tol=1e-12, abs_tol=1e-13)
+        assert abs(law.probabilities.sum() - 1) < 1e-12
+
+
+def test_order_law_of_three():
+    law = order_law(np.log([0.5, 0.3, 0.2]), 3)
+    assert math.isclose(law.sum(), 1)
+    assert math.isclose(law[0, 1, 2], 0.5 * 0.3 / 0.5)
+    assert math.isclose(law[2, 1, 0], 0.2 * 0.3 / 0.8)
+    assert law[1, 1, 0] == 0
+
+
+# The law
+
+
+@each_setting
+@each_case
+def test_sample_trees_follows_the_law(case, method, single_root):
+    for n, size in ((1, 20), (2, 5000), (3, 15_000), (4, 40_000)):
+        dtype = DTYPES[n % 2]
+        scores, allowed = CASES[case](rng_for("law", case, n, 1), n, dtype)
+        options = {"method": method, "single_root": single_root, "allowed": allowed}
+        check_law(scores, size, (case, n), **options)
+
+
+@each_setting
+@pytest.mark.parametrize("case", ["normal", "masked"])
+def test_sample_trees_follows_the_law_of_five_words(case, method, single_root):
+    scores, allowed = CASES[case](rng_for("five", case), 5, np.float32)
+    options = {"method": method, "single_root": single_root, "allowed": allowed}
+    check_law(scores, 100_000, (case, "five"), **options)
+
+
+@pytest.mark.slow
+@each_setting
+@each_case
+def test_sample_trees_follows_the_law_of_many(case, method, single_root):
+    for trial in range(2):
+        for n, size in ((2, 10**5), (3, 10**5), (4, 3 * 10**5), (5, 3 * 10**5)):
+            scores, allowed = CASES[case](rng_for("many", case, n, trial), n, DTYPES[trial % 2])
+            if case == "normal_3" and n == 5 and method.startswith("wilson"):
+                continue  # walks may be long
+            options = {"method": method, "single_root": single_root, "allowed": allowed}
+            check_law(scores, size, (case, n, trial), **options)
+
+
+@each_setting
+def test_sample_trees_draws_are_independent(method, single_root):
+    """Trees drawn one after another in one call, and first trees of neighbours in a batch."""
+    scores = CASES["normal"](rng_for("pairs"), 3 if single_root else 2, np.float64)[0]
+    law = tree_law(scores, single_root)
+    options = {"method": method, "single_root": single_root}
+    both = np.outer(law.probabilities, law.probabilities).ravel()
+
+    def neighbours_in_a_call(size: int, seed: int):
+        first, second = drawing(scores, law, **options)(2 * size, seed).reshape(size, 2).T
+        return first * len(law) + second
+
+    def neighbours_in_a_batch(size: int, seed: int):
+        batch = np.broadcast_to(scores, (2 * size, *scores.shape))
+        heads, log_probs = sample_trees(batch, 1, seed=seed, **options)
+        first, second = law.check(heads[:, 0], log_probs[:, 0]).reshape(size, 2).T
+        return first * len(law) + second
+
+    assert_fits(neighbours_in_a_call, both, 5000, ("call", method, single_root))
+    assert_fits(neighbours_in_a_batch, both, 2000, ("batch", method, single_root))
+
+
+@each_setting
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+def test_sample_trees_has_the_marginals_of_a_longer_sentence(dtype, method, single_root):
+    """Heads of each word, by chi-square; mean log probability, and a tilted mean, by z-test."""
+    size, draws = 26, 2000
+    rng = rng_for("marginals", dtype.__name__)
+    scores = rng.standard_normal((size, size)).astype(dtype)
+    marginals = arc_marginals(scores, single_root=single_root)
+    heads, log_probs = sample_trees(
+        scores, 5 * draws, single_root=single_root, method=method, seed=3
+    )
+    for tree in heads[:50]:
+        assert reference.is_tree(tree, single_root)
+    for word in range(1, size):
+
+        def draw(size, seed, word=word):
+            return heads[:size, word] if size == draws else heads[draws:, word]
+
+        assert_fits(draw, marginals[word], draws)
+    roots = (heads[:, 1:] == 0).sum(axis=1)
+    assert (roots == 1).all() if single_root else (roots >= 1).all()
+
+    log_z = log_partition_by_determinant(scores, single_root)
+    arcs = np.take_along_axis(
+        np.broadcast_to(scores.astype(float), (len(heads), size, size))[:, 1:],
+        heads[:, 1:, None],
+        axis=2,
+    )[..., 0]
+    np.testing.assert_allclose(log_probs, arcs.sum(axis=1) - log_z, rtol=0, atol=1e-10)
+    # A right sampler is beyond six standard errors once in 5e8.
+    errors = log_probs + entropy(scores, single_root=single_root)
+    assert abs(errors.mean()) < 6 * errors.std() / math.sqrt(len(errors))
+    # The mean of q / p is 1 for any law q of the same trees; this one is near p.
+    tilt = 0.1 * rng.standard_normal((size, size))
+    gains = tilt[np.arange(1, size), heads[:, 1:]].sum(axis=1)
+    gains -= log_partition_by_determinant(scores + tilt, single_root) - log_z
+    errors = np.expm1(gains)
+    assert abs(errors.mean()) < 6 * errors.std() / math.sqrt(len(errors))
+
+
+@each_setting
+def test_sample_trees_with_a_hundred_words(method, single_root):
+    scores = CASES["uniform"](rng_for("hundred"), 100, np.float32)[0]
+    heads, log_probs = sample_trees(scores, 5, method=method, single_root=single_root, seed=1)
+    assert heads.shape == (5, 101)
+    log_z = log_partition_by_determinant(scores, single_root)
+    for tree, log_prob in zip(heads, log_probs, strict=True):
+        assert reference.is_tree(tree, single_root)
+        assert abs(reference.tree_score(scores, tree) - log_z - log_prob) < 1e-9
+
+
+# The biased walk
+
+
+def biased_law(scores: FloatArray, law: Law) -> FloatArray:
+    """Return softmax(scores[1:, 0])[root] times the law of the trees of that root, in float64."""
+    roots = law.trees[:, 1:].argmin(axis=1) + 1
+    raw = np.exp(scores[1:, 0] - scores[1:, 0].max())
+    raw /= raw.sum()
+    totals = np.array([law.probabilities[roots == root].sum() for root in range(len(scores))])
+    return raw[roots - 1] * law.probabilities / totals[roots]
+
+
+BIASED = {
+    # The arc from 1 to 2 weighs four times that from 2 to 1, the two root arcs weigh the same.
+    "two_words": np.array([[0, 0, 0], [0, 0, 0], [0, math.log(4), 0]], dtype=float),
+    "three_words": np.array([[0] * 4, [1, 0, 2, 0], [0, 0, 0, 1], [0.5, -1, 0, 0]], dtype=float),
+    "four_words": rng_for("biased").standard_normal((5, 5)),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BIASED))
+def test_wilson_biased_follows_its_own_law(name):
+    scores = BIASED[name]
+    law = tree_law(scores)
+    biased = biased_law(scores, law)
+    draw = drawing(scores, law, method="wilson_biased")
+    assert_fits(draw, biased, 20_000, ("biased", name))
+    # That law is not the exact one, and the difference shows; the unbiased walk has none.
+    counts = np.bincount(draw(20_000, 2), minlength=len(law))
+    assert p_of_fit(counts, law.probabilities) < 1e-12
+    check_law(scores, 20_000, ("unbiased", name), method="wilson")
+
+
+def test_wilson_biased_has_raw_root_weights():
+    scores = BIASED["two_words"]
+    np.testing.assert_allclose(arc_marginals(scores)[1:, 0], [0.8, 0.2], rtol=0, atol=1e-12)
+    heads, log_probs = sample_trees(scores, 20_000, method="wilson_biased", seed=7)
+    counts = np.bincount(heads[:, 1:].argmin(axis=1), minlength=2)
+    assert p_of_fit(counts, np.array([0.5, 0.5])) >= LEVEL
+    # The log probability is that of the tree, not of the draw.
+    exact = np.where(heads[:, 1] == 0, math.log(0.8), math.log(0.2))
+    np.testing.assert_allclose(log_probs, exact, rtol=0, atol=1e-12)
+
+
+def test_wilson_biased_is_unbiased_where_roots_are_equal():
+    """With zero scores the raw root weights are the exact marginals."""
+    check_law(np.zeros((4, 4)), 6000, "equal roots", method="wilson_biased")
+
+
+# Steps of a walk
+
+
+@pytest.mark.parametrize("max_steps", [1, 2, 3, 10, 100, 1000])
+@pytest.mark.parametrize("escape", [3.0, 8.0, 30.0])
+@each_root
+def test_auto_out_of_steps_keeps_the_law(single_root, escape, max_steps):
+    """Running out depends on the root word, so a new one must not be drawn then."""
+    options = {"method": "auto", "single_root": single_root, "max_steps": max_steps}
+    check_law(trap(escape), 15_000, ("steps", escape), **options)
+
+
+@pytest.mark.parametrize("max_steps", [1, 2, 3, 4, 6, 10, 30])
+@each_root
+def test_auto_with_few_steps_keeps_the_law(single_root, max_steps):
+    for case in ("normal", "normal_3", "forbidden"):
+        scores = CASES[case](rng_for("few steps", case), 4, np.float64)[0]
+        options = {"method": "auto", "single_root": single_root, "max_steps": max_steps}
+        check_law(scores, 15_000, ("few steps", case), **options)
+
+
+@pytest.mark.parametrize("max_steps", [1, 7, 50, None])
+@pytest.mark.parametrize("escape", [20.0, 37.0, 300.0, 1000.0])
+@each_root
+def test_auto_leaves_a_trap_without_end(single_root, escape, max_steps):
+    """A walk would take exp(37), 1e16, steps and more."""
+    options = {"method": "auto", "single_root": single_root, "max_steps": max_steps}
+    for n in (3, 4):
+        check_law(trap(escape, n), 2000, ("no end", escape, n), **options)
+
+
+@each_root
+def test_ancestral_knows_no_traps(single_root):
+    for escape in (8.0, 37.0, 1000.0):
+        options = {"method": "ancestral", "single_root": single_root}
+        check_law(trap(escape), 6000, ("ancestral trap", escape), **options)
+
+
+def test_wilson_follows_the_law_of_a_mild_trap():
+    for single_root in (True, False):
+        for escape in (3.0, 6.0):
+            options = {"method": "wilson", "single_root": single_root}
+            check_law(trap(escape), 4000, ("mild", escape), **options)
+
+
+@each_root
+@pytest.mark.parametrize("max_steps", [3, 100, 10_000])
+def test_wilson_out_of_steps_says_so(single_root, max_steps):
+    scores = trap(60.0, 5)
+    scores[3, 0] += 10  # single root: it is word 3 nearly always
+    scores[1:, 0] -= 60
+    with pytest.raises(RuntimeError, match=r"auto"):
+        sample_trees(
+            scores, 200, method="wilson", max_steps=max_steps, single_root=single_root, seed=1
+        )
+
+
+def test_wilson_needs_a_step_a_word():
+    for single_root in (True, False):
+        with pytest.raises(RuntimeError, match=r"auto"):
+            sample_trees(
+                np.zeros((8, 8)), 1, method="wilson", max_steps=3, single_root=single_root, seed=1
+            )
+
+
+@pytest.mark.parametrize("max_steps", [5, 1000])
+def test_wilson_biased_out_of_steps_says_so(max_steps):
+    scores = trap(60.0, 5)
+    scores[3, 0] += 60
+    with pytest.raises(RuntimeError, match=r"auto"):
+        sample_trees(scores, 20, method="wilson_biased", max_steps=max_steps, seed=1)
+
+
+@pytest.mark.parametrize("max_steps", [1, 100, 10_000])
+def test_wilson_reject_out_of_steps_says_so(max_steps):
+    """Nearly all walks from ROOT end with several roots; all attempts share the steps."""
+    scores = np.zeros((6, 6))
+    scores[1:, 0] = 50
+    with pytest.raises(RuntimeError, match=r"auto"):
+        sample_trees(scores, 1, method="wilson_reject", max_steps=max_steps, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["wilson", "wilson_reject", "wilson_biased"])
+def test_walks_without_max_steps_end_all_the_same(method):
+    scores = trap(60.0, 5)
+    scores[3, 0] += 70
+    if method == "wilson_reject":
+        scores[1:, 0] += 200
+    with pytest.raises(RuntimeError, match=r"auto"):
+        sample_trees(scores, 20, method=method, seed=1)
+
+
+@pytest.mark.parametrize("method", ["wilson", "wilson_reject", "wilson_biased"])
+def test_steps_that_suffice_change_nothing(method):
+    scores = CASES["normal"](rng_for("suffice"), 5, np.float64)[0]
+    heads, log_probs = sample_trees(scores, 200, method=method, seed=5)
+    again, again_probs = sample_trees(scores, 200, method=method, seed=5, max_steps=10**6)
+    np.testing.assert_array_equal(again, heads)
+    np.testing.assert_array_equal(again_probs, log_probs)
+
+
+def test_steps_are_counted_for_each_tree():
+    """20,000 trees take many more steps than any one of them."""
+    for method in ("wilson", "wilson_reject", "wilson_biased"):
+        heads, _ = sample_trees(np.zeros((4, 4)), 20_000, method=method, max_steps=2000, seed=1)
+        assert len(heads) == 20_000
+
+
+# Log probabilities
+
+
+@each_setting
+@pytest.mark.parametrize("scale", [0.0, 1e-3, 1.0, 10.0, 100.0, 300.0])
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+def test_sample_trees_log_probs_are_exact(dtype, scale, method, single_root):
+    """On scores whose best heads form a tree, so that no walk is trapped."""
+    for n in (1, 2, 3, 4, 5):
+        rng = rng_for("log probs", n, scale)
+        scores = scale * rng.standard_normal((n + 1, n + 1))
+        if scale >= 3:
+            tree = reference.random_heads(rng, n, True)
+            # A walk that must not pass ROOT takes second best heads: keep these from cycles.
+            scores[1:] -= 8 * scale * (np.arange(n + 1) != tree[1:, None])
+        scores = scores.astype(dtype)
+        law = tree_law(scores, single_root)
+        assert law.tolerance < 2e-11
+        try:
+            heads, log_probs = sample_trees(
+                scores, 50, method=method, single_root=single_root, seed=n
+            )
+        except ArithmeticError:
+            assert method == "colbourn"
+            assert scale >= 10
+            continue
+        law.check(heads, log_probs)
+
+
+def test_wilson_biased_log_probs_are_those_of_the_trees():
+    for n in (1, 2, 3, 4, 5):
+        scores = CASES["normal"](rng_for("biased log probs", n), n, np.float32)[0]
+        heads, log_probs = sample_trees(scores, 200, method="wilson_biased", seed=n)
+        tree_law(scores).check(heads, log_probs)
+
+
+# Extreme confidence
+
+
+@each_robust
+@pytest.mark.parametrize("scale", [100.0, 300.0, 1000.0, 5000.0])
+def test_sample_trees_works_at_large_scales(scale, method, single_root):
+    """Whatever the scale: ties decide there, and small differences between tied trees."""
+    for n, size in ((2, 1000), (3, 2000), (4, 3000)):
+        rng = rng_for("large scale", scale, n, 2)
+        scores = scale * rng.integers(-2, 3, size=(n + 1, n + 1)).astype(float)
+        scores += 0.5 * rng.standard_normal(scores.shape)
+        law = tree_law(scores, single_root)
+        draw = drawing(scores, law, method=method, single_root=single_root)
+        assert_fits(draw, law.probabilities, size, (scale, n, method, single_root))
+
+
+@each_robust
+@pytest.mark.parametrize("family", ["trained_like", "one_long_cycle", "nested_pairs", "multi_root"])
+def test_sample_trees_of_confident_families(family, method, single_root):
+    for n in (2, 3, 4, 5):
+        for scale in (1, 30, 1000):
+            scores = scale * FAMILIES[family](rng_for("confident", n), n, np.float64)
+            heads, log_probs = sample_trees(
+                scores, 100, method=method, single_root=single_root, seed=n
+            )
+            tree_law(scores, single_root).check(heads, log_probs)
+
+
+@each_robust
+@pytest.mark.parametrize("replace", [True, False])
+def test_sample_trees_draws_the_only_probable_tree(replace, method, single_root):
+    found = 0
+    for n in (2, 3, 4, 5):
+        for trial in range(10):
+            rng = rng_for("only", n, trial)
+            scores = float(rng.choice([300, 1000])) * rng.standard_normal((n + 1, n + 1))
+            law = tree_law(scores, single_root)
+            best = int(law.log_probs.argmax())
+            if np.delete(law.probabilities, best).sum() > 1e-20:
+                continue
+            found += 1
+            k = 50 if replace else 1
+            options = {"method": method, "single_root": single_root, "replace": replace}
+            heads, log_probs = sample_trees(scores, k, seed=trial, **options)
+            assert (law.check(heads, log_probs) == best).all()
+    assert found > 20
+
+
+@each_robust
+def test_sample_trees_of_a_confident_long_sentence(method, single_root):
+    n = 40
+    rng = rng_for("confident long")
+    tree = reference.random_heads(rng, n, True)
+    scores = 300 * rng.standard_normal((n + 1, n + 1))
+    scores[1:] -= 3000 * (np.arange(n + 1) != tree[1:, None])
+    heads, log_probs = sample_trees(scores, 5, method=method, single_root=single_root, seed=1)
+    assert (heads == tree).all()
+    np.testing.assert_allclose(log_probs, 0, atol=1e-11)
+
+
+@each_robust
+def test_sample_trees_leaves_out_soft_masks(method, single_root):
+    """Trees that use arcs of −1e9 or −1e32 have a probability of 0 in any arithmetic."""
+    for dtype, mask in ((np.float32, -1e9), (np.float64, -1e32)):
+        scores, allowed = CASES["masked"](rng_for("soft"), 4, dtype)
+        scores = np.where(allowed, scores, mask).astype(dtype)
+        law = tree_law(scores, single_root, allowed)
+        draw = drawing(scores, law, method=method, single_root=single_root)
+        assert_fits(draw, law.probabilities, 4000, ("soft", mask, method, single_root))
+
+
+@each_root
+@pytest.mark.parametrize("escape", [2.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 36.0, 40.0, 300.0])
+def test_colbourn_is_right_or_raises(escape, single_root):
+    """Two words that strongly prefer each other make the Laplacian singular."""
+    for n in (2, 3, 4):
+        for away in (0.0, 2 * escape):  # ROOT near or far
+            scores = trap(escape, n)
+            scores[1:, 0] -= away
+            try:
+                options = {"method": "colbourn", "single_root": single_root}
+                check_law(scores, 2000, ("colbourn", escape, n, away), **options)
+            except ArithmeticError:
+                assert escape > 5, "no digits are lost there"
+
+
+# Shapes
+
+
+@each_setting
+def test_sample_trees_returns_heads_and_log_probs(method, single_root):
+    scores = CASES["normal"](rng_for("shapes"), 4, np.float32)[0]
+    options = {"method": method, "single_root": single_root, "seed": 1}
+    heads, log_probs = sample_trees(scores, 7, **options)
+    assert (type(heads), type(log_probs)) == (np.ndarray, np.ndarray)
+    assert (heads.dtype, log_probs.dtype) == (np.int32, np.float64)
+    assert (heads.shape, log_probs.shape) == ((7, 5), (7,))
+    heads, log_probs = sample_trees(np.stack([scores] * 3), 7, **options)
+    assert (heads.dtype, log_probs.dtype) == (np.int32, np.float64)
+    assert (heads.shape, log_probs.shape) == ((3, 7, 5), (3, 7))
+    assert (heads[..., 0] == -1).all()
+
+
+@each_setting
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+def test_sample_trees_of_no_word_and_one_word(dtype, method, single_root):
+    options = {"method": method, "single_root": single_root, "seed": 1}
+    heads, log_probs = sample_trees(np.full((1, 1), NAN, dtype), 3, **options)
+    assert heads.tolist() == [[-1]] * 3
+    assert log_probs.tolist() == [0.0] * 3
+    for root in (0.0, -3000.0, 1e30):
+        scores = np.array([[NAN, NAN], [root, NAN]], dtype)
+        heads, log_probs = sample_trees(scores, 3, **options)
+        assert heads.tolist() == [[-1, 0]] * 3
+        assert log_probs.tolist() == [0.0] * 3
+
+
+@each_setting
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+def test_sample_trees_uses_no_forbidden_arc_or_finds_no_tree(dtype, method, single_root):
+    found = {True: 0, False: 0}
+    for n in (1, 2, 3, 3, 4, 4) * 4:
+        rng = rng_for("forbidden", dtype.__name__, n, sum(found.values()))
+        scores = rng.integers(-1, 2, size=(n + 1, n + 1)).astype(dtype)
+        scores[rng.random(scores.shape) < 0.55] = -INF
+        law = tree_law(scores, single_root)
+        found[len(law) > 0] += 1
+        options = {"method": method, "single_root": single_root, "seed": 1}
+        if len(law):
+            law.check(*sample_trees(scores, 50, **options))
+        else:
+            with pytest.raises(NoTreeError, match=r"\b0\b"):
+                sample_trees(scores, 50, **options)
+    assert min(found.values()) > 3, found
+
+
+@pytest.mark.parametrize("junk", [NAN, INF, -INF, 1e30])
+def test_sample_trees_ignores_row_zero_and_diagonal(junk):
+    scores = CASES["normal"](rng_for("ignored"), 5, np.float64)[0]
+    scores[0], scores[np.arange(6), np.arange(6)] = 0, 0
+    other = scores.copy()
+    other[0] = junk
+    np.fill_diagonal(other, junk)
+    for method in METHODS:
+        for first, second in zip(
+            sample_trees(scores, 30, method=method, seed=1),
+            sample_trees(other, 30, method=method, seed=1),
+            strict=True,
+        ):
+            np.testing.assert_array_equal(first, second)

@@ -1,0 +1,425 @@
+"""`sample_trees` without replacement: every tree once, and the law of the order, by enumeration."""
+
+import numpy as np
+import pytest
+import reference
+from reference import FloatArray, IntArray
+from reference_sampling import (
+    CASES,
+    Law,
+    assert_fits,
+    log_partition_by_determinant,
+    only_allowed,
+    order_law,
+    tree_law,
+)
+from strategies import DTYPES, FAMILIES, pad_batch, rng_for, soft_to_hard
+
+from spacy_rootmind import NoTreeError, arc_marginals, sample_trees
+
+NAN, INF = np.nan, np.inf
+
+SCALES = (0.0, 1e-3, 1.0, 10.0, 100.0, 300.0, 1000.0, 5000.0)
+
+each_root = pytest.mark.parametrize("single_root", [True, False])
+each_scale = pytest.mark.parametrize("scale", SCALES)
+each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+
+
+def check_exhaustive(
+    scores: FloatArray, single_root: bool, *, allowed=None, seed: int = 0, extra: int = 3
+) -> None:
+    """Assert that drawing more trees than there are gives each exactly once."""
+    law = tree_law(scores, single_root, allowed)
+    options = {"allowed": allowed, "single_root": single_root, "replace": False, "seed": seed}
+    if not len(law):
+        with pytest.raises(NoTreeError):
+            sample_trees(scores, 5, **options)
+        return
+    heads, log_probs = sample_trees(scores, len(law) + extra, **options)
+    assert heads.shape == (len(law), len(scores)), (len(law), scores)
+    assert sorted(law.check(heads, log_probs).tolist()) == list(range(len(law)))
+
+
+def drawing(scores: FloatArray, law: Law, m: int, k: int | None = None, **options: object):
+    """Return a function that draws the first m of k trees so many times; cells as `order_law`."""
+
+    def draw(size: int, seed: int) -> IntArray:
+        batch = np.broadcast_to(scores, (size, *scores.shape))
+        masks = options.get("allowed")
+        if masks is not None:
+            options["allowed"] = np.broadcast_to(masks, (size, *scores.shape))
+        heads, log_probs = sample_trees(batch, k or m, replace=False, seed=seed, **options)
+        assert heads.shape == (size, k or m, len(scores))
+        places = law.check(heads[:, :m], log_probs[:, :m])
+        for i in range(m):
+            for j in range(i):
+                assert (places[:, i] != places[:, j]).all(), "the same tree twice"
+        return np.ravel_multi_index(tuple(places.T), (len(law),) * m)
+
+    return draw
+
+
+def scaled(scale: float, scores: FloatArray) -> FloatArray:
+    """Multiply the finite scores."""
+    return np.multiply(scores, scale, where=np.isfinite(scores), out=scores.copy())
+
+
+def with_trees(number: int, n: int, single_root: bool, *note: object) -> FloatArray:
+    """Return normal scores with so many arcs forbidden that `number` trees are left."""
+    for trial in range(10_000):
+        rng = rng_for("with trees", number, n, single_root, note, trial)
+        scores = rng.standard_normal((n + 1, n + 1))
+        scores[rng.random(scores.shape) < 0.4] = -INF
+        if len(tree_law(scores, single_root)) == number:
+            return scores
+    raise AssertionError(f"no graph with {number} trees")
+
+
+# Every tree exactly once
+
+
+@each_root
+@each_scale
+@each_dtype
+@pytest.mark.parametrize(
+    "family", ["normal", "uniform", "masked", "forbidden", "one_root", "prefer_root"]
+)
+def test_distinct_trees_are_all_drawn_once(family, dtype, scale, single_root):
+    for n in (1, 2, 3, 4):
+        rng = rng_for("all", family, scale, n)
+        scores, allowed = CASES[family](rng, n, np.float64)
+        check_exhaustive(
+            scaled(scale, scores).astype(dtype),
+            single_root,
+            allowed=allowed,
+            seed=n,
+        )
+
+
+@each_root
+@each_scale
+@pytest.mark.parametrize(
+    "family",
+    ["trained_like", "multi_root", "all_prefer_root", "nested_cycles", "nested_pairs", "forbidden"],
+)
+def test_distinct_trees_of_confident_families_are_all_drawn_once(family, scale, single_root):
+    for n in (2, 3, 4, 4):
+        scores = FAMILIES[family](rng_for("confident", family, scale, n), n, np.float64)
+        scores = scaled(scale, scores)
+        check_exhaustive(scores, single_root, seed=n)
+
+
+@each_root
+@each_scale
+@pytest.mark.parametrize("family", ["gaussian", "trained_like"])
+def test_distinct_trees_of_five_words_are_all_drawn_once(family, scale, single_root):
+    scores = scale * FAMILIES[family](rng_for("five"), 5, np.float64)
+    if family == "gaussian":
+        scores /= np.nanstd(scores) / scale if scale else 1
+    check_exhaustive(scores, single_root, seed=5)
+
+
+@pytest.mark.slow
+@each_root
+@pytest.mark.parametrize("scale", [0.0, 1.0, 100.0, 1000.0])
+def test_distinct_trees_of_six_words_are_all_drawn_once(scale, single_root):
+    for name in ("normal", "trained_like"):
+        scores = scale * CASES[name](rng_for("six", name), 6, np.float64)[0]
+        check_exhaustive(scores, single_root, seed=6)
+
+
+@pytest.mark.slow
+@each_root
+@each_scale
+def test_distinct_trees_of_many_matrices_are_all_drawn_once(scale, single_root):
+    for family in sorted(set(FAMILIES) - {"extreme", "soft_masks", "denormals"}):
+        for n in (2, 3, 4, 5):
+            for trial in range(5):
+                rng = rng_for("many", family, scale, n, trial)
+                scores = FAMILIES[family](rng, n, np.float64)
+                scores = scaled(scale, scores)
+                check_exhaustive(scores, single_root, seed=trial)
+
+
+@each_root
+@each_dtype
+def test_distinct_trees_beyond_soft_masks_are_all_drawn_once(dtype, single_root):
+    """Trees that need arcs of −1e9 have their turn after all the others."""
+    for n in (2, 3, 4):
+        scores, allowed = CASES["masked"](rng_for("soft", n), n, np.float64)
+        soft = np.where(allowed, scores, -1e9).astype(dtype)
+        law = tree_law(soft, single_root)
+        heads, log_probs = sample_trees(
+            soft, len(law) + 1, replace=False, single_root=single_root, seed=n
+        )
+        assert sorted(law.index(heads).tolist()) == list(range(len(law)))
+        np.testing.assert_allclose(
+            log_probs, law.log_probs[law.index(heads)], rtol=1e-14, atol=1e-13
+        )
+        first = tree_law(soft, single_root, allowed)
+        first.check(heads[: len(first)], log_probs[: len(first)])
+
+
+@each_root
+def test_distinct_trees_without_soft_masks_come_first(single_root):
+    """With masks of −1e32, draw those trees only that need none."""
+    for trial in range(20):
+        scores = FAMILIES["soft_masks"](rng_for("masks", trial), 4, np.float64)
+        law = tree_law(soft_to_hard(scores), single_root)
+        if not len(law):
+            continue
+        heads, log_probs = sample_trees(
+            scores, len(law), replace=False, single_root=single_root, seed=trial
+        )
+        assert sorted(law.check(heads, log_probs).tolist()) == list(range(len(law)))
+
+
+@each_root
+@each_dtype
+@pytest.mark.parametrize("constant", [-1000.0, 0.0, 1000.0, -1e6, -745.2])
+def test_distinct_trees_of_equal_weights_are_all_drawn_once(constant, dtype, single_root):
+    """Weights of exp(−1000) each, which float64 cannot hold, are still uniform."""
+    for n in (1, 2, 3, 4):
+        scores = np.full((n + 1, n + 1), constant, dtype)
+        check_exhaustive(scores, single_root, seed=n)
+        number = reference.count_trees(n, single_root)
+        _, log_probs = sample_trees(scores, number, replace=False, single_root=single_root, seed=1)
+        assert len(log_probs) == number
+        np.testing.assert_allclose(log_probs, -np.log(number), rtol=0, atol=1e-12)
+
+
+@each_root
+def test_distinct_trees_fewer_than_there_are(single_root):
+    scores = CASES["normal"](rng_for("fewer"), 3, np.float64)[0]
+    law = tree_law(scores, single_root)
+    for k in (1, 2, len(law) - 1, len(law), len(law) + 1, 10**5):
+        heads, log_probs = sample_trees(scores, k, replace=False, single_root=single_root, seed=k)
+        assert (heads.dtype, log_probs.dtype) == (np.int32, np.float64)
+        assert heads.shape == (min(k, len(law)), 4)
+        assert len(set(law.check(heads, log_probs).tolist())) == len(heads)
+
+
+@each_root
+def test_distinct_trees_of_no_word_and_one_word(single_root):
+    options = {"replace": False, "single_root": single_root, "seed": 1}
+    for k in (1, 4):
+        heads, log_probs = sample_trees(np.full((1, 1), NAN), k, **options)
+        assert (heads.tolist(), log_probs.tolist()) == ([[-1]], [0.0])
+        heads, log_probs = sample_trees(np.full((2, 2), -700.0), k, **options)
+        assert (heads.tolist(), log_probs.tolist()) == ([[-1, 0]], [0.0])
+
+
+@each_root
+@each_dtype
+def test_distinct_trees_of_a_batch_with_too_few(dtype, single_root):
+    """Rows beyond the last tree are −1 and −inf."""
+    matrices = [CASES["normal"](rng_for("rows", n), n, dtype)[0] for n in (3, 0, 1, 4, 2, 0, 5, 1)]
+    scores, lengths = pad_batch(matrices, NAN, 1)
+    k = 20
+    heads, log_probs = sample_trees(
+        scores, k, lengths, replace=False, single_root=single_root, seed=1
+    )
+    assert heads.shape == (len(matrices), k, scores.shape[-1])
+    assert log_probs.shape == (len(matrices), k)
+    for tree, log_prob, matrix in zip(heads, log_probs, matrices, strict=True):
+        law = tree_law(matrix, single_root)
+        number = min(k, len(law))
+        places = law.check(tree[:number, : len(matrix)].copy(), log_prob[:number])
+        assert len(set(places.tolist())) == number
+        assert (tree[:, len(matrix) :] == -1).all()
+        assert (tree[number:] == -1).all()
+        assert (log_prob[number:] == -INF).all()
+
+
+@each_root
+def test_distinct_trees_auto_means_ancestral(single_root):
+    scores = CASES["normal"](rng_for("same"), 5, np.float64)[0]
+    options = {"replace": False, "single_root": single_root, "seed": 3}
+    first = sample_trees(scores, 50, method="auto", **options)
+    second = sample_trees(scores, 50, method="ancestral", **options)
+    np.testing.assert_array_equal(first[0], second[0])
+    np.testing.assert_array_equal(first[1], second[1])
+
+
+@each_root
+@pytest.mark.parametrize("extra", [(), (1,), (1, 2)])
+def test_distinct_trees_only_one_tree(extra, single_root):
+    """A chain leaves one tree; each further root arc that is allowed, one more or none."""
+    scores = np.full((4, 4), -INF)
+    scores[[1, 2, 3], [0, 1, 2]] = -5.0
+    for word in extra:
+        scores[1 + word, 0] = 1.0
+    check_exhaustive(scores, single_root)
+
+
+# The law of the order
+
+
+@each_root
+@pytest.mark.parametrize(
+    "case", ["normal", "normal_3", "masked", "trained_like", "prefer_root", "pair", "zeros"]
+)
+def test_distinct_trees_first_and_second_follow_their_law(case, single_root):
+    """P(s, t) = p(s) p(t) / (1 − p(s))."""
+    for n, size in ((2, 1500), (3, 5000)):
+        scores, allowed = CASES[case](rng_for("second", case, n, 3), n, DTYPES[n % 2])
+        law = tree_law(scores, single_root, allowed)
+        m = min(2, len(law))
+        draw = drawing(scores, law, m, allowed=allowed, single_root=single_root)
+        assert_fits(draw, order_law(law.log_probs, m).ravel(), size, (case, n, single_root))
+
+
+@each_root
+@pytest.mark.parametrize("case", ["normal", "one_root"])
+def test_distinct_trees_first_follows_the_law_of_four_words(case, single_root):
+    scores = CASES[case](rng_for("first", case), 4, np.float64)[0]
+    law = tree_law(scores, single_root)
+    draw = drawing(scores, law, 1, k=3, single_root=single_root)
+    assert_fits(draw, law.probabilities, 6000, ("first", case, single_root))
+
+
+@each_root
+@pytest.mark.parametrize(("number", "n"), [(2, 3), (3, 3), (4, 3), (4, 4)])
+def test_distinct_trees_whole_order_follows_its_law(number, n, single_root):
+    scores = with_trees(number, n, single_root)
+    law = tree_law(scores, single_root)
+    draw = drawing(scores, law, number, k=number + 1, single_root=single_root)
+    expected = order_law(law.log_probs, number).ravel()
+    assert_fits(draw, expected, 5000, ("order", number, n, single_root))
+
+
+@each_root
+@pytest.mark.parametrize("scale", [100.0, 1000.0, 5000.0])
+def test_distinct_trees_order_at_large_scales(scale, single_root):
+    """Trees tie, but for a little, in groups far apart; each group has its turn."""
+    rng = rng_for("order scale", scale)
+    scores = scale * rng.integers(-1, 2, size=(4, 4)).astype(float)
+    scores += 0.5 * rng.standard_normal(scores.shape)
+    law = tree_law(scores, single_root)
+    for m in (1, 2, 3):
+        draw = drawing(scores, law, m, k=3, single_root=single_root)
+        if m == 3 and len(law) > 9:
+            continue
+        expected = order_law(law.log_probs, m).ravel()
+        assert_fits(draw, expected, 3000, ("order", scale, m, single_root))
+
+
+@each_root
+@pytest.mark.parametrize("confidence", [20.0, 35.0, 70.0, 300.0, 2000.0])
+def test_distinct_trees_after_a_certain_one(confidence, single_root):
+    """One tree has p = 1 − exp(−confidence): those after it follow what p is among them."""
+    rng = rng_for("certain", confidence)
+    tree = np.array([-1, 2, 0, 2])
+    scores = 0.7 * rng.standard_normal((4, 4))
+    scores[np.arange(1, 4), tree[1:]] += confidence
+    law = tree_law(scores, single_root)
+    best = int(law.log_probs.argmax())
+    assert law.trees[best].tolist() == tree.tolist()
+    others = np.delete(np.arange(len(law)), best)
+    among = order_law(law.log_probs[others], 2)
+    expected = np.zeros((len(law), len(law)))
+    expected[np.ix_(others, others)] = among
+    draw_three = drawing(scores, law, 3, single_root=single_root)
+
+    def draw(size: int, seed: int) -> IntArray:
+        first, second, third = np.unravel_index(draw_three(size, seed), (len(law),) * 3)
+        assert (first == best).mean() > 1 - 1e-3  # confidence 20: 2e-8 or so of all
+        second, third = second[first == best], third[first == best]
+        missing = size - len(second)
+        return np.concatenate([second * len(law) + third, np.repeat(second[:1], missing)])
+
+    assert_fits(draw, expected.ravel(), 4000, ("certain", confidence, single_root))
+
+
+@each_root
+def test_distinct_trees_draws_are_independent_between_sentences(single_root):
+    scores = with_trees(3, 3, single_root, "independent")
+    law = tree_law(scores, single_root)
+    one = order_law(law.log_probs, 2).ravel()
+    draw_one = drawing(scores, law, 2, single_root=single_root)
+
+    def draw(size: int, seed: int) -> IntArray:
+        first, second = draw_one(2 * size, seed).reshape(size, 2).T
+        return first * len(one) + second
+
+    assert_fits(draw, np.outer(one, one).ravel(), 2500, ("independent", single_root))
+
+
+# Longer sentences
+
+
+@each_root
+@pytest.mark.parametrize("family", ["uniform", "trained_like", "multi_root", "gaussian"])
+def test_distinct_trees_of_thirty_words(family, single_root):
+    scores = FAMILIES[family](rng_for("thirty"), 30, np.float64)
+    if family == "gaussian":
+        scores /= np.nanstd(scores)
+    if family == "trained_like":
+        scores[1:] *= 2
+    heads, log_probs = sample_trees(scores, 100, replace=False, single_root=single_root, seed=1)
+    assert heads.shape == (100, 31)
+    assert len(np.unique(heads, axis=0)) == 100
+    log_z = log_partition_by_determinant(scores, single_root)
+    for tree, log_prob in zip(heads, log_probs, strict=True):
+        assert reference.is_tree(tree, single_root)
+        assert abs(reference.tree_score(scores, tree) - log_z - log_prob) < 1e-8
+
+
+@each_root
+def test_distinct_trees_of_a_very_confident_long_sentence(single_root):
+    """The best tree has a probability of 1 in float64, and 49 others still come."""
+    n = 25
+    rng = rng_for("confident long")
+    tree = reference.random_heads(rng, n, True)
+    scores = 100 * rng.standard_normal((n + 1, n + 1))
+    scores[1:] -= 1500 * (np.arange(n + 1) != tree[1:, None])
+    heads, log_probs = sample_trees(scores, 50, replace=False, single_root=single_root, seed=1)
+    assert heads.shape == (50, n + 1)
+    assert (heads[0] == tree).all()
+    assert len(np.unique(heads, axis=0)) == 50
+    for other, log_prob in zip(heads, log_probs, strict=True):
+        assert reference.is_tree(other, single_root)
+        assert abs(reference.score_gap(scores, other, tree) - log_prob) < 1e-10
+    # Hundreds apart, so that they come in order, but for ties.
+    assert (np.diff(log_probs) < 40).all()
+
+
+@each_root
+def test_distinct_trees_respect_masks_in_a_longer_sentence(single_root):
+    for n in (8, 15):
+        scores, allowed = CASES["masked"](rng_for("long mask", n), n, np.float32)
+        inside = only_allowed(scores, allowed)
+        heads, log_probs = sample_trees(
+            scores, 60, allowed=allowed, replace=False, single_root=single_root, seed=1
+        )
+        assert len(np.unique(heads, axis=0)) == len(heads) == len(log_probs) == 60
+        for tree in heads:
+            assert reference.is_tree(tree, single_root)
+            assert reference.tree_score(inside, tree) > -INF
+
+
+@each_root
+def test_distinct_trees_first_has_the_marginals_of_a_longer_sentence(single_root):
+    size = 13
+    scores = CASES["normal"](rng_for("long marginals"), size - 1, np.float64)[0]
+    marginals = arc_marginals(scores, single_root=single_root)
+    batch = np.broadcast_to(scores, (5 * 1500, size, size))
+    heads, _ = sample_trees(batch, 2, replace=False, single_root=single_root, seed=1)
+    for word in range(1, size):
+
+        def draw(number: int, seed: int, word: int = word) -> IntArray:
+            return heads[:number, 0, word] if number == 1500 else heads[1500:, 0, word]
+
+        assert_fits(draw, marginals[word], 1500, ("marginals", word))
+
+
+@pytest.mark.slow
+@each_root
+def test_distinct_trees_of_a_hundred_words(single_root):
+    for scale in (1, 100):
+        scores = scale * CASES["normal"](rng_for("hundred"), 100, np.float32)[0]
+        heads, _ = sample_trees(scores, 20, replace=False, single_root=single_root, seed=1)
+        assert len(np.unique(heads, axis=0)) == len(heads) == 20
+        for tree in heads:
+            assert reference.is_tree(tree, single_root)

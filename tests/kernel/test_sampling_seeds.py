@@ -1,0 +1,696 @@
+"""`sample_trees`: what its draws depend on, and what they must not; what it accepts and refuses."""
+
+import random
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import reference
+from reference import FloatArray
+from reference_sampling import CASES, assert_fits, tree_law
+from strategies import DTYPES, LAYOUTS, mixed_batch, pad_batch, rng_for
+
+from spacy_rootmind import NoTreeError, sample_trees
+
+NAN, INF = np.nan, np.inf
+
+METHODS = ("auto", "ancestral", "colbourn", "wilson", "wilson_reject", "wilson_biased")
+WAYS = {
+    **{method: {"method": method} for method in METHODS},
+    **{
+        f"{method}_unconstrained": {"method": method, "single_root": False}
+        for method in METHODS[:4]
+    },
+    "few_steps": {"max_steps": 5},
+    "distinct": {"replace": False},
+    "distinct_unconstrained": {"replace": False, "single_root": False},
+}
+
+each_way = pytest.mark.parametrize("way", sorted(WAYS))
+each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+each_replace = pytest.mark.parametrize("replace", [True, False])
+
+
+def matrix(n: int, dtype: type = np.float64, case: str = "normal") -> FloatArray:
+    """Return one fixed matrix, without −inf unless the case has it."""
+    return CASES[case](rng_for("seeds", n, case), n, dtype)[0]
+
+
+def easy_batch(size: int, longest: int, dtype: type = np.float64) -> list[FloatArray]:
+    """Return matrices of 0 to `longest` words on which no walk takes long, of any method."""
+    cases = ("normal", "uniform", "zeros", "trained_like")
+    lengths = rng_for("lengths", size, longest).integers(0, longest + 1, size=size)
+    return [
+        CASES[cases[i % 4]](rng_for("easy", i), n, dtype)[0] for i, n in enumerate(lengths.tolist())
+    ]
+
+
+def padded(size: int, longest: int, dtype: type = np.float64, extra: int = 0):
+    """Return `easy_batch` as an array with NaN in the padding, and its lengths."""
+    return pad_batch(easy_batch(size, longest, dtype), NAN, extra)
+
+
+def assert_same(first: tuple, second: tuple) -> None:
+    """Assert that two results are the same to the last bit."""
+    np.testing.assert_array_equal(first[0], second[0])
+    np.testing.assert_array_equal(first[1], second[1])
+
+
+def differ(first: tuple, second: tuple) -> bool:
+    """Tell whether any tree differs."""
+    return bool((first[0] != second[0]).any())
+
+
+def numbers(error: pytest.ExceptionInfo) -> set[int]:
+    """Return the whole numbers in a message."""
+    return {int(number) for number in re.findall(r"\d+", str(error.value))}
+
+
+# Seeds
+
+
+@each_way
+def test_seed_int_gives_the_same_again(way):
+    scores, lengths = padded(20, 9)
+    first = sample_trees(scores, 30, lengths, seed=11, **WAYS[way])
+    assert_same(first, sample_trees(scores, 30, lengths, seed=11, **WAYS[way]))
+    assert differ(first, sample_trees(scores, 30, lengths, seed=12, **WAYS[way]))
+
+
+@each_way
+def test_seed_generator_gives_others_each_time(way):
+    scores = matrix(5)
+    rng = np.random.default_rng(1)
+    first = sample_trees(scores, 50, seed=rng, **WAYS[way])
+    second = sample_trees(scores, 50, seed=rng, **WAYS[way])
+    assert differ(first, second)
+    rng = np.random.default_rng(1)
+    assert_same(first, sample_trees(scores, 50, seed=rng, **WAYS[way]))
+    assert_same(second, sample_trees(scores, 50, seed=rng, **WAYS[way]))
+
+
+@each_replace
+def test_seed_none_gives_others_each_time(replace):
+    """Equal once in 10^100 or so."""
+    scores = np.zeros((6, 6))
+    first = sample_trees(scores, 50, replace=replace)
+    assert differ(first, sample_trees(scores, 50, replace=replace))
+    assert differ(first, sample_trees(scores, 50, replace=replace, seed=None))
+
+
+@each_way
+@pytest.mark.parametrize("seed", [0, 5, 2**70, np.int64(5), np.uint8(5)])
+def test_seed_int_equals_a_generator_of_it(way, seed):
+    scores, lengths = padded(6, 6)
+    first = sample_trees(scores, 10, lengths, seed=seed, **WAYS[way])
+    rng = np.random.default_rng(np.random.SeedSequence(int(seed)))
+    assert_same(first, sample_trees(scores, 10, lengths, seed=rng, **WAYS[way]))
+
+
+@each_way
+def test_seed_gives_each_sentence_a_child_by_index(way):
+    scores, lengths = padded(8, 6)
+    heads, log_probs = sample_trees(scores, 10, lengths, seed=5, **WAYS[way])
+    for i in range(8):
+        rng = np.random.default_rng(np.random.SeedSequence(5, n_children_spawned=i))
+        one = sample_trees(scores[i : i + 1], 10, lengths[i : i + 1], seed=rng, **WAYS[way])
+        assert_same((heads[i : i + 1], log_probs[i : i + 1]), one)
+
+
+@each_way
+def test_seed_of_one_sentence_is_that_of_a_batch_of_one(way):
+    scores = matrix(4)
+    heads, log_probs = sample_trees(scores[None], 12, seed=5, **WAYS[way])
+    assert_same((heads[0], log_probs[0]), sample_trees(scores, 12, seed=5, **WAYS[way]))
+
+
+@each_way
+def test_generator_over_split_batches_equals_one_batch(way):
+    scores, lengths = padded(12, 7)
+    whole = sample_trees(scores, 9, lengths, seed=np.random.default_rng(3), **WAYS[way])
+    rng = np.random.default_rng(3)
+    parts = [
+        sample_trees(scores[part], 9, lengths[part], seed=rng, **WAYS[way])
+        for part in (slice(0, 1), slice(1, 1), slice(1, 8), slice(8, 12))
+    ]
+    heads, log_probs = zip(*parts, strict=True)
+    assert_same(whole, (np.concatenate(heads), np.concatenate(log_probs)))
+
+
+@each_replace
+def test_generator_is_only_spawned_from(replace):
+    """Its own stream stays where it was."""
+    rng = np.random.default_rng(3)
+    before = rng.bit_generator.state
+    scores, lengths = padded(7, 6)
+    for expected in (7, 14):
+        sample_trees(scores, 4, lengths, replace=replace, seed=rng)
+        assert rng.bit_generator.seed_seq.n_children_spawned == expected
+    sample_trees(scores[0], 4, lengths[0], replace=replace, seed=rng)
+    assert rng.bit_generator.seed_seq.n_children_spawned == 15
+    sample_trees(scores[:0], 4, lengths[:0], replace=replace, seed=rng)
+    assert rng.bit_generator.seed_seq.n_children_spawned == 15
+    assert rng.bit_generator.state == before
+
+
+@pytest.mark.parametrize("kind", ["PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"])
+def test_generator_of_any_bit_generator(kind):
+    bits = getattr(np.random, kind)
+    scores = matrix(3)
+    law = tree_law(scores)
+    for options in ({"method": "auto"}, {"method": "ancestral"}, {"replace": False}):
+        k = 5
+        batch = np.broadcast_to(scores, (20, 4, 4))
+        first = sample_trees(batch, k, seed=np.random.Generator(bits(2)), **options)
+        second = sample_trees(batch, k, seed=np.random.Generator(bits(2)), **options)
+        assert_same(first, second)
+        law.check(*first)
+        if kind != "PCG64":
+            other = sample_trees(batch, k, seed=np.random.Generator(np.random.PCG64(2)), **options)
+            assert differ(first, other)
+
+    def draw(size: int, seed: int):
+        heads, log_probs = sample_trees(scores, size, seed=np.random.Generator(bits(seed)))
+        return law.check(heads, log_probs)
+
+    assert_fits(draw, law.probabilities, 4000, kind)
+
+
+def test_generator_of_a_spawned_child():
+    child = np.random.default_rng(4).spawn(3)[2]
+    again = np.random.default_rng(4).spawn(3)[2]
+    assert_same(sample_trees(matrix(5), 20, seed=child), sample_trees(matrix(5), 20, seed=again))
+    assert differ(
+        sample_trees(matrix(5), 20, seed=child), sample_trees(matrix(5), 20, seed=again.spawn(1)[0])
+    )
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        "5",
+        5.0,
+        1.5,
+        [1, 2],
+        (1,),
+        np.array([1, 2]),
+        b"5",
+        np.random,
+        np.random.RandomState(5),
+        np.random.SeedSequence(5),
+        np.random.PCG64(5),
+        random.Random(5),
+    ],
+    ids=lambda seed: type(seed).__name__,
+)
+@each_replace
+def test_seed_of_another_type_is_refused(replace, seed):
+    for scores in (matrix(4), matrix(0), np.zeros((0, 3, 3))):
+        with pytest.raises(TypeError, match=r"seed"):
+            sample_trees(scores, 3, replace=replace, seed=seed)
+
+
+@pytest.mark.parametrize("seed", [-1, -(2**70)])
+def test_seed_below_zero_is_refused(seed):
+    with pytest.raises(ValueError):  # noqa: PT011 the message is numpy's
+        sample_trees(matrix(4), 3, seed=seed)
+
+
+@each_way
+def test_global_random_state_is_neither_used_nor_changed(way):
+    scores = matrix(5)
+    results = []
+    for state in (1, 2):
+        np.random.seed(state)  # noqa: NPY002
+        random.seed(state)
+        numpy_before, python_before = np.random.get_state(), random.getstate()  # noqa: NPY002
+        results.append(sample_trees(scores, 20, seed=9, **WAYS[way]))
+        sample_trees(scores, 20, **WAYS[way])
+        for before, after in zip(numpy_before, np.random.get_state(), strict=True):  # noqa: NPY002
+            np.testing.assert_array_equal(before, after)
+        assert random.getstate() == python_before
+    assert_same(*results)
+    np.random.seed(1)  # noqa: NPY002
+    first = sample_trees(scores, 20, **WAYS[way])
+    np.random.seed(1)  # noqa: NPY002
+    assert differ(first, sample_trees(scores, 20, **WAYS[way]))
+
+
+# The first of k
+
+
+@each_way
+def test_first_trees_do_not_depend_on_k(way):
+    for n in (1, 3, 5, 12):
+        heads, log_probs = sample_trees(matrix(n), 40, seed=1, **WAYS[way])
+        for k in (1, 2, 3, 10, 39):
+            start = sample_trees(matrix(n), k, seed=1, **WAYS[way])
+            assert_same(start, (heads[:k], log_probs[:k]))
+
+
+@each_way
+def test_first_trees_of_a_batch_do_not_depend_on_k(way):
+    scores, lengths = padded(10, 7)
+    heads, log_probs = sample_trees(scores, 30, lengths, seed=1, **WAYS[way])
+    for k in (1, 4, 29):
+        start = sample_trees(scores, k, lengths, seed=1, **WAYS[way])
+        assert_same(start, (heads[:, :k], log_probs[:, :k]))
+
+
+# Threads
+
+
+@each_way
+@each_dtype
+def test_threads_do_not_change_the_trees(dtype, way):
+    scores, lengths = padded(40, 15, dtype)
+    expected = sample_trees(scores, 6, lengths, seed=1, **WAYS[way])
+    for num_threads in (2, 4, 7):
+        result = sample_trees(scores, 6, lengths, seed=1, num_threads=num_threads, **WAYS[way])
+        assert_same(result, expected)
+
+
+@pytest.mark.parametrize("method", ["auto", "ancestral"])
+@each_replace
+def test_threads_do_not_change_the_trees_of_hard_sentences(replace, method):
+    matrices = [
+        one for one in mixed_batch(5, 60, 14, np.float32) if np.nanmax(np.abs(one), initial=0) < 1e6
+    ]
+    scores, lengths = pad_batch(matrices, NAN)
+    options = {"method": method, "replace": replace}
+    expected = sample_trees(scores, 4, lengths, seed=1, **options)
+    for num_threads in (2, 4):
+        result = sample_trees(scores, 4, lengths, seed=1, num_threads=num_threads, **options)
+        assert_same(result, expected)
+
+
+@each_replace
+def test_more_threads_than_sentences(replace):
+    for size in (0, 1, 3):
+        scores = np.broadcast_to(matrix(5), (size, 6, 6))
+        options = {"replace": replace, "seed": 1}
+        assert_same(
+            sample_trees(scores, 5, num_threads=8, **options), sample_trees(scores, 5, **options)
+        )
+
+
+@each_way
+def test_calls_from_many_threads_at_once(way):
+    scores, lengths = padded(10, 9)
+    scores.flags.writeable = False
+    expected = [sample_trees(scores, 8, lengths, seed=seed, **WAYS[way]) for seed in range(4)]
+    together = threading.Barrier(4)
+
+    def work(seed: int) -> list[tuple]:
+        together.wait(timeout=60)
+        return [
+            sample_trees(scores, 8, lengths, seed=seed, num_threads=1 + i % 2, **WAYS[way])
+            for i in range(6)
+        ]
+
+    with ThreadPoolExecutor(4) as pool:
+        for results, right in zip(pool.map(work, range(4)), expected, strict=True):
+            for result in results:
+                assert_same(result, right)
+
+
+@each_replace
+def test_one_generator_in_many_threads_at_once(replace):
+    """Which thread gets which children is not said, but all trees are right."""
+    scores = matrix(4)
+    law = tree_law(scores)
+    rng = np.random.default_rng(1)
+    together = threading.Barrier(4)
+
+    def work(_: int) -> list[tuple]:
+        together.wait(timeout=60)
+        return [sample_trees(scores, 20, replace=replace, seed=rng) for _ in range(25)]
+
+    with ThreadPoolExecutor(4) as pool:
+        results = [result for part in pool.map(work, range(4)) for result in part]
+    for heads, log_probs in results:
+        law.check(heads, log_probs)
+    assert rng.bit_generator.seed_seq.n_children_spawned == 100
+
+
+def test_errors_stay_in_the_thread_that_made_them():
+    good = np.broadcast_to(matrix(6), (10, 7, 7))
+    bad = good.copy()
+    bad[7, 5] = -INF
+    expected = sample_trees(good, 5, seed=1)
+    together = threading.Barrier(4)
+
+    def work(number: int) -> int:
+        together.wait(timeout=60)
+        failures = 0
+        for _ in range(10):
+            if number % 2:
+                try:
+                    sample_trees(bad, 5, seed=1)
+                except NoTreeError:
+                    failures += 1
+            else:
+                assert_same(sample_trees(good, 5, seed=1), expected)
+        return failures
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, range(4))) == [0, 10, 0, 10]
+
+
+# Batches and memory
+
+
+@each_way
+@pytest.mark.parametrize("junk", [NAN, INF, -INF, 1e30, 0.0])
+def test_padding_does_not_matter(way, junk):
+    matrices = easy_batch(12, 8)
+    heads, log_probs = sample_trees(*_at(pad_batch(matrices, NAN), 5), seed=2, **WAYS[way])
+    for extra in (0, 3):
+        wide = sample_trees(*_at(pad_batch(matrices, junk, extra), 5), seed=2, **WAYS[way])
+        assert_same((wide[0][..., : heads.shape[-1]], wide[1]), (heads, log_probs))
+        assert (wide[0][..., heads.shape[-1] :] == -1).all()
+    for tree, one in zip(heads, matrices, strict=True):
+        assert (tree[..., len(one) :] == -1).all()
+        assert (tree[..., 0] == -1).all()
+
+
+def _at(batch: tuple, k: int) -> tuple:
+    """Put k between scores and lengths."""
+    scores, lengths = batch
+    return scores, k, lengths
+
+
+@each_way
+def test_other_sentences_do_not_matter(way):
+    """The same sentence at the same place, among others."""
+    scores, lengths = padded(9, 8)
+    heads, log_probs = sample_trees(scores, 6, lengths, seed=2, **WAYS[way])
+    others = np.stack([matrix(8)] * 9)
+    other_lengths = np.full(9, 8)
+    for i in (0, 4, 8):
+        changed, changed_lengths = others.copy(), other_lengths.copy()
+        changed_lengths[i] = lengths[i]
+        inside = slice(0, lengths[i] + 1)
+        changed[i, inside, inside] = scores[i, inside, inside]
+        result = sample_trees(changed, 6, changed_lengths, seed=2, **WAYS[way])
+        size = heads.shape[-1]
+        assert_same((result[0][i, :, :size], result[1][i]), (heads[i], log_probs[i]))
+
+
+@each_way
+def test_single_matrix_with_length_ignores_padding(way):
+    scores = np.full((9, 9), NAN)
+    scores[:6, :6] = matrix(5)
+    heads, log_probs = sample_trees(scores, 10, 5, seed=2, **WAYS[way])
+    assert_same((heads[:, :6], log_probs), sample_trees(matrix(5), 10, seed=2, **WAYS[way]))
+    assert heads.shape == (10, 9)
+    assert (heads[:, 6:] == -1).all()
+
+
+@each_way
+def test_dtype_width_does_not_matter(way):
+    scores, lengths = padded(15, 10, np.float32)
+    first = sample_trees(scores, 6, lengths, seed=2, **WAYS[way])
+    second = sample_trees(scores.astype(np.float64), 6, lengths, seed=2, **WAYS[way])
+    assert_same(first, second)
+
+
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+@each_dtype
+def test_memory_layout_does_not_matter(layout, dtype):
+    scores, lengths = padded(6, 8, dtype)
+    one = matrix(7, dtype)
+    for way in ("auto", "ancestral", "colbourn", "wilson_reject", "distinct"):
+        expected = sample_trees(scores, 6, lengths, seed=2, **WAYS[way])
+        other = LAYOUTS[layout](scores)
+        assert_same(sample_trees(other, 6, lengths, seed=2, **WAYS[way]), expected)
+        expected = sample_trees(one, 6, seed=2, **WAYS[way])
+        assert_same(sample_trees(LAYOUTS[layout](one), 6, seed=2, **WAYS[way]), expected)
+
+
+@each_way
+def test_allowed_means_minus_infinity(way):
+    """Both ways to forbid an arc give the same trees, whatever the forbidden scores are."""
+    # A biased walk to a root word that cannot be one never ends.
+    case = "normal" if way in ("wilson_biased", "wilson_reject") else "masked"
+    for n in (3, 4, 6):
+        scores, allowed = CASES[case](rng_for("allowed", n), n, np.float64)
+        if allowed is None:
+            allowed = np.ones_like(scores, dtype=bool)
+            allowed[1, 2] = False
+        hard = np.where(allowed, scores, -INF)
+        first = sample_trees(scores, 10, allowed=allowed, seed=1, **WAYS[way])
+        assert_same(first, sample_trees(hard, 10, seed=1, **WAYS[way]))
+        batch = sample_trees(
+            np.stack([scores] * 2), 10, allowed=np.stack([allowed] * 2), seed=1, **WAYS[way]
+        )
+        rows = len(first[0])
+        assert_same(first, (batch[0][0, :rows], batch[1][0, :rows]))
+
+
+@each_way
+def test_inputs_are_not_changed(way):
+    scores, lengths = padded(8, 6)
+    allowed = np.ones(scores.shape, dtype=bool)
+    copies = scores.copy(), lengths.copy(), allowed.copy()
+    sample_trees(scores, 5, lengths, allowed=allowed, seed=1, **WAYS[way])
+    for array, copy in zip((scores, lengths, allowed), copies, strict=True):
+        np.testing.assert_array_equal(array, copy)
+        array.flags.writeable = False
+    sample_trees(scores, 5, lengths, allowed=allowed, seed=1, **WAYS[way])
+
+
+@each_way
+def test_results_are_new_arrays(way):
+    heads, log_probs = sample_trees(matrix(4), 6, seed=1, **WAYS[way])
+    copy = heads.copy(), log_probs.copy()
+    assert heads.flags.writeable
+    assert log_probs.flags.writeable
+    again = sample_trees(matrix(4), 6, seed=1, **WAYS[way])
+    again[0][...] = 7
+    again[1][...] = 7
+    assert_same((heads, log_probs), copy)
+
+
+@each_way
+def test_batch_of_none_gives_none(way):
+    for lengths in (None, np.empty(0, dtype=np.int64)):
+        heads, log_probs = sample_trees(np.empty((0, 4, 4)), 3, lengths, seed=1, **WAYS[way])
+        assert (heads.shape, log_probs.shape) == ((0, 3, 4), (0, 3))
+        assert (heads.dtype, log_probs.dtype) == (np.int32, np.float64)
+
+
+@each_way
+def test_sentences_of_no_words_in_a_batch(way):
+    """One empty tree; with replacement it is drawn each time."""
+    scores = np.full((4, 5, 5), NAN)
+    scores[1], scores[3, :3, :3] = matrix(4), matrix(2)
+    heads, log_probs = sample_trees(scores, 3, np.array([0, 4, 0, 2]), seed=1, **WAYS[way])
+    assert heads.shape == (4, 3, 5)
+    replace = WAYS[way].get("replace", True)
+    for i in (0, 2):
+        assert (heads[i] == -1).all()
+        assert log_probs[i].tolist() == ([0.0, 0.0, 0.0] if replace else [0.0, -INF, -INF])
+    single_root = WAYS[way].get("single_root", True)
+    for tree in heads[1]:
+        assert reference.is_tree(tree, single_root)
+    assert reference.is_tree(heads[3, 0, :3], single_root)
+
+
+@each_way
+def test_batch_of_only_empty_sentences(way):
+    for scores, lengths in (
+        (np.full((2, 1, 1), NAN), None),
+        (np.full((2, 3, 3), NAN), np.zeros(2, dtype=np.int64)),
+    ):
+        heads, log_probs = sample_trees(scores, 2, lengths, seed=1, **WAYS[way])
+        assert heads.shape == (2, 2, scores.shape[-1])
+        assert (heads == -1).all()
+        assert (log_probs[:, 0] == 0).all()
+
+
+# Refused
+
+
+@each_replace
+@pytest.mark.parametrize("k", [0, -1, -(10**20)])
+def test_k_below_one_is_refused(replace, k):
+    for scores in (matrix(3), matrix(0), np.zeros((0, 3, 3))):
+        with pytest.raises(ValueError, match=r"\bk\b"):
+            sample_trees(scores, k, replace=replace)
+
+
+@pytest.mark.parametrize("k", [True, 1.0, 2.5, np.float64(3), "3", None, [2]])
+def test_k_of_another_type_is_refused(k):
+    for scores in (matrix(3), matrix(0)):
+        with pytest.raises(TypeError, match=r"\bk\b"):
+            sample_trees(scores, k)
+
+
+@pytest.mark.parametrize("k", [np.int64(3), np.int32(3), np.uint8(3)])
+def test_k_may_be_any_integer(k):
+    assert sample_trees(matrix(3), k, seed=1)[0].shape == (3, 4)
+
+
+@pytest.mark.parametrize("method", ["magic", "", "Auto", "wilson ", "naive"])
+def test_unknown_method_lists_known_ones(method):
+    for options in ({}, {"replace": False}, {"single_root": False}):
+        with pytest.raises(ValueError, match=re.escape(repr(method))) as error:
+            sample_trees(matrix(3), 2, method=method, **options)
+        for known in METHODS:
+            assert known in str(error.value)
+
+
+@pytest.mark.parametrize("method", METHODS[2:])
+def test_methods_that_cannot_do_without_replacement(method):
+    with pytest.raises(ValueError, match=r"replace"):
+        sample_trees(matrix(3), 2, method=method, replace=False)
+
+
+@pytest.mark.parametrize("method", ["wilson_reject", "wilson_biased"])
+def test_methods_that_need_a_single_root(method):
+    for scores in (matrix(3), np.zeros((0, 3, 3))):
+        with pytest.raises(ValueError, match=r"single_root"):
+            sample_trees(scores, 2, method=method, single_root=False)
+
+
+@pytest.mark.parametrize("max_steps", [0, -1, -(10**30)])
+@pytest.mark.parametrize("method", ["auto", "wilson", "wilson_reject", "wilson_biased"])
+def test_max_steps_below_one_is_refused(method, max_steps):
+    with pytest.raises(ValueError, match=r"max_steps"):
+        sample_trees(matrix(3), 2, method=method, max_steps=max_steps)
+
+
+@pytest.mark.parametrize("max_steps", [1.0, 2.5, "3", [1], np.float64(5)])
+def test_max_steps_of_another_type_is_refused(max_steps):
+    with pytest.raises(TypeError, match=r"max_steps"):
+        sample_trees(matrix(3), 2, max_steps=max_steps)
+
+
+@pytest.mark.parametrize("max_steps", [np.int32(50), 2**62, 2**63, 10**30])
+def test_max_steps_may_be_large(max_steps):
+    for method in ("auto", "wilson"):
+        heads, _ = sample_trees(matrix(3), 4, method=method, max_steps=max_steps, seed=1)
+        assert heads.shape == (4, 4)
+
+
+@each_way
+@pytest.mark.parametrize("bad", [NAN, INF])
+def test_bad_values_are_refused_by_name(way, bad):
+    for n in (1, 2, 4):
+        for dep in range(1, n + 1):
+            for head in set(range(n + 1)) - {dep}:
+                scores = matrix(n)
+                scores[dep, head] = bad
+                with pytest.raises(ValueError, match=r"dep") as error:
+                    sample_trees(scores, 2, **WAYS[way])
+                assert not isinstance(error.value, NoTreeError)
+                assert {0, dep, head} <= numbers(error)
+    scores = np.stack([matrix(12)] * 20)
+    scores[17, 11, 9] = bad
+    for num_threads in (1, 3):
+        with pytest.raises(ValueError, match=r"dep") as error:
+            sample_trees(scores, 2, num_threads=num_threads, **WAYS[way])
+        assert not isinstance(error.value, NoTreeError)
+        assert {17, 11, 9} <= numbers(error)
+
+
+@each_way
+def test_no_tree_names_the_sentence(way):
+    scores = np.stack([matrix(4)] * 20)
+    scores[[13, 16], 2] = -INF
+    for num_threads in (1, 4):
+        with pytest.raises(NoTreeError, match=r"sentence") as error:
+            sample_trees(scores, 2, num_threads=num_threads, **WAYS[way])
+        assert 13 in numbers(error)
+    single = scores[13]
+    for bad in (single, np.where(np.isfinite(matrix(4)), -INF, NAN)):
+        with pytest.raises(NoTreeError):
+            sample_trees(bad, 2, **WAYS[way])
+    with pytest.raises(NoTreeError):
+        sample_trees(matrix(4), 2, allowed=np.zeros((5, 5), dtype=bool), **WAYS[way])
+
+
+@pytest.mark.parametrize("way", ["auto", "ancestral", "wilson", "distinct"])
+def test_two_forced_roots_have_no_single_root_tree(way):
+    scores = np.full((4, 4), -INF)
+    scores[[1, 2, 3], [0, 0, 2]] = 1
+    with pytest.raises(NoTreeError):
+        sample_trees(scores, 3, **WAYS[way])
+    heads, log_probs = sample_trees(scores, 1, **{**WAYS[way], "single_root": False})
+    assert heads.tolist() == [[-1, 0, 0, 2]]
+    assert abs(log_probs[0]) < 1e-12
+
+
+@each_way
+@pytest.mark.parametrize("bad", [NAN, -INF])
+def test_works_again_after_an_error(way, bad):
+    scores = np.stack([matrix(6)] * 3)
+    expected = sample_trees(scores, 5, seed=1, **WAYS[way])
+    broken = scores.copy()
+    broken[1, 4] = bad
+    with pytest.raises(ValueError, match=r"sentence"):
+        sample_trees(broken, 5, seed=1, **WAYS[way])
+    assert_same(sample_trees(scores, 5, seed=1, **WAYS[way]), expected)
+
+
+@each_replace
+@pytest.mark.parametrize(
+    "shape", [(), (4,), (3, 4), (4, 3), (0, 0), (2, 3, 4), (2, 0, 0), (1, 2, 3, 3)]
+)
+def test_wrong_shapes_are_refused(replace, shape):
+    with pytest.raises(ValueError, match=re.escape(str(shape))):
+        sample_trees(np.zeros(shape), 2, replace=replace)
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.int64, np.bool_, object, np.complex128])
+def test_other_dtypes_are_refused(kind):
+    with pytest.raises(TypeError, match=r"dtype"):
+        sample_trees(np.ones((3, 3), dtype=kind), 2)
+
+
+@pytest.mark.parametrize("value", [[[0.0, 0.0], [0.0, 0.0]], 1.0, None, "scores"])
+def test_anything_but_an_array_is_refused(value):
+    with pytest.raises(TypeError):
+        sample_trees(value, 2)
+
+
+def test_wrong_masks_are_refused():
+    for kind in (np.uint8, np.float64, object):
+        with pytest.raises(TypeError, match=r"allowed"):
+            sample_trees(matrix(3), 2, allowed=np.ones((4, 4), dtype=kind))
+    for shape in ((3, 3), (1, 4, 4), (4,)):
+        with pytest.raises(ValueError, match=r"allowed"):
+            sample_trees(matrix(3), 2, allowed=np.ones(shape, dtype=bool))
+
+
+@pytest.mark.parametrize("lengths", [[-1, 3], [3, 5], [3, 2**40], [3], [1, 1, 1]])
+def test_wrong_lengths_are_refused(lengths):
+    with pytest.raises(ValueError, match=r"length"):
+        sample_trees(np.zeros((2, 5, 5)), 2, np.array(lengths))
+
+
+@pytest.mark.parametrize("length", [-1, 5, 2**40])
+def test_wrong_single_length_is_refused(length):
+    with pytest.raises(ValueError, match=r"length"):
+        sample_trees(matrix(4), 2, length)
+
+
+def test_lengths_of_other_types_are_refused():
+    with pytest.raises(TypeError, match=r"length"):
+        sample_trees(np.zeros((2, 5, 5)), 2, np.array([3.0, 4.0]))
+    with pytest.raises(TypeError, match=r"length"):
+        sample_trees(matrix(4), 2, 4.0)
+
+
+@pytest.mark.parametrize("num_threads", [0, -1])
+def test_num_threads_below_one_is_refused(num_threads):
+    with pytest.raises(ValueError, match=r"num_threads"):
+        sample_trees(matrix(3), 2, num_threads=num_threads)
+
+
+def test_options_are_keyword_only():
+    with pytest.raises(TypeError):
+        sample_trees(matrix(3), 2, None, np.ones((4, 4), dtype=bool))
