@@ -3,13 +3,19 @@
 import subprocess
 import sys
 
-OUTSIDE = """
+OUTSIDE = '''
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from spacy_rootmind._decode cimport (
     DECODE_OK, TreeWorkspace, decode_tree, workspace_free, workspace_init)
 from spacy_rootmind._eisner cimport (
     ChartWorkspace, chart_workspace_free, chart_workspace_init, decode_projective)
 from spacy_rootmind._kbest cimport KBestSearch, k_best_free, k_best_trees
+from spacy_rootmind._matrix_tree cimport (
+    TreeSum, log_partition, sum_trees, tree_sum_free, tree_sum_init)
+from spacy_rootmind._random cimport RandomSource
+from spacy_rootmind._sample cimport (
+    SAMPLE_WILSON, TreeSampler, sampler_begin, sampler_draw, sampler_free, sampler_init)
 
 cdef int best_tree(double* scores, Py_ssize_t n, int32_t* heads) noexcept nogil:
     cdef TreeWorkspace workspace
@@ -37,6 +43,46 @@ cdef int second_best_tree(double* scores, Py_ssize_t n, int32_t* heads) noexcept
     k_best_free(&search)
     return status
 
+cdef double log_z(double* scores, Py_ssize_t n) noexcept nogil:
+    cdef TreeSum workspace
+    cdef double result = -1
+    if tree_sum_init(&workspace, n) == DECODE_OK:
+        if sum_trees(scores, n, True, &workspace) == DECODE_OK:
+            result = log_partition(&workspace)
+    tree_sum_free(&workspace)
+    return result
+
+cdef double always(void* number) noexcept nogil:
+    return (<double*>number)[0]
+
+cdef int sample(double* scores, Py_ssize_t n, double draw, int32_t* heads) noexcept nogil:
+    """Draw one tree where each random number is `draw`."""
+    cdef TreeSampler sampler
+    cdef RandomSource random
+    cdef double log_probability
+    cdef Py_ssize_t found
+    cdef int status = sampler_init(&sampler, SAMPLE_WILSON, n, True, 1000)
+    random.next_double = always
+    random.state = &draw
+    if status == DECODE_OK:
+        status = sampler_begin(&sampler, scores, n)
+    if status == DECODE_OK:
+        status = sampler_draw(&sampler, 1, &random, heads, n + 1, &log_probability, &found)
+    sampler_free(&sampler)
+    return status
+
+def run_probabilities():
+    cdef double[9] scores
+    cdef int32_t[3] low
+    cdef int32_t[3] high
+    cdef int i
+    for i, value in enumerate((0, 0, 0, 3, -INFINITY, 1, 3, 2, -INFINITY)):
+        scores[i] = value
+    status = sample(&scores[0], 2, 0.0, &low[0]) | sample(&scores[0], 2, 0.99, &high[0])
+    return (
+        status, round(log_z(&scores[0], 2), 6), [low[i] for i in range(3)],
+        [high[i] for i in range(3)])
+
 def run():
     cdef double[9] scores
     cdef int32_t[3] heads
@@ -52,7 +98,7 @@ def run():
     return (
         status, [heads[i] for i in range(3)], [projective[i] for i in range(3)],
         [second[i] for i in range(3)])
-"""
+'''
 
 # Cython looks along sys.path by itself, but does not see editable installs.
 SETUP = """
@@ -81,10 +127,13 @@ def test_cimport_from_an_outside_module(tmp_path):
     )
     assert built.returncode == 0, built.stdout + built.stderr
     used = subprocess.run(
-        [sys.executable, "-c", "import outside; print(outside.run())"],
+        [sys.executable, "-c", "import outside; print(outside.run(), outside.run_probabilities())"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert used.stdout.strip() == "(0, [-1, 0, 1], [-1, 0, 1], [-1, 2, 0])"
+    decoded = (0, [-1, 0, 1], [-1, 0, 1], [-1, 2, 0])
+    # The log of exp(3 + 2) + exp(3 + 1). With one root token the other word has one head left.
+    probabilities = (0, 5.313262, [-1, 0, 1], [-1, 2, 0])
+    assert used.stdout.strip() == f"{decoded} {probabilities}"

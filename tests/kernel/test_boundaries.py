@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from strategies import DTYPES, FAMILIES, rng_for
 
-from spacy_rootmind import decode, decode_kbest
+from spacy_rootmind import arc_marginals, decode, decode_kbest, entropy, sample_trees
 
 OPTIONS = (
     {},
@@ -58,6 +58,25 @@ def test_nothing_is_read_beyond_the_scores(guarded, at_end, dtype):
             placed = guarded(scores, at_end=at_end)
             for options in OPTIONS:
                 np.testing.assert_array_equal(decode(placed, **options), decode(scores, **options))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+@pytest.mark.parametrize("at_end", [True, False])
+def test_nothing_is_read_beyond_the_scores_for_probabilities(guarded, at_end, dtype):
+    for n in [*range(1, 42), 63, 64, 65]:
+        scores = FAMILIES["gaussian"](rng_for("guarded", n, "probabilities"), n, dtype)
+        placed = guarded(scores, at_end=at_end)
+        for single_root in (True, False):
+            for function in (arc_marginals, entropy):
+                np.testing.assert_array_equal(
+                    function(placed, single_root=single_root),
+                    function(scores, single_root=single_root),
+                )
+            for replace in (True, False):
+                options = {"single_root": single_root, "replace": replace, "seed": n}
+                np.testing.assert_array_equal(
+                    sample_trees(placed, 3, **options)[0], sample_trees(scores, 3, **options)[0]
+                )
 
 
 def test_all_rows_of_the_workspace_are_used_and_no_more():

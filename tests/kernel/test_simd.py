@@ -1,14 +1,26 @@
-"""The SIMD passes and the portable ones find the same trees."""
+"""The SIMD passes and the portable ones find the same trees, and numbers equal but for rounding."""
 
 import numpy as np
 import pytest
 from strategies import DTYPES, FAMILIES, rng_for
 
-from spacy_rootmind import NoTreeError, _decode, _eisner, decode
+from spacy_rootmind import (
+    NoTreeError,
+    _conditional,
+    _decode,
+    _eisner,
+    _matrix_tree,
+    arc_marginals,
+    decode,
+    log_partition,
+    sample_trees,
+)
+
+MODULES = (_decode, _eisner, _matrix_tree, _conditional)
 
 
 def use_simd(wanted):
-    return [module.use_simd(wanted) for module in (_decode, _eisner)]
+    return [module.use_simd(wanted) for module in MODULES]
 
 
 @pytest.fixture
@@ -33,7 +45,7 @@ def decode_or_none(scores, **options):
 
 
 def test_portable_can_always_be_chosen():
-    assert use_simd(False) == [False, False]
+    assert use_simd(False) == [False] * len(MODULES)
     use_simd(True)
 
 
@@ -61,3 +73,30 @@ def test_bad_scores_are_found_in_every_lane(wrong, dtype, portable):
                 for run in (portable, lambda function: function()):
                     with pytest.raises(ValueError, match=f"dep {dep}, head {head}"):
                         run(lambda s=scores: decode(s))
+
+
+@pytest.mark.parametrize("single_root", [True, False])
+@pytest.mark.parametrize("scale", [0.0, 1.0, 30.0, 300.0])
+def test_same_probabilities(scale, single_root, portable):
+    rng = rng_for("simd probabilities", scale, single_root)
+    for n in [*range(1, 36), 64, 65, 100]:
+        scores = scale * rng.normal(size=(n + 1, n + 1))
+        scores[:, 1:][rng.random((n + 1, n)) < 0.2] = -np.inf
+        options = {"single_root": single_root}
+        log_z, marginals = portable(
+            lambda s=scores, o=options: (log_partition(s, **o), arc_marginals(s, **o))
+        )
+        assert log_partition(scores, **options) == pytest.approx(log_z, rel=1e-14, abs=1e-13)
+        np.testing.assert_allclose(arc_marginals(scores, **options), marginals, atol=1e-13)
+
+
+@pytest.mark.parametrize("replace", [True, False])
+def test_same_samples(replace, portable):
+    """A draw differs only if a random number falls between two roundings of a probability."""
+    rng = rng_for("simd samples", replace)
+    for n in (1, 2, 3, 4, 5, 8, 13, 21, 34):
+        scores = rng.normal(size=(n + 1, n + 1))
+        for method in ("auto", "ancestral"):
+            options = {"k": 20, "replace": replace, "method": method, "seed": n}
+            expected, _ = portable(lambda s=scores, o=options: sample_trees(s, **o))
+            np.testing.assert_array_equal(sample_trees(scores, **options)[0], expected)
