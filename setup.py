@@ -14,6 +14,7 @@ KERNEL = [
     "_reductions",
     "_eisner",
     "_kbest",
+    "_elimination",
     "_matrix_tree",
     "_insertion",
     "_conditional",
@@ -26,12 +27,13 @@ KERNEL = [
     "_kernel",
     "_distribution",
 ]
+HEADERS = [f"cython_src/{name}" for name in ("rows.h", "weights.h", "weights.pxd", "wide.h")]
 
 extensions = [
     Extension(
         f"spacy_rootmind.{name}",
         [f"cython_src/{name}.pyx"],
-        depends=["cython_src/rows.h", "cython_src/weights.h"],
+        depends=HEADERS,
         include_dirs=["cython_src", numpy.get_include()],
         extra_compile_args=SANITIZE,
         extra_link_args=SANITIZE,
@@ -53,6 +55,7 @@ setup(
     ext_modules=cythonize(
         extensions,
         build_dir="build/cython",
+        include_path=[".", "cython_src"],
         compiler_directives={
             "language_level": 3,
             "boundscheck": DEBUG,

@@ -16,7 +16,7 @@ laws of all its words' heads are to be had for one elimination, from the root do
 """
 from libc.math cimport INFINITY
 from libc.stddef cimport size_t
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
@@ -27,13 +27,7 @@ from spacy_rootmind._decode cimport (
     DECODE_OK,
     DECODE_UNSETTLED,
 )
-from spacy_rootmind._insertion cimport (
-    insertion_begin,
-    insertion_draw,
-    insertion_free,
-    insertion_init,
-)
-from spacy_rootmind._matrix_tree cimport (
+from spacy_rootmind._elimination cimport (
     eliminate_all,
     eliminate_words,
     find_wide_weights,
@@ -41,29 +35,28 @@ from spacy_rootmind._matrix_tree cimport (
     tree_sum_free,
     tree_sum_init,
 )
+from spacy_rootmind._insertion cimport (
+    insertion_begin,
+    insertion_draw,
+    insertion_free,
+    insertion_init,
+)
 from spacy_rootmind._random cimport RandomSource, draw_index
+from weights cimport (
+    Wide,
+    add,
+    choose_weight_passes,
+    divide,
+    dot,
+    less,
+    multiply,
+    to_double,
+    weight_from,
+    weight_t,
+    wide_from,
+    wide_log,
+)
 
-
-cdef extern from "weights.h" nogil:
-    ctypedef struct Wide:
-        double part
-        int64_t exponent
-    ctypedef struct WeightPasses:
-        double (*dot)(const double*, const double*, Py_ssize_t) noexcept nogil
-    WeightPasses weight_passes
-    int choose_weight_passes(int simd) noexcept
-    Wide wide_from(double part, int64_t exponent) noexcept
-    Wide wide_multiply(Wide a, Wide b) noexcept
-    Wide wide_divide(Wide a, Wide b) noexcept
-    Wide wide_add(Wide a, Wide b) noexcept
-    bint wide_less(Wide a, Wide b) noexcept
-    double wide_to_double(Wide a) noexcept
-    double wide_log(Wide a) noexcept
-    Wide wide_dot(const Wide*, const Wide*, Py_ssize_t) noexcept
-
-ctypedef fused weight_t:
-    double
-    Wide
 
 # Weights of heads add up to no less than this, or are found again in wide numbers.
 cdef double LEAST_TOTAL = 1e-100
@@ -187,10 +180,7 @@ cdef void contract(
         if tree.takes_root:
             out[0] = row[0]
         for head in range(1, tree.n + 1):
-            if weight_t is double:
-                out[tree.number[head]] += row[head]
-            else:
-                out[tree.number[head]] = wide_add(out[tree.number[head]], row[head])
+            out[tree.number[head]] = add(out[tree.number[head]], row[head])
 
 
 cdef int contract_to_rest(PartialTree* tree, bint is_wide) noexcept nogil:
@@ -224,24 +214,14 @@ cdef Py_ssize_t draw_within(
     cdef Py_ssize_t head
     cdef Py_ssize_t first = 0 if tree.takes_root else 1
     cdef double total = 0
-    cdef weight_t largest
-    if weight_t is double:
-        largest = 0.0
-    else:
-        largest = wide_from(0, 0)
+    cdef weight_t largest = weight_from(0, row)
     for head in range(first, tree.n + 1):
-        if tree.number[head] == component:
-            if weight_t is double:
-                largest = max(largest, row[head])
-            elif wide_less(largest, row[head]):
-                largest = row[head]
+        if tree.number[head] == component and less(largest, row[head]):
+            largest = row[head]
     for head in range(tree.n + 1):
         tree.weights[head] = 0
         if head >= first and tree.number[head] == component:
-            if weight_t is double:
-                tree.weights[head] = row[head] / largest
-            else:
-                tree.weights[head] = wide_to_double(wide_divide(row[head], largest))
+            tree.weights[head] = to_double(divide(row[head], largest))
             total += tree.weights[head]
     return draw_index(tree.weights, tree.n + 1, total, random)
 
@@ -362,7 +342,7 @@ cdef int partial_weights(PartialTree* tree, double* weights, double* total) noex
     memset(reach, 0, (m + 5) * sizeof(double))
     reach[0] = 1
     for i in range(2, m + 1):
-        reach[i] = weight_passes.dot(reach, tree.pivots + i * tree.rest.stride, i)
+        reach[i] = dot(<const double*>reach, tree.pivots + i * tree.rest.stride, i)
     weights[0] = row[0] if root_is_open(tree, tree.turn) else 0
     total[0] = weights[0]
     for head in range(1, tree.n + 1):
@@ -398,10 +378,10 @@ cdef int partial_log_weights(PartialTree* tree, double* logs) noexcept nogil:
     reach[0] = wide_from(1, 0)
     reach[1] = wide_from(0, 0)
     for i in range(2, m + 1):
-        reach[i] = wide_dot(reach, pivots + i * tree.rest.stride, i)
+        reach[i] = dot(<const Wide*>reach, pivots + i * tree.rest.stride, i)
     logs[0] = wide_log(row[0]) if root_is_open(tree, tree.rest.wide.turn) else -INFINITY
     for head in range(1, tree.n + 1):
-        logs[head] = wide_log(wide_multiply(row[head], reach[tree.number[head]]))
+        logs[head] = wide_log(multiply(row[head], reach[tree.number[head]]))
     for head in range(tree.n + 1):
         largest = max(largest, logs[head])
     return DECODE_OK if largest > -INFINITY else DECODE_NO_TREE

@@ -12,15 +12,13 @@ from libc.string cimport memset
 
 from spacy_rootmind._batch cimport Batch, ScoreBuffer, gather
 from spacy_rootmind._decode cimport DECODE_OK, score_t
+from spacy_rootmind._elimination cimport TreeSum, tree_sum_free, tree_sum_init
 from spacy_rootmind._matrix_tree cimport (
-    TreeSum,
     arc_marginals,
     log_partition,
     log_probability,
     sum_trees,
     tree_entropy,
-    tree_sum_free,
-    tree_sum_init,
 )
 from spacy_rootmind._pool cimport run_chunks, start_helpers
 from spacy_rootmind._random cimport RandomSource

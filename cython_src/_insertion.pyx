@@ -22,29 +22,25 @@ that a word gets another head: O(n^2 log n) where scores are not too sure, O(n^3
 more where words strongly prefer each other. There is no subtraction.
 """
 from libc.stddef cimport size_t
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from spacy_rootmind._decode cimport DECODE_NO_MEMORY, DECODE_OK, DECODE_UNSETTLED
-from spacy_rootmind._matrix_tree cimport TreeSum
+from spacy_rootmind._elimination cimport TreeSum
 from spacy_rootmind._random cimport RandomSource, draw_index, next_double
+from weights cimport (
+    Wide,
+    add,
+    divide,
+    is_zero,
+    less,
+    multiply,
+    to_double,
+    weight_from,
+    weight_t,
+)
 
-
-cdef extern from "weights.h" nogil:
-    ctypedef struct Wide:
-        double part
-        int64_t exponent
-    Wide wide_from(double part, int64_t exponent) noexcept
-    Wide wide_multiply(Wide a, Wide b) noexcept
-    Wide wide_divide(Wide a, Wide b) noexcept
-    Wide wide_add(Wide a, Wide b) noexcept
-    double wide_to_double(Wide a) noexcept
-    bint wide_less(Wide a, Wide b) noexcept
-
-ctypedef fused weight_t:
-    double
-    Wide
 
 cdef enum:
     # Heads that may turn out not to hang from ROOT before it is found out of all which ones do.
@@ -52,71 +48,6 @@ cdef enum:
     UNKNOWN = 0
     HANGS = 1
     CUT_OFF = 2
-
-
-# --- weights of either type --------------------------------------------------------------------
-
-cdef inline weight_t scaled(weight_t weight, double factor) noexcept nogil:
-    if weight_t is double:
-        return weight * factor
-    else:
-        return wide_multiply(weight, wide_from(factor, 0))
-
-
-cdef inline weight_t multiply(weight_t a, weight_t b) noexcept nogil:
-    if weight_t is double:
-        return a * b
-    else:
-        return wide_multiply(a, b)
-
-
-cdef inline weight_t divide(weight_t a, weight_t b) noexcept nogil:
-    if weight_t is double:
-        return a / b
-    else:
-        return wide_divide(a, b)
-
-
-cdef inline weight_t add(weight_t a, weight_t b) noexcept nogil:
-    if weight_t is double:
-        return a + b
-    else:
-        return wide_add(a, b)
-
-
-cdef inline bint less(weight_t a, weight_t b) noexcept nogil:
-    if weight_t is double:
-        return a < b
-    else:
-        return wide_less(a, b)
-
-
-cdef inline bint is_zero(weight_t weight) noexcept nogil:
-    if weight_t is double:
-        return weight == 0
-    else:
-        return weight.part == 0
-
-
-cdef inline double ratio(weight_t a, weight_t b) noexcept nogil:
-    if weight_t is double:
-        return a / b
-    else:
-        return wide_to_double(wide_divide(a, b))
-
-
-cdef inline weight_t zero(const weight_t* of_type) noexcept nogil:
-    if weight_t is double:
-        return 0.0
-    else:
-        return wide_from(0, 0)
-
-
-cdef inline weight_t one(const weight_t* of_type) noexcept nogil:
-    if weight_t is double:
-        return 1.0
-    else:
-        return wide_from(1, 0)
 
 
 # --- memory ------------------------------------------------------------------------------------
@@ -214,9 +145,9 @@ cdef void weigh_root(
         factors = <const weight_t*>sum.factors + word * sum.stride
         even = direct[word] = weights[word * sum.stride]
         if root > 0:
-            even = direct[word] = one(of_type) if word == root else zero(of_type)
+            even = direct[word] = weight_from(word == root, of_type)
         # Two sums, so that additions need not wait for each other.
-        odd = zero(of_type)
+        odd = weight_from(0, of_type)
         for k in range(word + 1, n, 2):
             even = add(even, multiply(factors[k], shares[k]))
             odd = add(odd, multiply(factors[k + 1], shares[k + 1]))
@@ -248,11 +179,12 @@ cdef void draw_way(
     if sum.single_root and head == 0:
         if word < sum.turn:
             # To this word ROOT is that word.
-            passed = zero(<const weight_t*>NULL)
+            passed = weight_from(0, <const weight_t*>NULL)
         else:
             passed = (<const weight_t*>insertion.root_weights)[word]
             shares = <const weight_t*>insertion.root_shares
-    left = scaled(total, next_double(random))
+    left = multiply(
+        total, weight_from(next_double(random), <const weight_t*>NULL))
     if less(left, passed):
         return
     for k in range(max(word, head) + 1, sum.n + 1):
@@ -298,9 +230,8 @@ cdef bint weigh_heads(
         const weight_t* pivot, Py_ssize_t k, bint only_hanging, Insertion* insertion, double* total
 ) noexcept nogil:
     """Fill `weights` with those of the heads of k, of any scale; False if all are 0."""
-    cdef weight_t largest = pivot[0]
+    cdef weight_t largest = weight_from(0, pivot)
     cdef Py_ssize_t head
-    largest = scaled(largest, 0)
     for head in range(k):
         if not (only_hanging and insertion.state[head] == CUT_OFF) and less(largest, pivot[head]):
             largest = pivot[head]
@@ -310,7 +241,7 @@ cdef bint weigh_heads(
     for head in range(k):
         insertion.weights[head] = 0
         if not (only_hanging and insertion.state[head] == CUT_OFF):
-            insertion.weights[head] = ratio(pivot[head], largest)
+            insertion.weights[head] = to_double(divide(pivot[head], largest))
             total[0] += insertion.weights[head]
     return True
 

@@ -26,6 +26,7 @@ from spacy_rootmind._decode cimport (
     DECODE_UNSETTLED,
 )
 from spacy_rootmind._distinct cimport trie_begin, trie_draw, trie_free
+from spacy_rootmind._elimination cimport tree_sum_free, tree_sum_init, weigh_arcs
 from spacy_rootmind._insertion cimport (
     insertion_begin,
     insertion_draw,
@@ -37,9 +38,6 @@ from spacy_rootmind._matrix_tree cimport (
     root_shares,
     sum_trees,
     sum_trees_wide,
-    tree_sum_free,
-    tree_sum_init,
-    weigh_arcs,
 )
 from spacy_rootmind._random cimport RandomSource, draw_index
 from spacy_rootmind._walk cimport prepare_walk, walk_free, walk_init, walk_tree

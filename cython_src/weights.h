@@ -1,5 +1,4 @@
-/* The passes over rows of weights that probabilities and samples spend their time in, and numbers
- * that never underflow.
+/* The passes over rows of weights that probabilities and samples spend their time in.
  *
  * Weights are exponentials of scores: never negative. All passes only add, multiply and divide
  * them, so every result is accurate to a few units in the last place, relative to itself.
@@ -17,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wide.h"
+
 #if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__) && !defined(_WIN32)
 #define WEIGHTS_AVX2 1
 #include <immintrin.h>
@@ -31,14 +32,6 @@
 
 /* What is below is beyond the reach of float64: exp(-708) is its smallest normal number. */
 #define LOWEST_EXPONENT (-708.0)
-
-/* a - b = high + low, exactly. */
-static inline double subtract_exactly(double a, double b, double *low)
-{
-    const double high = a - b, back = high - a;
-    *low = (a - (high - back)) - (b + back);
-    return high;
-}
 
 /* --- portable ------------------------------------------------------------------------------- */
 
@@ -103,13 +96,27 @@ static void apply_pivots_portable(
     }
 }
 
-/* add_scaled: out[i] += factor row[i]; touches no other element. */
-static void add_scaled_portable(
-    double *RESTRICT out, const double *RESTRICT row, double factor, ptrdiff_t n)
+/* divide_row: out[i] = row[i] / total. */
+static void divide_row_portable(
+    double *RESTRICT out, const double *RESTRICT row, double total, ptrdiff_t n)
 {
     ptrdiff_t i;
     for (i = 0; i < n; ++i)
-        out[i] += factor * row[i];
+        out[i] = row[i] / total;
+}
+
+/* multiply_rows: out[i] = a[i] b[i], but at most 1; returns their sum. */
+static double multiply_rows_portable(
+    double *RESTRICT out, const double *RESTRICT a, const double *RESTRICT b, ptrdiff_t n)
+{
+    double sum = 0.0;
+    ptrdiff_t i;
+    for (i = 0; i < n; ++i) {
+        const double product = a[i] * b[i];
+        out[i] = product > 1.0 ? 1.0 : product;
+        sum += product;
+    }
+    return sum;
 }
 
 /* pull_back: for rows j = 1..k-1 of a matrix, products[j] = the dot product of row j with `pivot`,
@@ -241,16 +248,36 @@ FMA_FUNCTION static double dot_avx2(const double *a, const double *b, ptrdiff_t 
     return horizontal_sum(_mm256_add_pd(sum, more));
 }
 
-FMA_FUNCTION static inline void add_scaled_avx2(
-    double *out, const double *row, double factor, ptrdiff_t n)
+FMA_FUNCTION static void divide_row_avx2(
+    double *out, const double *row, double total, ptrdiff_t n)
 {
-    const __m256d factors = _mm256_set1_pd(factor);
+    const __m256d totals = _mm256_set1_pd(total);
     ptrdiff_t i;
     for (i = 0; i + 4 <= n; i += 4)
-        _mm256_storeu_pd(out + i, _mm256_fmadd_pd(
-            factors, _mm256_loadu_pd(row + i), _mm256_loadu_pd(out + i)));
+        _mm256_storeu_pd(out + i, _mm256_div_pd(_mm256_loadu_pd(row + i), totals));
     for (; i < n; ++i)
-        out[i] += factor * row[i];
+        out[i] = row[i] / total;
+}
+
+FMA_FUNCTION static double multiply_rows_avx2(
+    double *out, const double *a, const double *b, ptrdiff_t n)
+{
+    const __m256d one = _mm256_set1_pd(1.0);
+    __m256d sums = _mm256_setzero_pd();
+    double sum = 0.0;
+    ptrdiff_t i;
+    for (i = 0; i + 4 <= n; i += 4) {
+        const __m256d product = _mm256_mul_pd(_mm256_loadu_pd(a + i), _mm256_loadu_pd(b + i));
+        sums = _mm256_add_pd(sums, product);
+        /* In this order a NaN stays one. */
+        _mm256_storeu_pd(out + i, _mm256_min_pd(one, product));
+    }
+    for (; i < n; ++i) {
+        const double product = a[i] * b[i];
+        sum += product;
+        out[i] = product > 1.0 ? 1.0 : product;
+    }
+    return sum + horizontal_sum(sums);
 }
 
 /* Four pivots at a time: each weight of the row is then loaded and stored once for all four. */
@@ -345,16 +372,17 @@ typedef struct {
     void (*exp_row)(double *, const double *, double, ptrdiff_t);
     double (*sum_row)(const double *, ptrdiff_t);
     double (*dot)(const double *, const double *, ptrdiff_t);
+    void (*divide_row)(double *, const double *, double, ptrdiff_t);
+    double (*multiply_rows)(double *, const double *, const double *, ptrdiff_t);
     void (*apply_pivots)(double *, const double *, ptrdiff_t, ptrdiff_t, ptrdiff_t);
-    void (*add_scaled)(double *, const double *, double, ptrdiff_t);
     void (*pull_back)(
         const double *, ptrdiff_t, ptrdiff_t, const double *, const double *, double *, double *);
 } WeightPasses;
 
 #define WEIGHT_PASSES(ISA)                                                                       \
     {                                                                                            \
-        max_of_row_##ISA, exp_row_##ISA, sum_row_##ISA, dot_##ISA, apply_pivots_##ISA,           \
-            add_scaled_##ISA, pull_back_##ISA                                                    \
+        max_of_row_##ISA, exp_row_##ISA, sum_row_##ISA, dot_##ISA, divide_row_##ISA,             \
+            multiply_rows_##ISA, apply_pivots_##ISA, pull_back_##ISA                             \
     }
 
 static WeightPasses weight_passes = WEIGHT_PASSES(portable);
@@ -373,180 +401,6 @@ static inline int choose_weight_passes(int simd)
 #endif
     (void)simd;
     return 0;
-}
-
-/* --- numbers that do not underflow ---------------------------------------------------------- */
-
-/* part 2^(512 exponent), where part is 0 or from 2^-256 to 2^256. For sentences whose weights, or
- * products of whose weights, are beyond float64. */
-typedef struct {
-    double part;
-    int64_t exponent;
-} Wide;
-
-#define WIDE_TOP 0x1p256
-#define WIDE_BOTTOM 0x1p-256
-#define WIDE_STEP_UP 0x1p512
-#define WIDE_STEP_DOWN 0x1p-512
-#define WIDE_BITS 512
-/* Scores further than this below the best of their word count as forbidden. */
-#define LOWEST_WIDE_EXPONENT (-1e15)
-
-static inline Wide wide_from(double part, int64_t exponent)
-{
-    Wide number;
-    number.part = part;
-    number.exponent = part == 0.0 ? 0 : exponent;
-    if (part >= WIDE_TOP) {
-        number.part *= WIDE_STEP_DOWN;
-        number.exponent += 1;
-    } else if (part < WIDE_BOTTOM && part != 0.0) {
-        number.part *= WIDE_STEP_UP;
-        number.exponent -= 1;
-    }
-    return number;
-}
-
-static inline Wide wide_add(Wide a, Wide b)
-{
-    int64_t above;
-    if (a.part == 0.0)
-        return b;
-    if (b.part == 0.0)
-        return a;
-    above = a.exponent - b.exponent;
-    if (above == 0)
-        return wide_from(a.part + b.part, a.exponent);
-    if (above == 1)
-        return wide_from(a.part + b.part * WIDE_STEP_DOWN, a.exponent);
-    if (above == -1)
-        return wide_from(a.part * WIDE_STEP_DOWN + b.part, b.exponent);
-    return above > 0 ? a : b;
-}
-
-static inline Wide wide_multiply(Wide a, Wide b)
-{
-    return wide_from(a.part * b.part, a.exponent + b.exponent);
-}
-
-static inline Wide wide_divide(Wide a, Wide b)
-{
-    return wide_from(a.part / b.part, a.exponent - b.exponent);
-}
-
-static inline int wide_less(Wide a, Wide b)
-{
-    if (a.part == 0.0 || b.part == 0.0)
-        return a.part < b.part;
-    if (a.exponent == b.exponent)
-        return a.part < b.part;
-    if (a.exponent - b.exponent == 1)
-        return a.part < b.part * WIDE_STEP_DOWN;
-    if (b.exponent - a.exponent == 1)
-        return a.part * WIDE_STEP_DOWN < b.part;
-    return a.exponent < b.exponent;
-}
-
-/* Numbers beyond float64 become 0 or infinity. */
-static inline double wide_to_double(Wide a)
-{
-    if (a.exponent < -4 || a.exponent > 4)
-        return a.part == 0.0 || a.exponent < 0 ? 0.0 : (double)INFINITY;
-    return ldexp(a.part, (int)a.exponent * WIDE_BITS);
-}
-
-/* The binary exponent: a is at least 2^(result - 1) and less than 2^result. */
-static inline double wide_log2_above(Wide a)
-{
-    int exponent;
-    frexp(a.part, &exponent);
-    return (double)a.exponent * WIDE_BITS + exponent;
-}
-
-static inline double wide_log(Wide a)
-{
-    /* ln(2^512) = 354.89...; its first part has zeros enough for an exact product. */
-    const double high = 0x1.62e42fefp+8, low = 0x1.473de6af278edp-25;
-    if (a.part == 0.0)
-        return -(double)INFINITY;
-    return (double)a.exponent * high + ((double)a.exponent * low + log(a.part));
-}
-
-/* exp(high + low), for high from LOWEST_WIDE_EXPONENT to 0; 0 below. */
-static inline Wide wide_exp(double high, double low)
-{
-    const Wide zero = {0.0, 0};
-    double k, r, steps;
-    if (!(high >= LOWEST_WIDE_EXPONENT))
-        return zero;
-    k = floor(high * 1.4426950408889634 + 0.5);
-    r = fma(-k, 0x1.62e42fefa39efp-1, high);
-    r = fma(-k, 0x1.abc9e3b39803fp-56, r) + low;
-    steps = floor(k / WIDE_BITS + 0.5);
-    return wide_from(ldexp(exp(r), (int)(k - steps * WIDE_BITS)), (int64_t)steps);
-}
-
-/* Sets `dropped` if a score that is not -inf counts as forbidden. */
-static inline void wide_exp_row(
-    Wide *out, const double *scores, double shift, ptrdiff_t n, int *dropped)
-{
-    ptrdiff_t i;
-    for (i = 0; i < n; ++i) {
-        double low;
-        const double high = subtract_exactly(scores[i], shift, &low);
-        out[i] = wide_exp(high, low);
-        *dropped |= out[i].part == 0.0 && scores[i] > -(double)INFINITY;
-    }
-}
-
-static inline Wide wide_sum_row(const Wide *row, ptrdiff_t n)
-{
-    Wide sum = {0.0, 0};
-    ptrdiff_t i;
-    for (i = 0; i < n; ++i)
-        sum = wide_add(sum, row[i]);
-    return sum;
-}
-
-static inline Wide wide_dot(const Wide *a, const Wide *b, ptrdiff_t n)
-{
-    Wide sum = {0.0, 0};
-    ptrdiff_t i;
-    for (i = 0; i < n; ++i)
-        sum = wide_add(sum, wide_multiply(a[i], b[i]));
-    return sum;
-}
-
-static inline void wide_add_scaled(Wide *out, const Wide *row, Wide factor, ptrdiff_t n)
-{
-    ptrdiff_t i;
-    if (factor.part == 0.0)
-        return;
-    for (i = 0; i < n; ++i)
-        out[i] = wide_add(out[i], wide_multiply(factor, row[i]));
-}
-
-static inline void wide_apply_pivots(
-    Wide *row, const Wide *pivots, ptrdiff_t stride, ptrdiff_t last, ptrdiff_t first)
-{
-    ptrdiff_t k;
-    for (k = last; k >= first; --k)
-        wide_add_scaled(row, pivots + k * stride, row[k], k);
-}
-
-static inline void wide_pull_back(
-    const Wide *matrix, ptrdiff_t stride, ptrdiff_t k, const Wide *pivot, const Wide *factors,
-    Wide *sums, Wide *products)
-{
-    const Wide zero = {0.0, 0};
-    ptrdiff_t i, j;
-    for (i = 0; i < k; ++i)
-        sums[i] = zero;
-    for (j = 1; j < k; ++j) {
-        const Wide *row = matrix + j * stride;
-        products[j] = wide_dot(row, pivot, k);
-        wide_add_scaled(sums, row, factors[j], k);
-    }
 }
 
 #endif

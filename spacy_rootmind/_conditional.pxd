@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t
 
 from spacy_rootmind._insertion cimport Insertion
-from spacy_rootmind._matrix_tree cimport TreeSum
+from spacy_rootmind._elimination cimport TreeSum
 from spacy_rootmind._random cimport RandomSource
 
 # A tree whose words get their heads one after another. A word without one yet stands for the

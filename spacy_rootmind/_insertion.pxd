@@ -2,7 +2,7 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
 
-from spacy_rootmind._matrix_tree cimport TreeSum
+from spacy_rootmind._elimination cimport TreeSum
 from spacy_rootmind._random cimport RandomSource
 
 # Elements of rows are float64, or Wide where the sums are.

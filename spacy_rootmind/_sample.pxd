@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t
 from spacy_rootmind._conditional cimport PartialTree
 from spacy_rootmind._distinct cimport Trie
 from spacy_rootmind._insertion cimport Insertion
-from spacy_rootmind._matrix_tree cimport TreeSum
+from spacy_rootmind._elimination cimport TreeSum
 from spacy_rootmind._random cimport RandomSource
 from spacy_rootmind._walk cimport WalkTables
 

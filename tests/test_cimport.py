@@ -11,8 +11,8 @@ from spacy_rootmind._decode cimport (
 from spacy_rootmind._eisner cimport (
     ChartWorkspace, chart_workspace_free, chart_workspace_init, decode_projective)
 from spacy_rootmind._kbest cimport KBestSearch, k_best_free, k_best_trees
-from spacy_rootmind._matrix_tree cimport (
-    TreeSum, log_partition, sum_trees, tree_sum_free, tree_sum_init)
+from spacy_rootmind._elimination cimport TreeSum, tree_sum_free, tree_sum_init
+from spacy_rootmind._matrix_tree cimport log_partition, sum_trees
 from spacy_rootmind._random cimport RandomSource
 from spacy_rootmind._sample cimport (
     SAMPLE_WILSON, TreeSampler, sampler_begin, sampler_draw, sampler_free, sampler_init)

@@ -9,6 +9,7 @@ from spacy_rootmind import (
     _conditional,
     _decode,
     _eisner,
+    _elimination,
     _matrix_tree,
     arc_marginals,
     decode,
@@ -16,7 +17,7 @@ from spacy_rootmind import (
     sample_trees,
 )
 
-MODULES = (_decode, _eisner, _matrix_tree, _conditional)
+MODULES = (_decode, _eisner, _elimination, _matrix_tree, _conditional)
 
 
 def use_simd(wanted):

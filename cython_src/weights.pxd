@@ -1,0 +1,173 @@
+"""weights.h for Cython: weights in float64, or with an exponent of any size, by the same names.
+
+For the modules of this package only: the header is not installed.
+"""
+from libc.stdint cimport int64_t
+
+
+cdef extern from "weights.h" nogil:
+    ctypedef struct Wide:
+        double part
+        int64_t exponent
+    ctypedef struct WeightPasses:
+        double (*max_of_row)(const double*, Py_ssize_t, int*) noexcept nogil
+        void (*exp_row)(double*, const double*, double, Py_ssize_t) noexcept nogil
+        double (*sum_row)(const double*, Py_ssize_t) noexcept nogil
+        double (*dot)(const double*, const double*, Py_ssize_t) noexcept nogil
+        void (*divide_row)(double*, const double*, double, Py_ssize_t) noexcept nogil
+        double (*multiply_rows)(
+            double*, const double*, const double*, Py_ssize_t) noexcept nogil
+        void (*apply_pivots)(
+            double*, const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t) noexcept nogil
+        void (*pull_back)(
+            const double*, Py_ssize_t, Py_ssize_t, const double*, const double*, double*, double*
+        ) noexcept nogil
+    WeightPasses weight_passes
+    int choose_weight_passes(int simd) noexcept
+    double subtract_exactly(double a, double b, double* low) noexcept
+    Wide wide_from(double part, int64_t exponent) noexcept
+    Wide wide_multiply(Wide a, Wide b) noexcept
+    Wide wide_divide(Wide a, Wide b) noexcept
+    Wide wide_add(Wide a, Wide b) noexcept
+    bint wide_less(Wide a, Wide b) noexcept
+    double wide_to_double(Wide a) noexcept
+    double wide_log(Wide a) noexcept
+    double wide_log2_above(Wide a) noexcept
+    void wide_exp_row(Wide*, const double*, double, Py_ssize_t, int*) noexcept
+    Wide wide_sum_row(const Wide*, Py_ssize_t) noexcept
+    Wide wide_dot(const Wide*, const Wide*, Py_ssize_t) noexcept
+    void wide_divide_row(Wide*, const Wide*, Wide, Py_ssize_t) noexcept
+    double wide_multiply_rows(double*, const Wide*, const Wide*, Py_ssize_t) noexcept
+    void wide_apply_pivots(Wide*, const Wide*, Py_ssize_t, Py_ssize_t, Py_ssize_t) noexcept
+    void wide_pull_back(
+        const Wide*, Py_ssize_t, Py_ssize_t, const Wide*, const Wide*, Wide*, Wide*) noexcept
+
+ctypedef fused weight_t:
+    double
+    Wide
+
+
+cdef inline double add_exactly(double a, double b, double* low) noexcept nogil:
+    """Return a + b rounded, and add to `low` what rounding took away."""
+    cdef double rest
+    cdef double total = subtract_exactly(a, -b, &rest)
+    low[0] += rest
+    return total
+
+
+# --- single weights ----------------------------------------------------------------------------
+
+# `of_type` only tells which type is wanted.
+cdef inline weight_t weight_from(double value, const weight_t* of_type) noexcept nogil:
+    if weight_t is double:
+        return value
+    else:
+        return wide_from(value, 0)
+
+
+cdef inline double to_double(weight_t weight) noexcept nogil:
+    if weight_t is double:
+        return weight
+    else:
+        return wide_to_double(weight)
+
+
+cdef inline Wide to_wide(weight_t weight) noexcept nogil:
+    if weight_t is double:
+        return wide_from(weight, 0)
+    else:
+        return weight
+
+
+cdef inline bint is_zero(weight_t weight) noexcept nogil:
+    if weight_t is double:
+        return weight == 0
+    else:
+        return weight.part == 0
+
+
+cdef inline bint less(weight_t a, weight_t b) noexcept nogil:
+    if weight_t is double:
+        return a < b
+    else:
+        return wide_less(a, b)
+
+
+cdef inline weight_t add(weight_t a, weight_t b) noexcept nogil:
+    if weight_t is double:
+        return a + b
+    else:
+        return wide_add(a, b)
+
+
+cdef inline weight_t multiply(weight_t a, weight_t b) noexcept nogil:
+    if weight_t is double:
+        return a * b
+    else:
+        return wide_multiply(a, b)
+
+
+cdef inline weight_t divide(weight_t a, weight_t b) noexcept nogil:
+    if weight_t is double:
+        return a / b
+    else:
+        return wide_divide(a, b)
+
+
+# --- rows --------------------------------------------------------------------------------------
+
+cdef inline void exp_row(
+        weight_t* out, const double* scores, double shift, Py_ssize_t n, int* dropped
+) noexcept nogil:
+    if weight_t is double:
+        weight_passes.exp_row(out, scores, shift, n)
+    else:
+        wide_exp_row(out, scores, shift, n, dropped)
+
+
+cdef inline weight_t sum_row(const weight_t* row, Py_ssize_t n) noexcept nogil:
+    if weight_t is double:
+        return weight_passes.sum_row(row, n)
+    else:
+        return wide_sum_row(row, n)
+
+
+cdef inline weight_t dot(const weight_t* a, const weight_t* b, Py_ssize_t n) noexcept nogil:
+    if weight_t is double:
+        return weight_passes.dot(a, b, n)
+    else:
+        return wide_dot(a, b, n)
+
+
+cdef inline void divide_row(
+        weight_t* out, const weight_t* row, weight_t total, Py_ssize_t n) noexcept nogil:
+    if weight_t is double:
+        weight_passes.divide_row(out, row, total, n)
+    else:
+        wide_divide_row(out, row, total, n)
+
+
+cdef inline double multiply_rows(
+        double* out, const weight_t* a, const weight_t* b, Py_ssize_t n) noexcept nogil:
+    if weight_t is double:
+        return weight_passes.multiply_rows(out, a, b, n)
+    else:
+        return wide_multiply_rows(out, a, b, n)
+
+
+cdef inline void apply_pivots(
+        weight_t* row, const weight_t* pivots, Py_ssize_t stride, Py_ssize_t last,
+        Py_ssize_t first) noexcept nogil:
+    if weight_t is double:
+        weight_passes.apply_pivots(row, pivots, stride, last, first)
+    else:
+        wide_apply_pivots(row, pivots, stride, last, first)
+
+
+cdef inline void pull_back(
+        const weight_t* matrix, Py_ssize_t stride, Py_ssize_t k, const weight_t* pivot,
+        const weight_t* factors, weight_t* sums, weight_t* products) noexcept nogil:
+    if weight_t is double:
+        weight_passes.pull_back(matrix, stride, k, pivot, factors, sums, products)
+    else:
+        wide_pull_back(matrix, stride, k, pivot, factors, sums, products)

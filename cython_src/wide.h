@@ -1,0 +1,208 @@
+/* Numbers that do not underflow, and the passes of weights.h over rows of them. */
+#ifndef ROOTMIND_WIDE_H
+#define ROOTMIND_WIDE_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* a - b = high + low, exactly. */
+static inline double subtract_exactly(double a, double b, double *low)
+{
+    const double high = a - b, back = high - a;
+    *low = (a - (high - back)) - (b + back);
+    return high;
+}
+
+/* part 2^(512 exponent), where part is 0 or from 2^-256 to 2^256. For sentences whose weights, or
+ * products of whose weights, are beyond float64. */
+typedef struct {
+    double part;
+    int64_t exponent;
+} Wide;
+
+#define WIDE_TOP 0x1p256
+#define WIDE_BOTTOM 0x1p-256
+#define WIDE_STEP_UP 0x1p512
+#define WIDE_STEP_DOWN 0x1p-512
+#define WIDE_BITS 512
+/* Scores further than this below the best of their word count as forbidden. */
+#define LOWEST_WIDE_EXPONENT (-1e15)
+
+static inline Wide wide_from(double part, int64_t exponent)
+{
+    Wide number;
+    number.part = part;
+    number.exponent = part == 0.0 ? 0 : exponent;
+    if (part >= WIDE_TOP) {
+        number.part *= WIDE_STEP_DOWN;
+        number.exponent += 1;
+    } else if (part < WIDE_BOTTOM && part != 0.0) {
+        number.part *= WIDE_STEP_UP;
+        number.exponent -= 1;
+    }
+    return number;
+}
+
+static inline Wide wide_add(Wide a, Wide b)
+{
+    int64_t above;
+    if (a.part == 0.0)
+        return b;
+    if (b.part == 0.0)
+        return a;
+    above = a.exponent - b.exponent;
+    if (above == 0)
+        return wide_from(a.part + b.part, a.exponent);
+    if (above == 1)
+        return wide_from(a.part + b.part * WIDE_STEP_DOWN, a.exponent);
+    if (above == -1)
+        return wide_from(a.part * WIDE_STEP_DOWN + b.part, b.exponent);
+    return above > 0 ? a : b;
+}
+
+static inline Wide wide_multiply(Wide a, Wide b)
+{
+    return wide_from(a.part * b.part, a.exponent + b.exponent);
+}
+
+static inline Wide wide_divide(Wide a, Wide b)
+{
+    return wide_from(a.part / b.part, a.exponent - b.exponent);
+}
+
+static inline int wide_less(Wide a, Wide b)
+{
+    if (a.part == 0.0 || b.part == 0.0)
+        return a.part < b.part;
+    if (a.exponent == b.exponent)
+        return a.part < b.part;
+    if (a.exponent - b.exponent == 1)
+        return a.part < b.part * WIDE_STEP_DOWN;
+    if (b.exponent - a.exponent == 1)
+        return a.part * WIDE_STEP_DOWN < b.part;
+    return a.exponent < b.exponent;
+}
+
+/* Numbers beyond float64 become 0 or infinity. */
+static inline double wide_to_double(Wide a)
+{
+    if (a.exponent < -4 || a.exponent > 4)
+        return a.part == 0.0 || a.exponent < 0 ? 0.0 : (double)INFINITY;
+    return ldexp(a.part, (int)a.exponent * WIDE_BITS);
+}
+
+/* The binary exponent: a is at least 2^(result - 1) and less than 2^result. */
+static inline double wide_log2_above(Wide a)
+{
+    int exponent;
+    frexp(a.part, &exponent);
+    return (double)a.exponent * WIDE_BITS + exponent;
+}
+
+static inline double wide_log(Wide a)
+{
+    /* ln(2^512) = 354.89...; its first part has zeros enough for an exact product. */
+    const double high = 0x1.62e42fefp+8, low = 0x1.473de6af278edp-25;
+    if (a.part == 0.0)
+        return -(double)INFINITY;
+    return (double)a.exponent * high + ((double)a.exponent * low + log(a.part));
+}
+
+/* exp(high + low), for high from LOWEST_WIDE_EXPONENT to 0; 0 below. */
+static inline Wide wide_exp(double high, double low)
+{
+    const Wide zero = {0.0, 0};
+    double k, r, steps;
+    if (!(high >= LOWEST_WIDE_EXPONENT))
+        return zero;
+    k = floor(high * 1.4426950408889634 + 0.5);
+    r = fma(-k, 0x1.62e42fefa39efp-1, high);
+    r = fma(-k, 0x1.abc9e3b39803fp-56, r) + low;
+    steps = floor(k / WIDE_BITS + 0.5);
+    return wide_from(ldexp(exp(r), (int)(k - steps * WIDE_BITS)), (int64_t)steps);
+}
+
+/* Sets `dropped` if a score that is not -inf counts as forbidden. */
+static inline void wide_exp_row(
+    Wide *out, const double *scores, double shift, ptrdiff_t n, int *dropped)
+{
+    ptrdiff_t i;
+    for (i = 0; i < n; ++i) {
+        double low;
+        const double high = subtract_exactly(scores[i], shift, &low);
+        out[i] = wide_exp(high, low);
+        *dropped |= out[i].part == 0.0 && scores[i] > -(double)INFINITY;
+    }
+}
+
+static inline Wide wide_sum_row(const Wide *row, ptrdiff_t n)
+{
+    Wide sum = {0.0, 0};
+    ptrdiff_t i;
+    for (i = 0; i < n; ++i)
+        sum = wide_add(sum, row[i]);
+    return sum;
+}
+
+static inline Wide wide_dot(const Wide *a, const Wide *b, ptrdiff_t n)
+{
+    Wide sum = {0.0, 0};
+    ptrdiff_t i;
+    for (i = 0; i < n; ++i)
+        sum = wide_add(sum, wide_multiply(a[i], b[i]));
+    return sum;
+}
+
+static inline void wide_divide_row(Wide *out, const Wide *row, Wide total, ptrdiff_t n)
+{
+    ptrdiff_t i;
+    for (i = 0; i < n; ++i)
+        out[i] = wide_divide(row[i], total);
+}
+
+static inline double wide_multiply_rows(double *out, const Wide *a, const Wide *b, ptrdiff_t n)
+{
+    double sum = 0.0;
+    ptrdiff_t i;
+    for (i = 0; i < n; ++i) {
+        const double product = wide_to_double(wide_multiply(a[i], b[i]));
+        out[i] = product > 1.0 ? 1.0 : product;
+        sum += product;
+    }
+    return sum;
+}
+
+static inline void wide_add_scaled(Wide *out, const Wide *row, Wide factor, ptrdiff_t n)
+{
+    ptrdiff_t i;
+    if (factor.part == 0.0)
+        return;
+    for (i = 0; i < n; ++i)
+        out[i] = wide_add(out[i], wide_multiply(factor, row[i]));
+}
+
+static inline void wide_apply_pivots(
+    Wide *row, const Wide *pivots, ptrdiff_t stride, ptrdiff_t last, ptrdiff_t first)
+{
+    ptrdiff_t k;
+    for (k = last; k >= first; --k)
+        wide_add_scaled(row, pivots + k * stride, row[k], k);
+}
+
+static inline void wide_pull_back(
+    const Wide *matrix, ptrdiff_t stride, ptrdiff_t k, const Wide *pivot, const Wide *factors,
+    Wide *sums, Wide *products)
+{
+    const Wide zero = {0.0, 0};
+    ptrdiff_t i, j;
+    for (i = 0; i < k; ++i)
+        sums[i] = zero;
+    for (j = 1; j < k; ++j) {
+        const Wide *row = matrix + j * stride;
+        products[j] = wide_dot(row, pivot, k);
+        wide_add_scaled(sums, row, factors[j], k);
+    }
+}
+
+#endif

@@ -1,0 +1,52 @@
+"""C level of elimination: what is left of a sentence when words are taken out one by one.
+
+Arrays follow the conventions of spacy_rootmind.trees; sentences come as contiguous squares of
+float64, (n + 1) x (n + 1), with -inf on the diagonal and where an arc is forbidden.
+"""
+from libc.stddef cimport size_t
+
+# Sums over the trees of one sentence of up to max_words words. Matrices of weights have rows of
+# `stride`; their elements are float64, or Wide (weights.h) where float64 would underflow.
+cdef struct TreeSum:
+    Py_ssize_t max_words
+    Py_ssize_t stride
+    bint is_wide
+    TreeSum* wide           # NULL until it is needed
+    Py_ssize_t n            # of the sentence at hand, as all below
+    bint single_root
+    bint beyond_float64     # the sums are those of `wide`
+    bint dropped            # some score is too low to be told from a forbidden arc
+    Py_ssize_t turn         # with a single root: the word that was eliminated as its dependent
+    double scale_high       # log of what the weights were divided by in all, as a sum of two
+    double scale_low
+    double root_shift       # what root scores were lowered by, beyond the highest of their word,
+    double root_shift_low   # as a sum of two
+    double log_mass         # log of the weight of all trees, after that division
+    void* block
+    double* highest         # per word: the score that the others of its word were lowered by
+    void* weights           # row d: exp(score - highest[d]), the heads of word d
+    void* pivots            # row k: the heads of k when it was eliminated, over their sum
+    void* sums              # per word: that sum
+    void* root_pivots       # per word: its share of ROOT, where `turn` took that away
+    void* factors           # row j: for k > j the weight of the arc k -> j when k was eliminated
+    void* adjoints          # derivative of log_mass by each weight
+    void* scratch           # three rows
+
+cdef int tree_sum_init(TreeSum* ws, Py_ssize_t max_words) noexcept nogil
+cdef void tree_sum_free(TreeSum* ws) noexcept nogil
+# Has memory for sums in wide numbers in ws.wide; returns a DecodeStatus of _decode, as all below.
+cdef int make_wide(TreeSum* ws) noexcept nogil
+
+# Fills the weights of a sentence.
+cdef int weigh_arcs(
+    const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil
+# Fills those of the sentence last summed over in ws.wide, too.
+cdef int find_wide_weights(const double* square, TreeSum* ws) noexcept nogil
+cdef double lower_root_score(
+    const double* square, Py_ssize_t dep, const TreeSum* ws, double* low) noexcept nogil
+# Eliminates all words, whatever their weights. DECODE_UNSETTLED where float64 does not do.
+cdef int eliminate_all(TreeSum* ws) noexcept nogil
+cdef int eliminate_words(
+    const void* weights, void* pivots, void* factors, Py_ssize_t factors_stride, void* sums,
+    void* root_pivots, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t first, bint single_root,
+    bint is_wide, Py_ssize_t* turn) noexcept nogil
