@@ -175,12 +175,12 @@ cdef int draw_ancestral(
 cdef int64_t steps_for(const TreeSampler* sampler) noexcept nogil:
     """How many steps the walks for one tree have.
 
-    By default "auto" walks about as long as drawing word after word would take.
+    By default "auto" walks some times as long as usual, about what drawing by insertion takes.
     """
     cdef int64_t n = sampler.sum.n
     if sampler.max_steps > 0:
         return sampler.max_steps
-    return 8 * n + n * n * n // 64
+    return 16 * n
 
 
 cdef int draw_by_walk(

@@ -76,11 +76,14 @@ def sample_trees(
           root token already drawn. This is exact: given the root token, the number of steps that a
           walk takes and the tree that it finds are independent (Wilson 1996, section 4: cycles are
           popped in any order, and those popped tell nothing about the tree left over). The root
-          token is kept because the chance to run out of steps depends on it.
-        - "ancestral": word after word, each by its exact law given the heads before it, in the
-          order of the best tree from its root down.
-        - "colbourn": the same in the order of the sentence, by rank-one updates of the inverse
-          Laplacian. Raises ArithmeticError where its digits are lost, as is usual for models that
+          token is kept because the chance to run out of steps depends on it; a new one would be
+          biased towards those that do not trap the walk.
+        - "ancestral": word after word, each put by its exact law into the tree of the words before
+          it, some of which then hang from it. This undoes the elimination that sums over all trees
+          (`log_partition`), takes no longer where words strongly prefer each other, and is about
+          as fast as a walk.
+        - "colbourn": the head of word after word in the order of the sentence, by rank-one updates
+          of the inverse Laplacian. Raises ArithmeticError where its digits are lost, as is usual for models that
           are sure of themselves: once probabilities do not add up to 1, or are negative, by more
           than 1e-7.
         - "wilson": the root token from its exact marginal, then loop-erased random walks to it. In
@@ -94,8 +97,8 @@ def sample_trees(
         same.
     max_steps : int, optional
         How many steps the walks for one tree may take. "auto" then goes on as by "ancestral"; the
-        others raise RuntimeError. By default 8 n + n^3 / 64 for "auto", about what "ancestral"
-        would cost, and 10^8 for the others, which is about a second.
+        others raise RuntimeError. By default 16 n for "auto", some times what a walk takes that is
+        not trapped and about what "ancestral" costs, and 10^8 for the others, about a second.
     seed : int or numpy.random.Generator, optional
         Every sentence has a random stream of its own, number i of
         `np.random.SeedSequence(seed).spawn(B)`, or of `seed.spawn(B)`. So a sentence's trees do not
@@ -131,14 +134,15 @@ def sample_trees(
 
     Notes
     -----
-    Once a sentence: n^3 / 3 multiplications. Then for each tree: "auto" and "wilson" take the mean
-    time of a walk to the root, about 2 n steps for scores that are not very sure. "ancestral" and
-    draws without replacement take O(n^3) where heads tend to be those of the best tree, and
-    n^4 / 12 multiplications at most, unless float64 would underflow. Without replacement, memory
-    is O(k n^2).
+    Once a sentence: n^3 / 3 multiplications. Then for each tree: "wilson" takes the mean time of a
+    walk to the root, about 2 n steps for scores that are not very sure, and without bound for those
+    that are; "ancestral" O(n^2 log n) for the former and O(n^3) at most; "auto" no more than both
+    together; "colbourn" O(n^3); a draw without replacement 2 n^3 / 3 multiplications, and O(n^2) of
+    memory for as long as the call lasts. Where float64 would underflow, "ancestral" and draws
+    without replacement take some 30 times as long.
 
-    A walk draws the root token first; then words in the order of the sentence walk to the tree,
-    each step taking one random number, and a second one in a million times.
+    Draw order: tree after tree. A walk draws the root token first; then words in the order of the
+    sentence walk to the tree, one random number a step, and in one of a million times a second one.
 
     References
     ----------
