@@ -6,7 +6,7 @@ import re
 import pytest
 from conftest import ROOT
 
-from spacy_rootmind import heads, trees
+from spacy_rootmind import heads, probabilities, sampling, trees
 
 README = (ROOT / "README.md").read_text(encoding="utf8")
 
@@ -15,17 +15,18 @@ def python_blocks():
     return re.findall(r"^```python\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("module", [trees, heads])
+@pytest.mark.parametrize("module", [trees, heads, probabilities, sampling])
 def test_docstring_examples_run(module):
     result = doctest.testmod(module)
     assert result.attempted > 0
     assert result.failed == 0
 
 
-def test_readme_decoder_example_prints_what_it_says(capsys):
-    [block] = [b for b in python_blocks() if "decode(scores" in b]
+@pytest.mark.parametrize("call", ["decode(scores", "arc_marginals(scores"])
+def test_readme_array_example_prints_what_it_says(call, capsys):
+    [block] = [b for b in python_blocks() if call in b]
     exec(compile(block, "README.md", "exec"), {})
-    shown = re.findall(r"# (\[.*\])$", block, flags=re.MULTILINE)
+    shown = re.findall(r"^print.*  # (.*)$", block, flags=re.MULTILINE)
     assert capsys.readouterr().out.splitlines() == shown
 
 
