@@ -143,6 +143,9 @@ def sample_trees(
 
     Draw order: tree after tree. A walk draws the root token first; then words in the order of the
     sentence walk to the tree, one random number a step, and in one of a million times a second one.
+    "colbourn" draws one number a word, in the order of the sentence, "ancestral" puts words in by
+    that order. A number of a stream picks from heads or words in ascending order. What a seed draws
+    is kept from release to release.
 
     References
     ----------
