@@ -9,6 +9,7 @@ from spacy.attrs import DEP, HEAD
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from spacy_rootmind.heads import is_tree
 from spacy_rootmind.loss import MISSING
 from spacy_rootmind.sentences import Sentences, bounds, scored_tokens, sentence_starts
 
@@ -133,6 +134,56 @@ def _within_sentence(
     place[place == len(tokens)] = 0
     known = (gold != MISSING) & (tokens[place] == gold) if len(tokens) else gold != MISSING
     return np.where(gold == tokens, 0, place + 1), known
+
+
+def drop_contradictions(heads: NDArray[np.int64], lengths: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Mark heads as MISSING that no tree with a single root can have together.
+
+    Parameters
+    ----------
+    heads : int array of shape (b, m)
+        Gold heads of each sentence, MISSING where unknown, for ROOT and in the padding.
+    lengths : int array of shape (b,)
+        Words in each sentence.
+
+    Returns
+    -------
+    heads : int array of shape (b, m)
+        Less those on a cycle, and those from ROOT in a sentence that has several. Some tree agrees
+        with the rest.
+    """
+    at_root = np.where(heads == MISSING, 0, heads)
+    sound = np.atleast_1d(is_tree(_with_root(at_root), lengths, single_root=False))
+    sound &= (heads == 0).sum(axis=1) <= 1
+    if sound.all():
+        return heads
+    heads = heads.copy()
+    for sentence in np.flatnonzero(~sound).tolist():
+        own = heads[sentence]
+        own[_on_cycles(own)] = MISSING
+        if (own == 0).sum() > 1:
+            own[own == 0] = MISSING
+    return heads
+
+
+def _with_root(heads: NDArray[np.int64]) -> NDArray[np.int64]:
+    heads = heads.copy()
+    heads[:, 0] = -1
+    return heads
+
+
+def _on_cycles(heads: NDArray[np.int64]) -> list[int]:
+    """Words from which one comes back to them, going from head to head."""
+    found = []
+    for word in np.flatnonzero(heads > 0).tolist():
+        above = int(heads[word])
+        for _ in range(len(heads)):
+            if above in (word, 0, MISSING):
+                break
+            above = int(heads[above])
+        if above == word:
+            found.append(word)
+    return found
 
 
 def count_labels(examples: Sequence[Example]) -> tuple[dict[str, int], dict[str, int]]:

@@ -6,6 +6,8 @@ head is unknown, for ROOT and in the padding. Each returns the loss, summed over
 and its gradient by the scores, in their dtype.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,9 @@ _CONTRADICTION = (
     "no tree with a single root agrees with its gold heads; mark heads that are not to be trusted "
     "as missing"
 )
+
+# What trees must be ahead by, for each wrong arc, when the perceptron is trained in a pipeline.
+MARGIN = 1.0
 
 
 def head_selection(scores: Floats3d, bucket: Bucket, gold: Ints2d) -> tuple[float, Floats3d]:
@@ -181,6 +186,14 @@ def perceptron(
     gradient[sentence, dep, behind] = -1.0
     # Rounding may leave a tie below 0.
     return float(np.maximum(gains, 0.0).sum()), xp.asarray(gradient)
+
+
+Loss = Callable[[Floats3d, Bucket, Ints2d], tuple[float, Floats3d]]
+OBJECTIVES: dict[str, Loss] = {
+    "head_selection": head_selection,
+    "tree_crf": tree_crf,
+    "perceptron": partial(perceptron, margin=MARGIN),
+}
 
 
 def _find_whole(heads: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.bool_]:

@@ -17,9 +17,9 @@ from spacy.vocab import Vocab
 from thinc.api import Config, Model, Optimizer, set_dropout_rate
 
 from spacy_rootmind.annotate import SPACE_LABEL, DocParse, annotate, token_parse
-from spacy_rootmind.gold import GoldBatch, count_labels
+from spacy_rootmind.gold import GoldBatch, count_labels, drop_contradictions
 from spacy_rootmind.layers.types import Ints2d
-from spacy_rootmind.loss import MISSING, head_selection
+from spacy_rootmind.loss import MISSING, OBJECTIVES
 from spacy_rootmind.models import ParserGradient, ParserInput, ParserModel, ParserScores
 from spacy_rootmind.saved import FORMAT, check_weights, read_cfg, read_labels
 from spacy_rootmind.sentences import scored_tokens, sentence_starts
@@ -61,6 +61,7 @@ INIT_SAMPLE = 10
     assigns=["token.dep", "token.head", "token.is_sent_start", "doc.sents"],
     default_config={
         "model": DEFAULT_MODEL,
+        "objective": "head_selection",
         "scorer": {"@scorers": "spacy_rootmind.parser_scorer.v1"},
     },
     default_score_weights={
@@ -83,6 +84,7 @@ def make_root_mst(
     nlp: Language,
     name: str,
     model: Model,
+    objective: str,
     scorer: Callable | None,
 ) -> "RootMST":
     """Create a graph-based dependency parser whose sentences have exactly one root each.
@@ -91,10 +93,14 @@ def make_root_mst(
     ----------
     model : Model[ParserInput, ParserScores]
         Scores arcs and labels; see `spacy_rootmind.BiaffineParser.v1`.
+    objective : str
+        What arc scores are trained for: "head_selection" (each word's gold head among all heads),
+        "tree_crf" (the gold tree among all trees with one root) or "perceptron" (to beat all other
+        trees by a margin). See `spacy_rootmind.loss`.
     scorer
         The scoring method.
     """
-    return RootMST(nlp.vocab, model, name, scorer=scorer)
+    return RootMST(nlp.vocab, model, name, objective=objective, scorer=scorer)
 
 
 class RootMST(TrainablePipe):
@@ -111,8 +117,14 @@ class RootMST(TrainablePipe):
         model: ParserModel,
         name: str = "root_mst",
         *,
+        objective: str = "head_selection",
         scorer: Callable | None = None,
     ) -> None:
+        if objective not in OBJECTIVES:
+            raise ValueError(
+                f"[{name}] unknown objective {objective!r}, expected one of {', '.join(OBJECTIVES)}"
+            )
+        self.objective = objective
         self.vocab = vocab
         self.model = model
         self.name = name
@@ -241,7 +253,9 @@ class RootMST(TrainablePipe):
     ) -> dict[str, float]:
         """Learn from a batch; returns the losses, summed over words, under this component's name.
 
-        Words without a known head, or whose head lies in another sentence, are left out.
+        Words without a known head, or whose head lies in another sentence, are left out. With an
+        objective over trees, so are heads that contradict a tree with one root: all on a cycle, and
+        all root arcs of a sentence that has several.
         """
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
@@ -283,10 +297,12 @@ class RootMST(TrainablePipe):
         local = np.append(local, MISSING)
         for i, bucket in enumerate(layout.buckets):
             padded: Ints2d = local[ops.to_numpy(bucket.rows)]
+            if self.objective != "head_selection":
+                padded = drop_contradictions(padded, bucket.lengths)
             gold_heads = ops.asarray(padded)
             for step, arcs in enumerate(scores.rounds):
                 weight = 1.0 if arcs is scores.arcs else EARLY_ROUND_WEIGHT
-                loss, gradient = head_selection(arcs[i], bucket, gold_heads)
+                loss, gradient = OBJECTIVES[self.objective](arcs[i], bucket, gold_heads)
                 rounds[step].append(gradient * weight)
                 total += loss * weight
         label_loss, d_rows = self._label_loss(gold, scores)

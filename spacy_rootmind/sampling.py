@@ -83,9 +83,9 @@ def sample_trees(
           (`log_partition`), takes no longer where words strongly prefer each other, and is about
           as fast as a walk.
         - "colbourn": the head of word after word in the order of the sentence, by rank-one updates
-          of the inverse Laplacian. Raises ArithmeticError where its digits are lost, as is usual for models that
-          are sure of themselves: once probabilities do not add up to 1, or are negative, by more
-          than 1e-7.
+          of the inverse Laplacian. Raises ArithmeticError where its digits are lost, as is usual
+          for models that are sure of themselves: once probabilities do not add up to 1, or are
+          negative, by more than 1e-7.
         - "wilson": the root token from its exact marginal, then loop-erased random walks to it. In
           two words that strongly prefer each other a walk may be trapped for ever.
         - "wilson_reject": walks to ROOT, again and again until one tree has a single root.
