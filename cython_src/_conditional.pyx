@@ -14,7 +14,6 @@ Eliminating m words costs m^3 / 3 multiplications. But if a word's head hangs fr
 next word needs no elimination: two columns of the last one are added. So once a tree is known, the
 laws of all its words' heads are to be had for one elimination, from the root down.
 """
-from libc.math cimport INFINITY
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
@@ -48,12 +47,12 @@ from weights cimport (
     choose_weight_passes,
     divide,
     dot,
+    is_zero,
     less,
     multiply,
     to_double,
     weight_from,
     weight_t,
-    wide_from,
     wide_log,
 )
 
@@ -145,7 +144,8 @@ cdef void partial_restart(
     cdef Py_ssize_t word, above
     complete_order(tree, n_ordered)
     tree.n_fixed = n_fixed
-    tree.is_current = False
+    tree.others.is_current = tree.wide_others.is_current = False
+    tree.beyond_float64 = False
     tree.takes_root = True
     for word in range(1, tree.n + 1):
         above = word
@@ -296,7 +296,8 @@ cdef int partial_draw_rest(PartialTree* tree, const RandomSource* random) noexce
                 random)
         tree.heads[word] = <int32_t>head
     order_from_root_down(tree)
-    tree.is_current = False
+    tree.others.is_current = tree.wide_others.is_current = False
+    tree.beyond_float64 = tree.rest.beyond_float64
     return DECODE_OK
 
 
@@ -311,20 +312,43 @@ cdef inline bint root_is_open(const PartialTree* tree, Py_ssize_t turn) noexcept
     return tree.takes_root and not (tree.sum.single_root and turn > 0)
 
 
-cdef int eliminate_others(TreeSum* rest) noexcept nogil:
-    """Eliminate all components but the first; see `eliminate_words`."""
-    return eliminate_words(
-        rest.weights, rest.pivots, rest.factors, 0, rest.sums, rest.root_pivots, rest.stride,
-        rest.n, 2, rest.single_root, rest.is_wide, &rest.turn)
+cdef int eliminate_others(
+        PartialTree* tree, bint is_wide, Elimination* others) noexcept nogil:
+    """Eliminate all components but that of the next word, unless it is done. O(m^3)."""
+    cdef TreeSum* rest = tree.rest.wide if is_wide else &tree.rest
+    cdef int status = DECODE_OK
+    if others.is_current:
+        return DECODE_OK
+    status = contract_to_rest(tree, is_wide)
+    if status == DECODE_OK:
+        rest = tree.rest.wide if is_wide else &tree.rest
+        status = eliminate_words(
+            rest.weights, rest.pivots, rest.factors, 0, rest.sums, rest.root_pivots, rest.stride,
+            rest.n, 2, rest.single_root, is_wide, &others.turn)
+        others.pivots = rest.pivots
+        others.is_current = status == DECODE_OK
+    return status
 
 
-cdef bint factor(PartialTree* tree) noexcept nogil:
-    """Eliminate all components but that of the next word, O(m^3); False if float64 does not do."""
-    contract_to_rest(tree, False)
-    tree.is_current = eliminate_others(&tree.rest) == DECODE_OK
-    tree.pivots = <double*>tree.rest.pivots
-    tree.turn = tree.rest.turn
-    return tree.is_current
+cdef weight_t weigh_next(
+        const PartialTree* tree, const Elimination* others, const weight_t* weights,
+        weight_t* reach, weight_t* out) noexcept nogil:
+    """Fill out[0..n] with the weights of the next word's heads, and return their sum. O(m^2)."""
+    cdef Py_ssize_t m = tree.n - tree.n_fixed
+    cdef const weight_t* row = weights + next_word(tree) * tree.sum.stride
+    cdef const weight_t* pivots = <const weight_t*>others.pivots
+    cdef Py_ssize_t i, head
+    cdef weight_t total
+    memset(reach, 0, (m + 5) * sizeof(weight_t))
+    reach[0] = weight_from(1, weights)
+    for i in range(2, m + 1):
+        reach[i] = dot(<const weight_t*>reach, pivots + i * tree.rest.stride, i)
+    out[0] = row[0] if root_is_open(tree, others.turn) else weight_from(0, weights)
+    total = out[0]
+    for head in range(1, tree.n + 1):
+        out[head] = multiply(row[head], reach[tree.number[head]])
+        total = add(total, out[head])
+    return total
 
 
 cdef int partial_weights(PartialTree* tree, double* weights, double* total) noexcept nogil:
@@ -333,69 +357,63 @@ cdef int partial_weights(PartialTree* tree, double* weights, double* total) noex
     O(m^2) for m words without a head if the last one came to hang from ROOT, directly or not;
     otherwise O(m^3). Returns DECODE_OK, or DECODE_UNSETTLED where float64 does not do.
     """
-    cdef Py_ssize_t m = tree.n - tree.n_fixed
-    cdef const double* row = <const double*>tree.sum.weights + next_word(tree) * tree.sum.stride
-    cdef double* reach = tree.reach
-    cdef Py_ssize_t i, head
-    if not tree.is_current and not factor(tree):
+    if tree.beyond_float64 or eliminate_others(tree, False, &tree.others) != DECODE_OK:
+        tree.beyond_float64 = True
         return DECODE_UNSETTLED
-    memset(reach, 0, (m + 5) * sizeof(double))
-    reach[0] = 1
-    for i in range(2, m + 1):
-        reach[i] = dot(<const double*>reach, tree.pivots + i * tree.rest.stride, i)
-    weights[0] = row[0] if root_is_open(tree, tree.turn) else 0
-    total[0] = weights[0]
-    for head in range(1, tree.n + 1):
-        weights[head] = row[head] * reach[tree.number[head]]
-        total[0] += weights[head]
+    total[0] = weigh_next(
+        tree, &tree.others, <const double*>tree.sum.weights, tree.reach, weights)
     return DECODE_OK if total[0] > LEAST_TOTAL else DECODE_UNSETTLED
 
 
+cdef int make_wide_rows(PartialTree* tree) noexcept nogil:
+    """Have two rows of wide numbers; returns DECODE_OK or DECODE_NO_MEMORY."""
+    if tree.wide_reach is NULL:
+        tree.wide_reach = calloc(2 * (tree.max_words + 8), sizeof(Wide))
+    return DECODE_NO_MEMORY if tree.wide_reach is NULL else DECODE_OK
+
+
 cdef int partial_log_weights(PartialTree* tree, double* logs) noexcept nogil:
-    """Fill logs[0..n] with the logs of the same weights, of any magnitude. O(m^3), and slower.
+    """Fill logs[0..n] with the logs of the same weights, of any magnitude; as fast, but for wide.
 
     Returns DECODE_OK, DECODE_NO_MEMORY, DECODE_NO_TREE or DECODE_LOST_DIGITS.
     """
-    cdef Py_ssize_t m = tree.n - tree.n_fixed
-    cdef Py_ssize_t i, head
-    cdef const Wide* row
-    cdef const Wide* pivots
-    cdef Wide* reach
-    cdef double largest = -INFINITY
-    cdef int status
-    if tree.wide_reach is NULL:
-        tree.wide_reach = calloc(tree.max_words + 8, sizeof(Wide))
-        if tree.wide_reach is NULL:
-            return DECODE_NO_MEMORY
-    status = contract_to_rest(tree, True)
+    cdef Wide* weights
+    cdef Wide total
+    cdef double low
+    cdef Py_ssize_t head
+    cdef int status = make_wide_rows(tree)
     if status == DECODE_OK:
-        status = eliminate_others(tree.rest.wide)
+        status = eliminate_others(tree, True, &tree.wide_others)
     if status != DECODE_OK:
         return status
-    row = <const Wide*>tree.sum.wide.weights + next_word(tree) * tree.sum.stride
-    pivots = <const Wide*>tree.rest.wide.pivots
-    reach = <Wide*>tree.wide_reach
-    reach[0] = wide_from(1, 0)
-    reach[1] = wide_from(0, 0)
-    for i in range(2, m + 1):
-        reach[i] = dot(<const Wide*>reach, pivots + i * tree.rest.stride, i)
-    logs[0] = wide_log(row[0]) if root_is_open(tree, tree.rest.wide.turn) else -INFINITY
-    for head in range(1, tree.n + 1):
-        logs[head] = wide_log(multiply(row[head], reach[tree.number[head]]))
+    weights = <Wide*>tree.wide_reach + tree.max_words + 8
+    total = weigh_next(
+        tree, &tree.wide_others, <const Wide*>tree.sum.wide.weights, <Wide*>tree.wide_reach,
+        weights)
     for head in range(tree.n + 1):
-        largest = max(largest, logs[head])
-    return DECODE_OK if largest > -INFINITY else DECODE_NO_TREE
+        logs[head] = wide_log(weights[head], &low) + low
+    return DECODE_NO_TREE if is_zero(total) else DECODE_OK
+
+
+cdef void shrink(
+        Elimination* others, Py_ssize_t m, Py_ssize_t stride, bint root_taken,
+        const weight_t* of_type) noexcept nogil:
+    """Let column 1 become column 0, with what was in that unless nothing hangs from ROOT now."""
+    cdef weight_t* pivots = <weight_t*>others.pivots
+    cdef Py_ssize_t i
+    if not root_taken:
+        for i in range(2, m + 1):
+            pivots[i * stride + 1] = add(pivots[i * stride + 1], pivots[i * stride])
+    others.pivots = pivots + stride + 1
 
 
 cdef void partial_fix(PartialTree* tree, Py_ssize_t head) noexcept nogil:
     """Give the next word its head. O(n)."""
     cdef Py_ssize_t m = tree.n - tree.n_fixed
-    cdef Py_ssize_t stride = tree.rest.stride
     cdef Py_ssize_t word = next_word(tree)
     cdef int32_t above = tree.top[head] if head != 0 else 0
-    cdef double* pivots = tree.pivots
     cdef bint root_taken = tree.sum.single_root and head == 0
-    cdef Py_ssize_t other, i
+    cdef Py_ssize_t other
     tree.heads[word] = <int32_t>head
     for other in range(1, tree.n + 1):
         if tree.top[other] == word:
@@ -405,10 +423,8 @@ cdef void partial_fix(PartialTree* tree, Py_ssize_t head) noexcept nogil:
     if root_taken:
         tree.takes_root = False
     if above != 0:
-        tree.is_current = False
-    if tree.is_current:
-        # Column 1 becomes column 0, with what was in that unless nothing hangs from ROOT any more.
-        if not root_taken:
-            for i in range(2, m + 1):
-                pivots[i * stride + 1] += pivots[i * stride]
-        tree.pivots += stride + 1
+        tree.others.is_current = tree.wide_others.is_current = False
+    if tree.others.is_current:
+        shrink(&tree.others, m, tree.rest.stride, root_taken, <const double*>NULL)
+    if tree.wide_others.is_current:
+        shrink(&tree.wide_others, m, tree.rest.stride, root_taken, <const Wide*>NULL)

@@ -155,8 +155,6 @@ cdef int add_node(
     node = &trie.nodes[number]
     masses = trie.masses + number * trie.width
     node.word = tree.order[tree.n_fixed]
-    node.parent = parent
-    node.head = head
     node.in_logs = False
     if parent >= 0:
         node.share = trie.masses[parent * trie.width + head]

@@ -78,7 +78,7 @@ cdef class Summation:
         ):
             raise MemoryError(
                 f"summing over the trees of {max_words} words needs at least "
-                f"{40 * max_words * max_words / 2**30:.1f} GiB; split the sentence first"
+                f"{40 * max_words * max_words / 2**20:.0f} MiB; split the sentence first"
             )
 
     def __dealloc__(self):
@@ -238,7 +238,7 @@ cdef class Sampler:
         ):
             raise MemoryError(
                 f"sampling trees of {max_words} words needs at least "
-                f"{56 * max_words * max_words / 2**30:.1f} GiB; split the sentence first"
+                f"{56 * max_words * max_words / 2**20:.0f} MiB; split the sentence first"
             )
 
     def __dealloc__(self):

@@ -14,7 +14,7 @@ Weights are those of float64, with a word's highest score as their unit, or else
 exponent. The former do unless words lose so much weight on elimination that what underflowed might
 have counted; that shows in the S.
 """
-from libc.math cimport INFINITY, frexp, isfinite
+from libc.math cimport INFINITY, exp, frexp, isfinite
 from libc.stddef cimport size_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
@@ -32,9 +32,11 @@ from weights cimport (
     add_exactly,
     apply_pivots,
     choose_weight_passes,
+    divide,
     divide_row,
     exp_row,
     is_zero,
+    larger,
     multiply,
     subtract_exactly,
     sum_row,
@@ -45,8 +47,9 @@ from weights cimport (
 )
 
 cdef enum:
-    # Words may lose this many binary digits of weight in all, of the 1022 that float64 has below 1;
-    # what has underflowed then counts for less than 2^-500 of the rest.
+    # Words may lose this many binary digits of weight in all, of the 1022 that float64 has below 1.
+    # The weight of all trees is at least 2^-loss of what it is with any one arc in its word's unit,
+    # so arcs that have underflowed have probabilities below n 2^(loss - 1021).
     MAX_LOSS = 400
 
 # And this many in wide numbers, where scores below 1e15 are those that count as forbidden.
@@ -201,7 +204,7 @@ cdef void weigh_root_arcs(
         weights[dep * ws.stride] = column[dep - 1]
         if not is_zero(column[dep - 1]):
             lower_root_score(square, dep, ws, &low)
-            weights[dep * ws.stride] = multiply(column[dep - 1], weight_from(1 + low, of_type))
+            weights[dep * ws.stride] = multiply(column[dep - 1], weight_from(exp(low), of_type))
     ws.dropped |= dropped
 
 
@@ -274,7 +277,7 @@ cdef int eliminate(
     cdef const weight_t* of_type = NULL
     cdef weight_t* row
     cdef weight_t* pivot
-    cdef weight_t total
+    cdef weight_t total, whole
     cdef Py_ssize_t word, head
     cdef double loss = 0
     # Whether ROOT counts among the heads that remain.
@@ -288,6 +291,7 @@ cdef int eliminate(
             row[0] = weight_from(0, of_type)
         apply_pivots(row, pivots, stride, n, word + 1)
         total = sum_row(row + (not has_root), word - (not has_root))
+        whole = sum_row(weights + word * stride + single_root, n + 1 - single_root)
         if is_zero(total):
             # No word is left that this one could hang from: it is the one below ROOT.
             total = row[0]
@@ -296,12 +300,14 @@ cdef int eliminate(
             has_root = True
             turn[0] = word
             take_from_root(pivots, root_pivots, stride, word, n)
+            loss += binary_loss(total)
         else:
+            # What the row had at first may be more than 1, up to n, and is then lost as well.
+            loss += binary_loss(divide(total, larger(whole, weight_from(1, of_type))))
             divide_row(pivot, row, total, word)
             for head in range(word, min(word + 4, stride)):
                 pivot[head] = weight_from(0, of_type)
         sums[word] = total
-        loss += binary_loss(total)
     if weight_t is double:
         return DECODE_OK if loss <= MAX_LOSS else DECODE_UNSETTLED
     else:

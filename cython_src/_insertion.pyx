@@ -13,8 +13,10 @@ roots. The trees T made of them weigh, beyond F and the A[j, k] of C, the sum of
 trees T' send each of C through k to some i, so that all is connected: a tree over the components of
 F, in which every component has the same choice of heads, A[k, i] / S, that adds up to 1; all these
 trees weigh what R has of that choice (Cayley's formula with weights), times S that is again the sum
-of A[k, i] over R. With a single root the same holds, R being without ROOT itself; or, if the arc
-that leads through k is the one from ROOT, k gets ROOT.
+of A[k, i] over R. With a single root the same holds, R being without ROOT itself. Or the arc that
+leads through k is the one from ROOT: then k gets ROOT, every component of F is one of C, and the
+trees, summed over which of them has that arc, weigh as much again. For words eliminated after the
+turn, head 0 means the word of the turn.
 
 Which word an arc will lead through is drawn when the arc comes up, for all words still to come:
 they are the terms of one sum, whose total the elimination knew. A tree takes O(n) for each time
@@ -246,7 +248,7 @@ cdef bint weigh_heads(
     return True
 
 
-cdef Py_ssize_t draw_head(
+cdef Py_ssize_t draw_hanging_head(
         const weight_t* pivot, Py_ssize_t k, bint some_cut, const int32_t* heads,
         Insertion* insertion, const RandomSource* random) noexcept nogil:
     """Draw a head for k among those that hang from ROOT; -1 if they have no weight."""
@@ -270,16 +272,37 @@ cdef Py_ssize_t draw_head(
     return draw_index(insertion.weights, k, total, random)
 
 
+cdef bint cut_due(Insertion* insertion, Py_ssize_t k, const int32_t* heads) noexcept nogil:
+    """Cut the arcs that lead through k; returns whether that from ROOT is among them."""
+    cdef Py_ssize_t word = insertion.first_due[k]
+    cdef bint root_cut = False
+    while word != 0:
+        insertion.cut[word] = True
+        root_cut |= heads[word] == 0
+        word = insertion.next_due[word]
+    return root_cut
+
+
+cdef void hang_due(
+        const weight_t* factors, Insertion* insertion, const TreeSum* sum, Py_ssize_t k,
+        const RandomSource* random, int32_t* heads) noexcept nogil:
+    """Hang the words whose arcs were cut from k."""
+    cdef Py_ssize_t word = insertion.first_due[k]
+    cdef Py_ssize_t following
+    while word != 0:
+        following = insertion.next_due[word]
+        insertion.cut[word] = False
+        heads[word] = <int32_t>k
+        draw_way(factors[word * sum.stride + k], insertion, sum, word, k, random)
+        word = following
+
+
 cdef int draw_as(
         const weight_t* of_type, Insertion* insertion, const TreeSum* sum, Py_ssize_t root,
         const RandomSource* random, int32_t* heads) noexcept nogil:
-    cdef Py_ssize_t stride = sum.stride
-    cdef const weight_t* pivots = <const weight_t*>sum.pivots
-    cdef const weight_t* factors = <const weight_t*>sum.factors
-    cdef const weight_t* sums = <const weight_t*>sum.sums
-    cdef const weight_t* root_totals = <const weight_t*>insertion.root_totals
+    cdef const weight_t* pivots
     cdef weight_t total
-    cdef Py_ssize_t k, word, following, head
+    cdef Py_ssize_t k, head
     cdef bint root_cut
     if sum.single_root and insertion.root != root:
         weigh_root(of_type, insertion, sum, root)
@@ -287,31 +310,19 @@ cdef int draw_as(
     memset(insertion.cut, 0, sum.n + 1)
     heads[0] = -1
     for k in range(1, sum.n + 1):
-        root_cut = False
-        word = insertion.first_due[k]
-        while word != 0:
-            insertion.cut[word] = True
-            root_cut |= heads[word] == 0
-            word = insertion.next_due[word]
+        pivots = <const weight_t*>sum.pivots + k * sum.stride
+        root_cut = cut_due(insertion, k, heads)
         if sum.single_root and (k == sum.turn or (k > sum.turn and root_cut)):
             head = 0
+            total = (<const weight_t*>insertion.root_totals)[k]
         else:
-            head = draw_head(
-                pivots + k * stride, k, insertion.first_due[k] != 0, heads, insertion, random)
+            head = draw_hanging_head(
+                pivots, k, insertion.first_due[k] != 0, heads, insertion, random)
             if head < 0:
                 return DECODE_UNSETTLED
-        word = insertion.first_due[k]
-        while word != 0:
-            following = insertion.next_due[word]
-            insertion.cut[word] = False
-            heads[word] = <int32_t>k
-            draw_way(factors[word * stride + k], insertion, sum, word, k, random)
-            word = following
+            total = multiply(pivots[head], (<const weight_t*>sum.sums)[k])
+        hang_due(<const weight_t*>sum.factors, insertion, sum, k, random, heads)
         heads[k] = <int32_t>head
-        if sum.single_root and head == 0 and k >= sum.turn:
-            total = root_totals[k]
-        else:
-            total = multiply(pivots[k * stride + head], sums[k])
         draw_way(total, insertion, sum, k, head, random)
     return DECODE_OK
 

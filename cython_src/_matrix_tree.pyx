@@ -65,13 +65,13 @@ use_simd(True)
 
 # --- log partition -----------------------------------------------------------------------------
 
-cdef double log_product(const weight_t* sums, Py_ssize_t n) noexcept nogil:
-    """The log of the product of sums[1..n]."""
+cdef double log_product(const weight_t* sums, Py_ssize_t n, double* low) noexcept nogil:
+    """The log of the product of sums[1..n], as the sum of the result and `low`."""
     cdef Wide product = wide_from(1, 0)
     cdef Py_ssize_t word
     for word in range(1, n + 1):
         product = wide_multiply(product, to_wide(sums[word]))
-    return wide_log(product)
+    return wide_log(product, low)
 
 
 cdef int sum_trees_as_is(
@@ -89,8 +89,8 @@ cdef int sum_trees_as_is(
             return DECODE_LOST_DIGITS
     if status == DECODE_OK:
         ws.log_mass = (
-            log_product(<const Wide*>ws.sums, n) if ws.is_wide
-            else log_product(<const double*>ws.sums, n))
+            log_product(<const Wide*>ws.sums, n, &ws.log_mass_low) if ws.is_wide
+            else log_product(<const double*>ws.sums, n, &ws.log_mass_low))
     return status
 
 
@@ -119,12 +119,18 @@ cdef int sum_trees_wide(const double* square, TreeSum* ws) noexcept nogil:
         return status
     status = sum_trees_as_is(square, ws.n, ws.single_root, ws.wide)
     ws.log_mass = ws.wide.log_mass
+    ws.log_mass_low = ws.wide.log_mass_low
     return status
 
 
 cdef double log_partition(const TreeSum* ws) noexcept nogil:
     """The log of the sum over trees of the exponential of their score."""
-    return ws.scale_high + (ws.scale_low + ws.log_mass) if ws.n > 0 else 0.0
+    cdef double low, total
+    if ws.n == 0:
+        return 0.0
+    low = ws.scale_low + ws.log_mass_low
+    total = add_exactly(ws.scale_high, ws.log_mass, &low)
+    return total + low
 
 
 cdef double log_probability(
@@ -143,6 +149,7 @@ cdef double log_probability(
     total = add_exactly(total, -ws.root_shift, &low)
     low -= ws.root_shift_low
     total = add_exactly(total, -ws.log_mass, &low)
+    low -= ws.log_mass_low
     return min(total + low, 0.0)
 
 
@@ -259,7 +266,7 @@ cdef double tree_entropy(
     Scores are taken as lowered, which cancels where a word, or ROOT, is sure of its arc.
     """
     cdef Py_ssize_t dep, head
-    cdef double entropy = ws.log_mass, low = 0, marginal, lowered, rest
+    cdef double entropy = ws.log_mass, low = ws.log_mass_low, marginal, lowered, rest
     if ws.n == 0:
         return 0.0
     for dep in range(1, ws.n + 1):

@@ -31,7 +31,7 @@ cdef extern from "weights.h" nogil:
     Wide wide_add(Wide a, Wide b) noexcept
     bint wide_less(Wide a, Wide b) noexcept
     double wide_to_double(Wide a) noexcept
-    double wide_log(Wide a) noexcept
+    double wide_log(Wide a, double* low) noexcept
     double wide_log2_above(Wide a) noexcept
     void wide_exp_row(Wide*, const double*, double, Py_ssize_t, int*) noexcept
     Wide wide_sum_row(const Wide*, Py_ssize_t) noexcept
@@ -91,6 +91,10 @@ cdef inline bint less(weight_t a, weight_t b) noexcept nogil:
         return a < b
     else:
         return wide_less(a, b)
+
+
+cdef inline weight_t larger(weight_t a, weight_t b) noexcept nogil:
+    return b if less(a, b) else a
 
 
 cdef inline weight_t add(weight_t a, weight_t b) noexcept nogil:

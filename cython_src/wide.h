@@ -100,13 +100,19 @@ static inline double wide_log2_above(Wide a)
     return (double)a.exponent * WIDE_BITS + exponent;
 }
 
-static inline double wide_log(Wide a)
+/* The log, as the sum of the result and `low`. */
+static inline double wide_log(Wide a, double *low)
 {
-    /* ln(2^512) = 354.89...; its first part has zeros enough for an exact product. */
-    const double high = 0x1.62e42fefp+8, low = 0x1.473de6af278edp-25;
+    int bits;
+    double part, whole, high;
+    *low = 0.0;
     if (a.part == 0.0)
         return -(double)INFINITY;
-    return (double)a.exponent * high + ((double)a.exponent * low + log(a.part));
+    part = frexp(a.part, &bits);
+    whole = (double)a.exponent * WIDE_BITS + bits;
+    high = whole * 0x1.62e42fefa39efp-1;
+    *low = fma(whole, 0x1.62e42fefa39efp-1, -high) + whole * 0x1.abc9e3b39803fp-56 + log(part);
+    return high;
 }
 
 /* exp(high + low), for high from LOWEST_WIDE_EXPONENT to 0; 0 below. */

@@ -67,6 +67,8 @@ def as_head_batch(
     heads: IntArray, lengths: IntArray | int | None
 ) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
     """Check dtype and shape of heads, and view a single tree as a batch of one."""
+    if isinstance(heads, np.ma.MaskedArray):
+        raise TypeError("expected heads as an integer array, received a MaskedArray")
     array = np.asarray(heads)
     if array.dtype.kind not in "iu":
         raise TypeError(f"expected heads as an integer array, received dtype {array.dtype}")

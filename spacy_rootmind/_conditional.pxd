@@ -5,6 +5,12 @@ from spacy_rootmind._insertion cimport Insertion
 from spacy_rootmind._elimination cimport TreeSum
 from spacy_rootmind._random cimport RandomSource
 
+# What is kept of an elimination, for the words after the next one to use.
+cdef struct Elimination:
+    bint is_current             # whether it is that of the heads fixed by now
+    void* pivots                # where those of the components left begin
+    Py_ssize_t turn             # see _elimination
+
 # A tree whose words get their heads one after another. A word without one yet stands for the
 # component that hangs from it; these are numbered 1..n - n_fixed in their order, and 0 is whatever
 # hangs from ROOT.
@@ -15,8 +21,8 @@ cdef struct PartialTree:
     Py_ssize_t n
     Py_ssize_t n_fixed
     bint takes_root             # whether a word may still get ROOT for its head
-    bint is_current             # the pivots are those of the heads fixed by now
     bint knows_wide             # the sentence's weights in wide numbers are at hand
+    bint beyond_float64         # since the last restart
     int32_t* heads              # of the words fixed, heads[0] = -1
     int32_t* order              # order[0..n-1]: the words
     int32_t* place              # per word, in `order`
@@ -30,8 +36,8 @@ cdef struct PartialTree:
     void* block
     void* wide_reach            # the same in wide numbers; NULL until needed
     TreeSum rest                # over the trees of the components
-    double* pivots              # those of `rest`, where the components left begin
-    Py_ssize_t turn             # of that elimination
+    Elimination others          # of all components but that of the next word, in float64
+    Elimination wide_others     # the same in wide numbers
     Insertion insertion
 
 cdef int partial_init(PartialTree* tree, Py_ssize_t max_words) noexcept nogil

@@ -7,8 +7,6 @@ from spacy_rootmind._random cimport RandomSource
 # A choice of heads for some words, with which at least one tree was drawn.
 cdef struct TrieNode:
     Py_ssize_t word         # the one whose head is chosen here
-    Py_ssize_t parent       # -1 for the root of the trie
-    Py_ssize_t head         # the choice that led here
     bint in_logs            # whether masses are logs
     double share            # of the parent's mass before anything was drawn; as the parent's are
     double remaining        # of its own mass, where no log

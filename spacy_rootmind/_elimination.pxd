@@ -21,7 +21,8 @@ cdef struct TreeSum:
     double scale_low
     double root_shift       # what root scores were lowered by, beyond the highest of their word,
     double root_shift_low   # as a sum of two
-    double log_mass         # log of the weight of all trees, after that division
+    double log_mass         # log of the weight of all trees, after that division,
+    double log_mass_low     # as a sum of two
     void* block
     double* highest         # per word: the score that the others of its word were lowered by
     void* weights           # row d: exp(score - highest[d]), the heads of word d

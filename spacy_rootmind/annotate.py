@@ -1,13 +1,14 @@
 """From rows back to tokens, and into the Doc."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 
 from spacy_rootmind._doc import set_trees
+from spacy_rootmind.alternatives import keep
 from spacy_rootmind.loss import MISSING
 from spacy_rootmind.sentences import Sentences
 
@@ -16,11 +17,15 @@ SPACE_LABEL = "dep"
 
 
 class DocParse(NamedTuple):
-    """Predicted trees of one Doc: token-level heads (a root's is its own index) and labels."""
+    """Predicted trees of one Doc: token-level heads (a root's is its own index) and labels.
+
+    `records` is what else is known of sentences, see `alternatives`; None if nothing was asked for.
+    """
 
     heads: NDArray[np.int32]
     deps: list[str]
     starts: NDArray[np.int32]
+    records: Sequence[tuple[int, int, dict[str, Any]]] | None = None
 
 
 def token_parse(
@@ -42,13 +47,13 @@ def token_parse(
             deps[token] = row_deps[place]
         row += len(tokens) + 1
         if len(tokens) < stop - start:
-            _attach_spaces(heads[start:stop], int(start))
+            attach_spaces(heads[start:stop], int(start))
             if not len(tokens):
                 deps[start] = root_label
     return DocParse(heads, deps, starts.astype(np.int32))
 
 
-def _attach_spaces(heads: NDArray[np.int32], start: int) -> None:
+def attach_spaces(heads: NDArray[np.int32], start: int) -> None:
     """Attach a sentence's whitespace tokens, in place: to the word before, else to the first.
 
     Where there is no word at all, the first token is the root.
@@ -70,3 +75,5 @@ def annotate(doc: Doc, parse: DocParse) -> None:
     hashes = {label: doc.vocab.strings.add(label) for label in set(parse.deps)}
     deps = np.array([hashes[label] for label in parse.deps], dtype=np.uint64)
     set_trees(doc, parse.heads, deps, parse.starts)
+    # Also where nothing is known now: what was known of an earlier parse is not of this one.
+    keep(doc, parse.records or ())

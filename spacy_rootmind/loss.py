@@ -20,7 +20,7 @@ from spacy_rootmind.heads import is_tree
 from spacy_rootmind.layers.layout import Bucket
 from spacy_rootmind.layers.refine import softmax_heads
 from spacy_rootmind.layers.types import Floats3d, Ints2d
-from spacy_rootmind.probabilities import partition_and_marginals
+from spacy_rootmind.probabilities import distribution
 from spacy_rootmind.trees import decode
 
 MISSING = -1
@@ -112,19 +112,18 @@ def tree_crf(scores: Floats3d, bucket: Bucket, gold: Ints2d) -> tuple[float, Flo
     square, heads, lengths = to_numpy(scores), to_numpy(gold), bucket.lengths
     whole = _find_whole(heads, lengths)
     _refuse_contradictions(heads, lengths, whole)
-    log_z, marginals, log_prob = partition_and_marginals(square, lengths, heads=heads)
-    loss = -log_prob[whole].sum()
+    trees = distribution(square, lengths, heads=heads)
+    marginals = trees.marginals
+    loss = -trees.log_prob[whole].sum()
     sentence, dep = ((heads != MISSING) & whole[:, None]).nonzero()
     marginals[sentence, dep, heads[sentence, dep]] -= 1.0
     part = np.flatnonzero(~whole)
     if part.size:
         agreeing = _agreeing_arcs(heads[part])
         _refuse_impossible(square[part], lengths[part], agreeing, part)
-        log_z_part, marginals_part, _ = partition_and_marginals(
-            square[part], lengths[part], allowed=agreeing
-        )
-        loss += (log_z[part] - log_z_part).sum()
-        marginals[part] -= marginals_part
+        of_part = distribution(square[part], lengths[part], allowed=agreeing)
+        loss += (trees.log_z[part] - of_part.log_z).sum()
+        marginals[part] -= of_part.marginals
     return float(loss), xp.asarray(marginals.astype(scores.dtype))
 
 

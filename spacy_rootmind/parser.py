@@ -16,13 +16,16 @@ from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Config, Model, Optimizer, set_dropout_rate
 
+from spacy_rootmind.alternatives import register_extensions
 from spacy_rootmind.annotate import SPACE_LABEL, DocParse, annotate, token_parse
+from spacy_rootmind.beliefs import find_confidence, make_alternatives, token_records
 from spacy_rootmind.gold import GoldBatch, count_labels, drop_contradictions
 from spacy_rootmind.layers.types import Ints2d
 from spacy_rootmind.loss import MISSING, OBJECTIVES
+from spacy_rootmind.makers import Maker
 from spacy_rootmind.models import ParserGradient, ParserInput, ParserModel, ParserScores
 from spacy_rootmind.saved import FORMAT, check_weights, read_cfg, read_labels
-from spacy_rootmind.sentences import scored_tokens, sentence_starts
+from spacy_rootmind.sentences import Sentences, scored_tokens, sentence_starts
 from spacy_rootmind.trees import decode
 
 DEFAULT_CONFIG = """
@@ -62,6 +65,8 @@ INIT_SAMPLE = 10
     default_config={
         "model": DEFAULT_MODEL,
         "objective": "head_selection",
+        "confidence": False,
+        "alternatives": None,
         "scorer": {"@scorers": "spacy_rootmind.parser_scorer.v1"},
     },
     default_score_weights={
@@ -85,6 +90,8 @@ def make_root_mst(
     name: str,
     model: Model,
     objective: str,
+    confidence: bool,
+    alternatives: Callable | None,
     scorer: Callable | None,
 ) -> "RootMST":
     """Create a graph-based dependency parser whose sentences have exactly one root each.
@@ -97,10 +104,23 @@ def make_root_mst(
         What arc scores are trained for: "head_selection" (each word's gold head among all heads),
         "tree_crf" (the gold tree among all trees with one root) or "perceptron" (to beat all other
         trees by a margin). See `spacy_rootmind.loss`.
+    confidence : bool
+        Whether to find `token._.head_prob`, `span._.parse_log_prob` and `span._.parse_entropy`.
+    alternatives
+        Makes `span._.parses` of each sentence: `spacy_rootmind.kbest.v1`,
+        `spacy_rootmind.sample.v1` or `spacy_rootmind.sample_without_replacement.v1`.
     scorer
         The scoring method.
     """
-    return RootMST(nlp.vocab, model, name, objective=objective, scorer=scorer)
+    return RootMST(
+        nlp.vocab,
+        model,
+        name,
+        objective=objective,
+        confidence=confidence,
+        alternatives=alternatives,
+        scorer=scorer,
+    )
 
 
 class RootMST(TrainablePipe):
@@ -118,13 +138,19 @@ class RootMST(TrainablePipe):
         name: str = "root_mst",
         *,
         objective: str = "head_selection",
+        confidence: bool = False,
+        alternatives: Maker | None = None,
         scorer: Callable | None = None,
     ) -> None:
+        if confidence or alternatives is not None:
+            register_extensions()
         if objective not in OBJECTIVES:
             raise ValueError(
                 f"[{name}] unknown objective {objective!r}, expected one of {', '.join(OBJECTIVES)}"
             )
         self.objective = objective
+        self.confidence = confidence
+        self.alternatives = alternatives
         self.vocab = vocab
         self.model = model
         self.name = name
@@ -350,20 +376,51 @@ class RootMST(TrainablePipe):
         heads, deps = self._decode(scores)
         parses = []
         row = 0
+        records = iter(self._believe(scores, heads, docs, sentences))
+        has_records = self.confidence or self.alternatives is not None
         for doc, doc_starts, doc_sentences in zip(docs, starts, sentences, strict=True):
             stop = row + sum(len(tokens) + 1 for tokens in doc_sentences)
-            parses.append(
-                token_parse(
-                    doc,
-                    doc_starts,
-                    doc_sentences,
-                    heads[row:stop] - row,
-                    deps[row:stop],
-                    self.root_label,
-                )
+            parse = token_parse(
+                doc,
+                doc_starts,
+                doc_sentences,
+                heads[row:stop] - row,
+                deps[row:stop],
+                self.root_label,
             )
+            if has_records:
+                known = token_records(
+                    *(doc, doc_starts, doc_sentences, records),
+                    *(self.cfg["labels"], self.root_label),
+                )
+                parse = parse._replace(records=known)
+            parses.append(parse)
             row = stop
         return parses
+
+    def _believe(
+        self,
+        scores: ParserScores,
+        heads: NDArray[np.int64],
+        docs: Sequence[Doc],
+        sentences: Sequence[Sentences],
+    ) -> list[dict[str, Any]]:
+        """Find what is asked for beside the best tree, for each sentence."""
+        records: list[dict[str, Any]] = [{} for _ in range(sum(map(len, sentences)))]
+        parts = []
+        if self.confidence:
+            parts.append(find_confidence(scores, heads))
+        if self.alternatives is not None:
+            words = [
+                [doc[i].text for i in tokens.tolist()]
+                for doc, doc_sentences in zip(docs, sentences, strict=True)
+                for tokens in doc_sentences
+            ]
+            parts.append(make_alternatives(scores, self.alternatives, words))
+        for part in parts:
+            for record, found in zip(records, part, strict=True):
+                record.update(found)
+        return records
 
     def _decode(self, scores: ParserScores) -> tuple[NDArray[np.int64], list[str]]:
         """Best tree of each sentence: flat row of each row's head, and its label."""

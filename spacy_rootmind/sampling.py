@@ -123,10 +123,11 @@ def sample_trees(
     NoTreeError
         If a sentence has no such tree.
     RuntimeError
-        If a walk took more than `max_steps` steps, unless `method` is "auto".
+        If a walk does not come to an end in `max_steps` steps, or cannot, unless `method` is
+        "auto".
     ArithmeticError
-        If sums of scores overflow, or each tree needs an arc that lies 1e15 below another of its
-        word; if "colbourn" lost its digits.
+        If sums of scores overflow, or trees need an arc that lies 1e15 below another of its word,
+        without replacement also if only those not yet drawn do; if "colbourn" lost its digits.
     MemoryError
         If there is no room for so many different trees.
     TypeError, ValueError
@@ -139,7 +140,8 @@ def sample_trees(
     that are; "ancestral" O(n^2 log n) for the former and O(n^3) at most; "auto" no more than both
     together; "colbourn" O(n^3); a draw without replacement 2 n^3 / 3 multiplications, and O(n^2) of
     memory for as long as the call lasts. Where float64 would underflow, "ancestral" and draws
-    without replacement take some 30 times as long.
+    without replacement take some ten times as long. A call is not to be interrupted by Ctrl-C, but
+    ends by itself.
 
     Draw order: tree after tree. A walk draws the root token first; then words in the order of the
     sentence walk to the tree, one random number a step, and in one of a million times a second one.
@@ -173,12 +175,12 @@ def sample_trees(
     mask = as_allowed_batch(allowed, scores)
     words = as_lengths(lengths, batch.shape[0], batch.shape[1] - 1, single=scores.ndim == 2)
     longest = int(words.max(initial=0))
+    k_found = k
     if not replace:
         method = "distinct"
-        # Cayley's formula; beyond it there is nothing to find.
-        k_found = min(k, (longest + (not single_root)) ** max(longest - 1, 0), sys.maxsize)
-    else:
-        k_found = k
+        k_found = min(k, _most_trees(batch, mask, words, single_root, k))
+    if len(batch) * k_found * batch.shape[1] > sys.maxsize // 8:
+        raise MemoryError(f"no memory for {k_found} trees of {longest} words; ask for fewer")
     streams = _spawn(seed, len(batch))
     heads = np.full((len(batch), k_found, batch.shape[1]), -1, dtype=np.int32)
     log_probs = np.full((len(batch), k_found), -np.inf)
@@ -195,8 +197,9 @@ def sample_trees(
     )
     if failed[0] == _distribution.NO_STEPS:
         raise RuntimeError(
-            f"sentence {failed[1]}: the walks of method {method!r} for one tree took more than "
-            f"{steps} steps; use method='auto', which then draws the tree in another way"
+            f"sentence {failed[1]}: the walks of method {method!r} for one tree did not come to an "
+            f"end in {steps} steps, or could not; use method='auto', which then draws the tree in "
+            f"another way"
         )
     if failed[0] != _kernel.OK:
         raise_failure(
@@ -225,6 +228,31 @@ def _check_method(method: str, single_root: bool, replace: bool) -> None:
         raise ValueError(
             f"method {method!r} is about the single root; for single_root=False use 'wilson'"
         )
+
+
+def _most_trees(
+    batch: ScoreArray,
+    mask: NDArray[np.uint8] | None,
+    words: NDArray[np.intp],
+    single_root: bool,
+    enough: int,
+) -> int:
+    """Bound the number of trees of any sentence: by Cayley's formula, and by the heads of words.
+
+    Stops counting at `enough`.
+    """
+    most = 1
+    for sentence, n in enumerate(words.tolist()):
+        if most >= enough:
+            break
+        scores = only_allowed(batch[sentence], None if mask is None else mask[sentence])
+        choices = scores[1 : n + 1, : n + 1] > -np.inf
+        choices[:, 1:][np.diag_indices(n)] = False
+        product = 1
+        for count in choices.sum(axis=1).tolist():
+            product = min(product * count, enough)
+        most = max(most, min(product, (n + (not single_root)) ** max(n - 1, 0)))
+    return most
 
 
 def _as_max_steps(max_steps: int | None, method: str) -> int:

@@ -446,3 +446,55 @@ def test_log_partition_of_three_hundred_words(single_root):
     order = np.concatenate([[0], np.arange(300, 0, -1)])
     again = log_partition(scores[np.ix_(order, order)], single_root=single_root)
     assert got == pytest.approx(again, rel=2e-13)
+
+
+# --- where float64 gives way to wide numbers -----------------------------------------------------
+
+
+def leaky_chain(n_clique: int, length: int, score: float, *, chain_first: bool) -> FloatArray:
+    """Make a clique that reaches ROOT by a long chain that leads back to it, or by one poor arc.
+
+    Rows add up to the size of the clique, and lose nearly all of that on the way to ROOT.
+    """
+    n = n_clique + length
+    clique = list(range(n, length, -1)) if chain_first else list(range(1, n_clique + 1))
+    chain = list(range(length, 0, -1)) if chain_first else list(range(n_clique + 1, n + 1))
+    scores = np.full((n + 1, n + 1), -INF)
+    for word in [*clique, *chain]:
+        scores[word, clique] = 0.0
+    scores[clique[1:], chain[0]] = 0.0
+    for word, following in itertools.pairwise([*chain, 0]):
+        scores[word, following] = 0.0
+    scores[clique[0], 0] = score
+    scores[clique[0], chain] = -INF
+    np.fill_diagonal(scores, -INF)
+    return scores
+
+
+@each_root
+@pytest.mark.parametrize("score", [-300.0, -700.0, -712.0, -900.0])
+def test_log_partition_counts_an_arc_that_underflows_but_matters(score, single_root):
+    """The order of words decides when the arc is eliminated, and must not change a thing."""
+    values = [
+        log_partition(leaky_chain(55, 190, score, chain_first=first), single_root=single_root)
+        for first in (True, False)
+    ]
+    assert values[0] == pytest.approx(values[1], rel=1e-13)
+    # By the poor arc the whole clique and chain hang from that word.
+    assert values[0] >= score + 53 * math.log(55)
+
+
+@pytest.mark.parametrize("scale", [300.0, 1000.0])
+@pytest.mark.parametrize("pairs", [1, 3, 6, 10])
+def test_log_partition_keeps_digits_that_cancel(pairs, scale):
+    """Scores of both signs that leave a log Z close to 0."""
+    rng = rng_for("cancel", pairs, scale)
+    n = 2 * pairs + 1
+    scores = np.full((n + 1, n + 1), -INF)
+    scores[n, 0] = 0.0
+    for word in range(1, n, 2):
+        scores[word, word + 1], scores[word + 1, word] = scale + rng.random(2)
+        scores[word, n], scores[word + 1, n] = -scale - 1 - rng.random(2)
+    scores[n, 0] = 0.01 - float(log_partition(scores))
+    right = oracle.by_determinant(scores, True)
+    assert abs(Decimal(float(log_partition(scores))) - right.log_partition) < Decimal("1e-13")

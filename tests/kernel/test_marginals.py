@@ -404,3 +404,14 @@ def test_arc_marginals_of_longer_sentences_sum_to_one(family, single_root):
                 assert family in ("extreme", "soft_masks")
                 continue
             check_structure(scores, P, single_root)
+
+
+@pytest.mark.parametrize("magnitude", [1e10, 1e12, 1e13])
+def test_marginals_of_large_root_scores(magnitude):
+    """Scores that are large multiples of a quarter, plus noise, so that many trees nearly tie."""
+    rng = rng_for("large roots", magnitude)
+    for _ in range(20):
+        scores = rng.normal(size=(4, 4))
+        scores += rng.integers(-2, 3, size=(4, 4)) * (magnitude / 4)
+        right = oracle.enumerated(scores, True)
+        np.testing.assert_allclose(arc_marginals(scores), right.marginals, atol=1e-12)

@@ -423,3 +423,26 @@ def test_distinct_trees_of_a_hundred_words(single_root):
         assert len(np.unique(heads, axis=0)) == len(heads) == 20
         for tree in heads:
             assert reference.is_tree(tree, single_root)
+
+
+def test_memory_goes_by_the_trees_there_are():
+    """A billion trees are asked for where a mask leaves two."""
+    n = 20
+    allowed = np.eye(n + 1, k=-1, dtype=bool)
+    allowed[2, 0] = allowed[1, 2] = True
+    heads, _ = sample_trees(np.zeros((n + 1, n + 1)), 10**9, allowed=allowed, replace=False, seed=0)
+    assert len(heads) == 2
+    with pytest.raises(MemoryError):
+        sample_trees(np.zeros((n + 1, n + 1)), 10**30, replace=False)
+
+
+def test_wide_numbers_take_one_elimination_a_tree():
+    """Pairs that prefer each other by exp(600), in a sentence where n^4 would take a minute."""
+    n = 200
+    scores = rng_for("wide distinct").normal(size=(n + 1, n + 1))
+    first = np.arange(1, n, 2)
+    scores[first, first + 1] += 600
+    scores[first + 1, first] += 600
+    heads, log_probs = sample_trees(scores, 4, replace=False, seed=0)
+    assert len(np.unique(heads, axis=0)) == 4
+    assert np.isfinite(log_probs).all()

@@ -1,0 +1,175 @@
+"""How many roots a tree has if nothing is learned: closed form, enumeration and samples.
+
+Usage: python benchmarks/papers/root_counts.py [--smoke]
+
+Stanojevic & Cohen (2021), A Root of a Problem: Optimizing Single-Root Dependency Parsing, equation
+2: among all trees over ROOT and n words, each as probable as the other, a share of
+
+    P(r; n) = C(n, r) r n^(n - r - 1) / (n + 1)^(n - 1)
+
+has r root arcs. C(n, r) r n^(n - r - 1) is the number of forests of r rooted trees over n labelled
+words (Cayley), and (n + 1)^(n - 1) that of all trees. Since C(n, r) r / n = C(n - 1, r - 1), it is
+r - 1 ~ Binomial(n - 1, 1 / (n + 1)): 2 n / (n + 1) roots are expected, and the share of single-root
+trees, (n / (n + 1))^(n - 1), falls towards 1 / e.
+
+The formula is first checked by enumeration, n <= 5, and then held against trees that are drawn
+without the root constraint under zero scores, with the distance in standard errors. A further
+column, not covered by the formula, has the best trees under random scores, which are not equally
+probable. The run ends with status 1 where samples are off.
+"""
+
+import argparse
+import os
+import sys
+from fractions import Fraction
+from math import comb
+from pathlib import Path
+
+# Before NumPy is imported: a benchmark of one thread.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import numpy as np
+from families import all_trees
+from numpy.typing import NDArray
+from options import add_options
+from report import setup_line, table
+
+from spacy_rootmind import decode, sample_trees
+
+SIZES = (2, 3, 5, 10, 20, 40, 80)
+METHODS = ("auto", "wilson", "ancestral", "colbourn")
+SHOWN = 5
+# Standard errors; some hundred numbers are looked at.
+FAR = 5.0
+# Counts expected to be fewer are looked at together.
+COMMON = 20
+# Scores of sentences to find best trees for, at a time.
+CHUNK = 2_000_000
+
+
+def share(r: int, n: int) -> Fraction:
+    """Calculate P(r; n) exactly."""
+    return Fraction(comb(n, r) * r * n ** (n - r), n * (n + 1) ** (n - 1))
+
+
+def check_formula(largest: int) -> list[list[str]]:
+    """Compare with enumeration; returns lines of a table."""
+    lines = []
+    for n in range(1, largest + 1):
+        trees = all_trees(n, single_root=False)
+        counted = np.bincount((trees == 0).sum(axis=1), minlength=n + 1)
+        for r in range(1, n + 1):
+            if Fraction(int(counted[r]), len(trees)) != share(r, n):
+                sys.exit(f"WRONG: {counted[r]} of {len(trees)} trees of {n} words have {r} roots")
+        counts = " ".join(map(str, counted[1:]))
+        lines.append([str(n), str(len(trees)), counts, "yes"])
+    return lines
+
+
+def drawn_counts(n: int, total: int, method: str, seed: int) -> NDArray[np.int64]:
+    """Count trees by their number of roots, drawn under zero scores."""
+    heads, _ = sample_trees(
+        np.zeros((n + 1, n + 1)), total, single_root=False, method=method, seed=seed
+    )
+    return np.bincount((heads == 0).sum(axis=1), minlength=n + 1)
+
+
+def best_counts(n: int, total: int) -> NDArray[np.int64]:
+    """Count the best trees under Gaussian scores by their number of roots."""
+    rng = np.random.default_rng(n)
+    counts = np.zeros(n + 1, dtype=np.int64)
+    size = max(1, CHUNK // (n + 1) ** 2)
+    while total:
+        scores = rng.standard_normal((min(size, total), n + 1, n + 1), dtype=np.float32)
+        heads = decode(scores, single_root=False)
+        counts += np.bincount((heads == 0).sum(axis=1), minlength=n + 1)
+        total -= len(scores)
+    return counts
+
+
+def chi_square(counts: NDArray[np.int64], n: int) -> tuple[float, int]:
+    """Return the statistic and its degrees of freedom; rare counts are put together."""
+    total = int(counts.sum())
+    expected = np.array([float(total * share(r, n)) for r in range(1, n + 1)])
+    seen = counts[1:].astype(np.float64)
+    common = expected >= COMMON
+    expected = np.append(expected[common], expected[~common].sum())
+    seen = np.append(seen[common], seen[~common].sum())
+    keep = expected > 0
+    terms = (seen[keep] - expected[keep]) ** 2 / np.maximum(expected[keep], 1)
+    return float(terms.sum()), int(keep.sum()) - 1
+
+
+def roots_off(counts: NDArray[np.int64], n: int) -> tuple[float, float]:
+    """Return the mean number of roots, and by how many standard errors it is off."""
+    total = int(counts.sum())
+    mean = float((counts * np.arange(n + 1)).sum() / total)
+    # Variance of the binomial.
+    variance = (n - 1) / (n + 1) * (n / (n + 1))
+    return mean, (mean - 2 * n / (n + 1)) / np.sqrt(variance / total)
+
+
+def share_cell(counts: NDArray[np.int64], r: int, n: int) -> tuple[str, float]:
+    """Write a frequency with its distance in standard errors; returns that as well."""
+    total, wanted = int(counts.sum()), float(share(r, n))
+    off = (counts[r] / total - wanted) / np.sqrt(wanted * (1 - wanted) / total)
+    return f"{counts[r] / total:.5f} ({off:+.1f})", abs(off)
+
+
+def share_lines(n: int, drawn: dict[str, NDArray[np.int64]], best: NDArray[np.int64]) -> tuple:
+    """Lay out the table of one n; returns the largest distance too."""
+    lines, furthest = [], 0.0
+    for r in range(1, min(n, SHOWN) + 1):
+        cells = []
+        for counts in drawn.values():
+            text, off = share_cell(counts, r, n)
+            cells.append(text)
+            if counts.sum() * share(r, n) >= COMMON:
+                furthest = max(furthest, off)
+        lines.append([str(r), f"{float(share(r, n)):.5f}", *cells, f"{best[r] / best.sum():.5f}"])
+    cells = []
+    for counts in drawn.values():
+        mean, off = roots_off(counts, n)
+        cells.append(f"{mean:.5f} ({off:+.1f})")
+        furthest = max(furthest, abs(off))
+    mean = (best * np.arange(n + 1)).sum() / best.sum()
+    lines.append(["roots expected", f"{2 * n / (n + 1):.5f}", *cells, f"{mean:.5f}"])
+    statistics = [chi_square(counts, n) for counts in drawn.values()]
+    cells = [f"{statistic:.1f} / {freedom}" for statistic, freedom in statistics]
+    lines.append(["chi-square / degrees", "", *cells, ""])
+    for statistic, freedom in statistics:
+        furthest = max(furthest, (statistic - freedom) / np.sqrt(2 * freedom) - FAR)
+    return lines, furthest
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_options(parser)
+    parser.add_argument("--samples", type=int, help="trees to draw for each n (200,000)")
+    options = parser.parse_args()
+    total = options.samples or (3000 if options.smoke else 200_000)
+    sizes = (2, 5, 20) if options.smoke else SIZES
+    print(setup_line(), end="\n\n")
+    print("P(r; n) = C(n, r) r n^(n - r - 1) / (n + 1)^(n - 1), by enumeration:", end="\n\n")
+    header = ("n", "trees", "of them with 1, 2, ... roots", "as the formula says")
+    print(table(header, check_formula(4 if options.smoke else 5)))
+    wrong = []
+    for n in sizes:
+        drawn = {
+            method: drawn_counts(n, total, method, seed) for seed, method in enumerate(METHODS)
+        }
+        lines, furthest = share_lines(n, drawn, best_counts(n, max(1, total // 10)))
+        if furthest > FAR:
+            wrong.append(f"n = {n} by {furthest:.1f} standard errors")
+        header = ["roots", "P(r; n)", *(f"`{name}`" for name in drawn), "best tree, random scores"]
+        print(f"\n### n = {n}, {total:,} trees a sampler\n\n{table(header, lines)}")
+    if wrong:
+        sys.exit("WRONG: " + "; ".join(wrong))
+
+
+if __name__ == "__main__":
+    main()

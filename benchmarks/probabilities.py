@@ -1,0 +1,126 @@
+"""Compare probabilities of dependency trees: how exact they are, and how long they take.
+
+Usage: python benchmarks/probabilities.py [--smoke] [--out DIR] [--checkout synjax=PATH]
+
+Holds log_partition and arc_marginals, and every peer that is installed, against enumeration in 80
+digits, over scales of scores; ours must keep what it promises, or the run ends with status 1. Then
+times them in turns, beside numpy.linalg.inv of as many matrices of the same size. Writes
+accuracy.csv, accuracy.png, probability_times.csv, probability_figures.csv and probabilities.md.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+# Before NumPy is imported: a benchmark of one thread.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from accuracy import CAPTION, Errors, accuracy, accuracy_tables, draw_accuracy
+from figures import Figure
+from matrix_tree_peers import LOADERS, Route, load_routes
+from options import add_options, read_checkouts
+from report import figure_tables, setup_line, table, write_csv
+from route_times import (
+    TIMES_CAPTION,
+    Effort,
+    Row,
+    inverse_figures,
+    least_advantages,
+    speed_rows,
+    speed_tables,
+    thread_figures,
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much to measure."""
+
+    scales: tuple[float, ...]
+    sentences: int
+    effort: Effort
+
+
+FULL = Plan(
+    (1e-3, 1e-2, 0.1, 1, 3, 10, 30, 100, 300, 1000),
+    60,
+    Effort((10, 25, 50, 100), budget=2.0, repeats=9, pairs=31, numbers=400_000),
+)
+SMOKE = Plan((1e-3, 1, 30, 300), 4, Effort((10, 25), 0.05, repeats=3, pairs=3, numbers=10_000))
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_options(parser, Path(__file__).parent / "results")
+    parser.add_argument("--parts", nargs="+", choices=("accuracy", "speed"))
+    parser.add_argument("--sizes", nargs="+", type=int, help="words in a sentence, for speed")
+    return parser.parse_args()
+
+
+def route_table(routes: Sequence[Route], missing: dict[str, str]) -> str:
+    """List what is compared, and what to do about a peer that is not there."""
+    lines = [[route.name, route.language, route.version, route.note] for route in routes]
+    lines += [[name, "", "not here", remedy] for name, remedy in missing.items()]
+    return table(("route", "language", "version", "note"), lines)
+
+
+def write_accuracy(rows: Sequence[Errors], folder: Path) -> list[str]:
+    """Write table and plot of errors; returns Markdown."""
+    write_csv(folder / "accuracy.csv", rows)
+    parts = ["## Errors over the scale of scores"]
+    if draw_accuracy(rows, folder / "accuracy.png"):
+        parts.append(f"![Plot](accuracy.png)\n\n{CAPTION}")
+    for title, header, lines in accuracy_tables(rows):
+        parts.append(f"### {title}\n\n{table(header, lines)}")
+    return parts
+
+
+def write_speed(rows: Sequence[Row], figures: Sequence[Figure], folder: Path) -> list[str]:
+    """Write times; returns Markdown."""
+    write_csv(folder / "probability_times.csv", rows)
+    write_csv(folder / "probability_figures.csv", figures)
+    parts = ["## Times", TIMES_CAPTION]
+    for title, header, lines in speed_tables(rows):
+        parts.append(f"### {title}\n\n{table(header, lines)}")
+    return [*parts, "## Ratios", figure_tables(figures)]
+
+
+def main() -> None:
+    """Measure, print and write."""
+    options = parse_arguments()
+    plan = SMOKE if options.smoke else FULL
+    if options.sizes:
+        plan = replace(plan, effort=replace(plan.effort, sizes=tuple(options.sizes)))
+    parts = options.parts or ("accuracy", "speed")
+    routes, missing = load_routes(read_checkouts(options, LOADERS))
+    options.out.mkdir(parents=True, exist_ok=True)
+    written = ["# Probabilities compared", setup_line(), route_table(routes, missing)]
+    wrong: list[Errors] = []
+    if "accuracy" in parts:
+        errors = list(accuracy(routes, plan.scales, plan.sentences))
+        written += write_accuracy(errors, options.out)
+        wrong = [row for row in errors if row.kind == "ours" and not row.within]
+    if "speed" in parts:
+        rows = list(speed_rows(routes, plan.effort))
+        figures = [
+            *inverse_figures(plan.effort),
+            *thread_figures(plan.effort),
+            *least_advantages(rows),
+        ]
+        written += write_speed(rows, figures, options.out)
+    text = "\n\n".join(written) + "\n"
+    (options.out / "probabilities.md").write_text(text, encoding="utf8")
+    print(text)
+    print(f"written to {options.out}")
+    if wrong:
+        sys.exit("WRONG: " + "; ".join(map(str, wrong)))
+
+
+if __name__ == "__main__":
+    main()

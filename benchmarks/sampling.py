@@ -1,0 +1,152 @@
+"""Compare samplers of dependency trees: whether they draw from the right law, and how fast.
+
+Usage: python benchmarks/sampling.py [--smoke] [--out DIR] [--checkout NAME=PATH] ...
+
+Peers are treesample and synjax, by their checkouts. First frequencies of arcs are held against
+arc_marginals, and trees drawn without replacement against all trees; what one of ours gets wrong
+ends the run with status 1. Then calls are timed in turns, preparation included. Writes
+sampling_times.csv, sampling_figures.csv, sampling_checks.csv and sampling.md.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+
+# Before NumPy is imported: a benchmark of one thread.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+from figures import Figure
+from guarded import SynjaxWilson
+from options import add_options, read_checkouts
+from report import figure_tables, setup_line, table, write_csv
+from sample_checks import (
+    Check,
+    distinct_checks,
+    exhaustion_checks,
+    law_checks,
+    probability_checks,
+    unconstrained_checks,
+)
+from sample_times import Row, matmul_figures, ratio_figures, thread_figures, time_rows, time_tables
+from samplers import LOADERS, SYNJAX, Sampler, load_samplers
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much to measure."""
+
+    sizes: tuple[int, ...]
+    ks: tuple[int, ...]
+    budget: float
+    repeats: int
+    ours: int  # trees for a check
+    peers: int
+    turns: int  # beside a matrix product, and of threads
+
+
+FULL = Plan((10, 25, 50, 100), (20, 100), 1.0, 9, 100_000, 4000, 21)
+SMOKE = Plan((10, 25), (5,), 0.05, 3, 2000, 100, 3)
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_options(parser, Path(__file__).parent / "results")
+    parser.add_argument("--parts", nargs="+", choices=("checks", "times", "matmul"))
+    parser.add_argument("--sizes", nargs="+", type=int, help="words in a sentence, for times")
+    parser.add_argument("--budget", type=float, help="seconds for a sampler on one cell (1)")
+    return parser.parse_args()
+
+
+def all_checks(samplers: Sequence[Sampler], plan: Plan) -> Iterator[Check]:
+    """Check everything."""
+    yield from law_checks(samplers, plan.ours, plan.peers)
+    yield from unconstrained_checks(plan.ours)
+    yield from exhaustion_checks(samplers)
+    yield from probability_checks()
+    yield from distinct_checks(30, 100)
+
+
+def hang_figures(samplers: Sequence[Sampler]) -> Iterator[Figure]:
+    """Tell how often SynJax's sampler did not come back, and had to be given another seed."""
+    for sampler in samplers:
+        owner = getattr(sampler.bind, "__self__", None)
+        if isinstance(owner, SynjaxWilson):
+            note = f"{owner.hangs} of {owner.calls} calls, ended after {owner.timeout:g} s"
+            yield Figure("Calls that do not come back", SYNJAX, None, "", note)
+
+
+def sampler_table(samplers: Sequence[Sampler], missing: dict[str, str]) -> str:
+    """List what is compared, and what to do about a peer that is not there."""
+    lines = [[s.name, s.language, s.version, s.note] for s in samplers]
+    lines += [[name, "", "not here", remedy] for name, remedy in missing.items()]
+    return table(("sampler", "language", "version", "note"), lines)
+
+
+def write_checks(checks: Sequence[Check], folder: Path) -> list[str]:
+    """Write what became of the checks; returns Markdown."""
+    write_csv(folder / "sampling_checks.csv", checks)
+    parts = ["## Checks"]
+    for title, group in groupby(checks, key=lambda check: check.title):
+        lines = [
+            [check.case, check.sampler, "yes" if check.passed else "**no**", check.result]
+            for check in group
+        ]
+        parts.append(f"### {title}\n\n{table(('case', 'sampler', 'right', 'result'), lines)}")
+    return parts
+
+
+def write_times(rows: Sequence[Row], folder: Path) -> list[str]:
+    """Write times; returns Markdown."""
+    write_csv(folder / "sampling_times.csv", rows)
+    parts = ["## Times", "Median per tree, preparation of its sentence included; float64 scores."]
+    for title, header, lines in time_tables(rows):
+        parts.append(f"### {title}\n\n{table(header, lines)}")
+    return parts
+
+
+def main() -> None:
+    """Check, measure, print and write."""
+    options = parse_arguments()
+    plan = SMOKE if options.smoke else FULL
+    plan = replace(
+        plan,
+        sizes=tuple(options.sizes or plan.sizes),
+        budget=options.budget or plan.budget,
+    )
+    parts = options.parts or ("checks", "times", "matmul")
+    samplers, missing = load_samplers(read_checkouts(options, LOADERS))
+    options.out.mkdir(parents=True, exist_ok=True)
+    written = ["# Samplers compared", setup_line(), sampler_table(samplers, missing)]
+    checks = list(all_checks(samplers, plan)) if "checks" in parts else []
+    figures: list[Figure] = []
+    if checks:
+        written += write_checks(checks, options.out)
+    if "times" in parts:
+        rows = list(time_rows(samplers, plan.sizes, plan.ks, plan.budget, plan.repeats))
+        written += write_times(rows, options.out)
+        figures += ratio_figures(rows)
+    if "matmul" in parts:
+        figures += matmul_figures(plan.turns)
+        figures += thread_figures(plan.turns)
+    figures += hang_figures(samplers)
+    if figures:
+        write_csv(options.out / "sampling_figures.csv", figures)
+        written += ["## Figures", figure_tables(figures)]
+    text = "\n\n".join(written) + "\n"
+    (options.out / "sampling.md").write_text(text, encoding="utf8")
+    print(text)
+    print(f"written to {options.out}")
+    wrong = [check for check in checks if check.ours and not check.passed]
+    if wrong:
+        sys.exit("WRONG: " + "; ".join(map(str, wrong)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""Ways to make alternative parses, registered for configs."""
+
+import zlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spacy_rootmind.probabilities import log_partition
+from spacy_rootmind.sampling import sample_trees
+from spacy_rootmind.trees import decode_kbest
+
+Trees = tuple[NDArray[np.int32], NDArray[np.float64]]
+"""Heads of shape (k', n + 1), as of `decode`, and log probabilities of shape (k',)."""
+
+Maker = Callable[[NDArray[np.floating], Sequence[str]], Trees]
+"""From the arc scores of a sentence, (n + 1, n + 1), and its n words."""
+
+
+def kbest(k: int) -> Maker:
+    """Make the k most probable trees, best first; registered as `spacy_rootmind.kbest.v1`."""
+
+    def make(scores: NDArray[np.floating], words: Sequence[str]) -> Trees:
+        heads, tree_scores = decode_kbest(scores, k)
+        return heads, tree_scores - log_partition(scores)
+
+    return make
+
+
+def sample(k: int, seed: int | None = 0) -> Maker:
+    """Make k independent samples; registered as `spacy_rootmind.sample.v1`.
+
+    With a seed, a sentence's samples depend on it and on the words, not on what else is parsed.
+    """
+    return _sampler(k, seed, replace=True)
+
+
+def sample_without_replacement(k: int, seed: int | None = 0) -> Maker:
+    """Make up to k different samples; registered as `spacy_rootmind.sample_without_replacement.v1`.
+
+    With a seed, a sentence's samples depend on it and on the words, not on what else is parsed.
+    """
+    return _sampler(k, seed, replace=False)
+
+
+def _sampler(k: int, seed: int | None, *, replace: bool) -> Maker:
+    def make(scores: NDArray[np.floating], words: Sequence[str]) -> Trees:
+        return sample_trees(scores, k, replace=replace, seed=_generator(seed, words))
+
+    return make
+
+
+def _generator(seed: int | None, words: Sequence[str]) -> np.random.Generator:
+    if seed is None:
+        return np.random.default_rng()
+    return np.random.default_rng([seed, zlib.crc32("\0".join(words).encode("utf8"))])
