@@ -30,12 +30,13 @@ def test_readme_array_example_prints_what_it_says(call, capsys):
     assert capsys.readouterr().out.splitlines() == shown
 
 
-def test_readme_pipeline_example_runs(trained, tmp_path, capsys):
+@pytest.mark.parametrize(("says", "lines"), [("root.text", 11), ("head_prob", 10 + 1 + 3 * 2)])
+def test_readme_pipeline_example_runs(says, lines, trained, tmp_path, capsys):
     trained.to_disk(tmp_path / "model-best")
-    [block] = [b for b in python_blocks() if "spacy.load" in b]
+    [block] = [b for b in python_blocks() if "spacy.load" in b and says in b]
     code = block.replace("projects/quickstart/training/model-best", str(tmp_path / "model-best"))
     exec(compile(code, "README.md", "exec"), {})
-    assert len(capsys.readouterr().out.splitlines()) == 11
+    assert len(capsys.readouterr().out.splitlines()) == lines
 
 
 def test_readme_settings_are_those_of_the_architecture():
