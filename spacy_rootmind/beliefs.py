@@ -16,7 +16,9 @@ from spacy_rootmind.probabilities import distribution
 Record = dict[str, Any]
 
 
-def find_confidence(scores: ParserScores, heads: NDArray[np.int64]) -> list[Record]:
+def find_confidence(
+    scores: ParserScores, heads: NDArray[np.int64], temperature: float
+) -> list[Record]:
     """Find each sentence's head probabilities (index 0 is ROOT's), log probability and entropy.
 
     `heads` are flat rows, as of `ParserScores.layout`, MISSING for ROOT.
@@ -33,7 +35,8 @@ def find_confidence(scores: ParserScores, heads: NDArray[np.int64]) -> list[Reco
             heads[rows[inside]]
             - roots[bucket.sentences][:, None].repeat(rows.shape[1], axis=1)[inside]
         )
-        trees = distribution(ops.to_numpy(arcs), bucket.lengths, heads=local)
+        cooled = ops.to_numpy(arcs).astype(np.float64) / temperature
+        trees = distribution(cooled, bucket.lengths, heads=local)
         chosen = np.take_along_axis(trees.marginals, np.maximum(local, 0)[..., None], axis=2)
         for i, sentence in enumerate(bucket.sentences):
             records[sentence] = {
@@ -45,7 +48,7 @@ def find_confidence(scores: ParserScores, heads: NDArray[np.int64]) -> list[Reco
 
 
 def make_alternatives(
-    scores: ParserScores, maker: Maker, words: Sequence[Sequence[str]]
+    scores: ParserScores, maker: Maker, words: Sequence[Sequence[str]], temperature: float
 ) -> list[Record]:
     """Make each sentence's alternatives: heads, (k, n + 1), labels by number, log probabilities.
 
@@ -55,7 +58,7 @@ def make_alternatives(
     roots = ops.to_numpy(scores.layout.roots)
     records: list[Record] = [{} for _ in roots]
     for bucket, arcs in zip(scores.layout.buckets, scores.arcs, strict=True):
-        square = ops.to_numpy(arcs)
+        square = ops.to_numpy(arcs).astype(np.float64) / temperature
         for i, sentence in enumerate(bucket.sentences):
             n = int(bucket.lengths[i])
             heads, log_probs = maker(square[i, : n + 1, : n + 1], words[sentence])

@@ -65,6 +65,7 @@ INIT_SAMPLE = 10
     default_config={
         "model": DEFAULT_MODEL,
         "objective": "head_selection",
+        "temperature": 1.0,
         "confidence": False,
         "alternatives": None,
         "scorer": {"@scorers": "spacy_rootmind.parser_scorer.v1"},
@@ -90,6 +91,7 @@ def make_root_mst(
     name: str,
     model: Model,
     objective: str,
+    temperature: float,
     confidence: bool,
     alternatives: Callable | None,
     scorer: Callable | None,
@@ -104,6 +106,9 @@ def make_root_mst(
         What arc scores are trained for: "head_selection" (each word's gold head among all heads),
         "tree_crf" (the gold tree among all trees with one root) or "perceptron" (to beat all other
         trees by a margin). See `spacy_rootmind.loss`.
+    temperature : float
+        What arc scores are divided by before they make probabilities: above 1 for a parser that is
+        surer than right. The parse itself does not depend on it.
     confidence : bool
         Whether to find `token._.head_prob`, `span._.parse_log_prob` and `span._.parse_entropy`.
     alternatives
@@ -117,6 +122,7 @@ def make_root_mst(
         model,
         name,
         objective=objective,
+        temperature=temperature,
         confidence=confidence,
         alternatives=alternatives,
         scorer=scorer,
@@ -138,10 +144,13 @@ class RootMST(TrainablePipe):
         name: str = "root_mst",
         *,
         objective: str = "head_selection",
+        temperature: float = 1.0,
         confidence: bool = False,
         alternatives: Maker | None = None,
         scorer: Callable | None = None,
     ) -> None:
+        if not 0 < temperature < float("inf"):
+            raise ValueError(f"[{name}] expected a temperature above 0, received {temperature}")
         if confidence or alternatives is not None:
             register_extensions()
         if objective not in OBJECTIVES:
@@ -149,6 +158,7 @@ class RootMST(TrainablePipe):
                 f"[{name}] unknown objective {objective!r}, expected one of {', '.join(OBJECTIVES)}"
             )
         self.objective = objective
+        self.temperature = temperature
         self.confidence = confidence
         self.alternatives = alternatives
         self.vocab = vocab
@@ -409,14 +419,14 @@ class RootMST(TrainablePipe):
         records: list[dict[str, Any]] = [{} for _ in range(sum(map(len, sentences)))]
         parts = []
         if self.confidence:
-            parts.append(find_confidence(scores, heads))
+            parts.append(find_confidence(scores, heads, self.temperature))
         if self.alternatives is not None:
             words = [
                 [doc[i].text for i in tokens.tolist()]
                 for doc, doc_sentences in zip(docs, sentences, strict=True)
                 for tokens in doc_sentences
             ]
-            parts.append(make_alternatives(scores, self.alternatives, words))
+            parts.append(make_alternatives(scores, self.alternatives, words, self.temperature))
         for part in parts:
             for record, found in zip(records, part, strict=True):
                 record.update(found)

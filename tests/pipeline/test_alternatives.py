@@ -222,6 +222,29 @@ def test_samples_in_a_pipeline_do_not_depend_on_the_batch(name, quickstart_docs)
     assert nlp(texts[0])[0]._.head_prob is None
 
 
+# --- temperature -------------------------------------------------------------------------------
+
+
+def test_temperature_changes_how_sure_but_not_the_parse(quickstart_docs):
+    nlp = make_nlp(confidence=True)
+    train(nlp, gold_examples(quickstart_docs[:10], nlp), steps=3)
+    parser = nlp.get_pipe("root_mst")
+    heads, sure = {}, {}
+    for temperature in (0.5, 1.0, 4.0):
+        parser.temperature = temperature
+        doc = nlp("She said that it rained.")
+        heads[temperature] = [token.head.i for token in doc]
+        sure[temperature] = next(doc.sents)._.parse_log_prob
+    assert heads[0.5] == heads[1.0] == heads[4.0]
+    assert sure[0.5] > sure[1.0] > sure[4.0]
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, float("inf"), float("nan")])
+def test_temperature_must_be_above_zero(temperature):
+    with pytest.raises(ValueError, match="temperature"):
+        make_nlp(temperature=temperature)
+
+
 # --- attributes --------------------------------------------------------------------------------
 
 

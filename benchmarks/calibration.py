@@ -1,0 +1,168 @@
+"""How far head probabilities can be trusted, and what alternative parses are good for.
+
+For trained pipelines and a treebank as a .spacy file:
+
+- the expected calibration error of `token._.head_prob`: tokens sorted into bins by probability, the
+  mean distance between that and the share of right heads, weighted by tokens (Guo et al. 2017);
+- a plot of the one over the other;
+- oracle attachment scores: those of the best among the k best parses, or among k samples.
+
+With --temperatures, the calibration error at each of these as well, to choose the component's
+`temperature` by.
+
+    python benchmarks/calibration.py training/model-best --corpus dev.spacy --out results
+"""
+
+import argparse
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import spacy
+from numpy.typing import NDArray
+from report import table
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+
+BINS = 10
+COUNTS = (1, 5, 20, 100)
+MAKERS = {
+    "k best": "spacy_rootmind.kbest.v1",
+    "samples": "spacy_rootmind.sample.v1",
+    "different samples": "spacy_rootmind.sample_without_replacement.v1",
+}
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", nargs="+", help="names or folders of trained pipelines")
+    parser.add_argument("--corpus", type=Path, required=True, help="gold Docs, a .spacy file")
+    parser.add_argument("--limit", type=int, help="use so many Docs")
+    parser.add_argument("--oracle-limit", type=int, default=500, help="Docs for oracle scores")
+    parser.add_argument("--temperatures", type=float, nargs="*", default=[1.0])
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    return parser.parse_args()
+
+
+def load(model: str, **settings: object) -> Language:
+    """Load a pipeline with settings of its root_mst."""
+    config = {f"components.root_mst.{name}": value for name, value in settings.items()}
+    return spacy.load(model, config=config)
+
+
+def on_gold_tokens(nlp: Language, docs: Iterable[Doc]) -> list[Doc]:
+    """Parse the gold tokens and sentences of Docs."""
+    fresh = [
+        Doc(
+            nlp.vocab,
+            words=[token.text for token in doc],
+            spaces=[bool(token.whitespace_) for token in doc],
+            sent_starts=[token.is_sent_start for token in doc],
+        )
+        for doc in docs
+    ]
+    return list(nlp.pipe(fresh))
+
+
+def reliability(
+    probs: NDArray[np.float64], right: NDArray[np.bool_]
+) -> tuple[float, list[tuple[float, float, int]]]:
+    """Find the calibration error, and (mean probability, share right, tokens) of each bin."""
+    bins = np.minimum((probs * BINS).astype(int), BINS - 1)
+    rows = []
+    error = 0.0
+    for number in range(BINS):
+        inside = bins == number
+        if inside.any():
+            mean, share = float(probs[inside].mean()), float(right[inside].mean())
+            rows.append((mean, share, int(inside.sum())))
+            error += inside.mean() * abs(mean - share)
+    return error, rows
+
+
+def measure_confidence(
+    model: str, temperature: float, gold: Sequence[Doc]
+) -> tuple[NDArray, NDArray]:
+    """Find the probability of each token's head, and whether it is right."""
+    nlp = load(model, confidence=True, temperature=temperature)
+    probs, right = [], []
+    for parsed, doc in zip(on_gold_tokens(nlp, gold), gold, strict=True):
+        for token, truth in zip(parsed, doc, strict=True):
+            probs.append(token._.head_prob)
+            right.append(token.head.i == truth.head.i)
+    return np.array(probs), np.array(right)
+
+
+def measure_oracle(model: str, maker: str, gold: Sequence[Doc]) -> dict[int, tuple[float, float]]:
+    """Find UAS and LAS, all tokens counted, of the best of the first k parses, for each k."""
+    nlp = load(model, alternatives={"@misc": maker, "k": max(COUNTS)})
+    heads_right, both_right = np.zeros(len(COUNTS)), np.zeros(len(COUNTS))
+    n_tokens = 0
+    for parsed, doc in zip(on_gold_tokens(nlp, gold), gold, strict=True):
+        n_tokens += len(doc)
+        for sentence in parsed.sents:
+            truth = doc[sentence.start : sentence.end]
+            heads = np.array([token.head.i - sentence.start for token in truth])
+            deps = np.array([token.dep_ for token in truth])
+            parses = sentence._.parses
+            attached = np.array([parse.heads == heads for parse in parses])
+            labelled = attached & np.array([np.array(parse.deps) == deps for parse in parses])
+            for i, count in enumerate(COUNTS):
+                heads_right[i] += attached[:count].sum(axis=1).max()
+                both_right[i] += labelled[:count].sum(axis=1).max()
+    return {
+        count: (100 * heads_right[i] / n_tokens, 100 * both_right[i] / n_tokens)
+        for i, count in enumerate(COUNTS)
+    }
+
+
+def draw(curves: dict[str, list[tuple[float, float, int]]], path: Path) -> None:
+    """Plot the share of right heads over their probability."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(5, 4.6), layout="constrained")
+    axis.plot([0, 1], [0, 1], color="0.6", linestyle="dotted", label="calibrated")
+    for name, rows in curves.items():
+        mean, share, _ = zip(*rows, strict=True)
+        axis.plot(mean, share, marker="o", markersize=4, label=name)
+    axis.set(xlabel="probability of the head", ylabel="share of heads that are right")
+    axis.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.legend(frameon=False)
+    figure.savefig(path, dpi=160)
+
+
+def main() -> None:
+    """Measure, print and write."""
+    options = parse_arguments()
+    options.out.mkdir(parents=True, exist_ok=True)
+    gold = list(DocBin().from_disk(options.corpus).get_docs(spacy.blank("en").vocab))
+    gold = gold[: options.limit]
+    parts, curves, lines = [], {}, []
+    for model in options.models:
+        for temperature in options.temperatures:
+            probs, right = measure_confidence(model, temperature, gold)
+            error, curves[f"{model}, {temperature:g}"] = reliability(probs, right)
+            shares = (right.mean(), probs.mean(), error)
+            lines.append([model, f"{temperature:g}", *(f"{100 * share:.2f}" for share in shares)])
+    header = ["pipeline", "temperature", "UAS, all tokens", "mean head_prob", "calibration error"]
+    parts.append(table(header, lines))
+    draw(curves, options.out / "calibration.png")
+    for model in options.models:
+        lines = []
+        for name, maker in MAKERS.items():
+            scores = measure_oracle(model, maker, gold[: options.oracle_limit])
+            lines.append([name, *(f"{uas:.2f} / {las:.2f}" for uas, las in scores.values())])
+        parts.append(f"Oracle UAS / LAS of {model}, all tokens:")
+        parts.append(table(["", *(f"k = {count}" for count in COUNTS)], lines))
+    text = "\n\n".join(parts) + "\n"
+    (options.out / "calibration.md").write_text(text, encoding="utf8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
