@@ -82,6 +82,7 @@ INIT_SAMPLE = 10
         "dep_lem": None,
         "dep_uas_all": None,
         "dep_las_all": None,
+        "dep_las_conll18": None,
         "root_acc": None,
         "root_violations": None,
     },

@@ -31,6 +31,8 @@ def score_parses(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
 
     - `dep_ls`: share of words with the right label, punctuation left out likewise;
     - `dep_uas_all`, `dep_las_all`: attachment scores over all words, punctuation among them;
+    - `dep_las_conll18`: LAS as the CoNLL 2018 shared task defines it: the F1 of right arcs over all
+      words, gold and predicted, of labels without their subtypes (what follows a colon);
     - `dep_uem`, `dep_lem`: share of gold sentences in which every head, or every head and label,
       is right, punctuation included;
     - `root_acc`: share of gold sentences whose root word was predicted as a root;
@@ -56,6 +58,8 @@ class Counts:
     words: int = 0
     heads_right: int = 0
     arcs_right: int = 0
+    arcs_right_main: int = 0
+    predicted_words: int = 0
     words_np: int = 0
     labels_right_np: int = 0
     sentences: int = 0
@@ -76,6 +80,7 @@ class Counts:
             "dep_ls": share(self.labels_right_np, self.words_np),
             "dep_uas_all": share(self.heads_right, self.words),
             "dep_las_all": share(self.arcs_right, self.words),
+            "dep_las_conll18": share(2 * self.arcs_right_main, self.words + self.predicted_words),
             "dep_uem": share(self.heads_exact, self.sentences),
             "dep_lem": share(self.arcs_exact, self.sentences),
             "root_acc": share(self.roots_right, self.roots),
@@ -95,18 +100,25 @@ def _count_arcs(example: Example, counts: Counts) -> None:
     known = gold_heads != MISSING
     head_right = np.zeros(len(gold_doc), dtype=bool)
     label_right = np.zeros(len(gold_doc), dtype=bool)
+    main_right = np.zeros(len(gold_doc), dtype=bool)
     for i in known.nonzero()[0].tolist():
         own = doc_of[i]
         if own == MISSING or gold_of[own] != i or heads[own] == MISSING:
             continue
         head_right[i] = gold_of[heads[own]] == gold_heads[i]
         label_right[i] = labels[own] == gold_labels[i]
+        # A piece of the gold head is not the gold head.
+        main_right[i] = doc_of[gold_heads[i]] == heads[own] and (
+            labels[own].split(":")[0] == gold_labels[i].split(":")[0]
+        )
     scored = known & np.array([not token.is_space for token in gold_doc], dtype=bool)
     plain = scored & np.array([label not in PUNCTUATION for label in gold_labels], dtype=bool)
     both_right = head_right & label_right
     counts.words += int(scored.sum())
     counts.heads_right += int(head_right[scored].sum())
     counts.arcs_right += int(both_right[scored].sum())
+    counts.arcs_right_main += int((head_right & main_right)[scored].sum())
+    counts.predicted_words += sum(not token.is_space for token in doc)
     counts.words_np += int(plain.sum())
     counts.labels_right_np += int(label_right[plain].sum())
     _count_sentences(gold_doc, gold_heads, scored, head_right, both_right, counts)

@@ -118,3 +118,25 @@ def test_score_of_real_gold_trees_is_perfect(ud_folder):
         docs = read_conllu(ud_folder / f"{name}.conllu", spacy.blank("en").vocab, limit=400)
         scores = score_parses([Example(doc.copy(), doc) for doc in docs])
         assert scores["dep_las_all"] == scores["dep_lem"] == scores["root_acc"] == 1.0
+
+
+def test_conll18_las_leaves_subtypes_out(vocab):
+    gold = make_doc(vocab, deps=[*DEPS[:3], "obl:tmod", *DEPS[4:]])
+    predicted = make_doc(vocab, deps=[*DEPS[:3], "obl:npmod", *DEPS[4:]])
+    scores = score_parses([Example(predicted, gold)])
+    assert scores["dep_las_all"] == pytest.approx(7 / 8)
+    assert scores["dep_las_conll18"] == 1.0
+
+
+def test_conll18_las_is_an_f1_over_both_tokenizations(vocab):
+    """The gold "cat" is two predicted words, and neither counts: 7 of 8 and of 9 words are right.
+
+    Of these "the", whose gold head is "cat", is wrong as well.
+    """
+    words = ["She", "saw", "the", "ca", "t", ".", "It", "slept", "."]
+    spaces = [True, True, True, False, True, True, True, True, False]
+    heads = [1, 1, 3, 1, 3, 1, 7, 7, 7]
+    deps = ["nsubj", "ROOT", "det", "obj", "flat", "punct", "nsubj", "ROOT", "punct"]
+    predicted = Doc(vocab, words=words, spaces=spaces, heads=heads, deps=deps)
+    scores = score_parses([Example(predicted, make_doc(vocab))])
+    assert scores["dep_las_conll18"] == pytest.approx(2 * 6 / (8 + 9))
