@@ -44,8 +44,9 @@ def test_readme_settings_are_those_of_the_architecture():
 
     from spacy.util import registry
 
-    table = re.findall(r"^\| (`.*?`) \|", README, flags=re.MULTILINE)
-    named = {name for cell in table for name in re.findall(r"`(\w+)`", cell)}
+    table = README.split("| setting | meaning |")[1].split("\n\n")[0]
+    cells = [row.split("|")[1] for row in table.strip().splitlines()]
+    named = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
     build = registry.architectures.get("spacy_rootmind.BiaffineParser.v1")
     assert named == set(signature(build).parameters) - {"nO"}
 
