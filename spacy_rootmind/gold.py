@@ -11,7 +11,14 @@ from spacy.training import Example
 
 from spacy_rootmind.heads import is_tree
 from spacy_rootmind.loss import MISSING
-from spacy_rootmind.sentences import Sentences, bounds, scored_tokens, sentence_starts
+from spacy_rootmind.sentences import (
+    Sentences,
+    bounds,
+    choose_starts,
+    known_boundaries,
+    scored_tokens,
+    sentence_starts,
+)
 
 # The hash of no label at all; spaCy calls both head and label of such a token missing.
 NO_LABEL = 0
@@ -70,22 +77,71 @@ def single_counterparts(alignment) -> NDArray[np.int64]:
     return counterparts
 
 
-def training_starts(example: Example, root_label: str) -> NDArray[np.int64]:
-    """Sentence starts to train with: those already on the Doc, or else the gold ones."""
-    doc, gold = example.predicted, example.reference
-    if doc.has_annotation("SENT_START") or not gold.has_annotation("SENT_START"):
-        return sentence_starts(doc)
+def gold_starts(example: Example, root_label: str) -> NDArray[np.int64]:
+    """First predicted tokens of the reference's sentences.
+
+    spaCy starts a sentence at every token that is its own head, also where that stands for a
+    missing one; such a start is not a sentence's.
+    """
+    gold = example.reference
     not_roots = reference_heads(gold)[0] != reference_heads(gold, root_label)[0]
     lengths = np.asarray(example.alignment.y2x.lengths)
     ends = np.cumsum(lengths)
     starts = []
     for sentence in gold.sents:
         first, stop = ends[sentence.start] - lengths[sentence.start], ends[sentence.end - 1]
-        # spaCy starts a sentence at every token that is its own head, also where that stands for
-        # a missing one. And a sentence may have no counterpart in the predicted Doc at all.
+        # A sentence may have no counterpart in the predicted Doc at all.
         if first < stop and not not_roots[sentence.root.i]:
             starts.append(int(np.asarray(example.alignment.y2x.data)[first]))
-    return bounds(starts, len(doc))
+    return np.array(starts, dtype=np.int64)
+
+
+def training_starts(
+    example: Example, root_label: str, mode: str = "auto", max_words: int | None = None
+) -> NDArray[np.int64]:
+    """Sentence starts to train with: those already on the Doc, or else the gold ones.
+
+    With the mode "doc" there are none but the Doc's own ends. Sentences of more than `max_words`
+    words are split.
+    """
+    doc, gold = example.predicted, example.reference
+    if mode == "doc":
+        starts = bounds([], len(doc))
+    elif doc.has_annotation("SENT_START") or not gold.has_annotation("SENT_START"):
+        starts = sentence_starts(doc)
+    else:
+        starts = bounds(gold_starts(example, root_label), len(doc))
+    if max_words is None or max_words >= len(doc):
+        return starts
+    log_odds = np.full(len(doc), -1.0)
+    log_odds[starts[:-1]] = 1.0
+    return choose_starts(doc, log_odds, max_words)[0]
+
+
+def gold_boundaries(example: Example, root_label: str) -> NDArray[np.int8]:
+    """Tell which predicted tokens start a gold sentence: 1 yes, 0 no, -1 nothing to learn.
+
+    Whitespace and a Doc's first word are no question, nor is anything where the reference says
+    nothing, or marks as a start what only stands for a missing head.
+    """
+    doc, gold = example.predicted, example.reference
+    if not len(doc) or not gold.has_annotation("SENT_START"):
+        return np.full(len(doc), MISSING, dtype=np.int8)
+    said = known_boundaries(gold)
+    counterparts = single_counterparts(example.alignment.x2y)
+    truths = np.zeros(len(doc), dtype=np.int8)
+    aligned = np.flatnonzero(counterparts != MISSING)
+    truths[aligned[said[counterparts[aligned]] == 0]] = MISSING
+    truths[aligned[said[counterparts[aligned]] == 1]] = MISSING
+    words = np.concatenate(scored_tokens(doc, bounds([], len(doc))))
+    starts = gold_starts(example, root_label)
+    # A sentence that starts with whitespace starts with its first word, to those who see no more.
+    place = np.searchsorted(words, starts)
+    truths[words[place[place < len(words)]]] = 1
+    is_word = np.zeros(len(doc), dtype=bool)
+    is_word[words[1:]] = True
+    truths[~is_word] = MISSING
+    return truths
 
 
 @dataclass
@@ -100,21 +156,36 @@ class GoldBatch:
         Flat row of each row's gold head; MISSING where unknown, and for ROOT.
     deps : uint64 array of shape (n_rows,)
         Label hashes; 0 where unknown.
+    boundaries : int array of shape (all tokens,)
+        See `gold_boundaries`; one Doc after another.
     """
 
     sentences: list[Sentences]
     heads: NDArray[np.int64]
     deps: NDArray[np.uint64]
+    boundaries: NDArray[np.int8]
 
     @classmethod
-    def from_examples(cls, examples: Iterable[Example], root_label: str) -> "GoldBatch":
-        """Align each example; heads outside the sentence or on whitespace count as missing."""
+    def from_examples(
+        cls,
+        examples: Iterable[Example],
+        root_label: str,
+        mode: str = "auto",
+        max_words: int | None = None,
+    ) -> "GoldBatch":
+        """Align each example; heads outside the sentence or on whitespace count as missing.
+
+        See `training_starts` for `mode` and `max_words`.
+        """
         sentences: list[Sentences] = []
         heads: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
         deps: list[NDArray[np.uint64]] = [np.zeros(0, dtype=np.uint64)]
+        boundaries = [np.zeros(0, dtype=np.int8)]
         n_rows = 0
         for example in examples:
-            doc_sentences = scored_tokens(example.predicted, training_starts(example, root_label))
+            starts = training_starts(example, root_label, mode, max_words)
+            doc_sentences = scored_tokens(example.predicted, starts)
+            boundaries.append(gold_boundaries(example, root_label))
             doc_heads, doc_deps = aligned_heads(example, root_label)
             sentences.append(doc_sentences)
             for tokens in doc_sentences:
@@ -122,7 +193,12 @@ class GoldBatch:
                 heads += [np.array([MISSING]), np.where(known, local + n_rows, MISSING)]
                 deps += [np.zeros(1, np.uint64), np.where(known, doc_deps[tokens], NO_LABEL)]
                 n_rows += len(tokens) + 1
-        return cls(sentences, np.concatenate(heads), np.concatenate(deps).astype(np.uint64))
+        return cls(
+            sentences,
+            np.concatenate(heads),
+            np.concatenate(deps).astype(np.uint64),
+            np.concatenate(boundaries),
+        )
 
 
 def _within_sentence(

@@ -46,7 +46,7 @@ def known(doc):
 
 def test_head_prob_is_the_arc_marginal(unsure, doc):
     parser = unsure.get_pipe("root_mst")
-    scores = parser.model.predict(ParserInput([doc], [sentences_of(doc)]))
+    scores = parser.model.predict(ParserInput([doc], [sentences_of(doc)])).trees
     for bucket, arcs in zip(scores.layout.buckets, scores.arcs, strict=True):
         for i, number in enumerate(bucket.sentences):
             sentence = list(doc.sents)[number]
