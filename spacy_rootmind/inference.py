@@ -33,10 +33,14 @@ from spacy_rootmind.sentences import (
 from spacy_rootmind.trees import decode
 
 SENTENCES = ("auto", "given", "doc")
-# Docs are looked at together up to so many tokens; a longer one alone.
+# Docs are looked at together up to so many tokens; a longer one in slices of so many ...
 MAX_TOKENS = 4096
-# Sentences are parsed together up to so many arc scores; a longer one alone.
+# ... that see so many tokens to either side. More than spaCy's convolutions reach.
+CONTEXT = 128
+# Sentences are parsed together up to so many arc scores; a longer one alone. A word counts for so
+# many scores at least, as its rows in all layers take memory too.
 MAX_SCORES = 1 << 20
+MIN_SCORES = 256
 
 
 @dataclass(frozen=True)
@@ -85,11 +89,7 @@ def parse_docs(model: ParserModel, docs: Sequence[Doc], settings: Settings) -> l
 
 
 def _parse_batch(model: ParserModel, docs: list[Doc], settings: Settings) -> list[DocParse]:
-    if not any(map(len, docs)):
-        vectors, log_odds = [], np.zeros(0)
-    else:
-        vectors = model.get_ref("tok2vec").predict(docs)
-        log_odds = model.ops.to_numpy(model.get_ref("boundaries").predict(vectors))
+    vectors, log_odds = _look(model, docs)
     stops = np.cumsum([len(doc) for doc in docs])[:-1]
     plans = [
         plan_sentences(doc, own, settings)
@@ -100,6 +100,31 @@ def _parse_batch(model: ParserModel, docs: list[Doc], settings: Settings) -> lis
         doc_parse(plan.doc, plan.starts, plan.sentences, found, settings.root_label)
         for plan in plans
     ]
+
+
+def _look(model: ParserModel, docs: list[Doc]) -> tuple[list[Floats2d], NDArray[np.floating]]:
+    """Find the vectors of all tokens, and their log-odds of starting a sentence.
+
+    Thinc keeps what every layer made until the last is done, so a long Doc is looked at in slices.
+    Not where its vectors come from another component: these are there already.
+    """
+    n = sum(map(len, docs))
+    if not n:
+        return [], np.zeros(0)
+    tok2vec, boundaries = model.get_ref("tok2vec"), model.get_ref("boundaries")
+    if n <= MAX_TOKENS or any("listener" in node.name for node in tok2vec.walk()):
+        vectors = tok2vec.predict(docs)
+        return vectors, model.ops.to_numpy(boundaries.predict(vectors))
+    [doc] = docs
+    parts, log_odds = [], []
+    for start in range(0, n, MAX_TOKENS):
+        stop = min(start + MAX_TOKENS, n)
+        first, last = max(start - CONTEXT, 0), min(stop + CONTEXT, n)
+        seen = tok2vec.predict([doc[first:last].as_doc()])
+        parts.append(seen[0][start - first : stop - first].copy())
+        odds = model.ops.to_numpy(boundaries.predict(seen))
+        log_odds.append(odds[start - first : stop - first].copy())
+    return [model.ops.xp.concatenate(parts)], np.concatenate(log_odds)
 
 
 def _batches(items: Sequence[Any], costs: Sequence[int], most: int) -> Iterator[list[Any]]:
@@ -179,7 +204,8 @@ def _parse_sentences(
         for words, constraints in zip(plan.sentences, plan.constraints, strict=True):
             tasks.append(Task(plan.doc, words, first, constraints))
         first += len(plan.doc)
-    costs = [(len(task.words) + 1) ** 2 for task in tasks]
+    positions = [len(task.words) + 1 for task in tasks]
+    costs = [m * max(m, MIN_SCORES) for m in positions]
     for batch in _batches(tasks, costs, MAX_SCORES):
         rows = [task.words + task.first for task in batch]
         scores = model.get_ref("trees").predict(TreeInput([flat], [rows]))
