@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.attrs import DEP, HEAD
 from spacy.tokens import Doc
 
 from spacy_rootmind._doc import set_trees
 from spacy_rootmind.alternatives import keep
 from spacy_rootmind.loss import MISSING
-from spacy_rootmind.sentences import Sentences
+from spacy_rootmind.sentences import Sentences, sentence_starts
 
 # Label of whitespace tokens, which have no relation of their own; spaCy's for "some relation".
 SPACE_LABEL = "dep"
@@ -140,3 +141,26 @@ def _token_heads(
         local = heads[:, 1:]
         out[:, words] = np.where(local == 0, words, words[np.maximum(local, 1) - 1])
     return out
+
+
+def restore_edges(doc: Doc) -> Doc:
+    """Find a parsed Doc's subtrees anew from its heads; returns the Doc.
+
+    spaCy does so by itself where it rebuilds a Doc (`Doc.from_bytes`, `DocBin`, `n_process`), but
+    stops early on strongly non-projective trees: `token.left_edge`, `right_edge` and `subtree` are
+    then too narrow. Heads, labels and sentences stay as they are.
+
+    Raises
+    ------
+    ValueError
+        If a sentence of the Doc is no tree; it is unchanged then.
+    """
+    annotation = doc.to_array([HEAD, DEP]).reshape((len(doc), 2))
+    heads = annotation[:, 0].astype(np.int64) + np.arange(len(doc))
+    set_trees(
+        doc,
+        heads.astype(np.int32),
+        np.ascontiguousarray(annotation[:, 1]),
+        sentence_starts(doc).astype(np.int32),
+    )
+    return doc

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from thinc.api import Linear, Maxout, Model, chain
 
-from spacy_rootmind.layers.types import Floats1d, Floats2d
+from spacy_rootmind.layers.types import Floats1d, Floats2d, Ints1d
 
 InT = list[Floats2d]
 OutT = Floats1d
@@ -73,9 +73,9 @@ def forward(
         return model.ops.alloc1f(0), lambda d_scores: [xp.zeros_like(own) for own in vectors]
     # A window does not reach into the next Doc: rows of zeros lie between them.
     n_rows = int((lengths + WINDOW).sum()) + WINDOW
-    places = model.ops.asarray(
-        np.arange(lengths.sum()) + WINDOW * np.repeat(np.arange(1, len(lengths) + 1), lengths)
-    )
+    number_of_doc = np.repeat(np.arange(1, len(lengths) + 1), lengths)
+    places: Ints1d = np.arange(lengths.sum()) + WINDOW * number_of_doc
+    places = model.ops.asarray(places)
     apart = xp.zeros((n_rows, width), dtype=vectors[0].dtype)
     apart[places] = xp.concatenate(vectors)
     steps = range(-WINDOW, WINDOW + 1)
