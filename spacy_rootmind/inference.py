@@ -299,9 +299,7 @@ def _label(
         heads[root + 1 : root + len(parse.heads)] = np.where(local > 0, local + root, MISSING)
     deps = np.flatnonzero(heads != MISSING)
     best = np.full(scores.layout.n_rows, MISSING)
-    if len(deps):
-        guesses, _ = scores.begin_labels(deps, heads[deps], is_train=False)
-        best[deps] = scores.labeller.ops.to_numpy(guesses.argmax(axis=1))
+    best[deps] = scores.best_labels(deps, heads[deps])
     names = np.array([*settings.labels, settings.root_label], dtype=object)
     labelled = []
     for root, parse in zip(roots.tolist(), parses, strict=True):

@@ -16,6 +16,9 @@ from spacy_rootmind.layers.layout import Layout
 from spacy_rootmind.layers.refine import Refine
 from spacy_rootmind.layers.types import Floats2d, Floats3d, Ints1d
 
+# Arcs that are labelled at once: each takes the size of a label times a hidden layer.
+MAX_ARCS = 4096
+
 
 class TreeInput(NamedTuple):
     """Token vectors, and which of them form sentences.
@@ -78,6 +81,15 @@ class TreeScores:
         buckets = distance.bucket_of(deps - roots[sentence], heads - roots[sentence])
         arcs = Arcs(*(ops.asarray(part, dtype="int32") for part in (deps, heads, buckets)))
         return self.labeller((self.rows, self.layout, arcs), is_train)
+
+    def best_labels(self, deps: Ints1d, heads: Ints1d) -> Ints1d:
+        """Find the number of the best label on each of many arcs; memory stays bounded."""
+        parts = [np.zeros(0, dtype=np.int64)]
+        for start in range(0, len(deps), MAX_ARCS):
+            chunk = slice(start, start + MAX_ARCS)
+            scores, _ = self.begin_labels(deps[chunk], heads[chunk], is_train=False)
+            parts.append(self.labeller.ops.to_numpy(scores.argmax(axis=1)))
+        return np.concatenate(parts)
 
 
 # Its backward pass takes a TreeGradient, which Thinc's types have no place for.
