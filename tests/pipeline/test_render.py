@@ -357,6 +357,12 @@ def test_captions_of_draws(twice):
     ]
 
 
+def test_certain_parse_has_no_negative_zero():
+    doc = made(["a"], [0], ["ROOT"])
+    texts, _ = only(render(with_parses(doc, [[0]], [-1e-9])))
+    assert texts == ["Probability 1 (log 0.00)"]
+
+
 def test_parse_that_was_never_drawn(twice):
     doc = made(["a", "b", "c"], [1, 1, 0], ["dep", "ROOT", "dep"])
     doc.user_data.update(twice.user_data)
@@ -380,6 +386,34 @@ def test_captions_name_a_limited_number_of_arcs():
     assert texts[1].count("dep(") == 8
     assert texts[1].endswith("and 2 more")
     assert len(other.arcs(RED)) == 10
+
+
+def test_long_captions_are_broken_into_lines():
+    words = [*"abcdefgh"]
+    doc = made(["two", "words"], [0, 0], ["ROOT", "a-very-long-label-" * 4])
+    doc = with_parses(doc, [[0, 0], [1, 1]], [-1.0, -2.0])
+    doc.user_data[next(iter(doc.user_data))]["labels"][:2] = [" ".join(words * 3)] * 2
+    svg = ElementTree.fromstring(render(doc, options={"distance": 50}))
+    [text] = find(svg, "displacy-caption")[1:]
+    assert len(text) > 1
+    assert all(len(line.text) * 14 * 0.5 < float(svg.get("width")) for line in text)
+    assert [float(line.get("y")) for line in text] == [20.0 * (i + 1) for i in range(len(text))]
+    assert captions(svg)[1].count("a b c d e f g h") == 6
+
+
+def test_labels_are_drawn_over_longer_arcs():
+    doc = made([*"abcde"], [2, 3, 2, 2, 2], [*"uvRxy"])
+    svg = ElementTree.fromstring(render(doc))
+    [nested] = find(svg, "displacy")
+    parts = [e for e in nested.iter() if tag(e) == "textPath"]
+    lengths = {"u": 2, "v": 2, "x": 1, "y": 2}
+    # Each label's outline comes first, and the root's arrow before all.
+    drawn = [text_of(e) for e in parts]
+    assert drawn[::2] == drawn[1::2]
+    assert [e.get("stroke") for e in parts] == ["#ffffff", None] * 4
+    assert [lengths[label] for label in drawn[::2]] == [2, 2, 2, 1]
+    order = list(svg.iter())
+    assert order.index(find(svg, "displacy-root")[0]) < order.index(nested)
 
 
 def test_captions_and_trees_lie_below_one_another(docs):
@@ -430,6 +464,13 @@ def test_merged_arcs_with_the_same_ends_and_label_lie_apart():
     assert len(lines) == 2
 
 
+def test_merged_arcs_of_hardly_any_share_are_left_out():
+    doc = made(["a", "b"], [0, 0], ["ROOT", "dep"])
+    log_probs = np.log([0.995, 0.005])
+    [_], [tree] = only(render(with_parses(doc, [[0, 0], [1, 1]], log_probs), merged=True))
+    assert {(arc.head, arc.dep) for arc in tree.arcs()} == {("a", "a"), ("a", "b")}
+
+
 def test_merged_parses_may_be_most_improbable():
     doc = made(["a", "b"], [0, 0], ["ROOT", "dep"])
     [_], [tree] = only(render(with_parses(doc, [[0, 0], [1, 1]], [-900, -900]), merged=True))
@@ -468,7 +509,7 @@ def test_missing_heads_are_not_drawn():
 @pytest.mark.parametrize("path", [None, "out.html", "out.svg"])
 def test_markup_in_texts_is_escaped(path, tmp_path):
     words = ['<b class="x">', "&amp;", "</svg>", "'", "\x07"]
-    deps = ["ROOT", "<i>", "&", '"', "x"]
+    deps = ["<R>&", "<i>", "&", '"', "x"]
     doc = made(words, [0] * 5, deps, tags=["</text>", "&lt;", '"', "'", "\x00"])
     doc[0].lemma_ = "<u>"
     other = with_parses(doc, [[0, 0, 1, 1, 1]], [-1.0])
@@ -504,6 +545,19 @@ def test_texts_fit_between_words():
     assert places[1] - places[0] >= 30 * 8
     assert places[3] - places[2] >= 28 * 12.8 / 2
     assert places[-1] + 8 < float(svg.get("width")) <= places[-1] + 100
+
+
+@pytest.mark.parametrize(("compact", "least"), [(False, 175), (True, 150)])
+def test_labels_fit_below_their_arcs(compact, least):
+    def distance(label):
+        doc = made(["a", "b", "c"], [0, 0, 0], ["ROOT", label, "x"])
+        svg = ElementTree.fromstring(render(doc, options={"compact": compact}))
+        first, second, _ = (float(e.get("x")) for e in find(svg, "displacy-word"))
+        return second - first
+
+    # Letters of 0.8 of the font size, half as wide as high, and a pixel between them.
+    assert distance("x" * 40) >= 40 * (0.8 * 16 * 0.5 + 1)
+    assert distance("x") == least
 
 
 def test_wide_letters_take_more_room():
@@ -590,10 +644,10 @@ def test_tags_and_lemmas():
 
 
 def punctuated():
-    words = ["(", "Go", ",", "dog", "!", ")", "He", ".", "x"]
-    heads = [1, 1, 3, 1, 1, 1, 1, 6, 7]
-    deps = ["punct", "ROOT", "punct", "vocative", "punct", "punct", "nsubj", "punct", "y"]
-    spaces = [False, False, True, False, False, True, False, True, False]
+    words = ["«", "(", "Go", ",", "dog", "!", ")", "He", ".", "x"]
+    heads = [2, 2, 2, 4, 2, 2, 2, 2, 7, 8]
+    deps = ["punct", "punct", "ROOT", "punct", "vocative", "punct", "punct", "nsubj", "punct", "y"]
+    spaces = [False, False, False, True, False, False, True, False, True, False]
     return made(words, heads, deps, spaces=spaces)
 
 
@@ -602,10 +656,11 @@ def test_punctuation_stays_unless_it_is_to_be_collapsed():
     _, [tree] = only(render(doc))
     assert tree.arcs() == expected(doc, with_probs=False)
     _, [tree] = only(render(doc, options={"collapse_punct": True}))
-    # The first bracket has no word before it, and the full stop has a dependent.
-    assert tree.words == ["(", "Go,", "dog!)", "He", ".", "x"]
+    # What opens has no word before it, and the full stop has a dependent.
+    assert tree.words == ["«", "(", "Go,", "dog!)", "He", ".", "x"]
     assert tree.arcs() == {
         Drawn("Go,", "Go,", "ROOT"),
+        Drawn("Go,", "«", "punct"),
         Drawn("Go,", "(", "punct"),
         Drawn("Go,", "dog!)", "vocative"),
         Drawn("Go,", "He", "nsubj"),
@@ -708,7 +763,7 @@ def test_nothing_to_draw(docs, text, tmp_path):
     render(doc, path=tmp_path / "out.svg")
     assert list(ElementTree.parse(tmp_path / "out.svg").getroot()) == []
     assert render([]) == ""
-    assert render(doc[:0]) == ""
+    assert render(doc[:0]) == render(docs.best[2:2]) == ""
 
 
 def test_one_word(docs):
