@@ -39,6 +39,17 @@ def test_readme_pipeline_example_runs(says, lines, trained, tmp_path, capsys):
     assert len(capsys.readouterr().out.splitlines()) == lines
 
 
+def test_readme_pictures_are_drawn(trained, tmp_path, monkeypatch):
+    trained.to_disk(tmp_path / "model-best")
+    [block] = [b for b in python_blocks() if "render(" in b]
+    code = block.replace("projects/quickstart/training/model-best", str(tmp_path / "model-best"))
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), {})
+    page = (tmp_path / "parses.html").read_text(encoding="utf8")
+    assert page.count("Alternative ") == 2
+    assert (tmp_path / "merged.svg").read_text(encoding="utf8").startswith("<svg")
+
+
 def test_readme_settings_are_those_of_the_architecture():
     from inspect import signature
 
