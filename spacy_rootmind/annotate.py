@@ -77,7 +77,8 @@ def doc_parse(
                 deps[start] = root_label
         if parse.record:
             record = token_record(parse.record, tokens - start, stop - start)
-            records.append((start, stop, record))
+            # What is known of the tree that is set: another one would not be as probable.
+            records.append((start, stop, {**record, "tree": heads[start:stop] - start}))
     return DocParse(heads, deps, starts.astype(np.int32), records or None)
 
 

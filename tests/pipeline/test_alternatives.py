@@ -262,3 +262,22 @@ def test_an_attribute_of_the_users_own_is_not_overwritten():
         Token.remove_extension("head_prob")
         register_extensions()
     register_extensions()
+
+
+def test_a_head_set_by_hand_has_no_known_probability(unsure):
+    doc = unsure(TEXT)
+    sentence = next(doc.sents)
+    token = next(t for t in sentence if t.head.i != t.i and not t.is_space)
+    others = [t for t in sentence if t is not token]
+    parsed = token.head
+    token.head = next(
+        t for t in others if t not in (parsed, token) and not t.is_space and t not in token.subtree
+    )
+    with pytest.raises(ValueError, match="another head after it was parsed"):
+        _ = token._.head_prob
+    with pytest.raises(ValueError, match="another head after it was parsed"):
+        _ = sentence._.parse_log_prob
+    assert sentence._.parse_entropy > 0
+    assert all(0 <= t._.head_prob <= 1 for t in doc if t.i != token.i)
+    token.head = parsed
+    assert 0 <= token._.head_prob <= 1
