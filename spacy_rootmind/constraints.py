@@ -6,8 +6,10 @@ and alternatives are then those among trees that comply.
 """
 
 import itertools
+import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,9 +115,9 @@ class DocConstraints:
                 f"expected the constraints of a Doc as spacy_rootmind.constraints.Constraints, "
                 f"received {constraints!r:.100}"
             )
-        forbidden = [_check_arc(doc, arc) for arc in constraints.forbidden]
+        forbidden = [_check_arc(doc, arc) for arc in _pairs(constraints.forbidden, "forbidden")]
         heads: dict[int, int] = {}
-        for token, head in (_check_arc(doc, arc) for arc in constraints.forced):
+        for token, head in (_check_arc(doc, arc) for arc in _pairs(constraints.forced, "forced")):
             if heads.setdefault(token, head) != head:
                 raise ValueError(
                     f"token {token} ({doc[token].text!r}) is to have two heads, {heads[token]} and "
@@ -127,7 +129,7 @@ class DocConstraints:
                     f"forced and forbidden"
                 )
         subtrees, taken = [], np.zeros(len(doc), dtype=bool)
-        for start, end in constraints.subtrees:
+        for start, end in _pairs(constraints.subtrees, "subtrees"):
             if not 0 <= start < end <= len(doc):
                 raise ValueError(
                     f"expected a span of tokens within 0 and {len(doc)}, received {start} to {end}"
@@ -143,32 +145,53 @@ class DocConstraints:
                 subtrees.append(np.array(words, dtype=np.int64))
         return cls(heads, forbidden, subtrees)
 
-    def bind(self, log_odds: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Rule out boundaries within forced arcs and spans, and part forced roots."""
+    def bind(self, doc: Doc, log_odds: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Rule out boundaries within forced arcs and spans, and part forced roots.
+
+        Raises
+        ------
+        ValueError
+            If a boundary that is certain lies where there must be none, or two forced roots come
+            into one sentence.
+        """
         bound = log_odds.copy()
-        for token, head in self.heads.items():
-            bound[min(token, head) + 1 : max(token, head) + 1] = NEVER
-        for words in self.subtrees:
-            bound[words[0] + 1 : words[-1] + 1] = NEVER
+        for tokens in self._together():
+            inside = slice(int(tokens.min()) + 1, int(tokens.max()) + 1)
+            if (bound[inside] >= CERTAIN / 2).any():
+                self._refuse_two_sentences(doc, tokens)
+            bound[inside] = NEVER
         roots = sorted(token for token, head in self.heads.items() if token == head)
         for left, right in itertools.pairwise(roots):
             between = bound[left + 1 : right + 1]
-            if not (between > 0).any():
-                bound[left + 1 + int(between.argmax())] = CERTAIN
+            if (between > 0).any():
+                continue
+            best = left + 1 + int(between.argmax())
+            if bound[best] <= -CERTAIN / 2:
+                raise ValueError(
+                    f"tokens {left} ({doc[left].text!r}) and {right} ({doc[right].text!r}) are "
+                    f"both to be roots and in one sentence, which has one root: put a boundary "
+                    f"between them, or leave a constraint out"
+                )
+            bound[best] = CERTAIN
         return bound
 
     def check_starts(self, doc: Doc, starts: Starts) -> None:
-        """See to it that nothing that belongs together lies in two sentences."""
+        """See to it that nothing that belongs together was split because of its length."""
         sentence = np.searchsorted(starts, np.arange(len(doc)), side="right")
-        together = [np.array(arc) for arc in self.heads.items()] + self.subtrees
-        for tokens in together:
+        for tokens in self._together():
             if len(set(sentence[tokens].tolist())) > 1:
-                left, right = int(tokens.min()), int(tokens.max())
-                raise ValueError(
-                    f"tokens {left} ({doc[left].text!r}) and {right} ({doc[right].text!r}) are to "
-                    f"be in one tree and lie in two sentences: move the boundary, leave the "
-                    f"constraint out, or raise max_sentence_length"
-                )
+                self._refuse_two_sentences(doc, tokens)
+
+    def _together(self) -> list[NDArray[np.int64]]:
+        return [np.array(arc, dtype=np.int64) for arc in self.heads.items()] + self.subtrees
+
+    def _refuse_two_sentences(self, doc: Doc, tokens: NDArray[np.int64]) -> None:
+        left, right = int(tokens.min()), int(tokens.max())
+        raise ValueError(
+            f"tokens {left} ({doc[left].text!r}) and {right} ({doc[right].text!r}) are to be in "
+            f"one tree and lie in two sentences: move the boundary, leave the constraint out, or "
+            f"raise max_sentence_length"
+        )
 
     def of_sentence(self, words: NDArray[np.int64]) -> "SentenceConstraints | None":
         """Take out those of one sentence, counted within it; None if there are none.
@@ -220,7 +243,9 @@ class SentenceConstraints:
         """
         bound = np.where(self.allowed, scores, -np.inf).astype(scores.dtype)
         if self.spans:
-            for span, top in zip(self.spans, _find_tops(bound, self.spans), strict=True):
+            for span, top in zip(
+                self.spans, _find_tops(bound.astype(np.float64), self.spans), strict=True
+            ):
                 outside = np.ones(len(bound), dtype=bool)
                 outside[span] = False
                 bound[np.ix_(span[span != top], outside)] = -np.inf
@@ -229,8 +254,18 @@ class SentenceConstraints:
         return bound
 
 
+def _pairs(given: Any, name: str) -> list[tuple[int, int]]:
+    """Take pairs of token numbers over."""
+    try:
+        return [(operator.index(first), operator.index(second)) for first, second in given]
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"expected {name} as pairs of token numbers (ints), received {given!r:.100}"
+        ) from None
+
+
 def _check_arc(doc: Doc, arc: tuple[int, int]) -> tuple[int, int]:
-    token, head = (int(end) for end in arc)
+    token, head = arc
     for end in (token, head):
         if not 0 <= end < len(doc):
             raise ValueError(

@@ -12,12 +12,13 @@ from spacy.training import Example
 from spacy_rootmind.heads import is_tree
 from spacy_rootmind.loss import MISSING
 from spacy_rootmind.sentences import (
+    CERTAIN,
     Sentences,
     bounds,
     choose_starts,
     known_boundaries,
     scored_tokens,
-    sentence_starts,
+    words_of,
 )
 
 # The hash of no label at all; spaCy calls both head and label of such a token missing.
@@ -78,7 +79,7 @@ def single_counterparts(alignment) -> NDArray[np.int64]:
 
 
 def gold_starts(example: Example, root_label: str) -> NDArray[np.int64]:
-    """First predicted tokens of the reference's sentences.
+    """First predicted words of the reference's sentences.
 
     spaCy starts a sentence at every token that is its own head, also where that stands for a
     missing one; such a start is not a sentence's.
@@ -93,24 +94,28 @@ def gold_starts(example: Example, root_label: str) -> NDArray[np.int64]:
         # A sentence may have no counterpart in the predicted Doc at all.
         if first < stop and not not_roots[sentence.root.i]:
             starts.append(int(np.asarray(example.alignment.y2x.data)[first]))
-    return np.array(starts, dtype=np.int64)
+    words = words_of(example.predicted)
+    # Whitespace belongs to the sentence before.
+    place = np.searchsorted(words, starts)
+    return words[place[place < len(words)]]
 
 
 def training_starts(
     example: Example, root_label: str, mode: str = "auto", max_words: int | None = None
 ) -> NDArray[np.int64]:
-    """Sentence starts to train with: those already on the Doc, or else the gold ones.
+    """Sentence starts to train with: those known on the Doc, and gold ones where nothing is.
 
     With the mode "doc" there are none but the Doc's own ends. Sentences of more than `max_words`
     words are split.
     """
     doc, gold = example.predicted, example.reference
-    if mode == "doc":
+    if mode == "doc" or not len(doc):
         starts = bounds([], len(doc))
-    elif doc.has_annotation("SENT_START") or not gold.has_annotation("SENT_START"):
-        starts = sentence_starts(doc)
     else:
-        starts = bounds(gold_starts(example, root_label), len(doc))
+        likely = np.full(len(doc), -1.0)
+        if gold.has_annotation("SENT_START"):
+            likely[gold_starts(example, root_label)] = 1.0
+        starts = bounds(np.flatnonzero(likely + CERTAIN * known_boundaries(doc) > 0), len(doc))
     if max_words is None or max_words >= len(doc):
         return starts
     log_odds = np.full(len(doc), -1.0)
@@ -125,22 +130,19 @@ def gold_boundaries(example: Example, root_label: str) -> NDArray[np.int8]:
     nothing, or marks as a start what only stands for a missing head.
     """
     doc, gold = example.predicted, example.reference
+    truths = np.full(len(doc), MISSING, dtype=np.int8)
     if not len(doc) or not gold.has_annotation("SENT_START"):
-        return np.full(len(doc), MISSING, dtype=np.int8)
+        return truths
     said = known_boundaries(gold)
-    counterparts = single_counterparts(example.alignment.x2y)
-    truths = np.zeros(len(doc), dtype=np.int8)
-    aligned = np.flatnonzero(counterparts != MISSING)
-    truths[aligned[said[counterparts[aligned]] == 0]] = MISSING
-    truths[aligned[said[counterparts[aligned]] == 1]] = MISSING
-    words = np.concatenate(scored_tokens(doc, bounds([], len(doc))))
+    covered = np.asarray(example.alignment.x2y.data)
+    token = np.repeat(np.arange(len(doc)), np.asarray(example.alignment.x2y.lengths))
+    # A token does not start a sentence if no token that it covers may.
+    may_start = np.zeros(len(doc), dtype=bool)
+    may_start[token[said[covered] >= 0]] = True
+    words = words_of(doc)[1:]
+    truths[words[~may_start[words]]] = 0
     starts = gold_starts(example, root_label)
-    # A sentence that starts with whitespace starts with its first word, to those who see no more.
-    place = np.searchsorted(words, starts)
-    truths[words[place[place < len(words)]]] = 1
-    is_word = np.zeros(len(doc), dtype=bool)
-    is_word[words[1:]] = True
-    truths[~is_word] = MISSING
+    truths[starts[np.isin(starts, words)]] = 1
     return truths
 
 

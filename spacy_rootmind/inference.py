@@ -16,6 +16,7 @@ from spacy_rootmind._failures import NoTreeError
 from spacy_rootmind.annotate import DocParse, SentenceParse, doc_parse
 from spacy_rootmind.beliefs import Record, find_confidence, label_alternatives, make_alternatives
 from spacy_rootmind.constraints import Constrain, DocConstraints, SentenceConstraints
+from spacy_rootmind.layers.boundaries import BoundaryInput
 from spacy_rootmind.layers.layout import Bucket
 from spacy_rootmind.layers.trees import TreeInput, TreeScores
 from spacy_rootmind.layers.types import Floats2d
@@ -29,6 +30,7 @@ from spacy_rootmind.sentences import (
     choose_starts,
     known_boundaries,
     scored_tokens,
+    words_of,
 )
 from spacy_rootmind.trees import decode
 
@@ -111,20 +113,38 @@ def _look(model: ParserModel, docs: list[Doc]) -> tuple[list[Floats2d], NDArray[
     n = sum(map(len, docs))
     if not n:
         return [], np.zeros(0)
-    tok2vec, boundaries = model.get_ref("tok2vec"), model.get_ref("boundaries")
+    tok2vec = model.get_ref("tok2vec")
     if n <= MAX_TOKENS or any("listener" in node.name for node in tok2vec.walk()):
         vectors = tok2vec.predict(docs)
-        return vectors, model.ops.to_numpy(boundaries.predict(vectors))
+        return vectors, _boundary_scores(model, vectors, docs)
     [doc] = docs
     parts, log_odds = [], []
     for start in range(0, n, MAX_TOKENS):
         stop = min(start + MAX_TOKENS, n)
         first, last = max(start - CONTEXT, 0), min(stop + CONTEXT, n)
-        seen = tok2vec.predict([doc[first:last].as_doc()])
+        part = doc[first:last].as_doc()
+        seen = tok2vec.predict([part])
         parts.append(seen[0][start - first : stop - first].copy())
-        odds = model.ops.to_numpy(boundaries.predict(seen))
+        odds = _boundary_scores(model, seen, [part])
         log_odds.append(odds[start - first : stop - first].copy())
     return [model.ops.xp.concatenate(parts)], np.concatenate(log_odds)
+
+
+def _boundary_scores(
+    model: ParserModel, vectors: list[Floats2d], docs: list[Doc]
+) -> NDArray[np.floating]:
+    words = BoundaryInput(vectors, [words_of(doc) for doc in docs])
+    scores = model.ops.to_numpy(model.get_ref("boundaries").predict(words))
+    _require_finite(scores, "boundary")
+    return scores
+
+
+def _require_finite(scores: NDArray[np.floating], kind: str) -> None:
+    if not np.isfinite(scores).all():
+        raise ValueError(
+            f"the network's {kind} scores are not finite: training diverged, or the saved weights "
+            f"are damaged"
+        )
 
 
 def _batches(items: Sequence[Any], costs: Sequence[int], most: int) -> Iterator[list[Any]]:
@@ -156,7 +176,7 @@ def plan_sentences(doc: Doc, log_odds: NDArray[np.floating], settings: Settings)
     constraints = None
     if settings.constraints is not None:
         constraints = DocConstraints.check(doc, settings.constraints(doc))
-        bound = constraints.bind(bound)
+        bound = constraints.bind(doc, bound)
     starts, n_split = choose_starts(doc, bound, settings.max_sentence_length)
     if n_split:
         settings.on_split(doc, n_split)
@@ -244,11 +264,7 @@ def _constrained(
     square: NDArray[np.floating], bucket: Bucket, tasks: Sequence[Task]
 ) -> NDArray[np.floating]:
     """Check arc scores, and forbid by -inf the arcs that constraints rule out."""
-    if not np.isfinite(square).all():
-        raise ValueError(
-            "the network's arc scores are not finite: training diverged, or the saved weights are "
-            "damaged"
-        )
+    _require_finite(square, "arc")
     for i, sentence in enumerate(bucket.sentences):
         constraints = tasks[sentence].constraints
         if constraints is not None:

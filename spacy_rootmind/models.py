@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 from spacy.tokens import Doc
 from thinc.api import Model, NumpyOps
 
-from spacy_rootmind.layers.boundaries import SentenceStarts
+from spacy_rootmind.layers.boundaries import BoundaryInput, SentenceStarts
 from spacy_rootmind.layers.trees import TreeGradient, TreeInput, TreeScorer, TreeScores
 from spacy_rootmind.layers.types import Floats1d, Floats2d
-from spacy_rootmind.sentences import Sentences, sentences_of
+from spacy_rootmind.sentences import Sentences, sentences_of, words_of
 
 Tok2Vec = Model[list[Doc], list[Floats2d]]
 
@@ -158,7 +158,9 @@ def forward(
     """Score boundaries and trees; the callback takes their gradients to the token vectors."""
     docs, sentences = _as_input(X)
     vectors, backprop_vectors = model.get_ref("tok2vec")(docs, is_train)
-    boundaries, backprop_boundaries = model.get_ref("boundaries")(vectors, is_train)
+    boundaries, backprop_boundaries = model.get_ref("boundaries")(
+        BoundaryInput(vectors, [words_of(doc) for doc in docs]), is_train
+    )
     trees, backprop_trees = model.get_ref("trees")(TreeInput(vectors, sentences), is_train)
 
     def backprop(gradient: ParserGradient) -> list[Doc]:
