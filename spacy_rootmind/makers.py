@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,17 +15,16 @@ Trees = tuple[NDArray[np.int32], NDArray[np.float64]]
 """Heads of shape (k', n + 1), as of `decode`, and log probabilities of shape (k',)."""
 
 Maker = Callable[[NDArray[np.floating], Sequence[str]], Trees]
-"""From the arc scores of a sentence, (n + 1, n + 1), and its n words."""
+"""From the arc scores of a sentence, (n + 1, n + 1), and its n words.
+
+A component is pickled with its maker, by `nlp.pipe(n_process=2)` where processes are spawned: the
+ones below are functions of this module with their settings bound, not functions within functions.
+"""
 
 
 def kbest(k: int) -> Maker:
     """Make the k most probable trees, best first; registered as `spacy_rootmind.kbest.v1`."""
-
-    def make(scores: NDArray[np.floating], words: Sequence[str]) -> Trees:
-        heads, tree_scores = decode_kbest(scores, k)
-        return heads, tree_scores - log_partition(scores)
-
-    return make
+    return partial(_best, k=k)
 
 
 def sample(k: int, seed: int | None = 0) -> Maker:
@@ -32,7 +32,7 @@ def sample(k: int, seed: int | None = 0) -> Maker:
 
     With a seed, a sentence's samples depend on it and on the words, not on what else is parsed.
     """
-    return _sampler(k, seed, replace=True)
+    return partial(_samples, k=k, seed=seed, replace=True)
 
 
 def sample_without_replacement(k: int, seed: int | None = 0) -> Maker:
@@ -40,14 +40,23 @@ def sample_without_replacement(k: int, seed: int | None = 0) -> Maker:
 
     With a seed, a sentence's samples depend on it and on the words, not on what else is parsed.
     """
-    return _sampler(k, seed, replace=False)
+    return partial(_samples, k=k, seed=seed, replace=False)
 
 
-def _sampler(k: int, seed: int | None, *, replace: bool) -> Maker:
-    def make(scores: NDArray[np.floating], words: Sequence[str]) -> Trees:
-        return sample_trees(scores, k, replace=replace, seed=_generator(seed, words))
+def _best(scores: NDArray[np.floating], words: Sequence[str], *, k: int) -> Trees:
+    heads, tree_scores = decode_kbest(scores, k)
+    return heads, tree_scores - log_partition(scores)
 
-    return make
+
+def _samples(
+    scores: NDArray[np.floating],
+    words: Sequence[str],
+    *,
+    k: int,
+    seed: int | None,
+    replace: bool,
+) -> Trees:
+    return sample_trees(scores, k, replace=replace, seed=_generator(seed, words))
 
 
 def _generator(seed: int | None, words: Sequence[str]) -> np.random.Generator:
