@@ -279,7 +279,8 @@ class RootMST(TrainablePipe):
         Parameters
         ----------
         get_examples
-            Returns training examples. Heads must be annotated in some of them.
+            Returns training examples. Heads must be annotated in some of them, unless `labels` are
+            given: a streamed corpus may start without.
         nlp
             The pipeline; not needed.
         labels : dict or list of str, optional
@@ -290,12 +291,13 @@ class RootMST(TrainablePipe):
         Raises
         ------
         ValueError
-            If no example has heads, or `labels` is not as described.
+            If no example has heads and `labels` are not given, or `labels` is not as described.
         """
         validate_get_examples(get_examples, "RootMST.initialize")
         examples = list(get_examples())
         roots, others = count_labels(examples)
-        if not roots and not others:
+        has_trees = bool(roots or others)
+        if labels is None and not has_trees:
             raise ValueError(
                 f"[{self.name}] none of the {len(examples)} training examples has heads and "
                 f"labels: annotate some, for instance by converting CoNLL-U with "
@@ -308,7 +310,7 @@ class RootMST(TrainablePipe):
         else:
             given_root, names = read_labels(labels)
             root_label = given_root or most_frequent_root
-            if not {root_label, *names} & {*roots, *others}:
+            if has_trees and not {root_label, *names} & {*roots, *others}:
                 raise ValueError(
                     f"[{self.name}] none of the given labels {[root_label, *names]} occurs in the "
                     f"training examples, which have {sorted({*roots, *others})}"
