@@ -9,6 +9,7 @@ import itertools
 import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,18 +53,7 @@ def preset_heads(root_label: str = "ROOT") -> Constrain:
     A head counts as set where the token has a label, and, if the token is its own head, where the
     label is `root_label` or "root" in any case.
     """
-
-    def constrain(doc: Doc) -> Constraints:
-        heads, _ = reference_heads(doc, root_label)
-        return Constraints(
-            forced=[
-                (token.i, head)
-                for token, head in zip(doc, heads.tolist(), strict=True)
-                if head != MISSING and not token.is_space
-            ]
-        )
-
-    return constrain
+    return partial(_preset_heads, root_label=root_label)
 
 
 def span_subtrees(spans_key: str | None = None) -> Constrain:
@@ -72,12 +62,27 @@ def span_subtrees(spans_key: str | None = None) -> Constrain:
     Those of `doc.spans[spans_key]`, or without a key the entities. A Doc without such a group has
     no constraints.
     """
+    return partial(_span_subtrees, spans_key=spans_key)
 
-    def constrain(doc: Doc) -> Constraints:
-        spans = doc.ents if spans_key is None else doc.spans.get(spans_key, ())
-        return Constraints(subtrees=[(span.start, span.end) for span in spans])
 
-    return constrain
+# Functions of this module with settings bound, not functions within functions: a component is
+# pickled with what it was given, by `nlp.pipe(n_process=2)` where processes are spawned.
+
+
+def _preset_heads(doc: Doc, *, root_label: str) -> Constraints:
+    heads, _ = reference_heads(doc, root_label)
+    return Constraints(
+        forced=[
+            (token.i, head)
+            for token, head in zip(doc, heads.tolist(), strict=True)
+            if head != MISSING and not token.is_space
+        ]
+    )
+
+
+def _span_subtrees(doc: Doc, *, spans_key: str | None) -> Constraints:
+    spans = doc.ents if spans_key is None else doc.spans.get(spans_key, ())
+    return Constraints(subtrees=[(span.start, span.end) for span in spans])
 
 
 # --- as the parser uses them -------------------------------------------------------------------
