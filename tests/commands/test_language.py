@@ -14,13 +14,15 @@ from conftest import SMALL_MODEL, gold_examples
 from spacy.matcher import DependencyMatcher
 from spacy.tokens import Doc, Span, Token
 from spacy.training import Example
-from spacy.util import load_config, load_model_from_config
+from spacy.util import load_config, load_model_from_config, registry
 from thinc.api import Adam
 
 TEXTS = ["The teacher that she met gave the boy a book.", "\n Yes", "", "Dogs bark. A cat came."]
 UNSURE = {
     "components.root_mst.confidence": True,
     "components.root_mst.alternatives": {"@misc": "spacy_rootmind.kbest.v1", "k": 3},
+    # Entities, of which these pipelines find none: it is there to be copied.
+    "components.root_mst.constraints": {"@misc": "spacy_rootmind.span_subtrees.v1"},
 }
 
 
@@ -91,6 +93,25 @@ def test_processes_give_what_one_gives(method, maker, shared, tmp_path):
     n_sentences, n_parses = map(int, result.stdout.split())
     assert n_sentences >= 9
     assert n_parses > n_sentences
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("kbest", {"k": 2}),
+        ("sample", {"k": 2}),
+        ("sample_without_replacement", {"k": 2}),
+        ("preset_heads", {"root_label": "root"}),
+        ("span_subtrees", {"spans_key": "sc"}),
+    ],
+)
+def test_functions_for_configs_can_be_pickled(name, settings):
+    """Spawned processes get a component that way, with all that its config gave it."""
+    function = registry.misc.get(f"spacy_rootmind.{name}.v1")(**settings)
+    again = pickle.loads(pickle.dumps(function))
+    assert again.func is function.func
+    assert again.keywords == function.keywords
+    assert again.keywords.items() >= settings.items()
 
 
 def test_memory_zones_keep_nothing(shared):

@@ -64,6 +64,37 @@ def test_shared_vectors_learn_from_the_parser_and_the_tagger(shared):
         assert_one_root_each(doc)
 
 
+def test_temperature_is_fitted_before_saving(corpora, tmp_path):
+    config = write_config(
+        *(tmp_path / "fit.cfg", {"root_mst": root_mst(confidence=True)}, corpora),
+        steps=40,
+        before_to_disk={
+            "@callbacks": "spacy_rootmind.fit_temperature.v1",
+            "corpus": "${corpora.dev}",
+            "pipe": "root_mst",
+        },
+    )
+    nlp = spacy.load(train(config, tmp_path / "out"))
+    parser = nlp.get_pipe("root_mst")
+    fitted = parser.temperature
+    assert fitted != 1.0
+    docs = read_docs(corpora / "dev.spacy", nlp.vocab)
+    parsed = list(nlp.pipe(doc.text for doc in docs))
+    # Of no effect on the parse; below 1 the parser is surer of it, and above less sure.
+    parser.temperature = 1.0
+    plain = list(nlp.pipe(doc.text for doc in docs))
+    assert [arcs_of(doc) for doc in parsed] == [arcs_of(doc) for doc in plain]
+    assert (entropy(parsed) < entropy(plain)) == (fitted < 1.0)
+    # What was fitted belongs to the weights that were saved.
+    parser.temperature = None
+    examples = [Example(nlp.make_doc(doc.text), doc) for doc in docs]
+    assert parser.fit_temperature(examples) == pytest.approx(fitted, rel=0.02)
+
+
+def entropy(docs):
+    return sum(sentence._.parse_entropy for doc in docs for sentence in doc.sents)
+
+
 # --- what was trained before -------------------------------------------------------------------
 
 
