@@ -261,6 +261,20 @@ def joined_corpora(corpora, tmp_path_factory):
     return folder
 
 
+def test_parser_alone_learns_where_sentences_start(joined_corpora, tmp_path):
+    config = write_config(
+        tmp_path / "alone.cfg", {"root_mst": root_mst()}, joined_corpora, steps=80
+    )
+    train(config, tmp_path / "out")
+    first, *_, last = log_of(config)
+    assert last["scores"]["sents_f"] > 80 > first["scores"]["sents_f"]
+    assert last["scores"]["dep_uas"] > 50
+    nlp = spacy.load(tmp_path / "out" / "model-last")
+    doc = nlp("The cat slept. A dog came.")
+    assert [sent.text for sent in doc.sents] == ["The cat slept.", "A dog came."]
+    assert_one_root_each(doc)
+
+
 def test_sentencizer_annotates_for_the_parser(joined_corpora, tmp_path):
     components = {"sentencizer": {"factory": "sentencizer"}, "root_mst": root_mst()}
     config = write_config(
