@@ -1,6 +1,5 @@
 """Backward passes against finite differences, in float64."""
 
-import numpy as np
 import pytest
 from thinc.api import Ops
 

@@ -76,7 +76,7 @@ def test_scores_depend_on_the_tokens_beside(model, rng):
 def test_gradient_matches_finite_differences(model, rng):
     vectors = random_vectors(rng)
     weights = rng.normal(size=sum(LENGTHS))
-    scores, backprop = model.begin_update(vectors)
+    _, backprop = model.begin_update(vectors)
     gradients = backprop(weights)
     assert [g.shape for g in gradients] == [v.shape for v in vectors]
 
