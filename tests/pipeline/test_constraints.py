@@ -638,6 +638,26 @@ def test_preset_heads_take_a_label_without_a_head_for_nothing(parser_with):
     assert sentence.root.i == 1
 
 
+@pytest.mark.xfail(
+    strict=True, reason="where spaCy starts a sentence at a missing head, that counts as known"
+)
+def test_preset_heads_take_no_boundary_from_a_missing_head():
+    heads, deps = [1, 1, 3, None, None], ["nsubj", "ROOT", "det", "obj", "punct"]
+    doc = Doc(VOCAB, words=FIRST, heads=heads, deps=deps)
+    assert [t.i for t in doc if t.is_sent_start] == [0, 2, 4]
+    settings = Settings("ROOT", ["dep"], constraints=preset_heads())
+    starts = plan_sentences(doc, np.array([-1, -1, -1, -1, 1], dtype="f"), settings).starts
+    # Training reads such Docs alike; what is unknown is for the network to say.
+    assert starts.tolist() == [0, 4, 5]
+
+
+@pytest.mark.xfail(strict=True, reason="a preset head on whitespace fails the Doc")
+def test_preset_heads_on_whitespace_are_passed_over(parser_with):
+    nlp = parser_with(preset_heads())
+    doc = nlp(Doc(nlp.vocab, words=["a", "\n", "b"], heads=[1, 2, 2], deps=["x", "", "ROOT"]))
+    assert heads_of(doc) == [2, 0, 2]
+
+
 @pytest.mark.parametrize("root_label", ["ROOT", "root", "top"])
 def test_preset_heads_know_the_root_label(parser_with, root_label):
     nlp = parser_with(preset_heads(root_label="top"))

@@ -327,6 +327,26 @@ def test_training_sentences_are_no_longer_than_allowed(quickstart_docs, mode):
         assert max(map(len, batch.sentences[0])) <= max_words
 
 
+def test_training_in_the_component_bounds_its_sentences(quickstart_docs, monkeypatch):
+    nlp = make_nlp(max_sentence_length=4)
+    examples = gold_examples([Doc.from_docs(quickstart_docs[:6])], nlp)
+    nlp.initialize(lambda: examples)
+    model = nlp.get_pipe("root_mst").model
+    seen = []
+    forward = model._func
+
+    def spy(model, X, is_train):
+        seen.extend(len(sentence) for sentences in X.sentences for sentence in sentences)
+        return forward(model, X, is_train)
+
+    monkeypatch.setattr(model, "_func", spy)
+    nlp.update(examples)
+    assert max(seen) == 4
+    seen.clear()
+    nlp.get_pipe("root_mst").fit_temperature(examples)
+    assert max(seen) == 4
+
+
 def test_training_with_short_sentences_learns_the_arcs_within(quickstart_docs):
     nlp = make_nlp(max_sentence_length=5)
     joined = [Doc.from_docs(quickstart_docs[i : i + 3]) for i in range(0, 12, 3)]

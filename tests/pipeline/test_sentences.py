@@ -726,19 +726,16 @@ def test_gold_boundaries_of_missing_heads():
         heads=[1, 1, 3, None, None],
         deps=["nsubj", "ROOT", "det", "obj", "punct"],
     )
-    # spaCy starts sentences at "the" and ".", whose heads or head's heads are missing.
-    truths = truths_of(labelled)
-    assert truths[1] == 0
-    assert 1 not in truths
+    # spaCy starts sentences at "the" and ".", because the head above each is missing.
+    assert [t.i for t in labelled.reference if t.is_sent_start] == [0, 2, 4]
+    assert truths_of(labelled) == [MISSING, 0, MISSING, 0, MISSING]
     joined = example_of(
         [*words, "It", "rained"],
         [*words, "It", "rained"],
         heads=[1, 1, 3, None, 1, 6, 6],
         deps=["nsubj", "ROOT", "det", "obj", "punct", "nsubj", "ROOT"],
     )
-    truths = truths_of(joined)
-    assert truths[5:] == [1, 0]
-    assert 1 not in truths[:5]
+    assert truths_of(joined) == [MISSING, 0, MISSING, 0, 0, 1, 0]
 
 
 def test_gold_boundaries_of_docs_that_say_nothing():
