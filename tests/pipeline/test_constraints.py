@@ -617,12 +617,11 @@ def test_an_error_of_the_function_goes_to_the_handler(parser_with):
 
 def test_preset_heads_of_a_partly_parsed_doc_are_kept(parser_with):
     nlp = parser_with(preset_heads(), confidence=True)
-    deps = ["obj", "ROOT", "", "", ""]
-    doc = nlp(Doc(nlp.vocab, words=FIRST, heads=[3, 1, None, None, None], deps=deps))
+    deps = ["obj", "ROOT", "", "", "punct"]
+    doc = nlp(Doc(nlp.vocab, words=FIRST, heads=[4, 1, None, None, 1], deps=deps))
     [sentence] = doc.sents
-    assert doc[0].head.i == 3
-    assert doc[1].head.i == 1
-    assert [doc[i]._.head_prob for i in (0, 1)] == pytest.approx([1.0, 1.0])
+    assert [doc[i].head.i for i in (0, 1, 4)] == [4, 1, 1]
+    assert [doc[i]._.head_prob for i in (0, 1, 4)] == pytest.approx([1.0, 1.0, 1.0])
     assert sum(token.head == token for token in sentence) == 1
     assert all(token.dep_ for token in doc)
 
@@ -834,14 +833,14 @@ def test_constraints_in_a_config_go_to_disk_and_back(unsure, settings, tmp_path)
         doc = Doc(
             pipeline.vocab,
             words=FIRST,
-            heads=[3, 1, None, None, None],
-            deps=["obj", "top" if "root_label" in settings else "ROOT", "", "", ""],
+            heads=[4, 1, None, None, 1],
+            deps=["obj", "top" if "root_label" in settings else "ROOT", "", "", "x"],
         )
         doc.ents = [Span(doc, 0, 3, label="X")]
         doc.spans["keep"] = [doc[1:5]]
         doc = pipeline(doc)
         if "preset" in settings["@misc"]:
-            assert [doc[i].head.i for i in (0, 1)] == [3, 1]
+            assert [doc[i].head.i for i in (0, 1, 4)] == [4, 1, 1]
         else:
             span = doc[1:5] if "spans_key" in settings else doc[0:3]
             assert is_subtree(span)
