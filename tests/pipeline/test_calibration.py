@@ -329,13 +329,6 @@ def test_callback_for_a_pipe_of_another_kind_or_name_says_so(make):
 
 # --- a real training run -------------------------------------------------------------------------
 
-CALLBACK = """
-[training.before_to_disk]
-@callbacks = "spacy_rootmind.fit_temperature.v1"
-corpus = ${corpora.dev}
-pipe = "PIPE"
-"""
-
 
 @pytest.fixture
 def workspace(tmp_path, quickstart_docs, dev):
@@ -346,9 +339,9 @@ def workspace(tmp_path, quickstart_docs, dev):
 
     def run(pipe="root_mst", shared=False):
         text = (QUICKSTART / "configs" / "config.cfg").read_text(encoding="utf8")
-        text = text.replace("before_to_disk = null\n", "")
-        text += CALLBACK.replace("PIPE", pipe)
         config = spacy.util.load_config_from_str(text, interpolate=False)
+        callback = {"@callbacks": "spacy_rootmind.fit_temperature.v1", "pipe": pipe}
+        config["training"]["before_to_disk"] = {**callback, "corpus": "${corpora.dev}"}
         parser = config["components"]["root_mst"]
         tok2vec = SMALL_MODEL["tok2vec"]
         parser["model"] = {**SMALL_MODEL, "tok2vec": tok2vec}
