@@ -31,7 +31,7 @@ def join(docs, size):
 def several(quickstart_docs):
     """A parser alone in its pipeline that has learnt Docs of five sentences; do not change it."""
     nlp = make_nlp()
-    return train(nlp, gold_examples(join(quickstart_docs[:100], 5), nlp), steps=60, size=4)
+    return train(nlp, gold_examples(join(quickstart_docs[:200], 5), nlp), steps=100, size=4)
 
 
 @pytest.fixture
@@ -103,7 +103,7 @@ def random_words(rng, n, spaces=0.3):
 
 
 def test_the_parser_alone_finds_sentences_of_its_training_docs(several, quickstart_docs):
-    scores = several.evaluate(gold_examples(join(quickstart_docs[:100], 5), several))
+    scores = several.evaluate(gold_examples(join(quickstart_docs[:200], 5), several))
     assert scores["sents_f"] > 0.9
     assert scores["dep_uas"] > 0.9
     assert scores["root_violations"] == 0.0
@@ -131,7 +131,7 @@ def test_sentences_are_found_with_whitespace_between_them(several, quickstart_do
         right += len(own & starts) - 1
         found += len(own) - 1
         gold += len(starts) - 1
-    assert 2 * right / (found + gold) > 0.7
+    assert 2 * right / (found + gold) > 0.8
 
 
 def test_found_starts_are_those_of_positive_log_odds(several):
