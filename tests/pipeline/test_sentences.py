@@ -252,12 +252,6 @@ def test_auto_keeps_boundaries_beside_labels_that_came_first(several):
     assert_parsed(doc)
 
 
-DROPPED = pytest.mark.xfail(
-    strict=True, reason="a boundary before a token that has a label, and no head, is dropped"
-)
-
-
-@DROPPED
 @pytest.mark.parametrize("mode", ["auto", "given"])
 def test_boundaries_are_kept_beside_labels_without_heads(make, mode):
     # As from a sentencizer and rules that set labels after it: there is no tree yet.
@@ -267,7 +261,6 @@ def test_boundaries_are_kept_beside_labels_without_heads(make, mode):
     assert starts_of(nlp(doc)) == [0, 2]
 
 
-@DROPPED
 @pytest.mark.parametrize("mode", ["auto", "given"])
 def test_boundaries_are_kept_of_trees_with_another_label_on_roots(make, mode):
     nlp = make(sentences=mode)
