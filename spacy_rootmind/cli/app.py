@@ -206,15 +206,18 @@ def main() -> None:
         # Where a terminal cannot show a letter, it is not worth an error.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     from spacy_rootmind.cli.messages import CommandError, Messages
+    from spacy_rootmind.cli.processes import leave
 
+    code = 1
     try:
         app(prog_name=COMMAND)
+    except SystemExit as exit_:
+        code = exit_.code if isinstance(exit_.code, int) else 0
     except CommandError as error:
         Messages().fail(error.title, error.text)
-        sys.exit(1)
     except BrokenPipeError:
         # Whoever read along has gone, as `head` does. Nothing more can be said, and nobody asked.
         silence = os.open(os.devnull, os.O_WRONLY)
         for stream in (sys.stdout, sys.stderr):
             os.dup2(silence, stream.fileno())
-        sys.exit(1)
+    leave(code)

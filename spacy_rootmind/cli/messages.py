@@ -16,6 +16,12 @@ class CommandError(Exception):
         self.text = text
 
 
+class Bar(tqdm):
+    """A progress bar without a thread of its own, which would be in the way of forking."""
+
+    monitor_interval = 0
+
+
 class Messages:
     """Prints messages; if quiet, only of what went wrong."""
 
@@ -44,5 +50,5 @@ class Messages:
         self._print("fail", title, text)
 
     def _print(self, style: str, title: str, text: str) -> None:
-        with tqdm.external_write_mode(file=sys.stderr), redirect_stdout(sys.stderr):
+        with Bar.external_write_mode(file=sys.stderr), redirect_stdout(sys.stderr):
             getattr(self._printer, style)(title, text)

@@ -26,6 +26,10 @@ PART_TOKENS = 500_000
 class Output(Protocol):
     """Takes parsed Docs, and makes sure of them chunk by chunk."""
 
+    @property
+    def handles(self) -> list[int]:
+        """Open files that other processes must not hold on to."""
+
     def start(self, resume: bool) -> State | None:
         """Open it; tells where an earlier run stood, if that is to be resumed."""
 
@@ -51,6 +55,7 @@ class StreamOutput:
     def __init__(self, writer: Writer, stream: BinaryIO) -> None:
         self.prepare = writer
         self._stream = stream
+        self.handles: list[int] = []
 
     def start(self, resume: bool) -> State | None:
         """Refuse to resume."""
@@ -106,6 +111,11 @@ class FileOutput:
         return state
 
     @property
+    def handles(self) -> list[int]:
+        """The open file, which is locked."""
+        return [self.file.fileno()]
+
+    @property
     def file(self) -> BinaryIO:
         """The open file."""
         if self._file is None:
@@ -151,7 +161,7 @@ class DocsOutput:
         self._bin = DocBin(store_user_data=True)
         self._n_tokens = 0
         self._n_parts = 0
-        self._handle: int | None = None
+        self.handles: list[int] = []
 
     @property
     def is_folder(self) -> bool:
@@ -164,8 +174,8 @@ class DocsOutput:
         self._n_parts = 0 if state is None else state.written
         self.partial.mkdir(parents=True, exist_ok=True)
         if os.name == "posix":
-            self._handle = os.open(self.partial, os.O_RDONLY)
-            lock(self._handle, self.partial)
+            self.handles.append(os.open(self.partial, os.O_RDONLY))
+            lock(self.handles[0], self.partial)
         if state is None:
             self.journal.remove()
         known = {self._part(i) for i in range(self._n_parts)}
@@ -230,9 +240,8 @@ class DocsOutput:
 
     def close(self) -> None:
         """Give up Docs that are in no part yet."""
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
+        while self.handles:
+            os.close(self.handles.pop())
 
 
 # --- names -------------------------------------------------------------------------------------

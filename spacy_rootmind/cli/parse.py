@@ -1,17 +1,14 @@
 """The command `parse`: files through a pipeline, to files."""
 
 import os
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import warnings
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
-from types import FrameType
 from typing import Any
 
 import spacy
@@ -19,13 +16,12 @@ from spacy import util
 from spacy.language import Language
 from spacy.tokens import Doc
 from thinc.api import require_gpu
-from tqdm import tqdm
 
 from spacy_rootmind import makers
 from spacy_rootmind.alternatives import register_extensions
 from spacy_rootmind.cli.inputs import STDIN, InputError, Inputs
 from spacy_rootmind.cli.journal import Counts, State
-from spacy_rootmind.cli.messages import CommandError, Messages
+from spacy_rootmind.cli.messages import Bar, CommandError, Messages
 from spacy_rootmind.cli.outputs import (
     DocsOutput,
     FileOutput,
@@ -33,6 +29,7 @@ from spacy_rootmind.cli.outputs import (
     StreamOutput,
     check_free,
 )
+from spacy_rootmind.cli.processes import WORKERS, Interrupted, end_workers, watched_signals
 from spacy_rootmind.cli.readers import Records, input_format, read_records
 from spacy_rootmind.cli.records import Failure, Record
 from spacy_rootmind.cli.stream import chunks, parse_records
@@ -74,14 +71,6 @@ class ParseOptions:
     quiet: bool = False
 
 
-class Interrupted(BaseException):
-    """A signal to stop; no component of a pipeline takes it for an error."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
 def parse(options: ParseOptions) -> int:
     """Run the command; returns the exit code.
 
@@ -99,8 +88,14 @@ def parse(options: ParseOptions) -> int:
             input_format(name)
         nlp = load_pipeline(options)
         output = open_output(options, to_format, nlp)
-        with stop_signals():
-            return Run(options, nlp, inputs, output, messages).run()
+        run = Run(options, nlp, inputs, output, messages)
+        with watched_signals(), warnings.catch_warnings():
+            # Processes that ended before their time: said here where it matters.
+            warnings.filterwarnings("ignore", message=r"\[W127\]")
+            return run.run()
+    except Interrupted as stop:
+        messages.fail(f"Interrupted after {run.counts.records} records", run.hint())
+        return 128 + stop.number
     except InputError as error:
         raise CommandError(f"Cannot read the input: {error}") from error
 
@@ -137,20 +132,17 @@ class Run:
             elif self.options.resume:
                 self.messages.info("Nothing to resume: starting from the beginning")
             before = self.counts.words
-            with self._progress() as progress:
+            with self._progress() as progress, WORKERS.without(self.output.handles):
                 complete = self._parse(records, progress)
             if complete:
                 self.output.finish()
-        except Interrupted as stop:
-            self.messages.fail(f"Interrupted after {self.counts.records} records", self._hint())
-            return 128 + stop.number
         except BrokenPipeError:
             raise
         except InputError as error:
-            raise CommandError(f"Cannot read the input: {error}", self._hint()) from error
+            raise CommandError(f"Cannot read the input: {error}", self.hint()) from error
         except OSError as error:
             raise CommandError(
-                f"Cannot write {self.options.output}: {error.strerror or error}", self._hint()
+                f"Cannot write {self.output_name}: {error.strerror or error}", self.hint()
             ) from error
         finally:
             self.output.close()
@@ -169,27 +161,39 @@ class Run:
         self.counts = state.counts
         self.messages.info(f"Going on after {state.counts.records} records")
 
-    def _parse(self, records: Records, progress: tqdm) -> bool:
+    def _parse(self, records: Records, progress: Bar) -> bool:
         """Parse chunk by chunk; returns whether that was all of the input."""
         scale = 1 if self.options.n_process == 1 else CHUNKS_A_PROCESS * n_workers(self.options)
         for chunk in chunks(records, CHUNK_RECORDS * scale, CHUNK_CHARS * scale):
             # What a chunk adds to the vocabulary goes with it.
             with self.nlp.memory_zone():
-                for parsed in parse_records(
-                    self.nlp,
-                    chunk,
-                    batch_size=self.options.batch_size,
-                    n_process=self.options.n_process,
-                ):
-                    self.counts.records += 1
-                    failure = parsed if isinstance(parsed, Failure) else self._write(*parsed)
-                    if failure is not None:
-                        self.counts.failures += 1
-                        self.messages.fail(str(failure))
-                        if self.options.strict:
-                            return False
-                    progress.update(self._position(progress) - progress.n)
+                if not self._parse_chunk(chunk, progress):
+                    return False
             self.output.commit(self.counts, self.inputs.digest())
+        return True
+
+    def _parse_chunk(self, chunk: Records, progress: Bar) -> bool:
+        # Held by a name, so that it is not closed before `end_workers` where this ends early.
+        stream = parse_records(
+            self.nlp,
+            chunk,
+            batch_size=self.options.batch_size,
+            n_process=self.options.n_process,
+        )
+        try:
+            for parsed in stream:
+                self.counts.records += 1
+                failure = parsed if isinstance(parsed, Failure) else self._write(*parsed)
+                if failure is not None:
+                    self.counts.failures += 1
+                    self.messages.fail(str(failure))
+                    if self.options.strict:
+                        return False
+                progress.update(self._position(progress) - progress.n)
+        finally:
+            # If there are any left, `nlp.pipe` would wait for them forever.
+            end_workers()
+            stream.close()
         return True
 
     def _write(self, record: Record, doc: Doc) -> Failure | None:
@@ -205,11 +209,11 @@ class Run:
             self.counts.sentences += n_words > 0
         return None
 
-    def _progress(self) -> tqdm:
+    def _progress(self) -> Bar:
         """Make a bar over bytes if it is known how many there are, else over records."""
         shown = self.options.progress
         total = self.inputs.total_bytes
-        return tqdm(
+        return Bar(
             desc="Parsing",
             total=total,
             initial=self.inputs.n_bytes if total is not None else self.counts.records,
@@ -220,47 +224,32 @@ class Run:
             file=sys.stderr,
         )
 
-    def _position(self, progress: tqdm) -> int:
+    def _position(self, progress: Bar) -> int:
         return self.counts.records if progress.total is None else self.inputs.n_bytes
 
-    def _hint(self) -> str:
+    @property
+    def output_name(self) -> str:
+        """What the output is called in messages."""
+        return "stdout" if self.options.output == STDOUT else self.options.output
+
+    def hint(self) -> str:
+        """Tell how to go on after an early end."""
         if not isinstance(self.output, StreamOutput):
             return "The same command with --resume goes on."
         return ""
 
     def _report(self, complete: bool, seconds: float, words: int) -> None:
         counts = self.counts
-        output = "stdout" if self.options.output == STDOUT else self.options.output
         if complete and not counts.records:
             self.messages.warn("There was nothing to parse in the input")
         elif complete:
             self.messages.good(
                 f"Wrote {counts.docs} texts, {counts.sentences} sentences, {counts.words} words "
-                f"to {output} ({words / max(seconds, 1e-9):,.0f} words a second)"
+                f"to {self.output_name} ({words / max(seconds, 1e-9):,.0f} words a second)"
             )
         if counts.failures:
             what = "Stopped at a record that failed" if not complete else "Not all went through"
             self.messages.fail(f"{what}: {counts.failures} of {counts.records} records failed")
-
-
-@contextmanager
-def stop_signals() -> Iterator[None]:
-    """Turn signals to stop into `Interrupted`, in this process alone.
-
-    Processes that `nlp.pipe` starts inherit the handler, and leave stopping to this one.
-    """
-    owner = os.getpid()
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        if os.getpid() == owner:
-            raise Interrupted(number)
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def n_workers(options: ParseOptions) -> int:
@@ -334,7 +323,7 @@ def import_code(path: Path) -> None:
 
 
 def output_format(options: ParseOptions) -> str:
-    """Tell the format from the output's suffix; CoNLL-U for stdout.
+    """Tell the format from the output's suffix; CoNLL-U for a stream.
 
     Raises
     ------
@@ -343,7 +332,7 @@ def output_format(options: ParseOptions) -> str:
     """
     if options.to_format is not None:
         return options.to_format
-    if options.output == STDOUT:
+    if is_stream(options):
         return "conllu"
     try:
         return OUTPUT_SUFFIXES[Path(options.output).suffix.lower()]

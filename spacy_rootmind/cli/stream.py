@@ -9,6 +9,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from spacy_rootmind.cli.inputs import InputError
+from spacy_rootmind.cli.processes import end_workers
 from spacy_rootmind.cli.readers import Records
 from spacy_rootmind.cli.records import Failure, Record
 
@@ -62,16 +63,20 @@ def parse_records(
 
     def make_docs() -> Iterator[tuple[Doc, int]]:
         nonlocal exhausted
-        for number, record in numbered:
-            doc = None
-            if isinstance(record, Record):
-                try:
-                    doc = record.make_doc(nlp)
-                except Exception as error:
-                    record = record.failed(error)
-            waiting.append((number, record))
-            if doc is not None:
-                yield doc, number
+        try:
+            for number, record in numbered:
+                doc = None
+                if isinstance(record, Record):
+                    try:
+                        doc = record.make_doc(nlp)
+                    except Exception as error:
+                        record = record.failed(error)
+                waiting.append((number, record))
+                if doc is not None:
+                    yield doc, number
+        except InputError:
+            end_workers()
+            raise
         exhausted = True
 
     def settle() -> tuple[Record, Doc] | Failure:
