@@ -1,7 +1,7 @@
 """Records through a pipeline, in order, whatever fails on the way."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from itertools import chain
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ from spacy_rootmind.cli.processes import end_workers
 from spacy_rootmind.cli.readers import Records
 from spacy_rootmind.cli.records import Failure, Record
 
-Parsed = Iterator[tuple[Record, Doc] | Failure]
+Parsed = Generator[tuple[Record, Doc] | Failure, None, None]
 
 
 class LastError:

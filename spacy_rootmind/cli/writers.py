@@ -233,7 +233,11 @@ def check_given(doc: Doc, record: Record) -> None:
 
 
 def keep_given(doc: Doc, record: Record) -> None:
-    """Set what the columns of CoNLL-U say beside the tree, in place of what was predicted."""
+    """Set what the columns of CoNLL-U say beside the tree, in place of what was predicted.
+
+    What spaCy cannot hold is left out: parts of speech that are not universal, and features that
+    are no pairs.
+    """
     if record.sentence is None:
         return
     for token, row in zip(doc, record.sentence.words, strict=True):
@@ -243,7 +247,7 @@ def keep_given(doc: Doc, record: Record) -> None:
             token.pos_ = row[conllu.UPOS]
         if row[conllu.XPOS] != EMPTY:
             token.tag_ = row[conllu.XPOS]
-        if row[conllu.FEATS] != EMPTY:
+        if all("=" in pair for pair in row[conllu.FEATS].split("|")):
             token.set_morph(row[conllu.FEATS])  # type: ignore[attr-defined]
 
 
