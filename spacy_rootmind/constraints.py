@@ -51,7 +51,8 @@ def preset_heads(root_label: str = "ROOT") -> Constrain:
     """Keep the heads that a Doc has; registered as `spacy_rootmind.preset_heads.v1`.
 
     A head counts as set where the token has a label, and, if the token is its own head, where the
-    label is `root_label` or "root" in any case.
+    label is `root_label` or "root" in any case. Heads of whitespace, and on whitespace, are not
+    kept.
     """
     return partial(_preset_heads, root_label=root_label)
 
@@ -75,7 +76,7 @@ def _preset_heads(doc: Doc, *, root_label: str) -> Constraints:
         forced=[
             (token.i, head)
             for token, head in zip(doc, heads.tolist(), strict=True)
-            if head != MISSING and not token.is_space
+            if head != MISSING and not token.is_space and not doc[head].is_space
         ]
     )
 

@@ -100,6 +100,21 @@ def gold_starts(example: Example, root_label: str) -> NDArray[np.int64]:
     return words[place[place < len(words)]]
 
 
+def known_starts(doc: Doc, root_label: str) -> NDArray[np.int8]:
+    """Tell for each token whether it is known to start a sentence: 1 yes, -1 no, 0 unknown.
+
+    As `known_boundaries`, but for starts that spaCy set where a token's head is missing.
+    """
+    known = known_boundaries(doc)
+    if doc.has_annotation("DEP") and doc.has_annotation("SENT_START"):
+        not_roots = reference_heads(doc)[0] != reference_heads(doc, root_label)[0]
+        if not_roots.any():
+            for sentence in doc.sents:
+                if sentence.start and not_roots[sentence.root.i]:
+                    known[sentence.start] = 0
+    return known
+
+
 def training_starts(
     example: Example, root_label: str, mode: str = "auto", max_words: int | None = None
 ) -> NDArray[np.int64]:
@@ -115,7 +130,9 @@ def training_starts(
         likely = np.full(len(doc), -1.0)
         if gold.has_annotation("SENT_START"):
             likely[gold_starts(example, root_label)] = 1.0
-        starts = bounds(np.flatnonzero(likely + CERTAIN * known_boundaries(doc) > 0), len(doc))
+        starts = bounds(
+            np.flatnonzero(likely + CERTAIN * known_starts(doc, root_label) > 0), len(doc)
+        )
     if max_words is None or max_words >= len(doc):
         return starts
     log_odds = np.full(len(doc), -1.0)

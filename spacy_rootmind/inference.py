@@ -16,6 +16,7 @@ from spacy_rootmind._failures import NoTreeError
 from spacy_rootmind.annotate import DocParse, SentenceParse, doc_parse
 from spacy_rootmind.beliefs import Record, find_confidence, label_alternatives, make_alternatives
 from spacy_rootmind.constraints import Constrain, DocConstraints, SentenceConstraints
+from spacy_rootmind.gold import known_starts
 from spacy_rootmind.layers.boundaries import BoundaryInput
 from spacy_rootmind.layers.layout import Bucket
 from spacy_rootmind.layers.trees import TreeInput, TreeScores
@@ -28,7 +29,6 @@ from spacy_rootmind.sentences import (
     Sentences,
     Starts,
     choose_starts,
-    known_boundaries,
     scored_tokens,
     words_of,
 )
@@ -196,7 +196,7 @@ def _bound_log_odds(
         bound[:] = -1.0
     if settings.sentences == "doc":
         return bound - CERTAIN
-    known = known_boundaries(doc)
+    known = known_starts(doc, settings.root_label)
     if settings.sentences == "given":
         if len(doc) > 1 and not doc.has_annotation("SENT_START"):
             raise ValueError(

@@ -63,7 +63,7 @@ INIT_SAMPLE = 10
     assigns=["token.dep", "token.head", "token.is_sent_start", "doc.sents"],
     default_config={
         "model": DEFAULT_MODEL,
-        "objective": "head_selection",
+        "objective": "tree_crf",
         "sentences": "auto",
         "max_sentence_length": 512,
         "constraints": None,
@@ -109,8 +109,8 @@ def make_root_mst(
     model : Model[ParserInput, ParserScores]
         Scores arcs and labels; see `spacy_rootmind.BiaffineParser.v1`.
     objective : str
-        What arc scores are trained for: "head_selection" (each word's gold head among all heads),
-        "tree_crf" (the gold tree among all trees with one root) or "perceptron" (to beat all other
+        What arc scores are trained for: "tree_crf" (the gold tree among all trees with one root),
+        "head_selection" (each word's gold head among all heads) or "perceptron" (to beat all other
         trees by a margin). See `spacy_rootmind.loss`.
     sentences : str
         "auto": boundaries that are known, from an earlier component or the user, are kept, and the
@@ -164,7 +164,7 @@ class RootMST(TrainablePipe):
         model: ParserModel,
         name: str = "root_mst",
         *,
-        objective: str = "head_selection",
+        objective: str = "tree_crf",
         sentences: str = "auto",
         max_sentence_length: int = 512,
         constraints: Constrain | None = None,
