@@ -80,9 +80,7 @@ def choose_language(wanted: str, code: str) -> tuple[Language, str]:
     except ImportError as error:
         if wanted != AUTO:
             raise TreebankError(f"spaCy does not know the language {lang!r}: {error}") from error
-        reason = (
-            f"spaCy has no tokenizer rules for {own!r}: taking those for any language, {ANY!r}"
-        )
+        reason = f"spaCy has no tokenizer rules for {own!r}: taking those for any language, {ANY!r}"
         return spacy.blank(ANY), reason
     try:
         return spacy.blank(lang), f"language {lang!r}"
@@ -97,7 +95,7 @@ def choose_language(wanted: str, code: str) -> tuple[Language, str]:
 
 
 def split_places(token: Token, sentence: Sentence) -> list[int] | None:
-    """Tell where in a token its words start; None if they are not what it is written with."""
+    """Tell where in a token its words start; None if they do not spell it."""
     forms = [word[FORM] for word in sentence.words[token.first : token.stop]]
     if "".join(forms) != token.form:
         return None
@@ -133,8 +131,8 @@ class Converted:
     text : str
         As of `Sentence.text`.
     spans : list of (int, int)
-        Where in the text each token of the Doc is. Words that are not what their token is written
-        with have its whole span in common.
+        Where in the text each token of the Doc is. Words that do not spell their token have its
+        whole span in common.
     """
 
     lines: list[str]
@@ -145,9 +143,9 @@ class Converted:
 def convert_sentence(sentence: Sentence, merged: set[int]) -> Converted:
     """Bring a sentence into a form that spaCy's converter turns into a Doc with the right text.
 
-    By itself, it writes the words of a multiword token without a space, also where they are not what
-    the token is written with ("du" becomes "dele"), and takes MISC for more than it says. Words that
-    do not spell their token are written apart here, as words that a tokenizer finds.
+    By itself, it writes the words of a multiword token without a space, also where they do not
+    spell the token ("du" becomes "dele"), and takes a `CorrectSpaceAfter=No` for `SpaceAfter=No`.
+    Words that do not spell their token are written apart here, as words that a tokenizer finds.
     """
     lines: list[str] = []
     spans: list[tuple[int, int]] = []
@@ -310,7 +308,7 @@ def report(counts: dict[str, Counts], words: str) -> None:
         "words": "syntactic words",
         "multiword": "multiword tokens",
         "merged": "of them merged to one token",
-        "written_apart": "of them not written as their words are",
+        "written_apart": "of them not spelt by their words",
         "empty_nodes": "empty nodes, left out",
         "other_text": "sentences with another # text",
     }

@@ -77,8 +77,8 @@ def segmentation_scores(examples: list[Example]) -> dict[str, float]:
     Returns
     -------
     scores : dict
-        `words_f`: F1 of words; no attachment score can be higher. `sents_f`: F1 of sentences by
-        where they start and end, also where their words are not what the text is written with.
+        `words_f`: F1 of words; what is lost here, no parse can mend. `sents_f`: F1 of sentences by
+        where they start and end, also where their words do not spell the text.
     """
     words = words_right = sents = sents_right = 0
     for example in examples:

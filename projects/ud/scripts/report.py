@@ -44,7 +44,8 @@ def summarize(scores: dict[int, dict[str, dict]], about: dict, run: str) -> dict
     Returns
     -------
     summary : dict
-        Scores are shares; deviation is None with one seed, mean and deviation where a score is None.
+        Scores are shares. The deviation is None with one seed, and so are mean and deviation where
+        a score is.
     """
     seeds = list(scores)
     evaluations = {}
