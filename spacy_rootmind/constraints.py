@@ -97,14 +97,15 @@ class DocConstraints:
     ----------
     heads : dict of int to int
         Forced heads.
-    forbidden : list of (int, int)
-    subtrees : list of int array
-        Words of each span of two or more.
+    forbidden : dict of int to set of int
+        Forbidden heads.
+    subtrees : dict of int to int array
+        Words of each span of two or more, by the first.
     """
 
     heads: dict[int, int]
-    forbidden: list[tuple[int, int]]
-    subtrees: list[NDArray[np.int64]]
+    forbidden: dict[int, set[int]]
+    subtrees: dict[int, NDArray[np.int64]]
 
     @classmethod
     def check(cls, doc: Doc, constraints: Constraints) -> "DocConstraints":
@@ -121,7 +122,10 @@ class DocConstraints:
                 f"expected the constraints of a Doc as spacy_rootmind.constraints.Constraints, "
                 f"received {constraints!r:.100}"
             )
-        forbidden = [_check_arc(doc, arc) for arc in _pairs(constraints.forbidden, "forbidden")]
+        forbidden: dict[int, set[int]] = {}
+        for pair in _pairs(constraints.forbidden, "forbidden"):
+            token, head = _check_arc(doc, pair)
+            forbidden.setdefault(token, set()).add(head)
         heads: dict[int, int] = {}
         for token, head in (_check_arc(doc, arc) for arc in _pairs(constraints.forced, "forced")):
             if heads.setdefault(token, head) != head:
@@ -129,12 +133,13 @@ class DocConstraints:
                     f"token {token} ({doc[token].text!r}) is to have two heads, {heads[token]} and "
                     f"{head}: force one at most"
                 )
-            if (token, head) in forbidden:
+            if head in forbidden.get(token, ()):
                 raise ValueError(
                     f"token {token} ({doc[token].text!r}): the arc to its head {head} is both "
                     f"forced and forbidden"
                 )
-        subtrees, taken = [], np.zeros(len(doc), dtype=bool)
+        subtrees: dict[int, NDArray[np.int64]] = {}
+        taken = np.zeros(len(doc), dtype=bool)
         for start, end in _pairs(constraints.subtrees, "subtrees"):
             if not 0 <= start < end <= len(doc):
                 raise ValueError(
@@ -148,7 +153,7 @@ class DocConstraints:
             taken[start:end] = True
             words = [i for i in range(start, end) if not doc[i].is_space]
             if len(words) > 1:
-                subtrees.append(np.array(words, dtype=np.int64))
+                subtrees[words[0]] = np.array(words, dtype=np.int64)
         return cls(heads, forbidden, subtrees)
 
     def bind(self, doc: Doc, log_odds: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -189,7 +194,8 @@ class DocConstraints:
                 self._refuse_two_sentences(doc, tokens)
 
     def _together(self) -> list[NDArray[np.int64]]:
-        return [np.array(arc, dtype=np.int64) for arc in self.heads.items()] + self.subtrees
+        arcs = [np.array(arc, dtype=np.int64) for arc in self.heads.items()]
+        return arcs + list(self.subtrees.values())
 
     def _refuse_two_sentences(self, doc: Doc, tokens: NDArray[np.int64]) -> None:
         left, right = int(tokens.min()), int(tokens.max())
@@ -207,18 +213,16 @@ class DocConstraints:
         n = len(words)
         place = {token: i for i, token in enumerate(words.tolist(), start=1)}
         allowed = np.ones((n + 1, n + 1), dtype=bool)
-        for token, head in self.heads.items():
-            if token in place:
-                allowed[place[token]] = False
-                allowed[place[token], 0 if head == token else place[head]] = True
-        for token, head in self.forbidden:
-            if token in place and head in place:
-                allowed[place[token], 0 if head == token else place[head]] = False
-        spans = [
-            np.array([place[token] for token in span.tolist()])
-            for span in self.subtrees
-            if int(span[0]) in place
-        ]
+        spans = []
+        for token, i in place.items():
+            if token in self.heads:
+                allowed[i] = False
+                allowed[i, _head_place(place, token, self.heads[token])] = True
+            for head in self.forbidden.get(token, ()):
+                if head in place:
+                    allowed[i, _head_place(place, token, head)] = False
+            if token in self.subtrees:
+                spans.append(np.array([place[t] for t in self.subtrees[token].tolist()]))
         return None if allowed.all() and not spans else SentenceConstraints(allowed, spans)
 
 
@@ -268,6 +272,11 @@ def _pairs(given: Any, name: str) -> list[tuple[int, int]]:
         raise ValueError(
             f"expected {name} as pairs of token numbers (ints), received {given!r:.100}"
         ) from None
+
+
+def _head_place(place: dict[int, int], token: int, head: int) -> int:
+    """Where a token's head is in its sentence; a root's, which is itself, is ROOT."""
+    return 0 if head == token else place[head]
 
 
 def _check_arc(doc: Doc, arc: tuple[int, int]) -> tuple[int, int]:

@@ -103,15 +103,19 @@ def gold_starts(example: Example, root_label: str) -> NDArray[np.int64]:
 def known_starts(doc: Doc, root_label: str) -> NDArray[np.int8]:
     """Tell for each token whether it is known to start a sentence: 1 yes, -1 no, 0 unknown.
 
-    As `known_boundaries`, but for starts that spaCy set where a token's head is missing.
+    As `known_boundaries`, but for starts that spaCy set where a token's head is missing. A token
+    that is its own head counts as such if its label is no root's, and others in the Doc have one.
     """
     known = known_boundaries(doc)
-    if doc.has_annotation("DEP") and doc.has_annotation("SENT_START"):
-        not_roots = reference_heads(doc)[0] != reference_heads(doc, root_label)[0]
-        if not_roots.any():
-            for sentence in doc.sents:
-                if sentence.start and not_roots[sentence.root.i]:
-                    known[sentence.start] = 0
+    if not (doc.has_annotation("DEP") and doc.has_annotation("SENT_START")):
+        return known
+    heads = reference_heads(doc)[0]
+    not_roots = heads != reference_heads(doc, root_label)[0]
+    roots = (heads == np.arange(len(doc))) & ~not_roots
+    if not_roots.any() and roots.any():
+        for sentence in doc.sents:
+            if sentence.start and not_roots[sentence.root.i]:
+                known[sentence.start] = 0
     return known
 
 

@@ -122,7 +122,7 @@ def _look(model: ParserModel, docs: list[Doc]) -> tuple[list[Floats2d], NDArray[
     for start in range(0, n, MAX_TOKENS):
         stop = min(start + MAX_TOKENS, n)
         first, last = max(start - CONTEXT, 0), min(stop + CONTEXT, n)
-        part = doc[first:last].as_doc()
+        part = doc[first:last].as_doc(copy_user_data=True)
         seen = tok2vec.predict([part])
         parts.append(seen[0][start - first : stop - first].copy())
         odds = _boundary_scores(model, seen, [part])

@@ -1,0 +1,1 @@
+"""The command line: `python -m spacy_rootmind`, and a command of `python -m spacy debug`."""

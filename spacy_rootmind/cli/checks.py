@@ -1,0 +1,313 @@
+"""What is wrong with a treebank, and what it is like: counted sentence by sentence."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spacy_rootmind.cli.records import Failure
+from spacy_rootmind.cli.treebanks import NOT_A_NUMBER, OUTSIDE, GoldDoc, GoldSentence
+from spacy_rootmind.heads import is_projective
+from spacy_rootmind.loss import MISSING
+
+# So many places are named for each kind of problem.
+N_PLACES = 5
+
+ERROR, WARNING = "error", "warning"
+# Kind: how bad it is, and what it is called.
+KINDS = {
+    "unreadable": (ERROR, "records that cannot be read"),
+    "nothing": (ERROR, "treebanks without words"),
+    "no_heads": (ERROR, "treebanks without heads"),
+    "head_not_a_number": (ERROR, "heads that are not numbers"),
+    "head_outside": (ERROR, "heads outside their sentence"),
+    "cycle": (ERROR, "sentences with heads in a cycle"),
+    "several_roots": (ERROR, "sentences with several roots"),
+    "no_root": (ERROR, "sentences without a root"),
+    "root_label_inside": (ERROR, "arcs between words with the label of roots"),
+    "root_with_other_label": (ERROR, "roots with another label than most"),
+    "own_head": (
+        WARNING,
+        "tokens that are their own head without a root's label; training takes their heads for "
+        "missing",
+    ),
+    "head_is_space": (
+        WARNING,
+        "words whose head is a whitespace token; training takes their heads for missing",
+    ),
+    "empty_doc": (WARNING, "Docs without tokens"),
+    "no_words": (WARNING, "sentences of nothing but whitespace"),
+    "long_sentence": (WARNING, "sentences longer than the given length"),
+    "rare_label": (WARNING, "labels that occur only once"),
+    "new_label": (WARNING, "labels that do not occur in the training data"),
+    "multiword_tokens": (
+        WARNING,
+        "multiword tokens, which a tokenizer leaves whole; the heads of their words will be "
+        "missing unless training uses gold tokens (gold_preproc), or they are merged "
+        "(`spacy convert --merge-subtokens`)",
+    ),
+}
+
+
+@dataclass
+class Problem:
+    """Something wrong: how often, and where the first few times."""
+
+    kind: str
+    count: int = 0
+    places: list[str] = field(default_factory=list)
+
+    @property
+    def severity(self) -> str:
+        """Error or warning."""
+        return KINDS[self.kind][0]
+
+    @property
+    def meaning(self) -> str:
+        """What is wrong, in words."""
+        return KINDS[self.kind][1]
+
+
+class Findings:
+    """What is found in one treebank.
+
+    Words are tokens other than whitespace, and only they are counted.
+    """
+
+    def __init__(self, name: str, max_sentence_length: int | None = None) -> None:
+        self.name = name
+        self.max_sentence_length = max_sentence_length
+        self.problems: dict[str, Problem] = {}
+        self.n_docs = self.n_docs_of_several = 0
+        self.n_words = self.n_spaces = self.n_multiword = self.n_empty_nodes = 0
+        self.n_without_head = self.n_without_label = self.n_partial = 0
+        self.n_trees = self.n_non_projective = 0
+        self.lengths: Counter[int] = Counter()
+        self.longest = ""
+        self.labels: Counter[str] = Counter()
+        self.root_labels: Counter[str] = Counter()
+        self._first_place: dict[tuple[str, bool], list[str]] = {}
+
+    def add(self, kind: str, place: str, count: int = 1) -> None:
+        """Note a problem."""
+        problem = self.problems.setdefault(kind, Problem(kind))
+        problem.count += count
+        if len(problem.places) < N_PLACES:
+            problem.places.append(place)
+
+    @property
+    def errors(self) -> list[Problem]:
+        """What must be mended."""
+        return [p for p in self.problems.values() if p.severity == ERROR]
+
+    @property
+    def n_sentences(self) -> int:
+        """Sentences, those of nothing but whitespace left out."""
+        return sum(self.lengths.values())
+
+    @property
+    def root_label(self) -> str:
+        """The label of most roots, as training takes it."""
+        return max(sorted(self.root_labels), key=self.root_labels.__getitem__, default="")
+
+    def add_doc(self, doc: GoldDoc) -> None:
+        """Check a Doc."""
+        self.n_docs += 1
+        self.n_docs_of_several += len(doc.sentences) > 1
+        self.n_multiword += doc.n_multiword
+        self.n_empty_nodes += doc.n_empty_nodes
+        if doc.n_multiword:
+            self.add("multiword_tokens", doc.where, doc.n_multiword)
+        if not doc.sentences:
+            self.add("empty_doc", doc.where)
+        for place, label in doc.own_labels:
+            self.add("own_head", f"{place}: {label}")
+        for sentence in doc.sentences:
+            self.add_sentence(sentence)
+
+    def add_sentence(self, sentence: GoldSentence) -> None:
+        """Check a sentence."""
+        words = ~sentence.spaces
+        n_words = int(words.sum())
+        self.n_words += n_words
+        self.n_spaces += len(words) - n_words
+        if not n_words:
+            self.add("no_words", sentence.where)
+            return
+        if n_words > max(self.lengths, default=0):
+            self.longest = sentence.where
+        self.lengths[n_words] += 1
+        if self.max_sentence_length is not None and n_words > self.max_sentence_length:
+            self.add("long_sentence", f"{sentence.where}: {n_words} words")
+        self._count_labels(sentence, words)
+        self._check_heads(sentence, words)
+
+    def _count_labels(self, sentence: GoldSentence, words: NDArray[np.bool_]) -> None:
+        for i in words.nonzero()[0].tolist():
+            label, is_root = sentence.labels[i], sentence.heads[i] == 0
+            if not label:
+                self.n_without_label += 1
+                continue
+            (self.root_labels if is_root else self.labels)[label] += 1
+            # Which label is the roots' is known at the end only.
+            places = self._first_place.setdefault((label, bool(is_root)), [])
+            if len(places) < N_PLACES:
+                places.append(sentence.place(i))
+
+    def _check_heads(self, sentence: GoldSentence, words: NDArray[np.bool_]) -> None:
+        heads = sentence.heads
+        for kind, code in (("head_not_a_number", NOT_A_NUMBER), ("head_outside", OUTSIDE)):
+            for i in (words & (heads == code)).nonzero()[0].tolist():
+                self.add(kind, sentence.place(i))
+        inner = words & (heads > 0)
+        for i in inner.nonzero()[0][sentence.spaces[heads[inner] - 1]].tolist():
+            self.add("head_is_space", sentence.place(i))
+        n_missing = int((words & (heads == MISSING)).sum())
+        self.n_without_head += n_missing
+        self.n_partial += n_missing > 0
+        roots = (words & (heads == 0)).nonzero()[0].tolist()
+        cycle = find_cycle(heads)
+        if cycle:
+            self.add("cycle", ", ".join([sentence.place(cycle[0]), *_numbers(cycle[1:])]))
+        if len(roots) > 1:
+            self.add("several_roots", ", ".join([sentence.place(roots[0]), *_numbers(roots[1:])]))
+        if not roots and (heads[words] > 0).all():
+            self.add("no_root", sentence.where)
+        if len(roots) == 1 and not cycle and (heads >= 0).all():
+            self.n_trees += 1
+            self.n_non_projective += not is_projective(np.concatenate(([-1], heads)))
+
+    def finish(self) -> "Findings":
+        """Check what depends on the whole of it."""
+        if not self.n_words:
+            self.add("nothing", self.name)
+        elif self.n_without_head == self.n_words:
+            self.add("no_heads", self.name)
+        root_label = self.root_label
+        if self.root_labels:
+            for label, places in self.root_labels.items():
+                if label != root_label:
+                    self._add_all("root_with_other_label", (label, True), places)
+            self._add_all("root_label_inside", (root_label, False), self.labels[root_label])
+        return self
+
+    def check_training(self) -> None:
+        """Check what matters in training data only."""
+        for label in sorted(self.all_labels):
+            if self.all_labels[label] == 1:
+                self.add("rare_label", label)
+
+    def _add_all(self, kind: str, key: tuple[str, bool], count: int) -> None:
+        for i, place in enumerate(self._first_place.get(key, ())):
+            self.add(kind, f"{place}: {key[0]}", count if i == 0 else 0)
+
+    @property
+    def all_labels(self) -> Counter[str]:
+        """Labels on roots and elsewhere."""
+        return self.labels + self.root_labels
+
+    def compare(self, training: "Findings") -> None:
+        """Check what there is that the training data lack."""
+        known = training.all_labels
+        for label, count in sorted(self.all_labels.items()):
+            if label not in known:
+                self.add("new_label", f"{label}: {count}")
+
+    def summary(self) -> dict[str, Any]:
+        """All that was found, as JSON has it."""
+        return {
+            "name": self.name,
+            "docs": self.n_docs,
+            "docs_of_several_sentences": self.n_docs_of_several,
+            "sentences": self.n_sentences,
+            "words": self.n_words,
+            "whitespace_tokens": self.n_spaces,
+            "multiword_tokens": self.n_multiword,
+            "empty_nodes": self.n_empty_nodes,
+            "words_without_head": self.n_without_head,
+            "words_without_label": self.n_without_label,
+            "partly_annotated_sentences": self.n_partial,
+            "trees": self.n_trees,
+            "non_projective_trees": self.n_non_projective,
+            "sentence_length": length_statistics(self.lengths),
+            "longest_sentence": self.longest,
+            "root_label": self.root_label,
+            "root_labels": dict(self.root_labels.most_common()),
+            "labels": dict(self.labels.most_common()),
+            "problems": [
+                {
+                    "kind": problem.kind,
+                    "severity": problem.severity,
+                    "count": problem.count,
+                    "meaning": problem.meaning,
+                    "places": problem.places,
+                }
+                for problem in self.problems.values()
+            ],
+        }
+
+
+def check_treebank(
+    name: str, docs: Iterable[GoldDoc | Failure], max_sentence_length: int | None = None
+) -> Findings:
+    """Check all of a treebank."""
+    findings = Findings(name, max_sentence_length)
+    for doc in docs:
+        if isinstance(doc, Failure):
+            findings.add("unreadable", str(doc))
+        else:
+            findings.add_doc(doc)
+    return findings.finish()
+
+
+def find_cycle(heads: NDArray[np.int64]) -> list[int]:
+    """Find tokens, counted from 0, each of which is the head of the one before; [] if none are.
+
+    Parameters
+    ----------
+    heads : int array of shape (n,)
+        1 to n for a token; anything below for none. A token's own number is a cycle.
+    """
+    above = heads.tolist()
+    # 0 for a token not seen yet, else the number of the walk that came by.
+    seen = [0] * len(above)
+    for walk, first in enumerate(range(len(above)), start=1):
+        token = first
+        while token >= 0 and not seen[token]:
+            seen[token] = walk
+            token = above[token] - 1 if above[token] > 0 else -1
+        if token >= 0 and seen[token] == walk:
+            cycle = [token]
+            while above[cycle[-1]] - 1 != token:
+                cycle.append(above[cycle[-1]] - 1)
+            return sorted(cycle)
+    return []
+
+
+def length_statistics(lengths: Counter[int]) -> dict[str, float]:
+    """Mean, median, longest and the like of sentence lengths."""
+    if not lengths:
+        return {}
+    values = np.array(sorted(lengths))
+    counts = np.array([lengths[value] for value in values.tolist()])
+    ends = counts.cumsum()
+
+    def quantile(share: float) -> int:
+        return int(values[np.searchsorted(ends, share * ends[-1])])
+
+    return {
+        "shortest": int(values[0]),
+        "median": quantile(0.5),
+        "mean": round(float((values * counts).sum() / ends[-1]), 2),
+        "90th percentile": quantile(0.9),
+        "longest": int(values[-1]),
+    }
+
+
+def _numbers(tokens: list[int]) -> list[str]:
+    """Name tokens beside a first one, counted from 1, but not all of very many."""
+    named = [str(token + 1) for token in tokens[:N_PLACES]]
+    return [*named, "..."] if len(tokens) > N_PLACES else named

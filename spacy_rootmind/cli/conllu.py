@@ -1,0 +1,216 @@
+"""Sentences in CoNLL-U: checked line by line, taken apart and put together again.
+
+Spaces are written as UDPipe does: `SpaceAfter=No` where none follows, `SpacesAfter=` and
+`SpacesBefore=` with escapes where it is not a single space, `SpacesInToken=` for a word that has
+whitespace inside.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL, DEPS, MISC = range(10)
+N_COLUMNS = 10
+EMPTY = "_"
+
+# Nine digits at most, so that numbers stay numbers.
+WORD_ID = re.compile(r"[1-9]\d{0,8}", re.ASCII)
+RANGE_ID = re.compile(r"([1-9]\d{0,8})-([1-9]\d{0,8})", re.ASCII)
+EMPTY_NODE_ID = re.compile(r"(\d{1,9})\.([1-9]\d{0,8})", re.ASCII)
+
+# What would end a column or a line, for some tool or other; a no-break space may stay in a word.
+BREAKS = re.compile("[ \t\n\r\x0b\x0c\x1c-\x1f\x85\u2028\u2029]+")
+ESCAPES = {" ": r"\s", "\t": r"\t", "\r": r"\r", "\n": r"\n", "|": r"\p", "\\": r"\\"}
+
+
+class ConlluError(ValueError):
+    """A line that is no CoNLL-U where it stands; `line` is its number in the file."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+@dataclass
+class Sentence:
+    """A sentence as a file has it.
+
+    Attributes
+    ----------
+    line : int
+        Number of its first line in the file, from 1.
+    comments : list of str
+        Lines that start with "#".
+    rows : list of lists of 10 str
+        Words, multiword tokens and empty nodes, in order.
+    word_rows : list of int
+        Which rows are words.
+    """
+
+    line: int
+    comments: list[str] = field(default_factory=list)
+    rows: list[list[str]] = field(default_factory=list)
+    word_rows: list[int] = field(default_factory=list)
+
+    @property
+    def words(self) -> list[list[str]]:
+        """Rows of the words alone."""
+        return [self.rows[i] for i in self.word_rows]
+
+    def line_of(self, word: int) -> int:
+        """Line number of a word, counted from 0."""
+        return self.line + len(self.comments) + self.word_rows[word]
+
+    def comment(self, key: str) -> str | None:
+        """Find the value of a comment `# key = value`."""
+        for comment in self.comments:
+            name, equals, value = comment[1:].partition("=")
+            if equals and name.strip() == key:
+                return value.strip()
+        return None
+
+
+class SentenceBuilder:
+    """Puts a sentence together line by line, and refuses a line as soon as it is wrong.
+
+    Heads and labels are not looked at.
+    """
+
+    def __init__(self) -> None:
+        self._sentence: Sentence | None = None
+        self._last_empty_node = 0
+        self._range_end = 0
+
+    def add(self, line: int, text: str) -> None:
+        """Add a line that is not empty.
+
+        Raises
+        ------
+        ConlluError
+            If it cannot stand there.
+        """
+        if self._sentence is None:
+            self._sentence = Sentence(line)
+        sentence = self._sentence
+        if text.startswith("#"):
+            if sentence.rows:
+                raise ConlluError(
+                    line, "comment inside a sentence; is the empty line before it missing?"
+                )
+            sentence.comments.append(text)
+            return
+        row = text.split("\t")
+        if len(row) != N_COLUMNS:
+            raise ConlluError(
+                line, f"expected {N_COLUMNS} columns with tabs between, found {len(row)}"
+            )
+        self._check_id(line, row[ID], len(sentence.word_rows))
+        if not row[FORM]:
+            raise ConlluError(line, "the column FORM is empty")
+        if WORD_ID.fullmatch(row[ID]):
+            sentence.word_rows.append(len(sentence.rows))
+        sentence.rows.append(row)
+
+    def _check_id(self, line: int, found: str, n_words: int) -> None:
+        if WORD_ID.fullmatch(found):
+            if int(found) != n_words + 1:
+                raise ConlluError(line, f"expected ID {n_words + 1}, found {found}")
+            self._last_empty_node = 0
+        elif match := RANGE_ID.fullmatch(found):
+            first, last = map(int, match.groups())
+            if first != n_words + 1 or last < first or first <= self._range_end:
+                raise ConlluError(
+                    line,
+                    f"expected a multiword token to start at {n_words + 1}, and at or before its "
+                    f"end, and to be in no other one, found {found}",
+                )
+            self._range_end = last
+        elif match := EMPTY_NODE_ID.fullmatch(found):
+            expected = (n_words, self._last_empty_node + 1)
+            if tuple(map(int, match.groups())) != expected:
+                raise ConlluError(
+                    line, f"expected an empty node {expected[0]}.{expected[1]}, found {found}"
+                )
+            self._last_empty_node += 1
+        else:
+            raise ConlluError(line, f"expected an ID like 1, 1-2 or 1.1, found {found[:40]!r}")
+
+    def finish(self) -> Sentence:
+        """Return the sentence.
+
+        Raises
+        ------
+        ConlluError
+            If it has no words, or a multiword token reaches beyond them.
+        """
+        sentence = self._sentence
+        if sentence is None:
+            raise ValueError("expected lines to be added before finish")
+        if not sentence.word_rows:
+            raise ConlluError(sentence.line, "a sentence without words")
+        if self._range_end > len(sentence.word_rows):
+            raise ConlluError(
+                sentence.line,
+                f"a multiword token ends at {self._range_end}, and the sentence at "
+                f"{len(sentence.word_rows)}",
+            )
+        return sentence
+
+
+def words_and_spaces(sentence: Sentence) -> tuple[list[str], list[bool]]:
+    """List the words, and whether a space follows each; inside a multiword token none does."""
+    spaces: list[bool] = []
+    range_end, range_space = 0, True
+    for row in sentence.rows:
+        spaced = "SpaceAfter=No" not in row[MISC].split("|")
+        if match := RANGE_ID.fullmatch(row[ID]):
+            range_end, range_space = int(match.group(2)), spaced
+        elif WORD_ID.fullmatch(row[ID]):
+            number = int(row[ID])
+            if number < range_end:
+                spaced = False
+            elif number == range_end:
+                spaced = range_space
+            spaces.append(spaced)
+    return [row[FORM] for row in sentence.words], spaces
+
+
+def surface_text(sentence: Sentence) -> str:
+    """Put the text together, as a comment `# text = ` has it."""
+    parts: list[str] = []
+    range_end = 0
+    for row in sentence.rows:
+        match = RANGE_ID.fullmatch(row[ID])
+        inside = WORD_ID.fullmatch(row[ID]) and int(row[ID]) <= range_end
+        if EMPTY_NODE_ID.fullmatch(row[ID]) or inside:
+            continue
+        if match:
+            range_end = int(match.group(2))
+        parts.append(row[FORM])
+        if "SpaceAfter=No" not in row[MISC].split("|"):
+            parts.append(" ")
+    return "".join(parts).rstrip(" ")
+
+
+def format_sentence(comments: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Join comments and rows to the text of a sentence, with the empty line after it."""
+    lines = [*comments, *("\t".join(row) for row in rows)]
+    return "\n".join(lines) + "\n\n"
+
+
+def as_column(value: str) -> str:
+    """Fit a value into a column: whitespace becomes single spaces, nothing becomes "_"."""
+    return BREAKS.sub(" ", value).strip(" ") or EMPTY
+
+
+def set_misc(misc: str, values: dict[str, str | None]) -> str:
+    """Set attributes in the column MISC; None takes one out. Others stay as they are."""
+    parts = [] if misc == EMPTY else misc.split("|")
+    parts = [part for part in parts if part.partition("=")[0] not in values]
+    parts += [f"{key}={value}" for key, value in values.items() if value is not None]
+    return "|".join(parts) or EMPTY
+
+
+def escape_spaces(spaces: str) -> str:
+    """Write whitespace so that it fits into MISC."""
+    return "".join(ESCAPES.get(char, char) for char in spaces)

@@ -1,0 +1,134 @@
+"""Input files as lines of bytes, in constant memory, counted and hashed on the way."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from hashlib import blake2b
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+STDIN = "-"
+# A longer line is reported instead of read; a text may have a million characters in spaCy.
+MAX_LINE = 1 << 24
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class InputError(Exception):
+    """A file that cannot be read."""
+
+
+class Line(NamedTuple):
+    """A line without its end; `data` is None if it is too long."""
+
+    number: int
+    data: bytes | None
+
+    def decode(self) -> str:
+        """Read the line as UTF-8.
+
+        Raises
+        ------
+        ValueError
+            If it is not UTF-8, or longer than MAX_LINE bytes.
+        """
+        if self.data is None:
+            raise ValueError(f"expected a line of at most {MAX_LINE} bytes, found a longer one")
+        try:
+            return self.data.decode("utf8")
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"expected UTF-8, found byte {self.data[error.start]:#04x} at {error.start + 1}"
+            ) from error
+
+
+class Inputs:
+    """Files that are read one after another; "-" is the standard input.
+
+    Attributes
+    ----------
+    names : list of str
+        As given; the standard input is called "stdin" in messages.
+    n_bytes : int
+        How much has been read so far.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = list(names)
+        self.n_bytes = 0
+        self._hash = blake2b(digest_size=16)
+        self._check()
+
+    def _check(self) -> None:
+        if self.names.count(STDIN) > 1:
+            raise InputError("expected the standard input to be named once")
+        for name in self.names:
+            if name == STDIN:
+                continue
+            if not Path(name).exists():
+                raise InputError(f"there is no file {name}")
+            if Path(name).is_dir():
+                raise InputError(f"{name} is a folder, expected files")
+            with closing(_open(name)):
+                pass
+
+    @property
+    def total_bytes(self) -> int | None:
+        """Size of all files together; None if one is a stream."""
+        if not all(name != STDIN and Path(name).is_file() for name in self.names):
+            return None
+        return sum(Path(name).stat().st_size for name in self.names)
+
+    def digest(self) -> str:
+        """Identify what has been read so far."""
+        return self._hash.hexdigest()
+
+    def lines(self, name: str) -> Iterator[Line]:
+        """Read one of the files.
+
+        Raises
+        ------
+        InputError
+            If it cannot be read any further.
+        """
+        self._hash.update(b"\0file\0")
+        stream = _open(name)
+        try:
+            number = 0
+            while data := self._read_line(stream):
+                number += 1
+                if number == 1:
+                    data = data.removeprefix(BYTE_ORDER_MARK)
+                if len(data) > MAX_LINE:
+                    self._skip_line(stream, data)
+                    yield Line(number, None)
+                else:
+                    yield Line(number, data.removesuffix(b"\n").removesuffix(b"\r"))
+        except OSError as error:
+            raise InputError(f"cannot read {display_name(name)}: {error}") from error
+        finally:
+            if name != STDIN:
+                stream.close()
+
+    def _read_line(self, stream: BinaryIO) -> bytes:
+        data = stream.readline(MAX_LINE + 1)
+        self.n_bytes += len(data)
+        self._hash.update(data)
+        return data
+
+    def _skip_line(self, stream: BinaryIO, data: bytes) -> None:
+        while data and not data.endswith(b"\n"):
+            data = self._read_line(stream)
+
+
+def display_name(name: str) -> str:
+    """Name an input in messages."""
+    return "stdin" if name == STDIN else name
+
+
+def _open(name: str) -> BinaryIO:
+    if name == STDIN:
+        return sys.stdin.buffer
+    try:
+        return open(name, "rb")
+    except OSError as error:
+        raise InputError(f"cannot read {name}: {error.strerror}") from error

@@ -1,0 +1,315 @@
+"""Where parsed Docs go: a stream, a file, or files of Docs; and how the latter two are resumed.
+
+A file is written under another name, `NAME.partial`, beside a journal `NAME.partial.json`, and gets
+its own name when it is complete. Docs in spaCy's format are written in parts of bounded size, as a
+`DocBin` can only be written as a whole.
+"""
+
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from spacy.tokens import Doc, DocBin
+
+from spacy_rootmind.cli.journal import Counts, Journal, State, write_atomically
+from spacy_rootmind.cli.messages import CommandError
+from spacy_rootmind.cli.records import Record
+from spacy_rootmind.cli.writers import Writer, check_given, keep_given
+
+# A file of Docs is closed once it has so many of them, or of tokens.
+PART_DOCS = 10_000
+PART_TOKENS = 500_000
+
+
+class Output(Protocol):
+    """Takes parsed Docs, and makes sure of them chunk by chunk."""
+
+    @property
+    def handles(self) -> list[int]:
+        """Open files that other processes must not hold on to."""
+
+    def start(self, resume: bool) -> State | None:
+        """Open it; tells where an earlier run stood, if that is to be resumed."""
+
+    def prepare(self, doc: Doc, record: Record, n_before: int) -> Any:
+        """Bring a Doc to what is written; raises an error if it does not fit its record."""
+
+    def write(self, prepared: Any) -> None:
+        """Write what has been prepared."""
+
+    def commit(self, counts: Counts, input_digest: str) -> None:
+        """Make sure of all that was written so far, if it can be done here."""
+
+    def finish(self) -> None:
+        """Make sure of all that was written, under its final name."""
+
+    def close(self) -> None:
+        """Let go of it, finished or not."""
+
+
+class StreamOutput:
+    """Writes to an open stream, Doc by Doc; cannot be resumed."""
+
+    def __init__(self, writer: Writer, stream: BinaryIO) -> None:
+        self.prepare = writer
+        self._stream = stream
+        self.handles: list[int] = []
+
+    def start(self, resume: bool) -> State | None:
+        """Refuse to resume."""
+        if resume:
+            raise CommandError("Cannot resume: what went to a stream is gone", "Give --output.")
+        return None
+
+    def write(self, prepared: bytes) -> None:
+        """Write at once, for who reads along."""
+        self._stream.write(prepared)
+        self._stream.flush()
+
+    def commit(self, counts: Counts, input_digest: str) -> None:
+        """Do nothing."""
+
+    def finish(self) -> None:
+        """Hand over what is buffered."""
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Leave the stream open."""
+
+
+class FileOutput:
+    """Writes to one file, in the format of a writer."""
+
+    def __init__(self, writer: Writer, path: Path, settings: dict[str, Any]) -> None:
+        self.prepare = writer
+        self.path = path
+        self.partial = partial_path(path)
+        self.journal = Journal(journal_path(path), settings)
+        self._file: BinaryIO | None = None
+
+    def start(self, resume: bool) -> State | None:
+        """Open the file; cut it back to where the journal says, or to nothing."""
+        state = self.journal.read() if resume and self.partial.exists() else None
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        # Opened without emptying it: another run may be at it.
+        handle = os.open(self.partial, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+        self._file = os.fdopen(handle, "r+b")
+        lock(handle, self.partial)
+        length = self._file.seek(0, os.SEEK_END)
+        written = 0 if state is None else state.written
+        if length < written:
+            raise CommandError(
+                f"Cannot resume: {self.partial} is shorter than its journal says",
+                f"Expected at least {written} bytes, found {length}. Start anew with --force.",
+            )
+        if state is None:
+            self.journal.remove()
+        self._file.truncate(written)
+        self._file.seek(written)
+        return state
+
+    @property
+    def handles(self) -> list[int]:
+        """The open file, which is locked."""
+        return [self.file.fileno()]
+
+    @property
+    def file(self) -> BinaryIO:
+        """The open file."""
+        if self._file is None:
+            raise ValueError("expected start to be called before anything is written")
+        return self._file
+
+    def write(self, prepared: bytes) -> None:
+        """Write, through a buffer."""
+        self.file.write(prepared)
+
+    def commit(self, counts: Counts, input_digest: str) -> None:
+        """Bring all to disk, and then say so in the journal."""
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.journal.write(State(counts, input_digest, self.file.tell()))
+
+    def finish(self) -> None:
+        """Give the file its name."""
+        self.file.flush()
+        os.fsync(self.file.fileno())
+        self.file.close()
+        os.replace(self.partial, self.path)
+        self.journal.remove()
+
+    def close(self) -> None:
+        """Close the file; what is in the buffer and cannot be written is given up."""
+        if self._file is not None:
+            # Reported when it was written; the journal knows nothing of these bytes.
+            with suppress(OSError):
+                self._file.close()
+
+
+class DocsOutput:
+    """Writes Docs in spaCy's format: a folder of files of bounded size, or one file of them all.
+
+    One file takes memory for all Docs, but only when it is put together at the end.
+    """
+
+    def __init__(self, path: Path, settings: dict[str, Any]) -> None:
+        self.path = path
+        self.partial = partial_path(path)
+        self.journal = Journal(journal_path(path), settings)
+        self._bin = DocBin(store_user_data=True)
+        self._n_tokens = 0
+        self._n_parts = 0
+        self.handles: list[int] = []
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether the parts are left as they are."""
+        return self.path.suffix != ".spacy"
+
+    def start(self, resume: bool) -> State | None:
+        """Make the folder of parts; remove those that the journal does not know."""
+        state = self.journal.read() if resume and self.partial.exists() else None
+        self._n_parts = 0 if state is None else state.written
+        self.partial.mkdir(parents=True, exist_ok=True)
+        if os.name == "posix":
+            self.handles.append(os.open(self.partial, os.O_RDONLY))
+            lock(self.handles[0], self.partial)
+        if state is None:
+            self.journal.remove()
+        known = {self._part(i) for i in range(self._n_parts)}
+        found = set(self.partial.iterdir())
+        if not known <= found:
+            raise CommandError(
+                f"Cannot resume: {self.partial} lacks files that its journal knows",
+                f"Expected {', '.join(sorted(p.name for p in known - found))}. Start anew with "
+                f"--force.",
+            )
+        for path in found - known:
+            path.unlink()
+        return state
+
+    def _part(self, number: int) -> Path:
+        return self.partial / f"part-{number + 1:05d}.spacy"
+
+    def prepare(self, doc: Doc, record: Record, n_before: int) -> DocBin:
+        """Pack a Doc alone, so that one that cannot be packed leaves the others in order."""
+        check_given(doc, record)
+        keep_given(doc, record)
+        return DocBin(store_user_data=True, docs=[doc])
+
+    def write(self, prepared: DocBin) -> None:
+        """Keep the Doc for its part."""
+        self._n_tokens += len(prepared.tokens[0])
+        self._bin.merge(prepared)
+
+    def commit(self, counts: Counts, input_digest: str) -> None:
+        """Write a part if it has grown large enough, and then say so in the journal."""
+        if len(self._bin) >= PART_DOCS or self._n_tokens >= PART_TOKENS:
+            self._write_part()
+            self.journal.write(State(counts, input_digest, self._n_parts))
+
+    def _write_part(self) -> None:
+        write_atomically(self._part(self._n_parts), self._bin.to_bytes())
+        self._n_parts += 1
+        self._bin = DocBin(store_user_data=True)
+        self._n_tokens = 0
+
+    def finish(self) -> None:
+        """Write the rest, and give all its name."""
+        if len(self._bin) or not self._n_parts:
+            self._write_part()
+        if self.is_folder:
+            if self.path.exists():
+                remove_docs(self.path)
+            os.replace(self.partial, self.path)
+        else:
+            self._merge_parts()
+            shutil.rmtree(self.partial)
+        self.journal.remove()
+
+    def _merge_parts(self) -> None:
+        if self._n_parts == 1:
+            os.replace(self._part(0), self.path)
+            return
+        merged = DocBin(store_user_data=True)
+        for i in range(self._n_parts):
+            merged.merge(DocBin(store_user_data=True).from_disk(self._part(i)))
+        write_atomically(self.path, merged.to_bytes())
+
+    def close(self) -> None:
+        """Give up Docs that are in no part yet."""
+        while self.handles:
+            os.close(self.handles.pop())
+
+
+# --- names -------------------------------------------------------------------------------------
+
+
+def partial_path(path: Path) -> Path:
+    """Where an output is while it is unfinished."""
+    return path.with_name(path.name + ".partial")
+
+
+def journal_path(path: Path) -> Path:
+    """Where the journal of an unfinished output is."""
+    return path.with_name(path.name + ".partial.json")
+
+
+def check_free(path: Path, *, makes_folder: bool, force: bool, resume: bool) -> None:
+    """Check that nothing is overwritten unasked.
+
+    Raises
+    ------
+    CommandError
+        If something is there.
+    """
+    if force and resume:
+        raise CommandError("Expected --force or --resume, received both")
+    if path.exists() and not force:
+        raise CommandError(f"{path} exists already", "Overwrite it with --force.")
+    if path.is_dir() and not (makes_folder and is_docs_folder(path)):
+        raise CommandError(
+            f"{path} is a folder, and not one of Docs that could be overwritten",
+            "Name another output.",
+        )
+    if partial_path(path).exists() and not (force or resume):
+        raise CommandError(
+            f"{partial_path(path)} is there from a run that did not finish",
+            "Go on with --resume, or start anew with --force.",
+        )
+
+
+def is_docs_folder(path: Path) -> bool:
+    """Tell whether a folder has nothing in it but files as `DocsOutput` writes them."""
+    return all(file.match("part-*.spacy") and file.is_file() for file in path.iterdir())
+
+
+def remove_docs(path: Path) -> None:
+    """Remove a folder of Docs, or a file in its place."""
+    if path.is_dir() and is_docs_folder(path):
+        shutil.rmtree(path)
+    else:
+        path.unlink()
+
+
+def lock(handle: int, path: Path) -> None:
+    """Make sure that no other run is writing the same, where the system can tell.
+
+    Raises
+    ------
+    CommandError
+        If one is.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise CommandError(f"Another run is writing {path}") from error
+    except OSError:
+        # Some network file systems cannot lock.
+        return

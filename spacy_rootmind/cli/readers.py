@@ -1,0 +1,278 @@
+"""Readers of text, JSONL and CoNLL-U: streams of records, lazily, with failures among them.
+
+- text: one text a line, or with paragraphs one a block between empty lines, its line ends kept;
+- jsonl: one object a line, {"text": ...} or {"tokens": [...]}, where tokens are strings, or lists
+  of strings for sentences that are given; with both, tokens are found in the text. A Doc as
+  `Doc.to_json` writes it is read as its text and tokens. Other fields are kept;
+- conllu: one sentence of the file, one Doc.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from spacy_rootmind.cli.conllu import ConlluError, Sentence, SentenceBuilder, words_and_spaces
+from spacy_rootmind.cli.inputs import MAX_LINE, STDIN, InputError, Inputs, Line, display_name
+from spacy_rootmind.cli.records import Failure, Record
+
+Records = Iterator[Record | Failure]
+
+
+def read_records(inputs: Inputs, form: str | None, paragraphs: bool = False) -> Records:
+    """Read all files, each in a format of its own, or all in the same."""
+    for name in inputs.names:
+        reader = READERS[form or input_format(name)]
+        if paragraphs and reader is read_texts:
+            reader = read_paragraphs
+        yield from reader(display_name(name), inputs.lines(name))
+
+
+def input_format(name: str) -> str:
+    """Tell a file's format from its suffix; the standard input is text.
+
+    Raises
+    ------
+    InputError
+        If there is no telling.
+    """
+    suffix = ".txt" if name == STDIN else Path(name).suffix.lower()
+    try:
+        return SUFFIXES[suffix]
+    except KeyError:
+        raise InputError(
+            f"cannot tell the format of {name} from its name: expected {', '.join(SUFFIXES)}, or "
+            f"--from with one of {', '.join(READERS)}"
+        ) from None
+
+
+# --- text --------------------------------------------------------------------------------------
+
+
+def read_texts(file: str, lines: Iterable[Line]) -> Records:
+    """Read one text a line; lines of nothing but whitespace are passed over."""
+    for line in lines:
+        try:
+            text = line.decode()
+        except ValueError as error:
+            yield Failure(file, line.number, str(error))
+            continue
+        if text.strip():
+            yield Record(file, line.number, text=text)
+
+
+def read_paragraphs(file: str, lines: Iterable[Line]) -> Records:
+    """Read one text a block of lines; between blocks are lines of nothing but whitespace."""
+    for block in blocks(lines):
+        parts: list[str] = []
+        first = failure = None
+        size = 0
+        for line in block:
+            first = first or line.number
+            if failure is not None:
+                continue
+            try:
+                parts.append(line.decode())
+                size += len(parts[-1])
+                if size > MAX_LINE:
+                    raise ValueError(f"a paragraph of more than {MAX_LINE} characters")
+            except ValueError as error:
+                parts.clear()
+                failure = Failure(file, line.number, str(error))
+        if first is not None:
+            yield failure or Record(file, first, text="\n".join(parts))
+
+
+def blocks(lines: Iterable[Line]) -> Iterator[Iterator[Line]]:
+    """Split lines at empty ones; each block must be read to its end before the next."""
+    stream = iter(lines)
+    for line in stream:
+        if not is_blank(line):
+            yield chain([line], until_blank(stream))
+
+
+def until_blank(lines: Iterator[Line]) -> Iterator[Line]:
+    """Read up to an empty line, and that."""
+    for line in lines:
+        if is_blank(line):
+            return
+        yield line
+
+
+def is_blank(line: Line) -> bool:
+    """Tell whether a line has nothing but whitespace."""
+    return line.data is not None and not line.data.strip()
+
+
+# --- JSONL -------------------------------------------------------------------------------------
+
+
+def read_jsonl(file: str, lines: Iterable[Line]) -> Records:
+    """Read one JSON object a line; empty lines are passed over."""
+    for line in lines:
+        if is_blank(line):
+            continue
+        try:
+            yield json_record(file, line.number, line.decode())
+        # RecursionError: of brackets inside brackets, however many.
+        except (ValueError, RecursionError) as error:
+            yield Failure(file, line.number, f"no record: {error}")
+
+
+def json_record(file: str, line: int, source: str) -> Record:
+    """Read a record.
+
+    Raises
+    ------
+    ValueError
+        If it is no JSON object, or has neither text nor tokens, or both do not fit.
+    """
+    try:
+        fields = json.loads(source)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"invalid JSON, {error.msg} at character {error.pos + 1}") from error
+    if not isinstance(fields, dict):
+        raise ValueError(f'expected an object like {{"text": ...}}, found {source[:40]!r}')
+    text, tokens = fields.get("text"), fields.get("tokens")
+    if text is None and tokens is None:
+        raise ValueError('expected a field "text" or "tokens", found neither')
+    if text is not None and not isinstance(text, str):
+        raise ValueError(f'expected "text" to be a string, found {json.dumps(text)[:40]}')
+    record = Record(file, line, text=text, fields=fields)
+    if tokens is not None:
+        words, record.starts = read_tokens(tokens, text)
+        record.words = words
+        if text is not None:
+            record.words, record.spaces, record.starts = find_words(text, words, record.starts)
+    return record
+
+
+def read_tokens(tokens: Any, text: str | None) -> tuple[list[str], list[bool] | None]:
+    """Read tokens in any of their forms: the words, and the sentence starts if given."""
+    if not isinstance(tokens, list):
+        raise ValueError(f'expected "tokens" to be a list, found {json.dumps(tokens)[:40]}')
+    if tokens and all(isinstance(token, dict) for token in tokens):
+        return [json_token(token, text) for token in tokens], None
+    starts: list[bool] | None = None
+    words = tokens
+    if tokens and all(isinstance(sentence, list) for sentence in tokens):
+        words = [word for sentence in tokens for word in sentence]
+        starts = [i == 0 for sentence in tokens for i in range(len(sentence))]
+    for word in words:
+        if not isinstance(word, str) or not word:
+            raise ValueError(
+                'expected "tokens" to be strings, or lists of strings for sentences, found '
+                f"{json.dumps(word)[:40]}"
+            )
+    return words, starts
+
+
+def json_token(token: dict[str, Any], text: str | None) -> str:
+    """Read a token as `Doc.to_json` writes it."""
+    start, end = token.get("start"), token.get("end")
+    if text is None or type(start) is not int or type(end) is not int:
+        raise ValueError(
+            'expected "start" and "end" in each token, and "text" in the record, found '
+            f"{json.dumps(token)[:40]}"
+        )
+    if not 0 <= start < end <= len(text):
+        raise ValueError(f"a token from {start} to {end}, in a text of {len(text)} characters")
+    return text[start:end]
+
+
+def find_words(
+    text: str, words: list[str], starts: list[bool] | None
+) -> tuple[list[str], list[bool], list[bool] | None]:
+    """Find words in their text, and make tokens of whitespace between them as spaCy does.
+
+    Returns the tokens, whether a space follows each, and whether each starts a sentence.
+
+    Raises
+    ------
+    ValueError
+        If they are not all of the text, in its order.
+    """
+    tokens: list[str] = []
+    spaces: list[bool] = []
+    flags: list[bool] = []
+    place = 0
+    for word, starts_sentence in zip(words, starts or [False] * len(words), strict=True):
+        found = text.find(word, place)
+        gap = text[place : max(found, place)]
+        if found < 0 or gap.strip():
+            raise ValueError(f"expected the token {word!r} in the text at character {place + 1}")
+        # Whitespace belongs to the sentence before it, if there is one.
+        leads = bool(gap) and not tokens
+        if gap:
+            tokens.append(gap)
+            spaces.append(False)
+            flags.append(leads)
+        tokens.append(word)
+        flags.append(starts_sentence and not leads)
+        place = found + len(word)
+        spaces.append(text[place : place + 1] == " ")
+        place += spaces[-1]
+    rest = text[place:]
+    if rest.strip():
+        raise ValueError(f"expected the text to end after the last token, found {rest[:40]!r}")
+    if rest:
+        tokens.append(rest)
+        spaces.append(False)
+        flags.append(False)
+    return tokens, spaces, None if starts is None else flags
+
+
+# --- CoNLL-U -----------------------------------------------------------------------------------
+
+
+def read_conllu(file: str, lines: Iterable[Line]) -> Records:
+    """Read one sentence of CoNLL-U a record."""
+    for found in read_sentences(file, lines):
+        if isinstance(found, Failure):
+            yield found
+            continue
+        words, spaces = words_and_spaces(found)
+        starts = [True] + [False] * (len(words) - 1)
+        sent_id = found.comment("sent_id")
+        fields = {} if sent_id is None else {"sent_id": sent_id}
+        yield Record(
+            file,
+            found.line,
+            words=words,
+            spaces=spaces,
+            starts=starts,
+            fields=fields,
+            sentence=found,
+        )
+
+
+def read_sentences(file: str, lines: Iterable[Line]) -> Iterator[Sentence | Failure]:
+    """Read sentences; a wrong line makes the whole sentence a failure, at that line."""
+    for block in blocks(lines):
+        builder = SentenceBuilder()
+        failure = None
+        for line in block:
+            if failure is not None:
+                continue
+            try:
+                builder.add(line.number, line.decode())
+            except ValueError as error:
+                failure = Failure(file, line.number, str(error))
+        try:
+            yield failure or builder.finish()
+        except ConlluError as error:
+            yield Failure(file, error.line, str(error))
+
+
+READERS: dict[str, Callable[[str, Iterable[Line]], Records]] = {
+    "text": read_texts,
+    "jsonl": read_jsonl,
+    "conllu": read_conllu,
+}
+SUFFIXES = {
+    ".txt": "text",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".conllu": "conllu",
+}

@@ -1,0 +1,50 @@
+"""The command `python -m spacy debug root-mst`; loaded through an entry point of spaCy's."""
+
+# Typer reads the annotations of commands at run time: no `from __future__ import annotations`. And
+# any error on import would end every command of spaCy's: what it needs is imported when it runs.
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from spacy.cli._util import debug_cli
+from typer import Argument, Option
+
+
+@debug_cli.command(
+    "root-mst", context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
+)
+def debug_root_mst(
+    ctx: typer.Context,
+    config_path: Annotated[Path, Argument(help="Path to config file", exists=True)],
+    code_path: Annotated[
+        Path | None,
+        Option(
+            "--code",
+            "-c",
+            help="Path to Python file with additional code (registered functions) to be imported",
+        ),
+    ] = None,
+    limit: Annotated[
+        int, Option("--limit", "-l", min=0, help="Examples to read of each corpus; 0 for all")
+    ] = 0,
+    as_json: Annotated[bool, Option("--json", "-j", help="Print the report as JSON")] = False,
+) -> None:
+    """Check training and development data for the component root_mst: trees, labels, sentences,
+    and whether gold heads are there on the tokens that the pipeline makes.
+
+    Settings of the config are overridden as elsewhere: --paths.train corpus/train.spacy
+    """  # noqa: D205
+    from spacy.cli._util import import_code, parse_config_overrides
+
+    from spacy_rootmind.cli.debug import debug
+    from spacy_rootmind.cli.messages import CommandError, Messages
+
+    overrides = parse_config_overrides(ctx.args)
+    import_code(code_path)
+    try:
+        code = debug(config_path, overrides, limit=limit, as_json=as_json)
+    except CommandError as error:
+        Messages().fail(error.title, error.text)
+        code = 1
+    sys.exit(code)

@@ -1,0 +1,243 @@
+"""Gold trees as files and Docs have them, before spaCy's Doc smooths anything over.
+
+`Doc(heads=...)` takes cycles silently, and works out sentences anew; here heads, labels and
+sentence starts are read from the arrays as they were stored.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.attrs import DEP, HEAD, ORTH, SENT_START
+from spacy.strings import StringStore
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
+
+from spacy_rootmind.cli import conllu
+from spacy_rootmind.cli.inputs import InputError, Inputs
+from spacy_rootmind.cli.readers import read_sentences
+from spacy_rootmind.cli.records import Failure
+from spacy_rootmind.loss import MISSING
+from spacy_rootmind.sentences import bounds
+
+# Heads that are neither a token of the sentence, nor ROOT, nor MISSING.
+OUTSIDE = -2
+NOT_A_NUMBER = -3
+# In the order of the columns below.
+ATTRIBUTES = (HEAD, DEP, SENT_START)
+
+
+@dataclass
+class GoldSentence:
+    """A sentence with its gold tree, if it is one.
+
+    Attributes
+    ----------
+    where : str
+        Where to find it.
+    heads : int array of shape (n,)
+        0 for ROOT, 1 to n for a token; MISSING where there is none, OUTSIDE where it lies in
+        another sentence or nowhere, NOT_A_NUMBER where it is something else.
+    labels : list of str
+        Empty where there is none.
+    spaces : bool array of shape (n,)
+        Which tokens are whitespace.
+    """
+
+    where: str
+    heads: NDArray[np.int64]
+    labels: list[str]
+    spaces: NDArray[np.bool_]
+
+    def place(self, token: int) -> str:
+        """Where to find a token, counted from 0."""
+        return f"{self.where}, token {token + 1}"
+
+
+@dataclass
+class GoldConllu(GoldSentence):
+    """A sentence of CoNLL-U, whose words have lines."""
+
+    source: conllu.Sentence
+
+    def place(self, token: int) -> str:
+        """Where to find a word."""
+        file = self.where.rpartition(":")[0]
+        return f"{file}:{self.source.line_of(token)}"
+
+
+@dataclass
+class GoldDoc:
+    """Sentences that belong together.
+
+    Attributes
+    ----------
+    where : str
+        Where to find it.
+    sentences : list of GoldSentence
+        In order.
+    n_multiword, n_empty_nodes : int
+        Multiword tokens and empty nodes of CoNLL-U.
+    own_labels : list of (str, str)
+        Places and labels of tokens that are their own head, and do not have the root's label:
+        spaCy stores a missing head beside a label so.
+    """
+
+    where: str
+    sentences: list[GoldSentence]
+    n_multiword: int = 0
+    n_empty_nodes: int = 0
+    own_labels: Sequence[tuple[str, str]] = ()
+
+
+def read_treebank(path: Path) -> Iterator[GoldDoc | Failure]:
+    """Read a treebank; a sentence of CoNLL-U counts as a Doc, as with `spacy convert -n 1`.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read at all.
+    """
+    if path.suffix == ".conllu":
+        inputs = Inputs([str(path)])
+        for found in read_sentences(str(path), inputs.lines(str(path))):
+            yield found if isinstance(found, Failure) else gold_sentence(str(path), found)
+    elif path.suffix == ".spacy":
+        yield from read_docs(path)
+    else:
+        raise InputError(f"expected a .conllu or .spacy file, received {path}")
+
+
+# --- CoNLL-U -----------------------------------------------------------------------------------
+
+
+def gold_sentence(file: str, source: conllu.Sentence) -> GoldDoc:
+    """Take over heads and labels of a sentence of CoNLL-U."""
+    words = source.words
+    where = f"{file}:{source.line}"
+    sentence = GoldConllu(
+        where,
+        np.array([_head(row[conllu.HEAD], len(words)) for row in words], dtype=np.int64),
+        ["" if row[conllu.DEPREL] in ("", conllu.EMPTY) else row[conllu.DEPREL] for row in words],
+        np.array([row[conllu.FORM].isspace() for row in words], dtype=bool),
+        source,
+    )
+    others = [row[conllu.ID] for row in source.rows if not row[conllu.ID].isdigit()]
+    n_multiword = sum("-" in name for name in others)
+    return GoldDoc(where, [sentence], n_multiword, len(others) - n_multiword)
+
+
+def _head(column: str, n_words: int) -> int:
+    if column in ("", conllu.EMPTY):
+        return MISSING
+    if not (column.isascii() and column.isdigit()):
+        return NOT_A_NUMBER
+    # A number too long to be one is certainly no word.
+    return int(column) if len(column) < 10 and int(column) <= n_words else OUTSIDE
+
+
+# --- Docs --------------------------------------------------------------------------------------
+
+
+def read_docs(path: Path) -> Iterator[GoldDoc | Failure]:
+    """Read a file of Docs."""
+    try:
+        stored = DocBin().from_disk(path)
+        annotation = list(stored_annotation(stored))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    # Whatever a damaged file makes of the many things that it consists of.
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        yield Failure(str(path), None, f"no file of Docs, or a damaged one: {reason}")
+        return
+    names = [f"{path}, Doc {i}" for i in range(1, len(annotation) + 1)]
+    yield from gold_docs(names, annotation)
+
+
+@dataclass
+class Annotation:
+    """What a Doc has of its gold trees: one entry a token, as spaCy stores it.
+
+    `offsets` are those of the heads, and `starts` 1 where a sentence starts.
+    """
+
+    words: list[str]
+    offsets: NDArray[np.int64]
+    labels: list[str]
+    starts: NDArray[np.int64]
+
+
+def stored_annotation(stored: DocBin) -> Iterator[Annotation]:
+    """Read annotation as it is stored, or if that lacks sentence starts, as spaCy finds them."""
+    if not set(ATTRIBUTES) <= set(stored.attrs):
+        yield from map(doc_annotation, stored.get_docs(Vocab()))
+        return
+    strings = StringStore(stored.strings)
+    columns = [stored.attrs.index(attribute) for attribute in (ORTH, *ATTRIBUTES)]
+    for tokens in stored.tokens:
+        orths, offsets, deps, starts = np.asarray(tokens, dtype=np.uint64)[:, columns].T
+        yield Annotation(
+            [strings[orth] for orth in orths.tolist()],
+            offsets.astype(np.int64),
+            [strings[dep] if dep else "" for dep in deps.tolist()],
+            starts.astype(np.int64),
+        )
+
+
+def doc_annotation(doc: Doc) -> Annotation:
+    """Read the annotation of a Doc."""
+    array = doc.to_array(list(ATTRIBUTES)).reshape((len(doc), len(ATTRIBUTES)))
+    offsets, deps, starts = array.T
+    strings = doc.vocab.strings
+    return Annotation(
+        [token.text for token in doc],
+        offsets.astype(np.int64),
+        [strings[dep] if dep else "" for dep in deps.tolist()],
+        starts.astype(np.int64),
+    )
+
+
+def gold_docs(names: Iterable[str], annotation: Sequence[Annotation]) -> Iterator[GoldDoc]:
+    """Take over trees of Docs; what label roots have is told from all of them."""
+    roots: Counter[str] = Counter()
+    for found in annotation:
+        roots.update(found.labels[i] for i in (found.offsets == 0).nonzero()[0].tolist())
+    del roots[""]
+    root_label = max(sorted(roots), key=roots.__getitem__, default="ROOT")
+    for where, found in zip(names, annotation, strict=True):
+        yield gold_doc(where, found, root_label)
+
+
+def gold_doc(where: str, found: Annotation, root_label: str) -> GoldDoc:
+    """Take over the trees of a Doc, sentence by sentence."""
+    n_tokens = len(found.words)
+    own = np.arange(n_tokens)
+    heads = own + found.offsets
+    missing = np.array([not label for label in found.labels], dtype=bool)
+    own_labels = []
+    for i in ((heads == own) & ~missing).nonzero()[0].tolist():
+        if found.labels[i].lower() not in (root_label.lower(), "root"):
+            own_labels.append((f"{where}, token {i + 1}", found.labels[i]))
+            missing[i] = True
+    spaces = np.array([word.isspace() for word in found.words], dtype=bool)
+    sentences: list[GoldSentence] = []
+    starts = bounds((found.starts == 1).nonzero()[0], n_tokens)
+    for number, (start, stop) in enumerate(pairwise(starts.tolist()), start=1):
+        local = heads[start:stop] - start + 1
+        local[heads[start:stop] == own[start:stop]] = 0
+        local[(heads[start:stop] < start) | (heads[start:stop] >= stop)] = OUTSIDE
+        local[missing[start:stop]] = MISSING
+        sentences.append(
+            GoldSentence(
+                f"{where}, sentence {number}",
+                local,
+                found.labels[start:stop],
+                spaces[start:stop],
+            )
+        )
+    return GoldDoc(where, sentences, own_labels=own_labels)

@@ -1,0 +1,304 @@
+"""From parsed Docs to the text of an output file: CoNLL-U and JSONL.
+
+What is known of a parse goes along. In CoNLL-U, `HeadProb=` in MISC is the probability of a word's
+head; comments `# parse_log_prob =` and `# parse_entropy =` are those of the tree, in nats, and
+`# parse_1 =`, `# parse_2 =` ... the alternatives: log probability, then HEAD:DEPREL of each word.
+In JSONL, tokens have "head_prob", and sentences "log_prob", "entropy" and "parses", whose heads
+count tokens of the Doc as those in "tokens" do.
+"""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
+from spacy.tokens import Doc, Span, Token
+
+from spacy_rootmind.alternatives import record_of
+from spacy_rootmind.cli import conllu
+from spacy_rootmind.cli.conllu import EMPTY, as_column, set_misc
+from spacy_rootmind.cli.records import Record
+
+Writer = Callable[[Doc, Record, int], bytes]
+"""From a Doc, its record and the number of sentences before it to what is written."""
+
+OWN_COMMENT = re.compile(r"#\s*parse_(log_prob|entropy|\d+)\s*=")
+PROB_DIGITS = 6
+
+
+# --- CoNLL-U -----------------------------------------------------------------------------------
+
+
+def write_conllu(doc: Doc, record: Record, n_before: int) -> bytes:
+    """Write the sentences of a Doc; whitespace tokens are no words in CoNLL-U.
+
+    Raises
+    ------
+    ValueError
+        If the tokens are not those of the record any more, or a sentence is no tree of its words.
+    """
+    if record.sentence is not None:
+        return _write_given(doc, record, record.sentence, n_before).encode("utf8")
+    check_given(doc, record)
+    text: list[str] = []
+    words = [token for token in doc if not token.is_space]
+    between = _spaces_between(doc, words)
+    start = 0
+    for sentence in doc.sents:
+        own = [token for token in sentence if not token.is_space]
+        if not own:
+            continue
+        heads, deps = _tree(sentence, own)
+        confidence = _confidence(sentence, own)
+        rows = []
+        for i, token in enumerate(own):
+            spaces = _space_attributes(between, start + i, token.text)
+            misc = set_misc(EMPTY, {"HeadProb": confidence[i], **spaces})
+            rows.append(_row(token, i + 1, heads[i], deps[i], misc))
+        comments = _first_comments(record, n_before + len(text), is_first=not text)
+        comments.append(f"# text = {_text(rows)}")
+        text.append(conllu.format_sentence(comments + _own_comments(sentence, own), rows))
+        start += len(own)
+    return "".join(text).encode("utf8")
+
+
+def _first_comments(record: Record, n_before: int, *, is_first: bool) -> list[str]:
+    """Say where a text starts, and number the sentences."""
+    name = record.fields.get("id")
+    named = isinstance(name, (str, int)) and as_column(str(name)) != EMPTY
+    comments = []
+    if is_first:
+        comments.append(f"# newdoc id = {as_column(str(name))}" if named else "# newpar")
+    return [*comments, f"# sent_id = {n_before + 1}"]
+
+
+def _row(token: Token, number: int, head: str, dep: str, misc: str) -> list[str]:
+    return [
+        str(number),
+        as_column(token.text),
+        as_column(token.lemma_),
+        token.pos_ or EMPTY,
+        as_column(token.tag_),
+        as_column(str(token.morph)),
+        head,
+        dep,
+        EMPTY,
+        misc,
+    ]
+
+
+def _text(rows: Sequence[Sequence[str]]) -> str:
+    parts = []
+    for row in rows:
+        spaced = "SpaceAfter=No" not in row[conllu.MISC].split("|")
+        parts.append(row[conllu.FORM] + " " * spaced)
+    return "".join(parts).rstrip(" ")
+
+
+def _spaces_between(doc: Doc, words: Sequence[Token]) -> list[str]:
+    """List the whitespace before the first word, and after each."""
+    if not words:
+        return []
+    text = doc.text
+    ends = [0, *(token.idx + len(token) for token in words)]
+    starts = [*(token.idx for token in words), len(text)]
+    return [text[end:start] for end, start in zip(ends, starts, strict=True)]
+
+
+def _space_attributes(between: Sequence[str], word: int, text: str) -> dict[str, str | None]:
+    """Say in UDPipe's way what whitespace a word has around and in it."""
+    after = between[word + 1]
+    is_last = word + 2 == len(between)
+    return {
+        "SpaceAfter": "No" if not after and not is_last else None,
+        "SpacesBefore": conllu.escape_spaces(between[0]) if word == 0 and between[0] else None,
+        "SpacesAfter": conllu.escape_spaces(after) if after not in ("", " ") else None,
+        "SpacesInToken": conllu.escape_spaces(text) if as_column(text) != text else None,
+    }
+
+
+def _tree(sentence: Span, words: Sequence[Token]) -> tuple[list[str], list[str]]:
+    """Give heads as CoNLL-U counts them, and labels."""
+    number = {token.i: str(i) for i, token in enumerate(words, start=1)}
+    heads = []
+    for token in words:
+        head = "0" if token.head.i == token.i else number.get(token.head.i)
+        if head is None:
+            raise ValueError(
+                f"the head of {token.text!r} is {token.head.text!r}, expected a word of the same "
+                f"sentence {sentence.text[:40]!r}; is there a component after the parser that "
+                f"changes its trees?"
+            )
+        heads.append(head)
+    if heads.count("0") != 1:
+        raise ValueError(
+            f"expected one root, found {heads.count('0')} in the sentence {sentence.text[:40]!r}"
+        )
+    return heads, [deprel(token.dep_) for token in words]
+
+
+def deprel(label: str) -> str:
+    """Write a label as in CoNLL-U, where spaCy's ROOT is root."""
+    return "root" if label.lower() == "root" else as_column(label)
+
+
+def _confidence(sentence: Span, words: Sequence[Token]) -> list[str | None]:
+    record = record_of(sentence)
+    if record is None or "head_probs" not in record:
+        return [None] * len(words)
+    probs = record["head_probs"].tolist()
+    return [decimals(probs[token.i - sentence.start]) for token in words]
+
+
+def _own_comments(sentence: Span, words: Sequence[Token]) -> list[str]:
+    record = record_of(sentence)
+    if record is None:
+        return []
+    comments = []
+    for key in ("log_prob", "entropy"):
+        if key in record:
+            comments.append(f"# parse_{key} = {decimals(record[key])}")
+    if "heads" not in record:
+        return comments
+    places = [token.i - sentence.start for token in words]
+    number = {place: i for i, place in enumerate(places, start=1)}
+    labels = [deprel(label) for label in record["labels"]]
+    trees = zip(record["heads"].tolist(), record["deps"].tolist(), record["log_probs"], strict=True)
+    for i, (heads, deps, log_prob) in enumerate(trees, start=1):
+        arcs = (
+            f"{0 if heads[place] == place else number[heads[place]]}:{labels[deps[place]]}"
+            for place in places
+        )
+        comments.append(f"# parse_{i} = {decimals(log_prob)} {' '.join(arcs)}")
+    return comments
+
+
+def decimals(value: float) -> str:
+    """Write a number with a fixed number of digits, and no minus before a zero."""
+    return f"{round(float(value), PROB_DIGITS) + 0.0:.{PROB_DIGITS}f}"
+
+
+def _write_given(doc: Doc, record: Record, given: conllu.Sentence, n_before: int) -> str:
+    """Write a sentence of CoNLL-U as it was read, with its new heads and labels.
+
+    Columns that were empty are filled with what the pipeline has found.
+    """
+    check_given(doc, record)
+    sentence = doc[:]
+    words = list(doc)
+    heads, deps = _tree(sentence, words)
+    confidence = _confidence(sentence, words)
+    rows = [list(row) for row in given.rows]
+    for i, place in enumerate(given.word_rows):
+        row, token = rows[place], words[i]
+        found = _row(token, i + 1, heads[i], deps[i], EMPTY)
+        for column in (conllu.LEMMA, conllu.UPOS, conllu.XPOS, conllu.FEATS):
+            if row[column] == EMPTY:
+                row[column] = found[column]
+        row[conllu.HEAD], row[conllu.DEPREL] = heads[i], deps[i]
+        row[conllu.MISC] = set_misc(row[conllu.MISC], {"HeadProb": confidence[i]})
+    comments = [line for line in given.comments if not OWN_COMMENT.match(line)]
+    if given.comment("sent_id") is None:
+        comments.append(f"# sent_id = {n_before + 1}")
+    if given.comment("text") is None:
+        comments.append(f"# text = {conllu.surface_text(given)}")
+    return conllu.format_sentence(comments + _own_comments(sentence, words), rows)
+
+
+def check_given(doc: Doc, record: Record) -> None:
+    """Check that a Doc still has the tokens and sentences that were given.
+
+    Raises
+    ------
+    ValueError
+        If not.
+    """
+    if record.words is None:
+        return
+    if [token.text for token in doc] != record.words:
+        raise ValueError(
+            f"the pipeline has changed the tokens: expected the {len(record.words)} that were "
+            f"given, found {len(doc)}; disable the component that merges or splits them"
+        )
+    if record.starts is None:
+        return
+    starts = [bool(token.is_sent_start) for token in doc]
+    if starts != record.starts:
+        raise ValueError(
+            f"the pipeline has changed the sentences: expected the {sum(record.starts)} that were "
+            f"given, found {sum(starts)}; disable the component that sets boundaries, or let the "
+            f"parser use those there are (its setting `sentences`)"
+        )
+
+
+def keep_given(doc: Doc, record: Record) -> None:
+    """Set what the columns of CoNLL-U say beside the tree, in place of what was predicted.
+
+    What spaCy cannot hold is left out: parts of speech that are not universal, and features that
+    are no pairs.
+    """
+    if record.sentence is None:
+        return
+    for token, row in zip(doc, record.sentence.words, strict=True):
+        if row[conllu.LEMMA] != EMPTY:
+            token.lemma_ = row[conllu.LEMMA]
+        if row[conllu.UPOS] in PARTS_OF_SPEECH:
+            token.pos_ = row[conllu.UPOS]
+        if row[conllu.XPOS] != EMPTY:
+            token.tag_ = row[conllu.XPOS]
+        if all("=" in pair for pair in row[conllu.FEATS].split("|")):
+            token.set_morph(row[conllu.FEATS])  # type: ignore[attr-defined]
+
+
+# --- JSONL -------------------------------------------------------------------------------------
+
+
+def write_jsonl(doc: Doc, record: Record, n_before: int) -> bytes:
+    """Write a Doc as `Doc.to_json` does, with the record's other fields before.
+
+    Raises
+    ------
+    ValueError
+        If the tokens are not those of the record any more.
+    """
+    check_given(doc, record)
+    keep_given(doc, record)
+    data: dict[str, Any] = {**record.fields, **doc.to_json()}
+    for number, sentence in enumerate(doc.sents):
+        known = record_of(sentence)
+        if known is not None:
+            _add_known(data, number, sentence, known)
+    try:
+        return (json.dumps(data, ensure_ascii=False) + "\n").encode("utf8")
+    except UnicodeEncodeError:
+        # Half a surrogate pair in some other field, which JSON can escape.
+        return (json.dumps(data) + "\n").encode("utf8")
+
+
+def _add_known(data: dict[str, Any], number: int, sentence: Span, known: dict[str, Any]) -> None:
+    for key in ("log_prob", "entropy"):
+        if key in known:
+            data["sents"][number][key] = rounded(known[key])
+    if "head_probs" in known:
+        for i, prob in enumerate(known["head_probs"].tolist(), start=sentence.start):
+            data["tokens"][i]["head_prob"] = rounded(prob)
+    if "heads" in known:
+        data["sents"][number]["parses"] = [
+            {
+                "log_prob": rounded(log_prob),
+                "heads": [head + sentence.start for head in heads],
+                "deps": [known["labels"][dep] for dep in deps],
+            }
+            for heads, deps, log_prob in zip(
+                known["heads"].tolist(), known["deps"].tolist(), known["log_probs"], strict=True
+            )
+        ]
+
+
+def rounded(value: float) -> float:
+    """Round to as many digits as CoNLL-U gets."""
+    return round(float(value), PROB_DIGITS) + 0.0
+
+
+WRITERS: dict[str, Writer] = {"conllu": write_conllu, "jsonl": write_jsonl}

@@ -1,0 +1,346 @@
+"""Records of all formats, and what is said of those that are wrong."""
+
+import itertools
+import json
+import random
+
+import pytest
+import spacy
+from spacy.tokens import Doc
+
+from spacy_rootmind.cli import inputs as inputs_module
+from spacy_rootmind.cli.inputs import InputError, Inputs, Line
+from spacy_rootmind.cli.readers import (
+    find_words,
+    read_conllu,
+    read_jsonl,
+    read_paragraphs,
+    read_records,
+    read_texts,
+)
+from spacy_rootmind.cli.records import Failure, Record
+
+
+@pytest.fixture(scope="module")
+def nlp():
+    """A pipeline that only tokenizes."""
+    return spacy.blank("en")
+
+
+def lines_of(data):
+    """Lines as `Inputs` gives them, lazily."""
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        yield Line(number, line)
+
+
+def read(reader, data):
+    return list(reader("in", lines_of(data)))
+
+
+def texts(found):
+    return [record.text for record in found if isinstance(record, Record)]
+
+
+def failures(found):
+    return [(f.line, f.reason) for f in found if isinstance(f, Failure)]
+
+
+def read_file(path, data, form=None, **settings):
+    path.write_bytes(data)
+    return list(read_records(Inputs([str(path)]), form, **settings))
+
+
+# --- text --------------------------------------------------------------------------------------
+
+
+def test_texts_are_lines_as_they_are(tmp_path):
+    data = "\ufeffOne.\r\n\n  Two \u2028 three. \n \t\nNo end".encode()
+    found = read_file(tmp_path / "a.txt", data)
+    assert texts(found) == ["One.", "  Two \u2028 three. ", "No end"]
+    assert [record.line for record in found] == [1, 3, 5]
+
+
+def test_paragraphs_keep_their_line_ends(tmp_path):
+    data = b"\n\nOne\ntwo. \n \nThree\n\n\n"
+    found = read_file(tmp_path / "a.txt", data, paragraphs=True)
+    assert texts(found) == ["One\ntwo. ", "Three"]
+    assert [record.line for record in found] == [3, 6]
+
+
+@pytest.mark.parametrize("reader", [read_texts, read_paragraphs])
+def test_text_that_is_not_utf8_is_a_failure_and_the_rest_goes_on(reader):
+    found = read(reader, b"One.\n\nTw\xffo.\n\nThree.")
+    assert texts(found) == ["One.", "Three."]
+    [(line, reason)] = failures(found)
+    assert line == 3
+    assert "0xff at 3" in reason
+
+
+def test_paragraph_fails_as_a_whole_at_the_wrong_line():
+    found = read(read_paragraphs, b"One\nTw\xffo\nThree\n\nFour")
+    assert texts(found) == ["Four"]
+    assert failures(found)[0][0] == 2
+
+
+def test_line_without_end_takes_bounded_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(inputs_module, "MAX_LINE", 10)
+    data = b"short\n" + b"x" * 35 + b"\n0123456789\r\n" + b"y" * 11
+    found = read_file(tmp_path / "a.txt", data)
+    assert texts(found) == ["short"]
+    assert [line for line, _ in failures(found)] == [2, 3, 4]
+    monkeypatch.setattr(inputs_module, "MAX_LINE", 12)
+    assert texts(read_file(tmp_path / "a.txt", data)) == ["short", "0123456789", "y" * 11]
+
+
+# --- JSONL -------------------------------------------------------------------------------------
+
+
+def test_jsonl_text_and_fields():
+    found = read(read_jsonl, b'{"text": "One.", "id": 7}\n\n{"text": ""}')
+    assert texts(found) == ["One.", ""]
+    assert found[0].fields == {"text": "One.", "id": 7}
+    assert found[0].words is None
+
+
+def test_jsonl_tokens_and_sentences(nlp):
+    data = [
+        {"tokens": ["It", "rained", "."]},
+        {"tokens": [["It", "rained", "."], ["She", "left"]]},
+        {"tokens": []},
+        {"tokens": [[]]},
+    ]
+    flat, nested, empty, hollow = read(read_jsonl, "\n".join(map(json.dumps, data)).encode())
+    assert flat.words == ["It", "rained", "."]
+    assert flat.starts is None
+    assert nested.words == ["It", "rained", ".", "She", "left"]
+    assert nested.starts == [True, False, False, True, False]
+    assert [s.text for s in nested.make_doc(nlp).sents] == ["It rained .", "She left"]
+    assert len(empty.make_doc(nlp)) == len(hollow.make_doc(nlp)) == 0
+
+
+def test_jsonl_tokens_are_found_in_their_text(nlp):
+    data = {"text": " It  rained.", "tokens": [["It"], ["rained", "."]]}
+    [record] = read(read_jsonl, json.dumps(data).encode())
+    doc = record.make_doc(nlp)
+    assert doc.text == data["text"]
+    assert [token.text for token in doc] == [" ", "It", " ", "rained", "."]
+    assert [token.is_sent_start for token in doc] == [True, False, False, True, False]
+
+
+def test_first_sentences_of_one_word_each_stay_apart():
+    assert find_words("a b c", ["a", "b", "c"], [True, True, True])[2] == [True, True, True]
+    assert find_words(" a b", ["a", "b"], [True, True])[2] == [True, False, True]
+
+
+@pytest.mark.parametrize("text", ["a  b", " a\n\nb  ", "a\tb", "", " \n", "Don't (stop)!  \n x"])
+def test_docs_as_json_are_read_with_the_same_tokens(text, nlp):
+    doc = nlp(text)
+    [record] = read(read_jsonl, json.dumps(doc.to_json()).encode())
+    again = record.make_doc(nlp)
+    assert again.text == text
+    assert [(t.text, t.whitespace_) for t in again] == [(t.text, t.whitespace_) for t in doc]
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ('{"text": "x"', "invalid JSON"),
+        ('["text"]', "expected an object"),
+        ('"text"', "expected an object"),
+        ('{"txt": "x"}', "found neither"),
+        ('{"text": 1}', '"text" to be a string'),
+        ('{"tokens": "x"}', '"tokens" to be a list'),
+        ('{"tokens": ["x", ""]}', "to be strings"),
+        ('{"tokens": ["x", ["y"]]}', "to be strings"),
+        ('{"tokens": [["x", null]]}', "to be strings"),
+        ('{"tokens": [{"start": 0, "end": 1}]}', '"text" in the record'),
+        ('{"text": "x", "tokens": [{"id": 0}]}', '"start" and "end"'),
+        ('{"text": "x", "tokens": [{"start": 0, "end": 2}]}', "from 0 to 2"),
+        ('{"text": "x", "tokens": [{"start": true, "end": 1}]}', '"start" and "end"'),
+        ('{"text": "x y", "tokens": ["x"]}', "end after the last token"),
+        ('{"text": "x y", "tokens": ["y"]}', "token 'y' in the text at character 1"),
+        ('{"text": "x y", "tokens": ["x", "z"]}', "token 'z' in the text at character 3"),
+        ("[" * 100_000, "no record"),
+        ('{"text": ' + "9" * 5000 + "}", "no record"),
+    ],
+)
+def test_wrong_json_is_a_failure_and_the_rest_goes_on(source, reason):
+    found = read(read_jsonl, f'{{"text": "a"}}\n{source}\n{{"text": "b"}}'.encode())
+    assert texts(found) == ["a", "b"]
+    [(line, given)] = failures(found)
+    assert line == 2
+    assert reason in given
+
+
+# --- CoNLL-U -----------------------------------------------------------------------------------
+
+
+def test_conllu_has_one_sentence_a_record(dev_conllu, nlp):
+    found = list(read_records(Inputs([str(dev_conllu)]), None))
+    blocks = dev_conllu.read_text(encoding="utf8").strip().split("\n\n")
+    assert len(found) == len(blocks)
+    for record, block in zip(found, blocks, strict=True):
+        doc = record.make_doc(nlp)
+        assert f"# text = {doc.text}".strip() in block.splitlines()
+        assert f"# sent_id = {record.fields['sent_id']}" in block.splitlines()
+        assert len(list(doc.sents)) == 1
+    assert found[1].line == 1 + len(blocks[0].splitlines()) + 1
+
+
+def test_wrong_conllu_is_a_failure_and_the_rest_goes_on(dev_conllu):
+    data = dev_conllu.read_bytes()
+    first, second, third, *_ = data.split(b"\n\n")
+    broken = second.replace(b"\t", b" ", 1)
+    found = read(read_conllu, b"\n\n".join([first, broken, third]))
+    assert [type(record) for record in found] == [Record, Failure, Record]
+    n_comments = sum(line.startswith(b"#") for line in second.splitlines())
+    assert found[1].line == len(first.splitlines()) + 1 + n_comments + 1
+
+
+def test_sentences_do_not_go_on_in_the_next_file(tmp_path):
+    row = "\t".join(["1", "x", *"_" * 8])
+    (tmp_path / "a.conllu").write_text(f"# sent_id = a\n{row}", encoding="utf8")
+    (tmp_path / "b.conllu").write_text(f"\n\n \n{row}\r\n\r\n\r\n", encoding="utf8")
+    names = [str(tmp_path / name) for name in ("a.conllu", "b.conllu")]
+    found = list(read_records(Inputs(names), None))
+    assert [(record.file, record.line) for record in found] == [(names[0], 1), (names[1], 4)]
+
+
+# --- all of them -------------------------------------------------------------------------------
+
+ENDLESS = {
+    "text": (read_texts, [b"One."]),
+    "paragraphs": (read_paragraphs, [b"One.", b""]),
+    "jsonl": (read_jsonl, [b'{"text": "One."}']),
+    "conllu": (read_conllu, [b"\t".join([b"1", b"x", *[b"_"] * 8]), b""]),
+}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_readers_read_no_further_than_they_must(name):
+    reader, pattern = ENDLESS[name]
+    n_read = 0
+
+    def count():
+        nonlocal n_read
+        for data in itertools.cycle(pattern):
+            n_read += 1
+            yield Line(n_read, data)
+
+    records = reader("in", count())
+    for done in range(1, 1000):
+        assert isinstance(next(records), Record)
+        assert n_read == done * len(pattern)
+
+
+def test_suffix_decides_on_the_format(tmp_path):
+    for name in ("a.csv", "b"):
+        with pytest.raises(InputError, match="cannot tell the format"):
+            read_file(tmp_path / name, b"One.")
+    assert texts(read_file(tmp_path / "a.csv", b"One.", "text")) == ["One."]
+    assert texts(read_file(tmp_path / "a.JSONL", b'{"text": "One."}')) == ["One."]
+
+
+@pytest.mark.parametrize("name", ["missing.txt", ""])
+def test_inputs_must_be_files(tmp_path, name):
+    with pytest.raises(InputError, match=r"no file|a folder"):
+        Inputs([str(tmp_path / name)])
+
+
+def test_digest_depends_on_what_was_read(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"One.\nTwo.\n")
+    (tmp_path / "b.txt").write_bytes(b"One.\nTwo!\n")
+    states = []
+    for name in ("a.txt", "b.txt"):
+        inputs = Inputs([str(tmp_path / name)])
+        records = read_records(inputs, None)
+        next(records)
+        after_one = inputs.digest()
+        next(records)
+        states.append((after_one, inputs.digest()))
+    assert states[0][0] == states[1][0]
+    assert len({*states[0], *states[1]}) == 3
+
+
+# --- damage ------------------------------------------------------------------------------------
+
+
+def damaged(rng, blocks, share):
+    """Change, drop or insert bytes in some blocks; returns data and the untouched blocks."""
+    parts, whole = [], []
+    for block in blocks:
+        if rng.random() >= share:
+            parts.append(block)
+            whole.append(block)
+            continue
+        changed = bytearray(block)
+        for _ in range(rng.choice([1, 1, 2, 20])):
+            place = rng.randrange(len(changed))
+            # Line ends would make blocks of one, or one of two.
+            new = rng.choice([b for b in range(256) if b not in b"\n\r"])
+            how = rng.randrange(3)
+            if how == 0 and changed[place] != 10:
+                changed[place] = new
+            elif how == 1 and changed[place] != 10 and len(changed) > 1:
+                del changed[place]
+            else:
+                changed.insert(place, new)
+        parts.append(bytes(changed))
+    return parts, whole
+
+
+def is_in_order(parts, whole):
+    """Tell whether a list comes out of another by leaving some out."""
+    stream = iter(whole)
+    return all(part in stream for part in parts)
+
+
+def as_words(record, nlp):
+    """Tokens of a record, if a Doc can be made of it."""
+    try:
+        return [token.text for token in record.make_doc(nlp)]
+    except (ValueError, UnicodeEncodeError):
+        return None
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_damaged_conllu_loses_nothing_but_its_own_sentences(seed, dev_conllu, nlp):
+    rng = random.Random(seed)
+    blocks = dev_conllu.read_bytes().strip(b"\n").split(b"\n\n")[:60]
+    parts, whole = damaged(rng, blocks, share=0.3)
+    found = read(read_conllu, b"\n\n".join(parts))
+    known = [as_words(r, nlp) for b in whole for r in read(read_conllu, b)]
+    assert len(known) == len(whole)
+    records = [record for record in found if isinstance(record, Record)]
+    assert is_in_order(known, [as_words(record, nlp) for record in records])
+    assert len(whole) <= len(records) <= len(found)
+    assert all(str(f).startswith("in:") for f in found if isinstance(f, Failure))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_damaged_jsonl_loses_nothing_but_its_own_lines(seed, dev_conllu):
+    rng = random.Random(seed)
+    lines = dev_conllu.read_text(encoding="utf8").splitlines()
+    sentences = [line for line in lines if line.startswith("# text")][:60]
+    records = [
+        {"text": s, "tokens": s.split(), "id": i} if i % 2 else {"text": s, "id": i}
+        for i, s in enumerate(sentences)
+    ]
+    parts, whole = damaged(rng, [json.dumps(r).encode() for r in records], share=0.3)
+    found = read(read_jsonl, b"\n".join(parts))
+    known = [json.loads(line) for line in whole]
+    assert is_in_order(known, [r.fields for r in found if isinstance(r, Record)])
+    assert len(found) <= len(parts)
+
+
+@pytest.mark.parametrize("reader", [read_texts, read_paragraphs, read_jsonl, read_conllu])
+def test_noise_never_stops_a_reader(reader, nlp):
+    rng = random.Random(0)
+    pieces = [b"\n", b"\t", b"1", b"-", b".", b"{", b'"', b"text", b":", b"[", b"}", b"\\ud800"]
+    for _ in range(300):
+        choices = [*pieces, bytes([rng.randrange(256)])]
+        data = b"".join(rng.choice(choices) for _ in range(rng.randrange(200)))
+        for found in read(reader, data):
+            assert isinstance(found, (Record, Failure))
+            if isinstance(found, Record):
+                assert isinstance(found.make_doc(nlp), Doc)

@@ -1,0 +1,195 @@
+"""Records come back in order, whatever components do."""
+
+import itertools
+from multiprocessing import active_children
+
+import pytest
+import spacy
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from spacy_rootmind.cli.inputs import InputError
+from spacy_rootmind.cli.records import Failure, Record
+from spacy_rootmind.cli.stream import chunks, parse_records
+
+
+def records(n, bad=()):
+    """Numbered texts; some contain "bad"."""
+    for i in range(n):
+        yield Record("in", i + 1, text=f"Text {i} is {'bad' if i in bad else 'good'}.")
+
+
+def outcome(parsed):
+    """Line numbers of what came out, and of what failed, in order."""
+    out = []
+    for found in parsed:
+        if isinstance(found, Failure):
+            out.append((found.line, "failed"))
+        else:
+            record, doc = found
+            assert doc.text == record.text
+            assert doc.has_annotation("DEP")
+            out.append((record.line, "parsed"))
+    return out
+
+
+def expected(n, bad=()):
+    return [(i + 1, "failed" if i in bad else "parsed") for i in range(n)]
+
+
+def check_text(doc):
+    if "bad" in doc.text:
+        raise ValueError(f"cannot stand {doc.text}")
+    return doc
+
+
+class DropsOne:
+    """Hands each Doc that fails to the error handler."""
+
+    def __call__(self, doc):
+        return check_text(doc)
+
+
+class DropsBatch(DropsOne):
+    """Hands the whole batch to the error handler, as spaCy's trainable components do."""
+
+    def set_error_handler(self, handler):
+        self.handler = handler
+
+    def get_error_handler(self):
+        return self.handler
+
+    def pipe(self, stream, batch_size):
+        for batch in spacy.util.minibatch(stream, batch_size):
+            try:
+                for doc in batch:
+                    check_text(doc)
+            except ValueError as error:
+                self.handler("drops_batch", self, batch, error)
+            else:
+                yield from batch
+
+
+class EndsStream(DropsOne):
+    """Has no use for error handlers."""
+
+    def pipe(self, stream, batch_size):
+        for doc in stream:
+            yield check_text(doc)
+
+
+class ForgetsDoc(DropsOne):
+    """Leaves Docs out without a word."""
+
+    def pipe(self, stream, batch_size):
+        for doc in stream:
+            if "bad" not in doc.text:
+                yield doc
+
+
+class MakesAnew(DropsOne):
+    """Gives other Docs back than it got."""
+
+    def __call__(self, doc):
+        check_text(doc)
+        return Doc(doc.vocab, words=[t.text for t in doc], spaces=[t.whitespace_ for t in doc])
+
+
+COMPONENTS = [DropsOne, DropsBatch, EndsStream, ForgetsDoc, MakesAnew]
+for component in COMPONENTS:
+    Language.factory(f"cli_test_{component.__name__}", func=lambda nlp, name, c=component: c())
+
+
+@pytest.fixture
+def nlp(pipeline):
+    return spacy.load(pipeline)
+
+
+@pytest.mark.parametrize(
+    ("component", "place"),
+    [
+        *((component, {"first": True}) for component in COMPONENTS),
+        # After the parser, a Doc made anew would have no trees.
+        *((component, {"last": True}) for component in COMPONENTS if component is not MakesAnew),
+    ],
+)
+@pytest.mark.parametrize("bad", [(), (0,), (4,), (2, 3, 9), tuple(range(10))])
+def test_what_fails_is_said_and_the_rest_comes_through(component, place, bad, nlp):
+    nlp.add_pipe(f"cli_test_{component.__name__}", **place)
+    parsed = list(parse_records(nlp, records(10, bad), batch_size=3))
+    assert outcome(parsed) == expected(10, bad)
+    reason = "gave no Doc back" if component is ForgetsDoc else "cannot stand"
+    assert all(reason in f.reason for f in parsed if isinstance(f, Failure))
+
+
+@pytest.mark.parametrize("component", [DropsOne, DropsBatch, EndsStream])
+def test_other_processes_make_no_difference(component, nlp):
+    nlp.add_pipe(f"cli_test_{component.__name__}")
+    parsed = list(parse_records(nlp, records(20, (3, 11)), batch_size=3, n_process=2))
+    assert outcome(parsed) == expected(20, (3, 11))
+    assert all("cannot stand" in f.reason for f in parsed if isinstance(f, Failure))
+    assert not active_children()
+
+
+def test_failures_on_the_way_in_keep_their_place(nlp):
+    nlp.max_length = 40
+    given = list(records(8))
+    given[2] = Failure("in", 3, "wrong from the start")
+    given[4] = Record("in", 5, text="x " * 40)
+    given[6] = Record("in", 7, words=["a", "\ud800"])
+    given[7] = Failure("in", 8, "wrong at the end")
+    parsed = list(parse_records(nlp, iter(given), batch_size=3))
+    assert outcome(parsed) == expected(8, (2, 4, 6, 7))
+    assert "E088" in parsed[4].reason
+    assert "surrogates" in parsed[6].reason
+
+
+def test_records_are_read_as_they_are_needed(nlp):
+    n_read = 0
+
+    def endless():
+        nonlocal n_read
+        for n_read in itertools.count(1):
+            yield Record("in", n_read, text="It rained.")
+
+    parsed = parse_records(nlp, endless(), batch_size=4)
+    for n_back, _ in enumerate(itertools.islice(parsed, 200), start=1):
+        assert n_read <= n_back + 4
+    parsed.close()
+
+
+def test_input_that_cannot_be_read_on_ends_it(nlp):
+    def broken():
+        yield from records(3)
+        raise InputError("the disk is gone")
+
+    parsed = parse_records(nlp, broken(), batch_size=2)
+    with pytest.raises(InputError, match="disk is gone"):
+        list(parsed)
+
+
+def test_pipeline_that_cannot_even_begin_ends_it(nlp, monkeypatch):
+    def refuse(*arguments, **settings):
+        raise RuntimeError("no processes today")
+
+    monkeypatch.setattr(nlp, "pipe", refuse)
+    with pytest.raises(RuntimeError, match="no processes today"):
+        list(parse_records(nlp, records(3)))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "max_records", "max_chars", "lengths"),
+    [
+        ([1] * 7, 3, 100, [3, 3, 1]),
+        ([1] * 6, 3, 100, [3, 3]),
+        ([60, 60, 1, 200, 1], 3, 100, [2, 2, 1]),
+        ([500, 500], 3, 100, [1, 1]),
+        ([0] * 4, 2, 1, [2, 2]),
+        ([], 3, 100, []),
+    ],
+)
+def test_chunks_end_at_so_many_records_or_characters(sizes, max_records, max_chars, lengths):
+    stream = iter([Record("in", i, text="x" * size) for i, size in enumerate(sizes)])
+    found = [[record.line for record in chunk] for chunk in chunks(stream, max_records, max_chars)]
+    assert [len(chunk) for chunk in found] == lengths
+    assert list(itertools.chain(*found)) == list(range(len(sizes)))

@@ -1,0 +1,347 @@
+"""What is written is what was parsed, in forms that others can read."""
+
+import json
+import random
+import re
+
+import pytest
+import spacy
+from conftest import QUICKSTART
+from spacy.tokens import Doc
+from spacy.training.converters import conllu_to_docs
+
+from spacy_rootmind import makers
+from spacy_rootmind.alternatives import register_extensions
+from spacy_rootmind.cli.conllu import DEPREL, FORM, HEAD, ID, LEMMA, MISC, RANGE_ID, WORD_ID
+from spacy_rootmind.cli.inputs import Inputs, Line
+from spacy_rootmind.cli.readers import read_conllu, read_records, read_sentences
+from spacy_rootmind.cli.records import Record
+from spacy_rootmind.cli.writers import decimals, keep_given, write_conllu, write_jsonl
+
+UNESCAPED = {r"\s": " ", r"\t": "\t", r"\r": "\r", r"\n": "\n", r"\p": "|", r"\\": "\\"}
+
+
+@pytest.fixture(scope="module")
+def nlp(pipeline):
+    """A parser that is asked for all it knows, with sentence boundaries before."""
+    nlp = spacy.load(pipeline)
+    nlp.add_pipe("sentencizer", first=True)
+    parser = nlp.get_pipe("root_mst")
+    parser.confidence = True
+    parser.alternatives = makers.kbest(3)
+    register_extensions()
+    return nlp
+
+
+@pytest.fixture(scope="module")
+def plain(pipeline):
+    """A parser that is asked for trees alone."""
+    return spacy.load(pipeline)
+
+
+def parse_text(nlp, text, **fields):
+    return nlp(text), Record("in", 1, text=text, fields=fields)
+
+
+def sentences_in(data):
+    """Sentences of CoNLL-U, all of which must be right."""
+    lines = (Line(i, line) for i, line in enumerate(data.split(b"\n"), start=1))
+    return list(read_sentences("out", lines))
+
+
+def misc(row):
+    """Attributes in the column MISC."""
+    return dict(part.split("=", 1) for part in row[MISC].split("|") if part != "_")
+
+
+def unescape(spaces):
+    return re.sub(r"\\[strnp\\]", lambda match: UNESCAPED[match.group()], spaces)
+
+
+def assert_valid(sentence):
+    """Assert that a sentence is a tree, and that its text is that of its words."""
+    heads = [int(row[HEAD]) for row in sentence.words]
+    assert heads.count(0) == 1
+    for word in range(1, len(heads) + 1):
+        path = {word}
+        while word := heads[word - 1]:
+            assert word not in path
+            path.add(word)
+    assert [row[DEPREL] == "root" for row in sentence.words] == [head == 0 for head in heads]
+    text = sentence.comment("text")
+    for row in sentence.words:
+        assert text.startswith(row[FORM])
+        text = text[len(row[FORM]) :]
+        if "SpaceAfter=No" not in row[MISC].split("|"):
+            assert text[:1] in ("", " ")
+            text = text[1:]
+    assert text == ""
+
+
+# --- CoNLL-U -----------------------------------------------------------------------------------
+
+
+def test_conllu_of_a_text(nlp):
+    doc, record = parse_text(nlp, "The cat didn't sleep. She saw  him.")
+    first, second = sentences_in(write_conllu(doc, record, n_before=7))
+    assert_valid(first)
+    assert_valid(second)
+    assert first.comments[:3] == ["# newpar", "# sent_id = 8", "# text = The cat didn't sleep."]
+    assert second.comments[:2] == ["# sent_id = 9", "# text = She saw him."]
+    assert [row[FORM] for row in first.words] == ["The", "cat", "did", "n't", "sleep", "."]
+    assert [row[ID] for row in second.words] == ["1", "2", "3", "4"]
+    words = [token for token in doc if not token.is_space]
+    for token, row in zip(words, [*first.words, *second.words], strict=True):
+        assert row[DEPREL] == token.dep_.replace("ROOT", "root")
+        head = "" if token.head == token else token.head.text
+        own = first if token in next(doc.sents) else second
+        assert ["", *(word[FORM] for word in own.words)][int(row[HEAD])] == head
+
+
+def test_conllu_keeps_an_id(nlp):
+    for name, line in (("a b", "# newdoc id = a b"), (12, "# newdoc id = 12"), (None, "# newpar")):
+        doc, record = parse_text(nlp, "It rained.", id=name)
+        assert sentences_in(write_conllu(doc, record, 0))[0].comments[0] == line
+
+
+def test_conllu_of_nothing_is_nothing(nlp):
+    for text in ("", "  ", "\n"):
+        doc, record = parse_text(nlp, text)
+        assert write_conllu(doc, record, 0) == b""
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_conllu_has_all_whitespace_of_the_text(seed, nlp):
+    rng = random.Random(seed)
+    pieces = ["She", "saw", "me.", "It's", "10|3", "a\\b", "\u00e9", ".", "!", "(x)"]
+    spaces = ["", " ", " ", "  ", "\t", "\n", "\r\n", "\n\n ", "\u00a0", "\u2028", "\x1f", "\\ "]
+    text = "".join(rng.choice(pieces) + rng.choice(spaces) for _ in range(rng.randrange(1, 15)))
+    text = rng.choice(spaces) + text
+    doc, record = parse_text(nlp, text)
+    rebuilt = ""
+    for sentence in sentences_in(write_conllu(doc, record, 0)):
+        assert_valid(sentence)
+        for row in sentence.words:
+            values = misc(row)
+            rebuilt += unescape(values.get("SpacesBefore", ""))
+            rebuilt += unescape(values.get("SpacesInToken", row[FORM]))
+            default = "" if values.get("SpaceAfter") == "No" else " "
+            rebuilt += unescape(values.get("SpacesAfter", default))
+    # One space at the end of a text is like none.
+    assert rebuilt in (text, f"{text} ")
+
+
+def test_conllu_of_tokens_with_spaces_inside(nlp):
+    record = Record("in", 1, words=["New \n York", "\t", "sleeps"], spaces=[True, False, False])
+    doc = record.make_doc(nlp)
+    for _, pipe in nlp.pipeline:
+        doc = pipe(doc)
+    [sentence] = sentences_in(write_conllu(doc, record, 0))
+    assert_valid(sentence)
+    assert [row[FORM] for row in sentence.words] == ["New York", "sleeps"]
+    assert misc(sentence.words[0])["SpacesInToken"] == r"New\s\n\sYork"
+    assert misc(sentence.words[0])["SpacesAfter"] == r"\s\t"
+
+
+def test_conllu_has_what_is_known(nlp):
+    doc, record = parse_text(nlp, "The cat  saw a dog that slept. She said that it rained.")
+    found = sentences_in(write_conllu(doc, record, 0))
+    for span, sentence in zip(doc.sents, found, strict=True):
+        words = [token for token in span if not token.is_space]
+        for token, row in zip(words, sentence.words, strict=True):
+            assert float(misc(row)["HeadProb"]) == pytest.approx(token._.head_prob, abs=1e-6)
+        assert sentence.comment("parse_log_prob") == decimals(span._.parse_log_prob)
+        assert sentence.comment("parse_entropy") == decimals(span._.parse_entropy)
+        assert sentence.comment("parse_4") is None
+        for i, parse in enumerate(span._.parses, start=1):
+            log_prob, *arcs = sentence.comment(f"parse_{i}").split(" ")
+            assert log_prob == decimals(parse.log_prob)
+            tree = parse.to_doc()
+            numbers = {}
+            for token in tree:
+                if not token.is_space:
+                    numbers[token.i] = len(numbers) + 1
+            expected = [
+                f"{0 if tree[j].head.i == j else numbers[tree[j].head.i]}:"
+                f"{tree[j].dep_.replace('ROOT', 'root')}"
+                for j in numbers
+            ]
+            assert arcs == expected
+        best = [f"{row[HEAD]}:{row[DEPREL]}" for row in sentence.words]
+        assert sentence.comment("parse_1").split(" ")[1:] == best
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(-1e-9, "0.000000"), (0.5, "0.500000"), (-1.23456789, "-1.234568")]
+)
+def test_decimals(value, shown):
+    assert decimals(value) == shown
+
+
+def test_conllu_is_read_by_spacy_with_the_same_trees(plain, dev_conllu):
+    records = list(read_records(Inputs([str(dev_conllu)]), None))[:40]
+    docs = [plain(record.make_doc(plain)) for record in records]
+    data = b"".join(write_conllu(d, r, 0) for d, r in zip(docs, records, strict=True))
+    read = list(conllu_to_docs(data.decode(), n_sents=1, no_print=True))
+    assert len(read) == len(docs) == 40
+    for found, doc in zip(read, docs, strict=True):
+        assert [token.text for token in found] == [token.text for token in doc]
+        assert [token.head.i for token in found] == [token.head.i for token in doc]
+        assert [token.dep_ for token in found] == [token.dep_ for token in doc]
+
+
+def test_conllu_in_and_out_changes_trees_alone(plain, dev_conllu):
+    given = sentences_in(dev_conllu.read_bytes())
+    records = list(read_records(Inputs([str(dev_conllu)]), None))
+    data = b"".join(write_conllu(plain(r.make_doc(plain)), r, 0) for r in records)
+    written = sentences_in(data)
+    changed = 0
+    for before, after in zip(given, written, strict=True):
+        assert_valid(after)
+        assert before.comments == after.comments
+        for old, new in zip(before.rows, after.rows, strict=True):
+            assert [*old[:HEAD], *old[DEPREL + 1 :]] == [*new[:HEAD], *new[DEPREL + 1 :]]
+            changed += old != new
+    assert changed
+
+
+@pytest.mark.parametrize("name", ["English-EWT", "Turkish-IMST", "Irish-IDT", "Wolof-WTB"])
+def test_treebanks_in_and_out_change_trees_alone(name, plain, ud_folder):
+    [path] = (ud_folder / f"UD_{name}").glob("*-ud-test.conllu")
+    given = sentences_in(path.read_bytes())[:150]
+    records = list(read_records(Inputs([str(path)]), None))[:150]
+    docs = plain.pipe(record.make_doc(plain) for record in records)
+    data = b"".join(write_conllu(d, r, 0) for d, r in zip(docs, records, strict=True))
+    n_others = 0
+    for before, after in zip(given, sentences_in(data), strict=True):
+        assert [int(row[HEAD]) for row in after.words].count(0) == 1
+        assert set(before.comments) <= set(after.comments)
+        for old, new in zip(before.rows, after.rows, strict=True):
+            if WORD_ID.fullmatch(old[ID]):
+                assert [*old[:HEAD], *old[DEPREL + 1 :]] == [*new[:HEAD], *new[DEPREL + 1 :]]
+            else:
+                n_others += RANGE_ID.fullmatch(old[ID]) is not None
+                assert old == new
+    assert n_others or name == "Irish-IDT"
+
+
+def test_conllu_in_and_out_replaces_what_was_known(nlp, plain, dev_conllu):
+    record = next(read_records(Inputs([str(dev_conllu)]), None))
+    once = write_conllu(nlp(record.make_doc(nlp)), record, 0)
+    [again] = read_conllu("once", (Line(i, x) for i, x in enumerate(once.split(b"\n"), start=1)))
+    assert write_conllu(nlp(again.make_doc(nlp)), again, 0) == once
+    without = write_conllu(plain(record.make_doc(plain)), record, 0)
+    assert b"HeadProb" in once
+    assert b"# parse_" in once
+    assert write_conllu(plain(again.make_doc(plain)), again, 0) == without
+
+
+def test_conllu_fills_what_is_missing(plain):
+    data = b"\n".join(b"\t".join([b"%d" % i, b"cat", *[b"_"] * 8]) for i in (1, 2))
+    lines = (Line(i, line) for i, line in enumerate(data.split(b"\n"), start=1))
+    [record] = read_conllu("in", lines)
+    record.sentence.rows[1][LEMMA] = "given"
+    doc = plain(record.make_doc(plain))
+    for token in doc:
+        token.lemma_, token.pos_ = "found", "NOUN"
+    [sentence] = sentences_in(write_conllu(doc, record, n_before=4))
+    assert sentence.comments == ["# sent_id = 5", "# text = cat cat"]
+    assert [row[LEMMA] for row in sentence.words] == ["found", "given"]
+    assert [row[3] for row in sentence.words] == ["NOUN", "NOUN"]
+
+
+# --- JSONL -------------------------------------------------------------------------------------
+
+
+def test_jsonl_is_a_doc_and_more(nlp):
+    doc, record = parse_text(nlp, "The cat  saw a dog. She said that it rained.", id="x", sents=1)
+    data = json.loads(write_jsonl(doc, record, 0))
+    assert next(iter(data)) == "id"
+    read = Doc(nlp.vocab).from_json(data)
+    assert [(t.text, t.head.i, t.dep_) for t in read] == [(t.text, t.head.i, t.dep_) for t in doc]
+    assert read.text == data["text"] == doc.text
+    for token, found in zip(doc, data["tokens"], strict=True):
+        assert found["head_prob"] == pytest.approx(token._.head_prob, abs=1e-6)
+    for sentence, found in zip(doc.sents, data["sents"], strict=True):
+        assert found["log_prob"] == pytest.approx(sentence._.parse_log_prob, abs=1e-6)
+        assert found["entropy"] == pytest.approx(sentence._.parse_entropy, abs=1e-6)
+        assert found["parses"][0]["heads"] == [token.head.i for token in sentence]
+        for parse, other in zip(sentence._.parses, found["parses"], strict=True):
+            assert other["deps"] == parse.deps
+            assert other["heads"] == (parse.heads + sentence.start).tolist()
+            assert other["log_prob"] == pytest.approx(parse.log_prob, abs=1e-6)
+
+
+def test_jsonl_without_settings_is_a_doc_alone(plain):
+    doc, record = parse_text(plain, "Zo\u00eb slept.")
+    data = write_jsonl(doc, record, 0)
+    assert "Zo\u00eb".encode() in data
+    assert json.loads(data) == doc.to_json()
+
+
+def test_jsonl_writes_what_it_was_given_whatever_that_is(plain):
+    doc, record = parse_text(plain, "It rained.", half="\ud83d", big=2**100, none=None)
+    data = json.loads(write_jsonl(doc, record, 0))
+    assert (data["half"], data["big"], data["none"]) == ("\ud83d", 2**100, None)
+
+
+def test_jsonl_of_an_empty_text(nlp):
+    doc, record = parse_text(nlp, "")
+    assert json.loads(write_jsonl(doc, record, 0)) == {
+        "text": "",
+        "ents": [],
+        "sents": [],
+        "tokens": [],
+    }
+
+
+def test_jsonl_of_conllu_keeps_its_columns(plain):
+    path = QUICKSTART / "assets" / "en_quick-ud-dev.conllu"
+    record = next(read_records(Inputs([str(path)]), None))
+    data = json.loads(write_jsonl(plain(record.make_doc(plain)), record, 0))
+    assert data["sent_id"] == "quick-dev-0001"
+    assert data["tokens"][1]["lemma"] == "teach"
+    assert data["tokens"][1]["pos"] == "VERB"
+    assert "VerbForm=Fin" in data["tokens"][1]["morph"]
+
+
+def test_columns_that_spacy_does_not_know_are_left_out(plain):
+    row = "\t".join(["1", "x", "_", "VERBISH", "T", "Odd", *"_" * 4])
+    [record] = read_conllu("in", [Line(1, row.encode())])
+    doc = plain(record.make_doc(plain))
+    keep_given(doc, record)
+    assert doc[0].pos_ == ""
+    assert doc[0].tag_ == "T"
+    assert not doc[0].morph
+
+
+# --- what does not fit -------------------------------------------------------------------------
+
+
+def test_docs_whose_tokens_changed_are_refused(plain):
+    record = Record("in", 1, words=["New", "York", "sleeps"], starts=[True, False, False])
+    doc = plain(record.make_doc(plain))
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[0:2])
+    for writer in (write_conllu, write_jsonl):
+        with pytest.raises(ValueError, match="changed the tokens: expected the 3"):
+            writer(doc, record, 0)
+
+
+def test_docs_whose_sentences_changed_are_refused(nlp):
+    record = Record("in", 1, words=["Yes", ".", "No", "."], starts=[True, False, False, False])
+    doc = nlp(record.make_doc(nlp))
+    assert write_jsonl(doc, record, 0)
+    doc = nlp(Doc(nlp.vocab, words=record.words))
+    assert len(list(doc.sents)) == 2
+    for writer in (write_conllu, write_jsonl):
+        with pytest.raises(ValueError, match="changed the sentences: expected the 1"):
+            writer(doc, record, 0)
+
+
+def test_trees_that_conllu_cannot_have_are_refused(plain):
+    doc, record = parse_text(plain, "She  slept")
+    doc[2].head = doc[1]
+    doc[1].head = doc[1]
+    with pytest.raises(ValueError, match="expected a word of the same sentence"):
+        write_conllu(doc, record, 0)
