@@ -108,15 +108,16 @@ def merged_tokens(sentence: Sentence, words: str, nlp: Language) -> set[int]:
     Syntactic words never do. Of orthographic ones all do but those that spaCy's own tokenizer takes
     apart at the same places, like English "don't": merged, nothing would be learnt of their parts.
     """
-    if words == SYNTACTIC:
+    multiword = [i for i, token in enumerate(sentence.tokens) if token.stop - token.first > 1]
+    if words == SYNTACTIC or not multiword:
         return set()
     spacy_starts = {token.idx for token in nlp.make_doc(sentence.text)}
+    starts = sentence.starts
     merged = set()
-    for i, (token, start) in enumerate(zip(sentence.tokens, sentence.starts, strict=True)):
-        if token.stop - token.first > 1:
-            places = split_places(token, sentence)
-            if places is None or not spacy_starts.issuperset(start + place for place in places):
-                merged.add(i)
+    for i in multiword:
+        places = split_places(sentence.tokens[i], sentence)
+        if places is None or not spacy_starts.issuperset(starts[i] + place for place in places):
+            merged.add(i)
     return merged
 
 
