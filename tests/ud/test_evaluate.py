@@ -1,6 +1,7 @@
 """Scores of parsers on gold words and on text, and the tables of several seeds."""
 
 import csv
+import sys
 from statistics import mean, stdev
 
 import convert
@@ -13,6 +14,7 @@ from evaluate import (
     align,
     evaluate,
     gold_examples,
+    main,
     scores_of,
     segmentation_scores,
     text_examples,
@@ -160,6 +162,14 @@ def test_evaluation_has_both_test_sets(corpora, pipeline):
     assert scores[GOLD]["root_violations"] == 0.0
     # Fused words cannot be right.
     assert scores[TEXT]["dep_uas_all"] < scores[GOLD]["dep_uas_all"]
+
+
+def test_seed_that_was_not_trained_is_named(corpora, tmp_path, monkeypatch):
+    command = ["evaluate.py", tmp_path, corpora / "syntactic", tmp_path / "out", "--seeds", "4"]
+    monkeypatch.setattr(sys, "argv", [str(argument) for argument in command])
+    with pytest.raises(SystemExit, match="no pipeline of seed 4"):
+        main()
+    assert not (tmp_path / "out").exists()
 
 
 # --- tables ------------------------------------------------------------------------------------

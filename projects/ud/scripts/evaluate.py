@@ -123,6 +123,9 @@ def main() -> None:
         seeds = read_seeds(args.seeds)
     except ValueError as error:
         sys.exit(str(error))
+    missing = [s for s in seeds if not (seed_folder(args.run, s) / BEST).is_dir()]
+    if missing:
+        sys.exit(f"{args.run} has no pipeline of seed {missing[0]}: train with --vars.seeds first")
     if args.gpu_id >= 0:
         require_gpu(args.gpu_id)
     args.output.mkdir(parents=True, exist_ok=True)
