@@ -121,6 +121,6 @@ def setup_line() -> str:
     return (
         f"Measured with spacy-rootmind {spacy_rootmind.__version__}, Python "
         f"{platform.python_version()}, NumPy {np.__version__}, {platform.machine()}, "
-        f"{os.cpu_count()} cores. Times are medians of processor time, one thread, of calls in turns, "
-        f"on a machine with other work to do: ratios within one run count, not the times."
+        f"{os.cpu_count()} cores. Times are medians of processor time, one thread, of calls in "
+        f"turns, on a machine with other work to do: ratios within one run count, not the times."
     )

@@ -227,11 +227,11 @@ def report_bias(
         f"Distance in total variation between how often each word is the root and its exact "
         f"probability, {options.samples:,} samples a sentence: mean, median and largest over "
         f"sentences of {SHORTEST} to {LONGEST} words; and the mean distance from the law that the "
-        f"method should follow, which has to be noise alone. The naive draw (`wilson_biased`) picks "
-        f"the root by the weights of root arcs; what it gives is known in closed form. It also depends "
-        f"on constants added to all scores of a word, which change no probability: below, both for "
-        f"scores as the network has them, and normalised over heads. Exact draws are off by noise "
-        f"alone, as the first line is. Sentences where a walk is trapped are left out of a line.",
+        f"method should follow, which has to be noise alone. The naive draw (`wilson_biased`) "
+        f"picks the root by the weights of root arcs; what it gives is known in closed form. It "
+        f"also depends on constants added to all scores of a word, which change no probability: "
+        f"below, both for scores as the network has them, and normalised over heads. Exact draws "
+        f"are off by noise alone, as the first line is. Sentences where a walk is trapped are left out of a line.",
     )
     figure, axes = panels(2, 5.6, 3.6)
     for axis, (state, scores) in zip(axes, pooled.items(), strict=True):
