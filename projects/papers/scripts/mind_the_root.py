@@ -19,7 +19,7 @@ from matrices import (
     padded,
     require_scores,
 )
-from report import COLOURS, Report, panels
+from report import COLOURS, Report, panels, plain_logarithmic, plt
 
 from spacy_rootmind import decode
 
@@ -45,7 +45,6 @@ PUBLISHED = {
 }
 # Below so many training sentences a treebank counts as low-resource, as in the paper.
 FEW = 1000
-LABELLED = 6.0
 # Treebanks that a rank correlation takes.
 MANY = 5
 
@@ -241,45 +240,35 @@ def group_lines(outcomes: dict[str, Outcome]) -> list[list]:
 
 def draw(outcomes: dict[str, Outcome], report: Report) -> None:
     """Plot rates and changes against training size."""
-    figure, (rates, changes) = panels(2, 6.2, 4.4)
+    figure, (rates, changes) = panels(2, 6.2, 4.6)
     sizes = [each.train_sentences for each in outcomes.values()]
-    rates.scatter(sizes, [each.rate for each in outcomes.values()], color=COLOURS[0], label="ours")
-    published = [
-        (each.train_sentences, PUBLISHED[name])
-        for name, each in outcomes.items()
-        if name in PUBLISHED
-    ]
-    if published:
-        rates.scatter(
-            *zip(*published, strict=True), color=COLOURS[1], marker="x", label="published"
-        )
-    for name, each in outcomes.items():
-        if each.rate > LABELLED or each.train_sentences > 9000:
-            language = name.partition("-")[0].replace("_", " ")
-            rates.annotate(
-                name.partition("-")[2] if language == "English" else language,
-                (each.train_sentences, each.rate),
-                (4, 4),
-                textcoords="offset points",
-                fontsize=7,
-            )
+    own_rates = [each.rate for each in outcomes.values()]
+    rates.scatter(sizes, own_rates, color=COLOURS[0], label="ours", zorder=3)
+    known = [(each, PUBLISHED[name]) for name, each in outcomes.items() if name in PUBLISHED]
+    for index, (each, rate) in enumerate(known):
+        label = "published" if not index else None
+        x = each.train_sentences
+        rates.plot([x, x], [rate, each.rate], color="grey", linewidth=0.5)
+        rates.scatter(x, rate, color=COLOURS[1], marker="x", label=label, zorder=3)
+    _label_points(rates, outcomes)
     rates.set_ylabel("malformed trees, %")
-    rates.set_ylim(bottom=0)
-    rates.legend(frameon=False)
-    for index, (label, change) in enumerate(
-        (
-            ("heads (UAS)", [relative(*each.uas) for each in outcomes.values()]),
-            ("exact match", [relative(*each.exact_match) for each in outcomes.values()]),
-        )
-    ):
+    rates.set_ylim(0, 1.12 * max(own_rates, default=1.0) + 1)
+    series = {
+        "heads (UAS)": [relative(*each.uas) for each in outcomes.values()],
+        "exact match": [relative(*each.exact_match) for each in outcomes.values()],
+    }
+    changes.set_yscale("symlog", linthresh=1)
+    for index, (label, change) in enumerate(series.items()):
         changes.scatter(sizes, change, color=COLOURS[index], marker="ox"[index], label=label)
     changes.axhline(0, color="black", linewidth=0.6)
-    changes.set_yscale("symlog", linthresh=1)
+    ticks = (-10, -1, 0, 1, 10, 100)
+    changes.set_yticks(ticks, [f"{tick:+d}" if tick else "0" for tick in ticks])
+    changes.set_ylim(-12, 130)
     changes.set_ylabel("relative change by the constraint, %")
-    changes.legend(frameon=False)
     for axis in (rates, changes):
-        axis.set_xscale("log")
+        plain_logarithmic(axis, (10, 30, 100, 300, 1000, 3000, 10000))
         axis.set_xlabel("training sentences")
+        axis.legend(frameon=False)
     report.figure(
         "size",
         figure,
@@ -287,6 +276,25 @@ def draw(outcomes: dict[str, Outcome], report: Report) -> None:
         "(right), against training size; one point a treebank. The published rates stand at our "
         "training sizes.",
     )
+
+
+def _label_points(axis: plt.Axes, outcomes: dict[str, Outcome]) -> None:
+    """Write names beside the points, each where the last ones leave room."""
+    top = max(each.rate for each in outcomes.values())
+    written: list[tuple[float, float]] = []
+    for name, each in sorted(outcomes.items(), key=lambda item: item[1].rate):
+        language, _, treebank = name.partition("-")
+        x, y = np.log10(each.train_sentences), each.rate
+        while any(abs(x - a) < 0.45 and abs(y - b) < 0.035 * top for a, b in written):
+            y += 0.01 * top
+        written.append((x, y))
+        axis.annotate(
+            treebank if language == "English" else language.replace("_", " "),
+            (each.train_sentences, y),
+            (6, -2),
+            textcoords="offset points",
+            fontsize=7,
+        )
 
 
 def remarks(outcomes: dict[str, Outcome]) -> list[str]:
@@ -302,7 +310,8 @@ def remarks(outcomes: dict[str, Outcome]) -> list[str]:
         size = rank_correlation([one.train_sentences for one in each], rates)
         accuracy = rank_correlation([one.uas[0] for one in each], rates)
         lines.append(
-            f"Rank correlation of the rate with training size: {size:.2f}; with UAS: {accuracy:.2f}."
+            f"Rank correlation of the rate with training size: {size:.2f}; with UAS: "
+            f"{accuracy:.2f}."
         )
     both = [name for name in outcomes if name in PUBLISHED]
     if len(both) >= MANY:

@@ -14,6 +14,7 @@ import spacy_rootmind
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
+from matplotlib.ticker import NullFormatter
 
 # Those of Okabe & Ito, which people who see fewer colours can tell apart too.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#f0e442")
@@ -65,9 +66,18 @@ class Report:
         """Add paragraphs."""
         self.parts += paragraphs
 
-    def table(self, name: str, header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-        """Add a table, and write it as NAME.csv."""
+    def table(
+        self,
+        name: str,
+        header: Sequence[str],
+        rows: Sequence[Sequence[Cell]],
+        *,
+        turned: bool = False,
+    ) -> None:
+        """Add a table, and write it as NAME.csv; `turned` if it has too many columns for a page."""
         write_csv(self.folder / f"{self.name}-{name}.csv", header, rows)
+        if turned:
+            header, *rows = (list(line) for line in zip(header, *rows, strict=True))
         self.parts.append(markdown_table(header, rows))
 
     def figure(self, name: str, figure: "plt.Figure", caption: str) -> None:
@@ -92,6 +102,13 @@ def panels(count: int, width: float = 5.0, height: float = 3.8) -> tuple:
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.25, linewidth=0.6)
     return figure, axes[0]
+
+
+def plain_logarithmic(axis: "plt.Axes", ticks: Sequence[float], across: bool = True) -> None:
+    """Scale an axis by logarithms, and write plain numbers at the given places."""
+    (axis.set_xscale if across else axis.set_yscale)("log")
+    (axis.set_xticks if across else axis.set_yticks)(ticks, [f"{tick:g}" for tick in ticks])
+    (axis.xaxis if across else axis.yaxis).set_minor_formatter(NullFormatter())
 
 
 # --- times -------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from matrices import (
     padded,
     require_scores,
 )
-from report import COLOURS, Report, median_seconds, panels, setup_line
+from report import COLOURS, Report, median_seconds, panels, plain_logarithmic, setup_line
 from spacy.tokens import DocBin
 from train import PROJECT, blank_copy, predict_arcs
 
@@ -359,7 +359,7 @@ def report_lengths(report: Report, states: dict, options: argparse.Namespace) ->
         names, lines = time_lengths(pooled, options.per_length, options.repeats)
         report.text(f"### {titles[state][0].upper()}{titles[state][1:]}")
         header = ("words", "sentences", "mean words", "ArcMax suffices, %", *names)
-        report.table(f"length-{state}", header, lines)
+        report.table(f"length-{state}", header, lines, turned=True)
         _draw_lengths(axis, names, lines)
         axis.set_title(titles[state])
     axes[0].set_ylabel("µs a sentence")
@@ -368,7 +368,7 @@ def report_lengths(report: Report, states: dict, options: argparse.Namespace) ->
     for axis in axes:
         axis.set_ylim(bottom, top)
         axis.set_xlabel("words")
-    axes[1].legend(frameon=False, fontsize=7, ncols=2)
+    axes[0].legend(frameon=False, fontsize=7)
     report.figure(
         "length",
         figure,
@@ -390,8 +390,8 @@ def _draw_lengths(axis: object, names: list[str], lines: list[list]) -> None:
             linewidth=1.4,
             label=algorithm if not way else None,
         )
-    axis.set_xscale("log")
-    axis.set_yscale("log")
+    plain_logarithmic(axis, (5, 10, 20, 30, 50))
+    plain_logarithmic(axis, (0.1, 1, 10, 100, 1000), across=False)
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from matrices import TRAINED, UNTRAINED, Floats, require_scores
-from report import COLOURS, Report, median_seconds, panels, setup_line
+from report import COLOURS, Report, median_seconds, panels, plain_logarithmic, setup_line
 from root_of_a_problem import BINS, load_all
 from train import PROJECT
 
@@ -211,9 +211,14 @@ def report_times(
             words = [line[2] for line in lines]
             times = [line[3 + index] for line in lines]
             axis.plot(words, times, color=COLOURS[index], marker="o", markersize=3, label=method)
-        axis.set(xscale="log", yscale="log", xlabel="words", title=title)
+        axis.set(xlabel="words", title=title)
+        plain_logarithmic(axis, (5, 10, 20, 30, 50))
     axes[0].set_ylabel("µs a sample")
-    axes[1].sharey(axes[0])
+    top = max(axis.get_ylim()[1] for axis in axes)
+    for axis in axes:
+        axis.set_ylim(1, top)
+        plain_logarithmic(axis, (1, 3, 10, 30, 100), across=False)
+        axis.set_ylim(1, top)
     axes[0].legend(frameon=False)
     report.figure("time", figure, f"Time a sample over sentence length, {SAMPLES} a sentence.")
 
@@ -231,7 +236,8 @@ def report_bias(
         f"picks the root by the weights of root arcs; what it gives is known in closed form. It "
         f"also depends on constants added to all scores of a word, which change no probability: "
         f"below, both for scores as the network has them, and normalised over heads. Exact draws "
-        f"are off by noise alone, as the first line is. Sentences where a walk is trapped are left out of a line.",
+        f"are off by noise alone, as the first line is. Sentences where a walk is trapped are left "
+        f"out of a line.",
     )
     figure, axes = panels(2, 5.6, 3.6)
     for axis, (state, scores) in zip(axes, pooled.items(), strict=True):
