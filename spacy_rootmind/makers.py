@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +20,7 @@ Maker = Callable[[NDArray[np.floating], Sequence[str]], Trees]
 
 def kbest(k: int) -> Maker:
     """Make the k most probable trees, best first; registered as `spacy_rootmind.kbest.v1`."""
-
-    def make(scores: NDArray[np.floating], words: Sequence[str]) -> Trees:
-        heads, tree_scores = decode_kbest(scores, k)
-        return heads, tree_scores - log_partition(scores)
-
-    return make
+    return partial(_make_best, k)
 
 
 def sample(k: int, seed: int | None = 0) -> Maker:
@@ -32,7 +28,7 @@ def sample(k: int, seed: int | None = 0) -> Maker:
 
     With a seed, a sentence's samples depend on it and on the words, not on what else is parsed.
     """
-    return _sampler(k, seed, replace=True)
+    return partial(_make_samples, k, seed, True)
 
 
 def sample_without_replacement(k: int, seed: int | None = 0) -> Maker:
@@ -40,14 +36,22 @@ def sample_without_replacement(k: int, seed: int | None = 0) -> Maker:
 
     With a seed, a sentence's samples depend on it and on the words, not on what else is parsed.
     """
-    return _sampler(k, seed, replace=False)
+    return partial(_make_samples, k, seed, False)
 
 
-def _sampler(k: int, seed: int | None, *, replace: bool) -> Maker:
-    def make(scores: NDArray[np.floating], words: Sequence[str]) -> Trees:
-        return sample_trees(scores, k, replace=replace, seed=_generator(seed, words))
+# Makers are partial functions, not closures: those cannot be sent to other processes where they are
+# not forked.
 
-    return make
+
+def _make_best(k: int, scores: NDArray[np.floating], words: Sequence[str]) -> Trees:
+    heads, tree_scores = decode_kbest(scores, k)
+    return heads, tree_scores - log_partition(scores)
+
+
+def _make_samples(
+    k: int, seed: int | None, replace: bool, scores: NDArray[np.floating], words: Sequence[str]
+) -> Trees:
+    return sample_trees(scores, k, replace=replace, seed=_generator(seed, words))
 
 
 def _generator(seed: int | None, words: Sequence[str]) -> np.random.Generator:

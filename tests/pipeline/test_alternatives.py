@@ -1,5 +1,7 @@
 """Confidence and alternative parses, and that they stay with their sentence."""
 
+import pickle
+
 import numpy as np
 import pytest
 import spacy
@@ -197,6 +199,14 @@ def test_samples_depend_on_seed_and_words(make):
     assert make(20, seed=2)(SCORES, WORDS)[0].tolist() != first
     assert make(20, seed=1)(SCORES, ["a", "b", "d"])[0].tolist() != first
     assert make(20, seed=None)(SCORES, WORDS)[0].shape == np.shape(first)
+
+
+@pytest.mark.parametrize("make", [kbest, sample, sample_without_replacement])
+def test_makers_can_be_sent_to_other_processes(make):
+    maker = make(3)
+    again = pickle.loads(pickle.dumps(maker))
+    for one, other in zip(maker(SCORES, WORDS), again(SCORES, WORDS), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_makers_give_log_probabilities():
