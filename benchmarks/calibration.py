@@ -117,23 +117,32 @@ def measure_oracle(model: str, maker: str, gold: Sequence[Doc]) -> dict[int, tup
     }
 
 
-def draw(curves: dict[str, list[tuple[float, float, int]]], path: Path) -> None:
-    """Plot the share of right heads over their probability."""
+def draw(curves: dict[str, dict[float, list[tuple[float, float, int]]]], path: Path) -> None:
+    """Plot the share of right heads over their probability, a panel a pipeline."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, axis = plt.subplots(figsize=(5, 4.6), layout="constrained")
-    axis.plot([0, 1], [0, 1], color="0.6", linestyle="dotted", label="calibrated")
-    for name, rows in curves.items():
-        mean, share, _ = zip(*rows, strict=True)
-        axis.plot(mean, share, marker="o", markersize=4, label=name)
-    axis.set(xlabel="probability of the head", ylabel="share of heads that are right")
-    axis.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.legend(frameon=False)
-    figure.savefig(path, dpi=160)
+    figure, axes = plt.subplots(
+        1,
+        len(curves),
+        figsize=(3.4 * len(curves) + 0.6, 3.6),
+        layout="constrained",
+        sharey=True,
+        squeeze=False,
+    )
+    for axis, (model, own) in zip(axes[0], curves.items(), strict=True):
+        axis.plot([0, 1], [0, 1], color="0.6", linestyle="dotted")
+        for temperature, rows in own.items():
+            mean, share, _ = zip(*rows, strict=True)
+            axis.plot(mean, share, marker="o", markersize=3, label=f"{temperature:g}")
+        axis.set(title=Path(model).name, xlabel="probability of the head")
+        axis.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0, 0].set_ylabel("share of heads that are right")
+    axes[0, -1].legend(frameon=False, title="temperature", loc="lower right")
+    figure.savefig(path, dpi=120)
 
 
 def main() -> None:
@@ -142,11 +151,13 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     gold = list(DocBin().from_disk(options.corpus).get_docs(spacy.blank("en").vocab))
     gold = gold[: options.limit]
-    parts, curves, lines = [], {}, []
+    curves: dict[str, dict[float, list[tuple[float, float, int]]]] = {}
+    parts, lines = [], []
     for model in options.models:
         for temperature in options.temperatures:
             probs, right = measure_confidence(model, temperature, gold)
-            error, curves[f"{model}, {temperature:g}"] = reliability(probs, right)
+            error, rows = reliability(probs, right)
+            curves.setdefault(model, {})[temperature] = rows
             shares = (right.mean(), probs.mean(), error)
             lines.append([model, f"{temperature:g}", *(f"{100 * share:.2f}" for share in shares)])
     header = ["pipeline", "temperature", "UAS, all tokens", "mean head_prob", "calibration error"]

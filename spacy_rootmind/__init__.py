@@ -1,13 +1,19 @@
 """Single-root dependency trees for spaCy.
 
 Importing this package gives the array API alone; spaCy finds the component, the model and the
-scorer through the package's entry points, and only then loads them.
+scorer through the package's entry points, and only then loads them. `render` is loaded when it is
+first asked for, with spaCy.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from spacy_rootmind.heads import is_projective, is_tree, tree_score
 from spacy_rootmind.probabilities import arc_marginals, entropy, log_partition, tree_log_prob
 from spacy_rootmind.sampling import sample_trees
 from spacy_rootmind.trees import NoTreeError, decode, decode_kbest
+
+if TYPE_CHECKING:
+    from spacy_rootmind.pictures import render
 
 __version__ = "0.1.0"
 
@@ -21,7 +27,20 @@ __all__ = [
     "is_projective",
     "is_tree",
     "log_partition",
+    "render",
     "sample_trees",
     "tree_log_prob",
     "tree_score",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "render":
+        from spacy_rootmind.pictures import render
+
+        return render
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

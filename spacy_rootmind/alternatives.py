@@ -10,7 +10,7 @@ for extension attributes of a span, so that it moves with the sentence through s
 - `span._.parses`: the alternatives, each a `Parse`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,13 +113,29 @@ def get_head_prob(token: Token) -> float | None:
     record = record_of(sentence)
     if record is None or "head_probs" not in record:
         return None
+    _refuse_other_heads(record, sentence, [token])
     return float(record["head_probs"][token.i - sentence.start])
 
 
 def get_log_prob(span: Span) -> float | None:
     """Find the log probability of the sentence's tree; None without confidence."""
     record = record_of(span)
-    return None if record is None else record.get("log_prob")
+    if record is None or "log_prob" not in record:
+        return None
+    _refuse_other_heads(record, span, span)
+    return record["log_prob"]
+
+
+def _refuse_other_heads(record: dict[str, Any], sentence: Span, tokens: Iterable[Token]) -> None:
+    """See to it that tokens have the heads that they were given when the sentence was parsed."""
+    for token in tokens:
+        parsed = int(record["tree"][token.i - sentence.start])
+        if token.head.i - sentence.start != parsed:
+            raise ValueError(
+                f"{token.text!r} was given another head after it was parsed: expected "
+                f"{sentence[parsed].text!r}, found {token.head.text!r}, whose probability is not "
+                f"known; parse the Doc again, with spacy_rootmind.preset_heads.v1 to keep the head"
+            )
 
 
 def get_entropy(span: Span) -> float | None:

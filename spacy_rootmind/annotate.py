@@ -1,16 +1,18 @@
-"""From rows back to tokens, and into the Doc."""
+"""From words back to tokens, whitespace included, and into the Doc."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.attrs import DEP, HEAD
 from spacy.tokens import Doc
 
 from spacy_rootmind._doc import set_trees
 from spacy_rootmind.alternatives import keep
 from spacy_rootmind.loss import MISSING
-from spacy_rootmind.sentences import Sentences
+from spacy_rootmind.sentences import Sentences, sentence_starts
 
 # Label of whitespace tokens, which have no relation of their own; spaCy's for "some relation".
 SPACE_LABEL = "dep"
@@ -28,29 +30,56 @@ class DocParse(NamedTuple):
     records: Sequence[tuple[int, int, dict[str, Any]]] | None = None
 
 
-def token_parse(
+@dataclass(frozen=True)
+class SentenceParse:
+    """A sentence's tree over its scored words.
+
+    Attributes
+    ----------
+    heads : int array of shape (n + 1,)
+        As of `decode`.
+    deps : list of str
+        Labels of the n words.
+    record : dict
+        What else is known of it, by words; see `beliefs`.
+    """
+
+    heads: NDArray[np.int32]
+    deps: list[str]
+    record: dict[str, Any]
+
+
+def doc_parse(
     doc: Doc,
     starts: NDArray[np.int64],
     sentences: Sentences,
-    row_heads: NDArray[np.int64],
-    row_deps: Sequence[str],
+    parses: Iterator[SentenceParse],
     root_label: str,
 ) -> DocParse:
-    """Bring a Doc's trees from rows to tokens, whitespace included."""
+    """Bring a Doc's trees from words to tokens, whitespace included.
+
+    `parses` gives those of its sentences, in order.
+    """
     heads = np.full(len(doc), MISSING, dtype=np.int32)
     deps = [SPACE_LABEL] * len(doc)
-    row = 0
-    for start, stop, tokens in zip(starts[:-1], starts[1:], sentences, strict=True):
-        local = row_heads[row + 1 : row + 1 + len(tokens)] - row - 1
-        heads[tokens] = np.where(local < 0, tokens, tokens[local])
-        for place, token in enumerate(tokens.tolist(), start=row + 1):
-            deps[token] = row_deps[place]
-        row += len(tokens) + 1
+    records = []
+    for start, stop, tokens in zip(
+        starts[:-1].tolist(), starts[1:].tolist(), sentences, strict=True
+    ):
+        parse = next(parses)
+        local = parse.heads[1:]
+        heads[tokens] = np.where(local == 0, tokens, tokens[local - 1])
+        for token, dep in zip(tokens.tolist(), parse.deps, strict=True):
+            deps[token] = dep
         if len(tokens) < stop - start:
-            attach_spaces(heads[start:stop], int(start))
+            attach_spaces(heads[start:stop], start)
             if not len(tokens):
                 deps[start] = root_label
-    return DocParse(heads, deps, starts.astype(np.int32))
+        if parse.record:
+            record = token_record(parse.record, tokens - start, stop - start)
+            # What is known of the tree that is set: another one would not be as probable.
+            records.append((start, stop, {**record, "tree": heads[start:stop] - start}))
+    return DocParse(heads, deps, starts.astype(np.int32), records or None)
 
 
 def attach_spaces(heads: NDArray[np.int32], start: int) -> None:
@@ -77,3 +106,62 @@ def annotate(doc: Doc, parse: DocParse) -> None:
     set_trees(doc, parse.heads, deps, parse.starts)
     # Also where nothing is known now: what was known of an earlier parse is not of this one.
     keep(doc, parse.records or ())
+
+
+def token_record(record: dict[str, Any], words: NDArray[np.int64], n: int) -> dict[str, Any]:
+    """Bring what is known of a sentence from its words to its n tokens, whitespace included."""
+    record = dict(record)
+    if "head_probs" in record:
+        probs = np.ones(n, dtype=np.float32)
+        probs[words] = record["head_probs"][1:]
+        record["head_probs"] = probs
+    if "heads" in record:
+        names = [*record["labels"], SPACE_LABEL]
+        deps = np.full((len(record["heads"]), n), len(names) - 1, dtype=np.int32)
+        # The root's label is the last that the parser knows; arcs from ROOT have number -1.
+        root = len(names) - 2
+        deps[:, words] = np.where(record["deps"] < 0, root, record["deps"])[:, 1:]
+        if not len(words):
+            deps[:, 0] = root
+        used, numbers = np.unique(deps, return_inverse=True)
+        record["heads"] = _token_heads(record["heads"], words, n)
+        record["deps"] = numbers.reshape(deps.shape).astype(np.int32)
+        record["labels"] = [names[i] for i in used.tolist()]
+    return record
+
+
+def _token_heads(
+    heads: NDArray[np.int32], words: NDArray[np.int64], n_tokens: int
+) -> NDArray[np.int32]:
+    """Bring heads of words, (k, n + 1), to tokens, counted from 0; a root's is its own index."""
+    spaces = np.full(n_tokens, MISSING, dtype=np.int32)
+    spaces[words] = words
+    attach_spaces(spaces, 0)
+    out = np.tile(spaces, (len(heads), 1))
+    if len(words):
+        local = heads[:, 1:]
+        out[:, words] = np.where(local == 0, words, words[np.maximum(local, 1) - 1])
+    return out
+
+
+def restore_edges(doc: Doc) -> Doc:
+    """Find a parsed Doc's subtrees anew from its heads; returns the Doc.
+
+    spaCy does so by itself where it rebuilds a Doc (`Doc.from_bytes`, `DocBin`, `n_process`), but
+    stops early on strongly non-projective trees: `token.left_edge`, `right_edge` and `subtree` are
+    then too narrow. Heads, labels and sentences stay as they are.
+
+    Raises
+    ------
+    ValueError
+        If a sentence of the Doc is no tree; it is unchanged then.
+    """
+    annotation = doc.to_array([HEAD, DEP]).reshape((len(doc), 2))
+    heads = annotation[:, 0].astype(np.int64) + np.arange(len(doc))
+    set_trees(
+        doc,
+        heads.astype(np.int32),
+        np.ascontiguousarray(annotation[:, 1]),
+        sentence_starts(doc).astype(np.int32),
+    )
+    return doc

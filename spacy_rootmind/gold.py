@@ -11,7 +11,15 @@ from spacy.training import Example
 
 from spacy_rootmind.heads import is_tree
 from spacy_rootmind.loss import MISSING
-from spacy_rootmind.sentences import Sentences, bounds, scored_tokens, sentence_starts
+from spacy_rootmind.sentences import (
+    CERTAIN,
+    Sentences,
+    bounds,
+    choose_starts,
+    known_boundaries,
+    scored_tokens,
+    words_of,
+)
 
 # The hash of no label at all; spaCy calls both head and label of such a token missing.
 NO_LABEL = 0
@@ -70,22 +78,93 @@ def single_counterparts(alignment) -> NDArray[np.int64]:
     return counterparts
 
 
-def training_starts(example: Example, root_label: str) -> NDArray[np.int64]:
-    """Sentence starts to train with: those already on the Doc, or else the gold ones."""
-    doc, gold = example.predicted, example.reference
-    if doc.has_annotation("SENT_START") or not gold.has_annotation("SENT_START"):
-        return sentence_starts(doc)
+def gold_starts(example: Example, root_label: str) -> NDArray[np.int64]:
+    """First predicted words of the reference's sentences.
+
+    spaCy starts a sentence at every token that is its own head, also where that stands for a
+    missing one; such a start is not a sentence's.
+    """
+    gold = example.reference
     not_roots = reference_heads(gold)[0] != reference_heads(gold, root_label)[0]
     lengths = np.asarray(example.alignment.y2x.lengths)
     ends = np.cumsum(lengths)
     starts = []
     for sentence in gold.sents:
         first, stop = ends[sentence.start] - lengths[sentence.start], ends[sentence.end - 1]
-        # spaCy starts a sentence at every token that is its own head, also where that stands for
-        # a missing one. And a sentence may have no counterpart in the predicted Doc at all.
+        # A sentence may have no counterpart in the predicted Doc at all.
         if first < stop and not not_roots[sentence.root.i]:
             starts.append(int(np.asarray(example.alignment.y2x.data)[first]))
-    return bounds(starts, len(doc))
+    words = words_of(example.predicted)
+    # Whitespace belongs to the sentence before.
+    place = np.searchsorted(words, starts)
+    return words[place[place < len(words)]]
+
+
+def known_starts(doc: Doc, root_label: str) -> NDArray[np.int8]:
+    """Tell for each token whether it is known to start a sentence: 1 yes, -1 no, 0 unknown.
+
+    As `known_boundaries`, but for starts that spaCy set where a token's head is missing. A token
+    that is its own head counts as such if its label is no root's, and others in the Doc have one.
+    """
+    known = known_boundaries(doc)
+    if not (doc.has_annotation("DEP") and doc.has_annotation("SENT_START")):
+        return known
+    heads = reference_heads(doc)[0]
+    not_roots = heads != reference_heads(doc, root_label)[0]
+    roots = (heads == np.arange(len(doc))) & ~not_roots
+    if not_roots.any() and roots.any():
+        for sentence in doc.sents:
+            if sentence.start and not_roots[sentence.root.i]:
+                known[sentence.start] = 0
+    return known
+
+
+def training_starts(
+    example: Example, root_label: str, mode: str = "auto", max_words: int | None = None
+) -> NDArray[np.int64]:
+    """Sentence starts to train with: those known on the Doc, and gold ones where nothing is.
+
+    With the mode "doc" there are none but the Doc's own ends. Sentences of more than `max_words`
+    words are split.
+    """
+    doc, gold = example.predicted, example.reference
+    if mode == "doc" or not len(doc):
+        starts = bounds([], len(doc))
+    else:
+        likely = np.full(len(doc), -1.0)
+        if gold.has_annotation("SENT_START"):
+            likely[gold_starts(example, root_label)] = 1.0
+        starts = bounds(
+            np.flatnonzero(likely + CERTAIN * known_starts(doc, root_label) > 0), len(doc)
+        )
+    if max_words is None or max_words >= len(doc):
+        return starts
+    log_odds = np.full(len(doc), -1.0)
+    log_odds[starts[:-1]] = 1.0
+    return choose_starts(doc, log_odds, max_words)[0]
+
+
+def gold_boundaries(example: Example, root_label: str) -> NDArray[np.int8]:
+    """Tell which predicted tokens start a gold sentence: 1 yes, 0 no, -1 nothing to learn.
+
+    Whitespace and a Doc's first word are no question, nor is anything where the reference says
+    nothing, or marks as a start what only stands for a missing head.
+    """
+    doc, gold = example.predicted, example.reference
+    truths = np.full(len(doc), MISSING, dtype=np.int8)
+    if not len(doc) or not gold.has_annotation("SENT_START"):
+        return truths
+    said = known_boundaries(gold)
+    covered = np.asarray(example.alignment.x2y.data)
+    token = np.repeat(np.arange(len(doc)), np.asarray(example.alignment.x2y.lengths))
+    # A token does not start a sentence if no token that it covers may.
+    may_start = np.zeros(len(doc), dtype=bool)
+    may_start[token[said[covered] >= 0]] = True
+    words = words_of(doc)[1:]
+    truths[words[~may_start[words]]] = 0
+    starts = gold_starts(example, root_label)
+    truths[starts[np.isin(starts, words)]] = 1
+    return truths
 
 
 @dataclass
@@ -100,21 +179,36 @@ class GoldBatch:
         Flat row of each row's gold head; MISSING where unknown, and for ROOT.
     deps : uint64 array of shape (n_rows,)
         Label hashes; 0 where unknown.
+    boundaries : int array of shape (all tokens,)
+        See `gold_boundaries`; one Doc after another.
     """
 
     sentences: list[Sentences]
     heads: NDArray[np.int64]
     deps: NDArray[np.uint64]
+    boundaries: NDArray[np.int8]
 
     @classmethod
-    def from_examples(cls, examples: Iterable[Example], root_label: str) -> "GoldBatch":
-        """Align each example; heads outside the sentence or on whitespace count as missing."""
+    def from_examples(
+        cls,
+        examples: Iterable[Example],
+        root_label: str,
+        mode: str = "auto",
+        max_words: int | None = None,
+    ) -> "GoldBatch":
+        """Align each example; heads outside the sentence or on whitespace count as missing.
+
+        See `training_starts` for `mode` and `max_words`.
+        """
         sentences: list[Sentences] = []
         heads: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
         deps: list[NDArray[np.uint64]] = [np.zeros(0, dtype=np.uint64)]
+        boundaries = [np.zeros(0, dtype=np.int8)]
         n_rows = 0
         for example in examples:
-            doc_sentences = scored_tokens(example.predicted, training_starts(example, root_label))
+            starts = training_starts(example, root_label, mode, max_words)
+            doc_sentences = scored_tokens(example.predicted, starts)
+            boundaries.append(gold_boundaries(example, root_label))
             doc_heads, doc_deps = aligned_heads(example, root_label)
             sentences.append(doc_sentences)
             for tokens in doc_sentences:
@@ -122,7 +216,12 @@ class GoldBatch:
                 heads += [np.array([MISSING]), np.where(known, local + n_rows, MISSING)]
                 deps += [np.zeros(1, np.uint64), np.where(known, doc_deps[tokens], NO_LABEL)]
                 n_rows += len(tokens) + 1
-        return cls(sentences, np.concatenate(heads), np.concatenate(deps).astype(np.uint64))
+        return cls(
+            sentences,
+            np.concatenate(heads),
+            np.concatenate(deps).astype(np.uint64),
+            np.concatenate(boundaries),
+        )
 
 
 def _within_sentence(

@@ -19,7 +19,7 @@ from spacy_rootmind._failures import NoTreeError
 from spacy_rootmind.heads import is_tree
 from spacy_rootmind.layers.layout import Bucket
 from spacy_rootmind.layers.refine import softmax_heads
-from spacy_rootmind.layers.types import Floats3d, Ints2d
+from spacy_rootmind.layers.types import Floats1d, Floats3d, Ints1d, Ints2d
 from spacy_rootmind.probabilities import distribution
 from spacy_rootmind.trees import decode
 
@@ -185,6 +185,34 @@ def perceptron(
     gradient[sentence, dep, behind] = -1.0
     # Rounding may leave a tie below 0.
     return float(np.maximum(gains, 0.0).sum()), xp.asarray(gradient)
+
+
+def boundary_loss(scores: Floats1d, truths: Ints1d) -> tuple[float, Floats1d]:
+    """Cross entropy of sentence starts.
+
+    Parameters
+    ----------
+    scores : float array of shape (n,)
+        Log-odds that a token starts a sentence.
+    truths : int array of shape (n,)
+        1 where it does, 0 where not, MISSING where unknown.
+
+    Returns
+    -------
+    loss : float
+        Sum over tokens, in nats.
+    gradient : float array of shape (n,)
+        Of the loss by the scores.
+    """
+    xp = get_array_module(scores)
+    known = truths != MISSING
+    sign = 1.0 - 2.0 * truths
+    # log(1 + exp(z)) without overflow, z the log-odds of the wrong answer.
+    wrong = scores * sign
+    each = xp.maximum(wrong, 0.0) + xp.log1p(xp.exp(-xp.abs(wrong)))
+    share = xp.exp(wrong - each)
+    gradient = (share * sign * known).astype(scores.dtype)
+    return float((each * known).sum()), gradient
 
 
 Loss = Callable[[Floats3d, Bucket, Ints2d], tuple[float, Floats3d]]

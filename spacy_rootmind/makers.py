@@ -15,12 +15,16 @@ Trees = tuple[NDArray[np.int32], NDArray[np.float64]]
 """Heads of shape (k', n + 1), as of `decode`, and log probabilities of shape (k',)."""
 
 Maker = Callable[[NDArray[np.floating], Sequence[str]], Trees]
-"""From the arc scores of a sentence, (n + 1, n + 1), and its n words."""
+"""From the arc scores of a sentence, (n + 1, n + 1), and its n words.
+
+A component is pickled with its maker, by `nlp.pipe(n_process=2)` where processes are spawned: the
+ones below are functions of this module with their settings bound, not functions within functions.
+"""
 
 
 def kbest(k: int) -> Maker:
     """Make the k most probable trees, best first; registered as `spacy_rootmind.kbest.v1`."""
-    return partial(_make_best, k)
+    return partial(_best, k=k)
 
 
 def sample(k: int, seed: int | None = 0) -> Maker:
@@ -28,7 +32,7 @@ def sample(k: int, seed: int | None = 0) -> Maker:
 
     With a seed, a sentence's samples depend on it and on the words, not on what else is parsed.
     """
-    return partial(_make_samples, k, seed, True)
+    return partial(_samples, k=k, seed=seed, replace=True)
 
 
 def sample_without_replacement(k: int, seed: int | None = 0) -> Maker:
@@ -36,20 +40,21 @@ def sample_without_replacement(k: int, seed: int | None = 0) -> Maker:
 
     With a seed, a sentence's samples depend on it and on the words, not on what else is parsed.
     """
-    return partial(_make_samples, k, seed, False)
+    return partial(_samples, k=k, seed=seed, replace=False)
 
 
-# Makers are partial functions, not closures: those cannot be sent to other processes where they are
-# not forked.
-
-
-def _make_best(k: int, scores: NDArray[np.floating], words: Sequence[str]) -> Trees:
+def _best(scores: NDArray[np.floating], words: Sequence[str], *, k: int) -> Trees:
     heads, tree_scores = decode_kbest(scores, k)
     return heads, tree_scores - log_partition(scores)
 
 
-def _make_samples(
-    k: int, seed: int | None, replace: bool, scores: NDArray[np.floating], words: Sequence[str]
+def _samples(
+    scores: NDArray[np.floating],
+    words: Sequence[str],
+    *,
+    k: int,
+    seed: int | None,
+    replace: bool,
 ) -> Trees:
     return sample_trees(scores, k, replace=replace, seed=_generator(seed, words))
 

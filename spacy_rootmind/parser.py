@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import srsly
-from numpy.typing import NDArray
 from spacy import util
 from spacy.language import Language
 from spacy.pipeline import TrainablePipe
@@ -17,16 +16,17 @@ from spacy.vocab import Vocab
 from thinc.api import Config, Model, Optimizer, set_dropout_rate
 
 from spacy_rootmind.alternatives import register_extensions
-from spacy_rootmind.annotate import SPACE_LABEL, DocParse, annotate, token_parse
-from spacy_rootmind.beliefs import find_confidence, make_alternatives, token_records
-from spacy_rootmind.gold import GoldBatch, count_labels, drop_contradictions
-from spacy_rootmind.layers.types import Ints2d
-from spacy_rootmind.loss import MISSING, OBJECTIVES
+from spacy_rootmind.annotate import SPACE_LABEL, DocParse, annotate
+from spacy_rootmind.calibration import Scored, fit_temperature
+from spacy_rootmind.constraints import Constrain
+from spacy_rootmind.gold import GoldBatch, count_labels, drop_contradictions, gold_boundaries
+from spacy_rootmind.inference import SENTENCES, Settings, parse_docs
+from spacy_rootmind.layers.trees import TreeGradient, TreeScores
+from spacy_rootmind.layers.types import Floats1d, Ints1d, Ints2d
+from spacy_rootmind.loss import MISSING, OBJECTIVES, boundary_loss
 from spacy_rootmind.makers import Maker
 from spacy_rootmind.models import ParserGradient, ParserInput, ParserModel, ParserScores
 from spacy_rootmind.saved import FORMAT, check_weights, read_cfg, read_labels
-from spacy_rootmind.sentences import Sentences, scored_tokens, sentence_starts
-from spacy_rootmind.trees import decode
 
 DEFAULT_CONFIG = """
 [model]
@@ -36,6 +36,7 @@ arc_width = 128
 label_width = 64
 refinements = 1
 dropout = 0.33
+boundary_width = 64
 
 [model.tok2vec]
 @architectures = "spacy.HashEmbedCNN.v2"
@@ -53,8 +54,6 @@ DEFAULT_MODEL = Config().from_str(DEFAULT_CONFIG)["model"]
 EARLY_ROUND_WEIGHT = 0.5
 # Labels count this much beside arcs: at 1, heads are learnt well before labels are.
 LABEL_WEIGHT = 2.0
-# Docs are parsed together up to so many tokens; a longer one is parsed alone.
-MAX_TOKENS = 4096
 # Examples to size the network by.
 INIT_SAMPLE = 10
 
@@ -64,8 +63,11 @@ INIT_SAMPLE = 10
     assigns=["token.dep", "token.head", "token.is_sent_start", "doc.sents"],
     default_config={
         "model": DEFAULT_MODEL,
-        "objective": "head_selection",
-        "temperature": 1.0,
+        "objective": "tree_crf",
+        "sentences": "auto",
+        "max_sentence_length": 512,
+        "constraints": None,
+        "temperature": None,
         "confidence": False,
         "alternatives": None,
         "scorer": {"@scorers": "spacy_rootmind.parser_scorer.v1"},
@@ -92,7 +94,10 @@ def make_root_mst(
     name: str,
     model: Model,
     objective: str,
-    temperature: float,
+    sentences: str,
+    max_sentence_length: int,
+    constraints: Callable | None,
+    temperature: float | None,
     confidence: bool,
     alternatives: Callable | None,
     scorer: Callable | None,
@@ -104,12 +109,24 @@ def make_root_mst(
     model : Model[ParserInput, ParserScores]
         Scores arcs and labels; see `spacy_rootmind.BiaffineParser.v1`.
     objective : str
-        What arc scores are trained for: "head_selection" (each word's gold head among all heads),
-        "tree_crf" (the gold tree among all trees with one root) or "perceptron" (to beat all other
+        What arc scores are trained for: "tree_crf" (the gold tree among all trees with one root),
+        "head_selection" (each word's gold head among all heads) or "perceptron" (to beat all other
         trees by a margin). See `spacy_rootmind.loss`.
-    temperature : float
+    sentences : str
+        "auto": boundaries that are known, from an earlier component or the user, are kept, and the
+        rest found with the parser's own head. "given": they must be known. "doc": a Doc is one
+        sentence.
+    max_sentence_length : int
+        A sentence of more words is split where a boundary is most likely. Time and memory grow
+        with the square of a sentence's length.
+    constraints
+        Arcs to force or forbid in each Doc, and spans to keep together:
+        `spacy_rootmind.preset_heads.v1`, `spacy_rootmind.span_subtrees.v1`, or a function from a
+        Doc to `spacy_rootmind.constraints.Constraints`.
+    temperature : float, optional
         What arc scores are divided by before they make probabilities: above 1 for a parser that is
-        surer than right. The parse itself does not depend on it.
+        surer than right. The parse itself does not depend on it. By default the one fitted in
+        training, see `spacy_rootmind.fit_temperature.v1`, or else 1.
     confidence : bool
         Whether to find `token._.head_prob`, `span._.parse_log_prob` and `span._.parse_entropy`.
     alternatives
@@ -123,6 +140,9 @@ def make_root_mst(
         model,
         name,
         objective=objective,
+        sentences=sentences,
+        max_sentence_length=max_sentence_length,
+        constraints=constraints,
         temperature=temperature,
         confidence=confidence,
         alternatives=alternatives,
@@ -133,9 +153,9 @@ def make_root_mst(
 class RootMST(TrainablePipe):
     """Dependency parser that decodes biaffine arc scores to single-root trees.
 
-    Sentence boundaries already on a Doc are used; without any, the Doc counts as one sentence.
-    Whitespace tokens are not scored: they attach to the word before them, or at the start of a
-    sentence to the first word, and are never a head.
+    Sentence boundaries already on a Doc are used, and others found (see `sentences`). Whitespace
+    tokens are not scored: they attach to the word before them, or at the start of a sentence to the
+    first word, and are never a head.
     """
 
     def __init__(
@@ -144,29 +164,50 @@ class RootMST(TrainablePipe):
         model: ParserModel,
         name: str = "root_mst",
         *,
-        objective: str = "head_selection",
-        temperature: float = 1.0,
+        objective: str = "tree_crf",
+        sentences: str = "auto",
+        max_sentence_length: int = 512,
+        constraints: Constrain | None = None,
+        temperature: float | None = None,
         confidence: bool = False,
         alternatives: Maker | None = None,
         scorer: Callable | None = None,
     ) -> None:
-        if not 0 < temperature < float("inf"):
-            raise ValueError(f"[{name}] expected a temperature above 0, received {temperature}")
+        if sentences not in SENTENCES:
+            raise ValueError(
+                f"[{name}] expected sentences to be one of {', '.join(SENTENCES)}, "
+                f"received {sentences!r}"
+            )
+        if max_sentence_length < 1:
+            raise ValueError(
+                f"[{name}] expected max_sentence_length of at least 1, "
+                f"received {max_sentence_length}"
+            )
         if confidence or alternatives is not None:
             register_extensions()
         if objective not in OBJECTIVES:
             raise ValueError(
                 f"[{name}] unknown objective {objective!r}, expected one of {', '.join(OBJECTIVES)}"
             )
-        self.objective = objective
-        self.temperature = temperature
-        self.confidence = confidence
-        self.alternatives = alternatives
         self.vocab = vocab
         self.model = model
         self.name = name
         self.scorer = scorer
-        self.cfg: dict[str, Any] = {"format": FORMAT, "root_label": "ROOT", "labels": []}
+        self.objective = objective
+        self.sentences = sentences
+        self.max_sentence_length = max_sentence_length
+        self.constraints = constraints
+        self.temperature = temperature
+        self.confidence = confidence
+        self.alternatives = alternatives
+        self._told_of_splits = False
+        self.cfg: dict[str, Any] = {
+            "format": FORMAT,
+            "root_label": "ROOT",
+            "labels": [],
+            "finds_boundaries": True,
+            "temperature": 1.0,
+        }
 
     # --- labels --------------------------------------------------------------------------------
 
@@ -199,6 +240,19 @@ class RootMST(TrainablePipe):
         self.cfg["labels"].append(label)
         return 1
 
+    @property
+    def temperature(self) -> float:
+        """What arc scores are divided by before they make probabilities."""
+        return self.cfg["temperature"] if self._temperature is None else self._temperature
+
+    @temperature.setter
+    def temperature(self, temperature: float | None) -> None:
+        if temperature is not None and not 0 < temperature < float("inf"):
+            raise ValueError(
+                f"[{self.name}] expected a temperature above 0, received {temperature}"
+            )
+        self._temperature = temperature
+
     def _store_labels(self) -> None:
         """Add the labels to the StringStore early, before any memory zone would drop them."""
         for label in self.labels:
@@ -225,7 +279,8 @@ class RootMST(TrainablePipe):
         Parameters
         ----------
         get_examples
-            Returns training examples. Heads must be annotated in some of them.
+            Returns training examples. Heads must be annotated in some of them, unless `labels` are
+            given: a streamed corpus may start without.
         nlp
             The pipeline; not needed.
         labels : dict or list of str, optional
@@ -236,12 +291,13 @@ class RootMST(TrainablePipe):
         Raises
         ------
         ValueError
-            If no example has heads, or `labels` is not as described.
+            If no example has heads and `labels` are not given, or `labels` is not as described.
         """
         validate_get_examples(get_examples, "RootMST.initialize")
         examples = list(get_examples())
         roots, others = count_labels(examples)
-        if not roots and not others:
+        has_trees = bool(roots or others)
+        if labels is None and not has_trees:
             raise ValueError(
                 f"[{self.name}] none of the {len(examples)} training examples has heads and "
                 f"labels: annotate some, for instance by converting CoNLL-U with "
@@ -254,7 +310,7 @@ class RootMST(TrainablePipe):
         else:
             given_root, names = read_labels(labels)
             root_label = given_root or most_frequent_root
-            if not {root_label, *names} & {*roots, *others}:
+            if has_trees and not {root_label, *names} & {*roots, *others}:
                 raise ValueError(
                     f"[{self.name}] none of the given labels {[root_label, *names]} occurs in the "
                     f"training examples, which have {sorted({*roots, *others})}"
@@ -276,9 +332,24 @@ class RootMST(TrainablePipe):
             )
         self.cfg["root_label"] = root_label
         self.cfg["labels"] = names
+        self.cfg["finds_boundaries"] = self._can_learn_boundaries(examples)
         self._store_labels()
         label_layer.set_dim("nO", len(names))
         self.model.initialize(X=sample)
+
+    def _can_learn_boundaries(self, examples: Sequence[Example]) -> bool:
+        """Tell whether some Doc has several sentences, to learn from where they start."""
+        if self.sentences != "auto":
+            return False
+        found = any((gold_boundaries(eg, self.root_label) == 1).any() for eg in examples)
+        if not found:
+            util.logger.warning(
+                "[%s] every training Doc is one sentence, so where sentences start cannot be "
+                "learnt: without boundaries, Docs will count as one sentence each. To learn it, "
+                "put several sentences in a Doc (`spacy convert -n 10`, gold_preproc = false).",
+                self.name,
+            )
+        return found
 
     def update(
         self,
@@ -302,7 +373,7 @@ class RootMST(TrainablePipe):
             return losses
         self._require_initialized()
         set_dropout_rate(self.model, drop)
-        gold = GoldBatch.from_examples(examples, self.root_label)
+        gold = self._align(examples)
         docs = [eg.predicted for eg in examples]
         scores, backprop = self.model.begin_update(ParserInput(docs, gold.sentences))
         loss, gradient = self._loss(gold, scores)
@@ -321,19 +392,29 @@ class RootMST(TrainablePipe):
         """
         examples = list(examples)
         validate_examples(examples, "RootMST.get_loss")
-        return self._loss(GoldBatch.from_examples(examples, self.root_label), scores)
+        return self._loss(self._align(examples), scores)
+
+    def _align(self, examples: list[Example]) -> GoldBatch:
+        return GoldBatch.from_examples(
+            examples, self.root_label, self.sentences, self.max_sentence_length
+        )
 
     def _loss(self, gold: GoldBatch, scores: ParserScores) -> tuple[float, ParserGradient]:
+        tree_loss, d_trees = self._tree_loss(gold, scores.trees)
+        d_boundaries: Floats1d | None = None
+        if self.cfg["finds_boundaries"]:
+            truths: Ints1d = gold.boundaries.astype("i4")
+            loss, d_boundaries = boundary_loss(scores.boundaries, self.model.ops.asarray(truths))
+            tree_loss += loss
+        return tree_loss, ParserGradient(d_trees, d_boundaries)
+
+    def _tree_loss(self, gold: GoldBatch, scores: TreeScores) -> tuple[float, TreeGradient]:
         ops = self.model.ops
         layout = scores.layout
         total = 0.0
         rounds: list[list[Any]] = [[] for _ in scores.rounds]
-        # Heads counted within their sentence, and one row more, which padding refers to.
-        roots = ops.to_numpy(layout.roots)[ops.to_numpy(layout.sentence_of_row)]
-        local = np.where(gold.heads == MISSING, MISSING, gold.heads - roots)
-        local = np.append(local, MISSING)
-        for i, bucket in enumerate(layout.buckets):
-            padded: Ints2d = local[ops.to_numpy(bucket.rows)]
+        gold_heads_of = self._gold_heads(gold, scores)
+        for i, (bucket, padded) in enumerate(zip(layout.buckets, gold_heads_of, strict=True)):
             if self.objective != "head_selection":
                 padded = drop_contradictions(padded, bucket.lengths)
             gold_heads = ops.asarray(padded)
@@ -343,9 +424,18 @@ class RootMST(TrainablePipe):
                 rounds[step].append(gradient * weight)
                 total += loss * weight
         label_loss, d_rows = self._label_loss(gold, scores)
-        return total + label_loss, ParserGradient(rounds, d_rows)
+        return total + label_loss, TreeGradient(rounds, d_rows)
 
-    def _label_loss(self, gold: GoldBatch, scores: ParserScores) -> tuple[float, Any]:
+    def _gold_heads(self, gold: GoldBatch, scores: TreeScores) -> list[Ints2d]:
+        """Gold heads counted within their sentence, one numpy array of shape (b, m) a bucket."""
+        ops, layout = self.model.ops, scores.layout
+        roots = ops.to_numpy(layout.roots)[ops.to_numpy(layout.sentence_of_row)]
+        local = np.where(gold.heads == MISSING, MISSING, gold.heads - roots)
+        # One row more, which padding refers to.
+        local = np.append(local, MISSING)
+        return [local[ops.to_numpy(bucket.rows)] for bucket in layout.buckets]
+
+    def _label_loss(self, gold: GoldBatch, scores: TreeScores) -> tuple[float, Any]:
         """Cross entropy of the labels on gold arcs, those from ROOT aside."""
         ops = self.model.ops
         index = {self.vocab.strings[label]: i for i, label in enumerate(self.cfg["labels"])}
@@ -362,105 +452,67 @@ class RootMST(TrainablePipe):
         probs[each, truth] -= 1.0
         return loss * LABEL_WEIGHT, backprop(probs * LABEL_WEIGHT)
 
+    def fit_temperature(self, examples: Iterable[Example]) -> float:
+        """Find the temperature under which gold heads are most probable, and use it from now on.
+
+        It is saved with the component, and counts where the config sets none.
+
+        Parameters
+        ----------
+        examples
+            Not those trained on.
+        """
+        self._require_initialized()
+        batches: list[Scored] = []
+        ops = self.model.ops
+        for chunk in util.minibatch(examples, size=32):
+            gold = self._align(chunk)
+            docs = [eg.predicted for eg in chunk]
+            if not any(map(len, docs)):
+                continue
+            trees = self.model.predict(ParserInput(docs, gold.sentences)).trees
+            for arcs, bucket, heads in zip(
+                trees.arcs, trees.layout.buckets, self._gold_heads(gold, trees), strict=True
+            ):
+                batches.append((ops.to_numpy(arcs), bucket.lengths, heads))
+        self.cfg["temperature"] = fit_temperature(batches)
+        return self.cfg["temperature"]
+
     # --- prediction ----------------------------------------------------------------------------
 
     def predict(self, docs: Iterable[Doc]) -> list[DocParse]:
         """Parse Docs without changing them, so many at a time that memory stays bounded."""
         self._require_initialized()
-        parses: list[DocParse] = []
-        chunk: list[Doc] = []
-        n_tokens = 0
-        for doc in docs:
-            if chunk and n_tokens + len(doc) > MAX_TOKENS:
-                parses += self._predict_chunk(chunk)
-                chunk, n_tokens = [], 0
-            chunk.append(doc)
-            n_tokens += len(doc)
-        return parses + self._predict_chunk(chunk)
+        try:
+            return parse_docs(self.model, list(docs), self._settings())
+        except ValueError as error:
+            raise type(error)(f"[{self.name}] {error}") from error
 
-    def _predict_chunk(self, docs: list[Doc]) -> list[DocParse]:
-        starts = [sentence_starts(doc) for doc in docs]
-        sentences = [scored_tokens(doc, s) for doc, s in zip(docs, starts, strict=True)]
-        if not any(map(len, docs)):
-            return [DocParse(np.zeros(0, "i4"), [], s.astype("i4")) for s in starts]
-        scores = self.model.predict(ParserInput(docs, sentences))
-        heads, deps = self._decode(scores)
-        parses = []
-        row = 0
-        records = iter(self._believe(scores, heads, docs, sentences))
-        has_records = self.confidence or self.alternatives is not None
-        for doc, doc_starts, doc_sentences in zip(docs, starts, sentences, strict=True):
-            stop = row + sum(len(tokens) + 1 for tokens in doc_sentences)
-            parse = token_parse(
-                doc,
-                doc_starts,
-                doc_sentences,
-                heads[row:stop] - row,
-                deps[row:stop],
-                self.root_label,
+    def _settings(self) -> Settings:
+        return Settings(
+            root_label=self.root_label,
+            labels=self.cfg["labels"],
+            sentences=self.sentences,
+            finds_boundaries=self.cfg["finds_boundaries"],
+            max_sentence_length=self.max_sentence_length,
+            constraints=self.constraints,
+            temperature=self.temperature,
+            confidence=self.confidence,
+            alternatives=self.alternatives,
+            on_split=self._tell_of_split,
+        )
+
+    def _tell_of_split(self, doc: Doc, n_split: int) -> None:
+        """Log once that a sentence was too long."""
+        if not self._told_of_splits:
+            self._told_of_splits = True
+            util.logger.warning(
+                "[%s] a sentence of the Doc %r has more than %d words (max_sentence_length) and "
+                "was split where boundaries are most likely. This is said once.",
+                self.name,
+                doc[:8].text,
+                self.max_sentence_length,
             )
-            if has_records:
-                known = token_records(
-                    *(doc, doc_starts, doc_sentences, records),
-                    *(self.cfg["labels"], self.root_label),
-                )
-                parse = parse._replace(records=known)
-            parses.append(parse)
-            row = stop
-        return parses
-
-    def _believe(
-        self,
-        scores: ParserScores,
-        heads: NDArray[np.int64],
-        docs: Sequence[Doc],
-        sentences: Sequence[Sentences],
-    ) -> list[dict[str, Any]]:
-        """Find what is asked for beside the best tree, for each sentence."""
-        records: list[dict[str, Any]] = [{} for _ in range(sum(map(len, sentences)))]
-        parts = []
-        if self.confidence:
-            parts.append(find_confidence(scores, heads, self.temperature))
-        if self.alternatives is not None:
-            words = [
-                [doc[i].text for i in tokens.tolist()]
-                for doc, doc_sentences in zip(docs, sentences, strict=True)
-                for tokens in doc_sentences
-            ]
-            parts.append(make_alternatives(scores, self.alternatives, words, self.temperature))
-        for part in parts:
-            for record, found in zip(records, part, strict=True):
-                record.update(found)
-        return records
-
-    def _decode(self, scores: ParserScores) -> tuple[NDArray[np.int64], list[str]]:
-        """Best tree of each sentence: flat row of each row's head, and its label."""
-        ops = self.model.ops
-        layout = scores.layout
-        roots = ops.to_numpy(layout.roots)
-        heads = np.full(layout.n_rows, MISSING, dtype=np.int64)
-        for bucket, arcs in zip(layout.buckets, scores.arcs, strict=True):
-            try:
-                trees = decode(ops.to_numpy(arcs), bucket.lengths)
-            except ValueError as error:
-                raise ValueError(
-                    f"[{self.name}] the network's arc scores are not finite: training diverged, "
-                    f"or the saved weights are damaged"
-                ) from error
-            positions, rows = (ops.to_numpy(part) for part in bucket.inside)
-            offsets = np.repeat(roots[bucket.sentences], bucket.lengths + 1)
-            heads[rows] = trees.ravel()[positions] + offsets
-        heads[roots] = MISSING
-        names = [self.root_label] * layout.n_rows
-        is_word = np.ones(layout.n_rows, dtype=bool)
-        is_word[roots] = False
-        deps = (is_word & ~np.isin(heads, roots)).nonzero()[0]
-        if len(deps):
-            guesses, _ = scores.begin_labels(deps, heads[deps], is_train=False)
-            best = ops.to_numpy(guesses.argmax(axis=1)).tolist()
-            for dep, label in zip(deps.tolist(), best, strict=True):
-                names[dep] = self.cfg["labels"][label]
-        return heads, names
 
     def set_annotations(self, docs: Iterable[Doc], scores: Sequence[DocParse]) -> None:
         """Set heads, labels and sentence boundaries of all tokens."""

@@ -7,7 +7,7 @@ import srsly
 from spacy_rootmind.models import ParserModel
 
 # Raised when the settings change.
-FORMAT = 1
+FORMAT = 2
 
 
 def check_weights(model: ParserModel, weights: dict[str, Any], n_labels: int) -> None:
@@ -46,7 +46,18 @@ def read_cfg(data: bytes) -> dict[str, Any]:
         found = cfg.get("format") if isinstance(cfg, dict) else cfg
         raise ValueError(f"expected settings of format {FORMAT}, found {found!r}")
     root_label, labels = read_labels(cfg)
-    return {"format": FORMAT, "root_label": root_label, "labels": labels}
+    temperature, finds_boundaries = cfg.get("temperature"), cfg.get("finds_boundaries")
+    if not isinstance(temperature, float) or not 0 < temperature < float("inf"):
+        raise ValueError(f"expected a temperature above 0, found {temperature!r}")
+    if not isinstance(finds_boundaries, bool):
+        raise ValueError(f"expected finds_boundaries as true or false, found {finds_boundaries!r}")
+    return {
+        "format": FORMAT,
+        "root_label": root_label,
+        "labels": labels,
+        "finds_boundaries": finds_boundaries,
+        "temperature": temperature,
+    }
 
 
 def read_labels(labels: Any) -> tuple[str | None, list[str]]:

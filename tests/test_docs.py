@@ -1,10 +1,18 @@
 """What the documentation shows is what happens."""
 
 import doctest
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+import spacy
 from conftest import ROOT
+from spacy.schemas import ConfigSchemaTraining
+from spacy.util import registry
+from thinc.api import Config
 
 from spacy_rootmind import heads, probabilities, sampling, trees
 
@@ -39,13 +47,25 @@ def test_readme_pipeline_example_runs(says, lines, trained, tmp_path, capsys):
     assert len(capsys.readouterr().out.splitlines()) == lines
 
 
+def test_readme_pictures_are_drawn(trained, tmp_path, monkeypatch):
+    trained.to_disk(tmp_path / "model-best")
+    [block] = [b for b in python_blocks() if "render(" in b]
+    code = block.replace("projects/quickstart/training/model-best", str(tmp_path / "model-best"))
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "README.md", "exec"), {})
+    page = (tmp_path / "parses.html").read_text(encoding="utf8")
+    assert page.count("Alternative ") == 2
+    assert (tmp_path / "merged.svg").read_text(encoding="utf8").startswith("<svg")
+
+
 def test_readme_settings_are_those_of_the_architecture():
     from inspect import signature
 
     from spacy.util import registry
 
-    table = re.findall(r"^\| (`.*?`) \|", README, flags=re.MULTILINE)
-    named = {name for cell in table for name in re.findall(r"`(\w+)`", cell)}
+    table = README.split("| setting | meaning |")[1].split("\n\n")[0]
+    cells = [row.split("|")[1] for row in table.strip().splitlines()]
+    named = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
     build = registry.architectures.get("spacy_rootmind.BiaffineParser.v1")
     assert named == set(signature(build).parameters) - {"nO"}
 
@@ -56,3 +76,42 @@ def test_readme_has_one_set_up_command_under(heading):
         rf"^#+ [^\n]*{heading}.*?```bash\n(.*?)```", README, re.DOTALL | re.MULTILINE
     )
     assert len(section.group(1).strip().splitlines()) == 1
+
+
+def bash_blocks():
+    return re.findall(r"^```bash\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+
+
+def test_readme_training_commands_run(ud_folder, tmp_path):
+    """As printed, on the first sentences of the treebank that they name, for two steps."""
+    for part in ("train", "dev"):
+        name = f"en_ewt-ud-{part}.conllu"
+        text = (ud_folder / "UD_English-EWT" / name).read_text(encoding="utf8")
+        (tmp_path / name).write_text("\n\n".join(text.split("\n\n")[:60]) + "\n\n", "utf8")
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    blocks = [block for block in bash_blocks() if "spacy train" in block]
+    assert len(blocks) == 2
+    few = "--training.max_steps 2 --training.eval_frequency 1"
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+    }
+    for block in blocks:
+        command = block.rstrip() + f" {few}\n"
+        subprocess.run(["bash", "-ec", command], cwd=tmp_path, env=environment, check=True)
+    assert (tmp_path / "training" / "model-best" / "config.cfg").is_file()
+
+
+def test_readme_config_blocks_resolve():
+    blocks = re.findall(r"^```ini\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 2
+    settings = Config().from_str("[components]\n\n" + blocks[0])
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tok2vec")
+    parser = nlp.add_pipe("root_mst", config={"model": settings["components"]["root_mst"]["model"]})
+    assert parser.model.get_ref("tok2vec").name == "tok2vec-listener"
+    shipped = Config().from_disk(ROOT / "configs" / "cpu.cfg", interpolate=False)
+    shown = Config().from_str("[training]\n\n" + blocks[1], interpolate=False)
+    merged = shipped.merge(shown).merge({"paths": {"train": "a.spacy", "dev": "b.spacy"}})
+    found = registry.resolve(merged.interpolate()["training"], schema=ConfigSchemaTraining)
+    assert callable(found["before_to_disk"])

@@ -11,7 +11,13 @@ from spacy.util import registry
 
 ENTRY_POINTS = [
     (group, entry.name)
-    for group in ("spacy_factories", "spacy_architectures", "spacy_misc", "spacy_scorers")
+    for group in (
+        "spacy_factories",
+        "spacy_architectures",
+        "spacy_callbacks",
+        "spacy_misc",
+        "spacy_scorers",
+    )
     for entry in entry_points(group=group)
     if entry.value.startswith("spacy_rootmind")
 ]
@@ -29,10 +35,13 @@ def test_entry_points_are_declared():
     assert {name for _, name in ENTRY_POINTS} == {
         "root_mst",
         "spacy_rootmind.BiaffineParser.v1",
+        "spacy_rootmind.fit_temperature.v1",
         "spacy_rootmind.kbest.v1",
         "spacy_rootmind.parser_scorer.v1",
+        "spacy_rootmind.preset_heads.v1",
         "spacy_rootmind.sample.v1",
         "spacy_rootmind.sample_without_replacement.v1",
+        "spacy_rootmind.span_subtrees.v1",
     }
 
 

@@ -130,12 +130,19 @@ def biaffine_forward(
     H_all, backprop_H = head_layer(rows, is_train)
     D_mask = sentence_mask(model, layout, D_all.shape[1], is_train)
     H_mask = sentence_mask(model, layout, H_all.shape[1], is_train)
-    D = _with_one(ops.xp, (D_all if D_mask is None else D_all * D_mask)[arcs.deps])
+    # Where many arcs share a dependent, as among alternative trees, it is multiplied once.
+    deps, arc_of = arcs.deps, None
+    if not is_train:
+        deps, arc_of = ops.xp.unique(arcs.deps, return_inverse=True)
+        arc_of = None if len(deps) == len(arcs.deps) else arc_of
+        deps = arcs.deps if arc_of is None else deps
+    D = _with_one(ops.xp, (D_all if D_mask is None else D_all * D_mask)[deps])
     H = _with_one(ops.xp, (H_all if H_mask is None else H_all * H_mask)[arcs.heads])
     U: Floats3d = model.get_param("U")
     width, n_labels, _ = U.shape
     U_flat = U.reshape((width, n_labels * width))
-    DU = ops.gemm(D, U_flat).reshape((-1, n_labels, width))
+    DU: Floats3d = ops.gemm(D, U_flat).reshape((-1, n_labels, width))
+    DU = DU if arc_of is None else DU[arc_of]
     scores = (DU @ H[:, :, None])[:, :, 0]
 
     def backprop(d_scores: OutT) -> Floats2d:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from thinc.api import Ops
+from gradients import OPS, assert_directional, assert_parameters, in_double
 
 from spacy_rootmind.layers.arcs import BiaffineArcs
 from spacy_rootmind.layers.bilstm import BiLSTM
@@ -12,8 +12,6 @@ from spacy_rootmind.layers.layout import Layout
 from spacy_rootmind.layers.refine import Refine
 from spacy_rootmind.loss import MISSING, head_selection
 
-# Plain NumPy in double precision; Thinc's CPU kernels take single precision only.
-OPS = Ops()
 WIDTH = 6
 LENGTHS = [3, 1, 7, 3, 12, 0]
 
@@ -26,46 +24,6 @@ def rng():
 @pytest.fixture
 def layout():
     return Layout.from_lengths(OPS, LENGTHS)
-
-
-def in_double(model, rng):
-    """Initialize a model and give it random parameters in float64."""
-    model.initialize()
-    for node in model.walk():
-        node.ops = OPS
-        for name in node.param_names:
-            node.set_param(name, rng.normal(size=node.get_param(name).shape) * 0.5)
-    return model
-
-
-def assert_directional(function, array, gradient, rng):
-    """Compare the derivative along random directions, moving `array` in place."""
-    start = array.copy()
-    step = 1e-6
-    for _ in range(3):
-        direction = rng.normal(size=array.shape)
-        array[...] = start + step * direction
-        above = function()
-        array[...] = start - step * direction
-        below = function()
-        array[...] = start
-        numeric = (above - below) / (2 * step)
-        assert numeric == pytest.approx((gradient * direction).sum(), rel=1e-5, abs=1e-7)
-
-
-def assert_parameters(model, function, rng):
-    """Check the gradients that a backward pass has left in a model."""
-    for node in model.walk():
-        for name in node.param_names:
-            value = node.get_param(name).copy()
-            gradient = node.get_grad(name)
-
-            def moved(node=node, name=name, value=value):
-                node.set_param(name, value)
-                return function()
-
-            assert_directional(moved, value, gradient, rng)
-            node.set_param(name, value)
 
 
 def weights_like(scores, layout, rng):

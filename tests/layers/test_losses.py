@@ -12,7 +12,7 @@ from thinc.api import Ops
 
 from spacy_rootmind import NoTreeError, arc_marginals, decode, log_partition, tree_log_prob
 from spacy_rootmind.layers.layout import Bucket, Layout
-from spacy_rootmind.loss import MISSING, perceptron, tree_crf
+from spacy_rootmind.loss import MISSING, boundary_loss, perceptron, tree_crf
 
 # Plain NumPy in double precision.
 OPS = Ops()
@@ -461,3 +461,74 @@ def test_perceptron_learns_the_gold_trees():
             scores -= 0.1 * gradient
         np.testing.assert_array_equal(decode(scores, bucket.lengths), gold)
         assert math.isfinite(log_partition(scores, bucket.lengths).sum())
+
+
+# Sentence starts
+
+
+def boundary_loss_by_loop(scores: FloatArray, truths: IntArray) -> float:
+    """Add up -log of the sigmoid of each known answer, in its stable form."""
+    total = []
+    for score, truth in zip(scores.tolist(), truths.tolist(), strict=True):
+        if truth != MISSING:
+            right = score if truth == 1 else -score
+            total.append(math.log1p(math.exp(-abs(right))) + max(-right, 0.0))
+    return math.fsum(total)
+
+
+@each_dtype
+@pytest.mark.parametrize("n", [0, 1, 50])
+def test_boundary_loss_matches_a_plain_loop(n, dtype):
+    rng = rng_for("boundary loss", n)
+    for scale in (1e-3, 1.0, 30.0):
+        scores = (scale * rng.standard_normal(n)).astype(dtype)
+        truths = rng.integers(-1, 2, size=n)
+        loss, gradient = boundary_loss(scores, truths)
+        assert isinstance(loss, float)
+        assert loss == pytest.approx(boundary_loss_by_loop(scores, truths), rel=1e-5, abs=1e-5)
+        assert gradient.dtype == dtype
+        assert gradient.shape == (n,)
+        # The gradient is the probability of a start, less the truth.
+        for each, score, truth in zip(
+            gradient.tolist(), scores.tolist(), truths.tolist(), strict=True
+        ):
+            expected = 0.0 if truth == MISSING else 0.5 * (1 + math.tanh(score / 2)) - truth
+            assert each == pytest.approx(expected, rel=1e-5, abs=1e-6)
+
+
+def test_boundary_loss_gradient_matches_finite_differences():
+    rng = rng_for("boundary gradient")
+    scores, truths = rng.normal(size=30), rng.integers(-1, 2, size=30)
+    _, gradient = boundary_loss(scores, truths)
+    assert_directional(lambda: boundary_loss(scores, truths)[0], scores, gradient, rng)
+
+
+@each_dtype
+def test_boundary_loss_of_unknown_tokens_is_zero(dtype):
+    rng = rng_for("boundary unknown")
+    scores = (100 * rng.standard_normal(20)).astype(dtype)
+    loss, gradient = boundary_loss(scores, np.full(20, MISSING))
+    assert loss == 0.0
+    assert not gradient.any()
+    # Beside known ones they change nothing.
+    truths = np.where(np.arange(20) % 3 == 0, 1, MISSING)
+    loss, gradient = boundary_loss(scores, truths)
+    assert loss == pytest.approx(boundary_loss(scores[::3], truths[::3])[0], rel=1e-6)
+    assert not gradient[truths == MISSING].any()
+
+
+@each_dtype
+@pytest.mark.parametrize("size", [1e2, 1e4, 1e30])
+def test_boundary_loss_of_large_scores_is_finite(size, dtype):
+    scores = np.array([size, -size, size, -size, size, -size], dtype=dtype)
+    loss, gradient = boundary_loss(scores, np.array([1, 0, 0, 1, MISSING, MISSING]))
+    assert loss == pytest.approx(2 * size, rel=1e-6)
+    np.testing.assert_allclose(gradient, [0, 0, 1, -1, 0, 0], atol=1e-30)
+
+
+def test_boundary_loss_leaves_its_inputs_alone():
+    scores, truths = np.array([1.0, -2.0, 3.0]), np.array([1, MISSING, 0])
+    for array in (scores, truths):
+        array.setflags(write=False)
+    boundary_loss(scores, truths)
+    assert scores.tolist() == [1.0, -2.0, 3.0]

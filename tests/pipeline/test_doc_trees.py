@@ -9,6 +9,8 @@ from reference import random_heads
 from spacy.tokens import Doc
 from spacy_rootmind._doc import set_trees
 
+from spacy_rootmind.annotate import restore_edges
+
 
 @pytest.fixture(scope="module")
 def vocab():
@@ -162,3 +164,28 @@ def test_real_trees_survive_decoding_and_writing(ud_folder, vocab, name):
         write(doc, token_heads, [0])
         assert_doc_agrees(doc, token_heads, [0])
     assert crossing > 0
+
+
+def test_restore_edges_mends_what_spacy_found_only_in_part(vocab):
+    rng = np.random.default_rng(3)
+    n_mended = 0
+    for _ in range(300):
+        heads, starts = random_doc_heads(rng, [int(rng.integers(12, 30)), 5])
+        doc = plain_doc(vocab, len(heads))
+        write(doc, heads, starts)
+        again = Doc(vocab).from_bytes(doc.to_bytes())
+        edges = [(t.left_edge.i, t.right_edge.i) for t in doc]
+        n_mended += edges != [(t.left_edge.i, t.right_edge.i) for t in again]
+        assert restore_edges(again) is again
+        assert_doc_agrees(again, heads, starts)
+        assert again.to_bytes() == doc.to_bytes()
+    assert n_mended > 0
+
+
+def test_restore_edges_refuses_what_is_no_tree(vocab):
+    doc = Doc(vocab, words=["a", "b", "c"], heads=[1, 0, 2], deps=["x", "y", "ROOT"])
+    before = doc.to_bytes()
+    with pytest.raises(ValueError, match=r"cycle|root"):
+        restore_edges(doc)
+    assert doc.to_bytes() == before
+    assert len(restore_edges(Doc(vocab))) == 0

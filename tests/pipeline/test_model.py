@@ -6,6 +6,7 @@ import spacy
 from spacy.tokens import Doc
 from thinc.api import Model, Ops
 
+from spacy_rootmind.layers.trees import TreeGradient
 from spacy_rootmind.models import ParserGradient, ParserInput, build_biaffine_parser
 from spacy_rootmind.sentences import sentences_of
 
@@ -62,7 +63,7 @@ def test_model_gradient_matches_finite_differences(docs, lstm_width, refinements
     in_double(model)
     given = ParserInput(docs, [sentences_of(doc) for doc in docs])
     rng = np.random.default_rng(2)
-    scores, backprop = model.begin_update(given)
+    (scores, boundaries), backprop = model.begin_update(given)
     deps = scores.layout.words
     # Each word's neighbour before it in its sentence, ROOT included, as its head.
     heads = deps - 1
@@ -75,17 +76,18 @@ def test_model_gradient_matches_finite_differences(docs, lstm_width, refinements
         ]
         for arcs in scores.rounds
     ]
-    backprop(ParserGradient(d_rounds, backprop_labels(d_labels)))
+    d_boundaries = rng.normal(size=boundaries.shape)
+    backprop(ParserGradient(TreeGradient(d_rounds, backprop_labels(d_labels)), d_boundaries))
 
     def total():
-        scores = model.predict(given)
+        scores, boundaries = model.predict(given)
         guesses, _ = scores.begin_labels(deps, heads, is_train=False)
         arcs = sum(
             (S * dS).sum()
             for round_scores, d_round in zip(scores.rounds, d_rounds, strict=True)
             for S, dS in zip(round_scores, d_round, strict=True)
         )
-        return arcs + (guesses * d_labels).sum()
+        return arcs + (guesses * d_labels).sum() + (boundaries * d_boundaries).sum()
 
     for node in model.walk():
         for name in node.param_names:
@@ -107,8 +109,8 @@ def test_model_takes_plain_docs_with_their_own_sentences(docs):
     model.get_ref("labels").set_dim("nO", 3)
     model.initialize(X=docs)
     in_double(model)
-    plain = model.predict(docs)
-    given = model.predict(ParserInput(docs, [sentences_of(doc) for doc in docs]))
+    plain = model.predict(docs).trees
+    given = model.predict(ParserInput(docs, [sentences_of(doc) for doc in docs])).trees
     assert plain.layout.lengths.tolist() == [3, 2, 1, 9]
     for a, b in zip(plain.arcs, given.arcs, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -119,7 +121,7 @@ def test_refinement_changes_scores_and_keeps_the_first_round(docs):
     model.get_ref("labels").set_dim("nO", 3)
     model.initialize(X=docs)
     in_double(model)
-    scores = model.predict(docs)
+    scores = model.predict(docs).trees
     assert len(scores.rounds) == 3
     for first, last in zip(scores.rounds[0], scores.arcs, strict=True):
         assert first.shape == last.shape

@@ -75,7 +75,7 @@ def test_from_disk_damaged_file_is_named_and_changes_nothing(trained, saved, nam
 def test_from_disk_other_format_is_refused(saved):
     path = saved / "root_mst" / "cfg"
     srsly.write_json(path, {**srsly.read_json(path), "format": 99})
-    with pytest.raises(ValueError, match="expected settings of format 1, found 99"):
+    with pytest.raises(ValueError, match="expected settings of format 2, found 99"):
         spacy.load(saved)
 
 

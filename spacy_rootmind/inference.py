@@ -1,0 +1,328 @@
+"""From Docs to their parses: sentences, trees, labels, and what is asked for beside them.
+
+Token vectors and boundaries are found for a batch of Docs; its sentences are then parsed so many at
+a time that memory stays bounded, however long a Doc is.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.tokens import Doc
+
+from spacy_rootmind._failures import NoTreeError
+from spacy_rootmind.annotate import DocParse, SentenceParse, doc_parse
+from spacy_rootmind.beliefs import Record, find_confidence, label_alternatives, make_alternatives
+from spacy_rootmind.constraints import Constrain, DocConstraints, SentenceConstraints
+from spacy_rootmind.gold import known_starts
+from spacy_rootmind.layers.boundaries import BoundaryInput
+from spacy_rootmind.layers.layout import Bucket
+from spacy_rootmind.layers.trees import TreeInput, TreeScores
+from spacy_rootmind.layers.types import Floats2d
+from spacy_rootmind.loss import MISSING
+from spacy_rootmind.makers import Maker
+from spacy_rootmind.models import ParserModel
+from spacy_rootmind.sentences import (
+    CERTAIN,
+    Sentences,
+    Starts,
+    choose_starts,
+    scored_tokens,
+    words_of,
+)
+from spacy_rootmind.trees import decode
+
+SENTENCES = ("auto", "given", "doc")
+# Docs are looked at together up to so many tokens; a longer one in slices of so many ...
+MAX_TOKENS = 4096
+# ... that see so many tokens to either side. More than spaCy's convolutions reach.
+CONTEXT = 128
+# Sentences are parsed together up to so many arc scores; a longer one alone. A word counts for so
+# many scores at least, as its rows in all layers take memory too.
+MAX_SCORES = 1 << 20
+MIN_SCORES = 256
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a component asks for; see `spacy_rootmind.parser.make_root_mst`."""
+
+    root_label: str
+    labels: Sequence[str]
+    sentences: str = "auto"
+    finds_boundaries: bool = True
+    max_sentence_length: int = 512
+    constraints: Constrain | None = None
+    temperature: float = 1.0
+    confidence: bool = False
+    alternatives: Maker | None = None
+    on_split: Callable[[Doc, int], None] = lambda doc, n_split: None
+
+
+@dataclass
+class Plan:
+    """A Doc's sentences before they are parsed.
+
+    Attributes
+    ----------
+    doc : Doc
+    starts : int array
+        As of `sentences.sentence_starts`.
+    sentences : list of int array
+        Scored tokens of each sentence.
+    constraints : list of SentenceConstraints or None
+        Of each sentence.
+    """
+
+    doc: Doc
+    starts: Starts
+    sentences: Sentences
+    constraints: list[SentenceConstraints | None]
+
+
+def parse_docs(model: ParserModel, docs: Sequence[Doc], settings: Settings) -> list[DocParse]:
+    """Parse Docs without changing them."""
+    parses: list[DocParse] = []
+    for batch in _batches(docs, [len(doc) for doc in docs], MAX_TOKENS):
+        parses += _parse_batch(model, batch, settings)
+    return parses
+
+
+def _parse_batch(model: ParserModel, docs: list[Doc], settings: Settings) -> list[DocParse]:
+    vectors, log_odds = _look(model, docs)
+    stops = np.cumsum([len(doc) for doc in docs])[:-1]
+    plans = [
+        plan_sentences(doc, own, settings)
+        for doc, own in zip(docs, np.split(log_odds, stops), strict=True)
+    ]
+    found = _parse_sentences(model, vectors, plans, settings)
+    return [
+        doc_parse(plan.doc, plan.starts, plan.sentences, found, settings.root_label)
+        for plan in plans
+    ]
+
+
+def _look(model: ParserModel, docs: list[Doc]) -> tuple[list[Floats2d], NDArray[np.floating]]:
+    """Find the vectors of all tokens, and their log-odds of starting a sentence.
+
+    Thinc keeps what every layer made until the last is done, so a long Doc is looked at in slices.
+    Not where its vectors come from another component: these are there already.
+    """
+    n = sum(map(len, docs))
+    if not n:
+        return [], np.zeros(0)
+    tok2vec = model.get_ref("tok2vec")
+    if n <= MAX_TOKENS or any("listener" in node.name for node in tok2vec.walk()):
+        vectors = tok2vec.predict(docs)
+        return vectors, _boundary_scores(model, vectors, docs)
+    [doc] = docs
+    parts, log_odds = [], []
+    for start in range(0, n, MAX_TOKENS):
+        stop = min(start + MAX_TOKENS, n)
+        first, last = max(start - CONTEXT, 0), min(stop + CONTEXT, n)
+        part = doc[first:last].as_doc(copy_user_data=True)
+        seen = tok2vec.predict([part])
+        parts.append(seen[0][start - first : stop - first].copy())
+        odds = _boundary_scores(model, seen, [part])
+        log_odds.append(odds[start - first : stop - first].copy())
+    return [model.ops.xp.concatenate(parts)], np.concatenate(log_odds)
+
+
+def _boundary_scores(
+    model: ParserModel, vectors: list[Floats2d], docs: list[Doc]
+) -> NDArray[np.floating]:
+    words = BoundaryInput(vectors, [words_of(doc) for doc in docs])
+    scores = model.ops.to_numpy(model.get_ref("boundaries").predict(words))
+    _require_finite(scores, "boundary")
+    return scores
+
+
+def _require_finite(scores: NDArray[np.floating], kind: str) -> None:
+    if not np.isfinite(scores).all():
+        raise ValueError(
+            f"the network's {kind} scores are not finite: training diverged, or the saved weights "
+            f"are damaged"
+        )
+
+
+def _batches(items: Sequence[Any], costs: Sequence[int], most: int) -> Iterator[list[Any]]:
+    """Group neighbours up to a total cost; one that costs more comes alone."""
+    batch: list[Any] = []
+    total = 0
+    for item, cost in zip(items, costs, strict=True):
+        if batch and total + cost > most:
+            yield batch
+            batch, total = [], 0
+        batch.append(item)
+        total += cost
+    if batch:
+        yield batch
+
+
+# --- sentences ---------------------------------------------------------------------------------
+
+
+def plan_sentences(doc: Doc, log_odds: NDArray[np.floating], settings: Settings) -> Plan:
+    """Settle a Doc's sentences; `log_odds` are the network's, that each token starts one.
+
+    Raises
+    ------
+    ValueError
+        If boundaries must be given and are not, or constraints cannot be respected.
+    """
+    bound = _bound_log_odds(doc, log_odds, settings)
+    constraints = None
+    if settings.constraints is not None:
+        constraints = DocConstraints.check(doc, settings.constraints(doc))
+        bound = constraints.bind(doc, bound)
+    starts, n_split = choose_starts(doc, bound, settings.max_sentence_length)
+    if n_split:
+        settings.on_split(doc, n_split)
+    sentences = scored_tokens(doc, starts)
+    if constraints is None:
+        return Plan(doc, starts, sentences, [None] * len(sentences))
+    constraints.check_starts(doc, starts)
+    return Plan(doc, starts, sentences, [constraints.of_sentence(words) for words in sentences])
+
+
+def _bound_log_odds(
+    doc: Doc, log_odds: NDArray[np.floating], settings: Settings
+) -> NDArray[np.floating]:
+    """Combine what the network says with what is known of a Doc's boundaries already."""
+    bound = log_odds.astype(np.float64)
+    if not settings.finds_boundaries:
+        bound[:] = -1.0
+    if settings.sentences == "doc":
+        return bound - CERTAIN
+    known = known_starts(doc, settings.root_label)
+    if settings.sentences == "given":
+        if len(doc) > 1 and not doc.has_annotation("SENT_START"):
+            raise ValueError(
+                f"the Doc {doc.text[:40]!r} has no sentence boundaries, and the parser is set to "
+                f'sentences = "given": put a component that finds them before it (`senter`, '
+                f'`sentencizer`), or set sentences = "auto"'
+            )
+        known[known == 0] = -1
+    return bound + CERTAIN * known
+
+
+# --- trees -------------------------------------------------------------------------------------
+
+
+def _parse_sentences(
+    model: ParserModel, vectors: list[Floats2d], plans: list[Plan], settings: Settings
+) -> Iterator[SentenceParse]:
+    """Parse the sentences of all plans, in order."""
+    if not vectors:
+        return
+    flat = vectors[0] if len(vectors) == 1 else model.ops.xp.concatenate(vectors)
+    first = 0
+    tasks = []
+    for plan in plans:
+        for words, constraints in zip(plan.sentences, plan.constraints, strict=True):
+            tasks.append(Task(plan.doc, words, first, constraints))
+        first += len(plan.doc)
+    positions = [len(task.words) + 1 for task in tasks]
+    costs = [m * max(m, MIN_SCORES) for m in positions]
+    for batch in _batches(tasks, costs, MAX_SCORES):
+        rows = [task.words + task.first for task in batch]
+        scores = model.get_ref("trees").predict(TreeInput([flat], [rows]))
+        yield from _decode(scores, batch, settings)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A sentence to parse: its Doc, its words there, the Doc's first row, its constraints."""
+
+    doc: Doc
+    words: NDArray[np.int64]
+    first: int
+    constraints: SentenceConstraints | None
+
+    def name(self) -> str:
+        """Say which sentence it is, for messages."""
+        text = self.doc[int(self.words[0]) : int(self.words[-1]) + 1].text
+        return f"the sentence {text[:40]!r} at token {self.words[0]}"
+
+
+def _decode(scores: TreeScores, tasks: Sequence[Task], settings: Settings) -> list[SentenceParse]:
+    """Find the best tree of each sentence, its labels, and what is asked for beside it."""
+    parses = [SentenceParse(np.full(1, MISSING, np.int32), [], {}) for _ in tasks]
+    for bucket, arcs in zip(scores.layout.buckets, scores.arcs, strict=True):
+        square = _constrained(scores.labeller.ops.to_numpy(arcs), bucket, tasks)
+        heads = decode(square, bucket.lengths)
+        records = _believe(square, bucket, heads, tasks, settings)
+        for i, sentence in enumerate(bucket.sentences):
+            own = heads[i, : bucket.lengths[i] + 1]
+            parses[sentence] = SentenceParse(own, [], records[i])
+    return _label(scores, parses, settings)
+
+
+def _constrained(
+    square: NDArray[np.floating], bucket: Bucket, tasks: Sequence[Task]
+) -> NDArray[np.floating]:
+    """Check arc scores, and forbid by -inf the arcs that constraints rule out."""
+    _require_finite(square, "arc")
+    for i, sentence in enumerate(bucket.sentences):
+        constraints = tasks[sentence].constraints
+        if constraints is not None:
+            m = bucket.lengths[i] + 1
+            try:
+                square[i, :m, :m] = constraints.apply(square[i, :m, :m])
+            except NoTreeError:
+                raise NoTreeError(
+                    f"no tree with a single root respects the constraints on "
+                    f"{tasks[sentence].name()}: leave some out"
+                ) from None
+    return square
+
+
+def _believe(
+    square: NDArray[np.floating],
+    bucket: Bucket,
+    heads: NDArray[np.int32],
+    tasks: Sequence[Task],
+    settings: Settings,
+) -> list[Record]:
+    """Find what is asked for beside the best tree, for each sentence of a bucket."""
+    records: list[Record] = [{} for _ in bucket.sentences]
+    if not settings.confidence and settings.alternatives is None:
+        return records
+    cooled = square.astype(np.float64) / settings.temperature
+    if settings.confidence:
+        for record, found in zip(
+            records, find_confidence(cooled, bucket.lengths, heads), strict=True
+        ):
+            record.update(found)
+    if settings.alternatives is not None:
+        for i, sentence in enumerate(bucket.sentences):
+            task, m = tasks[sentence], bucket.lengths[i] + 1
+            words = [task.doc[token].text for token in task.words.tolist()]
+            records[i].update(make_alternatives(cooled[i, :m, :m], settings.alternatives, words))
+    return records
+
+
+def _label(
+    scores: TreeScores, parses: list[SentenceParse], settings: Settings
+) -> list[SentenceParse]:
+    """Label the arcs of all trees, alternatives among them."""
+    roots = scores.labeller.ops.to_numpy(scores.layout.roots)
+    heads = np.full(scores.layout.n_rows, MISSING, dtype=np.int64)
+    for root, parse in zip(roots.tolist(), parses, strict=True):
+        local = parse.heads[1:]
+        heads[root + 1 : root + len(parse.heads)] = np.where(local > 0, local + root, MISSING)
+    deps = np.flatnonzero(heads != MISSING)
+    best = np.full(scores.layout.n_rows, MISSING)
+    best[deps] = scores.best_labels(deps, heads[deps])
+    names = np.array([*settings.labels, settings.root_label], dtype=object)
+    labelled = []
+    for root, parse in zip(roots.tolist(), parses, strict=True):
+        own = names[best[root + 1 : root + len(parse.heads)]].tolist()
+        labelled.append(replace(parse, deps=own))
+    if settings.alternatives is not None:
+        label_alternatives(scores, [parse.record for parse in labelled], roots)
+        for parse in labelled:
+            parse.record["labels"] = names.tolist()
+    return labelled

@@ -1,0 +1,120 @@
+"""spaCy's command line as users run it, and small configs and corpora for it."""
+
+import os
+import re
+import subprocess
+import sys
+
+import spacy
+import srsly
+from conftest import SMALL_MODEL
+from spacy.tokens import DocBin
+from thinc.api import Config
+
+WIDTH = SMALL_MODEL["tok2vec"]["width"]
+LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": WIDTH, "upstream": "*"}
+TOK2VEC = {"factory": "tok2vec", "model": SMALL_MODEL["tok2vec"]}
+
+
+def root_mst(tok2vec=None, **settings):
+    """The parser's section of a config, over token vectors of its own unless others are given."""
+    model = {**SMALL_MODEL, "tok2vec": tok2vec or SMALL_MODEL["tok2vec"]}
+    return {"factory": "root_mst", "model": model, **settings}
+
+
+def tagger(tok2vec=None, factory="tagger"):
+    """The section of a component that labels tokens."""
+    return {
+        "factory": factory,
+        "model": {
+            "@architectures": "spacy.Tagger.v2",
+            "nO": None,
+            "tok2vec": tok2vec or SMALL_MODEL["tok2vec"],
+        },
+    }
+
+
+def write_config(path, components, corpora, *, steps=10, **training):
+    """Write a complete config for a pipeline, given its sections in order; returns the path.
+
+    The log goes to a file beside it, one JSON object a line for each evaluation.
+    """
+    config = Config(spacy.blank("en").config)
+    config["nlp"]["pipeline"] = list(components)
+    config["components"] = components
+    config["paths"].update(train=str(corpora / "train.spacy"), dev=str(corpora / "dev.spacy"))
+    config["training"].update(max_steps=steps, eval_frequency=max(1, steps // 2), **training)
+    config["training"]["optimizer"]["learn_rate"] = 0.01
+    config["training"]["batcher"] = {
+        "@batchers": "spacy.batch_by_words.v1",
+        "size": 200,
+        "tolerance": 0.2,
+        "discard_oversize": False,
+        "get_length": None,
+    }
+    config["training"]["logger"] = {
+        "@loggers": "spacy.ConsoleLogger.v3",
+        "progress_bar": None,
+        "console_output": True,
+        "output_file": str(path.with_suffix(".jsonl")),
+    }
+    config.to_disk(path)
+    return path
+
+
+def spacy_command(*arguments, cwd, succeeds=True):
+    """Run `python -m spacy` in a process of its own; returns what it printed, errors last.
+
+    It runs in another folder than the sources', which Python would find before the package. A
+    warning of spaCy's counts as a failure.
+    """
+    command = [sys.executable, "-m", "spacy", *map(str, arguments)]
+    settings = {"ANSI_COLORS_DISABLED": "1", "NO_COLOR": "1", "COLUMNS": "1000"}
+    result = subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, env={**os.environ, **settings}
+    )
+    printed = result.stdout + result.stderr
+    assert (result.returncode == 0) == succeeds, f"{' '.join(command)}\n{printed}"
+    assert not re.search(r"\[W\d{3}\]", printed), printed
+    return printed
+
+
+def train(config, output, *arguments, succeeds=True):
+    """Run `spacy train`; returns the folder of the last model, or what was printed on failure."""
+    printed = spacy_command(
+        *("train", config, "--output", output, *arguments), cwd=config.parent, succeeds=succeeds
+    )
+    return output / "model-last" if succeeds else printed
+
+
+def log_of(config):
+    """The evaluations of a training run, oldest first."""
+    return list(srsly.read_jsonl(config.with_suffix(".jsonl")))
+
+
+def weights_of(folder, name="root_mst"):
+    """The saved weights of a component, as bytes."""
+    return (folder / name / "model").read_bytes()
+
+
+def write_docs(path, docs):
+    """Write a corpus as `spacy convert` does; returns the path."""
+    DocBin(docs=docs, store_user_data=True).to_disk(path)
+    return path
+
+
+def read_docs(path, vocab):
+    return list(DocBin().from_disk(path).get_docs(vocab))
+
+
+def arcs_of(doc):
+    """Heads and labels of a Doc, for comparison."""
+    return [(token.head.i, token.dep_) for token in doc]
+
+
+def assert_one_root_each(doc):
+    """Assert that the Doc is parsed, and each of its sentences has one root and no head outside."""
+    assert doc.has_annotation("DEP") or not len(doc)
+    for sentence in doc.sents:
+        assert sum(token.head == token for token in sentence) == 1
+        assert all(sentence.start <= token.head.i < sentence.end for token in sentence)

@@ -1,0 +1,136 @@
+"""`spacy evaluate`, `spacy benchmark` and `spacy apply` with a trained pipeline."""
+
+import pytest
+import spacy
+import srsly
+from commandline import arcs_of, assert_one_root_each, read_docs, spacy_command
+from spacy import displacy
+from spacy.tokens import DocBin
+from spacy.training import Example
+
+from spacy_rootmind.alternatives import register_extensions
+
+TEXTS = [
+    "The teacher that she met gave the boy a book.",
+    "\n Yes",
+    "",
+    "The cat slept. A dog came.",
+]
+# What spaCy's parser is scored by, and `spacy evaluate` therefore writes.
+PARSER_SCORES = {"dep_uas", "dep_las", "dep_las_per_type", "sents_p", "sents_r", "sents_f"}
+OWN_SCORES = {
+    *("dep_ls", "dep_uem", "dep_lem", "dep_uas_all", "dep_las_all", "dep_las_conll18"),
+    *("root_acc", "root_violations"),
+}
+
+
+@pytest.fixture(scope="module")
+def expected(shared, corpora):
+    """The scores of the pipeline on the development corpus, from within Python."""
+    nlp = spacy.load(shared)
+    docs = read_docs(corpora / "dev.spacy", nlp.vocab)
+    return nlp.evaluate([Example(nlp.make_doc(doc.text), doc) for doc in docs])
+
+
+# --- scores ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", [["evaluate"], ["benchmark", "accuracy"]], ids=" ".join)
+def test_evaluate_writes_the_scores(command, shared, corpora, expected, tmp_path):
+    arguments = (shared, corpora / "dev.spacy", "--output", "scores.json", "--gpu-id", "-1")
+    printed = spacy_command(*command, *arguments, cwd=tmp_path)
+    for line in ("UAS", "LAS", "SENT F", "LAS (per type)"):
+        assert line in printed
+    scores = srsly.read_json(tmp_path / "scores.json")
+    assert set(scores) >= {*PARSER_SCORES, "tag_acc", "speed"}
+    for name in PARSER_SCORES - {"dep_las_per_type"}:
+        assert scores[name] == pytest.approx(expected[name], abs=1e-6)
+    assert set(scores["dep_las_per_type"]) == set(expected["dep_las_per_type"])
+    assert scores["dep_las_per_type"]["det"]["f"] > 0.5
+
+
+def test_evaluate_per_component_writes_all_scores(shared, corpora, expected, tmp_path):
+    spacy_command(
+        *("evaluate", shared, corpora / "dev.spacy", "--output", "scores.json"),
+        "--per-component",
+        cwd=tmp_path,
+    )
+    scores = srsly.read_json(tmp_path / "scores.json")["root_mst"]
+    assert set(scores) == PARSER_SCORES | OWN_SCORES
+    for name in OWN_SCORES:
+        assert scores[name] == pytest.approx(expected[name], abs=1e-6)
+    assert scores["root_violations"] == 0.0
+
+
+def test_evaluate_draws_trees_for_spacys_own_parser_only(plain, corpora, tmp_path):
+    """It asks for a component of the factory "parser"; trees of any other are drawn by hand."""
+    printed = spacy_command(
+        "evaluate", plain, corpora / "dev.spacy", "--displacy-path", tmp_path, cwd=tmp_path
+    )
+    assert "parses as HTML" in printed
+    assert not list(tmp_path.glob("*.html"))
+    nlp = spacy.load(plain)
+    docs = [nlp(doc.text) for doc in read_docs(corpora / "dev.spacy", nlp.vocab)[:5]]
+    html = displacy.render(docs, style="dep", page=True, options={"collapse_punct": False})
+    arcs = sum(token.head.i != token.i for doc in docs for token in doc)
+    assert html.count("displacy-arrowhead") == arcs > 0
+
+
+def test_benchmark_speed_counts_words(plain, corpora, tmp_path):
+    printed = spacy_command(
+        *("benchmark", "speed", plain, corpora / "dev.spacy"),
+        *("--batches", "30", "--batch-size", "2", "--warmup", "1", "--gpu-id", "-1"),
+        cwd=tmp_path,
+    )
+    mean = next(line for line in printed.splitlines() if line.startswith("Mean:"))
+    assert float(mean.split()[1]) > 0
+
+
+# --- apply -------------------------------------------------------------------------------------
+
+
+def write_inputs(folder, nlp):
+    """Texts in each of the three formats that `spacy apply` reads; returns them all in order."""
+    folder.mkdir()
+    DocBin(docs=[nlp.make_doc(text) for text in TEXTS]).to_disk(folder / "a.spacy")
+    srsly.write_jsonl(folder / "b.jsonl", [{"text": text} for text in TEXTS])
+    (folder / "c.txt").write_text(TEXTS[0], encoding="utf8")
+    return [*TEXTS, *TEXTS, TEXTS[0]]
+
+
+def test_apply_saves_the_trees(shared, tmp_path):
+    nlp = spacy.load(shared)
+    texts = write_inputs(tmp_path / "in", nlp)
+    spacy_command("apply", shared, tmp_path / "in", tmp_path / "out.spacy", cwd=tmp_path)
+    docs = read_docs(tmp_path / "out.spacy", spacy.blank("en").vocab)
+    assert sorted(doc.text for doc in docs) == sorted(texts)
+    for doc in docs:
+        assert arcs_of(doc) == arcs_of(nlp(doc.text))
+        assert [sent.text for sent in doc.sents] == [sent.text for sent in nlp(doc.text).sents]
+        assert_one_root_each(doc)
+
+
+def test_apply_with_two_processes_keeps_confidence_and_alternatives(plain, tmp_path):
+    settings = {
+        "components.root_mst.confidence": True,
+        "components.root_mst.alternatives": {"@misc": "spacy_rootmind.kbest.v1", "k": 3},
+    }
+    nlp = spacy.load(plain, config=settings)
+    nlp.to_disk(tmp_path / "model")
+    (tmp_path / "in.jsonl").write_text("", encoding="utf8")
+    srsly.write_jsonl(tmp_path / "in.jsonl", [{"text": text} for text in TEXTS])
+    spacy_command(
+        *("apply", tmp_path / "model", tmp_path / "in.jsonl", tmp_path / "out.spacy"),
+        *("--n-process", "2", "--batch-size", "2"),
+        cwd=tmp_path,
+    )
+    register_extensions()
+    docs = read_docs(tmp_path / "out.spacy", spacy.blank("en").vocab)
+    assert [doc.text for doc in docs] == TEXTS
+    for doc in docs:
+        direct = nlp(doc.text)
+        for sentence, same in zip(doc.sents, direct.sents, strict=True):
+            assert sentence._.parse_log_prob == pytest.approx(same._.parse_log_prob, abs=1e-5)
+            parses = [(parse.heads.tolist(), parse.deps) for parse in sentence._.parses]
+            assert parses == [(parse.heads.tolist(), parse.deps) for parse in same._.parses]
+            assert arcs_of(sentence._.parses[0].to_doc()) == arcs_of(sentence.as_doc())

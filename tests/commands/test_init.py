@@ -1,0 +1,196 @@
+"""`spacy convert`, `spacy init` and `spacy debug`."""
+
+import pytest
+import spacy
+import srsly
+from commandline import (
+    arcs_of,
+    read_docs,
+    spacy_command,
+    train,
+    write_config,
+)
+from conftest import QUICKSTART, ROOT, read_conllu
+from spacy.util import load_config
+
+ASSETS = QUICKSTART / "assets"
+# As a user adds it to a config of their own.
+BY_HAND = '\n[components.root_mst]\nfactory = "root_mst"\n'
+
+
+# --- corpora -----------------------------------------------------------------------------------
+
+
+def test_convert_gives_the_trees_of_the_treebank(tmp_path):
+    source = ASSETS / "en_quick-ud-dev.conllu"
+    spacy_command("convert", source, tmp_path, "-c", "conllu", "-n", "1", cwd=tmp_path)
+    vocab = spacy.blank("en").vocab
+    docs = read_docs(tmp_path / "en_quick-ud-dev.spacy", vocab)
+    assert [arcs_of(doc) for doc in docs] == [arcs_of(doc) for doc in read_conllu(source, vocab)]
+    assert all(len(list(doc.sents)) == 1 for doc in docs)
+
+
+# --- configs -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory):
+    """A config from `spacy init config`, to which root_mst was added by hand."""
+    path = tmp_path_factory.mktemp("generated") / "base.cfg"
+    spacy_command("init", "config", path, "--pipeline", "tagger", cwd=path.parent)
+    text = path.read_text(encoding="utf8")
+    assert 'pipeline = ["tok2vec","tagger"]' in text.replace('", "', '","')
+    text = text.replace('"tagger"]', '"tagger", "root_mst"]') + BY_HAND
+    path.write_text(text, encoding="utf8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def filled(generated):
+    path = generated.with_name("filled.cfg")
+    spacy_command("init", "fill-config", generated, path, cwd=path.parent)
+    return path
+
+
+def test_fill_config_adds_all_settings(filled):
+    config = load_config(filled)
+    assert config["nlp"]["pipeline"] == ["tok2vec", "tagger", "root_mst"]
+    section = config["components"]["root_mst"]
+    defaults = spacy.blank("en").get_factory_meta("root_mst").default_config
+    assert set(section) == {"factory", *defaults}
+    assert section["model"]["@architectures"] == "spacy_rootmind.BiaffineParser.v1"
+    assert section["scorer"] == {"@scorers": "spacy_rootmind.parser_scorer.v1"}
+    weights = config["training"]["score_weights"]
+    # Shared with the tagger's, and in all 1.
+    assert weights["dep_uas"] == weights["dep_las"] == 0.25
+    assert "root_violations" in weights
+    assert sum(weight or 0.0 for weight in weights.values()) == pytest.approx(1.0, abs=0.01)
+
+
+def test_fill_config_is_idempotent(filled, tmp_path):
+    again = tmp_path / "again.cfg"
+    printed = spacy_command("init", "fill-config", filled, again, "--diff", cwd=tmp_path)
+    assert "Nothing to auto-fill" in printed
+    assert again.read_text(encoding="utf8") == filled.read_text(encoding="utf8")
+
+
+def test_filled_config_trains(filled, corpora, tmp_path):
+    paths = [f"--paths.{name}={corpora / name}.spacy" for name in ("train", "dev")]
+    spacy_command(
+        *("train", filled, "--output", tmp_path, *paths, "--training.max_steps=2"), cwd=tmp_path
+    )
+    nlp = spacy.load(tmp_path / "model-last")
+    assert nlp.pipe_names == ["tok2vec", "tagger", "root_mst"]
+    assert nlp("The cat slept.").has_annotation("DEP")
+
+
+def shipped_configs():
+    return [*sorted((ROOT / "configs").glob("*.cfg")), QUICKSTART / "configs" / "config.cfg"]
+
+
+@pytest.mark.parametrize("path", shipped_configs(), ids=lambda path: path.stem)
+def test_shipped_config_needs_no_filling(path, tmp_path):
+    """Each is word for word what `spacy init fill-config` writes, but for comments."""
+    for package in ("spacy-transformers", "spacy-curated-transformers"):
+        if f'= "{package}.' in path.read_text(encoding="utf8"):
+            pytest.importorskip(package.replace("-", "_"), reason=f"the config needs {package}")
+    printed = spacy_command("init", "fill-config", path, tmp_path / "x.cfg", "--diff", cwd=tmp_path)
+    assert "Nothing to auto-fill" in printed, printed
+
+
+def test_root_mst_as_the_only_component_is_filled(tmp_path):
+    path = tmp_path / "own.cfg"
+    text = '[nlp]\nlang = "en"\npipeline = ["root_mst"]\n\n[components]\n' + BY_HAND
+    path.write_text(text, encoding="utf8")
+    printed = spacy_command("init", "fill-config", path, cwd=tmp_path)
+    assert "spacy_rootmind.BiaffineParser.v1" in printed
+
+
+def test_misspelt_setting_is_named(generated, tmp_path):
+    path = tmp_path / "wrong.cfg"
+    path.write_text(generated.read_text(encoding="utf8") + "objektive = 1\n", encoding="utf8")
+    printed = spacy_command("init", "fill-config", path, cwd=tmp_path, succeeds=False)
+    assert "root_mst -> objektive" in printed
+
+
+def test_assemble_puts_a_trained_parser_into_a_pipeline(plain, corpora, tmp_path):
+    components = {"sentencizer": {"factory": "sentencizer"}, "root_mst": {"source": str(plain)}}
+    config = write_config(tmp_path / "assemble.cfg", components, corpora)
+    spacy_command("assemble", config, tmp_path / "out", cwd=tmp_path)
+    nlp = spacy.load(tmp_path / "out")
+    doc = nlp("Dogs bark. A cat came.")
+    assert [sent.text for sent in doc.sents] == ["Dogs bark.", "A cat came."]
+    alone = spacy.load(plain)("Dogs bark.")
+    assert arcs_of(doc)[: len(alone)] == arcs_of(alone)
+
+
+# --- labels ------------------------------------------------------------------------------------
+
+
+def test_init_labels_writes_what_initialize_reads(plain_config, corpora, plain, tmp_path):
+    spacy_command("init", "labels", plain_config, tmp_path, cwd=tmp_path)
+    labels = srsly.read_json(tmp_path / "root_mst.json")
+    vocab = spacy.blank("en").vocab
+    tokens = [token for doc in read_docs(corpora / "train.spacy", vocab) for token in doc]
+    assert labels["root_label"] == "ROOT"
+    assert labels["labels"] == sorted({token.dep_ for token in tokens} - {"ROOT"})
+    config = load_config(plain_config)
+    config["initialize"]["components"]["root_mst"] = {
+        "labels": {"@readers": "spacy.read_labels.v1", "path": str(tmp_path / "root_mst.json")}
+    }
+    config["training"]["logger"]["output_file"] = None
+    config["training"]["max_steps"] = 1
+    config.to_disk(tmp_path / "labelled.cfg")
+    nlp = spacy.load(train(tmp_path / "labelled.cfg", tmp_path / "out"))
+    assert nlp.get_pipe("root_mst").label_data == labels
+    # The same as without a file.
+    assert spacy.load(plain).get_pipe("root_mst").label_data == labels
+
+
+# --- debug -------------------------------------------------------------------------------------
+
+
+def test_debug_data_runs(shared_config, tmp_path):
+    printed = spacy_command("debug", "data", shared_config, "--verbose", cwd=tmp_path)
+    assert "Pipeline can be initialized with data" in printed
+    assert "120 training docs" in printed
+
+
+def test_debug_config_resolves_all_functions(shared_config, tmp_path):
+    printed = spacy_command(
+        *("debug", "config", shared_config, "--show-functions", "--show-variables"), cwd=tmp_path
+    )
+    assert "Config is valid" in printed
+    found = [line for line in printed.splitlines() if "spacy_rootmind" in line]
+    for name in ("spacy_rootmind.BiaffineParser.v1", "spacy_rootmind.parser_scorer.v1"):
+        assert any(name in line for line in found), name
+
+
+def test_debug_config_names_a_wrong_value(shared_config, tmp_path):
+    printed = spacy_command(
+        *("debug", "config", shared_config, "--components.root_mst.objective=3"),
+        cwd=tmp_path,
+        succeeds=False,
+    )
+    assert "objective" in printed
+
+
+DEBUG_MODEL = ("-DIM", "-PAR", "-GRAD", "-ATTR", "-P0", "-P1", "-P2", "-P3")
+
+
+def test_debug_model_shows_the_parsers_layers(plain_config, tmp_path):
+    printed = spacy_command(
+        *("debug", "model", plain_config, "root_mst", *DEBUG_MODEL), cwd=tmp_path
+    )
+    assert "Initialized the model with the training corpus" in printed
+    assert "model looks good" in printed
+    assert "'biaffine_parser'" in printed
+    initial, initialized, trained = printed.split("STEP ")[1:4]
+    assert "param root: None" in initial
+    assert "param root: (32,)" in initialized
+    assert "grad root: (32,)" in trained
+
+
+def test_debug_model_takes_a_listener(shared_config, tmp_path):
+    printed = spacy_command("debug", "model", shared_config, "root_mst", "-P3", cwd=tmp_path)
+    assert "model looks good" in printed

@@ -1,0 +1,307 @@
+"""`spacy train`, in the ways that spaCy knows to put a pipeline together."""
+
+import pytest
+import spacy
+from commandline import (
+    LISTENER,
+    TOK2VEC,
+    arcs_of,
+    assert_one_root_each,
+    log_of,
+    read_docs,
+    root_mst,
+    tagger,
+    train,
+    weights_of,
+    write_config,
+    write_docs,
+)
+from spacy.tokens import Doc
+from spacy.training import Example
+
+TEXTS = ["The teacher that she met gave the boy a book.", "Yes", "The cat slept. A dog came."]
+
+
+def parses_of(folder):
+    return [arcs_of(doc) for doc in spacy.load(folder).pipe(TEXTS)]
+
+
+def sourced(folder, **settings):
+    """A component taken from a trained pipeline."""
+    return {"source": str(folder), **settings}
+
+
+# --- from scratch ------------------------------------------------------------------------------
+
+
+def test_training_from_scratch_learns(plain, plain_config, corpora):
+    first, middle, last = log_of(plain_config)
+    # Losses are summed over the steps since the evaluation before: one, then equally many.
+    assert last["losses"]["root_mst"] < 0.5 * middle["losses"]["root_mst"]
+    nlp = spacy.load(plain)
+    performance = nlp.meta["performance"]
+    assert performance["dep_uas"] > 0.65
+    assert 100 * performance["dep_las"] > 5 * first["scores"]["dep_las"]
+    assert performance["dep_las_per_type"]["det"]["f"] > 0.6
+    assert performance["root_violations"] == 0.0
+    # What is saved is what was scored.
+    docs = read_docs(corpora / "dev.spacy", nlp.vocab)
+    scores = nlp.evaluate([Example(nlp.make_doc(doc.text), doc) for doc in docs])
+    assert scores["dep_las"] == pytest.approx(performance["dep_las"], abs=1e-6)
+
+
+def test_training_is_reproducible(plain, plain_config, tmp_path):
+    again = train(plain_config, tmp_path / "again", f"--training.logger.output_file={tmp_path}/log")
+    assert weights_of(again) == weights_of(plain)
+
+
+def test_shared_vectors_learn_from_the_parser_and_the_tagger(shared):
+    nlp = spacy.load(shared)
+    assert nlp.get_pipe("tok2vec").listening_components == ["tagger", "root_mst"]
+    assert nlp.meta["performance"]["dep_uas"] > 0.5
+    assert nlp.meta["performance"]["tag_acc"] > 0.8
+    for doc in nlp.pipe(TEXTS):
+        assert_one_root_each(doc)
+
+
+def test_temperature_is_fitted_before_saving(corpora, tmp_path):
+    config = write_config(
+        *(tmp_path / "fit.cfg", {"root_mst": root_mst(confidence=True)}, corpora),
+        steps=40,
+        before_to_disk={
+            "@callbacks": "spacy_rootmind.fit_temperature.v1",
+            "corpus": "${corpora.dev}",
+            "pipe": "root_mst",
+        },
+    )
+    nlp = spacy.load(train(config, tmp_path / "out"))
+    parser = nlp.get_pipe("root_mst")
+    fitted = parser.temperature
+    assert fitted != 1.0
+    docs = read_docs(corpora / "dev.spacy", nlp.vocab)
+    parsed = list(nlp.pipe(doc.text for doc in docs))
+    # Of no effect on the parse; below 1 the parser is surer of it, and above less sure.
+    parser.temperature = 1.0
+    plain = list(nlp.pipe(doc.text for doc in docs))
+    assert [arcs_of(doc) for doc in parsed] == [arcs_of(doc) for doc in plain]
+    assert (entropy(parsed) < entropy(plain)) == (fitted < 1.0)
+    # What was fitted belongs to the weights that were saved.
+    parser.temperature = None
+    examples = [Example(nlp.make_doc(doc.text), doc) for doc in docs]
+    assert parser.fit_temperature(examples) == pytest.approx(fitted, rel=0.02)
+
+
+def entropy(docs):
+    return sum(sentence._.parse_entropy for doc in docs for sentence in doc.sents)
+
+
+# --- what was trained before -------------------------------------------------------------------
+
+
+def test_sourced_component_goes_on_learning(plain, plain_config, corpora, tmp_path):
+    config = write_config(tmp_path / "again.cfg", {"root_mst": sourced(plain)}, corpora, steps=20)
+    again = train(config, tmp_path / "out")
+    assert weights_of(again) != weights_of(plain)
+    assert spacy.load(again).get_pipe("root_mst").labels == (
+        spacy.load(plain).get_pipe("root_mst").labels
+    )
+    # It starts where the first run stopped, not anew.
+    start, stop = log_of(config)[0]["scores"], log_of(plain_config)[-1]["scores"]
+    assert start["dep_las"] > 0.9 * stop["dep_las"]
+
+
+def test_sourced_component_keeps_its_settings_and_takes_new_labels_as_unknown(
+    plain, corpora, tmp_path
+):
+    """As with spaCy's tagger, a label that the component does not know cannot be learnt later."""
+    vocab = spacy.blank("en").vocab
+    docs = read_docs(corpora / "train.spacy", vocab)[:40]
+    for doc in docs:
+        doc[0].dep_ = "novel" if doc[0].head.i != 0 else doc[0].dep_
+    (tmp_path / "corpora").mkdir()
+    write_docs(tmp_path / "corpora" / "train.spacy", docs)
+    write_docs(tmp_path / "corpora" / "dev.spacy", docs[:5])
+    config = write_config(
+        tmp_path / "novel.cfg", {"root_mst": sourced(plain)}, tmp_path / "corpora", steps=4
+    )
+    nlp = spacy.load(train(config, tmp_path / "out"))
+    assert "novel" not in nlp.get_pipe("root_mst").labels
+    assert nlp.meta["performance"]["dep_uas"] > 0.6
+
+
+def test_frozen_component_is_saved_as_it_was(plain, corpora, tmp_path):
+    components = {"root_mst": sourced(plain), "tagger": tagger()}
+    config = write_config(
+        tmp_path / "frozen.cfg", components, corpora, steps=20, frozen_components=["root_mst"]
+    )
+    folder = train(config, tmp_path / "out")
+    assert weights_of(folder) == weights_of(plain)
+    assert parses_of(folder) == parses_of(plain)
+    # The other component learnt, and the frozen one's scores are not claimed for this run.
+    first, *_, last = log_of(config)
+    assert last["scores"]["tag_acc"] > 1.5 * first["scores"]["tag_acc"]
+    assert set(last["losses"]) == {"tagger"}
+
+
+def test_sourced_listener_learns_with_the_shared_vectors(shared, corpora, tmp_path):
+    components = {"tok2vec": sourced(shared), "root_mst": sourced(shared)}
+    config = write_config(tmp_path / "both.cfg", components, corpora, steps=10)
+    folder = train(config, tmp_path / "out")
+    assert weights_of(folder) != weights_of(shared)
+    assert weights_of(folder, "tok2vec") != weights_of(shared, "tok2vec")
+    model = spacy.load(folder).get_pipe("root_mst").model
+    assert model.get_ref("tok2vec").name == "tok2vec-listener"
+    assert log_of(config)[0]["scores"]["dep_uas"] > 50
+
+
+def test_sourced_listener_with_vectors_of_its_own_is_not_disturbed(shared, corpora, tmp_path):
+    """`replace_listeners` gives the frozen parser a copy of the vectors that it was trained on."""
+    components = {
+        "tok2vec": TOK2VEC,
+        "tagger": tagger(LISTENER),
+        "root_mst": sourced(shared, replace_listeners=["model.tok2vec"]),
+    }
+    config = write_config(
+        tmp_path / "copy.cfg", components, corpora, steps=10, frozen_components=["root_mst"]
+    )
+    folder = train(config, tmp_path / "out")
+    assert weights_of(folder, "tok2vec") != weights_of(shared, "tok2vec")
+    assert parses_of(folder) == parses_of(shared)
+    nlp = spacy.load(folder)
+    assert nlp.get_pipe("tok2vec").listening_components == ["tagger"]
+    assert nlp.config["components"]["root_mst"]["model"]["tok2vec"] == TOK2VEC["model"]
+
+
+def test_unfrozen_copy_of_a_listener_learns(shared, corpora, tmp_path):
+    components = {"root_mst": sourced(shared, replace_listeners=["model.tok2vec"])}
+    config = write_config(tmp_path / "alone.cfg", components, corpora, steps=10)
+    nlp = spacy.load(train(config, tmp_path / "out"))
+    assert nlp.pipe_names == ["root_mst"]
+    assert log_of(config)[0]["scores"]["dep_uas"] > 50
+    own = nlp.get_pipe("root_mst").model.get_ref("tok2vec")
+    assert own.to_bytes() != spacy.load(shared).get_pipe("tok2vec").model.to_bytes()
+
+
+# --- annotating components ---------------------------------------------------------------------
+
+# Learns nothing, but says in training whether it saw trees and sentences.
+READER = """
+from spacy.language import Language
+from spacy.pipeline import Pipe
+
+
+@Language.factory("tree_reader")
+class TreeReader(Pipe):
+    is_trainable = True
+    model = None
+
+    def __init__(self, nlp, name):
+        self.name = name
+
+    def __call__(self, doc):
+        return doc
+
+    def update(self, examples, *, drop=0.0, sgd=None, losses=None):
+        for example in examples:
+            doc = example.predicted
+            if not doc.has_annotation("DEP"):
+                raise ValueError("no trees to read")
+            roots = sum(token.head.i == token.i for token in doc)
+            if roots != len(list(doc.sents)):
+                raise ValueError(f"{roots} roots in {len(list(doc.sents))} sentences")
+        losses[self.name] = losses.get(self.name, 0.0) + len(examples)
+        return losses
+"""
+
+
+@pytest.fixture
+def reader(tmp_path):
+    path = tmp_path / "reader.py"
+    path.write_text(READER, encoding="utf8")
+    return path
+
+
+def test_later_component_reads_trees_of_the_annotating_parser(reader, corpora, tmp_path):
+    components = {"root_mst": root_mst(), "tree_reader": {"factory": "tree_reader"}}
+    config = write_config(
+        tmp_path / "read.cfg", components, corpora, steps=4, annotating_components=["root_mst"]
+    )
+    train(config, tmp_path / "out", "--code", reader)
+    assert log_of(config)[-1]["losses"]["tree_reader"] > 0
+
+
+def test_later_component_sees_no_trees_unless_the_parser_annotates(reader, corpora, tmp_path):
+    components = {"root_mst": root_mst(), "tree_reader": {"factory": "tree_reader"}}
+    config = write_config(tmp_path / "blind.cfg", components, corpora, steps=4)
+    printed = train(config, tmp_path / "out", "--code", reader, succeeds=False)
+    assert "no trees to read" in printed
+
+
+def test_frozen_parser_annotates_too(reader, plain, corpora, tmp_path):
+    components = {"root_mst": sourced(plain), "tree_reader": {"factory": "tree_reader"}}
+    config = write_config(
+        *(tmp_path / "frozen.cfg", components, corpora),
+        steps=4,
+        frozen_components=["root_mst"],
+        annotating_components=["root_mst"],
+    )
+    folder = train(config, tmp_path / "out", "--code", reader)
+    assert weights_of(folder) == weights_of(plain)
+
+
+@pytest.fixture(scope="module")
+def joined_corpora(corpora, tmp_path_factory):
+    """Docs of three sentences each."""
+    folder = tmp_path_factory.mktemp("joined")
+    vocab = spacy.blank("en").vocab
+    for name in ("train", "dev"):
+        docs = read_docs(corpora / f"{name}.spacy", vocab)
+        joined = [Doc.from_docs(docs[i : i + 3]) for i in range(0, len(docs) - 2, 3)]
+        write_docs(folder / f"{name}.spacy", joined)
+    return folder
+
+
+def test_parser_alone_learns_where_sentences_start(joined_corpora, tmp_path):
+    config = write_config(
+        tmp_path / "alone.cfg", {"root_mst": root_mst()}, joined_corpora, steps=80
+    )
+    train(config, tmp_path / "out")
+    first, *_, last = log_of(config)
+    assert last["scores"]["sents_f"] > 80 > first["scores"]["sents_f"]
+    assert last["scores"]["dep_uas"] > 50
+    nlp = spacy.load(tmp_path / "out" / "model-last")
+    doc = nlp("The cat slept. A dog came.")
+    assert [sent.text for sent in doc.sents] == ["The cat slept.", "A dog came."]
+    assert_one_root_each(doc)
+
+
+def test_sentencizer_annotates_for_the_parser(joined_corpora, tmp_path):
+    components = {"sentencizer": {"factory": "sentencizer"}, "root_mst": root_mst()}
+    config = write_config(
+        *(tmp_path / "sents.cfg", components, joined_corpora),
+        steps=40,
+        annotating_components=["sentencizer"],
+    )
+    nlp = spacy.load(train(config, tmp_path / "out"))
+    doc = nlp("The cat slept. A dog came.")
+    assert [sent.text for sent in doc.sents] == ["The cat slept.", "A dog came."]
+    assert_one_root_each(doc)
+    assert nlp.meta["performance"]["dep_uas"] > 0.5
+
+
+def test_senter_trained_beside_the_parser_annotates_for_it(joined_corpora, tmp_path):
+    components = {
+        "tok2vec": TOK2VEC,
+        "senter": tagger(LISTENER, factory="senter"),
+        "root_mst": root_mst(LISTENER),
+    }
+    config = write_config(
+        *(tmp_path / "senter.cfg", components, joined_corpora),
+        steps=60,
+        annotating_components=["senter"],
+    )
+    nlp = spacy.load(train(config, tmp_path / "out"))
+    assert nlp.meta["performance"]["sents_f"] > 0.8
+    assert nlp.meta["performance"]["dep_uas"] > 0.4
+    [doc] = nlp.pipe([" ".join(TEXTS)])
+    assert_one_root_each(doc)

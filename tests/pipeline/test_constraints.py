@@ -1,0 +1,853 @@
+"""Constraints: against enumeration of all trees that comply, and what contradictory ones get."""
+
+import math
+
+import numpy as np
+import pytest
+import spacy
+from conftest import gold_examples, make_nlp, train
+from reference import best_enumerated, clean, enumerate_trees, score_gap
+from spacy.tokens import Doc, Span
+from strategies import rng_for
+
+from spacy_rootmind import NoTreeError, decode, decode_kbest
+from spacy_rootmind.constraints import (
+    Constraints,
+    SentenceConstraints,
+    preset_heads,
+    span_subtrees,
+)
+from spacy_rootmind.inference import Settings, plan_sentences
+from spacy_rootmind.models import ParserInput
+
+FIRST = ["She", "saw", "the", "cat", "."]
+SECOND = ["He", "came", "."]
+WORDS = FIRST + SECOND
+GIVEN = [True, False, False, False, False, True, False, False]
+
+
+# --- by enumeration ------------------------------------------------------------------------------
+
+
+def heads_outside(heads, span):
+    """Words of a span (counted from 1, ROOT being 0) whose head lies outside it."""
+    return [word for word in span if heads[word] not in span]
+
+
+def complies(heads, forced=(), forbidden=(), spans=(), tops=None):
+    """Tell whether a tree respects constraints, counted within the sentence, 0 being ROOT."""
+    if any(heads[word] != head for word, head in forced):
+        return False
+    if any(heads[word] == head for word, head in forbidden):
+        return False
+    outside = [heads_outside(heads, span) for span in spans]
+    if tops is not None:
+        return outside == [[top] for top in tops]
+    return all(len(words) == 1 for words in outside)
+
+
+def complying(n, **constraints):
+    """Enumerate the single-root trees over n words that respect constraints."""
+    return [heads for heads in enumerate_trees(n, True) if complies(heads.tolist(), **constraints)]
+
+
+def law(trees, scores, temperature=1.0):
+    """Log probabilities of trees among themselves, under scores divided by the temperature."""
+    inside = clean(scores) / temperature
+    sums = np.array(
+        [math.fsum(inside[i, tree[i]] for i in range(1, len(tree))) for tree in trees],
+        dtype=np.float64,
+    )
+    return sums - (sums.max() + math.log(np.exp(sums - sums.max()).sum()))
+
+
+def random_spans(rng, n):
+    """Up to three disjoint spans of two or more words."""
+    spans, word = [], 1
+    while word < n:
+        size = int(rng.integers(0, n - word + 2))
+        if size >= 2:
+            spans.append(list(range(word, word + size)))
+            word += size
+        else:
+            word += 1
+    return spans
+
+
+def random_arcs(rng, n, k):
+    """k arcs (word, head), of which a head 0 is ROOT."""
+    arcs = []
+    while n > 0 and len(arcs) < k:
+        word, head = int(rng.integers(1, n + 1)), int(rng.integers(0, n + 1))
+        if word != head:
+            arcs.append((word, head))
+    return arcs
+
+
+def allowed_by(n, forced, forbidden):
+    allowed = np.ones((n + 1, n + 1), dtype=bool)
+    for word, head in forced:
+        allowed[word] = False
+        allowed[word, head] = True
+    for word, head in forbidden:
+        allowed[word, head] = False
+    return allowed
+
+
+def random_constraints(rng, n):
+    spans = random_spans(rng, n) if rng.random() < 0.8 else []
+    forbidden = random_arcs(rng, n, int(rng.integers(0, 4)))
+    forced = dict(random_arcs(rng, n, int(rng.integers(0, 3))))
+    forced = [arc for arc in forced.items() if arc not in forbidden]
+    return forced, forbidden, spans
+
+
+def apply(scores, forced, forbidden, spans):
+    allowed = allowed_by(len(scores) - 1, forced, forbidden)
+    arrays = [np.array(span) for span in spans]
+    return SentenceConstraints(allowed, arrays).apply(scores)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6])
+def test_best_tree_is_the_best_of_all_that_comply(n, dtype):
+    rng = rng_for("constraints best", n)
+    feasible = 0
+    for _ in range(60 if n < 6 else 25):
+        scores = (3 * rng.standard_normal((n + 1, n + 1))).astype(dtype)
+        forced, forbidden, spans = random_constraints(rng, n)
+        trees = complying(n, forced=forced, forbidden=forbidden, spans=spans)
+        if not trees:
+            with pytest.raises(NoTreeError):
+                apply(scores, forced, forbidden, spans)
+            continue
+        feasible += 1
+        bound = apply(scores, forced, forbidden, spans)
+        assert bound.dtype == dtype
+        best = trees[int(law(trees, scores).argmax())]
+        heads = decode(bound)
+        assert complies(heads.tolist(), forced, forbidden, spans)
+        assert score_gap(scores, heads, best) == 0, (scores, forced, forbidden, spans)
+    assert feasible >= 10
+
+
+@pytest.mark.parametrize("n", [3, 4, 5])
+def test_apply_leaves_all_trees_with_the_best_trees_tops_and_no_others(n):
+    rng = rng_for("constraints support", n)
+    seen = 0
+    while seen < 25:
+        scores = rng.standard_normal((n + 1, n + 1))
+        forced, forbidden, spans = random_constraints(rng, n)
+        trees = complying(n, forced=forced, forbidden=forbidden, spans=spans)
+        if not trees or not spans:
+            continue
+        seen += 1
+        bound = apply(scores, forced, forbidden, spans)
+        best = best_enumerated(bound, True).tolist()
+        tops = [heads_outside(best, span)[0] for span in spans]
+        expected = {
+            tuple(heads.tolist())
+            for heads in complying(n, forced=forced, forbidden=forbidden, spans=spans, tops=tops)
+        }
+        found, sums = decode_kbest(bound, 2000)
+        assert {tuple(heads.tolist()) for heads in found} == expected
+        # The scores of what is left are as they were.
+        for heads, total in zip(found, sums.tolist(), strict=True):
+            assert total == pytest.approx(
+                math.fsum(scores[i, heads[i]] for i in range(1, n + 1)), abs=1e-9
+            )
+
+
+def test_apply_chooses_tops_exactly_where_trees_nearly_tie():
+    # In single precision a span's own tree, which counts in thousands, would swallow what tells
+    # its words apart.
+    rng = rng_for("constraints near ties")
+    for _ in range(40):
+        n = 5
+        scores = rng.standard_normal((n + 1, n + 1)).astype("f") * np.float32(1e-3)
+        scores[2:5, 2:5] = 4096.0
+        spans = [[2, 3, 4]]
+        trees = complying(n, spans=spans)
+        exact = [math.fsum(float(scores[i, tree[i]]) for i in range(1, n + 1)) for tree in trees]
+        best = trees[int(np.argmax(exact))]
+        heads = decode(apply(scores, [], [], spans))
+        assert score_gap(scores, heads, best) == 0
+
+
+def test_apply_leaves_its_input_alone():
+    scores = rng_for("constraints input").standard_normal((5, 5))
+    scores.setflags(write=False)
+    apply(scores, [(1, 2)], [(3, 1)], [[3, 4]])
+
+
+# --- in the component --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def unsure(quickstart_docs):
+    """A parser that has learnt little, of Docs with several sentences."""
+    nlp = make_nlp()
+    joined = [Doc.from_docs(quickstart_docs[i : i + 4]) for i in range(0, 40, 4)]
+    return train(nlp, gold_examples(joined, nlp), steps=12, size=5)
+
+
+@pytest.fixture
+def parser_with(unsure):
+    """Makes a pipeline with the weights of `unsure` and constraints from a function."""
+    weights = unsure.get_pipe("root_mst").to_bytes(exclude=["vocab"])
+
+    def make(constrain, **config):
+        nlp = make_nlp(**config)
+        nlp.get_pipe("root_mst").from_bytes(weights, exclude=["vocab"])
+        nlp.get_pipe("root_mst").constraints = constrain
+        return nlp
+
+    return make
+
+
+def heads_of(doc):
+    return [token.head.i for token in doc]
+
+
+def bounds_of(doc):
+    return [(sentence.start, sentence.end) for sentence in doc.sents]
+
+
+def network_scores(nlp, doc, words):
+    """Arc scores that the network gives a sentence of these words, in double precision."""
+    model = nlp.get_pipe("root_mst").model
+    trees = model.predict(ParserInput([doc], [[np.array(words)]])).trees
+    n = len(words)
+    return trees.arcs[0][0, : n + 1, : n + 1].astype(np.float64)
+
+
+def local_heads(sentence, words):
+    """Heads within a sentence, by `decode`'s convention."""
+    place = {word: i for i, word in enumerate(words, start=1)}
+    return [-1] + [
+        0 if sentence.doc[w].head.i == w else place[sentence.doc[w].head.i] for w in words
+    ]
+
+
+CASES = [
+    Constraints(),
+    Constraints(forced=[(0, 2), (0, 2)]),
+    Constraints(forced=[(3, 3), (0, 4)]),
+    Constraints(forbidden=[(0, 1), (1, 1), (2, 3), (3, 1), (4, 1)]),
+    Constraints(subtrees=[(1, 4)]),
+    Constraints(subtrees=[(0, 2), (2, 5)]),
+    Constraints(subtrees=[(0, 5)]),
+    Constraints(forced=[(2, 0)], forbidden=[(4, 3)], subtrees=[(0, 3), (3, 5)]),
+]
+
+
+def as_local(constraints):
+    """Constraints on a sentence at a Doc's start, by `complies`."""
+
+    def arcs(found):
+        return [(word + 1, 0 if word == head else head + 1) for word, head in found]
+
+    spans = [list(range(start + 1, end + 1)) for start, end in constraints.subtrees]
+    return {
+        "forced": arcs(constraints.forced),
+        "forbidden": arcs(constraints.forbidden),
+        "spans": spans,
+    }
+
+
+@pytest.mark.parametrize("temperature", [1.0, 2.5, 0.5])
+@pytest.mark.parametrize("constraints", CASES)
+def test_confidence_is_that_of_complying_trees_by_enumeration(
+    parser_with, constraints, temperature
+):
+    nlp = parser_with(lambda doc: constraints, confidence=True, temperature=temperature)
+    doc = nlp(Doc(nlp.vocab, words=FIRST, sent_starts=GIVEN[:5]))
+    [sentence] = doc.sents
+    heads = local_heads(sentence, range(5))
+    scores = network_scores(nlp, doc, range(5))
+    local = as_local(constraints)
+    everyone = complying(5, **local)
+    best = everyone[int(law(everyone, scores).argmax())]
+    assert heads == best.tolist()
+    tops = [heads_outside(heads, span)[0] for span in local["spans"]]
+    trees = complying(5, **local, tops=tops)
+    log_probs = law(trees, scores, temperature)
+    probs = np.exp(log_probs)
+    for token in sentence:
+        expected = sum(
+            p
+            for p, tree in zip(probs.tolist(), trees, strict=True)
+            if tree[token.i + 1] == heads[token.i + 1]
+        )
+        assert token._.head_prob == pytest.approx(expected, abs=2e-5)
+    own = next(
+        p for p, tree in zip(log_probs.tolist(), trees, strict=True) if tree.tolist() == heads
+    )
+    assert sentence._.parse_log_prob == pytest.approx(own, abs=1e-4)
+    assert sentence._.parse_entropy == pytest.approx(-(probs * log_probs).sum(), abs=1e-4)
+    for token, head in constraints.forced:
+        assert doc[token].head.i == head
+        assert doc[token]._.head_prob == pytest.approx(1.0, abs=1e-6)
+    for token, head in constraints.forbidden:
+        assert doc[token].head.i != head
+
+
+@pytest.mark.parametrize("constraints", CASES)
+def test_k_best_are_those_of_complying_trees_by_enumeration(parser_with, constraints):
+    maker = {"@misc": "spacy_rootmind.kbest.v1", "k": 20}
+    nlp = parser_with(lambda doc: constraints, alternatives=maker, temperature=3.0)
+    doc = nlp(Doc(nlp.vocab, words=FIRST, sent_starts=GIVEN[:5]))
+    [sentence] = doc.sents
+    scores = network_scores(nlp, doc, range(5))
+    local = as_local(constraints)
+    heads = local_heads(sentence, range(5))
+    tops = [heads_outside(heads, span)[0] for span in local["spans"]]
+    trees = complying(5, **local, tops=tops)
+    log_probs = np.sort(law(trees, scores, 3.0))[::-1][:20]
+    parses = sentence._.parses
+    assert parses[0].heads.tolist() == heads_of(doc)
+    np.testing.assert_allclose([p.log_prob for p in parses], log_probs, atol=1e-4)
+    by_tree = {
+        tuple(tree.tolist()): p
+        for tree, p in zip(trees, law(trees, scores, 3.0).tolist(), strict=True)
+    }
+    for parse in parses:
+        own = [0 if head == i else head + 1 for i, head in enumerate(parse.heads.tolist())]
+        assert parse.log_prob == pytest.approx(by_tree[(-1, *own)], abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["sample", "sample_without_replacement"])
+@pytest.mark.parametrize("constraints", CASES)
+def test_samples_comply(parser_with, constraints, name):
+    maker = {"@misc": f"spacy_rootmind.{name}.v1", "k": 300, "seed": 1}
+    nlp = parser_with(lambda doc: constraints, alternatives=maker, temperature=20.0)
+    doc = nlp(Doc(nlp.vocab, words=FIRST, sent_starts=GIVEN[:5]))
+    [sentence] = doc.sents
+    local = as_local(constraints)
+    tops = [heads_outside(local_heads(sentence, range(5)), span)[0] for span in local["spans"]]
+    trees = {tuple(t.tolist()) for t in complying(5, **local, tops=tops)}
+    drawn = [
+        (-1, *(0 if head == i else head + 1 for i, head in enumerate(parse.heads.tolist())))
+        for parse in sentence._.parses
+    ]
+    assert set(drawn) <= trees
+    if name == "sample":
+        assert len(drawn) == 300
+        # The distribution is wide: a sampler that drew one tree only would be found out.
+        assert len(set(drawn)) >= min(len(trees), 10)
+    else:
+        assert len(drawn) == len(set(drawn)) == min(300, len(trees))
+
+
+def test_no_constraints_change_nothing(unsure, parser_with):
+    nlp = parser_with(lambda doc: Constraints(), confidence=True)
+    plain = parser_with(None, confidence=True)
+    for words in (WORDS, FIRST, ["\n", *SECOND], [" "], []):
+        a, b = (n(Doc(n.vocab, words=words)) for n in (nlp, plain))
+        assert heads_of(a) == heads_of(b)
+        assert bounds_of(a) == bounds_of(b)
+        assert [t._.head_prob for t in a] == [t._.head_prob for t in b]
+
+
+def test_constraints_are_asked_of_each_doc(parser_with):
+    def constrain(doc):
+        head = 3 if len(doc) == 5 else 2
+        return Constraints(forced=iter([(0, head)]), forbidden=iter([(1, 1)]))
+
+    nlp = parser_with(constrain)
+    docs = [
+        Doc(nlp.vocab, words=w, sent_starts=[True] + [False] * (len(w) - 1))
+        for w in (FIRST, SECOND, FIRST)
+    ]
+    for doc in nlp.pipe(docs):
+        assert doc[0].head.i == (3 if len(doc) == 5 else 2)
+        assert doc[1].head.i != 1
+
+
+def test_whitespace_inside_arcs_and_spans_is_no_matter(parser_with):
+    words = ["\n", "She", " ", "saw", "\n", "the", " ", "old", "cat", "\n"]
+    constraints = Constraints(forced=[(1, 8)], subtrees=[(2, 7)], forbidden=[(5, 3)])
+    nlp = parser_with(lambda doc: constraints, confidence=True)
+    doc = nlp(Doc(nlp.vocab, words=words))
+    [sentence] = doc.sents
+    assert doc[1].head.i == 8
+    assert sum(doc[i].head.i not in (3, 5) for i in (3, 5)) == 1
+    assert doc[5].head.i != 3
+    assert [doc[i].head.i for i in (0, 2, 4, 6, 9)] == [1, 1, 3, 5, 8]
+    assert sum(token.head == token for token in sentence) == 1
+
+
+# --- boundaries --------------------------------------------------------------------------------
+
+
+def plan(doc, constraints, log_odds, **settings):
+    settings = Settings("ROOT", ["dep"], constraints=lambda doc: constraints, **settings)
+    return plan_sentences(doc, np.asarray(log_odds, dtype="f"), settings).starts.tolist()
+
+
+VOCAB = spacy.blank("en").vocab
+
+
+def test_boundaries_do_not_cut_forced_arcs_or_spans():
+    rng = rng_for("constraints cuts")
+    for _ in range(100):
+        n = int(rng.integers(2, 15))
+        doc = Doc(VOCAB, words=["a"] * n)
+        tokens = rng.integers(0, n, size=(int(rng.integers(0, 3)), 2)).tolist()
+        forced = list(dict([arc for arc in tokens if arc[0] != arc[1]]).items())
+        low, high = sorted(rng.integers(0, n + 1, size=2).tolist())
+        spans = [(low, high)] if low < high else []
+        log_odds = rng.normal(size=n) * 5
+        starts = plan(doc, Constraints(forced=forced, subtrees=spans), log_odds)
+        together = [sorted(arc) for arc in forced] + [(a, b - 1) for a, b in spans]
+        uncut = [i for i in range(1, n) if not any(a < i <= b for a, b in together)]
+        assert starts == [0] + [i for i in uncut if log_odds[i] > 0] + [n]
+
+
+def test_forced_roots_come_into_sentences_of_their_own():
+    doc = Doc(VOCAB, words=["a"] * 6)
+    log_odds = [-1, -2, -4, -3, -1, -1]
+    two = Constraints(forced=[(4, 4), (1, 1)])
+    # Where a boundary is most likely among those between the roots: not before token 1.
+    assert plan(doc, two, log_odds) == [0, 4, 6]
+    assert plan(doc, two, [-1, -2, -4, -0.5, -1, -1]) == [0, 3, 6]
+    # One that is likely anyway is enough.
+    assert plan(doc, two, [-1, 3, -4, 2, -1, 3]) == [0, 1, 3, 5, 6]
+    three = Constraints(forced=[(4, 4), (1, 1), (5, 5), (2, 1)])
+    assert plan(doc, three, log_odds) == [0, 4, 5, 6]
+    # Within a span there is no boundary, however likely.
+    beside = Constraints(forced=[(4, 4), (1, 1)], subtrees=[(1, 4)])
+    assert plan(doc, beside, [-1, 2, 9, 9, -5, -1]) == [0, 1, 4, 6]
+
+
+def test_forced_roots_are_parted_where_boundaries_cannot_be_found(parser_with):
+    # A parser that found no boundaries to learn from takes a Doc for one sentence otherwise.
+    nlp = parser_with(lambda doc: Constraints(forced=[(1, 1), (3, 3)]))
+    nlp.get_pipe("root_mst").cfg["finds_boundaries"] = False
+    doc = nlp(Doc(nlp.vocab, words=FIRST))
+    assert len(bounds_of(doc)) == 2
+    assert [t.i for t in doc if t.head == t] == [1, 3]
+
+
+def test_constraints_and_length_go_together():
+    doc = Doc(VOCAB, words=["a"] * 6)
+    spans = Constraints(subtrees=[(1, 3), (3, 5)])
+    log_odds = [-1, -9, -1, -9, -1, -9]
+    assert plan(doc, spans, log_odds, max_sentence_length=2) == [0, 1, 3, 5, 6]
+    assert plan(doc, spans, log_odds, max_sentence_length=3) == [0, 3, 6]
+    with pytest.raises(ValueError, match="max_sentence_length"):
+        plan(doc, spans, log_odds, max_sentence_length=1)
+
+
+# --- contradictions ----------------------------------------------------------------------------
+
+CONTRADICTIONS = {
+    "two heads": (Constraints(forced=[(0, 1), (0, 2)]), "two heads"),
+    "forced and forbidden": (
+        Constraints(forced=[(0, 1)], forbidden=[(0, 1)]),
+        "both forced and forbidden",
+    ),
+    "root forced and forbidden": (
+        Constraints(forced=[(1, 1)], forbidden=[(1, 1)]),
+        "both forced and forbidden",
+    ),
+    "cycle of two": (Constraints(forced=[(0, 1), (1, 0)]), "no tree with a single root"),
+    "cycle of three": (Constraints(forced=[(0, 1), (1, 2), (2, 0)]), "no tree with a single root"),
+    "all roots forbidden": (
+        Constraints(forbidden=[(i, i) for i in range(8)]),
+        "no tree with a single root",
+    ),
+    "all heads forbidden": (
+        Constraints(forbidden=[(0, i) for i in range(8)]),
+        "no tree with a single root",
+    ),
+    "span with two heads outside": (
+        Constraints(forced=[(0, 3), (1, 4)], subtrees=[(0, 3)]),
+        "no tree with a single root",
+    ),
+    "spans overlap": (Constraints(subtrees=[(0, 3), (2, 4)]), "overlaps another"),
+    "spans nest": (Constraints(subtrees=[(0, 4), (1, 3)]), "overlaps another"),
+    "token out of range": (Constraints(forced=[(8, 1)]), "from 0 to 7"),
+    "token below range": (Constraints(forbidden=[(-1, 1)]), "from 0 to 7"),
+    "head out of range": (Constraints(forced=[(1, 99)]), "from 0 to 7"),
+    "span out of range": (Constraints(subtrees=[(5, 9)]), "within 0 and 8"),
+    "empty span": (Constraints(subtrees=[(3, 3)]), "within 0 and 8"),
+    "reversed span": (Constraints(subtrees=[(3, 1)]), "within 0 and 8"),
+    "not constraints": ([(0, 1)], "expected the constraints of a Doc as"),
+    "nothing": (None, "expected the constraints of a Doc as"),
+}
+
+
+def assert_untouched(doc, starts=None):
+    assert not doc.has_annotation("DEP")
+    assert [t.head.i for t in doc] == list(range(len(doc)))
+    assert doc.user_data == {}
+    expected = [None] * len(doc) if starts is None else starts
+    assert [t.is_sent_start for t in doc][1:] == expected[1:]
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_contradictions_are_an_error_of_their_doc_alone(parser_with, name):
+    bad, message = CONTRADICTIONS[name]
+    nlp = parser_with(lambda doc: bad if len(doc) == len(WORDS) else Constraints(), confidence=True)
+    doc = Doc(nlp.vocab, words=WORDS)
+    with pytest.raises(ValueError, match=rf"^\[root_mst\] .*{message}"):
+        nlp(doc)
+    assert_untouched(doc)
+    failed = []
+    nlp.get_pipe("root_mst").set_error_handler(
+        lambda name, proc, docs, error: failed.extend((doc, str(error)) for doc in docs)
+    )
+    docs = [Doc(nlp.vocab, words=words) for words in (FIRST, WORDS, SECOND, [])]
+    assert [len(doc) for doc in nlp.pipe(docs)] == [5, 3, 0]
+    [(doc, error)] = failed
+    assert doc is docs[1]
+    assert message in error
+    assert_untouched(doc)
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        Constraints(forced=[(0, 1, 2)]),
+        Constraints(forced=[3]),
+        Constraints(forced=[(0, None)]),
+        Constraints(forced=[("She", "saw")]),
+        Constraints(forced=[(0, 1.5)]),
+        Constraints(forbidden=7),
+        Constraints(subtrees=[(0, 1, 2)]),
+        Constraints(subtrees=[3]),
+    ],
+    ids=repr,
+)
+def test_malformed_constraints_say_what_was_expected(parser_with, constraints):
+    nlp = parser_with(lambda doc: constraints)
+    with pytest.raises(ValueError, match=r"\[root_mst\] expected"):
+        nlp(Doc(nlp.vocab, words=WORDS))
+
+
+def test_whitespace_in_an_arc_is_an_error(parser_with):
+    words = ["She", "\n", "slept"]
+    for arc in ((1, 0), (0, 1), (1, 1)):
+        for key in ("forced", "forbidden"):
+            nlp = parser_with(lambda doc, key=key, arc=arc: Constraints(**{key: [arc]}))
+            with pytest.raises(ValueError, match="token 1 is whitespace"):
+                nlp(Doc(nlp.vocab, words=words))
+
+
+@pytest.mark.parametrize("mode", ["auto", "given"])
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        Constraints(forced=[(6, 1)]),
+        Constraints(forced=[(1, 6)]),
+        Constraints(subtrees=[(3, 6)]),
+    ],
+    ids=repr,
+)
+def test_constraints_across_given_boundaries_are_an_error(parser_with, mode, constraints):
+    nlp = parser_with(lambda doc: constraints, sentences=mode)
+    doc = Doc(nlp.vocab, words=WORDS, sent_starts=GIVEN)
+    with pytest.raises(ValueError, match="in two sentences"):
+        nlp(doc)
+    assert_untouched(doc, GIVEN)
+
+
+@pytest.mark.parametrize(
+    ("mode", "starts"),
+    [
+        ("auto", GIVEN),
+        ("given", GIVEN),
+        ("auto", [None, None, False, False, None, None, None, None]),
+        ("doc", None),
+        ("doc", GIVEN),
+    ],
+)
+def test_two_forced_roots_in_a_given_sentence_are_an_error(parser_with, mode, starts):
+    nlp = parser_with(lambda doc: Constraints(forced=[(1, 1), (3, 3)]), sentences=mode)
+    doc = Doc(nlp.vocab, words=WORDS, sent_starts=starts)
+    with pytest.raises(ValueError, match="both to be roots and in one sentence"):
+        nlp(doc)
+    assert_untouched(doc, starts)
+
+
+def test_forced_roots_on_both_sides_of_a_given_boundary_are_respected(parser_with):
+    nlp = parser_with(lambda doc: Constraints(forced=[(3, 3), (7, 7)]), sentences="given")
+    doc = nlp(Doc(nlp.vocab, words=WORDS, sent_starts=GIVEN))
+    assert bounds_of(doc) == [(0, 5), (5, 8)]
+    assert [t.i for t in doc if t.head == t] == [3, 7]
+
+
+def test_two_roots_joined_by_an_arc_are_an_error(parser_with):
+    nlp = parser_with(lambda doc: Constraints(forced=[(1, 1), (3, 3)], subtrees=[(0, 5)]))
+    with pytest.raises(ValueError, match="both to be roots and in one sentence"):
+        nlp(Doc(nlp.vocab, words=WORDS))
+
+
+def test_an_error_of_the_function_goes_to_the_handler(parser_with):
+    def constrain(doc):
+        if len(doc) == 3:
+            raise KeyError("mine")
+        return Constraints()
+
+    nlp = parser_with(constrain)
+    failed = []
+    nlp.get_pipe("root_mst").set_error_handler(lambda n, p, docs, e: failed.append(e))
+    docs = [Doc(nlp.vocab, words=words) for words in (FIRST, SECOND, WORDS)]
+    assert [len(doc) for doc in nlp.pipe(docs)] == [5, 8]
+    assert [type(error) for error in failed] == [KeyError]
+    assert_untouched(docs[1])
+
+
+# --- preset heads --------------------------------------------------------------------------------
+
+
+def test_preset_heads_of_a_partly_parsed_doc_are_kept(parser_with):
+    nlp = parser_with(preset_heads(), confidence=True)
+    deps = ["obj", "ROOT", "", "", "punct"]
+    doc = nlp(Doc(nlp.vocab, words=FIRST, heads=[4, 1, None, None, 1], deps=deps))
+    [sentence] = doc.sents
+    assert [doc[i].head.i for i in (0, 1, 4)] == [4, 1, 1]
+    assert [doc[i]._.head_prob for i in (0, 1, 4)] == pytest.approx([1.0, 1.0, 1.0])
+    assert sum(token.head == token for token in sentence) == 1
+    assert all(token.dep_ for token in doc)
+
+
+def test_preset_heads_take_a_label_without_a_head_for_nothing(parser_with):
+    # spaCy stores such a token as its own head; only the label tells that it is no root.
+    nlp = parser_with(preset_heads(), confidence=True)
+    heads, deps = [1, 1, 3, None, 1], ["nsubj", "ROOT", "det", "obj", "punct"]
+    doc = nlp(Doc(nlp.vocab, words=FIRST, heads=heads, deps=deps))
+    [sentence] = doc.sents
+    assert [doc[i].head.i for i in (0, 1, 2, 4)] == [1, 1, 3, 1]
+    assert doc[3].head.i != 3
+    assert sentence.root.i == 1
+
+
+def test_preset_heads_take_no_boundary_from_a_missing_head():
+    heads, deps = [1, 1, 3, None, None], ["nsubj", "ROOT", "det", "obj", "punct"]
+    doc = Doc(VOCAB, words=FIRST, heads=heads, deps=deps)
+    assert [t.i for t in doc if t.is_sent_start] == [0, 2, 4]
+    settings = Settings("ROOT", ["dep"], constraints=preset_heads())
+    starts = plan_sentences(doc, np.array([-1, -1, -1, -1, 1], dtype="f"), settings).starts
+    # Training reads such Docs alike; what is unknown is for the network to say.
+    assert starts.tolist() == [0, 4, 5]
+
+
+def test_preset_heads_on_whitespace_are_passed_over(parser_with):
+    nlp = parser_with(preset_heads())
+    doc = nlp(Doc(nlp.vocab, words=["a", "\n", "b"], heads=[1, 2, 2], deps=["x", "", "ROOT"]))
+    assert heads_of(doc) == [2, 0, 2]
+
+
+@pytest.mark.parametrize("root_label", ["ROOT", "root", "top"])
+def test_preset_heads_know_the_root_label(parser_with, root_label):
+    nlp = parser_with(preset_heads(root_label="top"))
+    doc = Doc(nlp.vocab, words=FIRST, heads=[3, 3, 1, 3, 3], deps=["x", "a", "b", root_label, "z"])
+    doc = nlp(doc)
+    assert heads_of(doc) == [3, 3, 1, 3, 3]
+
+
+def test_preset_heads_keep_another_parsers_trees(parser_with, quickstart_docs):
+    nlp = parser_with(preset_heads(), confidence=True)
+    gold = Doc.from_docs(quickstart_docs[200:206])
+    words, heads = [t.text for t in gold], [t.head.i for t in gold]
+    doc = nlp(Doc(nlp.vocab, words=words, heads=heads, deps=[t.dep_ for t in gold]))
+    assert heads_of(doc) == heads
+    assert bounds_of(doc) == bounds_of(gold)
+    assert [t._.head_prob for t in doc] == pytest.approx([1.0] * len(doc))
+    for sentence in doc.sents:
+        assert sentence._.parse_log_prob == pytest.approx(0.0, abs=1e-9)
+        assert sentence._.parse_entropy == pytest.approx(0.0, abs=1e-9)
+
+
+def test_preset_heads_keep_crossing_arcs_and_whitespace_out(parser_with):
+    nlp = parser_with(preset_heads())
+    words = ["\n", "a", "b", " ", "c", "d", "\n"]
+    heads = [1, 4, 5, 2, 4, 4, 5]
+    deps = ["dep", "x", "x", "dep", "ROOT", "x", "dep"]
+    doc = nlp(Doc(nlp.vocab, words=words, heads=heads, deps=deps))
+    assert heads_of(doc) == [1, 4, 5, 2, 4, 4, 5]
+
+
+def test_preset_heads_keep_a_users_edits(parser_with):
+    nlp = parser_with(None)
+    parser = nlp.get_pipe("root_mst")
+    doc = nlp(Doc(nlp.vocab, words=FIRST, sent_starts=GIVEN[:5]))
+    root = next(doc.sents).root
+    moved = next(token for token in doc if token != root and not list(token.children))
+    target = next(t for t in doc if t not in (moved, moved.head))
+    moved.head = target
+    expected = heads_of(doc)
+    parser.constraints = preset_heads()
+    assert heads_of(parser(doc)) == expected
+
+
+def test_preset_heads_keep_edits_on_an_unparsed_doc(parser_with):
+    nlp = parser_with(preset_heads(), confidence=True)
+    doc = Doc(nlp.vocab, words=FIRST)
+    doc[0].head = doc[3]
+    doc[0].dep_ = "nsubj"
+    doc = nlp(doc)
+    assert doc[0].head.i == 3
+    assert doc[0]._.head_prob == pytest.approx(1.0)
+    assert all(sum(t.head == t for t in sentence) == 1 for sentence in doc.sents)
+
+
+def test_preset_heads_on_a_cycle_are_an_error(parser_with):
+    nlp = parser_with(preset_heads())
+    doc = Doc(nlp.vocab, words=FIRST, heads=[1, 0, 3, 1, 1], deps=["x"] * 5)
+    with pytest.raises(ValueError, match="no tree with a single root"):
+        nlp(doc)
+    assert heads_of(doc) == [1, 0, 3, 1, 1]
+
+
+def test_preset_heads_of_docs_without_any_change_nothing(parser_with):
+    nlp, plain = parser_with(preset_heads()), parser_with(None)
+    for words in (WORDS, [" "], []):
+        a, b = (n(Doc(n.vocab, words=words)) for n in (nlp, plain))
+        assert heads_of(a) == heads_of(b)
+        assert bounds_of(a) == bounds_of(b)
+
+
+# --- spans as subtrees ---------------------------------------------------------------------------
+
+
+def outside_heads(span):
+    return [t for t in span if not t.is_space and not span.start <= t.head.i < span.end]
+
+
+def is_subtree(span):
+    """One word has its head outside the span, or is a root."""
+    roots = [t for t in span if t.head == t]
+    return len(outside_heads(span)) + len(roots) == 1
+
+
+def test_span_subtrees_of_entities(parser_with, quickstart_docs):
+    nlp = parser_with(span_subtrees())
+    plain = parser_with(None)
+    changed = 0
+    for gold in quickstart_docs[300:330]:
+        words = [token.text for token in gold]
+        ents = [(i, min(i + 3, len(words))) for i in range(1, len(words), 5)]
+        doc = Doc(nlp.vocab, words=words)
+        doc.ents = [Span(doc, start, end, label="X") for start, end in ents]
+        doc = nlp(doc)
+        assert [(e.start, e.end) for e in doc.ents] == ents
+        assert all(is_subtree(ent) for ent in doc.ents)
+        free = plain(Doc(plain.vocab, words=words))
+        changed += heads_of(doc) != heads_of(free)
+    assert changed > 5
+
+
+def test_span_subtrees_of_a_group_of_spans(parser_with):
+    nlp = parser_with(span_subtrees("keep"))
+    doc = Doc(nlp.vocab, words=WORDS)
+    doc.spans["keep"] = [doc[2:7], doc[0:2]]
+    doc = nlp(doc)
+    assert all(is_subtree(span) for span in doc.spans["keep"])
+    assert bounds_of(doc)[-1][0] < 3
+
+
+def test_span_subtrees_without_the_group_change_nothing(parser_with):
+    nlp, plain = parser_with(span_subtrees("keep")), parser_with(None)
+    a, b = (n(Doc(n.vocab, words=WORDS)) for n in (nlp, plain))
+    assert heads_of(a) == heads_of(b)
+    empty = Doc(nlp.vocab, words=WORDS)
+    empty.spans["keep"] = []
+    assert heads_of(nlp(empty)) == heads_of(b)
+
+
+def test_span_subtrees_with_whitespace_inside(parser_with):
+    nlp = parser_with(span_subtrees())
+    words = ["She", "saw", "New", "\n", "York", " ", "\n", "City", "today", "\n", "."]
+    doc = Doc(nlp.vocab, words=words)
+    doc.spans["x"] = []
+    doc.ents = [Span(doc, 2, 8, label="GPE"), Span(doc, 8, 10, label="DATE")]
+    doc = nlp(doc)
+    assert is_subtree(doc[2:8])
+    assert [doc[i].head.i for i in (3, 5, 6, 9)] == [2, 4, 4, 8]
+    assert len({token.sent.start for token in doc[2:8]}) == 1
+
+
+def test_span_subtrees_of_one_word_or_of_whitespace_ask_nothing(parser_with):
+    nlp, plain = parser_with(span_subtrees("keep")), parser_with(None)
+    words = ["She", "\n", " ", "slept", "."]
+    doc = Doc(nlp.vocab, words=words)
+    doc.spans["keep"] = [doc[0:1], doc[1:3], doc[3:4]]
+    assert heads_of(nlp(doc)) == heads_of(plain(Doc(plain.vocab, words=words)))
+
+
+def test_span_subtrees_that_overlap_are_an_error(parser_with):
+    nlp = parser_with(span_subtrees("keep"))
+    doc = Doc(nlp.vocab, words=WORDS)
+    doc.spans["keep"] = [doc[0:3], doc[2:5]]
+    with pytest.raises(ValueError, match="filter_spans"):
+        nlp(doc)
+    assert_untouched_but_spans(doc)
+
+
+def assert_untouched_but_spans(doc):
+    assert not doc.has_annotation("DEP")
+    assert not doc.has_annotation("SENT_START")
+
+
+# --- config --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"@misc": "spacy_rootmind.preset_heads.v1"},
+        {"@misc": "spacy_rootmind.preset_heads.v1", "root_label": "top"},
+        {"@misc": "spacy_rootmind.span_subtrees.v1"},
+        {"@misc": "spacy_rootmind.span_subtrees.v1", "spans_key": "keep"},
+    ],
+    ids=repr,
+)
+def test_constraints_in_a_config_go_to_disk_and_back(unsure, settings, tmp_path):
+    nlp = make_nlp(constraints=settings)
+    weights = unsure.get_pipe("root_mst").to_bytes(exclude=["vocab"])
+    nlp.get_pipe("root_mst").from_bytes(weights, exclude=["vocab"])
+    nlp.to_disk(tmp_path)
+    again = spacy.load(tmp_path)
+    assert again.config["components"]["root_mst"]["constraints"].items() >= settings.items()
+    for pipeline in (nlp, again, make_nlp(constraints=settings).from_bytes(nlp.to_bytes())):
+        doc = Doc(
+            pipeline.vocab,
+            words=FIRST,
+            heads=[4, 1, None, None, 1],
+            deps=["obj", "top" if "root_label" in settings else "ROOT", "", "", "x"],
+        )
+        doc.ents = [Span(doc, 0, 3, label="X")]
+        doc.spans["keep"] = [doc[1:5]]
+        doc = pipeline(doc)
+        if "preset" in settings["@misc"]:
+            assert [doc[i].head.i for i in (0, 1, 4)] == [4, 1, 1]
+        else:
+            span = doc[1:5] if "spans_key" in settings else doc[0:3]
+            assert is_subtree(span)
+
+
+def test_a_registered_function_of_the_users_own(unsure, tmp_path):
+    @spacy.registry.misc("test_rootmind.first_heads_second.v1")
+    def make(head: int):
+        return lambda doc: Constraints(forced=[(0, head)] if len(doc) > head else [])
+
+    nlp = make_nlp(constraints={"@misc": "test_rootmind.first_heads_second.v1", "head": 2})
+    weights = unsure.get_pipe("root_mst").to_bytes(exclude=["vocab"])
+    nlp.get_pipe("root_mst").from_bytes(weights, exclude=["vocab"])
+    nlp.to_disk(tmp_path)
+    for pipeline in (nlp, spacy.load(tmp_path)):
+        assert pipeline(Doc(pipeline.vocab, words=FIRST))[0].head.i == 2
+    texts = [" ".join(FIRST), " ".join(SECOND)] * 2
+    assert [doc[0].head.i for doc in nlp.pipe(texts)] == [2] * 4
+
+
+def test_constraints_may_be_switched_on_for_a_saved_pipeline(unsure, tmp_path):
+    unsure.to_disk(tmp_path)
+    setting = {"@misc": "spacy_rootmind.span_subtrees.v1", "spans_key": "keep"}
+    nlp = spacy.load(tmp_path, config={"components.root_mst.constraints": setting})
+    doc = Doc(nlp.vocab, words=FIRST)
+    doc.spans["keep"] = [doc[0:3]]
+    assert is_subtree(nlp(doc)[0:3])

@@ -1,0 +1,473 @@
+"""Where sentences are cut: the most likely boundaries, and no sentence longer than is allowed."""
+
+import itertools
+import json
+import logging
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import spacy
+from conftest import ROOT, gold_examples, make_nlp, train
+from spacy.tokens import Doc, Span
+from strategies import rng_for
+
+from spacy_rootmind.gold import GoldBatch, training_starts
+from spacy_rootmind.inference import Settings, plan_sentences
+from spacy_rootmind.sentences import choose_starts
+
+VOCAB = spacy.blank("en").vocab
+# Part of a Doc's words are whitespace, in this share.
+SPACES = 0.25
+
+
+def random_doc(rng, n, spaces=SPACES, marks=(None,)):
+    """A Doc of words and whitespace, with sentence starts drawn from `marks`."""
+    words = [["\n", " ", "\t\n"][i % 3] if rng.random() < spaces else f"w{i}" for i in range(n)]
+    sent_starts = [marks[i] for i in rng.integers(0, len(marks), size=n).tolist()]
+    return Doc(VOCAB, words=words, sent_starts=sent_starts if len(marks) > 1 else None)
+
+
+def n_words(doc, start, stop):
+    return sum(not doc[i].is_space for i in range(start, stop))
+
+
+def longest(doc, starts):
+    return max((n_words(doc, a, b) for a, b in itertools.pairwise(starts)), default=0)
+
+
+def best_by_enumeration(doc, gains, max_words):
+    """The largest sum of gains over all choices of starts that leave no sentence too long."""
+    best = -math.inf
+    places = [i for i in range(1, len(doc)) if not doc[i].is_space or gains[i] > 0]
+    for chosen in itertools.product([False, True], repeat=len(places)):
+        cuts = [i for i, taken in zip(places, chosen, strict=True) if taken]
+        if longest(doc, [0, *cuts, len(doc)]) <= max_words:
+            best = max(best, math.fsum(gains[i] for i in cuts))
+    return best
+
+
+def total_gain(starts, gains):
+    return math.fsum(gains[i] for i in starts[1:-1].tolist())
+
+
+# --- choosing ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("max_words", [1, 2, 3, 5, 20])
+@pytest.mark.parametrize("kind", ["normal", "unlikely", "ties", "equal", "zeros"])
+def test_choose_starts_is_best_of_all_segmentations(kind, max_words):
+    rng = rng_for("choose", kind, max_words)
+    for _ in range(25):
+        n = int(rng.integers(1, 11))
+        doc = random_doc(rng, n)
+        gains = {
+            "normal": rng.normal(size=n),
+            "unlikely": -3 + rng.normal(size=n),
+            "ties": rng.integers(-2, 2, size=n).astype(float),
+            "equal": np.full(n, -0.5),
+            "zeros": np.zeros(n),
+        }[kind]
+        starts, n_split = choose_starts(doc, gains, max_words)
+        assert starts[0] == 0
+        assert starts[-1] == n
+        assert (np.diff(starts) > 0).all()
+        assert longest(doc, starts.tolist()) <= max_words
+        best = best_by_enumeration(doc, gains, max_words)
+        assert total_gain(starts, gains) == pytest.approx(best, abs=1e-12)
+        liked = np.union1d(np.flatnonzero(gains > 0), [0, n])
+        assert set(liked.tolist()) <= set(starts.tolist())
+        too_long = sum(n_words(doc, a, b) > max_words for a, b in itertools.pairwise(liked))
+        assert n_split == too_long
+
+
+@pytest.mark.parametrize("gain", [-1.0, 0.0])
+@pytest.mark.parametrize("max_words", [1, 2, 3, 7])
+def test_choose_starts_makes_no_more_cuts_than_it_must(gain, max_words):
+    for n in range(1, 25):
+        doc = Doc(VOCAB, words=["a"] * n)
+        starts, n_split = choose_starts(doc, np.full(n, gain), max_words)
+        assert len(starts) - 1 == math.ceil(n / max_words)
+        assert n_split == (n > max_words)
+
+
+def test_choose_starts_without_words_or_tokens():
+    starts, n_split = choose_starts(Doc(VOCAB), np.zeros(0), 1)
+    assert (starts.tolist(), n_split) == ([0], 0)
+    spaces = Doc(VOCAB, words=["\n", " ", "\n"])
+    starts, n_split = choose_starts(spaces, np.full(3, -1.0), 1)
+    assert (starts.tolist(), n_split) == ([0, 3], 0)
+    starts, _ = choose_starts(spaces, np.array([-1.0, -1.0, 1.0]), 1)
+    assert starts.tolist() == [0, 2, 3]
+
+
+def test_choose_starts_counts_words_and_not_whitespace():
+    doc = Doc(VOCAB, words=["\n", "a", " ", "\n", "b", "\n"])
+    starts, n_split = choose_starts(doc, np.full(6, -1.0), 2)
+    assert (starts.tolist(), n_split) == ([0, 6], 0)
+    # A cut comes before a word, so that whitespace stays with the word before it.
+    starts, n_split = choose_starts(doc, np.full(6, -1.0), 1)
+    assert (starts.tolist(), n_split) == ([0, 4, 6], 1)
+
+
+def test_choose_starts_never_prefers_whitespace_to_a_word():
+    doc = Doc(VOCAB, words=["a", "\n", "b", "c"])
+    starts, _ = choose_starts(doc, np.array([0.0, -0.1, -5.0, -9.0]), 2)
+    assert starts.tolist() == [0, 2, 4]
+
+
+def test_choose_starts_matches_a_quadratic_table_on_long_docs():
+    rng = rng_for("choose long")
+    for n, max_words in ((400, 7), (400, 40), (300, 299), (257, 1)):
+        doc = Doc(VOCAB, words=["a"] * n)
+        gains = -1 - rng.random(n)
+        starts, _ = choose_starts(doc, gains, max_words)
+        totals = np.full(n + 1, -np.inf)
+        totals[0] = 0.0
+        for end in range(1, n + 1):
+            gain = gains[end] if end < n else 0.0
+            totals[end] = totals[max(end - max_words, 0) : end].max() + gain
+        assert total_gain(starts, gains) == pytest.approx(totals[n], abs=1e-9)
+        assert np.diff(starts).max() <= max_words
+
+
+@pytest.mark.parametrize("max_words", [1, 512, 99_999])
+def test_choose_starts_of_a_very_long_doc_finishes(max_words):
+    n = 100_000
+    doc = Doc(VOCAB, words=["a"] * n)
+    gains = -rng_for("choose longest").random(n)
+    starts, n_split = choose_starts(doc, gains, max_words)
+    assert np.diff(starts).max() <= max_words
+    assert n_split == 1
+    # At most as many pieces as there would be if each were just over half as long as it may be.
+    assert len(starts) - 1 <= 2 * math.ceil(n / max_words)
+
+
+# --- what is known already, and length ----------------------------------------------------------
+
+
+def plan(doc, log_odds, **settings):
+    return plan_sentences(doc, log_odds, Settings("ROOT", ["dep"], **settings))
+
+
+@pytest.mark.parametrize("mode", ["auto", "given", "doc"])
+@pytest.mark.parametrize("max_words", [1, 2, 4, 20])
+def test_plan_is_best_of_all_that_respect_what_is_known(mode, max_words):
+    rng = rng_for("plan", mode, max_words)
+    for _ in range(25):
+        n = int(rng.integers(2, 10))
+        doc = random_doc(rng, n, marks=(None, None, True, False, False))
+        if not doc.has_annotation("SENT_START"):
+            continue
+        log_odds = rng.normal(size=n).astype("f")
+        marks = [doc[i].is_sent_start for i in range(n)]
+        marks[0] = True
+        if mode == "doc":
+            marks = [False] * n
+        elif mode == "given":
+            marks = [bool(mark) for mark in marks]
+        else:
+            # Whitespace starts no sentence unless it was said to.
+            marks = [
+                False if mark is None and token.is_space else mark
+                for mark, token in zip(marks, doc, strict=True)
+            ]
+        refused = {i for i in range(n) if marks[i] is False}
+        gains = [1e3 if marks[i] is True else float(log_odds[i]) for i in range(n)]
+        # Whitespace is no place to split at either.
+        gains = [
+            -1.0 if doc[i].is_space and marks[i] is False else gain for i, gain in enumerate(gains)
+        ]
+        starts = plan(doc, log_odds, sentences=mode, max_sentence_length=max_words).starts
+        chosen = starts[1:-1].tolist()
+        assert longest(doc, starts.tolist()) <= max_words
+        forced = {i for i in range(1, n) if marks[i] is True}
+        assert forced <= set(chosen)
+        broken, best = best_of_marked(doc, gains, max_words, forced, refused)
+        assert sum(i in refused for i in chosen) == broken
+        assert math.fsum(gains[i] for i in chosen) == pytest.approx(best, abs=1e-6)
+
+
+def best_of_marked(doc, gains, max_words, forced, refused):
+    """Enumerate the choices that hold `forced`, break `refused` least, then gain most."""
+    best = None
+    places = [i for i in range(1, len(doc)) if i not in forced and not doc[i].is_space]
+    for chosen in itertools.product([False, True], repeat=len(places)):
+        cuts = sorted(forced | {i for i, taken in zip(places, chosen, strict=True) if taken})
+        if longest(doc, [0, *cuts, len(doc)]) > max_words:
+            continue
+        value = (-sum(i in refused for i in cuts), math.fsum(gains[i] for i in cuts))
+        best = value if best is None else max(best, value)
+    return -best[0], best[1]
+
+
+@pytest.mark.parametrize("mode", ["auto", "given", "doc"])
+def test_plan_reports_what_was_split(mode):
+    doc = Doc(VOCAB, words=["a"] * 7, sent_starts=[True, False, True] + [False] * 4)
+    told = []
+    settings = {"sentences": mode, "on_split": lambda doc, n: told.append(n)}
+    plan(doc, np.zeros(7), max_sentence_length=7, **settings)
+    assert told == []
+    plan(doc, np.zeros(7), max_sentence_length=2, **settings)
+    assert told == [1]
+    plan(doc, np.zeros(7), max_sentence_length=1, **settings)
+    assert told[1:] == ([1] if mode == "doc" else [2])
+
+
+# --- in the component --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def several(quickstart_docs):
+    """A parser that has learnt Docs of five sentences; use it, do not change it."""
+    nlp = make_nlp()
+    joined = [Doc.from_docs(quickstart_docs[i : i + 5]) for i in range(0, 100, 5)]
+    return train(nlp, gold_examples(joined, nlp), steps=40, size=4)
+
+
+@pytest.fixture
+def parser_of(several):
+    """Makes a copy of the parser with other settings."""
+    weights = several.get_pipe("root_mst").to_bytes(exclude=["vocab"])
+
+    def make(**config):
+        nlp = make_nlp(**config)
+        nlp.get_pipe("root_mst").from_bytes(weights, exclude=["vocab"])
+        return nlp
+
+    return make
+
+
+def long_doc(nlp, quickstart_docs):
+    words = []
+    for doc in quickstart_docs[:12]:
+        words += [token.text for token in doc if token.text != "."]
+        words.append("\n")
+    return Doc(nlp.vocab, words=words)
+
+
+@pytest.mark.parametrize("max_words", [1, 2, 5, 30])
+@pytest.mark.parametrize("mode", ["auto", "given", "doc"])
+def test_no_parsed_sentence_is_longer_than_allowed(parser_of, quickstart_docs, mode, max_words):
+    nlp = parser_of(sentences=mode, max_sentence_length=max_words)
+    doc = long_doc(nlp, quickstart_docs)
+    if mode == "given":
+        doc[20].is_sent_start = True
+    doc = nlp(doc)
+    assert longest(doc, [*(s.start for s in doc.sents), len(doc)]) <= max_words
+    for sentence in doc.sents:
+        assert sum(token.head == token for token in sentence) == 1
+        assert all(token.head in sentence for token in sentence)
+        assert sentence.start == 0 or not sentence[0].is_space
+    if mode == "given":
+        assert doc[20].is_sent_start
+
+
+def test_length_counts_words_and_not_whitespace(parser_of):
+    nlp = parser_of(sentences="doc", max_sentence_length=3)
+    doc = nlp(Doc(nlp.vocab, words=["\n", "The", " ", "cat", "\n", "\n", "slept", "\n"]))
+    assert len(list(doc.sents)) == 1
+
+
+def log_of_splits(caplog):
+    return [r.getMessage() for r in caplog.records if "max_sentence_length" in r.getMessage()]
+
+
+def test_splits_are_logged_once_a_component(parser_of, quickstart_docs, caplog):
+    with caplog.at_level(logging.WARNING, logger="spacy"):
+        first = parser_of(sentences="doc", max_sentence_length=4)
+        doc = long_doc(first, quickstart_docs)
+        first("The cat slept.")
+        assert log_of_splits(caplog) == []
+        for _ in range(3):
+            first(doc.copy())
+        list(first.pipe([doc.copy() for _ in range(4)], batch_size=2))
+        [message] = log_of_splits(caplog)
+        assert "[root_mst]" in message
+        assert "more than 4 words" in message
+        second = parser_of(sentences="doc", max_sentence_length=4)
+        second(doc.copy())
+        assert len(log_of_splits(caplog)) == 2
+
+
+def test_splits_of_a_short_text_are_not_logged(parser_of, caplog):
+    with caplog.at_level(logging.WARNING, logger="spacy"):
+        nlp = parser_of(max_sentence_length=4)
+        nlp("The cat slept. A dog came.")
+    assert log_of_splits(caplog) == []
+
+
+@pytest.mark.parametrize("value", [0, -1])
+def test_length_must_be_at_least_one(value):
+    with pytest.raises(ValueError, match=r"\[root_mst\] expected max_sentence_length of at least"):
+        make_nlp(max_sentence_length=value)
+
+
+def test_length_is_saved_with_the_pipeline(parser_of, tmp_path):
+    parser_of(max_sentence_length=3).to_disk(tmp_path)
+    nlp = spacy.load(tmp_path)
+    assert nlp.get_pipe("root_mst").max_sentence_length == 3
+    assert max(len(sent) for sent in nlp("The cat saw a dog in the old garden").sents) <= 3
+
+
+@pytest.mark.parametrize("mode", ["auto", "given", "doc"])
+def test_training_sentences_are_no_longer_than_allowed(quickstart_docs, mode):
+    joined = Doc.from_docs(quickstart_docs[:6])
+    nlp = spacy.blank("en")
+    [example] = gold_examples([joined], nlp)
+    for max_words in (1, 4, 9, 1000):
+        starts = training_starts(example, "ROOT", mode, max_words)
+        assert longest(example.predicted, starts.tolist()) <= max_words
+        gold = {s.start for s in joined.sents} if mode != "doc" else {0}
+        assert gold <= set(starts.tolist())
+        batch = GoldBatch.from_examples([example], "ROOT", mode, max_words)
+        assert max(map(len, batch.sentences[0])) <= max_words
+
+
+def test_training_in_the_component_bounds_its_sentences(quickstart_docs, monkeypatch):
+    nlp = make_nlp(max_sentence_length=4)
+    examples = gold_examples([Doc.from_docs(quickstart_docs[:6])], nlp)
+    nlp.initialize(lambda: examples)
+    model = nlp.get_pipe("root_mst").model
+    seen = []
+    forward = model._func
+
+    def spy(model, X, is_train):
+        seen.extend(len(sentence) for sentences in X.sentences for sentence in sentences)
+        return forward(model, X, is_train)
+
+    monkeypatch.setattr(model, "_func", spy)
+    nlp.update(examples)
+    assert max(seen) == 4
+    seen.clear()
+    nlp.get_pipe("root_mst").fit_temperature(examples)
+    assert max(seen) == 4
+
+
+def test_training_with_short_sentences_learns_the_arcs_within(quickstart_docs):
+    nlp = make_nlp(max_sentence_length=5)
+    joined = [Doc.from_docs(quickstart_docs[i : i + 3]) for i in range(0, 12, 3)]
+    examples = gold_examples(joined, nlp)
+    optimizer = nlp.initialize(lambda: examples)
+    optimizer.learn_rate = 0.01
+    losses = [nlp.update(examples, sgd=optimizer, drop=0.0)["root_mst"] for _ in range(40)]
+    assert np.isfinite(losses).all()
+    assert losses[-1] < 0.2 * losses[0]
+
+
+# --- a long Doc in parts -------------------------------------------------------------------------
+
+
+def parse_of(doc):
+    return [(t.head.i, t.dep_, t.is_sent_start) for t in doc]
+
+
+@pytest.mark.parametrize("size", [17, 64, 100])
+def test_a_long_doc_seen_in_slices_is_parsed_as_if_seen_whole(
+    several, quickstart_docs, monkeypatch, size
+):
+    words = [token.text for doc in quickstart_docs[:30] for token in doc]
+    whole = several(Doc(several.vocab, words=words))
+    monkeypatch.setattr("spacy_rootmind.inference.MAX_TOKENS", size)
+    monkeypatch.setattr("spacy_rootmind.inference.CONTEXT", 8)
+    sliced = several(Doc(several.vocab, words=words))
+    assert parse_of(sliced) == parse_of(whole)
+    # One that has entities, and trees already, across the slices' ends.
+    sliced.ents = [Span(sliced, i, i + 4, label="X") for i in range(2, len(sliced) - 4, 7)]
+    again = several.get_pipe("root_mst")(sliced)
+    assert parse_of(again) == parse_of(whole)
+    assert len(again.ents) > 30
+
+
+def test_a_long_doc_among_others_is_parsed_as_alone(several, quickstart_docs, monkeypatch):
+    words = [token.text for doc in quickstart_docs[:10] for token in doc]
+
+    def docs():
+        return [several.make_doc(text) for text in ("", "The cat slept.", " ")] + [
+            Doc(several.vocab, words=words),
+            several.make_doc("A dog came. It slept."),
+        ]
+
+    whole = [parse_of(doc) for doc in several.pipe(docs())]
+    monkeypatch.setattr("spacy_rootmind.inference.MAX_TOKENS", 16)
+    monkeypatch.setattr("spacy_rootmind.inference.CONTEXT", 8)
+    monkeypatch.setattr("spacy_rootmind.inference.MAX_SCORES", 50)
+    assert [parse_of(doc) for doc in several.pipe(docs())] == whole
+
+
+def test_a_long_doc_with_shared_vectors_is_parsed_as_if_seen_at_once(quickstart_docs, monkeypatch):
+    from conftest import SMALL_MODEL
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
+    listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32, "upstream": "*"}
+    nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": listener}})
+    joined = [Doc.from_docs(quickstart_docs[i : i + 5]) for i in range(0, 20, 5)]
+    train(nlp, gold_examples(joined, nlp), steps=10, size=4)
+    words = [token.text for doc in quickstart_docs[:20] for token in doc]
+    whole = parse_of(nlp(Doc(nlp.vocab, words=words)))
+    assert len({start for _, _, start in whole}) == 2
+    monkeypatch.setattr("spacy_rootmind.inference.MAX_TOKENS", 16)
+    assert parse_of(nlp(Doc(nlp.vocab, words=words))) == whole
+
+
+# --- memory --------------------------------------------------------------------------------------
+
+MEASURE = """
+import json, resource, sys
+import numpy as np
+import spacy
+from spacy.tokens import Doc
+from spacy.util import fix_random_seed
+from conftest import QUICKSTART, gold_examples, read_conllu
+
+fix_random_seed(0)
+config, n = json.loads(sys.argv[1]), int(sys.argv[2])
+nlp = spacy.blank("en")
+nlp.add_pipe("root_mst", config=config)
+docs = read_conllu(QUICKSTART / "assets" / "en_quick-ud-train.conllu", nlp.vocab, limit=20)
+joined = [Doc.from_docs(docs[i : i + 4]) for i in range(0, 20, 4)]
+nlp.initialize(lambda: gold_examples(joined, nlp))
+nlp("The first words make room for all that is needed once .")
+known = sorted({token.text for doc in docs for token in doc if token.is_alpha})
+doc = Doc(nlp.vocab, words=np.random.default_rng(0).choice(known, n).tolist())
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+nlp.get_pipe("root_mst")(doc)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+longest = max(len(sentence) for sentence in doc.sents)
+print(json.dumps({"mib": (after - before) / 1024, "longest": longest}))
+"""
+
+
+def measure(config, n):
+    """Parse a Doc of n words without punctuation in a process of its own; returns peak memory."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, json.dumps(config), str(n)],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tests"), "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux")
+@pytest.mark.parametrize("mode", ["auto", "doc"])
+def test_memory_of_a_long_doc_is_bounded(mode):
+    found = measure({"sentences": mode}, 20_000)
+    assert found["longest"] <= 512
+    # All arc scores of one sentence would take 1.5 GiB; those of all splits at once 40 MiB a copy.
+    assert found["mib"] < 300
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux")
+@pytest.mark.parametrize("config", [{}, {"sentences": "doc"}, {"confidence": True}])
+def test_memory_of_a_very_long_doc_is_bounded(config):
+    found = measure(config, 100_000)
+    assert found["longest"] <= 512
+    assert found["mib"] < 1024

@@ -1,0 +1,67 @@
+"""The tutorial, block by block, as a reader goes through it; the migration page's configs."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import spacy
+from conftest import ROOT
+from spacy.util import load_model_from_config
+from thinc.api import Config
+
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf8")
+MIGRATING = (ROOT / "docs" / "migrating.md").read_text(encoding="utf8")
+BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A folder that looks like a checkout, and an environment that installs next to it."""
+    for name in ("projects", "configs"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    site = tmp_path / "site"
+    paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join(paths),
+        "PIP_TARGET": str(site),
+        "PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")]),
+    }
+    return tmp_path, environment
+
+
+def test_tutorial_runs_as_printed(checkout):
+    folder, environment = checkout
+    for language, code in BLOCK.findall(TUTORIAL):
+        command = [sys.executable, "-c", code] if language == "python" else ["bash", "-ec", code]
+        result = subprocess.run(
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+        )
+        assert result.returncode == 0, f"{code}\n{result.stdout}\n{result.stderr}"
+    assert (folder / "parse.html").read_text(encoding="utf8").count("<svg") >= 3
+    assert "HeadProb=" in (folder / "parsed.conllu").read_text(encoding="utf8")
+
+
+def ini_blocks():
+    return re.findall(r"^```ini\n(.*?)^```", MIGRATING, flags=re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("block", [b for b in ini_blocks() if '"tok2vec"' in b.split("]")[1]])
+def test_migration_page_shows_configs_that_work(block):
+    """The block for `parser` and that for `root_mst` fit into one and the same pipeline."""
+    shared = spacy.blank("en")
+    shared.add_pipe("tok2vec")
+    shared.add_pipe("tagger")
+    tok2vec, tagger = (shared.config["components"][name] for name in ("tok2vec", "tagger"))
+    own = Config().from_disk(ROOT / "configs" / "cpu.cfg").interpolate()
+    tok2vec["model"] = own["components"]["root_mst"]["model"]["tok2vec"]
+    shown = block.replace("[nlp]", '[nlp]\nlang = "en"')
+    shown = shown.replace("[components.", "[components]\n\n[components.", 1)
+    config = Config().from_str(shown, interpolate=False)
+    config["components"].update({"tok2vec": tok2vec, "tagger": tagger})
+    nlp = load_model_from_config(config, auto_fill=True)
+    assert nlp.pipe_names == config["nlp"]["pipeline"]
+    assert len(ini_blocks()) == 5
