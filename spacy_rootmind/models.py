@@ -157,7 +157,7 @@ def forward(
 ) -> tuple[ParserScores, Callable[[ParserGradient], list[Doc]]]:
     """Score boundaries and trees; the callback takes their gradients to the token vectors."""
     docs, sentences = _as_input(X)
-    vectors, backprop_vectors = model.get_ref("tok2vec")(docs, is_train)
+    vectors, backprop_vectors = token_vectors(model, docs, is_train)
     boundaries, backprop_boundaries = model.get_ref("boundaries")(
         BoundaryInput(vectors, [words_of(doc) for doc in docs]), is_train
     )
@@ -171,6 +171,26 @@ def forward(
         return backprop_vectors(d_vectors)
 
     return ParserScores(trees, boundaries), backprop
+
+
+def token_vectors(
+    model: ParserModel, docs: Sequence[Doc], is_train: bool
+) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
+    """Find the vectors of all tokens, of shape (n_tokens, nI) a Doc.
+
+    Where a transformer found no pieces of words, in a Doc that is empty or all whitespace, its
+    listener gives vectors without width. They count as zeros, and get no gradient.
+    """
+    width = model.get_dim("nI")
+    found, backprop_found = model.get_ref("tok2vec")(list(docs), is_train)
+    vectors = [own if own.shape[1] else model.ops.alloc2f(len(own), width) for own in found]
+
+    def backprop(d_vectors: list[Floats2d]) -> list[Doc]:
+        return backprop_found(
+            [d if own.shape[1] else d[:, :0] for own, d in zip(found, d_vectors, strict=True)]
+        )
+
+    return vectors, backprop
 
 
 def _as_input(X: Sequence[Doc] | ParserInput) -> ParserInput:
