@@ -20,9 +20,10 @@ from spacy_rootmind.layers.boundaries import BoundaryInput
 from spacy_rootmind.layers.layout import Bucket
 from spacy_rootmind.layers.trees import TreeInput, TreeScores
 from spacy_rootmind.layers.types import Floats2d
+from spacy_rootmind.listeners import listeners_in, token_vectors
 from spacy_rootmind.loss import MISSING
 from spacy_rootmind.makers import Maker
-from spacy_rootmind.models import ParserModel, token_vectors
+from spacy_rootmind.models import ParserModel
 from spacy_rootmind.sentences import (
     CERTAIN,
     Sentences,
@@ -113,7 +114,7 @@ def _look(model: ParserModel, docs: list[Doc]) -> tuple[list[Floats2d], NDArray[
     if not n:
         return [], np.zeros(0)
     if n <= MAX_TOKENS:
-        vectors, _ = token_vectors(model, docs, is_train=False)
+        vectors = _vectors(model, docs)
         return vectors, _boundary_scores(model, vectors, list(map(words_of, docs)))
     [doc] = docs
     vectors, words = _long_vectors(model, doc), words_of(doc)
@@ -130,13 +131,18 @@ def _long_vectors(model: ParserModel, doc: Doc) -> Floats2d:
 
     Not where they come from another component, which a listener stands for: all are there already.
     """
-    if any("listener" in node.name for node in model.get_ref("tok2vec").walk()):
-        return token_vectors(model, [doc], is_train=False)[0][0]
+    if listeners_in(model.get_ref("tok2vec")):
+        return _vectors(model, [doc])[0]
     parts = []
     for start, stop, first, last in _slices(len(doc)):
-        [seen], _ = token_vectors(model, [doc[first:last].as_doc()], is_train=False)
+        [seen] = _vectors(model, [doc[first:last].as_doc()])
         parts.append(seen[start - first : stop - first].copy())
     return model.ops.xp.concatenate(parts)
+
+
+def _vectors(model: ParserModel, docs: list[Doc]) -> list[Floats2d]:
+    width = model.get_dim("nI")
+    return token_vectors(model.get_ref("tok2vec"), docs, width, model.ops, is_train=False)[0]
 
 
 def _slices(n: int) -> Iterator[tuple[int, int, int, int]]:
