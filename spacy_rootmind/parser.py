@@ -2,6 +2,7 @@
 
 # spaCy reads the annotations of factories at run time: no `from __future__ import annotations`.
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ INIT_SAMPLE = 10
         "temperature": None,
         "confidence": False,
         "alternatives": None,
+        "learn_rate_factor": 1.0,
         "scorer": {"@scorers": "spacy_rootmind.parser_scorer.v1"},
     },
     default_score_weights={
@@ -100,6 +102,7 @@ def make_root_mst(
     temperature: float | None,
     confidence: bool,
     alternatives: Callable | None,
+    learn_rate_factor: float,
     scorer: Callable | None,
 ) -> "RootMST":
     """Create a graph-based dependency parser whose sentences have exactly one root each.
@@ -132,6 +135,10 @@ def make_root_mst(
     alternatives
         Makes `span._.parses` of each sentence: `spacy_rootmind.kbest.v1`,
         `spacy_rootmind.sample.v1` or `spacy_rootmind.sample_without_replacement.v1`.
+    learn_rate_factor : float
+        How many times faster than the optimizer says the layers above the token vectors learn.
+        A pretrained transformer below them wants a small rate, and they, new as they are, a
+        larger one.
     scorer
         The scoring method.
     """
@@ -146,6 +153,7 @@ def make_root_mst(
         temperature=temperature,
         confidence=confidence,
         alternatives=alternatives,
+        learn_rate_factor=learn_rate_factor,
         scorer=scorer,
     )
 
@@ -171,6 +179,7 @@ class RootMST(TrainablePipe):
         temperature: float | None = None,
         confidence: bool = False,
         alternatives: Maker | None = None,
+        learn_rate_factor: float = 1.0,
         scorer: Callable | None = None,
     ) -> None:
         if sentences not in SENTENCES:
@@ -182,6 +191,10 @@ class RootMST(TrainablePipe):
             raise ValueError(
                 f"[{name}] expected max_sentence_length of at least 1, "
                 f"received {max_sentence_length}"
+            )
+        if not 0 < learn_rate_factor < float("inf"):
+            raise ValueError(
+                f"[{name}] expected a learn_rate_factor above 0, received {learn_rate_factor}"
             )
         if confidence or alternatives is not None:
             register_extensions()
@@ -200,6 +213,7 @@ class RootMST(TrainablePipe):
         self.temperature = temperature
         self.confidence = confidence
         self.alternatives = alternatives
+        self.learn_rate_factor = learn_rate_factor
         self._told_of_splits = False
         self.cfg: dict[str, Any] = {
             "format": FORMAT,
@@ -382,6 +396,14 @@ class RootMST(TrainablePipe):
             self.finish_update(sgd)
         losses[self.name] += loss
         return losses
+
+    def finish_update(self, sgd: Optimizer) -> None:
+        """Take a step; the layers above the token vectors at `learn_rate_factor` times the rate."""
+        faster: Any = partial(sgd, lr_scale=self.learn_rate_factor)
+        tok2vec, *own = self.model.layers
+        tok2vec.finish_update(sgd)
+        for layer in own:
+            layer.finish_update(faster)
 
     def get_loss(
         self, examples: Iterable[Example], scores: ParserScores

@@ -6,6 +6,7 @@ import spacy
 from conftest import SMALL_MODEL, gold_examples, make_nlp, train
 from spacy.tokens import Doc
 from spacy.training import Example
+from thinc.api import SGD
 
 from spacy_rootmind import is_tree
 
@@ -423,3 +424,33 @@ def test_model_refuses_values_out_of_range(option, value):
     nlp = spacy.blank("en")
     with pytest.raises(ValueError, match=option):
         nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, option: value}})
+
+
+def test_learn_rate_factor_is_that_of_the_layers_above_the_token_vectors(quickstart_docs):
+    def steps(factor):
+        """Sizes of a first step without momentum, below and above the token vectors."""
+        nlp = make_nlp(learn_rate_factor=factor)
+        examples = gold_examples(quickstart_docs[:20], nlp)
+        nlp.initialize(lambda: examples)
+        pipe = nlp.get_pipe("root_mst")
+        below = set(map(id, pipe.model.get_ref("tok2vec").walk()))
+        before = [
+            (id(node) in below, node, name, node.get_param(name).copy())
+            for node in pipe.model.walk()
+            for name in node.param_names
+        ]
+        pipe.update(examples, sgd=SGD(0.01))
+        sizes = {True: [], False: []}
+        for is_below, node, name, value in before:
+            sizes[is_below].append(np.abs(node.get_param(name) - value).sum())
+        return np.array(sizes[True]), np.array(sizes[False])
+
+    slow, fast = steps(1.0), steps(20.0)
+    np.testing.assert_array_equal(fast[0], slow[0])
+    np.testing.assert_allclose(fast[1], 20.0 * slow[1], rtol=1e-2, atol=1e-6)
+    assert slow[1].sum() > 0
+
+
+def test_learn_rate_factor_must_be_above_0():
+    with pytest.raises(ValueError, match="learn_rate_factor above 0, received 0"):
+        make_nlp(learn_rate_factor=0.0)
