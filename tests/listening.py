@@ -1,15 +1,26 @@
 """Configs of pipelines in which components listen to a tiny transformer, for either package."""
 
+import json
 from pathlib import Path
 
 import spacy
-from conftest import SMALL_MODEL, gold_examples
+from commandline import train
+from conftest import ROOT, SMALL_MODEL, gold_examples
 from spacy.util import fix_random_seed, load_model_from_config
 from thinc.api import Config
 
 PACKAGES = ("spacy_transformers", "spacy_curated_transformers")
 # Of the encoder: the width of its vectors, and how many pieces it takes at once.
 WIDTH, MAX_PIECES = 32, 64
+
+# Instead of many steps on a large encoder, few on a tiny one.
+QUICK = {
+    "training.max_steps": 60,
+    "training.eval_frequency": 30,
+    "training.optimizer.learn_rate.total_steps": 60,
+    "training.optimizer.learn_rate.warmup_steps": 6,
+    "training.optimizer.learn_rate.initial_rate": 0.0005,
+}
 
 
 def transformer(package, encoder, window=16, **settings):
@@ -31,7 +42,7 @@ def transformer(package, encoder, window=16, **settings):
         return {"factory": "transformer", "model": {**model, **settings}}
     model = {
         "@architectures": "spacy-curated-transformers.BertTransformer.v1",
-        "vocab_size": len((Path(encoder) / "vocab.txt").read_text("utf8").splitlines()),
+        "vocab_size": json.loads((Path(encoder) / "config.json").read_text("utf8"))["vocab_size"],
         "hidden_width": WIDTH,
         "intermediate_width": 64,
         "num_attention_heads": 2,
@@ -122,3 +133,10 @@ def weights_of(encoder):
 def arcs(doc):
     """Heads and labels."""
     return [(token.head.i, token.dep_) for token in doc]
+
+
+def train_shipped(name, encoder, corpus, folder, **settings):
+    """Run `spacy train` on a config that ships; returns the folder of the last model."""
+    paths = {"paths.train": corpus, "paths.dev": corpus, "paths.encoder": encoder}
+    arguments = [f"--{key}={value}" for key, value in {**paths, **QUICK, **settings}.items()]
+    return train(ROOT / "configs" / name, folder / "out", *arguments)

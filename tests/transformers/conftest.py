@@ -2,8 +2,20 @@
 
 import pytest
 import spacy
+from commandline import write_docs
 from conftest import QUICKSTART, read_conllu
 from listening import PACKAGES, initialized, make_config
+
+
+@pytest.fixture(autouse=True)
+def no_hub(monkeypatch):
+    """No test, and no process that one starts, asks a hub for anything.
+
+    Nor has it several threads, which on matrices so small wait for one another.
+    """
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(scope="session")
@@ -15,11 +27,19 @@ def gold():
 
 
 @pytest.fixture(scope="session")
+def corpus(gold, tmp_path_factory):
+    """The same as a corpus; the file's path as text."""
+    return str(write_docs(tmp_path_factory.mktemp("corpus") / "gold.spacy", gold))
+
+
+@pytest.fixture(scope="session")
 def encoder(gold, tmp_path_factory):
     """The folder of a tiny BERT."""
     pytest.importorskip("transformers.models", reason="needs transformers")
+    import torch
     from encoders import write_bert
 
+    torch.set_num_threads(1)
     return write_bert(tmp_path_factory.mktemp("bert"), [doc.text for doc in gold])
 
 

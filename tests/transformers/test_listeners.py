@@ -283,8 +283,7 @@ def test_long_doc_is_parsed_as_its_windows_say(trained, gold, monkeypatch):
     assert arcs(trained(Doc(trained.vocab, words=words))) == arcs(doc)
 
 
-def test_processes_share_the_work(trained, monkeypatch):
-    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+def test_processes_share_the_work(trained):
     expected = [arcs(trained(text)) for text in TEXTS]
     docs = trained.pipe(TEXTS * 2, n_process=2, batch_size=2)
     assert [arcs(doc) for doc in docs] == expected * 2

@@ -1,0 +1,177 @@
+"""The parser over spacy-curated-transformers: the config that ships, and what only it has."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import spacy
+from listening import (
+    MAX_PIECES,
+    WIDTH,
+    arcs,
+    encoder_of,
+    initialized,
+    listener,
+    make_config,
+    root_mst,
+    train_shipped,
+    weights_of,
+)
+from spacy.training import Example
+from spacy.training.loop import train_while_improving
+from spacy.util import registry
+
+pytest.importorskip("spacy_curated_transformers", reason="needs the extra [curated]")
+
+# The package makes a number of an array of one.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Conversion of an array with ndim:DeprecationWarning"
+)
+
+PACKAGE = "spacy_curated_transformers"
+TEXT = "The cat saw a dog. It slept."
+
+
+def sizes(encoder):
+    """Overrides that make the shipped config fit the tiny encoder."""
+    found = {
+        "vocab_size": json.loads((Path(encoder) / "config.json").read_text("utf8"))["vocab_size"],
+        "hidden_width": WIDTH,
+        "intermediate_width": 64,
+        "num_attention_heads": 2,
+        "num_hidden_layers": 2,
+        "max_position_embeddings": MAX_PIECES,
+        "model_max_length": MAX_PIECES,
+        "with_spans.window": 48,
+        "with_spans.stride": 36,
+    }
+    return {f"components.transformer.model.{name}": size for name, size in found.items()}
+
+
+def test_shipped_config_trains_and_is_reloaded_without_the_encoders_folder(
+    encoder, corpus, gold, tmp_path
+):
+    shutil.copytree(encoder, tmp_path / "encoder")
+    own = sizes(encoder)
+    model = train_shipped("curated.cfg", tmp_path / "encoder", corpus, tmp_path, **own)
+    shutil.rmtree(tmp_path / "encoder")
+    scores = json.loads((model / "meta.json").read_text("utf8"))["performance"]
+    assert scores["dep_uas"] > 0.7
+    assert scores["sents_f"] > 0.6
+    nlp = spacy.load(model)
+    found = nlp.evaluate([Example(nlp.make_doc(doc.text), doc) for doc in gold])
+    assert found["dep_uas"] == pytest.approx(scores["dep_uas"], abs=1e-3)
+    assert found["dep_las"] == pytest.approx(scores["dep_las"], abs=1e-3)
+
+
+# --- other encoders and listeners --------------------------------------------------------------
+
+
+def test_roberta_is_learnt_over_with_its_pieces_from_their_files(gold, tmp_path):
+    """Tokenizers of today name merges otherwise than HFPieceEncoderLoader.v1 reads them."""
+    pytest.importorskip("transformers.models", reason="needs transformers")
+    from encoders import write_roberta
+
+    folder = write_roberta(tmp_path, [doc.text for doc in gold])
+    config = make_config(PACKAGE, folder)
+    model = config["components"]["transformer"]["model"]
+    model["@architectures"] = "spacy-curated-transformers.RobertaTransformer.v1"
+    model["piece_encoder"] = {"@architectures": "spacy-curated-transformers.ByteBpeEncoder.v1"}
+    # RoBERTa counts positions from 2.
+    model["max_position_embeddings"] = MAX_PIECES + 2
+    config["initialize"]["components"]["transformer"]["piecer_loader"] = {
+        "@model_loaders": "spacy-curated-transformers.ByteBpeLoader.v1",
+        "vocab_path": str(tmp_path / "vocab.json"),
+        "merges_path": str(tmp_path / "merges.txt"),
+    }
+    nlp, examples = initialized(config, gold)
+    before = weights_of(encoder_of(nlp))
+    optimizer = nlp.create_optimizer()
+    losses = [nlp.update(examples[:4], sgd=optimizer)["root_mst"] for _ in range(15)]
+    assert losses[-1] < 0.8 * losses[0]
+    assert any((weights_of(encoder_of(nlp))[name] != value).any() for name, value in before.items())
+
+
+def test_parser_may_listen_to_all_layers(encoder, gold, tmp_path):
+    heard = {
+        **listener(PACKAGE),
+        "@architectures": "spacy-curated-transformers.ScalarWeightingListener.v1",
+        "weighting": {
+            "@architectures": "spacy-curated-transformers.ScalarWeight.v1",
+            "num_layers": 2,
+        },
+    }
+    config = make_config(PACKAGE, encoder, {"root_mst": root_mst(heard)})
+    config["components"]["transformer"]["all_layer_outputs"] = True
+    nlp, examples = initialized(config, gold)
+    optimizer = nlp.create_optimizer()
+    losses = [nlp.update(examples[:4], sgd=optimizer)["root_mst"] for _ in range(15)]
+    assert losses[-1] < 0.8 * losses[0]
+    nlp.to_disk(tmp_path)
+    assert arcs(spacy.load(tmp_path)(TEXT)) == arcs(nlp(TEXT))
+
+
+# --- frozen encoders ---------------------------------------------------------------------------
+
+
+def test_frozen_transformer_stays_as_it_is(encoder, gold):
+    config = make_config(PACKAGE, encoder)
+    config["components"]["transformer"]["frozen"] = True
+    nlp, examples = initialized(config, gold)
+    before = weights_of(encoder_of(nlp))
+    optimizer = nlp.create_optimizer()
+    losses = [nlp.update(examples[:4], sgd=optimizer)["root_mst"] for _ in range(15)]
+    assert losses[-1] < 0.8 * losses[0]
+    assert all((weights_of(encoder_of(nlp))[name] == value).all() for name, value in before.items())
+
+
+def test_replaced_listener_of_a_frozen_transformer_stays_frozen(encoder, gold):
+    config = make_config(PACKAGE, encoder)
+    config["components"]["transformer"]["frozen"] = True
+    nlp, examples = initialized(config, gold)
+    nlp.replace_listeners("transformer", "root_mst", ["model.tok2vec"])
+    before = weights_of(encoder_of(nlp, "root_mst"))
+    optimizer = nlp.create_optimizer()
+    losses = [nlp.update(examples[:4], sgd=optimizer)["root_mst"] for _ in range(15)]
+    assert losses[-1] < 0.8 * losses[0]
+    after = weights_of(encoder_of(nlp, "root_mst"))
+    assert all((after[name] == value).all() for name, value in before.items())
+
+
+def test_transformer_thaws_when_training_says_so(encoder, gold):
+    nlp, examples = initialized(make_config(PACKAGE, encoder), gold)
+    make = registry.callbacks.get("spacy-curated-transformers.gradual_transformer_unfreezing.v1")
+    before = weights_of(encoder_of(nlp))
+    changed = []
+    for _step in train_while_improving(
+        nlp,
+        nlp.create_optimizer(),
+        ((0, examples[:4]) for _ in range(4)),
+        lambda: (0.0, {}),
+        dropout=0.0,
+        eval_frequency=10,
+        accumulate_gradient=1,
+        patience=0,
+        max_steps=0,
+        exclude=[],
+        annotating_components=[],
+        before_update=make({"*": 2}),
+    ):
+        after = weights_of(encoder_of(nlp))
+        changed.append(any((after[name] != value).any() for name, value in before.items()))
+    assert changed == [False, False, True, True]
+
+
+# --- mixed precision, as far as a CPU goes -----------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.*CUDA is not available.*:UserWarning")
+def test_mixed_precision_parses_in_float32_on_a_cpu(encoder, gold, tmp_path):
+    nlp, _ = initialized(make_config(PACKAGE, encoder), gold)
+    nlp.to_disk(tmp_path)
+    mixed = spacy.load(tmp_path, config={"components.transformer.model.mixed_precision": True})
+    docs = list(mixed.get_pipe("transformer").pipe([mixed.make_doc(TEXT)]))
+    trees = mixed.get_pipe("root_mst").model.predict(docs).trees
+    assert {arcs.dtype.name for arcs in trees.arcs} == {"float32"}
+    assert arcs(mixed(TEXT)) == arcs(nlp(TEXT))

@@ -1,0 +1,109 @@
+"""The parser over spacy-transformers: the config that ships, and what only this package has."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import spacy
+from conftest import gold_examples
+from listening import (
+    arcs,
+    encoder_of,
+    initialized,
+    listener,
+    make_config,
+    make_nlp,
+    root_mst,
+    train_shipped,
+    transformer,
+    weights_of,
+)
+from spacy.training import Example
+
+pytest.importorskip("spacy_transformers", reason="needs the extra [transformers]")
+
+PACKAGE = "spacy_transformers"
+TEXT = "The cat saw a dog. It slept."
+
+
+def test_shipped_config_trains_and_is_reloaded_without_the_encoders_folder(
+    encoder, corpus, gold, tmp_path
+):
+    shutil.copytree(encoder, tmp_path / "encoder")
+    model = train_shipped("transformer.cfg", tmp_path / "encoder", corpus, tmp_path)
+    shutil.rmtree(tmp_path / "encoder")
+    scores = json.loads((model / "meta.json").read_text("utf8"))["performance"]
+    assert scores["dep_uas"] > 0.7
+    assert scores["sents_f"] > 0.6
+    nlp = spacy.load(model)
+    found = nlp.evaluate([Example(nlp.make_doc(doc.text), doc) for doc in gold])
+    assert found["dep_uas"] == pytest.approx(scores["dep_uas"], abs=1e-3)
+    assert found["dep_las"] == pytest.approx(scores["dep_las"], abs=1e-3)
+
+
+def test_no_gradient_reaches_the_encoder_through_a_grad_factor_of_0(encoder, gold):
+    heard = listener(PACKAGE, grad_factor=0.0)
+    nlp, examples = initialized(make_config(PACKAGE, encoder, {"root_mst": root_mst(heard)}), gold)
+    before = weights_of(encoder_of(nlp))
+    optimizer = nlp.create_optimizer()
+    for _ in range(3):
+        nlp.update(examples[:4], sgd=optimizer)
+    for name, weight in weights_of(encoder_of(nlp)).items():
+        # But for the optimizer's weight decay.
+        np.testing.assert_allclose(weight, before[name], rtol=1e-4)
+
+
+# --- mixed precision, as far as a CPU goes -----------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.*CUDA is not available.*:UserWarning")
+def test_mixed_precision_parses_in_float32_on_a_cpu(encoder, gold, tmp_path):
+    nlp, _ = initialized(make_config(PACKAGE, encoder), gold)
+    nlp.to_disk(tmp_path)
+    settings = {"components.transformer.model.mixed_precision": True}
+    mixed = spacy.load(tmp_path, config=settings)
+    docs = list(mixed.get_pipe("transformer").pipe([mixed.make_doc(TEXT)]))
+    trees = mixed.get_pipe("root_mst").model.predict(docs).trees
+    assert {arcs.dtype.name for arcs in trees.arcs} == {"float32"}
+    assert arcs(mixed(TEXT)) == arcs(nlp(TEXT))
+
+
+@pytest.mark.filterwarnings("ignore:.*CUDA is not available.*:UserWarning")
+def test_mixed_precision_learns_on_a_cpu_without_a_gradient_scaler_only(encoder, gold):
+    nlp, examples = initialized(make_config(PACKAGE, encoder, mixed_precision=True), gold)
+    with pytest.raises(ValueError, match="Gradient scaling is not supported"):
+        nlp.update(examples[:4])
+    settings = {"mixed_precision": True, "grad_scaler_config": {"enabled": False}}
+    nlp, examples = initialized(make_config(PACKAGE, encoder, **settings), gold)
+    optimizer = nlp.create_optimizer()
+    losses = [nlp.update(examples[:4], sgd=optimizer)["root_mst"] for _ in range(15)]
+    assert losses[-1] < 0.8 * losses[0]
+
+
+# --- a transformer that is the parser's own ----------------------------------------------------
+
+
+def test_parser_may_have_a_transformer_of_its_own(encoder, gold, tmp_path, monkeypatch):
+    model = transformer(PACKAGE, encoder)["model"]
+    name = "spacy-transformers.Tok2VecTransformer.v3"
+    own = {**model, "@architectures": name, "pooling": {"@layers": "reduce_mean.v1"}}
+    config = make_config(PACKAGE, encoder, {"root_mst": root_mst(own)})
+    del config["components"]["transformer"], config["initialize"]["components"]["transformer"]
+    config["nlp"]["pipeline"] = ["root_mst"]
+    nlp = make_nlp(config)
+    examples = gold_examples(gold, nlp)
+    optimizer = nlp.initialize(lambda: examples)
+    before = weights_of(encoder_of(nlp, "root_mst"))
+    losses = [nlp.update(examples[:4], sgd=optimizer)["root_mst"] for _ in range(15)]
+    assert losses[-1] < 0.8 * losses[0]
+    after = weights_of(encoder_of(nlp, "root_mst"))
+    assert any((after[name] != value).any() for name, value in before.items())
+    docs = [nlp.make_doc(text) for text in ("", TEXT, " ")]
+    assert [len(parse.heads) for parse in nlp.get_pipe("root_mst").predict(docs)] == [0, 9, 1]
+    nlp.to_disk(tmp_path)
+    assert arcs(spacy.load(tmp_path)(TEXT)) == arcs(nlp(TEXT))
+    # A long Doc is looked at in slices, as its vectors come from nowhere else.
+    monkeypatch.setattr("spacy_rootmind.inference.MAX_TOKENS", 30)
+    doc = nlp(" ".join([TEXT] * 20))
+    assert all(sum(token.head == token for token in sent) == 1 for sent in doc.sents)
