@@ -140,3 +140,19 @@ def train_shipped(name, encoder, corpus, folder, **settings):
     paths = {"paths.train": corpus, "paths.dev": corpus, "paths.encoder": encoder}
     arguments = [f"--{key}={value}" for key, value in {**paths, **QUICK, **settings}.items()]
     return train(ROOT / "configs" / name, folder / "out", *arguments)
+
+
+def sizes(encoder):
+    """Overrides that make the config of curated transformers fit an encoder."""
+    found = json.loads((Path(encoder) / "config.json").read_text("utf8"))
+    names = {
+        "hidden_size": "hidden_width",
+        "intermediate_size": "intermediate_width",
+        "max_position_embeddings": "max_position_embeddings",
+        "num_attention_heads": "num_attention_heads",
+        "num_hidden_layers": "num_hidden_layers",
+        "vocab_size": "vocab_size",
+    }
+    own = {theirs: found[name] for name, theirs in names.items()}
+    own["model_max_length"] = own["max_position_embeddings"]
+    return {f"components.transformer.model.{name}": size for name, size in own.items()}

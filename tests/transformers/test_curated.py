@@ -2,19 +2,18 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 import spacy
 from listening import (
     MAX_PIECES,
-    WIDTH,
     arcs,
     encoder_of,
     initialized,
     listener,
     make_config,
     root_mst,
+    sizes,
     train_shipped,
     weights_of,
 )
@@ -33,28 +32,16 @@ PACKAGE = "spacy_curated_transformers"
 TEXT = "The cat saw a dog. It slept."
 
 
-def sizes(encoder):
-    """Overrides that make the shipped config fit the tiny encoder."""
-    found = {
-        "vocab_size": json.loads((Path(encoder) / "config.json").read_text("utf8"))["vocab_size"],
-        "hidden_width": WIDTH,
-        "intermediate_width": 64,
-        "num_attention_heads": 2,
-        "num_hidden_layers": 2,
-        "max_position_embeddings": MAX_PIECES,
-        "model_max_length": MAX_PIECES,
-        "with_spans.window": 48,
-        "with_spans.stride": 36,
-    }
-    return {f"components.transformer.model.{name}": size for name, size in found.items()}
-
-
 def test_shipped_config_trains_and_is_reloaded_without_the_encoders_folder(
     encoder, corpus, gold, tmp_path
 ):
     shutil.copytree(encoder, tmp_path / "encoder")
-    own = sizes(encoder)
-    model = train_shipped("curated.cfg", tmp_path / "encoder", corpus, tmp_path, **own)
+    # Windows that the tiny encoder can hold.
+    window = {"window": 48, "stride": 36}
+    spans = {f"components.transformer.model.with_spans.{k}": v for k, v in window.items()}
+    model = train_shipped(
+        "curated.cfg", tmp_path / "encoder", corpus, tmp_path, **sizes(encoder), **spans
+    )
     shutil.rmtree(tmp_path / "encoder")
     scores = json.loads((model / "meta.json").read_text("utf8"))["performance"]
     assert scores["dep_uas"] > 0.7
