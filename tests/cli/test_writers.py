@@ -212,6 +212,13 @@ def test_treebanks_in_and_out_change_trees_alone(name, plain, ud_folder):
     records = list(read_records(Inputs([str(path)]), None))[:150]
     docs = plain.pipe(record.make_doc(plain) for record in records)
     data = b"".join(write_conllu(d, r, 0) for d, r in zip(docs, records, strict=True))
+    for found, doc in zip(
+        conllu_to_docs(data.decode(), n_sents=1, no_print=True),
+        plain.pipe(record.make_doc(plain) for record in records),
+        strict=True,
+    ):
+        assert [token.head.i for token in found] == [token.head.i for token in doc]
+        assert [token.dep_ for token in found] == [token.dep_ for token in doc]
     n_others = 0
     for before, after in zip(given, sentences_in(data), strict=True):
         assert [int(row[HEAD]) for row in after.words].count(0) == 1
