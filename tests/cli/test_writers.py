@@ -339,6 +339,15 @@ def test_docs_whose_sentences_changed_are_refused(nlp):
             writer(doc, record, 0)
 
 
+def test_heads_whose_probability_is_not_known_are_refused(nlp):
+    doc, record = parse_text(nlp, "The cat slept.")
+    token = next(token for token in doc if token.head is not token)
+    token.head = next(other for other in doc if other not in (token, token.head))
+    for writer in (write_conllu, write_jsonl):
+        with pytest.raises(ValueError, match="given another head after it was parsed"):
+            writer(doc, record, 0)
+
+
 def test_trees_that_conllu_cannot_have_are_refused(plain):
     doc, record = parse_text(plain, "She  slept")
     doc[2].head = doc[1]
