@@ -1,0 +1,337 @@
+"""Convert a treebank to Docs of several sentences, and say what becomes of its words.
+
+Beside the Docs, treebank.json tells how they were made, and test.txt has the text of the test set.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+
+import spacy
+import srsly
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+from spacy.training.converters import conllu_to_docs
+from spacy.util import get_lang_class
+from treebank import (
+    FORM,
+    MISC,
+    SPLITS,
+    Sentence,
+    Token,
+    TreebankError,
+    find_files,
+    find_license,
+    read_sentences,
+    space_ends,
+)
+from wasabi import msg
+
+SYNTACTIC, ORTHOGRAPHIC = WORDS = ("syntactic", "orthographic")
+AUTO = "auto"
+# Any language: what spaCy has for those that it does not know.
+ANY = "xx"
+# Codes of Universal Dependencies that are not spaCy's for the same language.
+SPACY_CODES = {"no": "nb"}
+# One of so many training sentences is held out where there is no dev set; more of a tiny one.
+HOLD_OUT, HOLD_OUT_TINY, TINY = 10, 5, 100
+# Of a reference Doc: the text that it stands for, and where in it each of its tokens is.
+RAW = "raw"
+
+
+@dataclass
+class Counts:
+    """What became of a split."""
+
+    sentences: int = 0
+    non_projective: int = 0
+    words: int = 0
+    multiword: int = 0
+    merged: int = 0
+    written_apart: int = 0
+    empty_nodes: int = 0
+    other_text: int = 0
+
+
+# --- language ----------------------------------------------------------------------------------
+
+
+def choose_language(wanted: str, code: str) -> tuple[Language, str]:
+    """Make a tokenizer's pipeline for the language that is wanted, or for a treebank's own.
+
+    Returns
+    -------
+    nlp : Language
+    reason : str
+        What to tell the user.
+
+    Raises
+    ------
+    TreebankError
+        If the tokenizer needs a library that is not installed, or an unknown language is wanted.
+    """
+    own = code.split("_")[0]
+    lang = SPACY_CODES.get(own, own) if wanted == AUTO else wanted
+    try:
+        get_lang_class(lang)
+    except ImportError as error:
+        if wanted != AUTO:
+            raise TreebankError(f"spaCy does not know the language {lang!r}: {error}") from error
+        reason = f"spaCy has no tokenizer rules for {own!r}: taking those for any language, {ANY!r}"
+        return spacy.blank(ANY), reason
+    try:
+        return spacy.blank(lang), f"language {lang!r}"
+    except ImportError as error:
+        raise TreebankError(
+            f"spaCy's tokenizer for {lang!r} needs more: {error}\n"
+            f"Install that, or take the tokenizer for any language with --vars.language {ANY}"
+        ) from error
+
+
+# --- words -------------------------------------------------------------------------------------
+
+
+def split_places(token: Token, sentence: Sentence) -> list[int] | None:
+    """Tell where in a token its words start; None if they do not spell it."""
+    forms = [word[FORM] for word in sentence.words[token.first : token.stop]]
+    if "".join(forms) != token.form:
+        return None
+    return [len("".join(forms[:i])) for i in range(len(forms))]
+
+
+def merged_tokens(sentence: Sentence, words: str, nlp: Language) -> set[int]:
+    """Choose the multiword tokens that become one token of a Doc.
+
+    Syntactic words never do. Of orthographic ones all do but those that spaCy's own tokenizer takes
+    apart at the same places, like English "don't": merged, nothing would be learnt of their parts.
+    """
+    multiword = [i for i, token in enumerate(sentence.tokens) if token.stop - token.first > 1]
+    if words == SYNTACTIC or not multiword:
+        return set()
+    spacy_starts = {token.idx for token in nlp.make_doc(sentence.text)}
+    starts = sentence.starts
+    merged = set()
+    for i in multiword:
+        places = split_places(sentence.tokens[i], sentence)
+        if places is None or not spacy_starts.issuperset(starts[i] + place for place in places):
+            merged.add(i)
+    return merged
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A sentence for spaCy's converter.
+
+    Attributes
+    ----------
+    lines : list of str
+        CoNLL-U, with a multiword token's own line only where it is to be merged.
+    text : str
+        As of `Sentence.text`.
+    spans : list of (int, int)
+        Where in the text each token of the Doc is. Words that do not spell their token have its
+        whole span in common.
+    """
+
+    lines: list[str]
+    text: str
+    spans: list[tuple[int, int]]
+
+
+def convert_sentence(sentence: Sentence, merged: set[int]) -> Converted:
+    """Bring a sentence into a form that spaCy's converter turns into a Doc with the right text.
+
+    By itself, it writes the words of a multiword token without a space, also where they do not
+    spell the token ("du" becomes "dele"), and takes a `CorrectSpaceAfter=No` for `SpaceAfter=No`.
+    Words that do not spell their token are written apart here, as words that a tokenizer finds.
+    """
+    lines: list[str] = []
+    spans: list[tuple[int, int]] = []
+    for i, (token, start) in enumerate(zip(sentence.tokens, sentence.starts, strict=True)):
+        words = sentence.words[token.first : token.stop]
+        end = start + len(token.form)
+        places = split_places(token, sentence)
+        if i in merged:
+            number = f"{token.first + 1}-{token.stop}"
+            columns = [number, token.form, *"_" * (MISC - FORM - 1)]
+            lines.append(_line(columns, token.spaced))
+            spans.append((start, end))
+        elif len(words) == 1 or places is None:
+            spans += [(start, end)] * len(words)
+        else:
+            starts = [start + place for place in places]
+            spans += zip(starts, [*starts[1:], end], strict=True)
+        for word in words:
+            lines.append(_line(word, token.spaced if word is words[-1] else places is None))
+    return Converted(lines, sentence.text, spans)
+
+
+def _line(columns: list[str], spaced: bool) -> str:
+    return "\t".join([*columns[:MISC], "_" if spaced else "SpaceAfter=No"])
+
+
+# --- Docs --------------------------------------------------------------------------------------
+
+
+def make_docs(converted: list[Converted], n_sents: int) -> Iterator[Doc]:
+    """Make Docs of `n_sents` sentences each; `doc.user_data` says which text they stand for."""
+    conllu = "\n\n".join("\n".join(sentence.lines) for sentence in converted)
+    docs = conllu_to_docs(conllu, n_sents=1, merge_subtokens=True, no_print=True)
+    pairs = zip(docs, converted, strict=True)
+    while group := list(islice(pairs, n_sents)):
+        doc = Doc.from_docs([doc for doc, _ in group], ensure_whitespace=False)
+        n_found = len(list(doc.sents))
+        if n_found != len(group):
+            msg.warn(
+                f"spaCy finds {n_found} sentences in {len(group)} trees that start with "
+                f"{doc[:8].text!r}: some are too strongly non-projective for it"
+            )
+        doc.user_data[RAW] = raw_text([sentence for _, sentence in group])
+        yield doc
+
+
+def raw_text(sentences: list[Converted]) -> dict:
+    """Join the texts of sentences, and tell where in it each token is."""
+    text = ""
+    spans: list[tuple[int, int]] = []
+    for sentence in sentences:
+        spans += [(start + len(text), end + len(text)) for start, end in sentence.spans]
+        text += sentence.text
+    return {"text": text, "spans": spans}
+
+
+def convert_split(
+    sentences: list[Sentence], words: str, nlp: Language, n_sents: int
+) -> tuple[list[Doc], Counts]:
+    """Convert one split, and count what became of it."""
+    counts = Counts(sentences=len(sentences))
+    converted = []
+    for sentence in sentences:
+        merged = merged_tokens(sentence, words, nlp)
+        multiword = [token for token in sentence.tokens if token.stop - token.first > 1]
+        counts.words += len(sentence.words)
+        counts.multiword += len(multiword)
+        counts.merged += len(merged)
+        if words == SYNTACTIC:
+            counts.written_apart += sum(split_places(t, sentence) is None for t in multiword)
+        counts.empty_nodes += sentence.n_empty
+        counts.non_projective += not sentence.is_projective
+        stated = sentence.stated_text
+        counts.other_text += stated is not None and stated.split() != sentence.text.split()
+        converted.append(convert_sentence(sentence, merged))
+    return list(make_docs(converted, n_sents)), counts
+
+
+# --- the command -------------------------------------------------------------------------------
+
+
+def hold_out(train: list[Sentence]) -> tuple[list[Sentence], list[Sentence], int]:
+    """Take dev sentences from training sentences: every n-th, and tell n."""
+    every = HOLD_OUT if len(train) >= TINY else HOLD_OUT_TINY
+    dev = train[every - 1 :: every]
+    return [s for i, s in enumerate(train) if i % every != every - 1], dev, every
+
+
+def read_treebank(folder: Path) -> tuple[str, dict[str, list[Sentence]], list[str]]:
+    """Read all splits of a treebank, with a dev set whatever there is.
+
+    Returns
+    -------
+    code : str
+        See `find_files`.
+    splits : dict of list of Sentence
+    remarks : list of str
+        What was done that a user has to know.
+    """
+    code, files = find_files(folder)
+    for split in ("train", "test"):
+        if not files[split]:
+            raise TreebankError(
+                f"{folder} has no {split} set ({code}-ud-{split}.conllu): choose a treebank that "
+                f"has one"
+            )
+    splits = space_ends({split: read_sentences(files[split]) for split in SPLITS if files[split]})
+    remarks = []
+    if not files["dev"]:
+        total = len(splits["train"])
+        splits["train"], splits["dev"], every = hold_out(splits["train"])
+        if not splits["dev"]:
+            raise TreebankError(
+                f"{folder} has no dev set, and {total} training sentences are too few to hold some "
+                f"out; expected at least {HOLD_OUT_TINY}"
+            )
+        remarks.append(
+            f"{code} has no dev set: sentence {every} of every {every} training sentences is held "
+            f"out for it, {len(splits['dev'])} of {total}. The parser is not trained on them"
+        )
+    return code, splits, remarks
+
+
+def convert(folder: Path, output: Path, words: str, language: str, n_sents: int) -> None:
+    """Convert a treebank; see the top of this file."""
+    code, splits, remarks = read_treebank(folder)
+    nlp, reason = choose_language(language, code)
+    (msg.warn if nlp.lang == ANY and language == AUTO else msg.info)(reason)
+    for remark in remarks:
+        msg.warn(remark)
+    output.mkdir(parents=True, exist_ok=True)
+    counts = {}
+    for split in SPLITS:
+        docs, counts[split] = convert_split(splits[split], words, nlp, n_sents)
+        DocBin(docs=docs, store_user_data=True).to_disk(output / f"{split}.spacy")
+        if split == "test":
+            lines = [doc.user_data[RAW]["text"].strip() for doc in docs]
+            (output / "test.txt").write_text("".join(f"{line}\n" for line in lines), "utf8")
+    report(counts, words)
+    about = {
+        "treebank": folder.name,
+        "code": code,
+        "license": find_license(folder),
+        "lang": nlp.lang,
+        "words": words,
+        "remarks": [reason, *remarks],
+        "counts": {split: asdict(count) for split, count in counts.items()},
+    }
+    srsly.write_json(output / "treebank.json", about)
+    msg.good(f"{output}: words are {words}")
+
+
+def report(counts: dict[str, Counts], words: str) -> None:
+    """Print what became of each split."""
+    names = ["sentences", "non_projective", "words", "multiword", "empty_nodes", "other_text"]
+    names.insert(4, "merged" if words == ORTHOGRAPHIC else "written_apart")
+    texts = {
+        "sentences": "sentences",
+        "non_projective": "of them with crossing arcs",
+        "words": "syntactic words",
+        "multiword": "multiword tokens",
+        "merged": "of them merged to one token",
+        "written_apart": "of them not spelt by their words",
+        "empty_nodes": "empty nodes, left out",
+        "other_text": "sentences with another # text",
+    }
+    rows = [[texts[name], *(asdict(counts[split])[name] for split in SPLITS)] for name in names]
+    aligns = ["l", *"r" * len(SPLITS)]
+    msg.table(rows, header=["", *SPLITS], divider=True, aligns=aligns, max_col=60)
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("treebank", type=Path, help="a folder with CoNLL-U files")
+    parser.add_argument("output", type=Path, help="a folder to write to")
+    parser.add_argument("--words", choices=WORDS, default=ORTHOGRAPHIC)
+    parser.add_argument("--language", default=AUTO, help="spaCy's code; auto: the treebank's")
+    parser.add_argument("--n-sents", type=int, default=10, help="sentences a Doc")
+    args = parser.parse_args()
+    try:
+        convert(args.treebank, args.output, args.words, args.language, args.n_sents)
+    except TreebankError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

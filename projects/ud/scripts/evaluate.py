@@ -1,0 +1,144 @@
+"""Score the parsers of several seeds on the test set: with gold words and sentences, and from text.
+
+Writes all scores of each seed, and a table of the most important ones with their mean and standard
+deviation over the seeds.
+"""
+
+import argparse
+import sys
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from pathlib import Path
+
+import spacy
+import srsly
+from convert import RAW
+from report import EVALUATIONS, GOLD, TEXT, summarize, write_tables
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+from spacy.training import Alignment, Corpus, Example
+from thinc.api import require_gpu
+from train import BEST, read_seeds, seed_folder
+from wasabi import msg
+
+PIPE = "root_mst"
+
+Spans = Sequence[Sequence[int]]
+
+
+def gold_examples(nlp: Language, path: Path) -> list[Example]:
+    """Parse the reference's words in the reference's sentences."""
+    examples = []
+    for example in Corpus(path, gold_preproc=True)(nlp):
+        for token in example.predicted:
+            # Otherwise the parser would look for more sentences in it.
+            token.is_sent_start = token.i == 0
+        examples.append(example)
+    docs = list(nlp.pipe([example.predicted for example in examples]))
+    return [Example(doc, eg.reference) for doc, eg in zip(docs, examples, strict=True)]
+
+
+def text_examples(nlp: Language, path: Path) -> list[Example]:
+    """Parse the text that references stand for, as the pipeline's tokenizer splits it."""
+    references = list(DocBin().from_disk(path).get_docs(nlp.vocab))
+    docs = nlp.pipe([doc.user_data[RAW]["text"] for doc in references])
+    return [
+        Example(doc, reference, alignment=align(doc, reference.user_data[RAW]["spans"]))
+        for doc, reference in zip(docs, references, strict=True)
+    ]
+
+
+def align(doc: Doc, spans: Spans) -> Alignment:
+    """Align a Doc's tokens with words by their places in its text.
+
+    spaCy compares letters instead, which is as good where words spell the text; of "du" and its
+    words "de" and "le", it would take the first for the same.
+    """
+    x2y: list[list[int]] = [[] for _ in doc]
+    y2x: list[list[int]] = []
+    starts = [token.idx for token in doc]
+    ends = [token.idx + len(token) for token in doc]
+    for word, (start, end) in enumerate(spans):
+        tokens = range(bisect_right(ends, start), bisect_left(starts, end))
+        y2x.append([i for i in tokens if not doc[i].is_space])
+        for i in y2x[-1]:
+            x2y[i].append(word)
+    return Alignment.from_indices(x2y, y2x)
+
+
+def scores_of(nlp: Language, examples: list[Example]) -> dict:
+    """Score parses by the component's own scorer."""
+    return nlp.get_pipe(PIPE).score(examples)
+
+
+def segmentation_scores(examples: list[Example]) -> dict[str, float]:
+    """Score the words and sentences that were found in text.
+
+    Returns
+    -------
+    scores : dict
+        `words_f`: F1 of words; what is lost here, no parse can mend. `sents_f`: F1 of sentences by
+        where they start and end, also where their words do not spell the text.
+    """
+    words = words_right = sents = sents_right = 0
+    for example in examples:
+        doc, reference = example.predicted, example.reference
+        spans = reference.user_data[RAW]["spans"]
+        lengths = example.alignment.y2x.lengths
+        back = example.alignment.x2y.lengths
+        for word in range(len(reference)):
+            if lengths[word] == 1:
+                words_right += int(back[example.alignment.y2x[word][0]] == 1)
+        words += len(reference) + sum(not token.is_space for token in doc)
+        gold = {(spans[s.start][0], spans[s.end - 1][1]) for s in reference.sents}
+        found = set()
+        for sentence in doc.sents:
+            inside = [token for token in sentence if not token.is_space]
+            if inside:
+                found.add((inside[0].idx, inside[-1].idx + len(inside[-1])))
+        sents += len(gold) + len(found)
+        sents_right += len(gold & found)
+    return {"words_f": 2 * words_right / words, "sents_f": 2 * sents_right / sents}
+
+
+def evaluate(pipeline: Path, corpus: Path) -> dict[str, dict]:
+    """Score a pipeline on gold words and sentences, and on text."""
+    nlp = spacy.load(pipeline)
+    gold = scores_of(nlp, gold_examples(nlp, corpus))
+    examples = text_examples(nlp, corpus)
+    text = {**scores_of(nlp, examples), **segmentation_scores(examples)}
+    return {GOLD: gold, TEXT: text}
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", type=Path, help="a folder that train.py wrote")
+    parser.add_argument("corpus", type=Path, help="a folder that convert.py wrote")
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--seeds", default="0")
+    parser.add_argument("--gpu-id", type=int, default=-1)
+    args = parser.parse_args()
+    try:
+        seeds = read_seeds(args.seeds)
+    except ValueError as error:
+        sys.exit(str(error))
+    missing = [s for s in seeds if not (seed_folder(args.run, s) / BEST).is_dir()]
+    if missing:
+        sys.exit(f"{args.run} has no pipeline of seed {missing[0]}: train with --vars.seeds first")
+    if args.gpu_id >= 0:
+        require_gpu(args.gpu_id)
+    args.output.mkdir(parents=True, exist_ok=True)
+    scores = {}
+    for seed in seeds:
+        scores[seed] = evaluate(seed_folder(args.run, seed) / BEST, args.corpus / "test.spacy")
+        srsly.write_json(args.output / f"seed-{seed}.json", scores[seed])
+        msg.good(f"Seed {seed}: {', '.join(EVALUATIONS.values())}")
+    about = srsly.read_json(args.corpus / "treebank.json")
+    summary = summarize(scores, about, args.run.name)
+    write_tables(summary, args.output)
+    print((args.output / "summary.md").read_text("utf8"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Scores of several seeds as one table: JSON, Markdown and CSV."""
+
+import csv
+from pathlib import Path
+from statistics import mean, stdev
+
+import srsly
+
+GOLD, TEXT = "gold", "text"
+EVALUATIONS = {GOLD: "gold words and sentences", TEXT: "from text"}
+# What is shown of each evaluation, and how it is called.
+ATTACHMENT = {
+    "dep_uas_all": "UAS",
+    "dep_las_all": "LAS",
+    "dep_las_conll18": "LAS, CoNLL 2018",
+    "dep_uas": "UAS without punctuation",
+    "dep_las": "LAS without punctuation",
+}
+SHOWN = {
+    GOLD: {
+        **ATTACHMENT,
+        "dep_ls": "labels without punctuation",
+        "root_acc": "right roots",
+        "dep_uem": "sentences with all heads right",
+        "dep_lem": "sentences with all arcs right",
+        "root_violations": "sentences without exactly one root",
+    },
+    TEXT: {"words_f": "words, F1", "sents_f": "sentences, F1", **ATTACHMENT},
+}
+
+
+def summarize(scores: dict[int, dict[str, dict]], about: dict, run: str) -> dict:
+    """Take the mean and standard deviation (of a sample) of each score over the seeds.
+
+    Parameters
+    ----------
+    scores
+        For each seed, the scores of each evaluation.
+    about
+        What `convert.py` says of the treebank.
+    run
+        Name of the run.
+
+    Returns
+    -------
+    summary : dict
+        Scores are shares. The deviation is None with one seed, and so are mean and deviation where
+        a score is.
+    """
+    seeds = list(scores)
+    evaluations = {}
+    for name, shown in SHOWN.items():
+        evaluations[name] = {
+            key: statistics([scores[seed][name][key] for seed in seeds]) for key in shown
+        }
+    keys = ("treebank", "words", "lang", "counts", "remarks")
+    return {"run": run, **{key: about[key] for key in keys}, "seeds": seeds, **evaluations}
+
+
+def statistics(values: list[float | None]) -> dict:
+    """Describe the values of one score."""
+    known = [value for value in values if value is not None]
+    complete = bool(known) and len(known) == len(values)
+    return {
+        "mean": mean(known) if complete else None,
+        "deviation": stdev(known) if complete and len(known) > 1 else None,
+        "values": values,
+    }
+
+
+def rows(summary: dict) -> list[list[str]]:
+    """List evaluation, score, the values of the seeds, mean and deviation, in percent."""
+    found = []
+    for evaluation, shown in SHOWN.items():
+        for key, name in shown.items():
+            score = summary[evaluation][key]
+            values = [*score["values"], score["mean"], score["deviation"]]
+            found.append([EVALUATIONS[evaluation], name, *(percent(value) for value in values)])
+    return found
+
+
+def percent(value: float | None) -> str:
+    """Write a share; nothing where it is not known."""
+    return "" if value is None else f"{100 * value:.2f}"
+
+
+def write_tables(summary: dict, folder: Path) -> None:
+    """Write summary.json, summary.md and summary.csv."""
+    srsly.write_json(folder / "summary.json", summary)
+    header = ["test set", "score in %", *(f"seed {seed}" for seed in summary["seeds"])]
+    header += ["mean", "deviation"]
+    table = rows(summary)
+    with (folder / "summary.csv").open("w", encoding="utf8", newline="") as file:
+        csv.writer(file).writerows([header, *table])
+    (folder / "summary.md").write_text(markdown(summary, header, table), encoding="utf8")
+
+
+def markdown(summary: dict, header: list[str], table: list[list[str]]) -> str:
+    """Write the table with what it was made from."""
+    counts = summary["counts"]
+    sizes = ", ".join(f"{counts[split]['sentences']} {split}" for split in counts)
+    lines = [
+        f"{summary['treebank']} ({summary['run']}): words are {summary['words']}; sentences: "
+        f"{sizes}. {' '.join(f'{remark}.' for remark in summary['remarks'])}",
+        "",
+        f"| {' | '.join(header)} |",
+        "|" + "---|" * 2 + "---:|" * (len(header) - 2),
+        *(f"| {' | '.join(row)} |" for row in table),
+    ]
+    return "\n".join(lines) + "\n"

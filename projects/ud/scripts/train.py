@@ -1,0 +1,172 @@
+"""Train a parser with several seeds, and keep the one that does best on the dev set.
+
+A seed that is done is left as it is; one that was not finished, or whose settings or corpus have
+changed, is trained anew.
+"""
+
+import argparse
+import hashlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import srsly
+from convert import SYNTACTIC
+from wasabi import msg
+
+# Written when a training is complete.
+RECORD = "trained.json"
+BEST = "model-best"
+READER = "ud.GoldWords.v1"
+
+
+def seed_folder(run: Path, seed: int) -> Path:
+    """Name the folder of one seed's training."""
+    return run / f"seed-{seed}"
+
+
+def read_seeds(text: str) -> list[int]:
+    """Read seeds with spaces or commas between them.
+
+    Raises
+    ------
+    ValueError
+        If there is none, one is not a number from 0, or one comes twice.
+    """
+    names = text.replace(",", " ").split()
+    seeds = [int(name) for name in names if name.isdigit()]
+    if not seeds or len(seeds) != len(names) or len(set(seeds)) != len(seeds):
+        raise ValueError(f"expected seeds such as '0 1 2', each once, received {text!r}")
+    return seeds
+
+
+def overrides_of(corpus: Path, steps: int, text: str) -> dict[str, str]:
+    """List settings of the config to change.
+
+    Parameters
+    ----------
+    corpus
+        What `convert.py` wrote.
+    steps
+        Training steps; 0 for those of the config. The learning rate falls over as many, and the dev
+        set is looked at five times.
+    text
+        More settings, such as "training.dropout=0.3 training.batcher.size=500".
+    """
+    about = srsly.read_json(corpus / "treebank.json")
+    settings = {
+        "paths.train": str(corpus / "train.spacy"),
+        "paths.dev": str(corpus / "dev.spacy"),
+        "nlp.lang": about["lang"],
+    }
+    if about["words"] == SYNTACTIC:
+        settings.update({"corpora.train.@readers": READER, "corpora.dev.@readers": READER})
+    if steps:
+        settings["training.max_steps"] = str(steps)
+        settings["training.optimizer.learn_rate.total_steps"] = str(steps)
+        settings["training.eval_frequency"] = str(max(1, steps // 5))
+    for setting in text.split():
+        name, equals, value = setting.partition("=")
+        if not equals or "." not in name:
+            raise ValueError(
+                f"expected settings such as training.dropout=0.3, received {setting!r}"
+            )
+        settings[name.lstrip("-")] = value
+    return settings
+
+
+def record_of(config: Path, corpus: Path, settings: dict[str, str], seed: int) -> dict:
+    """Describe a training, to tell later whether it is the same."""
+    files = [config, corpus / "train.spacy", corpus / "dev.spacy"]
+    digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    return {"seed": seed, "settings": settings, "files": digests}
+
+
+def train_seed(
+    config: Path, corpus: Path, folder: Path, settings: dict[str, str], seed: int, gpu: int
+) -> None:
+    """Train with one seed, unless it is done.
+
+    Raises
+    ------
+    subprocess.CalledProcessError
+        If `spacy train` fails.
+    """
+    record = record_of(config, corpus, settings, seed)
+    if (folder / RECORD).is_file():
+        if srsly.read_json(folder / RECORD) == record:
+            msg.info(f"Seed {seed} is done: {folder}")
+            return
+        msg.warn(f"Seed {seed}: settings or corpus have changed, training anew")
+    elif folder.exists():
+        msg.warn(f"Seed {seed} was not finished, training anew")
+    shutil.rmtree(folder, ignore_errors=True)
+    msg.divider(f"seed {seed}")
+    code = Path(__file__).parent / "gold_words.py"
+    command = [sys.executable, "-m", "spacy", "train", str(config), "--output", str(folder)]
+    command += ["--gpu-id", str(gpu), "--code", str(code), "--system.seed", str(seed)]
+    for name, value in settings.items():
+        command += [f"--{name}", value]
+    subprocess.run(command, check=True)
+    srsly.write_json(folder / RECORD, record)
+
+
+def keep_best(run: Path, seeds: list[int], corpus: Path) -> int:
+    """Copy the pipeline that does best on the dev set, and note where it comes from.
+
+    Returns
+    -------
+    seed : int
+        Its seed; the first of equals. Judged by LAS on the dev set, as in training.
+    """
+
+    def dev_score(seed: int) -> float:
+        meta = srsly.read_json(seed_folder(run, seed) / BEST / "meta.json")
+        return meta["performance"]["dep_las"] or 0.0
+
+    best = max(seeds, key=dev_score)
+    shutil.rmtree(run / BEST, ignore_errors=True)
+    shutil.copytree(seed_folder(run, best) / BEST, run / BEST)
+    about = srsly.read_json(corpus / "treebank.json")
+    meta = srsly.read_json(run / BEST / "meta.json")
+    meta["description"] = f"Dependency parser (root_mst) trained on {about['treebank']}"
+    url = f"https://universaldependencies.org/treebanks/{about['code']}/index.html"
+    source = {"name": about["treebank"], "url": url}
+    if about["license"]:
+        # What is learnt from a treebank may be bound by its licence: to be checked by whoever
+        # passes it on.
+        source["license"] = meta["license"] = about["license"]
+    meta["sources"] = [source]
+    srsly.write_json(run / BEST / "meta.json", meta)
+    return best
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("config", type=Path)
+    parser.add_argument("corpus", type=Path, help="a folder that convert.py wrote")
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--seeds", default="0")
+    parser.add_argument("--steps", type=int, default=0, help="0: as the config says")
+    parser.add_argument("--overrides", default="", help="such as 'training.dropout=0.3'")
+    parser.add_argument("--gpu-id", type=int, default=-1)
+    args = parser.parse_args()
+    try:
+        seeds = read_seeds(args.seeds)
+        settings = overrides_of(args.corpus, args.steps, args.overrides)
+    except ValueError as error:
+        sys.exit(str(error))
+    for seed in seeds:
+        folder = seed_folder(args.output, seed)
+        try:
+            train_seed(args.config, args.corpus, folder, settings, seed, args.gpu_id)
+        except subprocess.CalledProcessError as error:
+            sys.exit(f"training with seed {seed} failed (exit code {error.returncode}), see above")
+    best = keep_best(args.output, seeds, args.corpus)
+    msg.good(f"Best on the dev set: seed {best}, copied to {args.output / BEST}")
+
+
+if __name__ == "__main__":
+    main()

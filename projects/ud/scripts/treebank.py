@@ -1,0 +1,221 @@
+"""Universal Dependencies treebanks: their files, their sentences, their text."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import accumulate, chain
+from pathlib import Path
+
+import numpy as np
+
+from spacy_rootmind import is_projective, is_tree
+
+SPLITS = ("train", "dev", "test")
+COLUMNS = 10
+ID, FORM, HEAD, MISC = 0, 1, 6, 9
+
+
+class TreebankError(ValueError):
+    """A treebank cannot be used as it is; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token as it stands in the text: one word, or a multiword token of several.
+
+    Attributes
+    ----------
+    form : str
+        As in the text.
+    spaced : bool
+        Whether a space follows it.
+    first, stop : int
+        Its words are those from `first` to before `stop`, counted from 0.
+    """
+
+    form: str
+    spaced: bool
+    first: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of a treebank.
+
+    Attributes
+    ----------
+    where : str
+        File and line, for messages.
+    words : list of list of str
+        The ten columns of each syntactic word.
+    heads : list of int
+        Of each word, counted from 1; 0 for the root.
+    tokens : list of Token
+        They cover the words, in order.
+    stated_text : str or None
+        What the comment `# text` says.
+    n_empty : int
+        Empty nodes, which basic trees do not have; they are left out.
+    """
+
+    where: str
+    words: list[list[str]]
+    heads: list[int]
+    tokens: list[Token]
+    stated_text: str | None = None
+    n_empty: int = 0
+
+    @property
+    def text(self) -> str:
+        """The text that the tokens make, with a space at its end if one follows."""
+        return "".join(token.form + " " * token.spaced for token in self.tokens)
+
+    @property
+    def starts(self) -> list[int]:
+        """Where each token starts in the text."""
+        lengths = [len(token.form) + token.spaced for token in self.tokens]
+        return list(accumulate(lengths, initial=0))[:-1]
+
+    @property
+    def is_projective(self) -> bool:
+        """Whether no arcs of the tree cross."""
+        return bool(is_projective(np.array([-1, *self.heads], dtype=np.int32)))
+
+
+# --- files -------------------------------------------------------------------------------------
+
+
+def find_files(folder: Path) -> tuple[str, dict[str, list[Path]]]:
+    """Find a treebank's files by what their names end in.
+
+    Returns
+    -------
+    code : str
+        The treebank's short name, such as "en_ewt", whose first part is a language code.
+    files : dict
+        For each of train, dev and test its files: none, one, or several where it comes in parts.
+
+    Raises
+    ------
+    TreebankError
+        If the folder has no treebank, or more than one.
+    """
+    files = {split: sorted(folder.glob(f"*-ud-{split}*.conllu")) for split in SPLITS}
+    codes = {path.name.split("-ud-")[0] for path in chain(*files.values())}
+    if len(codes) != 1:
+        found = f"those of {', '.join(sorted(codes))}" if codes else "none"
+        raise TreebankError(
+            f"expected {folder} to have the files of one treebank, such as en_ewt-ud-train.conllu, "
+            f"found {found}"
+        )
+    return codes.pop(), files
+
+
+def find_license(folder: Path) -> str | None:
+    """Find what a treebank's README says about its licence."""
+    for path in sorted(folder.glob("README*")):
+        found = re.search(r"^License: *(\S.*?) *$", path.read_text("utf8"), re.MULTILINE)
+        if found:
+            return found.group(1)
+    return None
+
+
+# --- sentences ---------------------------------------------------------------------------------
+
+
+def read_sentences(paths: list[Path]) -> list[Sentence]:
+    """Read CoNLL-U files, one after another.
+
+    Raises
+    ------
+    TreebankError
+        If a line is not CoNLL-U, a sentence is no tree with one root, or the words are left out.
+    """
+    sentences = [sentence for path in paths for sentence in _read_file(path)]
+    forms = [word[FORM] for sentence in sentences for word in sentence.words]
+    if forms.count("_") > len(forms) / 2:
+        raise TreebankError(
+            f"{paths[0]} has '_' in place of its words: the treebank comes without its text. Its "
+            f"README says how to fill it in"
+        )
+    return sentences
+
+
+def _read_file(path: Path) -> Iterator[Sentence]:
+    with path.open(encoding="utf-8-sig") as lines:
+        block: list[str] = []
+        for number, line in enumerate(chain(lines, ["\n"]), start=1):
+            if line.strip():
+                block.append(line.rstrip("\n"))
+            elif block:
+                yield read_sentence(block, f"{path}, line {number - len(block)}")
+                block = []
+
+
+def read_sentence(lines: list[str], where: str) -> Sentence:
+    """Read one sentence, comments first; see `read_sentences` for errors."""
+    comments = [line for line in lines if line.startswith("#")]
+    rows = [line.split("\t") for line in lines if not line.startswith("#")]
+    for row in rows:
+        if len(row) != COLUMNS:
+            raise TreebankError(
+                f"{where}: expected {COLUMNS} columns with tabs between them, received "
+                f"{len(row)} in {row}"
+            )
+    words = [row for row in rows if row[ID].isdigit()]
+    if [row[ID] for row in words] != [str(i) for i in range(1, len(words) + 1)]:
+        raise TreebankError(f"{where}: expected words numbered from 1, without a gap")
+    texts = [line[1:].partition("=")[2] for line in comments if re.match(r"# *text *=", line)]
+    return Sentence(
+        where=where,
+        words=words,
+        heads=_heads(words, where),
+        tokens=list(_tokens(rows, len(words), where)),
+        stated_text=texts[0].strip() if texts else None,
+        n_empty=sum("." in row[ID] for row in rows),
+    )
+
+
+def _tokens(rows: list[list[str]], n_words: int, where: str) -> Iterator[Token]:
+    """List the tokens of the text; words that a multiword token covers are none themselves."""
+    place = 0
+    for row in rows:
+        spaced = "SpaceAfter=No" not in row[MISC].split("|")
+        if re.fullmatch(r"\d+-\d+", row[ID]):
+            first, stop = (int(number) for number in row[ID].split("-"))
+            if not place + 1 == first <= stop <= n_words:
+                raise TreebankError(f"{where}: a multiword token {row[ID]} that does not fit")
+            yield Token(row[FORM], spaced, first - 1, stop)
+            place = stop
+        elif row[ID].isdigit() and int(row[ID]) > place:
+            yield Token(row[FORM], spaced, place, place + 1)
+            place += 1
+        elif not re.fullmatch(r"\d+(\.\d+)?", row[ID]):
+            raise TreebankError(f"{where}: expected a number as ID, received {row[ID]!r}")
+
+
+def _heads(words: list[list[str]], where: str) -> list[int]:
+    heads = [int(row[HEAD]) if row[HEAD].isdigit() else -1 for row in words]
+    in_range = bool(words) and all(0 <= head <= len(words) for head in heads)
+    if not in_range or not is_tree(np.array([-1, *heads], dtype=np.int32)):
+        raise TreebankError(f"{where}: heads {heads} are not a tree with one root")
+    return heads
+
+
+def space_ends(treebank: dict[str, list[Sentence]]) -> dict[str, list[Sentence]]:
+    """Let a space follow each sentence, unless the script has none between words.
+
+    Many treebanks say `SpaceAfter=No` of the last token of every sentence, as nothing follows it in
+    its own line; joined without a space, sentences would run into one another.
+    """
+    inner = [token.spaced for s in chain(*treebank.values()) for token in s.tokens[:-1]]
+    if sum(inner) < len(inner) / 2:
+        return treebank
+    return {
+        split: [
+            replace(s, tokens=[*s.tokens[:-1], replace(s.tokens[-1], spaced=True)])
+            for s in sentences
+        ]
+        for split, sentences in treebank.items()
+    }

@@ -1,0 +1,31 @@
+"""A treebank that is made up, and a checkout to run the project in."""
+
+import shutil
+
+import pytest
+import srsly
+from conftest import ROOT
+from ud_treebanks import PROJECT, write_treebank
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory):
+    """A made-up treebank's folder, UD_Made-Up, and the numbers of its tokens."""
+    folder = tmp_path_factory.mktemp("treebanks") / "UD_Made-Up"
+    return folder, write_treebank(folder)
+
+
+@pytest.fixture(scope="session")
+def checkout(tmp_path_factory):
+    """A checkout that commands of the project may write to; returns the project's folder.
+
+    It has a workflow that leaves out what most tests do not ask for.
+    """
+    folder = tmp_path_factory.mktemp("checkout")
+    shutil.copytree(ROOT / "configs", folder / "configs")
+    project = folder / "projects" / "ud"
+    shutil.copytree(PROJECT / "scripts", project / "scripts")
+    config = srsly.read_yaml(PROJECT / "project.yml")
+    config["workflows"]["scored"] = ["fetch", "convert", "train", "evaluate"]
+    srsly.write_yaml(project / "project.yml", config)
+    return project

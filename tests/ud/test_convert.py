@@ -1,0 +1,316 @@
+"""Converting treebanks: which tokens a Doc has, its trees, and the text that it stands for."""
+
+import itertools
+import random
+
+import convert
+import pytest
+import spacy
+import srsly
+from convert import (
+    RAW,
+    choose_language,
+    convert_sentence,
+    convert_split,
+    hold_out,
+    make_docs,
+    read_treebank,
+)
+from spacy.language import Language
+from spacy.tokens import DocBin
+from spacy.training.converters import conllu_to_docs
+from treebank import TreebankError, read_sentence
+from ud_treebanks import fuse, row, write_treebank
+
+SMALL = ["UD_Kazakh-KTB", "UD_Kurmanji-MG", "UD_Marathi-UFAL", "UD_Tamil-TTB", "UD_Livvi-KKPP"]
+
+
+def conllu(words, tokens=()):
+    """A sentence from (form, head, label, MISC) and lines of multiword tokens by first word."""
+    lines = []
+    for i, (form, head, label, misc) in enumerate(words, start=1):
+        lines += [line for line in tokens if line.startswith(f"{i}-")]
+        lines.append("\t".join([str(i), form, *"_" * 4, str(head), label, "_", misc]))
+    return lines
+
+
+DU = conllu(
+    [
+        ("Il", 2, "nsubj", "_"),
+        ("parle", 0, "root", "CorrectSpaceAfter=No"),
+        ("de", 5, "case", "_"),
+        ("le", 5, "det", "_"),
+        ("chat", 2, "obl", "SpaceAfter=No"),
+        (".", 2, "punct", "_"),
+    ],
+    [row("3-4", "du")],
+)
+DONT = conllu(
+    [
+        ("I", 4, "nsubj", "_"),
+        ("do", 4, "aux", "_"),
+        ("n't", 4, "advmod", "_"),
+        ("sleep", 0, "root", "_"),
+    ],
+    [row("2-3", "don't")],
+)
+
+
+def docs_of(lines, words, nlp=None):
+    sentences = [read_sentence(lines, "here")]
+    return convert_split(sentences, words, nlp or spacy.blank("fr"), 10)[0]
+
+
+def parts(doc):
+    return [(t.text, t.head.i, t.dep_, bool(t.whitespace_)) for t in doc]
+
+
+def test_syntactic_words_are_the_treebanks():
+    [doc] = docs_of(DU, "syntactic")
+    assert parts(doc) == [
+        ("Il", 1, "nsubj", True),
+        ("parle", 1, "ROOT", True),
+        ("de", 4, "case", True),
+        ("le", 4, "det", True),
+        ("chat", 1, "obl", False),
+        (".", 1, "punct", True),
+    ]
+    raw = doc.user_data[RAW]
+    assert raw["text"] == "Il parle du chat. "
+    assert [raw["text"][start:end] for start, end in raw["spans"]] == (
+        ["Il", "parle", "du", "du", "chat", "."]
+    )
+
+
+def test_orthographic_tokens_are_those_of_the_text():
+    [doc] = docs_of(DU, "orthographic")
+    assert doc.text == doc.user_data[RAW]["text"] == "Il parle du chat. "
+    assert [(t.text, t.head.text) for t in doc] == [
+        ("Il", "parle"),
+        ("parle", "parle"),
+        ("du", "chat"),
+        ("chat", "parle"),
+        (".", "parle"),
+    ]
+
+
+def test_spacys_own_converter_does_not_keep_this_text():
+    """What convert.py is there for; once this fails, it may be simpler."""
+    [doc] = conllu_to_docs("\n".join(DU), n_sents=1, no_print=True)
+    assert doc.text == "Il parledele chat. "
+
+
+@pytest.mark.parametrize("words", convert.WORDS)
+def test_what_spacys_tokenizer_takes_apart_stays_apart(words):
+    [doc] = docs_of(DONT, words, spacy.blank("en"))
+    assert doc.text == "I don't sleep "
+    assert [t.text for t in doc] == ["I", "do", "n't", "sleep"]
+    assert [t.text for t in spacy.blank("en")("I don't sleep")] == ["I", "do", "n't", "sleep"]
+
+
+def test_what_spacys_tokenizer_leaves_together_is_merged():
+    [doc] = docs_of(DONT, "orthographic", spacy.blank("xx"))
+    assert [(t.text, t.head.text) for t in doc] == [
+        ("I", "sleep"),
+        ("don't", "sleep"),
+        ("sleep", "sleep"),
+    ]
+
+
+def test_a_merged_token_has_the_head_of_its_topmost_word():
+    """Its parts hang from different words here, and what hangs from any of them from the token."""
+    lines = conllu(
+        [
+            ("a", 3, "dep", "_"),
+            ("b", 1, "amod", "_"),
+            ("c", 0, "root", "_"),
+            ("d", 2, "low", "_"),
+            ("e", 3, "high", "_"),
+            ("f", 4, "leaf", "_"),
+        ],
+        [row("4-5", "du")],
+    )
+    [doc] = docs_of(lines, "orthographic")
+    assert [(t.text, t.head.text, t.dep_) for t in doc] == [
+        ("a", "c", "dep"),
+        ("b", "a", "amod"),
+        ("c", "c", "ROOT"),
+        ("du", "c", "high"),
+        ("f", "du", "leaf"),
+    ]
+
+
+def test_sentences_of_a_script_without_spaces_are_joined_without_one():
+    line = conllu([("猫", 0, "root", "SpaceAfter=No"), ("。", 1, "punct", "SpaceAfter=No")])
+    sentences = [read_sentence(line, "here")] * 3
+    [first, second], _ = convert_split(sentences, "orthographic", spacy.blank("xx"), 2)
+    assert (first.text, second.text) == ("猫。猫。", "猫。")
+    assert len(list(first.sents)) == 2
+
+
+def test_trees_that_spacy_takes_apart_are_told(capsys):
+    """spaCy stops early on strongly non-projective trees, see `restore_edges`."""
+    generator = random.Random(1)
+    for _ in range(3000):
+        order = generator.sample(range(40), 40)
+        heads = [0] * 40
+        for above, below in itertools.pairwise(order):
+            heads[below] = above + 1
+        lines = conllu([(f"w{i}", h, "dep" if h else "root", "_") for i, h in enumerate(heads)])
+        converted = convert_sentence(read_sentence(lines, "here"), set())
+        [doc] = make_docs([converted], 10)
+        if len(list(doc.sents)) != 1:
+            assert "too strongly non-projective" in capsys.readouterr().out
+            return
+    pytest.fail("expected spaCy to take such a tree apart")
+
+
+def test_made_up_treebank_comes_out_whole(made, tmp_path):
+    folder, counts = made
+    for words in convert.WORDS:
+        convert.convert(folder, tmp_path / words, words, "auto", 10)
+        about = srsly.read_json(tmp_path / words / "treebank.json")
+        assert (about["treebank"], about["code"], about["lang"]) == ("UD_Made-Up", "en_made", "en")
+        assert about["license"] == "CC0 1.0"
+        for split, count in counts.items():
+            found = about["counts"][split]
+            multiword = count["spelt"] + count["fused"]
+            assert found["sentences"] == found["empty_nodes"] == count["sentences"]
+            assert found["multiword"] == multiword
+            assert found["other_text"] == 0
+            # spaCy splits "didn't", so that only the others are merged.
+            assert found["merged"] == (count["fused"] if words == "orthographic" else 0)
+            assert found["written_apart"] == (count["fused"] if words == "syntactic" else 0)
+            docs = list(
+                DocBin().from_disk(tmp_path / words / f"{split}.spacy").get_docs(Language().vocab)
+            )
+            n_tokens = found["words"] - found["merged"]
+            assert sum(map(len, docs)) == n_tokens
+            assert [len(list(doc.sents)) for doc in docs[:-1]] == [10] * (len(docs) - 1)
+            assert sum(len(list(doc.sents)) for doc in docs) == count["sentences"]
+        text = (tmp_path / words / "test.txt").read_text(encoding="utf8")
+        stated = [
+            line.partition("= ")[2]
+            for line in (folder / "en_made-ud-test.conllu").read_text("utf8").splitlines()
+            if line.startswith("# text")
+        ]
+        assert text.split() == " ".join(stated).split()
+
+
+def test_fused_words_get_one_token_or_two(made):
+    folder, _ = made
+    _, splits, _ = read_treebank(folder)
+    nlp = spacy.blank("en")
+    fused = [
+        (token, [w[1] for w in s.words[token.first : token.stop]])
+        for s in splits["test"]
+        for token in s.tokens
+        if token.stop - token.first == 2
+    ]
+    merged = [t.text for d in convert_split(splits["test"], "orthographic", nlp, 10)[0] for t in d]
+    apart = [t.text for d in convert_split(splits["test"], "syntactic", nlp, 10)[0] for t in d]
+    for token, words in fused:
+        assert (token.form in merged) == (token.form == fuse(*words))
+        assert token.form not in apart
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_real_treebanks_keep_words_trees_and_text(name, ud_folder):
+    _, splits, _ = read_treebank(ud_folder / name)
+    sentences = splits["test"]
+    nlp = spacy.blank("xx")
+    docs, counts = convert_split(sentences, "syntactic", nlp, 10)
+    found = [sent for doc in docs for sent in doc.sents]
+    for sentence, span in zip(sentences, found, strict=True):
+        assert [t.text for t in span] == [word[1] for word in sentence.words]
+        heads = [0 if t.head == t else t.head.i - span.start + 1 for t in span]
+        assert heads == sentence.heads
+        assert [t.dep_ for t in span] == [w[7].replace("root", "ROOT") for w in sentence.words]
+    docs, counts = convert_split(sentences, "orthographic", nlp, 10)
+    assert "".join(doc.text for doc in docs) == "".join(s.text for s in sentences)
+    for doc in docs:
+        raw = doc.user_data[RAW]
+        assert doc.text == raw["text"]
+        assert [raw["text"][s:e] for s, e in raw["spans"]] == [token.text for token in doc]
+    assert counts.other_text == 0
+
+
+@pytest.mark.parametrize("name", ["UD_Tamil-TTB", "UD_Kurmanji-MG"])
+def test_merged_tokens_are_those_of_spacys_converter(name, ud_folder):
+    """But for one that spaCy's tokenizer takes apart, and one with `CorrectSpaceAfter=No`."""
+    [path] = (ud_folder / name).glob("*-ud-test.conllu")
+    _, splits, _ = read_treebank(ud_folder / name)
+    sentences = splits["test"]
+    text = path.read_text(encoding="utf8")
+    theirs = list(conllu_to_docs(text, n_sents=1, merge_subtokens=True, no_print=True))
+    docs, _ = convert_split(sentences, "orthographic", spacy.blank("xx"), 1)
+    different = 0
+    for own, other in zip(docs, theirs, strict=True):
+        annotation = [
+            [(t.text, t.head.i, t.dep_, t.tag_, t.lemma_, str(t.morph), t.whitespace_) for t in doc]
+            for doc in (own, other)
+        ]
+        different += annotation[0] != annotation[1]
+    assert different <= 1
+
+
+# --- dev sets and languages --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n", "every"), [(20, 5), (99, 5), (100, 10), (705, 10)])
+def test_dev_set_is_held_out_of_training(n, every):
+    train, dev, told = hold_out(list(range(n)))
+    assert told == every
+    assert sorted(train + dev) == list(range(n))
+    assert len(dev) == n // every
+    assert hold_out(list(range(n))) == (train, dev, told)
+
+
+def test_missing_sets_are_made_or_named(tmp_path):
+    write_treebank(tmp_path / "no-dev", {"train": 15, "test": 5})
+    _, splits, [remark] = read_treebank(tmp_path / "no-dev")
+    assert {split: len(sentences) for split, sentences in splits.items()} == (
+        {"train": 12, "dev": 3, "test": 5}
+    )
+    assert "no dev set" in remark
+    assert "3 of 15" in remark
+    train = {s.stated_text for s in splits["train"]}
+    assert not train & {s.stated_text for s in splits["dev"]}
+    write_treebank(tmp_path / "tiny", {"train": 3, "test": 5})
+    with pytest.raises(TreebankError, match="too few"):
+        read_treebank(tmp_path / "tiny")
+    for missing, others in (("train", {"test": 5, "dev": 5}), ("test", {"train": 5, "dev": 5})):
+        write_treebank(tmp_path / f"no-{missing}", others)
+        with pytest.raises(TreebankError, match=f"no {missing} set"):
+            read_treebank(tmp_path / f"no-{missing}")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code", "lang"),
+    [
+        ("auto", "en_ewt", "en"),
+        ("auto", "no_bokmaal", "nb"),
+        ("auto", "hsb_ufal", "hsb"),
+        ("auto", "kk_ktb", "xx"),
+        ("xx", "en_ewt", "xx"),
+        ("tr", "kk_ktb", "tr"),
+    ],
+)
+def test_language_is_the_treebanks_where_spacy_knows_it(wanted, code, lang):
+    nlp, reason = choose_language(wanted, code)
+    assert nlp.lang == lang
+    assert ("no tokenizer rules" in reason) == (lang == "xx" != wanted)
+
+
+def test_unknown_language_that_is_asked_for_is_an_error():
+    with pytest.raises(TreebankError, match="does not know the language 'kz'"):
+        choose_language("kz", "kk_ktb")
+
+
+def test_tokenizer_without_its_library_is_an_error(monkeypatch):
+    def blank(lang):
+        raise ImportError("install pysomething")
+
+    monkeypatch.setattr(convert.spacy, "blank", blank)
+    with pytest.raises(TreebankError, match=r"install pysomething\n.*--vars.language xx"):
+        choose_language("auto", "vi_vtb")

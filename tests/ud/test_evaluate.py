@@ -1,0 +1,228 @@
+"""Scores of parsers on gold words and on text, and the tables of several seeds."""
+
+import csv
+import sys
+from statistics import mean, stdev
+
+import convert
+import pytest
+import report
+import spacy
+import srsly
+from conftest import make_nlp
+from evaluate import (
+    align,
+    evaluate,
+    gold_examples,
+    main,
+    scores_of,
+    segmentation_scores,
+    text_examples,
+)
+from report import GOLD, TEXT, summarize, write_tables
+from spacy.scorer import Scorer
+from spacy.tokens import Doc, DocBin
+from spacy.training import Alignment, Corpus
+
+
+def lists(alignment):
+    """For each item of an alignment, its counterparts."""
+    pairs = []
+    for ragged in (alignment.x2y, alignment.y2x):
+        pairs.append([ragged[i].tolist() for i in range(len(ragged.lengths))])
+    return pairs
+
+
+def test_words_are_aligned_by_their_place_in_the_text():
+    nlp = spacy.blank("xx")
+    doc = nlp("Il parle  du chat, l'un.")
+    assert [t.text for t in doc] == ["Il", "parle", " ", "du", "chat", ",", "l'un", "."]
+    # Il, parle, de, le, chat, ",", l', un, .
+    spans = [(0, 2), (3, 8), (10, 12), (10, 12), (13, 17), (17, 18), (19, 21), (21, 23), (23, 24)]
+    x2y, y2x = lists(align(doc, spans))
+    assert x2y == [[0], [1], [], [2, 3], [4], [5], [6, 7], [8]]
+    assert y2x == [[0], [1], [3], [3], [4], [5], [6], [6], [7]]
+
+
+def test_a_word_with_a_space_is_several_tokens():
+    doc = spacy.blank("xx")("20 000 people")
+    x2y, y2x = lists(align(doc, [(0, 6), (7, 13)]))
+    assert (x2y, y2x) == ([[0], [0], [1]], [[0, 1], [2]])
+
+
+def test_alignment_is_spacys_where_words_spell_the_text(quickstart_docs):
+    nlp = spacy.blank("xx")
+    for reference in quickstart_docs[:100]:
+        spans = [(token.idx, token.idx + len(token)) for token in reference]
+        doc = nlp(reference.text)
+        theirs = Alignment.from_strings([t.text for t in doc], [t.text for t in reference])
+        assert lists(align(doc, spans)) == lists(theirs)
+
+
+@pytest.fixture(scope="module")
+def corpora(made, tmp_path_factory):
+    """The made-up treebank's test set in both kinds of words."""
+    folder = tmp_path_factory.mktemp("corpora")
+    for words in convert.WORDS:
+        convert.convert(made[0], folder / words, words, "auto", 10)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pipeline(corpora, tmp_path_factory):
+    """A parser that finds sentences: one that has seen Docs of several."""
+    nlp = make_nlp()
+    examples = list(Corpus(corpora / "orthographic" / "train.spacy")(nlp))
+    optimizer = nlp.initialize(lambda: examples)
+    optimizer.learn_rate = 0.01
+    for _ in range(15):
+        nlp.update(examples, sgd=optimizer, drop=0.0)
+    path = tmp_path_factory.mktemp("pipeline")
+    nlp.to_disk(path)
+    return path
+
+
+def test_gold_sentences_stay_whole(corpora, pipeline):
+    nlp = spacy.load(pipeline)
+    path = corpora / "syntactic" / "test.spacy"
+    examples = gold_examples(nlp, path)
+    assert len(examples) == 25
+    for example in examples:
+        assert [t.text for t in example.predicted] == [t.text for t in example.reference]
+        assert len(list(example.predicted.sents)) == len(list(example.reference.sents)) == 1
+    # Which it would not do by itself: the same words as one Doc are split.
+    reference = next(iter(DocBin().from_disk(path).get_docs(nlp.vocab)))
+    doc = nlp(Doc(nlp.vocab, words=[t.text for t in reference]))
+    assert len(list(doc.sents)) > 1
+
+
+@pytest.mark.parametrize("words", convert.WORDS)
+def test_scores_from_text_are_those_of_conll18(words, corpora, pipeline):
+    """Found anew from the places of words in the text, without any alignment."""
+    nlp = spacy.load(pipeline)
+    examples = text_examples(nlp, corpora / words / "test.spacy")
+    right = right_words = n_gold = n_found = 0
+    for example in examples:
+        raw = example.reference.user_data[convert.RAW]
+        assert example.predicted.text == raw["text"]
+        spans = [tuple(span) for span in raw["spans"]]
+        gold = {
+            span: (spans[token.head.i], token.dep_.split(":")[0])
+            for span, token in zip(spans, example.reference, strict=True)
+            if spans.count(span) == 1
+        }
+        n_gold += len(spans)
+        for token in example.predicted:
+            if not token.is_space:
+                span, head = ((t.idx, t.idx + len(t)) for t in (token, token.head))
+                n_found += 1
+                right_words += span in gold
+                # A head that is one of several words in a token is not found.
+                right += gold.get(span) == (head, token.dep_.split(":")[0]) and head in gold
+    scores = scores_of(nlp, examples)
+    assert scores["dep_las_conll18"] == pytest.approx(2 * right / (n_gold + n_found))
+    segmentation = segmentation_scores(examples)
+    assert segmentation["words_f"] == pytest.approx(2 * right_words / (n_gold + n_found))
+    # Fused words are in the text as one token, and lost, unless the Doc has them as one too.
+    assert (segmentation["words_f"] < 0.99) == (words == "syntactic")
+    assert right > 20
+
+
+def test_sentences_count_where_words_do_not_spell_them(corpora):
+    """A tokenizer with right boundaries finds all, in both kinds of words."""
+    nlp = spacy.blank("en")
+    for words in convert.WORDS:
+        path = corpora / words / "test.spacy"
+        examples = text_examples(nlp, path)
+        for example in examples:
+            spans = example.reference.user_data[convert.RAW]["spans"]
+            starts = {spans[sentence.start][0] for sentence in example.reference.sents}
+            for token in example.predicted:
+                token.is_sent_start = token.idx in starts
+        assert segmentation_scores(examples)["sents_f"] == 1.0
+
+
+def test_sentences_are_scored_like_spacys_where_words_spell_them(corpora):
+    examples = text_examples(spacy.blank("en"), corpora / "orthographic" / "test.spacy")
+    for example in examples:
+        starts = {sentence.start_char for sentence in example.reference.sents}
+        for token in example.predicted:
+            token.is_sent_start = (token.idx in starts and token.i % 5 > 0) or token.text == "the"
+    expected = Scorer.score_spans(examples, "sents", getter=lambda doc, _: doc.sents)
+    assert 0.1 < expected["sents_f"] < 0.9
+    assert segmentation_scores(examples)["sents_f"] == pytest.approx(expected["sents_f"])
+
+
+def test_evaluation_has_both_test_sets(corpora, pipeline):
+    scores = evaluate(pipeline, corpora / "syntactic" / "test.spacy")
+    assert set(scores) == {GOLD, TEXT}
+    nlp = spacy.load(pipeline)
+    gold = scores_of(nlp, gold_examples(nlp, corpora / "syntactic" / "test.spacy"))
+    assert scores[GOLD] == gold
+    assert scores[GOLD]["root_violations"] == 0.0
+    # Fused words cannot be right.
+    assert scores[TEXT]["dep_uas_all"] < scores[GOLD]["dep_uas_all"]
+
+
+def test_seed_that_was_not_trained_is_named(corpora, tmp_path, monkeypatch):
+    command = ["evaluate.py", tmp_path, corpora / "syntactic", tmp_path / "out", "--seeds", "4"]
+    monkeypatch.setattr(sys, "argv", [str(argument) for argument in command])
+    with pytest.raises(SystemExit, match="no pipeline of seed 4"):
+        main()
+    assert not (tmp_path / "out").exists()
+
+
+# --- tables ------------------------------------------------------------------------------------
+
+ABOUT = {
+    "treebank": "UD_Made-Up",
+    "words": "syntactic",
+    "lang": "en",
+    "counts": {"train": {"sentences": 3}, "test": {"sentences": 2}},
+    "remarks": ["one", "two"],
+}
+
+
+def made_scores(value, **changed):
+    scores = {name: dict.fromkeys(shown, value) for name, shown in report.SHOWN.items()}
+    scores[GOLD].update(changed)
+    return scores
+
+
+def test_summary_has_mean_and_deviation():
+    values = [0.5, 0.75, 0.625]
+    scores = {seed: made_scores(value) for seed, value in zip((7, 1, 3), values, strict=True)}
+    summary = summarize(scores, ABOUT, "syntactic-cpu")
+    assert summary["seeds"] == [7, 1, 3]
+    for name, shown in report.SHOWN.items():
+        for key in shown:
+            score = summary[name][key]
+            assert score["values"] == values
+            assert score["mean"] == pytest.approx(mean(values))
+            assert score["deviation"] == pytest.approx(stdev(values)) == pytest.approx(0.125)
+
+
+def test_summary_of_one_seed_and_of_nothing_has_no_numbers_that_are_not_known():
+    one = summarize({0: made_scores(0.5)}, ABOUT, "x")
+    assert one[GOLD]["dep_las_all"] == {"mean": 0.5, "deviation": None, "values": [0.5]}
+    scores = {0: made_scores(0.5, dep_las=None), 1: made_scores(0.5)}
+    some = summarize(scores, ABOUT, "x")
+    assert some[GOLD]["dep_las"] == {"mean": None, "deviation": None, "values": [None, 0.5]}
+
+
+def test_tables_say_the_same(tmp_path):
+    scores = {0: made_scores(0.5, root_acc=None), 1: made_scores(0.75)}
+    summary = summarize(scores, ABOUT, "syntactic-cpu")
+    write_tables(summary, tmp_path)
+    assert srsly.read_json(tmp_path / "summary.json") == srsly.json_loads(srsly.json_dumps(summary))
+    with (tmp_path / "summary.csv").open(encoding="utf8", newline="") as file:
+        header, *table = csv.reader(file)
+    assert header == ["test set", "score in %", "seed 0", "seed 1", "mean", "deviation"]
+    assert ["gold words and sentences", "LAS", "50.00", "75.00", "62.50", "17.68"] in table
+    assert ["gold words and sentences", "right roots", "", "75.00", "", ""] in table
+    lines = (tmp_path / "summary.md").read_text(encoding="utf8").splitlines()
+    assert "UD_Made-Up" in lines[0]
+    assert "3 train, 2 test. one. two." in lines[0]
+    shown = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+    assert shown[0] == header
+    assert shown[2:] == table

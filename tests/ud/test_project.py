@@ -1,0 +1,183 @@
+"""The project as users run it, with very small networks and few steps."""
+
+import csv
+import shutil
+import subprocess
+
+import pytest
+import spacy
+import srsly
+from commandline import assert_one_root_each, spacy_command
+from ud_treebanks import PROJECT
+
+MODEL = "components.root_mst.model"
+TINY = {
+    "training.optimizer.learn_rate.warmup_steps": 2,
+    f"{MODEL}.lstm_width": 16,
+    f"{MODEL}.arc_width": 16,
+    f"{MODEL}.label_width": 8,
+    f"{MODEL}.refinements": 0,
+    f"{MODEL}.tok2vec.encode.width": 32,
+    f"{MODEL}.tok2vec.encode.depth": 1,
+}
+OVERRIDES = " ".join(f"{name}={value}" for name, value in TINY.items())
+
+
+def project_run(folder, command, treebank, source="", **settings):
+    """Run a command of the project; returns what it printed."""
+    settings = {
+        "treebank": treebank,
+        "source": source,
+        "seeds": "0 1",
+        "steps": 10,
+        "overrides": OVERRIDES,
+        "package": "made",
+        "version": "1.2.3",
+        "build": "none",
+        **settings,
+    }
+    variables = [f"--vars.{name}={value}" for name, value in settings.items()]
+    return spacy_command("project", "run", command, folder, *variables, cwd=folder)
+
+
+@pytest.fixture(scope="module")
+def ran(checkout, made):
+    """The project's folder after all its commands, and what they printed."""
+    treebank, _ = made
+    return checkout, project_run(checkout, "all", treebank.name, treebank.parent)
+
+
+def test_commands_say_what_they_did(ran):
+    _, printed = ran
+    assert "en_made-ud-dev.conllu" in printed
+    assert "language 'en'" in printed
+    assert "multiword tokens" in printed
+    assert "Best on the dev set: seed" in printed
+    assert "| gold words and sentences | LAS |" in printed
+
+
+def test_all_seeds_are_scored(ran):
+    folder, _ = ran
+    metrics = folder / "metrics" / "UD_Made-Up" / "orthographic-cpu"
+    summary = srsly.read_json(metrics / "summary.json")
+    assert summary["seeds"] == [0, 1]
+    scores = [srsly.read_json(metrics / f"seed-{seed}.json") for seed in (0, 1)]
+    for evaluation in ("gold", "text"):
+        values = [score[evaluation]["dep_uas_all"] for score in scores]
+        assert summary[evaluation]["dep_uas_all"]["values"] == values
+        # Ten steps are enough to do better than chance: sentences have nine words.
+        assert min(values) > 0.15
+        assert values[0] != values[1]
+    assert summary["text"]["words_f"]["mean"] > 0.95
+    assert summary["gold"]["root_violations"]["mean"] == 0.0
+    with (metrics / "summary.csv").open(encoding="utf8", newline="") as file:
+        assert len(list(csv.reader(file))) > 10
+
+
+def test_best_parser_parses_and_names_its_treebank(ran):
+    folder, _ = ran
+    run = folder / "training" / "UD_Made-Up" / "orthographic-cpu"
+    nlp = spacy.load(run / "model-best")
+    assert nlp.meta["sources"][0]["name"] == "UD_Made-Up"
+    metas = [srsly.read_json(run / f"seed-{seed}/model-best/meta.json") for seed in (0, 1)]
+    assert nlp.meta["performance"]["dep_las"] == (
+        max(meta["performance"]["dep_las"] for meta in metas)
+    )
+    assert_one_root_each(nlp("The cat didn't sleep. She saw him."))
+
+
+def test_package_has_the_parser_and_its_licence(ran):
+    folder, _ = ran
+    package = folder / "packages" / "en_made-1.2.3"
+    meta = srsly.read_json(package / "meta.json")
+    assert (meta["name"], meta["version"], meta["license"]) == ("made", "1.2.3", "CC0 1.0")
+    assert any(requirement.startswith("spacy-rootmind") for requirement in meta["requirements"])
+    assert_one_root_each(spacy.load(package / "en_made" / "en_made-1.2.3")("She saw him."))
+
+
+def test_commands_are_not_run_twice(ran, made):
+    folder, _ = ran
+    treebank, _ = made
+    source = treebank.parent
+    assert "nothing changed" in project_run(folder, "convert", treebank.name, source)
+    # A seed that is done stays as it is, also where another is added.
+    record = folder / "training" / "UD_Made-Up" / "orthographic-cpu" / "seed-0" / "trained.json"
+    before = record.stat().st_mtime_ns
+    printed = project_run(folder, "train", treebank.name, source, seeds="0")
+    assert "Seed 0 is done" in printed
+    assert "Saved pipeline" not in printed
+    assert record.stat().st_mtime_ns == before
+
+
+def test_parse_writes_the_test_sets_trees(ran):
+    folder, _ = ran
+    text = (folder / "output" / "UD_Made-Up-orthographic-cpu.conllu").read_text(encoding="utf8")
+    blocks = [block for block in text.split("\n\n") if block.strip()]
+    assert len(blocks) > 2
+    for block in blocks:
+        rows = [line.split("\t") for line in block.splitlines() if line[0] != "#"]
+        assert sum(row[6] == "0" for row in rows) == 1
+    texts = [line.partition("= ")[2] for line in text.splitlines() if line.startswith("# text")]
+    source = folder / "corpus" / "UD_Made-Up" / "orthographic" / "test.txt"
+    assert " ".join(texts).split() == source.read_text(encoding="utf8").split()
+
+
+def test_workflow_has_all_commands():
+    project = srsly.read_yaml(PROJECT / "project.yml")
+    names = [command["name"] for command in project["commands"]]
+    assert project["workflows"] == {"all": [name for name in names if name != "clean"]}
+
+
+def test_readme_is_what_spacy_writes(tmp_path):
+    own = (PROJECT / "README.md").read_text(encoding="utf8")
+    (tmp_path / "README.md").write_text(own, encoding="utf8")
+    shutil.copy(PROJECT / "project.yml", tmp_path)
+    spacy_command("project", "document", tmp_path, "--output", "README.md", cwd=tmp_path)
+    assert (tmp_path / "README.md").read_text(encoding="utf8") == own
+    variables = srsly.read_yaml(PROJECT / "project.yml")["vars"]
+    named = own.split("| variable |")[1].split("\n\n")[0].replace("`", "")
+    cells = [row.split("|")[1] for row in named.splitlines()[2:]]
+    assert {name.strip() for cell in cells for name in cell.split(",")} == set(variables)
+
+
+def test_assets_come_from_a_git_repository(checkout, made, tmp_path):
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    treebank, _ = made
+    repository = tmp_path / "UD_Cloned-Up"
+    shutil.copytree(treebank, repository)
+    identity = ["-c", "user.name=Nobody", "-c", "user.email=nobody@example.org"]
+    for arguments in (["init", "-q", "-b", "master"], ["add", "."], ["commit", "-q", "-m", "all"]):
+        subprocess.run(["git", *identity, *arguments], cwd=repository, check=True)
+    variables = [f"--vars.git={tmp_path}", "--vars.treebank=UD_Cloned-Up"]
+    spacy_command("project", "assets", checkout, *variables, cwd=checkout)
+    printed = project_run(checkout, "fetch", "UD_Cloned-Up")
+    assert "en_made-ud-train.conllu" in printed
+
+
+def test_syntactic_words_are_trained_on(checkout, made):
+    treebank, counts = made
+    name, source = treebank.name, treebank.parent
+    project_run(checkout, "scored", name, source, words="syntactic", seeds="3")
+    config = checkout / "training" / name / "syntactic-cpu" / "model-best" / "config.cfg"
+    assert config.read_text(encoding="utf8").count('@readers = "ud.GoldWords.v1"') == 2
+    summary = srsly.read_json(checkout / "metrics" / name / "syntactic-cpu" / "summary.json")
+    assert summary["seeds"] == [3]
+    assert summary["counts"]["test"]["written_apart"] == counts["test"]["fused"]
+    assert summary["gold"]["dep_uas_all"]["mean"] > 0.15
+    assert summary["text"]["words_f"]["mean"] < 0.95
+
+
+def test_small_treebank_of_a_language_that_spacy_does_not_know(checkout, ud_folder):
+    """Without a dev set, with multiword tokens that their words do not spell."""
+    printed = project_run(checkout, "scored", "UD_Kazakh-KTB", ud_folder, seeds="0", steps=3)
+    assert "no tokenizer rules for 'kk'" in printed
+    assert "6 of 31" in printed
+    metrics = checkout / "metrics" / "UD_Kazakh-KTB" / "orthographic-cpu"
+    summary = srsly.read_json(metrics / "summary.json")
+    assert summary["lang"] == "xx"
+    assert summary["counts"]["test"]["sentences"] == 1047
+    assert summary["gold"]["dep_uas_all"]["deviation"] is None
+    assert 0.0 < summary["text"]["dep_las_conll18"]["mean"] < summary["text"]["words_f"]["mean"]
+    nlp = spacy.load(checkout / "training" / "UD_Kazakh-KTB" / "orthographic-cpu" / "model-best")
+    assert nlp.lang == "xx"

@@ -1,0 +1,163 @@
+"""Training with several seeds: what is trained, with which settings, and what is kept."""
+
+import sys
+from pathlib import Path
+
+import convert
+import pytest
+import spacy
+import srsly
+import train
+from conftest import ROOT
+from gold_words import gold_words
+from spacy.training import Corpus
+from train import BEST, overrides_of, read_seeds
+
+CONFIG = ROOT / "configs" / "cpu.cfg"
+
+
+@pytest.fixture(scope="module")
+def corpora(made, tmp_path_factory):
+    """The made-up treebank in both kinds of words."""
+    folder = tmp_path_factory.mktemp("corpora")
+    for words in convert.WORDS:
+        convert.convert(made[0], folder / words, words, "auto", 10)
+    return folder
+
+
+class Runs(list):
+    """Stands for `spacy train`: seeds that were trained; pipelines are folders."""
+
+    def __init__(self):
+        self.scores = {0: 0.5, 1: 0.75, 2: 0.75}
+        self.commands = []
+        self.fails = False
+
+    def __call__(self, command, check):
+        assert check
+        assert command[1:4] == ["-m", "spacy", "train"]
+        options = dict(zip(command[5::2], command[6::2], strict=True))
+        seed = int(options["--system.seed"])
+        self.append(seed)
+        self.commands.append(options)
+        best = Path(options["--output"]) / BEST
+        best.mkdir(parents=True)
+        meta = {"license": "", "performance": {"dep_las": self.scores[seed]}, "seed": seed}
+        srsly.write_json(best / "meta.json", meta)
+        if self.fails:
+            raise train.subprocess.CalledProcessError(3, command)
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    runs = Runs()
+    monkeypatch.setattr(train.subprocess, "run", runs)
+    return runs
+
+
+@pytest.fixture
+def run(monkeypatch, corpora, tmp_path):
+    """Runs the command on the corpus of orthographic words; returns the folder it writes to."""
+
+    def run(*arguments, config=CONFIG, words="orthographic"):
+        command = ["train.py", config, corpora / words, tmp_path / "run", *arguments]
+        monkeypatch.setattr(sys, "argv", [str(argument) for argument in command])
+        train.main()
+        return tmp_path / "run"
+
+    return run
+
+
+def test_each_seed_is_trained_once(runs, run, capsys):
+    run("--seeds", "0 1")
+    assert runs == [0, 1]
+    run("--seeds", "0 1 2")
+    assert runs == [0, 1, 2]
+    assert "Seed 0 is done" in capsys.readouterr().out
+
+
+def test_a_training_that_stopped_is_done_anew(runs, run, capsys):
+    runs.fails = True
+    with pytest.raises(SystemExit, match=r"seed 0 failed \(exit code 3\)"):
+        run("--seeds", "0 1")
+    assert runs == [0]
+    runs.fails = False
+    run("--seeds", "0 1")
+    assert runs == [0, 0, 1]
+    assert "Seed 0 was not finished" in capsys.readouterr().out
+
+
+def test_changed_settings_train_anew(runs, run, tmp_path, capsys):
+    run("--seeds", "0", "--steps", "10")
+    run("--seeds", "0", "--steps", "10")
+    assert runs == [0]
+    run("--seeds", "0", "--steps", "20")
+    run("--seeds", "0", "--steps", "20", "--overrides", "training.dropout=0.5")
+    assert runs == [0, 0, 0]
+    assert capsys.readouterr().out.count("have changed") == 2
+    changed = tmp_path / "cpu.cfg"
+    changed.write_text(CONFIG.read_text("utf8") + "\n# changed\n", encoding="utf8")
+    run("--seeds", "0", "--steps", "20", "--overrides", "training.dropout=0.5", config=changed)
+    assert runs == [0] * 4
+
+
+def test_best_seed_on_the_dev_set_is_kept(runs, run):
+    folder = run("--seeds", "0,1,2")
+    meta = srsly.read_json(folder / BEST / "meta.json")
+    # The first of equals.
+    assert meta["seed"] == 1
+    assert meta["license"] == "CC0 1.0"
+    [source] = meta["sources"]
+    assert (source["name"], source["license"]) == ("UD_Made-Up", "CC0 1.0")
+    assert "UD_Made-Up" in meta["description"]
+    runs.scores[0] = 0.9
+    folder = run("--seeds", "0,1,2", "--steps", "5")
+    assert srsly.read_json(folder / BEST / "meta.json")["seed"] == 0
+
+
+def test_settings_reach_spacy_train(runs, run, corpora):
+    run("--steps", "50", "--overrides", "training.dropout=0.5 --nlp.batch_size=7", "--gpu-id", "2")
+    [options] = runs.commands
+    assert options["--training.max_steps"] == "50"
+    assert options["--training.optimizer.learn_rate.total_steps"] == "50"
+    # The last step is looked at too.
+    assert options["--training.eval_frequency"] == "10"
+    assert (options["--training.dropout"], options["--nlp.batch_size"]) == ("0.5", "7")
+    assert (options["--nlp.lang"], options["--gpu-id"]) == ("en", "2")
+    assert options["--paths.dev"] == str(corpora / "orthographic" / "dev.spacy")
+
+
+def test_syntactic_words_are_read_as_they_are(corpora):
+    reader = overrides_of(corpora / "syntactic", 0, "")["corpora.train.@readers"]
+    assert spacy.registry.readers.get(reader) is gold_words
+    assert "corpora.train.@readers" not in overrides_of(corpora / "orthographic", 0, "")
+    nlp = spacy.blank("xx")
+    path = corpora / "syntactic" / "train.spacy"
+    own, plain = list(gold_words(path)(nlp)), list(Corpus(path)(nlp))
+    for example in own:
+        assert [t.text for t in example.predicted] == [t.text for t in example.reference]
+        assert example.predicted.text == example.reference.text
+        assert not example.predicted.has_annotation("DEP")
+    assert len(own) == len(plain) == 6
+    assert any(len(eg.predicted) != len(eg.reference) for eg in plain)
+    sentences = list(gold_words(path, gold_preproc=True)(nlp))
+    assert len(sentences) == 60
+    assert len(list(gold_words(path, limit=2)(nlp))) == 2
+
+
+@pytest.mark.parametrize("text", ["", "a", "0 -1", "1 1", "0 x", "0.5"])
+def test_what_are_no_seeds_is_refused(text, runs, run):
+    with pytest.raises(SystemExit, match="expected seeds"):
+        run("--seeds", text)
+    assert runs == []
+
+
+def test_seeds_are_told_apart_by_spaces_or_commas():
+    assert read_seeds(" 3 1,2 ") == [3, 1, 2]
+
+
+@pytest.mark.parametrize("text", ["training.dropout", "dropout=0.5"])
+def test_what_are_no_settings_is_refused(text, runs, run):
+    with pytest.raises(SystemExit, match="expected settings"):
+        run("--overrides", text)
+    assert runs == []

@@ -1,0 +1,156 @@
+"""Reading treebanks: what CoNLL-U says, and what cannot be used."""
+
+import pytest
+import treebank
+from treebank import TreebankError, find_files, read_sentence, read_sentences, space_ends
+from ud_treebanks import fuse, row
+
+
+def word(number, form, head, label="dep", misc="_"):
+    return "\t".join([str(number), form, *"_" * 4, str(head), label, "_", misc])
+
+
+DU = [
+    "# sent_id = 1",
+    "# text = Il parle du chat.",
+    word(1, "Il", 2, "nsubj"),
+    word(2, "parle", 0, "root", "CorrectSpaceAfter=No"),
+    row("2.1", "et"),
+    row("3-4", "du"),
+    word(3, "de", 5, "case", "SpaceAfter=No"),
+    word(4, "le", 5, "det"),
+    word(5, "chat", 2, "obl", "Gloss=cat|SpaceAfter=No"),
+    word(6, ".", 2, "punct"),
+]
+
+
+def test_sentence_has_words_and_tokens():
+    sentence = read_sentence(DU, "here")
+    assert [columns[1] for columns in sentence.words] == ["Il", "parle", "de", "le", "chat", "."]
+    assert sentence.heads == [2, 0, 5, 5, 2, 2]
+    tokens = [(t.form, t.spaced, t.first, t.stop) for t in sentence.tokens]
+    assert tokens == [
+        ("Il", True, 0, 1),
+        ("parle", True, 1, 2),
+        ("du", True, 2, 4),
+        ("chat", False, 4, 5),
+        (".", True, 5, 6),
+    ]
+    assert sentence.text == "Il parle du chat. "
+    assert [sentence.text[s : s + 1] for s in sentence.starts] == ["I", "p", "d", "c", "."]
+    assert sentence.stated_text == "Il parle du chat."
+    assert sentence.n_empty == 1
+    assert sentence.is_projective
+
+
+def test_sentence_with_crossing_arcs_is_not_projective():
+    heads = [3, 4, 0, 3]
+    lines = [word(i, "x", head) for i, head in enumerate(heads, start=1)]
+    assert not read_sentence(lines, "here").is_projective
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (["1 a _ _ _ _ 0 root _ _"], "10 columns"),
+        ([word(1, "a", 0), word(3, "b", 1)], "without a gap"),
+        ([word(2, "a", 0)], "without a gap"),
+        ([word(1, "a", 0), row("1-2", "ab")], "does not fit"),
+        ([row("1-3", "abc"), word(1, "a", 0), word(2, "b", 1)], "does not fit"),
+        ([word(1, "a", 0), row("x", "b")], "number as ID"),
+        ([word(1, "a", 0), word(2, "b", 0)], "one root"),
+        ([word(1, "a", 2), word(2, "b", 1)], "one root"),
+        ([word(1, "a", 0), word(2, "b", 3)], "one root"),
+        ([word(1, "a", 0), word(2, "b", "_")], "one root"),
+        (["# sent_id = 1"], "one root"),
+    ],
+)
+def test_what_is_no_tree_is_refused(lines, says):
+    with pytest.raises(TreebankError, match=says) as caught:
+        read_sentence(lines, "a.conllu, line 7")
+    assert "a.conllu, line 7" in str(caught.value)
+
+
+def test_files_are_read_sentence_by_sentence(tmp_path):
+    """With a byte order mark, empty lines in a row, line ends of Windows, none at the end."""
+    path = tmp_path / "x_y-ud-train.conllu"
+    block = "\n".join(DU)
+    path.write_bytes(f"\ufeff{block}\n\n\n{block}".replace("\n", "\r\n").encode("utf8"))
+    sentences = read_sentences([path, path])
+    assert [s.text for s in sentences] == ["Il parle du chat. "] * 4
+    assert [s.where.split()[-1] for s in sentences] == ["1", "13", "1", "13"]
+
+
+def test_treebank_without_its_text_is_refused(tmp_path):
+    path = tmp_path / "x_y-ud-train.conllu"
+    lines = [word(1, "_", 0), word(2, "_", 1), word(3, ".", 1)]
+    path.write_text("\n".join(lines) + "\n\n", encoding="utf8")
+    with pytest.raises(TreebankError, match="without its text"):
+        read_sentences([path])
+
+
+def write(folder, *names):
+    for name in names:
+        (folder / name).write_text("\n".join(DU) + "\n\n", encoding="utf8")
+
+
+def test_files_are_found_by_their_ends(tmp_path):
+    parts = [f"de_x-ud-train-{part}.conllu" for part in "ab"]
+    write(tmp_path, *parts, "de_x-ud-test.conllu", "other.conllu", "de_x-ud-test.txt")
+    code, files = find_files(tmp_path)
+    assert code == "de_x"
+    found = {split: [path.name for path in paths] for split, paths in files.items()}
+    assert found == {"train": parts, "dev": [], "test": ["de_x-ud-test.conllu"]}
+
+
+def test_a_folder_has_one_treebank(tmp_path):
+    with pytest.raises(TreebankError, match="found none"):
+        find_files(tmp_path)
+    write(tmp_path, "en_a-ud-train.conllu", "en_b-ud-test.conllu")
+    with pytest.raises(TreebankError, match="en_a, en_b"):
+        find_files(tmp_path)
+
+
+def test_licence_is_what_the_readme_says(tmp_path):
+    assert treebank.find_license(tmp_path) is None
+    (tmp_path / "README.md").write_text("No License: here\nLicense: CC BY 4.0 \n", encoding="utf8")
+    assert treebank.find_license(tmp_path) == "CC BY 4.0"
+
+
+def sentence_of(forms, spaced):
+    misc = ["_" if space else "SpaceAfter=No" for space in spaced]
+    lines = [
+        word(i, form, i - 1, misc=m) for i, (form, m) in enumerate(zip(forms, misc, strict=True), 1)
+    ]
+    return read_sentence(lines, "here")
+
+
+def test_a_space_follows_each_sentence_of_a_script_with_spaces():
+    first = sentence_of(["One", "sentence", "."], [True, False, False])
+    second = sentence_of(["One", "more", "of", "them"], [True, True, True, True])
+    [ended, as_it_was] = space_ends({"train": [first, second]})["train"]
+    assert ended.text == "One sentence. "
+    assert as_it_was == second
+
+
+def test_no_space_follows_a_sentence_of_a_script_without():
+    sentences = {"train": [sentence_of(["我", "爱", "猫", "。"], [False] * 4)]}
+    assert space_ends(sentences) == sentences
+
+
+def test_made_up_treebank_is_what_its_comments_say(made):
+    """It is what other tests stand on."""
+    folder, counts = made
+    for split, files in find_files(folder)[1].items():
+        sentences = read_sentences(files)
+        assert len(sentences) == counts[split]["sentences"]
+        assert all(s.text.strip() == s.stated_text for s in sentences)
+        assert all(s.n_empty == 1 for s in sentences)
+        pairs = [(t.form, s.words[t.first : t.stop]) for s in sentences for t in s.tokens]
+        multiword = [(form, [w[1] for w in words]) for form, words in pairs if len(words) == 2]
+        spelt = [form for form, words in multiword if form == "".join(words)]
+        fused = [form for form, words in multiword if form == fuse(*words)]
+        assert len(spelt) + len(fused) == len(multiword)
+        assert len(spelt) == counts[split]["spelt"]
+        assert len(fused) == counts[split]["fused"] > 3
+    assert sum(count["spelt"] for count in counts.values()) > 3
