@@ -21,6 +21,7 @@ from spacy_rootmind.layers.boundaries import BoundaryInput
 from spacy_rootmind.layers.layout import Bucket
 from spacy_rootmind.layers.trees import TreeInput, TreeScores
 from spacy_rootmind.layers.types import Floats2d
+from spacy_rootmind.listeners import listeners_in, token_vectors
 from spacy_rootmind.loss import MISSING
 from spacy_rootmind.makers import Maker
 from spacy_rootmind.models import ParserModel
@@ -108,33 +109,54 @@ def _look(model: ParserModel, docs: list[Doc]) -> tuple[list[Floats2d], NDArray[
     """Find the vectors of all tokens, and their log-odds of starting a sentence.
 
     Thinc keeps what every layer made until the last is done, so a long Doc is looked at in slices.
-    Not where its vectors come from another component: these are there already.
     """
     n = sum(map(len, docs))
     if not n:
         return [], np.zeros(0)
-    tok2vec = model.get_ref("tok2vec")
-    if n <= MAX_TOKENS or any("listener" in node.name for node in tok2vec.walk()):
-        vectors = tok2vec.predict(docs)
-        return vectors, _boundary_scores(model, vectors, docs)
+    if n <= MAX_TOKENS:
+        vectors = _vectors(model, docs)
+        return vectors, _boundary_scores(model, vectors, list(map(words_of, docs)))
     [doc] = docs
-    parts, log_odds = [], []
+    vectors, words = _long_vectors(model, doc), words_of(doc)
+    log_odds = []
+    for start, stop, first, last in _slices(n):
+        own = words[(first <= words) & (words < last)] - first
+        odds = _boundary_scores(model, [vectors[first:last]], [own])
+        log_odds.append(odds[start - first : stop - first].copy())
+    return [vectors], np.concatenate(log_odds)
+
+
+def _long_vectors(model: ParserModel, doc: Doc) -> Floats2d:
+    """Find the vectors of a long Doc's tokens, slice by slice.
+
+    Not where they come from another component, which a listener stands for: all are there already.
+    """
+    if listeners_in(model.get_ref("tok2vec")):
+        return _vectors(model, [doc])[0]
+    parts = []
+    for start, stop, first, last in _slices(len(doc)):
+        [seen] = _vectors(model, [doc[first:last].as_doc(copy_user_data=True)])
+        parts.append(seen[start - first : stop - first].copy())
+    return model.ops.xp.concatenate(parts)
+
+
+def _vectors(model: ParserModel, docs: list[Doc]) -> list[Floats2d]:
+    width = model.get_dim("nI")
+    return token_vectors(model.get_ref("tok2vec"), docs, width, model.ops, is_train=False)[0]
+
+
+def _slices(n: int) -> Iterator[tuple[int, int, int, int]]:
+    """Cut n tokens in slices: where each starts and stops, and what is seen with it."""
     for start in range(0, n, MAX_TOKENS):
         stop = min(start + MAX_TOKENS, n)
-        first, last = max(start - CONTEXT, 0), min(stop + CONTEXT, n)
-        part = doc[first:last].as_doc(copy_user_data=True)
-        seen = tok2vec.predict([part])
-        parts.append(seen[0][start - first : stop - first].copy())
-        odds = _boundary_scores(model, seen, [part])
-        log_odds.append(odds[start - first : stop - first].copy())
-    return [model.ops.xp.concatenate(parts)], np.concatenate(log_odds)
+        yield start, stop, max(start - CONTEXT, 0), min(stop + CONTEXT, n)
 
 
 def _boundary_scores(
-    model: ParserModel, vectors: list[Floats2d], docs: list[Doc]
+    model: ParserModel, vectors: list[Floats2d], words: list[NDArray[np.int64]]
 ) -> NDArray[np.floating]:
-    words = BoundaryInput(vectors, [words_of(doc) for doc in docs])
-    scores = model.ops.to_numpy(model.get_ref("boundaries").predict(words))
+    scores = model.get_ref("boundaries").predict(BoundaryInput(vectors, words))
+    scores = model.ops.to_numpy(scores)
     _require_finite(scores, "boundary")
     return scores
 

@@ -8,10 +8,9 @@ from thinc.api import Model, NumpyOps
 
 from spacy_rootmind.layers.boundaries import BoundaryInput, SentenceStarts
 from spacy_rootmind.layers.trees import TreeGradient, TreeInput, TreeScorer, TreeScores
-from spacy_rootmind.layers.types import Floats1d, Floats2d
+from spacy_rootmind.layers.types import Floats1d
+from spacy_rootmind.listeners import Tok2Vec, require_width, token_vectors
 from spacy_rootmind.sentences import Sentences, sentences_of, words_of
-
-Tok2Vec = Model[list[Doc], list[Floats2d]]
 
 
 class ParserInput(NamedTuple):
@@ -141,6 +140,7 @@ def init(
     """Initialize token vectors first, and size the rest by them."""
     tok2vec = model.get_ref("tok2vec")
     docs = [] if X is None else list(_as_input(X).docs)
+    require_width(tok2vec)
     tok2vec.initialize(X=docs or None)
     width = tok2vec.maybe_get_dim("nO")
     if width is None:
@@ -157,7 +157,9 @@ def forward(
 ) -> tuple[ParserScores, Callable[[ParserGradient], list[Doc]]]:
     """Score boundaries and trees; the callback takes their gradients to the token vectors."""
     docs, sentences = _as_input(X)
-    vectors, backprop_vectors = model.get_ref("tok2vec")(docs, is_train)
+    vectors, backprop_vectors = token_vectors(
+        model.get_ref("tok2vec"), docs, model.get_dim("nI"), model.ops, is_train
+    )
     boundaries, backprop_boundaries = model.get_ref("boundaries")(
         BoundaryInput(vectors, [words_of(doc) for doc in docs]), is_train
     )

@@ -416,6 +416,6 @@ def hash_files(path: Path | None) -> str | None:
     for file in files:
         total.update(f"{file.relative_to(path).as_posix()}\0{file.stat().st_size}\0".encode())
         with open(file, "rb") as stream:
-            while block := stream.read(1 << 20):
+            while block := stream.read(1 << 16):
                 total.update(block)
     return total.hexdigest()

@@ -219,7 +219,7 @@ def test_renamed_parser_parses_learns_and_is_saved(nlp, examples, tmp_path):
 def test_two_parsers_in_one_pipeline(corpora, tmp_path):
     nlp = spacy.blank("en")
     nlp.add_pipe("root_mst", name="first", config={"model": SMALL_MODEL})
-    second = {"model": {**SMALL_MODEL, "arc_width": 24}, "objective": "tree_crf"}
+    second = {"model": {**SMALL_MODEL, "arc_width": 24}, "objective": "perceptron"}
     nlp.add_pipe("root_mst", name="second", config=second)
     examples = gold_examples(read_docs(corpora / "train.spacy", nlp.vocab)[:20], nlp)
     optimizer = nlp.initialize(lambda: examples)
@@ -228,8 +228,8 @@ def test_two_parsers_in_one_pipeline(corpora, tmp_path):
     assert set(losses) == {"first", "second"}
     nlp.to_disk(tmp_path)
     again = spacy.load(tmp_path)
-    assert again.get_pipe("first").objective == "head_selection"
-    assert again.get_pipe("second").objective == "tree_crf"
+    assert again.get_pipe("first").objective == "tree_crf"
+    assert again.get_pipe("second").objective == "perceptron"
     alone = {}
     for name in ("first", "second"):
         with nlp.select_pipes(enable=name), again.select_pipes(enable=name):
@@ -274,7 +274,7 @@ def test_labels_and_scores_are_in_the_meta(nlp):
     assert nlp.pipe_labels["root_mst"] == list(nlp.get_pipe("root_mst").labels)
     assert nlp.meta["labels"]["root_mst"] == list(nlp.get_pipe("root_mst").labels)
     assert nlp.pipe_factories["root_mst"] == "root_mst"
-    assert nlp.get_pipe_config("root_mst")["objective"] == "head_selection"
+    assert nlp.get_pipe_config("root_mst")["objective"] == "tree_crf"
 
 
 # --- scores ------------------------------------------------------------------------------------

@@ -127,3 +127,38 @@ def test_refinement_changes_scores_and_keeps_the_first_round(docs):
         assert first.shape == last.shape
         if first.shape[1] > 2:
             assert not np.allclose(first, last)
+
+
+def listener_to(tok2vec, drops_width):
+    """The same vectors; transformers' listeners drop the width of Docs that have no words."""
+
+    def forward(model, docs, is_train):
+        given, backprop_given = model.layers[0](docs, is_train)
+        bare = [drops_width and all(token.is_space for token in doc) for doc in docs]
+        found = [own[:, :0] if is_bare else own for own, is_bare in zip(given, bare, strict=True)]
+
+        def backprop(d_found):
+            assert [d.shape for d in d_found] == [own.shape for own in found]
+            each = zip(d_found, given, bare, strict=True)
+            return backprop_given([np.zeros_like(v) if is_bare else d for d, v, is_bare in each])
+
+        return found, backprop
+
+    return Model("listener", forward, layers=[tok2vec], dims={"nO": WIDTH})
+
+
+def test_docs_without_words_may_have_vectors_without_width(docs):
+    docs.insert(1, Doc(docs[0].vocab, words=[" ", "\n"], spaces=[False, False]))
+    found = []
+    for drops_width in (False, True):
+        tok2vec = toy_tok2vec()
+        tok2vec.initialize()
+        model = build_biaffine_parser(listener_to(tok2vec, drops_width), 4, 4, 3, 1, 0.0, nO=3)
+        model.get_ref("labels").set_dim("nO", 3)
+        model.initialize(X=docs)
+        in_double(model)
+        (trees, boundaries), backprop = model.begin_update(docs)
+        backprop(ParserGradient(TreeGradient(trees.rounds, None), boundaries))
+        found.append((boundaries, tok2vec.get_grad("E")))
+    for given, dropped in zip(*found, strict=True):
+        np.testing.assert_allclose(given, dropped, rtol=1e-9)

@@ -1,0 +1,147 @@
+"""Tables as Markdown and CSV, and plots as PNG."""
+
+import csv
+import os
+import platform
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import process_time
+
+import matplotlib
+import numpy as np
+
+import spacy_rootmind
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+from matplotlib.ticker import NullFormatter
+
+# Those of Okabe & Ito, which people who see fewer colours can tell apart too.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#f0e442")
+
+# Seconds; caches make no difference to longer calls.
+WARM_BELOW = 0.05
+# Seconds of processor time that all turns of a call may take before there are no more.
+ENOUGH = 0.5
+
+Cell = str | int | float | None
+
+
+def shown(cell: Cell) -> str:
+    """Write a cell: numbers with four digits or so, nothing where there is nothing."""
+    if cell is None or (isinstance(cell, float) and np.isnan(cell)):
+        return ""
+    if isinstance(cell, float):
+        if cell == 0 or abs(cell) >= 1000:
+            return f"{cell:,.0f}"
+        return f"{cell:.{3 if abs(cell) < 1 else 2 if abs(cell) < 100 else 1}f}"
+    return f"{cell:,}" if isinstance(cell, int) else cell
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
+    """Lay out a table; numbers to the right."""
+    numeric = [any(not isinstance(row[i], str) for row in rows) for i in range(len(header))]
+    lines = ["| " + " | ".join(header) + " |"]
+    lines.append("|" + "|".join(" ---: " if right else " --- " for right in numeric) + "|")
+    lines += ["| " + " | ".join(map(shown, row)) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
+    """Write a table with all digits."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="", encoding="utf8") as file:
+        writer = csv.writer(file)
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+class Report:
+    """A Markdown file that grows by sections; their tables are also written as CSV, beside it."""
+
+    def __init__(self, folder: Path, name: str, title: str) -> None:
+        self.folder, self.name = folder, name
+        self.parts = [f"# {title}"]
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def text(self, *paragraphs: str) -> None:
+        """Add paragraphs."""
+        self.parts += paragraphs
+
+    def table(
+        self,
+        name: str,
+        header: Sequence[str],
+        rows: Sequence[Sequence[Cell]],
+        *,
+        turned: bool = False,
+    ) -> None:
+        """Add a table, and write it as NAME.csv; `turned` if it has too many columns for a page."""
+        write_csv(self.folder / f"{self.name}-{name}.csv", header, rows)
+        if turned:
+            header, *rows = (list(line) for line in zip(header, *rows, strict=True))
+        self.parts.append(markdown_table(header, rows))
+
+    def figure(self, name: str, figure: "plt.Figure", caption: str) -> None:
+        """Save a plot as NAME.png and refer to it."""
+        file = f"{self.name}-{name}.png"
+        figure.tight_layout()
+        figure.savefig(self.folder / file, dpi=120)
+        plt.close(figure)
+        self.parts.append(f"![{caption}]({file})\n\n{caption}")
+
+    def write(self) -> None:
+        """Write NAME.md."""
+        path = self.folder / f"{self.name}.md"
+        path.write_text("\n\n".join(self.parts) + "\n", encoding="utf8")
+        print(f"Wrote {path}")
+
+
+def panels(count: int, width: float = 5.0, height: float = 3.8) -> tuple:
+    """Make panels side by side, without frames above and to the right."""
+    figure, axes = plt.subplots(1, count, figsize=(width * count, height), squeeze=False)
+    for axis in axes[0]:
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(alpha=0.25, linewidth=0.6)
+    return figure, axes[0]
+
+
+def plain_logarithmic(axis: "plt.Axes", ticks: Sequence[float], across: bool = True) -> None:
+    """Scale an axis by logarithms, and write plain numbers at the given places."""
+    (axis.set_xscale if across else axis.set_yscale)("log")
+    (axis.set_xticks if across else axis.set_yticks)(ticks, [f"{tick:g}" for tick in ticks])
+    (axis.xaxis if across else axis.yaxis).set_minor_formatter(NullFormatter())
+
+
+# --- times -------------------------------------------------------------------------------------
+
+
+def median_seconds(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Time calls in turns, so that whatever else the machine does meets all of them; medians.
+
+    This is processor time, which does not run while other processes do.
+
+    A short call is made twice and the second one timed, so that it finds its own data in the
+    caches, not those of the call before. One that has taken long is not repeated any more.
+    """
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(repeats):
+        for name, call in calls.items():
+            if sum(times[name]) > ENOUGH:
+                continue
+            if not times[name] or times[name][-1] < WARM_BELOW:
+                call()
+            start = process_time()
+            call()
+            times[name].append(process_time() - start)
+    return {name: float(np.median(taken)) for name, taken in times.items()}
+
+
+def setup_line() -> str:
+    """Tell what it was measured with."""
+    return (
+        f"Measured with spacy-rootmind {spacy_rootmind.__version__}, Python "
+        f"{platform.python_version()}, NumPy {np.__version__}, {platform.machine()}, "
+        f"{os.cpu_count()} cores. Times are medians of processor time, one thread, of calls in "
+        f"turns, on a machine with other work to do: ratios within one run count, not the times."
+    )

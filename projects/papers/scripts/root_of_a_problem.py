@@ -1,0 +1,422 @@
+"""What one root costs: time of decoders on real matrices, beside the network and beside ArcMax.
+
+Stanojevic & Cohen (2021), A Root of a Problem: Optimizing Single-Root Dependency Parsing, figures 1
+to 6, 11 and 13, with the score matrices of trained and untrained parsers. Writes
+root_of_a_problem.md, CSV and PNG. All decoders have to reach the same score before they are timed.
+"""
+
+import argparse
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from math import comb
+from pathlib import Path
+
+# Before NumPy is imported: times of one thread.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+import spacy
+from matrices import (
+    LAST,
+    TRAINED,
+    UNTRAINED,
+    Floats,
+    Matrices,
+    find_scores,
+    model_folder,
+    padded,
+    require_scores,
+)
+from report import COLOURS, Report, median_seconds, panels, plain_logarithmic, setup_line
+from spacy.tokens import DocBin
+from train import PROJECT, blank_copy, predict_arcs
+
+from spacy_rootmind import decode, is_tree, tree_score
+from spacy_rootmind.sentences import sentences_of
+
+# Sentence lengths: a bin ends before the next one's first length.
+BINS = (5, 10, 15, 20, 25, 30, 40, 50, 70)
+# Roots shown one by one; the last row is for so many and more.
+SHOWN = 6
+REDUCTIONS = ("reweighting", "preselection", "naive")
+TEXTBOOK = "_chu_liu_edmonds"
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """One way to a single-root tree.
+
+    Attributes
+    ----------
+    name : str
+    decode : callable
+        From a batch of scores and lengths to heads.
+    """
+
+    name: str
+    decode: Callable
+
+
+def ours(algorithm: str, arcmax: bool | str) -> Decoder:
+    """Take one of this package's algorithms."""
+    words = {False: "", True: ", ArcMax before", "inside": ", ArcMax inside"}
+    name = algorithm.replace(TEXTBOOK, ", textbook")
+    return Decoder(name + words[arcmax], partial(decode, algorithm=algorithm, arcmax=arcmax))
+
+
+def networkx_decoder() -> Decoder | None:
+    """Run Edmonds' algorithm in plain Python over lowered root arcs; None if not installed."""
+    try:
+        import networkx
+    except ImportError:
+        return None
+
+    def decode_one(scores: Floats) -> np.ndarray:
+        n = len(scores) - 1
+        inside = scores[1:].astype(float)
+        constant = 1 + n * (inside.max() - inside.min())
+        graph = networkx.DiGraph()
+        for dep in range(1, n + 1):
+            for head in range(n + 1):
+                if head != dep:
+                    score = float(scores[dep, head]) - (constant if head == 0 else 0.0)
+                    graph.add_edge(head, dep, weight=score)
+        heads = np.full(n + 1, -1, dtype=np.int32)
+        for head, dep in networkx.maximum_spanning_arborescence(graph).edges:
+            heads[dep] = head
+        return heads
+
+    def decode_batch(batch: Floats, lengths: np.ndarray) -> np.ndarray:
+        heads = np.full(batch.shape[:2], -1, dtype=np.int32)
+        for row, n in enumerate(lengths):
+            heads[row, : n + 1] = decode_one(batch[row, : n + 1, : n + 1])
+        return heads
+
+    return Decoder("networkx, reweighting", decode_batch)
+
+
+# --- share of decoding -------------------------------------------------------------------------
+
+
+def share_decoders() -> list[Decoder]:
+    """List decoders to hold against the network."""
+    decoders = [
+        ours("gabow_tarjan", True),
+        ours("gabow_tarjan", False),
+        ours("reweighting", False),
+        ours("reweighting" + TEXTBOOK, False),
+        ours("naive", False),
+        ours("naive" + TEXTBOOK, False),
+    ]
+    peer = networkx_decoder()
+    return [*decoders, peer] if peer else decoders
+
+
+def time_shares(root: Path, treebank: str, count: int, longest: int, repeats: int) -> list | None:
+    """Time the network and the decoders on the same sentences; returns a line of the table."""
+    seed = int(require_scores(root)[treebank][0].name.partition("-")[0])
+    folder = model_folder(root, treebank, seed) / LAST
+    nlp = spacy.load(folder)
+    gold = DocBin().from_disk(root / "corpus" / treebank / "test.spacy").get_docs(nlp.vocab)
+    docs = [doc for doc in gold if 2 <= len(sentences_of(doc)[0]) <= longest][:count]
+    if not docs:
+        return None
+    sentences = [sentences_of(doc) for doc in docs]
+    inputs = [blank_copy(nlp, doc) for doc in docs]
+    scores = predict_arcs(nlp, inputs, sentences)
+    decoders = share_decoders()
+    batches = list(padded(scores))
+    check_same(decoders, batches)
+    calls = {"network": lambda: predict_arcs(nlp, inputs, sentences)}
+    for decoder in decoders:
+        calls[decoder.name] = partial(_decode_batches, decoder, batches)
+    times = median_seconds(calls, repeats)
+    network = times.pop("network")
+    words = sum(len(square) - 1 for square in scores)
+    shares = [100 * taken / (taken + network) for taken in times.values()]
+    return [treebank, len(docs), words, 1e6 * network / words, *shares]
+
+
+def _decode_batches(decoder: Decoder, batches: list) -> None:
+    for _, batch, lengths in batches:
+        decoder.decode(batch, lengths)
+
+
+def check_same(decoders: list[Decoder], batches: list) -> None:
+    """Require single-root trees of the same score from all decoders."""
+    for _, batch, lengths in batches:
+        best = tree_score(batch, decode(batch, lengths), lengths)
+        for decoder in decoders:
+            heads = decoder.decode(batch, lengths)
+            if not np.all(is_tree(heads, lengths)):
+                raise SystemExit(f"{decoder.name} found a tree without exactly one root")
+            found = tree_score(batch, heads, lengths)
+            if not np.allclose(found, best, rtol=1e-5, atol=1e-3):
+                worst = float(np.abs(found - best).max())
+                raise SystemExit(f"{decoder.name} is off the best score by {worst:.3g}")
+
+
+# --- roots and ArcMax --------------------------------------------------------------------------
+
+
+def share_of_forests(r: int, n: int) -> float:
+    """Share of all trees over ROOT and n words that have r root arcs (equation 2)."""
+    return float(comb(n - 1, r - 1) * n ** (n - r) / (n + 1) ** (n - 1)) if r <= n else 0.0
+
+
+def count_roots(scores: list[Floats]) -> np.ndarray:
+    """Count the roots of each sentence's best unconstrained tree."""
+    roots = np.zeros(len(scores), dtype=int)
+    for members, batch, lengths in padded(scores):
+        roots[members] = (decode(batch, lengths, single_root=False) == 0).sum(axis=1)
+    return roots
+
+
+def settled_by_arcmax(scores: list[Floats]) -> np.ndarray:
+    """Tell for each sentence whether the best head of each word makes a single-root tree."""
+    settled = np.zeros(len(scores), dtype=bool)
+    for index, square in enumerate(scores):
+        square = square.astype(float)
+        np.fill_diagonal(square, -np.inf)
+        heads = square.argmax(axis=1)
+        heads[0] = -1
+        settled[index] = is_tree(heads)
+    return settled
+
+
+def load_all(files: dict[str, list[Path]]) -> dict[str, list[Floats]]:
+    """Load the matrices of each treebank, seeds one after another; empty sentences left out."""
+    loaded = {}
+    for treebank, paths in files.items():
+        squares = [square for path in paths for square in Matrices.load(path).scores]
+        loaded[treebank] = [square for square in squares if len(square) > 1]
+    return loaded
+
+
+def histogram(roots: np.ndarray) -> list[float]:
+    """Shares of sentences with 1, 2, ... roots, %; the last is for SHOWN and more."""
+    capped = np.minimum(roots, SHOWN)
+    return [100 * float((capped == r).mean()) for r in range(1, SHOWN + 1)]
+
+
+def expected_histogram(lengths: np.ndarray) -> list[float]:
+    """Calculate the same by equation 2, for sentences of such lengths."""
+    each = {
+        int(n): [share_of_forests(r, int(n)) for r in range(1, SHOWN)] for n in np.unique(lengths)
+    }
+    shares = np.mean([each[int(n)] for n in lengths], axis=0)
+    return [*(100 * shares).tolist(), 100 * float(1 - shares.sum())]
+
+
+def expected_roots(lengths: np.ndarray) -> float:
+    """Calculate the mean number of roots by equation 2: 2 n / (n + 1)."""
+    return float(np.mean(2 * lengths / (lengths + 1)))
+
+
+# --- time over length --------------------------------------------------------------------------
+
+
+def length_decoders() -> list[Decoder]:
+    """List algorithms with ArcMax off, before, and inside."""
+    decoders = [ours("gabow_tarjan", False), ours("gabow_tarjan", True)]
+    for reduction in REDUCTIONS:
+        for textbook in ("", TEXTBOOK):
+            decoders += [ours(reduction + textbook, way) for way in (False, True, "inside")]
+    return decoders
+
+
+def time_lengths(scores: list[Floats], count: int, repeats: int) -> tuple[list[str], list[list]]:
+    """Time all algorithms on sentences of similar length; microseconds a sentence."""
+    decoders = length_decoders()
+    lines = []
+    rng = np.random.default_rng(0)
+    lengths = np.array([len(square) - 1 for square in scores])
+    for low, high in pairwise(BINS):
+        members = np.flatnonzero((lengths >= low) & (lengths < high))
+        if not len(members):
+            continue
+        members = rng.permutation(members)[:count]
+        chosen = [scores[member] for member in members]
+        batches = list(padded(chosen))
+        check_same(decoders, batches)
+        calls = {each.name: partial(_decode_batches, each, batches) for each in decoders}
+        times = median_seconds(calls, repeats)
+        each_us = [1e6 * taken / len(chosen) for taken in times.values()]
+        settled = 100 * float(settled_by_arcmax(chosen).mean())
+        mean_n = float(lengths[members].mean())
+        lines.append([f"{low} to {high - 1}", len(chosen), mean_n, settled, *each_us])
+    return [decoder.name for decoder in decoders], lines
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def report_shares(root: Path, report: Report, options: argparse.Namespace) -> None:
+    """Time and write the shares of decoding."""
+    lines = []
+    for treebank in find_scores(root):
+        line = time_shares(root, treebank, options.sentences, options.longest, options.repeats)
+        if line:
+            lines.append(line)
+    names = [decoder.name for decoder in share_decoders()]
+    medians = [float(np.median([line[i] for line in lines])) for i in range(3, len(lines[0]))]
+    lines.append(["median", None, None, *medians])
+    report.text(
+        "## Share of time in decoding",
+        f"Up to {options.sentences} test sentences of at most {options.longest} words a treebank. "
+        f"Time of decoding over that of decoding and the network, %, single-root decoding of "
+        f"batches by each algorithm. `networkx` is plain Python, over lowered root arcs.",
+    )
+    header = ("treebank", "sentences", "words", "network, µs a word", *(f"{n}, %" for n in names))
+    report.table("share", header, lines)
+    figure, (axis,) = panels(1, 8, 3.6)
+    axis.barh(names[::-1], medians[:0:-1], color=COLOURS[0])
+    for place, value in enumerate(medians[:0:-1]):
+        axis.text(value + 1, place, f"{value:.1f}", va="center", fontsize=8)
+    axis.set_xlim(0, 105)
+    axis.set_xlabel("share of time in decoding, % (median over treebanks)")
+    report.figure("share", figure, "Share of decoding in the time of network and decoding.")
+
+
+def report_roots(report: Report, states: dict[str, dict[str, list[Floats]]]) -> None:
+    """Count roots, and write how often ArcMax suffices."""
+    roots = {
+        state: {treebank: count_roots(scores) for treebank, scores in own.items()}
+        for state, own in states.items()
+    }
+    pooled = {state: np.concatenate(list(own.values())) for state, own in roots.items()}
+    lengths = np.array(
+        [len(square) - 1 for scores in states[TRAINED].values() for square in scores]
+    )
+    columns = {state: histogram(counts) for state, counts in pooled.items()}
+    columns["equation 2"] = expected_histogram(lengths)
+    rows = [
+        [f"{r}" if r < SHOWN else f"{SHOWN} and more", *(own[r - 1] for own in columns.values())]
+        for r in range(1, SHOWN + 1)
+    ]
+    means = [float(counts.mean()) for counts in pooled.values()]
+    rows.append(["mean number", *means, expected_roots(lengths)])
+    report.text(
+        "## Roots of unconstrained trees",
+        "Share of test sentences, %, whose best tree without the constraint has so many roots: "
+        "with a trained network, with random weights, and by equation 2, which is for trees drawn "
+        "with equal probability.",
+    )
+    names = {TRAINED: "trained", UNTRAINED: "random weights"}
+    header = ["roots", *(names.get(column, column) for column in columns)]
+    report.table("roots", header, rows)
+    figure, (axis,) = panels(1, 6.4, 3.6)
+    width = 0.8 / len(columns)
+    for index, (column, own) in enumerate(columns.items()):
+        places = np.arange(1, SHOWN + 1) + (index - (len(columns) - 1) / 2) * width
+        axis.bar(places, own, width, label=names.get(column, column), color=COLOURS[index])
+    axis.set_xticks(range(1, SHOWN + 1), [*map(str, range(1, SHOWN)), f"{SHOWN}+"])
+    axis.set_xlabel("roots")
+    axis.set_ylabel("sentences, %")
+    axis.legend(frameon=False)
+    report.figure("roots", figure, "Roots of the best unconstrained tree.")
+    _report_arcmax(report, states, roots)
+
+
+def _report_arcmax(report: Report, states: dict, roots: dict) -> None:
+    lines = []
+    for treebank in states[TRAINED]:
+        line = [treebank, len(states[TRAINED][treebank])]
+        for state, own in states.items():
+            settled = settled_by_arcmax(own[treebank])
+            line += [
+                100 * float(settled.mean()),
+                100 * float((roots[state][treebank] > 1).mean()),
+                float(roots[state][treebank].mean()),
+            ]
+        lines.append(line)
+    report.text(
+        "## How often ArcMax suffices",
+        "Share of sentences, %, where the best head of each word makes a single-root tree, so that "
+        "decoding is over; share with several roots without the constraint; mean number of roots.",
+    )
+    header = ["treebank", "sentences"]
+    for name in ("trained", "random weights"):
+        header += [f"ArcMax, {name}, %", f"several roots, {name}, %", f"roots, {name}"]
+    report.table("arcmax", header, lines)
+
+
+def report_lengths(report: Report, states: dict, options: argparse.Namespace) -> None:
+    """Time algorithms over sentence length, and draw."""
+    figure, axes = panels(2, 6.4, 4.6)
+    report.text(
+        "## Time over length, with ArcMax and without",
+        "Microseconds a sentence, sentences of all treebanks together, in batches. ArcMax before: "
+        "tried once; inside: before each unconstrained run that a reduction makes. `textbook` runs "
+        "contract by Chu-Liu-Edmonds, the others by Tarjan's O(n²) algorithm.",
+    )
+    titles = {TRAINED: "trained", UNTRAINED: "random weights"}
+    for axis, (state, own) in zip(axes, states.items(), strict=True):
+        pooled = [square for scores in own.values() for square in scores]
+        names, lines = time_lengths(pooled, options.per_length, options.repeats)
+        report.text(f"### {titles[state][0].upper()}{titles[state][1:]}")
+        header = ("words", "sentences", "mean words", "ArcMax suffices, %", *names)
+        report.table(f"length-{state}", header, lines, turned=True)
+        _draw_lengths(axis, names, lines)
+        axis.set_title(titles[state])
+    axes[0].set_ylabel("µs a sentence")
+    top = max(axis.get_ylim()[1] for axis in axes)
+    bottom = min(axis.get_ylim()[0] for axis in axes)
+    for axis in axes:
+        axis.set_ylim(bottom, top)
+        axis.set_xlabel("words")
+    axes[0].legend(frameon=False, fontsize=7)
+    report.figure(
+        "length",
+        figure,
+        "Time a sentence over its length. Full lines: without ArcMax; dashed: ArcMax before all "
+        "else; dotted: ArcMax inside.",
+    )
+
+
+def _draw_lengths(axis: object, names: list[str], lines: list[list]) -> None:
+    algorithms = list(dict.fromkeys(name.partition(", ArcMax")[0] for name in names))
+    words = [line[2] for line in lines]
+    for index, name in enumerate(names):
+        algorithm, _, way = name.partition(", ArcMax ")
+        axis.plot(
+            words,
+            [line[4 + index] for line in lines],
+            color=COLOURS[algorithms.index(algorithm)],
+            linestyle={"": "-", "before": "--", "inside": ":"}[way],
+            linewidth=1.4,
+            label=algorithm if not way else None,
+        )
+    plain_logarithmic(axis, (5, 10, 20, 30, 50))
+    plain_logarithmic(axis, (0.1, 1, 10, 100, 1000), across=False)
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", type=Path, default=PROJECT, help="folder with scores/")
+    parser.add_argument("--sentences", type=int, default=20, help="a treebank, beside the network")
+    parser.add_argument("--longest", type=int, default=60, help="words, beside the network")
+    parser.add_argument("--per-length", type=int, default=100, help="sentences of similar length")
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    report = Report(
+        options.root / "results",
+        "root_of_a_problem",
+        "A Root of a Problem (Stanojević & Cohen 2021): figures 1 to 6, 11 and 13",
+    )
+    report.text(setup_line())
+    states = {
+        state: load_all(require_scores(options.root, state)) for state in (TRAINED, UNTRAINED)
+    }
+    report_shares(options.root, report, options)
+    report_roots(report, states)
+    report_lengths(report, states, options)
+    report.write()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,317 @@
+"""Trees drawn from real score matrices: time, bias of the naive draw of a root, and duplicates.
+
+Zmigrod, Vieira & Cotterell (2021), Efficient Sampling of Dependency Structure, figure 6, and the
+correction of its root draw (their corrected Theorem 2; Stanojevic 2022). Writes sampling.md, CSV
+and PNG.
+"""
+
+import argparse
+import os
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+# Before NumPy is imported: times of one thread.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+from matrices import TRAINED, UNTRAINED, Floats, require_scores
+from report import COLOURS, Report, median_seconds, panels, plain_logarithmic, setup_line
+from root_of_a_problem import BINS, load_all
+from train import PROJECT
+
+from spacy_rootmind import arc_marginals, sample_trees
+
+# Samples a sentence, as in the paper.
+SAMPLES = 20
+METHODS = ("auto", "wilson", "wilson_reject", "ancestral", "colbourn")
+# Steps of a walk for one tree before it counts as trapped.
+MAX_STEPS = 1_000_000
+KS = (5, 20, 100)
+STATE_TITLES = {TRAINED: "trained", UNTRAINED: "random weights"}
+# Sentences of fewer words have hardly a choice; of more, take long.
+SHORTEST, LONGEST = 3, 40
+
+
+def normalised(scores: Floats) -> Floats:
+    """Subtract log-sum-exp from the scores of each word: the same trees, the same probabilities."""
+    scores = scores.astype(float)
+    np.fill_diagonal(scores, -np.inf)
+    highest = scores.max(axis=1, keepdims=True)
+    scores -= highest + np.log(np.exp(scores - highest).sum(axis=1, keepdims=True))
+    np.fill_diagonal(scores, 0.0)
+    return scores
+
+
+def choose(pooled: list[Floats], count: int, low: int, high: int) -> list[Floats]:
+    """Pick sentences of low to high - 1 words at random, the same ones each time."""
+    lengths = np.array([len(square) - 1 for square in pooled])
+    members = np.flatnonzero((lengths >= low) & (lengths < high))
+    members = np.random.default_rng(0).permutation(members)[:count]
+    return [pooled[member].astype(float) for member in members]
+
+
+# --- time --------------------------------------------------------------------------------------
+
+
+def draw(scores: Floats, method: str, seed: int = 0, k: int = SAMPLES) -> np.ndarray:
+    """Draw trees of a sentence."""
+    steps = None if method == "auto" else MAX_STEPS
+    return sample_trees(scores, k, method=method, seed=seed, max_steps=steps)[0]
+
+
+def succeeds(scores: Floats, method: str) -> bool:
+    """Tell whether a method draws its trees: walks may be trapped, and digits lost."""
+    try:
+        draw(scores, method)
+    except (RuntimeError, ArithmeticError):
+        return False
+    return True
+
+
+def time_samples(pooled: list[Floats], count: int, repeats: int) -> list[list]:
+    """Time all methods on sentences of similar length; microseconds a sample, and failures, %."""
+    lines = []
+    for low, high in pairwise(BINS):
+        chosen = choose(pooled, count, low, high)
+        if not chosen:
+            continue
+        done = {method: [succeeds(scores, method) for scores in chosen] for method in METHODS}
+        shared = [scores for scores, *each in zip(chosen, *done.values(), strict=True) if all(each)]
+        times = dict.fromkeys(METHODS, float("nan"))
+        if shared:
+            calls = {method: partial(_draw_all, shared, method) for method in METHODS}
+            taken = median_seconds(calls, repeats)
+            times = {name: 1e6 * t / len(shared) / SAMPLES for name, t in taken.items()}
+        failed = [100 * (1 - float(np.mean(done[method]))) for method in METHODS]
+        mean_n = float(np.mean([len(scores) - 1 for scores in chosen]))
+        lines.append([f"{low} to {high - 1}", len(shared), mean_n, *times.values(), *failed])
+    return lines
+
+
+def _draw_all(chosen: list[Floats], method: str) -> None:
+    for scores in chosen:
+        draw(scores, method)
+
+
+# --- bias --------------------------------------------------------------------------------------
+
+
+def variation(one: np.ndarray, other: np.ndarray) -> float:
+    """Total variation distance of two laws."""
+    return float(np.abs(one - other).sum() / 2)
+
+
+def root_law(scores: Floats) -> np.ndarray:
+    """Exact probability of each word to be the root."""
+    return arc_marginals(scores)[1:, 0]
+
+
+def naive_law(scores: Floats) -> np.ndarray:
+    """Probability of each word to be drawn by the weight of its root arc alone."""
+    weights = np.exp(scores[1:, 0] - scores[1:, 0].max())
+    return weights / weights.sum()
+
+
+def drawn_roots(scores: Floats, method: str, k: int, seed: int) -> np.ndarray | None:
+    """Shares of words that were the root of k trees; None if a walk was trapped."""
+    try:
+        heads = draw(scores, method, seed, k)
+    except RuntimeError:
+        return None
+    return (heads[:, 1:] == 0).mean(axis=0)
+
+
+def measure_bias(chosen: list[Floats], k: int) -> tuple[list[list], np.ndarray]:
+    """Compare how often each word is the root with its exact probability.
+
+    Returns lines of the table, and the distances of the naive draw of each sentence, in closed
+    form, with scores as they are and normalised.
+    """
+    rng = np.random.default_rng(0)
+    # Distances from the exact law, and from the law that the method should follow.
+    rows: dict[str, list[tuple[float, float]]] = {}
+    closed = []
+    for seed, scores in enumerate(chosen):
+        exact = root_law(scores)
+        noise = rng.multinomial(k, exact / exact.sum()) / k
+        rows.setdefault("exact law, simulated", []).append((variation(noise, exact),) * 2)
+        for method in ("auto", "wilson"):
+            found = drawn_roots(scores, method, k, seed)
+            if found is not None:
+                rows.setdefault(f"`{method}`", []).append((variation(found, exact),) * 2)
+        distances = []
+        for way, own in (("as scored", scores), ("normalised", normalised(scores))):
+            law = naive_law(own)
+            distances.append(variation(law, exact))
+            name = f"naive draw in closed form, scores {way}"
+            rows.setdefault(name, []).append((distances[-1], float("nan")))
+            found = drawn_roots(own, "wilson_biased", k, seed)
+            if found is not None:
+                distance = (variation(found, exact), variation(found, law))
+                rows.setdefault(f"`wilson_biased`, scores {way}", []).append(distance)
+        closed.append(distances)
+    lines = []
+    for name, pairs in rows.items():
+        own, wanted = np.array(pairs).T
+        lines.append([name, len(own), *map(float, (own.mean(), np.median(own), own.max()))])
+        lines[-1].append(float(wanted.mean()))
+    return lines, np.array(closed).T
+
+
+# --- duplicates --------------------------------------------------------------------------------
+
+
+def measure_duplicates(chosen: list[Floats], k: int) -> list[float]:
+    """Draw k trees with and without replacement.
+
+    Returns
+    -------
+    list of float
+        Share of draws that repeat an earlier one, %, with and without replacement; probability of
+        the distinct trees drawn, %, likewise; sentences with fewer than k trees, %.
+    """
+    repeated: tuple[list, list] = ([], [])
+    covered: tuple[list, list] = ([], [])
+    few = 0
+    for seed, scores in enumerate(chosen):
+        for index, replace in enumerate((True, False)):
+            heads, log_probs = sample_trees(scores, k, replace=replace, seed=seed)
+            _, first = np.unique(heads, axis=0, return_index=True)
+            repeated[index].append(1 - len(first) / len(heads))
+            covered[index].append(np.exp(log_probs[first]).sum())
+        few += len(heads) < k
+    values = [np.mean(part) for part in (*repeated, *covered)]
+    return [100 * float(value) for value in (*values, few / len(chosen))]
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def report_times(
+    report: Report, pooled: dict[str, list[Floats]], options: argparse.Namespace
+) -> None:
+    """Time samplers on trained and random weights, and draw."""
+    report.text(
+        "## Time a sample over length",
+        f"Microseconds a sample, {SAMPLES} samples a sentence, what is prepared for a sentence "
+        f"included; on the sentences that all methods can draw from. Then the share of sentences, "
+        f"%, on which a method fails: a walk of more than {MAX_STEPS:,} steps for one tree "
+        f"(`wilson`, `wilson_reject`), or digits lost (`colbourn`).",
+    )
+    figure, axes = panels(2, 5.6, 4.0)
+    for axis, (state, scores) in zip(axes, pooled.items(), strict=True):
+        lines = time_samples(scores, options.per_length, options.repeats)
+        title = STATE_TITLES[state]
+        report.text(f"### {title[0].upper()}{title[1:]}")
+        header = ["words", "sentences", "mean words", *(f"`{method}`" for method in METHODS)]
+        header += [f"`{method}` fails, %" for method in METHODS]
+        report.table(f"time-{state}", header, lines)
+        for index, method in enumerate(METHODS):
+            words = [line[2] for line in lines]
+            times = [line[3 + index] for line in lines]
+            axis.plot(words, times, color=COLOURS[index], marker="o", markersize=3, label=method)
+        axis.set(xlabel="words", title=title)
+        plain_logarithmic(axis, (5, 10, 20, 30, 50))
+    axes[0].set_ylabel("µs a sample")
+    top = max(axis.get_ylim()[1] for axis in axes)
+    for axis in axes:
+        axis.set_ylim(1, top)
+        plain_logarithmic(axis, (1, 3, 10, 30, 100), across=False)
+        axis.set_ylim(1, top)
+    axes[0].legend(frameon=False)
+    report.figure("time", figure, f"Time a sample over sentence length, {SAMPLES} a sentence.")
+
+
+def report_bias(
+    report: Report, pooled: dict[str, list[Floats]], options: argparse.Namespace
+) -> None:
+    """Measure the bias of the naive draw, and draw."""
+    report.text(
+        "## Bias of the naive draw of a root",
+        f"Distance in total variation between how often each word is the root and its exact "
+        f"probability, {options.samples:,} samples a sentence: mean, median and largest over "
+        f"sentences of {SHORTEST} to {LONGEST} words; and the mean distance from the law that the "
+        f"method should follow, which has to be noise alone. The naive draw (`wilson_biased`) "
+        f"picks the root by the weights of root arcs; what it gives is known in closed form. It "
+        f"also depends on constants added to all scores of a word, which change no probability: "
+        f"below, both for scores as the network has them, and normalised over heads. Exact draws "
+        f"are off by noise alone, as the first line is. Sentences where a walk is trapped are left "
+        f"out of a line.",
+    )
+    figure, axes = panels(2, 5.6, 3.6)
+    for axis, (state, scores) in zip(axes, pooled.items(), strict=True):
+        chosen = choose(scores, options.sentences, SHORTEST, LONGEST + 1)
+        lines, closed = measure_bias(chosen, options.samples)
+        title = STATE_TITLES[state]
+        report.text(f"### {title[0].upper()}{title[1:]}")
+        header = ("draw", "sentences", "mean", "median", "largest", "from its own law, mean")
+        report.table(f"bias-{state}", header, lines)
+        for index, (values, label) in enumerate(
+            zip(closed, ("as scored", "normalised"), strict=True)
+        ):
+            axis.plot(
+                np.sort(values), np.linspace(0, 100, len(values)), color=COLOURS[index], label=label
+            )
+        axis.set(xlim=(0, 1), xlabel="total variation from the exact law of the root", title=title)
+    axes[0].set_ylabel("sentences up to there, %")
+    axes[0].legend(frameon=False)
+    report.figure("bias", figure, "Bias of the naive draw of a root, in closed form.")
+
+
+def report_duplicates(
+    report: Report, pooled: dict[str, list[Floats]], options: argparse.Namespace
+) -> None:
+    """Count duplicates with and without replacement."""
+    rows = []
+    for state, scores in pooled.items():
+        chosen = choose(scores, options.sentences, SHORTEST, LONGEST + 1)
+        for k in KS:
+            rows.append([STATE_TITLES[state], k, len(chosen), *measure_duplicates(chosen, k)])
+    report.text(
+        "## Duplicates with and without replacement",
+        f"Share of k draws that repeat an earlier tree of the same sentence, and probability that "
+        f"the distinct trees drawn have together, averages over sentences of {SHORTEST} to "
+        f"{LONGEST} words.",
+    )
+    header = (
+        "scores",
+        "k",
+        "sentences",
+        "duplicates, %",
+        "duplicates without replacement, %",
+        "probability covered, %",
+        "covered without replacement, %",
+        "sentences with fewer than k trees, %",
+    )
+    report.table("duplicates", header, rows)
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", type=Path, default=PROJECT, help="folder with scores/")
+    parser.add_argument("--sentences", type=int, default=300, help="for bias and duplicates")
+    parser.add_argument("--per-length", type=int, default=40, help="sentences of similar length")
+    parser.add_argument("--samples", type=int, default=2000, help="a sentence, for the bias")
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    report = Report(
+        options.root / "results",
+        "sampling",
+        "Efficient Sampling of Dependency Structure (Zmigrod, Vieira & Cotterell 2021): figure 6, "
+        "and the bias of its first version",
+    )
+    report.text(setup_line())
+    pooled = {}
+    for state in (TRAINED, UNTRAINED):
+        loaded = load_all(require_scores(options.root, state))
+        pooled[state] = [square for scores in loaded.values() for square in scores]
+    report_times(report, pooled, options)
+    report_bias(report, pooled, options)
+    report_duplicates(report, pooled, options)
+    report.write()
+
+
+if __name__ == "__main__":
+    main()

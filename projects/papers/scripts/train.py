@@ -1,0 +1,187 @@
+"""Train a small parser on every treebank, and keep what it says of the test set.
+
+For each `*-ud-train.conllu` with a test set beside it: converts with spaCy's converter, one
+sentence a Doc with its gold tokens, trains by configs/small.cfg, and writes the arc scores of the
+test set with the gold heads to scores/TREEBANK/SEED-OBJECTIVE.npz; those of the network before its
+first step to SEED-untrained.npz. Treebanks without a dev set give every tenth training sentence to
+one. What is there already, for the same number of steps, is kept.
+"""
+
+import argparse
+import os
+import time
+from pathlib import Path
+
+# Before NumPy is imported: matrices are small, and threads wait for one another.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+import spacy
+from matrices import LAST, TRAINED, UNTRAINED, Matrices, model_folder, score_file
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+from spacy.training.converters import conllu_to_docs
+from spacy.training.initialize import init_nlp
+from spacy.training.loop import train as train_nlp
+from spacy.util import load_config
+
+from spacy_rootmind.models import ParserInput
+from spacy_rootmind.sentences import sentences_of
+
+PROJECT = Path(__file__).resolve().parents[1]
+# For treebanks without a dev set: one sentence in so many.
+HELD_OUT = 10
+# Dev sentences that are enough to see that it learns.
+DEV_LIMIT = 100
+
+
+def find_treebanks(source: Path, wanted: str) -> dict[str, Path]:
+    """Find training files by name of treebank, smallest first.
+
+    The name is that of the folder without "UD_", or else the beginning of the file's.
+    """
+    found = {}
+    for path in sorted(source.rglob("*-ud-train.conllu"), key=lambda path: path.stat().st_size):
+        folder = path.parent.name
+        name = folder[3:] if folder.startswith("UD_") else path.name.split("-ud-")[0]
+        if _split(path, "test").exists():
+            found[name] = path
+    if wanted != "all":
+        names = wanted.split(",")
+        missing = sorted(set(names) - set(found))
+        if missing:
+            raise SystemExit(f"{source} has no {', '.join(missing)}; it has {', '.join(found)}")
+        found = {name: found[name] for name in names}
+    if not found:
+        raise SystemExit(f"{source} has no *-ud-train.conllu with a *-ud-test.conllu beside it")
+    return found
+
+
+def _split(train_file: Path, split: str) -> Path:
+    return train_file.with_name(train_file.name.replace("-ud-train.", f"-ud-{split}."))
+
+
+def convert(train_file: Path, folder: Path) -> int:
+    """Write train.spacy, dev.spacy and test.spacy; returns the number of training sentences."""
+    splits = {name: _read(_split(train_file, name)) for name in ("train", "test")}
+    if _split(train_file, "dev").exists():
+        splits["dev"] = _read(_split(train_file, "dev"))
+    else:
+        everything = splits["train"]
+        splits["dev"] = everything[::HELD_OUT]
+        splits["train"] = [doc for i, doc in enumerate(everything) if i % HELD_OUT]
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, docs in splits.items():
+        DocBin(docs=docs).to_disk(folder / f"{name}.spacy")
+    return len(splits["train"])
+
+
+def _read(path: Path) -> list[Doc]:
+    return list(conllu_to_docs(path.read_text(encoding="utf8"), n_sents=1, no_print=True))
+
+
+def train(
+    corpus: Path, output: Path, objective: str, steps: int, seed: int
+) -> tuple[Language, Language]:
+    """Train by the config; returns the pipeline before its first step, and after its last.
+
+    The last one is taken, not the best on the dev set: a handful of sentences could not tell, and
+    the learning rate has fallen to zero by then.
+    """
+    overrides = {
+        "paths.train": str(corpus / "train.spacy"),
+        "paths.dev": str(corpus / "dev.spacy"),
+        "corpora.dev.limit": DEV_LIMIT,
+        "system.seed": seed,
+        "components.root_mst.objective": objective,
+        "training.max_steps": steps,
+        "training.eval_frequency": max(1, steps // 2),
+        "training.optimizer.learn_rate.total_steps": steps,
+        "training.optimizer.learn_rate.warmup_steps": steps // 10,
+    }
+    config = load_config(PROJECT / "configs" / "small.cfg", overrides, interpolate=False)
+    output.mkdir(parents=True, exist_ok=True)
+    untrained = init_nlp(config)
+    nlp = init_nlp(config)
+    train_nlp(nlp, output)
+    return untrained, spacy.load(output / LAST)
+
+
+def test_scores(nlp: Language, test_file: Path) -> tuple[list, list]:
+    """Score all arcs of the test sentences; returns matrices and gold heads."""
+    gold = list(DocBin().from_disk(test_file).get_docs(nlp.vocab))
+    docs = [blank_copy(nlp, doc) for doc in gold]
+    sentences = [sentences_of(doc) for doc in docs]
+    scores = []
+    for start in range(0, len(docs), 64):
+        part = slice(start, start + 64)
+        scores += predict_arcs(nlp, docs[part], sentences[part])
+    heads = [_gold_heads(doc, *words) for doc, words in zip(gold, sentences, strict=True)]
+    return scores, heads
+
+
+def blank_copy(nlp: Language, doc: Doc) -> Doc:
+    """Copy nothing but the tokens."""
+    return Doc(nlp.vocab, [t.text for t in doc], [bool(t.whitespace_) for t in doc])
+
+
+def predict_arcs(nlp: Language, docs: list[Doc], sentences: list) -> list:
+    """Run the network; returns a matrix a sentence."""
+    model = nlp.get_pipe("root_mst").model
+    trees = model.predict(ParserInput(docs, sentences)).trees
+    found = {}
+    for arcs, bucket in zip(trees.arcs, trees.layout.buckets, strict=True):
+        for row, (sentence, n) in enumerate(zip(bucket.sentences, bucket.lengths, strict=True)):
+            found[sentence] = np.array(arcs[row, : n + 1, : n + 1], dtype=np.float32)
+    return [found[i] for i in range(len(found))]
+
+
+def _gold_heads(doc: Doc, words: np.ndarray) -> np.ndarray:
+    """Heads as the matrices count them: whitespace tokens, if any, are left out."""
+    place = {int(token): i for i, token in enumerate(words, start=1)}
+    heads = [0 if doc[i].head.i == i else place[doc[i].head.i] for i in place]
+    return np.array([-1, *heads], dtype=np.int32)
+
+
+def run(treebank: str, train_file: Path, objective: str, steps: int, seed: int, root: Path) -> None:
+    """Do all of it for one treebank, objective and seed, unless it is done."""
+    files = [score_file(root, treebank, seed, state) for state in (UNTRAINED, objective)]
+    name = f"{treebank}, {objective}, seed {seed}"
+    if all(path.exists() and Matrices.load(path).steps == steps for path in files):
+        print(f"{name}: done before", flush=True)
+        return
+    start = time.perf_counter()
+    corpus = root / "corpus" / treebank
+    n_train = convert(train_file, corpus)
+    output = model_folder(root, treebank, seed, objective)
+    pipelines = train(corpus, output, objective, steps, seed)
+    for nlp, path in zip(pipelines, files, strict=True):
+        Matrices(*test_scores(nlp, corpus / "test.spacy"), n_train, steps).save(path)
+    seconds = time.perf_counter() - start
+    print(f"{name}: {n_train} sentences, {seconds:.0f} s", flush=True)
+
+
+def main() -> None:
+    """Train on all treebanks asked for."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("source", nargs="?", default="", help="folder of treebanks ($ROOTMIND_UD)")
+    parser.add_argument("--treebanks", default="all", help="names with commas between, or all")
+    parser.add_argument("--objectives", default=TRAINED, help="of root_mst, with commas between")
+    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--seeds", default="0", help="with commas between")
+    parser.add_argument("--root", type=Path, default=PROJECT, help="folder to write to")
+    options = parser.parse_args()
+    source = options.source or os.environ.get("ROOTMIND_UD", "")
+    if not source or not Path(source).is_dir():
+        raise SystemExit(
+            f"expected a folder of Universal Dependencies treebanks, received {source!r}: pass "
+            f"--vars.source FOLDER to `spacy project run`, or set ROOTMIND_UD"
+        )
+    for treebank, train_file in find_treebanks(Path(source), options.treebanks).items():
+        for objective in options.objectives.split(","):
+            for seed in map(int, options.seeds.split(",")):
+                run(treebank, train_file, objective, options.steps, seed, options.root)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""`python -m spacy debug root-mst`: training data as a config has it read."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+import spacy
+from conftest import ROOT
+from spacy.tokens import Doc, DocBin
+from spacy.training import Example
+
+from spacy_rootmind.cli.checks import Findings
+from spacy_rootmind.cli.debug import Corpus, add_warnings, debug, lost_heads
+from spacy_rootmind.cli.messages import CommandError
+
+CONFIG = ROOT / "configs" / "cpu.cfg"
+
+
+def save(path, docs):
+    DocBin(docs=docs).to_disk(path)
+    return str(path)
+
+
+@pytest.fixture
+def paths(tmp_path, quickstart_docs):
+    """Overrides that name a small corpus; one of the Docs is in both parts of it."""
+    train = [Doc.from_docs(quickstart_docs[i : i + 5]) for i in range(0, 50, 5)]
+    dev = [*(Doc.from_docs(quickstart_docs[i : i + 5]) for i in range(50, 70, 5)), train[0]]
+    return {
+        "paths.train": save(tmp_path / "train.spacy", train),
+        "paths.dev": save(tmp_path / "dev.spacy", dev),
+    }
+
+
+def as_arguments(overrides):
+    return [word for name, value in overrides.items() for word in (f"--{name}", value)]
+
+
+def run_spacy(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "spacy", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def test_spacy_has_the_command(paths):
+    result = run_spacy("debug", "root-mst", CONFIG, *as_arguments(paths))
+    assert result.returncode == 0, result.stderr
+    assert "train: 10 examples" in result.stdout
+    assert "Warning: dev: 1 (20.0 %) of the texts are in train as well" in result.stdout
+    assert "root-mst" in run_spacy("debug", "--help").stdout
+
+
+def test_spacys_own_commands_go_on_working(paths):
+    result = run_spacy("debug", "config", CONFIG, *as_arguments(paths))
+    assert result.returncode == 0, result.stderr
+
+
+def test_report_as_json(paths, capsys):
+    assert debug(CONFIG, paths, limit=0, as_json=True) == 0
+    report = json.loads(capsys.readouterr().out)
+    train, dev = report["treebanks"]
+    assert (train["name"], dev["name"]) == ("train", "dev")
+    assert (train["docs"], train["sentences"], train["docs_of_several_sentences"]) == (10, 50, 10)
+    assert (dev["docs"], dev["sentences"]) == (5, 25)
+    for corpus in report["corpora"]:
+        assert corpus["gold_heads"] > corpus["gold_heads_lost"]
+    assert "texts are in train" in report["corpora"][1]["warnings"][0]
+
+
+def test_only_some_examples_are_read_if_asked(paths, capsys):
+    assert debug(CONFIG, paths, limit=3, as_json=True) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [treebank["docs"] for treebank in report["treebanks"]] == [3, 3]
+
+
+def test_errors_in_the_data_have_an_exit_code(paths, tmp_path, capsys):
+    nlp = spacy.blank("en")
+    doc = Doc(nlp.vocab, words=["a", "b", "c"], heads=[1, 0, 2], deps=["x", "y", "ROOT"])
+    paths["paths.dev"] = save(tmp_path / "cycle.spacy", [doc])
+    assert debug(CONFIG, paths, limit=0, as_json=True) == 1
+    dev = json.loads(capsys.readouterr().out)["treebanks"][1]
+    assert "cycle" in [problem["kind"] for problem in dev["problems"]]
+
+
+def test_labels_that_training_lacks_are_reported(paths, tmp_path, capsys):
+    nlp = spacy.blank("en")
+    doc = Doc(nlp.vocab, words=["a", "b"], heads=[0, 0], deps=["ROOT", "unheard"])
+    paths["paths.dev"] = save(tmp_path / "new.spacy", [doc])
+    assert debug(CONFIG, paths, limit=0, as_json=True) == 0
+    dev = json.loads(capsys.readouterr().out)["treebanks"][1]
+    [problem] = [p for p in dev["problems"] if p["kind"] == "new_label"]
+    assert problem["places"] == ["unheard: 1"]
+
+
+def test_sentences_that_the_parser_would_split_are_reported(paths, capsys):
+    overrides = {**paths, "components.root_mst.max_sentence_length": 10}
+    assert debug(CONFIG, overrides, limit=0, as_json=True) == 0
+    train = json.loads(capsys.readouterr().out)["treebanks"][0]
+    [problem] = [p for p in train["problems"] if p["kind"] == "long_sentence"]
+    assert 0 < problem["count"] < 50
+    assert problem["places"][0].startswith("train, example ")
+
+
+def test_corpus_that_cannot_be_read(paths, tmp_path):
+    (tmp_path / "broken.spacy").write_bytes(b"x")
+    with pytest.raises(CommandError, match="Cannot read the corpus for dev"):
+        debug(CONFIG, {**paths, "paths.dev": str(tmp_path / "broken.spacy")}, limit=0, as_json=True)
+
+
+def test_config_without_the_parser(tmp_path, paths):
+    text = CONFIG.read_text(encoding="utf8")
+    config = tmp_path / "other.cfg"
+    config.write_text(re.sub(r"(?m)^pipeline = .*$", "pipeline = []", text), encoding="utf8")
+    with pytest.raises(CommandError, match="no component root_mst"):
+        debug(config, {**paths}, limit=0, as_json=True)
+    result = run_spacy("debug", "root-mst", config, *as_arguments(paths))
+    assert result.returncode == 1
+    assert "no component root_mst" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_heads_are_lost_where_tokens_differ(quickstart_docs):
+    nlp = spacy.blank("en")
+    gold = Doc(nlp.vocab, words=["I", "can", "not", "go"], spaces=[1, 0, 1, 0],
+               heads=[3, 3, 3, 3], deps=["nsubj", "aux", "advmod", "ROOT"])  # fmt: skip
+    assert lost_heads(Example(gold.copy(), gold), "ROOT") == (4, 0)
+    other = Doc(nlp.vocab, words=["I", "cannot", "go"], spaces=[1, 1, 0])
+    assert lost_heads(Example(other, gold), "ROOT") == (4, 2)
+    spaced = Doc(nlp.vocab, words=["I", "can", "not", "go", "\n"], spaces=[1, 0, 1, 0, 0])
+    assert lost_heads(Example(spaced, gold), "ROOT") == (4, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_several", "warned"),
+    [
+        ({"sentences": "auto"}, 0, True),
+        ({"sentences": "auto"}, 1, False),
+        ({"sentences": "given"}, 0, False),
+        ({}, 0, False),
+    ],
+)
+def test_boundaries_cannot_be_learnt_from_single_sentences(settings, n_several, warned):
+    train, dev = Corpus("train", Findings("train")), Corpus("dev", Findings("dev"))
+    train.findings.n_docs_of_several = n_several
+    add_warnings([train, dev], [settings])
+    assert bool(train.warnings) is warned
+    assert not dev.warnings
+    if warned:
+        assert "boundaries cannot be learnt" in train.warnings[0]
+
+
+def test_many_lost_heads_are_warned_of():
+    train, dev = Corpus("train", Findings("train")), Corpus("dev", Findings("dev"))
+    train.n_heads = dev.n_heads = 100
+    train.n_lost, dev.n_lost = 5, 6
+    add_warnings([train, dev], [{}])
+    assert not train.warnings
+    assert "6 (6.0 %) of the gold heads" in dev.warnings[0]

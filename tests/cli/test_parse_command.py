@@ -1,0 +1,677 @@
+"""`python -m spacy_rootmind parse`, as a whole."""
+
+import errno
+import gc
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import pytest
+import spacy
+from damage import damaged
+from spacy.tokens import DocBin
+
+from spacy_rootmind.cli import parse as parse_module
+from spacy_rootmind.cli.inputs import Line
+from spacy_rootmind.cli.messages import CommandError
+from spacy_rootmind.cli.parse import ParseOptions, load_pipeline, parse
+from spacy_rootmind.cli.readers import read_sentences
+from spacy_rootmind.cli.records import Failure
+
+posix_only = pytest.mark.skipif(os.name != "posix", reason="signals and limits of POSIX systems")
+
+# A component that does something drastic when it comes to a certain word, if it is asked to.
+CODE = """
+import os, signal
+from multiprocessing import parent_process
+from spacy.language import Language
+
+@Language.component("cli_test_drastic")
+def drastic(doc):
+    order = os.environ.get("CLI_TEST_ORDER")
+    if order and any(token.text == "drastic" for token in doc):
+        target, what = order.split()
+        if (target == "self") == (parent_process() is None):
+            pid = os.getppid() if target == "parent" else os.getpid()
+            os.kill(pid, getattr(signal, what))
+    if any(token.text == "unbearable" for token in doc):
+        raise ValueError("cannot stand it")
+    return doc
+"""
+WORDS = ["cat", "dog", "girl", "farmer", "letter", "window", "guest", "child"]
+
+
+def write_texts(path, n, words=()):
+    """Write so many texts, some with a word in them that matters."""
+    lines = [f"The {WORDS[i % 8]} saw a {WORDS[i // 8 % 8]} {i}." for i in range(n)]
+    for i, word in words:
+        lines[i] = f"The {word} cat slept."
+    path.write_text("\n".join(lines) + "\n", encoding="utf8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def code(tmp_path_factory):
+    path = tmp_path_factory.mktemp("code") / "drastic.py"
+    path.write_text(CODE, encoding="utf8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def drastic(pipeline, code, tmp_path_factory):
+    """The parser, and a component from a file of code."""
+    spacy.util.import_file("cli_test_code", code)
+    nlp = spacy.load(pipeline)
+    nlp.add_pipe("cli_test_drastic")
+    folder = tmp_path_factory.mktemp("drastic") / "model"
+    nlp.to_disk(folder)
+    return folder
+
+
+def sentences_in(path):
+    data = path.read_bytes() if isinstance(path, Path) else path
+    lines = (Line(i, line) for i, line in enumerate(data.split(b"\n"), start=1))
+    found = list(read_sentences("out", lines))
+    assert not any(isinstance(sentence, Failure) for sentence in found)
+    return found
+
+
+def contents(path):
+    """All files of an output, by name."""
+    if path.is_file():
+        return {path.name: path.read_bytes()}
+    return {file.name: file.read_bytes() for file in path.iterdir()}
+
+
+# --- formats -----------------------------------------------------------------------------------
+
+
+def test_text_to_conllu_on_stdout(pipeline, run):
+    result = run("parse", pipeline, "-", input=b"The cat slept.\n\nIt rained.\n")
+    assert result.returncode == 0, result.stderr
+    found = sentences_in(result.stdout)
+    assert [s.comment("text") for s in found] == ["The cat slept.", "It rained."]
+    assert b"2 texts, 2 sentences, 7 words" in result.stderr
+
+
+def test_several_files_of_several_formats(pipeline, tmp_path, dev_conllu):
+    (tmp_path / "a.txt").write_text("The cat slept.\nIt rained.\n", encoding="utf8")
+    (tmp_path / "b.jsonl").write_text('{"tokens": [["Stop", "!"]], "id": 3}\n', encoding="utf8")
+    inputs = [str(tmp_path / "a.txt"), str(tmp_path / "b.jsonl"), str(dev_conllu)]
+    output = tmp_path / "out.jsonl"
+    assert parse(ParseOptions(str(pipeline), inputs, str(output))) == 0
+    docs = [json.loads(line) for line in output.read_text(encoding="utf8").splitlines()]
+    assert [doc["text"] for doc in docs[:3]] == ["The cat slept.", "It rained.", "Stop ! "]
+    assert docs[2]["id"] == 3
+    assert [doc["sent_id"] for doc in docs[3:5]] == ["quick-dev-0001", "quick-dev-0002"]
+    assert len(docs) == 3 + len(sentences_in(dev_conllu))
+
+
+@pytest.mark.parametrize("name", ["out", "out.spacy"])
+def test_docs_have_all_that_is_known(pipeline, tmp_path, name):
+    (tmp_path / "a.txt").write_text("The cat slept.\nIt rained.\n", encoding="utf8")
+    options = ParseOptions(
+        str(pipeline),
+        [str(tmp_path / "a.txt")],
+        str(tmp_path / name),
+        to_format="spacy",
+        confidence=True,
+        alternatives="sample",
+        k=3,
+    )
+    assert parse(options) == 0
+    path = tmp_path / name
+    nlp = spacy.load(pipeline)
+    part = path if path.is_file() else path / "part-00001.spacy"
+    docs = list(DocBin().from_disk(part).get_docs(nlp.vocab))
+    assert [doc.text for doc in docs] == ["The cat slept.", "It rained."]
+    for doc in docs:
+        [sentence] = doc.sents
+        assert len(sentence._.parses) == 3
+        assert sentence._.parse_entropy >= 0
+        assert all(0 <= token._.head_prob <= 1 for token in doc)
+
+
+@pytest.mark.parametrize("name", ["kbest", "sample", "sample-without-replacement"])
+def test_alternatives_are_those_asked_for(pipeline, tmp_path, name):
+    (tmp_path / "a.txt").write_text("The cat that slept saw a dog.\n", encoding="utf8")
+
+    def parses(output, **settings):
+        inputs = [str(tmp_path / "a.txt")]
+        path = str(tmp_path / output)
+        assert parse(ParseOptions(str(pipeline), inputs, path, alternatives=name, **settings)) == 0
+        [sentence] = sentences_in(tmp_path / output)
+        return [sentence.comment(f"parse_{i}") for i in range(1, 12)]
+
+    first = parses("a.conllu", k=10, seed=1)
+    assert None not in first[:10]
+    assert first[10] is None
+    assert parses("b.conllu", k=10, seed=1) == first
+    assert (parses("c.conllu", k=10, seed=2) == first) is (name == "kbest")
+    n_different = len(set(first[:10]))
+    assert n_different == 10 if name != "sample" else n_different >= 1
+
+
+def test_settings_of_the_pipeline_can_be_changed(pipeline, tmp_path, run):
+    write_texts(tmp_path / "a.txt", 1)
+    outputs = {}
+    for temperature in ("1", "5"):
+        result = run(
+            *("parse", pipeline, tmp_path / "a.txt", "--confidence", "--quiet"),
+            *("--set", f"components.root_mst.temperature={temperature}"),
+        )
+        assert result.returncode == 0, result.stderr
+        assert result.stderr == b""
+        [sentence] = sentences_in(result.stdout)
+        outputs[temperature] = float(sentence.comment("parse_entropy"))
+    assert outputs["5"] > outputs["1"]
+
+
+def test_paragraphs(pipeline, tmp_path, run):
+    result = run(
+        "parse", pipeline, "-", "-p", "--to", "jsonl", input=b"The cat\nslept.\n\nIt rained.\n"
+    )
+    texts = [json.loads(line)["text"] for line in result.stdout.splitlines()]
+    assert texts == ["The cat\nslept.", "It rained."]
+
+
+def test_number_of_processes_makes_no_difference(pipeline, tmp_path):
+    write_texts(tmp_path / "a.txt", 40)
+    trees = []
+    for n_process in (1, 2):
+        output = tmp_path / f"{n_process}.conllu"
+        options = ParseOptions(
+            str(pipeline),
+            [str(tmp_path / "a.txt")],
+            str(output),
+            n_process=n_process,
+            batch_size=5,
+            alternatives="kbest",
+            k=2,
+        )
+        assert parse(options) == 0
+        trees.append([[row[6:8] for row in s.words] for s in sentences_in(output)])
+    assert trees[0] == trees[1]
+    assert len(trees[0]) == 40
+
+
+def test_nothing_to_parse(pipeline, tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("\n  \n", encoding="utf8")
+    output = tmp_path / "out.conllu"
+    assert parse(ParseOptions(str(pipeline), [str(tmp_path / "a.txt")], str(output))) == 0
+    assert output.read_bytes() == b""
+    assert "nothing to parse" in capsys.readouterr().err
+
+
+# --- what goes wrong ---------------------------------------------------------------------------
+
+
+def test_bad_records_are_reported_and_the_rest_goes_on(drastic, code, tmp_path, run):
+    source = tmp_path / "a.jsonl"
+    lines = [
+        b'{"text": "The cat slept."}',
+        b'{"text": "The unbearable cat."}',
+        b"{",
+        b'{"text": "It r\xe4ined."}',
+        b'{"text": "It rained."}',
+    ]
+    source.write_bytes(b"\n".join(lines))
+    result = run("parse", drastic, source, "--code", code)
+    assert result.returncode == 1
+    found = sentences_in(result.stdout)
+    assert [s.comment("text") for s in found] == ["The cat slept.", "It rained."]
+    assert [s.comment("sent_id") for s in found] == ["1", "2"]
+    errors = result.stderr.decode().splitlines()
+    assert errors[0] == f"{source}:2: cannot stand it"
+    assert errors[1].startswith(f"{source}:3: ")
+    assert errors[2].startswith(f"{source}:4: ")
+    assert errors[-1].endswith("3 of 5 records failed")
+    assert "Traceback" not in result.stderr.decode()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_damaged_files_are_parsed_as_far_as_they_can_be_read(
+    seed, pipeline, tmp_path, dev_conllu, capsys
+):
+    blocks = dev_conllu.read_bytes().strip(b"\n").split(b"\n\n")[:40]
+    parts, whole = damaged(random.Random(seed), blocks, share=0.4)
+    source = tmp_path / "a.conllu"
+    source.write_bytes(b"\n\n".join(parts))
+    output = tmp_path / "out.conllu"
+    assert parse(ParseOptions(str(pipeline), [str(source)], str(output))) == 1
+    found = sentences_in(output)
+    assert len(whole) <= len(found) < 40
+    assert all(s.comment("text") is not None for s in found)
+    errors = capsys.readouterr().err.splitlines()
+    n_failed, n_records = map(int, re.findall(r"(\d+) of (\d+) records failed", errors[-1])[0])
+    assert len(found) == n_records - n_failed
+    assert sum(line.startswith(f"{source}:") for line in errors) == n_failed
+
+
+def test_strict_stops_at_the_first_bad_record(pipeline, tmp_path, capsys):
+    source = tmp_path / "a.jsonl"
+    source.write_text('{"text": "It rained."}\n{\n{"text": "It rained."}\n', encoding="utf8")
+    output = tmp_path / "out.conllu"
+    assert parse(ParseOptions(str(pipeline), [str(source)], str(output), strict=True)) == 1
+    assert not output.exists()
+    assert "Stopped at a record that failed: 1 of 2" in capsys.readouterr().err
+    source.write_text('{"text": "It rained."}\n' * 3, encoding="utf8")
+    options = ParseOptions(str(pipeline), [str(source)], str(output), strict=True, resume=True)
+    assert parse(options) == 0
+    assert len(sentences_in(output)) == 3
+
+
+def options_for(folder, tmp_path, **settings):
+    source = write_texts(tmp_path / "a.txt", 3)
+    return ParseOptions(
+        **{
+            "pipeline": str(folder),
+            "inputs": [str(source)],
+            "output": str(tmp_path / "out.conllu"),
+            **settings,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"pipeline": "no_such_pipeline"}, "Cannot load no_such_pipeline"),
+        ({"settings": {"components.root_mst.no_such": 1}}, "Cannot load"),
+        ({"settings": {"components.root_mst.temperature": -1}}, "Cannot load"),
+        ({"inputs": ["no_such_file.txt"]}, "no file no_such_file.txt"),
+        ({"inputs": ["-", "-"]}, "named once"),
+        ({"output": "out.xyz"}, "Cannot tell the format of out.xyz"),
+        ({"output": "-", "to_format": "spacy"}, "cannot be written to a stream"),
+        ({"output": "-", "resume": True}, "Cannot resume"),
+        ({"code": Path("no_such_file.py")}, "Cannot import"),
+        ({"gpu_id": 99}, "Cannot use GPU 99"),
+        ({"force": True, "resume": True}, "received both"),
+    ],
+)
+def test_what_cannot_be_done_is_said_before_anything_is_written(
+    settings, reason, pipeline, tmp_path
+):
+    with pytest.raises(CommandError, match=reason):
+        parse(options_for(pipeline, tmp_path, **settings))
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_pipeline_without_the_parser_is_refused(tmp_path):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    nlp.to_disk(tmp_path / "model")
+    with pytest.raises(CommandError, match="no component root_mst") as caught:
+        parse(options_for(tmp_path / "model", tmp_path))
+    assert "sentencizer" in caught.value.text
+
+
+def test_input_is_not_overwritten(pipeline, tmp_path):
+    source = tmp_path / "a.conllu"
+    source.write_text("x")
+    options = options_for(pipeline, tmp_path, inputs=[str(source)], output=str(source), force=True)
+    with pytest.raises(CommandError, match="both input and output"):
+        parse(options)
+    assert source.read_text() == "x"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["parse"], 2),
+        (["parse", "model"], 2),
+        (["parse", "model", "-", "--no-such-option"], 2),
+        (["parse", "model", "-", "--alternatives", "best"], 2),
+        (["parse", "model", "-", "-k", "0"], 2),
+        (["parse", "model", "-", "--n-process", "0"], 1),
+        (["parse", "model", "-", "--set", "confidence=true"], 1),
+        (["parse", "no_such_model", "-"], 1),
+    ],
+)
+def test_wrong_arguments_have_an_exit_code_and_no_traceback(arguments, code, run):
+    result = run(*arguments)
+    assert result.returncode == code
+    assert result.stdout == b"" or code == 2
+    assert b"Traceback" not in result.stderr
+
+
+def test_help_does_not_wait_for_spacy():
+    program = (
+        "import sys; from spacy_rootmind.cli.app import main\n"
+        "sys.argv[1:] = ['parse', '--help']\n"
+        "try:\n    main()\n"
+        "except SystemExit as stop:\n    print(stop.code, 'spacy' in sys.modules)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert "--alternatives" in result.stdout
+    assert result.stdout.splitlines()[-1] == "0 False"
+
+
+# --- memory ------------------------------------------------------------------------------------
+
+
+def new_words(path, n):
+    path.write_text("".join(f"The wu{i}g saw a zi{i}b.\n" for i in range(n)), encoding="utf8")
+    return path
+
+
+@pytest.mark.parametrize("name", ["out.conllu", "out.jsonl", "out"])
+def test_memory_does_not_grow_with_the_input(name, pipeline, tmp_path, monkeypatch):
+    nlp = load_pipeline(ParseOptions(str(pipeline), []))
+    monkeypatch.setattr(parse_module, "load_pipeline", lambda options: nlp)
+    monkeypatch.setattr(parse_module, "CHUNK_RECORDS", 16)
+    monkeypatch.setattr("spacy_rootmind.cli.outputs.PART_DOCS", 16)
+    peaks = []
+    # The first time, things are made that stay. And where words are new, spaCy's tables grow, by
+    # some 30 bytes each.
+    for n in (48, 48, 480):
+        source = new_words(tmp_path / "a.txt", 48)
+        source.write_bytes(source.read_bytes() * (n // 48))
+        options = ParseOptions(
+            str(pipeline),
+            [str(source)],
+            str(tmp_path / str(len(peaks)) / name),
+            to_format="spacy" if name == "out" else None,
+        )
+        gc.collect()
+        tracemalloc.start()
+        try:
+            assert parse(options) == 0
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    # 1000 bytes for each of 432 texts more; a Doc takes some thousands. Tables of other modules may
+    # grow meanwhile.
+    assert peaks[2] < peaks[1] + 432 * 1000
+
+
+def test_vocabulary_does_not_grow_with_the_input(pipeline, tmp_path, monkeypatch):
+    loaded = []
+
+    def load(options):
+        loaded.append(load_pipeline(options))
+        return loaded[-1]
+
+    monkeypatch.setattr(parse_module, "load_pipeline", load)
+    monkeypatch.setattr(parse_module, "CHUNK_RECORDS", 32)
+    lengths = []
+    for n in (32, 96):
+        source = new_words(tmp_path / "a.txt", n)
+        options = ParseOptions(str(pipeline), [str(source)], str(tmp_path / f"{n}.conllu"))
+        assert parse(options) == 0
+        vocab = loaded[-1].vocab
+        lengths.append((len(vocab.strings), "wu5g" in vocab.strings))
+    assert lengths[0] == lengths[1]
+    assert not lengths[0][1]
+
+
+# --- resuming ----------------------------------------------------------------------------------
+
+N_TEXTS = 1500
+KILL_AT = 1300
+
+
+@pytest.fixture(scope="module")
+def many_texts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    return write_texts(folder / "a.txt", N_TEXTS, [(5, "unbearable"), (KILL_AT, "drastic")])
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(drastic, code, many_texts, tmp_path_factory, run):
+    """The whole output of a run that nothing happened to, by format."""
+    outputs = {}
+    for name in ("out.conllu", "out.spacy"):
+        output = tmp_path_factory.mktemp("whole") / name
+        result = run(*("parse", drastic, many_texts, "-o", output, "--code", code, "--confidence"))
+        assert result.returncode == 1
+        assert b"1 of 1500 records failed" in result.stderr
+        outputs[name] = output.read_bytes()
+    return outputs
+
+
+@posix_only
+@pytest.mark.parametrize(
+    ("name", "order", "returncode"),
+    [
+        ("out.conllu", "SIGKILL", -signal.SIGKILL),
+        ("out.conllu", "SIGINT", 130),
+        ("out.conllu", "SIGTERM", 143),
+        ("out.spacy", "SIGKILL", -signal.SIGKILL),
+    ],
+)
+def test_run_that_is_ended_by_a_signal_is_resumed(
+    name, order, returncode, drastic, code, many_texts, uninterrupted, tmp_path, run, monkeypatch
+):
+    output = tmp_path / name
+    command = ["parse", drastic, many_texts, "-o", output, "--code", code, "--confidence"]
+    monkeypatch.setenv("CLI_TEST_ORDER", f"self {order}")
+    result = run(*command)
+    assert result.returncode == returncode, result.stderr
+    assert b"Traceback" not in result.stderr
+    assert not output.exists()
+    monkeypatch.delenv("CLI_TEST_ORDER")
+    refused = run(*command)
+    assert refused.returncode == 1
+    assert b"--resume" in refused.stderr
+    assert not output.exists()
+    resumed = run(*command, "--resume")
+    if name == "out.conllu":
+        assert b"Going on after 1024 records" in resumed.stderr
+    assert b"1 of 1500 records failed" in resumed.stderr
+    assert resumed.returncode == 1
+    assert output.read_bytes() == uninterrupted[name]
+    assert os.listdir(tmp_path) == [name]
+
+
+@posix_only
+@pytest.mark.parametrize(
+    ("order", "returncode"), [("parent SIGKILL", -signal.SIGKILL), ("parent SIGINT", 130)]
+)
+def test_other_processes_end_with_an_interrupted_run(
+    order, returncode, drastic, code, tmp_path, run, monkeypatch
+):
+    source = write_texts(tmp_path / "a.txt", 60, [(20, "drastic")])
+    output = tmp_path / "out.conllu"
+    command = ["parse", drastic, source, "-o", output, "--code", code, "-n", "2", "-b", "4"]
+    monkeypatch.setenv("CLI_TEST_ORDER", order)
+    # Waits for all who could write to stderr, hence for the other processes as well.
+    result = run(*command, timeout=120)
+    assert result.returncode == returncode
+    assert b"Traceback" not in result.stderr
+    monkeypatch.delenv("CLI_TEST_ORDER")
+    assert run(*command, "--resume").returncode == 0
+    assert len(sentences_in(output)) == 60
+
+
+@posix_only
+def test_process_that_is_killed_costs_no_text(drastic, code, tmp_path, run, monkeypatch):
+    source = write_texts(tmp_path / "a.txt", 60, [(20, "drastic")])
+    output = tmp_path / "out.conllu"
+    monkeypatch.setenv("CLI_TEST_ORDER", "worker SIGKILL")
+    result = run(
+        *("parse", drastic, source, "-o", output, "--code", code),
+        *("-n", "2", "-b", "4"),
+        timeout=120,
+    )
+    assert result.returncode == 0, result.stderr
+    texts = [s.comment("text") for s in sentences_in(output)]
+    assert texts == source.read_text(encoding="utf8").splitlines()
+
+
+@pytest.mark.parametrize("name", ["out.conllu", "out.spacy", "out"])
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+@pytest.mark.parametrize("fails_at", [1, 2, 3, 5])
+def test_run_that_cannot_write_is_resumed(
+    name, call, fails_at, pipeline, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(parse_module, "CHUNK_RECORDS", 8)
+    monkeypatch.setattr("spacy_rootmind.cli.outputs.PART_DOCS", 16)
+    source = write_texts(tmp_path / "a.txt", 50)
+
+    def run_to(output, **settings):
+        return parse(
+            ParseOptions(
+                str(pipeline), [str(source)], str(output), **{"to_format": None, **settings}
+            )
+        )
+
+    settings = {"to_format": "spacy"} if name == "out" else {}
+    (tmp_path / "whole").mkdir()
+    assert run_to(tmp_path / "whole" / name, **settings) == 0
+    n_calls = 0
+    real = getattr(os, call)
+
+    def fail_once(*arguments):
+        nonlocal n_calls
+        n_calls += 1
+        if n_calls == fails_at:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(*arguments)
+
+    output = tmp_path / "sub" / name
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, fail_once)
+        with pytest.raises(CommandError, match=r"Cannot write .*No space left") as caught:
+            run_to(output, **settings)
+    assert "--resume" in caught.value.text
+    assert not output.exists()
+    assert run_to(output, resume=True, **settings) == 0
+    assert contents(output) == contents(tmp_path / "whole" / name)
+    assert os.listdir(output.parent) == [name]
+
+
+def test_resuming_goes_on_after_what_was_done(pipeline, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(parse_module, "CHUNK_RECORDS", 8)
+    source = write_texts(tmp_path / "a.txt", 40)
+    (tmp_path / "whole").mkdir()
+    whole = tmp_path / "whole" / "out.conllu"
+    assert parse(ParseOptions(str(pipeline), [str(source)], str(whole))) == 0
+    written = source.read_bytes()
+    source.write_bytes(written + b"\xff\n")
+    output = tmp_path / "out.conllu"
+    assert parse(ParseOptions(str(pipeline), [str(source)], str(output), strict=True)) == 1
+    capsys.readouterr()
+    # What comes after the part that was done may be mended.
+    source.write_bytes(written)
+    assert parse(ParseOptions(str(pipeline), [str(source)], str(output), resume=True)) == 0
+    assert "Going on after 40 records" in capsys.readouterr().err
+    assert output.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("input", "not the one that the unfinished run read"),
+        ("shorter", "not the one that the unfinished run read"),
+        ("pipeline", "other settings"),
+        ("confidence", "other settings"),
+        ("batch_size", "other settings"),
+    ],
+)
+def test_another_run_is_not_resumed(change, reason, pipeline, tmp_path, monkeypatch):
+    monkeypatch.setattr(parse_module, "CHUNK_RECORDS", 8)
+    source = write_texts(tmp_path / "a.txt", 20)
+    written = source.read_bytes()
+    source.write_bytes(written + b"\xff\n")
+    output = tmp_path / "out.conllu"
+    settings = {"pipeline": str(pipeline), "inputs": [str(source)], "output": str(output)}
+    assert parse(ParseOptions(**settings, strict=True)) == 1
+    journal = tmp_path / "out.conllu.partial.json"
+    before = journal.read_bytes()
+    if change == "input":
+        source.write_bytes(written.replace(b"saw", b"Saw", 1))
+    elif change == "shorter":
+        source.write_bytes(b"".join(written.splitlines(keepends=True)[:10]))
+    elif change == "pipeline":
+        nlp = spacy.load(pipeline)
+        nlp.add_pipe("sentencizer")
+        nlp.to_disk(tmp_path / "other")
+        settings["pipeline"] = str(tmp_path / "other")
+    else:
+        settings[change] = {"confidence": True, "batch_size": 3}[change]
+    with pytest.raises(CommandError, match=reason):
+        parse(ParseOptions(**settings, resume=True))
+    assert journal.read_bytes() == before
+    partial = tmp_path / "out.conllu.partial"
+    assert partial.stat().st_size >= json.loads(before)["written"]
+    parse(ParseOptions(**settings, force=True))
+    assert sentences_in(output)
+    assert not partial.exists()
+    assert not journal.exists()
+
+
+# --- streams -----------------------------------------------------------------------------------
+
+
+@posix_only
+@pytest.mark.parametrize("n_process", [1, 2])
+def test_reader_that_goes_away_ends_it_quietly(n_process, drastic, code, many_texts):
+    command = [sys.executable, "-m", "spacy_rootmind", "parse", drastic, many_texts, "-c", code]
+    command += ["-n", str(n_process), "-b", "16", "--quiet"]
+    with subprocess.Popen(
+        list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout.readline() == b"# newpar\n"
+        process.stdout.close()
+        errors = process.stderr.read()
+        assert process.wait(timeout=120) == 1
+    assert b"Traceback" not in errors
+    assert b"BrokenPipe" not in errors
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_full_disk_under_stdout_is_said(pipeline, run):
+    with open("/dev/full", "wb") as full:
+        result = run(
+            *("parse", pipeline, "-"),
+            input=b"It rained.\n",
+            capture_output=False,
+            stdout=full,
+            stderr=subprocess.PIPE,
+        )
+    assert result.returncode == 1
+    assert b"Cannot write stdout: No space left on device" in result.stderr
+    assert b"Traceback" not in result.stderr
+
+
+@posix_only
+def test_file_that_may_not_grow_is_resumed(drastic, code, many_texts, uninterrupted, tmp_path, run):
+    import resource
+
+    output = tmp_path / "out.conllu"
+    limit = len(uninterrupted["out.conllu"]) - 1000
+    command = ["parse", drastic, many_texts, "-o", output, "--code", code, "--confidence"]
+    result = run(
+        *command,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert result.returncode == 1
+    assert b"Cannot write" in result.stderr
+    assert b"Traceback" not in result.stderr
+    assert run(*command, "--resume").returncode == 1
+    assert output.read_bytes() == uninterrupted["out.conllu"]
+
+
+def test_bar_is_shown_when_it_is_asked_for(pipeline, tmp_path, capsys):
+    source = write_texts(tmp_path / "a.txt", 5)
+    for progress, shown in ((None, False), (True, True), (False, False)):
+        options = ParseOptions(
+            str(pipeline),
+            [str(source)],
+            str(tmp_path / "out.conllu"),
+            progress=progress,
+            force=True,
+        )
+        assert parse(options) == 0
+        captured = capsys.readouterr()
+        assert ("Parsing" in captured.err) is shown
+        assert captured.out == ""

@@ -1,0 +1,124 @@
+"""Configs of pipelines in which components listen to a tiny transformer, for either package."""
+
+from pathlib import Path
+
+import spacy
+from conftest import SMALL_MODEL, gold_examples
+from spacy.util import fix_random_seed, load_model_from_config
+from thinc.api import Config
+
+PACKAGES = ("spacy_transformers", "spacy_curated_transformers")
+# Of the encoder: the width of its vectors, and how many pieces it takes at once.
+WIDTH, MAX_PIECES = 32, 64
+
+
+def transformer(package, encoder, window=16, **settings):
+    """The section of a transformer whose weights come from a folder.
+
+    Windows overlap; they are of words for the one package, and of pieces for the other.
+    """
+    if package == "spacy_transformers":
+        model = {
+            "@architectures": "spacy-transformers.TransformerModel.v3",
+            "name": encoder,
+            "tokenizer_config": {"use_fast": True},
+            "get_spans": {
+                "@span_getters": "spacy-transformers.strided_spans.v1",
+                "window": window,
+                "stride": window * 3 // 4,
+            },
+        }
+        return {"factory": "transformer", "model": {**model, **settings}}
+    model = {
+        "@architectures": "spacy-curated-transformers.BertTransformer.v1",
+        "vocab_size": len((Path(encoder) / "vocab.txt").read_text("utf8").splitlines()),
+        "hidden_width": WIDTH,
+        "intermediate_width": 64,
+        "num_attention_heads": 2,
+        "num_hidden_layers": 2,
+        "hidden_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+        "max_position_embeddings": MAX_PIECES,
+        "model_max_length": MAX_PIECES,
+        "piece_encoder": {"@architectures": "spacy-curated-transformers.BertWordpieceEncoder.v1"},
+        "with_spans": {
+            "@architectures": "spacy-curated-transformers.WithStridedSpans.v1",
+            "window": window,
+            "stride": window * 3 // 4,
+        },
+    }
+    return {"factory": "curated_transformer", "model": {**model, **settings}}
+
+
+def loaders(package, encoder):
+    """What [initialize.components] says of that transformer."""
+    if package == "spacy_transformers":
+        return {}
+    loader = "spacy-curated-transformers.{}.v1".format
+    return {
+        "encoder_loader": {"@model_loaders": loader("HFTransformerEncoderLoader"), "name": encoder},
+        "piecer_loader": {"@model_loaders": loader("HFPieceEncoderLoader"), "name": encoder},
+    }
+
+
+def listener(package, **settings):
+    """The section of a listener."""
+    pooling = {"@layers": "reduce_mean.v1"}
+    if package == "spacy_transformers":
+        name = "spacy-transformers.TransformerListener.v1"
+        return {"@architectures": name, "pooling": pooling, **settings}
+    name = "spacy-curated-transformers.LastTransformerLayerListener.v1"
+    return {"@architectures": name, "pooling": pooling, "width": WIDTH, **settings}
+
+
+def root_mst(tok2vec, **settings):
+    """The parser's section."""
+    return {"factory": "root_mst", "model": {**SMALL_MODEL, "tok2vec": tok2vec}, **settings}
+
+
+def tagger(tok2vec):
+    """The section of a tagger."""
+    model = {"@architectures": "spacy.Tagger.v2", "nO": None, "tok2vec": tok2vec}
+    return {"factory": "tagger", "model": model}
+
+
+def make_config(package, encoder, components=None, **settings):
+    """The config of a transformer and what listens to it: the parser unless others are given."""
+    config = Config(spacy.blank("en").config)
+    config["components"] = {
+        "transformer": transformer(package, encoder, **settings),
+        **(components or {"root_mst": root_mst(listener(package))}),
+    }
+    config["nlp"]["pipeline"] = list(config["components"])
+    config["initialize"]["components"] = {"transformer": loaders(package, encoder)}
+    return config
+
+
+def make_nlp(config):
+    """A pipeline from such a config, not initialized."""
+    fix_random_seed(0)
+    return load_model_from_config(config, auto_fill=True)
+
+
+def initialized(config, docs):
+    """A pipeline from such a config, initialized on the given Docs; also gives the Examples."""
+    nlp = make_nlp(config)
+    examples = gold_examples(docs, nlp)
+    nlp.initialize(lambda: examples)
+    return nlp, examples
+
+
+def encoder_of(nlp, name="transformer"):
+    """The torch module of a transformer."""
+    [shim] = [shim for node in nlp.get_pipe(name).model.walk() for shim in node.shims]
+    return shim._model
+
+
+def weights_of(encoder):
+    """A copy of a torch module's weights, flat and by name."""
+    return {name: value.detach().clone() for name, value in encoder.named_parameters()}
+
+
+def arcs(doc):
+    """Heads and labels."""
+    return [(token.head.i, token.dep_) for token in doc]

@@ -1,0 +1,300 @@
+"""The project that makes results of papers anew: it runs, and its tables are right.
+
+The whole workflow runs once, on two made-up treebanks cut from the bundled one, in a copy of the
+project. What the tables say is then found in another way.
+"""
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+from fractions import Fraction
+from math import comb
+
+import numpy as np
+import pytest
+import spacy
+from conftest import QUICKSTART, ROOT
+
+from spacy_rootmind import arc_marginals, decode
+
+PAPERS = ROOT / "projects" / "papers"
+STEPS = 15
+# Sentences of each split; the second treebank has no dev set.
+TREEBANKS = {
+    "Toy-One": {"train": 60, "dev": 5, "test": 40},
+    "Toy-Two": {"train": 40, "test": 30},
+}
+
+
+def blocks(split, count, start):
+    text = (QUICKSTART / "assets" / f"en_quick-ud-{split}.conllu").read_text(encoding="utf8")
+    return text.strip().split("\n\n")[start : start + count]
+
+
+def run(*arguments, cwd, **variables):
+    environment = {**os.environ, "ROOTMIND_UD": "", "NO_COLOR": "1", **variables}
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    """A folder of two treebanks."""
+    folder = tmp_path_factory.mktemp("ud")
+    for number, (name, splits) in enumerate(TREEBANKS.items()):
+        (folder / f"UD_{name}").mkdir()
+        for split, count in splits.items():
+            path = folder / f"UD_{name}" / f"en_toy{number}-ud-{split}.conllu"
+            chosen = blocks(split, count, number * 60)
+            path.write_text("\n\n".join(chosen) + "\n\n", encoding="utf8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def project(source, tmp_path_factory):
+    """A copy of the project, after its workflow has run."""
+    folder = tmp_path_factory.mktemp("copy") / "papers"
+    made = shutil.ignore_patterns("corpus", "models", "scores", "results", "project.lock")
+    shutil.copytree(PAPERS, folder, ignore=made)
+    # spaCy's command reads variables with a dot from the command line alone.
+    result = run(
+        *("-m", "spacy", "project", "run", "all", folder),
+        *("--vars.source", source, "--vars.steps", STEPS),
+        *("--vars.objectives", "head_selection,tree_crf", "--vars.repeats", 1),
+        cwd=folder.parent,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return folder
+
+
+def rows(project, name):
+    """A table's rows, each as a list of strings, without the header."""
+    with (project / "results" / f"{name}.csv").open(encoding="utf8", newline="") as file:
+        return list(csv.reader(file))[1:]
+
+
+def matrices(project, treebank, state="head_selection"):
+    """Score matrices and gold heads as saved, cut apart."""
+    with np.load(project / "scores" / treebank / f"0-{state}.npz") as found:
+        sizes = found["lengths"] + 1
+        flat = np.split(found["scores"], np.cumsum(sizes**2)[:-1])
+        heads = np.split(found["heads"], np.cumsum(sizes)[:-1])
+        squares = [part.reshape(m, m) for part, m in zip(flat, sizes, strict=True)]
+        return squares, heads, int(found["train_sentences"])
+
+
+def all_matrices(project, state):
+    return [square for name in TREEBANKS for square in matrices(project, name, state)[0]]
+
+
+def gold_heads(source, treebank):
+    """Heads of the test sentences, read from CoNLL-U by hand."""
+    [path] = (source / f"UD_{treebank}").glob("*-test.conllu")
+    found = []
+    for block in path.read_text(encoding="utf8").strip().split("\n\n"):
+        lines = [line.split("\t") for line in block.splitlines() if not line.startswith("#")]
+        found.append([-1, *(int(line[6]) for line in lines if line[0].isdigit())])
+    return found
+
+
+# --- training ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("treebank", TREEBANKS)
+def test_gold_heads_are_those_of_the_treebank(project, source, treebank):
+    squares, heads, _ = matrices(project, treebank)
+    assert [own.tolist() for own in heads] == gold_heads(source, treebank)
+    assert [len(square) for square in squares] == [len(own) for own in heads]
+
+
+def test_every_tenth_sentence_is_held_out_without_a_dev_set(project):
+    assert matrices(project, "Toy-One")[2] == 60
+    assert matrices(project, "Toy-Two")[2] == 36
+
+
+def test_scores_are_those_of_the_saved_model(project, source):
+    nlp = spacy.load(project / "models" / "Toy-One" / "0-head_selection" / "model-last")
+    squares, _, _ = matrices(project, "Toy-One")
+    [path] = (source / "UD_Toy-One").glob("*-test.conllu")
+    block = path.read_text(encoding="utf8").split("\n\n")[0]
+    words = [line.split("\t")[1] for line in block.splitlines() if line[0].isdigit()]
+    doc = nlp.get_pipe("root_mst")(spacy.tokens.Doc(nlp.vocab, words))
+    parsed = [0 if token.head.i == token.i else token.head.i + 1 for token in doc]
+    assert decode(squares[0])[1:].tolist() == parsed
+
+
+def test_training_changes_the_scores(project):
+    trained, untrained = (
+        np.concatenate([square.ravel() for square in all_matrices(project, state)])
+        for state in ("head_selection", "untrained")
+    )
+    assert trained.std() > 2 * untrained.std()
+
+
+def test_training_again_does_nothing(project, source):
+    files = sorted((project / "scores").rglob("*.npz"))
+    before = [path.stat().st_mtime_ns for path in files]
+    result = run("scripts/train.py", "--steps", STEPS, cwd=project, ROOTMIND_UD=str(source))
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("done before") == 2
+    assert [path.stat().st_mtime_ns for path in files] == before
+
+
+def test_training_without_a_folder_says_how(project):
+    result = run("scripts/train.py", cwd=project)
+    assert result.returncode != 0
+    assert "ROOTMIND_UD" in result.stderr
+
+
+def test_training_on_an_unknown_treebank_lists_the_known(project, source):
+    result = run("scripts/train.py", source, "--treebanks", "Toy-Three", cwd=project)
+    assert result.returncode != 0
+    assert "Toy-Three" in result.stderr
+    assert "Toy-One" in result.stderr
+
+
+# --- Please Mind the Root ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("treebank", TREEBANKS)
+def test_malformed_trees_and_accuracy_are_counted_right(project, treebank):
+    squares, gold, n_train = matrices(project, treebank)
+    free = [decode(square, single_root=False, algorithm="chu_liu_edmonds") for square in squares]
+    single = [decode(square, algorithm="naive", arcmax=False) for square in squares]
+    malformed = sum(int((tree == 0).sum() > 1) for tree in free)
+    assert 0 < malformed < len(squares)
+    words = sum(len(own) - 1 for own in gold)
+    uas, exact = [], []
+    for trees in (free, single):
+        pairs = list(zip(trees, gold, strict=True))
+        uas.append(100 * sum((tree[1:] == own[1:]).sum() for tree, own in pairs) / words)
+        exact.append(100 * sum((tree == own).all() for tree, own in pairs) / len(squares))
+    [line] = [line for line in rows(project, "mind_the_root-treebanks") if line[0] == treebank]
+    assert line[1:4] == [str(n_train), str(len(squares)), str(malformed)]
+    assert float(line[4]) == pytest.approx(100 * malformed / len(squares))
+    assert line[5] == ""
+    assert [float(line[6]), float(line[7])] == pytest.approx(uas)
+    assert float(line[8]) == pytest.approx(100 * (uas[1] / uas[0] - 1))
+    assert [float(line[9]), float(line[10])] == pytest.approx(exact)
+    mended, spoilt = map(int, line[12:])
+    assert mended - spoilt == round((uas[1] - uas[0]) * words / 100)
+
+
+def test_other_objectives_are_compared(project):
+    lines = rows(project, "mind_the_root-objectives")
+    assert [line[0] for line in lines] == ["Toy-One", "Toy-Two", "average"] or [
+        line[0] for line in lines
+    ] == ["Toy-Two", "Toy-One", "average"]
+    for line in lines[:2]:
+        squares, _, _ = matrices(project, line[0], "tree_crf")
+        roots = [(decode(square, single_root=False) == 0).sum() for square in squares]
+        assert float(line[4]) == pytest.approx(100 * np.mean(np.array(roots) > 1))
+
+
+# --- A Root of a Problem -----------------------------------------------------------------------
+
+
+def test_roots_are_counted_right(project):
+    table = rows(project, "root_of_a_problem-roots")
+    for column, state in ((1, "head_selection"), (2, "untrained")):
+        squares = all_matrices(project, state)
+        roots = np.array([(decode(square, single_root=False) == 0).sum() for square in squares])
+        for r in range(1, 6):
+            assert float(table[r - 1][column]) == pytest.approx(100 * np.mean(roots == r))
+        assert float(table[5][column]) == pytest.approx(100 * np.mean(roots >= 6))
+        assert float(table[6][column]) == pytest.approx(roots.mean())
+
+
+def test_equation_2_is_averaged_over_lengths(project):
+    lengths = [len(square) - 1 for square in all_matrices(project, "head_selection")]
+    table = rows(project, "root_of_a_problem-roots")
+    for r in range(1, 6):
+        shares = [
+            Fraction(comb(n, r) * r * n ** (n - r), n * (n + 1) ** (n - 1)) if r <= n else 0
+            for n in lengths
+        ]
+        assert float(table[r - 1][3]) == pytest.approx(float(100 * sum(shares) / len(lengths)))
+
+
+@pytest.mark.parametrize("treebank", TREEBANKS)
+def test_arcmax_share_is_counted_right(project, treebank):
+    [line] = [own for own in rows(project, "root_of_a_problem-arcmax") if own[0] == treebank]
+    squares, _, _ = matrices(project, treebank)
+    settled = 0
+    for square in squares:
+        best = [
+            max((head for head in range(len(square)) if head != dep), key=square[dep].__getitem__)
+            for dep in range(1, len(square))
+        ]
+        settled += best == decode(square)[1:].tolist()
+    assert settled > 0
+    assert float(line[2]) == pytest.approx(100 * settled / len(squares))
+
+
+def test_times_are_there_for_all_decoders(project):
+    for line in rows(project, "root_of_a_problem-share")[:-1]:
+        assert all(0 < float(cell) < 100 for cell in line[4:])
+    for state in ("head_selection", "untrained"):
+        for line in rows(project, f"root_of_a_problem-length-{state}"):
+            assert len(line) == 4 + 20
+            assert all(float(cell) > 0 for cell in line[4:])
+
+
+# --- Efficient Sampling ------------------------------------------------------------------------
+
+
+def test_bias_in_closed_form_is_right(project):
+    distances = []
+    for square in all_matrices(project, "head_selection"):
+        if 3 <= len(square) - 1 <= 40:
+            exact = arc_marginals(square.astype(float))[1:, 0]
+            weights = np.exp(square[1:, 0].astype(float))
+            distances.append(np.abs(exact - weights / weights.sum()).sum() / 2)
+    table = {line[0]: line for line in rows(project, "sampling-bias-head_selection")}
+    line = table["naive draw in closed form, scores as scored"]
+    assert int(line[1]) == len(distances)
+    assert float(line[2]) == pytest.approx(np.mean(distances), rel=1e-6)
+
+
+def test_exact_draws_have_no_bias_and_the_naive_one_has(project):
+    for state in ("head_selection", "untrained"):
+        table = {line[0]: line for line in rows(project, f"sampling-bias-{state}")}
+        noise = float(table["exact law, simulated"][2])
+        for method in ("`auto`", "`wilson`"):
+            assert float(table[method][2]) < 1.3 * noise
+        biased = table["`wilson_biased`, scores as scored"]
+        assert float(biased[2]) > 2 * noise
+        assert float(biased[5]) < 1.5 * noise + 0.001
+
+
+def test_draws_without_replacement_have_no_duplicates(project):
+    lines = rows(project, "sampling-duplicates")
+    assert len(lines) == 6
+    for line in lines:
+        duplicates, without, covered, more = map(float, line[3:7])
+        assert without == 0
+        assert 0 <= duplicates < 100
+        # Trees not drawn yet add what duplicates do not.
+        assert more > covered or duplicates == 0
+    shares = [float(line[3]) for line in lines if line[0] == "trained"]
+    assert shares == sorted(shares)
+
+
+# --- what is written ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["mind_the_root", "root_of_a_problem", "sampling"])
+def test_markdown_refers_to_plots_that_exist(project, name):
+    text = (project / "results" / f"{name}.md").read_text(encoding="utf8")
+    assert "nan" not in text
+    plots = [part.split(")")[0] for part in text.split("](")[1:]]
+    assert plots
+    for plot in plots:
+        assert (project / "results" / plot).read_bytes().startswith(b"\x89PNG")

@@ -1,0 +1,48 @@
+"""A tiny transformer, and pipelines that learnt over it."""
+
+import pytest
+import spacy
+from conftest import QUICKSTART, read_conllu
+from listening import PACKAGES, initialized, make_config
+
+
+@pytest.fixture(scope="session")
+def gold():
+    """A hundred sentences of the quickstart treebank, five a Doc."""
+    vocab = spacy.blank("en").vocab
+    docs = read_conllu(QUICKSTART / "assets" / "en_quick-ud-train.conllu", vocab, 100)
+    return [spacy.tokens.Doc.from_docs(docs[i : i + 5]) for i in range(0, len(docs), 5)]
+
+
+@pytest.fixture(scope="session")
+def encoder(gold, tmp_path_factory):
+    """The folder of a tiny BERT."""
+    pytest.importorskip("transformers.models", reason="needs transformers")
+    from encoders import write_bert
+
+    return write_bert(tmp_path_factory.mktemp("bert"), [doc.text for doc in gold])
+
+
+@pytest.fixture(scope="session", params=PACKAGES)
+def package(request):
+    """Either package that brings transformers to spaCy."""
+    pytest.importorskip(request.param, reason=f"needs {request.param}")
+    return request.param
+
+
+@pytest.fixture
+def config(package, encoder):
+    """A tiny transformer and a parser that listens to it."""
+    return make_config(package, encoder)
+
+
+@pytest.fixture(scope="session")
+def trained(package, encoder, gold):
+    """The same, having learnt the gold Docs; use it, do not change it."""
+    nlp, examples = initialized(make_config(package, encoder), gold)
+    optimizer = nlp.create_optimizer()
+    optimizer.learn_rate = 0.003
+    for step in range(60):
+        start = 4 * step % len(examples)
+        nlp.update(examples[start : start + 4], sgd=optimizer, drop=0.0)
+    return nlp

@@ -1,0 +1,290 @@
+"""The parser over a shared transformer, alike for both packages that bring one to spaCy."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import spacy
+from conftest import gold_examples
+from listening import (
+    MAX_PIECES,
+    WIDTH,
+    arcs,
+    encoder_of,
+    initialized,
+    listener,
+    make_config,
+    make_nlp,
+    root_mst,
+    tagger,
+    weights_of,
+)
+from spacy.tokens import Doc
+from spacy.training import Example
+
+pytestmark = [
+    # spacy-curated-transformers makes a number of an array of one.
+    pytest.mark.filterwarnings("ignore:Conversion of an array with ndim:DeprecationWarning"),
+]
+TEXTS = ["The cat saw a dog. It slept.", "Which book did Anna say that she had read?", "Yes."]
+
+
+def unchanged(before, encoder):
+    after = weights_of(encoder)
+    return all((after[name] == value).all() for name, value in before.items())
+
+
+# --- learning ----------------------------------------------------------------------------------
+
+
+def test_parser_learns_trees_and_boundaries(trained, gold):
+    scores = trained.evaluate(gold_examples(gold, trained))
+    assert scores["dep_uas"] > 0.8
+    assert scores["dep_las"] > 0.75
+    assert scores["sents_f"] > 0.9
+    assert scores["root_violations"] == 0
+
+
+def test_width_is_learnt_from_the_transformer(trained):
+    model = trained.get_pipe("root_mst").model
+    assert model.get_dim("nI") == WIDTH
+    assert model.get_ref("trees").get_dim("nI") == WIDTH
+
+
+def loss_and_gradient(nlp, examples):
+    """Loss of the parser, and the gradient that each of the encoder's weights gets."""
+    losses = {}
+    nlp.update(examples, sgd=False, losses=losses, drop=0.0)
+    gradients = {
+        name: weight.grad.clone()
+        for name, weight in encoder_of(nlp).named_parameters()
+        if weight.grad is not None
+    }
+    for weight in encoder_of(nlp).parameters():
+        weight.grad = None
+    return losses.get("root_mst"), gradients
+
+
+def test_gradient_of_the_encoder_matches_finite_differences(package, encoder, gold):
+    # In one window each: of words that two windows share, spacy-curated-transformers passes on
+    # half of the gradient.
+    short = [sent.as_doc() for doc in gold for sent in doc.sents if len(sent) <= 8]
+    nlp, examples = initialized(make_config(package, encoder, window=MAX_PIECES), short)
+    weights = encoder_of(nlp)
+    _, gradients = loss_and_gradient(nlp, examples[:8])
+    assert gradients
+    norm = sum(float((g**2).sum()) for g in gradients.values()) ** 0.5
+    start = weights_of(weights)
+
+    def loss_at(step):
+        for name, weight in weights.named_parameters():
+            if name in gradients:
+                weight.data = start[name] + step / norm * gradients[name]
+        return loss_and_gradient(nlp, examples[:8])[0]
+
+    # Along its own direction, a gradient's size is how fast the loss grows.
+    numeric = (loss_at(1e-3) - loss_at(-1e-3)) / 2e-3
+    assert numeric == pytest.approx(norm, rel=0.01)
+
+
+def test_loss_falls_when_the_encoder_alone_learns(config, gold):
+    nlp, examples = initialized(config, gold)
+    transformer, parser = nlp.get_pipe("transformer"), nlp.get_pipe("root_mst")
+    weights = parser.model.to_bytes()
+    optimizer = nlp.create_optimizer()
+    seen = []
+    for _ in range(15):
+        losses = {}
+        nlp.update(examples[:4], sgd=False, losses=losses, drop=0.0)
+        transformer.finish_update(optimizer)
+        seen.append(losses["root_mst"])
+    assert parser.model.to_bytes() == weights
+    assert seen[-1] < 0.8 * seen[0]
+
+
+def test_components_that_share_an_encoder_add_up_their_gradients(package, encoder, gold):
+    heard = listener(package)
+    both = {"tagger": tagger(heard), "root_mst": root_mst(heard)}
+    nlp, examples = initialized(make_config(package, encoder, both), gold)
+    start = {name: nlp.get_pipe(name).model.to_bytes() for name in nlp.pipe_names}
+    found = {}
+    for names in (("tagger",), ("root_mst",), ("tagger", "root_mst")):
+        components = {name: both[name] for name in names}
+        part, _ = initialized(make_config(package, encoder, components), gold)
+        for name in part.pipe_names:
+            part.get_pipe(name).model.from_bytes(start[name])
+        _, found[names] = loss_and_gradient(part, examples[:3])
+    alone = found["tagger",], found["root_mst",]
+    for name, gradient in found["tagger", "root_mst"].items():
+        expected = alone[0][name] + alone[1][name]
+        np.testing.assert_allclose(gradient, expected, rtol=1e-3, atol=1e-3)
+
+
+# --- frozen, sourced and replaced encoders -----------------------------------------------------
+
+
+def test_frozen_encoder_that_annotates_stays_as_it_is(config, gold):
+    nlp, examples = initialized(config, gold)
+    before = weights_of(encoder_of(nlp))
+    optimizer = nlp.create_optimizer()
+    frozen = {"exclude": ["transformer"], "annotates": ["transformer"]}
+    losses = [nlp.update(examples[:4], sgd=optimizer, **frozen)["root_mst"] for _ in range(15)]
+    assert losses[-1] < 0.8 * losses[0]
+    assert unchanged(before, encoder_of(nlp))
+    # Thawed again, it learns.
+    for _ in range(2):
+        nlp.update(examples[:4], sgd=optimizer)
+    assert not unchanged(before, encoder_of(nlp))
+
+
+def test_frozen_encoder_that_does_not_annotate_is_an_error(config, gold):
+    nlp, examples = initialized(config, gold)
+    with pytest.raises(ValueError, match=r"annotat|E203"):
+        nlp.update(examples[:4], exclude=["transformer"])
+
+
+def test_parser_before_the_transformer_is_an_error(config, gold):
+    config["nlp"]["pipeline"] = ["root_mst", "transformer"]
+    nlp = make_nlp(config)
+    examples = gold_examples(gold, nlp)
+
+    def train():
+        nlp.initialize(lambda: examples)
+        nlp.update(examples)
+
+    with pytest.raises(ValueError, match=r"transformer .*before"):
+        train()
+
+
+def test_listener_may_name_its_transformer(package, encoder, gold):
+    heard = listener(package, upstream="second")
+    config = make_config(package, encoder, {"root_mst": root_mst(heard)})
+    first = config["components"]["transformer"]
+    config["components"] = {"first": first, "second": first, "root_mst": root_mst(heard)}
+    config["nlp"]["pipeline"] = ["first", "second", "root_mst"]
+    own = config["initialize"]["components"]["transformer"]
+    config["initialize"]["components"] = {"first": own, "second": own}
+    nlp, examples = initialized(config, gold)
+    before = {name: weights_of(encoder_of(nlp, name)) for name in ("first", "second")}
+    optimizer = nlp.create_optimizer()
+    for _ in range(2):
+        nlp.update(examples[:4], sgd=optimizer)
+    assert unchanged(before["first"], encoder_of(nlp, "first"))
+    assert not unchanged(before["second"], encoder_of(nlp, "second"))
+
+
+def test_sourced_encoder_is_learnt_over(trained, config, gold, tmp_path):
+    trained.to_disk(tmp_path)
+    config["components"]["transformer"] = {"source": str(tmp_path)}
+    config["initialize"]["components"] = {}
+    nlp = make_nlp(config)
+    before = weights_of(encoder_of(nlp))
+    assert unchanged(before, encoder_of(trained))
+    examples = gold_examples(gold, nlp)
+    with nlp.select_pipes(disable="transformer"):
+        nlp.initialize(lambda: examples)
+    optimizer = nlp.resume_training()
+    losses = [nlp.update(examples[:4], sgd=optimizer)["root_mst"] for _ in range(15)]
+    assert losses[-1] < 0.8 * losses[0]
+    assert not unchanged(before, encoder_of(nlp))
+
+
+def test_replaced_listener_parses_alike_and_learns_alone(trained, gold, tmp_path):
+    trained.to_disk(tmp_path / "shared")
+    nlp = spacy.load(tmp_path / "shared")
+    expected = [arcs(doc) for doc in nlp.pipe(TEXTS)]
+    nlp.replace_listeners("transformer", "root_mst", ["model.tok2vec"])
+    nlp.remove_pipe("transformer")
+    assert [arcs(doc) for doc in nlp.pipe(TEXTS)] == expected
+    nlp.to_disk(tmp_path / "alone")
+    nlp = spacy.load(tmp_path / "alone")
+    assert [arcs(doc) for doc in nlp.pipe(TEXTS)] == expected
+    examples = gold_examples(gold, nlp)
+    before = weights_of(encoder_of(nlp, "root_mst"))
+    nlp.update(examples[:4], sgd=nlp.create_optimizer())
+    assert not unchanged(before, encoder_of(nlp, "root_mst"))
+
+
+# --- saving ------------------------------------------------------------------------------------
+
+
+def test_saved_pipeline_parses_alike_in_another_process(trained, tmp_path):
+    trained.to_disk(tmp_path / "model")
+    code = (
+        "import json, sys, spacy; nlp = spacy.load(sys.argv[1]); "
+        "print(json.dumps([[[t.head.i, t.dep_] for t in nlp(x)] for x in json.loads(sys.argv[2])]))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "model"), json.dumps(TEXTS)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    found = json.loads(printed.stdout.splitlines()[-1])
+    assert found == [[list(arc) for arc in arcs(trained(text))] for text in TEXTS]
+
+
+def test_bytes_round_trip(trained):
+    nlp = make_nlp(trained.config)
+    nlp.from_bytes(trained.to_bytes())
+    assert [arcs(nlp(text)) for text in TEXTS] == [arcs(trained(text)) for text in TEXTS]
+
+
+# --- prediction --------------------------------------------------------------------------------
+
+
+def test_arc_scores_are_float32(trained):
+    docs = [trained.make_doc(text) for text in TEXTS]
+    docs = list(trained.get_pipe("transformer").pipe(docs))
+    trees = trained.get_pipe("root_mst").model.predict(docs).trees
+    assert {arcs.dtype.name for arcs in trees.arcs} == {"float32"}
+
+
+def test_docs_without_words_are_parsed_and_learnt_among_others(trained, config, gold):
+    texts = ["", TEXTS[0], "  \n", " ", TEXTS[1], ""]
+    docs = [trained.make_doc(text) for text in texts]
+    docs = list(trained.get_pipe("transformer").pipe(docs))
+    # All at once: `pipe` would try one by one where a batch fails.
+    parses = trained.get_pipe("root_mst").predict(docs)
+    assert [len(parse.heads) for parse in parses] == [len(doc) for doc in docs]
+    assert [arcs(doc) for doc in trained.pipe(texts)] == [arcs(trained(text)) for text in texts]
+    nlp, examples = initialized(config, gold)
+    bare = [Example(nlp.make_doc(text), nlp.make_doc(text)) for text in ("", "  \n", "")]
+    optimizer = nlp.create_optimizer()
+    for batch in (bare, [bare[0], *examples[:2], bare[1]], bare[:1], bare[1:2]):
+        losses = nlp.update(batch, sgd=optimizer)
+        assert (losses["root_mst"] > 0) == (len(batch) > 3)
+    assert np.isfinite(nlp.update(examples[:4], sgd=optimizer)["root_mst"])
+
+
+def test_whitespace_among_words_changes_no_sentence(trained):
+    doc = trained("The cat saw a dog. \n\n It slept .\n")
+    assert [sent.text.strip() for sent in doc.sents] == ["The cat saw a dog.", "It slept ."]
+    assert all(token.dep_ == "dep" for token in doc if token.is_space)
+
+
+def test_words_that_the_encoder_has_no_place_for_are_parsed(trained):
+    """A window of them has many times the pieces that the encoder takes at once."""
+    words = ["Donaudampfschifffahrtsgesellschaft" * 3] * 40
+    doc = trained(Doc(trained.vocab, words=words))
+    assert all(sum(token.head == token for token in sent) == 1 for sent in doc.sents)
+
+
+def test_long_doc_is_parsed_as_its_windows_say(trained, gold, monkeypatch):
+    words = [token.text for doc in gold for token in doc]
+    words = (words * (3000 // len(words) + 1))[:3000]
+    doc = trained(Doc(trained.vocab, words=words))
+    sents = list(doc.sents)
+    assert all(sum(token.head == token for token in sent) == 1 for sent in sents)
+    # As in short Docs, most sentences of the treebank are found.
+    n_gold = len(words) / np.mean([len(sent) for doc in gold for sent in doc.sents])
+    assert 0.8 * n_gold < len(sents) < 1.2 * n_gold
+    # Vectors that come from a listener are not cut into slices, whatever the Doc's length.
+    monkeypatch.setattr("spacy_rootmind.inference.MAX_TOKENS", 100)
+    monkeypatch.setattr("spacy_rootmind.inference.CONTEXT", 5)
+    assert arcs(trained(Doc(trained.vocab, words=words))) == arcs(doc)
+
+
+def test_processes_share_the_work(trained, monkeypatch):
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+    expected = [arcs(trained(text)) for text in TEXTS]
+    docs = trained.pipe(TEXTS * 2, n_process=2, batch_size=2)
+    assert [arcs(doc) for doc in docs] == expected * 2
