@@ -1,6 +1,7 @@
 """`python -m spacy_rootmind parse`, as a whole."""
 
 import errno
+import gc
 import json
 import os
 import random
@@ -382,14 +383,16 @@ def test_memory_does_not_grow_with_the_input(name, pipeline, tmp_path, monkeypat
             str(tmp_path / str(len(peaks)) / name),
             to_format="spacy" if name == "out" else None,
         )
+        gc.collect()
         tracemalloc.start()
         try:
             assert parse(options) == 0
             peaks.append(tracemalloc.get_traced_memory()[1])
         finally:
             tracemalloc.stop()
-    # 200 bytes for each of 432 texts more; a Doc takes some thousand.
-    assert peaks[2] < peaks[1] + 432 * 200
+    # 1000 bytes for each of 432 texts more; a Doc takes some thousands. Tables of other modules may
+    # grow meanwhile.
+    assert peaks[2] < peaks[1] + 432 * 1000
 
 
 def test_vocabulary_does_not_grow_with_the_input(pipeline, tmp_path, monkeypatch):
