@@ -128,4 +128,5 @@ def test_columns_and_escapes_hold_no_separators():
     assert as_column(" a\t b\n\u2028c ") == "a b c"
     assert as_column("10\u00a0000") == "10\u00a0000"
     assert as_column("\n ") == "_"
-    assert escape_spaces(" \t\r\n|\\\u00a0") == r"\s\t\r\n\p\\" + "\u00a0"
+    assert as_column("\u00a0x") == "x"
+    assert escape_spaces(" \t\r\n|\\\u00a0\u2028x") == r"\s\t\r\n\p\\\u00A0\u2028x"

@@ -20,7 +20,9 @@ from spacy.tokens import DocBin
 from spacy_rootmind.cli import parse as parse_module
 from spacy_rootmind.cli.inputs import Line
 from spacy_rootmind.cli.messages import CommandError
-from spacy_rootmind.cli.parse import ParseOptions, load_pipeline, parse
+from spacy_rootmind.cli.options import ParseOptions
+from spacy_rootmind.cli.parse import parse
+from spacy_rootmind.cli.pipelines import load_pipeline
 from spacy_rootmind.cli.readers import read_sentences
 from spacy_rootmind.cli.records import Failure
 
@@ -367,7 +369,7 @@ def new_words(path, n):
 def test_memory_does_not_grow_with_the_input(name, pipeline, tmp_path, monkeypatch):
     nlp = load_pipeline(ParseOptions(str(pipeline), []))
     monkeypatch.setattr(parse_module, "load_pipeline", lambda options: nlp)
-    monkeypatch.setattr(parse_module, "CHUNK_RECORDS", 16)
+    monkeypatch.setattr("spacy_rootmind.cli.run.CHUNK_RECORDS", 16)
     monkeypatch.setattr("spacy_rootmind.cli.outputs.PART_DOCS", 16)
     peaks = []
     # The first time, things are made that stay. And where words are new, spaCy's tables grow, by
@@ -401,7 +403,7 @@ def test_vocabulary_does_not_grow_with_the_input(pipeline, tmp_path, monkeypatch
         return loaded[-1]
 
     monkeypatch.setattr(parse_module, "load_pipeline", load)
-    monkeypatch.setattr(parse_module, "CHUNK_RECORDS", 32)
+    monkeypatch.setattr("spacy_rootmind.cli.run.CHUNK_RECORDS", 32)
     lengths = []
     for n in (32, 96):
         source = new_words(tmp_path / "a.txt", n)
@@ -513,7 +515,7 @@ def test_process_that_is_killed_costs_no_text(drastic, code, tmp_path, run, monk
 def test_run_that_cannot_write_is_resumed(
     name, call, fails_at, pipeline, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(parse_module, "CHUNK_RECORDS", 8)
+    monkeypatch.setattr("spacy_rootmind.cli.run.CHUNK_RECORDS", 8)
     monkeypatch.setattr("spacy_rootmind.cli.outputs.PART_DOCS", 16)
     source = write_texts(tmp_path / "a.txt", 50)
 
@@ -550,7 +552,7 @@ def test_run_that_cannot_write_is_resumed(
 
 
 def test_resuming_goes_on_after_what_was_done(pipeline, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(parse_module, "CHUNK_RECORDS", 8)
+    monkeypatch.setattr("spacy_rootmind.cli.run.CHUNK_RECORDS", 8)
     source = write_texts(tmp_path / "a.txt", 40)
     (tmp_path / "whole").mkdir()
     whole = tmp_path / "whole" / "out.conllu"
@@ -578,7 +580,7 @@ def test_resuming_goes_on_after_what_was_done(pipeline, tmp_path, monkeypatch, c
     ],
 )
 def test_another_run_is_not_resumed(change, reason, pipeline, tmp_path, monkeypatch):
-    monkeypatch.setattr(parse_module, "CHUNK_RECORDS", 8)
+    monkeypatch.setattr("spacy_rootmind.cli.run.CHUNK_RECORDS", 8)
     source = write_texts(tmp_path / "a.txt", 20)
     written = source.read_bytes()
     source.write_bytes(written + b"\xff\n")

@@ -142,6 +142,17 @@ def test_docs_as_json_are_read_with_the_same_tokens(text, nlp):
     assert [(t.text, t.whitespace_) for t in again] == [(t.text, t.whitespace_) for t in doc]
 
 
+def test_docs_as_json_are_read_with_the_same_sentences(nlp):
+    text = " One. Two \n\nthree.  Four"
+    doc = nlp(text)
+    for token in doc:
+        token.is_sent_start = token.i == 0 or token.text in ("Two", "Four")
+    [record] = read(read_jsonl, json.dumps(doc.to_json()).encode())
+    again = record.make_doc(nlp)
+    assert [s.text for s in again.sents] == [s.text for s in doc.sents] != [text]
+    assert [t.is_sent_start for t in again] == [t.is_sent_start for t in doc]
+
+
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
@@ -161,6 +172,9 @@ def test_docs_as_json_are_read_with_the_same_tokens(text, nlp):
         ('{"text": "x y", "tokens": ["x"]}', "end after the last token"),
         ('{"text": "x y", "tokens": ["y"]}', "token 'y' in the text at character 1"),
         ('{"text": "x y", "tokens": ["x", "z"]}', "token 'z' in the text at character 3"),
+        ('{"text": "x", "tokens": [{"start": 0, "end": 1}], "sents": 1}', "list of objects"),
+        ('{"text": "x", "tokens": [{"start": 0, "end": 1}], "sents": [{}]}', "where tokens do"),
+        ('{"text": "x", "tokens": [{"start": 0, "end": 1}], "sents": [{"start": []}]}', "where"),
         ("[" * 100_000, "no record"),
         ('{"text": ' + "9" * 5000 + "}", "no record"),
     ],

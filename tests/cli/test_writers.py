@@ -55,7 +55,11 @@ def misc(row):
 
 
 def unescape(spaces):
-    return re.sub(r"\\[strnp\\]", lambda match: UNESCAPED[match.group()], spaces)
+    def replace(match):
+        found = match.group()
+        return UNESCAPED.get(found) or chr(int(found[2:], 16))
+
+    return re.sub(r"\\([strnp\\]|u[0-9A-F]{4})", replace, spaces)
 
 
 def assert_valid(sentence):
