@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import srsly
 from spacy import util
 from spacy.language import Language
@@ -16,18 +15,18 @@ from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
 from thinc.api import Config, Model, Optimizer, set_dropout_rate
 
+from spacy_rootmind._failures import NoTreeError
 from spacy_rootmind.alternatives import register_extensions
 from spacy_rootmind.annotate import SPACE_LABEL, DocParse, annotate
 from spacy_rootmind.calibration import Scored, fit_temperature
 from spacy_rootmind.constraints import Constrain
-from spacy_rootmind.gold import GoldBatch, count_labels, drop_contradictions, gold_boundaries
+from spacy_rootmind.gold import GoldBatch, count_labels, gold_boundaries
 from spacy_rootmind.inference import SENTENCES, Settings, parse_docs
-from spacy_rootmind.layers.trees import TreeGradient, TreeScores
-from spacy_rootmind.layers.types import Floats1d, Ints1d, Ints2d
-from spacy_rootmind.loss import MISSING, OBJECTIVES, boundary_loss
+from spacy_rootmind.loss import OBJECTIVES
 from spacy_rootmind.makers import Maker
 from spacy_rootmind.models import ParserGradient, ParserInput, ParserModel, ParserScores
 from spacy_rootmind.saved import FORMAT, check_weights, read_cfg, read_labels
+from spacy_rootmind.training import gold_heads, parser_loss
 
 DEFAULT_CONFIG = """
 [model]
@@ -51,10 +50,6 @@ subword_features = true
 """
 DEFAULT_MODEL = Config().from_str(DEFAULT_CONFIG)["model"]
 
-# Earlier rounds of refinement train at this weight, the last at 1.
-EARLY_ROUND_WEIGHT = 0.5
-# Labels count this much beside arcs: at 1, heads are learnt well before labels are.
-LABEL_WEIGHT = 2.0
 # Examples to size the network by.
 INIT_SAMPLE = 10
 
@@ -422,57 +417,11 @@ class RootMST(TrainablePipe):
         )
 
     def _loss(self, gold: GoldBatch, scores: ParserScores) -> tuple[float, ParserGradient]:
-        tree_loss, d_trees = self._tree_loss(gold, scores.trees)
-        d_boundaries: Floats1d | None = None
-        if self.cfg["finds_boundaries"]:
-            truths: Ints1d = gold.boundaries.astype("i4")
-            loss, d_boundaries = boundary_loss(scores.boundaries, self.model.ops.asarray(truths))
-            tree_loss += loss
-        return tree_loss, ParserGradient(d_trees, d_boundaries)
-
-    def _tree_loss(self, gold: GoldBatch, scores: TreeScores) -> tuple[float, TreeGradient]:
-        ops = self.model.ops
-        layout = scores.layout
-        total = 0.0
-        rounds: list[list[Any]] = [[] for _ in scores.rounds]
-        gold_heads_of = self._gold_heads(gold, scores)
-        for i, (bucket, padded) in enumerate(zip(layout.buckets, gold_heads_of, strict=True)):
-            if self.objective != "head_selection":
-                padded = drop_contradictions(padded, bucket.lengths)
-            gold_heads = ops.asarray(padded)
-            for step, arcs in enumerate(scores.rounds):
-                weight = 1.0 if arcs is scores.arcs else EARLY_ROUND_WEIGHT
-                loss, gradient = OBJECTIVES[self.objective](arcs[i], bucket, gold_heads)
-                rounds[step].append(gradient * weight)
-                total += loss * weight
-        label_loss, d_rows = self._label_loss(gold, scores)
-        return total + label_loss, TreeGradient(rounds, d_rows)
-
-    def _gold_heads(self, gold: GoldBatch, scores: TreeScores) -> list[Ints2d]:
-        """Gold heads counted within their sentence, one numpy array of shape (b, m) a bucket."""
-        ops, layout = self.model.ops, scores.layout
-        roots = ops.to_numpy(layout.roots)[ops.to_numpy(layout.sentence_of_row)]
-        local = np.where(gold.heads == MISSING, MISSING, gold.heads - roots)
-        # One row more, which padding refers to.
-        local = np.append(local, MISSING)
-        return [local[ops.to_numpy(bucket.rows)] for bucket in layout.buckets]
-
-    def _label_loss(self, gold: GoldBatch, scores: TreeScores) -> tuple[float, Any]:
-        """Cross entropy of the labels on gold arcs, those from ROOT aside."""
-        ops = self.model.ops
-        index = {self.vocab.strings[label]: i for i, label in enumerate(self.cfg["labels"])}
-        truths = np.array([index.get(dep, MISSING) for dep in gold.deps.tolist()], dtype="i8")
-        roots = ops.to_numpy(scores.layout.roots)
-        deps = ((truths != MISSING) & ~np.isin(gold.heads, roots)).nonzero()[0]
-        if not len(deps):
-            return 0.0, None
-        guesses, backprop = scores.begin_labels(deps, gold.heads[deps], is_train=True)
-        probs = ops.softmax(guesses)
-        each = ops.xp.arange(len(deps))
-        truth = ops.asarray(truths[deps])
-        loss = -float(ops.xp.log(probs[each, truth] + 1e-30).sum())
-        probs[each, truth] -= 1.0
-        return loss * LABEL_WEIGHT, backprop(probs * LABEL_WEIGHT)
+        strings = self.vocab.strings
+        labels = {strings[label]: i for i, label in enumerate(self.cfg["labels"])}
+        return parser_loss(
+            self.model.ops, gold, scores, self.objective, labels, self.cfg["finds_boundaries"]
+        )
 
     def fit_temperature(self, examples: Iterable[Example]) -> float:
         """Find the temperature under which gold heads are most probable, and use it from now on.
@@ -494,7 +443,7 @@ class RootMST(TrainablePipe):
                 continue
             trees = self.model.predict(ParserInput(docs, gold.sentences)).trees
             for arcs, bucket, heads in zip(
-                trees.arcs, trees.layout.buckets, self._gold_heads(gold, trees), strict=True
+                trees.arcs, trees.layout.buckets, gold_heads(ops, gold, trees), strict=True
             ):
                 batches.append((ops.to_numpy(arcs), bucket.lengths, heads))
         self.cfg["temperature"] = fit_temperature(batches)
@@ -508,7 +457,8 @@ class RootMST(TrainablePipe):
         try:
             return parse_docs(self.model, list(docs), self._settings())
         except ValueError as error:
-            raise type(error)(f"[{self.name}] {error}") from error
+            kind = NoTreeError if isinstance(error, NoTreeError) else ValueError
+            raise kind(f"[{self.name}] {error}") from error
 
     def _settings(self) -> Settings:
         return Settings(

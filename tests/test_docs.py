@@ -11,6 +11,7 @@ import pytest
 import spacy
 from conftest import ROOT
 from spacy.schemas import ConfigSchemaTraining
+from spacy.tokens import Doc, DocBin
 from spacy.util import registry
 from thinc.api import Config
 
@@ -100,6 +101,36 @@ def test_readme_training_commands_run(ud_folder, tmp_path):
         command = block.rstrip() + f" {few}\n"
         subprocess.run(["bash", "-ec", command], cwd=tmp_path, env=environment, check=True)
     assert (tmp_path / "training" / "model-best" / "config.cfg").is_file()
+
+
+def test_readme_commands_run(trained, quickstart_docs, tmp_path):
+    """As printed, in a folder that looks like a checkout after the quickstart."""
+    quickstart = tmp_path / "projects" / "quickstart"
+    (quickstart / "training").mkdir(parents=True)
+    (quickstart / "corpus").mkdir()
+    (quickstart / "assets").symlink_to(ROOT / "projects" / "quickstart" / "assets")
+    (tmp_path / "configs").symlink_to(ROOT / "configs")
+    trained.to_disk(quickstart / "training" / "model-best")
+    for part in ("train", "dev"):
+        docs = [Doc.from_docs(quickstart_docs[:10])]
+        DocBin(docs=docs).to_disk(quickstart / "corpus" / f"en_quick-ud-{part}.spacy")
+    [block] = [block for block in bash_blocks() if "spacy_rootmind parse" in block]
+    paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
+    result = subprocess.run(
+        ["bash", "-ec", block],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    parsed = (tmp_path / "parsed.conllu").read_text(encoding="utf8")
+    assert "HeadProb=" in parsed
+    assert parsed.count("# parse_3 = ") > 10
+    assert len((tmp_path / "parsed.jsonl").read_text(encoding="utf8").splitlines()) > 50
+    assert "Labels of roots: root 700" in result.stdout
+    assert "of the texts are in train as well" in result.stdout
 
 
 def test_readme_config_blocks_resolve():

@@ -1,9 +1,11 @@
-"""The bundled treebank is what its generator writes, and the project's own script works."""
+"""The bundled treebank is what its generator writes, and the project parses with it."""
 
+import re
 import subprocess
 import sys
 
 from conftest import QUICKSTART
+from weasel.util.config import load_project_config
 
 
 def run(*arguments, cwd=QUICKSTART):
@@ -27,34 +29,26 @@ def test_treebank_has_non_projective_sentences_and_one_root_each(quickstart_docs
     assert crossing >= 30
 
 
-def test_parse_script_writes_valid_conllu(trained, tmp_path):
-    trained.to_disk(tmp_path / "model")
+def test_parse_command_writes_valid_conllu(trained, tmp_path):
+    """As the project has it, in a folder like the project's."""
+    (tmp_path / "training").mkdir()
+    trained.to_disk(tmp_path / "training" / "model-best")
     (tmp_path / "in.txt").write_text("The cat didn't sleep.\n\nShe saw  him.\n", encoding="utf8")
-    result = run(
-        "scripts/parse.py", tmp_path / "model", tmp_path / "in.txt", tmp_path / "out" / "o.conllu"
-    )
-    assert result.returncode == 0, result.stderr
-    assert "single-root trees   2 of 2" in result.stdout
-    blocks = (tmp_path / "out" / "o.conllu").read_text(encoding="utf8").strip().split("\n\n")
-    assert len(blocks) == 2
+    project = load_project_config(QUICKSTART, interpolate=False)
+    [command] = [command for command in project["commands"] if command["name"] == "parse"]
+    for script in command["script"]:
+        program, *arguments = script.replace("${vars.text}", "in.txt").split()
+        assert program == "python"
+        result = run(*arguments, cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+    counts = dict(re.findall(r"(?m)^(\w[\w ]*?)  +(\S+)", result.stdout))
+    assert counts["Sentences"] == counts["Complete trees"]
+    [output] = command["outputs"]
+    blocks = (tmp_path / output).read_text(encoding="utf8").strip().split("\n\n")
+    assert len(blocks) == int(counts["Sentences"]) >= 2
     for block in blocks:
         rows = [line.split("\t") for line in block.splitlines() if not line.startswith("#")]
         assert [row[0] for row in rows] == [str(i) for i in range(1, len(rows) + 1)]
         assert all(len(row) == 10 for row in rows)
         assert [row[7] == "root" for row in rows] == [row[6] == "0" for row in rows]
         assert sum(row[6] == "0" for row in rows) == 1
-
-
-def test_parse_script_without_arguments_says_how():
-    result = run("scripts/parse.py")
-    assert result.returncode != 0
-    assert "Usage" in result.stderr
-
-
-def test_parse_script_refuses_a_file_without_text(trained, tmp_path):
-    trained.to_disk(tmp_path / "model")
-    (tmp_path / "in.txt").write_text("\n  \n", encoding="utf8")
-    result = run("scripts/parse.py", tmp_path / "model", tmp_path / "in.txt", tmp_path / "o.conllu")
-    assert result.returncode != 0
-    assert "has no text" in result.stderr
-    assert not (tmp_path / "o.conllu").exists()

@@ -130,7 +130,8 @@ def parse_command(
     the exit code is then 1. Files are written as NAME.partial until they are complete.
     """
     from spacy_rootmind.cli.messages import CommandError
-    from spacy_rootmind.cli.parse import ParseOptions, parse
+    from spacy_rootmind.cli.options import ParseOptions
+    from spacy_rootmind.cli.parse import parse
 
     if n_process == 0:
         raise CommandError("Expected --n-process to be positive or -1, received 0")

@@ -40,7 +40,7 @@ KINDS = {
     ),
     "empty_doc": (WARNING, "Docs without tokens"),
     "no_words": (WARNING, "sentences of nothing but whitespace"),
-    "long_sentence": (WARNING, "sentences longer than the given length"),
+    "long_sentence": (WARNING, "sentences longer than the maximum, which will be split"),
     "rare_label": (WARNING, "labels that occur only once"),
     "new_label": (WARNING, "labels that do not occur in the training data"),
     "multiword_tokens": (

@@ -200,7 +200,7 @@ def format_sentence(comments: Sequence[str], rows: Sequence[Sequence[str]]) -> s
 
 def as_column(value: str) -> str:
     """Fit a value into a column: whitespace becomes single spaces, nothing becomes "_"."""
-    return BREAKS.sub(" ", value).strip(" ") or EMPTY
+    return BREAKS.sub(" ", value).strip() or EMPTY
 
 
 def set_misc(misc: str, values: dict[str, str | None]) -> str:
@@ -212,5 +212,7 @@ def set_misc(misc: str, values: dict[str, str | None]) -> str:
 
 
 def escape_spaces(spaces: str) -> str:
-    """Write whitespace so that it fits into MISC."""
-    return "".join(ESCAPES.get(char, char) for char in spaces)
+    r"""Write whitespace so that it fits into MISC; a no-break space is \u00A0, as in treebanks."""
+    return "".join(
+        ESCAPES.get(char) or (f"\\u{ord(char):04X}" if char.isspace() else char) for char in spaces
+    )

@@ -75,17 +75,23 @@ def debug(config_path: Path, overrides: dict[str, Any], *, limit: int, as_json: 
             f"The pipeline of {config_path} has no component root_mst",
             f"Found: {', '.join(nlp.pipe_names) or 'no components'}.",
         )
+    settings = [interpolated["components"][name] for name in names]
+    longest = min(one["max_sentence_length"] for one in settings)
     corpora = [
-        read_corpus(name, reader, nlp, limit)
+        read_corpus(name, reader, nlp, limit, longest)
         for name, reader in zip(("train", "dev"), readers, strict=True)
     ]
     compare([corpus.findings for corpus in corpora])
-    add_warnings(corpora, [interpolated["components"][name] for name in names])
+    add_warnings(corpora, settings)
     return report_corpora(corpora, as_json=as_json)
 
 
 def read_corpus(
-    name: str, reader: Callable[[Language], Iterable[Example]], nlp: Language, limit: int
+    name: str,
+    reader: Callable[[Language], Iterable[Example]],
+    nlp: Language,
+    limit: int,
+    max_sentence_length: int,
 ) -> Corpus:
     """Read a corpus, or the beginning of it, and check it.
 
@@ -102,7 +108,7 @@ def read_corpus(
         ) from error
     annotation = [doc_annotation(example.reference) for example in examples]
     docs = gold_docs([f"{name}, example {i + 1}" for i in range(len(examples))], annotation)
-    corpus = Corpus(name, check_treebank(name, docs))
+    corpus = Corpus(name, check_treebank(name, docs, max_sentence_length))
     root_label = corpus.findings.root_label or "ROOT"
     for example in examples:
         known, lost = lost_heads(example, root_label)

@@ -31,19 +31,19 @@ class Interrupted(BaseException):
 class Ended:
     """Whether processes were ended before their time, so that queues to them may be stuck."""
 
-    any = False
+    early = False
 
 
 def end_workers() -> None:
     """End the processes that there are; none after `nlp.pipe` has come to its end."""
     for child in active_children():
-        Ended.any = True
+        Ended.early = True
         child.kill()
 
 
 def leave(code: int) -> NoReturn:
     """Exit; without waiting for queues that nobody reads any more."""
-    if Ended.any:
+    if Ended.early:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

@@ -3,7 +3,7 @@
 - text: one text a line, or with paragraphs one a block between empty lines, its line ends kept;
 - jsonl: one object a line, {"text": ...} or {"tokens": [...]}, where tokens are strings, or lists
   of strings for sentences that are given; with both, tokens are found in the text. A Doc as
-  `Doc.to_json` writes it is read as its text and tokens. Other fields are kept;
+  `Doc.to_json` writes it is read as its text, tokens and sentences. Other fields are kept;
 - conllu: one sentence of the file, one Doc.
 """
 
@@ -141,19 +141,19 @@ def json_record(file: str, line: int, source: str) -> Record:
         raise ValueError(f'expected "text" to be a string, found {json.dumps(text)[:40]}')
     record = Record(file, line, text=text, fields=fields)
     if tokens is not None:
-        words, record.starts = read_tokens(tokens, text)
+        words, record.starts = read_tokens(tokens, text, fields.get("sents"))
         record.words = words
         if text is not None:
             record.words, record.spaces, record.starts = find_words(text, words, record.starts)
     return record
 
 
-def read_tokens(tokens: Any, text: str | None) -> tuple[list[str], list[bool] | None]:
+def read_tokens(tokens: Any, text: str | None, sents: Any) -> tuple[list[str], list[bool] | None]:
     """Read tokens in any of their forms: the words, and the sentence starts if given."""
     if not isinstance(tokens, list):
         raise ValueError(f'expected "tokens" to be a list, found {json.dumps(tokens)[:40]}')
     if tokens and all(isinstance(token, dict) for token in tokens):
-        return [json_token(token, text) for token in tokens], None
+        return [json_token(token, text) for token in tokens], json_starts(tokens, sents)
     starts: list[bool] | None = None
     words = tokens
     if tokens and all(isinstance(sentence, list) for sentence in tokens):
@@ -179,6 +179,24 @@ def json_token(token: dict[str, Any], text: str | None) -> str:
     if not 0 <= start < end <= len(text):
         raise ValueError(f"a token from {start} to {end}, in a text of {len(text)} characters")
     return text[start:end]
+
+
+def json_starts(tokens: list[dict[str, Any]], sents: Any) -> list[bool] | None:
+    """Read where sentences start as `Doc.to_json` writes it; None if it does not."""
+    if sents is None:
+        return None
+    if not isinstance(sents, list) or not all(isinstance(sent, dict) for sent in sents):
+        raise ValueError(
+            f'expected "sents" to be a list of objects, found {json.dumps(sents)[:40]}'
+        )
+    places = [token["start"] for token in tokens]
+    wrong = [sent for sent in sents if sent.get("start") not in places]
+    if wrong:
+        raise ValueError(
+            f"expected sentences to start where tokens do, found {json.dumps(wrong[0])[:40]}"
+        )
+    starts = {sent["start"] for sent in sents}
+    return [place in starts for place in places]
 
 
 def find_words(

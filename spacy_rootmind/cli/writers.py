@@ -15,7 +15,7 @@ from typing import Any
 from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
 from spacy.tokens import Doc, Span, Token
 
-from spacy_rootmind.alternatives import record_of
+from spacy_rootmind.alternatives import get_log_prob, record_of
 from spacy_rootmind.cli import conllu
 from spacy_rootmind.cli.conllu import EMPTY, as_column, set_misc
 from spacy_rootmind.cli.records import Record
@@ -143,18 +143,22 @@ def deprel(label: str) -> str:
     return "root" if label.lower() == "root" else as_column(label)
 
 
+def _known(sentence: Span) -> dict[str, Any]:
+    """Find what is known of a sentence, whose tree must be the one that it is known of."""
+    get_log_prob(sentence)
+    return record_of(sentence) or {}
+
+
 def _confidence(sentence: Span, words: Sequence[Token]) -> list[str | None]:
-    record = record_of(sentence)
-    if record is None or "head_probs" not in record:
+    record = _known(sentence)
+    if "head_probs" not in record:
         return [None] * len(words)
     probs = record["head_probs"].tolist()
     return [decimals(probs[token.i - sentence.start]) for token in words]
 
 
 def _own_comments(sentence: Span, words: Sequence[Token]) -> list[str]:
-    record = record_of(sentence)
-    if record is None:
-        return []
+    record = _known(sentence)
     comments = []
     for key in ("log_prob", "entropy"):
         if key in record:
@@ -227,8 +231,8 @@ def check_given(doc: Doc, record: Record) -> None:
     if starts != record.starts:
         raise ValueError(
             f"the pipeline has changed the sentences: expected the {sum(record.starts)} that were "
-            f"given, found {sum(starts)}; disable the component that sets boundaries, or let the "
-            f"parser use those there are (its setting `sentences`)"
+            f"given, found {sum(starts)}; disable the component that sets boundaries, or raise "
+            f"the parser's max_sentence_length, beyond which it splits sentences"
         )
 
 
@@ -266,9 +270,7 @@ def write_jsonl(doc: Doc, record: Record, n_before: int) -> bytes:
     keep_given(doc, record)
     data: dict[str, Any] = {**record.fields, **doc.to_json()}
     for number, sentence in enumerate(doc.sents):
-        known = record_of(sentence)
-        if known is not None:
-            _add_known(data, number, sentence, known)
+        _add_known(data, number, sentence, _known(sentence))
     try:
         return (json.dumps(data, ensure_ascii=False) + "\n").encode("utf8")
     except UnicodeEncodeError:

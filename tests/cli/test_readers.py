@@ -6,6 +6,7 @@ import random
 
 import pytest
 import spacy
+from damage import damaged
 from spacy.tokens import Doc
 
 from spacy_rootmind.cli import inputs as inputs_module
@@ -141,6 +142,17 @@ def test_docs_as_json_are_read_with_the_same_tokens(text, nlp):
     assert [(t.text, t.whitespace_) for t in again] == [(t.text, t.whitespace_) for t in doc]
 
 
+def test_docs_as_json_are_read_with_the_same_sentences(nlp):
+    text = " One. Two \n\nthree.  Four"
+    doc = nlp(text)
+    for token in doc:
+        token.is_sent_start = token.i == 0 or token.text in ("Two", "Four")
+    [record] = read(read_jsonl, json.dumps(doc.to_json()).encode())
+    again = record.make_doc(nlp)
+    assert [s.text for s in again.sents] == [s.text for s in doc.sents] != [text]
+    assert [t.is_sent_start for t in again] == [t.is_sent_start for t in doc]
+
+
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
@@ -160,6 +172,9 @@ def test_docs_as_json_are_read_with_the_same_tokens(text, nlp):
         ('{"text": "x y", "tokens": ["x"]}', "end after the last token"),
         ('{"text": "x y", "tokens": ["y"]}', "token 'y' in the text at character 1"),
         ('{"text": "x y", "tokens": ["x", "z"]}', "token 'z' in the text at character 3"),
+        ('{"text": "x", "tokens": [{"start": 0, "end": 1}], "sents": 1}', "list of objects"),
+        ('{"text": "x", "tokens": [{"start": 0, "end": 1}], "sents": [{}]}', "where tokens do"),
+        ('{"text": "x", "tokens": [{"start": 0, "end": 1}], "sents": [{"start": []}]}', "where"),
         ("[" * 100_000, "no record"),
         ('{"text": ' + "9" * 5000 + "}", "no record"),
     ],
@@ -263,30 +278,6 @@ def test_digest_depends_on_what_was_read(tmp_path):
 
 
 # --- damage ------------------------------------------------------------------------------------
-
-
-def damaged(rng, blocks, share):
-    """Change, drop or insert bytes in some blocks; returns data and the untouched blocks."""
-    parts, whole = [], []
-    for block in blocks:
-        if rng.random() >= share:
-            parts.append(block)
-            whole.append(block)
-            continue
-        changed = bytearray(block)
-        for _ in range(rng.choice([1, 1, 2, 20])):
-            place = rng.randrange(len(changed))
-            # Line ends would make blocks of one, or one of two.
-            new = rng.choice([b for b in range(256) if b not in b"\n\r"])
-            how = rng.randrange(3)
-            if how == 0 and changed[place] != 10:
-                changed[place] = new
-            elif how == 1 and changed[place] != 10 and len(changed) > 1:
-                del changed[place]
-            else:
-                changed.insert(place, new)
-        parts.append(bytes(changed))
-    return parts, whole
 
 
 def is_in_order(parts, whole):

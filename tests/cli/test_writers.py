@@ -55,7 +55,11 @@ def misc(row):
 
 
 def unescape(spaces):
-    return re.sub(r"\\[strnp\\]", lambda match: UNESCAPED[match.group()], spaces)
+    def replace(match):
+        found = match.group()
+        return UNESCAPED.get(found) or chr(int(found[2:], 16))
+
+    return re.sub(r"\\([strnp\\]|u[0-9A-F]{4})", replace, spaces)
 
 
 def assert_valid(sentence):
@@ -212,6 +216,13 @@ def test_treebanks_in_and_out_change_trees_alone(name, plain, ud_folder):
     records = list(read_records(Inputs([str(path)]), None))[:150]
     docs = plain.pipe(record.make_doc(plain) for record in records)
     data = b"".join(write_conllu(d, r, 0) for d, r in zip(docs, records, strict=True))
+    for found, doc in zip(
+        conllu_to_docs(data.decode(), n_sents=1, no_print=True),
+        plain.pipe(record.make_doc(plain) for record in records),
+        strict=True,
+    ):
+        assert [token.head.i for token in found] == [token.head.i for token in doc]
+        assert [token.dep_ for token in found] == [token.dep_ for token in doc]
     n_others = 0
     for before, after in zip(given, sentences_in(data), strict=True):
         assert [int(row[HEAD]) for row in after.words].count(0) == 1
@@ -336,6 +347,15 @@ def test_docs_whose_sentences_changed_are_refused(nlp):
     assert len(list(doc.sents)) == 2
     for writer in (write_conllu, write_jsonl):
         with pytest.raises(ValueError, match="changed the sentences: expected the 1"):
+            writer(doc, record, 0)
+
+
+def test_heads_whose_probability_is_not_known_are_refused(nlp):
+    doc, record = parse_text(nlp, "The cat slept.")
+    token = next(token for token in doc if token.head is not token)
+    token.head = next(other for other in doc if other not in (token, token.head))
+    for writer in (write_conllu, write_jsonl):
+        with pytest.raises(ValueError, match="given another head after it was parsed"):
             writer(doc, record, 0)
 
 

@@ -119,7 +119,8 @@ def test_parse_writes_the_test_sets_trees(ran):
         assert sum(row[6] == "0" for row in rows) == 1
     texts = [line.partition("= ")[2] for line in text.splitlines() if line.startswith("# text")]
     source = folder / "corpus" / "UD_Made-Up" / "orthographic" / "test.txt"
-    assert " ".join(texts).split() == source.read_text(encoding="utf8").split()
+    # After ten steps, it finds sentences that start inside of what a space ends.
+    assert "".join(texts).replace(" ", "") == "".join(source.read_text("utf8").split())
 
 
 def test_workflow_has_all_commands():

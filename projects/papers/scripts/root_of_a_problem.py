@@ -398,7 +398,7 @@ def main() -> None:
     """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=PROJECT, help="folder with scores/")
-    parser.add_argument("--sentences", type=int, default=100, help="a treebank, beside the network")
+    parser.add_argument("--sentences", type=int, default=20, help="a treebank, beside the network")
     parser.add_argument("--longest", type=int, default=60, help="words, beside the network")
     parser.add_argument("--per-length", type=int, default=100, help="sentences of similar length")
     parser.add_argument("--repeats", type=int, default=5)

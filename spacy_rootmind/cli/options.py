@@ -1,0 +1,44 @@
+"""What the command `parse` is given."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+STDOUT = "-"
+
+
+@dataclass
+class ParseOptions:
+    """What the command is given; see its help."""
+
+    pipeline: str
+    inputs: list[str]
+    output: str = STDOUT
+    from_format: str | None = None
+    to_format: str | None = None
+    paragraphs: bool = False
+    confidence: bool | None = None
+    alternatives: str | None = None
+    k: int = 5
+    seed: int = 0
+    settings: dict[str, Any] = field(default_factory=dict)
+    code: Path | None = None
+    gpu_id: int = -1
+    batch_size: int | None = None
+    n_process: int = 1
+    strict: bool = False
+    resume: bool = False
+    force: bool = False
+    progress: bool | None = None
+    quiet: bool = False
+
+    @property
+    def n_workers(self) -> int:
+        """Processes to parse in."""
+        return (os.cpu_count() or 1) if self.n_process == -1 else self.n_process
+
+    @property
+    def output_name(self) -> str:
+        """What the output is called in messages."""
+        return "stdout" if self.output == STDOUT else self.output

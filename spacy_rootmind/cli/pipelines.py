@@ -1,0 +1,88 @@
+"""Pipelines, loaded as the command line asks for them, and identified."""
+
+from hashlib import blake2b
+from pathlib import Path
+
+import spacy
+from spacy import util
+from spacy.language import Language
+from thinc.api import require_gpu
+
+from spacy_rootmind import makers
+from spacy_rootmind.alternatives import register_extensions
+from spacy_rootmind.cli.messages import CommandError
+from spacy_rootmind.cli.options import ParseOptions
+from spacy_rootmind.parser import RootMST
+
+
+def load_pipeline(options: ParseOptions) -> Language:
+    """Load the pipeline, and set what its parser is asked for.
+
+    Raises
+    ------
+    CommandError
+        If it cannot be loaded, or has no `root_mst`.
+    """
+    if options.gpu_id >= 0:
+        try:
+            require_gpu(options.gpu_id)
+        except ValueError as error:
+            raise CommandError(f"Cannot use GPU {options.gpu_id}: {error}") from error
+    if options.code is not None:
+        import_code(options.code)
+    try:
+        nlp = spacy.load(options.pipeline, config=options.settings)
+    except Exception as error:
+        raise CommandError(f"Cannot load {options.pipeline}", str(error)) from error
+    parsers = [pipe for _, pipe in nlp.pipeline if isinstance(pipe, RootMST)]
+    if not parsers:
+        raise CommandError(
+            f"{options.pipeline} has no component root_mst",
+            f"Found: {', '.join(nlp.pipe_names) or 'no components'}.",
+        )
+    # The last one decides.
+    parser = parsers[-1]
+    if options.confidence is not None:
+        parser.confidence = options.confidence
+    if options.alternatives is not None:
+        parser.alternatives = make_maker(options)
+    if parser.confidence or parser.alternatives is not None:
+        register_extensions()
+    return nlp
+
+
+def make_maker(options: ParseOptions) -> makers.Maker:
+    """Make the function that makes alternatives."""
+    if options.alternatives == "kbest":
+        return makers.kbest(options.k)
+    if options.alternatives == "sample":
+        return makers.sample(options.k, options.seed)
+    return makers.sample_without_replacement(options.k, options.seed)
+
+
+def import_code(path: Path) -> None:
+    """Import a file that registers functions.
+
+    Raises
+    ------
+    CommandError
+        If that fails.
+    """
+    try:
+        util.import_file("python_code", path)
+    except Exception as error:
+        raise CommandError(f"Cannot import {path}", f"{type(error).__name__}: {error}") from error
+
+
+def hash_files(path: Path | None) -> str | None:
+    """Identify a file, or a folder with all files in it, by content."""
+    if path is None:
+        return None
+    total = blake2b(digest_size=16)
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    for file in files:
+        total.update(f"{file.relative_to(path).as_posix()}\0{file.stat().st_size}\0".encode())
+        with open(file, "rb") as stream:
+            while block := stream.read(1 << 16):
+                total.update(block)
+    return total.hexdigest()

@@ -1,0 +1,171 @@
+"""A run of the command `parse`: records in, Docs out, chunk by chunk."""
+
+import sys
+from itertools import islice
+from time import perf_counter
+
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from spacy_rootmind.cli.inputs import InputError, Inputs
+from spacy_rootmind.cli.journal import Counts, State
+from spacy_rootmind.cli.messages import Bar, CommandError, Messages
+from spacy_rootmind.cli.options import ParseOptions
+from spacy_rootmind.cli.outputs import Output, StreamOutput
+from spacy_rootmind.cli.processes import WORKERS, end_workers
+from spacy_rootmind.cli.readers import Records, read_records
+from spacy_rootmind.cli.records import Failure, Record
+from spacy_rootmind.cli.stream import chunks, parse_records
+
+# A chunk is what memory, and work lost to a crash, are bounded by; more where processes start anew
+# for each.
+CHUNK_RECORDS = 1024
+CHUNK_CHARS = 1_000_000
+CHUNKS_A_PROCESS = 8
+
+
+class Run:
+    """A run of the command from where it stands."""
+
+    def __init__(
+        self,
+        options: ParseOptions,
+        nlp: Language,
+        inputs: Inputs,
+        output: Output,
+        messages: Messages,
+    ) -> None:
+        self.options = options
+        self.nlp = nlp
+        self.inputs = inputs
+        self.output = output
+        self.messages = messages
+        self.counts = Counts()
+
+    def run(self) -> int:
+        """Parse all; returns the exit code."""
+        start = perf_counter()
+        try:
+            state = self.output.start(self.options.resume)
+            records = read_records(self.inputs, self.options.from_format, self.options.paragraphs)
+            if state is not None:
+                self._skip(records, state)
+            elif self.options.resume:
+                self.messages.info("Nothing to resume: starting from the beginning")
+            before = self.counts.words
+            with self._progress() as progress, WORKERS.without(self.output.handles):
+                complete = self._parse(records, progress)
+            if complete:
+                self.output.finish()
+        except BrokenPipeError:
+            raise
+        except InputError as error:
+            raise CommandError(f"Cannot read the input: {error}", self.hint()) from error
+        except OSError as error:
+            raise CommandError(
+                f"Cannot write {self.options.output_name}: {error.strerror or error}", self.hint()
+            ) from error
+        finally:
+            self.output.close()
+        self._report(complete, perf_counter() - start, self.counts.words - before)
+        return 0 if complete and not self.counts.failures else 1
+
+    def _skip(self, records: Records, state: State) -> None:
+        """Read again what was parsed before, and check that it is the same."""
+        for _ in islice(records, state.counts.records):
+            pass
+        if self.inputs.digest() != state.input_digest:
+            raise CommandError(
+                "Cannot resume: the input is not the one that the unfinished run read",
+                f"Its first {state.counts.records} records differ. Start anew with --force.",
+            )
+        self.counts = state.counts
+        self.messages.info(f"Going on after {state.counts.records} records")
+
+    def _parse(self, records: Records, progress: Bar) -> bool:
+        """Parse chunk by chunk; returns whether that was all of the input."""
+        scale = 1 if self.options.n_process == 1 else CHUNKS_A_PROCESS * self.options.n_workers
+        for chunk in chunks(records, CHUNK_RECORDS * scale, CHUNK_CHARS * scale):
+            # What a chunk adds to the vocabulary goes with it.
+            with self.nlp.memory_zone():
+                if not self._parse_chunk(chunk, progress):
+                    return False
+            self.output.commit(self.counts, self.inputs.digest())
+        return True
+
+    def _parse_chunk(self, chunk: Records, progress: Bar) -> bool:
+        # Held by a name, so that it is not closed before `end_workers` where this ends early.
+        stream = parse_records(
+            self.nlp,
+            chunk,
+            batch_size=self.options.batch_size,
+            n_process=self.options.n_process,
+        )
+        try:
+            for parsed in stream:
+                self.counts.records += 1
+                failure = parsed if isinstance(parsed, Failure) else self._write(*parsed)
+                if failure is not None:
+                    self.counts.failures += 1
+                    self.messages.fail(str(failure))
+                    if self.options.strict:
+                        return False
+                progress.update(self._position(progress) - progress.n)
+        finally:
+            # If there are any left, `nlp.pipe` would wait for them forever.
+            end_workers()
+            stream.close()
+        return True
+
+    def _write(self, record: Record, doc: Doc) -> Failure | None:
+        try:
+            prepared = self.output.prepare(doc, record, self.counts.sentences)
+        except Exception as error:
+            return record.failed(error)
+        self.output.write(prepared)
+        self.counts.docs += 1
+        for sentence in doc.sents:
+            n_words = sum(not token.is_space for token in sentence)
+            self.counts.words += n_words
+            self.counts.sentences += n_words > 0
+        return None
+
+    def _progress(self) -> Bar:
+        """Make a bar over bytes if it is known how many there are, else over records."""
+        shown = self.options.progress
+        total = self.inputs.total_bytes
+        return Bar(
+            desc="Parsing",
+            total=total,
+            initial=self.inputs.n_bytes if total is not None else self.counts.records,
+            unit="record" if total is None else "B",
+            unit_scale=total is not None,
+            # None: where stderr is a terminal.
+            disable=self.options.quiet or (None if shown is None else not shown),
+            file=sys.stderr,
+        )
+
+    def _position(self, progress: Bar) -> int:
+        return self.counts.records if progress.total is None else self.inputs.n_bytes
+
+    def hint(self) -> str:
+        """Tell how to go on after an early end."""
+        if not isinstance(self.output, StreamOutput):
+            return "The same command with --resume goes on."
+        return ""
+
+    def _report(self, complete: bool, seconds: float, words: int) -> None:
+        counts = self.counts
+        if complete and not counts.records:
+            self.messages.warn("There was nothing to parse in the input")
+        elif complete:
+            self.messages.good(
+                f"Wrote {counts.docs} texts, {counts.sentences} sentences, {counts.words} words "
+                f"to {self.options.output_name} ({words / max(seconds, 1e-9):,.0f} words a second)"
+            )
+        if counts.failures:
+            what = "Stopped at a record that failed" if not complete else "Not all went through"
+            self.messages.fail(
+                f"{what}: {counts.failures} of {counts.records} records failed",
+                "" if complete else self.hint(),
+            )

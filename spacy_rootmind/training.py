@@ -1,0 +1,98 @@
+"""From gold trees and the network's scores to the loss that a parser is trained with."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from thinc.api import Ops
+
+from spacy_rootmind.gold import GoldBatch, drop_contradictions
+from spacy_rootmind.layers.trees import TreeGradient, TreeScores
+from spacy_rootmind.layers.types import Floats1d, Ints1d, Ints2d
+from spacy_rootmind.loss import MISSING, OBJECTIVES, boundary_loss
+from spacy_rootmind.models import ParserGradient, ParserScores
+
+# Earlier rounds of refinement train at this weight, the last at 1.
+EARLY_ROUND_WEIGHT = 0.5
+# Labels count this much beside arcs: at 1, heads are learnt well before labels are.
+LABEL_WEIGHT = 2.0
+
+
+def parser_loss(
+    ops: Ops,
+    gold: GoldBatch,
+    scores: ParserScores,
+    objective: str,
+    labels: Mapping[int, int],
+    finds_boundaries: bool,
+) -> tuple[float, ParserGradient]:
+    """Add up the losses of arcs, labels and sentence boundaries; also gives the gradient.
+
+    Parameters
+    ----------
+    ops : Ops
+        Of the network.
+    gold : GoldBatch
+    scores : ParserScores
+        Of the same Docs and sentences.
+    objective : str
+        One of `loss.OBJECTIVES`.
+    labels : mapping of int to int
+        Numbers of the labels that the network scores, by their hash.
+    finds_boundaries : bool
+        Whether boundaries are learnt.
+    """
+    total, d_trees = _tree_loss(ops, gold, scores.trees, objective, labels)
+    d_boundaries: Floats1d | None = None
+    if finds_boundaries:
+        truths: Ints1d = gold.boundaries.astype("i4")
+        loss, d_boundaries = boundary_loss(scores.boundaries, ops.asarray(truths))
+        total += loss
+    return total, ParserGradient(d_trees, d_boundaries)
+
+
+def gold_heads(ops: Ops, gold: GoldBatch, scores: TreeScores) -> list[Ints2d]:
+    """Count gold heads within their sentence: one numpy array of shape (b, m) a bucket."""
+    layout = scores.layout
+    roots = ops.to_numpy(layout.roots)[ops.to_numpy(layout.sentence_of_row)]
+    local = np.where(gold.heads == MISSING, MISSING, gold.heads - roots)
+    # One row more, which padding refers to.
+    local = np.append(local, MISSING)
+    return [local[ops.to_numpy(bucket.rows)] for bucket in layout.buckets]
+
+
+def _tree_loss(
+    ops: Ops, gold: GoldBatch, scores: TreeScores, objective: str, labels: Mapping[int, int]
+) -> tuple[float, TreeGradient]:
+    total = 0.0
+    rounds: list[list[Any]] = [[] for _ in scores.rounds]
+    padded_heads = gold_heads(ops, gold, scores)
+    for i, (bucket, padded) in enumerate(zip(scores.layout.buckets, padded_heads, strict=True)):
+        if objective != "head_selection":
+            padded = drop_contradictions(padded, bucket.lengths)
+        heads = ops.asarray(padded)
+        for step, arcs in enumerate(scores.rounds):
+            weight = 1.0 if arcs is scores.arcs else EARLY_ROUND_WEIGHT
+            loss, gradient = OBJECTIVES[objective](arcs[i], bucket, heads)
+            rounds[step].append(gradient * weight)
+            total += loss * weight
+    label_loss, d_rows = _label_loss(ops, gold, scores, labels)
+    return total + label_loss, TreeGradient(rounds, d_rows)
+
+
+def _label_loss(
+    ops: Ops, gold: GoldBatch, scores: TreeScores, labels: Mapping[int, int]
+) -> tuple[float, Any]:
+    """Cross entropy of the labels on gold arcs, those from ROOT aside."""
+    truths = np.array([labels.get(dep, MISSING) for dep in gold.deps.tolist()], dtype="i8")
+    roots = ops.to_numpy(scores.layout.roots)
+    deps = ((truths != MISSING) & ~np.isin(gold.heads, roots)).nonzero()[0]
+    if not len(deps):
+        return 0.0, None
+    guesses, backprop = scores.begin_labels(deps, gold.heads[deps], is_train=True)
+    probs = ops.softmax(guesses)
+    each = ops.xp.arange(len(deps))
+    truth = ops.asarray(truths[deps])
+    loss = -float(ops.xp.log(probs[each, truth] + 1e-30).sum())
+    probs[each, truth] -= 1.0
+    return loss * LABEL_WEIGHT, backprop(probs * LABEL_WEIGHT)
