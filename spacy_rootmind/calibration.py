@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy import util
 from spacy.language import Language
 from spacy.training import Example
 
@@ -14,6 +15,8 @@ from spacy_rootmind.probabilities import arc_marginals
 # Temperatures looked at; beyond, scores say nothing or everything already.
 LEAST, MOST = 0.1, 20.0
 PRECISION = 0.01
+# Docs that are annotated at a time by the components before the parser.
+CHUNK = 64
 
 Scored = tuple[NDArray[np.floating], NDArray[np.intp], NDArray[np.int64]]
 """Arc scores (b, m, m), lengths (b,), and gold heads (b, m), MISSING where unknown."""
@@ -91,7 +94,11 @@ def make_fit_temperature(
         parser = nlp.get_pipe(pipe)
         if not hasattr(parser, "fit_temperature"):
             raise ValueError(f"expected the pipe {pipe!r} to be a root_mst, found {parser!r}")
-        parser.fit_temperature(annotate_before(nlp, pipe, list(corpus(nlp))))
+        # A transformer leaves more on a Doc than the memory has place for with a whole corpus.
+        chunks = util.minibatch(corpus(nlp), size=CHUNK)
+        parser.fit_temperature(
+            example for chunk in chunks for example in annotate_before(nlp, pipe, chunk)
+        )
         return nlp
 
     return fit
@@ -103,5 +110,5 @@ def annotate_before(nlp: Language, name: str, examples: Sequence[Example]) -> li
     for pipe_name, pipe in nlp.pipeline:
         if pipe_name == name:
             break
-        docs = pipe.pipe(docs, batch_size=64) if hasattr(pipe, "pipe") else map(pipe, docs)
+        docs = pipe.pipe(docs, batch_size=CHUNK) if hasattr(pipe, "pipe") else map(pipe, docs)
     return [Example(doc, eg.reference) for doc, eg in zip(docs, examples, strict=True)]

@@ -316,6 +316,39 @@ def test_callback_uses_the_boundaries_that_come_before(make, dev):
     assert parser.temperature != 1.0
 
 
+class Activations:
+    """What a component leaves on a Doc; how many there are, and how many there were at most."""
+
+    alive = most = 0
+
+    def __init__(self):
+        Activations.alive += 1
+        Activations.most = max(Activations.most, Activations.alive)
+
+    def __del__(self):
+        Activations.alive -= 1
+
+
+@spacy.Language.component("test_rootmind_activations")
+def leave_activations(doc):
+    doc.user_data["activations"] = Activations()
+    return doc
+
+
+def test_callback_keeps_what_components_leave_on_few_docs_at_a_time(make, monkeypatch):
+    monkeypatch.setattr("spacy_rootmind.calibration.CHUNK", 8)
+    nlp = make()
+    nlp.add_pipe("test_rootmind_activations", first=True)
+
+    def corpus(nlp):
+        for _ in range(200):
+            yield Example(nlp.make_doc("She slept."), nlp.make_doc("She slept."))
+
+    make_fit_temperature(corpus)(nlp)
+    # Two chunks each: of these, and of the 32 Docs that the parser takes together.
+    assert 8 <= Activations.most <= 2 * 8 + 2 * 32
+
+
 def test_callback_for_a_pipe_of_another_kind_or_name_says_so(make):
     nlp = make()
     nlp.add_pipe("sentencizer", name="other")
