@@ -14,15 +14,14 @@ With --temperatures, the calibration error at each of these as well, to choose t
 """
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import spacy
 from numpy.typing import NDArray
+from pipelines import load, on_gold_tokens, read_gold
 from report import table
-from spacy.language import Language
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 
 BINS = 10
 COUNTS = (1, 5, 20, 100)
@@ -43,26 +42,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--temperatures", type=float, nargs="*", default=[1.0])
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     return parser.parse_args()
-
-
-def load(model: str, **settings: object) -> Language:
-    """Load a pipeline with settings of its root_mst."""
-    config = {f"components.root_mst.{name}": value for name, value in settings.items()}
-    return spacy.load(model, config=config)
-
-
-def on_gold_tokens(nlp: Language, docs: Iterable[Doc]) -> list[Doc]:
-    """Parse the gold tokens and sentences of Docs."""
-    fresh = [
-        Doc(
-            nlp.vocab,
-            words=[token.text for token in doc],
-            spaces=[bool(token.whitespace_) for token in doc],
-            sent_starts=[token.is_sent_start for token in doc],
-        )
-        for doc in docs
-    ]
-    return list(nlp.pipe(fresh))
 
 
 def reliability(
@@ -149,8 +128,7 @@ def main() -> None:
     """Measure, print and write."""
     options = parse_arguments()
     options.out.mkdir(parents=True, exist_ok=True)
-    gold = list(DocBin().from_disk(options.corpus).get_docs(spacy.blank("en").vocab))
-    gold = gold[: options.limit]
+    gold = read_gold(options.corpus, options.limit)
     curves: dict[str, dict[float, list[tuple[float, float, int]]]] = {}
     parts, lines = [], []
     for model in options.models:

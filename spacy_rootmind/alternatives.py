@@ -7,7 +7,8 @@ for extension attributes of a span, so that it moves with the sentence through s
 - `token._.head_prob`: probability of the token's head,
 - `span._.parse_log_prob`, `span._.parse_entropy`: of a sentence's tree, and of the distribution
   over its trees, in nats,
-- `span._.parses`: the alternatives, each a `Parse`.
+- `span._.parses`: the alternatives, each a `Parse`,
+- `span._.arcs`, `token._.arcs`: arcs of a sentence or to a token that are probable, each an `Arc`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -52,6 +53,29 @@ class Parse:
         hashes = np.array([doc.vocab.strings.add(dep) for dep in self.deps], dtype=np.uint64)
         set_trees(doc, self.heads, hashes, np.array([0, len(doc)], dtype=np.int32))
         return doc
+
+
+@dataclass(frozen=True)
+class Arc:
+    """An arc that a sentence's tree may have, with its label.
+
+    Attributes
+    ----------
+    token : Token
+        The dependent.
+    head : Token
+        Its head; the token itself where the arc comes from ROOT, as in spaCy.
+    dep : str
+        The label.
+    prob : float
+        Probability of the labelled arc over all trees of the sentence: that of the arc, an exact
+        marginal, times that of the label on it.
+    """
+
+    token: Token
+    head: Token
+    dep: str
+    prob: float
 
 
 # --- records -----------------------------------------------------------------------------------
@@ -158,11 +182,32 @@ def get_parses(span: Span) -> list[Parse] | None:
     ]
 
 
+def get_arcs(span: Span) -> list[Arc] | None:
+    """List a sentence's probable arcs, word by word, by falling probability; None without."""
+    record = record_of(span)
+    if record is None or "arc_heads" not in record:
+        return None
+    tokens, names = list(span), record["arc_label_names"]
+    columns = (record[key].tolist() for key in ("arc_deps", "arc_heads", "arc_labels", "arc_probs"))
+    return [
+        Arc(tokens[dep], tokens[head], names[label], prob)
+        for dep, head, label, prob in zip(*columns, strict=True)
+    ]
+
+
+def get_token_arcs(token: Token) -> list[Arc] | None:
+    """List the probable arcs to a token, by falling probability; None without."""
+    arcs = get_arcs(token.sent)
+    return None if arcs is None else [arc for arc in arcs if arc.token == token]
+
+
 ATTRIBUTES: tuple[tuple[type[Token] | type[Span], str, Callable[[Any], Any]], ...] = (
     (Token, "head_prob", get_head_prob),
     (Span, "parse_log_prob", get_log_prob),
     (Span, "parse_entropy", get_entropy),
     (Span, "parses", get_parses),
+    (Span, "arcs", get_arcs),
+    (Token, "arcs", get_token_arcs),
 )
 
 

@@ -115,19 +115,34 @@ def token_record(record: dict[str, Any], words: NDArray[np.int64], n: int) -> di
         probs = np.ones(n, dtype=np.float32)
         probs[words] = record["head_probs"][1:]
         record["head_probs"] = probs
+    # The root's label is the last that the parser knows; arcs from ROOT have number -1.
+    names = [*record.pop("labels", ()), SPACE_LABEL]
+    root = len(names) - 2
     if "heads" in record:
-        names = [*record["labels"], SPACE_LABEL]
         deps = np.full((len(record["heads"]), n), len(names) - 1, dtype=np.int32)
-        # The root's label is the last that the parser knows; arcs from ROOT have number -1.
-        root = len(names) - 2
         deps[:, words] = np.where(record["deps"] < 0, root, record["deps"])[:, 1:]
         if not len(words):
             deps[:, 0] = root
-        used, numbers = np.unique(deps, return_inverse=True)
         record["heads"] = _token_heads(record["heads"], words, n)
-        record["deps"] = numbers.reshape(deps.shape).astype(np.int32)
-        record["labels"] = [names[i] for i in used.tolist()]
+        record["deps"], record["labels"] = _used_labels(deps, names)
+    if "arc_heads" in record:
+        deps = words[record["arc_deps"] - 1]
+        heads = record["arc_heads"]
+        numbers = np.where(record["arc_labels"] < 0, root, record["arc_labels"])
+        record["arc_deps"] = deps.astype(np.int32)
+        record["arc_heads"] = np.where(heads == 0, deps, words[np.maximum(heads, 1) - 1]).astype(
+            np.int32
+        )
+        record["arc_labels"], record["arc_label_names"] = _used_labels(numbers, names)
     return record
+
+
+def _used_labels(
+    numbers: NDArray[np.integer], names: Sequence[str]
+) -> tuple[NDArray[np.int32], list[str]]:
+    """Give labels new numbers, so that only those are named that occur."""
+    used, anew = np.unique(numbers, return_inverse=True)
+    return anew.reshape(numbers.shape).astype(np.int32), [names[i] for i in used.tolist()]
 
 
 def _token_heads(

@@ -12,24 +12,24 @@ from numpy.typing import NDArray
 from spacy_rootmind.layers.trees import TreeScores
 from spacy_rootmind.loss import MISSING
 from spacy_rootmind.makers import Maker
-from spacy_rootmind.probabilities import distribution
+from spacy_rootmind.probabilities import Distribution
 
 Record = dict[str, Any]
 
 
 def find_confidence(
-    scores: NDArray[np.float64], lengths: NDArray[np.intp], heads: NDArray[np.int32]
+    trees: Distribution, lengths: NDArray[np.intp], heads: NDArray[np.int32]
 ) -> list[Record]:
     """Find each sentence's head probabilities (index 0 is ROOT's), log probability and entropy.
 
     Parameters
     ----------
-    scores : float array of shape (b, m, m)
+    trees : Distribution
+        Of b sentences, with the log probability of the trees that `heads` are.
     lengths : int array of shape (b,)
     heads : int array of shape (b, m)
-        Of the trees, as of `decode`.
+        As of `decode`.
     """
-    trees = distribution(scores, lengths, heads=heads)
     chosen = np.take_along_axis(trees.marginals, np.maximum(heads, 0)[..., None], axis=2)
     return [
         {
@@ -39,6 +39,16 @@ def find_confidence(
         }
         for i, n in enumerate(lengths.tolist())
     ]
+
+
+def find_arcs(trees: Distribution, lengths: NDArray[np.intp], threshold: float) -> list[Record]:
+    """Find the arcs of each sentence that have a probability of at least `threshold`."""
+    records: list[Record] = []
+    for marginals, n in zip(trees.marginals, lengths.tolist(), strict=True):
+        own = marginals[: n + 1, : n + 1]
+        deps, heads = np.nonzero(own >= threshold)
+        records.append({"arc_deps": deps, "arc_heads": heads, "arc_probs": own[deps, heads]})
+    return records
 
 
 def make_alternatives(scores: NDArray[np.float64], maker: Maker, words: Sequence[str]) -> Record:
@@ -68,3 +78,35 @@ def label_alternatives(
     ends = np.cumsum([own.size for own in arcs])
     for record, own, end in zip(records, arcs, ends.tolist(), strict=True):
         record["deps"] = labels[places[end - own.size : end]].reshape(own.shape)
+
+
+def label_arcs(
+    scores: TreeScores, records: Sequence[Record], roots: NDArray[np.int64], threshold: float
+) -> None:
+    """Put labelled arcs of a probability of at least `threshold` in place of those of `find_arcs`.
+
+    An arc comes once for each label that is probable enough; those of a word by falling
+    probability.
+    Labels are numbers; -1 on arcs from ROOT, which are sure of theirs.
+    """
+    counts = [len(record["arc_deps"]) for record in records]
+    sentence = np.repeat(np.arange(len(records)), counts)
+    deps, heads, probs = (
+        np.concatenate([record[key] for record in records]) if records else np.zeros(0, "i8")
+        for key in ("arc_deps", "arc_heads", "arc_probs")
+    )
+    inner, outer = np.flatnonzero(heads), np.flatnonzero(heads == 0)
+    first = roots[sentence[inner]]
+    arcs, labels, joint = scores.probable_labels(
+        deps[inner] + first, heads[inner] + first, probs[inner], threshold
+    )
+    arcs = np.concatenate([outer, inner[arcs]])
+    labels = np.concatenate([np.full(len(outer), -1), labels])
+    joint = np.concatenate([probs[outer], joint])
+    order = np.lexsort((-joint, deps[arcs], sentence[arcs]))
+    arcs, labels, joint = arcs[order], labels[order], joint[order]
+    ends = np.searchsorted(sentence[arcs], np.arange(len(records) + 1))
+    for i, record in enumerate(records):
+        own = slice(ends[i], ends[i + 1])
+        record["arc_deps"], record["arc_heads"] = deps[arcs[own]], heads[arcs[own]]
+        record["arc_labels"], record["arc_probs"] = labels[own], joint[own].astype(np.float32)

@@ -14,7 +14,14 @@ from spacy.tokens import Doc
 
 from spacy_rootmind._failures import NoTreeError
 from spacy_rootmind.annotate import DocParse, SentenceParse, doc_parse
-from spacy_rootmind.beliefs import Record, find_confidence, label_alternatives, make_alternatives
+from spacy_rootmind.beliefs import (
+    Record,
+    find_arcs,
+    find_confidence,
+    label_alternatives,
+    label_arcs,
+    make_alternatives,
+)
 from spacy_rootmind.constraints import Constrain, DocConstraints, SentenceConstraints
 from spacy_rootmind.gold import known_starts
 from spacy_rootmind.layers.boundaries import BoundaryInput
@@ -25,6 +32,7 @@ from spacy_rootmind.listeners import listeners_in, token_vectors
 from spacy_rootmind.loss import MISSING
 from spacy_rootmind.makers import Maker
 from spacy_rootmind.models import ParserModel
+from spacy_rootmind.probabilities import distribution
 from spacy_rootmind.sentences import (
     CERTAIN,
     Sentences,
@@ -58,6 +66,7 @@ class Settings:
     constraints: Constrain | None = None
     temperature: float = 1.0
     confidence: bool = False
+    arc_threshold: float | None = None
     alternatives: Maker | None = None
     on_split: Callable[[Doc, int], None] = lambda doc, n_split: None
 
@@ -310,20 +319,27 @@ def _believe(
 ) -> list[Record]:
     """Find what is asked for beside the best tree, for each sentence of a bucket."""
     records: list[Record] = [{} for _ in bucket.sentences]
-    if not settings.confidence and settings.alternatives is None:
+    threshold, alternatives = settings.arc_threshold, settings.alternatives
+    if not settings.confidence and threshold is None and alternatives is None:
         return records
     cooled = square.astype(np.float64) / settings.temperature
-    if settings.confidence:
-        for record, found in zip(
-            records, find_confidence(cooled, bucket.lengths, heads), strict=True
-        ):
-            record.update(found)
-    if settings.alternatives is not None:
+    if settings.confidence or threshold is not None:
+        trees = distribution(cooled, bucket.lengths, heads=heads)
+        if settings.confidence:
+            _add(records, find_confidence(trees, bucket.lengths, heads))
+        if threshold is not None:
+            _add(records, find_arcs(trees, bucket.lengths, threshold))
+    if alternatives is not None:
         for i, sentence in enumerate(bucket.sentences):
             task, m = tasks[sentence], bucket.lengths[i] + 1
             words = [task.doc[token].text for token in task.words.tolist()]
-            records[i].update(make_alternatives(cooled[i, :m, :m], settings.alternatives, words))
+            records[i].update(make_alternatives(cooled[i, :m, :m], alternatives, words))
     return records
+
+
+def _add(records: list[Record], found: list[Record]) -> None:
+    for record, more in zip(records, found, strict=True):
+        record.update(more)
 
 
 def _label(
@@ -343,8 +359,12 @@ def _label(
     for root, parse in zip(roots.tolist(), parses, strict=True):
         own = names[best[root + 1 : root + len(parse.heads)]].tolist()
         labelled.append(replace(parse, deps=own))
+    records = [parse.record for parse in labelled]
     if settings.alternatives is not None:
-        label_alternatives(scores, [parse.record for parse in labelled], roots)
-        for parse in labelled:
-            parse.record["labels"] = names.tolist()
+        label_alternatives(scores, records, roots)
+    if settings.arc_threshold is not None:
+        label_arcs(scores, records, roots, settings.arc_threshold)
+    if settings.alternatives is not None or settings.arc_threshold is not None:
+        for record in records:
+            record["labels"] = names.tolist()
     return labelled

@@ -65,6 +65,7 @@ INIT_SAMPLE = 10
         "constraints": None,
         "temperature": None,
         "confidence": False,
+        "arc_threshold": None,
         "alternatives": None,
         "learn_rate_factor": 1.0,
         "scorer": {"@scorers": "spacy_rootmind.parser_scorer.v1"},
@@ -96,6 +97,7 @@ def make_root_mst(
     constraints: Callable | None,
     temperature: float | None,
     confidence: bool,
+    arc_threshold: float | None,
     alternatives: Callable | None,
     learn_rate_factor: float,
     scorer: Callable | None,
@@ -127,6 +129,9 @@ def make_root_mst(
         training, see `spacy_rootmind.fit_temperature.v1`, or else 1.
     confidence : bool
         Whether to find `token._.head_prob`, `span._.parse_log_prob` and `span._.parse_entropy`.
+    arc_threshold : float, optional
+        Keep all labelled arcs of at least this probability, whichever tree they are in:
+        `span._.arcs` of each sentence, `token._.arcs`.
     alternatives
         Makes `span._.parses` of each sentence: `spacy_rootmind.kbest.v1`,
         `spacy_rootmind.sample.v1` or `spacy_rootmind.sample_without_replacement.v1`.
@@ -147,6 +152,7 @@ def make_root_mst(
         constraints=constraints,
         temperature=temperature,
         confidence=confidence,
+        arc_threshold=arc_threshold,
         alternatives=alternatives,
         learn_rate_factor=learn_rate_factor,
         scorer=scorer,
@@ -173,6 +179,7 @@ class RootMST(TrainablePipe):
         constraints: Constrain | None = None,
         temperature: float | None = None,
         confidence: bool = False,
+        arc_threshold: float | None = None,
         alternatives: Maker | None = None,
         learn_rate_factor: float = 1.0,
         scorer: Callable | None = None,
@@ -191,7 +198,7 @@ class RootMST(TrainablePipe):
             raise ValueError(
                 f"[{name}] expected a learn_rate_factor above 0, received {learn_rate_factor}"
             )
-        if confidence or alternatives is not None:
+        if confidence or arc_threshold is not None or alternatives is not None:
             register_extensions()
         if objective not in OBJECTIVES:
             raise ValueError(
@@ -207,6 +214,7 @@ class RootMST(TrainablePipe):
         self.constraints = constraints
         self.temperature = temperature
         self.confidence = confidence
+        self.arc_threshold = arc_threshold
         self.alternatives = alternatives
         self.learn_rate_factor = learn_rate_factor
         self._told_of_splits = False
@@ -261,6 +269,20 @@ class RootMST(TrainablePipe):
                 f"[{self.name}] expected a temperature above 0, received {temperature}"
             )
         self._temperature = temperature
+
+    @property
+    def arc_threshold(self) -> float | None:
+        """Least probability of arcs that are kept; None for none."""
+        return self._arc_threshold
+
+    @arc_threshold.setter
+    def arc_threshold(self, probability: float | None) -> None:
+        if probability is not None and not 0 < probability <= 1:
+            raise ValueError(
+                f"[{self.name}] expected an arc_threshold above 0 and at most 1, as it is a "
+                f"probability, received {probability}"
+            )
+        self._arc_threshold = probability
 
     def _store_labels(self) -> None:
         """Add the labels to the StringStore early, before any memory zone would drop them."""
@@ -470,6 +492,7 @@ class RootMST(TrainablePipe):
             constraints=self.constraints,
             temperature=self.temperature,
             confidence=self.confidence,
+            arc_threshold=self.arc_threshold,
             alternatives=self.alternatives,
             on_split=self._tell_of_split,
         )

@@ -76,6 +76,14 @@ def parse_command(
             help="Write how sure the parser is; by default as the pipeline has it",
         ),
     ] = None,
+    arcs: Annotated[
+        float | None,
+        Option(
+            "--arcs",
+            metavar="PROBABILITY",
+            help="Write all arcs of at least this probability; by default as the pipeline has it",
+        ),
+    ] = None,
     alternatives: Annotated[
         Alternatives | None,
         Option("--alternatives", "-a", help="Write other parses as well; by default as above"),
@@ -143,6 +151,7 @@ def parse_command(
         to_format=to_format and to_format.value,
         paragraphs=paragraphs,
         confidence=confidence,
+        arcs=arcs,
         alternatives=alternatives and alternatives.value,
         k=k,
         seed=seed,

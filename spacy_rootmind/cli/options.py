@@ -19,6 +19,7 @@ class ParseOptions:
     to_format: str | None = None
     paragraphs: bool = False
     confidence: bool | None = None
+    arcs: float | None = None
     alternatives: str | None = None
     k: int = 5
     seed: int = 0

@@ -136,6 +136,7 @@ def identity(options: ParseOptions, to_format: str, nlp: Language) -> dict[str, 
         "to": to_format,
         "paragraphs": options.paragraphs,
         "confidence": options.confidence,
+        "arcs": options.arcs,
         "alternatives": alternatives,
         # Batches are padded, and sums may differ in their last digits.
         "batch_size": options.batch_size,

@@ -44,10 +44,14 @@ def load_pipeline(options: ParseOptions) -> Language:
     parser = parsers[-1]
     if options.confidence is not None:
         parser.confidence = options.confidence
+    if options.arcs is not None:
+        try:
+            parser.arc_threshold = options.arcs
+        except ValueError as error:
+            raise CommandError("Cannot use --arcs", str(error)) from error
     if options.alternatives is not None:
         parser.alternatives = make_maker(options)
-    if parser.confidence or parser.alternatives is not None:
-        register_extensions()
+    register_extensions()
     return nlp
 
 

@@ -3,7 +3,8 @@
 What is known of a parse goes along. In CoNLL-U, `HeadProb=` in MISC is the probability of a word's
 head; comments `# parse_log_prob =` and `# parse_entropy =` are those of the tree, in nats, and
 `# parse_1 =`, `# parse_2 =` ... the alternatives: log probability, then HEAD:DEPREL of each word.
-In JSONL, tokens have "head_prob", and sentences "log_prob", "entropy" and "parses", whose heads
+`Arcs=` in MISC are the probable arcs to a word, HEAD:DEPREL:PROBABILITY, with commas between.
+In JSONL, tokens have "head_prob" and "arcs", sentences "log_prob", "entropy" and "parses"; heads
 count tokens of the Doc as those in "tokens" do.
 """
 
@@ -15,7 +16,7 @@ from typing import Any
 from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
 from spacy.tokens import Doc, Span, Token
 
-from spacy_rootmind.alternatives import get_log_prob, record_of
+from spacy_rootmind.alternatives import get_arcs, get_log_prob, record_of
 from spacy_rootmind.cli import conllu
 from spacy_rootmind.cli.conllu import EMPTY, as_column, set_misc
 from spacy_rootmind.cli.records import Record
@@ -25,6 +26,8 @@ Writer = Callable[[Doc, Record, int], bytes]
 
 OWN_COMMENT = re.compile(r"#\s*parse_(log_prob|entropy|\d+)\s*=")
 PROB_DIGITS = 6
+# In a label, what would end it within MISC, written as in URLs.
+MISC_MARKS = re.compile(r"[|,%]")
 
 
 # --- CoNLL-U -----------------------------------------------------------------------------------
@@ -50,11 +53,11 @@ def write_conllu(doc: Doc, record: Record, n_before: int) -> bytes:
         if not own:
             continue
         heads, deps = _tree(sentence, own)
-        confidence = _confidence(sentence, own)
+        confidence, arcs = _confidence(sentence, own), _arcs(sentence, own)
         rows = []
         for i, token in enumerate(own):
             spaces = _space_attributes(between, start + i, token.text)
-            misc = set_misc(EMPTY, {"HeadProb": confidence[i], **spaces})
+            misc = set_misc(EMPTY, {"HeadProb": confidence[i], "Arcs": arcs[i], **spaces})
             rows.append(_row(token, i + 1, heads[i], deps[i], misc))
         comments = _first_comments(record, n_before + len(text), is_first=not text)
         comments.append(f"# text = {_text(rows)}")
@@ -157,6 +160,20 @@ def _confidence(sentence: Span, words: Sequence[Token]) -> list[str | None]:
     return [decimals(probs[token.i - sentence.start]) for token in words]
 
 
+def _arcs(sentence: Span, words: Sequence[Token]) -> list[str | None]:
+    arcs = get_arcs(sentence)
+    if arcs is None:
+        return [None] * len(words)
+    number = {token.i: i for i, token in enumerate(words, start=1)}
+    parts: dict[int, list[str]] = {token.i: [] for token in words}
+    for arc in arcs:
+        head = 0 if arc.head == arc.token else number[arc.head.i]
+        label = MISC_MARKS.sub(lambda mark: f"%{ord(mark[0]):02X}", deprel(arc.dep))
+        parts[arc.token.i].append(f"{head}:{label}:{decimals(arc.prob)}")
+    # A word may have none that is probable enough.
+    return [",".join(own) or None for own in parts.values()]
+
+
 def _own_comments(sentence: Span, words: Sequence[Token]) -> list[str]:
     record = _known(sentence)
     comments = []
@@ -192,7 +209,7 @@ def _write_given(doc: Doc, record: Record, given: conllu.Sentence, n_before: int
     sentence = doc[:]
     words = list(doc)
     heads, deps = _tree(sentence, words)
-    confidence = _confidence(sentence, words)
+    confidence, arcs = _confidence(sentence, words), _arcs(sentence, words)
     rows = [list(row) for row in given.rows]
     for i, place in enumerate(given.word_rows):
         row, token = rows[place], words[i]
@@ -201,7 +218,7 @@ def _write_given(doc: Doc, record: Record, given: conllu.Sentence, n_before: int
             if row[column] == EMPTY:
                 row[column] = found[column]
         row[conllu.HEAD], row[conllu.DEPREL] = heads[i], deps[i]
-        row[conllu.MISC] = set_misc(row[conllu.MISC], {"HeadProb": confidence[i]})
+        row[conllu.MISC] = set_misc(row[conllu.MISC], {"HeadProb": confidence[i], "Arcs": arcs[i]})
     comments = [line for line in given.comments if not OWN_COMMENT.match(line)]
     if given.comment("sent_id") is None:
         comments.append(f"# sent_id = {n_before + 1}")
@@ -285,6 +302,12 @@ def _add_known(data: dict[str, Any], number: int, sentence: Span, known: dict[st
     if "head_probs" in known:
         for i, prob in enumerate(known["head_probs"].tolist(), start=sentence.start):
             data["tokens"][i]["head_prob"] = rounded(prob)
+    for token in sentence if "arc_heads" in known else ():
+        data["tokens"][token.i]["arcs"] = []
+    for arc in get_arcs(sentence) or ():
+        data["tokens"][arc.token.i]["arcs"].append(
+            {"head": arc.head.i, "dep": arc.dep, "prob": rounded(arc.prob)}
+        )
     if "heads" in known:
         data["sents"][number]["parses"] = [
             {

@@ -1,6 +1,6 @@
 """From token vectors to arc and label scores of the sentences among them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -85,11 +85,46 @@ class TreeScores:
     def best_labels(self, deps: Ints1d, heads: Ints1d) -> Ints1d:
         """Find the number of the best label on each of many arcs; memory stays bounded."""
         parts = [np.zeros(0, dtype=np.int64)]
-        for start in range(0, len(deps), MAX_ARCS):
-            chunk = slice(start, start + MAX_ARCS)
-            scores, _ = self.begin_labels(deps[chunk], heads[chunk], is_train=False)
+        for _, scores in self._label_scores(deps, heads):
             parts.append(self.labeller.ops.to_numpy(scores.argmax(axis=1)))
         return np.concatenate(parts)
+
+    def probable_labels(
+        self, deps: Ints1d, heads: Ints1d, arc_probs: NDArray[np.float64], threshold: float
+    ) -> tuple[Ints1d, Ints1d, NDArray[np.float64]]:
+        """Find the labels that arcs have with some probability at least.
+
+        Parameters
+        ----------
+        deps, heads : int array of shape (n_arcs,)
+            As of `begin_labels`.
+        arc_probs : float array of shape (n_arcs,)
+            Probability of each arc, labels aside.
+        threshold : float
+            Least probability of an arc and its label together.
+
+        Returns
+        -------
+        arcs, labels : int array of shape (n_found,)
+            Which arc, by its place in `deps`, has which label.
+        probs : float array of shape (n_found,)
+            Probability of arc and label together.
+        """
+        ops = self.labeller.ops
+        found = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))]
+        for start, scores in self._label_scores(deps, heads):
+            of_labels = ops.to_numpy(ops.softmax(scores)).astype(np.float64)
+            probs = of_labels * arc_probs[start : start + len(of_labels), None]
+            arcs, labels = np.nonzero(probs >= threshold)
+            found.append((arcs + start, labels, probs[arcs, labels]))
+        arcs, labels, probs = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return arcs, labels, probs
+
+    def _label_scores(self, deps: Ints1d, heads: Ints1d) -> Iterator[tuple[int, Floats2d]]:
+        """Score labels on so many arcs at a time that memory stays bounded, from each on."""
+        for start in range(0, len(deps), MAX_ARCS):
+            chunk = slice(start, start + MAX_ARCS)
+            yield start, self.begin_labels(deps[chunk], heads[chunk], is_train=False)[0]
 
 
 # Its backward pass takes a TreeGradient, which Thinc's types have no place for.

@@ -160,6 +160,28 @@ def test_alternatives_are_those_asked_for(pipeline, tmp_path, name):
     assert n_different == 10 if name != "sample" else n_different >= 1
 
 
+def test_arcs_are_those_that_are_probable_enough(pipeline, tmp_path):
+    (tmp_path / "a.txt").write_text("The cat that slept saw a dog.\n", encoding="utf8")
+    found = []
+    for name, least in [("a.spacy", 0.01), ("b.spacy", 0.6)]:
+        options = ParseOptions(
+            str(pipeline), [str(tmp_path / "a.txt")], str(tmp_path / name), arcs=least
+        )
+        assert parse(options) == 0
+        [doc] = DocBin().from_disk(tmp_path / name).get_docs(spacy.blank("en").vocab)
+        found.append([(a.token.i, a.head.i, a.dep, a.prob) for a in doc[:]._.arcs])
+    assert len(found[1]) < len(found[0])
+    assert found[1] == [arc for arc in found[0] if arc[3] >= 0.6]
+
+
+@pytest.mark.parametrize("least", [0.0, 1.5])
+def test_arcs_need_a_probability(pipeline, tmp_path, least):
+    options = ParseOptions(str(pipeline), ["-"], str(tmp_path / "a.jsonl"), arcs=least)
+    with pytest.raises(CommandError, match="Cannot use --arcs"):
+        parse(options)
+    assert not list(tmp_path.iterdir())
+
+
 def test_settings_of_the_pipeline_can_be_changed(pipeline, tmp_path, run):
     write_texts(tmp_path / "a.txt", 1)
     outputs = {}

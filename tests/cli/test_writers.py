@@ -11,7 +11,7 @@ from spacy.tokens import Doc
 from spacy.training.converters import conllu_to_docs
 
 from spacy_rootmind import makers
-from spacy_rootmind.alternatives import register_extensions
+from spacy_rootmind.alternatives import Arc, register_extensions
 from spacy_rootmind.cli.conllu import DEPREL, FORM, HEAD, ID, LEMMA, MISC, RANGE_ID, WORD_ID
 from spacy_rootmind.cli.inputs import Inputs, Line
 from spacy_rootmind.cli.readers import read_conllu, read_records, read_sentences
@@ -28,6 +28,7 @@ def nlp(pipeline):
     nlp.add_pipe("sentencizer", first=True)
     parser = nlp.get_pipe("root_mst")
     parser.confidence = True
+    parser.arc_threshold = 0.02
     parser.alternatives = makers.kbest(3)
     register_extensions()
     return nlp
@@ -154,6 +155,13 @@ def test_conllu_has_what_is_known(nlp):
         words = [token for token in span if not token.is_space]
         for token, row in zip(words, sentence.words, strict=True):
             assert float(misc(row)["HeadProb"]) == pytest.approx(token._.head_prob, abs=1e-6)
+            number = {word: str(i) for i, word in enumerate(words, start=1)}
+            expected = ",".join(
+                f"{0 if arc.head == token else number[arc.head]}:{arc.dep.replace('ROOT', 'root')}:"
+                f"{arc.prob:.6f}"
+                for arc in token._.arcs
+            )
+            assert misc(row)["Arcs"] == expected
         assert sentence.comment("parse_log_prob") == decimals(span._.parse_log_prob)
         assert sentence.comment("parse_entropy") == decimals(span._.parse_entropy)
         assert sentence.comment("parse_4") is None
@@ -173,6 +181,16 @@ def test_conllu_has_what_is_known(nlp):
             assert arcs == expected
         best = [f"{row[HEAD]}:{row[DEPREL]}" for row in sentence.words]
         assert sentence.comment("parse_1").split(" ")[1:] == best
+
+
+def test_labels_do_not_end_an_arc_in_conllu(nlp, monkeypatch):
+    doc, record = parse_text(nlp, "She slept")
+    arcs = [Arc(doc[0], doc[1], label, 0.25) for label in ("a|b", "50%, or so", "obl:arg")]
+    monkeypatch.setattr("spacy_rootmind.cli.writers.get_arcs", lambda sentence: arcs)
+    [sentence] = sentences_in(write_conllu(doc, record, 0))
+    first, second = sentence.words
+    assert misc(first)["Arcs"] == ("2:a%7Cb:0.250000,2:50%25%2C or so:0.250000,2:obl:arg:0.250000")
+    assert "Arcs" not in misc(second)
 
 
 @pytest.mark.parametrize(
@@ -243,6 +261,7 @@ def test_conllu_in_and_out_replaces_what_was_known(nlp, plain, dev_conllu):
     assert write_conllu(nlp(again.make_doc(nlp)), again, 0) == once
     without = write_conllu(plain(record.make_doc(plain)), record, 0)
     assert b"HeadProb" in once
+    assert b"Arcs=" in once
     assert b"# parse_" in once
     assert write_conllu(plain(again.make_doc(plain)), again, 0) == without
 
@@ -273,6 +292,10 @@ def test_jsonl_is_a_doc_and_more(nlp):
     assert read.text == data["text"] == doc.text
     for token, found in zip(doc, data["tokens"], strict=True):
         assert found["head_prob"] == pytest.approx(token._.head_prob, abs=1e-6)
+        assert found["arcs"] == [
+            {"head": arc.head.i, "dep": arc.dep, "prob": pytest.approx(arc.prob, abs=1e-6)}
+            for arc in token._.arcs
+        ]
     for sentence, found in zip(doc.sents, data["sents"], strict=True):
         assert found["log_prob"] == pytest.approx(sentence._.parse_log_prob, abs=1e-6)
         assert found["entropy"] == pytest.approx(sentence._.parse_entropy, abs=1e-6)

@@ -17,8 +17,9 @@ TEXT = "The cat  saw a dog that slept.\nShe said that it rained."
 
 @pytest.fixture(scope="module")
 def unsure(quickstart_docs):
-    """A parser that has learnt little, gives confidence and the five best trees."""
-    nlp = make_nlp(confidence=True, alternatives={"@misc": "spacy_rootmind.kbest.v1", "k": 5})
+    """A parser that has learnt little, gives confidence, arcs and the five best trees."""
+    five_best = {"@misc": "spacy_rootmind.kbest.v1", "k": 5}
+    nlp = make_nlp(confidence=True, arc_threshold=0.05, alternatives=five_best)
     nlp.add_pipe("sentencizer", first=True)
     return train(nlp, gold_examples(quickstart_docs[:20], nlp), steps=15)
 
@@ -36,6 +37,10 @@ def known(doc):
             round(sentence._.parse_log_prob, 6),
             round(sentence._.parse_entropy, 6),
             [(p.heads.tolist(), p.deps, round(p.log_prob, 6)) for p in sentence._.parses],
+            [
+                (a.token.i - sentence.start, a.head.i - sentence.start, a.dep, round(a.prob, 6))
+                for a in sentence._.arcs
+            ],
         )
         for sentence in doc.sents
     ]
@@ -106,6 +111,8 @@ def test_without_settings_nothing_is_kept(trained):
     assert plain.user_data == {}
     assert plain[0]._.head_prob is None
     assert next(plain.sents)._.parses is None
+    assert next(plain.sents)._.arcs is None
+    assert plain[0]._.arcs is None
 
 
 def test_parsing_again_replaces_what_was_known(unsure, trained, doc):

@@ -83,7 +83,7 @@ def test_learning_on_a_device_gives_the_same_gradients(examples, objective):
 
 @pytest.mark.usefixtures("device")
 def test_parses_on_a_device_are_the_same(examples, monkeypatch):
-    settings = {"confidence": True, "alternatives": kbest(3)}
+    settings = {"confidence": True, "arc_threshold": 0.01, "alternatives": kbest(3)}
     there, here = (make(ops, examples, **settings) for ops in (DeviceOps(), NumpyOps()))
     temperatures = [parser.fit_temperature(examples) for parser in (there, here)]
     assert temperatures[0] == pytest.approx(temperatures[1], rel=1e-3)

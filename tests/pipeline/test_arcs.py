@@ -1,0 +1,166 @@
+"""Arcs that are probable, with their labels."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from conftest import gold_examples, make_nlp, train
+
+from spacy_rootmind import arc_marginals
+from spacy_rootmind.constraints import Constraints
+from spacy_rootmind.layers import trees
+from spacy_rootmind.makers import sample
+from spacy_rootmind.models import ParserInput
+from spacy_rootmind.sentences import sentences_of
+
+TEXT = "The cat  saw a dog that slept.\nShe said that it rained."
+
+
+@pytest.fixture(scope="module")
+def unsure(quickstart_docs):
+    """A parser that has learnt little, and keeps nearly all arcs."""
+    nlp = make_nlp(arc_threshold=1e-7, temperature=2.0)
+    nlp.add_pipe("sentencizer", first=True)
+    return train(nlp, gold_examples(quickstart_docs[:20], nlp), steps=15)
+
+
+@pytest.fixture
+def threshold(unsure):
+    """Set the parser's threshold for a test."""
+    parser = unsure.get_pipe("root_mst")
+
+    def set_it(probability):
+        parser.arc_threshold = probability
+
+    before = parser.arc_threshold
+    yield set_it
+    set_it(before)
+
+
+def listed(span):
+    return [(a.token.i, a.head.i, a.dep, a.prob) for a in span._.arcs]
+
+
+def expected_arcs(parser, doc):
+    """Every labelled arc and its probability, one matrix and one arc at a time."""
+    found = {}
+    scores = parser.model.predict(ParserInput([doc], [sentences_of(doc)])).trees
+    roots = np.asarray(scores.layout.roots)
+    for bucket, arcs in zip(scores.layout.buckets, scores.arcs, strict=True):
+        for i, number in enumerate(bucket.sentences):
+            words = [token.i for token in list(doc.sents)[number] if not token.is_space]
+            m = len(words) + 1
+            marginals = arc_marginals(arcs[i, :m, :m].astype("f8") / parser.temperature)
+            for dep in range(1, m):
+                found[words[dep - 1], words[dep - 1], "ROOT"] = marginals[dep, 0]
+                for head in range(1, m):
+                    rows = np.array([dep]) + roots[number], np.array([head]) + roots[number]
+                    of_labels = scores.begin_labels(*rows, is_train=False)[0][0].astype("f8")
+                    of_labels = np.exp(of_labels - of_labels.max())
+                    for label, share in zip(
+                        parser.labels[1:], of_labels / of_labels.sum(), strict=True
+                    ):
+                        place = words[dep - 1], words[head - 1], label
+                        found[place] = marginals[dep, head] * share
+    return found
+
+
+def test_arcs_are_marginals_times_label_probabilities(unsure):
+    doc = unsure(TEXT)
+    expected = expected_arcs(unsure.get_pipe("root_mst"), doc)
+    found = {place: prob for s in doc.sents for *place, prob in listed(s) for place in [(*place,)]}
+    assert len(found) > 200
+    assert found == pytest.approx({place: expected[place] for place in found}, abs=1e-6)
+    assert all(prob < 2e-7 for place, prob in expected.items() if place not in found)
+
+
+@pytest.mark.parametrize("least", [0.02, 0.3, 1.0])
+def test_arcs_have_the_least_probability_at_least(unsure, threshold, least):
+    everything = [arc for s in unsure(TEXT).sents for arc in listed(s)]
+    threshold(least)
+    found = [arc for s in unsure(TEXT).sents for arc in listed(s)]
+    assert [arc[:3] for arc in found] == [arc[:3] for arc in everything if arc[3] >= least]
+
+
+def test_arcs_come_word_by_word_the_most_probable_first(unsure):
+    doc = unsure(TEXT)
+    for sentence in doc.sents:
+        keys = [(token, -prob) for token, _, _, prob in listed(sentence)]
+        assert keys == sorted(keys)
+        words = [token for token in sentence if not token.is_space]
+        assert [arc for token in words for arc in token._.arcs] == sentence._.arcs
+        for token in words:
+            assert sum(arc.prob for arc in token._.arcs) == pytest.approx(1, abs=1e-4)
+        roots = [arc for arc in sentence._.arcs if arc.head == arc.token]
+        assert sum(arc.prob for arc in roots) == pytest.approx(1, abs=1e-4)
+        assert {arc.dep for arc in roots} == {"ROOT"}
+
+
+def test_whitespace_has_no_arcs(unsure):
+    doc = unsure(TEXT)
+    spaces = [token for token in doc if token.is_space]
+    assert len(spaces) == 2
+    assert all(token._.arcs == [] for token in spaces)
+    assert not any(arc.head.is_space for sentence in doc.sents for arc in sentence._.arcs)
+
+
+@pytest.mark.parametrize(("text", "n_arcs"), [("", 0), (" ", 0), ("\n \n", 0), ("Hello", 1)])
+def test_small_docs(unsure, text, n_arcs):
+    doc = unsure(text)
+    arcs = [arc for sentence in doc.sents for arc in sentence._.arcs]
+    assert [(arc.token.i, arc.head.i, arc.dep, arc.prob) for arc in arcs] == [
+        (0, 0, "ROOT", 1.0)
+    ] * n_arcs
+
+
+def test_samples_agree_with_arcs(unsure, threshold, monkeypatch):
+    threshold(0.2)
+    parser = unsure.get_pipe("root_mst")
+    k = 4000
+    monkeypatch.setattr(parser, "alternatives", sample(k, seed=5))
+    doc = unsure(TEXT)
+    for sentence in doc.sents:
+        shares = Counter(
+            (dep, int(head)) for p in sentence._.parses for dep, head in enumerate(p.heads)
+        )
+        arcs = Counter()
+        for arc in sentence._.arcs:
+            arcs[arc.token.i - sentence.start, arc.head.i - sentence.start] += arc.prob
+        assert arcs
+        for place, prob in arcs.items():
+            # The labels below the threshold are not among the arc's: this is a lower bound.
+            assert shares[place] / k > prob - 4 * np.sqrt(0.25 / k)
+
+
+def test_constraints_make_arcs_certain_or_impossible(unsure, monkeypatch):
+    parser = unsure.get_pipe("root_mst")
+    monkeypatch.setattr(
+        parser, "constraints", lambda doc: Constraints(forced=[(4, 5)], forbidden=[(1, 3)])
+    )
+    doc = unsure("The cat saw a dog that slept.")
+    sure = [arc for arc in doc[4]._.arcs if arc.prob > 1e-6]
+    assert {arc.head.i for arc in sure} == {5}
+    assert sum(arc.prob for arc in sure) == pytest.approx(1, abs=1e-4)
+    assert all(arc.head.i != 3 for arc in doc[1]._.arcs)
+
+
+def test_arcs_stay_when_a_head_is_set_by_hand(unsure):
+    doc = unsure("The cat saw a dog.")
+    before = listed(doc[:])
+    token = next(t for t in doc if t.head.i != t.i)
+    token.head = next(t for t in doc if t not in (token, token.head) and t not in token.subtree)
+    assert listed(doc[:]) == before
+
+
+def test_memory_stays_bounded_by_labelling_so_many_at_a_time(unsure, monkeypatch):
+    together = [arc for s in unsure(TEXT).sents for arc in listed(s)]
+    monkeypatch.setattr(trees, "MAX_ARCS", 7)
+    apart = [arc for s in unsure(TEXT).sents for arc in listed(s)]
+    assert [arc[:3] for arc in apart] == [arc[:3] for arc in together]
+    np.testing.assert_allclose([a[3] for a in apart], [a[3] for a in together], atol=1e-6)
+
+
+@pytest.mark.parametrize("least", [0, -0.1, 1.01])
+def test_threshold_must_be_a_probability_above_0(least):
+    with pytest.raises(ValueError, match="arc_threshold above 0 and at most 1"):
+        make_nlp(arc_threshold=least)
