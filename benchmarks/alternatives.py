@@ -144,6 +144,7 @@ def draw(
             axis.annotate(f"{threshold:g}", (r, p), (4, 4), textcoords="offset points", fontsize=8)
     axis.plot(best[1], best[0], marker="s", color="C3", linestyle="none", label="best parse")
     axis.set(xlabel="recall, %", ylabel="precision, %")
+    axis.margins(x=0.08)
     axis.spines[["top", "right"]].set_visible(False)
     axis.legend(frameon=False, loc="lower left")
     figure.savefig(path, dpi=120)

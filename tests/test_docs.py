@@ -59,6 +59,25 @@ def test_readme_pictures_are_drawn(trained, tmp_path, monkeypatch):
     assert (tmp_path / "merged.svg").read_text(encoding="utf8").startswith("<svg")
 
 
+def test_alternatives_page_runs(trained, tmp_path, capsys):
+    trained.to_disk(tmp_path / "model-best")
+    page = (ROOT / "docs" / "alternatives.md").read_text(encoding="utf8")
+    namespace = {}
+    for block in re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE):
+        code = block.replace(
+            "projects/quickstart/training/model-best", str(tmp_path / "model-best")
+        )
+        exec(compile(code, "alternatives.md", "exec"), namespace)
+    shown = capsys.readouterr().out.splitlines()
+    exact, n_subjects, share = (
+        float(re.search(pattern, "\n".join(shown), flags=re.MULTILINE)[1])
+        for pattern in (r"of laughed: (\S+)$", r"expect in the sentence: (\S+)$", r"^(\S+) of 1000")
+    )
+    assert 0 <= exact <= n_subjects
+    assert 0 <= share <= 1
+    assert sum(line.startswith(("sure:", "possible:")) for line in shown) == 6
+
+
 def test_readme_settings_are_those_of_the_architecture():
     from inspect import signature
 
