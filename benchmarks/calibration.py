@@ -61,9 +61,12 @@ def reliability(
 
 
 def measure_confidence(
-    model: str, temperature: float, gold: Sequence[Doc]
+    model: str, temperature: float | None, gold: Sequence[Doc]
 ) -> tuple[NDArray, NDArray]:
-    """Find the probability of each token's head, and whether it is right."""
+    """Find the probability of each token's head, and whether it is right.
+
+    Without a temperature, the pipeline's own.
+    """
     nlp = load(model, confidence=True, temperature=temperature)
     probs, right = [], []
     for parsed, doc in zip(on_gold_tokens(nlp, gold), gold, strict=True):

@@ -2,7 +2,7 @@
 
 For trained pipelines and a treebank as a .spacy file, whose raw text is parsed: words a second of
 each pipeline, tokenization included, in turns; and for those with a root_mst, the share of each
-stage in the component's time, with confidence and with alternatives.
+stage in the component's time, also with confidence, arcs and alternatives asked for.
 
     python benchmarks/component.py training/model-best other/model-best --corpus test.spacy
 """
@@ -24,16 +24,25 @@ from spacy.tokens import DocBin
 
 from spacy_rootmind import inference, parser
 
-MAKERS = {
-    "nothing": None,
-    "10 best": {"@misc": "spacy_rootmind.kbest.v1", "k": 10},
-    "10 samples": {"@misc": "spacy_rootmind.sample.v1", "k": 10},
-    "10 different samples": {"@misc": "spacy_rootmind.sample_without_replacement.v1", "k": 10},
+
+def ten(maker: str) -> dict[str, Any]:
+    """Ask for ten alternatives."""
+    return {"alternatives": {"@misc": f"spacy_rootmind.{maker}.v1", "k": 10}}
+
+
+ASKED: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "confidence": {"confidence": True},
+    "arcs of 0.01 and more": {"arc_threshold": 0.01},
+    "10 best": ten("kbest"),
+    "10 samples": ten("sample"),
+    "10 different samples": ten("sample_without_replacement"),
 }
 STAGES = {
     "labels": (inference, "_label"),
     "decode": (inference, "decode"),
-    "marginals, entropy": (inference, "find_confidence"),
+    "marginals, entropy": (inference, "distribution"),
+    "arcs and their labels": (inference, "label_arcs"),
     "alternatives": (inference, "make_alternatives"),
     "labels of alternatives": (inference, "label_alternatives"),
     "into the Doc": (parser, "annotate"),
@@ -135,14 +144,11 @@ def main() -> None:
 
 def _profiles(model: str, name: str, texts: list[str]) -> str:
     columns = {}
-    for asked, maker in MAKERS.items():
-        for confidence in (False, True):
-            config = {f"components.{name}.alternatives": maker}
-            config[f"components.{name}.confidence"] = confidence
-            words, shares = profile(spacy.load(model, config=config), name, texts)
-            title = f"{asked}, confidence" if confidence else asked
-            columns[title] = {stage: f"{100 * share:.1f}" for stage, share in shares.items()}
-            columns[title]["words a second"] = f"{words:,.0f}"
+    for title, settings in ASKED.items():
+        config = {f"components.{name}.{key}": value for key, value in settings.items()}
+        words, shares = profile(spacy.load(model, config=config), name, texts)
+        columns[title] = {stage: f"{100 * share:.1f}" for stage, share in shares.items()}
+        columns[title]["words a second"] = f"{words:,.0f}"
     stages = [*LAYERS, *STAGES, "all else", "words a second"]
     rows = [[stage, *(own.get(stage, "") for own in columns.values())] for stage in stages]
     return table(["", *columns], rows)

@@ -1,12 +1,13 @@
 """The parser over spacy-transformers: the config that ships, and what only this package has."""
 
 import json
+import re
 import shutil
 
 import numpy as np
 import pytest
 import spacy
-from conftest import gold_examples
+from conftest import ROOT, gold_examples
 from listening import (
     arcs,
     encoder_of,
@@ -20,6 +21,7 @@ from listening import (
     weights_of,
 )
 from spacy.training import Example
+from thinc.api import Config
 
 pytest.importorskip("spacy_transformers", reason="needs the extra [transformers]")
 
@@ -40,6 +42,19 @@ def test_shipped_config_trains_and_is_reloaded_without_the_encoders_folder(
     found = nlp.evaluate([Example(nlp.make_doc(doc.text), doc) for doc in gold])
     assert found["dep_uas"] == pytest.approx(scores["dep_uas"], abs=1e-3)
     assert found["dep_las"] == pytest.approx(scores["dep_las"], abs=1e-3)
+
+
+def test_readme_shows_a_parser_that_listens_and_learns(encoder, gold):
+    readme = (ROOT / "README.md").read_text(encoding="utf8")
+    blocks = re.findall(r"^```ini\n(.*?)^```", readme, flags=re.DOTALL | re.MULTILINE)
+    [shown] = [block for block in blocks if "TransformerListener" in block]
+    shown = Config().from_str(shown.replace("[components.", "[components]\n\n[components.", 1))
+    nlp, examples = initialized(make_config(PACKAGE, encoder, shown["components"]), gold[:4])
+    before = weights_of(encoder_of(nlp))
+    losses = [nlp.update(examples)["root_mst"] for _ in range(4)]
+    assert losses[-1] < losses[0]
+    after = weights_of(encoder_of(nlp))
+    assert any((after[name] != before[name]).any() for name in before)
 
 
 def test_no_gradient_reaches_the_encoder_through_a_grad_factor_of_0(encoder, gold):
