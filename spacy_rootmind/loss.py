@@ -77,6 +77,9 @@ def tree_crf(scores: Floats3d, bucket: Bucket, gold: Ints2d) -> tuple[float, Flo
     log Z minus log Z of these. The gradient is the arc marginals of all trees minus those of the
     trees that agree.
 
+    A constant added to all scores from ROOT changes nothing, as every tree has one such arc: scores
+    trained so say nothing of trees with several roots.
+
     Parameters
     ----------
     scores : float array of shape (b, m, m)
