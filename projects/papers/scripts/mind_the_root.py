@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.transforms import Bbox
-from matrices import TRAINED, UNTRAINED, Matrices, find_scores, require_scores
+from matrices import TRAINED, UNTRAINED, Floats, Matrices, find_scores, require_scores
 from outcomes import (
     FEW,
     Outcome,
@@ -114,10 +114,10 @@ HEADER = (
     "published, %",
     "UAS, any roots",
     "UAS, one root",
-    "change, %",
+    "UAS change, %",
     "exact match, any roots",
     "exact match, one root",
-    "change, %",
+    "exact match change, %",
     "heads mended",
     "heads spoilt",
 )
@@ -195,11 +195,11 @@ SEED_HEADER = (
     "treebank",
     "seeds",
     "malformed, %",
-    "deviation",
+    "malformed, deviation",
     "UAS change, %",
-    "deviation",
+    "UAS change, deviation",
     "exact match change, %",
-    "deviation",
+    "exact match change, deviation",
 )
 
 
@@ -222,7 +222,7 @@ def draw(seeds: dict[str, list[Outcome]], outcomes: dict[str, Outcome], report: 
     axis.set_ylabel("malformed trees, %")
     axis.set_ylim(0, 1.12 * max(own_rates, default=1.0) + 1)
     _training_sizes(axis)
-    _label_points(axis, outcomes)
+    _label_points(axis, outcomes, np.nan_to_num(deviations))
     bars = " Bars: deviation over seeds." if any(len(own) > 1 for own in seeds.values()) else ""
     report.figure(
         "figures-3-4-malformed",
@@ -257,14 +257,14 @@ def _training_sizes(axis: plt.Axes) -> None:
     axis.legend(frameon=False)
 
 
-def _label_points(axis: plt.Axes, outcomes: dict[str, Outcome]) -> None:
+def _label_points(axis: plt.Axes, outcomes: dict[str, Outcome], deviations: Floats) -> None:
     """Write names beside the points: right, left, above or below, where they hide the least."""
     axis.figure.canvas.draw()
     taken = []
-    for name, each in outcomes.items():
-        x, top = axis.transData.transform((each.train_sentences, each.rate))
-        bottom = axis.transData.transform((0.1, PUBLISHED.get(name, each.rate)))[1]
-        taken.append(Bbox.from_extents(x - 5, min(top, bottom) - 5, x + 5, max(top, bottom) + 5))
+    for (name, each), deviation in zip(outcomes.items(), deviations, strict=True):
+        ends = (each.rate - deviation, each.rate + deviation, PUBLISHED.get(name, each.rate))
+        low, high = (axis.transData.transform((each.train_sentences, f(ends))) for f in (min, max))
+        taken.append(Bbox([low - 5, high + 5]))
     for name, each in outcomes.items():
         language, _, treebank = name.partition("-")
         label = axis.annotate(

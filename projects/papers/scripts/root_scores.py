@@ -183,7 +183,12 @@ def place_files(root: Path, treebank: str, files: list[Path]) -> Placement:
     found = []
     for path in files:
         seed = int(path.name.partition("-")[0])
-        nlp = spacy.load(model_folder(root, treebank, seed) / LAST)
+        model = model_folder(root, treebank, seed) / LAST
+        if not model.exists():
+            raise SystemExit(
+                f"no {model}, which scores the dev set: run `python -m spacy project run train`"
+            )
+        nlp = spacy.load(model)
         test = Matrices.load(path)
         scored = score_sentences(nlp, root / "corpus" / treebank / "dev.spacy")
         found.append(place(test, Matrices(*scored, test.train_sentences, test.steps)))
