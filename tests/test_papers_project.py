@@ -5,7 +5,9 @@ project. What the tables say is then found in another way.
 """
 
 import csv
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -74,15 +76,38 @@ def project(source, tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def two_seeds(project, source, tmp_path_factory):
+    """A copy of the folders, with a second seed of the objective that is looked at."""
+    folder = tmp_path_factory.mktemp("seeds")
+    for name in ("corpus", "models", "scores"):
+        shutil.copytree(project / name, folder / name)
+    arguments = ("--steps", STEPS, "--seeds", "0 1", "--root", folder)
+    result = run("scripts/train.py", source, *arguments, cwd=project)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("done before") == 2
+    result = run("scripts/mind_the_root.py", "--root", folder, cwd=project)
+    assert result.returncode == 0, result.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reported(project):
+    """RESULTS.md of the copy, put together by the command."""
+    result = run("-m", "spacy", "project", "run", "report", project, cwd=project.parent)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return (project / "RESULTS.md").read_text(encoding="utf8")
+
+
 def rows(project, name):
     """A table's rows, each as a list of strings, without the header."""
     with (project / "results" / f"{name}.csv").open(encoding="utf8", newline="") as file:
         return list(csv.reader(file))[1:]
 
 
-def matrices(project, treebank, state="head_selection"):
+def matrices(project, treebank, state="head_selection", seed=0):
     """Score matrices and gold heads as saved, cut apart."""
-    with np.load(project / "scores" / treebank / f"0-{state}.npz") as found:
+    with np.load(project / "scores" / treebank / f"{seed}-{state}.npz") as found:
         sizes = found["lengths"] + 1
         flat = np.split(found["scores"], np.cumsum(sizes**2)[:-1])
         heads = np.split(found["heads"], np.cumsum(sizes)[:-1])
@@ -160,6 +185,13 @@ def test_training_on_an_unknown_treebank_lists_the_known(project, source):
     assert "Toy-One" in result.stderr
 
 
+@pytest.mark.parametrize("seeds", ["", "0 x", "1 1", "-1"])
+def test_training_with_wrong_seeds_says_what_was_expected(project, source, seeds):
+    result = run("scripts/train.py", source, f"--seeds={seeds}", cwd=project)
+    assert result.returncode != 0
+    assert f"expected seeds such as '0 1 2', each once, received {seeds!r}" in result.stderr
+
+
 # --- Please Mind the Root ----------------------------------------------------------------------
 
 
@@ -185,6 +217,152 @@ def test_malformed_trees_and_accuracy_are_counted_right(project, treebank):
     assert [float(line[9]), float(line[10])] == pytest.approx(exact)
     mended, spoilt = map(int, line[12:])
     assert mended - spoilt == round((uas[1] - uas[0]) * words / 100)
+
+
+def rate_and_changes(squares, gold):
+    """Malformed trees, %, and relative changes, %, of right heads and exact matches."""
+    free = [decode(square, single_root=False) for square in squares]
+    single = [decode(square) for square in squares]
+    found = [100 * np.mean([(tree == 0).sum() > 1 for tree in free])]
+    for count in (lambda right: right.sum(), lambda right: right.all()):
+        before, after = (
+            sum(count(tree[1:] == own[1:]) for tree, own in zip(trees, gold, strict=True))
+            for trees in (free, single)
+        )
+        found.append(100 * (after / before - 1) if before else np.nan)
+    return found
+
+
+def test_seeds_are_averaged_with_their_deviation(project, two_seeds):
+    assert not (project / "results" / "mind_the_root-seeds.csv").exists()
+    table = {line[0]: line[1:] for line in rows(two_seeds, "mind_the_root-seeds")}
+    assert set(table) == {*TREEBANKS, "average"}
+    found = {}
+    for name in TREEBANKS:
+        parts = [matrices(two_seeds, name, seed=seed)[:2] for seed in (0, 1)]
+        found[name] = np.array([rate_and_changes(*part) for part in parts])
+        first, second = (part[0][0] for part in parts)
+        assert not np.array_equal(first, second)
+    found["average"] = np.nanmean(list(found.values()), axis=0)
+    for name, (one, other) in found.items():
+        assert table[name][0] == "2"
+        wanted = []
+        for a, b in zip(one, other, strict=True):
+            known = [value for value in (a, b) if not np.isnan(value)]
+            wanted.append(np.mean(known) if known else np.nan)
+            wanted.append(abs(a - b) / np.sqrt(2))
+        cells = [float(cell) for cell in table[name][1:]]
+        assert cells == pytest.approx(wanted, nan_ok=True)
+
+
+def test_sentences_of_all_seeds_count(project, two_seeds):
+    for name in TREEBANKS:
+        [both] = [line for line in rows(two_seeds, "mind_the_root-treebanks") if line[0] == name]
+        [first] = [line for line in rows(project, "mind_the_root-treebanks") if line[0] == name]
+        assert both[1] == first[1]
+        assert int(both[2]) == 2 * int(first[2])
+
+
+def root_probability(square):
+    """Probability of ROOT as the head of each word."""
+    square = square.astype(float)
+    np.fill_diagonal(square, -np.inf)
+    weights = np.exp(square[1:] - square[1:].max(axis=1, keepdims=True))
+    return weights[:, 0] / weights.sum(axis=1)
+
+
+@pytest.mark.parametrize("treebank", TREEBANKS)
+def test_placement_of_root_is_measured_right(project, treebank):
+    names = ("expected", "found", "wrong", "dev", "malformed", "uas", "likeliest", "m1", "u1")
+    names += ("sparing", "m2", "u2", "one_root")
+    [line] = [own for own in rows(project, "mind_the_root-root-scores") if own[0] == treebank]
+    cells = dict(zip(names, map(float, line[1:]), strict=True))
+    squares, gold, _ = matrices(project, treebank)
+    pairs = [pair for pair in zip(squares, gold, strict=True) if len(pair[1]) > 2]
+    expected = np.mean([root_probability(square).sum() for square, _ in pairs])
+    assert cells["expected"] == pytest.approx(expected)
+    is_best, is_root = [], []
+    for square, own in pairs:
+        for dep in range(1, len(square)):
+            heads = [head for head in range(len(square)) if head != dep]
+            is_best.append(max(heads, key=square[dep].__getitem__) == 0)
+            is_root.append(own[dep] == 0)
+    is_best, is_root = np.array(is_best), np.array(is_root)
+    assert cells["found"] == pytest.approx(100 * is_best[is_root].mean())
+    assert cells["wrong"] == pytest.approx((is_best & ~is_root).sum() / len(pairs))
+    assert cells["dev"] == {"Toy-One": 5, "Toy-Two": 4}[treebank]
+    for constant, malformed, uas in (
+        (0.0, "malformed", "uas"),
+        (cells["likeliest"], "m1", "u1"),
+        (cells["sparing"], "m2", "u2"),
+    ):
+        lowered = []
+        for square in squares:
+            lowered.append(square.copy())
+            lowered[-1][:, 0] -= constant
+        rate, _, _ = rate_and_changes(lowered, gold)
+        trees = [decode(square, single_root=False) for square in lowered]
+        right = [tree[1:] == own[1:] for tree, own in zip(trees, gold, strict=True)]
+        assert cells[malformed] == pytest.approx(rate)
+        assert cells[uas] == pytest.approx(100 * np.concatenate(right).mean())
+    right = [decode(square)[1:] == own[1:] for square, own in zip(squares, gold, strict=True)]
+    assert cells["one_root"] == pytest.approx(100 * np.concatenate(right).mean())
+
+
+RAISED = """
+import copy, json, sys
+from pathlib import Path
+import numpy as np
+from matrices import Matrices
+from root_scores import bisect, likeliest_constant, measure_lowered, place, root_log_odds
+
+test, dev = (Matrices.load(Path(path)) for path in sys.argv[1:])
+higher = []
+for each in (test, dev):
+    each = copy.deepcopy(each)
+    for square in each.scores:
+        square[:, 0] += 3
+    higher.append(each)
+log_odds, is_root = root_log_odds(dev)
+constant = likeliest_constant(dev)
+print(json.dumps({
+    "before": vars(place(test, dev)),
+    "after": vars(place(*higher)),
+    "sum": float((1 / (1 + np.exp(constant - log_odds))).sum()),
+    "roots": int(is_root.sum()),
+    "left": [measure_lowered(higher[1], place(*higher).sparing - step)[0] for step in (0, 0.05)],
+}))
+"""
+
+
+def test_constants_follow_roots_scores(project):
+    """Raising all root arcs raises both constants as much, and changes nothing after them."""
+    files = [project / "scores" / name / "0-head_selection.npz" for name in TREEBANKS]
+    result = run("-c", RAISED, *files, cwd=project / "scripts")
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    before, after = found["before"], found["after"]
+    assert found["sum"] == pytest.approx(found["roots"], abs=0.5)
+    assert after["likeliest"] == pytest.approx(before["likeliest"] + 3, abs=0.03)
+    assert after["sparing"] == pytest.approx(before["sparing"] + 3, abs=0.03)
+    assert after["expected"] > before["expected"] + 0.1
+    assert after["malformed"] > before["malformed"]
+    for name in ("malformed_sparing", "uas_sparing", "uas_one_root"):
+        assert after[name] == pytest.approx(before[name])
+    left, more = found["left"]
+    assert left <= 1 < more
+
+
+def test_margins_part_all_sentences(project):
+    lines = rows(project, "mind_the_root-margins")
+    assert [line[0] for line in lines] == ["fewer than 1,000"] * 4
+    squares = [own for own in all_matrices(project, "head_selection") if len(own) > 2]
+    assert sum(int(line[2]) for line in lines) == len(squares)
+    ends = [float(end) for line in lines for end in line[1].split(" to ")]
+    assert ends == sorted(ends)
+    assert ends[0] >= 0
+    malformed = sum((decode(own, single_root=False) == 0).sum() > 1 for own in squares)
+    assert sum(int(line[2]) * float(line[3]) / 100 for line in lines) == pytest.approx(malformed)
 
 
 def test_other_objectives_are_compared(project):
@@ -289,8 +467,10 @@ def test_draws_without_replacement_have_no_duplicates(project):
 
 # --- what is written ---------------------------------------------------------------------------
 
+COMMANDS = ("mind_the_root", "root_of_a_problem", "sampling")
 
-@pytest.mark.parametrize("name", ["mind_the_root", "root_of_a_problem", "sampling"])
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_markdown_refers_to_plots_that_exist(project, name):
     text = (project / "results" / f"{name}.md").read_text(encoding="utf8")
     assert "nan" not in text
@@ -298,3 +478,47 @@ def test_markdown_refers_to_plots_that_exist(project, name):
     assert plots
     for plot in plots:
         assert (project / "results" / plot).read_bytes().startswith(b"\x89PNG")
+
+
+def lines_of(text):
+    return {line for line in text.splitlines() if line}
+
+
+def test_report_puts_tables_into_the_text(project, reported):
+    template = (project / "RESULTS.template.md").read_text(encoding="utf8")
+    places = set(re.findall(r"^\{\{(\w+)\}\}$", template, flags=re.MULTILINE))
+    assert places == set(COMMANDS)
+    assert "{{" not in reported
+    assert lines_of(template) - lines_of(reported) == {f"{{{{{name}}}}}" for name in COMMANDS}
+    for name in COMMANDS:
+        written = (project / "results" / f"{name}.md").read_text(encoding="utf8")
+        tables = {line for line in lines_of(written) if line.startswith("|")}
+        assert len(tables) > 10
+        assert tables <= lines_of(reported)
+
+
+def test_report_shows_three_of_the_plots(project, reported):
+    shown = re.findall(r"^!\[.+\]\((.+)\)$", reported, flags=re.MULTILINE)
+    assert len(shown) == 3
+    for plot in shown:
+        original = project / "results" / plot.removeprefix("pictures/")
+        assert (project / plot).read_bytes() == original.read_bytes()
+
+
+def test_report_says_what_to_run_first(project, tmp_path):
+    result = run("scripts/write_results.py", "--root", tmp_path, cwd=project)
+    assert result.returncode != 0
+    assert "project run mind_the_root" in result.stderr
+
+
+def test_results_of_the_run_are_those_of_the_template():
+    """RESULTS.md is not edited by hand, and its pictures are there, and small."""
+    text = (PAPERS / "RESULTS.md").read_text(encoding="utf8")
+    template = (PAPERS / "RESULTS.template.md").read_text(encoding="utf8")
+    assert lines_of(template) - lines_of(text) == {f"{{{{{name}}}}}" for name in COMMANDS}
+    shown = re.findall(r"^!\[.+\]\((.+)\)$", text, flags=re.MULTILINE)
+    assert len(shown) == 3
+    for plot in shown:
+        content = (PAPERS / plot).read_bytes()
+        assert content.startswith(b"\x89PNG")
+        assert len(content) < 80_000

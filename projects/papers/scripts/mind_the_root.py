@@ -6,22 +6,23 @@ and without the constraint, and compares heads. Writes mind_the_root.md, CSV and
 """
 
 import argparse
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from matrices import (
-    TRAINED,
-    UNTRAINED,
-    Ints,
-    Matrices,
-    find_scores,
-    padded,
-    require_scores,
+from matplotlib.transforms import Bbox
+from matrices import TRAINED, UNTRAINED, Floats, Matrices, find_scores, require_scores
+from outcomes import (
+    FEW,
+    Outcome,
+    add_up,
+    examine_files,
+    mean_and_deviation,
+    pool_seeds,
+    rank_correlation,
+    relative,
 )
-from report import COLOURS, Report, panels, plain_logarithmic, plt
-
-from spacy_rootmind import decode
+from report import BLUE, RED, Report, panels, plain_logarithmic, plt
+from root_scores import report_root_scores
 
 PROJECT = Path(__file__).resolve().parents[1]
 # Malformed trees, %, as published for the parser of Stanza (Qi et al. 2020).
@@ -43,116 +44,29 @@ PUBLISHED = {
     "Tamil-TTB": 0.0,
     "Telugu-MTG": 0.0,
 }
-# Below so many training sentences a treebank counts as low-resource, as in the paper.
-FEW = 1000
+# Averages, %, over the paper's 63 treebanks, and over those with fewer than FEW training sentences.
+PUBLISHED_ALL, PUBLISHED_FEW = 1.80, 6.21
+# Where a name may stand beside its point: offset in points, and which of its edges is there.
+LABEL_PLACES = (
+    (6, 0, "left", "center"),
+    (-6, 0, "right", "center"),
+    (0, 6, "center", "bottom"),
+    (0, -6, "center", "top"),
+    (5, 5, "left", "bottom"),
+    (-5, 5, "right", "bottom"),
+)
 # Treebanks that a rank correlation takes.
 MANY = 5
-
-
-@dataclass
-class Outcome:
-    """Counts over the test sentences of a treebank, over all seeds.
-
-    Attributes
-    ----------
-    train_sentences, sentences, words : int
-    malformed : int
-        Sentences whose unconstrained tree has several roots.
-    correct, exact : tuple of int
-        Right heads, and sentences with all heads right: without, and with the constraint.
-    repaired, broken : int
-        Words of malformed sentences whose head the constraint mends, and spoils.
-    """
-
-    train_sentences: int
-    sentences: int
-    words: int
-    malformed: int
-    correct: tuple[int, int]
-    exact: tuple[int, int]
-    repaired: int
-    broken: int
-
-    @property
-    def rate(self) -> float:
-        """Malformed trees, %."""
-        return 100 * self.malformed / self.sentences
-
-    @property
-    def uas(self) -> tuple[float, float]:
-        """Right heads, punctuation included, %."""
-        return tuple(100 * count / self.words for count in self.correct)
-
-    @property
-    def exact_match(self) -> tuple[float, float]:
-        """Sentences with all heads right, %."""
-        return tuple(100 * count / self.sentences for count in self.exact)
-
-
-def relative(before: float, after: float) -> float:
-    """Relative change, %; nan if there was nothing before."""
-    return 100 * (after - before) / before if before else float("nan")
-
-
-def decode_all(matrices: Matrices, single_root: bool) -> list[Ints]:
-    """Decode every sentence."""
-    found: list[Ints] = [np.zeros(0, dtype=np.int32)] * len(matrices.scores)
-    for members, batch, lengths in padded(matrices.scores):
-        heads = decode(batch, lengths, single_root=single_root)
-        for member, tree, n in zip(members, heads, lengths, strict=True):
-            found[member] = tree[: n + 1]
-    return found
-
-
-def examine(files: list[Path]) -> Outcome:
-    """Count what the constraint changes, over the seeds of one treebank."""
-    parts = []
-    for path in files:
-        matrices = Matrices.load(path)
-        free, single = decode_all(matrices, False), decode_all(matrices, True)
-        rows = [
-            (len(gold) - 1, (a == 0).sum() > 1, a[1:] == gold[1:], b[1:] == gold[1:])
-            for gold, a, b in zip(matrices.heads, free, single, strict=True)
-        ]
-        parts.append(rows)
-    rows = [row for part in parts for row in part]
-    return Outcome(
-        matrices.train_sentences,
-        len(rows),
-        sum(n for n, *_ in rows),
-        sum(bool(malformed) for _, malformed, *_ in rows),
-        (sum(int(a.sum()) for *_, a, _ in rows), sum(int(b.sum()) for *_, b in rows)),
-        (sum(bool(a.all()) for *_, a, _ in rows), sum(bool(b.all()) for *_, b in rows)),
-        sum(int((~a & b).sum()) for *_, a, b in rows),
-        sum(int((a & ~b).sum()) for *_, a, b in rows),
-    )
-
-
-def add_up(outcomes: list[Outcome]) -> Outcome:
-    """Pool treebanks."""
-    return Outcome(
-        sum(each.train_sentences for each in outcomes),
-        sum(each.sentences for each in outcomes),
-        sum(each.words for each in outcomes),
-        sum(each.malformed for each in outcomes),
-        tuple(sum(each.correct[i] for each in outcomes) for i in range(2)),
-        tuple(sum(each.exact[i] for each in outcomes) for i in range(2)),
-        sum(each.repaired for each in outcomes),
-        sum(each.broken for each in outcomes),
-    )
-
-
-def rank_correlation(xs: list[float], ys: list[float]) -> float:
-    """Spearman's; ties share their mean rank."""
-    ranks = [[sum(v < x for v in vs) + sum(v == x for v in vs) / 2 for x in vs] for vs in (xs, ys)]
-    return float(np.corrcoef(ranks)[0, 1])
 
 
 def examine_others(root: Path) -> dict[str, dict[str, Outcome]]:
     """Examine what was trained for other objectives, if there is any; by objective, treebank."""
     states = {path.stem.partition("-")[2] for path in (root / "scores").glob("*/*.npz")}
     return {
-        state: {name: examine(files) for name, files in find_scores(root, state).items()}
+        state: {
+            name: pool_seeds(examine_files(files))
+            for name, files in find_scores(root, state).items()
+        }
         for state in sorted(states - {TRAINED, UNTRAINED})
     }
 
@@ -200,12 +114,24 @@ HEADER = (
     "published, %",
     "UAS, any roots",
     "UAS, one root",
-    "change, %",
+    "UAS change, %",
     "exact match, any roots",
     "exact match, one root",
-    "change, %",
+    "exact match change, %",
     "heads mended",
     "heads spoilt",
+)
+
+
+GROUP_HEADER = (
+    "treebanks",
+    "how many",
+    "malformed, %, average",
+    "malformed, %, together",
+    "published average, %",
+    "UAS change, %, average",
+    "UAS change, %, together",
+    "exact match change, %, together",
 )
 
 
@@ -218,8 +144,9 @@ def group_lines(outcomes: dict[str, Outcome]) -> list[list]:
         f"{FEW:,} and more": [each for each in outcomes.values() if each.train_sentences >= FEW],
         "all": list(outcomes.values()),
     }
+    published = (PUBLISHED_FEW, None, PUBLISHED_ALL)
     lines = []
-    for name, members in groups.items():
+    for (name, members), theirs in zip(groups.items(), published, strict=True):
         if members:
             pooled = add_up(members)
             mean_rate = float(np.mean([each.rate for each in members]))
@@ -230,6 +157,7 @@ def group_lines(outcomes: dict[str, Outcome]) -> list[list]:
                     len(members),
                     mean_rate,
                     pooled.rate,
+                    theirs,
                     mean_uas,
                     relative(*pooled.uas),
                     relative(*pooled.exact_match),
@@ -238,63 +166,135 @@ def group_lines(outcomes: dict[str, Outcome]) -> list[list]:
     return lines
 
 
-def draw(outcomes: dict[str, Outcome], report: Report) -> None:
+def seed_lines(seeds: dict[str, list[Outcome]]) -> list[list]:
+    """Give mean and deviation over seeds of the rate and of the changes; last those of averages."""
+    series = {name: [_rates(each) for each in own] for name, own in seeds.items()}
+    lines = [[name, len(own), *_statistics(own)] for name, own in series.items()]
+    counts = {len(own) for own in series.values()}
+    if len(counts) == 1:
+        # Over treebanks, for each seed.
+        averages = [
+            [mean_and_deviation(list(column))[0] for column in zip(*rows, strict=True)]
+            for rows in zip(*series.values(), strict=True)
+        ]
+        lines.append(["average", counts.pop(), *_statistics(averages)])
+    return lines
+
+
+def _rates(each: Outcome) -> list[float]:
+    return [each.rate, relative(*each.uas), relative(*each.exact_match)]
+
+
+def _statistics(rows: list[list[float]]) -> list[float]:
+    return [
+        value for column in zip(*rows, strict=True) for value in mean_and_deviation(list(column))
+    ]
+
+
+SEED_HEADER = (
+    "treebank",
+    "seeds",
+    "malformed, %",
+    "malformed, deviation",
+    "UAS change, %",
+    "UAS change, deviation",
+    "exact match change, %",
+    "exact match change, deviation",
+)
+
+
+def draw(seeds: dict[str, list[Outcome]], outcomes: dict[str, Outcome], report: Report) -> None:
     """Plot rates and changes against training size."""
-    figure, (rates, changes) = panels(2, 6.2, 4.6)
+    figure, (axis,) = panels(1, 6.6, 4.4)
     sizes = [each.train_sentences for each in outcomes.values()]
     own_rates = [each.rate for each in outcomes.values()]
-    rates.scatter(sizes, own_rates, color=COLOURS[0], label="ours", zorder=3)
+    deviations = [mean_and_deviation([each.rate for each in own])[1] for own in seeds.values()]
+    axis.scatter(sizes, own_rates, color=RED, label="ours", zorder=3)
+    if np.isfinite(deviations).any():
+        bars = np.nan_to_num(deviations)
+        axis.errorbar(sizes, own_rates, bars, fmt="none", ecolor=RED, capsize=2, zorder=2)
     known = [(each, PUBLISHED[name]) for name, each in outcomes.items() if name in PUBLISHED]
     for index, (each, rate) in enumerate(known):
         label = "published" if not index else None
         x = each.train_sentences
-        rates.plot([x, x], [rate, each.rate], color="grey", linewidth=0.5)
-        rates.scatter(x, rate, color=COLOURS[1], marker="x", label=label, zorder=3)
-    _label_points(rates, outcomes)
-    rates.set_ylabel("malformed trees, %")
-    rates.set_ylim(0, 1.12 * max(own_rates, default=1.0) + 1)
+        axis.plot([x, x], [rate, each.rate], color="grey", linewidth=0.5)
+        axis.scatter(x, rate, color=BLUE, marker="x", label=label, zorder=3)
+    axis.set_ylabel("malformed trees, %")
+    axis.set_ylim(0, 1.12 * max(own_rates, default=1.0) + 1)
+    _training_sizes(axis)
+    _label_points(axis, outcomes, np.nan_to_num(deviations))
+    bars = " Bars: deviation over seeds." if any(len(own) > 1 for own in seeds.values()) else ""
+    report.figure(
+        "figures-3-4-malformed",
+        figure,
+        "Malformed trees without the constraint against training size, one point a treebank. The "
+        f"published rates stand at our training sizes.{bars}",
+    )
+    figure, (axis,) = panels(1, 6.6, 4.4)
     series = {
         "heads (UAS)": [relative(*each.uas) for each in outcomes.values()],
         "exact match": [relative(*each.exact_match) for each in outcomes.values()],
     }
-    changes.set_yscale("symlog", linthresh=1)
-    for index, (label, change) in enumerate(series.items()):
-        changes.scatter(sizes, change, color=COLOURS[index], marker="ox"[index], label=label)
-    changes.axhline(0, color="black", linewidth=0.6)
+    axis.set_yscale("symlog", linthresh=1)
+    for (label, change), colour, marker in zip(series.items(), (RED, BLUE), "ox", strict=True):
+        axis.scatter(sizes, change, color=colour, marker=marker, label=label)
+    axis.axhline(0, color="black", linewidth=0.6)
     ticks = (-10, -1, 0, 1, 10, 100)
-    changes.set_yticks(ticks, [f"{tick:+d}" if tick else "0" for tick in ticks])
-    changes.set_ylim(-12, 130)
-    changes.set_ylabel("relative change by the constraint, %")
-    for axis in (rates, changes):
-        plain_logarithmic(axis, (10, 30, 100, 300, 1000, 3000, 10000))
-        axis.set_xlabel("training sentences")
-        axis.legend(frameon=False)
+    axis.set_yticks(ticks, [f"{tick:+d}" if tick else "0" for tick in ticks])
+    axis.set_ylim(-12, 130)
+    axis.set_ylabel("relative change by the constraint, %")
+    _training_sizes(axis)
     report.figure(
-        "size",
+        "figures-3-4-changes",
         figure,
-        "Malformed trees without the constraint (left), and the relative change that it makes "
-        "(right), against training size; one point a treebank. The published rates stand at our "
-        "training sizes.",
+        "Relative change that the constraint makes against training size, one point a treebank.",
     )
 
 
-def _label_points(axis: plt.Axes, outcomes: dict[str, Outcome]) -> None:
-    """Write names beside the points, each where the last ones leave room."""
-    top = max(each.rate for each in outcomes.values())
-    written: list[tuple[float, float]] = []
-    for name, each in sorted(outcomes.items(), key=lambda item: item[1].rate):
+def _training_sizes(axis: plt.Axes) -> None:
+    plain_logarithmic(axis, (10, 30, 100, 300, 1000, 3000, 10000))
+    axis.set_xlabel("training sentences")
+    axis.legend(frameon=False)
+
+
+def _label_points(axis: plt.Axes, outcomes: dict[str, Outcome], deviations: Floats) -> None:
+    """Write names beside the points: right, left, above or below, where they hide the least."""
+    axis.figure.canvas.draw()
+    taken = []
+    for (name, each), deviation in zip(outcomes.items(), deviations, strict=True):
+        ends = (each.rate - deviation, each.rate + deviation, PUBLISHED.get(name, each.rate))
+        low, high = (axis.transData.transform((each.train_sentences, f(ends))) for f in (min, max))
+        taken.append(Bbox([low - 5, high + 5]))
+    for name, each in outcomes.items():
         language, _, treebank = name.partition("-")
-        x, y = np.log10(each.train_sentences), each.rate
-        while any(abs(x - a) < 0.45 and abs(y - b) < 0.035 * top for a, b in written):
-            y += 0.01 * top
-        written.append((x, y))
-        axis.annotate(
+        label = axis.annotate(
             treebank if language == "English" else language.replace("_", " "),
-            (each.train_sentences, y),
-            (6, -2),
+            (each.train_sentences, each.rate),
+            xytext=(0, 0),
             textcoords="offset points",
             fontsize=7,
         )
+        hidden = {}
+        for place in LABEL_PLACES:
+            _put(label, place)
+            box = label.get_window_extent()
+            hidden[place] = sum(_common(box, other) for other in taken) + _outside(box, axis.bbox)
+        _put(label, min(hidden, key=hidden.__getitem__))
+        taken.append(label.get_window_extent())
+
+
+def _put(label: plt.Annotation, place: tuple[int, int, str, str]) -> None:
+    *offset, across, up = place
+    label.set(position=offset, ha=across, va=up)
+
+
+def _common(one: Bbox, other: Bbox) -> float:
+    both = Bbox.intersection(one, other)
+    return both.width * both.height if both else 0.0
+
+
+def _outside(box: Bbox, frame: Bbox) -> float:
+    return box.width * box.height - _common(box, frame)
 
 
 def remarks(outcomes: dict[str, Outcome]) -> list[str]:
@@ -326,13 +326,25 @@ def remarks(outcomes: dict[str, Outcome]) -> list[str]:
     return lines
 
 
+def training_line(files: dict[str, list[Path]]) -> str:
+    """Tell what was trained."""
+    seeds = {path.name.partition("-")[0] for own in files.values() for path in own}
+    steps = {Matrices.load(path).steps for own in files.values() for path in own}
+    return (
+        f"{len(files)} treebanks; seeds: {', '.join(sorted(seeds, key=int))}; training steps: "
+        f"{', '.join(f'{count:,}' for count in sorted(steps))}."
+    )
+
+
 def main() -> None:
     """Decode, count and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=PROJECT, help="folder with scores/")
     options = parser.parse_args()
-    outcomes = {name: examine(files) for name, files in require_scores(options.root).items()}
-    outcomes = dict(sorted(outcomes.items(), key=lambda item: item[1].train_sentences))
+    files = require_scores(options.root)
+    seeds = {name: examine_files(own) for name, own in files.items()}
+    seeds = dict(sorted(seeds.items(), key=lambda item: item[1][0].train_sentences))
+    outcomes = {name: pool_seeds(own) for name, own in seeds.items()}
     report = Report(
         options.root / "results",
         "mind_the_root",
@@ -342,25 +354,28 @@ def main() -> None:
         "The same scores, decoded without and with the root constraint. A tree with several roots "
         "counts as malformed. UAS is over all words, punctuation included; exact match is of all "
         "heads of a sentence; changes are relative. Heads mended and spoilt: those that only the "
-        "constrained, or only the unconstrained tree has right."
+        "constrained, or only the unconstrained tree has right. Sentences of all seeds count "
+        "together.",
+        training_line(files),
+        "## Tables 1 and 2: treebanks",
     )
     report.table("treebanks", HEADER, [row(name, each) for name, each in outcomes.items()])
-    report.text("Rates and changes averaged over treebanks, and of their sentences together:")
-    report.table(
-        "groups",
-        (
-            "treebanks",
-            "how many",
-            "malformed, %, average",
-            "malformed, %, together",
-            "UAS change, %, average",
-            "UAS change, %, together",
-            "exact match change, %, together",
-        ),
-        group_lines(outcomes),
+    report.text(
+        "## Tables 1 and 2: averages",
+        "Rates and changes averaged over treebanks, and of their sentences together; the published "
+        "averages are over all of the paper's treebanks of that size.",
     )
+    report.table("groups", GROUP_HEADER, group_lines(outcomes))
     report.text(*remarks(outcomes))
-    draw(outcomes, report)
+    if any(len(own) > 1 for own in seeds.values()):
+        report.text(
+            "## Tables 1 and 2: mean and deviation over seeds",
+            "The average is over treebanks, for each seed.",
+        )
+        report.table("seeds", SEED_HEADER, seed_lines(seeds))
+    report.text("## Figures 3 and 4: against training size")
+    draw(seeds, outcomes, report)
+    report_root_scores(options.root, report, {name: files[name] for name in outcomes})
     others = examine_others(options.root)
     if others:
         report.text(

@@ -1,6 +1,8 @@
 """Tables as Markdown and CSV, and plots as PNG."""
 
+import argparse
 import csv
+import io
 import os
 import platform
 from collections.abc import Callable, Sequence
@@ -9,6 +11,7 @@ from time import process_time
 
 import matplotlib
 import numpy as np
+from PIL import Image
 
 import spacy_rootmind
 
@@ -16,8 +19,12 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.ticker import NullFormatter
 
-# Those of Okabe & Ito, which people who see fewer colours can tell apart too.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#f0e442")
+# Those of benchmarks/report.py.
+RED, BLUE, TEAL, PURPLE, ORANGE = "#c1121f", "#023e8a", "#2a9d8f", "#7b2cbf", "#f48c06"
+COLOURS = (RED, BLUE, TEAL, PURPLE, ORANGE)
+# Of a picture: lines of a few colours with smooth edges need no more, and files become small.
+PALETTE = 64
+DPI = 140
 
 # Seconds; caches make no difference to longer calls.
 WARM_BELOW = 0.05
@@ -85,9 +92,11 @@ class Report:
     def figure(self, name: str, figure: "plt.Figure", caption: str) -> None:
         """Save a plot as NAME.png and refer to it."""
         file = f"{self.name}-{name}.png"
-        figure.tight_layout()
-        figure.savefig(self.folder / file, dpi=120)
+        drawn = io.BytesIO()
+        figure.savefig(drawn, dpi=DPI, bbox_inches="tight")
         plt.close(figure)
+        picture = Image.open(drawn).convert("RGB").quantize(PALETTE)
+        picture.save(self.folder / file, optimize=True)
         self.parts.append(f"![{caption}]({file})\n\n{caption}")
 
     def write(self) -> None:
@@ -97,13 +106,31 @@ class Report:
         print(f"Wrote {path}")
 
 
-def panels(count: int, width: float = 5.0, height: float = 3.8) -> tuple:
-    """Make panels side by side, without frames above and to the right."""
-    figure, axes = plt.subplots(1, count, figsize=(width * count, height), squeeze=False)
-    for axis in axes[0]:
+def panels(columns: int, width: float = 5.0, height: float = 3.8, rows: int = 1) -> tuple:
+    """Make panels of this size in inches, without frames above and to the right.
+
+    Returns
+    -------
+    figure, axes
+        The axes row after row.
+    """
+    figure, axes = plt.subplots(
+        rows,
+        columns,
+        figsize=(width * columns, height * rows),
+        squeeze=False,
+        layout="constrained",
+    )
+    for axis in axes.flat:
         axis.spines[["top", "right"]].set_visible(False)
-        axis.grid(alpha=0.25, linewidth=0.6)
-    return figure, axes[0]
+        axis.grid(True, color="#e6e6e6", linewidth=0.6)
+        axis.set_axisbelow(True)
+    return figure, list(axes.flat)
+
+
+def label_panel(axis: "plt.Axes", text: str) -> None:
+    """Write above a panel what it shows."""
+    axis.set_title(text, loc="left", fontsize="medium", weight="bold")
 
 
 def plain_logarithmic(axis: "plt.Axes", ticks: Sequence[float], across: bool = True) -> None:
@@ -137,11 +164,17 @@ def median_seconds(calls: dict[str, Callable[[], object]], repeats: int) -> dict
     return {name: float(np.median(taken)) for name, taken in times.items()}
 
 
-def setup_line() -> str:
+def setup_line(options: argparse.Namespace) -> str:
     """Tell what it was measured with."""
+    chosen = " ".join(
+        f"--{name.replace('_', '-')} {value}"
+        for name, value in vars(options).items()
+        if name != "root"
+    )
     return (
         f"Measured with spacy-rootmind {spacy_rootmind.__version__}, Python "
         f"{platform.python_version()}, NumPy {np.__version__}, {platform.machine()}, "
-        f"{os.cpu_count()} cores. Times are medians of processor time, one thread, of calls in "
-        f"turns, on a machine with other work to do: ratios within one run count, not the times."
+        f"{os.cpu_count()} cores, and the options `{chosen}`. Times are medians of processor time, "
+        f"one thread, of calls in turns, on a machine with other work to do: ratios within one run "
+        f"count, not the times."
     )

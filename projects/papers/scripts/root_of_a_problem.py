@@ -30,7 +30,20 @@ from matrices import (
     padded,
     require_scores,
 )
-from report import COLOURS, Report, median_seconds, panels, plain_logarithmic, setup_line
+from report import (
+    BLUE,
+    COLOURS,
+    PURPLE,
+    RED,
+    TEAL,
+    Report,
+    label_panel,
+    median_seconds,
+    panels,
+    plain_logarithmic,
+    plt,
+    setup_line,
+)
 from spacy.tokens import DocBin
 from train import PROJECT, blank_copy, predict_arcs
 
@@ -43,6 +56,20 @@ BINS = (5, 10, 15, 20, 25, 30, 40, 50, 70)
 SHOWN = 6
 REDUCTIONS = ("reweighting", "preselection", "naive")
 TEXTBOOK = "_chu_liu_edmonds"
+# As in benchmarks/report.py.
+ALGORITHM_COLOURS = {
+    "gabow_tarjan": RED,
+    "reweighting": BLUE,
+    "preselection": TEAL,
+    "naive": PURPLE,
+}
+# Ways to use ArcMax, as names of decoders end.
+WAYS = {
+    "": "no ArcMax",
+    ", ArcMax before": "ArcMax before",
+    ", ArcMax inside": "ArcMax inside",
+}
+STATE_TITLES = {TRAINED: "trained", UNTRAINED: "random weights"}
 
 
 @dataclass(frozen=True)
@@ -305,7 +332,7 @@ def report_roots(report: Report, states: dict[str, dict[str, list[Floats]]]) -> 
         "with a trained network, with random weights, and by equation 2, which is for trees drawn "
         "with equal probability.",
     )
-    names = {TRAINED: "trained", UNTRAINED: "random weights"}
+    names = STATE_TITLES
     header = ["roots", *(names.get(column, column) for column in columns)]
     report.table("roots", header, rows)
     figure, (axis,) = panels(1, 6.4, 3.6)
@@ -339,58 +366,69 @@ def _report_arcmax(report: Report, states: dict, roots: dict) -> None:
         "decoding is over; share with several roots without the constraint; mean number of roots.",
     )
     header = ["treebank", "sentences"]
-    for name in ("trained", "random weights"):
+    for name in STATE_TITLES.values():
         header += [f"ArcMax, {name}, %", f"several roots, {name}, %", f"roots, {name}"]
     report.table("arcmax", header, lines)
 
 
 def report_lengths(report: Report, states: dict, options: argparse.Namespace) -> None:
     """Time algorithms over sentence length, and draw."""
-    figure, axes = panels(2, 6.4, 4.6)
     report.text(
         "## Time over length, with ArcMax and without",
         "Microseconds a sentence, sentences of all treebanks together, in batches. ArcMax before: "
         "tried once; inside: before each unconstrained run that a reduction makes. `textbook` runs "
         "contract by Chu-Liu-Edmonds, the others by Tarjan's O(n²) algorithm.",
     )
-    titles = {TRAINED: "trained", UNTRAINED: "random weights"}
-    for axis, (state, own) in zip(axes, states.items(), strict=True):
+    timed = {}
+    for state, own in states.items():
         pooled = [square for scores in own.values() for square in scores]
         names, lines = time_lengths(pooled, options.per_length, options.repeats)
-        report.text(f"### {titles[state][0].upper()}{titles[state][1:]}")
+        timed[state] = names, lines
+        title = STATE_TITLES[state]
+        report.text(f"### {title[0].upper()}{title[1:]}")
         header = ("words", "sentences", "mean words", "ArcMax suffices, %", *names)
         report.table(f"length-{state}", header, lines, turned=True)
-        _draw_lengths(axis, names, lines)
-        axis.set_title(titles[state])
-    axes[0].set_ylabel("µs a sentence")
-    top = max(axis.get_ylim()[1] for axis in axes)
-    bottom = min(axis.get_ylim()[0] for axis in axes)
-    for axis in axes:
-        axis.set_ylim(bottom, top)
-        axis.set_xlabel("words")
-    axes[0].legend(frameon=False, fontsize=7)
     report.figure(
         "length",
-        figure,
-        "Time a sentence over its length. Full lines: without ArcMax; dashed: ArcMax before all "
-        "else; dotted: ArcMax inside.",
+        draw_lengths(timed),
+        "Time a sentence over its length: above with trained networks, below with random weights. "
+        "Dashed: with the textbook's contraction.",
     )
 
 
-def _draw_lengths(axis: object, names: list[str], lines: list[list]) -> None:
-    algorithms = list(dict.fromkeys(name.partition(", ArcMax")[0] for name in names))
+def draw_lengths(timed: dict[str, tuple[list[str], list[list]]]) -> plt.Figure:
+    """Draw a row of panels for each state of the networks, a column for each use of ArcMax."""
+    figure, axes = panels(len(WAYS), 2.9, 2.4, rows=len(timed))
+    places = [(state, way) for state in timed for way in WAYS]
+    for axis, (state, way) in zip(axes, places, strict=True):
+        names, lines = timed[state]
+        _draw_way(axis, names, lines, way)
+        label_panel(axis, f"{STATE_TITLES[state]}, {WAYS[way]}")
+        axis.sharex(axes[0])
+        axis.sharey(axes[0])
+        axis.set(xlabel="words", ylabel="µs a sentence")
+        axis.label_outer()
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    return figure
+
+
+def _draw_way(axis: plt.Axes, names: list[str], lines: list[list], way: str) -> None:
     words = [line[2] for line in lines]
     for index, name in enumerate(names):
-        algorithm, _, way = name.partition(", ArcMax ")
+        algorithm, comma, mode = name.partition(", ArcMax")
+        if comma + mode != way:
+            continue
+        textbook = algorithm.endswith(", textbook")
         axis.plot(
             words,
             [line[4 + index] for line in lines],
-            color=COLOURS[algorithms.index(algorithm)],
-            linestyle={"": "-", "before": "--", "inside": ":"}[way],
-            linewidth=1.4,
-            label=algorithm if not way else None,
+            color=ALGORITHM_COLOURS[algorithm.removesuffix(", textbook")],
+            linestyle="--" if textbook else "-",
+            linewidth=1.2 if textbook else 1.8,
+            label=algorithm,
         )
-    plain_logarithmic(axis, (5, 10, 20, 30, 50))
+    plain_logarithmic(axis, (5, 10, 20, 50))
     plain_logarithmic(axis, (0.1, 1, 10, 100, 1000), across=False)
 
 
@@ -408,7 +446,12 @@ def main() -> None:
         "root_of_a_problem",
         "A Root of a Problem (Stanojević & Cohen 2021): figures 1 to 6, 11 and 13",
     )
-    report.text(setup_line())
+    report.text(
+        "What figures 1 to 6, 11 and 13 show together, on these matrices: the share of time in "
+        "decoding, numbers of roots with trained and random weights, and algorithms with ArcMax "
+        "and without. Which of them shows what is not known here, so the sections have no numbers.",
+        setup_line(options),
+    )
     states = {
         state: load_all(require_scores(options.root, state)) for state in (TRAINED, UNTRAINED)
     }

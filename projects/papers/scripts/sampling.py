@@ -16,8 +16,17 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
 from matrices import TRAINED, UNTRAINED, Floats, require_scores
-from report import COLOURS, Report, median_seconds, panels, plain_logarithmic, setup_line
-from root_of_a_problem import BINS, load_all
+from report import (
+    COLOURS,
+    Report,
+    label_panel,
+    median_seconds,
+    panels,
+    plain_logarithmic,
+    plt,
+    setup_line,
+)
+from root_of_a_problem import BINS, STATE_TITLES, load_all
 from train import PROJECT
 
 from spacy_rootmind import arc_marginals, sample_trees
@@ -28,7 +37,6 @@ METHODS = ("auto", "wilson", "wilson_reject", "ancestral", "colbourn")
 # Steps of a walk for one tree before it counts as trapped.
 MAX_STEPS = 1_000_000
 KS = (5, 20, 100)
-STATE_TITLES = {TRAINED: "trained", UNTRAINED: "random weights"}
 # Sentences of fewer words have hardly a choice; of more, take long.
 SHORTEST, LONGEST = 3, 40
 
@@ -193,34 +201,46 @@ def report_times(
 ) -> None:
     """Time samplers on trained and random weights, and draw."""
     report.text(
-        "## Time a sample over length",
+        "## Figure 6: time a sample over length",
         f"Microseconds a sample, {SAMPLES} samples a sentence, what is prepared for a sentence "
         f"included; on the sentences that all methods can draw from. Then the share of sentences, "
         f"%, on which a method fails: a walk of more than {MAX_STEPS:,} steps for one tree "
         f"(`wilson`, `wilson_reject`), or digits lost (`colbourn`).",
     )
-    figure, axes = panels(2, 5.6, 4.0)
-    for axis, (state, scores) in zip(axes, pooled.items(), strict=True):
+    timed = {}
+    for state, scores in pooled.items():
         lines = time_samples(scores, options.per_length, options.repeats)
+        timed[state] = lines
         title = STATE_TITLES[state]
         report.text(f"### {title[0].upper()}{title[1:]}")
         header = ["words", "sentences", "mean words", *(f"`{method}`" for method in METHODS)]
         header += [f"`{method}` fails, %" for method in METHODS]
         report.table(f"time-{state}", header, lines)
+    report.figure(
+        "figure-6",
+        draw_times(timed),
+        f"Time a sample over sentence length, {SAMPLES} a sentence, with trained networks and with "
+        f"random weights.",
+    )
+
+
+def draw_times(timed: dict[str, list[list]]) -> plt.Figure:
+    """Draw a panel for each state of the networks, a line for each method."""
+    figure, axes = panels(len(timed), 4.2, 3.4)
+    for axis, (state, lines) in zip(axes, timed.items(), strict=True):
+        words = [line[2] for line in lines]
         for index, method in enumerate(METHODS):
-            words = [line[2] for line in lines]
             times = [line[3 + index] for line in lines]
             axis.plot(words, times, color=COLOURS[index], marker="o", markersize=3, label=method)
-        axis.set(xlabel="words", title=title)
+        label_panel(axis, STATE_TITLES[state])
         plain_logarithmic(axis, (5, 10, 20, 30, 50))
-    axes[0].set_ylabel("µs a sample")
-    top = max(axis.get_ylim()[1] for axis in axes)
-    for axis in axes:
-        axis.set_ylim(1, top)
         plain_logarithmic(axis, (1, 3, 10, 30, 100), across=False)
-        axis.set_ylim(1, top)
-    axes[0].legend(frameon=False)
-    report.figure("time", figure, f"Time a sample over sentence length, {SAMPLES} a sentence.")
+        axis.sharey(axes[0])
+        axis.set(xlabel="words", ylabel="µs a sample")
+        axis.label_outer()
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False, fontsize=9)
+    return figure
 
 
 def report_bias(
@@ -253,7 +273,8 @@ def report_bias(
             axis.plot(
                 np.sort(values), np.linspace(0, 100, len(values)), color=COLOURS[index], label=label
             )
-        axis.set(xlim=(0, 1), xlabel="total variation from the exact law of the root", title=title)
+        axis.set(xlim=(0, 1), xlabel="total variation from the exact law of the root")
+        label_panel(axis, title)
     axes[0].set_ylabel("sentences up to there, %")
     axes[0].legend(frameon=False)
     report.figure("bias", figure, "Bias of the naive draw of a root, in closed form.")
@@ -302,7 +323,7 @@ def main() -> None:
         "Efficient Sampling of Dependency Structure (Zmigrod, Vieira & Cotterell 2021): figure 6, "
         "and the bias of its first version",
     )
-    report.text(setup_line())
+    report.text(setup_line(options))
     pooled = {}
     for state in (TRAINED, UNTRAINED):
         loaded = load_all(require_scores(options.root, state))

@@ -35,6 +35,21 @@ HELD_OUT = 10
 DEV_LIMIT = 100
 
 
+def read_seeds(text: str) -> list[int]:
+    """Read seeds with spaces or commas between them.
+
+    Raises
+    ------
+    SystemExit
+        If there is none, one is not a number from 0, or one comes twice.
+    """
+    names = text.replace(",", " ").split()
+    seeds = [int(name) for name in names if name.isdigit()]
+    if not seeds or len(seeds) != len(names) or len(set(seeds)) != len(seeds):
+        raise SystemExit(f"expected seeds such as '0 1 2', each once, received {text!r}")
+    return seeds
+
+
 def find_treebanks(source: Path, wanted: str) -> dict[str, Path]:
     """Find training files by name of treebank, smallest first.
 
@@ -107,9 +122,9 @@ def train(
     return untrained, spacy.load(output / LAST)
 
 
-def test_scores(nlp: Language, test_file: Path) -> tuple[list, list]:
-    """Score all arcs of the test sentences; returns matrices and gold heads."""
-    gold = list(DocBin().from_disk(test_file).get_docs(nlp.vocab))
+def score_sentences(nlp: Language, file: Path) -> tuple[list, list]:
+    """Score all arcs of the sentences of a .spacy file; returns matrices and gold heads."""
+    gold = list(DocBin().from_disk(file).get_docs(nlp.vocab))
     docs = [blank_copy(nlp, doc) for doc in gold]
     sentences = [sentences_of(doc) for doc in docs]
     scores = []
@@ -156,7 +171,7 @@ def run(treebank: str, train_file: Path, objective: str, steps: int, seed: int, 
     output = model_folder(root, treebank, seed, objective)
     pipelines = train(corpus, output, objective, steps, seed)
     for nlp, path in zip(pipelines, files, strict=True):
-        Matrices(*test_scores(nlp, corpus / "test.spacy"), n_train, steps).save(path)
+        Matrices(*score_sentences(nlp, corpus / "test.spacy"), n_train, steps).save(path)
     seconds = time.perf_counter() - start
     print(f"{name}: {n_train} sentences, {seconds:.0f} s", flush=True)
 
@@ -168,9 +183,10 @@ def main() -> None:
     parser.add_argument("--treebanks", default="all", help="names with commas between, or all")
     parser.add_argument("--objectives", default=TRAINED, help="of root_mst, with commas between")
     parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--seeds", default="0", help="with commas between")
+    parser.add_argument("--seeds", default="0", help="such as '0 1 2'")
     parser.add_argument("--root", type=Path, default=PROJECT, help="folder to write to")
     options = parser.parse_args()
+    seeds = read_seeds(options.seeds)
     source = options.source or os.environ.get("ROOTMIND_UD", "")
     if not source or not Path(source).is_dir():
         raise SystemExit(
@@ -179,7 +195,7 @@ def main() -> None:
         )
     for treebank, train_file in find_treebanks(Path(source), options.treebanks).items():
         for objective in options.objectives.split(","):
-            for seed in map(int, options.seeds.split(",")):
+            for seed in seeds:
                 run(treebank, train_file, objective, options.steps, seed, options.root)
 
 

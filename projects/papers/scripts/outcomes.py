@@ -1,0 +1,128 @@
+"""What the root constraint changes: malformed trees, right heads and exact matches, counted."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from matrices import Ints, Matrices, padded
+
+from spacy_rootmind import decode
+
+# Below so many training sentences a treebank counts as low-resource, as in the paper.
+FEW = 1000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Counts over the test sentences of a treebank, for one seed or over several.
+
+    Attributes
+    ----------
+    train_sentences, sentences, words : int
+    malformed : int
+        Sentences whose unconstrained tree has several roots.
+    correct, exact : tuple of int
+        Right heads, and sentences with all heads right: without, and with the constraint.
+    repaired, broken : int
+        Words of malformed sentences whose head the constraint mends, and spoils.
+    """
+
+    train_sentences: int
+    sentences: int
+    words: int
+    malformed: int
+    correct: tuple[int, int]
+    exact: tuple[int, int]
+    repaired: int
+    broken: int
+
+    @property
+    def rate(self) -> float:
+        """Malformed trees, %."""
+        return 100 * self.malformed / self.sentences
+
+    @property
+    def uas(self) -> tuple[float, float]:
+        """Right heads, punctuation included, %."""
+        return tuple(100 * count / self.words for count in self.correct)
+
+    @property
+    def exact_match(self) -> tuple[float, float]:
+        """Sentences with all heads right, %."""
+        return tuple(100 * count / self.sentences for count in self.exact)
+
+
+def relative(before: float, after: float) -> float:
+    """Relative change, %; nan if there was nothing before."""
+    return 100 * (after - before) / before if before else float("nan")
+
+
+def decode_all(matrices: Matrices, single_root: bool, lowered: float = 0.0) -> list[Ints]:
+    """Decode every sentence; `lowered` is subtracted from the scores of all root arcs."""
+    found: list[Ints] = [np.zeros(0, dtype=np.int32)] * len(matrices.scores)
+    for members, batch, lengths in padded(matrices.scores):
+        batch[:, :, 0] -= lowered
+        heads = decode(batch, lengths, single_root=single_root)
+        for member, tree, n in zip(members, heads, lengths, strict=True):
+            found[member] = tree[: n + 1]
+    return found
+
+
+def examine(matrices: Matrices) -> Outcome:
+    """Count what the constraint changes."""
+    free, single = decode_all(matrices, False), decode_all(matrices, True)
+    rows = [
+        (len(gold) - 1, (a == 0).sum() > 1, a[1:] == gold[1:], b[1:] == gold[1:])
+        for gold, a, b in zip(matrices.heads, free, single, strict=True)
+    ]
+    return Outcome(
+        matrices.train_sentences,
+        len(rows),
+        sum(n for n, *_ in rows),
+        sum(bool(malformed) for _, malformed, *_ in rows),
+        (sum(int(a.sum()) for *_, a, _ in rows), sum(int(b.sum()) for *_, b in rows)),
+        (sum(bool(a.all()) for *_, a, _ in rows), sum(bool(b.all()) for *_, b in rows)),
+        sum(int((~a & b).sum()) for *_, a, b in rows),
+        sum(int((a & ~b).sum()) for *_, a, b in rows),
+    )
+
+
+def examine_files(files: list[Path]) -> list[Outcome]:
+    """Count for each seed of a treebank."""
+    return [examine(Matrices.load(path)) for path in files]
+
+
+def add_up(outcomes: list[Outcome]) -> Outcome:
+    """Pool treebanks."""
+    return Outcome(
+        sum(each.train_sentences for each in outcomes),
+        sum(each.sentences for each in outcomes),
+        sum(each.words for each in outcomes),
+        sum(each.malformed for each in outcomes),
+        tuple(sum(each.correct[i] for each in outcomes) for i in range(2)),
+        tuple(sum(each.exact[i] for each in outcomes) for i in range(2)),
+        sum(each.repaired for each in outcomes),
+        sum(each.broken for each in outcomes),
+    )
+
+
+def pool_seeds(seeds: list[Outcome]) -> Outcome:
+    """Pool the seeds of one treebank, which were trained on the same sentences."""
+    return replace(add_up(seeds), train_sentences=seeds[0].train_sentences)
+
+
+def mean_and_deviation(values: list[float]) -> tuple[float, float]:
+    """Calculate both, the deviation that of a sample; nan where there are too few values.
+
+    Values that are nan are left out: relative changes where there was nothing before.
+    """
+    known = np.array(values)[np.isfinite(values)]
+    mean = float(known.mean()) if len(known) else float("nan")
+    deviation = float(known.std(ddof=1)) if len(known) > 1 else float("nan")
+    return mean, deviation
+
+
+def rank_correlation(xs: list[float], ys: list[float]) -> float:
+    """Spearman's; ties share their mean rank."""
+    ranks = [[sum(v < x for v in vs) + sum(v == x for v in vs) / 2 for x in vs] for vs in (xs, ys)]
+    return float(np.corrcoef(ranks)[0, 1])

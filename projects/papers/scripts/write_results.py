@@ -1,0 +1,68 @@
+"""Put what the other commands wrote into RESULTS.md, around the prose of RESULTS.template.md.
+
+A line {{name}} in the template stands for results/name.md, with headings one level deeper. Of its
+pictures, those in PICTURES are copied to pictures/ and shown; the others are left out.
+"""
+
+import argparse
+import re
+import shutil
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[1]
+# Few and small, since they are kept with the project.
+PICTURES = (
+    "mind_the_root-figures-3-4-malformed.png",
+    "root_of_a_problem-length.png",
+    "sampling-figure-6.png",
+)
+PICTURE = re.compile(r"!\[(?P<caption>.*)\]\((?P<file>.*)\)")
+
+
+def section(results: Path, name: str, pictures: Path) -> str:
+    """Read one command's Markdown for its place in RESULTS.md, and copy its pictures."""
+    path = results / f"{name}.md"
+    if not path.exists():
+        raise SystemExit(f"no {path}: run `python -m spacy project run {name}`")
+    parts: list[str] = []
+    dropped = ""
+    for part in path.read_text(encoding="utf8").strip().split("\n\n"):
+        picture = PICTURE.fullmatch(part)
+        if picture and picture["file"] in PICTURES:
+            pictures.mkdir(parents=True, exist_ok=True)
+            shutil.copy(results / picture["file"], pictures)
+            part = f"![{picture['caption']}]({pictures.name}/{picture['file']})"
+        elif picture:
+            # The caption follows once more, as text.
+            dropped = picture["caption"]
+            continue
+        elif part == dropped:
+            continue
+        parts.append(f"#{part}" if part.startswith("#") else part)
+    return "\n\n".join(parts)
+
+
+def fill(template: str, results: Path, pictures: Path) -> str:
+    """Put sections where the template names them."""
+    return re.sub(
+        r"^\{\{(\w+)\}\}$",
+        lambda found: section(results, found[1], pictures),
+        template,
+        flags=re.MULTILINE,
+    )
+
+
+def main() -> None:
+    """Read, put together and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--root", type=Path, default=PROJECT, help="folder with results/")
+    options = parser.parse_args()
+    template = (PROJECT / "RESULTS.template.md").read_text(encoding="utf8")
+    target = PROJECT / "RESULTS.md"
+    text = fill(template, options.root / "results", PROJECT / "pictures")
+    target.write_text(text, encoding="utf8")
+    print(f"Wrote {target}")
+
+
+if __name__ == "__main__":
+    main()
