@@ -13,6 +13,7 @@ from pathlib import Path
 import spacy
 import srsly
 from convert import RAW
+from pretrained import check_gpu
 from report import EVALUATIONS, GOLD, TEXT, summarize, write_tables
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
@@ -121,6 +122,7 @@ def main() -> None:
     args = parser.parse_args()
     try:
         seeds = read_seeds(args.seeds)
+        check_gpu(args.gpu_id)
     except ValueError as error:
         sys.exit(str(error))
     missing = [s for s in seeds if not (seed_folder(args.run, s) / BEST).is_dir()]
