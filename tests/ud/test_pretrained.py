@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
 import convert
@@ -17,13 +18,32 @@ CONFIGS = {name: ROOT / "configs" / f"{name}.cfg" for name in ("cpu", "transform
 SIZES = "components.transformer.model"
 
 
+EXTRAS = [
+    "spacy<3.9,>=3.8",
+    'spacy-transformers<1.5,>=1.4; extra == "transformers"',
+    'spacy-curated-transformers<0.4,>=0.3; extra == "curated"',
+    'transformers>=4.22; extra == "curated"',
+    'ruff; extra == "dev"',
+]
+ALL = {
+    "spacy-transformers": "1.4.0",
+    "spacy-curated-transformers": "0.3.1",
+    "transformers": "4.53.2+own",
+}
+
+
 @pytest.fixture
 def check_command(monkeypatch):
-    """Runs the command; nothing counts as installed but what is named."""
+    """Runs the command where these versions are installed, and nothing else is."""
 
-    def run(encoder, *arguments, installed=()):
-        find = {"spacy_transformers", "spacy_curated_transformers", "transformers"} & {*installed}
-        monkeypatch.setattr(pretrained, "find_spec", lambda name: name if name in find else None)
+    def run(encoder, *arguments, installed=ALL):
+        def version(name):
+            if name not in installed:
+                raise PackageNotFoundError(name)
+            return installed[name]
+
+        monkeypatch.setattr(pretrained, "requires", lambda name: EXTRAS)
+        monkeypatch.setattr(pretrained, "version", version)
         command = ["pretrained.py", str(CONFIGS["cpu"].with_stem(encoder)), *arguments]
         monkeypatch.setattr(sys, "argv", command)
         pretrained.main()
@@ -35,27 +55,44 @@ def check_command(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("encoder", "installed", "missing", "extra"),
+    ("encoder", "installed", "missing"),
     [
-        ("transformer", ["transformers"], "spacy_transformers, which is", "transformers"),
-        ("curated", [], "spacy_curated_transformers and transformers, which are", "curated"),
-        ("curated", ["spacy_curated_transformers"], "needs transformers, which is", "curated"),
+        ("transformer", {}, "spacy-transformers<1.5,>=1.4 (not installed)"),
+        (
+            "curated",
+            {"transformers": "4.53.2"},
+            "spacy-curated-transformers<0.4,>=0.3 (not installed)",
+        ),
+        ("curated", {"spacy-curated-transformers": "0.3.1"}, "transformers>=4.22 (not installed)"),
+        (
+            "curated",
+            {"spacy-curated-transformers": "2.1.0", "transformers": "4.2"},
+            "spacy-curated-transformers<0.4,>=0.3 (installed: 2.1.0) and "
+            "transformers>=4.22 (installed: 4.2)",
+        ),
     ],
 )
 def test_missing_packages_are_named_with_what_installs_them(
-    check_command, encoder, installed, missing, extra
+    check_command, encoder, installed, missing
 ):
     with pytest.raises(SystemExit) as error:
         check_command(encoder, installed=installed)
-    assert missing in str(error.value)
-    assert f'pip install "spacy-rootmind[{extra}]"' in str(error.value)
+    extra = {"transformer": "transformers", "curated": "curated"}[encoder]
+    assert str(error.value) == (
+        f'this config needs {missing}: pip install "spacy-rootmind[{extra}]"'
+    )
 
 
 def test_what_is_installed_passes(check_command, capsys):
-    check_command("cpu")
-    check_command("transformer", installed=["spacy_transformers"])
-    check_command("curated", installed=["spacy_curated_transformers", "transformers"])
+    check_command("cpu", installed={})
+    check_command("transformer")
+    check_command("curated")
     assert capsys.readouterr().out.count("is installed") == 3
+
+
+def test_extras_are_those_of_the_package():
+    extras = metadata(pretrained.PACKAGE).get_all("Provides-Extra")
+    assert {kind.extra for kind in pretrained.KINDS.values()} <= {*extras}
 
 
 def test_unknown_encoder_is_refused_with_those_that_there_are(check_command):
@@ -78,13 +115,14 @@ def test_missing_gpu_is_refused(check_command, monkeypatch):
     monkeypatch.setattr(pretrained, "has_torch_mps_gpu", False)
     check_command("cpu", "--gpu-id", "0")
     with pytest.raises(SystemExit, match="torch"):
-        check_command("transformer", "--gpu-id", "0", installed=["spacy_transformers"])
+        check_command("transformer", "--gpu-id", "0")
 
 
 def test_training_checks_too(made, tmp_path, monkeypatch):
     """Where the command is run alone, and before the encoder is looked for."""
     convert.convert(made[0], tmp_path / "corpus", "orthographic", "auto", 10)
-    monkeypatch.setattr(pretrained, "find_spec", lambda name: None)
+    missing = "spacy-curated-transformers (not installed)"
+    monkeypatch.setattr(pretrained, "unmet", lambda extra: [missing])
     command = ["train.py", CONFIGS["curated"], tmp_path / "corpus", tmp_path / "run"]
     monkeypatch.setattr(sys, "argv", [str(argument) for argument in command])
     with pytest.raises(SystemExit, match=r"spacy-rootmind\[curated\]"):

@@ -6,16 +6,18 @@ As a command, see that what training will need is there, before anything is done
 import argparse
 import sys
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
+from packaging.requirements import Requirement
 from spacy.util import load_config
 from thinc.api import Config
 from thinc.compat import has_torch_cuda_gpu, has_torch_mps_gpu
 from thinc.util import gpu_is_available
 from wasabi import msg
 
+PACKAGE = "spacy-rootmind"
 AUTO = "auto"
 ENGLISH = "en"
 CURATED = "curated_transformer"
@@ -48,25 +50,20 @@ class Kind:
 
     Attributes
     ----------
-    modules : tuple of str
-        What has to be installed.
     extra : str
-        Of this package, the extra that installs it.
+        Of our package, the extra that installs what it needs.
     multilingual : str
         The encoder for treebanks that are not English; for these, the config has one.
     """
 
-    modules: tuple[str, ...]
     extra: str
     multilingual: str
 
 
 # By the factory of the config's transformer.
 KINDS = {
-    "transformer": Kind(("spacy_transformers",), "transformers", "xlm-roberta-base"),
-    CURATED: Kind(
-        ("spacy_curated_transformers", "transformers"), "curated", "bert-base-multilingual-cased"
-    ),
+    "transformer": Kind("transformers", "xlm-roberta-base"),
+    CURATED: Kind("curated", "bert-base-multilingual-cased"),
 }
 
 
@@ -117,14 +114,31 @@ def check(config: Config, pretrained: str, gpu: int) -> None:
             f"--vars.encoder transformer or --vars.encoder curated too"
         )
     if factory is not None:
-        missing = [name for name in KINDS[factory].modules if find_spec(name) is None]
+        extra = KINDS[factory].extra
+        missing = unmet(extra)
         if missing:
             raise SetupError(
-                f"this config needs {' and '.join(missing)}, which "
-                f"{'is' if len(missing) == 1 else 'are'} not installed: "
-                f'pip install "spacy-rootmind[{KINDS[factory].extra}]"'
+                f'this config needs {" and ".join(missing)}: pip install "{PACKAGE}[{extra}]"'
             )
     check_gpu(gpu, needs_torch=factory is not None)
+
+
+def unmet(extra: str) -> list[str]:
+    """List what an extra of our package asks for and is not there, with what is instead."""
+    missing = []
+    for line in requires(PACKAGE) or ():
+        requirement = Requirement(line)
+        if requirement.marker is None or not requirement.marker.evaluate({"extra": extra}):
+            continue
+        wanted = f"{requirement.name}{requirement.specifier}"
+        try:
+            found = version(requirement.name)
+        except PackageNotFoundError:
+            missing.append(f"{wanted} (not installed)")
+        else:
+            if not requirement.specifier.contains(found, prereleases=True):
+                missing.append(f"{wanted} (installed: {found})")
+    return missing
 
 
 def check_gpu(gpu: int, needs_torch: bool = False) -> None:
