@@ -90,8 +90,8 @@ def test_whole_project_over_a_transformer(encoder, checkout, made, tmp_path):
         (checkout / "metrics" / "UD_Made-Up" / f"tiny-{config}" / "summary.json").read_text("utf8")
     )
     for evaluation in ("gold", "text"):
-        # Far better than chance, where sentences have nine words.
-        assert summary[evaluation]["dep_uas_all"]["mean"] > 0.3
+        # After one step, this is about 0.26.
+        assert summary[evaluation]["dep_uas_all"]["mean"] > 0.35
     assert summary["gold"]["root_violations"]["mean"] == 0.0
     conllu = checkout / "output" / f"UD_Made-Up-tiny-{config}.conllu"
     rows = [line.split("\t") for line in conllu.read_text("utf8").splitlines() if "\t" in line]
