@@ -53,7 +53,7 @@ class Kind:
     extra : str
         Of our package, the extra that installs what it needs.
     multilingual : str
-        The encoder for treebanks that are not English; for these, the config has one.
+        The encoder for treebanks that are not English; for English ones, the config has its own.
     """
 
     extra: str
