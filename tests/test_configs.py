@@ -8,12 +8,15 @@ import pytest
 import spacy
 import srsly
 from conftest import QUICKSTART, ROOT
+from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
 from spacy.tokens import DocBin
 from spacy.training import Example
 from spacy.util import load_config, load_model_from_config
 
 CONFIGS = [ROOT / "configs" / "cpu.cfg", QUICKSTART / "configs" / "config.cfg"]
+# What the configs over transformers need beside them.
+PACKAGES = {"transformer": "spacy_transformers", "curated": "spacy_curated_transformers"}
 
 
 @pytest.fixture
@@ -32,6 +35,20 @@ def test_config_is_complete(path):
         config["training"]["max_steps"]
         == (config["training"]["optimizer"]["learn_rate"]["total_steps"])
     )
+
+
+def settings_in(path):
+    """The lines of a config but for comments."""
+    lines = path.read_text("utf8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+@pytest.mark.parametrize("name", ["cpu", "transformer", "curated"])
+def test_config_is_what_spacy_writes(name, tmp_path):
+    if name in PACKAGES:
+        pytest.importorskip(PACKAGES[name], reason=f"needs {PACKAGES[name]}")
+    fill_config(tmp_path / "filled.cfg", ROOT / "configs" / f"{name}.cfg", silent=True)
+    assert settings_in(ROOT / "configs" / f"{name}.cfg") == settings_in(tmp_path / "filled.cfg")
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.parent.parent.name)

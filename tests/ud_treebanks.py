@@ -1,7 +1,8 @@
-"""The scripts of projects/ud, to be imported, and treebanks made up for them."""
+"""The scripts of projects/ud, to be imported, its commands, and treebanks made up for them."""
 
 import sys
 
+from commandline import spacy_command
 from conftest import QUICKSTART, ROOT
 
 PROJECT = ROOT / "projects" / "ud"
@@ -74,3 +75,17 @@ def write_treebank(folder, sizes=SIZES, code="en_made"):
         }
     (folder / "README.md").write_text("Made up.\n\nLicense: CC0 1.0\n", encoding="utf8")
     return counts
+
+
+def run_project(folder, command, treebank, source="", **settings):
+    """Run a command of the project, whose package is a folder; returns what it printed."""
+    settings = {
+        "treebank": treebank,
+        "source": source,
+        "package": "made",
+        "version": "1.2.3",
+        "build": "none",
+        **settings,
+    }
+    variables = [f"--vars.{name}={value}" for name, value in settings.items()]
+    return spacy_command("project", "run", command, folder, *variables, cwd=folder)

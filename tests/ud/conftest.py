@@ -3,8 +3,9 @@
 import shutil
 
 import pytest
+import spacy
 import srsly
-from conftest import ROOT
+from conftest import QUICKSTART, ROOT, read_conllu
 from ud_treebanks import PROJECT, write_treebank
 
 
@@ -29,3 +30,21 @@ def checkout(tmp_path_factory):
     config["workflows"]["scored"] = ["fetch", "convert", "train", "evaluate"]
     srsly.write_yaml(project / "project.yml", config)
     return project
+
+
+@pytest.fixture(scope="session")
+def sentences():
+    """Texts of the quickstart treebank, for a tokenizer to learn its pieces from."""
+    path = QUICKSTART / "assets" / "en_quick-ud-train.conllu"
+    return [doc.text for doc in read_conllu(path, spacy.blank("en").vocab, 100)]
+
+
+@pytest.fixture(scope="session")
+def bert(sentences, tmp_path_factory):
+    """The folder of a tiny BERT with random weights, as text."""
+    pytest.importorskip("transformers.models", reason="needs transformers")
+    import torch
+    from encoders import write_bert
+
+    torch.set_num_threads(1)
+    return write_bert(tmp_path_factory.mktemp("bert"), sentences)

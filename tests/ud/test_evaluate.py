@@ -82,18 +82,33 @@ def pipeline(corpora, tmp_path_factory):
     return path
 
 
-def test_gold_sentences_stay_whole(corpora, pipeline):
+def join_sentences(doc):
+    """A Doc in which every second sentence goes on with the one before it."""
+    heads = [token.head.i for token in doc]
+    roots = [sentence.root.i for sentence in doc.sents]
+    for first, second in zip(roots[::2], roots[1::2], strict=False):
+        heads[second] = first
+    words = [token.text for token in doc]
+    spaces = [bool(token.whitespace_) for token in doc]
+    return Doc(doc.vocab, words=words, spaces=spaces, heads=heads, deps=[t.dep_ for t in doc])
+
+
+def test_gold_sentences_stay_whole_and_together(corpora, pipeline, tmp_path):
     nlp = spacy.load(pipeline)
-    path = corpora / "syntactic" / "test.spacy"
+    references = DocBin().from_disk(corpora / "syntactic" / "test.spacy").get_docs(nlp.vocab)
+    path = tmp_path / "joined.spacy"
+    DocBin(docs=[join_sentences(doc) for doc in references]).to_disk(path)
     examples = gold_examples(nlp, path)
-    assert len(examples) == 25
+    found = []
     for example in examples:
-        assert [t.text for t in example.predicted] == [t.text for t in example.reference]
-        assert len(list(example.predicted.sents)) == len(list(example.reference.sents)) == 1
-    # Which it would not do by itself: the same words as one Doc are split.
-    reference = next(iter(DocBin().from_disk(path).get_docs(nlp.vocab)))
-    doc = nlp(Doc(nlp.vocab, words=[t.text for t in reference]))
-    assert len(list(doc.sents)) > 1
+        doc, reference = example.predicted, example.reference
+        assert [t.text_with_ws for t in doc] == [t.text_with_ws for t in reference]
+        found.append([sentence.start for sentence in doc.sents])
+        assert found[-1] == [sentence.start for sentence in reference.sents]
+    assert [len(starts) for starts in found] == [5, 5, 3]
+    # Which the parser does not find by itself.
+    docs = [nlp(Doc(nlp.vocab, [t.text for t in example.reference])) for example in examples]
+    assert all(len(list(doc.sents)) > len(own) for doc, own in zip(docs, found, strict=True))
 
 
 @pytest.mark.parametrize("words", convert.WORDS)

@@ -8,11 +8,10 @@ import pytest
 import spacy
 import srsly
 from commandline import assert_one_root_each, spacy_command
-from ud_treebanks import PROJECT
+from ud_treebanks import PROJECT, run_project
 
 MODEL = "components.root_mst.model"
 TINY = {
-    "training.optimizer.learn_rate.warmup_steps": 2,
     f"{MODEL}.lstm_width": 16,
     f"{MODEL}.arc_width": 16,
     f"{MODEL}.label_width": 8,
@@ -24,20 +23,9 @@ OVERRIDES = " ".join(f"{name}={value}" for name, value in TINY.items())
 
 
 def project_run(folder, command, treebank, source="", **settings):
-    """Run a command of the project; returns what it printed."""
-    settings = {
-        "treebank": treebank,
-        "source": source,
-        "seeds": "0 1",
-        "steps": 10,
-        "overrides": OVERRIDES,
-        "package": "made",
-        "version": "1.2.3",
-        "build": "none",
-        **settings,
-    }
-    variables = [f"--vars.{name}={value}" for name, value in settings.items()]
-    return spacy_command("project", "run", command, folder, *variables, cwd=folder)
+    """Run a command of the project with a very small network; returns what it printed."""
+    tiny = {"seeds": "0 1", "steps": 10, "overrides": OVERRIDES}
+    return run_project(folder, command, treebank, source, **{**tiny, **settings})
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,14 @@ import sys
 from pathlib import Path
 
 import convert
+import pretrained
 import pytest
 import spacy
 import srsly
 import train
 from conftest import ROOT
 from gold_words import gold_words
+from pretrained import read_config
 from spacy.training import Corpus
 from train import BEST, overrides_of, read_seeds
 
@@ -107,6 +109,7 @@ def test_best_seed_on_the_dev_set_is_kept(runs, run):
     # The first of equals.
     assert meta["seed"] == 1
     assert meta["license"] == "CC0 1.0"
+    # No pretrained encoder is among them.
     [source] = meta["sources"]
     assert (source["name"], source["license"]) == ("UD_Made-Up", "CC0 1.0")
     assert "UD_Made-Up" in meta["description"]
@@ -115,7 +118,8 @@ def test_best_seed_on_the_dev_set_is_kept(runs, run):
     assert srsly.read_json(folder / BEST / "meta.json")["seed"] == 0
 
 
-def test_settings_reach_spacy_train(runs, run, corpora):
+def test_settings_reach_spacy_train(runs, run, corpora, monkeypatch):
+    monkeypatch.setattr(pretrained, "gpu_is_available", lambda: True)
     run("--steps", "50", "--overrides", "training.dropout=0.5 --nlp.batch_size=7", "--gpu-id", "2")
     [options] = runs.commands
     assert options["--training.max_steps"] == "50"
@@ -127,10 +131,33 @@ def test_settings_reach_spacy_train(runs, run, corpora):
     assert options["--paths.dev"] == str(corpora / "orthographic" / "dev.spacy")
 
 
+@pytest.mark.parametrize("encoder", ["cpu", "transformer", "curated"])
+def test_steps_bound_all_that_depends_on_them(encoder, corpora):
+    config = read_config(CONFIG.with_stem(encoder))
+    own = config["training"]["optimizer"]["learn_rate"]["warmup_steps"]
+
+    def steps(number, text=""):
+        settings = overrides_of(config, corpora / "orthographic", number, text)
+        return {name: value for name, value in settings.items() if name.startswith("training.")}
+
+    assert steps(0) == {}
+    assert steps(1000) == {
+        "training.max_steps": "1000",
+        "training.optimizer.learn_rate.total_steps": "1000",
+        "training.optimizer.learn_rate.warmup_steps": "100",
+        "training.eval_frequency": "200",
+    }
+    assert steps(3)["training.optimizer.learn_rate.warmup_steps"] == "0"
+    assert steps(100_000)["training.optimizer.learn_rate.warmup_steps"] == str(own)
+    text = "training.optimizer.learn_rate.warmup_steps=7"
+    assert steps(1000, text)["training.optimizer.learn_rate.warmup_steps"] == "7"
+
+
 def test_syntactic_words_are_read_as_they_are(corpora):
-    reader = overrides_of(corpora / "syntactic", 0, "")["corpora.train.@readers"]
+    config = read_config(CONFIG)
+    reader = overrides_of(config, corpora / "syntactic", 0, "")["corpora.train.@readers"]
     assert spacy.registry.readers.get(reader) is gold_words
-    assert "corpora.train.@readers" not in overrides_of(corpora / "orthographic", 0, "")
+    assert "corpora.train.@readers" not in overrides_of(config, corpora / "orthographic", 0, "")
     nlp = spacy.blank("xx")
     path = corpora / "syntactic" / "train.spacy"
     own, plain = list(gold_words(path)(nlp)), list(Corpus(path)(nlp))

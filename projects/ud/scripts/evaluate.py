@@ -13,10 +13,11 @@ from pathlib import Path
 import spacy
 import srsly
 from convert import RAW
+from pretrained import check_gpu
 from report import EVALUATIONS, GOLD, TEXT, summarize, write_tables
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
-from spacy.training import Alignment, Corpus, Example
+from spacy.training import Alignment, Example
 from thinc.api import require_gpu
 from train import BEST, read_seeds, seed_folder
 from wasabi import msg
@@ -27,15 +28,21 @@ Spans = Sequence[Sequence[int]]
 
 
 def gold_examples(nlp: Language, path: Path) -> list[Example]:
-    """Parse the reference's words in the reference's sentences."""
-    examples = []
-    for example in Corpus(path, gold_preproc=True)(nlp):
-        for token in example.predicted:
-            # Otherwise the parser would look for more sentences in it.
-            token.is_sent_start = token.i == 0
-        examples.append(example)
-    docs = list(nlp.pipe([example.predicted for example in examples]))
-    return [Example(doc, eg.reference) for doc, eg in zip(docs, examples, strict=True)]
+    """Parse the reference's words in the reference's sentences.
+
+    These stay together in Docs, as in training: over a transformer that knows sentences among
+    others only, one by itself is parsed far worse.
+    """
+    references = list(DocBin().from_disk(path).get_docs(nlp.vocab))
+    docs = []
+    for reference in references:
+        starts = {sentence.start for sentence in reference.sents}
+        words = [token.text for token in reference]
+        spaces = [bool(token.whitespace_) for token in reference]
+        # Otherwise the parser would look for sentences of its own.
+        sent_starts = [i in starts for i in range(len(reference))]
+        docs.append(Doc(nlp.vocab, words=words, spaces=spaces, sent_starts=sent_starts))
+    return [Example(doc, ref) for doc, ref in zip(nlp.pipe(docs), references, strict=True)]
 
 
 def text_examples(nlp: Language, path: Path) -> list[Example]:
@@ -121,6 +128,7 @@ def main() -> None:
     args = parser.parse_args()
     try:
         seeds = read_seeds(args.seeds)
+        check_gpu(args.gpu_id)
     except ValueError as error:
         sys.exit(str(error))
     missing = [s for s in seeds if not (seed_folder(args.run, s) / BEST).is_dir()]

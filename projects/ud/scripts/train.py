@@ -13,12 +13,17 @@ from pathlib import Path
 
 import srsly
 from convert import SYNTACTIC
+from pretrained import AUTO, check, choose, read_config, settings_of
+from thinc.api import Config
 from wasabi import msg
 
 # Written when a training is complete.
 RECORD = "trained.json"
 BEST = "model-best"
 READER = "ud.GoldWords.v1"
+LEARN_RATE = "training.optimizer.learn_rate"
+# At most one step of so many is for warming up, where the number of steps is not the config's.
+WARMUP = 10
 
 
 def seed_folder(run: Path, seed: int) -> Path:
@@ -41,18 +46,31 @@ def read_seeds(text: str) -> list[int]:
     return seeds
 
 
-def overrides_of(corpus: Path, steps: int, text: str) -> dict[str, str]:
+def overrides_of(
+    config: Config, corpus: Path, steps: int, text: str, encoder: str | None = None
+) -> dict[str, str]:
     """List settings of the config to change.
 
     Parameters
     ----------
+    config
+        What is to be trained.
     corpus
         What `convert.py` wrote.
     steps
-        Training steps; 0 for those of the config. The learning rate falls over as many, and the dev
-        set is looked at five times.
+        Training steps; 0 for those of the config. The learning rate falls over as many, after a
+        warm-up that is cut to a tenth of them, and the dev set is looked at five times.
     text
         More settings, such as "training.dropout=0.3 training.batcher.size=500".
+    encoder
+        Name or folder of a pretrained encoder, if the config has one.
+
+    Raises
+    ------
+    SetupError
+        If the encoder cannot be had, or does not fit the config.
+    ValueError
+        If a setting is none.
     """
     about = srsly.read_json(corpus / "treebank.json")
     settings = {
@@ -62,9 +80,14 @@ def overrides_of(corpus: Path, steps: int, text: str) -> dict[str, str]:
     }
     if about["words"] == SYNTACTIC:
         settings.update({"corpora.train.@readers": READER, "corpora.dev.@readers": READER})
+    if encoder is not None:
+        asked = settings_of(config, encoder)
+        settings.update({name: str(value) for name, value in asked.items()})
     if steps:
+        warmup = config["training"]["optimizer"]["learn_rate"]["warmup_steps"]
         settings["training.max_steps"] = str(steps)
-        settings["training.optimizer.learn_rate.total_steps"] = str(steps)
+        settings[f"{LEARN_RATE}.total_steps"] = str(steps)
+        settings[f"{LEARN_RATE}.warmup_steps"] = str(min(warmup, steps // WARMUP))
         settings["training.eval_frequency"] = str(max(1, steps // 5))
     for setting in text.split():
         name, equals, value = setting.partition("=")
@@ -112,7 +135,29 @@ def train_seed(
     srsly.write_json(folder / RECORD, record)
 
 
-def keep_best(run: Path, seeds: list[int], corpus: Path) -> int:
+def sources_of(about: dict, encoder: str | None) -> list[dict[str, str]]:
+    """Name what a pipeline was learnt from, for its meta.json.
+
+    Parameters
+    ----------
+    about
+        What `convert.py` says of the treebank.
+    encoder
+        Name or folder of a pretrained encoder, or None.
+    """
+    url = f"https://universaldependencies.org/treebanks/{about['code']}/index.html"
+    sources = [{"name": about["treebank"], "url": url}]
+    if about["license"]:
+        sources[0]["license"] = about["license"]
+    if encoder is not None and Path(encoder).is_dir():
+        # Its name only: the path is of use on this machine alone.
+        sources.append({"name": Path(encoder).resolve().name})
+    elif encoder is not None:
+        sources.append({"name": encoder, "url": f"https://huggingface.co/{encoder}"})
+    return sources
+
+
+def keep_best(run: Path, seeds: list[int], corpus: Path, encoder: str | None) -> int:
     """Copy the pipeline that does best on the dev set, and note where it comes from.
 
     Returns
@@ -131,13 +176,11 @@ def keep_best(run: Path, seeds: list[int], corpus: Path) -> int:
     about = srsly.read_json(corpus / "treebank.json")
     meta = srsly.read_json(run / BEST / "meta.json")
     meta["description"] = f"Dependency parser (root_mst) trained on {about['treebank']}"
-    url = f"https://universaldependencies.org/treebanks/{about['code']}/index.html"
-    source = {"name": about["treebank"], "url": url}
+    meta["sources"] = sources_of(about, encoder)
     if about["license"]:
         # What is learnt from a treebank may be bound by its licence: to be checked by whoever
         # passes it on.
-        source["license"] = meta["license"] = about["license"]
-    meta["sources"] = [source]
+        meta["license"] = about["license"]
     srsly.write_json(run / BEST / "meta.json", meta)
     return best
 
@@ -151,11 +194,17 @@ def main() -> None:
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--steps", type=int, default=0, help="0: as the config says")
     parser.add_argument("--overrides", default="", help="such as 'training.dropout=0.3'")
+    parser.add_argument("--pretrained", default=AUTO, help="name or folder of an encoder")
     parser.add_argument("--gpu-id", type=int, default=-1)
     args = parser.parse_args()
     try:
         seeds = read_seeds(args.seeds)
-        settings = overrides_of(args.corpus, args.steps, args.overrides)
+        config = read_config(args.config)
+        check(config, args.pretrained, args.gpu_id)
+        code = srsly.read_json(args.corpus / "treebank.json")["code"]
+        encoder, reason = choose(config, args.pretrained, code)
+        msg.info(reason)
+        settings = overrides_of(config, args.corpus, args.steps, args.overrides, encoder)
     except ValueError as error:
         sys.exit(str(error))
     for seed in seeds:
@@ -164,7 +213,7 @@ def main() -> None:
             train_seed(args.config, args.corpus, folder, settings, seed, args.gpu_id)
         except subprocess.CalledProcessError as error:
             sys.exit(f"training with seed {seed} failed (exit code {error.returncode}), see above")
-    best = keep_best(args.output, seeds, args.corpus)
+    best = keep_best(args.output, seeds, args.corpus, encoder)
     msg.good(f"Best on the dev set: seed {best}, copied to {args.output / BEST}")
 
 

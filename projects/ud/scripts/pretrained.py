@@ -1,0 +1,281 @@
+"""Pretrained encoders: what they need, which one to take, and what a config has to say of it.
+
+As a command, see that what training will need is there, before anything is done for it.
+"""
+
+import argparse
+import sys
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from spacy.util import load_config
+from thinc.api import Config
+from thinc.compat import has_torch_cuda_gpu, has_torch_mps_gpu
+from thinc.util import gpu_is_available
+from wasabi import msg
+
+PACKAGE = "spacy-rootmind"
+AUTO = "auto"
+ENGLISH = "en"
+CURATED = "curated_transformer"
+TRANSFORMER = "components.transformer.model"
+# Of a BERT: what the config calls a setting, and what the encoder's own config.json does.
+SETTINGS = {
+    "vocab_size": "vocab_size",
+    "hidden_width": "hidden_size",
+    "intermediate_width": "intermediate_size",
+    "num_attention_heads": "num_attention_heads",
+    "num_hidden_layers": "num_hidden_layers",
+    "max_position_embeddings": "max_position_embeddings",
+    "model_max_length": "max_position_embeddings",
+    "type_vocab_size": "type_vocab_size",
+    "padding_idx": "pad_token_id",
+    "hidden_act": "hidden_act",
+    "layer_norm_eps": "layer_norm_eps",
+    "hidden_dropout_prob": "hidden_dropout_prob",
+    "attention_probs_dropout_prob": "attention_probs_dropout_prob",
+}
+
+
+class SetupError(ValueError):
+    """What is asked for cannot be had here; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A way to have a transformer in a pipeline.
+
+    Attributes
+    ----------
+    extra : str
+        Of our package, the extra that installs what it needs.
+    multilingual : str
+        The encoder for treebanks that are not English; for English ones, the config has its own.
+    """
+
+    extra: str
+    multilingual: str
+
+
+# By the factory of the config's transformer.
+KINDS = {
+    "transformer": Kind("transformers", "xlm-roberta-base"),
+    CURATED: Kind("curated", "bert-base-multilingual-cased"),
+}
+
+
+# --- what has to be there ----------------------------------------------------------------------
+
+
+def read_config(path: Path) -> Config:
+    """Read a training config.
+
+    Raises
+    ------
+    SetupError
+        If there is none.
+    """
+    if not path.is_file():
+        names = ", ".join(sorted(other.stem for other in path.parent.glob("*.cfg")))
+        raise SetupError(f"expected --vars.encoder to be one of {names}, received {path.stem!r}")
+    return load_config(path)
+
+
+def kind_of(config: Config) -> str | None:
+    """Tell the factory of the transformer that a config trains; None without one."""
+    factories = [component.get("factory") for component in config["components"].values()]
+    return next((factory for factory in factories if factory in KINDS), None)
+
+
+def check(config: Config, pretrained: str, gpu: int) -> None:
+    """See that packages and GPU are there; loads neither.
+
+    Parameters
+    ----------
+    config
+        What is to be trained.
+    pretrained
+        Name or folder of an encoder, or "auto".
+    gpu
+        Number of a GPU; -1 for the CPU.
+
+    Raises
+    ------
+    SetupError
+        If something is missing, or an encoder is asked for where the config has none.
+    """
+    factory = kind_of(config)
+    if factory is None and pretrained != AUTO:
+        raise SetupError(
+            f"this config has no pretrained encoder, so {pretrained!r} cannot be taken: set "
+            f"--vars.encoder transformer or --vars.encoder curated too"
+        )
+    if factory is not None:
+        extra = KINDS[factory].extra
+        missing = unmet(extra)
+        if missing:
+            raise SetupError(
+                f'this config needs {" and ".join(missing)}: pip install "{PACKAGE}[{extra}]"'
+            )
+    check_gpu(gpu, needs_torch=factory is not None)
+
+
+def unmet(extra: str) -> list[str]:
+    """List what an extra of our package asks for and is not there, with what is instead."""
+    missing = []
+    for line in requires(PACKAGE) or ():
+        requirement = Requirement(line)
+        if requirement.marker is None or not requirement.marker.evaluate({"extra": extra}):
+            continue
+        wanted = f"{requirement.name}{requirement.specifier}"
+        try:
+            found = version(requirement.name)
+        except PackageNotFoundError:
+            missing.append(f"{wanted} (not installed)")
+        else:
+            if not requirement.specifier.contains(found, prereleases=True):
+                missing.append(f"{wanted} (installed: {found})")
+    return missing
+
+
+def check_gpu(gpu: int, needs_torch: bool = False) -> None:
+    """See that there is a GPU if one is asked for.
+
+    Raises
+    ------
+    SetupError
+        If there is none that spaCy and, where it is needed, torch can use.
+    """
+    if gpu < 0:
+        return
+    if not gpu_is_available():
+        raise SetupError(
+            f"expected a GPU for --vars.gpu {gpu}, and spaCy finds none: it needs a driver and "
+            f'CuPy, as of pip install "spacy[cuda12x]". Without --vars.gpu, the CPU is taken'
+        )
+    if needs_torch and not (has_torch_cuda_gpu or has_torch_mps_gpu):
+        raise SetupError(
+            f"expected a GPU for --vars.gpu {gpu}, and torch, which transformers run on, finds "
+            f"none: install a build of it for your GPU"
+        )
+
+
+# --- which encoder -----------------------------------------------------------------------------
+
+
+def choose(config: Config, pretrained: str, code: str) -> tuple[str | None, str]:
+    """Choose the encoder that is wanted, or one for a treebank's language.
+
+    Parameters
+    ----------
+    config
+        What is to be trained.
+    pretrained
+        Name or folder of an encoder, or "auto".
+    code
+        The treebank's short name, whose first part is a language code.
+
+    Returns
+    -------
+    name : str or None
+        None where the config has no encoder.
+    reason : str
+        What to tell the user.
+    """
+    factory = kind_of(config)
+    if factory is None:
+        return None, "no pretrained encoder"
+    if pretrained != AUTO:
+        return pretrained, f"encoder {pretrained}"
+    language = code.split("_")[0]
+    if language == ENGLISH:
+        name = config["paths"]["encoder"]
+        return name, f"encoder {name}, for English"
+    name = KINDS[factory].multilingual
+    return name, (
+        f"encoder {name}, for many languages: see whether {language!r} is one of them. "
+        f"--vars.pretrained takes another"
+    )
+
+
+def settings_of(config: Config, name: str) -> dict[str, Any]:
+    """List the settings of a config that an encoder asks for; downloads its description.
+
+    Parameters
+    ----------
+    config
+        What is to be trained, with a transformer.
+    name
+        On the Hugging Face hub, or a folder that `save_pretrained` wrote.
+
+    Raises
+    ------
+    SetupError
+        If there is no such encoder, or the config cannot take it.
+    """
+    from transformers import AutoConfig
+
+    try:
+        if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
+            # AutoConfig would guess from the folder's name what is in it.
+            raise OSError("this folder has no config.json")
+        found = AutoConfig.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise SetupError(
+            f"cannot read the encoder {name!r}; expected the name of a model on the Hugging Face "
+            f"hub, or a folder that save_pretrained wrote (from projects/ud, if it is relative): "
+            f"{error}"
+        ) from error
+    settings: dict[str, Any] = {"paths.encoder": name}
+    if kind_of(config) == CURATED:
+        check_bert(name, found.model_type)
+        settings |= {f"{TRANSFORMER}.{own}": getattr(found, its) for own, its in SETTINGS.items()}
+    return settings
+
+
+def check_bert(name: str, model_type: str) -> None:
+    """See that an encoder is a BERT with a WordPiece tokenizer; downloads the latter.
+
+    Raises
+    ------
+    SetupError
+        If it is not.
+    """
+    from transformers import AutoTokenizer, BertTokenizerFast
+
+    advice = "take another one, or --vars.encoder transformer, which takes encoders of all kinds"
+    if model_type != "bert":
+        raise SetupError(
+            f"expected a BERT for --vars.encoder curated, {name!r} is of type {model_type!r}: "
+            f"{advice}"
+        )
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name)
+    except (ImportError, OSError, ValueError) as error:
+        raise SetupError(f"cannot read the tokenizer of {name!r}: {error}") from error
+    if not isinstance(tokenizer, BertTokenizerFast):
+        raise SetupError(
+            f"expected a WordPiece tokenizer (BertTokenizer) for --vars.encoder curated, that of "
+            f"{name!r} is {type(tokenizer).__name__}: {advice}"
+        )
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("config", type=Path)
+    parser.add_argument("--pretrained", default=AUTO, help="name or folder of an encoder")
+    parser.add_argument("--gpu-id", type=int, default=-1)
+    args = parser.parse_args()
+    try:
+        check(read_config(args.config), args.pretrained, args.gpu_id)
+    except SetupError as error:
+        sys.exit(str(error))
+    msg.good(f"{args.config.name}: what it needs is installed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""Pretrained encoders under the parser: what is asked for is there, and is what a config takes."""
+
+import json
+import shutil
+import sys
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+
+import convert
+import pretrained
+import pytest
+import srsly
+import train
+from conftest import ROOT
+from pretrained import SetupError, check_gpu, choose, read_config, settings_of
+
+CONFIGS = {name: ROOT / "configs" / f"{name}.cfg" for name in ("cpu", "transformer", "curated")}
+SIZES = "components.transformer.model"
+
+
+EXTRAS = [
+    "spacy<3.9,>=3.8",
+    'spacy-transformers<1.5,>=1.4; extra == "transformers"',
+    'spacy-curated-transformers<0.4,>=0.3; extra == "curated"',
+    'transformers>=4.22; extra == "curated"',
+    'ruff; extra == "dev"',
+]
+ALL = {
+    "spacy-transformers": "1.4.0",
+    "spacy-curated-transformers": "0.3.1",
+    "transformers": "4.53.2+own",
+}
+
+
+@pytest.fixture
+def check_command(monkeypatch):
+    """Runs the command where these versions are installed, and nothing else is."""
+
+    def run(encoder, *arguments, installed=ALL):
+        def version(name):
+            if name not in installed:
+                raise PackageNotFoundError(name)
+            return installed[name]
+
+        monkeypatch.setattr(pretrained, "requires", lambda name: EXTRAS)
+        monkeypatch.setattr(pretrained, "version", version)
+        command = ["pretrained.py", str(CONFIGS["cpu"].with_stem(encoder)), *arguments]
+        monkeypatch.setattr(sys, "argv", command)
+        pretrained.main()
+
+    return run
+
+
+# --- before anything is done -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("encoder", "installed", "missing"),
+    [
+        ("transformer", {}, "spacy-transformers<1.5,>=1.4 (not installed)"),
+        (
+            "curated",
+            {"transformers": "4.53.2"},
+            "spacy-curated-transformers<0.4,>=0.3 (not installed)",
+        ),
+        ("curated", {"spacy-curated-transformers": "0.3.1"}, "transformers>=4.22 (not installed)"),
+        (
+            "curated",
+            {"spacy-curated-transformers": "2.1.0", "transformers": "4.2"},
+            "spacy-curated-transformers<0.4,>=0.3 (installed: 2.1.0) and "
+            "transformers>=4.22 (installed: 4.2)",
+        ),
+    ],
+)
+def test_missing_packages_are_named_with_what_installs_them(
+    check_command, encoder, installed, missing
+):
+    with pytest.raises(SystemExit) as error:
+        check_command(encoder, installed=installed)
+    extra = {"transformer": "transformers", "curated": "curated"}[encoder]
+    assert str(error.value) == (
+        f'this config needs {missing}: pip install "spacy-rootmind[{extra}]"'
+    )
+
+
+def test_what_is_installed_passes(check_command, capsys):
+    check_command("cpu", installed={})
+    check_command("transformer")
+    check_command("curated")
+    assert capsys.readouterr().out.count("is installed") == 3
+
+
+def test_extras_are_those_of_the_package():
+    extras = metadata(pretrained.PACKAGE).get_all("Provides-Extra")
+    assert {kind.extra for kind in pretrained.KINDS.values()} <= {*extras}
+
+
+def test_unknown_encoder_is_refused_with_those_that_there_are(check_command):
+    with pytest.raises(SystemExit, match="cpu, curated, transformer, received 'gpu'"):
+        check_command("gpu")
+
+
+def test_pretrained_encoder_for_the_cpu_config_is_refused(check_command):
+    with pytest.raises(SystemExit, match=r"--vars\.encoder transformer"):
+        check_command("cpu", "--pretrained", "bert-base-cased")
+
+
+def test_missing_gpu_is_refused(check_command, monkeypatch):
+    monkeypatch.setattr(pretrained, "gpu_is_available", lambda: False)
+    with pytest.raises(SystemExit, match=r"a GPU for --vars.gpu 0, and spaCy finds none"):
+        check_command("cpu", "--gpu-id", "0")
+    check_gpu(-1)
+    monkeypatch.setattr(pretrained, "gpu_is_available", lambda: True)
+    monkeypatch.setattr(pretrained, "has_torch_cuda_gpu", False)
+    monkeypatch.setattr(pretrained, "has_torch_mps_gpu", False)
+    check_command("cpu", "--gpu-id", "0")
+    with pytest.raises(SystemExit, match="torch"):
+        check_command("transformer", "--gpu-id", "0")
+
+
+def test_training_checks_too(made, tmp_path, monkeypatch):
+    """Where the command is run alone, and before the encoder is looked for."""
+    convert.convert(made[0], tmp_path / "corpus", "orthographic", "auto", 10)
+    missing = "spacy-curated-transformers (not installed)"
+    monkeypatch.setattr(pretrained, "unmet", lambda extra: [missing])
+    command = ["train.py", CONFIGS["curated"], tmp_path / "corpus", tmp_path / "run"]
+    monkeypatch.setattr(sys, "argv", [str(argument) for argument in command])
+    with pytest.raises(SystemExit, match=r"spacy-rootmind\[curated\]"):
+        train.main()
+    assert not (tmp_path / "run").exists()
+
+
+# --- which encoder -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["transformer", "curated"])
+def test_encoder_suits_the_treebanks_language(name):
+    config = read_config(CONFIGS[name])
+    assert choose(config, "auto", "en_ewt")[0] == config["paths"]["encoder"]
+    found, reason = choose(config, "auto", "kk_ktb")
+    assert found == pretrained.KINDS[pretrained.kind_of(config)].multilingual
+    assert found in reason
+    assert "'kk'" in reason
+    assert choose(config, "own/model", "kk_ktb") == ("own/model", "encoder own/model")
+
+
+def test_config_without_encoder_gets_none():
+    assert choose(read_config(CONFIGS["cpu"]), "auto", "en_ewt")[0] is None
+
+
+def test_sources_name_the_encoder_but_not_its_place(tmp_path):
+    about = {"treebank": "UD_Made-Up", "code": "en_made", "license": None}
+    assert [source["name"] for source in train.sources_of(about, None)] == ["UD_Made-Up"]
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    assert train.sources_of(about, str(folder))[1] == {"name": "mine"}
+    hub = train.sources_of(about, "somebody/model")[1]
+    assert hub == {"name": "somebody/model", "url": "https://huggingface.co/somebody/model"}
+
+
+# --- what the config has to say ----------------------------------------------------------------
+
+
+def test_sizes_are_the_encoders(bert):
+    assert settings_of(read_config(CONFIGS["transformer"]), bert) == {"paths.encoder": bert}
+    config = read_config(CONFIGS["curated"])
+    settings = settings_of(config, bert)
+    model = config["components"]["transformer"]["model"]
+    own = json.loads((Path(bert) / "config.json").read_text("utf8"))
+    assert settings[f"{SIZES}.hidden_width"] == own["hidden_size"] == 32
+    assert settings[f"{SIZES}.vocab_size"] == own["vocab_size"] == 300
+    assert settings[f"{SIZES}.num_hidden_layers"] == 2
+    assert settings[f"{SIZES}.model_max_length"] == own["max_position_embeddings"] == 64
+    assert settings[f"{SIZES}.hidden_dropout_prob"] == 0.0
+    # What the config has of an encoder is set, and nothing else.
+    kept = {"@architectures", "mixed_precision", "torchscript", "wrapped_listener"}
+    kept |= {"piece_encoder", "with_spans", "grad_scaler_config"}
+    named = {name.rpartition(".")[2] for name in settings if name != "paths.encoder"}
+    assert named == model.keys() - kept
+
+
+@pytest.mark.parametrize("name", ["transformer", "curated"])
+def test_missing_encoder_is_said_to_be_missing(name, bert, tmp_path):
+    with pytest.raises(SetupError, match=r"cannot read the encoder .*none.*a folder that"):
+        settings_of(read_config(CONFIGS[name]), str(tmp_path / "deep" / "none"))
+    (tmp_path / "bert").mkdir()
+    with pytest.raises(SetupError, match=r"cannot read the encoder .*has no config\.json"):
+        settings_of(read_config(CONFIGS[name]), str(tmp_path / "bert"))
+
+
+def test_only_a_bert_with_wordpiece_is_curated(bert, sentences, tmp_path):
+    from encoders import write_roberta
+
+    (tmp_path / "roberta").mkdir()
+    roberta = write_roberta(tmp_path / "roberta", sentences)
+    config = read_config(CONFIGS["curated"])
+    with pytest.raises(SetupError, match=r"is of type 'roberta': take .*--vars.encoder transf"):
+        settings_of(config, roberta)
+    assert settings_of(read_config(CONFIGS["transformer"]), roberta)["paths.encoder"] == roberta
+    other = Path(shutil.copytree(bert, tmp_path / "other"))
+    about = srsly.read_json(other / "tokenizer_config.json")
+    about["tokenizer_class"] = "PreTrainedTokenizerFast"
+    srsly.write_json(other / "tokenizer_config.json", about)
+    with pytest.raises(SetupError, match=r"expected a WordPiece tokenizer .*that of '.*other' is"):
+        settings_of(config, str(other))
+    shutil.copytree(bert, tmp_path / "mute", ignore=shutil.ignore_patterns("*token*", "vocab*"))
+    with pytest.raises(SetupError, match="cannot read the tokenizer"):
+        settings_of(config, str(tmp_path / "mute"))
