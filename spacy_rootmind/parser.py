@@ -198,8 +198,6 @@ class RootMST(TrainablePipe):
             raise ValueError(
                 f"[{name}] expected a learn_rate_factor above 0, received {learn_rate_factor}"
             )
-        if confidence or arc_threshold is not None or alternatives is not None:
-            register_extensions()
         if objective not in OBJECTIVES:
             raise ValueError(
                 f"[{name}] unknown objective {objective!r}, expected one of {', '.join(OBJECTIVES)}"
@@ -283,6 +281,27 @@ class RootMST(TrainablePipe):
                 f"probability, received {probability}"
             )
         self._arc_threshold = probability
+        _register_if(probability is not None)
+
+    @property
+    def confidence(self) -> bool:
+        """Whether to find how probable heads and trees are."""
+        return self._confidence
+
+    @confidence.setter
+    def confidence(self, wanted: bool) -> None:
+        self._confidence = wanted
+        _register_if(wanted)
+
+    @property
+    def alternatives(self) -> Maker | None:
+        """What makes alternative parses; None for none."""
+        return self._alternatives
+
+    @alternatives.setter
+    def alternatives(self, maker: Maker | None) -> None:
+        self._alternatives = maker
+        _register_if(maker is not None)
 
     def _store_labels(self) -> None:
         """Add the labels to the StringStore early, before any memory zone would drop them."""
@@ -604,3 +623,9 @@ class RootMST(TrainablePipe):
             f"another version or config; save it again, or load it with the config it was "
             f"trained with"
         )
+
+
+def _register_if(is_wanted: bool) -> None:
+    """Register the attributes of what a component is asked for, also where it is asked later."""
+    if is_wanted:
+        register_extensions()

@@ -271,6 +271,26 @@ def test_an_attribute_of_the_users_own_is_not_overwritten():
     register_extensions()
 
 
+@pytest.mark.parametrize(
+    ("setting", "value"), [("confidence", True), ("arc_threshold", 0.5), ("alternatives", kbest(2))]
+)
+def test_attributes_are_there_once_a_setting_is_changed(trained, setting, value):
+    for owner, name, _ in ATTRIBUTES:
+        if owner.has_extension(name):
+            owner.remove_extension(name)
+    parser = trained.get_pipe("root_mst")
+    before = getattr(parser, setting)
+    try:
+        setattr(parser, setting, before)
+        assert not any(owner.has_extension(name) for owner, name, _ in ATTRIBUTES)
+        setattr(parser, setting, value)
+        assert all(owner.has_extension(name) for owner, name, _ in ATTRIBUTES)
+        assert getattr(parser, setting) == value
+    finally:
+        setattr(parser, setting, before)
+        register_extensions()
+
+
 def test_a_head_set_by_hand_has_no_known_probability(unsure):
     doc = unsure(TEXT)
     sentence = next(doc.sents)
