@@ -2,7 +2,8 @@
 
 What is known of a sentence lies in `doc.user_data` as plain arrays, under a key in spaCy's own form
 for extension attributes of a span, so that it moves with the sentence through serialization,
-`doc.copy`, `Doc.from_docs` and `Span.as_doc`. The attributes are getters on that:
+`doc.copy`, `Doc.from_docs` and `Span.as_doc(copy_user_data=True)`. The attributes are getters on
+that:
 
 - `token._.head_prob`: probability of the token's head,
 - `span._.parse_log_prob`, `span._.parse_entropy`: of a sentence's tree, and of the distribution

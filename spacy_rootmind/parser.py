@@ -131,7 +131,7 @@ def make_root_mst(
         Whether to find `token._.head_prob`, `span._.parse_log_prob` and `span._.parse_entropy`.
     arc_threshold : float, optional
         Keep all labelled arcs of at least this probability, whichever tree they are in:
-        `span._.arcs` of each sentence, `token._.arcs`.
+        `span._.arcs` of each sentence, `token._.arcs`. At most 1 / `arc_threshold` for each word.
     alternatives
         Makes `span._.parses` of each sentence: `spacy_rootmind.kbest.v1`,
         `spacy_rootmind.sample.v1` or `spacy_rootmind.sample_without_replacement.v1`.
