@@ -280,8 +280,8 @@ class RootMST(TrainablePipe):
                 f"[{self.name}] expected an arc_threshold above 0 and at most 1, as it is a "
                 f"probability, received {probability}"
             )
-        self._arc_threshold = probability
         _register_if(probability is not None)
+        self._arc_threshold = probability
 
     @property
     def confidence(self) -> bool:
@@ -290,8 +290,8 @@ class RootMST(TrainablePipe):
 
     @confidence.setter
     def confidence(self, wanted: bool) -> None:
-        self._confidence = wanted
         _register_if(wanted)
+        self._confidence = wanted
 
     @property
     def alternatives(self) -> Maker | None:
@@ -300,8 +300,8 @@ class RootMST(TrainablePipe):
 
     @alternatives.setter
     def alternatives(self, maker: Maker | None) -> None:
-        self._alternatives = maker
         _register_if(maker is not None)
+        self._alternatives = maker
 
     def _store_labels(self) -> None:
         """Add the labels to the StringStore early, before any memory zone would drop them."""

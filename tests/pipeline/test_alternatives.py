@@ -283,12 +283,18 @@ def test_attributes_are_there_once_a_setting_is_changed(trained, setting, value)
     try:
         setattr(parser, setting, before)
         assert not any(owner.has_extension(name) for owner, name, _ in ATTRIBUTES)
+        Span.set_extension("arcs", default="mine")
+        with pytest.raises(ValueError, match=r"Span\._\.arcs"):
+            setattr(parser, setting, value)
+        assert getattr(parser, setting) == before
+        Span.remove_extension("arcs")
         setattr(parser, setting, value)
         assert all(owner.has_extension(name) for owner, name, _ in ATTRIBUTES)
         assert getattr(parser, setting) == value
     finally:
         setattr(parser, setting, before)
-        register_extensions()
+        for owner, name, getter in ATTRIBUTES:
+            owner.set_extension(name, getter=getter, force=True)
 
 
 def test_a_head_set_by_hand_has_no_known_probability(unsure):
