@@ -6,34 +6,31 @@ For a trained pipeline and a treebank as a .spacy file, on gold tokens:
   best parse, and taken wherever the probability of the labelled arc is at least a threshold.
   Precision, recall and F of each against the treebank, and a plot;
 - how many there are: the gold number, that in the best parse, and the sum of the probabilities;
-- expectations from a few parses: how far the share of k parses that have an arc is from its exact
-  probability, over the arcs that a parser may doubt.
+- expectations from a few parses: how far the weight of those of k parses that have an arc is from
+  its exact probability, over the arcs that a parser may doubt.
 
     python benchmarks/alternatives.py training/model-best --corpus test.spacy --out results
 """
 
 import argparse
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from pipelines import load, on_gold_tokens, read_gold
 from report import table
 from spacy.tokens import Doc, Span
 
 THRESHOLDS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 SHOWN = (0.05, 0.2, 0.5, 0.8, 0.95)
-# Less probable arcs than this are looked at neither in sums nor in expectations.
+# Less probable labelled arcs than this are left out of sums; out of expectations, than that.
 LEAST = 0.001
+NEGLIGIBLE = 1e-6
 # An arc is in doubt with a probability in here.
 DOUBT = (0.05, 0.95)
 COUNTS = (5, 20, 100, 1000)
-MAKERS = {
-    "k best": "spacy_rootmind.kbest.v1",
-    "samples": "spacy_rootmind.sample.v1",
-    "different samples": "spacy_rootmind.sample_without_replacement.v1",
-}
 
 Pair = tuple[int, int, int]
 """Number of the Doc, dependent, head."""
@@ -101,22 +98,55 @@ def exact_probs(sentence: Span) -> dict[tuple[int, int], float]:
     return {arc: prob for arc, prob in probs.items() if DOUBT[0] < prob < DOUBT[1]}
 
 
-def expectation_errors(model: str, maker: str, gold: Sequence[Doc]) -> dict[int, float]:
-    """Find the root of the mean squared error of k parses' shares of arcs, for each k.
+def alike(log_probs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weigh all parses alike."""
+    return np.full(len(log_probs), 1 / len(log_probs))
 
-    Independent samples count alike; other parses by their probability, over that of all k.
+
+def by_probability(log_probs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weigh parses by their probability over that of all that are there."""
+    weights = np.exp(log_probs - log_probs.max())
+    return weights / weights.sum()
+
+
+def draw_by_draw(log_probs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weigh parses that were drawn without replacement so that means over them have no bias.
+
+    After each draw there is an estimate: earlier parses count by their probability, and the one
+    just drawn stands for all the others. The mean of these is Des Raj's estimate (1956, Some
+    Estimators in Sampling with Varying Probabilities without Replacement).
     """
-    is_sample = maker == "spacy_rootmind.sample.v1"
+    probs = np.exp(log_probs)
+    rest = 1 - (np.cumsum(probs) - probs)
+    draws_after = np.arange(len(probs))[::-1]
+    return (rest + probs * draws_after) / len(probs)
+
+
+WAYS: dict[str, tuple[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]]] = {
+    "samples": ("spacy_rootmind.sample.v1", alike),
+    "different samples, draw by draw": (
+        "spacy_rootmind.sample_without_replacement.v1",
+        draw_by_draw,
+    ),
+    "different samples, by probability": (
+        "spacy_rootmind.sample_without_replacement.v1",
+        by_probability,
+    ),
+    "k best, by probability": ("spacy_rootmind.kbest.v1", by_probability),
+}
+
+
+def expectation_errors(model: str, way: str, gold: Sequence[Doc]) -> dict[int, float]:
+    """Find the root of the mean squared error of arcs' weights in k parses, for each k."""
+    maker, weigh = WAYS[way]
     errors = {}
     for k in COUNTS:
-        nlp = load(model, arc_threshold=LEAST, alternatives={"@misc": maker, "k": k})
+        nlp = load(model, arc_threshold=NEGLIGIBLE, alternatives={"@misc": maker, "k": k})
         squares = []
         for doc in on_gold_tokens(nlp, gold):
             for sentence in doc.sents:
                 parses = sentence._.parses
-                log_probs = np.array([parse.log_prob for parse in parses])
-                weights = np.exp(log_probs - log_probs.max()) ** (not is_sample)
-                weights /= weights.sum()
+                weights = weigh(np.array([parse.log_prob for parse in parses]))
                 heads = np.array([parse.heads for parse in parses])
                 for (dep, head), prob in exact_probs(sentence).items():
                     squares.append((weights[heads[:, dep] == head].sum() - prob) ** 2)
@@ -176,11 +206,8 @@ def main() -> None:
     ]
     few = docs[: options.sample_limit]
     rows = [
-        [
-            name,
-            *(f"{error:.3f}" for error in expectation_errors(options.model, maker, few).values()),
-        ]
-        for name, maker in MAKERS.items()
+        [way, *(f"{error:.3f}" for error in expectation_errors(options.model, way, few).values())]
+        for way in WAYS
     ]
     parts.append(table(["", *(f"k = {k}" for k in COUNTS)], rows))
     text = "\n\n".join(parts) + "\n"

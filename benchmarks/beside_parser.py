@@ -65,8 +65,8 @@ def write_config(source: Path, target: Path) -> None:
     config = Config().from_disk(source, interpolate=False)
     tok2vec = config["components"].pop("root_mst")["model"]["tok2vec"]
     # spaCy's advice: the upper layer helps over its own token vectors, not over a transformer.
-    is_listener = tok2vec["@architectures"].startswith("spacy-")
-    model = {**PARSER, "use_upper": not is_listener, "tok2vec": tok2vec}
+    is_transformer = tok2vec["@architectures"].startswith("spacy-")
+    model = {**PARSER, "use_upper": not is_transformer, "tok2vec": tok2vec}
     config["components"]["parser"] = {"factory": "parser", "model": model}
     names = config["nlp"]["pipeline"]
     config["nlp"]["pipeline"] = ["parser" if name == "root_mst" else name for name in names]

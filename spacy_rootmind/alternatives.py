@@ -2,7 +2,8 @@
 
 What is known of a sentence lies in `doc.user_data` as plain arrays, under a key in spaCy's own form
 for extension attributes of a span, so that it moves with the sentence through serialization,
-`doc.copy`, `Doc.from_docs` and `Span.as_doc`. The attributes are getters on that:
+`doc.copy`, `Doc.from_docs` and `Span.as_doc(copy_user_data=True)`. The attributes are getters on
+that:
 
 - `token._.head_prob`: probability of the token's head,
 - `span._.parse_log_prob`, `span._.parse_entropy`: of a sentence's tree, and of the distribution
@@ -187,18 +188,30 @@ def get_arcs(span: Span) -> list[Arc] | None:
     record = record_of(span)
     if record is None or "arc_heads" not in record:
         return None
-    tokens, names = list(span), record["arc_label_names"]
-    columns = (record[key].tolist() for key in ("arc_deps", "arc_heads", "arc_labels", "arc_probs"))
-    return [
-        Arc(tokens[dep], tokens[head], names[label], prob)
-        for dep, head, label, prob in zip(*columns, strict=True)
-    ]
+    return _chosen_arcs(span, record, slice(None))
 
 
 def get_token_arcs(token: Token) -> list[Arc] | None:
     """List the probable arcs to a token, by falling probability; None without."""
-    arcs = get_arcs(token.sent)
-    return None if arcs is None else [arc for arc in arcs if arc.token == token]
+    sentence = token.sent
+    record = record_of(sentence)
+    if record is None or "arc_heads" not in record:
+        return None
+    return _chosen_arcs(sentence, record, record["arc_deps"] == token.i - sentence.start)
+
+
+def _chosen_arcs(
+    sentence: Span, record: dict[str, Any], chosen: slice | NDArray[np.bool_]
+) -> list[Arc]:
+    """Make those of a sentence's arcs that are asked for: it may have very many."""
+    names = record["arc_label_names"]
+    columns = (
+        record[key][chosen].tolist() for key in ("arc_deps", "arc_heads", "arc_labels", "arc_probs")
+    )
+    return [
+        Arc(sentence[dep], sentence[head], names[label], prob)
+        for dep, head, label, prob in zip(*columns, strict=True)
+    ]
 
 
 ATTRIBUTES: tuple[tuple[type[Token] | type[Span], str, Callable[[Any], Any]], ...] = (

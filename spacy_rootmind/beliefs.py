@@ -85,9 +85,8 @@ def label_arcs(
 ) -> None:
     """Put labelled arcs of a probability of at least `threshold` in place of those of `find_arcs`.
 
-    An arc comes once for each label that is probable enough; those of a word by falling
-    probability.
-    Labels are numbers; -1 on arcs from ROOT, which are sure of theirs.
+    An arc comes once for each label that is probable enough; those of a word come by falling
+    probability. Labels are numbers; -1 on arcs from ROOT, which are sure of theirs.
     """
     counts = [len(record["arc_deps"]) for record in records]
     sentence = np.repeat(np.arange(len(records)), counts)
@@ -109,4 +108,4 @@ def label_arcs(
     for i, record in enumerate(records):
         own = slice(ends[i], ends[i + 1])
         record["arc_deps"], record["arc_heads"] = deps[arcs[own]], heads[arcs[own]]
-        record["arc_labels"], record["arc_probs"] = labels[own], joint[own].astype(np.float32)
+        record["arc_labels"], record["arc_probs"] = labels[own], joint[own]

@@ -131,7 +131,7 @@ def make_root_mst(
         Whether to find `token._.head_prob`, `span._.parse_log_prob` and `span._.parse_entropy`.
     arc_threshold : float, optional
         Keep all labelled arcs of at least this probability, whichever tree they are in:
-        `span._.arcs` of each sentence, `token._.arcs`.
+        `span._.arcs` of each sentence, `token._.arcs`. At most 1 / `arc_threshold` for each word.
     alternatives
         Makes `span._.parses` of each sentence: `spacy_rootmind.kbest.v1`,
         `spacy_rootmind.sample.v1` or `spacy_rootmind.sample_without_replacement.v1`.
@@ -198,8 +198,6 @@ class RootMST(TrainablePipe):
             raise ValueError(
                 f"[{name}] expected a learn_rate_factor above 0, received {learn_rate_factor}"
             )
-        if confidence or arc_threshold is not None or alternatives is not None:
-            register_extensions()
         if objective not in OBJECTIVES:
             raise ValueError(
                 f"[{name}] unknown objective {objective!r}, expected one of {', '.join(OBJECTIVES)}"
@@ -282,7 +280,28 @@ class RootMST(TrainablePipe):
                 f"[{self.name}] expected an arc_threshold above 0 and at most 1, as it is a "
                 f"probability, received {probability}"
             )
+        _register_if(probability is not None)
         self._arc_threshold = probability
+
+    @property
+    def confidence(self) -> bool:
+        """Whether to find how probable heads and trees are."""
+        return self._confidence
+
+    @confidence.setter
+    def confidence(self, wanted: bool) -> None:
+        _register_if(wanted)
+        self._confidence = wanted
+
+    @property
+    def alternatives(self) -> Maker | None:
+        """What makes alternative parses; None for none."""
+        return self._alternatives
+
+    @alternatives.setter
+    def alternatives(self, maker: Maker | None) -> None:
+        _register_if(maker is not None)
+        self._alternatives = maker
 
     def _store_labels(self) -> None:
         """Add the labels to the StringStore early, before any memory zone would drop them."""
@@ -604,3 +623,9 @@ class RootMST(TrainablePipe):
             f"another version or config; save it again, or load it with the config it was "
             f"trained with"
         )
+
+
+def _register_if(is_wanted: bool) -> None:
+    """Register the attributes of what a component is asked for, also where it is asked later."""
+    if is_wanted:
+        register_extensions()

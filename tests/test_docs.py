@@ -75,6 +75,9 @@ def test_alternatives_page_runs(trained, tmp_path, capsys):
     )
     assert 0 <= exact <= n_subjects
     assert 0 <= share <= 1
+    [bounds] = [line.split() for line in shown if line.startswith("between ")]
+    [estimate] = [line.split()[1] for line in shown if line.startswith("about ")]
+    assert float(bounds[1]) - 0.1 <= float(estimate) <= float(bounds[3]) + 0.1
     assert sum(line.startswith(("sure:", "possible:")) for line in shown) == 6
 
 

@@ -3,7 +3,8 @@
 What is known of a parse goes along. In CoNLL-U, `HeadProb=` in MISC is the probability of a word's
 head; comments `# parse_log_prob =` and `# parse_entropy =` are those of the tree, in nats, and
 `# parse_1 =`, `# parse_2 =` ... the alternatives: log probability, then HEAD:DEPREL of each word.
-`Arcs=` in MISC are the probable arcs to a word, HEAD:DEPREL:PROBABILITY, with commas between.
+`Arcs=` in MISC are the probable arcs to a word, HEAD:DEPREL:PROBABILITY, with commas between; in a
+label, "|", "," and "%" are written as in URLs.
 In JSONL, tokens have "head_prob" and "arcs", sentences "log_prob", "entropy" and "parses"; heads
 count tokens of the Doc as those in "tokens" do.
 """

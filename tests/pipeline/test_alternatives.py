@@ -271,6 +271,32 @@ def test_an_attribute_of_the_users_own_is_not_overwritten():
     register_extensions()
 
 
+@pytest.mark.parametrize(
+    ("setting", "value"), [("confidence", True), ("arc_threshold", 0.5), ("alternatives", kbest(2))]
+)
+def test_attributes_are_there_once_a_setting_is_changed(trained, setting, value):
+    for owner, name, _ in ATTRIBUTES:
+        if owner.has_extension(name):
+            owner.remove_extension(name)
+    parser = trained.get_pipe("root_mst")
+    before = getattr(parser, setting)
+    try:
+        setattr(parser, setting, before)
+        assert not any(owner.has_extension(name) for owner, name, _ in ATTRIBUTES)
+        Span.set_extension("arcs", default="mine")
+        with pytest.raises(ValueError, match=r"Span\._\.arcs"):
+            setattr(parser, setting, value)
+        assert getattr(parser, setting) == before
+        Span.remove_extension("arcs")
+        setattr(parser, setting, value)
+        assert all(owner.has_extension(name) for owner, name, _ in ATTRIBUTES)
+        assert getattr(parser, setting) == value
+    finally:
+        setattr(parser, setting, before)
+        for owner, name, getter in ATTRIBUTES:
+            owner.set_extension(name, getter=getter, force=True)
+
+
 def test_a_head_set_by_hand_has_no_known_probability(unsure):
     doc = unsure(TEXT)
     sentence = next(doc.sents)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from conftest import gold_examples, make_nlp, train
 
-from spacy_rootmind import arc_marginals
+from spacy_rootmind import alternatives, arc_marginals
+from spacy_rootmind.alternatives import Arc
 from spacy_rootmind.constraints import Constraints
 from spacy_rootmind.layers import trees
 from spacy_rootmind.makers import sample
@@ -82,6 +83,21 @@ def test_arcs_have_the_least_probability_at_least(unsure, threshold, least):
     assert [arc[:3] for arc in found] == [arc[:3] for arc in everything if arc[3] >= least]
 
 
+def test_threshold_counts_to_the_last_digit(unsure, threshold):
+    # An arc from ROOT is sure of its label, so that its probability is that of the tree alone.
+    text = "She said that it rained."
+    roots = [arc.prob for arc in unsure(text)[:]._.arcs if arc.dep == "ROOT"]
+    assert len(roots) > 3
+    for prob in roots:
+        threshold(prob)
+        found = [arc.prob for arc in unsure(text)[:]._.arcs if arc.dep == "ROOT"]
+        assert min(found) == prob
+        threshold(np.nextafter(prob, 1))
+        found = [arc.prob for arc in unsure(text)[:]._.arcs if arc.dep == "ROOT"]
+        assert prob not in found
+        assert len(found) < len(roots)
+
+
 def test_arcs_come_word_by_word_the_most_probable_first(unsure):
     doc = unsure(TEXT)
     for sentence in doc.sents:
@@ -94,6 +110,21 @@ def test_arcs_come_word_by_word_the_most_probable_first(unsure):
         roots = [arc for arc in sentence._.arcs if arc.head == arc.token]
         assert sum(arc.prob for arc in roots) == pytest.approx(1, abs=1e-4)
         assert {arc.dep for arc in roots} == {"ROOT"}
+
+
+def test_arcs_of_tokens_are_made_once_each(unsure, monkeypatch):
+    doc = unsure(TEXT)
+    n_arcs = sum(len(sentence._.arcs) for sentence in doc.sents)
+    made = Counter()
+
+    def count(token, *rest):
+        made[token.i] += 1
+        return Arc(token, *rest)
+
+    monkeypatch.setattr(alternatives, "Arc", count)
+    for token in doc:
+        assert all(arc.token == token for arc in token._.arcs)
+    assert made.total() == n_arcs
 
 
 def test_whitespace_has_no_arcs(unsure):
