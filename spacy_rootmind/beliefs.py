@@ -81,12 +81,17 @@ def label_alternatives(
 
 
 def label_arcs(
-    scores: TreeScores, records: Sequence[Record], roots: NDArray[np.int64], threshold: float
+    scores: TreeScores,
+    records: Sequence[Record],
+    roots: NDArray[np.int64],
+    threshold: float,
+    temperature: float,
 ) -> None:
     """Put labelled arcs of a probability of at least `threshold` in place of those of `find_arcs`.
 
     An arc comes once for each label that is probable enough; those of a word come by falling
-    probability. Labels are numbers; -1 on arcs from ROOT, which are sure of theirs.
+    probability. Labels are numbers; -1 on arcs from ROOT, which are sure of theirs. `temperature`
+    is that of label scores.
     """
     counts = [len(record["arc_deps"]) for record in records]
     sentence = np.repeat(np.arange(len(records)), counts)
@@ -97,7 +102,7 @@ def label_arcs(
     inner, outer = np.flatnonzero(heads), np.flatnonzero(heads == 0)
     first = roots[sentence[inner]]
     arcs, labels, joint = scores.probable_labels(
-        deps[inner] + first, heads[inner] + first, probs[inner], threshold
+        deps[inner] + first, heads[inner] + first, probs[inner], threshold, temperature
     )
     arcs = np.concatenate([outer, inner[arcs]])
     labels = np.concatenate([np.full(len(outer), -1), labels])

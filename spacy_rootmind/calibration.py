@@ -21,6 +21,9 @@ CHUNK = 64
 Scored = tuple[NDArray[np.floating], NDArray[np.intp], NDArray[np.int64]]
 """Arc scores (b, m, m), lengths (b,), and gold heads (b, m), MISSING where unknown."""
 
+Labelled = tuple[NDArray[np.floating], NDArray[np.int64]]
+"""Label scores on gold arcs, (n_arcs, n_labels), and the numbers of their gold labels."""
+
 
 def fit_temperature(batches: Sequence[Scored]) -> float:
     """Find the temperature under which gold heads are most probable.
@@ -40,11 +43,17 @@ def fit_temperature(batches: Sequence[Scored]) -> float:
     """
     if not any((heads != MISSING).any() for _, _, heads in batches):
         return 1.0
-    steps = np.linspace(np.log(LEAST), np.log(MOST), 19)
-    losses = [head_loss(batches, float(np.exp(step))) for step in steps]
-    best = int(np.argmin(losses))
-    low, high = float(steps[max(best - 1, 0)]), float(steps[min(best + 1, len(steps) - 1)])
-    return float(np.exp(_golden_section(lambda x: head_loss(batches, np.exp(x)), low, high)))
+    return _least(lambda temperature: head_loss(batches, temperature))
+
+
+def fit_label_temperature(batches: Sequence[Labelled]) -> float:
+    """Find the temperature under which gold labels are most probable on gold arcs.
+
+    As `fit_temperature` does for heads. 1 where no gold label is known.
+    """
+    if not any(len(labels) for _, labels in batches):
+        return 1.0
+    return _least(lambda temperature: label_loss(batches, temperature))
 
 
 def head_loss(batches: Iterable[Scored], temperature: float) -> float:
@@ -56,6 +65,25 @@ def head_loss(batches: Iterable[Scored], temperature: float) -> float:
         right = marginals[sentence, dep, heads[sentence, dep]]
         total -= float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).sum())
     return total
+
+
+def label_loss(batches: Iterable[Labelled], temperature: float) -> float:
+    """Sum of -log P(gold label) over gold arcs, in nats."""
+    total = 0.0
+    for scores, labels in batches:
+        cooled = scores.astype(np.float64) / temperature
+        right = cooled[np.arange(len(labels)), labels]
+        total += float((np.logaddexp.reduce(cooled, axis=1) - right).sum())
+    return total
+
+
+def _least(loss: Callable[[float], float]) -> float:
+    """Find the temperature of the least loss."""
+    steps = np.linspace(np.log(LEAST), np.log(MOST), 19)
+    losses = [loss(float(np.exp(step))) for step in steps]
+    best = int(np.argmin(losses))
+    low, high = float(steps[max(best - 1, 0)]), float(steps[min(best + 1, len(steps) - 1)])
+    return float(np.exp(_golden_section(lambda x: loss(float(np.exp(x))), low, high)))
 
 
 def _golden_section(loss: Callable[[float], float], low: float, high: float) -> float:

@@ -65,6 +65,7 @@ class Settings:
     max_sentence_length: int = 512
     constraints: Constrain | None = None
     temperature: float = 1.0
+    label_temperature: float = 1.0
     confidence: bool = False
     arc_threshold: float | None = None
     alternatives: Maker | None = None
@@ -363,7 +364,7 @@ def _label(
     if settings.alternatives is not None:
         label_alternatives(scores, records, roots)
     if settings.arc_threshold is not None:
-        label_arcs(scores, records, roots, settings.arc_threshold)
+        label_arcs(scores, records, roots, settings.arc_threshold, settings.label_temperature)
     if settings.alternatives is not None or settings.arc_threshold is not None:
         for record in records:
             record["labels"] = names.tolist()

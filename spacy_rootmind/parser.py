@@ -18,7 +18,12 @@ from thinc.api import Config, Model, Optimizer, set_dropout_rate
 from spacy_rootmind._failures import NoTreeError
 from spacy_rootmind.alternatives import register_extensions
 from spacy_rootmind.annotate import SPACE_LABEL, DocParse, annotate
-from spacy_rootmind.calibration import Scored, fit_temperature
+from spacy_rootmind.calibration import (
+    Labelled,
+    Scored,
+    fit_label_temperature,
+    fit_temperature,
+)
 from spacy_rootmind.constraints import Constrain
 from spacy_rootmind.gold import GoldBatch, count_labels, gold_boundaries
 from spacy_rootmind.inference import SENTENCES, Settings, parse_docs
@@ -26,7 +31,7 @@ from spacy_rootmind.loss import OBJECTIVES
 from spacy_rootmind.makers import Maker
 from spacy_rootmind.models import ParserGradient, ParserInput, ParserModel, ParserScores
 from spacy_rootmind.saved import FORMAT, check_weights, read_cfg, read_labels
-from spacy_rootmind.training import gold_heads, parser_loss
+from spacy_rootmind.training import gold_heads, labelled_words, parser_loss
 
 DEFAULT_CONFIG = """
 [model]
@@ -222,6 +227,7 @@ class RootMST(TrainablePipe):
             "labels": [],
             "finds_boundaries": True,
             "temperature": 1.0,
+            "label_temperature": 1.0,
         }
 
     # --- labels --------------------------------------------------------------------------------
@@ -458,16 +464,25 @@ class RootMST(TrainablePipe):
         )
 
     def _loss(self, gold: GoldBatch, scores: ParserScores) -> tuple[float, ParserGradient]:
-        strings = self.vocab.strings
-        labels = {strings[label]: i for i, label in enumerate(self.cfg["labels"])}
         return parser_loss(
-            self.model.ops, gold, scores, self.objective, labels, self.cfg["finds_boundaries"]
+            self.model.ops,
+            gold,
+            scores,
+            self.objective,
+            self._label_numbers(),
+            self.cfg["finds_boundaries"],
         )
+
+    def _label_numbers(self) -> dict[int, int]:
+        """Map the hash of each label that the network scores to its number."""
+        strings = self.vocab.strings
+        return {strings[label]: i for i, label in enumerate(self.cfg["labels"])}
 
     def fit_temperature(self, examples: Iterable[Example]) -> float:
         """Find the temperature under which gold heads are most probable, and use it from now on.
 
-        It is saved with the component, and counts where the config sets none.
+        It is saved with the component, and counts where the config sets none. Label scores get a
+        temperature of their own, under which gold labels are most probable.
 
         Parameters
         ----------
@@ -476,7 +491,8 @@ class RootMST(TrainablePipe):
         """
         self._require_initialized()
         batches: list[Scored] = []
-        ops = self.model.ops
+        label_batches: list[Labelled] = []
+        ops, numbers = self.model.ops, self._label_numbers()
         for chunk in util.minibatch(examples, size=32):
             gold = self._align(chunk)
             docs = [eg.predicted for eg in chunk]
@@ -487,6 +503,11 @@ class RootMST(TrainablePipe):
                 trees.arcs, trees.layout.buckets, gold_heads(ops, gold, trees), strict=True
             ):
                 batches.append((ops.to_numpy(arcs), bucket.lengths, heads))
+            deps, labels = labelled_words(ops, gold, trees, numbers)
+            if len(deps):
+                scores, _ = trees.begin_labels(deps, gold.heads[deps], is_train=False)
+                label_batches.append((ops.to_numpy(scores), labels))
+        self.cfg["label_temperature"] = fit_label_temperature(label_batches)
         self.cfg["temperature"] = fit_temperature(batches)
         return self.cfg["temperature"]
 
@@ -510,6 +531,7 @@ class RootMST(TrainablePipe):
             max_sentence_length=self.max_sentence_length,
             constraints=self.constraints,
             temperature=self.temperature,
+            label_temperature=self.cfg["label_temperature"],
             confidence=self.confidence,
             arc_threshold=self.arc_threshold,
             alternatives=self.alternatives,

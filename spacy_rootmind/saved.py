@@ -46,9 +46,13 @@ def read_cfg(data: bytes) -> dict[str, Any]:
         found = cfg.get("format") if isinstance(cfg, dict) else cfg
         raise ValueError(f"expected settings of format {FORMAT}, found {found!r}")
     root_label, labels = read_labels(cfg)
-    temperature, finds_boundaries = cfg.get("temperature"), cfg.get("finds_boundaries")
-    if not isinstance(temperature, float) or not 0 < temperature < float("inf"):
-        raise ValueError(f"expected a temperature above 0, found {temperature!r}")
+    # Parsers that were saved before label_temperature came to be have none fitted.
+    temperatures = {"label_temperature": 1.0, **cfg}
+    for name in ("temperature", "label_temperature"):
+        value = temperatures.get(name)
+        if not isinstance(value, float) or not 0 < value < float("inf"):
+            raise ValueError(f"expected a {name} above 0, found {value!r}")
+    finds_boundaries = cfg.get("finds_boundaries")
     if not isinstance(finds_boundaries, bool):
         raise ValueError(f"expected finds_boundaries as true or false, found {finds_boundaries!r}")
     return {
@@ -56,7 +60,8 @@ def read_cfg(data: bytes) -> dict[str, Any]:
         "root_label": root_label,
         "labels": labels,
         "finds_boundaries": finds_boundaries,
-        "temperature": temperature,
+        "temperature": temperatures["temperature"],
+        "label_temperature": temperatures["label_temperature"],
     }
 
 

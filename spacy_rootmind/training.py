@@ -61,6 +61,16 @@ def gold_heads(ops: Ops, gold: GoldBatch, scores: TreeScores) -> list[Ints2d]:
     return [local[ops.to_numpy(bucket.rows)] for bucket in layout.buckets]
 
 
+def labelled_words(
+    ops: Ops, gold: GoldBatch, scores: TreeScores, labels: Mapping[int, int]
+) -> tuple[Ints1d, Ints1d]:
+    """Find the words whose gold arc has a label that the network scores, and its number."""
+    truths = np.array([labels.get(dep, MISSING) for dep in gold.deps.tolist()], dtype="i8")
+    roots = ops.to_numpy(scores.layout.roots)
+    deps = ((truths != MISSING) & ~np.isin(gold.heads, roots)).nonzero()[0]
+    return deps, truths[deps]
+
+
 def _tree_loss(
     ops: Ops, gold: GoldBatch, scores: TreeScores, objective: str, labels: Mapping[int, int]
 ) -> tuple[float, TreeGradient]:
@@ -84,15 +94,13 @@ def _label_loss(
     ops: Ops, gold: GoldBatch, scores: TreeScores, labels: Mapping[int, int]
 ) -> tuple[float, Any]:
     """Cross entropy of the labels on gold arcs, those from ROOT aside."""
-    truths = np.array([labels.get(dep, MISSING) for dep in gold.deps.tolist()], dtype="i8")
-    roots = ops.to_numpy(scores.layout.roots)
-    deps = ((truths != MISSING) & ~np.isin(gold.heads, roots)).nonzero()[0]
+    deps, truths = labelled_words(ops, gold, scores, labels)
     if not len(deps):
         return 0.0, None
     guesses, backprop = scores.begin_labels(deps, gold.heads[deps], is_train=True)
     probs = ops.softmax(guesses)
     each = ops.xp.arange(len(deps))
-    truth = ops.asarray(truths[deps])
+    truth = ops.asarray(truths)
     loss = -float(ops.xp.log(probs[each, truth] + 1e-30).sum())
     probs[each, truth] -= 1.0
     return loss * LABEL_WEIGHT, backprop(probs * LABEL_WEIGHT)

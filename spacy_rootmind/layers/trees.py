@@ -90,7 +90,12 @@ class TreeScores:
         return np.concatenate(parts)
 
     def probable_labels(
-        self, deps: Ints1d, heads: Ints1d, arc_probs: NDArray[np.float64], threshold: float
+        self,
+        deps: Ints1d,
+        heads: Ints1d,
+        arc_probs: NDArray[np.float64],
+        threshold: float,
+        temperature: float,
     ) -> tuple[Ints1d, Ints1d, NDArray[np.float64]]:
         """Find the labels that arcs have with some probability at least.
 
@@ -102,6 +107,8 @@ class TreeScores:
             Probability of each arc, labels aside.
         threshold : float
             Least probability of an arc and its label together.
+        temperature : float
+            What label scores are divided by before they make probabilities.
 
         Returns
         -------
@@ -113,7 +120,7 @@ class TreeScores:
         ops = self.labeller.ops
         found = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))]
         for start, scores in self._label_scores(deps, heads):
-            of_labels = ops.to_numpy(ops.softmax(scores)).astype(np.float64)
+            of_labels = ops.to_numpy(ops.softmax(scores / temperature)).astype(np.float64)
             probs = of_labels * arc_probs[start : start + len(of_labels), None]
             arcs, labels = np.nonzero(probs >= threshold)
             found.append((arcs + start, labels, probs[arcs, labels]))

@@ -20,8 +20,10 @@ from spacy_rootmind.calibration import (
     LEAST,
     MOST,
     annotate_before,
+    fit_label_temperature,
     fit_temperature,
     head_loss,
+    label_loss,
     make_fit_temperature,
 )
 from spacy_rootmind.loss import MISSING
@@ -182,6 +184,58 @@ def test_fitted_temperature_makes_gold_heads_most_probable(make, dev):
     for factor in (0.6, 0.9, 1.1, 1.6):
         assert head_loss(batches, fitted * factor) > least
     assert head_loss(batches, 1.0) > least
+
+
+def test_fitted_label_temperature_makes_gold_labels_most_probable(make, dev):
+    """Against what arcs say, where all other arcs and labels are as improbable as can be."""
+    nlp = make()
+    parser = nlp.get_pipe("root_mst")
+    parser.fit_temperature(gold_examples(dev, nlp))
+    fitted = parser.cfg["label_temperature"]
+    assert fitted != 1.0
+    parser.arc_threshold = 1e-30
+
+    def loss(temperature):
+        parser.cfg["label_temperature"] = temperature
+        total = 0.0
+        for gold in dev:
+            [copy] = (eg.predicted for eg in gold_examples([gold], nlp))
+            for token, own in zip(copy, gold, strict=True):
+                token.is_sent_start = own.is_sent_start
+            parser(copy)
+            for token in gold:
+                arcs = [arc for arc in copy[token.i]._.arcs if arc.head.i == token.head.i]
+                if token.head != token:
+                    [right] = [arc.prob for arc in arcs if arc.dep == token.dep_] or [1e-30]
+                    total -= np.log(right / sum(arc.prob for arc in arcs))
+        return total
+
+    least = loss(fitted)
+    for temperature in (fitted * 0.7, fitted * 1.4, 1.0):
+        assert loss(temperature) > least
+
+
+@pytest.mark.parametrize("temperature", [0.4, 1.0, 2.5])
+def test_fit_finds_the_temperature_that_labels_were_drawn_at(temperature):
+    rng = rng_for("labels", temperature)
+    batches = []
+    for n in (300, 1, 500):
+        scores = (2 * temperature * rng.standard_normal((n, 7))).astype("f")
+        probs = np.exp(scores.astype("d") / temperature)
+        probs /= probs.sum(axis=1, keepdims=True)
+        labels = np.array([rng.choice(7, p=own) for own in probs])
+        batches.append((scores, labels))
+        expected = -np.log(probs[np.arange(n), labels]).sum()
+        assert label_loss(batches[-1:], temperature) == pytest.approx(expected, rel=1e-9)
+    fitted = fit_label_temperature(batches)
+    assert fitted == pytest.approx(temperature, rel=0.15)
+    least = label_loss(batches, fitted)
+    assert label_loss(batches, fitted * 1.05) > least < label_loss(batches, fitted * 0.95)
+
+
+def test_label_temperature_is_one_where_no_label_is_known():
+    assert fit_label_temperature([]) == 1.0
+    assert fit_label_temperature([(np.zeros((0, 3), "f"), np.zeros(0, "i8"))]) == 1.0
 
 
 def test_config_wins_over_what_is_fitted(make, dev):

@@ -79,6 +79,19 @@ def test_from_disk_other_format_is_refused(saved):
         spacy.load(saved)
 
 
+def test_parsers_saved_without_a_temperature_of_labels_have_none(saved):
+    path = saved / "root_mst" / "cfg"
+    cfg = srsly.read_json(path)
+    srsly.write_json(path, {**cfg, "label_temperature": 2.5})
+    assert spacy.load(saved).get_pipe("root_mst").cfg["label_temperature"] == 2.5
+    del cfg["label_temperature"]
+    srsly.write_json(path, cfg)
+    assert spacy.load(saved).get_pipe("root_mst").cfg["label_temperature"] == 1.0
+    srsly.write_json(path, {**cfg, "label_temperature": 0.0})
+    with pytest.raises(ValueError, match=r"expected a label_temperature above 0, found 0\.0"):
+        spacy.load(saved)
+
+
 def test_from_disk_other_network_is_refused_and_changes_nothing(trained, saved):
     from conftest import SMALL_MODEL
 
