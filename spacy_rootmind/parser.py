@@ -261,6 +261,13 @@ class RootMST(TrainablePipe):
         self.cfg["labels"].append(label)
         return 1
 
+    def _store_labels(self) -> None:
+        """Add the labels to the StringStore early, before any memory zone would drop them."""
+        for label in self.labels:
+            self.vocab.strings.add(label)
+
+    # --- settings ------------------------------------------------------------------------------
+
     @property
     def temperature(self) -> float:
         """What arc scores are divided by before they make probabilities."""
@@ -308,11 +315,6 @@ class RootMST(TrainablePipe):
     def alternatives(self, maker: Maker | None) -> None:
         _register_if(maker is not None)
         self._alternatives = maker
-
-    def _store_labels(self) -> None:
-        """Add the labels to the StringStore early, before any memory zone would drop them."""
-        for label in self.labels:
-            self.vocab.strings.add(label)
 
     def _require_initialized(self) -> None:
         if not self.model.get_ref("labels").has_dim("nO"):

@@ -9,7 +9,6 @@ from spacy.language import Language
 from thinc.api import require_gpu
 
 from spacy_rootmind import makers
-from spacy_rootmind.alternatives import register_extensions
 from spacy_rootmind.cli.messages import CommandError
 from spacy_rootmind.cli.options import ParseOptions
 from spacy_rootmind.parser import RootMST
@@ -51,7 +50,6 @@ def load_pipeline(options: ParseOptions) -> Language:
             raise CommandError("Cannot use --arcs", str(error)) from error
     if options.alternatives is not None:
         parser.alternatives = make_maker(options)
-    register_extensions()
     return nlp
 
 
