@@ -197,7 +197,7 @@ def get_token_arcs(token: Token) -> list[Arc] | None:
     record = record_of(sentence)
     if record is None or "arc_heads" not in record:
         return None
-    return _chosen_arcs(sentence, record, record["arc_deps"] == token.i - sentence.start)
+    return _chosen_arcs(sentence, record, record["arc_dependents"] == token.i - sentence.start)
 
 
 def _chosen_arcs(
@@ -206,7 +206,8 @@ def _chosen_arcs(
     """Make those of a sentence's arcs that are asked for: it may have very many."""
     names = record["arc_label_names"]
     columns = (
-        record[key][chosen].tolist() for key in ("arc_deps", "arc_heads", "arc_labels", "arc_probs")
+        record[key][chosen].tolist()
+        for key in ("arc_dependents", "arc_heads", "arc_labels", "arc_probs")
     )
     return [
         Arc(sentence[dep], sentence[head], names[label], prob)

@@ -126,10 +126,10 @@ def token_record(record: dict[str, Any], words: NDArray[np.int64], n: int) -> di
         record["heads"] = _token_heads(record["heads"], words, n)
         record["deps"], record["labels"] = _used_labels(deps, names)
     if "arc_heads" in record:
-        deps = words[record["arc_deps"] - 1]
+        deps = words[record["arc_dependents"] - 1]
         heads = record["arc_heads"]
         numbers = np.where(record["arc_labels"] < 0, root, record["arc_labels"])
-        record["arc_deps"] = deps.astype(np.int32)
+        record["arc_dependents"] = deps.astype(np.int32)
         record["arc_heads"] = np.where(heads == 0, deps, words[np.maximum(heads, 1) - 1]).astype(
             np.int32
         )

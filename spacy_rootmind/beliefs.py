@@ -47,7 +47,7 @@ def find_arcs(trees: Distribution, lengths: NDArray[np.intp], threshold: float) 
     for marginals, n in zip(trees.marginals, lengths.tolist(), strict=True):
         own = marginals[: n + 1, : n + 1]
         deps, heads = np.nonzero(own >= threshold)
-        records.append({"arc_deps": deps, "arc_heads": heads, "arc_probs": own[deps, heads]})
+        records.append({"arc_dependents": deps, "arc_heads": heads, "arc_probs": own[deps, heads]})
     return records
 
 
@@ -93,11 +93,11 @@ def label_arcs(
     probability. Labels are numbers; -1 on arcs from ROOT, which are sure of theirs. `temperature`
     is that of label scores.
     """
-    counts = [len(record["arc_deps"]) for record in records]
+    counts = [len(record["arc_dependents"]) for record in records]
     sentence = np.repeat(np.arange(len(records)), counts)
     deps, heads, probs = (
         np.concatenate([record[key] for record in records]) if records else np.zeros(0, "i8")
-        for key in ("arc_deps", "arc_heads", "arc_probs")
+        for key in ("arc_dependents", "arc_heads", "arc_probs")
     )
     inner, outer = np.flatnonzero(heads), np.flatnonzero(heads == 0)
     first = roots[sentence[inner]]
@@ -112,5 +112,5 @@ def label_arcs(
     ends = np.searchsorted(sentence[arcs], np.arange(len(records) + 1))
     for i, record in enumerate(records):
         own = slice(ends[i], ends[i + 1])
-        record["arc_deps"], record["arc_heads"] = deps[arcs[own]], heads[arcs[own]]
+        record["arc_dependents"], record["arc_heads"] = deps[arcs[own]], heads[arcs[own]]
         record["arc_labels"], record["arc_probs"] = labels[own], joint[own]

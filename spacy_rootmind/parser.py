@@ -506,9 +506,8 @@ class RootMST(TrainablePipe):
             ):
                 batches.append((ops.to_numpy(arcs), bucket.lengths, heads))
             deps, labels = labelled_words(ops, gold, trees, numbers)
-            if len(deps):
-                scores, _ = trees.begin_labels(deps, gold.heads[deps], is_train=False)
-                label_batches.append((ops.to_numpy(scores), labels))
+            for start, scores in trees.label_scores(deps, gold.heads[deps]):
+                label_batches.append((ops.to_numpy(scores), labels[start : start + len(scores)]))
         self.cfg["label_temperature"] = fit_label_temperature(label_batches)
         self.cfg["temperature"] = fit_temperature(batches)
         return self.cfg["temperature"]

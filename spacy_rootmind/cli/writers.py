@@ -303,12 +303,13 @@ def _add_known(data: dict[str, Any], number: int, sentence: Span, known: dict[st
     if "head_probs" in known:
         for i, prob in enumerate(known["head_probs"].tolist(), start=sentence.start):
             data["tokens"][i]["head_prob"] = rounded(prob)
-    for token in sentence if "arc_heads" in known else ():
-        data["tokens"][token.i]["arcs"] = []
-    for arc in get_arcs(sentence) or ():
-        data["tokens"][arc.token.i]["arcs"].append(
-            {"head": arc.head.i, "dep": arc.dep, "prob": rounded(arc.prob)}
-        )
+    arcs = get_arcs(sentence)
+    if arcs is not None:
+        for token in sentence:
+            data["tokens"][token.i]["arcs"] = []
+        for arc in arcs:
+            shown = {"head": arc.head.i, "dep": arc.dep, "prob": rounded(arc.prob)}
+            data["tokens"][arc.token.i]["arcs"].append(shown)
     if "heads" in known:
         data["sents"][number]["parses"] = [
             {

@@ -85,7 +85,7 @@ class TreeScores:
     def best_labels(self, deps: Ints1d, heads: Ints1d) -> Ints1d:
         """Find the number of the best label on each of many arcs; memory stays bounded."""
         parts = [np.zeros(0, dtype=np.int64)]
-        for _, scores in self._label_scores(deps, heads):
+        for _, scores in self.label_scores(deps, heads):
             parts.append(self.labeller.ops.to_numpy(scores.argmax(axis=1)))
         return np.concatenate(parts)
 
@@ -119,7 +119,7 @@ class TreeScores:
         """
         ops = self.labeller.ops
         found = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))]
-        for start, scores in self._label_scores(deps, heads):
+        for start, scores in self.label_scores(deps, heads):
             of_labels = ops.to_numpy(ops.softmax(scores / temperature)).astype(np.float64)
             probs = of_labels * arc_probs[start : start + len(of_labels), None]
             arcs, labels = np.nonzero(probs >= threshold)
@@ -127,8 +127,11 @@ class TreeScores:
         arcs, labels, probs = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return arcs, labels, probs
 
-    def _label_scores(self, deps: Ints1d, heads: Ints1d) -> Iterator[tuple[int, Floats2d]]:
-        """Score labels on so many arcs at a time that memory stays bounded, from each on."""
+    def label_scores(self, deps: Ints1d, heads: Ints1d) -> Iterator[tuple[int, Floats2d]]:
+        """Score labels on chosen arcs, so many at a time that memory stays bounded.
+
+        Gives the place of the first of them and their scores, of shape (n_arcs, n_labels).
+        """
         for start in range(0, len(deps), MAX_ARCS):
             chunk = slice(start, start + MAX_ARCS)
             yield start, self.begin_labels(deps[chunk], heads[chunk], is_train=False)[0]

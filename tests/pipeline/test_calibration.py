@@ -26,6 +26,7 @@ from spacy_rootmind.calibration import (
     label_loss,
     make_fit_temperature,
 )
+from spacy_rootmind.layers import trees
 from spacy_rootmind.loss import MISSING
 from spacy_rootmind.models import ParserInput
 from spacy_rootmind.sentences import sentences_of
@@ -231,6 +232,26 @@ def test_fit_finds_the_temperature_that_labels_were_drawn_at(temperature):
     assert fitted == pytest.approx(temperature, rel=0.15)
     least = label_loss(batches, fitted)
     assert label_loss(batches, fitted * 1.05) > least < label_loss(batches, fitted * 0.95)
+
+
+def test_labels_are_scored_so_many_at_a_time(make, dev, monkeypatch):
+    """Memory stays bounded on long Docs, and what is fitted stays the same."""
+    nlp = make()
+    parser = nlp.get_pipe("root_mst")
+    parser.fit_temperature(gold_examples(dev, nlp))
+    together = parser.cfg["label_temperature"]
+    seen = []
+    begin = trees.TreeScores.begin_labels
+
+    def counted(self, deps, heads, is_train):
+        seen.append(len(deps))
+        return begin(self, deps, heads, is_train)
+
+    monkeypatch.setattr(trees.TreeScores, "begin_labels", counted)
+    monkeypatch.setattr(trees, "MAX_ARCS", 7)
+    parser.fit_temperature(gold_examples(dev, nlp))
+    assert max(seen) == 7
+    assert parser.cfg["label_temperature"] == pytest.approx(together, rel=1e-4)
 
 
 def test_label_temperature_is_one_where_no_label_is_known():

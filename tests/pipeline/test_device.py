@@ -15,6 +15,7 @@ from spacy_rootmind.models import build_biaffine_parser
 from spacy_rootmind.parser import RootMST
 
 WIDTH = 6
+ARC_COLUMNS = ("arc_dependents", "arc_heads", "arc_labels", "arc_probs")
 
 
 @pytest.fixture
@@ -106,7 +107,7 @@ def assert_close(far, near):
             {
                 (dep, head, record["arc_label_names"][label]): prob
                 for dep, head, label, prob in zip(
-                    *(record[f"arc_{part}"] for part in ("deps", "heads", "labels", "probs")),
+                    *(record[key] for key in ARC_COLUMNS),
                     strict=True,
                 )
             }
