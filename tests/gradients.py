@@ -17,11 +17,10 @@ def in_double(model, rng):
     return model
 
 
-def assert_directional(function, array, gradient, rng):
+def assert_directional(function, array, gradient, rng, *, step=1e-6, directions=3, rel=1e-5):
     """Compare the derivative along random directions, moving `array` in place."""
     start = array.copy()
-    step = 1e-6
-    for _ in range(3):
+    for _ in range(directions):
         direction = rng.normal(size=array.shape)
         array[...] = start + step * direction
         above = function()
@@ -29,7 +28,7 @@ def assert_directional(function, array, gradient, rng):
         below = function()
         array[...] = start
         numeric = (above - below) / (2 * step)
-        assert numeric == pytest.approx((gradient * direction).sum(), rel=1e-5, abs=1e-7)
+        assert numeric == pytest.approx((gradient * direction).sum(), rel=rel, abs=1e-7)
 
 
 def assert_parameters(model, function, rng):

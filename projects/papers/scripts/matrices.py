@@ -15,6 +15,9 @@ BATCH_SCORES = 1 << 20
 # States of a network: before its first step, or what it was trained for. The papers' parsers score
 # the heads of each word by themselves.
 UNTRAINED, TRAINED = "untrained", "head_selection"
+STATE_TITLES = {TRAINED: "trained", UNTRAINED: "random weights"}
+# Sentence lengths: a bin ends before the next one's first length.
+BINS = (5, 10, 15, 20, 25, 30, 40, 50, 70)
 # What spaCy calls the folder of the last model.
 LAST = "model-last"
 
@@ -125,3 +128,12 @@ def padded(scores: list[Floats]) -> Iterator[tuple[Ints, Floats, Ints]]:
 
 def _fits(n: int, count: int) -> bool:
     return count * (n + 1) ** 2 <= BATCH_SCORES
+
+
+def load_all(files: dict[str, list[Path]]) -> dict[str, list[Floats]]:
+    """Load the matrices of each treebank, seeds one after another; empty sentences left out."""
+    loaded = {}
+    for treebank, paths in files.items():
+        squares = [square for path in paths for square in Matrices.load(path).scores]
+        loaded[treebank] = [square for square in squares if len(square) > 1]
+    return loaded

@@ -20,12 +20,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 import spacy
 from matrices import (
+    BINS,
     LAST,
+    STATE_TITLES,
     TRAINED,
     UNTRAINED,
     Floats,
-    Matrices,
     find_scores,
+    load_all,
     model_folder,
     padded,
     require_scores,
@@ -50,8 +52,6 @@ from train import PROJECT, blank_copy, predict_arcs
 from spacy_rootmind import decode, is_tree, tree_score
 from spacy_rootmind.sentences import sentences_of
 
-# Sentence lengths: a bin ends before the next one's first length.
-BINS = (5, 10, 15, 20, 25, 30, 40, 50, 70)
 # Roots shown one by one; the last row is for so many and more.
 SHOWN = 6
 REDUCTIONS = ("reweighting", "preselection", "naive")
@@ -69,7 +69,6 @@ WAYS = {
     ", ArcMax before": "ArcMax before",
     ", ArcMax inside": "ArcMax inside",
 }
-STATE_TITLES = {TRAINED: "trained", UNTRAINED: "random weights"}
 
 
 @dataclass(frozen=True)
@@ -212,15 +211,6 @@ def settled_by_arcmax(scores: list[Floats]) -> np.ndarray:
         heads[0] = -1
         settled[index] = is_tree(heads)
     return settled
-
-
-def load_all(files: dict[str, list[Path]]) -> dict[str, list[Floats]]:
-    """Load the matrices of each treebank, seeds one after another; empty sentences left out."""
-    loaded = {}
-    for treebank, paths in files.items():
-        squares = [square for path in paths for square in Matrices.load(path).scores]
-        loaded[treebank] = [square for square in squares if len(square) > 1]
-    return loaded
 
 
 def histogram(roots: np.ndarray) -> list[float]:

@@ -15,7 +15,7 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from matrices import TRAINED, UNTRAINED, Floats, require_scores
+from matrices import BINS, STATE_TITLES, TRAINED, UNTRAINED, Floats, load_all, require_scores
 from report import (
     COLOURS,
     Report,
@@ -26,7 +26,6 @@ from report import (
     plt,
     setup_line,
 )
-from root_of_a_problem import BINS, STATE_TITLES, load_all
 from train import PROJECT
 
 from spacy_rootmind import arc_marginals, sample_trees
