@@ -1,11 +1,11 @@
 """Compare decoders of dependency trees: the same scores, the same trees, and then the time.
 
-Usage: python benchmarks/compare.py [--smoke] [--out DIR] [--checkout NAME=PATH] ...
+Usage: python benchmarks/compare.py [--treebank FILE.conllu] [--checkouts FOLDER] [--smoke] ...
 
 Runs our algorithms and every peer that is installed, or whose checkout is given, on the same score
 matrices. First all of them have to reach the same score; what a peer gets wrong becomes a line in
 the report, and what one of ours gets wrong ends the run with status 1. Then their calls are timed
-in turns. Writes times.csv, figures.csv, results.md, readme_table.md and plots.
+in turns. Writes times.csv, figures.csv, results.md, short_table.md and plots.
 """
 
 import argparse

@@ -18,7 +18,7 @@ from measure import Row
 
 from spacy_rootmind import __version__
 
-README_COLUMNS = (
+SHORT_COLUMNS = (
     ("treebank_batch", 0),
     ("trained_like", 50),
     ("uniform", 50),
@@ -160,10 +160,10 @@ def soft_mask_table(verdicts: Sequence[tuple[Decoder, str, Verdict]]) -> str:
     return table(header, lines)
 
 
-def readme_table(rows: Sequence[Row], decoders: Sequence[Decoder]) -> str:
-    """Lay out the short table for the README."""
+def short_table(rows: Sequence[Row], decoders: Sequence[Decoder]) -> str:
+    """Lay out the short table, as in docs/benchmarks.md."""
     found = {(row.decoder, row.family, row.n): row for row in rows}
-    columns = [key for key in README_COLUMNS if any((row.family, row.n) == key for row in rows)]
+    columns = [key for key in SHORT_COLUMNS if any((row.family, row.n) == key for row in rows)]
     header = ["", "one root", *(f"{family}, n = {n}" if n else family for family, n in columns)]
     lines = []
     for decoder in decoders:
@@ -363,8 +363,8 @@ def write_report(
     plots = [f"![Plot]({name})\n\n{caption}" for name, caption in draw_plots(rows, folder)]
     parts = ["# Decoders compared", setup_line()]
     if rows:
-        short = readme_table(rows, decoders)
-        (folder / "readme_table.md").write_text(short + "\n", encoding="utf8")
+        short = short_table(rows, decoders)
+        (folder / "short_table.md").write_text(short + "\n", encoding="utf8")
         parts += ["## In short", short, *plots]
     parts += ["## Decoders", decoder_table(decoders, missing)]
     if figures:

@@ -119,7 +119,7 @@ def make_root_mst(
         trees by a margin). See `spacy_rootmind.loss`.
     sentences : str
         "auto": boundaries that are known, from an earlier component or the user, are kept, and the
-        rest found with the parser's own head. "given": they must be known. "doc": a Doc is one
+        parser finds the others. "given": they must be known. "doc": a Doc is one
         sentence.
     max_sentence_length : int
         A sentence of more words is split where a boundary is most likely. Time and memory grow

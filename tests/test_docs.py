@@ -1,27 +1,58 @@
 """What the documentation shows is what happens."""
 
 import doctest
+import json
 import os
 import re
 import subprocess
 import sys
+from inspect import signature
 from pathlib import Path
 
 import pytest
 import spacy
 from conftest import ROOT
+from spacy.language import Language
 from spacy.schemas import ConfigSchemaTraining
 from spacy.tokens import Doc, DocBin
 from spacy.util import registry
 from thinc.api import Config
 
 from spacy_rootmind import heads, probabilities, sampling, trees
+from spacy_rootmind.loss import OBJECTIVES
+from spacy_rootmind.parser import make_root_mst
 
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")]
+PAGES += sorted((ROOT / "docs").glob("*.md"))
 README = (ROOT / "README.md").read_text(encoding="utf8")
 
 
-def python_blocks():
-    return re.findall(r"^```python\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+def blocks(page, language):
+    text = (ROOT / page).read_text(encoding="utf8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(page):
+    """The names that headings of a page have in links, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf8"))
+    for link in links:
+        if "://" in link:
+            continue
+        file, _, anchor = link.partition("#")
+        target = (page.parent / file).resolve() if file else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_readme_names_every_page():
+    for page in PAGES[1:]:
+        assert f"]({page.relative_to(ROOT).as_posix()})" in README
 
 
 @pytest.mark.parametrize("module", [trees, heads, probabilities, sampling])
@@ -32,42 +63,47 @@ def test_docstring_examples_run(module):
 
 
 @pytest.mark.parametrize("call", ["decode(scores", "arc_marginals(scores"])
-def test_readme_array_example_prints_what_it_says(call, capsys):
-    [block] = [b for b in python_blocks() if call in b]
-    exec(compile(block, "README.md", "exec"), {})
+def test_array_example_prints_what_it_says(call, capsys):
+    [block] = [b for b in blocks("docs/arrays.md", "python") if call in b]
+    exec(compile(block, "arrays.md", "exec"), {})
     shown = re.findall(r"^print.*  # (.*)$", block, flags=re.MULTILINE)
     assert capsys.readouterr().out.splitlines() == shown
 
 
-@pytest.mark.parametrize(("says", "lines"), [("root.text", 11), ("head_prob", 10 + 1 + 3 * 2)])
-def test_readme_pipeline_example_runs(says, lines, trained, tmp_path, capsys):
+def run(block, model, namespace):
+    code = block.replace("projects/quickstart/training/model-best", str(model))
+    exec(compile(code, "documentation", "exec"), namespace)
+
+
+@pytest.fixture
+def model(trained, tmp_path):
     trained.to_disk(tmp_path / "model-best")
-    [block] = [b for b in python_blocks() if "spacy.load" in b and says in b]
-    code = block.replace("projects/quickstart/training/model-best", str(tmp_path / "model-best"))
-    exec(compile(code, "README.md", "exec"), {})
+    return tmp_path / "model-best"
+
+
+@pytest.mark.parametrize(("says", "lines"), [("root.text", 11), ("head_prob", 10 + 1 + 3 * 2)])
+def test_readme_pipeline_example_runs(says, lines, model, capsys):
+    [block] = [b for b in blocks("README.md", "python") if says in b]
+    run(block, model, {})
     assert len(capsys.readouterr().out.splitlines()) == lines
 
 
-def test_readme_pictures_are_drawn(trained, tmp_path, monkeypatch):
-    trained.to_disk(tmp_path / "model-best")
-    [block] = [b for b in python_blocks() if "render(" in b]
-    code = block.replace("projects/quickstart/training/model-best", str(tmp_path / "model-best"))
+def test_settings_page_changes_settings(model, capsys):
+    [block] = blocks("docs/settings.md", "python")
+    run(block, model, {})
+    prob, n_parses = capsys.readouterr().out.split()
+    assert 0 < float(prob) <= 1
+    assert int(n_parses) == 3
+
+
+def test_alternatives_page_runs(model, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    exec(compile(code, "README.md", "exec"), {})
+    namespace = {}
+    for block in blocks("docs/alternatives.md", "python"):
+        run(block, model, namespace)
     page = (tmp_path / "parses.html").read_text(encoding="utf8")
     assert page.count("Alternative ") == 2
     assert (tmp_path / "merged.svg").read_text(encoding="utf8").startswith("<svg")
-
-
-def test_alternatives_page_runs(trained, tmp_path, capsys):
-    trained.to_disk(tmp_path / "model-best")
-    page = (ROOT / "docs" / "alternatives.md").read_text(encoding="utf8")
-    namespace = {}
-    for block in re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE):
-        code = block.replace(
-            "projects/quickstart/training/model-best", str(tmp_path / "model-best")
-        )
-        exec(compile(code, "alternatives.md", "exec"), namespace)
     shown = capsys.readouterr().out.splitlines()
     exact, n_subjects, share = (
         float(re.search(pattern, "\n".join(shown), flags=re.MULTILINE)[1])
@@ -77,20 +113,33 @@ def test_alternatives_page_runs(trained, tmp_path, capsys):
     assert 0 <= share <= 1
     [bounds] = [line.split() for line in shown if line.startswith("between ")]
     [estimate] = [line.split()[1] for line in shown if line.startswith("about ")]
-    assert float(bounds[1]) - 0.1 <= float(estimate) <= float(bounds[3]) + 0.1
+    sampled = float(re.search(r"their_subject: (\S+)", "\n".join(shown))[1])
+    for found in (float(estimate), sampled):
+        assert float(bounds[1]) - 0.1 <= found <= float(bounds[3]) + 0.1
     assert sum(line.startswith(("sure:", "possible:")) for line in shown) == 6
 
 
-def test_readme_settings_are_those_of_the_architecture():
-    from inspect import signature
+def named_under(heading):
+    """What the first column of the table under a heading of docs/settings.md names."""
+    text = (ROOT / "docs" / "settings.md").read_text(encoding="utf8")
+    section = re.split(r"^## ", text, flags=re.MULTILINE)
+    [section] = [part for part in section if part.startswith(heading)]
+    cells = re.findall(r"^\|([^|]*)\|", section, flags=re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
 
-    from spacy.util import registry
 
-    table = README.split("| setting | meaning |")[1].split("\n\n")[0]
-    cells = [row.split("|")[1] for row in table.strip().splitlines()]
-    named = {name for cell in cells for name in re.findall(r"`(\w+)`", cell)}
+def test_settings_page_has_all_settings():
     build = registry.architectures.get("spacy_rootmind.BiaffineParser.v1")
-    assert named == set(signature(build).parameters) - {"nO"}
+    assert named_under("The network") == set(signature(build).parameters) - {"nO"}
+    given = {"nlp", "name", "model"}
+    assert named_under("The component") == set(signature(make_root_mst).parameters) - given
+    assert named_under("Objectives") == {"objective", *OBJECTIVES}
+
+
+def test_settings_page_has_all_scores():
+    ours = set(Language.get_factory_meta("root_mst").default_score_weights)
+    spacys = set(Language.get_factory_meta("parser").default_score_weights)
+    assert named_under("Scores") == ours - spacys
 
 
 @pytest.mark.parametrize("heading", ["Quickstart", "Test"])
@@ -101,28 +150,25 @@ def test_readme_has_one_set_up_command_under(heading):
     assert len(section.group(1).strip().splitlines()) == 1
 
 
-def bash_blocks():
-    return re.findall(r"^```bash\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
-
-
 def test_readme_training_commands_run(ud_folder, tmp_path):
     """As printed, on the first sentences of the treebank that they name, for two steps."""
-    for part in ("train", "dev"):
+    for part in ("train", "dev", "test"):
         name = f"en_ewt-ud-{part}.conllu"
         text = (ud_folder / "UD_English-EWT" / name).read_text(encoding="utf8")
         (tmp_path / name).write_text("\n\n".join(text.split("\n\n")[:60]) + "\n\n", "utf8")
     (tmp_path / "configs").symlink_to(ROOT / "configs")
-    blocks = [block for block in bash_blocks() if "spacy train configs/cpu.cfg" in block]
-    assert len(blocks) == 2
+    train = "spacy train configs/cpu.cfg"
+    [block] = [block for block in blocks("README.md", "bash") if train in block]
     few = "--training.max_steps 2 --training.eval_frequency 1"
     environment = {
         **os.environ,
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
     }
-    for block in blocks:
-        command = block.rstrip() + f" {few}\n"
-        subprocess.run(["bash", "-ec", command], cwd=tmp_path, env=environment, check=True)
+    command = block.replace(train, f"{train} {few}")
+    subprocess.run(["bash", "-ec", command], cwd=tmp_path, env=environment, check=True)
     assert (tmp_path / "training" / "model-best" / "config.cfg").is_file()
+    scores = json.loads((tmp_path / "scores.json").read_text(encoding="utf8"))
+    assert scores["root_mst"]["root_violations"] == 0
 
 
 def test_readme_commands_run(trained, quickstart_docs, tmp_path):
@@ -136,7 +182,8 @@ def test_readme_commands_run(trained, quickstart_docs, tmp_path):
     for part in ("train", "dev"):
         docs = [Doc.from_docs(quickstart_docs[:10])]
         DocBin(docs=docs).to_disk(quickstart / "corpus" / f"en_quick-ud-{part}.spacy")
-    [block] = [block for block in bash_blocks() if "spacy_rootmind parse" in block]
+    [block] = [block for block in blocks("README.md", "bash") if "spacy_rootmind parse" in block]
+    assert block in blocks("docs/command-line.md", "bash")
     paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
     result = subprocess.run(
         ["bash", "-ec", block],
@@ -155,18 +202,16 @@ def test_readme_commands_run(trained, quickstart_docs, tmp_path):
     assert "of the texts are in train as well" in result.stdout
 
 
-def test_readme_config_blocks_resolve():
-    blocks = re.findall(r"^```ini\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
-    # That over a transformer is tested where there are transformers.
-    blocks = [block for block in blocks if "TransformerListener" not in block]
-    assert len(blocks) == 2
-    settings = Config().from_str("[components]\n\n" + blocks[0])
+def test_config_blocks_resolve():
+    [component] = blocks("README.md", "ini")
+    [callback] = blocks("docs/settings.md", "ini")
+    settings = Config().from_str("[components]\n\n" + component)
     nlp = spacy.blank("en")
     nlp.add_pipe("tok2vec")
     parser = nlp.add_pipe("root_mst", config={"model": settings["components"]["root_mst"]["model"]})
     assert parser.model.get_ref("tok2vec").name == "tok2vec-listener"
     shipped = Config().from_disk(ROOT / "configs" / "cpu.cfg", interpolate=False)
-    shown = Config().from_str("[training]\n\n" + blocks[1], interpolate=False)
+    shown = Config().from_str("[training]\n\n" + callback, interpolate=False)
     merged = shipped.merge(shown).merge({"paths": {"train": "a.spacy", "dev": "b.spacy"}})
     found = registry.resolve(merged.interpolate()["training"], schema=ConfigSchemaTraining)
     assert callable(found["before_to_disk"])

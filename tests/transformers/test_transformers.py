@@ -44,9 +44,10 @@ def test_shipped_config_trains_and_is_reloaded_without_the_encoders_folder(
     assert found["dep_las"] == pytest.approx(scores["dep_las"], abs=1e-3)
 
 
-def test_readme_shows_a_parser_that_listens_and_learns(encoder, gold):
-    readme = (ROOT / "README.md").read_text(encoding="utf8")
-    blocks = re.findall(r"^```ini\n(.*?)^```", readme, flags=re.DOTALL | re.MULTILINE)
+@pytest.mark.parametrize("page", ["transformers.md", "migrating.md"])
+def test_pages_show_a_parser_that_listens_and_learns(page, encoder, gold):
+    text = (ROOT / "docs" / page).read_text(encoding="utf8")
+    blocks = re.findall(r"^```ini\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
     [shown] = [block for block in blocks if "TransformerListener" in block]
     shown = Config().from_str(shown.replace("[components.", "[components]\n\n[components.", 1))
     nlp, examples = initialized(make_config(PACKAGE, encoder, shown["components"]), gold[:4])
