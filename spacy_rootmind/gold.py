@@ -1,11 +1,12 @@
 """Gold trees of training examples, brought to the tokens and sentences that are parsed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.attrs import DEP, HEAD
+from spacy.attrs import DEP, HEAD, IS_SPACE, SENT_START
 from spacy.tokens import Doc
 from spacy.training import Example
 
@@ -78,45 +79,111 @@ def single_counterparts(alignment) -> NDArray[np.int64]:
     return counterparts
 
 
-def gold_starts(example: Example, root_label: str) -> NDArray[np.int64]:
-    """First predicted words of the reference's sentences.
-
-    spaCy starts a sentence at every token that is its own head, also where that stands for a
-    missing one; such a start is not a sentence's.
-    """
-    gold = example.reference
-    not_roots = reference_heads(gold)[0] != reference_heads(gold, root_label)[0]
-    lengths = np.asarray(example.alignment.y2x.lengths)
-    ends = np.cumsum(lengths)
-    starts = []
-    for sentence in gold.sents:
-        first, stop = ends[sentence.start] - lengths[sentence.start], ends[sentence.end - 1]
-        # A sentence may have no counterpart in the predicted Doc at all.
-        if first < stop and not not_roots[sentence.root.i]:
-            starts.append(int(np.asarray(example.alignment.y2x.data)[first]))
-    words = words_of(example.predicted)
-    # Whitespace belongs to the sentence before.
-    place = np.searchsorted(words, starts)
-    return words[place[place < len(words)]]
+# --- sentence starts ---------------------------------------------------------------------------
 
 
 def known_starts(doc: Doc, root_label: str) -> NDArray[np.int8]:
     """Tell for each token whether it is known to start a sentence: 1 yes, -1 no, 0 unknown.
 
-    As `known_boundaries`, but for starts that spaCy set where a token's head is missing. A token
-    that is its own head counts as such if its label is no root's, and others in the Doc have one.
+    As `known_boundaries`, but where heads are missing and boundaries are only those that spaCy made
+    of heads: a word without a head may belong to the sentence on either side, so nothing is known
+    beside it; within a tree, nothing starts. A token that is its own head counts as one without a
+    head if its label is no root's, and others in the Doc have one.
     """
     known = known_boundaries(doc)
     if not (doc.has_annotation("DEP") and doc.has_annotation("SENT_START")):
         return known
-    heads = reference_heads(doc)[0]
-    not_roots = heads != reference_heads(doc, root_label)[0]
-    roots = (heads == np.arange(len(doc))) & ~not_roots
-    if not_roots.any() and roots.any():
-        for sentence in doc.sents:
-            if sentence.start and not_roots[sentence.root.i]:
-                known[sentence.start] = 0
+    tops, has_root = _trees(doc, root_label)
+    if has_root.all() or not _starts_are_those_of_heads(doc):
+        return known
+    within = _within_a_tree(tops)
+    beside_missing = np.append(False, ~(has_root[1:] & has_root[:-1]))
+    known[beside_missing] = 0
+    known[within] = -1
+    known[:1] = 1
     return known
+
+
+def likely_starts(doc: Doc, root_label: str) -> NDArray[np.bool_]:
+    """Tell which tokens start a sentence to train with.
+
+    Those known to, and where words without a head lie between two trees, the first of the second:
+    somewhere there, a sentence starts.
+    """
+    known = known_starts(doc, root_label)
+    starts = known == 1
+    if (known == 0).any() and doc.has_annotation("DEP"):
+        _, has_root = _trees(doc, root_label)
+        comes_after_a_tree = np.cumsum(has_root) > has_root
+        marked = known_boundaries(doc) == 1
+        starts |= marked & (known == 0) & has_root & comes_after_a_tree
+    return starts
+
+
+def _trees(doc: Doc, root_label: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Find the token that each one's chain of heads ends at, and whether that is a root.
+
+    It is none where a head is missing on the way, or the chain runs into a cycle. Whitespace
+    without a head counts with the token before it.
+    """
+    at = np.arange(len(doc))
+    heads, _ = reference_heads(doc)
+    is_root = reference_heads(doc, root_label)[0] == at
+    if not is_root.any():
+        # The labels are others than the parser's.
+        is_root = heads == at
+    tops = np.where(heads == MISSING, at, heads)
+    for _ in range(len(doc).bit_length()):
+        tops = tops[tops]
+    for i in np.flatnonzero((heads == MISSING) & (doc.to_array(IS_SPACE) == 1)).tolist():
+        if i:
+            tops[i] = tops[i - 1]
+    return tops, is_root[tops]
+
+
+def _within_a_tree(tops: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell which tokens come after the first of a tree, and not after its last."""
+    at = np.arange(len(tops))
+    first, last = np.full(len(tops), len(tops)), np.zeros(len(tops), dtype=np.int64)
+    np.minimum.at(first, tops, at)
+    np.maximum.at(last, tops, at)
+    change = np.zeros(len(tops) + 1, dtype=np.int64)
+    trees = np.unique(tops)
+    np.add.at(change, first[trees] + 1, 1)
+    np.add.at(change, last[trees] + 1, -1)
+    return np.cumsum(change)[:-1] > 0
+
+
+def _starts_are_those_of_heads(doc: Doc) -> bool:
+    """Tell whether boundaries are what spaCy makes of heads, and say nothing of their own."""
+    heads, _ = reference_heads(doc)
+    own = heads == np.arange(len(doc))
+    made = np.full(len(doc), -1, dtype=np.int8)
+    for root in np.flatnonzero(own).tolist():
+        made[doc[root].left_edge.i] = 1
+    marks = doc.to_array(SENT_START).astype("i8").astype("i1")
+    # Heads that are set one by one leave what they do not reach without a mark.
+    agrees = marks == made
+    if (heads != MISSING)[~own].any():
+        agrees |= (marks == 0) & (made == -1)
+    return bool(agrees[1:].all())
+
+
+def _predicted_words(example: Example, starts: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Find the first predicted words of sentences that start at these tokens of the reference."""
+    lengths = np.asarray(example.alignment.y2x.lengths)
+    ends = np.cumsum(lengths)
+    predicted = np.asarray(example.alignment.y2x.data)
+    found = []
+    for first, stop in pairwise(bounds(np.flatnonzero(starts), len(starts)).tolist()):
+        begin = ends[first] - lengths[first]
+        # A sentence may have no counterpart in the predicted Doc at all.
+        if begin < ends[stop - 1]:
+            found.append(int(predicted[begin]))
+    words = words_of(example.predicted)
+    # Whitespace belongs to the sentence before.
+    place = np.searchsorted(words, found)
+    return words[place[place < len(words)]]
 
 
 def training_starts(
@@ -133,7 +200,7 @@ def training_starts(
     else:
         likely = np.full(len(doc), -1.0)
         if gold.has_annotation("SENT_START"):
-            likely[gold_starts(example, root_label)] = 1.0
+            likely[_predicted_words(example, likely_starts(gold, root_label))] = 1.0
         starts = bounds(
             np.flatnonzero(likely + CERTAIN * known_starts(doc, root_label) > 0), len(doc)
         )
@@ -148,13 +215,13 @@ def gold_boundaries(example: Example, root_label: str) -> NDArray[np.int8]:
     """Tell which predicted tokens start a gold sentence: 1 yes, 0 no, -1 nothing to learn.
 
     Whitespace and a Doc's first word are no question, nor is anything where the reference says
-    nothing, or marks as a start what only stands for a missing head.
+    nothing, or where heads are missing; see `known_starts`.
     """
     doc, gold = example.predicted, example.reference
     truths = np.full(len(doc), MISSING, dtype=np.int8)
     if not len(doc) or not gold.has_annotation("SENT_START"):
         return truths
-    said = known_boundaries(gold)
+    said = known_starts(gold, root_label)
     covered = np.asarray(example.alignment.x2y.data)
     token = np.repeat(np.arange(len(doc)), np.asarray(example.alignment.x2y.lengths))
     # A token does not start a sentence if no token that it covers may.
@@ -162,7 +229,7 @@ def gold_boundaries(example: Example, root_label: str) -> NDArray[np.int8]:
     may_start[token[said[covered] >= 0]] = True
     words = words_of(doc)[1:]
     truths[words[~may_start[words]]] = 0
-    starts = gold_starts(example, root_label)
+    starts = _predicted_words(example, said == 1)
     truths[starts[np.isin(starts, words)]] = 1
     return truths
 
@@ -283,6 +350,16 @@ def _on_cycles(heads: NDArray[np.int64]) -> list[int]:
         if above == word:
             found.append(word)
     return found
+
+
+def likeliest_root_label(roots: Mapping[str, int]) -> str:
+    """Choose the root's label among those on root arcs, by how often each is.
+
+    One spelled "root", in any case, is preferred: a head that is missing beside a known label looks
+    like a root arc.
+    """
+    spelled_so = [label for label in roots if label.lower() == "root"]
+    return max(sorted(spelled_so or roots), key=roots.__getitem__, default="ROOT")
 
 
 def count_labels(examples: Sequence[Example]) -> tuple[dict[str, int], dict[str, int]]:

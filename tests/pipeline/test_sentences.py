@@ -13,7 +13,13 @@ from spacy.training import Example
 from strategies import rng_for
 
 from spacy_rootmind.annotate import SentenceParse, annotate, doc_parse
-from spacy_rootmind.gold import GoldBatch, gold_boundaries, training_starts
+from spacy_rootmind.gold import (
+    GoldBatch,
+    gold_boundaries,
+    known_starts,
+    reference_heads,
+    training_starts,
+)
 from spacy_rootmind.loss import MISSING
 from spacy_rootmind.models import ParserInput
 from spacy_rootmind.sentences import bounds, scored_tokens
@@ -747,7 +753,97 @@ def test_gold_boundaries_of_missing_heads():
         heads=[1, 1, 3, None, 1, 6, 6],
         deps=["nsubj", "ROOT", "det", "obj", "punct", "nsubj", "ROOT"],
     )
-    assert truths_of(joined) == [MISSING, 0, MISSING, 0, 0, 1, 0]
+    # Nothing starts between a word and its head.
+    assert truths_of(joined) == [MISSING, 0, 0, 0, 0, 1, 0]
+
+
+def without_some_heads(doc, gone, keep_labels):
+    heads = [None if lost else token.head.i for token, lost in zip(doc, gone, strict=True)]
+    deps = [
+        "" if lost and not keep_labels else token.dep_
+        for token, lost in zip(doc, gone, strict=True)
+    ]
+    return Doc(VOCAB, words=[token.text for token in doc], heads=heads, deps=deps)
+
+
+@pytest.mark.parametrize("keep_labels", [True, False])
+@pytest.mark.parametrize("rate", [0.02, 0.1, 0.3, 0.6, 0.95])
+def test_missing_heads_teach_no_false_boundary(rate, keep_labels, quickstart_docs):
+    """SpaCy marks a sentence where a tree starts, also one that has lost its first words."""
+    rng = rng_for("missing heads", rate, keep_labels)
+    n_starts = n_known = 0
+    for gold in join(quickstart_docs[:120], 4):
+        reference = without_some_heads(gold, rng.random(len(gold)) < rate, keep_labels)
+        example = Example(Doc(VOCAB, words=[token.text for token in gold]), reference)
+        truths = gold_boundaries(example, "ROOT")
+        starts = set(starts_of(gold)[1:])
+        assert set(np.flatnonzero(truths == 1).tolist()) <= starts
+        assert not starts & set(np.flatnonzero(truths == 0).tolist())
+        n_starts += len(starts)
+        n_known += int((truths == 1).sum())
+        # Sentences to train with cut no tree in two.
+        sentence = np.zeros(len(gold), dtype=int)
+        sentence[training_starts(example, "ROOT")[:-1]] = 1
+        sentence = np.cumsum(sentence)
+        heads = reference_heads(reference, "ROOT")[0]
+        known = np.flatnonzero(heads != MISSING)
+        assert (sentence[known] == sentence[heads[known]]).all()
+    if rate <= 0.1:
+        assert n_known > 0.5 * n_starts
+
+
+def test_words_without_a_head_between_two_trees_are_cut_somewhere():
+    words = ["She", "slept", "A", "dog", "barked"]
+    example = example_of(
+        words,
+        words,
+        heads=[1, 1, None, 4, 4],
+        deps=["nsubj", "ROOT", "", "nsubj", "ROOT"],
+    )
+    assert truths_of(example) == [MISSING, 0, MISSING, MISSING, 0]
+    assert training_starts(example, "ROOT").tolist() == [0, 3, 5]
+    # Words without a head before the first tree are no sentence.
+    start = example_of(words[2:], words[2:], heads=[None, 2, 2], deps=["", "nsubj", "ROOT"])
+    assert truths_of(start) == [MISSING, MISSING, 0]
+    assert training_starts(start, "ROOT").tolist() == [0, 3]
+
+
+def test_heads_set_by_hand_leave_open_where_sentences_start():
+    doc = Doc(VOCAB, words=["The", "old", "dog", "barks", "in", "the", "house"])
+    doc[3].dep_ = "ROOT"
+    doc[6].head = doc[3]
+    doc[6].dep_ = "obl"
+    assert doc[3].is_sent_start
+    assert known_starts(doc, "ROOT").tolist() == [1, 0, 0, 0, -1, -1, -1]
+
+
+def test_boundaries_that_heads_did_not_make_are_known():
+    doc = Doc(VOCAB, words=["a", "b", "c", "d"], sent_starts=starts_at(4, 0, 2))
+    doc[3].dep_ = "ROOT"
+    assert known_starts(doc, "ROOT").tolist() == [1, -1, 1, -1]
+
+
+def test_whitespace_without_a_head_hides_no_boundary():
+    words = ["She", "slept", "\n", "Dogs", " ", "bark"]
+    heads = [1, 1, None, 5, None, 5]
+    deps = ["nsubj", "ROOT", "", "nsubj", "", "ROOT"]
+    example = example_of(words, words, heads=heads, deps=deps)
+    assert truths_of(example) == [MISSING, 0, MISSING, 1, MISSING, 0]
+    assert training_starts(example, "ROOT").tolist() == [0, 3, 6]
+
+
+def test_heads_on_a_cycle_are_learnt_around(make, several):
+    """All heads of four words; spaCy has no root for a sentence that is cut out of a cycle."""
+    parser = make().get_pipe("root_mst")
+    words = ["a", "b", "c", "d"]
+    examples = []
+    for heads in itertools.product(range(4), repeat=4):
+        deps = ["ROOT" if head == i else "x" for i, head in enumerate(heads)]
+        examples.append(example_of(words, words, heads=list(heads), deps=deps))
+    for i in range(0, len(examples), 64):
+        assert np.isfinite(parser.update(examples[i : i + 64])["root_mst"])
+    for parse in parser.predict([example.reference for example in examples]):
+        assert len(parse.starts) >= 2
 
 
 def test_gold_boundaries_of_docs_that_say_nothing():
