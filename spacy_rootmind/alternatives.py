@@ -27,9 +27,9 @@ EXTENSION = "._."
 RECORD = "rootmind"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Parse:
-    """A tree of a sentence.
+    """A tree of a sentence. Each is equal to itself only; `heads` and `deps` can be compared.
 
     Attributes
     ----------
@@ -116,8 +116,9 @@ def record_of(span: Span) -> dict[str, Any] | None:
     if record is None:
         if any(is_ours(key) for key in known):
             raise ValueError(
-                f"{span.text[:40]!r} is not a sentence as it was parsed: expected one of doc.sents "
-                f"with the boundaries that they had then"
+                f"nothing is known of {span.text[:40]!r}, though it is of other parts of the Doc: "
+                f"expected one of doc.sents that root_mst has parsed with such settings, with the "
+                f"boundaries that it had then"
             )
         return None
     if not np.array_equal(record["ends"], token_ends(span)):

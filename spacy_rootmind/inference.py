@@ -31,7 +31,7 @@ from spacy_rootmind.layers.types import Floats2d
 from spacy_rootmind.listeners import listeners_in, token_vectors
 from spacy_rootmind.loss import MISSING
 from spacy_rootmind.makers import Maker
-from spacy_rootmind.models import ParserModel
+from spacy_rootmind.models import ParserModel, require_finite
 from spacy_rootmind.probabilities import distribution
 from spacy_rootmind.sentences import (
     CERTAIN,
@@ -167,16 +167,8 @@ def _boundary_scores(
 ) -> NDArray[np.floating]:
     scores = model.get_ref("boundaries").predict(BoundaryInput(vectors, words))
     scores = model.ops.to_numpy(scores)
-    _require_finite(scores, "boundary")
+    require_finite(np, scores, "boundary")
     return scores
-
-
-def _require_finite(scores: NDArray[np.floating], kind: str) -> None:
-    if not np.isfinite(scores).all():
-        raise ValueError(
-            f"the network's {kind} scores are not finite: training diverged, or the saved weights "
-            f"are damaged"
-        )
 
 
 def _batches(items: Sequence[Any], costs: Sequence[int], most: int) -> Iterator[list[Any]]:
@@ -296,7 +288,7 @@ def _constrained(
     square: NDArray[np.floating], bucket: Bucket, tasks: Sequence[Task]
 ) -> NDArray[np.floating]:
     """Check arc scores, and forbid by -inf the arcs that constraints rule out."""
-    _require_finite(square, "arc")
+    require_finite(np, square, "arc")
     for i, sentence in enumerate(bucket.sentences):
         constraints = tasks[sentence].constraints
         if constraints is not None:

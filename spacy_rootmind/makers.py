@@ -24,6 +24,7 @@ ones below are functions of this module with their settings bound, not functions
 
 def kbest(k: int) -> Maker:
     """Make the k most probable trees, best first; registered as `spacy_rootmind.kbest.v1`."""
+    _check(k)
     return partial(_best, k=k)
 
 
@@ -32,6 +33,7 @@ def sample(k: int, seed: int | None = 0) -> Maker:
 
     With a seed, a sentence's samples depend on it and on the words, not on what else is parsed.
     """
+    _check(k, seed)
     return partial(_samples, k=k, seed=seed, replace=True)
 
 
@@ -40,7 +42,16 @@ def sample_without_replacement(k: int, seed: int | None = 0) -> Maker:
 
     With a seed, a sentence's samples depend on it and on the words, not on what else is parsed.
     """
+    _check(k, seed)
     return partial(_samples, k=k, seed=seed, replace=False)
+
+
+def _check(k: int, seed: int | None = None) -> None:
+    """Refuse settings before anything is parsed."""
+    if k < 1:
+        raise ValueError(f"expected alternatives with a k of at least 1, received {k}")
+    if seed is not None and seed < 0:
+        raise ValueError(f"expected a seed of at least 0, or null, received {seed}")
 
 
 def _best(scores: NDArray[np.floating], words: Sequence[str], *, k: int) -> Trees:

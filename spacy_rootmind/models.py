@@ -179,3 +179,12 @@ def _as_input(X: Sequence[Doc] | ParserInput) -> ParserInput:
     if isinstance(X, ParserInput):
         return X
     return ParserInput(X, [sentences_of(doc) for doc in X])
+
+
+def require_finite(xp: Any, scores: Any, kind: str) -> None:
+    """Refuse scores of a network, arrays of the module `xp`, if one is not finite."""
+    if not xp.isfinite(scores).all():
+        raise ValueError(
+            f"the network's {kind} scores are not finite: training diverged, or the saved weights "
+            f"are damaged"
+        )

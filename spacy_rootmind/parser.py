@@ -2,6 +2,7 @@
 
 # spaCy reads the annotations of factories at run time: no `from __future__ import annotations`.
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,23 @@ from spacy_rootmind.calibration import (
     fit_temperature,
 )
 from spacy_rootmind.constraints import Constrain
-from spacy_rootmind.gold import GoldBatch, count_labels, gold_boundaries
+from spacy_rootmind.gold import (
+    GoldBatch,
+    count_labels,
+    gold_boundaries,
+    likeliest_root_label,
+)
 from spacy_rootmind.inference import SENTENCES, Settings, parse_docs
+from spacy_rootmind.layers.dropout import RATE
 from spacy_rootmind.loss import OBJECTIVES
 from spacy_rootmind.makers import Maker
-from spacy_rootmind.models import ParserGradient, ParserInput, ParserModel, ParserScores
+from spacy_rootmind.models import (
+    ParserGradient,
+    ParserInput,
+    ParserModel,
+    ParserScores,
+    require_finite,
+)
 from spacy_rootmind.saved import FORMAT, check_weights, read_cfg, read_labels
 from spacy_rootmind.training import gold_heads, labelled_words, parser_loss
 
@@ -323,6 +336,15 @@ class RootMST(TrainablePipe):
                 f"`spacy train`), or load a pipeline that was"
             )
 
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Say in errors which component they come from."""
+        try:
+            yield
+        except ValueError as error:
+            kind = NoTreeError if isinstance(error, NoTreeError) else ValueError
+            raise kind(f"[{self.name}] {error}") from error
+
     # --- training ------------------------------------------------------------------------------
 
     def initialize(
@@ -343,8 +365,8 @@ class RootMST(TrainablePipe):
             The pipeline; not needed.
         labels : dict or list of str, optional
             `label_data` as `spacy init labels` writes it, or a list of labels; in a list, the
-            root's is the one spelled "root" in any case. By default, those of the examples, and
-            the root's is the most frequent one on root arcs.
+            root's is the one spelled "root" in any case. By default, those of the examples; the
+            root's is the most frequent one on root arcs that is spelled so, or else of all there.
 
         Raises
         ------
@@ -361,13 +383,13 @@ class RootMST(TrainablePipe):
                 f"labels: annotate some, for instance by converting CoNLL-U with "
                 f"`python -m spacy convert`"
             )
-        most_frequent_root = max(sorted(roots), key=roots.__getitem__) if roots else "ROOT"
+        likely_root = likeliest_root_label(roots)
         if labels is None:
-            root_label = most_frequent_root
+            root_label = likely_root
             names = sorted({*others, *self.cfg["labels"]})
         else:
             given_root, names = read_labels(labels)
-            root_label = given_root or most_frequent_root
+            root_label = given_root or likely_root
             if has_trees and not {root_label, *names} & {*roots, *others}:
                 raise ValueError(
                     f"[{self.name}] none of the given labels {[root_label, *names]} occurs in the "
@@ -391,6 +413,7 @@ class RootMST(TrainablePipe):
         self.cfg["root_label"] = root_label
         self.cfg["labels"] = names
         self.cfg["finds_boundaries"] = self._can_learn_boundaries(examples)
+        self.cfg["temperature"] = self.cfg["label_temperature"] = 1.0
         self._store_labels()
         label_layer.set_dim("nO", len(names))
         self.model.initialize(X=sample)
@@ -466,14 +489,15 @@ class RootMST(TrainablePipe):
         )
 
     def _loss(self, gold: GoldBatch, scores: ParserScores) -> tuple[float, ParserGradient]:
-        return parser_loss(
-            self.model.ops,
-            gold,
-            scores,
-            self.objective,
-            self._label_numbers(),
-            self.cfg["finds_boundaries"],
-        )
+        with self._named():
+            return parser_loss(
+                self.model.ops,
+                gold,
+                scores,
+                self.objective,
+                self._label_numbers(),
+                self.cfg["finds_boundaries"],
+            )
 
     def _label_numbers(self) -> dict[int, int]:
         """Map the hash of each label that the network scores to its number."""
@@ -504,6 +528,8 @@ class RootMST(TrainablePipe):
             for arcs, bucket, heads in zip(
                 trees.arcs, trees.layout.buckets, gold_heads(ops, gold, trees), strict=True
             ):
+                with self._named():
+                    require_finite(ops.xp, arcs, "arc")
                 batches.append((ops.to_numpy(arcs), bucket.lengths, heads))
             deps, labels = labelled_words(ops, gold, trees, numbers)
             for start, scores in trees.label_scores(deps, gold.heads[deps]):
@@ -517,11 +543,8 @@ class RootMST(TrainablePipe):
     def predict(self, docs: Iterable[Doc]) -> list[DocParse]:
         """Parse Docs without changing them, so many at a time that memory stays bounded."""
         self._require_initialized()
-        try:
+        with self._named():
             return parse_docs(self.model, list(docs), self._settings())
-        except ValueError as error:
-            kind = NoTreeError if isinstance(error, NoTreeError) else ValueError
-            raise kind(f"[{self.name}] {error}") from error
 
     def _settings(self) -> Settings:
         return Settings(
@@ -553,6 +576,9 @@ class RootMST(TrainablePipe):
 
     def set_annotations(self, docs: Iterable[Doc], scores: Sequence[DocParse]) -> None:
         """Set heads, labels and sentence boundaries of all tokens."""
+        # Here too: a component that was unpickled in another process has set none of its settings.
+        finds_more = self.confidence or self.arc_threshold is not None
+        _register_if(finds_more or self.alternatives is not None)
         for doc, parse in zip(docs, scores, strict=True):
             annotate(doc, parse)
 
@@ -583,7 +609,11 @@ class RootMST(TrainablePipe):
         source = "the given bytes"
         try:
             found = srsly.msgpack_loads(bytes_data)
-            parts = {name: found[name] for name in ("cfg", "model") if name not in exclude}
+            wanted = [name for name in ("cfg", "model") if name not in exclude]
+            if not any(name in found for name in wanted) and wanted:
+                raise ValueError(f"expected {' and '.join(wanted)}, found neither")
+            # What `to_bytes` was told to leave out stays as it is, as with spaCy's own components.
+            parts = {name: found[name] for name in wanted if name in found}
             vocab = None if "vocab" in exclude else found.get("vocab")
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(self._cannot_load(source, error)) from error
@@ -636,7 +666,11 @@ class RootMST(TrainablePipe):
 
     def _take(self, weights: Any, cfg: dict[str, Any]) -> None:
         if weights is not None:
+            # Rates are the config's, which may say another now.
+            rates = [(node, node.attrs[RATE]) for node in self.model.walk() if RATE in node.attrs]
             self.model.from_dict(weights)
+            for node, rate in rates:
+                node.attrs[RATE] = rate
         self.cfg.update(cfg)
         self._store_labels()
 

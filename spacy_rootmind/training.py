@@ -10,7 +10,7 @@ from spacy_rootmind.gold import GoldBatch, drop_contradictions
 from spacy_rootmind.layers.trees import TreeGradient, TreeScores
 from spacy_rootmind.layers.types import Floats1d, Ints1d, Ints2d
 from spacy_rootmind.loss import MISSING, OBJECTIVES, boundary_loss
-from spacy_rootmind.models import ParserGradient, ParserScores
+from spacy_rootmind.models import ParserGradient, ParserScores, require_finite
 
 # Earlier rounds of refinement train at this weight, the last at 1.
 EARLY_ROUND_WEIGHT = 0.5
@@ -77,6 +77,8 @@ def _tree_loss(
     total = 0.0
     rounds: list[list[Any]] = [[] for _ in scores.rounds]
     padded_heads = gold_heads(ops, gold, scores)
+    for arcs in scores.arcs:
+        require_finite(ops.xp, arcs, "arc")
     for i, (bucket, padded) in enumerate(zip(scores.layout.buckets, padded_heads, strict=True)):
         if objective != "head_selection":
             padded = drop_contradictions(padded, bucket.lengths)

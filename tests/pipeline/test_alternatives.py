@@ -187,7 +187,7 @@ def test_retokenized_doc_says_so(doc):
 
 
 def test_span_that_is_no_sentence_says_so(doc):
-    with pytest.raises(ValueError, match="not a sentence"):
+    with pytest.raises(ValueError, match=r"nothing is known of .* one of doc.sents"):
         _ = doc[1:3]._.parses
 
 
@@ -204,6 +204,26 @@ def test_samples_depend_on_seed_and_words(make):
     assert make(20, seed=2)(SCORES, WORDS)[0].tolist() != first
     assert make(20, seed=1)(SCORES, ["a", "b", "d"])[0].tolist() != first
     assert make(20, seed=None)(SCORES, WORDS)[0].shape == np.shape(first)
+
+
+@pytest.mark.parametrize(
+    ("make", "settings", "message"),
+    [
+        (kbest, {"k": 0}, "k of at least 1, received 0"),
+        (sample, {"k": -1}, "k of at least 1"),
+        (sample, {"k": 1, "seed": -1}, "seed of at least 0, or null, received -1"),
+        (sample_without_replacement, {"k": 1, "seed": -1}, "seed of at least 0"),
+    ],
+)
+def test_makers_refuse_settings_before_they_parse(make, settings, message):
+    with pytest.raises(ValueError, match=message):
+        make(**settings)
+
+
+def test_parses_can_be_looked_for(doc):
+    parses = next(doc.sents)._.parses
+    assert len(set(parses)) == len(parses)
+    assert parses.index(parses[1]) == 1
 
 
 def test_makers_give_log_probabilities():

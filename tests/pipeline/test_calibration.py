@@ -288,6 +288,16 @@ def test_fitting_does_not_change_the_parse_or_the_weights(make, dev):
     assert not any(eg.predicted.has_annotation("DEP") for eg in examples)
 
 
+def test_initialization_forgets_what_was_fitted(make, dev):
+    nlp = make()
+    parser = nlp.get_pipe("root_mst")
+    examples = gold_examples(dev, nlp)
+    parser.fit_temperature(examples)
+    assert parser.temperature != 1
+    parser.initialize(lambda: examples, labels=parser.label_data)
+    assert (parser.temperature, parser.cfg["label_temperature"]) == (1.0, 1.0)
+
+
 def test_fit_takes_any_iterable_and_odd_examples(make, dev):
     nlp = make()
     parser = nlp.get_pipe("root_mst")

@@ -9,6 +9,7 @@ from spacy.training import Example
 from thinc.api import SGD
 
 from spacy_rootmind import is_tree
+from spacy_rootmind.loss import OBJECTIVES
 
 SENTENCE = {
     "words": ["She", "saw", "the", "cat", "."],
@@ -209,6 +210,16 @@ def test_labels_take_the_roots_own_label(root_label):
     assert [token.dep_ == root_label for token in doc] == [t.head.i == t.i for t in doc]
 
 
+def test_labels_of_missing_heads_are_not_the_roots():
+    """Most determiners have lost their head, and so look like roots."""
+    nlp = make_nlp()
+    words, deps = ["The", "dog", "barks", "."], ["det", "nsubj", "ROOT", "punct"]
+    lost = Doc(nlp.vocab, words=words, heads=[None, 2, None, None], deps=["det", "nsubj", "", ""])
+    kept = Doc(nlp.vocab, words=words, heads=[1, 2, 2, 2], deps=deps)
+    nlp.initialize(lambda: gold_examples([lost, lost, kept], nlp))
+    assert nlp.get_pipe("root_mst").root_label == "ROOT"
+
+
 def test_labels_round_trip_through_label_data(quickstart_docs):
     nlp = make_nlp()
     examples = gold_examples(quickstart_docs[:50], nlp)
@@ -381,13 +392,20 @@ def test_uninitialized_component_says_so():
         pipe.update([example])
 
 
-def test_predict_says_when_the_weights_are_damaged(quickstart_docs):
+def test_damaged_weights_are_noticed(quickstart_docs):
     nlp = make_nlp()
-    nlp.initialize(lambda: gold_examples(quickstart_docs[:5], nlp))
-    arcs = nlp.get_pipe("root_mst").model.get_ref("trees").get_ref("arcs")
+    examples = gold_examples(quickstart_docs[:5], nlp)
+    nlp.initialize(lambda: examples)
+    parser = nlp.get_pipe("root_mst")
+    arcs = parser.model.get_ref("trees").get_ref("arcs")
     arcs.set_param("W", arcs.get_param("W") * np.nan)
-    with pytest.raises(ValueError, match="arc scores are not finite"):
-        nlp("The cat slept .")
+    for use in (lambda: nlp("The cat slept ."), lambda: parser.fit_temperature(examples)):
+        with pytest.raises(ValueError, match=r"\[root_mst\].* arc scores are not finite"):
+            use()
+    for objective in OBJECTIVES:
+        parser.objective = objective
+        with pytest.raises(ValueError, match=r"\[root_mst\].* arc scores are not finite"):
+            nlp.update(examples)
 
 
 def test_predict_in_chunks_gives_the_same(trained, quickstart_docs, monkeypatch):

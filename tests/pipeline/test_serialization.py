@@ -1,11 +1,15 @@
 """Saved components: what comes back, and what damaged files get."""
 
 import pickle
+import subprocess
+import sys
 
 import pytest
 import spacy
 import srsly
 from conftest import make_nlp
+
+from spacy_rootmind.layers.dropout import RATE
 
 TEXT = "The teacher that she met gave the boy a book ."
 
@@ -109,6 +113,33 @@ def test_from_disk_other_width_is_refused(saved):
     pipe = nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "arc_width": 24}})
     with pytest.raises(ValueError, match="expected nH of biaffine_arcs to be 24, found 16"):
         pipe.from_disk(saved / "root_mst", exclude=["vocab"])
+
+
+@pytest.mark.parametrize("left_out", ["model", "cfg", "vocab"])
+def test_from_bytes_takes_what_there_is(trained, left_out):
+    parser = trained.get_pipe("root_mst")
+    other = make_nlp()
+    other.get_pipe("root_mst").from_bytes(parser.to_bytes())
+    data = parser.to_bytes(exclude=[left_out])
+    assert other.get_pipe("root_mst").from_bytes(data).to_bytes() == parser.to_bytes()
+
+
+def test_dropout_is_that_of_the_config(trained, saved):
+    changed = {"components.root_mst.model.dropout": 0.5}
+    model = spacy.load(saved, config=changed).get_pipe("root_mst").model
+    rates = [node.attrs[RATE] for node in model.walk() if RATE in node.attrs]
+    assert rates
+    assert set(rates) == {0.5}
+
+
+def test_attributes_are_there_after_unpickling_elsewhere(trained, saved, tmp_path):
+    nlp = spacy.load(saved, config={"components.root_mst.confidence": True})
+    (tmp_path / "nlp.pickle").write_bytes(pickle.dumps(nlp))
+    code = (
+        "import pickle, sys; nlp = pickle.load(open(sys.argv[1], 'rb'));"
+        "assert 0 < nlp('The dog barked.')[0]._.head_prob <= 1"
+    )
+    subprocess.run([sys.executable, "-c", code, tmp_path / "nlp.pickle"], check=True)
 
 
 def test_from_bytes_truncated_is_refused(trained):
