@@ -34,7 +34,8 @@ def require_width(tok2vec: Tok2Vec) -> None:
             raise ValueError(
                 f"the parser listens ({listener.name}), and no initialized transformer that it "
                 f"could hear comes before it: put one before it in the pipeline, of the name that "
-                f"the listener's `upstream` gives"
+                f"the listener's `upstream` gives; one of training.frozen_components needs a "
+                f"`source`, as spaCy does not initialize it"
             )
 
 

@@ -65,3 +65,21 @@ def test_migration_page_shows_configs_that_work(block):
     nlp = load_model_from_config(config, auto_fill=True)
     assert nlp.pipe_names == config["nlp"]["pipeline"]
     assert len(ini_blocks()) == 5
+
+
+def test_migration_page_changes_a_trained_pipeline(trained, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "training").mkdir()
+    trained.to_disk(tmp_path / "training" / "model-best")
+    theirs = spacy.blank("en")
+    theirs.add_pipe("sentencizer")
+    parser = theirs.add_pipe("parser")
+    parser.add_label("nsubj")
+    theirs.initialize()
+    theirs.to_disk(tmp_path / "theirs")
+    [block] = re.findall(r"^```python\n(.*?)^```", MIGRATING, flags=re.DOTALL | re.MULTILINE)
+    exec(compile(block.replace("en_core_web_sm", "theirs"), "migrating.md", "exec"), {})
+    nlp = spacy.load(tmp_path / "pipeline")
+    assert nlp.pipe_names == ["sentencizer", "root_mst"]
+    text = "The cat saw a dog."
+    assert [token.dep_ for token in nlp(text)] == [token.dep_ for token in trained(text)]

@@ -20,6 +20,7 @@ from listening import (
     transformer,
     weights_of,
 )
+from spacy.cli.train import train
 from spacy.training import Example
 from thinc.api import Adam, Config
 
@@ -48,7 +49,7 @@ def test_shipped_config_trains_and_is_reloaded_without_the_encoders_folder(
 def test_pages_show_a_parser_that_listens_and_learns(page, encoder, gold):
     text = (ROOT / "docs" / page).read_text(encoding="utf8")
     blocks = re.findall(r"^```ini\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
-    [shown] = [block for block in blocks if "TransformerListener" in block]
+    [shown, *_] = [block for block in blocks if "TransformerListener" in block]
     shown = Config().from_str(shown.replace("[components.", "[components]\n\n[components.", 1))
     nlp, examples = initialized(make_config(PACKAGE, encoder, shown["components"]), gold[:4])
     before = weights_of(encoder_of(nlp))
@@ -58,6 +59,40 @@ def test_pages_show_a_parser_that_listens_and_learns(page, encoder, gold):
     assert losses[-1] < losses[0]
     after = weights_of(encoder_of(nlp))
     assert any((after[name] != before[name]).any() for name in before)
+
+
+def test_page_shows_how_to_freeze(encoder, corpus, gold, tmp_path, monkeypatch):
+    """The blocks in the place of the shipped config's, through spaCy's own training."""
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "transformers.md").read_text(encoding="utf8")
+    [code] = re.findall(r"^```python\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    exec(compile(code.replace("roberta-base", str(encoder)), "transformers.md", "exec"), {})
+    blocks = re.findall(r"^```ini\n(.*?)^```", page, flags=re.DOTALL | re.MULTILINE)
+    [shown] = [block for block in blocks if 'source = "encoder"' in block]
+    rate = "[training.optimizer.learn_rate]"
+    shown = shown.replace(rate, f"[training.optimizer]\n\n{rate}")
+    shown = Config().from_str(f"[components]\n\n{shown}")
+    config = Config().from_disk(ROOT / "configs" / "transformer.cfg", interpolate=False)
+    config["components"] = {}
+    config = config.merge(shown).merge({"training": {"max_steps": 4, "eval_frequency": 2}})
+    overrides = {"paths.train": corpus, "paths.dev": corpus}
+    config.to_disk("frozen.cfg", interpolate=False)
+    train("frozen.cfg", "out", overrides=overrides)
+    nlp = spacy.load(tmp_path / "out" / "model-last")
+    assert [sentence.root for sentence in nlp(TEXT).sents]
+    before = weights_of(encoder_of(spacy.load(tmp_path / "encoder")))
+    after = weights_of(encoder_of(nlp))
+    assert all((after[name] == value).all() for name, value in before.items())
+
+
+def test_frozen_encoder_without_a_source_is_explained(encoder, gold):
+    nlp = make_nlp(make_config(PACKAGE, encoder))
+    examples = gold_examples(gold[:2], nlp)
+    with (
+        nlp.select_pipes(disable=["transformer"]),
+        pytest.raises(ValueError, match="needs a `source`"),
+    ):
+        nlp.initialize(lambda: examples)
 
 
 def test_no_gradient_reaches_the_encoder_through_a_grad_factor_of_0(encoder, gold):
