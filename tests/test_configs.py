@@ -29,8 +29,6 @@ def corpus(quickstart_docs, tmp_path):
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.parent.parent.name)
 def test_config_is_complete(path):
     config = load_config(path)
-    # But for the tokenizer, which the language decides.
-    config["nlp"].setdefault("tokenizer", {"@tokenizers": "spacy.Tokenizer.v1"})
     nlp = load_model_from_config(config, auto_fill=False)
     assert nlp.pipe_names == ["root_mst"]
     assert (
@@ -50,11 +48,7 @@ def test_config_is_what_spacy_writes(name, tmp_path):
     if name in PACKAGES:
         pytest.importorskip(PACKAGES[name], reason=f"needs {PACKAGES[name]}")
     fill_config(tmp_path / "filled.cfg", ROOT / "configs" / f"{name}.cfg", silent=True)
-    filled = "\n".join(settings_in(tmp_path / "filled.cfg")) + "\n"
-    tokenizer = '[nlp.tokenizer]\n@tokenizers = "spacy.Tokenizer.v1"\n'
-    assert filled.count(tokenizer) == 1
-    expected = filled.replace(tokenizer, "").splitlines()
-    assert settings_in(ROOT / "configs" / f"{name}.cfg") == expected
+    assert settings_in(ROOT / "configs" / f"{name}.cfg") == settings_in(tmp_path / "filled.cfg")
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.parent.parent.name)
@@ -71,19 +65,6 @@ def test_config_trains_and_loads(path, corpus, tmp_path):
     doc = nlp("The cat saw a dog.")
     assert sum(token.head.i == token.i for token in doc) == 1
     assert len(list(doc.sents)) == 1
-
-
-def test_config_takes_the_tokenizer_of_its_language(corpus, tmp_path):
-    overrides = {
-        "nlp.lang": "zh",
-        "paths.train": corpus,
-        "paths.dev": corpus,
-        "training.max_steps": 1,
-        "training.eval_frequency": 1,
-    }
-    train(ROOT / "configs" / "cpu.cfg", tmp_path / "out", overrides=overrides)
-    nlp = spacy.load(tmp_path / "out" / "model-last")
-    assert len(nlp("他们在家看书。")) == 7
 
 
 def test_config_with_a_shared_tok2vec_trains(corpus, tmp_path):

@@ -12,7 +12,9 @@ import train
 from conftest import ROOT
 from gold_words import gold_words
 from pretrained import read_config
+from spacy.cli._util import parse_config_overrides
 from spacy.training import Corpus
+from spacy.util import get_lang_class, load_config, load_model_from_config
 from train import BEST, overrides_of, read_seeds
 
 CONFIG = ROOT / "configs" / "cpu.cfg"
@@ -151,6 +153,21 @@ def test_steps_bound_all_that_depends_on_them(encoder, corpora):
     assert steps(100_000)["training.optimizer.learn_rate.warmup_steps"] == str(own)
     text = "training.optimizer.learn_rate.warmup_steps=7"
     assert steps(1000, text)["training.optimizer.learn_rate.warmup_steps"] == "7"
+
+
+@pytest.mark.parametrize("lang", ["zh", "ja", "ko", "th", "vi", "en", "xx"])
+def test_tokenizer_is_that_of_the_language(lang, tmp_path):
+    """That which `convert` found the tokens with; configs have the one that most languages have."""
+    srsly.write_json(tmp_path / "treebank.json", {"lang": lang, "words": "orthographic"})
+    settings = overrides_of(read_config(CONFIG), tmp_path, 0, "")
+    given = [part for name, value in settings.items() for part in (f"--{name}", value)]
+    nlp = load_config(CONFIG, overrides=parse_config_overrides(given))["nlp"]
+    assert nlp["tokenizer"] == get_lang_class(lang).default_config["nlp"]["tokenizer"]
+    if lang in ("zh", "en", "xx"):
+        # The others need libraries.
+        assert type(load_model_from_config({"nlp": {**nlp, "pipeline": []}}).tokenizer) is type(
+            spacy.blank(lang).tokenizer
+        )
 
 
 def test_syntactic_words_are_read_as_they_are(corpora):

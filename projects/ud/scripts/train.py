@@ -14,6 +14,7 @@ from pathlib import Path
 import srsly
 from convert import SYNTACTIC
 from pretrained import AUTO, check, choose, read_config, settings_of
+from spacy.util import get_lang_class
 from thinc.api import Config
 from wasabi import msg
 
@@ -77,6 +78,7 @@ def overrides_of(
         "paths.train": str(corpus / "train.spacy"),
         "paths.dev": str(corpus / "dev.spacy"),
         "nlp.lang": about["lang"],
+        **tokenizer_settings(config, about["lang"]),
     }
     if about["words"] == SYNTACTIC:
         settings.update({"corpora.train.@readers": READER, "corpora.dev.@readers": READER})
@@ -97,6 +99,17 @@ def overrides_of(
             )
         settings[name.lstrip("-")] = value
     return settings
+
+
+def tokenizer_settings(config: Config, lang: str) -> dict[str, str]:
+    """Say which tokenizer to train with, where a language has one of its own, as Chinese has."""
+    own = get_lang_class(lang).default_config["nlp"]["tokenizer"]
+    if own == config["nlp"]["tokenizer"]:
+        return {}
+    return {
+        f"nlp.tokenizer.{name}": value if isinstance(value, str) else srsly.json_dumps(value)
+        for name, value in own.items()
+    }
 
 
 def record_of(config: Path, corpus: Path, settings: dict[str, str], seed: int) -> dict:
