@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 
 from spacy_rootmind._failures import NoTreeError
-from spacy_rootmind.gold import reference_heads
 from spacy_rootmind.heads import tree_score
+from spacy_rootmind.known import reference_heads
 from spacy_rootmind.loss import MISSING
 from spacy_rootmind.sentences import CERTAIN, NEVER, Starts
 from spacy_rootmind.trees import decode

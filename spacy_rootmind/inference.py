@@ -23,7 +23,7 @@ from spacy_rootmind.beliefs import (
     make_alternatives,
 )
 from spacy_rootmind.constraints import Constrain, DocConstraints, SentenceConstraints
-from spacy_rootmind.gold import known_starts
+from spacy_rootmind.known import known_starts
 from spacy_rootmind.layers.boundaries import BoundaryInput
 from spacy_rootmind.layers.layout import Bucket
 from spacy_rootmind.layers.trees import TreeInput, TreeScores

@@ -132,8 +132,7 @@ def make_root_mst(
         trees by a margin). See `spacy_rootmind.loss`.
     sentences : str
         "auto": boundaries that are known, from an earlier component or the user, are kept, and the
-        parser finds the others. "given": they must be known. "doc": a Doc is one
-        sentence.
+        parser finds the others. "given": they must be known. "doc": a Doc is one sentence.
     max_sentence_length : int
         A sentence of more words is split where a boundary is most likely. Time and memory grow
         with the square of a sentence's length.
@@ -610,8 +609,8 @@ class RootMST(TrainablePipe):
         try:
             found = srsly.msgpack_loads(bytes_data)
             wanted = [name for name in ("cfg", "model") if name not in exclude]
-            if not any(name in found for name in wanted) and wanted:
-                raise ValueError(f"expected {' and '.join(wanted)}, found neither")
+            if wanted and not any(name in found for name in wanted):
+                raise ValueError(f"expected {' and '.join(wanted)}, received {sorted(found)}")
             # What `to_bytes` was told to leave out stays as it is, as with spaCy's own components.
             parts = {name: found[name] for name in wanted if name in found}
             vocab = None if "vocab" in exclude else found.get("vocab")

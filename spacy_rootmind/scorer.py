@@ -10,7 +10,8 @@ from spacy.pipeline.dep_parser import parser_score
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_rootmind.gold import reference_heads, single_counterparts
+from spacy_rootmind.gold import single_counterparts
+from spacy_rootmind.known import reference_heads
 from spacy_rootmind.loss import MISSING
 from spacy_rootmind.sentences import sentence_starts
 

@@ -59,18 +59,6 @@ def sentences_of(doc: Doc) -> Sentences:
 # --- finding boundaries ------------------------------------------------------------------------
 
 
-def known_boundaries(doc: Doc) -> NDArray[np.int8]:
-    """Tell for each token whether it starts a sentence: 1 yes, -1 no, 0 unknown.
-
-    The first token of a Doc does; a whitespace token of which nothing is said does not.
-    """
-    known = doc.to_array(SENT_START).astype("i8").astype("i1").reshape(len(doc))
-    is_space = doc.to_array(IS_SPACE).astype(bool).reshape(len(doc))
-    known[is_space & (known == 0)] = -1
-    known[:1] = 1
-    return known
-
-
 def choose_starts(doc: Doc, log_odds: NDArray[np.floating], max_words: int) -> tuple[Starts, int]:
     """Choose the most likely boundaries that leave no sentence with more than `max_words` words.
 

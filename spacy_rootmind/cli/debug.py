@@ -20,7 +20,8 @@ from spacy_rootmind.cli.check import compare, count, report, say
 from spacy_rootmind.cli.checks import WARNING, Findings, check_treebank
 from spacy_rootmind.cli.messages import CommandError
 from spacy_rootmind.cli.treebanks import doc_annotation, gold_docs
-from spacy_rootmind.gold import aligned_heads, reference_heads
+from spacy_rootmind.gold import aligned_heads
+from spacy_rootmind.known import reference_heads
 from spacy_rootmind.loss import MISSING
 
 # Above this share of gold heads that cannot be learnt, something is wrong with the tokens.

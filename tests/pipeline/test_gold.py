@@ -6,7 +6,8 @@ import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_rootmind.gold import GoldBatch, aligned_heads, reference_heads, training_starts
+from spacy_rootmind.gold import GoldBatch, aligned_heads, training_starts
+from spacy_rootmind.known import reference_heads
 from spacy_rootmind.loss import MISSING
 
 

@@ -13,13 +13,8 @@ from spacy.training import Example
 from strategies import rng_for
 
 from spacy_rootmind.annotate import SentenceParse, annotate, doc_parse
-from spacy_rootmind.gold import (
-    GoldBatch,
-    gold_boundaries,
-    known_starts,
-    reference_heads,
-    training_starts,
-)
+from spacy_rootmind.gold import GoldBatch, gold_boundaries, training_starts
+from spacy_rootmind.known import known_starts, reference_heads
 from spacy_rootmind.loss import MISSING
 from spacy_rootmind.models import ParserInput
 from spacy_rootmind.sentences import bounds, scored_tokens
