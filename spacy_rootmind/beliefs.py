@@ -74,7 +74,7 @@ def label_alternatives(
     unique, places = np.unique(flat, return_inverse=True)
     labels = np.full(len(unique), -1, dtype=np.int32)
     real = unique != MISSING
-    labels[real] = scores.best_labels(unique[real] // n_rows, unique[real] % n_rows)
+    labels[real], _ = scores.best_labels(unique[real] // n_rows, unique[real] % n_rows)
     ends = np.cumsum([own.size for own in arcs])
     for record, own, end in zip(records, arcs, ends.tolist(), strict=True):
         record["deps"] = labels[places[end - own.size : end]].reshape(own.shape)

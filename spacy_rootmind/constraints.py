@@ -243,8 +243,8 @@ class SentenceConstraints:
         """Forbid, by scores of -inf, all arcs that do not comply.
 
         Which word of a span has its head outside is no matter of single arcs: it is chosen here as
-        in the best tree that complies. The best tree is exact; probabilities and alternatives are
-        given these choices.
+        in the best tree that complies. That tree is exact; probabilities, alternatives, and the
+        best tree together with its labels, are given these choices.
 
         Raises
         ------

@@ -5,7 +5,7 @@ a time that memory stays bounded, however long a Doc is.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from spacy_rootmind.beliefs import (
 )
 from spacy_rootmind.constraints import Constrain, DocConstraints, SentenceConstraints
 from spacy_rootmind.known import known_starts
+from spacy_rootmind.labelled import PaddedArcs, decode_labelled, label_trees
 from spacy_rootmind.layers.boundaries import BoundaryInput
 from spacy_rootmind.layers.layout import Bucket
 from spacy_rootmind.layers.trees import TreeInput, TreeScores
@@ -44,6 +45,7 @@ from spacy_rootmind.sentences import (
 from spacy_rootmind.trees import decode
 
 SENTENCES = ("auto", "given", "doc")
+DECODE = ("tree", "labelled_tree")
 # Docs are looked at together up to so many tokens; a longer one in slices of so many ...
 MAX_TOKENS = 4096
 # ... that see so many tokens to either side. More than spaCy's convolutions reach.
@@ -63,6 +65,7 @@ class Settings:
     sentences: str = "auto"
     finds_boundaries: bool = True
     max_sentence_length: int = 512
+    decode: str = "tree"
     constraints: Constrain | None = None
     temperature: float = 1.0
     label_temperature: float = 1.0
@@ -273,15 +276,47 @@ class Task:
 
 def _decode(scores: TreeScores, tasks: Sequence[Task], settings: Settings) -> list[SentenceParse]:
     """Find the best tree of each sentence, its labels, and what is asked for beside it."""
+    buckets = scores.layout.buckets
+    squares = [
+        _constrained(scores.labeller.ops.to_numpy(arcs), bucket, tasks)
+        for bucket, arcs in zip(buckets, scores.arcs, strict=True)
+    ]
+    found = _find_trees(scores, squares, settings)
+    names = np.array([*settings.labels, settings.root_label], dtype=object)
     parses = [SentenceParse(np.full(1, MISSING, np.int32), [], {}) for _ in tasks]
-    for bucket, arcs in zip(scores.layout.buckets, scores.arcs, strict=True):
-        square = _constrained(scores.labeller.ops.to_numpy(arcs), bucket, tasks)
-        heads = decode(square, bucket.lengths)
+    for bucket, square, heads, labels in zip(buckets, squares, *found, strict=True):
         records = _believe(square, bucket, heads, tasks, settings)
         for i, sentence in enumerate(bucket.sentences):
-            own = heads[i, : bucket.lengths[i] + 1]
-            parses[sentence] = SentenceParse(own, [], records[i])
-    return _label(scores, parses, settings)
+            m = bucket.lengths[i] + 1
+            # The root has no label among the network's, but the last of the names.
+            deps = names[labels[i, 1:m]].tolist()
+            parses[sentence] = SentenceParse(heads[i, :m], deps, records[i])
+    _label_records(scores, [parse.record for parse in parses], settings)
+    return parses
+
+
+def _find_trees(
+    scores: TreeScores, squares: list[NDArray[np.floating]], settings: Settings
+) -> tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]]:
+    """Find the best trees, a padded array a bucket, and the numbers of their labels."""
+    buckets = scores.layout.buckets
+    lengths = [bucket.lengths for bucket in buckets]
+    rows = [scores.labeller.ops.to_numpy(bucket.rows) for bucket in buckets]
+
+    def find_labels(arcs: PaddedArcs) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        ends = np.empty((2, len(arcs.batch)), dtype=np.int64)
+        for i, own_rows in enumerate(rows):
+            own = arcs.batch == i
+            ends[:, own] = own_rows[arcs.sentence[own], (arcs.dep[own], arcs.head[own])]
+        labels, log_probs = scores.best_labels(ends[0], ends[1], settings.label_temperature)
+        require_finite(np, log_probs, "label")
+        return labels, log_probs
+
+    if settings.decode == "labelled_tree":
+        cooled = [square.astype(np.float64) / settings.temperature for square in squares]
+        return decode_labelled(cooled, lengths, find_labels)
+    heads = [decode(*batch) for batch in zip(squares, lengths, strict=True)]
+    return heads, label_trees(heads, find_labels)
 
 
 def _constrained(
@@ -335,29 +370,13 @@ def _add(records: list[Record], found: list[Record]) -> None:
         record.update(more)
 
 
-def _label(
-    scores: TreeScores, parses: list[SentenceParse], settings: Settings
-) -> list[SentenceParse]:
-    """Label the arcs of all trees, alternatives among them."""
+def _label_records(scores: TreeScores, records: list[Record], settings: Settings) -> None:
+    """Label the arcs of alternatives, and those that are probable."""
     roots = scores.labeller.ops.to_numpy(scores.layout.roots)
-    heads = np.full(scores.layout.n_rows, MISSING, dtype=np.int64)
-    for root, parse in zip(roots.tolist(), parses, strict=True):
-        local = parse.heads[1:]
-        heads[root + 1 : root + len(parse.heads)] = np.where(local > 0, local + root, MISSING)
-    deps = np.flatnonzero(heads != MISSING)
-    best = np.full(scores.layout.n_rows, MISSING)
-    best[deps] = scores.best_labels(deps, heads[deps])
-    names = np.array([*settings.labels, settings.root_label], dtype=object)
-    labelled = []
-    for root, parse in zip(roots.tolist(), parses, strict=True):
-        own = names[best[root + 1 : root + len(parse.heads)]].tolist()
-        labelled.append(replace(parse, deps=own))
-    records = [parse.record for parse in labelled]
     if settings.alternatives is not None:
         label_alternatives(scores, records, roots)
     if settings.arc_threshold is not None:
         label_arcs(scores, records, roots, settings.arc_threshold, settings.label_temperature)
     if settings.alternatives is not None or settings.arc_threshold is not None:
         for record in records:
-            record["labels"] = names.tolist()
-    return labelled
+            record["labels"] = [*settings.labels, settings.root_label]

@@ -32,7 +32,7 @@ from spacy_rootmind.gold import (
     gold_boundaries,
     likeliest_root_label,
 )
-from spacy_rootmind.inference import SENTENCES, Settings, parse_docs
+from spacy_rootmind.inference import DECODE, SENTENCES, Settings, parse_docs
 from spacy_rootmind.layers.dropout import RATE
 from spacy_rootmind.loss import OBJECTIVES
 from spacy_rootmind.makers import Maker
@@ -80,6 +80,7 @@ INIT_SAMPLE = 10
         "objective": "tree_crf",
         "sentences": "auto",
         "max_sentence_length": 512,
+        "decode": "tree",
         "constraints": None,
         "temperature": None,
         "confidence": False,
@@ -112,6 +113,7 @@ def make_root_mst(
     objective: str,
     sentences: str,
     max_sentence_length: int,
+    decode: str,
     constraints: Callable | None,
     temperature: float | None,
     confidence: bool,
@@ -136,13 +138,17 @@ def make_root_mst(
     max_sentence_length : int
         A sentence of more words is split where a boundary is most likely. Time and memory grow
         with the square of a sentence's length.
+    decode : str
+        What the parse is: "tree" is the most probable tree, with the best label for each of its
+        arcs, whatever the temperatures are; "labelled_tree" the tree that is the most probable
+        together with its labels, by fitted temperatures right a little more often.
     constraints
         Arcs to force or forbid in each Doc, and spans to keep together:
         `spacy_rootmind.preset_heads.v1`, `spacy_rootmind.span_subtrees.v1`, or a function from a
         Doc to `spacy_rootmind.constraints.Constraints`.
     temperature : float, optional
         What arc scores are divided by before they make probabilities: above 1 for a parser that is
-        surer than right. The parse itself does not depend on it. By default the one fitted in
+        surer than right. The parse depends on it as `decode` says. By default the one fitted in
         training, see `spacy_rootmind.fit_temperature.v1`, or else 1.
     confidence : bool
         Whether to find `token._.head_prob`, `span._.parse_log_prob` and `span._.parse_entropy`.
@@ -166,6 +172,7 @@ def make_root_mst(
         objective=objective,
         sentences=sentences,
         max_sentence_length=max_sentence_length,
+        decode=decode,
         constraints=constraints,
         temperature=temperature,
         confidence=confidence,
@@ -193,6 +200,7 @@ class RootMST(TrainablePipe):
         objective: str = "tree_crf",
         sentences: str = "auto",
         max_sentence_length: int = 512,
+        decode: str = "tree",
         constraints: Constrain | None = None,
         temperature: float | None = None,
         confidence: bool = False,
@@ -226,6 +234,7 @@ class RootMST(TrainablePipe):
         self.objective = objective
         self.sentences = sentences
         self.max_sentence_length = max_sentence_length
+        self.decode = decode
         self.constraints = constraints
         self.temperature = temperature
         self.confidence = confidence
@@ -292,6 +301,19 @@ class RootMST(TrainablePipe):
                 f"[{self.name}] expected a temperature above 0, received {temperature}"
             )
         self._temperature = temperature
+
+    @property
+    def decode(self) -> str:
+        """What the parse is: the best tree, or the best tree together with its labels."""
+        return self._decode
+
+    @decode.setter
+    def decode(self, kind: str) -> None:
+        if kind not in DECODE:
+            raise ValueError(
+                f"[{self.name}] expected decode to be one of {', '.join(DECODE)}, received {kind!r}"
+            )
+        self._decode = kind
 
     @property
     def arc_threshold(self) -> float | None:
@@ -552,6 +574,7 @@ class RootMST(TrainablePipe):
             sentences=self.sentences,
             finds_boundaries=self.cfg["finds_boundaries"],
             max_sentence_length=self.max_sentence_length,
+            decode=self.decode,
             constraints=self.constraints,
             temperature=self.temperature,
             label_temperature=self.cfg["label_temperature"],

@@ -74,6 +74,28 @@ def gold_examples(docs, nlp):
     ]
 
 
+def join(docs, size):
+    """Docs of so many of the given ones each."""
+    return [spacy.tokens.Doc.from_docs(docs[i : i + size]) for i in range(0, len(docs), size)]
+
+
+def starts_of(doc):
+    """Where a Doc's sentences start."""
+    return [sentence.start for sentence in doc.sents]
+
+
+def random_words(rng, n, spaces=0.3):
+    """Words and punctuation, with runs of whitespace anywhere."""
+    plain = ["The", "cat", "slept", ".", "She", "saw", "him", "!", "and", "Tom"]
+    blank = ["\n", " ", "\n\n", "\t"]
+    return [
+        blank[rng.integers(len(blank))]
+        if rng.random() < spaces
+        else plain[rng.integers(len(plain))]
+        for _ in range(n)
+    ]
+
+
 def make_nlp(**config):
     """A blank English pipeline with a small parser, not initialized."""
     fix_random_seed(0)

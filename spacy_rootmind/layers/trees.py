@@ -75,19 +75,30 @@ class TreeScores:
         Returns scores of shape (n_arcs, n_labels), and a callback from their gradient to that of
         `rows`.
         """
+        return self.labeller((self.rows, self.layout, self._arcs(deps, heads)), is_train)
+
+    def _arcs(self, deps: Ints1d, heads: Ints1d) -> Arcs:
         ops = self.labeller.ops
         roots = ops.to_numpy(self.layout.roots)
         sentence = np.searchsorted(roots, deps, side="right") - 1
         buckets = distance.bucket_of(deps - roots[sentence], heads - roots[sentence])
-        arcs = Arcs(*(ops.asarray(part, dtype="int32") for part in (deps, heads, buckets)))
-        return self.labeller((self.rows, self.layout, arcs), is_train)
+        return Arcs(*(ops.asarray(part, dtype="int32") for part in (deps, heads, buckets)))
 
-    def best_labels(self, deps: Ints1d, heads: Ints1d) -> Ints1d:
-        """Find the number of the best label on each of many arcs; memory stays bounded."""
-        parts = [np.zeros(0, dtype=np.int64)]
+    def best_labels(
+        self, deps: Ints1d, heads: Ints1d, temperature: float = 1.0
+    ) -> tuple[Ints1d, NDArray[np.float64]]:
+        """Find the best label on each of many arcs, and its log probability, at most 0.
+
+        `temperature` is what label scores are divided by before they make probabilities.
+        """
+        ops = self.labeller.ops
+        parts = [(np.zeros(0, dtype=np.int64), np.zeros(0))]
         for _, scores in self.label_scores(deps, heads):
-            parts.append(self.labeller.ops.to_numpy(scores.argmax(axis=1)))
-        return np.concatenate(parts)
+            behind = scores - scores.max(axis=1, keepdims=True)
+            total = ops.to_numpy(ops.xp.exp(behind / temperature).sum(axis=1))
+            parts.append((ops.to_numpy(scores.argmax(axis=1)), -np.log(total.astype(np.float64))))
+        labels, log_probs = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        return labels, log_probs
 
     def probable_labels(
         self,
@@ -134,7 +145,15 @@ class TreeScores:
         """
         for start in range(0, len(deps), MAX_ARCS):
             chunk = slice(start, start + MAX_ARCS)
-            yield start, self.begin_labels(deps[chunk], heads[chunk], is_train=False)[0]
+            yield start, self._predict_labels(self._arcs(deps[chunk], heads[chunk]))
+
+    def _predict_labels(self, arcs: Arcs) -> Floats2d:
+        """Score labels on arcs, looking only at the rows that they are between."""
+        xp = self.labeller.ops.xp
+        ends = xp.concatenate((arcs.deps, arcs.heads))
+        rows, places = xp.unique(ends, return_inverse=True)
+        own = Arcs(places[: len(arcs.deps)], places[len(arcs.deps) :], arcs.buckets)
+        return self.labeller.predict((self.rows[rows], self.layout, own))
 
 
 # Its backward pass takes a TreeGradient, which Thinc's types have no place for.

@@ -241,13 +241,13 @@ def test_labels_are_scored_so_many_at_a_time(make, dev, monkeypatch):
     parser.fit_temperature(gold_examples(dev, nlp))
     together = parser.cfg["label_temperature"]
     seen = []
-    begin = trees.TreeScores.begin_labels
+    predict = trees.TreeScores._predict_labels
 
-    def counted(self, deps, heads, is_train):
-        seen.append(len(deps))
-        return begin(self, deps, heads, is_train)
+    def counted(self, arcs):
+        seen.append(len(arcs.deps))
+        return predict(self, arcs)
 
-    monkeypatch.setattr(trees.TreeScores, "begin_labels", counted)
+    monkeypatch.setattr(trees.TreeScores, "_predict_labels", counted)
     monkeypatch.setattr(trees, "MAX_ARCS", 7)
     parser.fit_temperature(gold_examples(dev, nlp))
     assert max(seen) == 7

@@ -82,9 +82,11 @@ def test_learning_on_a_device_gives_the_same_gradients(examples, objective):
             )
 
 
+@pytest.mark.parametrize("decode", ["tree", "labelled_tree"])
 @pytest.mark.usefixtures("device")
-def test_parses_on_a_device_are_the_same(examples, monkeypatch):
+def test_parses_on_a_device_are_the_same(examples, monkeypatch, decode):
     settings = {"confidence": True, "arc_threshold": 0.01, "alternatives": kbest(3)}
+    settings["decode"] = decode
     there, here = (make(ops, examples, **settings) for ops in (DeviceOps(), NumpyOps()))
     temperatures = [parser.fit_temperature(examples) for parser in (there, here)]
     assert temperatures[0] == pytest.approx(temperatures[1], rel=1e-3)
