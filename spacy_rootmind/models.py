@@ -56,6 +56,7 @@ def build_biaffine_parser(
     refinements: int = 1,
     dropout: float = 0.33,
     boundary_width: int = 64,
+    null_label: bool = False,
     nO: int | None = None,
 ) -> ParserModel:
     """Build a graph-based parser over token vectors.
@@ -83,6 +84,10 @@ def build_biaffine_parser(
         `tok2vec` is set by `training.dropout`.
     boundary_width
         Width of the hidden layer that finds where sentences start.
+    null_label
+        Whether labels are scored with one more, that the arc is wrong, which is learnt from the
+        most probable wrong head of each word. It makes labels tell right arcs from wrong ones,
+        which counts where trees are found together with their labels.
     nO
         Number of labels; filled in by the component from its data.
 
@@ -104,7 +109,7 @@ def build_biaffine_parser(
     if not 0.0 <= dropout < 1.0:
         raise ValueError(f"expected a dropout of at least 0 and below 1, received {dropout}")
     boundaries = SentenceStarts(boundary_width)
-    trees = TreeScorer(lstm_width, arc_width, label_width, refinements, dropout, nO)
+    trees = TreeScorer(lstm_width, arc_width, label_width, refinements, dropout, null_label, nO)
     model: ParserModel = Model(
         "biaffine_parser",
         forward,

@@ -4,6 +4,7 @@ from typing import Any
 
 import srsly
 
+from spacy_rootmind.layers.labels import NULL_LABEL
 from spacy_rootmind.models import ParserModel
 
 # Raised when the settings change.
@@ -15,13 +16,22 @@ def check_weights(model: ParserModel, weights: dict[str, Any], n_labels: int) ->
     nodes = list(model.walk())
     if len(weights["nodes"]) != len(nodes):
         raise ValueError(f"expected {len(nodes)} layers, found {len(weights['nodes'])}")
-    label_layer = weights["nodes"][nodes.index(model.get_ref("labels"))]
+    labels = model.get_ref("labels")
+    label_layer = weights["nodes"][nodes.index(labels)]
     # An uninitialized component has no labels fixed yet.
     if label_layer["dims"]["nO"] not in (None, n_labels):
         raise ValueError(
             f"the settings list {n_labels} labels besides the root's, and the weights are for "
             f"{label_layer['dims']['nO']}"
         )
+    null_label = bool(labels.attrs[NULL_LABEL])
+    for term in labels.layers:
+        found = weights["nodes"][nodes.index(term)]["dims"]["nO"]
+        if found not in (None, n_labels + null_label):
+            raise ValueError(
+                f"the settings list {n_labels} labels besides the root's, and the weights are for "
+                f"{found}, where the config has null_label = {str(null_label).lower()}"
+            )
     for node, saved, params in zip(nodes, weights["nodes"], weights["params"], strict=True):
         for dim, size in saved["dims"].items():
             expected = node.maybe_get_dim(dim)

@@ -8,7 +8,7 @@ from thinc.api import Ops
 
 from spacy_rootmind.gold import GoldBatch, drop_contradictions
 from spacy_rootmind.layers.trees import TreeGradient, TreeScores
-from spacy_rootmind.layers.types import Floats1d, Ints1d, Ints2d
+from spacy_rootmind.layers.types import Floats1d, Floats2d, Ints1d, Ints2d
 from spacy_rootmind.loss import MISSING, OBJECTIVES, boundary_loss
 from spacy_rootmind.models import ParserGradient, ParserScores, require_finite
 
@@ -16,6 +16,8 @@ from spacy_rootmind.models import ParserGradient, ParserScores, require_finite
 EARLY_ROUND_WEIGHT = 0.5
 # Labels count this much beside arcs: at 1, heads are learnt well before labels are.
 LABEL_WEIGHT = 2.0
+# The null label counts this much on each word's most probable wrong arc.
+NULL_WEIGHT = 1.0
 
 
 def parser_loss(
@@ -71,6 +73,27 @@ def labelled_words(
     return deps, truths[deps]
 
 
+def wrong_arcs(ops: Ops, scores: TreeScores, padded_heads: list[Ints2d]) -> tuple[Ints1d, Ints1d]:
+    """Find the best wrong head, ROOT aside, of each word whose gold head is known.
+
+    Takes what `gold_heads` gives; gives flat rows of dependents and heads.
+    """
+    all_deps, all_heads = [np.zeros(0, dtype="i8")], [np.zeros(0, dtype="i8")]
+    for bucket, arcs, padded in zip(scores.layout.buckets, scores.arcs, padded_heads, strict=True):
+        rows = ops.to_numpy(bucket.rows)
+        sentence, dep = np.nonzero(padded != MISSING)
+        rivals = ops.to_numpy(arcs)[sentence, dep]
+        each = np.arange(len(dep))
+        rivals[np.arange(rivals.shape[1]) > bucket.lengths[sentence, None]] = -np.inf
+        rivals[:, 0] = rivals[each, dep] = rivals[each, padded[sentence, dep]] = -np.inf
+        head = rivals.argmax(axis=1)
+        # A sentence of two words has one head for each, ROOT aside, and it may be the right one.
+        found = rivals[each, head] > -np.inf
+        all_deps.append(rows[sentence[found], dep[found]])
+        all_heads.append(rows[sentence[found], head[found]])
+    return np.concatenate(all_deps), np.concatenate(all_heads)
+
+
 def _tree_loss(
     ops: Ops, gold: GoldBatch, scores: TreeScores, objective: str, labels: Mapping[int, int]
 ) -> tuple[float, TreeGradient]:
@@ -88,21 +111,40 @@ def _tree_loss(
             loss, gradient = OBJECTIVES[objective](arcs[i], bucket, heads)
             rounds[step].append(gradient * weight)
             total += loss * weight
-    label_loss, d_rows = _label_loss(ops, gold, scores, labels)
+    label_loss, d_rows = _label_loss(ops, gold, scores, padded_heads, labels)
     return total + label_loss, TreeGradient(rounds, d_rows)
 
 
 def _label_loss(
-    ops: Ops, gold: GoldBatch, scores: TreeScores, labels: Mapping[int, int]
-) -> tuple[float, Any]:
-    """Cross entropy of the labels on gold arcs, those from ROOT aside."""
+    ops: Ops,
+    gold: GoldBatch,
+    scores: TreeScores,
+    padded_heads: list[Ints2d],
+    labels: Mapping[int, int],
+) -> tuple[float, Floats2d | None]:
+    """Cross entropy of labels on gold arcs, ROOT's aside, and of the null label on wrong ones."""
     deps, truths = labelled_words(ops, gold, scores, labels)
+    total, d_rows = _cross_entropy(ops, scores, deps, gold.heads[deps], truths, LABEL_WEIGHT)
+    if not scores.has_null_label:
+        return total, d_rows
+    deps, heads = wrong_arcs(ops, scores, padded_heads)
+    null = np.full(len(deps), scores.labeller.get_dim("nO"))
+    loss, d_wrong = _cross_entropy(ops, scores, deps, heads, null, NULL_WEIGHT)
+    if d_rows is None or d_wrong is None:
+        return total + loss, d_wrong if d_rows is None else d_rows
+    return total + loss, d_rows + d_wrong
+
+
+def _cross_entropy(
+    ops: Ops, scores: TreeScores, deps: Ints1d, heads: Ints1d, truths: Ints1d, weight: float
+) -> tuple[float, Floats2d | None]:
+    """Weighted cross entropy of what the labels of some arcs should be, and the rows' gradient."""
     if not len(deps):
         return 0.0, None
-    guesses, backprop = scores.begin_labels(deps, gold.heads[deps], is_train=True)
+    guesses, backprop = scores.begin_labels(deps, heads, is_train=True)
     probs = ops.softmax(guesses)
     each = ops.xp.arange(len(deps))
     truth = ops.asarray(truths)
     loss = -float(ops.xp.log(probs[each, truth] + 1e-30).sum())
     probs[each, truth] -= 1.0
-    return loss * LABEL_WEIGHT, backprop(probs * LABEL_WEIGHT)
+    return loss * weight, backprop(probs * weight)

@@ -23,12 +23,19 @@ class Arcs(NamedTuple):
     buckets: Ints1d
 
 
+# Model attribute: whether one score more, after those of the labels, says that the arc is wrong.
+NULL_LABEL = "null_label"
+
 InT = tuple[Floats2d, Layout, Arcs]
 OutT = Floats2d
 
 
 def BiaffineLabels(
-    hidden_width: int, dropout: float, nO: int | None = None, nI: int | None = None
+    hidden_width: int,
+    dropout: float,
+    null_label: bool = False,
+    nO: int | None = None,
+    nI: int | None = None,
 ) -> Model[InT, OutT]:
     """Score every label on each of the given arcs.
 
@@ -42,16 +49,18 @@ def BiaffineLabels(
         Width of D and H; the second term is twice as wide.
     dropout
         Share of the hidden units that a sentence loses in training.
+    null_label
+        Whether the null label, that the arc is wrong, is scored as well.
     nO
-        Number of labels.
+        Number of labels, the null label aside.
     nI
         Width of the input rows.
 
     Returns
     -------
     model : Model[(rows, layout, arcs) -> scores]
-        rows : float array of shape (n_rows, nI); scores : float array of shape (n_arcs, nO).
-        A dependent has at most one arc.
+        rows : float array of shape (n_rows, nI); scores : float array of shape (n_arcs, nO), or
+        (n_arcs, nO + 1) with the null label, which is the last. A dependent has at most one arc.
 
     References
     ----------
@@ -64,6 +73,7 @@ def BiaffineLabels(
         init=init,
         dims={"nO": nO, "nI": nI, "nH": hidden_width},
         layers=[biaffine_term(hidden_width, dropout), perceptron_term(hidden_width, dropout)],
+        attrs={NULL_LABEL: null_label},
     )
 
 
@@ -75,7 +85,7 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
         model.set_dim("nO", Y.shape[1])
     for term in model.layers:
         term.set_dim("nI", model.get_dim("nI"))
-        term.set_dim("nO", model.get_dim("nO"))
+        term.set_dim("nO", model.get_dim("nO") + model.attrs[NULL_LABEL])
         term.initialize()
 
 

@@ -11,7 +11,7 @@ from thinc.api import Model, uniform_init
 from spacy_rootmind.layers import distance
 from spacy_rootmind.layers.arcs import BiaffineArcs
 from spacy_rootmind.layers.bilstm import BiLSTM
-from spacy_rootmind.layers.labels import Arcs, BiaffineLabels
+from spacy_rootmind.layers.labels import NULL_LABEL, Arcs, BiaffineLabels
 from spacy_rootmind.layers.layout import Layout
 from spacy_rootmind.layers.refine import Refine
 from spacy_rootmind.layers.types import Floats2d, Floats3d, Ints1d
@@ -67,13 +67,18 @@ class TreeScores:
         """Arc scores to decode, one array of shape (b, m, m) a bucket."""
         return self.rounds[-1]
 
+    @property
+    def has_null_label(self) -> bool:
+        """Whether one score more, after those of the labels, says that an arc is wrong."""
+        return bool(self.labeller.attrs[NULL_LABEL])
+
     def begin_labels(
         self, deps: Ints1d, heads: Ints1d, is_train: bool
     ) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
         """Score labels on chosen arcs, given as flat rows in numpy arrays.
 
-        Returns scores of shape (n_arcs, n_labels), and a callback from their gradient to that of
-        `rows`.
+        Returns scores of shape (n_arcs, n_labels), the null label among them, and a callback from
+        their gradient to that of `rows`.
         """
         return self.labeller((self.rows, self.layout, self._arcs(deps, heads)), is_train)
 
@@ -89,14 +94,17 @@ class TreeScores:
     ) -> tuple[Ints1d, NDArray[np.float64]]:
         """Find the best label on each of many arcs, and its log probability, at most 0.
 
-        `temperature` is what label scores are divided by before they make probabilities.
+        The null label is never the best, but has its share of the probability. `temperature` is
+        what label scores are divided by before they make probabilities.
         """
-        ops = self.labeller.ops
+        ops, n_labels = self.labeller.ops, self.labeller.get_dim("nO")
         parts = [(np.zeros(0, dtype=np.int64), np.zeros(0))]
-        for _, scores in self.label_scores(deps, heads):
-            behind = scores - scores.max(axis=1, keepdims=True)
-            total = ops.to_numpy(ops.xp.exp(behind / temperature).sum(axis=1))
-            parts.append((ops.to_numpy(scores.argmax(axis=1)), -np.log(total.astype(np.float64))))
+        for _, scores in self._all_scores(deps, heads):
+            cooled = (scores - scores.max(axis=1, keepdims=True)) / temperature
+            total = ops.to_numpy(ops.xp.exp(cooled).sum(axis=1)).astype(np.float64)
+            best = ops.to_numpy(cooled[:, :n_labels].max(axis=1)).astype(np.float64)
+            labels = ops.to_numpy(scores[:, :n_labels].argmax(axis=1))
+            parts.append((labels, best - np.log(total)))
         labels, log_probs = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         return labels, log_probs
 
@@ -139,10 +147,15 @@ class TreeScores:
         return arcs, labels, probs
 
     def label_scores(self, deps: Ints1d, heads: Ints1d) -> Iterator[tuple[int, Floats2d]]:
-        """Score labels on chosen arcs, so many at a time that memory stays bounded.
+        """Score labels on chosen arcs, the null label aside, so many that memory stays bounded.
 
         Gives the place of the first of them and their scores, of shape (n_arcs, n_labels).
         """
+        for start, scores in self._all_scores(deps, heads):
+            yield start, scores[:, : self.labeller.get_dim("nO")]
+
+    def _all_scores(self, deps: Ints1d, heads: Ints1d) -> Iterator[tuple[int, Floats2d]]:
+        """Score labels as `label_scores` does, the null label among them."""
         for start in range(0, len(deps), MAX_ARCS):
             chunk = slice(start, start + MAX_ARCS)
             yield start, self._predict_labels(self._arcs(deps[chunk], heads[chunk]))
@@ -166,13 +179,14 @@ def TreeScorer(
     label_width: int,
     refinements: int,
     dropout: float,
+    null_label: bool = False,
     nO: int | None = None,
 ) -> TreeModel:
     """Score arcs by a biaffine product, refine, score again; labels on arcs chosen later.
 
     Parameters
     ----------
-    lstm_width, arc_width, label_width, refinements, dropout
+    lstm_width, arc_width, label_width, refinements, dropout, null_label
         See `spacy_rootmind.models.build_biaffine_parser`.
     nO
         Number of labels.
@@ -183,7 +197,7 @@ def TreeScorer(
     """
     lstm = BiLSTM(lstm_width, dropout) if lstm_width else None
     arcs = BiaffineArcs(arc_width, dropout)
-    labels = BiaffineLabels(label_width, dropout, nO=nO)
+    labels = BiaffineLabels(label_width, dropout, null_label, nO=nO)
     refine = [Refine(dropout) for _ in range(refinements)]
     return Model(
         "tree_scorer",

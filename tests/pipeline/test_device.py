@@ -51,7 +51,7 @@ def word_table():
 
 def make(ops, examples, **settings):
     """A parser whose arrays are those of `ops`; its weights do not depend on that."""
-    network = build_biaffine_parser(word_table(), 4, 4, 3, 1, dropout=0.0)
+    network = build_biaffine_parser(word_table(), 4, 4, 3, 1, dropout=0.0, null_label=True)
     for node in network.walk():
         node.ops = ops
     parser = RootMST(examples[0].predicted.vocab, network, **settings)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import spacy
-from conftest import gold_examples, make_nlp, train
+from conftest import SMALL_MODEL, gold_examples, make_nlp, train
 from reference import enumerate_trees
 from strategies import FAMILIES, pad_batch, rng_for
 
@@ -180,10 +180,11 @@ def test_labels_of_given_trees():
 # --- the component -------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def unsure(quickstart_docs):
+@pytest.fixture(scope="module", params=[False, True], ids=["plain", "null_label"])
+def unsure(request, quickstart_docs):
     """A parser that has learnt little, whose labels decide between many trees."""
-    nlp = make_nlp(decode="labelled_tree", temperature=6.0)
+    model = {**SMALL_MODEL, "null_label": request.param}
+    nlp = make_nlp(model=model, decode="labelled_tree", temperature=6.0)
     nlp.add_pipe("sentencizer", first=True)
     train(nlp, gold_examples(quickstart_docs[:20], nlp), steps=15)
     nlp.get_pipe("root_mst").cfg["label_temperature"] = 0.5
@@ -213,8 +214,10 @@ def joint_weights(parser, doc):
                     rows = np.array([dep]) + root, np.array([head]) + root
                     scores = trees.begin_labels(*rows, is_train=False)[0][0].astype("f8")
                     scores /= parser.cfg["label_temperature"]
-                    joint[dep, head] += scores.max() - np.logaddexp.reduce(scores)
-                    names[dep, head] = parser.labels[1 + scores.argmax()]
+                    # The null label, if there is one, is the last, and none of these.
+                    own = scores[: len(parser.labels) - 1]
+                    joint[dep, head] += own.max() - np.logaddexp.reduce(scores)
+                    names[dep, head] = parser.labels[1 + own.argmax()]
             found[number] = joint, names
     return [found[number] for number in sorted(found)]
 
@@ -244,9 +247,10 @@ def test_log_probabilities_of_the_best_labels(unsure, parser, temperature):
     deps, heads = np.array([1, 2, 2, 4, 5]), np.array([2, 3, 1, 5, 3])
     scores = trees.begin_labels(deps, heads, is_train=False)[0].astype("f8") / temperature
     labels, log_probs = trees.best_labels(deps, heads, temperature)
-    expected = scores.max(axis=1) - np.logaddexp.reduce(scores, axis=1)
+    own = scores[:, : len(parser.labels) - 1]
+    expected = own.max(axis=1) - np.logaddexp.reduce(scores, axis=1)
     assert log_probs == pytest.approx(expected, abs=1e-5)
-    assert labels.tolist() == scores.argmax(axis=1).tolist()
+    assert labels.tolist() == own.argmax(axis=1).tolist()
 
 
 def test_temperatures_weigh_trees_and_labels(unsure, parser, monkeypatch):
@@ -258,9 +262,10 @@ def test_temperatures_weigh_trees_and_labels(unsure, parser, monkeypatch):
         assert [[t.head.i for t in unsure(text)] for text in texts] != plain
 
 
-def test_confidence_and_alternatives_are_of_trees(unsure, parser):
+def test_confidence_and_alternatives_are_of_trees(unsure, parser, monkeypatch):
     parser.confidence = True
-    parser.alternatives = kbest(k=50)
+    parser.alternatives = kbest(k=100)
+    monkeypatch.setitem(parser.cfg, "label_temperature", 2.0)
     doc = unsure(TEXT)
     behind = 0
     for sentence in doc.sents:
@@ -316,14 +321,14 @@ def test_sentences_do_not_depend_on_one_another(unsure):
 
 
 def test_labels_that_are_not_finite_are_named(unsure, monkeypatch):
-    plain = TreeScores.label_scores
+    plain = TreeScores._predict_labels
 
-    def spoilt(self, deps, heads):
-        for start, scores in plain(self, deps, heads):
-            scores[0, 0] = np.nan
-            yield start, scores
+    def spoilt(self, arcs):
+        scores = plain(self, arcs)
+        scores[0, 0] = np.nan
+        return scores
 
-    monkeypatch.setattr(TreeScores, "label_scores", spoilt)
+    monkeypatch.setattr(TreeScores, "_predict_labels", spoilt)
     with pytest.raises(ValueError, match="label scores"):
         unsure("It rained.")
 
