@@ -85,9 +85,8 @@ def build_biaffine_parser(
     boundary_width
         Width of the hidden layer that finds where sentences start.
     null_label
-        Whether labels are scored with one more, that the arc is wrong, which is learnt from the
-        most probable wrong head of each word. It makes labels tell right arcs from wrong ones,
-        which counts where trees are found together with their labels.
+        Whether labels are learnt with one more, that the arc is wrong, from the best wrong head of
+        each word. The network learns from it what makes an arc right; it has no part in parses.
     nO
         Number of labels; filled in by the component from its data.
 

@@ -94,17 +94,14 @@ class TreeScores:
     ) -> tuple[Ints1d, NDArray[np.float64]]:
         """Find the best label on each of many arcs, and its log probability, at most 0.
 
-        The null label is never the best, but has its share of the probability. `temperature` is
-        what label scores are divided by before they make probabilities.
+        `temperature` is what label scores are divided by before they make probabilities.
         """
-        ops, n_labels = self.labeller.ops, self.labeller.get_dim("nO")
+        ops = self.labeller.ops
         parts = [(np.zeros(0, dtype=np.int64), np.zeros(0))]
-        for _, scores in self._all_scores(deps, heads):
-            cooled = (scores - scores.max(axis=1, keepdims=True)) / temperature
-            total = ops.to_numpy(ops.xp.exp(cooled).sum(axis=1)).astype(np.float64)
-            best = ops.to_numpy(cooled[:, :n_labels].max(axis=1)).astype(np.float64)
-            labels = ops.to_numpy(scores[:, :n_labels].argmax(axis=1))
-            parts.append((labels, best - np.log(total)))
+        for _, scores in self.label_scores(deps, heads):
+            behind = scores - scores.max(axis=1, keepdims=True)
+            total = ops.to_numpy(ops.xp.exp(behind / temperature).sum(axis=1))
+            parts.append((ops.to_numpy(scores.argmax(axis=1)), -np.log(total.astype(np.float64))))
         labels, log_probs = (np.concatenate(columns) for columns in zip(*parts, strict=True))
         return labels, log_probs
 
@@ -147,15 +144,11 @@ class TreeScores:
         return arcs, labels, probs
 
     def label_scores(self, deps: Ints1d, heads: Ints1d) -> Iterator[tuple[int, Floats2d]]:
-        """Score labels on chosen arcs, the null label aside, so many that memory stays bounded.
+        """Score labels on chosen arcs, so many at a time that memory stays bounded.
 
-        Gives the place of the first of them and their scores, of shape (n_arcs, n_labels).
+        Gives the place of the first of them and their scores, of shape (n_arcs, n_labels), the
+        null label left out.
         """
-        for start, scores in self._all_scores(deps, heads):
-            yield start, scores[:, : self.labeller.get_dim("nO")]
-
-    def _all_scores(self, deps: Ints1d, heads: Ints1d) -> Iterator[tuple[int, Floats2d]]:
-        """Score labels as `label_scores` does, the null label among them."""
         for start in range(0, len(deps), MAX_ARCS):
             chunk = slice(start, start + MAX_ARCS)
             yield start, self._predict_labels(self._arcs(deps[chunk], heads[chunk]))
@@ -166,7 +159,8 @@ class TreeScores:
         ends = xp.concatenate((arcs.deps, arcs.heads))
         rows, places = xp.unique(ends, return_inverse=True)
         own = Arcs(places[: len(arcs.deps)], places[len(arcs.deps) :], arcs.buckets)
-        return self.labeller.predict((self.rows[rows], self.layout, own))
+        scores = self.labeller.predict((self.rows[rows], self.layout, own))
+        return scores[:, : self.labeller.get_dim("nO")]
 
 
 # Its backward pass takes a TreeGradient, which Thinc's types have no place for.

@@ -215,9 +215,9 @@ def joint_weights(parser, doc):
                     scores = trees.begin_labels(*rows, is_train=False)[0][0].astype("f8")
                     scores /= parser.cfg["label_temperature"]
                     # The null label, if there is one, is the last, and none of these.
-                    own = scores[: len(parser.labels) - 1]
-                    joint[dep, head] += own.max() - np.logaddexp.reduce(scores)
-                    names[dep, head] = parser.labels[1 + own.argmax()]
+                    scores = scores[: len(parser.labels) - 1]
+                    joint[dep, head] += scores.max() - np.logaddexp.reduce(scores)
+                    names[dep, head] = parser.labels[1 + scores.argmax()]
             found[number] = joint, names
     return [found[number] for number in sorted(found)]
 
@@ -247,10 +247,10 @@ def test_log_probabilities_of_the_best_labels(unsure, parser, temperature):
     deps, heads = np.array([1, 2, 2, 4, 5]), np.array([2, 3, 1, 5, 3])
     scores = trees.begin_labels(deps, heads, is_train=False)[0].astype("f8") / temperature
     labels, log_probs = trees.best_labels(deps, heads, temperature)
-    own = scores[:, : len(parser.labels) - 1]
-    expected = own.max(axis=1) - np.logaddexp.reduce(scores, axis=1)
+    scores = scores[:, : len(parser.labels) - 1]
+    expected = scores.max(axis=1) - np.logaddexp.reduce(scores, axis=1)
     assert log_probs == pytest.approx(expected, abs=1e-5)
-    assert labels.tolist() == own.argmax(axis=1).tolist()
+    assert labels.tolist() == scores.argmax(axis=1).tolist()
 
 
 def test_temperatures_weigh_trees_and_labels(unsure, parser, monkeypatch):
@@ -262,10 +262,9 @@ def test_temperatures_weigh_trees_and_labels(unsure, parser, monkeypatch):
         assert [[t.head.i for t in unsure(text)] for text in texts] != plain
 
 
-def test_confidence_and_alternatives_are_of_trees(unsure, parser, monkeypatch):
+def test_confidence_and_alternatives_are_of_trees(unsure, parser):
     parser.confidence = True
-    parser.alternatives = kbest(k=100)
-    monkeypatch.setitem(parser.cfg, "label_temperature", 2.0)
+    parser.alternatives = kbest(k=50)
     doc = unsure(TEXT)
     behind = 0
     for sentence in doc.sents:
@@ -321,14 +320,14 @@ def test_sentences_do_not_depend_on_one_another(unsure):
 
 
 def test_labels_that_are_not_finite_are_named(unsure, monkeypatch):
-    plain = TreeScores._predict_labels
+    plain = TreeScores.label_scores
 
-    def spoilt(self, arcs):
-        scores = plain(self, arcs)
-        scores[0, 0] = np.nan
-        return scores
+    def spoilt(self, deps, heads):
+        for start, scores in plain(self, deps, heads):
+            scores[0, 0] = np.nan
+            yield start, scores
 
-    monkeypatch.setattr(TreeScores, "_predict_labels", spoilt)
+    monkeypatch.setattr(TreeScores, "label_scores", spoilt)
     with pytest.raises(ValueError, match="label scores"):
         unsure("It rained.")
 
