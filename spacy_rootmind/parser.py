@@ -55,6 +55,7 @@ label_width = 64
 refinements = 1
 dropout = 0.33
 boundary_width = 64
+null_label = false
 
 [model.tok2vec]
 @architectures = "spacy.HashEmbedCNN.v2"

@@ -121,7 +121,7 @@ def _label_loss(
     scores: TreeScores,
     padded_heads: list[Ints2d],
     labels: Mapping[int, int],
-) -> tuple[float, Floats2d | None]:
+) -> tuple[float, Floats2d]:
     """Cross entropy of labels on gold arcs, ROOT's aside, and of the null label on wrong ones."""
     deps, truths = labelled_words(ops, gold, scores, labels)
     total, d_rows = _cross_entropy(ops, scores, deps, gold.heads[deps], truths, LABEL_WEIGHT)
@@ -130,17 +130,15 @@ def _label_loss(
     deps, heads = wrong_arcs(ops, scores, padded_heads)
     null = np.full(len(deps), scores.labeller.get_dim("nO"))
     loss, d_wrong = _cross_entropy(ops, scores, deps, heads, null, NULL_WEIGHT)
-    if d_rows is None or d_wrong is None:
-        return total + loss, d_wrong if d_rows is None else d_rows
     return total + loss, d_rows + d_wrong
 
 
 def _cross_entropy(
     ops: Ops, scores: TreeScores, deps: Ints1d, heads: Ints1d, truths: Ints1d, weight: float
-) -> tuple[float, Floats2d | None]:
+) -> tuple[float, Floats2d]:
     """Weighted cross entropy of what the labels of some arcs should be, and the rows' gradient."""
     if not len(deps):
-        return 0.0, None
+        return 0.0, ops.xp.zeros_like(scores.rows)
     guesses, backprop = scores.begin_labels(deps, heads, is_train=True)
     probs = ops.softmax(guesses)
     each = ops.xp.arange(len(deps))

@@ -39,7 +39,7 @@ class TreeGradient(NamedTuple):
     """Gradients for `backprop`: of each round's arc scores, and of the rows that labels saw."""
 
     rounds: list[list[Floats3d]]
-    rows: Floats2d | None
+    rows: Floats2d
 
 
 @dataclass
@@ -239,9 +239,7 @@ def forward(
         refine_backprops.append(backprop_refine)
 
     def backprop(gradient: TreeGradient) -> list[Floats2d]:
-        d_rows = backprops[-1](gradient.rounds[-1])
-        if gradient.rows is not None:
-            d_rows += gradient.rows
+        d_rows = backprops[-1](gradient.rounds[-1]) + gradient.rows
         for step in reversed(range(len(refine_backprops))):
             d_rows, d_scores = refine_backprops[step](d_rows)
             earlier = [a + b for a, b in zip(gradient.rounds[step], d_scores, strict=True)]
