@@ -108,7 +108,8 @@ def make_fit_temperature(
 ) -> Callable[[Language], Language]:
     """Fit a parser's temperature before a pipeline is saved.
 
-    Registered as `spacy_rootmind.fit_temperature.v1`, for `training.before_to_disk`.
+    Registered as `spacy_rootmind.fit_temperature.v1`, for `training.before_to_disk`. Where parses
+    depend on temperatures, the scores that spaCy put in the pipeline's meta are put right as well.
 
     Parameters
     ----------
@@ -127,9 +128,19 @@ def make_fit_temperature(
         parser.fit_temperature(
             example for chunk in chunks for example in annotate_before(nlp, pipe, chunk)
         )
+        if getattr(parser, "decode", None) == "labelled_tree":
+            _score_again(nlp, corpus(nlp))
         return nlp
 
     return fit
+
+
+def _score_again(nlp: Language, examples: Iterable[Example]) -> None:
+    """Replace the scores in a pipeline's meta, which are from before its temperatures changed."""
+    performance = nlp.meta.get("performance", {})
+    if performance:
+        scores = nlp.evaluate(examples)
+        performance.update({name: scores[name] for name in performance if name in scores})
 
 
 def annotate_before(nlp: Language, name: str, examples: Sequence[Example]) -> list[Example]:

@@ -135,11 +135,6 @@ def arcs(doc):
     return [(token.head.i, token.dep_) for token in doc]
 
 
-# How far scores in training may be from those of what is saved: they are with the temperatures of
-# the save before, which the trees of `decode = "labelled_tree"` depend on.
-OTHER_TEMPERATURES = 0.01
-
-
 def train_shipped(name, encoder, corpus, folder, **settings):
     """Run `spacy train` on a config that ships; returns the folder of the last model."""
     paths = {"paths.train": corpus, "paths.dev": corpus, "paths.encoder": encoder}

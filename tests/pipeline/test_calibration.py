@@ -505,3 +505,28 @@ def test_training_with_another_pipes_name_says_so(workspace):
     done = workspace(pipe="parser")
     assert done.returncode != 0
     assert re.search(r"No component 'parser' found", done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize("decode", ["tree", "labelled_tree"])
+def test_callback_leaves_scores_of_what_is_saved(decode, make, dev):
+    nlp = make()
+    parser = nlp.get_pipe("root_mst")
+    parser.decode = decode
+    # As an evaluation in training leaves them, with the temperatures of an untrained parser.
+    parser.cfg["temperature"], parser.cfg["label_temperature"] = 20.0, 0.1
+    given = nlp.evaluate(gold_examples(dev, nlp))
+    names = ("dep_uas", "dep_las", "dep_las_per_type")
+    nlp.meta["performance"] = {**{name: given[name] for name in names}, "root_mst_loss": 7.0}
+    make_fit_temperature(lambda nlp: gold_examples(dev, nlp))(nlp)
+    found, expected = nlp.meta["performance"], nlp.evaluate(gold_examples(dev, nlp))
+    assert {name: found[name] for name in names} == {name: expected[name] for name in names}
+    assert (found["dep_las"] == given["dep_las"]) == (decode == "tree")
+    assert found["root_mst_loss"] == 7.0
+
+
+def test_callback_scores_nothing_that_was_not_scored(make, dev, monkeypatch):
+    nlp = make()
+    nlp.get_pipe("root_mst").decode = "labelled_tree"
+    monkeypatch.delattr(spacy.Language, "evaluate")
+    make_fit_temperature(lambda nlp: gold_examples(dev, nlp))(nlp)
+    assert not nlp.meta.get("performance")
