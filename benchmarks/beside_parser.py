@@ -24,8 +24,8 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from thinc.api import Config
 
-from spacy_rootmind.parser import RootMST
-from spacy_rootmind.scorer import score_parses
+from spacy_rootmind.pipeline.root_mst import RootMST
+from spacy_rootmind.pipeline.scorer import score_parses
 
 PARSER = {
     "@architectures": "spacy.TransitionBasedParser.v2",

@@ -22,7 +22,8 @@ from report import table
 from spacy.language import Language
 from spacy.tokens import DocBin
 
-from spacy_rootmind import inference, labelled, parser
+from spacy_rootmind.pipeline import prediction, root_mst
+from spacy_rootmind.trees import labelled
 
 
 def ten(maker: str) -> dict[str, Any]:
@@ -40,14 +41,14 @@ ASKED: dict[str, dict[str, Any]] = {
 }
 # What is timed inside another of these counts for itself alone.
 STAGES = (
-    ("labels", inference, "_find_trees"),
-    ("decode", inference, "decode"),
+    ("labels", prediction, "_find_trees"),
+    ("decode", prediction, "decode"),
     ("decode", labelled, "decode"),
-    ("marginals, entropy", inference, "distribution"),
-    ("arcs and their labels", inference, "label_arcs"),
-    ("alternatives", inference, "make_alternatives"),
-    ("labels of alternatives", inference, "label_alternatives"),
-    ("into the Doc", parser, "annotate"),
+    ("marginals, entropy", prediction, "distribution"),
+    ("arcs and their labels", prediction, "label_arcs"),
+    ("alternatives", prediction, "make_alternatives"),
+    ("labels of alternatives", prediction, "label_alternatives"),
+    ("into the Doc", root_mst, "annotate"),
 )
 LAYERS = {"token vectors": "tok2vec", "boundaries": "boundaries", "arc scores": "trees"}
 
@@ -93,7 +94,7 @@ class Stopwatch:
 
 
 @contextmanager
-def watched(pipe: parser.RootMST) -> Iterator[Stopwatch]:
+def watched(pipe: root_mst.RootMST) -> Iterator[Stopwatch]:
     """Time the stages of a component while in the block."""
     watch = Stopwatch()
     with ExitStack() as stack:
@@ -139,7 +140,7 @@ def main() -> None:
     print(table(["pipeline", "words a second"], rows), end="\n\n")
     for model, nlp in pipelines.items():
         for name, pipe in nlp.pipeline:
-            if isinstance(pipe, parser.RootMST):
+            if isinstance(pipe, root_mst.RootMST):
                 print(f"{name} of {model}: share of the component's time, %", end="\n\n")
                 print(_profiles(model, name, texts), end="\n\n")
 

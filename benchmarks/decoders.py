@@ -8,7 +8,8 @@ import numpy as np
 from families import Batch
 from numpy.typing import NDArray
 
-from spacy_rootmind import __version__, trees
+from spacy_rootmind import __version__
+from spacy_rootmind.trees import decoding
 
 Call = Callable[[], Any]
 
@@ -86,11 +87,11 @@ def padded_heads(result: Sequence[Any], batch: Batch) -> NDArray[np.int32]:
 
 
 def _our_batch(**options: Any) -> Callable[[Batch], Call]:
-    return lambda batch: lambda: trees.decode(batch.scores, batch.lengths, **options)
+    return lambda batch: lambda: decoding.decode(batch.scores, batch.lengths, **options)
 
 
 def _our_calls(**options: Any) -> Callable[[Batch], Call]:
-    return one_by_one(lambda scores: trees.decode(scores, **options), lambda scores: scores)
+    return one_by_one(lambda scores: decoding.decode(scores, **options), lambda scores: scores)
 
 
 def _ours(name: str, task: str, bind: Callable[[Batch], Call], **labels: str) -> Decoder:
@@ -116,7 +117,7 @@ def _variants(algorithm: str) -> list[Decoder]:
 def our_decoders() -> tuple[list[Decoder], list[str]]:
     """List our algorithms in all their variants, and the names of those not in this build."""
     wanted = ("gabow_tarjan", *REDUCTIONS, *UNCONSTRAINED)
-    present = [name for name in wanted if name in trees.ALGORITHMS]
+    present = [name for name in wanted if name in decoding.ALGORITHMS]
     found = [decoder for name in present for decoder in _variants(name)]
     found.append(_ours("gabow_tarjan, one call each", ONE_ROOT, _our_calls()))
     single_calls = _our_calls(algorithm="tarjan", single_root=False)
@@ -134,7 +135,7 @@ def has_projective() -> bool:
     """Tell whether this build decodes projectively."""
     scores = np.zeros((2, 2), dtype=np.float32)
     try:
-        trees.decode(scores, projective=True)
+        decoding.decode(scores, projective=True)
     except TypeError:
         return False
     return True

@@ -18,7 +18,8 @@ from peers import Checkouts, spanningtrees_kbest
 from scan import SCANS, NoCompilerError, compile_scans, scan_call
 from timing import Forecast, paired_ratio, seconds
 
-from spacy_rootmind import decode, trees
+from spacy_rootmind import decode
+from spacy_rootmind.trees import decoding
 
 # A share of words whose head is noise, so that ArcMax does not settle every sentence.
 UNSURE = 0.05
@@ -208,7 +209,7 @@ def kbest_times(
 ) -> Iterator[Figure]:
     """Time the k best single-root trees of one sentence, beside Zmigrod et al.'s own code."""
     title = "k best single-root trees of one sentence"
-    ours = getattr(trees, "decode_kbest", None)
+    ours = getattr(decoding, "decode_kbest", None)
     if ours is None:
         yield Figure(title, "all", None, "ms", "this build has no decode_kbest")
         return

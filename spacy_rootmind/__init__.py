@@ -7,13 +7,13 @@ first asked for, with spaCy.
 
 from typing import TYPE_CHECKING, Any
 
-from spacy_rootmind.heads import is_projective, is_tree, tree_score
-from spacy_rootmind.probabilities import arc_marginals, entropy, log_partition, tree_log_prob
-from spacy_rootmind.sampling import sample_trees
-from spacy_rootmind.trees import NoTreeError, decode, decode_kbest
+from spacy_rootmind.trees.checks import is_projective, is_tree, tree_score
+from spacy_rootmind.trees.decoding import NoTreeError, decode, decode_kbest
+from spacy_rootmind.trees.distribution import arc_marginals, entropy, log_partition, tree_log_prob
+from spacy_rootmind.trees.sampling import sample_trees
 
 if TYPE_CHECKING:
-    from spacy_rootmind.pictures import render
+    from spacy_rootmind.rendering.api import render
 
 __version__ = "0.1.0"
 
@@ -36,7 +36,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "render":
-        from spacy_rootmind.pictures import render
+        from spacy_rootmind.rendering.api import render
 
         return render
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

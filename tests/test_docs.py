@@ -17,9 +17,9 @@ from spacy.tokens import Doc, DocBin
 from spacy.util import registry
 from thinc.api import Config
 
-from spacy_rootmind import heads, probabilities, sampling, trees
-from spacy_rootmind.loss import OBJECTIVES
-from spacy_rootmind.parser import make_root_mst
+from spacy_rootmind.pipeline.root_mst import make_root_mst
+from spacy_rootmind.training.losses import OBJECTIVES
+from spacy_rootmind.trees import checks, decoding, distribution, sampling
 
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
@@ -54,7 +54,7 @@ def test_readme_names_every_page():
         assert f"]({page.relative_to(ROOT).as_posix()})" in README
 
 
-@pytest.mark.parametrize("module", [trees, heads, probabilities, sampling])
+@pytest.mark.parametrize("module", [checks, decoding, distribution, sampling])
 def test_docstring_examples_run(module):
     result = doctest.testmod(module)
     assert result.attempted > 0

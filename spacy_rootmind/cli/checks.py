@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from spacy_rootmind.cli.records import Failure
 from spacy_rootmind.cli.treebanks import NOT_A_NUMBER, OUTSIDE, GoldDoc, GoldSentence
-from spacy_rootmind.heads import is_projective
-from spacy_rootmind.loss import MISSING
+from spacy_rootmind.trees.checks import is_projective
+from spacy_rootmind.trees.conventions import MISSING
 
 # So many places are named for each kind of problem.
 N_PLACES = 5

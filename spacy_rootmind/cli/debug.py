@@ -16,13 +16,13 @@ from spacy.training import Example
 from spacy.util import registry, resolve_dot_names
 from wasabi import Printer
 
+from spacy_rootmind.annotation.gold import aligned_heads
+from spacy_rootmind.annotation.reading import reference_heads
 from spacy_rootmind.cli.check import compare, count, report, say
 from spacy_rootmind.cli.checks import WARNING, Findings, check_treebank
 from spacy_rootmind.cli.messages import CommandError
 from spacy_rootmind.cli.treebanks import doc_annotation, gold_docs
-from spacy_rootmind.gold import aligned_heads
-from spacy_rootmind.known import reference_heads
-from spacy_rootmind.loss import MISSING
+from spacy_rootmind.trees.conventions import MISSING
 
 # Above this share of gold heads that cannot be learnt, something is wrong with the tokens.
 MANY_LOST = 0.05

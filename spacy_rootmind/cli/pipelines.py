@@ -8,10 +8,10 @@ from spacy import util
 from spacy.language import Language
 from thinc.api import require_gpu
 
-from spacy_rootmind import makers
 from spacy_rootmind.cli.messages import CommandError
 from spacy_rootmind.cli.options import ParseOptions
-from spacy_rootmind.parser import RootMST
+from spacy_rootmind.pipeline import alternatives
+from spacy_rootmind.pipeline.root_mst import RootMST
 
 
 def load_pipeline(options: ParseOptions) -> Language:
@@ -53,13 +53,13 @@ def load_pipeline(options: ParseOptions) -> Language:
     return nlp
 
 
-def make_maker(options: ParseOptions) -> makers.Maker:
+def make_maker(options: ParseOptions) -> alternatives.Maker:
     """Make the function that makes alternatives."""
     if options.alternatives == "kbest":
-        return makers.kbest(options.k)
+        return alternatives.kbest(options.k)
     if options.alternatives == "sample":
-        return makers.sample(options.k, options.seed)
-    return makers.sample_without_replacement(options.k, options.seed)
+        return alternatives.sample(options.k, options.seed)
+    return alternatives.sample_without_replacement(options.k, options.seed)
 
 
 def import_code(path: Path) -> None:

@@ -17,12 +17,12 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
+from spacy_rootmind.annotation.sentences import bounds
 from spacy_rootmind.cli import conllu
 from spacy_rootmind.cli.inputs import InputError, Inputs
 from spacy_rootmind.cli.readers import read_sentences
 from spacy_rootmind.cli.records import Failure
-from spacy_rootmind.loss import MISSING
-from spacy_rootmind.sentences import bounds
+from spacy_rootmind.trees.conventions import MISSING
 
 # Heads that are neither a token of the sentence, nor ROOT, nor MISSING.
 OUTSIDE = -2

@@ -17,7 +17,7 @@ from typing import Any
 from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
 from spacy.tokens import Doc, Span, Token
 
-from spacy_rootmind.alternatives import get_arcs, get_log_prob, record_of
+from spacy_rootmind.annotation.extensions import get_arcs, get_log_prob, record_of
 from spacy_rootmind.cli import conllu
 from spacy_rootmind.cli.conllu import EMPTY, as_column, set_misc
 from spacy_rootmind.cli.records import Record

@@ -16,7 +16,7 @@ from spacy_rootmind.cli.checks import Findings, check_treebank, find_cycle, leng
 from spacy_rootmind.cli.inputs import InputError
 from spacy_rootmind.cli.messages import CommandError
 from spacy_rootmind.cli.treebanks import read_treebank
-from spacy_rootmind.heads import is_projective, is_tree
+from spacy_rootmind.trees.checks import is_projective, is_tree
 
 
 def conllu(*trees):

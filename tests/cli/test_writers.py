@@ -10,13 +10,13 @@ from conftest import QUICKSTART
 from spacy.tokens import Doc
 from spacy.training.converters import conllu_to_docs
 
-from spacy_rootmind import makers
-from spacy_rootmind.alternatives import Arc, register_extensions
+from spacy_rootmind.annotation.extensions import Arc, register_extensions
 from spacy_rootmind.cli.conllu import DEPREL, FORM, HEAD, ID, LEMMA, MISC, RANGE_ID, WORD_ID
 from spacy_rootmind.cli.inputs import Inputs, Line
 from spacy_rootmind.cli.readers import read_conllu, read_records, read_sentences
 from spacy_rootmind.cli.records import Record
 from spacy_rootmind.cli.writers import decimals, keep_given, write_conllu, write_jsonl
+from spacy_rootmind.pipeline import alternatives
 
 UNESCAPED = {r"\s": " ", r"\t": "\t", r"\r": "\r", r"\n": "\n", r"\p": "|", r"\\": "\\"}
 
@@ -29,7 +29,7 @@ def nlp(pipeline):
     parser = nlp.get_pipe("root_mst")
     parser.confidence = True
     parser.arc_threshold = 0.02
-    parser.alternatives = makers.kbest(3)
+    parser.alternatives = alternatives.kbest(3)
     register_extensions()
     return nlp
 

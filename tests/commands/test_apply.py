@@ -8,7 +8,7 @@ from spacy import displacy
 from spacy.tokens import DocBin
 from spacy.training import Example
 
-from spacy_rootmind.alternatives import register_extensions
+from spacy_rootmind.annotation.extensions import register_extensions
 
 TEXTS = [
     "The teacher that she met gave the boy a book.",

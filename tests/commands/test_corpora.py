@@ -15,7 +15,7 @@ from commandline import (
 )
 from spacy.tokens import Doc
 
-from spacy_rootmind.loss import OBJECTIVES
+from spacy_rootmind.training.losses import OBJECTIVES
 
 
 def gold_doc(vocab, words, heads, deps, spaces=None):

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from conftest import gold_examples, make_nlp, train
 
-from spacy_rootmind import alternatives, arc_marginals
-from spacy_rootmind.alternatives import Arc
-from spacy_rootmind.constraints import Constraints
-from spacy_rootmind.layers import trees
-from spacy_rootmind.makers import sample
-from spacy_rootmind.models import ParserInput
-from spacy_rootmind.sentences import sentences_of
+from spacy_rootmind import arc_marginals
+from spacy_rootmind.annotation import extensions
+from spacy_rootmind.annotation.extensions import Arc
+from spacy_rootmind.annotation.sentences import sentences_of
+from spacy_rootmind.network import tree_scorer
+from spacy_rootmind.network.architecture import ParserInput
+from spacy_rootmind.pipeline.alternatives import sample
+from spacy_rootmind.pipeline.constraints import Constraints
 
 TEXT = "The cat  saw a dog that slept.\nShe said that it rained."
 
@@ -123,7 +124,7 @@ def test_arcs_of_tokens_are_made_once_each(unsure, monkeypatch):
         made[token.i] += 1
         return Arc(token, *rest)
 
-    monkeypatch.setattr(alternatives, "Arc", count)
+    monkeypatch.setattr(extensions, "Arc", count)
     for token in doc:
         assert all(arc.token == token for arc in token._.arcs)
     assert made.total() == n_arcs
@@ -187,7 +188,7 @@ def test_arcs_stay_when_a_head_is_set_by_hand(unsure):
 
 def test_memory_stays_bounded_by_labelling_so_many_at_a_time(unsure, monkeypatch):
     together = [arc for s in unsure(TEXT).sents for arc in listed(s)]
-    monkeypatch.setattr(trees, "MAX_ARCS", 7)
+    monkeypatch.setattr(tree_scorer, "MAX_ARCS", 7)
     apart = [arc for s in unsure(TEXT).sents for arc in listed(s)]
     assert [arc[:3] for arc in apart] == [arc[:3] for arc in together]
     np.testing.assert_allclose([a[3] for a in apart], [a[3] for a in together], atol=1e-6)

@@ -9,7 +9,7 @@ from spacy.training import Example
 from thinc.api import SGD
 
 from spacy_rootmind import is_tree
-from spacy_rootmind.loss import OBJECTIVES
+from spacy_rootmind.training.losses import OBJECTIVES
 
 SENTENCE = {
     "words": ["She", "saw", "the", "cat", "."],
@@ -412,8 +412,8 @@ def test_predict_in_chunks_gives_the_same(trained, quickstart_docs, monkeypatch)
     docs = [trained.make_doc(doc.text) for doc in quickstart_docs[:30]]
     pipe = trained.get_pipe("root_mst")
     whole = pipe.predict(docs)
-    monkeypatch.setattr("spacy_rootmind.inference.MAX_TOKENS", 20)
-    monkeypatch.setattr("spacy_rootmind.inference.MAX_SCORES", 100)
+    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", 20)
+    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_SCORES", 100)
     for a, b in zip(whole, pipe.predict(docs), strict=True):
         assert a.heads.tolist() == b.heads.tolist()
         assert a.deps == b.deps

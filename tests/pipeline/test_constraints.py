@@ -11,14 +11,14 @@ from spacy.tokens import Doc, Span
 from strategies import rng_for
 
 from spacy_rootmind import NoTreeError, decode, decode_kbest
-from spacy_rootmind.constraints import (
+from spacy_rootmind.network.architecture import ParserInput
+from spacy_rootmind.pipeline.constraints import (
     Constraints,
     SentenceConstraints,
     preset_heads,
     span_subtrees,
 )
-from spacy_rootmind.inference import Settings, plan_sentences
-from spacy_rootmind.models import ParserInput
+from spacy_rootmind.pipeline.prediction import Settings, plan_sentences
 
 FIRST = ["She", "saw", "the", "cat", "."]
 SECOND = ["He", "came", "."]

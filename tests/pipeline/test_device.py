@@ -8,11 +8,11 @@ from device import DeviceArray, DeviceOps, get_array_module
 from spacy.util import fix_random_seed
 from thinc.api import Model, NumpyOps
 
-from spacy_rootmind import loss
-from spacy_rootmind.layers import distance, layout, refine
-from spacy_rootmind.makers import kbest
-from spacy_rootmind.models import build_biaffine_parser
-from spacy_rootmind.parser import RootMST
+from spacy_rootmind.network import distance, layout, refine
+from spacy_rootmind.network.architecture import build_biaffine_parser
+from spacy_rootmind.pipeline.alternatives import kbest
+from spacy_rootmind.pipeline.root_mst import RootMST
+from spacy_rootmind.training import losses
 
 WIDTH = 6
 ARC_COLUMNS = ("arc_dependents", "arc_heads", "arc_labels", "arc_probs")
@@ -21,9 +21,9 @@ ARC_COLUMNS = ("arc_dependents", "arc_heads", "arc_labels", "arc_probs")
 @pytest.fixture
 def device(monkeypatch):
     """Thinc's helpers know the stand-in as they know CuPy."""
-    for module in (distance, layout, loss, refine):
+    for module in (distance, layout, losses, refine):
         monkeypatch.setattr(module, "get_array_module", get_array_module)
-    monkeypatch.setattr(loss, "to_numpy", DeviceOps().to_numpy)
+    monkeypatch.setattr(losses, "to_numpy", DeviceOps().to_numpy)
 
 
 def word_table():
@@ -92,7 +92,7 @@ def test_parses_on_a_device_are_the_same(examples, monkeypatch, decode):
     assert temperatures[0] == pytest.approx(temperatures[1], rel=1e-3)
     docs = [eg.predicted for eg in examples]
     for most in (4096, 20):
-        monkeypatch.setattr("spacy_rootmind.inference.MAX_TOKENS", most)
+        monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", most)
         for far, near in zip(there.predict(docs), here.predict(docs), strict=True):
             np.testing.assert_array_equal(far.heads, near.heads)
             assert far.deps == near.deps

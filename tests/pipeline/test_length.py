@@ -15,9 +15,9 @@ from conftest import ROOT, gold_examples, make_nlp, train
 from spacy.tokens import Doc, Span
 from strategies import rng_for
 
-from spacy_rootmind.gold import GoldBatch, training_starts
-from spacy_rootmind.inference import Settings, plan_sentences
-from spacy_rootmind.sentences import choose_starts
+from spacy_rootmind.annotation.gold import GoldBatch, training_starts
+from spacy_rootmind.annotation.sentences import choose_starts
+from spacy_rootmind.pipeline.prediction import Settings, plan_sentences
 
 VOCAB = spacy.blank("en").vocab
 # Part of a Doc's words are whitespace, in this share.
@@ -371,8 +371,8 @@ def test_a_long_doc_seen_in_slices_is_parsed_as_if_seen_whole(
 ):
     words = [token.text for doc in quickstart_docs[:30] for token in doc]
     whole = several(Doc(several.vocab, words=words))
-    monkeypatch.setattr("spacy_rootmind.inference.MAX_TOKENS", size)
-    monkeypatch.setattr("spacy_rootmind.inference.CONTEXT", 8)
+    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", size)
+    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.CONTEXT", 8)
     sliced = several(Doc(several.vocab, words=words))
     assert parse_of(sliced) == parse_of(whole)
     # One that has entities, and trees already, across the slices' ends.
@@ -392,9 +392,9 @@ def test_a_long_doc_among_others_is_parsed_as_alone(several, quickstart_docs, mo
         ]
 
     whole = [parse_of(doc) for doc in several.pipe(docs())]
-    monkeypatch.setattr("spacy_rootmind.inference.MAX_TOKENS", 16)
-    monkeypatch.setattr("spacy_rootmind.inference.CONTEXT", 8)
-    monkeypatch.setattr("spacy_rootmind.inference.MAX_SCORES", 50)
+    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", 16)
+    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.CONTEXT", 8)
+    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_SCORES", 50)
     assert [parse_of(doc) for doc in several.pipe(docs())] == whole
 
 
@@ -410,7 +410,7 @@ def test_a_long_doc_with_shared_vectors_is_parsed_as_if_seen_at_once(quickstart_
     words = [token.text for doc in quickstart_docs[:20] for token in doc]
     whole = parse_of(nlp(Doc(nlp.vocab, words=words)))
     assert len({start for _, _, start in whole}) == 2
-    monkeypatch.setattr("spacy_rootmind.inference.MAX_TOKENS", 16)
+    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", 16)
     assert parse_of(nlp(Doc(nlp.vocab, words=words))) == whole
 
 

@@ -5,7 +5,7 @@ import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_rootmind.scorer import score_parses
+from spacy_rootmind.pipeline.scorer import score_parses
 
 WORDS = ["She", "saw", "the", "cat", ".", "It", "slept", "."]
 HEADS = [1, 1, 3, 1, 1, 6, 6, 6]

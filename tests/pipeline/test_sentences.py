@@ -20,11 +20,11 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from strategies import rng_for
 
-from spacy_rootmind.annotate import SentenceParse, annotate, doc_parse
-from spacy_rootmind.gold import GoldBatch, training_starts
-from spacy_rootmind.loss import MISSING
-from spacy_rootmind.models import ParserInput
-from spacy_rootmind.sentences import bounds, scored_tokens
+from spacy_rootmind.annotation.gold import GoldBatch, training_starts
+from spacy_rootmind.annotation.sentences import bounds, scored_tokens
+from spacy_rootmind.annotation.writing import SentenceParse, annotate, doc_parse
+from spacy_rootmind.network.architecture import ParserInput
+from spacy_rootmind.trees.conventions import MISSING
 
 VOCAB = spacy.blank("en").vocab
 TEXT = "The teacher woke up. A dog that she met slept. Who broke the old window?"

@@ -9,7 +9,7 @@ import spacy
 import srsly
 from conftest import make_nlp
 
-from spacy_rootmind.layers.dropout import RATE
+from spacy_rootmind.network.dropout import RATE
 
 TEXT = "The teacher that she met gave the boy a book ."
 

@@ -280,8 +280,8 @@ def test_long_doc_is_parsed_as_its_windows_say(trained, gold, monkeypatch):
     n_gold = len(words) / np.mean([len(sent) for doc in gold for sent in doc.sents])
     assert 0.8 * n_gold < len(sents) < 1.2 * n_gold
     # Vectors that come from a listener are not cut into slices, whatever the Doc's length.
-    monkeypatch.setattr("spacy_rootmind.inference.MAX_TOKENS", 100)
-    monkeypatch.setattr("spacy_rootmind.inference.CONTEXT", 5)
+    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", 100)
+    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.CONTEXT", 5)
     assert arcs(trained(Doc(trained.vocab, words=words))) == arcs(doc)
 
 

@@ -157,6 +157,6 @@ def test_parser_may_have_a_transformer_of_its_own(encoder, gold, tmp_path, monke
     nlp.to_disk(tmp_path)
     assert arcs(spacy.load(tmp_path)(TEXT)) == arcs(nlp(TEXT))
     # A long Doc is looked at in slices, as its vectors come from nowhere else.
-    monkeypatch.setattr("spacy_rootmind.inference.MAX_TOKENS", 30)
+    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", 30)
     doc = nlp(" ".join([TEXT] * 20))
     assert all(sum(token.head == token for token in sent) == 1 for sent in doc.sents)

@@ -50,7 +50,7 @@ from spacy.tokens import DocBin
 from train import PROJECT, blank_copy, predict_arcs
 
 from spacy_rootmind import decode, is_tree, tree_score
-from spacy_rootmind.sentences import sentences_of
+from spacy_rootmind.annotation.sentences import sentences_of
 
 # Roots shown one by one; the last row is for so many and more.
 SHOWN = 6

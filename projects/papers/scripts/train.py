@@ -25,8 +25,8 @@ from spacy.training.initialize import init_nlp
 from spacy.training.loop import train as train_nlp
 from spacy.util import load_config
 
-from spacy_rootmind.models import ParserInput
-from spacy_rootmind.sentences import sentences_of
+from spacy_rootmind.annotation.sentences import sentences_of
+from spacy_rootmind.network.architecture import ParserInput
 
 PROJECT = Path(__file__).resolve().parents[1]
 # For treebanks without a dev set: one sentence in so many.

@@ -1,0 +1,430 @@
+"""The exact law of what a tree may still become, given the heads of some words.
+
+A word that has its head joins the component of that head; what hangs from ROOT is ROOT, and with a
+single root, no one else can hang from it then. Left is a smaller problem of the same kind, whose
+words are those without a head.
+
+To draw all of them, eliminate them (_matrix_tree) and put them in again (_insertion). For the law
+of one word's head, eliminate the others. Substituting forward then gives each one's chance to reach
+ROOT before that word, and the probability of a head is proportional to the weight of its arc times
+the chance of its component. Only sums, products and quotients of positive numbers: every
+probability, however small, is accurate relative to itself.
+
+Eliminating m words costs m^3 / 3 multiplications. But if a word's head hangs from ROOT already, the
+next word needs no elimination: two columns of the last one are added. So once a tree is known, the
+laws of all its words' heads are to be had for one elimination, from the root down.
+"""
+from libc.stddef cimport size_t
+from libc.stdint cimport int32_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from spacy_rootmind.kernel.decode cimport (
+    DECODE_LOST_DIGITS,
+    DECODE_NO_MEMORY,
+    DECODE_NO_TREE,
+    DECODE_OK,
+    DECODE_UNSETTLED,
+)
+from spacy_rootmind.kernel.elimination cimport (
+    eliminate_all,
+    eliminate_words,
+    find_wide_weights,
+    make_wide,
+    tree_sum_free,
+    tree_sum_init,
+)
+from spacy_rootmind.kernel.insertion cimport (
+    insertion_begin,
+    insertion_draw,
+    insertion_free,
+    insertion_init,
+)
+from spacy_rootmind.kernel.random cimport RandomSource, draw_index
+from weights cimport (
+    Wide,
+    add,
+    choose_weight_passes,
+    divide,
+    dot,
+    is_zero,
+    less,
+    multiply,
+    to_double,
+    weight_from,
+    weight_t,
+    wide_log,
+)
+
+
+# Weights of heads add up to no less than this, or are found again in wide numbers.
+cdef double LEAST_TOTAL = 1e-100
+
+
+def use_simd(bint wanted):
+    """Use the processor's SIMD instructions, or the portable C; returns whether SIMD is in use.
+
+    For tests and benchmarks. Not while another thread is at work.
+    """
+    return bool(choose_weight_passes(wanted))
+
+
+use_simd(True)
+
+
+# --- memory ------------------------------------------------------------------------------------
+
+cdef int partial_init(PartialTree* tree, Py_ssize_t max_words) noexcept nogil:
+    """Allocate for sentences of up to `max_words` words: 40 n^2 + O(n) bytes.
+
+    Three times as much once a sentence needs wide numbers. Returns DECODE_OK or DECODE_NO_MEMORY.
+    """
+    cdef size_t stride = (<size_t>max_words + 8) & ~<size_t>3
+    cdef size_t width = <size_t>max_words + 1
+    memset(tree, 0, sizeof(PartialTree))
+    tree.max_words = max_words
+    if (
+        tree_sum_init(&tree.rest, max_words) != DECODE_OK
+        or insertion_init(&tree.insertion, max_words) != DECODE_OK
+    ):
+        return DECODE_NO_MEMORY
+    tree.block = calloc(2 * stride * sizeof(double) + 8 * width * sizeof(int32_t), 1)
+    if tree.block is NULL:
+        return DECODE_NO_MEMORY
+    tree.weights = <double*>tree.block
+    tree.reach = tree.weights + stride
+    tree.heads = <int32_t*>(tree.reach + stride)
+    tree.order = tree.heads + width
+    tree.place = tree.heads + 2 * width
+    tree.top = tree.heads + 3 * width
+    tree.number = tree.heads + 4 * width
+    tree.drawn = tree.heads + 5 * width
+    tree.first_below = tree.heads + 6 * width
+    tree.next_below = tree.heads + 7 * width
+    return DECODE_OK
+
+
+cdef void partial_free(PartialTree* tree) noexcept nogil:
+    """Free all memory; harmless when called twice."""
+    tree_sum_free(&tree.rest)
+    insertion_free(&tree.insertion)
+    free(tree.block)
+    free(tree.wide_reach)
+    tree.block = tree.wide_reach = NULL
+
+
+# --- components --------------------------------------------------------------------------------
+
+cdef void partial_begin(PartialTree* tree, const double* square, TreeSum* sum) noexcept nogil:
+    """Begin a sentence that `sum` was summed over."""
+    tree.square = square
+    tree.sum = sum
+    tree.n = sum.n
+    tree.knows_wide = False
+    tree.heads[0] = -1
+
+
+cdef void complete_order(PartialTree* tree, Py_ssize_t n_ordered) noexcept nogil:
+    """Let the words that are not among the first `n_ordered` follow them as in the sentence."""
+    cdef Py_ssize_t i, word, next_place = n_ordered
+    for word in range(1, tree.n + 1):
+        tree.place[word] = -1
+    for i in range(n_ordered):
+        tree.place[tree.order[i]] = <int32_t>i
+    for word in range(1, tree.n + 1):
+        if tree.place[word] < 0:
+            tree.order[next_place] = <int32_t>word
+            tree.place[word] = <int32_t>next_place
+            next_place += 1
+
+
+cdef void partial_restart(
+        PartialTree* tree, Py_ssize_t n_fixed, Py_ssize_t n_ordered) noexcept nogil:
+    """Take the heads of the first `n_fixed` words in order as they stand. O(n d) for depth d."""
+    cdef Py_ssize_t word, above
+    complete_order(tree, n_ordered)
+    tree.n_fixed = n_fixed
+    tree.others.is_current = tree.wide_others.is_current = False
+    tree.beyond_float64 = False
+    tree.takes_root = True
+    for word in range(1, tree.n + 1):
+        above = word
+        while above != 0 and tree.place[above] < n_fixed:
+            above = tree.heads[above]
+        tree.top[word] = <int32_t>above
+        if tree.sum.single_root and above == 0:
+            tree.takes_root = False
+    number_components(tree)
+
+
+cdef void number_components(PartialTree* tree) noexcept nogil:
+    """Number heads by their component: 1 is that of the next word, 0 that of ROOT."""
+    cdef Py_ssize_t head
+    tree.number[0] = 0
+    for head in range(1, tree.n + 1):
+        tree.number[head] = (
+            <int32_t>(tree.place[tree.top[head]] - tree.n_fixed + 1) if tree.top[head] != 0 else 0)
+
+
+cdef void contract(
+        const PartialTree* tree, const weight_t* weights, weight_t* contracted) noexcept nogil:
+    """Add up the weights between components. O(n m) for m of them."""
+    cdef Py_ssize_t m = tree.n - tree.n_fixed
+    cdef Py_ssize_t i, head
+    cdef const weight_t* row
+    cdef weight_t* out
+    for i in range(1, m + 1):
+        row = weights + tree.order[tree.n_fixed + i - 1] * tree.sum.stride
+        out = contracted + i * tree.rest.stride
+        memset(out, 0, (m + 1) * sizeof(weight_t))
+        if tree.takes_root:
+            out[0] = row[0]
+        for head in range(1, tree.n + 1):
+            out[tree.number[head]] = add(out[tree.number[head]], row[head])
+
+
+cdef int contract_to_rest(PartialTree* tree, bint is_wide) noexcept nogil:
+    """Let `rest`, or its wide form, be the problem that is left; returns a DecodeStatus."""
+    cdef TreeSum* rest = &tree.rest
+    cdef int status
+    rest.n = tree.n - tree.n_fixed
+    rest.single_root = tree.sum.single_root and tree.takes_root
+    rest.beyond_float64 = is_wide
+    if not is_wide:
+        contract(tree, <const double*>tree.sum.weights, <double*>rest.weights)
+        return DECODE_OK
+    status = make_wide(rest)
+    if status == DECODE_OK and not tree.knows_wide:
+        status = find_wide_weights(tree.square, tree.sum)
+    if status != DECODE_OK:
+        return status
+    tree.knows_wide = True
+    rest.wide.n = rest.n
+    rest.wide.single_root = rest.single_root
+    contract(tree, <const Wide*>tree.sum.wide.weights, <Wide*>rest.wide.weights)
+    return DECODE_OK
+
+
+# --- drawing the rest --------------------------------------------------------------------------
+
+cdef Py_ssize_t draw_within(
+        PartialTree* tree, const weight_t* row, Py_ssize_t component, const RandomSource* random
+) noexcept nogil:
+    """Draw a word's head among those of a component; 0 is ROOT's, with ROOT if that is open."""
+    cdef Py_ssize_t head
+    cdef Py_ssize_t first = 0 if tree.takes_root else 1
+    cdef double total = 0
+    cdef weight_t largest = weight_from(0, row)
+    for head in range(first, tree.n + 1):
+        if tree.number[head] == component and less(largest, row[head]):
+            largest = row[head]
+    for head in range(tree.n + 1):
+        tree.weights[head] = 0
+        if head >= first and tree.number[head] == component:
+            tree.weights[head] = to_double(divide(row[head], largest))
+            total += tree.weights[head]
+    return draw_index(tree.weights, tree.n + 1, total, random)
+
+
+cdef int draw_components(PartialTree* tree, const RandomSource* random) noexcept nogil:
+    """Draw a tree of the components into `drawn`; returns a DecodeStatus."""
+    cdef TreeSum* rest = &tree.rest
+    cdef int status = contract_to_rest(tree, False)
+    if status == DECODE_OK:
+        status = eliminate_all(rest)
+    if status == DECODE_OK:
+        status = insertion_begin(&tree.insertion, rest)
+    if status == DECODE_OK:
+        status = insertion_draw(&tree.insertion, rest, 0, random, tree.drawn)
+    if status == DECODE_OK or status == DECODE_NO_MEMORY:
+        return status
+    status = contract_to_rest(tree, True)
+    if status == DECODE_OK:
+        status = eliminate_all(rest.wide)
+    if status == DECODE_OK:
+        status = insertion_begin(&tree.insertion, rest)
+    if status == DECODE_OK:
+        status = insertion_draw(&tree.insertion, rest, 0, random, tree.drawn)
+    return DECODE_LOST_DIGITS if status == DECODE_UNSETTLED else status
+
+
+cdef void order_from_root_down(PartialTree* tree) noexcept nogil:
+    """Order the words that are not fixed by the tree that `heads` now is. O(n)."""
+    cdef Py_ssize_t i, word, above
+    cdef Py_ssize_t next_place = tree.n_fixed
+    memset(tree.first_below, 0, (tree.n + 1) * sizeof(int32_t))
+    for i in range(tree.n - 1, tree.n_fixed - 1, -1):
+        word = tree.order[i]
+        above = tree.top[tree.heads[word]] if tree.heads[word] != 0 else 0
+        tree.next_below[word] = tree.first_below[above]
+        tree.first_below[above] = <int32_t>word
+    above = 0
+    i = tree.n_fixed
+    while True:
+        word = tree.first_below[above]
+        while word != 0:
+            tree.order[next_place] = <int32_t>word
+            next_place += 1
+            word = tree.next_below[word]
+        if i == next_place:
+            break
+        above = tree.order[i]
+        i += 1
+    for i in range(tree.n_fixed, tree.n):
+        tree.place[tree.order[i]] = <int32_t>i
+    number_components(tree)
+
+
+cdef int partial_draw_rest(PartialTree* tree, const RandomSource* random) noexcept nogil:
+    """Draw all heads that are not fixed, and put their words in order from the root down.
+
+    O(m^3 + n m) for m of them. Returns DECODE_OK, DECODE_NO_MEMORY or DECODE_LOST_DIGITS.
+    """
+    cdef Py_ssize_t i, word, head
+    cdef int status = draw_components(tree, random)
+    if status != DECODE_OK:
+        return status
+    for i in range(1, tree.n - tree.n_fixed + 1):
+        word = tree.order[tree.n_fixed + i - 1]
+        if tree.rest.beyond_float64:
+            head = draw_within(
+                tree, <const Wide*>tree.sum.wide.weights + word * tree.sum.stride, tree.drawn[i],
+                random)
+        else:
+            head = draw_within(
+                tree, <const double*>tree.sum.weights + word * tree.sum.stride, tree.drawn[i],
+                random)
+        tree.heads[word] = <int32_t>head
+    order_from_root_down(tree)
+    tree.others.is_current = tree.wide_others.is_current = False
+    tree.beyond_float64 = tree.rest.beyond_float64
+    return DECODE_OK
+
+
+# --- the law of one head -----------------------------------------------------------------------
+
+cdef Py_ssize_t next_word(const PartialTree* tree) noexcept nogil:
+    return tree.order[tree.n_fixed]
+
+
+cdef inline bint root_is_open(const PartialTree* tree, Py_ssize_t turn) noexcept nogil:
+    """Whether the next word may hang from ROOT itself, after an elimination with that turn."""
+    return tree.takes_root and not (tree.sum.single_root and turn > 0)
+
+
+cdef int eliminate_others(
+        PartialTree* tree, bint is_wide, Elimination* others) noexcept nogil:
+    """Eliminate all components but that of the next word, unless it is done. O(m^3)."""
+    cdef TreeSum* rest = tree.rest.wide if is_wide else &tree.rest
+    cdef int status = DECODE_OK
+    if others.is_current:
+        return DECODE_OK
+    status = contract_to_rest(tree, is_wide)
+    if status == DECODE_OK:
+        rest = tree.rest.wide if is_wide else &tree.rest
+        status = eliminate_words(
+            rest.weights, rest.pivots, rest.factors, 0, rest.sums, rest.root_pivots, rest.stride,
+            rest.n, 2, rest.single_root, is_wide, &others.turn)
+        others.pivots = rest.pivots
+        others.is_current = status == DECODE_OK
+    return status
+
+
+cdef weight_t weigh_next(
+        const PartialTree* tree, const Elimination* others, const weight_t* weights,
+        weight_t* reach, weight_t* out) noexcept nogil:
+    """Fill out[0..n] with the weights of the next word's heads, and return their sum. O(m^2)."""
+    cdef Py_ssize_t m = tree.n - tree.n_fixed
+    cdef const weight_t* row = weights + next_word(tree) * tree.sum.stride
+    cdef const weight_t* pivots = <const weight_t*>others.pivots
+    cdef Py_ssize_t i, head
+    cdef weight_t total
+    memset(reach, 0, (m + 5) * sizeof(weight_t))
+    reach[0] = weight_from(1, weights)
+    for i in range(2, m + 1):
+        reach[i] = dot(<const weight_t*>reach, pivots + i * tree.rest.stride, i)
+    out[0] = row[0] if root_is_open(tree, others.turn) else weight_from(0, weights)
+    total = out[0]
+    for head in range(1, tree.n + 1):
+        out[head] = multiply(row[head], reach[tree.number[head]])
+        total = add(total, out[head])
+    return total
+
+
+cdef int partial_weights(PartialTree* tree, double* weights, double* total) noexcept nogil:
+    """Fill weights[0..n] in proportion to the probabilities of the next word's heads.
+
+    O(m^2) for m words without a head if the last one came to hang from ROOT, directly or not;
+    otherwise O(m^3). Returns DECODE_OK, or DECODE_UNSETTLED where float64 does not do.
+    """
+    if tree.beyond_float64 or eliminate_others(tree, False, &tree.others) != DECODE_OK:
+        tree.beyond_float64 = True
+        return DECODE_UNSETTLED
+    total[0] = weigh_next(
+        tree, &tree.others, <const double*>tree.sum.weights, tree.reach, weights)
+    return DECODE_OK if total[0] > LEAST_TOTAL else DECODE_UNSETTLED
+
+
+cdef int make_wide_rows(PartialTree* tree) noexcept nogil:
+    """Have two rows of wide numbers; returns DECODE_OK or DECODE_NO_MEMORY."""
+    if tree.wide_reach is NULL:
+        tree.wide_reach = calloc(2 * (tree.max_words + 8), sizeof(Wide))
+    return DECODE_NO_MEMORY if tree.wide_reach is NULL else DECODE_OK
+
+
+cdef int partial_log_weights(PartialTree* tree, double* logs) noexcept nogil:
+    """Fill logs[0..n] with the logs of the same weights, of any magnitude; as fast, but for wide.
+
+    Returns DECODE_OK, DECODE_NO_MEMORY, DECODE_NO_TREE or DECODE_LOST_DIGITS.
+    """
+    cdef Wide* weights
+    cdef Wide total
+    cdef double low
+    cdef Py_ssize_t head
+    cdef int status = make_wide_rows(tree)
+    if status == DECODE_OK:
+        status = eliminate_others(tree, True, &tree.wide_others)
+    if status != DECODE_OK:
+        return status
+    weights = <Wide*>tree.wide_reach + tree.max_words + 8
+    total = weigh_next(
+        tree, &tree.wide_others, <const Wide*>tree.sum.wide.weights, <Wide*>tree.wide_reach,
+        weights)
+    for head in range(tree.n + 1):
+        logs[head] = wide_log(weights[head], &low) + low
+    return DECODE_NO_TREE if is_zero(total) else DECODE_OK
+
+
+cdef void shrink(
+        Elimination* others, Py_ssize_t m, Py_ssize_t stride, bint root_taken,
+        const weight_t* of_type) noexcept nogil:
+    """Let column 1 become column 0, with what was in that unless nothing hangs from ROOT now."""
+    cdef weight_t* pivots = <weight_t*>others.pivots
+    cdef Py_ssize_t i
+    if not root_taken:
+        for i in range(2, m + 1):
+            pivots[i * stride + 1] = add(pivots[i * stride + 1], pivots[i * stride])
+    others.pivots = pivots + stride + 1
+
+
+cdef void partial_fix(PartialTree* tree, Py_ssize_t head) noexcept nogil:
+    """Give the next word its head. O(n)."""
+    cdef Py_ssize_t m = tree.n - tree.n_fixed
+    cdef Py_ssize_t word = next_word(tree)
+    cdef int32_t above = tree.top[head] if head != 0 else 0
+    cdef bint root_taken = tree.sum.single_root and head == 0
+    cdef Py_ssize_t other
+    tree.heads[word] = <int32_t>head
+    for other in range(1, tree.n + 1):
+        if tree.top[other] == word:
+            tree.top[other] = above
+    tree.n_fixed += 1
+    number_components(tree)
+    if root_taken:
+        tree.takes_root = False
+    if above != 0:
+        tree.others.is_current = tree.wide_others.is_current = False
+    if tree.others.is_current:
+        shrink(&tree.others, m, tree.rest.stride, root_taken, <const double*>NULL)
+    if tree.wide_others.is_current:
+        shrink(&tree.wide_others, m, tree.rest.stride, root_taken, <const Wide*>NULL)

@@ -1,0 +1,276 @@
+"""Trees drawn without replacement: each in proportion to its weight among those not drawn yet.
+
+A trie over the heads of word after word (Shi, Bieber & Sutton 2020) has a node for every choice
+made so far, and each node knows how much of its mass remains in every next choice: for one never
+made, its exact conditional probability; for one made, the sum of what remains there. The weight of
+a drawn tree is never subtracted from anything: with a confident model that difference would be all
+rounding.
+
+Where a draw leaves the trie, the rest of its tree is drawn at once, and the nodes that are new ask
+for the heads of its words from the root down, each branch in an order of its own: their laws then
+take one elimination together (_conditional).
+
+Masses are shares of the node's own, in float64. They are found anew in logs, with wide numbers, at
+the time that all but a vanishing part has been drawn; from then on underflow might count.
+
+Memory is O(n^2) a tree drawn.
+"""
+from libc.math cimport INFINITY, exp, log
+from libc.stddef cimport size_t
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free, realloc
+
+
+from spacy_rootmind.kernel.conditional cimport (
+    PartialTree,
+    partial_draw_rest,
+    partial_fix,
+    partial_log_weights,
+    partial_restart,
+    partial_weights,
+)
+from spacy_rootmind.kernel.decode cimport DECODE_NO_MEMORY, DECODE_OK, DECODE_UNSETTLED
+from spacy_rootmind.kernel.random cimport RandomSource, draw_index
+
+cdef enum:
+    NO_CHILD = -1
+    DRAWN = -2
+
+# A node with less than this left goes over to logs. What underflowed is much smaller.
+cdef double LITTLE = 1e-100
+
+
+# --- memory ------------------------------------------------------------------------------------
+
+cdef void trie_free(Trie* trie) noexcept nogil:
+    """Free all memory; harmless when called twice."""
+    free(trie.nodes)
+    free(trie.masses)
+    free(trie.children)
+    free(trie.path)
+    free(trie.scratch)
+    trie.nodes = NULL
+    trie.masses = trie.scratch = NULL
+    trie.children = trie.path = NULL
+    trie.room = trie.row_room = trie.path_room = 0
+
+
+cdef inline bint grow(void** array, size_t items, size_t size) noexcept nogil:
+    cdef void* grown = NULL
+    if items <= (<size_t>-1) / 4 / size:
+        grown = realloc(array[0], items * size)
+    if grown is NULL:
+        return False
+    array[0] = grown
+    return True
+
+
+cdef int make_room(Trie* trie) noexcept nogil:
+    """Have room for one more node; what there is doubles."""
+    cdef Py_ssize_t rows = (trie.n_nodes + 1) * trie.width
+    if trie.n_nodes == trie.room:
+        if not grow(<void**>&trie.nodes, 2 * trie.room + 8, sizeof(TrieNode)):
+            return DECODE_NO_MEMORY
+        trie.room = 2 * trie.room + 8
+    if rows > trie.row_room:
+        rows = max(rows, 2 * trie.row_room)
+        if not grow(<void**>&trie.masses, rows, sizeof(double)):
+            return DECODE_NO_MEMORY
+        if not grow(<void**>&trie.children, rows, sizeof(Py_ssize_t)):
+            return DECODE_NO_MEMORY
+        trie.row_room = rows
+    return DECODE_OK
+
+
+# --- nodes -------------------------------------------------------------------------------------
+
+cdef double sum_of(const double* masses, Py_ssize_t n) noexcept nogil:
+    cdef double total = 0
+    cdef Py_ssize_t i
+    for i in range(n):
+        total += masses[i]
+    return total
+
+
+cdef double log_sum_exp(const double* logs, Py_ssize_t n, double* weights) noexcept nogil:
+    """Return the log of the sum, and leave exp(logs - largest) in `weights`."""
+    cdef double largest = -INFINITY
+    cdef Py_ssize_t i
+    for i in range(n):
+        largest = max(largest, logs[i])
+    if largest == -INFINITY:
+        return -INFINITY
+    for i in range(n):
+        weights[i] = exp(logs[i] - largest)
+    return largest + log(sum_of(weights, n))
+
+
+cdef void measure(Trie* trie, Py_ssize_t number) noexcept nogil:
+    """Add up what remains in a node."""
+    cdef TrieNode* node = &trie.nodes[number]
+    cdef const double* masses = trie.masses + number * trie.width
+    if node.in_logs:
+        node.log_remaining = log_sum_exp(masses, trie.width, trie.scratch)
+        node.remaining = exp(node.log_remaining)
+    else:
+        node.remaining = sum_of(masses, trie.width)
+        node.log_remaining = log(node.remaining) if node.remaining > 0 else -INFINITY
+
+
+cdef int fill_logs(Trie* trie, Py_ssize_t number, PartialTree* tree) noexcept nogil:
+    """Find a node's masses in logs, less what was drawn. The tree must have the node's choices."""
+    cdef TrieNode* node = &trie.nodes[number]
+    cdef double* masses = trie.masses + number * trie.width
+    cdef const Py_ssize_t* children = trie.children + number * trie.width
+    cdef TrieNode* child
+    cdef double total
+    cdef Py_ssize_t head
+    cdef int status = partial_log_weights(tree, masses)
+    if status != DECODE_OK:
+        return status
+    total = log_sum_exp(masses, trie.width, trie.scratch)
+    for head in range(trie.width):
+        masses[head] -= total
+        if children[head] == DRAWN:
+            masses[head] = -INFINITY
+        elif children[head] != NO_CHILD:
+            child = &trie.nodes[children[head]]
+            child.share = masses[head]
+            masses[head] += child.log_remaining
+    node.in_logs = True
+    return DECODE_OK
+
+
+cdef int add_node(
+        Trie* trie, Py_ssize_t parent, Py_ssize_t head, PartialTree* tree) noexcept nogil:
+    """Add a node for the next word of the tree, which has fixed the choices that lead there."""
+    cdef Py_ssize_t number = trie.n_nodes
+    cdef TrieNode* node
+    cdef double* masses
+    cdef double total
+    cdef Py_ssize_t i
+    cdef int status = make_room(trie)
+    if status != DECODE_OK:
+        return status
+    node = &trie.nodes[number]
+    masses = trie.masses + number * trie.width
+    node.word = tree.order[tree.n_fixed]
+    node.in_logs = False
+    if parent >= 0:
+        node.share = trie.masses[parent * trie.width + head]
+        trie.children[parent * trie.width + head] = number
+    for i in range(trie.width):
+        trie.children[number * trie.width + i] = NO_CHILD
+    trie.n_nodes += 1
+    status = partial_weights(tree, masses, &total)
+    if status == DECODE_UNSETTLED:
+        return fill_logs(trie, number, tree)
+    for i in range(trie.width):
+        masses[i] /= total
+    return status
+
+
+cdef int trie_begin(Trie* trie, PartialTree* tree) noexcept nogil:
+    """Begin a sentence that `tree` has begun; returns a DecodeStatus."""
+    cdef Py_ssize_t width = tree.n + 1
+    trie.width = width
+    trie.n_nodes = 0
+    if width > trie.path_room:
+        if not grow(<void**>&trie.path, width, sizeof(Py_ssize_t)):
+            return DECODE_NO_MEMORY
+        if not grow(<void**>&trie.scratch, width, sizeof(double)):
+            return DECODE_NO_MEMORY
+        trie.path_room = width
+    return DECODE_OK
+
+
+# --- draws -------------------------------------------------------------------------------------
+
+cdef Py_ssize_t choose(Trie* trie, Py_ssize_t number, const RandomSource* random) noexcept nogil:
+    """Draw the next head by what remains of it."""
+    cdef const TrieNode* node = &trie.nodes[number]
+    cdef const double* masses = trie.masses + number * trie.width
+    if not node.in_logs:
+        return draw_index(masses, trie.width, node.remaining, random)
+    log_sum_exp(masses, trie.width, trie.scratch)
+    return draw_index(trie.scratch, trie.width, sum_of(trie.scratch, trie.width), random)
+
+
+cdef Py_ssize_t descend(
+        Trie* trie, PartialTree* tree, const RandomSource* random) noexcept nogil:
+    """Choose heads as far as there are nodes; returns how many, and fills `path` and the order."""
+    cdef Py_ssize_t number = 0, depth = 0, head
+    while trie.n_nodes > 0 and number >= 0:
+        head = choose(trie, number, random)
+        trie.path[depth] = number
+        tree.order[depth] = trie.nodes[number].word
+        tree.heads[trie.nodes[number].word] = <int32_t>head
+        number = trie.children[number * trie.width + head]
+        depth += 1
+        if depth == tree.n:
+            break
+    return depth
+
+
+cdef int branch_off(
+        Trie* trie, PartialTree* tree, Py_ssize_t depth, const RandomSource* random
+) noexcept nogil:
+    """Draw the heads of the words from `depth` on, adding a node for each; fills `path`."""
+    cdef Py_ssize_t parent = trie.path[depth - 1] if depth > 0 else -1
+    cdef Py_ssize_t head = tree.heads[tree.order[depth - 1]] if depth > 0 else 0
+    cdef int status
+    partial_restart(tree, depth, depth)
+    status = partial_draw_rest(tree, random)
+    while status == DECODE_OK and depth < tree.n:
+        trie.path[depth] = trie.n_nodes
+        status = add_node(trie, parent, head, tree)
+        parent = trie.path[depth]
+        head = tree.heads[tree.order[depth]]
+        depth += 1
+        if depth < tree.n:
+            partial_fix(tree, head)
+    return status
+
+
+cdef int update(Trie* trie, PartialTree* tree) noexcept nogil:
+    """Take the tree out, and add up what remains along its path; returns a DecodeStatus."""
+    cdef Py_ssize_t depth, number, place
+    cdef TrieNode* node
+    cdef int status
+    for depth in range(tree.n - 1, -1, -1):
+        number = trie.path[depth]
+        node = &trie.nodes[number]
+        place = number * trie.width + tree.heads[node.word]
+        if depth == tree.n - 1:
+            trie.children[place] = DRAWN
+            trie.masses[place] = -INFINITY if node.in_logs else 0
+        elif node.in_logs:
+            trie.masses[place] = (
+                trie.nodes[trie.children[place]].share
+                + trie.nodes[trie.children[place]].log_remaining)
+        else:
+            trie.masses[place] = (
+                trie.nodes[trie.children[place]].share
+                * trie.nodes[trie.children[place]].remaining)
+        measure(trie, number)
+        if not node.in_logs and node.remaining < LITTLE:
+            partial_restart(tree, depth, depth + 1)
+            status = fill_logs(trie, number, tree)
+            if status != DECODE_OK:
+                return status
+            measure(trie, number)
+    return DECODE_OK
+
+
+cdef int trie_draw(
+        Trie* trie, PartialTree* tree, const RandomSource* random, bint* exhausted) noexcept nogil:
+    """Draw a tree into tree.heads, or set `exhausted`; returns a DecodeStatus."""
+    cdef Py_ssize_t depth
+    cdef int status = DECODE_OK
+    exhausted[0] = trie.n_nodes > 0 and trie.nodes[0].log_remaining == -INFINITY
+    if exhausted[0]:
+        return DECODE_OK
+    depth = descend(trie, tree, random)
+    if depth < tree.n:
+        status = branch_off(trie, tree, depth, random)
+    return update(trie, tree) if status == DECODE_OK else status

@@ -1,0 +1,188 @@
+"""Eisner 1996: the best projective tree by dynamic programming over spans, O(n^3).
+
+A complete span covers a head at one end and everything that it governs on that side; a span with
+an arc covers a head, a dependent at the other end, and all between them. Both halves of a split
+are read along rows: a complete span is stored under (i, j) and under (j, i). Nothing is noted
+about the best splits; the few that the tree needs are found again at the end.
+"""
+from libc.math cimport INFINITY
+from libc.stddef cimport size_t
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free, malloc
+
+from spacy_rootmind.kernel.decode cimport (
+    DECODE_LOST_DIGITS,
+    DECODE_NO_MEMORY,
+    DECODE_NO_TREE,
+    DECODE_OK,
+    arcmax_tree,
+    sums_overflow,
+    tree_is_projective,
+    workspace_free,
+    workspace_init_for_arcmax,
+)
+
+
+cdef extern from "rows.h" nogil:
+    ctypedef struct RowPasses:
+        double (*max_sum)(const double*, const double*, Py_ssize_t) noexcept nogil
+    RowPasses row_passes
+    int choose_row_passes(int simd) noexcept
+
+
+def use_simd(bint wanted):
+    """The same as in `_decode`, for the pass that is used here."""
+    return bool(choose_row_passes(wanted))
+
+
+use_simd(True)
+
+cdef enum SpanKind:
+    RIGHT
+    LEFT
+    ARC
+
+
+cdef int chart_workspace_init(ChartWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
+    """Allocate 24 (n + 1)^2 + O(n) bytes. DECODE_OK or DECODE_NO_MEMORY."""
+    cdef size_t width = <size_t>max_words + 1
+    cdef size_t area = width * width
+    cdef int status = workspace_init_for_arcmax(&ws.tree, max_words)
+    ws.block = NULL
+    if status != DECODE_OK:
+        return status
+    # Of a size_t of 32 bits, too.
+    if area > (<size_t>-1) // 32:
+        workspace_free(&ws.tree)
+        return DECODE_NO_MEMORY
+    ws.block = malloc(3 * area * sizeof(double) + 6 * width * sizeof(int32_t))
+    if ws.block is NULL:
+        workspace_free(&ws.tree)
+        return DECODE_NO_MEMORY
+    ws.right = <double*>ws.block
+    ws.left = ws.right + area
+    ws.arc = ws.left + area
+    ws.todo = <int32_t*>(ws.arc + area)
+    return DECODE_OK
+
+
+cdef void chart_workspace_free(ChartWorkspace* ws) noexcept nogil:
+    """Free all of it; harmless when called twice."""
+    workspace_free(&ws.tree)
+    free(ws.block)
+    ws.block = NULL
+
+
+cdef void fill_chart(
+        const double* square, Py_ssize_t n, Py_ssize_t first, ChartWorkspace* ws) noexcept nogil:
+    """Fill the charts for all spans within first..n; first = 0 takes ROOT as a node like others."""
+    cdef Py_ssize_t width = n + 1
+    cdef Py_ssize_t i, j, length
+    cdef double inner
+    for i in range(first, width):
+        ws.right[i * width + i] = ws.left[i * width + i] = 0
+    # Long spans from short ones; for j downwards every part of (i, j) is there already.
+    for j in range(first + 1, width):
+        for i in range(j - 1, first - 1, -1):
+            length = j - i
+            inner = row_passes.max_sum(
+                ws.right + i * width + i, ws.left + j * width + i + 1, length)
+            ws.arc[i * width + j] = inner + square[j * width + i]
+            ws.arc[j * width + i] = -INFINITY if i == 0 else inner + square[i * width + j]
+            ws.right[i * width + j] = row_passes.max_sum(
+                ws.arc + i * width + i + 1, ws.right + j * width + i + 1, length)
+            ws.right[j * width + i] = ws.right[i * width + j]
+            ws.left[i * width + j] = row_passes.max_sum(
+                ws.left + i * width + i, ws.arc + j * width + i, length)
+            ws.left[j * width + i] = ws.left[i * width + j]
+
+
+cdef Py_ssize_t find_split(
+        const double* first, const double* second, Py_ssize_t length) noexcept nogil:
+    """The first place at which the sum of both is largest: the sums are those of the chart."""
+    cdef Py_ssize_t place, best = 0
+    for place in range(1, length):
+        if first[place] + second[place] > first[best] + second[best]:
+            best = place
+    return best
+
+
+cdef Py_ssize_t push(
+        int32_t* todo, Py_ssize_t top, SpanKind kind, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+    """Put a span of more than one word on the stack."""
+    if i == j:
+        return top
+    todo[top] = <int32_t>kind
+    todo[top + 1] = <int32_t>i
+    todo[top + 2] = <int32_t>j
+    return top + 3
+
+
+cdef void follow_splits(
+        Py_ssize_t n, Py_ssize_t top, int32_t* heads, ChartWorkspace* ws) noexcept nogil:
+    """Expand the spans on the stack down to their arcs; O(n) each, O(n^2) in all."""
+    cdef Py_ssize_t width = n + 1
+    cdef Py_ssize_t i, j, length, k
+    cdef int32_t kind
+    while top > 0:
+        top -= 3
+        kind = ws.todo[top]
+        i = min(ws.todo[top + 1], ws.todo[top + 2])
+        j = max(ws.todo[top + 1], ws.todo[top + 2])
+        length = j - i
+        if kind == RIGHT:
+            k = i + 1 + find_split(
+                ws.arc + i * width + i + 1, ws.right + j * width + i + 1, length)
+            top = push(ws.todo, top, ARC, i, k)
+            top = push(ws.todo, top, RIGHT, k, j)
+        elif kind == LEFT:
+            k = i + find_split(ws.left + i * width + i, ws.arc + j * width + i, length)
+            top = push(ws.todo, top, LEFT, i, k)
+            top = push(ws.todo, top, ARC, j, k)
+        else:
+            heads[ws.todo[top + 2]] = ws.todo[top + 1]
+            k = i + find_split(ws.right + i * width + i, ws.left + j * width + i + 1, length)
+            top = push(ws.todo, top, RIGHT, i, k)
+            top = push(ws.todo, top, LEFT, k + 1, j)
+
+
+cdef int decode_projective(
+        const double* square, Py_ssize_t n, bint single_root, bint arcmax, int32_t* heads,
+        ChartWorkspace* ws) noexcept nogil:
+    """Write the best projective tree to heads[0..n]. O(n^3); O(n^2) where ArcMax settles it.
+
+    `square` holds scores[dep, head], (n + 1) x (n + 1), contiguous. Returns a DecodeStatus.
+    """
+    cdef Py_ssize_t width = n + 1
+    cdef Py_ssize_t root, best = 0, top = 0
+    cdef double score, largest = -INFINITY
+    cdef int status
+    heads[0] = -1
+    if n == 0:
+        return DECODE_OK
+    status = arcmax_tree(square, width, n, single_root, heads, &ws.tree)
+    if status < 0:
+        return status
+    if arcmax and status == DECODE_OK and tree_is_projective(heads, n, ws.todo):
+        return DECODE_OK
+    if sums_overflow(square, n):
+        return DECODE_LOST_DIGITS
+    if not single_root:
+        fill_chart(square, n, 0, ws)
+        if ws.right[n] == -INFINITY:
+            return DECODE_NO_TREE
+        follow_splits(n, push(ws.todo, 0, RIGHT, 0, n), heads, ws)
+        return DECODE_OK
+    fill_chart(square, n, 1, ws)
+    for root in range(1, width):
+        score = ws.left[width + root] + square[root * width] + ws.right[root * width + n]
+        if score > largest:
+            largest = score
+            best = root
+    if best == 0:
+        return DECODE_NO_TREE
+    heads[best] = 0
+    top = push(ws.todo, top, LEFT, 1, best)
+    top = push(ws.todo, top, RIGHT, best, n)
+    follow_splits(n, top, heads, ws)
+    return DECODE_OK

@@ -1,0 +1,336 @@
+"""The weight of all trees of a sentence, and its derivatives, the arc marginals; O(n^3).
+
+The weight comes from eliminating the words (_elimination). Determinant and inverse of the Laplacian
+(Koo et al. 2007) give the same numbers, but subtract; where two words strongly prefer each other
+all digits are lost.
+
+Marginals are weights times the derivative of the log of that sum, found by going through the
+elimination backwards. One difference of probabilities occurs there, so marginals are accurate to
+rounding in absolute terms.
+"""
+from libc.math cimport fabs, isfinite
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+
+from spacy_rootmind.kernel.decode cimport (
+    DECODE_LOST_DIGITS,
+    DECODE_NO_TREE,
+    DECODE_OK,
+    DECODE_UNSETTLED,
+)
+from spacy_rootmind.kernel.elimination cimport (
+    eliminate_all,
+    lower_root_score,
+    make_wide,
+    weigh_arcs,
+)
+from weights cimport (
+    Wide,
+    add,
+    add_exactly,
+    choose_weight_passes,
+    divide,
+    dot,
+    is_zero,
+    multiply,
+    multiply_rows,
+    pull_back,
+    subtract_exactly,
+    to_double,
+    to_wide,
+    weight_from,
+    weight_t,
+    wide_add,
+    wide_divide,
+    wide_from,
+    wide_log,
+    wide_multiply,
+    wide_to_double,
+)
+
+# How far from 1 the probabilities of a word's heads may add up.
+cdef double TOLERANCE = 1e-9
+
+
+def use_simd(bint wanted):
+    """Use the processor's SIMD instructions, or the portable C; returns whether SIMD is in use.
+
+    For tests and benchmarks. Not while another thread is at work.
+    """
+    return bool(choose_weight_passes(wanted))
+
+
+use_simd(True)
+
+
+# --- log partition -----------------------------------------------------------------------------
+
+cdef double log_product(const weight_t* sums, Py_ssize_t n, double* low) noexcept nogil:
+    """The log of the product of sums[1..n], as the sum of the result and `low`."""
+    cdef Wide product = wide_from(1, 0)
+    cdef Py_ssize_t word
+    for word in range(1, n + 1):
+        product = wide_multiply(product, to_wide(sums[word]))
+    return wide_log(product, low)
+
+
+cdef int sum_trees_as_is(
+        const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil:
+    cdef int status = weigh_arcs(square, n, single_root, ws)
+    if status == DECODE_OK:
+        status = eliminate_all(ws)
+    else:
+        return status
+    if status == DECODE_NO_TREE:
+        # What was too low to count may have been all there is.
+        if not ws.is_wide:
+            return DECODE_UNSETTLED
+        if ws.dropped:
+            return DECODE_LOST_DIGITS
+    if status == DECODE_OK:
+        ws.log_mass = (
+            log_product(<const Wide*>ws.sums, n, &ws.log_mass_low) if ws.is_wide
+            else log_product(<const double*>ws.sums, n, &ws.log_mass_low))
+    return status
+
+
+cdef int sum_trees(
+        const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil:
+    """Sum the weights of all trees of a sentence. O(n^3) time.
+
+    Returns DECODE_OK, DECODE_BAD_SCORE, DECODE_NO_TREE, DECODE_NO_MEMORY, or DECODE_LOST_DIGITS
+    where sums of scores overflow, or trees need arcs too far below the others.
+    """
+    cdef int status
+    if n == 0:
+        ws.n = 0
+        ws.beyond_float64 = False
+        return DECODE_OK
+    status = sum_trees_as_is(square, n, single_root, ws)
+    ws.beyond_float64 = status == DECODE_UNSETTLED
+    return sum_trees_wide(square, ws) if ws.beyond_float64 else status
+
+
+cdef int sum_trees_wide(const double* square, TreeSum* ws) noexcept nogil:
+    """Sum again over the trees of the same sentence, in wide numbers; as `sum_trees`."""
+    cdef int status = make_wide(ws)
+    ws.beyond_float64 = True
+    if status != DECODE_OK:
+        return status
+    status = sum_trees_as_is(square, ws.n, ws.single_root, ws.wide)
+    ws.log_mass = ws.wide.log_mass
+    ws.log_mass_low = ws.wide.log_mass_low
+    return status
+
+
+cdef double log_partition(const TreeSum* ws) noexcept nogil:
+    """The log of the sum over trees of the exponential of their score."""
+    cdef double low, total
+    if ws.n == 0:
+        return 0.0
+    low = ws.scale_low + ws.log_mass_low
+    total = add_exactly(ws.scale_high, ws.log_mass, &low)
+    return total + low
+
+
+cdef double log_probability(
+        const double* square, const int32_t* heads, const TreeSum* ws) noexcept nogil:
+    """The log probability of a tree, to rounding of the differences between a word's scores."""
+    cdef Py_ssize_t dep
+    cdef double low = 0, rest
+    cdef double total = 0, difference
+    if ws.n == 0:
+        return 0.0
+    for dep in range(1, ws.n + 1):
+        difference = subtract_exactly(
+            square[dep * (ws.n + 1) + heads[dep]], ws.highest[dep], &rest)
+        total = add_exactly(total, difference, &low)
+        low += rest
+    total = add_exactly(total, -ws.root_shift, &low)
+    low -= ws.root_shift_low
+    total = add_exactly(total, -ws.log_mass, &low)
+    low -= ws.log_mass_low
+    return min(total + low, 0.0)
+
+
+# --- marginals ---------------------------------------------------------------------------------
+
+cdef inline weight_t add_signed(weight_t weight, double other) noexcept nogil:
+    """weight + other, but not below 0."""
+    cdef Wide negative
+    cdef double ratio
+    if weight_t is double:
+        return max(weight + other, 0.0)
+    else:
+        if other >= 0:
+            return wide_add(weight, wide_from(other, 0))
+        negative = wide_from(-other, 0)
+        if weight.part == 0.0:
+            return weight
+        ratio = wide_to_double(wide_divide(negative, weight))
+        return wide_multiply(weight, wide_from(max(1 - ratio, 0.0), 0))
+
+
+cdef void differentiate(const weight_t* of_type, TreeSum* ws) noexcept nogil:
+    """Fill `adjoints`, going through the elimination backwards. 2 n^3 / 3 multiplications.
+
+    Un-eliminating k, from A' = A + A[:, k] A[k, :] / S: an adjoint of what remained is one of what
+    was there before, and those of row and column k are sums of products of these.
+    """
+    cdef Py_ssize_t n = ws.n, stride = ws.stride
+    cdef weight_t* adjoints = <weight_t*>ws.adjoints
+    cdef weight_t* pivots = <weight_t*>ws.pivots
+    cdef const weight_t* factors = <const weight_t*>ws.factors
+    cdef const weight_t* sums = <const weight_t*>ws.sums
+    cdef const weight_t* root_pivots = <const weight_t*>ws.root_pivots
+    cdef weight_t* column = <weight_t*>ws.scratch
+    cdef weight_t* pulled = <weight_t*>ws.scratch + stride
+    cdef weight_t* products = <weight_t*>ws.scratch + 2 * stride
+    cdef weight_t* own
+    cdef Py_ssize_t k, j, head
+    cdef double rest
+    for k in range(1, n + 1):
+        own = adjoints + k * stride
+        for j in range(1, k):
+            column[j] = factors[j * stride + k]
+        pull_back(adjoints, stride, k, pivots + k * stride, column, pulled, products)
+        for j in range(1, k):
+            adjoints[j * stride + k] = products[j]
+        # The derivative of log S itself; of the reduced arcs by S.
+        rest = 1 - to_double(dot(pulled, pivots + k * stride, k))
+        for head in range(k):
+            own[head] = divide(add_signed(pulled[head], rest), sums[k])
+        own[k] = weight_from(0, of_type)
+        if ws.single_root and k > ws.turn:
+            # ROOT had no part in S.
+            own[0] = divide(pulled[0], sums[k])
+        if k == ws.turn:
+            for j in range(1, k):
+                adjoints[j * stride] = weight_from(0, of_type)
+            for j in range(k + 1, n + 1):
+                pivots[j * stride] = root_pivots[j]
+
+
+cdef bint multiply_by_weights(
+        const weight_t* of_type, double* marginals, Py_ssize_t width, const TreeSum* ws
+) noexcept nogil:
+    """marginals = weights times adjoints; returns whether those of each word add up to 1."""
+    cdef Py_ssize_t dep
+    cdef const weight_t* weights
+    cdef const weight_t* adjoints
+    cdef double total
+    cdef bint sound = True
+    for dep in range(1, ws.n + 1):
+        weights = <const weight_t*>ws.weights + dep * ws.stride
+        adjoints = <const weight_t*>ws.adjoints + dep * ws.stride
+        total = multiply_rows(marginals + dep * width, weights, adjoints, ws.n + 1)
+        sound &= fabs(total - 1) < TOLERANCE
+    return sound
+
+
+cdef bint arc_marginals_as_is(
+        double* marginals, Py_ssize_t width, TreeSum* ws) noexcept nogil:
+    if ws.is_wide:
+        differentiate(<const Wide*>NULL, ws)
+        return multiply_by_weights(<const Wide*>NULL, marginals, width, ws)
+    differentiate(<const double*>NULL, ws)
+    return multiply_by_weights(<const double*>NULL, marginals, width, ws)
+
+
+cdef int arc_marginals(
+        const double* square, double* marginals, Py_ssize_t width, TreeSum* ws) noexcept nogil:
+    """Fill marginals[dep * width + head] for the words of the sentence last summed over.
+
+    Returns DECODE_OK, DECODE_NO_MEMORY or DECODE_LOST_DIGITS. Destroys what sum_trees left for it:
+    to be called once.
+    """
+    cdef int status
+    if ws.n == 0:
+        return DECODE_OK
+    if not ws.beyond_float64:
+        if arc_marginals_as_is(marginals, width, ws):
+            return DECODE_OK
+        # Derivatives overflowed, and must not meet the zeros of a later sentence.
+        memset(ws.adjoints, 0, (ws.max_words + 1) * ws.stride * sizeof(double))
+        status = sum_trees_wide(square, ws)
+        if status != DECODE_OK:
+            return status
+    return DECODE_OK if arc_marginals_as_is(marginals, width, ws.wide) else DECODE_LOST_DIGITS
+
+
+cdef double tree_entropy(
+        const double* square, const double* marginals, Py_ssize_t width, const TreeSum* ws
+) noexcept nogil:
+    """The entropy of the distribution over trees, in nats, given its marginals. O(n^2).
+
+    Scores are taken as lowered, which cancels where a word, or ROOT, is sure of its arc.
+    """
+    cdef Py_ssize_t dep, head
+    cdef double entropy = ws.log_mass, low = ws.log_mass_low, marginal, lowered, rest
+    if ws.n == 0:
+        return 0.0
+    for dep in range(1, ws.n + 1):
+        for head in range(ws.n + 1):
+            marginal = marginals[dep * width + head]
+            if marginal > 0:
+                if head == 0 and ws.single_root:
+                    lowered = lower_root_score(square, dep, ws, &rest)
+                else:
+                    lowered = square[dep * (ws.n + 1) + head] - ws.highest[dep]
+                entropy = add_exactly(entropy, -marginal * lowered, &low)
+    # Rounding may take it below.
+    return max(entropy + low, 0.0)
+
+
+# --- root tokens -------------------------------------------------------------------------------
+
+cdef bint root_shares_as(
+        const weight_t* of_type, double* shares, TreeSum* ws) noexcept nogil:
+    """The share of a word is its root weight times the weight of the trees below it.
+
+    The latter is the stationary distribution of the chain that walks from dependents to heads, by
+    the Markov chain tree theorem; Grassmann, Taksar & Heyman find it by substitution.
+    """
+    cdef Py_ssize_t n = ws.n, stride = ws.stride
+    cdef const weight_t* weights = <const weight_t*>ws.weights
+    cdef const weight_t* factors = <const weight_t*>ws.factors
+    cdef const weight_t* sums = <const weight_t*>ws.sums
+    cdef weight_t* below = <weight_t*>ws.scratch
+    cdef weight_t total = weight_from(0, of_type)
+    cdef weight_t factor
+    cdef Py_ssize_t word, k
+    for word in range(1, n + 1):
+        below[word] = weight_from(0, of_type)
+        shares[word] = 0
+    for word in range(ws.turn, n + 1):
+        below[word] = (
+            weight_from(1, of_type) if word == ws.turn else divide(below[word], sums[word]))
+        factor = below[word]
+        for k in range(word + 1, n + 1):
+            below[k] = add(below[k], multiply(factor, factors[word * stride + k]))
+    for word in range(ws.turn, n + 1):
+        below[word] = multiply(below[word], weights[word * stride])
+        total = add(total, below[word])
+    if is_zero(total):
+        return False
+    for word in range(ws.turn, n + 1):
+        shares[word] = to_double(divide(below[word], total))
+        if not isfinite(shares[word]):
+            return False
+    return True
+
+
+cdef int root_shares(const double* square, double* shares, TreeSum* ws) noexcept nogil:
+    """Fill shares[1..n] with the probability of each word to be the root token. O(n^2).
+
+    Returns DECODE_OK, DECODE_NO_MEMORY or DECODE_LOST_DIGITS.
+    """
+    cdef int status
+    if not ws.beyond_float64:
+        if root_shares_as(<const double*>NULL, shares, ws):
+            return DECODE_OK
+        status = sum_trees_wide(square, ws)
+        if status != DECODE_OK:
+            return status
+    return (
+        DECODE_OK if root_shares_as(<const Wide*>NULL, shares, ws.wide) else DECODE_LOST_DIGITS)

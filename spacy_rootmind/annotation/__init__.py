@@ -1,0 +1,1 @@
+"""Conversion between spaCy's Docs and arrays, in both directions."""

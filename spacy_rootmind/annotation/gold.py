@@ -1,0 +1,262 @@
+"""Gold trees of training examples, brought to the tokens and sentences that are parsed."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.training import Example
+
+from spacy_rootmind.annotation.reading import NO_LABEL, known_starts, likely_starts, reference_heads
+from spacy_rootmind.annotation.sentences import (
+    CERTAIN,
+    Sentences,
+    bounds,
+    choose_starts,
+    scored_tokens,
+    words_of,
+)
+from spacy_rootmind.trees.checks import is_tree
+from spacy_rootmind.trees.conventions import MISSING
+
+
+def aligned_heads(
+    example: Example, root_label: str
+) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+    """Gold heads and label hashes of the predicted tokens.
+
+    A head is MISSING where the reference has none, or where the token or its head is not aligned
+    one to one. `Example.get_aligned_parse` does not tell a missing head from a root, and gives a
+    split root's pieces a root label each.
+    """
+    gold_heads, gold_deps = reference_heads(example.reference, root_label)
+    gold_of = single_counterparts(example.alignment.x2y)
+    predicted_of = single_counterparts(example.alignment.y2x)
+    heads = np.full(len(gold_of), MISSING, dtype=np.int64)
+    deps = np.zeros(len(gold_of), dtype=np.uint64)
+    known = gold_of != MISSING
+    # The pieces of a split token have one counterpart each, but it has several.
+    known[known] = predicted_of[gold_of[known]] != MISSING
+    known[known] = gold_heads[gold_of[known]] != MISSING
+    heads[known] = predicted_of[gold_heads[gold_of[known]]]
+    deps[heads != MISSING] = gold_deps[gold_of[heads != MISSING]]
+    return heads, deps
+
+
+def single_counterparts(alignment) -> NDArray[np.int64]:
+    """Counterpart of each token that has exactly one, MISSING elsewhere."""
+    lengths = np.asarray(alignment.lengths)
+    counterparts = np.full(len(lengths), MISSING, dtype=np.int64)
+    starts = np.cumsum(lengths) - lengths
+    single = lengths == 1
+    counterparts[single] = np.asarray(alignment.data)[starts[single]]
+    return counterparts
+
+
+def _predicted_words(example: Example, starts: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Find the first predicted words of sentences that start at these tokens of the reference."""
+    lengths = np.asarray(example.alignment.y2x.lengths)
+    ends = np.cumsum(lengths)
+    predicted = np.asarray(example.alignment.y2x.data)
+    found = []
+    for first, stop in pairwise(bounds(np.flatnonzero(starts), len(starts)).tolist()):
+        begin = ends[first] - lengths[first]
+        # A sentence may have no counterpart in the predicted Doc at all.
+        if begin < ends[stop - 1]:
+            found.append(int(predicted[begin]))
+    words = words_of(example.predicted)
+    # Whitespace belongs to the sentence before.
+    place = np.searchsorted(words, found)
+    return words[place[place < len(words)]]
+
+
+def training_starts(
+    example: Example, root_label: str, mode: str = "auto", max_words: int | None = None
+) -> NDArray[np.int64]:
+    """Sentence starts to train with: those known on the Doc, and gold ones where nothing is.
+
+    With the mode "doc" there are none but the Doc's own ends. Sentences of more than `max_words`
+    words are split.
+    """
+    doc, gold = example.predicted, example.reference
+    if mode == "doc" or not len(doc):
+        starts = bounds([], len(doc))
+    else:
+        likely = np.full(len(doc), -1.0)
+        if gold.has_annotation("SENT_START"):
+            likely[_predicted_words(example, likely_starts(gold, root_label))] = 1.0
+        starts = bounds(
+            np.flatnonzero(likely + CERTAIN * known_starts(doc, root_label) > 0), len(doc)
+        )
+    if max_words is None or max_words >= len(doc):
+        return starts
+    log_odds = np.full(len(doc), -1.0)
+    log_odds[starts[:-1]] = 1.0
+    return choose_starts(doc, log_odds, max_words)[0]
+
+
+def gold_boundaries(example: Example, root_label: str) -> NDArray[np.int8]:
+    """Tell which predicted tokens start a gold sentence: 1 yes, 0 no, -1 nothing to learn.
+
+    Whitespace and a Doc's first word are no question, nor is anything where the reference says
+    nothing, or where heads are missing; see `known_starts`.
+    """
+    doc, gold = example.predicted, example.reference
+    truths = np.full(len(doc), MISSING, dtype=np.int8)
+    if not len(doc) or not gold.has_annotation("SENT_START"):
+        return truths
+    said = known_starts(gold, root_label)
+    covered = np.asarray(example.alignment.x2y.data)
+    token = np.repeat(np.arange(len(doc)), np.asarray(example.alignment.x2y.lengths))
+    # A token does not start a sentence if no token that it covers may.
+    may_start = np.zeros(len(doc), dtype=bool)
+    may_start[token[said[covered] >= 0]] = True
+    words = words_of(doc)[1:]
+    truths[words[~may_start[words]]] = 0
+    starts = _predicted_words(example, said == 1)
+    truths[starts[np.isin(starts, words)]] = 1
+    return truths
+
+
+@dataclass
+class GoldBatch:
+    """Gold trees of a batch in the rows of its layout; ROOT's row comes before its words'.
+
+    Attributes
+    ----------
+    sentences : list of Sentences
+        The tokens to score, a list of sentences a Doc.
+    heads : int array of shape (n_rows,)
+        Flat row of each row's gold head; MISSING where unknown, and for ROOT.
+    deps : uint64 array of shape (n_rows,)
+        Label hashes; 0 where unknown.
+    boundaries : int array of shape (all tokens,)
+        See `gold_boundaries`; one Doc after another.
+    """
+
+    sentences: list[Sentences]
+    heads: NDArray[np.int64]
+    deps: NDArray[np.uint64]
+    boundaries: NDArray[np.int8]
+
+    @classmethod
+    def from_examples(
+        cls,
+        examples: Iterable[Example],
+        root_label: str,
+        mode: str = "auto",
+        max_words: int | None = None,
+    ) -> "GoldBatch":
+        """Align each example; heads outside the sentence or on whitespace count as missing.
+
+        See `training_starts` for `mode` and `max_words`.
+        """
+        sentences: list[Sentences] = []
+        heads: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
+        deps: list[NDArray[np.uint64]] = [np.zeros(0, dtype=np.uint64)]
+        boundaries = [np.zeros(0, dtype=np.int8)]
+        n_rows = 0
+        for example in examples:
+            starts = training_starts(example, root_label, mode, max_words)
+            doc_sentences = scored_tokens(example.predicted, starts)
+            boundaries.append(gold_boundaries(example, root_label))
+            doc_heads, doc_deps = aligned_heads(example, root_label)
+            sentences.append(doc_sentences)
+            for tokens in doc_sentences:
+                local, known = _within_sentence(doc_heads, tokens)
+                heads += [np.array([MISSING]), np.where(known, local + n_rows, MISSING)]
+                deps += [np.zeros(1, np.uint64), np.where(known, doc_deps[tokens], NO_LABEL)]
+                n_rows += len(tokens) + 1
+        return cls(
+            sentences,
+            np.concatenate(heads),
+            np.concatenate(deps).astype(np.uint64),
+            np.concatenate(boundaries),
+        )
+
+
+def _within_sentence(
+    heads: NDArray[np.int64], tokens: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Count heads within their sentence, from 1 and with 0 for ROOT; also tell which are known."""
+    gold = heads[tokens]
+    place = np.searchsorted(tokens, gold)
+    place[place == len(tokens)] = 0
+    known = (gold != MISSING) & (tokens[place] == gold) if len(tokens) else gold != MISSING
+    return np.where(gold == tokens, 0, place + 1), known
+
+
+def drop_contradictions(heads: NDArray[np.int64], lengths: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Mark heads as MISSING that no tree with a single root can have together.
+
+    Parameters
+    ----------
+    heads : int array of shape (b, m)
+        Gold heads of each sentence, MISSING where unknown, for ROOT and in the padding.
+    lengths : int array of shape (b,)
+        Words in each sentence.
+
+    Returns
+    -------
+    heads : int array of shape (b, m)
+        Less those on a cycle, and those from ROOT in a sentence that has several. Some tree agrees
+        with the rest.
+    """
+    at_root = np.where(heads == MISSING, 0, heads)
+    sound = np.atleast_1d(is_tree(_with_root(at_root), lengths, single_root=False))
+    sound &= (heads == 0).sum(axis=1) <= 1
+    if sound.all():
+        return heads
+    heads = heads.copy()
+    for sentence in np.flatnonzero(~sound).tolist():
+        own = heads[sentence]
+        own[_on_cycles(own)] = MISSING
+        if (own == 0).sum() > 1:
+            own[own == 0] = MISSING
+    return heads
+
+
+def _with_root(heads: NDArray[np.int64]) -> NDArray[np.int64]:
+    heads = heads.copy()
+    heads[:, 0] = -1
+    return heads
+
+
+def _on_cycles(heads: NDArray[np.int64]) -> list[int]:
+    """Words from which one comes back to them, going from head to head."""
+    found = []
+    for word in np.flatnonzero(heads > 0).tolist():
+        above = int(heads[word])
+        for _ in range(len(heads)):
+            if above in (word, 0, MISSING):
+                break
+            above = int(heads[above])
+        if above == word:
+            found.append(word)
+    return found
+
+
+def likeliest_root_label(roots: Mapping[str, int]) -> str:
+    """Choose the root's label among those on root arcs, by how often each is.
+
+    One spelled "root", in any case, is preferred: a head that is missing beside a known label looks
+    like a root arc.
+    """
+    spelled_so = [label for label in roots if label.lower() == "root"]
+    return max(sorted(spelled_so or roots), key=roots.__getitem__, default="ROOT")
+
+
+def count_labels(examples: Sequence[Example]) -> tuple[dict[str, int], dict[str, int]]:
+    """Count labels on root arcs and on all other arcs of the references."""
+    roots: dict[str, int] = {}
+    others: dict[str, int] = {}
+    for example in examples:
+        heads, deps = reference_heads(example.reference)
+        is_root = heads == np.arange(len(heads))
+        for counts, chosen in ((roots, is_root), (others, ~is_root & (heads != MISSING))):
+            labels, frequencies = np.unique(deps[chosen], return_counts=True)
+            for label, frequency in zip(labels.tolist(), frequencies.tolist(), strict=True):
+                name = example.reference.vocab.strings[label]
+                counts[name] = counts.get(name, 0) + frequency
+    return roots, others

@@ -1,0 +1,59 @@
+"""The exact law of what a tree may still become, given the heads of some words."""
+from libc.stdint cimport int32_t
+
+from spacy_rootmind.kernel.insertion cimport Insertion
+from spacy_rootmind.kernel.elimination cimport TreeSum
+from spacy_rootmind.kernel.random cimport RandomSource
+
+# What is kept of an elimination, for the words after the next one to use.
+cdef struct Elimination:
+    bint is_current             # whether it is that of the heads fixed by now
+    void* pivots                # where those of the components left begin
+    Py_ssize_t turn             # see _elimination
+
+# A tree whose words get their heads one after another. A word without one yet stands for the
+# component that hangs from it; these are numbered 1..n - n_fixed in their order, and 0 is whatever
+# hangs from ROOT.
+cdef struct PartialTree:
+    Py_ssize_t max_words
+    const double* square        # of the sentence at hand, as all below
+    TreeSum* sum
+    Py_ssize_t n
+    Py_ssize_t n_fixed
+    bint takes_root             # whether a word may still get ROOT for its head
+    bint knows_wide             # the sentence's weights in wide numbers are at hand
+    bint beyond_float64         # since the last restart
+    int32_t* heads              # of the words fixed, heads[0] = -1
+    int32_t* order              # order[0..n-1]: the words
+    int32_t* place              # per word, in `order`
+    int32_t* top                # per word: the word without a head that it hangs from; 0 for ROOT
+    int32_t* number             # per head: that of its top
+    int32_t* drawn              # per number: the head it was drawn to have
+    int32_t* first_below        # per top: those that hang from its component, as a list
+    int32_t* next_below
+    double* weights             # a row
+    double* reach               # per number: how likely a walk gets to 0 before 1
+    void* block
+    void* wide_reach            # the same in wide numbers; NULL until needed
+    TreeSum rest                # over the trees of the components
+    Elimination others          # of all components but that of the next word, in float64
+    Elimination wide_others     # the same in wide numbers
+    Insertion insertion
+
+cdef int partial_init(PartialTree* tree, Py_ssize_t max_words) noexcept nogil
+cdef void partial_free(PartialTree* tree) noexcept nogil
+# Begins a sentence that was summed over.
+cdef void partial_begin(PartialTree* tree, const double* square, TreeSum* sum) noexcept nogil
+# Takes the first words of `order` with their heads as they stand; after the first n_ordered the
+# other words follow as in the sentence.
+cdef void partial_restart(
+    PartialTree* tree, Py_ssize_t n_fixed, Py_ssize_t n_ordered) noexcept nogil
+# Draws all other heads, and orders these words from the root down. They do not become fixed, but
+# heads[] has them. O(n^3). Returns a DecodeStatus.
+cdef int partial_draw_rest(PartialTree* tree, const RandomSource* random) noexcept nogil
+# weights[0..n]: of the heads of the next word, and their sum. Where float64 does not do, it returns
+# DECODE_UNSETTLED; the other finds their logs, in any case.
+cdef int partial_weights(PartialTree* tree, double* weights, double* total) noexcept nogil
+cdef int partial_log_weights(PartialTree* tree, double* logs) noexcept nogil
+# Gives the next word its head.
+cdef void partial_fix(PartialTree* tree, Py_ssize_t head) noexcept nogil

@@ -1,1 +1,0 @@
-"""Thinc layers of the parser, one a file. None of them knows spaCy."""

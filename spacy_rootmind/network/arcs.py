@@ -1,0 +1,118 @@
+"""Biaffine arc scores with relative position (Dozat & Manning 2017, section 3)."""
+
+from collections.abc import Callable
+
+from thinc.api import Maxout, Model, uniform_init
+
+from spacy_rootmind.network import distance
+from spacy_rootmind.network.dropout import RATE, sentence_mask
+from spacy_rootmind.network.layout import Bucket, Layout
+from spacy_rootmind.network.types import Floats2d, Floats3d
+
+InT = tuple[Floats2d, Layout]
+OutT = list[Floats3d]
+
+
+def BiaffineArcs(hidden_width: int, dropout: float, nI: int | None = None) -> Model[InT, OutT]:
+    """Score every arc of every sentence.
+
+    score[d, h] = (D[d] W + b) . H[h] + (D[d] P)[q] + (H[h] R)[q], where D and H are perceptrons of
+    the dependent's and the head's row, and q is the bucket of the distance from d to h.
+
+    Parameters
+    ----------
+    hidden_width
+        Width of D and H.
+    dropout
+        Share of D and H that a sentence loses in training.
+    nI
+        Width of the input rows.
+
+    Returns
+    -------
+    model : Model[(rows, layout) -> scores]
+        rows : float array of shape (n_rows, nI); scores : one array of shape (b, m, m) a bucket.
+        Row 0, the diagonal and the padding hold arbitrary finite numbers.
+
+    References
+    ----------
+    Dozat & Manning (2017), Deep Biaffine Attention for Neural Dependency Parsing, section 3.
+    """
+    return Model(
+        "biaffine_arcs",
+        forward,
+        init=init,
+        dims={"nI": nI, "nH": hidden_width},
+        params={"W": None, "b": None, "dep_distance": None, "head_distance": None},
+        layers=[Maxout(nO=hidden_width, nI=nI, nP=2), Maxout(nO=hidden_width, nI=nI, nP=2)],
+        attrs={RATE: dropout},
+    )
+
+
+def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
+    """Draw the parameters; all products begin near zero, so that every head begins alike."""
+    if X is not None:
+        model.set_dim("nI", X[0].shape[1])
+    width = model.get_dim("nH")
+    for layer in model.layers:
+        layer.set_dim("nI", model.get_dim("nI"))
+        layer.initialize()
+    ops = model.ops
+    model.set_param("W", uniform_init(ops, (width, width), lo=-0.01, hi=0.01))
+    model.set_param("b", ops.alloc1f(width))
+    small = uniform_init(ops, (2 * width, distance.N_BUCKETS), lo=-0.01, hi=0.01)
+    model.set_param("dep_distance", small[:width])
+    model.set_param("head_distance", small[width:])
+
+
+def forward(
+    model: Model[InT, OutT], X: InT, is_train: bool
+) -> tuple[OutT, Callable[[OutT], Floats2d]]:
+    """Score the arcs; the callback takes gradients of the scores to those of the rows."""
+    rows, layout = X
+    ops = model.ops
+    dep_layer, head_layer = model.layers
+    D, backprop_D = dep_layer(rows, is_train)
+    H, backprop_H = head_layer(rows, is_train)
+    D_mask = sentence_mask(model, layout, D.shape[1], is_train)
+    H_mask = sentence_mask(model, layout, H.shape[1], is_train)
+    D = D if D_mask is None else D * D_mask
+    H = H if H_mask is None else H * H_mask
+    W: Floats2d = model.get_param("W")
+    dep_distance: Floats2d = model.get_param("dep_distance")
+    head_distance: Floats2d = model.get_param("head_distance")
+    DW = ops.gemm(D, W) + model.get_param("b")
+    D_near = ops.gemm(D, dep_distance)
+    H_near = ops.gemm(H, head_distance)
+    scores = [_score_bucket(bucket, DW, H, D_near, H_near) for bucket in layout.buckets]
+
+    def backprop(d_scores: OutT) -> Floats2d:
+        dDW, dH = ops.xp.zeros_like(DW), ops.xp.zeros_like(H)
+        dD_near, dH_near = ops.xp.zeros_like(D_near), ops.xp.zeros_like(H_near)
+        for bucket, dS in zip(layout.buckets, d_scores, strict=True):
+            # What forward leaves arbitrary has no gradient, whatever the caller passes.
+            dS = dS * bucket.allowed
+            bucket.add_unpadded(dS @ bucket.pad(H), dDW)
+            bucket.add_unpadded(dS.transpose((0, 2, 1)) @ bucket.pad(DW), dH)
+            bucket.add_unpadded(distance.collect(dS, over_heads=True), dD_near)
+            bucket.add_unpadded(distance.collect(dS, over_heads=False), dH_near)
+        model.inc_grad("W", ops.gemm(D, dDW, trans1=True))
+        model.inc_grad("b", dDW.sum(axis=0))
+        model.inc_grad("dep_distance", ops.gemm(D, dD_near, trans1=True))
+        model.inc_grad("head_distance", ops.gemm(H, dH_near, trans1=True))
+        dD = ops.gemm(dDW, W, trans2=True) + ops.gemm(dD_near, dep_distance, trans2=True)
+        dH += ops.gemm(dH_near, head_distance, trans2=True)
+        d_rows = backprop_D(dD if D_mask is None else dD * D_mask)
+        d_rows += backprop_H(dH if H_mask is None else dH * H_mask)
+        return d_rows
+
+    return scores, backprop
+
+
+def _score_bucket(
+    bucket: Bucket, DW: Floats2d, H: Floats2d, D_near: Floats2d, H_near: Floats2d
+) -> Floats3d:
+    scores = bucket.pad(DW) @ bucket.pad(H).transpose((0, 2, 1))
+    scores += distance.spread(bucket.pad(D_near), over_heads=True)
+    scores += distance.spread(bucket.pad(H_near), over_heads=False)
+    return scores

@@ -1,0 +1,214 @@
+"""A bidirectional LSTM over sentences: what a convolution's window does not reach.
+
+Thinc's own LSTM leaves the backward states of shorter sentences in a batch unset, so it is not
+used here. Sentences are packed: step t holds the t-th position of all sentences that are so long,
+longest first, and so no padding is computed. Both directions share each step's matrix product.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from thinc.api import LayerNorm, Linear, Model, glorot_uniform_init
+
+from spacy_rootmind.network.dropout import RATE, sentence_mask
+from spacy_rootmind.network.layout import Layout
+from spacy_rootmind.network.types import Floats2d, Floats3d, Ints2d
+
+InT = tuple[Floats2d, Layout]
+OutT = Floats2d
+
+
+def BiLSTM(hidden_width: int, dropout: float, nI: int | None = None) -> Model[InT, OutT]:
+    """Add to each row what an LSTM in either direction makes of its sentence.
+
+    A row x becomes norm(x + linear([forward; backward])).
+
+    Parameters
+    ----------
+    hidden_width
+        Width of the state in each direction.
+    dropout
+        Share of the states that a sentence loses in training.
+    nI
+        Width of the rows, in and out.
+
+    Returns
+    -------
+    model : Model[(rows, layout) -> rows]
+        rows : float array of shape (n_rows, nI).
+
+    References
+    ----------
+    Hochreiter & Schmidhuber (1997), Long Short-Term Memory. Gers, Schmidhuber & Cummins (2000),
+    Learning to Forget.
+    """
+    return Model(
+        "bilstm",
+        forward,
+        init=init,
+        dims={"nI": nI, "nH": hidden_width},
+        params={"W": None, "V": None, "b": None},
+        layers=[Linear(nO=nI, nI=2 * hidden_width), LayerNorm(nI=nI)],
+        attrs={RATE: dropout},
+    )
+
+
+def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
+    """Draw the parameters; forget gates begin open."""
+    if X is not None:
+        model.set_dim("nI", X[0].shape[1])
+    width, hidden = model.get_dim("nI"), model.get_dim("nH")
+    ops = model.ops
+    project, norm = model.layers
+    project.set_dim("nO", width)
+    norm.set_dim("nI", width)
+    for layer in model.layers:
+        layer.initialize()
+    # Drawn gate by gate, as the initializer looks at a matrix's own shape.
+    draw = glorot_uniform_init
+    model.set_param("W", _stack(ops.xp, [draw(ops, (width, hidden)) for _ in range(8)]))
+    model.set_param("V", _stack(ops.xp, [draw(ops, (hidden, hidden)) for _ in range(8)]))
+    b: Floats3d = ops.alloc3f(2, 1, 4 * hidden)
+    b[:, :, hidden : 2 * hidden] = 1.0
+    model.set_param("b", b)
+
+
+def _stack(xp, gates: list[Floats2d]) -> Floats3d:
+    """Put eight matrices, four gates in two directions, into (2, rows, 4 * columns)."""
+    return xp.stack([xp.concatenate(gates[:4], axis=1), xp.concatenate(gates[4:], axis=1)])
+
+
+class Packing(NamedTuple):
+    """Rows in packed order.
+
+    Attributes
+    ----------
+    rows : int array of shape (2, n_rows)
+        Flat row at each packed place, reading forwards and backwards.
+    starts : list of int
+        First packed place of each step, and n_rows at the end.
+    """
+
+    rows: Ints2d
+    starts: list[int]
+
+    @classmethod
+    def of(cls, ops, layout: Layout) -> "Packing":
+        """Pack a layout, longest sentence first."""
+        widths = layout.lengths + 1
+        order = np.argsort(-widths, kind="stable")
+        widths, roots = widths[order], ops.to_numpy(layout.roots)[order]
+        steps = np.arange(widths.max(initial=0))
+        present = steps[:, None] < widths
+        forward_rows = (roots + steps[:, None])[present]
+        backward_rows = (roots + widths - 1 - steps[:, None])[present]
+        starts = np.concatenate(([0], np.cumsum(present.sum(axis=1)))).tolist()
+        return cls(ops.asarray(np.stack([forward_rows, backward_rows])), starts)
+
+    def steps(self) -> Iterator[tuple[slice, slice, int]]:
+        """Places of each step, places of the same sentences a step before, and their number."""
+        before = 0
+        for start, stop in zip(self.starts[:-1], self.starts[1:], strict=True):
+            n = stop - start
+            yield slice(start, stop), slice(before, before + n), n
+            before = start
+
+
+def forward(
+    model: Model[InT, OutT], X: InT, is_train: bool
+) -> tuple[OutT, Callable[[OutT], Floats2d]]:
+    """Run both directions; the callback takes gradients of the result to those of the rows."""
+    rows, layout = X
+    project, norm = model.layers
+    packing = Packing.of(model.ops, layout)
+    packed = rows[packing.rows]
+    states, backprop_states = _run(model, packed, packing)
+    hidden = states.shape[2]
+    both = model.ops.xp.empty((rows.shape[0], 2 * hidden), dtype=rows.dtype)
+    both[packing.rows[0], :hidden] = states[0]
+    both[packing.rows[1], hidden:] = states[1]
+    mask = sentence_mask(model, layout, 2 * hidden, is_train)
+    update, backprop_project = project(both if mask is None else both * mask, is_train)
+    result, backprop_norm = norm(rows + update, is_train)
+
+    def backprop(d_result: OutT) -> Floats2d:
+        d_rows = backprop_norm(d_result)
+        d_both = backprop_project(d_rows)
+        if mask is not None:
+            d_both = d_both * mask
+        d_states = model.ops.xp.stack(
+            [d_both[packing.rows[0], :hidden], d_both[packing.rows[1], hidden:]]
+        )
+        d_packed = backprop_states(d_states)
+        d_rows = d_rows.copy()
+        d_rows[packing.rows[0]] += d_packed[0]
+        d_rows[packing.rows[1]] += d_packed[1]
+        return d_rows
+
+    return result, backprop
+
+
+def _run(
+    model: Model[InT, OutT], packed: Floats3d, packing: Packing
+) -> tuple[Floats3d, Callable[[Floats3d], Floats3d]]:
+    """Run the recurrence over rows (2, n_rows, nI) in packed order.
+
+    Gates lie side by side: input, forget, output, candidate. The logistic function is taken as
+    (1 + tanh(x / 2)) / 2, so that one tanh serves all four.
+    """
+    xp = model.ops.xp
+    W: Floats3d = model.get_param("W")
+    V: Floats3d = model.get_param("V")
+    b: Floats3d = model.get_param("b")
+    hidden = V.shape[1]
+    gates = packed @ W
+    gates += b
+    cells = xp.empty((2, packed.shape[1], hidden), dtype=packed.dtype)
+    states, tanh_cells = xp.empty_like(cells), xp.empty_like(cells)
+    previous = xp.zeros_like(cells)
+    for now, before, _n in packing.steps():
+        z = gates[:, now]
+        if now.start > 0:
+            previous[:, now] = states[:, before]
+            z += previous[:, now] @ V
+        logistic = z[:, :, : 3 * hidden]
+        logistic *= 0.5
+        xp.tanh(z, out=z)
+        logistic *= 0.5
+        logistic += 0.5
+        cell = z[:, :, :hidden] * z[:, :, 3 * hidden :]
+        if now.start > 0:
+            cell += z[:, :, hidden : 2 * hidden] * cells[:, before]
+        cells[:, now] = cell
+        tanh_cells[:, now] = xp.tanh(cell)
+        states[:, now] = z[:, :, 2 * hidden : 3 * hidden] * tanh_cells[:, now]
+
+    def backprop(d_states: Floats3d) -> Floats3d:
+        d_gates = xp.empty_like(gates)
+        longest = packing.starts[1] if len(packing.starts) > 1 else 0
+        d_state = xp.zeros((2, longest, hidden), dtype=packed.dtype)
+        d_cell = xp.zeros_like(d_state)
+        for now, before, n in reversed(list(packing.steps())):
+            i, f, o, g = (gates[:, now, k * hidden : (k + 1) * hidden] for k in range(4))
+            di, df, do, dg = (d_gates[:, now, k * hidden : (k + 1) * hidden] for k in range(4))
+            dh = d_states[:, now] + d_state[:, :n]
+            tanh_cell = tanh_cells[:, now]
+            dc = dh * o
+            dc *= 1.0 - tanh_cell * tanh_cell
+            dc += d_cell[:, :n]
+            do[...] = dh * tanh_cell * o * (1.0 - o)
+            di[...] = dc * g * i * (1.0 - i)
+            dg[...] = dc * i * (1.0 - g * g)
+            if now.start > 0:
+                df[...] = dc * cells[:, before] * f * (1.0 - f)
+                d_cell[:, :n] = dc * f
+                d_state[:, :n] = d_gates[:, now] @ V.transpose((0, 2, 1))
+            else:
+                df[...] = 0.0
+        model.inc_grad("W", packed.transpose((0, 2, 1)) @ d_gates)
+        model.inc_grad("V", previous.transpose((0, 2, 1)) @ d_gates)
+        model.inc_grad("b", d_gates.sum(axis=1, keepdims=True))
+        return d_gates @ W.transpose((0, 2, 1))
+
+    return states, backprop

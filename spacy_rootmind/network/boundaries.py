@@ -1,0 +1,126 @@
+"""Where sentences start, judged token by token before any tree is known."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from thinc.api import Linear, Maxout, Model, Ops, chain
+
+from spacy_rootmind.network.types import Floats1d, Floats2d, Ints1d
+
+# Words to either side that are looked at beside a word, over what its vector knows of them.
+WINDOW = 1
+# Log-odds that a token which is no word starts a sentence.
+NOT_A_WORD = -1e3
+
+
+class BoundaryInput(NamedTuple):
+    """Token vectors of each Doc, and which tokens are words.
+
+    Whitespace between two sentences would hide the end of the one from the start of the other, and
+    treebanks have none to learn from.
+    """
+
+    vectors: Sequence[Floats2d]
+    words: Sequence[NDArray[np.int64]]
+
+
+InT = BoundaryInput
+OutT = Floats1d
+
+
+def SentenceStarts(hidden_width: int, nI: int | None = None) -> Model[InT, OutT]:
+    """Score each word for starting a sentence: maxout over a window of words, then linear.
+
+    Parameters
+    ----------
+    hidden_width
+        Width of the hidden layer.
+    nI
+        Width of the token vectors.
+
+    Returns
+    -------
+    model : Model[BoundaryInput -> scores]
+        scores : float array of shape (all tokens,), the log-odds of a start, one Doc after
+        another; `NOT_A_WORD` for other tokens than words.
+    """
+    return Model(
+        "sentence_starts",
+        forward,
+        init=init,
+        dims={"nI": nI, "nH": hidden_width},
+        layers=[
+            chain(
+                Maxout(
+                    nO=hidden_width,
+                    nI=None if nI is None else nI * (2 * WINDOW + 1),
+                    nP=3,
+                    normalize=True,
+                    dropout=0.0,
+                ),
+                Linear(nO=1, nI=hidden_width),
+            )
+        ],
+    )
+
+
+def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
+    """Size the layer by the vectors and draw its parameters."""
+    if X is not None:
+        model.set_dim("nI", X.vectors[0].shape[1])
+    mlp = model.layers[0]
+    maxout = mlp.layers[0]
+    while maxout.layers:
+        maxout = maxout.layers[0]
+    maxout.set_dim("nI", model.get_dim("nI") * (2 * WINDOW + 1))
+    mlp.initialize()
+
+
+def forward(
+    model: Model[InT, OutT], X: InT, is_train: bool
+) -> tuple[OutT, Callable[[OutT], list[Floats2d]]]:
+    """Score all tokens; the callback takes gradients of the scores to those of the vectors."""
+    xp = model.ops.xp
+    vectors = list(X.vectors)
+    width = model.get_dim("nI")
+    words, places, n_rows = _lay_out(model.ops, X)
+    n_tokens = sum(map(len, vectors))
+    scores = xp.full(n_tokens, NOT_A_WORD, dtype=vectors[0].dtype if vectors else "f")
+    if not len(words):
+        return scores, lambda d_scores: [xp.zeros_like(own) for own in vectors]
+    apart = xp.zeros((n_rows, width), dtype=scores.dtype)
+    apart[places] = xp.concatenate(vectors)[words]
+    steps = range(-WINDOW, WINDOW + 1)
+    windows = xp.concatenate([apart[places + step] for step in steps], axis=1)
+    found, backprop_found = model.layers[0](windows, is_train)
+    scores[words] = found[:, 0]
+
+    def backprop(d_scores: OutT) -> list[Floats2d]:
+        d_windows = backprop_found(d_scores[words].reshape((-1, 1)))
+        d_apart = xp.zeros((n_rows, width), dtype=d_windows.dtype)
+        for i, step in enumerate(steps):
+            d_apart[places + step] += d_windows[:, i * width : (i + 1) * width]
+        d_flat = xp.zeros((n_tokens, width), dtype=d_windows.dtype)
+        d_flat[words] = d_apart[places]
+        return xp.split(d_flat, np.cumsum([len(own) for own in vectors])[:-1].tolist())
+
+    return scores, backprop
+
+
+def _lay_out(ops: Ops, X: InT) -> tuple[Ints1d, Ints1d, int]:
+    """Find the words over all Docs, and their rows where Docs lie apart by rows of zeros.
+
+    A window does not reach into the next Doc so. Returns the number of rows as well.
+    """
+    words, places = [np.zeros(0, dtype="i8")], [np.zeros(0, dtype="i8")]
+    token = row = 0
+    for vectors, own in zip(X.vectors, X.words, strict=True):
+        words.append(own + token)
+        places.append(np.arange(len(own)) + row + WINDOW)
+        token += len(vectors)
+        row += len(own) + WINDOW
+    rows: Ints1d = np.concatenate(places)
+    tokens: Ints1d = np.concatenate(words)
+    return ops.asarray(tokens), ops.asarray(rows), row + WINDOW

@@ -1,0 +1,241 @@
+"""Label scores on chosen arcs: biaffine, and a perceptron beside it."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from thinc.api import Linear, Maxout, Model, uniform_init
+
+from spacy_rootmind.network import distance
+from spacy_rootmind.network.dropout import RATE, sentence_mask
+from spacy_rootmind.network.layout import Layout
+from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d
+
+# The perceptron is this many times as wide as the biaffine product's sides, whose cost grows with
+# the square of their width.
+HIDDEN_FACTOR = 2
+
+
+class Arcs(NamedTuple):
+    """Arcs to label: flat rows of dependents and heads, and their distance buckets."""
+
+    deps: Ints1d
+    heads: Ints1d
+    buckets: Ints1d
+
+
+# Model attribute: whether one score more, after those of the labels, says that the arc is wrong.
+NULL_LABEL = "null_label"
+
+InT = tuple[Floats2d, Layout, Arcs]
+OutT = Floats2d
+
+
+def BiaffineLabels(
+    hidden_width: int,
+    dropout: float,
+    null_label: bool = False,
+    nO: int | None = None,
+    nI: int | None = None,
+) -> Model[InT, OutT]:
+    """Score every label on each of the given arcs.
+
+    score[l] = [D; 1] U[l] [H; 1] + V[l] maxout(A d + B h + C[q]), where d and h are the dependent's
+    and the head's row, D and H perceptrons of them, and q is the bucket of the distance from one to
+    the other. The second term knows combinations that the first, being bilinear, does not.
+
+    Parameters
+    ----------
+    hidden_width
+        Width of D and H; the second term is twice as wide.
+    dropout
+        Share of the hidden units that a sentence loses in training.
+    null_label
+        Whether the null label, that the arc is wrong, is scored as well.
+    nO
+        Number of labels, the null label aside.
+    nI
+        Width of the input rows.
+
+    Returns
+    -------
+    model : Model[(rows, layout, arcs) -> scores]
+        rows : float array of shape (n_rows, nI); scores : float array of shape (n_arcs, nO), or
+        (n_arcs, nO + 1) with the null label, which is the last. A dependent has at most one arc.
+
+    References
+    ----------
+    The first term: Dozat & Manning (2017), Deep Biaffine Attention for Neural Dependency Parsing,
+    section 3.
+    """
+    return Model(
+        "biaffine_labels",
+        forward,
+        init=init,
+        dims={"nO": nO, "nI": nI, "nH": hidden_width},
+        layers=[biaffine_term(hidden_width, dropout), perceptron_term(hidden_width, dropout)],
+        attrs={NULL_LABEL: null_label},
+    )
+
+
+def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
+    """Size both terms alike."""
+    if X is not None:
+        model.set_dim("nI", X[0].shape[1])
+    if Y is not None:
+        model.set_dim("nO", Y.shape[1])
+    for term in model.layers:
+        term.set_dim("nI", model.get_dim("nI"))
+        term.set_dim("nO", model.get_dim("nO") + model.attrs[NULL_LABEL])
+        term.initialize()
+
+
+def forward(
+    model: Model[InT, OutT], X: InT, is_train: bool
+) -> tuple[OutT, Callable[[OutT], Floats2d]]:
+    """Add up both terms; the callback takes gradients of the scores to those of the rows."""
+    (biaffine, backprop_biaffine), (perceptron, backprop_perceptron) = (
+        term(X, is_train) for term in model.layers
+    )
+
+    def backprop(d_scores: OutT) -> Floats2d:
+        return backprop_biaffine(d_scores) + backprop_perceptron(d_scores)
+
+    return biaffine + perceptron, backprop
+
+
+# --- the biaffine term -------------------------------------------------------------------------
+
+
+def biaffine_term(hidden_width: int, dropout: float) -> Model[InT, OutT]:
+    """[D; 1] U[l] [H; 1], with D and H perceptrons of the arc's two rows."""
+    return Model(
+        "label_biaffine",
+        biaffine_forward,
+        init=biaffine_init,
+        dims={"nO": None, "nI": None, "nH": hidden_width},
+        params={"U": None},
+        layers=[Maxout(nO=hidden_width, nP=2), Maxout(nO=hidden_width, nP=2)],
+        attrs={RATE: dropout},
+    )
+
+
+def biaffine_init(model: Model[InT, OutT], X: Any = None, Y: Any = None) -> None:
+    """Draw the parameters; all scores begin near zero."""
+    for layer in model.layers:
+        layer.set_dim("nI", model.get_dim("nI"))
+        layer.initialize()
+    width = model.get_dim("nH") + 1
+    shape = (width, model.get_dim("nO"), width)
+    model.set_param("U", uniform_init(model.ops, shape, lo=-0.01, hi=0.01))
+
+
+def biaffine_forward(
+    model: Model[InT, OutT], X: InT, is_train: bool
+) -> tuple[OutT, Callable[[OutT], Floats2d]]:
+    """Score, one matrix product for all labels."""
+    rows, layout, arcs = X
+    ops = model.ops
+    dep_layer, head_layer = model.layers
+    D_all, backprop_D = dep_layer(rows, is_train)
+    H_all, backprop_H = head_layer(rows, is_train)
+    D_mask = sentence_mask(model, layout, D_all.shape[1], is_train)
+    H_mask = sentence_mask(model, layout, H_all.shape[1], is_train)
+    # Where many arcs share a dependent, as among alternative trees, it is multiplied once.
+    deps, arc_of = arcs.deps, None
+    if not is_train:
+        deps, arc_of = ops.xp.unique(arcs.deps, return_inverse=True)
+        arc_of = None if len(deps) == len(arcs.deps) else arc_of
+        deps = arcs.deps if arc_of is None else deps
+    D = _with_one(ops.xp, (D_all if D_mask is None else D_all * D_mask)[deps])
+    H = _with_one(ops.xp, (H_all if H_mask is None else H_all * H_mask)[arcs.heads])
+    U: Floats3d = model.get_param("U")
+    width, n_labels, _ = U.shape
+    U_flat = U.reshape((width, n_labels * width))
+    DU: Floats3d = ops.gemm(D, U_flat).reshape((-1, n_labels, width))
+    DU = DU if arc_of is None else DU[arc_of]
+    scores = (DU @ H[:, :, None])[:, :, 0]
+
+    def backprop(d_scores: OutT) -> Floats2d:
+        dDU = (d_scores[:, :, None] * H[:, None, :]).reshape((-1, n_labels * width))
+        dU: Floats2d = ops.gemm(D, dDU, trans1=True)
+        model.inc_grad("U", dU.reshape(U.shape))
+        dH = (d_scores[:, None, :] @ DU)[:, 0, :-1]
+        dD = ops.gemm(dDU, U_flat, trans2=True)[:, :-1]
+        dD_all, dH_all = _scatter(model, arcs, D_all, dD, dH)
+        d_rows = backprop_D(dD_all if D_mask is None else dD_all * D_mask)
+        d_rows += backprop_H(dH_all if H_mask is None else dH_all * H_mask)
+        return d_rows
+
+    return scores, backprop
+
+
+def _with_one(xp: Any, X: Floats2d) -> Floats2d:
+    ones = xp.ones((X.shape[0], 1), dtype=X.dtype)
+    return xp.concatenate((X, ones), axis=1)
+
+
+def _scatter(
+    model: Model[InT, OutT], arcs: Arcs, like: Floats2d, d_deps: Floats2d, d_heads: Floats2d
+) -> tuple[Floats2d, Floats2d]:
+    """Bring gradients of arcs' two sides to their rows; a head may have many dependents."""
+    all_deps, all_heads = model.ops.xp.zeros_like(like), model.ops.xp.zeros_like(like)
+    all_deps[arcs.deps] = d_deps
+    model.ops.scatter_add(all_heads, arcs.heads, model.ops.as_contig(d_heads))
+    return all_deps, all_heads
+
+
+# --- the perceptron term -----------------------------------------------------------------------
+
+
+def perceptron_term(hidden_width: int, dropout: float) -> Model[InT, OutT]:
+    """V[l] maxout(A d + B h + C[q])."""
+    width = 2 * HIDDEN_FACTOR * hidden_width
+    return Model(
+        "label_perceptron",
+        perceptron_forward,
+        init=perceptron_init,
+        dims={"nO": None, "nI": None, "nH": HIDDEN_FACTOR * hidden_width},
+        params={"C": None},
+        layers=[Linear(nO=width), Linear(nO=width), Linear(nI=HIDDEN_FACTOR * hidden_width)],
+        attrs={RATE: dropout},
+    )
+
+
+def perceptron_init(model: Model[InT, OutT], X: Any = None, Y: Any = None) -> None:
+    """Draw the parameters."""
+    dep_layer, head_layer, output = model.layers
+    dep_layer.set_dim("nI", model.get_dim("nI"))
+    head_layer.set_dim("nI", model.get_dim("nI"))
+    output.set_dim("nO", model.get_dim("nO"))
+    for layer in model.layers:
+        layer.initialize()
+    shape = (distance.N_BUCKETS, 2 * model.get_dim("nH"))
+    model.set_param("C", uniform_init(model.ops, shape, lo=-0.1, hi=0.1))
+
+
+def perceptron_forward(
+    model: Model[InT, OutT], X: InT, is_train: bool
+) -> tuple[OutT, Callable[[OutT], Floats2d]]:
+    """Score; rows go through A and B once, however many arcs they are part of."""
+    rows, layout, arcs = X
+    ops = model.ops
+    dep_layer, head_layer, output = model.layers
+    A, backprop_A = dep_layer(rows, is_train)
+    B, backprop_B = head_layer(rows, is_train)
+    sums = A[arcs.deps] + B[arcs.heads] + model.get_param("C")[arcs.buckets]
+    hidden, which = ops.maxout(sums.reshape((sums.shape[0], -1, 2)))
+    mask = sentence_mask(model, layout, hidden.shape[1], is_train)
+    if mask is not None:
+        mask = mask[arcs.deps]
+    scores, backprop_output = output(hidden if mask is None else hidden * mask, is_train)
+
+    def backprop(d_scores: OutT) -> Floats2d:
+        d_hidden = backprop_output(d_scores)
+        if mask is not None:
+            d_hidden = d_hidden * mask
+        d_sums = ops.backprop_maxout(d_hidden, which, 2).reshape(sums.shape)
+        model.inc_grad("C", distance.collect_flat(d_sums, arcs.buckets))
+        dA, dB = _scatter(model, arcs, A, d_sums, d_sums)
+        return backprop_A(dA) + backprop_B(dB)
+
+    return scores, backprop

@@ -1,0 +1,105 @@
+"""One round of refinement: every word learns who its head and its dependents may be.
+
+A first-order scorer judges each arc alone. Given first scores, the expected head of a word and the
+sum of its expected dependents, both under the softmax over heads, are two small matrix products;
+scored again with them, an arc sees likely siblings and grandparents.
+"""
+
+from collections.abc import Callable
+
+from thinc.api import LayerNorm, Maxout, Model, get_array_module
+
+from spacy_rootmind.network.dropout import RATE, sentence_mask
+from spacy_rootmind.network.layout import Bucket, Layout
+from spacy_rootmind.network.types import Floats2d, Floats3d
+
+InT = tuple[Floats2d, list[Floats3d], Layout]
+OutT = Floats2d
+
+
+def Refine(dropout: float, nI: int | None = None) -> Model[InT, OutT]:
+    """Add to each row what its likely head and likely dependents say.
+
+    With P the softmax of the arc scores over heads, a row x becomes
+    norm(x + maxout([x; P x; transpose(P) x])).
+
+    Parameters
+    ----------
+    dropout
+        Share of the maxout's output that a sentence loses in training.
+    nI
+        Width of the rows, in and out.
+
+    Returns
+    -------
+    model : Model[(rows, scores, layout) -> rows]
+        rows : float array of shape (n_rows, nI); scores : one array of shape (b, m, m) a bucket.
+        The callback returns the gradients of both.
+    """
+    return Model(
+        "refine",
+        forward,
+        init=init,
+        dims={"nI": nI},
+        layers=[Maxout(nO=nI, nI=None if nI is None else 3 * nI, nP=3), LayerNorm(nI=nI)],
+        attrs={RATE: dropout},
+    )
+
+
+def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
+    """Size both layers by the rows and draw their parameters."""
+    if X is not None:
+        model.set_dim("nI", X[0].shape[1])
+    width = model.get_dim("nI")
+    mix, norm = model.layers
+    mix.set_dim("nO", width)
+    mix.set_dim("nI", 3 * width)
+    norm.set_dim("nI", width)
+    for layer in model.layers:
+        layer.initialize()
+
+
+def softmax_heads(scores: Floats3d, bucket: Bucket) -> Floats3d:
+    """Probability of each head, word by word; zero in row 0, on the diagonal and in the padding."""
+    allowed = bucket.allowed
+    masked = scores + (allowed - 1.0) * 1e9
+    masked -= masked.max(axis=2, keepdims=True)
+    # exp of a masked score is 0, but in rows where nothing is allowed.
+    weights = get_array_module(scores).exp(masked) * allowed
+    weights /= weights.sum(axis=2, keepdims=True) + (allowed.sum(axis=2, keepdims=True) == 0)
+    return weights
+
+
+def forward(
+    model: Model[InT, OutT], X: InT, is_train: bool
+) -> tuple[OutT, Callable[[OutT], tuple[Floats2d, list[Floats3d]]]]:
+    """Refine the rows; the callback returns (gradient of rows, gradients of scores)."""
+    rows, scores, layout = X
+    xp = model.ops.xp
+    mix, norm = model.layers
+    width = rows.shape[1]
+    padded = [bucket.pad(rows) for bucket in layout.buckets]
+    probs = [softmax_heads(S, bucket) for S, bucket in zip(scores, layout.buckets, strict=True)]
+    context = xp.zeros((rows.shape[0], 3 * width), dtype=rows.dtype)
+    context[:, :width] = rows
+    for bucket, P, Xp in zip(layout.buckets, probs, padded, strict=True):
+        bucket.add_unpadded(P @ Xp, context[:, width : 2 * width])
+        bucket.add_unpadded(P.transpose((0, 2, 1)) @ Xp, context[:, 2 * width :])
+    update, backprop_mix = mix(context, is_train)
+    mask = sentence_mask(model, layout, width, is_train)
+    refined, backprop_norm = norm(rows + (update if mask is None else update * mask), is_train)
+
+    def backprop(d_refined: OutT) -> tuple[Floats2d, list[Floats3d]]:
+        d_sum = backprop_norm(d_refined)
+        d_context = backprop_mix(d_sum if mask is None else d_sum * mask)
+        d_rows = d_sum + d_context[:, :width]
+        d_scores = []
+        for bucket, P, Xp in zip(layout.buckets, probs, padded, strict=True):
+            d_heads = bucket.pad(d_context[:, width : 2 * width])
+            d_deps = bucket.pad(d_context[:, 2 * width :])
+            dP = d_heads @ Xp.transpose((0, 2, 1)) + Xp @ d_deps.transpose((0, 2, 1))
+            d_scores.append(P * (dP - (P * dP).sum(axis=2, keepdims=True)))
+            bucket.add_unpadded(P.transpose((0, 2, 1)) @ d_heads + P @ d_deps, d_rows)
+        return d_rows, d_scores
+
+    return refined, backprop

@@ -1,0 +1,1 @@
+"""The pipeline component `root_mst`, its settings and its scorer."""

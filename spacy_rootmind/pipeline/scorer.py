@@ -1,0 +1,155 @@
+"""Attachment scores, registered as `spacy_rootmind.parser_scorer.v1`."""
+
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from spacy.pipeline.dep_parser import parser_score
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from spacy_rootmind.annotation.gold import single_counterparts
+from spacy_rootmind.annotation.reading import reference_heads
+from spacy_rootmind.annotation.sentences import sentence_starts
+from spacy_rootmind.trees.conventions import MISSING
+
+# Labels that spaCy's own parser scorer leaves out, compared in lower case as it does.
+PUNCTUATION = ("p", "punct")
+
+
+def make_parser_scorer() -> Callable[[Iterable[Example]], dict[str, Any]]:
+    """Return the scoring function; see `score_parses`."""
+    return score_parses
+
+
+def score_parses(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
+    """Score dependency trees and sentence boundaries.
+
+    All that spaCy's own parser scorer gives (`dep_uas`, `dep_las`, `dep_las_per_type`, `sents_p`,
+    `sents_r`, `sents_f`), which leaves out tokens labelled "punct" or "p", and beside it:
+
+    - `dep_ls`: share of words with the right label, punctuation left out likewise;
+    - `dep_uas_all`, `dep_las_all`: attachment scores over all words, punctuation among them;
+    - `dep_las_conll18`: LAS as the CoNLL 2018 shared task defines it: the F1 of right arcs over all
+      words, gold and predicted, of labels without their subtypes (what follows a colon);
+    - `dep_uem`, `dep_lem`: share of gold sentences in which every head, or every head and label,
+      is right, punctuation included;
+    - `root_acc`: share of gold sentences whose root word was predicted as a root;
+    - `root_violations`: share of predicted sentences that do not have exactly one root.
+
+    The shares count words (not whitespace) whose gold head is known; a word without a single
+    counterpart in the predicted Doc counts as wrong. Each is None where there is nothing to count.
+    """
+    examples = list(examples)
+    results = parser_score(examples, **kwargs)
+    counts = Counts()
+    for example in examples:
+        _count_arcs(example, counts)
+        _count_roots(example.predicted, counts)
+    results.update(counts.shares())
+    return results
+
+
+@dataclass
+class Counts:
+    """Sums over examples; `_of` fields are what the others are shares of."""
+
+    words: int = 0
+    heads_right: int = 0
+    arcs_right: int = 0
+    arcs_right_main: int = 0
+    predicted_words: int = 0
+    words_np: int = 0
+    labels_right_np: int = 0
+    sentences: int = 0
+    heads_exact: int = 0
+    arcs_exact: int = 0
+    roots: int = 0
+    roots_right: int = 0
+    predicted_sentences: int = 0
+    not_single_root: int = 0
+
+    def shares(self) -> dict[str, float | None]:
+        """Turn counts into scores."""
+
+        def share(part: int, whole: int) -> float | None:
+            return part / whole if whole else None
+
+        return {
+            "dep_ls": share(self.labels_right_np, self.words_np),
+            "dep_uas_all": share(self.heads_right, self.words),
+            "dep_las_all": share(self.arcs_right, self.words),
+            "dep_las_conll18": share(2 * self.arcs_right_main, self.words + self.predicted_words),
+            "dep_uem": share(self.heads_exact, self.sentences),
+            "dep_lem": share(self.arcs_exact, self.sentences),
+            "root_acc": share(self.roots_right, self.roots),
+            "root_violations": share(self.not_single_root, self.predicted_sentences),
+        }
+
+
+def _count_arcs(example: Example, counts: Counts) -> None:
+    """Compare one example's arcs, gold word by gold word."""
+    gold_doc, doc = example.reference, example.predicted
+    gold_heads, _ = reference_heads(gold_doc)
+    heads, _ = reference_heads(doc)
+    doc_of = single_counterparts(example.alignment.y2x)
+    gold_of = single_counterparts(example.alignment.x2y)
+    gold_labels = [token.dep_.lower() for token in gold_doc]
+    labels = [token.dep_.lower() for token in doc]
+    known = gold_heads != MISSING
+    head_right = np.zeros(len(gold_doc), dtype=bool)
+    label_right = np.zeros(len(gold_doc), dtype=bool)
+    main_right = np.zeros(len(gold_doc), dtype=bool)
+    for i in known.nonzero()[0].tolist():
+        own = doc_of[i]
+        if own == MISSING or gold_of[own] != i or heads[own] == MISSING:
+            continue
+        head_right[i] = gold_of[heads[own]] == gold_heads[i]
+        label_right[i] = labels[own] == gold_labels[i]
+        # A piece of the gold head is not the gold head.
+        main_right[i] = doc_of[gold_heads[i]] == heads[own] and (
+            labels[own].split(":")[0] == gold_labels[i].split(":")[0]
+        )
+    scored = known & np.array([not token.is_space for token in gold_doc], dtype=bool)
+    plain = scored & np.array([label not in PUNCTUATION for label in gold_labels], dtype=bool)
+    both_right = head_right & label_right
+    counts.words += int(scored.sum())
+    counts.heads_right += int(head_right[scored].sum())
+    counts.arcs_right += int(both_right[scored].sum())
+    counts.arcs_right_main += int((head_right & main_right)[scored].sum())
+    counts.predicted_words += sum(not token.is_space for token in doc)
+    counts.words_np += int(plain.sum())
+    counts.labels_right_np += int(label_right[plain].sum())
+    _count_sentences(gold_doc, gold_heads, scored, head_right, both_right, counts)
+
+
+def _count_sentences(
+    gold_doc: Doc, gold_heads: Any, scored: Any, head_right: Any, both_right: Any, counts: Counts
+) -> None:
+    """Count exact matches and right roots, gold sentence by gold sentence."""
+    starts = sentence_starts(gold_doc)
+    for start, stop in itertools.pairwise(starts):
+        inside = np.arange(start, stop)[scored[start:stop]]
+        if not len(inside):
+            continue
+        counts.sentences += 1
+        counts.heads_exact += bool(head_right[inside].all())
+        counts.arcs_exact += bool(both_right[inside].all())
+        roots = inside[gold_heads[inside] == inside]
+        if len(roots) == 1:
+            counts.roots += 1
+            counts.roots_right += bool(head_right[roots[0]])
+
+
+def _count_roots(doc: Doc, counts: Counts) -> None:
+    """Count the predicted sentences without exactly one root; unparsed Docs have none to count."""
+    if not doc.has_annotation("DEP"):
+        return
+    heads, _ = reference_heads(doc)
+    starts = sentence_starts(doc)
+    for start, stop in itertools.pairwise(starts):
+        inside = heads[start:stop]
+        counts.predicted_sentences += 1
+        counts.not_single_root += int((inside == np.arange(start, stop)).sum() != 1)

@@ -1,0 +1,1 @@
+"""Pictures of parses, drawn by displaCy."""

@@ -1,0 +1,222 @@
+"""Pictures of parses, how sure the parser is of them, and what else they could be, by displaCy."""
+
+import math
+import os
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from spacy import displacy
+from spacy.displacy.templates import TPL_FIGURE, TPL_PAGE
+from spacy.tokens import Doc, Span
+from spacy.util import is_in_jupyter, minify_html
+
+from spacy_rootmind.rendering.drawing import draw_sentence, runs_rtl
+from spacy_rootmind.rendering.svg import clean, draw_picture, outer_svg, stack
+
+FLAGS = ("add_lemma", "collapse_phrases", "collapse_punct", "compact", "fine_grained")
+TEXTS = ("bg", "color", "font", "highlight")
+NUMBERS = ("arrow_spacing", "arrow_stroke", "arrow_width", "distance", "offset_x", "word_spacing")
+HIGHLIGHT = "#d1242f"
+
+
+def render(
+    docs: Doc | Span | Iterable[Doc | Span],
+    *,
+    page: bool = False,
+    minify: bool = False,
+    jupyter: bool | None = None,
+    options: Mapping[str, Any] | None = None,
+    path: str | Path | None = None,
+    max_alternatives: int = 5,
+    merged: bool = False,
+) -> str | None:
+    """Draw parses, each sentence apart, with probabilities and alternatives where they are known.
+
+    If `confidence` was asked of the parser, each arc's label carries the probability of its head.
+    If `alternatives` were, those that differ from the parse set on the Doc are drawn below it, in
+    their order and each tree once, with what differs in another colour and named in the caption.
+
+    Parameters
+    ----------
+    docs : Doc, Span, or an iterable of them
+        What to draw. A Span has to consist of whole sentences.
+    page : bool
+        Whether to return a complete HTML page, or SVG alone. Files with HTML are always complete.
+    minify : bool
+        Whether to leave out line breaks and indentation.
+    jupyter : bool, optional
+        Whether to show the picture in a notebook, in place of returning it; None for "if in one".
+    options : dict, optional
+        displaCy's options for dependencies. `collapse_punct` is off unless asked for, since
+        punctuation has arcs to be unsure of; `distance` and `offset_x` are widened to fit words and
+        labels unless given. `highlight` is the colour of arcs that the parse set on the Doc lacks.
+    path : str or Path, optional
+        File to write the picture to, in place of showing or returning it: an HTML page, or one SVG
+        if the name ends with `.svg`.
+    max_alternatives : int
+        Number of alternatives to draw of each sentence.
+    merged : bool
+        Whether to lay all alternatives over one another, instead of drawing them one by one: an
+        arc's number and opacity are then its share of their probability.
+
+    Returns
+    -------
+    str or None
+        SVG or HTML; None if it was shown or written.
+
+    Raises
+    ------
+    ValueError
+        If a Doc is not parsed, a Span is part of a sentence, what is known of a sentence no longer
+        fits it, there are no alternatives to merge, or an argument is not as described.
+    TypeError
+        If `docs` is something else.
+    OSError
+        If the file cannot be written. A file that was there before is unchanged then.
+    """
+    settings = check_options(options or {})
+    target = None if path is None else check_path(path, page)
+    if max_alternatives < 0:
+        raise ValueError(f"expected max_alternatives of 0 or more, received {max_alternatives}")
+    spans = list(find_sentences(docs))
+    pictures = [
+        draw_picture(
+            draw_sentence(span, settings, max_alternatives, merged=merged),
+            settings,
+            is_rtl=runs_rtl(span),
+        )
+        for span in spans
+    ]
+    lang, is_rtl = (spans[0].doc.lang_, runs_rtl(spans[0])) if spans else ("", False)
+    if target is not None and target.suffix.lower() == ".svg":
+        markup = outer_svg(stack(pictures, is_rtl=is_rtl), settings, lang)
+    else:
+        svgs = [
+            outer_svg(picture, settings, span.doc.lang_)
+            for span, picture in zip(spans, pictures, strict=True)
+        ]
+        is_page = page or target is not None
+        markup = html_page(svgs, lang, is_rtl=is_rtl) if is_page else "".join(svgs)
+    markup = minify_html(markup) if minify else markup.strip()
+    if target is not None:
+        write(target, markup)
+        return None
+    return show(markup, jupyter)
+
+
+# --- what is given -----------------------------------------------------------------------------
+
+
+def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Check displaCy's options and fill in those that it has no say in."""
+    known = (*FLAGS, *TEXTS, *NUMBERS)
+    for name, value in options.items():
+        if name not in known:
+            raise ValueError(
+                f"{name!r} is no option of a dependency picture: expected one of "
+                f"{', '.join(sorted(known))}"
+            )
+        if name in FLAGS and not isinstance(value, bool):
+            raise ValueError(f"expected True or False for option {name!r}, received {value!r}")
+        if name in TEXTS and not isinstance(value, str):
+            raise ValueError(f"expected a string for option {name!r}, received {value!r}")
+        if name in NUMBERS and not is_size(value):
+            raise ValueError(
+                f"expected a number of pixels, 0 or more, for option {name!r}, received {value!r}"
+            )
+    settings = {"bg": "#ffffff", "color": "#000000", "font": "Arial", "highlight": HIGHLIGHT}
+    settings.update({name: escape(clean(options[name])) for name in TEXTS if name in options})
+    others = {name: value for name, value in options.items() if name not in TEXTS}
+    return {**dict.fromkeys(FLAGS, False), **settings, **others}
+
+
+def is_size(value: object) -> bool:
+    """Tell whether something is a number of pixels."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value) and value >= 0
+
+
+def check_path(path: str | Path, page: bool) -> Path:
+    """Check that the name of a file says what to write."""
+    target = Path(path)
+    suffix = target.suffix.lower()
+    if suffix not in (".html", ".htm", ".svg"):
+        raise ValueError(
+            f"expected a file name that ends with .html, .htm or .svg, received {str(path)!r}"
+        )
+    if suffix == ".svg" and page:
+        raise ValueError(
+            f"{str(path)!r} cannot hold an HTML page: expected a name that ends with .html, or "
+            f"page=False"
+        )
+    return target
+
+
+def find_sentences(docs: Doc | Span | Iterable[Doc | Span]) -> Iterator[Span]:
+    """List the sentences to draw; those of whitespace alone have nothing to show."""
+    for item in [docs] if isinstance(docs, Doc | Span) else docs:
+        if not isinstance(item, Doc | Span):
+            raise TypeError(f"expected a Doc or a Span to draw, received {type(item).__name__}")
+        doc = item.doc
+        if not doc.has_annotation("DEP"):
+            raise ValueError(
+                f"the Doc {doc.text[:40]!r} is not parsed: expected heads and labels; run a "
+                f"pipeline with `root_mst` on it first"
+            )
+        sentences = list(doc.sents) if len(item) else []
+        if isinstance(item, Span):
+            sentences = [s for s in sentences if s.start < item.end and item.start < s.end]
+        if isinstance(item, Span) and sentences:
+            start, end = sentences[0].start, sentences[-1].end
+            if (item.start, item.end) != (start, end):
+                raise ValueError(
+                    f"the Span {item.text[:40]!r} is part of a sentence: expected whole sentences, "
+                    f"tokens {start} to {end - 1}, received {item.start} to {item.end - 1}; pass "
+                    f"`span.sent`"
+                )
+        yield from (sent for sent in sentences if not all(token.is_space for token in sent))
+
+
+# --- where it goes -----------------------------------------------------------------------------
+
+
+def html_page(svgs: Sequence[str], lang: str, *, is_rtl: bool) -> str:
+    """Make displaCy's page, a figure for each sentence, readable from a file as well."""
+    content = "".join(TPL_FIGURE.format(content=svg) for svg in svgs)
+    # Without it, browsers guess the encoding of a file.
+    template = TPL_PAGE.replace("<head>", '<head>\n        <meta charset="utf-8">')
+    return template.format(content=content, lang=escape(lang), dir="rtl" if is_rtl else "ltr")
+
+
+def write(path: Path, markup: str) -> None:
+    """Write a file as a whole, or not at all."""
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+    try:
+        try:
+            partial.write_text(markup, encoding="utf8")
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"cannot write the picture to {str(path)!r}: {error.strerror}; expected a file in a "
+            f"folder that exists and may be written to",
+        ) from error
+
+
+def show(markup: str, jupyter: bool | None) -> str | None:
+    """Show a picture in a notebook, or return it, as displaCy does."""
+    if displacy.RENDER_WRAPPER is not None:
+        markup = displacy.RENDER_WRAPPER(markup)
+    if not (is_in_jupyter() if jupyter is None else jupyter):
+        return markup
+    from IPython.display import HTML, display
+
+    # The class keeps MathJax from reading dollar signs as formulas.
+    display(HTML(f'<span class="tex2jax_ignore">{markup}</span>'))
+    return None

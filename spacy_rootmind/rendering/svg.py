@@ -1,0 +1,312 @@
+"""Pictures of trees as SVG: displaCy's own drawings, captions, and how they lie together."""
+
+import math
+import re
+import unicodedata
+import uuid
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any, NamedTuple
+
+from spacy.displacy.render import DependencyRenderer
+
+from spacy_rootmind.rendering.drawing import Arc, Column, Drawing, SentenceDrawings
+
+# Pixels; displaCy gives neither font sizes nor how much of its picture's top stays empty.
+FONT_SIZE = 16.0
+LABEL_SIZE = 0.8 * FONT_SIZE
+CAPTION_SIZE = 14.0
+LINE_HEIGHT = 20.0
+MARGIN = 14.0
+MIN_WIDTH = 600.0
+MIN_RISE = 30.0
+# A letter is so wide on average, in parts of the font size.
+LETTER_WIDTH = 0.58
+# Longer words are cut, lest they widen all columns.
+MAX_WORD = 32
+# Least opacity of an arc.
+MIN_OPACITY = 0.2
+
+NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+SVG = """
+<svg xmlns="http://www.w3.org/2000/svg" xml:lang="{lang}" class="displacy-parses" width="{width}" \
+height="{height}" style="display: block; max-width: none; height: {height}px; color: {color}; \
+background: {bg}; font-family: {font}; font-size: {size}px; direction: ltr">{content}</svg>
+"""
+ROOT_ARROW = """
+<g class="displacy-arrow displacy-root">
+    <path class="displacy-arc" stroke-width="{stroke}px" d="M{x},{top} L{x},{bottom}" fill="none" \
+stroke="currentColor"/>
+    <text class="displacy-label" x="{x}" y="{label_y}" fill="currentColor" text-anchor="middle" \
+style="font-size: 0.8em; letter-spacing: 1px">{label}</text>
+    <path class="displacy-arrowhead" d="{head}" fill="currentColor"/>
+</g>
+"""
+# The label once more, in the background's colour and thicker.
+OUTLINE = """
+<text aria-hidden="true" dy="1.25em" style="font-size: 0.8em; letter-spacing: 1px">
+    <textPath xlink:href="#arrow-{id}-{i}" startOffset="50%" stroke="{bg}" stroke-width="4px" \
+stroke-opacity="1" text-anchor="middle">{label}</textPath>
+</text>
+"""
+CAPTION = """
+<text class="displacy-caption" fill="currentColor" text-anchor="{anchor}" \
+style="font-size: {size}px">{lines}</text>
+"""
+
+
+class Picture(NamedTuple):
+    """SVG without the outermost element, and its size in pixels."""
+
+    width: float
+    height: float
+    content: str
+
+
+# --- trees -------------------------------------------------------------------------------------
+
+
+class TreeRenderer(DependencyRenderer):
+    """displaCy's renderer, with a style for each arc and for words.
+
+    It is not told that a text runs from right to left. It would draw arcs that way too, and
+    browsers that do not know the attribute `side` of SVG 2 then show labels upside down.
+    """
+
+    def __init__(self, options: dict[str, Any], *, is_rtl: bool) -> None:
+        super().__init__(options)
+        self.word_style = "direction: rtl" if is_rtl else ""
+        # From the middle of the last word to the margin.
+        self.right: float = options["offset_right"]
+        self.arc_styles: list[str] = []
+
+    def render_svg(
+        self, render_id: int | str, words: list[dict[str, Any]], arcs: list[dict[str, Any]]
+    ) -> str:
+        """Draw a tree; an arc's `style` is CSS."""
+        self.arc_styles = [arc["style"] for arc in arcs]
+        return super().render_svg(render_id, words, arcs)
+
+    def render_word(self, text: str, tag: str, lemma: str | None, i: int) -> str:
+        """Draw a word."""
+        return styled(super().render_word(text, tag, lemma, i), self.word_style)
+
+    def render_arrow(self, label: str, start: int, end: int, direction: str, i: int) -> str:
+        """Draw an arc, with an outline that sets its label off from the arcs it crosses."""
+        arrow = super().render_arrow(label, start, end, direction, i)
+        outline = OUTLINE.format(id=self.id, i=i, bg=self.bg, label=label)
+        return outline + styled(arrow, self.arc_styles[i])
+
+
+def styled(markup: str, style: str) -> str:
+    """Give a part of a picture a style."""
+    return f'<g style="{style}">{markup}</g>' if style else markup
+
+
+def draw_picture(
+    sentence: SentenceDrawings, settings: Mapping[str, Any], *, is_rtl: bool
+) -> Picture:
+    """Draw the trees of a sentence below one another, each below its caption."""
+    if is_rtl:
+        sentence = mirror(sentence)
+    columns, drawings = sentence
+    columns = [
+        Column(shorten(clean(text)), escape(clean(tag)), escape(clean(lemma)))
+        for text, tag, lemma in columns
+    ]
+    options = {**room(columns, drawings, settings), **settings}
+    renderer = TreeRenderer(options, is_rtl=is_rtl)
+    words = [
+        {"text": text, "tag": tag, "lemma": lemma if settings["add_lemma"] else None}
+        for text, tag, lemma in columns
+    ]
+    parts = []
+    for drawing in drawings:
+        tree = draw_tree(drawing, words, renderer, settings["highlight"])
+        if drawing.caption:
+            width = max(tree.width, MIN_WIDTH)
+            parts.append(draw_caption(clean(drawing.caption), width, is_rtl=is_rtl))
+        parts.append(tree)
+    return stack(parts, is_rtl=is_rtl)
+
+
+def mirror(sentence: SentenceDrawings) -> SentenceDrawings:
+    """Put the first column last."""
+    last = len(sentence.columns) - 1
+    drawings = [
+        Drawing(caption, [arc._replace(head=last - arc.head, dep=last - arc.dep) for arc in arcs])
+        for caption, arcs in sentence.drawings
+    ]
+    return SentenceDrawings(sentence.columns[::-1], drawings)
+
+
+def room(
+    columns: Sequence[Column], drawings: Sequence[Drawing], settings: Mapping[str, Any]
+) -> dict[str, float]:
+    """Find distances of columns from one another, and from the margins, at which all texts fit."""
+    widths = [max(text_width(text, FONT_SIZE) for text in column) for column in columns]
+    is_compact = settings["compact"]
+    distance = 150.0 if is_compact else 175.0
+    # An arch bends the label below it, and needs more room than a rectangle.
+    bend = 30.0 if is_compact else 55.0
+    for arc in (arc for drawing in drawings for arc in drawing.arcs):
+        width = label_width(arc.label)
+        if arc.head == arc.dep:
+            widths[arc.dep] = max(widths[arc.dep], width)
+        else:
+            distance = max(distance, (width + bend) / abs(arc.head - arc.dep))
+    for left, right in zip(widths, [*widths[1:], widths[-1]], strict=True):
+        distance = max(distance, (left + right) / 2 + MARGIN)
+    return {
+        "distance": math.ceil(distance),
+        "offset_x": max(50, math.ceil(widths[0] / 2 + MARGIN)),
+        "offset_right": max(50, math.ceil(widths[-1] / 2 + MARGIN)),
+    }
+
+
+def draw_tree(
+    drawing: Drawing, words: list[dict[str, Any]], renderer: TreeRenderer, highlight: str
+) -> Picture:
+    """Draw a tree, cut to what displaCy's picture has in it."""
+    # Long arcs first: where arcs cross, the label of the lower one is drawn over the higher one.
+    longest_first = sorted(drawing.arcs, key=lambda arc: -abs(arc.head - arc.dep))
+    arcs = [displacy_arc(arc, highlight) for arc in longest_first if arc.head != arc.dep]
+    svg = renderer.render_svg(uuid.uuid4().hex, words, arcs)
+    rise = renderer.highest_level * renderer.distance * (1 / 6 if renderer.compact else 3 / 8)
+    highest = renderer.offset_y - max(rise, MIN_RISE) - renderer.arrow_stroke
+    roots = "".join(
+        draw_root(arc, renderer, highest - MARGIN, highlight)
+        for arc in drawing.arcs
+        if arc.head == arc.dep
+    )
+    top = highest - 2 * MARGIN
+    n_lines = sum(any(word[line] for word in words) for line in ("lemma", "tag"))
+    bottom = renderer.offset_y + renderer.word_spacing + n_lines * 2 * FONT_SIZE + 2 * MARGIN
+    content = f'<g transform="translate(0,{-top})">{roots}{svg}</g>'
+    width = renderer.offset_x + (len(words) - 1) * renderer.distance + renderer.right
+    return Picture(width, bottom - top, content)
+
+
+def displacy_arc(arc: Arc, highlight: str) -> dict[str, Any]:
+    """Write an arc in displaCy's way.
+
+    displaCy finds an arc's height by its ends and its label, so that two arcs between the same
+    words must not have the same label: hence the class.
+    """
+    direction = "left" if arc.dep < arc.head else "right"
+    return {
+        "start": min(arc.head, arc.dep),
+        "end": max(arc.head, arc.dep),
+        "label": f'<tspan class="displacy-{direction}">{escape(clean(arc.label))}</tspan>',
+        "dir": direction,
+        "style": arc_style(arc, highlight),
+    }
+
+
+def arc_style(arc: Arc, highlight: str) -> str:
+    """Give an arc's style in CSS; empty for an arc like others."""
+    styles = []
+    if arc.is_other:
+        styles.append(f"color: {highlight}")
+    if arc.share < 1:
+        # Of the line alone: labels have to be readable.
+        styles.append(f"stroke-opacity: {max(arc.share, MIN_OPACITY):.2f}")
+    return "; ".join(styles)
+
+
+def draw_root(arc: Arc, renderer: TreeRenderer, label_y: float, highlight: str) -> str:
+    """Draw the arc from ROOT, which displaCy leaves out: from above, between those at the token."""
+    x = renderer.offset_x + arc.dep * renderer.distance + renderer.arrow_spacing / 2
+    bottom = renderer.offset_y
+    markup = ROOT_ARROW.format(
+        x=x,
+        top=label_y + MARGIN / 2,
+        bottom=bottom,
+        label_y=label_y,
+        stroke=renderer.arrow_stroke,
+        label=escape(clean(arc.label)),
+        head=renderer.get_arrowhead("right", x, bottom, x),
+    )
+    return styled(markup, arc_style(arc, highlight))
+
+
+def draw_caption(text: str, width: float, *, is_rtl: bool) -> Picture:
+    """Write a caption in as many lines as it takes."""
+    x = width - MARGIN if is_rtl else MARGIN
+    lines = wrap(text, CAPTION_SIZE, width - 2 * MARGIN)
+    content = CAPTION.format(
+        anchor="end" if is_rtl else "start",
+        size=CAPTION_SIZE,
+        lines="".join(
+            f'<tspan x="{x}" y="{number * LINE_HEIGHT}">{escape(line)}</tspan>'
+            for number, line in enumerate(lines, start=1)
+        ),
+    )
+    return Picture(width, len(lines) * LINE_HEIGHT + MARGIN, content)
+
+
+# --- pictures ----------------------------------------------------------------------------------
+
+
+def stack(pictures: Sequence[Picture], *, is_rtl: bool) -> Picture:
+    """Put pictures below one another, from the side where the text starts."""
+    width = max((picture.width for picture in pictures), default=0)
+    height = 0.0
+    parts = []
+    for picture in pictures:
+        x = width - picture.width if is_rtl else 0
+        parts.append(f'<g transform="translate({x},{height})">{picture.content}</g>')
+        height += picture.height
+    return Picture(width, height, "".join(parts))
+
+
+def outer_svg(picture: Picture, settings: Mapping[str, Any], lang: str) -> str:
+    """Make a picture complete."""
+    return SVG.format(
+        **picture._asdict(),
+        lang=escape(lang),
+        size=FONT_SIZE,
+        color=settings["color"],
+        bg=settings["bg"],
+        font=settings["font"],
+    )
+
+
+# --- text --------------------------------------------------------------------------------------
+
+
+def clean(text: str) -> str:
+    """Replace control characters, which XML cannot hold."""
+    return NOT_IN_XML.sub("\ufffd", text)
+
+
+def shorten(text: str) -> str:
+    """Cut a long word."""
+    return text if len(text) <= MAX_WORD else text[: MAX_WORD - 1] + "…"
+
+
+def text_width(text: str, size: float) -> float:
+    """Estimate how many pixels a text takes."""
+    letters = 0.0
+    for char in text:
+        if not unicodedata.combining(char):
+            letters += 1.0 if unicodedata.east_asian_width(char) in "WF" else LETTER_WIDTH
+    return letters * size
+
+
+def label_width(label: str) -> float:
+    """Estimate how many pixels a label takes, with displaCy's spacing of letters."""
+    return text_width(label, LABEL_SIZE) + len(label)
+
+
+def wrap(text: str, size: float, width: float) -> list[str]:
+    """Break a text into lines, at spaces."""
+    lines = [""]
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if lines[-1] and text_width(longer, size) > width:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return lines

@@ -1,0 +1,1 @@
+"""Losses, the training objective and temperature calibration."""

@@ -1,0 +1,1 @@
+"""Trees over arrays of scores: NumPy arrays in, NumPy arrays out."""

@@ -1,0 +1,165 @@
+"""What given heads amount to: their score, whether they form a tree, whether arcs cross.
+
+Conventions are those of spacy_rootmind.trees.conventions.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spacy_rootmind.kernel import decoders
+from spacy_rootmind.trees.conventions import (
+    IntArray,
+    ScoreArray,
+    as_head_batch,
+    as_lengths,
+    as_score_batch,
+)
+
+
+def tree_score(
+    scores: ScoreArray, heads: IntArray, lengths: IntArray | int | None = None
+) -> np.float64 | NDArray[np.float64]:
+    """Sum the scores of a tree's arcs, in float64.
+
+    Parameters
+    ----------
+    scores : float32 or float64 array of shape (n + 1, n + 1) or (B, N + 1, N + 1)
+        Arc scores, `scores[dep, head]`.
+    heads : int array of shape (n + 1,) or (B, N + 1)
+        A head for each word; they need not form a tree. Index 0 and the padding are ignored.
+    lengths : int array of shape (B,), optional
+        Words in each sentence; for a single sentence, an int.
+
+    Returns
+    -------
+    score : float64, or float64 array of shape (B,)
+        The log of the tree's unnormalised weight. 0 for a sentence of no words.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the input is not as described, or a head lies outside its sentence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(tree_score(np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0.5]]), np.array([-1, 0, 1])))
+    5.0
+    """
+    batch = as_score_batch(scores)
+    words = as_lengths(lengths, batch.shape[0], batch.shape[1] - 1, single=scores.ndim == 2)
+    head_batch = as_tree_heads(heads, words, scores.shape)
+    inside = _inside(head_batch, words)
+    arcs = np.where(inside, head_batch, 0)[..., None]
+    arc_scores = np.take_along_axis(batch, arcs, axis=2)[..., 0].astype(np.float64)
+    # Summed from left to right, so that padding, being zero, does not change the last digit.
+    totals = np.cumsum(np.where(inside, arc_scores, 0.0), axis=1)[:, -1]
+    return totals if scores.ndim == 3 else np.float64(totals[0])
+
+
+def is_tree(
+    heads: IntArray, lengths: IntArray | int | None = None, *, single_root: bool = True
+) -> bool | NDArray[np.bool_]:
+    """Tell whether heads form a tree.
+
+    Parameters
+    ----------
+    heads : int array of shape (n + 1,) or (B, N + 1)
+        Any integers; a head outside its sentence, -1 among them, makes the answer False.
+    lengths : int array of shape (B,), optional
+        Words in each sentence; for a single sentence, an int.
+    single_root : bool
+        Whether exactly one word must have head 0, or at least one.
+
+    Returns
+    -------
+    answer : bool, or bool array of shape (B,)
+        True only if `heads[0]` is -1. The tree of a sentence of no words counts.
+
+    Notes
+    -----
+    O(n log n); O(n log d) for trees of depth d.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> is_tree(np.array([-1, 2, 0])), is_tree(np.array([-1, 2, 1]))
+    (True, False)
+    """
+    batch, words = as_head_batch(heads, lengths)
+    inside = _inside(batch, words)
+    sound = ((batch >= 0) & (batch <= words[:, None])) | ~inside
+    answer = sound.all(axis=1) & (batch[:, 0] == -1)
+    safe = np.where(answer[:, None], batch, 0).astype(np.int32, order="C")
+    formed = np.empty(len(batch), dtype=np.uint8)
+    decoders.form_trees(safe, words, single_root, formed)
+    answer &= formed.astype(bool)
+    return answer if np.ndim(heads) == 2 else bool(answer[0])
+
+
+def is_projective(
+    heads: IntArray, lengths: IntArray | int | None = None
+) -> bool | NDArray[np.bool_]:
+    """Tell whether a tree has no crossing arcs, those from ROOT before the first word included.
+
+    Parameters
+    ----------
+    heads : int array of shape (n + 1,) or (B, N + 1)
+        Trees; several words may hang from ROOT.
+    lengths : int array of shape (B,), optional
+        Words in each sentence; for a single sentence, an int.
+
+    Returns
+    -------
+    answer : bool, or bool array of shape (B,)
+
+    Raises
+    ------
+    ValueError
+        If heads do not form a tree; the message names the sentence.
+
+    Notes
+    -----
+    O(n).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> is_projective(np.array([-1, 0, 1, 2])), is_projective(np.array([-1, 2, 0, 2]))
+    (True, True)
+    >>> is_projective(np.array([-1, 3, 4, 0, 3]))
+    False
+    """
+    batch, words = as_head_batch(heads, lengths)
+    trees = np.atleast_1d(is_tree(batch, words, single_root=False))
+    if not trees.all():
+        raise ValueError(f"sentence {int(np.argmin(trees))}: heads do not form a tree")
+    answer = np.empty(len(batch), dtype=np.uint8)
+    decoders.are_projective(batch.astype(np.int32, order="C"), words, answer)
+    return answer.astype(bool) if np.ndim(heads) == 2 else bool(answer[0])
+
+
+def as_tree_heads(
+    heads: IntArray, words: NDArray[np.intp], shape: tuple[int, ...]
+) -> NDArray[np.int64]:
+    """Check heads against the shape of their scores, and each against the sentence's words."""
+    if np.shape(heads) != shape[:-1]:
+        raise ValueError(
+            f"expected heads of shape {shape[:-1]} for scores of shape {shape}, "
+            f"received {np.shape(heads)}"
+        )
+    batch, _ = as_head_batch(heads, words)
+    wrong = _inside(batch, words) & ((batch < 0) | (batch > words[:, None]))
+    if wrong.any():
+        sentence, dep = np.argwhere(wrong)[0].tolist()
+        raise ValueError(
+            f"sentence {sentence}: word {dep} has head {batch[sentence, dep]}, "
+            f"expected 0 to {words[sentence]}"
+        )
+    return batch
+
+
+def _inside(heads: NDArray[np.int64], words: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Mark the words of each sentence: neither index 0 nor the padding."""
+    index = np.arange(heads.shape[1])
+    return (index > 0) & (index <= words[:, None])

@@ -1,0 +1,126 @@
+"""Conventions of the array functions, and the checks of their arguments.
+
+A sentence has n words, numbered from 1; index 0 is ROOT. `scores` has shape (n + 1, n + 1), and
+`scores[dep, head]` is the log-weight of the arc head -> dep. Row 0 and the diagonal are ignored,
+whatever they hold, and -inf forbids an arc. A tree is `heads`, int32 of shape (n + 1,), with
+`heads[0] == -1`. A batch is padded, (B, N + 1, N + 1), with `lengths` in words; entries outside a
+sentence are never read.
+"""
+
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spacy_rootmind.kernel import decoders
+
+IntArray = NDArray[np.integer[Any]]
+ScoreArray = NDArray[np.floating[Any]]
+BoolArray = NDArray[np.bool_]
+
+ROOT = 0
+"""Index of the artificial root among the positions of a sentence."""
+
+MISSING = -1
+"""No head: of ROOT itself, in the padding, and of a word whose gold head is unknown."""
+
+_SCORE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def as_score_batch(scores: ScoreArray) -> ScoreArray:
+    """Check dtype and shape, and view a single sentence as a batch of one."""
+    if not isinstance(scores, np.ndarray) or isinstance(scores, np.ma.MaskedArray):
+        raise TypeError(f"expected scores as a numpy array, received {type(scores).__name__}")
+    # Subclasses may keep to shapes of their own, as np.matrix does.
+    scores = np.asarray(scores)
+    if scores.dtype not in _SCORE_TYPES:
+        raise TypeError(
+            f"expected scores of dtype float32 or float64 in native byte order, received "
+            f"{scores.dtype}; convert them with scores.astype('float32')"
+        )
+    if scores.ndim not in (2, 3) or scores.shape[-1] != scores.shape[-2] or scores.shape[-1] == 0:
+        raise ValueError(
+            f"expected scores of shape (n + 1, n + 1) or (B, N + 1, N + 1), received {scores.shape}"
+        )
+    batch = scores if scores.ndim == 3 else scores[None]
+    return batch if batch.flags.aligned else batch.copy()
+
+
+def as_lengths(
+    lengths: IntArray | int | None, n_sentences: int, longest: int, *, single: bool
+) -> NDArray[np.intp]:
+    """Check lengths, or fill them in; one int does for a single sentence."""
+    if lengths is None:
+        every = np.empty(n_sentences, dtype=np.intp)
+        every.fill(longest)
+        return every
+    if isinstance(lengths, np.ma.MaskedArray):
+        raise TypeError("expected lengths as integers, received a MaskedArray")
+    words = np.asarray(lengths)
+    if words.dtype.kind not in "iu" and words.size:
+        raise TypeError(f"expected lengths as integers, received dtype {words.dtype}")
+    if single and words.ndim == 0:
+        words = words[None]
+    if words.shape != (n_sentences,):
+        raise ValueError(
+            f"expected lengths of shape ({n_sentences},), one a sentence, received {words.shape}"
+        )
+    wrong = (words < 0) | (words > longest)
+    if wrong.any():
+        sentence = int(np.argmax(wrong))
+        raise ValueError(
+            f"sentence {sentence}: expected a length of 0 to {longest}, received {words[sentence]}"
+        )
+    # Always a copy: what was checked must not change while it is read.
+    return np.array(words, dtype=np.intp)
+
+
+def as_head_batch(
+    heads: IntArray, lengths: IntArray | int | None
+) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """Check dtype and shape of heads, and view a single tree as a batch of one."""
+    if isinstance(heads, np.ma.MaskedArray):
+        raise TypeError("expected heads as an integer array, received a MaskedArray")
+    array = np.asarray(heads)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"expected heads as an integer array, received dtype {array.dtype}")
+    if array.ndim not in (1, 2) or array.shape[-1] == 0:
+        raise ValueError(f"expected heads of shape (n + 1,) or (B, N + 1), received {array.shape}")
+    batch = array if array.ndim == 2 else array[None]
+    longest = batch.shape[1] - 1
+    words = as_lengths(lengths, len(batch), longest, single=array.ndim == 1)
+    # Whatever is out of range stays out of range, also when it would wrap in a narrower type.
+    return np.clip(batch, -2, longest + 1).astype(np.int64), words
+
+
+def as_allowed_batch(allowed: BoolArray | None, scores: ScoreArray) -> NDArray[np.uint8] | None:
+    """Check a mask against its scores, and view it as a batch of bytes."""
+    if allowed is None:
+        return None
+    if not isinstance(allowed, np.ndarray) or isinstance(allowed, np.ma.MaskedArray):
+        raise TypeError(f"expected allowed as a numpy array, received {type(allowed).__name__}")
+    if allowed.dtype != np.bool_:
+        raise TypeError(f"expected allowed of dtype bool, received {allowed.dtype}")
+    allowed = np.asarray(allowed)
+    if allowed.shape != scores.shape:
+        raise ValueError(
+            f"expected allowed of the shape of scores, {scores.shape}, received {allowed.shape}"
+        )
+    return (allowed if allowed.ndim == 3 else allowed[None]).view(np.uint8)
+
+
+def as_num_threads(num_threads: int) -> int:
+    """Check a number of threads, and bound it by what the kernel takes."""
+    if operator.index(num_threads) < 1:
+        raise ValueError(f"expected num_threads of at least 1, received {num_threads}")
+    return min(num_threads, decoders.MOST_THREADS)
+
+
+def as_count(name: str, count: int) -> int:
+    """Check a whole number of at least 1."""
+    if isinstance(count, bool) or not isinstance(count, int | np.integer):
+        raise TypeError(f"expected {name} as an integer, received {type(count).__name__}")
+    if count < 1:
+        raise ValueError(f"expected {name} of at least 1, received {count}")
+    return int(count)

@@ -1,0 +1,274 @@
+"""The best tree and the k best trees of a sentence.
+
+Conventions are those of spacy_rootmind.trees.conventions.
+"""
+
+import sys
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spacy_rootmind.kernel import decoders
+from spacy_rootmind.trees.checks import tree_score
+from spacy_rootmind.trees.conventions import (
+    BoolArray,
+    IntArray,
+    ScoreArray,
+    as_allowed_batch,
+    as_count,
+    as_lengths,
+    as_num_threads,
+    as_score_batch,
+)
+from spacy_rootmind.trees.errors import NoTreeError, only_allowed, raise_failure
+
+# Reductions of single-root to unconstrained decoding: which one, and whether over the textbook's
+# algorithm instead of Tarjan's.
+_REDUCTIONS = {
+    "reweighting": ("reweighting", False),
+    "preselection": ("preselection", False),
+    "naive": ("naive", False),
+    "reweighting_chu_liu_edmonds": ("reweighting", True),
+    "preselection_chu_liu_edmonds": ("preselection", True),
+    "naive_chu_liu_edmonds": ("naive", True),
+}
+_UNCONSTRAINED = ("tarjan", "chu_liu_edmonds")
+ALGORITHMS = ("gabow_tarjan", *_REDUCTIONS, *_UNCONSTRAINED)
+
+__all__ = ["ALGORITHMS", "NoTreeError", "decode", "decode_kbest"]
+
+ArcMax = bool | Literal["before", "inside"]
+
+# What to say where digits are lost; by whether it was reweighting that lost them.
+_LOST_DIGITS = {
+    True: "scores of such magnitudes are beyond reweighting, which lowers the root arcs by "
+    "1 + n (max - min); use algorithm='gabow_tarjan'",
+    False: "sums of scores of such magnitudes overflow; scale them down",
+}
+
+
+def decode(
+    scores: ScoreArray,
+    lengths: IntArray | int | None = None,
+    *,
+    allowed: BoolArray | None = None,
+    single_root: bool = True,
+    projective: bool = False,
+    algorithm: str = "gabow_tarjan",
+    arcmax: ArcMax = True,
+    num_threads: int = 1,
+) -> NDArray[np.int32]:
+    """Find the highest-scoring tree of each sentence.
+
+    Parameters
+    ----------
+    scores : float32 or float64 array of shape (n + 1, n + 1) or (B, N + 1, N + 1)
+        Arc scores (log-weights), `scores[dep, head]`. Any memory layout; never changed. Scores
+        of more than 8e307 in magnitude may overflow when compared.
+    lengths : int array of shape (B,), optional
+        Words in each sentence, 0 to N. All sentences have N words by default. For a single
+        sentence, an int.
+    allowed : bool array of the shape of `scores`, optional
+        False forbids an arc, whatever its score. Row 0, the diagonal and the padding are ignored.
+    single_root : bool
+        Whether exactly one word hangs from ROOT, or at least one.
+    projective : bool
+        Whether arcs must not cross, that from ROOT before the first word included.
+    algorithm : str
+        One of `ALGORITHMS`; they differ in cost, and in which of several equally good trees they
+        find. "gabow_tarjan" is the one to use. "reweighting", "preselection" and "naive" reduce
+        single-root to unconstrained decoding, by Tarjan's algorithm or, with
+        "_chu_liu_edmonds" appended, by the textbook's; "tarjan" and "chu_liu_edmonds" are these
+        two, which need `single_root=False`. "reweighting" loses digits, and so the best tree,
+        where scores differ in magnitude as with finite masks (-1e9).
+    arcmax : bool or {"before", "inside"}
+        Whether to return the best head of each word right away where these form a tree of the
+        wanted kind: before all else (True, "before"), or not (False). "inside", for the reductions
+        only, instead asks it in each of the unconstrained runs that they make. The score of the
+        result is the same in all cases.
+    num_threads : int
+        Sentences of a batch are shared among so many threads, 256 at most, which stay for later
+        calls. The result does not depend on it.
+
+    Returns
+    -------
+    heads : int32 array of shape (n + 1,) or (B, N + 1)
+        -1 at index 0 and in the padding. A sentence of no words has the empty tree.
+
+    Raises
+    ------
+    NoTreeError
+        If a sentence has no such tree.
+    ArithmeticError
+        If "reweighting" lost so many digits that it found several roots where one would do, or
+        its constant overflows. With `projective`, if sums of n scores overflow.
+    TypeError, ValueError
+        If the input is not as described; NaN and +inf inside a sentence among it, where allowed.
+
+    Notes
+    -----
+    O(n^2) time and memory a sentence; a sentence that ArcMax settles costs one pass over its
+    scores. O(n^3) time for "chu_liu_edmonds" and with `projective`; times the number of root
+    children of the best unconstrained tree for "preselection", times n for "naive". Where several
+    heads of a word are equally good at the greedy step, the lowest index is taken, so that the tree
+    does not depend on batch, padding, threads or memory layout.
+
+    References
+    ----------
+    Tarjan (1977), Finding optimum branchings. Gabow & Tarjan (1984), Efficient algorithms for a
+    family of matroid intersection problems. Zmigrod, Vieira & Cotterell (2020), Please Mind the
+    Root, section 3. Stanojevic & Cohen (2021), A Root of a Problem: the reductions, and ArcMax
+    (section 5). Eisner (1996), Three new probabilistic models for dependency parsing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")
+    >>> decode(scores, single_root=False).tolist()
+    [-1, 0, 0]
+    >>> decode(scores).tolist()
+    [-1, 0, 1]
+    >>> allowed = np.array([[0, 0, 0], [0, 0, 1], [1, 1, 0]], dtype=bool)
+    >>> decode(scores, allowed=allowed).tolist()
+    [-1, 2, 0]
+    """
+    _check_algorithm(algorithm, single_root, projective, arcmax)
+    threads = as_num_threads(num_threads)
+    batch = as_score_batch(scores)
+    mask = as_allowed_batch(allowed, scores)
+    words = as_lengths(lengths, batch.shape[0], batch.shape[1] - 1, single=scores.ndim == 2)
+    heads = np.empty(batch.shape[:2], dtype=np.int32)
+    longest = batch.shape[1] - 1 if lengths is None else int(words.max(initial=0))
+
+    workers = [_make_decoder(longest, algorithm, single_root, projective, arcmax)]
+    while len(workers) < min(threads, len(words)):
+        workers.append(_make_decoder(longest, algorithm, single_root, projective, arcmax))
+    status, sentence = decoders.decode_batch(batch, mask, words, heads, workers)
+    if status != decoders.OK:
+        raise_failure(
+            batch,
+            mask,
+            words,
+            (status, sentence),
+            single_root=single_root,
+            kind="projective tree" if projective else "tree",
+            lost_digits=_LOST_DIGITS[algorithm.startswith("reweighting")],
+        )
+    return heads if scores.ndim == 3 else heads[0]
+
+
+def decode_kbest(
+    scores: ScoreArray, k: int, *, allowed: BoolArray | None = None, single_root: bool = True
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Find the k highest-scoring trees of a sentence, best first.
+
+    Parameters
+    ----------
+    scores : float32 or float64 array of shape (n + 1, n + 1)
+        Arc scores (log-weights), `scores[dep, head]`. Any memory layout; never changed.
+    k : int
+        How many trees, at least 1.
+    allowed : bool array of shape (n + 1, n + 1), optional
+        False forbids an arc, whatever its score. Row 0 and the diagonal are ignored.
+    single_root : bool
+        Whether exactly one word hangs from ROOT, or at least one.
+
+    Returns
+    -------
+    heads : int32 array of shape (k', n + 1)
+        Distinct trees; k' < k only where there are no more.
+    tree_scores : float64 array of shape (k',)
+        Their scores, as of `tree_score`; never increasing.
+
+    Raises
+    ------
+    NoTreeError
+        If there is no tree at all.
+    ArithmeticError
+        If sums of n scores overflow.
+    MemoryError
+        If there is no room for so many trees.
+    TypeError, ValueError
+        If the input is not as described; NaN and +inf among the scores, where allowed.
+
+    Notes
+    -----
+    O(k n^2) time, O(k n + n^2) memory. Trees whose scores differ by no more than rounding may come
+    in either order, and which of several equally good trees is the last is not said. Rounding is
+    that of float64 at the largest magnitude among the scores of a word: to require an arc, forbid
+    the others (`allowed`) rather than give it a score of 1e17.
+
+    References
+    ----------
+    Camerini, Fratta & Maffioli (1980), The k best spanning arborescences of a network. Zmigrod,
+    Vieira & Cotterell (2021), On Finding the K-best Non-projective Dependency Trees.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> heads, tree_scores = decode_kbest(np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0.0]]), 5)
+    >>> heads.tolist(), tree_scores.tolist()
+    ([[-1, 0, 1], [-1, 2, 0]], [5.0, 4.0])
+    """
+    k = as_count("k", k)
+    batch = as_score_batch(scores)
+    if scores.ndim != 2:
+        raise ValueError(
+            f"expected the scores of one sentence, of shape (n + 1, n + 1), received {scores.shape}"
+        )
+    mask = as_allowed_batch(allowed, scores)
+    square = only_allowed(batch[0], None if mask is None else mask[0])
+    n = len(square) - 1
+    # Cayley's formula; beyond it there is nothing to find.
+    n_trees = n ** max(n - 1, 0) if single_root else (n + 1) ** max(n - 1, 0)
+    status, heads = decoders.decode_kbest(square, min(k, n_trees, sys.maxsize), single_root)
+    if heads is None:
+        words = np.array([n], dtype=np.intp)
+        failed = (status, 0)
+        raise_failure(
+            batch, mask, words, failed, single_root=single_root, lost_digits=_LOST_DIGITS[False]
+        )
+    repeated = np.broadcast_to(batch[0], (len(heads), n + 1, n + 1))
+    tree_scores = np.atleast_1d(tree_score(repeated, heads))
+    order = np.argsort(-tree_scores, kind="stable")
+    return heads[order], tree_scores[order]
+
+
+def _check_algorithm(algorithm: str, single_root: bool, projective: bool, arcmax: ArcMax) -> None:
+    """Refuse settings that do not go together."""
+    if algorithm not in ALGORITHMS:
+        known = ", ".join(ALGORITHMS)
+        raise ValueError(f"unknown algorithm {algorithm!r}, expected one of {known}")
+    if projective and algorithm != "gabow_tarjan":
+        raise ValueError(
+            f"projective=True has an algorithm of its own; leave out algorithm={algorithm!r}"
+        )
+    if algorithm in _UNCONSTRAINED and single_root:
+        raise ValueError(
+            f"algorithm {algorithm!r} needs single_root=False; use 'gabow_tarjan' for one root"
+        )
+    if algorithm in _REDUCTIONS and not single_root:
+        raise ValueError(
+            f"algorithm {algorithm!r} needs single_root=True; use 'tarjan' for several roots"
+        )
+    if arcmax not in (True, False, "before", "inside"):
+        raise ValueError(f"expected arcmax True, False, 'before' or 'inside', received {arcmax!r}")
+    if arcmax == "inside" and algorithm not in _REDUCTIONS:
+        raise ValueError(
+            f"arcmax='inside' is for algorithms that run another one inside "
+            f"({', '.join(_REDUCTIONS)}); {algorithm!r} takes True or False"
+        )
+
+
+def _make_decoder(
+    longest: int, algorithm: str, single_root: bool, projective: bool, arcmax: ArcMax
+) -> decoders.Decoder:
+    """Allocate what one thread needs."""
+    before = arcmax in (True, "before")
+    if projective:
+        return decoders.ProjectiveDecoder(longest, single_root, before)
+    if algorithm in ("gabow_tarjan", "tarjan"):
+        return decoders.TreeDecoder(longest, single_root, before)
+    reduction, textbook = _REDUCTIONS.get(algorithm, ("unconstrained", True))
+    return decoders.ReductionDecoder(longest, reduction, textbook, before, arcmax == "inside")

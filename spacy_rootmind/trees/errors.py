@@ -1,0 +1,58 @@
+"""What is said when the kernel refuses a sentence."""
+
+from typing import NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spacy_rootmind.kernel import decoders
+from spacy_rootmind.trees.conventions import ScoreArray
+
+
+class NoTreeError(ValueError):
+    """No tree of the wanted kind has a score above -inf."""
+
+
+def only_allowed(scores: ScoreArray, mask: NDArray[np.uint8] | None) -> NDArray[np.float64]:
+    """Copy the scores of one sentence, with -inf where an arc is not allowed."""
+    if mask is None:
+        return scores.astype(np.float64, order="C")
+    return np.where(mask, scores, -np.inf).astype(np.float64, order="C")
+
+
+def raise_failure(
+    batch: ScoreArray,
+    mask: NDArray[np.uint8] | None,
+    words: NDArray[np.intp],
+    failed: tuple[int, int],
+    *,
+    single_root: bool,
+    kind: str = "tree",
+    lost_digits: str,
+) -> NoReturn:
+    """Say what is wrong with the first sentence that the kernel refused.
+
+    `failed` is the status and the sentence that the kernel gave; `lost_digits` what to say where
+    its magnitudes are too large.
+    """
+    status, sentence = failed
+    n = int(words[sentence])
+    if status == decoders.NO_TREE:
+        roots = "exactly one root" if single_root else "a root"
+        raise NoTreeError(
+            f"sentence {sentence}: no {kind} with {roots} spans its {n} words; too many arcs "
+            f"have score -inf or are not allowed (or differences between scores overflow)"
+        )
+    if status == decoders.LOST_DIGITS:
+        raise ArithmeticError(f"sentence {sentence}: {lost_digits}")
+    if status == decoders.NO_MEMORY:
+        raise MemoryError(f"sentence {sentence}: no memory for its {n} words; split it first")
+    scores = only_allowed(batch[sentence], None if mask is None else mask[sentence])
+    wrong = ~(scores[: n + 1, : n + 1] < np.inf)
+    wrong[0] = False
+    np.fill_diagonal(wrong, False)
+    dep, head = np.argwhere(wrong)[0].tolist()
+    raise ValueError(
+        f"sentence {sentence}: the score of dep {dep}, head {head} is {scores[dep, head]}; "
+        f"expected a finite number, or -inf for a forbidden arc"
+    )

@@ -1,0 +1,332 @@
+"""Trees drawn at random, in proportion to the exponential of their score: numpy in, numpy out.
+
+Conventions are those of spacy_rootmind.trees.conventions.
+"""
+
+import contextlib
+import sys
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spacy_rootmind.kernel import decoders
+from spacy_rootmind.kernel import distribution as kernel_distribution
+from spacy_rootmind.trees.conventions import (
+    BoolArray,
+    IntArray,
+    ScoreArray,
+    as_allowed_batch,
+    as_count,
+    as_lengths,
+    as_num_threads,
+    as_score_batch,
+)
+from spacy_rootmind.trees.distribution import LOST_DIGITS
+from spacy_rootmind.trees.errors import only_allowed, raise_failure
+
+__all__ = ["METHODS", "sample_trees"]
+
+METHODS = ("auto", "ancestral", "colbourn", "wilson", "wilson_reject", "wilson_biased")
+
+# Steps of the walks for one tree, a second or so, after which they are taken to be trapped.
+_MANY_STEPS = 10**8
+_COLBOURN_LOST_DIGITS = (
+    "method 'colbourn' lost the digits of the inverse Laplacian, since some words strongly prefer "
+    "each other; use method='auto' or 'ancestral'"
+)
+
+Seed = int | np.random.Generator | None
+
+
+def sample_trees(
+    scores: ScoreArray,
+    k: int,
+    lengths: IntArray | int | None = None,
+    *,
+    allowed: BoolArray | None = None,
+    single_root: bool = True,
+    replace: bool = True,
+    method: str = "auto",
+    max_steps: int | None = None,
+    seed: Seed = None,
+    num_threads: int = 1,
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Draw k trees of each sentence, in proportion to the exponential of their score.
+
+    Parameters
+    ----------
+    scores : float32 or float64 array of shape (n + 1, n + 1) or (B, N + 1, N + 1)
+        Arc scores (log-weights), `scores[dep, head]`. Any memory layout; never changed.
+    k : int
+        How many trees, at least 1.
+    lengths : int array of shape (B,), optional
+        Words in each sentence, 0 to N. All sentences have N words by default. For a single
+        sentence, an int.
+    allowed : bool array of the shape of `scores`, optional
+        False forbids an arc, whatever its score. Row 0, the diagonal and the padding are ignored.
+    single_root : bool
+        Whether exactly one word hangs from ROOT, or at least one.
+    replace : bool
+        Whether a tree may be drawn again. Without replacement each tree is drawn in proportion to
+        its weight among those not drawn yet.
+    method : str
+        One of `METHODS`. All but "wilson_biased" are exact, and differ in cost:
+
+        - "auto": draws the root token from its exact marginal, and walks to it as "wilson" does. If
+          a walk takes too many steps it is dropped, and the tree drawn as by "ancestral" with the
+          root token already drawn. This is exact: given the root token, the number of steps that a
+          walk takes and the tree that it finds are independent (Wilson 1996, section 4: cycles are
+          popped in any order, and those popped tell nothing about the tree left over). The root
+          token is kept because the chance to run out of steps depends on it; a new one would be
+          biased towards those that do not trap the walk.
+        - "ancestral": word after word, each put by its exact law into the tree of the words before
+          it, some of which then hang from it. This undoes the elimination that sums over all trees
+          (`log_partition`), takes no longer where words strongly prefer each other, and is about
+          as fast as a walk.
+        - "colbourn": the head of word after word in the order of the sentence, by rank-one updates
+          of the inverse Laplacian. Raises ArithmeticError where its digits are lost, as is usual
+          for models that are sure of themselves: once probabilities do not add up to 1, or are
+          negative, by more than 1e-7.
+        - "wilson": the root token from its exact marginal, then loop-erased random walks to it. In
+          two words that strongly prefer each other a walk may be trapped for ever.
+        - "wilson_reject": walks to ROOT, again and again until one tree has a single root.
+        - "wilson_biased": walks to a root token drawn by root scores alone. This is not the right
+          law, and exists to show so (Zmigrod et al. 2021, Theorem 2 as corrected).
+
+        With `single_root=False` the walks of "auto" and "wilson" go to ROOT itself, and the other
+        two do not apply. Without replacement there is "auto" alone, and "ancestral", which is the
+        same.
+    max_steps : int, optional
+        How many steps the walks for one tree may take. "auto" then goes on as by "ancestral"; the
+        others raise RuntimeError. By default 16 n for "auto", some times what a walk takes that is
+        not trapped and about what "ancestral" costs, and 10^8 for the others, about a second.
+    seed : int or numpy.random.Generator, optional
+        Every sentence has a random stream of its own, number i of
+        `np.random.SeedSequence(seed).spawn(B)`, or of `seed.spawn(B)`. So a sentence's trees do not
+        depend on threads, padding or the other sentences, and the first of k trees are the same for
+        any k. A Generator never gives a stream twice: a second call draws other trees, and a batch
+        may be split over several calls. By default, streams are new each time.
+    num_threads : int
+        Sentences of a batch are shared among so many threads, 256 at most. The result does not
+        depend on it.
+
+    Returns
+    -------
+    heads : int32 array of shape (k', n + 1) or (B, k, N + 1)
+        Trees in the order they were drawn. -1 at index 0 and in the padding. Without replacement a
+        sentence may have fewer than k trees; then k' < k, or the further rows of a batch are -1.
+    log_probs : float64 array of shape (k',) or (B, k)
+        The exact log probability of each tree, as of `tree_log_prob`, whatever the method and with
+        or without replacement; -inf in rows without a tree.
+
+    Raises
+    ------
+    NoTreeError
+        If a sentence has no such tree.
+    RuntimeError
+        If a walk does not come to an end in `max_steps` steps, or cannot, unless `method` is
+        "auto".
+    ArithmeticError
+        If sums of scores overflow, or trees need an arc that lies 1e15 below another of its word,
+        without replacement also if only those not yet drawn do; if "colbourn" lost its digits.
+    MemoryError
+        If there is no room for so many different trees.
+    TypeError, ValueError
+        If the input is not as described; NaN and +inf inside a sentence among it, where allowed.
+
+    Notes
+    -----
+    Once a sentence: n^3 / 3 multiplications. Then for each tree: "wilson" takes the mean time of a
+    walk to the root, about 2 n steps for scores that are not very sure, and without bound for those
+    that are; "ancestral" O(n^2 log n) for the former and O(n^3) at most; "auto" no more than both
+    together; "colbourn" O(n^3); a draw without replacement 2 n^3 / 3 multiplications, and O(n^2) of
+    memory for as long as the call lasts. Where float64 would underflow, "ancestral" and draws
+    without replacement take some ten times as long. A call is not to be interrupted by Ctrl-C, but
+    ends by itself.
+
+    Draw order: tree after tree. A walk draws the root token first; then words in the order of the
+    sentence walk to the tree, one random number a step, and in one of a million times a second one.
+    "colbourn" draws one number a word, in the order of the sentence, "ancestral" puts words in by
+    that order. A number of a stream picks from heads or words in ascending order. What a seed draws
+    is kept from release to release.
+
+    References
+    ----------
+    Wilson (1996), Generating random spanning trees more quickly than the cover time. Colbourn,
+    Myrvold & Neufeld (1996), Two algorithms for unranking arborescences. Zmigrod, Vieira &
+    Cotterell (2021), Efficient Sampling of Dependency Structure. Stanojevic (2022), Unbiased and
+    Efficient Sampling of Dependency Trees. Shi, Bieber & Sutton (2020), Incremental Sampling
+    Without Replacement for Sequence Models.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")
+    >>> heads, log_probs = sample_trees(scores, 5, replace=False, seed=0)
+    >>> sorted(heads.tolist())
+    [[-1, 0, 1], [-1, 2, 0]]
+    >>> np.exp(log_probs).sum().round(6)
+    np.float64(1.0)
+    """
+    _check_method(method, single_root, replace)
+    k = as_count("k", k)
+    steps = _as_max_steps(max_steps, method)
+    threads = as_num_threads(num_threads)
+    batch = as_score_batch(scores)
+    mask = as_allowed_batch(allowed, scores)
+    words = as_lengths(lengths, batch.shape[0], batch.shape[1] - 1, single=scores.ndim == 2)
+    longest = int(words.max(initial=0))
+    k_found = k
+    if not replace:
+        method = "distinct"
+        k_found = min(k, _most_trees(batch, mask, words, single_root, k))
+    if len(batch) * k_found * batch.shape[1] > sys.maxsize // 8:
+        raise MemoryError(f"no memory for {k_found} trees of {longest} words; ask for fewer")
+    streams = _spawn(seed, len(batch))
+    heads = np.full((len(batch), k_found, batch.shape[1]), -1, dtype=np.int32)
+    log_probs = np.full((len(batch), k_found), -np.inf)
+    found = np.zeros(len(batch), dtype=np.intp)
+    inverses = weights = None
+    if method == "colbourn":
+        inverses, weights = _inverse_laplacians(batch, mask, words, single_root)
+    samplers = [
+        kernel_distribution.Sampler(method, longest, single_root, steps)
+        for _ in range(min(threads, max(len(words), 1)))
+    ]
+    failed = kernel_distribution.sample_batch(
+        batch, mask, words, samplers, streams, heads, log_probs, found, inverses, weights
+    )
+    if failed[0] == kernel_distribution.NO_STEPS:
+        raise RuntimeError(
+            f"sentence {failed[1]}: the walks of method {method!r} for one tree did not come to an "
+            f"end in {steps} steps, or could not; use method='auto', which then draws the tree in "
+            f"another way"
+        )
+    if failed[0] != decoders.OK:
+        raise_failure(
+            batch,
+            mask,
+            words,
+            failed,
+            single_root=single_root,
+            lost_digits=_COLBOURN_LOST_DIGITS if method == "colbourn" else LOST_DIGITS,
+        )
+    if scores.ndim == 3:
+        return _widen(heads, k, -1), _widen(log_probs, k, -np.inf)
+    return heads[0, : found[0]], log_probs[0, : found[0]]
+
+
+def _check_method(method: str, single_root: bool, replace: bool) -> None:
+    """Refuse settings that do not go together."""
+    if method not in METHODS:
+        raise ValueError(f"unknown method {method!r}, expected one of {', '.join(METHODS)}")
+    if not replace and method not in ("auto", "ancestral"):
+        raise ValueError(
+            f"method {method!r} draws with replacement; for replace=False expected 'auto' or "
+            f"'ancestral', which are the same there"
+        )
+    if not single_root and method in ("wilson_reject", "wilson_biased"):
+        raise ValueError(
+            f"method {method!r} is about the single root; for single_root=False use 'wilson'"
+        )
+
+
+def _most_trees(
+    batch: ScoreArray,
+    mask: NDArray[np.uint8] | None,
+    words: NDArray[np.intp],
+    single_root: bool,
+    enough: int,
+) -> int:
+    """Bound the number of trees of any sentence: by Cayley's formula, and by the heads of words.
+
+    Stops counting at `enough`.
+    """
+    most = 1
+    for sentence, n in enumerate(words.tolist()):
+        if most >= enough:
+            break
+        scores = only_allowed(batch[sentence], None if mask is None else mask[sentence])
+        choices = scores[1 : n + 1, : n + 1] > -np.inf
+        choices[:, 1:][np.diag_indices(n)] = False
+        product = 1
+        for count in choices.sum(axis=1).tolist():
+            product = min(product * count, enough)
+        most = max(most, min(product, (n + (not single_root)) ** max(n - 1, 0)))
+    return most
+
+
+def _as_max_steps(max_steps: int | None, method: str) -> int:
+    """Check a number of steps, or fill it in; 0 leaves it to the kernel."""
+    if max_steps is None:
+        return 0 if method == "auto" else _MANY_STEPS
+    return min(as_count("max_steps", max_steps), np.iinfo(np.int64).max)
+
+
+def _spawn(seed: Seed, count: int) -> list[np.random.BitGenerator]:
+    """Make a random stream for each sentence."""
+    if isinstance(seed, np.random.Generator):
+        parent = seed.bit_generator
+        if not isinstance(parent.seed_seq, np.random.bit_generator.ISpawnableSeedSequence):
+            raise TypeError(
+                "expected a Generator that can spawn; this one was not made from a SeedSequence: "
+                "use numpy.random.default_rng"
+            )
+        return list(parent.spawn(count))
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer)):
+        raise TypeError(
+            f"expected seed as an int, a numpy.random.Generator or None, received "
+            f"{type(seed).__name__}"
+        )
+    return list(np.random.PCG64(np.random.SeedSequence(seed)).spawn(count))
+
+
+def _inverse_laplacians(
+    batch: ScoreArray,
+    mask: NDArray[np.uint8] | None,
+    words: NDArray[np.intp],
+    single_root: bool,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Invert the Laplacian of each sentence; returns the inverses and the weights in them.
+
+    A sentence that has no inverse gets none: the kernel then says that digits are lost.
+    """
+    longest = int(words.max(initial=0))
+    inverses = np.full((len(batch), longest, longest), np.nan)
+    weights = np.zeros((len(batch), longest + 1, longest + 1))
+    for sentence, n in enumerate(words.tolist()):
+        scores = only_allowed(batch[sentence], None if mask is None else mask[sentence])
+        inside = weights[sentence, : n + 1, : n + 1]
+        inside[1:] = _weights(scores[1 : n + 1, : n + 1], single_root)
+        with contextlib.suppress(np.linalg.LinAlgError):
+            inverses[sentence, :n, :n] = np.linalg.inv(_laplacian(inside[1:], single_root))
+    return inverses, weights
+
+
+def _weights(scores: NDArray[np.float64], single_root: bool) -> NDArray[np.float64]:
+    """Exponentiate a word's scores over its highest, and the root scores over theirs besides."""
+    scores = scores.copy()
+    scores[:, 1:][np.diag_indices(len(scores))] = -np.inf
+    with np.errstate(invalid="ignore", over="ignore"):
+        scores -= scores.max(axis=1, keepdims=True, initial=-np.inf)
+        if single_root:
+            scores[:, 0] -= scores[:, 0].max(initial=-np.inf)
+        return np.exp(scores)
+
+
+def _laplacian(weights: NDArray[np.float64], single_root: bool) -> NDArray[np.float64]:
+    """Build the matrix whose determinant sums over trees; a row a word (Koo et al. 2007)."""
+    laplacian = -weights[:, 1:]
+    laplacian[np.diag_indices(len(laplacian))] = weights[:, int(single_root) :].sum(axis=1)
+    if single_root and len(laplacian) > 0:
+        laplacian[:, 0] = weights[:, 0]
+    return laplacian
+
+
+def _widen(array: NDArray, k: int, padding: float) -> NDArray:
+    """Add rows along axis 1 up to k."""
+    missing = k - array.shape[1]
+    if missing <= 0:
+        return array
+    widths = [(0, 0), (0, missing)] + [(0, 0)] * (array.ndim - 2)
+    return np.pad(array, widths, constant_values=padding)

@@ -1,0 +1,336 @@
+"""Confidence and alternative parses, and that they stay with their sentence."""
+
+import numpy as np
+import pytest
+import spacy
+from conftest import gold_examples, make_nlp, train
+from spacy.tokens import Doc, DocBin, Span, Token
+
+from spacy_rootmind import arc_marginals, is_tree
+from spacy_rootmind.annotation.extensions import ATTRIBUTES, register_extensions
+from spacy_rootmind.annotation.sentences import sentences_of
+from spacy_rootmind.network.architecture import ParserInput
+from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
+
+TEXT = "The cat  saw a dog that slept.\nShe said that it rained."
+
+
+@pytest.fixture(scope="module")
+def unsure(quickstart_docs):
+    """A parser that has learnt little, gives confidence, arcs and the five best trees."""
+    five_best = {"@misc": "spacy_rootmind.kbest.v1", "k": 5}
+    nlp = make_nlp(confidence=True, arc_threshold=0.05, alternatives=five_best)
+    nlp.add_pipe("sentencizer", first=True)
+    return train(nlp, gold_examples(quickstart_docs[:20], nlp), steps=15)
+
+
+@pytest.fixture
+def doc(unsure):
+    return unsure(TEXT)
+
+
+def known(doc):
+    """All that is known of a Doc's sentences, for comparison."""
+    return [
+        (
+            [round(token._.head_prob, 6) for token in sentence],
+            round(sentence._.parse_log_prob, 6),
+            round(sentence._.parse_entropy, 6),
+            [(p.heads.tolist(), p.deps, round(p.log_prob, 6)) for p in sentence._.parses],
+            [
+                (a.token.i - sentence.start, a.head.i - sentence.start, a.dep, round(a.prob, 6))
+                for a in sentence._.arcs
+            ],
+        )
+        for sentence in doc.sents
+    ]
+
+
+# --- what they are -----------------------------------------------------------------------------
+
+
+def test_head_prob_is_the_arc_marginal(unsure, doc):
+    parser = unsure.get_pipe("root_mst")
+    scores = parser.model.predict(ParserInput([doc], [sentences_of(doc)])).trees
+    for bucket, arcs in zip(scores.layout.buckets, scores.arcs, strict=True):
+        for i, number in enumerate(bucket.sentences):
+            sentence = list(doc.sents)[number]
+            words = [token for token in sentence if not token.is_space]
+            n = len(words)
+            marginals = arc_marginals(arcs[i, : n + 1, : n + 1])
+            for place, token in enumerate(words, start=1):
+                head = 0 if token.head == token else words.index(token.head) + 1
+                assert token._.head_prob == pytest.approx(marginals[place, head], abs=1e-6)
+
+
+def test_spaces_are_sure_of_their_head(doc):
+    spaces = [token for token in doc if token.is_space]
+    assert spaces
+    assert all(token._.head_prob == 1.0 for token in spaces)
+
+
+def test_first_of_the_best_is_the_parse_itself(doc):
+    for sentence in doc.sents:
+        first = sentence._.parses[0]
+        assert first.log_prob == pytest.approx(sentence._.parse_log_prob, abs=1e-9)
+        heads = [token.head.i - sentence.start for token in sentence]
+        assert first.heads.tolist() == heads
+        assert first.deps == [token.dep_ for token in sentence]
+
+
+def test_parses_are_trees_best_first(doc):
+    for sentence in doc.sents:
+        parses = sentence._.parses
+        assert len(parses) == 5
+        log_probs = [parse.log_prob for parse in parses]
+        assert log_probs == sorted(log_probs, reverse=True)
+        assert sentence._.parse_entropy >= 0
+        assert len({tuple(parse.heads.tolist()) for parse in parses}) == 5
+        for parse in parses:
+            own = np.arange(len(parse.heads))
+            heads = np.where(parse.heads == own, 0, parse.heads + 1)
+            assert is_tree(np.r_[-1, heads])
+            assert (parse.deps[int(np.flatnonzero(heads == 0)[0])]) == "ROOT"
+
+
+def test_to_doc_has_the_tree_and_the_other_annotation(unsure, doc):
+    doc[1].tag_ = "NN"
+    for sentence in doc.sents:
+        for parse in sentence._.parses:
+            copied = parse.to_doc()
+            assert copied.text == sentence.text
+            assert [token.head.i for token in copied] == parse.heads.tolist()
+            assert [token.dep_ for token in copied] == parse.deps
+            assert len(list(copied.sents)) == 1
+            assert [token.tag_ for token in copied] == [token.tag_ for token in sentence]
+
+
+def test_without_settings_nothing_is_kept(trained):
+    register_extensions()
+    plain = trained("The cat slept.")
+    assert plain.user_data == {}
+    assert plain[0]._.head_prob is None
+    assert next(plain.sents)._.parses is None
+    assert next(plain.sents)._.arcs is None
+    assert plain[0]._.arcs is None
+
+
+def test_parsing_again_replaces_what_was_known(unsure, trained, doc):
+    before = known(doc)
+    assert known(unsure.get_pipe("root_mst")(doc)) == before
+    trained.get_pipe("root_mst")(doc)
+    assert doc[0]._.head_prob is None
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\n", "Hello"])
+def test_small_docs(unsure, text):
+    small = unsure(text)
+    for sentence in small.sents:
+        assert [token._.head_prob for token in sentence]
+        assert sentence._.parses
+        assert sentence._.parse_log_prob == pytest.approx(0, abs=1e-9)
+        assert sentence._.parses[0].to_doc().text == sentence.text
+
+
+# --- that they stay ----------------------------------------------------------------------------
+
+
+def test_to_bytes_keeps_them(unsure, doc):
+    assert known(Doc(unsure.vocab).from_bytes(doc.to_bytes())) == known(doc)
+
+
+def test_doc_bin_keeps_them(unsure, doc):
+    packed = DocBin(store_user_data=True, docs=[doc]).to_bytes()
+    [read] = DocBin().from_bytes(packed).get_docs(unsure.vocab)
+    assert known(read) == known(doc)
+
+
+def test_copy_keeps_them(doc):
+    assert known(doc.copy()) == known(doc)
+
+
+def test_from_docs_keeps_them(unsure, doc):
+    other = unsure("It rained.")
+    joined = Doc.from_docs([other, doc, other])
+    assert known(joined) == known(other) + known(doc) + known(other)
+
+
+def test_as_doc_keeps_them(doc):
+    for number, sentence in enumerate(doc.sents):
+        copied = sentence.as_doc(copy_user_data=True)
+        assert known(copied) == [known(doc)[number]]
+
+
+def test_n_process_keeps_them(unsure, doc):
+    docs = list(unsure.pipe([TEXT] * 3, n_process=2, batch_size=1))
+    assert [known(other) for other in docs] == [known(doc)] * 3
+
+
+def test_saved_pipeline_has_the_same_settings(unsure, doc, tmp_path):
+    unsure.to_disk(tmp_path)
+    assert known(spacy.load(tmp_path)(TEXT)) == known(doc)
+
+
+def test_memory_zone_leaves_nothing_behind(unsure):
+    with unsure.memory_zone():
+        before = known(unsure(TEXT))
+    assert known(unsure(TEXT)) == before
+
+
+def test_retokenized_doc_says_so(doc):
+    sentence = next(doc.sents)
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[0:2])
+    with pytest.raises(ValueError, match="tokenized anew"):
+        _ = next(doc.sents)._.parses
+    assert sentence.doc is doc
+
+
+def test_span_that_is_no_sentence_says_so(doc):
+    with pytest.raises(ValueError, match=r"nothing is known of .* one of doc.sents"):
+        _ = doc[1:3]._.parses
+
+
+# --- makers ------------------------------------------------------------------------------------
+
+SCORES = np.array([[0, 0, 0, 0], [3, 0, 1, 0], [2, 2, 0, 1], [0, 1, 3, 0]], dtype="f")
+WORDS = ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("make", [sample, sample_without_replacement])
+def test_samples_depend_on_seed_and_words(make):
+    first = make(20, seed=1)(SCORES, WORDS)[0].tolist()
+    assert make(20, seed=1)(SCORES, WORDS)[0].tolist() == first
+    assert make(20, seed=2)(SCORES, WORDS)[0].tolist() != first
+    assert make(20, seed=1)(SCORES, ["a", "b", "d"])[0].tolist() != first
+    assert make(20, seed=None)(SCORES, WORDS)[0].shape == np.shape(first)
+
+
+@pytest.mark.parametrize(
+    ("make", "settings", "message"),
+    [
+        (kbest, {"k": 0}, "k of at least 1, received 0"),
+        (sample, {"k": -1}, "k of at least 1"),
+        (sample, {"k": 1, "seed": -1}, "seed of at least 0, or null, received -1"),
+        (sample_without_replacement, {"k": 1, "seed": -1}, "seed of at least 0"),
+    ],
+)
+def test_makers_refuse_settings_before_they_parse(make, settings, message):
+    with pytest.raises(ValueError, match=message):
+        make(**settings)
+
+
+def test_parses_can_be_looked_for(doc):
+    parses = next(doc.sents)._.parses
+    assert len(set(parses)) == len(parses)
+    assert parses.index(parses[1]) == 1
+
+
+def test_makers_give_log_probabilities():
+    heads, log_probs = kbest(100)(SCORES, WORDS)
+    assert len(heads) == 9
+    assert np.exp(log_probs).sum() == pytest.approx(1)
+    heads, log_probs = sample_without_replacement(100)(SCORES, WORDS)
+    assert len(heads) == 9
+    assert np.exp(log_probs).sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("name", ["sample", "sample_without_replacement"])
+def test_samples_in_a_pipeline_do_not_depend_on_the_batch(name, quickstart_docs):
+    maker = {"@misc": f"spacy_rootmind.{name}.v1", "k": 4, "seed": 3}
+    nlp = make_nlp(alternatives=maker)
+    train(nlp, gold_examples(quickstart_docs[:10], nlp), steps=3)
+    texts = ["The cat slept.", "She said that it rained.", "The cat slept."]
+    together = [
+        [(p.heads.tolist(), p.deps) for p in next(doc.sents)._.parses] for doc in nlp.pipe(texts)
+    ]
+    alone = [[(p.heads.tolist(), p.deps) for p in next(nlp(text).sents)._.parses] for text in texts]
+    assert together == alone
+    assert nlp(texts[0])[0]._.head_prob is None
+
+
+# --- temperature -------------------------------------------------------------------------------
+
+
+def test_temperature_changes_how_sure_but_not_the_parse(quickstart_docs):
+    nlp = make_nlp(confidence=True)
+    train(nlp, gold_examples(quickstart_docs[:10], nlp), steps=3)
+    parser = nlp.get_pipe("root_mst")
+    heads, sure = {}, {}
+    for temperature in (0.5, 1.0, 4.0):
+        parser.temperature = temperature
+        doc = nlp("She said that it rained.")
+        heads[temperature] = [token.head.i for token in doc]
+        sure[temperature] = next(doc.sents)._.parse_log_prob
+    assert heads[0.5] == heads[1.0] == heads[4.0]
+    assert sure[0.5] > sure[1.0] > sure[4.0]
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, float("inf"), float("nan")])
+def test_temperature_must_be_above_zero(temperature):
+    with pytest.raises(ValueError, match="temperature"):
+        make_nlp(temperature=temperature)
+
+
+# --- attributes --------------------------------------------------------------------------------
+
+
+def test_an_attribute_of_the_users_own_is_not_overwritten():
+    for owner, name, _ in ATTRIBUTES:
+        if owner.has_extension(name):
+            owner.remove_extension(name)
+    Token.set_extension("head_prob", default="mine")
+    try:
+        with pytest.raises(ValueError, match=r"Token\._\.head_prob"):
+            register_extensions()
+        assert not Span.has_extension("parses")
+        make_nlp()
+    finally:
+        Token.remove_extension("head_prob")
+        register_extensions()
+    register_extensions()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("confidence", True), ("arc_threshold", 0.5), ("alternatives", kbest(2))]
+)
+def test_attributes_are_there_once_a_setting_is_changed(trained, setting, value):
+    for owner, name, _ in ATTRIBUTES:
+        if owner.has_extension(name):
+            owner.remove_extension(name)
+    parser = trained.get_pipe("root_mst")
+    before = getattr(parser, setting)
+    try:
+        setattr(parser, setting, before)
+        assert not any(owner.has_extension(name) for owner, name, _ in ATTRIBUTES)
+        Span.set_extension("arcs", default="mine")
+        with pytest.raises(ValueError, match=r"Span\._\.arcs"):
+            setattr(parser, setting, value)
+        assert getattr(parser, setting) == before
+        Span.remove_extension("arcs")
+        setattr(parser, setting, value)
+        assert all(owner.has_extension(name) for owner, name, _ in ATTRIBUTES)
+        assert getattr(parser, setting) == value
+    finally:
+        setattr(parser, setting, before)
+        for owner, name, getter in ATTRIBUTES:
+            owner.set_extension(name, getter=getter, force=True)
+
+
+def test_a_head_set_by_hand_has_no_known_probability(unsure):
+    doc = unsure(TEXT)
+    sentence = next(doc.sents)
+    token = next(t for t in sentence if t.head.i != t.i and not t.is_space)
+    others = [t for t in sentence if t is not token]
+    parsed = token.head
+    token.head = next(
+        t for t in others if t not in (parsed, token) and not t.is_space and t not in token.subtree
+    )
+    with pytest.raises(ValueError, match="another head after it was parsed"):
+        _ = token._.head_prob
+    with pytest.raises(ValueError, match="another head after it was parsed"):
+        _ = sentence._.parse_log_prob
+    assert sentence._.parse_entropy > 0
+    assert all(0 <= t._.head_prob <= 1 for t in doc if t.i != token.i)
+    token.head = parsed
+    assert 0 <= token._.head_prob <= 1

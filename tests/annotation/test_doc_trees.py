@@ -1,0 +1,191 @@
+"""Trees written into a Doc, against plain Python over the same heads."""
+
+import itertools
+
+import numpy as np
+import pytest
+import spacy
+from reference import random_heads
+from spacy.tokens import Doc
+from spacy_rootmind.annotation.doc_trees import set_trees
+
+from spacy_rootmind.annotation.writing import restore_edges
+
+
+@pytest.fixture(scope="module")
+def vocab():
+    return spacy.blank("en").vocab
+
+
+def plain_doc(vocab, n):
+    return Doc(vocab, words=[f"w{i}" for i in range(n)])
+
+
+def write(doc, heads, starts, label="dep"):
+    deps = np.full(len(doc), doc.vocab.strings.add(label), dtype=np.uint64)
+    set_trees(doc, np.asarray(heads, np.int32), deps, np.asarray([*starts, len(doc)], np.int32))
+
+
+def subtree_of(heads, node):
+    """All tokens from which following heads leads to `node`."""
+    inside = []
+    for i in range(len(heads)):
+        j = i
+        while j != node and heads[j] != j:
+            j = heads[j]
+        if j == node:
+            inside.append(i)
+    return inside
+
+
+def random_doc_heads(rng, lengths):
+    """Token heads of several random sentences, a root's being its own index."""
+    heads, starts = [], []
+    for n in lengths:
+        start = len(heads)
+        starts.append(start)
+        tree = random_heads(rng, n, True)[1:]
+        heads += [start + i if h == 0 else start + int(h) - 1 for i, h in enumerate(tree)]
+    return heads, starts
+
+
+def assert_doc_agrees(doc, heads, starts):
+    stops = [*starts[1:], len(heads)]
+    assert [(s.start, s.end) for s in doc.sents] == list(zip(starts, stops, strict=True))
+    assert [token.head.i for token in doc] == list(heads)
+    for token in doc:
+        subtree = subtree_of(heads, token.i)
+        dependents = [i for i, h in enumerate(heads) if h == token.i and i != token.i]
+        assert token.left_edge.i == min(subtree)
+        assert token.right_edge.i == max(subtree)
+        assert [t.i for t in token.lefts] == [i for i in dependents if i < token.i]
+        assert [t.i for t in token.rights] == [i for i in dependents if i > token.i]
+        assert token.n_lefts + token.n_rights == len(dependents)
+        assert sorted(t.i for t in token.subtree) == subtree
+    for sentence in doc.sents:
+        assert heads[sentence.root.i] == sentence.root.i
+
+
+def test_set_trees_random_trees_of_60_words(vocab):
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        heads, starts = random_doc_heads(rng, [60])
+        doc = plain_doc(vocab, 60)
+        write(doc, heads, starts)
+        assert_doc_agrees(doc, heads, starts)
+
+
+def test_set_trees_several_sentences(vocab):
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        heads, starts = random_doc_heads(rng, rng.integers(1, 30, size=5))
+        doc = plain_doc(vocab, len(heads))
+        write(doc, heads, starts)
+        assert_doc_agrees(doc, heads, starts)
+
+
+def test_set_trees_zigzag_defeats_ten_sweeps(vocab):
+    # Heads alternate between the two ends and close in: every sweep of spaCy's own hands edges on
+    # by one turn only.
+    n = 60
+    order = [i // 2 if i % 2 == 0 else n - 1 - i // 2 for i in range(n)][::-1]
+    heads = [0] * n
+    heads[order[0]] = order[0]
+    for above, below in itertools.pairwise(order):
+        heads[below] = above
+    doc = plain_doc(vocab, n)
+    write(doc, heads, [0])
+    assert_doc_agrees(doc, heads, [0])
+
+
+def test_set_trees_overwrites_an_earlier_parse(vocab):
+    doc = plain_doc(vocab, 4)
+    write(doc, [1, 1, 3, 3], [0, 2])
+    write(doc, [0, 0, 1, 2], [0], label="other")
+    assert_doc_agrees(doc, [0, 0, 1, 2], [0])
+    assert {token.dep_ for token in doc} == {"other"}
+
+
+@pytest.mark.parametrize(
+    ("heads", "starts", "message"),
+    [
+        ([1, 0, 2], [0], "cycle"),
+        ([0, 1, 1], [0], "2 roots"),
+        ([1, 2, 0], [0], "0 roots"),
+        ([0, 0, 0], [0, 2], "outside its sentence"),
+        ([0, 0, 3], [0], "outside its sentence"),
+        ([0, 0, -1], [0], "outside its sentence"),
+        ([0, 0], [0], "expected 3 heads"),
+        ([0, 0, 0], [1], "sentence starts"),
+        ([0, 0, 2], [0, 2, 1, 2], "ascending"),
+    ],
+)
+def test_set_trees_refuses_before_writing(vocab, heads, starts, message):
+    doc = plain_doc(vocab, 3)
+    write(doc, [2, 2, 2], [0])
+    deps = np.full(len(heads), doc.vocab.strings["dep"], dtype=np.uint64)
+    with pytest.raises(ValueError, match=message):
+        set_trees(doc, np.asarray(heads, np.int32), deps, np.asarray([*starts, 3], np.int32))
+    assert_doc_agrees(doc, [2, 2, 2], [0])
+
+
+def test_set_trees_empty_doc(vocab):
+    doc = plain_doc(vocab, 0)
+    write(doc, [], [])
+    assert len(doc) == 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "UD_English-EWT/en_ewt-ud-dev",
+        "UD_Irish-IDT/ga_idt-ud-dev",
+        "UD_Hungarian-Szeged/hu_szeged-ud-dev",
+        "UD_Livvi-KKPP/olo_kkpp-ud-test",
+    ],
+)
+def test_real_trees_survive_decoding_and_writing(ud_folder, vocab, name):
+    from conftest import read_conllu
+
+    from spacy_rootmind import decode, is_projective, is_tree
+
+    crossing = 0
+    for gold in read_conllu(ud_folder / f"{name}.conllu", vocab, limit=300):
+        n = len(gold)
+        heads = np.array([-1] + [0 if t.head.i == t.i else t.head.i + 1 for t in gold])
+        assert is_tree(heads)
+        crossing += not is_projective(heads)
+        scores = np.random.default_rng(n).normal(size=(n + 1, n + 1)).astype("f")
+        scores[np.arange(1, n + 1), heads[1:]] += 20
+        decoded = decode(scores)
+        assert decoded.tolist() == heads.tolist()
+        doc = Doc(vocab, words=[t.text for t in gold])
+        token_heads = [i if h == 0 else int(h) - 1 for i, h in enumerate(decoded[1:])]
+        write(doc, token_heads, [0])
+        assert_doc_agrees(doc, token_heads, [0])
+    assert crossing > 0
+
+
+def test_restore_edges_mends_what_spacy_found_only_in_part(vocab):
+    rng = np.random.default_rng(3)
+    n_mended = 0
+    for _ in range(300):
+        heads, starts = random_doc_heads(rng, [int(rng.integers(12, 30)), 5])
+        doc = plain_doc(vocab, len(heads))
+        write(doc, heads, starts)
+        again = Doc(vocab).from_bytes(doc.to_bytes())
+        edges = [(t.left_edge.i, t.right_edge.i) for t in doc]
+        n_mended += edges != [(t.left_edge.i, t.right_edge.i) for t in again]
+        assert restore_edges(again) is again
+        assert_doc_agrees(again, heads, starts)
+        assert again.to_bytes() == doc.to_bytes()
+    assert n_mended > 0
+
+
+def test_restore_edges_refuses_what_is_no_tree(vocab):
+    doc = Doc(vocab, words=["a", "b", "c"], heads=[1, 0, 2], deps=["x", "y", "ROOT"])
+    before = doc.to_bytes()
+    with pytest.raises(ValueError, match=r"cycle|root"):
+        restore_edges(doc)
+    assert doc.to_bytes() == before
+    assert len(restore_edges(Doc(vocab))) == 0

@@ -1,0 +1,145 @@
+"""Gold trees brought to predicted tokens and sentences."""
+
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from spacy_rootmind.annotation.gold import GoldBatch, aligned_heads, training_starts
+from spacy_rootmind.annotation.reading import reference_heads
+from spacy_rootmind.trees.conventions import MISSING
+
+
+@pytest.fixture(scope="module")
+def vocab():
+    return spacy.blank("en").vocab
+
+
+def make_example(vocab, predicted, words, heads, deps, spaces=None, **kwargs):
+    reference = Doc(vocab, words=words, spaces=spaces, heads=heads, deps=deps, **kwargs)
+    return Example(Doc(vocab, words=predicted), reference)
+
+
+def test_reference_heads_tell_missing_from_root(vocab):
+    doc = Doc(vocab, words=["a", "b", "c"], heads=[1, 1, 2], deps=["x", "ROOT", ""])
+    heads, deps = reference_heads(doc)
+    assert heads.tolist() == [1, 1, MISSING]
+    assert vocab.strings[int(deps[1])] == "ROOT"
+
+
+def test_aligned_heads_equal_the_gold_ones_on_equal_tokens(vocab):
+    words = ["a", "b", "c", "d"]
+    example = make_example(vocab, words, words, [1, 3, 1, 3], ["w", "x", "y", "ROOT"])
+    heads, _ = aligned_heads(example, "ROOT")
+    assert heads.tolist() == [1, 3, 1, 3]
+
+
+def test_aligned_heads_miss_tokens_that_were_merged_or_split(vocab):
+    # Gold "b" is two predicted tokens and gold "c d" one; only arcs among the rest remain.
+    example = make_example(
+        vocab,
+        ["a", "b1", "b2", "cd", "e"],
+        ["a", "b1b2", "c", "d", "e"],
+        [4, 4, 3, 4, 4],
+        ["v", "w", "x", "y", "ROOT"],
+        spaces=[True, True, False, True, False],
+    )
+    example = Example(
+        Doc(vocab, words=["a", "b1", "b2", "cd", "e"], spaces=[True, False, True, True, False]),
+        example.reference,
+    )
+    heads, deps = aligned_heads(example, "ROOT")
+    assert heads.tolist() == [4, MISSING, MISSING, MISSING, 4]
+    assert (deps == 0).tolist() == [False, True, True, True, False]
+
+
+def test_aligned_heads_give_a_split_root_no_root(vocab):
+    reference = Doc(vocab, words=["go", "now"], heads=[0, 0], deps=["ROOT", "advmod"])
+    predicted = Doc(vocab, words=["g", "o", "now"], spaces=[False, True, False])
+    heads, _ = aligned_heads(Example(predicted, reference), "ROOT")
+    assert heads.tolist() == [MISSING, MISSING, MISSING]
+
+
+def test_gold_batch_numbers_rows_after_each_root(vocab):
+    words = ["a", "b", "c", "d", "e"]
+    example = make_example(
+        vocab,
+        words,
+        words,
+        [1, 1, 3, 3, 3],
+        ["x", "ROOT", "y", "ROOT", "z"],
+        sent_starts=[True, False, True, False, False],
+    )
+    gold = GoldBatch.from_examples([example, example], "ROOT")
+    one = [MISSING, 2, 0, MISSING, 5, 3, 5]
+    two = [h if h == MISSING else h + 7 for h in one]
+    assert gold.heads.tolist() == one + two
+    assert [[s.tolist() for s in doc] for doc in gold.sentences] == [[[0, 1], [2, 3, 4]]] * 2
+
+
+def test_gold_batch_drops_heads_outside_the_predicted_sentence(vocab):
+    words = ["a", "b", "c", "d"]
+    reference = Doc(vocab, words=words, heads=[1, 1, 1, 2], deps=["x", "ROOT", "y", "z"])
+    predicted = Doc(vocab, words=words, sent_starts=[True, False, True, False])
+    gold = GoldBatch.from_examples([Example(predicted, reference)], "ROOT")
+    assert gold.heads.tolist() == [MISSING, 2, 0, MISSING, MISSING, 4]
+
+
+def test_gold_batch_leaves_whitespace_out(vocab):
+    words = ["a", "\n", "b", " ", "c"]
+    reference = Doc(vocab, words=words, heads=[2, 0, 2, 2, 3], deps=["x", "", "ROOT", "", "y"])
+    gold = GoldBatch.from_examples([Example(Doc(vocab, words=words), reference)], "ROOT")
+    # c's gold head is whitespace, so it has none.
+    assert gold.heads.tolist() == [MISSING, 2, 0, MISSING]
+    assert [s.tolist() for s in gold.sentences[0]] == [[0, 2, 4]]
+
+
+def test_gold_batch_of_empty_docs_has_no_rows(vocab):
+    gold = GoldBatch.from_examples([Example(Doc(vocab), Doc(vocab))], "ROOT")
+    assert gold.heads.shape == (0,)
+    assert gold.sentences == [[]]
+
+
+def test_gold_batch_keeps_every_arc_of_real_trees(ud_folder):
+    from conftest import gold_examples, read_conllu
+
+    nlp = spacy.blank("en")
+    path = ud_folder / "UD_English-EWT" / "en_ewt-ud-dev.conllu"
+    docs = read_conllu(path, nlp.vocab, limit=500)
+    gold = GoldBatch.from_examples(gold_examples(docs, nlp), "ROOT")
+    assert int((gold.heads != MISSING).sum()) == sum(map(len, docs))
+    words = np.concatenate([[MISSING, *(t.dep for t in doc)] for doc in docs])
+    assert (gold.deps[gold.heads != MISSING] == words[gold.heads != MISSING]).all()
+
+
+def test_missing_head_beside_a_label_is_no_root(vocab):
+    # spaCy stores "cat", whose head is unknown, as its own head, and starts a sentence there.
+    predicted = Doc(vocab, words=["She", "saw", "the", "cat", "."])
+    example = Example.from_dict(
+        predicted, {"heads": [1, 1, 3, None, 1], "deps": ["nsubj", "ROOT", "det", "obj", "punct"]}
+    )
+    gold = GoldBatch.from_examples([example], "ROOT")
+    assert [[s.tolist() for s in doc] for doc in gold.sentences] == [[[0, 1, 2, 3, 4]]]
+    assert gold.heads.tolist() == [MISSING, 2, 0, 4, MISSING, 2]
+
+
+def test_training_starts_skip_gold_sentences_without_counterpart(vocab):
+    reference = Doc(
+        vocab,
+        words=["\n", "She", "saw", "\n"],
+        heads=[0, 2, 2, 3],
+        deps=["ROOT", "nsubj", "ROOT", "ROOT"],
+        sent_starts=[True, True, False, True],
+    )
+    predicted = Doc(vocab, words=["She", "saw"])
+    assert training_starts(Example(predicted, reference), "ROOT").tolist() == [0, 2]
+
+
+def test_training_starts_prefer_those_on_the_doc(vocab):
+    words = ["a", "b", "c", "d"]
+    reference = Doc(vocab, words=words, heads=[1, 1, 3, 3], deps=["x", "ROOT", "y", "ROOT"])
+    predicted = Doc(vocab, words=words, sent_starts=[True, True, False, False])
+    assert training_starts(Example(predicted, reference), "ROOT").tolist() == [0, 1, 4]
+    plain = Doc(vocab, words=words)
+    assert training_starts(Example(plain, reference), "ROOT").tolist() == [0, 2, 4]

@@ -1,0 +1,261 @@
+"""Where the sentences of reference Docs start: what is known, and what is trained on."""
+
+import itertools
+
+import numpy as np
+import pytest
+import spacy
+from conftest import gold_examples, join, random_words, starts_of
+from spacy.tokens import Doc
+from spacy.training import Example
+from strategies import rng_for
+
+from spacy_rootmind.annotation.gold import gold_boundaries, training_starts
+from spacy_rootmind.annotation.reading import known_starts, reference_heads
+from spacy_rootmind.trees.conventions import MISSING
+
+VOCAB = spacy.blank("en").vocab
+
+
+def example_of(predicted, gold, spaces=None, gold_spaces=None, **annotation):
+    return Example(
+        Doc(VOCAB, words=predicted, spaces=spaces),
+        Doc(VOCAB, words=gold, spaces=gold_spaces, **annotation),
+    )
+
+
+def starts_at(n, *starts):
+    return [i in starts for i in range(n)]
+
+
+def truths_of(example):
+    return gold_boundaries(example, "ROOT").tolist()
+
+
+def test_gold_boundaries_of_equal_tokens():
+    words = ["a", "b", "c", "d"]
+    example = example_of(words, words, sent_starts=starts_at(4, 0, 2))
+    assert truths_of(example) == [MISSING, 0, 1, 0]
+    heads = example_of(words, words, heads=[1, 1, 2, 2], deps=["x", "ROOT", "ROOT", "x"])
+    assert truths_of(heads) == [MISSING, 0, 1, 0]
+
+
+def test_gold_boundaries_of_crossing_trees():
+    # The second sentence's root is not its first word.
+    words = ["a", "b", "c", "d", "e"]
+    example = example_of(words, words, heads=[0, 4, 4, 1, 4], deps=["ROOT", "x", "x", "x", "ROOT"])
+    assert truths_of(example) == [MISSING, 1, 0, 0, 0]
+
+
+def test_gold_boundaries_of_split_tokens():
+    # Both pieces of "bc" come from the token that starts a sentence; the first piece starts it.
+    example = example_of(
+        ["a", "b", "c", "d"],
+        ["a", "bc", "d"],
+        spaces=[True, False, True, False],
+        sent_starts=starts_at(3, 0, 1),
+    )
+    truths = truths_of(example)
+    assert truths[:2] == [MISSING, 1]
+    assert truths[2] in (0, MISSING)
+    assert truths[3] == 0
+
+
+def test_gold_boundaries_of_merged_tokens():
+    example = example_of(
+        ["a", "bc", "de", "f"],
+        ["a", "b", "c", "d", "e", "f"],
+        gold_spaces=[True, False, True, False, True, False],
+        sent_starts=starts_at(6, 0, 1, 5),
+    )
+    assert truths_of(example) == [MISSING, 1, 0, 1]
+
+
+def test_gold_boundaries_within_a_merged_token_teach_nothing_wrong():
+    # The token ends one sentence and starts another: a tree cannot have both.
+    example = example_of(
+        ["a", "bc", "d"],
+        ["a", "b", "c", "d"],
+        gold_spaces=[True, False, True, False],
+        sent_starts=starts_at(4, 0, 2),
+    )
+    truths = truths_of(example)
+    assert truths[2] == 0
+    starts = training_starts(example, "ROOT").tolist()
+    assert (truths[1] == 1) == (1 in starts)
+
+
+@pytest.mark.parametrize(
+    ("words", "starts", "expected"),
+    [
+        # Leading whitespace is no question, and neither is the first word.
+        (["\n", "a", "b", "c"], (0, 3), [-1, -1, 0, 1]),
+        (["\n", "a", "b", "c"], (0, 1, 3), [-1, -1, 0, 1]),
+        # Whitespace between: the sentence's first word counts.
+        (["a", "b", "\n", "c"], (0, 2), [-1, 0, -1, 1]),
+        (["a", "b", "\n", "c"], (0, 3), [-1, 0, -1, 1]),
+        (["a", "\n", "b", " ", "c"], (0, 1, 3), [-1, -1, 1, -1, 1]),
+        # A sentence of whitespace alone is followed by one.
+        (["a", "\n", "\n", "b"], (0, 1, 3), [-1, -1, -1, 1]),
+        (["a", "b", "\n"], (0, 2), [-1, 0, -1]),
+        (["\n", "\n"], (0, 1), [-1, -1]),
+    ],
+)
+def test_gold_boundaries_beside_whitespace(words, starts, expected):
+    example = example_of(words, words, sent_starts=starts_at(len(words), *starts))
+    assert truths_of(example) == expected
+
+
+def test_gold_boundaries_where_only_one_side_has_whitespace():
+    more = example_of(["a", "\n", "b", "\n", "c"], ["a", "b", "c"], sent_starts=starts_at(3, 0, 1))
+    assert truths_of(more) == [MISSING, MISSING, 1, MISSING, 0]
+    less = example_of(["a", "b", "c"], ["a", "\n", "b", "\n", "c"], sent_starts=starts_at(5, 0, 1))
+    assert truths_of(less) == [MISSING, 1, 0]
+
+
+def test_gold_boundaries_of_partial_marks():
+    words = ["a", "b", "c", "d", "e"]
+    example = example_of(words, words, sent_starts=[None, None, True, False, None])
+    assert truths_of(example) == [MISSING, MISSING, 1, 0, MISSING]
+
+
+def test_gold_boundaries_of_partial_marks_on_other_tokens():
+    # "bc" covers tokens of which nothing is known.
+    example = example_of(
+        ["a", "bc", "d", "e", "f"],
+        ["a", "b", "c", "d", "ef"],
+        spaces=[True, True, True, False, False],
+        gold_spaces=[True, False, True, True, False],
+        sent_starts=[None, None, None, True, None],
+    )
+    assert truths_of(example) == [MISSING, MISSING, 1, MISSING, MISSING]
+
+
+def test_gold_boundaries_of_missing_heads():
+    words = ["She", "saw", "the", "cat", "."]
+    labelled = example_of(
+        words,
+        words,
+        heads=[1, 1, 3, None, None],
+        deps=["nsubj", "ROOT", "det", "obj", "punct"],
+    )
+    # spaCy starts sentences at "the" and ".", because the head above each is missing.
+    assert [t.i for t in labelled.reference if t.is_sent_start] == [0, 2, 4]
+    assert truths_of(labelled) == [MISSING, 0, MISSING, 0, MISSING]
+    joined = example_of(
+        [*words, "It", "rained"],
+        [*words, "It", "rained"],
+        heads=[1, 1, 3, None, 1, 6, 6],
+        deps=["nsubj", "ROOT", "det", "obj", "punct", "nsubj", "ROOT"],
+    )
+    # Nothing starts between a word and its head.
+    assert truths_of(joined) == [MISSING, 0, 0, 0, 0, 1, 0]
+
+
+def without_some_heads(doc, gone, keep_labels):
+    heads = [None if lost else token.head.i for token, lost in zip(doc, gone, strict=True)]
+    deps = [
+        "" if lost and not keep_labels else token.dep_
+        for token, lost in zip(doc, gone, strict=True)
+    ]
+    return Doc(VOCAB, words=[token.text for token in doc], heads=heads, deps=deps)
+
+
+@pytest.mark.parametrize("keep_labels", [True, False])
+@pytest.mark.parametrize("rate", [0.02, 0.1, 0.3, 0.6, 0.95])
+def test_missing_heads_teach_no_false_boundary(rate, keep_labels, quickstart_docs):
+    """SpaCy marks a sentence where a tree starts, also one that has lost its first words."""
+    rng = rng_for("missing heads", rate, keep_labels)
+    n_starts = n_known = 0
+    for gold in join(quickstart_docs[:120], 4):
+        reference = without_some_heads(gold, rng.random(len(gold)) < rate, keep_labels)
+        example = Example(Doc(VOCAB, words=[token.text for token in gold]), reference)
+        truths = gold_boundaries(example, "ROOT")
+        starts = set(starts_of(gold)[1:])
+        assert set(np.flatnonzero(truths == 1).tolist()) <= starts
+        assert not starts & set(np.flatnonzero(truths == 0).tolist())
+        n_starts += len(starts)
+        n_known += int((truths == 1).sum())
+        # Sentences to train with cut no tree in two.
+        sentence = np.zeros(len(gold), dtype=int)
+        sentence[training_starts(example, "ROOT")[:-1]] = 1
+        sentence = np.cumsum(sentence)
+        heads = reference_heads(reference, "ROOT")[0]
+        known = np.flatnonzero(heads != MISSING)
+        assert (sentence[known] == sentence[heads[known]]).all()
+    if rate <= 0.1:
+        assert n_known > 0.5 * n_starts
+
+
+def test_words_without_a_head_between_two_trees_are_cut_somewhere():
+    words = ["She", "slept", "A", "dog", "barked"]
+    example = example_of(
+        words,
+        words,
+        heads=[1, 1, None, 4, 4],
+        deps=["nsubj", "ROOT", "", "nsubj", "ROOT"],
+    )
+    assert truths_of(example) == [MISSING, 0, MISSING, MISSING, 0]
+    assert training_starts(example, "ROOT").tolist() == [0, 3, 5]
+    # Words without a head before the first tree are no sentence.
+    start = example_of(words[2:], words[2:], heads=[None, 2, 2], deps=["", "nsubj", "ROOT"])
+    assert truths_of(start) == [MISSING, MISSING, 0]
+    assert training_starts(start, "ROOT").tolist() == [0, 3]
+
+
+def test_heads_set_by_hand_leave_open_where_sentences_start():
+    doc = Doc(VOCAB, words=["The", "old", "dog", "barks", "in", "the", "house"])
+    doc[3].dep_ = "ROOT"
+    doc[6].head = doc[3]
+    doc[6].dep_ = "obl"
+    assert doc[3].is_sent_start
+    assert known_starts(doc, "ROOT").tolist() == [1, 0, 0, 0, -1, -1, -1]
+
+
+def test_boundaries_that_heads_did_not_make_are_known():
+    doc = Doc(VOCAB, words=["a", "b", "c", "d"], sent_starts=starts_at(4, 0, 2))
+    doc[3].dep_ = "ROOT"
+    assert known_starts(doc, "ROOT").tolist() == [1, -1, 1, -1]
+
+
+def test_whitespace_without_a_head_hides_no_boundary():
+    words = ["She", "slept", "\n", "Dogs", " ", "bark"]
+    heads = [1, 1, None, 5, None, 5]
+    deps = ["nsubj", "ROOT", "", "nsubj", "", "ROOT"]
+    example = example_of(words, words, heads=heads, deps=deps)
+    assert truths_of(example) == [MISSING, 0, MISSING, 1, MISSING, 0]
+    assert training_starts(example, "ROOT").tolist() == [0, 3, 6]
+
+
+def test_gold_boundaries_of_docs_that_say_nothing():
+    words = ["a", "b", "c"]
+    assert truths_of(example_of(words, words)) == [MISSING] * 3
+    assert truths_of(example_of([], [])) == []
+    assert truths_of(example_of(["a"], ["a"])) == [MISSING]
+    assert truths_of(example_of(["a"], ["a"], sent_starts=[True])) == [MISSING]
+    assert truths_of(example_of(words, words, tags=["X"] * 3)) == [MISSING] * 3
+
+
+def test_gold_boundaries_agree_with_those_that_are_trained_on():
+    """On equal tokens, fully marked, against a plain reading of the reference."""
+    rng = rng_for("gold boundaries")
+    for _ in range(100):
+        n = int(rng.integers(1, 20))
+        words = random_words(rng, n)
+        marks = [bool(x) for x in rng.random(n) < 0.3]
+        marks[0] = True
+        example = example_of(words, words, sent_starts=marks)
+        plain = [i for i in range(n) if not words[i].isspace()]
+        sentence = np.cumsum(marks)
+        expected = [MISSING] * n
+        for before, word in itertools.pairwise(plain):
+            expected[word] = int(sentence[before] != sentence[word])
+        assert truths_of(example) == expected
+
+
+def test_gold_boundaries_of_every_real_doc_are_its_sentences(quickstart_docs):
+    for gold in join(quickstart_docs[:40], 4):
+        [example] = gold_examples([gold], spacy.blank("en"))
+        truths = gold_boundaries(example, "ROOT")
+        assert [0, *np.flatnonzero(truths == 1).tolist()] == starts_of(gold)
+        assert (truths == MISSING).sum() == 1

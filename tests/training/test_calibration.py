@@ -1,0 +1,532 @@
+"""Temperatures: what is fitted, what is kept, and the callback in a training run."""
+
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import spacy
+import srsly
+from conftest import QUICKSTART, SMALL_MODEL, gold_examples, make_nlp, train
+from reference import clean, enumerate_trees
+from spacy.tokens import Doc, DocBin
+from spacy.training import Example
+from strategies import rng_for
+
+from spacy_rootmind import decode, sample_trees
+from spacy_rootmind.annotation.sentences import sentences_of
+from spacy_rootmind.network import tree_scorer
+from spacy_rootmind.network.architecture import ParserInput
+from spacy_rootmind.training.calibration import (
+    LEAST,
+    MOST,
+    annotate_before,
+    fit_label_temperature,
+    fit_temperature,
+    head_loss,
+    label_loss,
+    make_fit_temperature,
+)
+from spacy_rootmind.trees.conventions import MISSING
+
+
+def drawn_batches(rng, temperature, n_batches=6, b=40, n=7, scale=3.0, rate=0.0):
+    """Random scores, and gold heads drawn from the trees of scores divided by the temperature."""
+    batches = []
+    for _ in range(n_batches):
+        lengths = rng.integers(1, n + 1, size=b)
+        scores = (scale * rng.standard_normal((b, n + 1, n + 1))).astype("f")
+        heads = np.full((b, n + 1), MISSING)
+        for i, length in enumerate(lengths.tolist()):
+            own = scores[i, : length + 1, : length + 1].astype("d") / temperature
+            trees, _ = sample_trees(own, 1, seed=rng)
+            heads[i, 1 : length + 1] = trees[0, 1:]
+        heads[rng.random(heads.shape) < rate] = MISSING
+        batches.append((scores, lengths, heads))
+    return batches
+
+
+def loss_by_enumeration(batches, temperature):
+    total = 0.0
+    for scores, lengths, heads in batches:
+        for own, n, gold in zip(scores, lengths.tolist(), heads, strict=True):
+            trees = enumerate_trees(n, True)
+            inside = clean(own[: n + 1, : n + 1]) / temperature
+            sums = inside[np.arange(1, n + 1), trees[:, 1:]].sum(axis=1)
+            weights = np.exp(sums - sums.max())
+            weights /= weights.sum()
+            for dep in range(1, n + 1):
+                if gold[dep] != MISSING:
+                    total -= np.log(weights[trees[:, dep] == gold[dep]].sum())
+    return total
+
+
+# --- fitting -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("temperature", [0.4, 1.0, 2.5, 8.0])
+@pytest.mark.parametrize("rate", [0.0, 0.5])
+def test_fit_finds_the_temperature_that_gold_was_drawn_at(temperature, rate):
+    rng = rng_for("fit", temperature)
+    batches = drawn_batches(rng, temperature, scale=2 * temperature, rate=rate)
+    # Several hundred words tell a temperature to a few percent.
+    assert fit_temperature(batches) == pytest.approx(temperature, rel=0.15)
+
+
+@pytest.mark.parametrize("temperature", [0.4, 1.0, 8.0])
+def test_fit_is_no_worse_than_its_neighbours(temperature):
+    batches = drawn_batches(rng_for("neighbours", temperature), temperature, n_batches=2)
+    fitted = fit_temperature(batches)
+    least = head_loss(batches, fitted)
+    # The place is found to one percent, where the loss is flat to its square.
+    slack = 1e-4 * least
+    for factor in (0.5, 0.9, 0.97, 1.03, 1.1, 2.0):
+        assert head_loss(batches, fitted * factor) >= least - slack
+    for other in np.exp(np.linspace(np.log(LEAST), np.log(MOST), 60)).tolist():
+        assert head_loss(batches, other) >= least - slack
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+def test_head_loss_is_that_of_enumeration(temperature):
+    batches = drawn_batches(rng_for("head loss"), 1.0, n_batches=2, b=10, n=5, rate=0.3)
+    expected = loss_by_enumeration(batches, temperature)
+    assert head_loss(batches, temperature) == pytest.approx(expected, rel=1e-9)
+
+
+def test_fit_of_scores_scaled_up_is_scaled_up():
+    batches = drawn_batches(rng_for("scaled"), 1.0, n_batches=3)
+    fitted = fit_temperature(batches)
+    scaled = [(scores * 4, lengths, heads) for scores, lengths, heads in batches]
+    assert fit_temperature(scaled) == pytest.approx(4 * fitted, rel=0.02)
+
+
+def test_fit_without_anything_known_is_one():
+    assert fit_temperature([]) == 1.0
+    [(scores, lengths, heads)] = drawn_batches(rng_for("nothing"), 2.0, n_batches=1)
+    assert fit_temperature([(scores, lengths, np.full_like(heads, MISSING))]) == 1.0
+    empty = (np.zeros((1, 1, 1), "f"), np.zeros(1, int), np.full((1, 1), MISSING))
+    assert fit_temperature([empty]) == 1.0
+
+
+def test_fit_stays_within_its_bounds():
+    [(scores, lengths, _)] = drawn_batches(rng_for("bounds"), 1.0, n_batches=1)
+    best = decode(scores, lengths).astype(int)
+    best[best < 0] = MISSING
+    # All gold heads are the parse's own: the surer the better.
+    assert LEAST <= fit_temperature([(scores, lengths, best)]) < 2 * LEAST
+    # Gold heads that have nothing to do with the scores: the less sure the better.
+    worst = decode(-scores, lengths).astype(int)
+    worst[worst < 0] = MISSING
+    assert MOST / 2 < fit_temperature([(scores, lengths, worst)]) <= MOST
+
+
+def test_fit_survives_heads_that_scores_rule_out():
+    scores = np.zeros((1, 3, 3), "f")
+    scores[0, 1, 0] = 3000.0
+    scores[0, 2, 1] = 3000.0
+    gold = np.array([[MISSING, 2, 0]])
+    assert LEAST <= fit_temperature([(scores, np.array([2]), gold)]) <= MOST
+
+
+# --- in the component --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def dev(quickstart_docs):
+    return [Doc.from_docs(quickstart_docs[i : i + 3]) for i in range(100, 160, 3)]
+
+
+@pytest.fixture(scope="module")
+def weights(quickstart_docs):
+    """Those of a parser that has learnt twenty Docs by heart."""
+    nlp = make_nlp()
+    joined = [Doc.from_docs(quickstart_docs[i : i + 3]) for i in range(0, 60, 3)]
+    train(nlp, gold_examples(joined, nlp), steps=40, size=5)
+    return nlp.get_pipe("root_mst").to_bytes(exclude=["vocab"])
+
+
+@pytest.fixture
+def make(weights):
+    def make(**config):
+        nlp = make_nlp(**config)
+        nlp.get_pipe("root_mst").from_bytes(weights, exclude=["vocab"])
+        return nlp
+
+    return make
+
+
+def test_temperature_is_one_before_it_is_fitted(make):
+    assert make().get_pipe("root_mst").temperature == 1.0
+
+
+def test_fitted_temperature_makes_gold_heads_most_probable(make, dev):
+    nlp = make()
+    parser = nlp.get_pipe("root_mst")
+    examples = gold_examples(dev, nlp)
+    fitted = parser.fit_temperature(examples)
+    assert parser.temperature == parser.cfg["temperature"] == fitted
+    assert fitted != 1.0
+    # Against the network's own scores, by way of what it says of gold sentences.
+    batches = []
+    for gold in dev:
+        scores = parser.model.predict(ParserInput([gold], [sentences_of(gold)])).trees
+        sentences = list(gold.sents)
+        for bucket, arcs in zip(scores.layout.buckets, scores.arcs, strict=True):
+            heads = np.full(arcs.shape[:2], MISSING)
+            for i, number in enumerate(bucket.sentences):
+                sentence = sentences[number]
+                heads[i, 1 : len(sentence) + 1] = [
+                    0 if t.head == t else t.head.i - sentence.start + 1 for t in sentence
+                ]
+            batches.append((arcs, bucket.lengths, heads))
+    least = head_loss(batches, fitted)
+    for factor in (0.6, 0.9, 1.1, 1.6):
+        assert head_loss(batches, fitted * factor) > least
+    assert head_loss(batches, 1.0) > least
+
+
+def test_fitted_label_temperature_makes_gold_labels_most_probable(make, dev):
+    """Against what arcs say, where all other arcs and labels are as improbable as can be."""
+    nlp = make()
+    parser = nlp.get_pipe("root_mst")
+    parser.fit_temperature(gold_examples(dev, nlp))
+    fitted = parser.cfg["label_temperature"]
+    assert fitted != 1.0
+    parser.arc_threshold = 1e-30
+
+    def loss(temperature):
+        parser.cfg["label_temperature"] = temperature
+        total = 0.0
+        for gold in dev:
+            [copy] = (eg.predicted for eg in gold_examples([gold], nlp))
+            for token, own in zip(copy, gold, strict=True):
+                token.is_sent_start = own.is_sent_start
+            parser(copy)
+            for token in gold:
+                arcs = [arc for arc in copy[token.i]._.arcs if arc.head.i == token.head.i]
+                if token.head != token:
+                    [right] = [arc.prob for arc in arcs if arc.dep == token.dep_] or [1e-30]
+                    total -= np.log(right / sum(arc.prob for arc in arcs))
+        return total
+
+    least = loss(fitted)
+    for temperature in (fitted * 0.7, fitted * 1.4, 1.0):
+        assert loss(temperature) > least
+
+
+@pytest.mark.parametrize("temperature", [0.4, 1.0, 2.5])
+def test_fit_finds_the_temperature_that_labels_were_drawn_at(temperature):
+    rng = rng_for("labels", temperature)
+    batches = []
+    for n in (300, 1, 500):
+        scores = (2 * temperature * rng.standard_normal((n, 7))).astype("f")
+        probs = np.exp(scores.astype("d") / temperature)
+        probs /= probs.sum(axis=1, keepdims=True)
+        labels = np.array([rng.choice(7, p=own) for own in probs])
+        batches.append((scores, labels))
+        expected = -np.log(probs[np.arange(n), labels]).sum()
+        assert label_loss(batches[-1:], temperature) == pytest.approx(expected, rel=1e-9)
+    fitted = fit_label_temperature(batches)
+    assert fitted == pytest.approx(temperature, rel=0.15)
+    least = label_loss(batches, fitted)
+    assert label_loss(batches, fitted * 1.05) > least < label_loss(batches, fitted * 0.95)
+
+
+def test_labels_are_scored_so_many_at_a_time(make, dev, monkeypatch):
+    """Memory stays bounded on long Docs, and what is fitted stays the same."""
+    nlp = make()
+    parser = nlp.get_pipe("root_mst")
+    parser.fit_temperature(gold_examples(dev, nlp))
+    together = parser.cfg["label_temperature"]
+    seen = []
+    predict = tree_scorer.TreeScores._predict_labels
+
+    def counted(self, arcs):
+        seen.append(len(arcs.deps))
+        return predict(self, arcs)
+
+    monkeypatch.setattr(tree_scorer.TreeScores, "_predict_labels", counted)
+    monkeypatch.setattr(tree_scorer, "MAX_ARCS", 7)
+    parser.fit_temperature(gold_examples(dev, nlp))
+    assert max(seen) == 7
+    assert parser.cfg["label_temperature"] == pytest.approx(together, rel=1e-4)
+
+
+def test_label_temperature_is_one_where_no_label_is_known():
+    assert fit_label_temperature([]) == 1.0
+    assert fit_label_temperature([(np.zeros((0, 3), "f"), np.zeros(0, "i8"))]) == 1.0
+
+
+def test_config_wins_over_what_is_fitted(make, dev):
+    nlp = make(temperature=3.0, confidence=True)
+    parser = nlp.get_pipe("root_mst")
+    fitted = parser.fit_temperature(gold_examples(dev, nlp))
+    assert fitted == parser.cfg["temperature"] != 3.0
+    assert parser.temperature == 3.0
+    text = "She said that it rained."
+    at_three = nlp(text)[0].sent._.parse_log_prob
+    parser.temperature = None
+    assert parser.temperature == fitted
+    assert nlp(text)[0].sent._.parse_log_prob != at_three
+    other = make(confidence=True)
+    other.get_pipe("root_mst").cfg["temperature"] = 3.0
+    assert other(text)[0].sent._.parse_log_prob == at_three
+
+
+def test_fitting_does_not_change_the_parse_or_the_weights(make, dev):
+    nlp = make()
+    parser = nlp.get_pipe("root_mst")
+    text = "The teacher that she met gave the boy a book. It rained."
+    before = [(t.head.i, t.dep_, t.is_sent_start) for t in nlp(text)]
+    weights = parser.model.to_bytes()
+    examples = gold_examples(dev, nlp)
+    parser.fit_temperature(examples)
+    assert parser.model.to_bytes() == weights
+    assert [(t.head.i, t.dep_, t.is_sent_start) for t in nlp(text)] == before
+    assert not any(eg.predicted.has_annotation("DEP") for eg in examples)
+
+
+def test_initialization_forgets_what_was_fitted(make, dev):
+    nlp = make()
+    parser = nlp.get_pipe("root_mst")
+    examples = gold_examples(dev, nlp)
+    parser.fit_temperature(examples)
+    assert parser.temperature != 1
+    parser.initialize(lambda: examples, labels=parser.label_data)
+    assert (parser.temperature, parser.cfg["label_temperature"]) == (1.0, 1.0)
+
+
+def test_fit_takes_any_iterable_and_odd_examples(make, dev):
+    nlp = make()
+    parser = nlp.get_pipe("root_mst")
+    plain = parser.fit_temperature(gold_examples(dev, nlp))
+    blank = [Example(nlp.make_doc(text), nlp.make_doc(text)) for text in ("", " ", "No trees.")]
+    odd = [*blank, *gold_examples(dev, nlp), *blank]
+    assert parser.fit_temperature(iter(odd)) == pytest.approx(plain, rel=1e-6)
+    assert parser.fit_temperature(blank) == 1.0
+    assert parser.fit_temperature([]) == 1.0
+
+
+def test_fit_needs_an_initialized_parser():
+    with pytest.raises(ValueError, match=r"\[root_mst\] is not initialized"):
+        make_nlp().get_pipe("root_mst").fit_temperature([])
+
+
+def test_fitted_temperature_goes_to_disk_and_back(make, dev, tmp_path):
+    nlp = make(confidence=True)
+    fitted = nlp.get_pipe("root_mst").fit_temperature(gold_examples(dev, nlp))
+    nlp.to_disk(tmp_path)
+    # JSON has ten digits of it.
+    fitted = pytest.approx(fitted, rel=1e-9)
+    assert srsly.read_json(tmp_path / "root_mst" / "cfg")["temperature"] == fitted
+    text = "She said that it rained."
+    expected = nlp(text)[0].sent._.parse_log_prob
+    bare = make_nlp(confidence=True)
+    bare.get_pipe("root_mst").from_bytes(
+        nlp.get_pipe("root_mst").to_bytes(exclude=["vocab"]), exclude=["vocab"]
+    )
+    for again in (spacy.load(tmp_path), make_nlp(confidence=True).from_bytes(nlp.to_bytes()), bare):
+        assert again.get_pipe("root_mst").temperature == fitted
+        assert again(text)[0].sent._.parse_log_prob == pytest.approx(expected, abs=1e-6)
+    other = spacy.load(tmp_path, config={"components.root_mst.temperature": 2.0})
+    assert other.get_pipe("root_mst").temperature == 2.0
+
+
+# --- the callback --------------------------------------------------------------------------------
+
+
+class Recorder:
+    """A component of the user's own that has no `pipe`, and marks the Docs that it sees."""
+
+    def __call__(self, doc):
+        doc.user_data["seen"] = doc.user_data.get("seen", 0) + 1
+        return doc
+
+
+@spacy.Language.factory("test_rootmind_recorder")
+def make_recorder(nlp, name):
+    return Recorder()
+
+
+def test_components_before_the_parser_are_run_and_no_others(make):
+    nlp = make()
+    nlp.add_pipe("sentencizer", before="root_mst")
+    nlp.add_pipe("test_rootmind_recorder", before="root_mst")
+    nlp.add_pipe("test_rootmind_recorder", name="after")
+    text = "She slept. It rained."
+    examples = [Example(nlp.make_doc(text), nlp.make_doc(text)) for _ in range(70)]
+    found = annotate_before(nlp, "root_mst", examples)
+    assert len(found) == 70
+    for old, new in zip(examples, found, strict=True):
+        assert new.reference is old.reference
+        assert new.predicted.user_data["seen"] == 1
+        assert [s.start for s in new.predicted.sents] == [0, 3]
+        assert not new.predicted.has_annotation("DEP")
+    with nlp.select_pipes(disable=["sentencizer"]):
+        [found] = annotate_before(nlp, "root_mst", [Example(nlp.make_doc(text), nlp(text))])
+        assert not found.predicted.has_annotation("SENT_START")
+
+
+def test_callback_fits_with_what_a_shared_tok2vec_says(quickstart_docs, dev):
+    """Scores without the shared vectors would be those of zeros, and so would the temperature."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
+    listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32, "upstream": "*"}
+    nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": listener}})
+    joined = [Doc.from_docs(quickstart_docs[i : i + 3]) for i in range(0, 60, 3)]
+    train(nlp, gold_examples(joined, nlp), steps=30, size=5)
+    parser = nlp.get_pipe("root_mst")
+    fit = make_fit_temperature(lambda nlp: gold_examples(dev, nlp))
+    assert fit(nlp) is nlp
+    fitted = parser.temperature
+    ready = gold_examples(dev, nlp)
+    list(nlp.get_pipe("tok2vec").pipe([eg.predicted for eg in ready]))
+    assert parser.fit_temperature(ready) == pytest.approx(fitted, rel=1e-6)
+    nlp.replace_listeners("tok2vec", "root_mst", ["model.tok2vec"])
+    parser = nlp.get_pipe("root_mst")
+    assert parser.fit_temperature(gold_examples(dev, nlp)) == pytest.approx(fitted, rel=1e-6)
+
+
+def test_callback_uses_the_boundaries_that_come_before(make, dev):
+    nlp = make()
+    nlp.add_pipe("sentencizer", before="root_mst")
+    seen = []
+    parser = nlp.get_pipe("root_mst")
+    make_fit_temperature(lambda nlp: seen.extend(gold_examples(dev, nlp)) or seen, pipe="root_mst")(
+        nlp
+    )
+    assert all(eg.predicted.has_annotation("SENT_START") for eg in seen if len(eg.predicted) > 1)
+    assert parser.temperature != 1.0
+
+
+class Activations:
+    """What a component leaves on a Doc; how many there are, and how many there were at most."""
+
+    alive = most = 0
+
+    def __init__(self):
+        Activations.alive += 1
+        Activations.most = max(Activations.most, Activations.alive)
+
+    def __del__(self):
+        Activations.alive -= 1
+
+
+@spacy.Language.component("test_rootmind_activations")
+def leave_activations(doc):
+    doc.user_data["activations"] = Activations()
+    return doc
+
+
+def test_callback_keeps_what_components_leave_on_few_docs_at_a_time(make, monkeypatch):
+    monkeypatch.setattr("spacy_rootmind.training.calibration.CHUNK", 8)
+    nlp = make()
+    nlp.add_pipe("test_rootmind_activations", first=True)
+
+    def corpus(nlp):
+        for _ in range(200):
+            yield Example(nlp.make_doc("She slept."), nlp.make_doc("She slept."))
+
+    make_fit_temperature(corpus)(nlp)
+    # Two chunks each: of these, and of the 32 Docs that the parser takes together.
+    assert 8 <= Activations.most <= 2 * 8 + 2 * 32
+
+
+def test_callback_for_a_pipe_of_another_kind_or_name_says_so(make):
+    nlp = make()
+    nlp.add_pipe("sentencizer", name="other")
+    for pipe in ("other", "parser"):
+        with pytest.raises((ValueError, KeyError), match=pipe):
+            make_fit_temperature(lambda nlp: [], pipe=pipe)(nlp)
+    nlp.rename_pipe("root_mst", "mst")
+    make_fit_temperature(lambda nlp: [], pipe="mst")(nlp)
+    assert nlp.get_pipe("mst").temperature == 1.0
+
+
+# --- a real training run -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def workspace(tmp_path, quickstart_docs, dev):
+    """Corpora of several sentences a Doc, and a way to write configs and train on them."""
+    joined = [Doc.from_docs(quickstart_docs[i : i + 3]) for i in range(0, 60, 3)]
+    DocBin(docs=joined).to_disk(tmp_path / "train.spacy")
+    DocBin(docs=dev).to_disk(tmp_path / "dev.spacy")
+
+    def run(pipe="root_mst", shared=False):
+        text = (QUICKSTART / "configs" / "config.cfg").read_text(encoding="utf8")
+        config = spacy.util.load_config_from_str(text, interpolate=False)
+        callback = {"@callbacks": "spacy_rootmind.fit_temperature.v1", "pipe": pipe}
+        config["training"]["before_to_disk"] = {**callback, "corpus": "${corpora.dev}"}
+        parser = config["components"]["root_mst"]
+        tok2vec = SMALL_MODEL["tok2vec"]
+        parser["model"] = {**SMALL_MODEL, "tok2vec": tok2vec}
+        if shared:
+            config["components"]["sentencizer"] = {"factory": "sentencizer"}
+            config["components"]["tok2vec"] = {"factory": "tok2vec", "model": tok2vec}
+            listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32}
+            parser["model"] = {**SMALL_MODEL, "tok2vec": {**listener, "upstream": "*"}}
+            config["nlp"]["pipeline"] = ["sentencizer", "tok2vec", "root_mst"]
+        config["paths"].update(train="train.spacy", dev="dev.spacy")
+        config["training"]["max_steps"] = 30
+        config["training"]["eval_frequency"] = 10
+        config.to_disk(tmp_path / "config.cfg")
+        return subprocess.run(
+            [sys.executable, "-m", "spacy", "train", "config.cfg", "--output", "out"],
+            cwd=tmp_path,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    run.folder = tmp_path / "out"
+    return run
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_training_fits_the_temperature_of_what_it_saves(workspace, dev, shared):
+    done = workspace(shared=shared)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in ("model-best", "model-last"):
+        nlp = spacy.load(workspace.folder / name)
+        parser = nlp.get_pipe("root_mst")
+        saved = srsly.read_json(workspace.folder / name / "root_mst" / "cfg")["temperature"]
+        assert saved == parser.temperature
+        assert saved != 1.0
+        # As it is saved, it is the one that fits these weights.
+        make_fit_temperature(lambda nlp: gold_examples(dev, nlp))(nlp)
+        assert parser.temperature == pytest.approx(saved, rel=0.02)
+
+
+def test_training_with_another_pipes_name_says_so(workspace):
+    done = workspace(pipe="parser")
+    assert done.returncode != 0
+    assert re.search(r"No component 'parser' found", done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize("decode", ["tree", "labelled_tree"])
+def test_callback_leaves_scores_of_what_is_saved(decode, make, dev):
+    nlp = make()
+    parser = nlp.get_pipe("root_mst")
+    parser.decode = decode
+    # As an evaluation in training leaves them, with the temperatures of an untrained parser.
+    parser.cfg["temperature"], parser.cfg["label_temperature"] = 20.0, 0.1
+    given = nlp.evaluate(gold_examples(dev, nlp))
+    names = ("dep_uas", "dep_las", "dep_las_per_type")
+    nlp.meta["performance"] = {**{name: given[name] for name in names}, "root_mst_loss": 7.0}
+    make_fit_temperature(lambda nlp: gold_examples(dev, nlp))(nlp)
+    found, expected = nlp.meta["performance"], nlp.evaluate(gold_examples(dev, nlp))
+    assert {name: found[name] for name in names} == {name: expected[name] for name in names}
+    assert (found["dep_las"] == given["dep_las"]) == (decode == "tree")
+    assert found["root_mst_loss"] == 7.0
+
+
+def test_callback_scores_nothing_that_was_not_scored(make, dev, monkeypatch):
+    nlp = make()
+    nlp.get_pipe("root_mst").decode = "labelled_tree"
+    monkeypatch.delattr(spacy.Language, "evaluate")
+    make_fit_temperature(lambda nlp: gold_examples(dev, nlp))(nlp)
+    assert not nlp.meta.get("performance")

@@ -1,0 +1,229 @@
+"""The null label: what it learns, and that it has no part in parses."""
+
+import numpy as np
+import pytest
+import reference
+import spacy
+from conftest import SMALL_MODEL, gold_examples, make_nlp, train
+from gradients import OPS, assert_directional, in_double
+from strategies import rng_for
+
+from spacy_rootmind import arc_marginals
+from spacy_rootmind.annotation.gold import GoldBatch
+from spacy_rootmind.annotation.sentences import sentences_of
+from spacy_rootmind.network.architecture import ParserInput, ParserScores
+from spacy_rootmind.network.tree_scorer import TreeInput, TreeScorer
+from spacy_rootmind.training.losses import tree_crf
+from spacy_rootmind.training.objective import (
+    EARLY_ROUND_WEIGHT,
+    LABEL_WEIGHT,
+    NULL_WEIGHT,
+    gold_heads,
+    parser_loss,
+    wrong_arcs,
+)
+from spacy_rootmind.trees.conventions import MISSING
+
+LENGTHS = [5, 1, 3, 2, 9, 2, 0, 1]
+WIDTH = 6
+# Numbers of labels by their hash.
+NUMBERS = {11: 0, 22: 1, 33: 2}
+TEXT = "The cat saw a dog that slept. She said that it rained."
+
+
+class Batch:
+    """Random sentences with gold trees, some heads and labels missing, and a network in float64."""
+
+    def __init__(self, seed, null_label=True, missing=0.2):
+        rng = rng_for("null label", seed)
+        self.scorer = TreeScorer(0, 4, 3, 1, 0.0, null_label, nO=len(NUMBERS))
+        self.scorer.set_dim("nI", WIDTH)
+        in_double(self.scorer, rng)
+        heads, deps, start = [], [], 0
+        for n in LENGTHS:
+            tree = reference.random_heads(rng, n, True)
+            known = (tree != MISSING) & (rng.random(n + 1) >= missing)
+            heads.append(np.where(known, tree + start, MISSING))
+            deps.append(np.where(known, rng.choice([0, 11, 22, 33], n + 1), 0))
+            start += n + 1
+        stops = np.cumsum(LENGTHS)
+        sentences = [np.arange(stop - n, stop) for n, stop in zip(LENGTHS, stops, strict=True)]
+        boundaries = np.zeros(stops[-1], dtype="i1")
+        self.gold = GoldBatch(
+            [sentences], np.concatenate(heads), np.concatenate(deps).astype("u8"), boundaries
+        )
+        self.given = TreeInput([rng.normal(size=(stops[-1], WIDTH))], [sentences])
+
+    def loss(self, trees):
+        scores = ParserScores(trees, np.zeros(sum(LENGTHS)))
+        return parser_loss(OPS, self.gold, scores, "tree_crf", NUMBERS, finds_boundaries=False)
+
+
+def expected_wrong_arcs(gold, trees):
+    """The best wrong head of each row whose head is known, one row and one head at a time."""
+    found = {}
+    roots = [*trees.layout.roots.tolist(), trees.layout.n_rows]
+    for bucket, arcs in zip(trees.layout.buckets, trees.arcs, strict=True):
+        for i, number in enumerate(bucket.sentences):
+            root, end = roots[number], roots[number + 1]
+            for dep in range(root + 1, end):
+                own = arcs[i, dep - root]
+                rivals = {h: own[h - root] for h in range(root + 1, end)}
+                rivals.pop(dep)
+                rivals.pop(gold.heads[dep], None)
+                if gold.heads[dep] != MISSING and rivals:
+                    found[dep] = max(rivals, key=rivals.get)
+    return found
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_wrong_arcs_are_the_best_but_gold_and_root(seed, missing):
+    batch = Batch(seed, missing=missing)
+    trees = batch.scorer.predict(batch.given)
+    for arcs in trees.arcs:
+        # What lies past a sentence's end, on the diagonal, or leads to ROOT would be the best.
+        arcs[...] = rng_for("null label", seed, "arcs").normal(size=arcs.shape)
+        arcs[:, :, 0] = 9.0
+        arcs[:, np.arange(arcs.shape[1]), np.arange(arcs.shape[1])] = 9.0
+    for bucket, arcs in zip(trees.layout.buckets, trees.arcs, strict=True):
+        for i, n in enumerate(bucket.lengths.tolist()):
+            arcs[i, :, n + 1 :] = 9.0
+    before = [arcs.copy() for arcs in trees.arcs]
+    deps, heads = wrong_arcs(OPS, trees, gold_heads(OPS, batch.gold, trees))
+    expected = expected_wrong_arcs(batch.gold, trees)
+    assert dict(zip(deps.tolist(), heads.tolist(), strict=True)) == expected
+    assert len(deps) == len(expected)
+    assert bool(expected) == (missing < 1.0)
+    for arcs, own in zip(trees.arcs, before, strict=True):
+        assert np.array_equal(arcs, own)
+
+
+def cross_entropy(scores, truths):
+    right = scores[np.arange(len(truths)), truths]
+    return float((np.logaddexp.reduce(scores, axis=1) - right).sum())
+
+
+@pytest.mark.parametrize("null_label", [False, True])
+def test_loss_is_that_of_gold_labels_and_of_wrong_arcs(null_label):
+    batch = Batch("loss", null_label)
+    gold, trees = batch.gold, batch.scorer.predict(batch.given)
+    expected = 0.0
+    for weight, arcs in zip((EARLY_ROUND_WEIGHT, 1.0), trees.rounds, strict=True):
+        padded = gold_heads(OPS, gold, trees)
+        for own, bucket, heads in zip(arcs, trees.layout.buckets, padded, strict=True):
+            expected += weight * tree_crf(own, bucket, heads)[0]
+    roots = set(trees.layout.roots.tolist())
+    deps = [d for d, h in enumerate(gold.heads.tolist()) if h not in roots and gold.deps[d]]
+    labels = [NUMBERS[dep] for dep in gold.deps[deps].tolist()]
+    of_gold, _ = trees.begin_labels(np.array(deps), gold.heads[deps], is_train=False)
+    assert of_gold.shape == (len(deps), len(NUMBERS) + null_label)
+    expected += LABEL_WEIGHT * cross_entropy(of_gold, labels)
+    if null_label:
+        wrong = expected_wrong_arcs(gold, trees)
+        arcs = np.array(list(wrong)), np.array(list(wrong.values()))
+        of_wrong, _ = trees.begin_labels(*arcs, is_train=False)
+        expected += NULL_WEIGHT * cross_entropy(of_wrong, [len(NUMBERS)] * len(wrong))
+    assert batch.loss(trees)[0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_nothing_is_learnt_where_nothing_is_known():
+    batch = Batch("unknown", missing=1.0)
+    loss, gradient = batch.loss(batch.scorer.predict(batch.given))
+    assert loss == 0
+    assert not gradient.trees.rows.any()
+
+
+@pytest.mark.parametrize("with_labels", [True, False])
+def test_gradient_of_the_loss_matches_finite_differences(with_labels):
+    batch = Batch("gradient")
+    if not with_labels:
+        batch.gold.deps[:] = 0
+    trees, backprop = batch.scorer.begin_update(batch.given)
+    backprop(batch.loss(trees)[1].trees)
+
+    def loss():
+        return batch.loss(batch.scorer.predict(batch.given))[0]
+
+    # The loss adds to the gradients of what scores labels whenever it is asked for.
+    gradients = [
+        (node.get_param(name), node.get_grad(name).copy())
+        for node in batch.scorer.walk()
+        for name in node.param_names
+    ]
+    for value, gradient in gradients:
+        assert_directional(loss, value, gradient, rng_for("null label", "directions"))
+
+
+# --- the component -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def learnt(quickstart_docs):
+    """A parser that has learnt a hundred sentences; use it, do not change it."""
+    nlp = make_nlp(model={**SMALL_MODEL, "null_label": True}, decode="labelled_tree")
+    nlp.add_pipe("sentencizer", first=True)
+    examples = gold_examples(quickstart_docs[:100], nlp)
+    train(nlp, examples, steps=120)
+    nlp.get_pipe("root_mst").fit_temperature(examples[:20])
+    return nlp
+
+
+def test_labels_tell_right_arcs_from_wrong_ones(learnt, quickstart_docs):
+    parser = learnt.get_pipe("root_mst")
+    examples = gold_examples(quickstart_docs[:50], learnt)
+    gold = GoldBatch.from_examples(examples, parser.root_label)
+    given = ParserInput([eg.predicted for eg in examples], gold.sentences)
+    trees = parser.model.predict(given).trees
+    right = np.flatnonzero(~np.isin(gold.heads, [MISSING, *trees.layout.roots]))
+    wrong = wrong_arcs(parser.model.ops, trees, gold_heads(parser.model.ops, gold, trees))
+    for (deps, heads), is_wrong in (((right, gold.heads[right]), False), (wrong, True)):
+        scores, _ = trees.begin_labels(deps, heads, is_train=False)
+        said = scores[:, -1] > scores[:, :-1].max(axis=1)
+        assert (said == is_wrong).mean() > 0.9
+
+
+def test_null_label_is_no_label_of_a_parse(learnt):
+    """Not even where the network finds it the most probable by far."""
+    parser = learnt.get_pipe("root_mst")
+    doc = learnt.make_doc(TEXT)
+    trees = parser.model.predict(ParserInput([doc], [sentences_of(doc)])).trees
+    n = trees.layout.n_rows
+    deps, heads = (ends.ravel() for ends in np.meshgrid(np.arange(n), np.arange(n)))
+    labels, log_probs = trees.best_labels(deps, heads)
+    null = len(parser.labels) - 1
+    scores, _ = trees.begin_labels(deps[:n], heads[:n], is_train=False)
+    assert scores.shape == (n, null + 1)
+    assert (scores.argmax(axis=1) == null).sum() > 3
+    assert labels[:n].tolist() == scores[:, :null].argmax(axis=1).tolist()
+    assert log_probs.min() > -np.log(null)
+
+
+def test_probabilities_of_labels_are_of_right_arcs(learnt, monkeypatch):
+    """Over its labels, an arc's probabilities add up to its own: the null label has no share."""
+    parser = learnt.get_pipe("root_mst")
+    monkeypatch.setattr(parser, "arc_threshold", 1e-12)
+    doc = learnt("The cat saw a dog")
+    [arcs] = parser.model.predict(ParserInput([doc], [sentences_of(doc)])).trees.arcs
+    expected = arc_marginals(arcs[0].astype("f8") / parser.temperature)
+    found = np.zeros((6, 6))
+    for arc in doc[:]._.arcs:
+        found[arc.token.i + 1, 0 if arc.head == arc.token else arc.head.i + 1] += arc.prob
+        assert arc.dep in parser.labels
+    assert found == pytest.approx(expected, abs=1e-6)
+
+
+def test_saved_parser_keeps_it(learnt, tmp_path):
+    learnt.to_disk(tmp_path)
+    nlp = spacy.load(tmp_path)
+    assert nlp.config["components"]["root_mst"]["model"]["null_label"] is True
+    assert [(t.head.i, t.dep_) for t in nlp(TEXT)] == [(t.head.i, t.dep_) for t in learnt(TEXT)]
+
+
+def test_weights_without_it_are_not_taken_for_weights_with_it(learnt, trained):
+    parser = make_nlp(model={**SMALL_MODEL, "null_label": True}).get_pipe("root_mst")
+    with pytest.raises(ValueError, match="root_mst"):
+        parser.from_bytes(trained.get_pipe("root_mst").to_bytes())
+    plain = make_nlp().get_pipe("root_mst")
+    with pytest.raises(ValueError, match="root_mst"):
+        plain.from_bytes(learnt.get_pipe("root_mst").to_bytes())

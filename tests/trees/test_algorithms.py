@@ -1,0 +1,568 @@
+"""`decode` by every algorithm and every setting of `arcmax`: same best score, same refusals."""
+
+import inspect
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+import reference
+from checks import assert_best, greedy_heads
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import FloatArray, IntArray
+from strategies import (
+    DTYPES,
+    FAMILIES,
+    LAYOUTS,
+    PROPERTY,
+    entry_matrices,
+    mixed_batch,
+    pad_batch,
+    planted_optimum,
+    rng_for,
+    soft_to_hard,
+)
+
+from spacy_rootmind import NoTreeError, decode
+from spacy_rootmind.trees.decoding import ALGORITHMS
+
+NAN, INF = np.nan, np.inf
+
+REWEIGHTING = ("reweighting", "reweighting_chu_liu_edmonds")
+REDUCTIONS = (
+    *REWEIGHTING,
+    "preselection",
+    "preselection_chu_liu_edmonds",
+    "naive",
+    "naive_chu_liu_edmonds",
+)
+SINGLE_ROOT = ("gabow_tarjan", *REDUCTIONS)
+UNCONSTRAINED = ("gabow_tarjan", "tarjan", "chu_liu_edmonds")
+
+# Every valid combination, "before" aside: that is another name of True.
+OPTIONS = [
+    {"single_root": single_root, "algorithm": algorithm, "arcmax": arcmax}
+    for single_root, algorithms in ((True, SINGLE_ROOT), (False, UNCONSTRAINED))
+    for algorithm in algorithms
+    for arcmax in (True, False, *(["inside"] if algorithm in REDUCTIONS else []))
+]
+
+
+WITH_ARCMAX = [options for options in OPTIONS if options["arcmax"] is True]
+
+
+def name_of(options: dict) -> str:
+    """Return an id for a test."""
+    roots = "single" if options["single_root"] else "any"
+    return f"{options['algorithm']}-{roots}-{options['arcmax']}"
+
+
+each_options = pytest.mark.parametrize("options", OPTIONS, ids=name_of)
+each_reduction = pytest.mark.parametrize("algorithm", REDUCTIONS)
+each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+each_family = pytest.mark.parametrize("family", sorted(FAMILIES))
+each_arcmax = pytest.mark.parametrize("arcmax", [True, False, "inside"])
+
+
+def judged(family: str, scores: FloatArray, single_root: bool) -> FloatArray:
+    """Return the scores to judge a tree by: finite masks as −inf where a tree does without them."""
+    if family == "soft_masks" and reference.has_tree(soft_to_hard(scores), single_root):
+        return soft_to_hard(scores)
+    return scores
+
+
+def check(
+    family: str, scores: FloatArray, heads: IntArray, best: IntArray, options: dict, note: str = ""
+) -> None:
+    """Assert that `heads` is as good as `best`, so far as the algorithm's constant permits."""
+    constant, single_root = 0.0, options["single_root"]
+    if options["algorithm"] in REWEIGHTING:
+        constant = 1 + len(scores) * reference.spread_of(scores)
+    else:
+        scores = judged(family, scores, single_root)
+    allowed = reference.tolerance(scores, best)
+    allowed += 4 * len(scores) * reference.EPS * constant if constant else 0.0
+    exact = bool(reference.sums_are_exact(scores, constant))
+    note = f"{note} {family} {options}"
+    assert_best(scores, heads, best, single_root, exact=exact, allowed=allowed, note=note)
+
+
+@cache
+def solved(
+    family: str, sizes: tuple[tuple[int, int], ...], single_root: bool
+) -> list[tuple[FloatArray, IntArray | None]]:
+    """Return matrices of both dtypes, `sizes` of (words, how many), each with a best tree."""
+    pairs = []
+    for dtype in DTYPES:
+        rng = rng_for("algorithms", family, sizes, single_root, dtype.__name__)
+        for n, count in sizes:
+            oracle = reference.best_enumerated if n <= 6 else reference.best_contracted
+            for _ in range(count):
+                scores = FAMILIES[family](rng, n, dtype)
+                best = oracle(judged(family, scores, single_root), single_root)
+                pairs.append((scores, best))
+    return pairs
+
+
+def check_solved(family: str, sizes: tuple[tuple[int, int], ...], options: dict) -> None:
+    """Decode all of `solved`, and compare."""
+    for i, (scores, best) in enumerate(solved(family, sizes, options["single_root"])):
+        if best is None:
+            with pytest.raises(NoTreeError):
+                decode(scores, **options)
+        else:
+            try:
+                heads = decode(scores, **options)
+            except ArithmeticError:
+                # Only reweighting may give up, and only where its constant is lost.
+                assert options["algorithm"] in REWEIGHTING
+                assert family == "soft_masks"
+                assert scores.dtype == np.float64
+                continue
+            check(family, scores, heads, best, options, f"matrix {i}")
+
+
+def exact_options() -> list[dict]:
+    """Return all combinations that add nothing to the scores."""
+    return [options for options in OPTIONS if options["algorithm"] not in REWEIGHTING]
+
+
+def batch(size: int, n: int, family: str = "integer_ties") -> FloatArray:
+    """Return a full batch (size, n+1, n+1)."""
+    rng = rng_for("algorithms batch", size, n, family)
+    return np.stack([FAMILIES[family](rng, n, np.float64) for _ in range(size)])
+
+
+# The best score
+
+
+@each_options
+@each_family
+def test_decode_every_algorithm_matches_oracles(family, options):
+    sizes = ((0, 1), (1, 2), (2, 5), (3, 8), (4, 8), (5, 6), (6, 1), (9, 2), (17, 1))
+    check_solved(family, sizes, options)
+
+
+@pytest.mark.slow
+@each_options
+@each_family
+def test_decode_every_algorithm_matches_oracles_on_many(family, options):
+    check_solved(family, ((2, 51), (3, 301), (4, 301), (5, 301), (6, 31), (13, 11)), options)
+
+
+@settings(PROPERTY, max_examples=250)
+@given(entry_matrices(), st.sampled_from(OPTIONS))
+def test_decode_every_algorithm_matches_enumeration_on_entries(scores, options):
+    best = reference.best_enumerated(scores, options["single_root"])
+    if best is None:
+        with pytest.raises(NoTreeError):
+            decode(scores, **options)
+    else:
+        check("entries", scores, decode(scores, **options), best, options)
+
+
+@each_options
+def test_decode_every_algorithm_finds_planted_optimum(options):
+    rng = rng_for("planted", options["single_root"])
+    for n in (1, 2, 3, 4, 7, 20, 60):
+        for dtype in DTYPES * (1 + 20 // n):
+            scores, planted = planted_optimum(rng, n, dtype, options["single_root"])
+            np.testing.assert_array_equal(decode(scores, **options), planted)
+
+
+@each_family
+@pytest.mark.parametrize("single_root", [True, False])
+def test_decode_algorithms_agree_at_40(family, single_root):
+    scores = FAMILIES[family](rng_for("agree", family, single_root), 40, np.float64)
+    assert reference.has_tree(scores, single_root)
+    best = decode(judged(family, scores, single_root), single_root=single_root)
+    for options in OPTIONS:
+        if options["single_root"] == single_root:
+            check(family, scores, decode(scores, **options), best, options)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "trained_like", "nested_pairs", "all_prefer_root"])
+@pytest.mark.parametrize("algorithm", [*REWEIGHTING, "preselection", "naive"])
+def test_decode_reductions_agree_with_gabow_tarjan_at_300(family, algorithm):
+    scores = FAMILIES[family](rng_for("agree", family), 300, np.float32)
+    best = decode(scores, arcmax=False)
+    arcmax = "inside" if algorithm in ("naive", "preselection") else False
+    options = {"single_root": True, "algorithm": algorithm, "arcmax": arcmax}
+    check(family, scores, decode(scores, **options), best, options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["trained_like", "all_prefer_root", "gaussian"])
+@each_reduction
+def test_decode_slow_reductions_agree_with_gabow_tarjan_at_150(family, algorithm):
+    scores = FAMILIES[family](rng_for("agree", family), 150, np.float64)
+    best = decode(scores, arcmax=False)
+    for arcmax in (True, False, "inside"):
+        options = {"single_root": True, "algorithm": algorithm, "arcmax": arcmax}
+        check(family, scores, decode(scores, **options), best, options)
+
+
+@pytest.mark.parametrize(
+    "family", ["gaussian", "nested_cycles", "nested_pairs", "one_long_cycle", "all_prefer_root"]
+)
+def test_decode_chu_liu_edmonds_agrees_with_tarjan_at_300(family):
+    scores = FAMILIES[family](rng_for("agree", family), 300, np.float64)
+    best = decode(scores, single_root=False, algorithm="tarjan")
+    options = {"single_root": False, "algorithm": "chu_liu_edmonds", "arcmax": False}
+    check(family, scores, decode(scores, **options), best, options)
+
+
+@pytest.mark.parametrize("options", exact_options(), ids=name_of)
+def test_decode_algorithms_without_a_constant_resolve_near_ties(options):
+    rng = rng_for("near ties")
+    for dtype in DTYPES * 25:
+        scores = FAMILIES["near_ties"](rng, 4, dtype)
+        best = reference.best_enumerated(scores, options["single_root"])
+        assert_best(scores, decode(scores, **options), best, options["single_root"], exact=True)
+
+
+# What reweighting loses
+
+
+def too_wide() -> FloatArray:
+    """Return the smallest known case that a subtracted constant spoils."""
+    m = -1e32
+    return np.array([[0, 0, 0, 0], [0, 0, 2, m], [0, 1, 0, m], [1, 0, 3, 0]], dtype=np.float64)
+
+
+@pytest.mark.parametrize("options", [o for o in OPTIONS if o["single_root"]], ids=name_of)
+def test_decode_only_reweighting_loses_digits_to_its_constant(options):
+    heads = decode(too_wide(), **options)
+    assert reference.is_tree(heads, True)
+    total = reference.tree_score(too_wide(), heads)
+    if options["algorithm"] in REWEIGHTING:
+        assert total < 5
+    else:
+        assert total == 5
+
+
+@pytest.mark.parametrize("algorithm", REWEIGHTING)
+@each_arcmax
+@pytest.mark.parametrize("family", ["soft_masks", "extreme", "forbidden", "near_ties", "denormals"])
+@each_dtype
+def test_decode_reweighting_always_keeps_one_root(dtype, family, arcmax, algorithm):
+    rng = rng_for("one root", family, dtype.__name__)
+    for n in (1, 2, 2, 3, 3, 4, 5, 8, 13, 30) * 4:
+        scores = FAMILIES[family](rng, n, dtype)
+        # Root arcs as the only good ones, so that two of them tempt most.
+        scores[1:, 0] = np.nanmax(scores[1:])
+        if not reference.has_tree(scores, True):
+            with pytest.raises(NoTreeError):
+                decode(scores, algorithm=algorithm, arcmax=arcmax)
+            continue
+        heads = decode(scores, algorithm=algorithm, arcmax=arcmax)
+        assert reference.is_tree(heads, True)
+        assert reference.tree_score(scores, heads) > -INF
+
+
+@pytest.mark.parametrize("algorithm", REWEIGHTING)
+@each_arcmax
+def test_decode_reweighting_says_so_where_all_trees_tie_beyond_its_constant(arcmax, algorithm):
+    # The constant is 1, which for all scores but the first is nothing beside them.
+    for n in (2, 3, 5, 11):
+        heads = decode(np.full((n + 1, n + 1), 1e15), algorithm=algorithm, arcmax=arcmax)
+        assert reference.is_tree(heads, True)
+        for score in (1e20, -1e20, -1e32, 1e300):
+            with pytest.raises(ArithmeticError, match=r"sentence 0.*gabow_tarjan"):
+                decode(np.full((n + 1, n + 1), score), algorithm=algorithm, arcmax=arcmax)
+
+
+@pytest.mark.parametrize("algorithm", REWEIGHTING)
+@pytest.mark.parametrize("low", [-1e9, -1e32, -1e300])
+@pytest.mark.parametrize("n", [2, 3, 5, 11, 40])
+def test_decode_reweighting_prefers_one_bad_root_to_many_good_ones(n, low, algorithm):
+    # One tree of two roots, all of whose scores are 1, and one of one root, all of whose scores but
+    # one are the lowest: there the chain from 2 to n turns round.
+    scores = np.full((n + 1, n + 1), -INF)
+    scores[1, 0] = scores[2, 0] = 1
+    scores[np.arange(3, n + 1), np.arange(2, n)] = 1
+    heads = np.array([-1, 0, *range(3, n + 1), 1])
+    scores[np.arange(2, n + 1), heads[2:]] = low
+    assert reference.is_tree(heads, True)
+    for arcmax in (True, False, "inside"):
+        found = decode(scores, algorithm=algorithm, arcmax=arcmax)
+        np.testing.assert_array_equal(found, heads)
+
+
+@each_reduction
+@each_arcmax
+def test_decode_reductions_at_any_range(arcmax, algorithm):
+    # All scores, and sums of n of them, are float64 numbers; n times their spread is none.
+    for n in (2, 3, 12, 60):
+        high = 9.5e307 / n
+        assert n * (high - -high) == INF
+        rng = rng_for("range", n)
+        for rate in (0.3, 0.7, 1.0):
+            scores = rng.standard_normal((n + 1, n + 1))
+            scores[rng.random(scores.shape) < rate] = -high
+            scores[1, 2] = -high
+            scores[1:, 0] = high
+            if algorithm in REWEIGHTING:
+                with pytest.raises(ArithmeticError, match="magnitudes"):
+                    decode(scores, algorithm=algorithm, arcmax=arcmax)
+            else:
+                heads = decode(scores, algorithm=algorithm, arcmax=arcmax)
+                assert reference.is_tree(heads, True)
+
+
+# Trees that do not exist
+
+
+@each_options
+def test_decode_every_algorithm_raises_exactly_where_no_tree_exists(options):
+    rng = rng_for("feasible")
+    found = {True: 0, False: 0}
+    for n in (1, 2, 3, 4, 5, 9, 25):
+        for i in range(20):
+            scores = FAMILIES["forbidden"](rng, n, DTYPES[i % 2])
+            exists = reference.has_tree(scores, options["single_root"])
+            found[exists] += 1
+            if exists:
+                heads = decode(scores, **options)
+                assert reference.is_tree(heads, options["single_root"])
+                assert reference.tree_score(scores, heads) > -INF
+            else:
+                with pytest.raises(NoTreeError):
+                    decode(scores, **options)
+    assert min(found.values()) >= 20
+
+
+@each_reduction
+@each_arcmax
+def test_decode_reductions_refuse_two_forced_roots(algorithm, arcmax):
+    scores = np.full((4, 4), -INF)
+    scores[[1, 2, 3], [0, 0, 2]] = 1
+    with pytest.raises(NoTreeError):
+        decode(scores, algorithm=algorithm, arcmax=arcmax)
+
+
+@each_options
+def test_decode_every_algorithm_refuses_only_forbidden_arcs(options):
+    for n in (1, 2, 7):
+        with pytest.raises(NoTreeError):
+            decode(np.full((n + 1, n + 1), -INF), **options)
+
+
+@each_options
+def test_decode_every_algorithm_finds_the_only_tree(options):
+    rng = rng_for("only tree")
+    for n in (1, 2, 3, 6, 40):
+        tree = reference.random_heads(rng, n, True)
+        scores = np.full((n + 1, n + 1), -INF)
+        scores[np.arange(1, n + 1), tree[1:]] = rng.standard_normal(n)
+        np.testing.assert_array_equal(decode(scores, **options), tree)
+
+
+@each_options
+def test_decode_every_algorithm_names_the_sentence_without_tree(options):
+    scores = batch(40, 3)
+    scores[[23, 31], 2] = -INF
+    with pytest.raises(NoTreeError, match=r"sentence 23\b"):
+        decode(scores, **options)
+
+
+# Bad values
+
+
+@each_options
+@pytest.mark.parametrize("bad", [NAN, INF])
+def test_decode_every_algorithm_refuses_bad_values_anywhere(bad, options):
+    for n in (1, 2, 4):
+        for dep in range(1, n + 1):
+            for head in set(range(n + 1)) - {dep}:
+                scores = batch(3, n)
+                scores[2, dep, head] = bad
+                with pytest.raises(ValueError, match=r"dep") as error:
+                    decode(scores, **options)
+                assert not isinstance(error.value, NoTreeError)
+                numbers = re.findall(r"\d+", str(error.value))
+                assert {str(dep), str(head), "2"} <= set(numbers)
+
+
+@each_options
+def test_decode_every_algorithm_refuses_bad_values_beside_no_tree(options):
+    for bad in (NAN, INF):
+        scores = np.full((5, 5), -INF)
+        scores[4, 3] = bad
+        with pytest.raises(ValueError, match=r"dep 4\b") as error:
+            decode(scores, **options)
+        assert not isinstance(error.value, NoTreeError)
+
+
+# ArcMax
+
+
+@pytest.mark.parametrize("options", WITH_ARCMAX, ids=name_of)
+def test_decode_arcmax_before_is_true(options):
+    scores, lengths = pad_batch(mixed_batch(40, 60, 9, np.float32), NAN)
+    before = decode(scores, lengths, **{**options, "arcmax": "before"})
+    np.testing.assert_array_equal(before, decode(scores, lengths, **options))
+
+
+@pytest.mark.parametrize("options", WITH_ARCMAX, ids=name_of)
+def test_decode_arcmax_takes_lowest_of_equal_heads_for_every_algorithm(options):
+    for family in ("integer_ties", "float16_rounded", "near_ties", "zeros"):
+        rng = rng_for("lowest", family)
+        checked = 0
+        for n in (1, 2, 2, 3, 3, 4) * 20:
+            scores = FAMILIES[family](rng, n, np.float32)
+            greedy = greedy_heads(scores)
+            if reference.is_tree(greedy, options["single_root"]):
+                np.testing.assert_array_equal(decode(scores, **options), greedy)
+                checked += 1
+        assert checked >= 20
+
+
+# Batches, threads, layouts
+
+
+@each_options
+@each_dtype
+def test_decode_every_algorithm_on_a_padded_batch(dtype, options):
+    matrices = mixed_batch(41, 40, 10, dtype)
+    scores, lengths = pad_batch(matrices, NAN, extra=2)
+    before = scores.tobytes(), lengths.tobytes()
+    heads = decode(scores, lengths, **options)
+    assert (scores.tobytes(), lengths.tobytes()) == before
+    assert (heads.dtype, heads.shape) == (np.int32, scores.shape[:2])
+    for row, one in zip(heads, matrices, strict=True):
+        np.testing.assert_array_equal(row[: len(one)], decode(one, **options))
+        assert (row[len(one) :] == -1).all()
+
+
+@each_options
+def test_decode_every_algorithm_ignores_what_means_nothing(options):
+    rng = rng_for("junk")
+    for family in ("integer_ties", "all_prefer_root", "nested_cycles", "soft_masks"):
+        for n in (0, 1, 2, 3, 8, 15):
+            scores = FAMILIES[family](rng, n, np.float64)
+            expected = decode(scores, **options)
+            for junk in (NAN, INF, -INF, 1e30, -1e30):
+                wide = np.full((n + 4, n + 4), junk)
+                wide[1 : n + 1, : n + 1] = scores[1:]
+                np.fill_diagonal(wide, junk)
+                heads = decode(wide, n, **options)
+                np.testing.assert_array_equal(heads[: n + 1], expected)
+                assert (heads[n + 1 :] == -1).all()
+
+
+@each_options
+def test_decode_every_algorithm_gives_the_same_with_threads(options):
+    scores, lengths = pad_batch(mixed_batch(42, 60, 15, np.float32), NAN)
+    expected = decode(scores, lengths, **options)
+    for num_threads in (2, 3):
+        heads = decode(scores, lengths, **options, num_threads=num_threads)
+        np.testing.assert_array_equal(heads, expected)
+
+
+@each_options
+@each_dtype
+def test_decode_every_algorithm_reads_any_layout(dtype, options):
+    scores, lengths = pad_batch(mixed_batch(43, 17, 8, dtype), NAN)
+    expected = decode(scores, lengths, **options)
+    longest = int(lengths.argmax())
+    for name, layout in LAYOUTS.items():
+        heads = decode(layout(scores), lengths, **options)
+        np.testing.assert_array_equal(heads, expected, err_msg=name)
+        one = decode(layout(scores[longest]), **options)
+        np.testing.assert_array_equal(one, expected[longest], err_msg=name)
+
+
+@each_options
+def test_decode_every_algorithm_gives_the_same_at_either_width(options):
+    for scores in mixed_batch(44, 68, 9, np.float32):
+        wide = scores.astype(np.float64)
+        np.testing.assert_array_equal(decode(scores, **options), decode(wide, **options))
+
+
+@each_options
+def test_decode_every_algorithm_repeats_itself(options):
+    scores, lengths = pad_batch(mixed_batch(45, 30, 9, np.float64), NAN)
+    first = decode(scores, lengths, **options)
+    kept = first.copy()
+    for other in OPTIONS:
+        decode(scores[::-1], lengths[::-1], **other)
+    np.testing.assert_array_equal(decode(scores, lengths, **options), kept)
+    np.testing.assert_array_equal(first, kept)
+
+
+@each_options
+def test_decode_every_algorithm_works_again_after_an_error(options):
+    scores = batch(5, 8)
+    expected = decode(scores, **options)
+    for bad in (NAN, -INF):
+        broken = scores.copy()
+        broken[1, 4] = bad
+        for num_threads in (1, 2):
+            with pytest.raises(ValueError, match=r"sentence 1\b"):
+                decode(broken, **options, num_threads=num_threads)
+        np.testing.assert_array_equal(decode(scores, **options), expected)
+
+
+@each_options
+def test_decode_every_algorithm_gives_empty_sentences_the_empty_tree(options):
+    assert decode(np.full((1, 1), NAN), **options).tolist() == [-1]
+    assert decode(np.empty((0, 3, 3)), **options).shape == (0, 3)
+    lengths = np.array([0, 1, 0])
+    scores = np.zeros((3, 3, 3))
+    assert decode(scores, lengths, **options).tolist() == [[-1] * 3, [-1, 0, -1], [-1] * 3]
+
+
+# Names and settings
+
+
+def test_algorithms_are_the_documented_ones():
+    assert isinstance(ALGORITHMS, tuple)
+    assert sorted(ALGORITHMS) == sorted({*SINGLE_ROOT, *UNCONSTRAINED})
+    parameters = inspect.signature(decode).parameters
+    assert parameters["algorithm"].default == "gabow_tarjan"
+    assert parameters["arcmax"].default is True
+
+
+def test_decode_unknown_algorithm_lists_all():
+    with pytest.raises(ValueError, match=r"magic") as error:
+        decode(np.zeros((3, 3)), algorithm="magic")
+    for algorithm in (*SINGLE_ROOT, *UNCONSTRAINED):
+        assert re.search(rf"(?<!_)\b{algorithm}\b", str(error.value))
+
+
+@each_reduction
+@each_arcmax
+def test_decode_reductions_need_single_root(algorithm, arcmax):
+    for scores in (np.zeros((4, 4)), np.zeros((1, 1)), np.zeros((0, 4, 4))):
+        with pytest.raises(ValueError, match=r"single_root") as error:
+            decode(scores, single_root=False, algorithm=algorithm, arcmax=arcmax)
+        assert algorithm in str(error.value)
+
+
+@pytest.mark.parametrize("algorithm", ["tarjan", "chu_liu_edmonds"])
+def test_decode_unconstrained_algorithms_refuse_single_root(algorithm):
+    for scores in (np.zeros((4, 4)), np.zeros((1, 1)), np.zeros((0, 4, 4))):
+        with pytest.raises(ValueError, match=r"single_root=False") as error:
+            decode(scores, algorithm=algorithm)
+        assert algorithm in str(error.value)
+
+
+@pytest.mark.parametrize("arcmax", ["after", "", "Before", "INSIDE", "True", None, 2, 0.5])
+@pytest.mark.parametrize("algorithm", SINGLE_ROOT)
+def test_decode_unknown_arcmax_is_refused(algorithm, arcmax):
+    for scores in (np.zeros((4, 4)), np.zeros((1, 1)), np.zeros((0, 4, 4))):
+        with pytest.raises(ValueError, match=r"arcmax") as error:
+            decode(scores, algorithm=algorithm, arcmax=arcmax)
+        assert repr(arcmax) in str(error.value)
+
+
+@pytest.mark.parametrize("algorithm", UNCONSTRAINED)
+@pytest.mark.parametrize("single_root", [True, False])
+def test_decode_arcmax_inside_needs_a_reduction(algorithm, single_root):
+    with pytest.raises(ValueError, match=r"inside|single_root"):
+        decode(np.zeros((4, 4)), single_root=single_root, algorithm=algorithm, arcmax="inside")
+    if algorithm == "gabow_tarjan" or not single_root:
+        with pytest.raises(ValueError, match=r"inside"):
+            decode(np.zeros((1, 1)), single_root=single_root, algorithm=algorithm, arcmax="inside")

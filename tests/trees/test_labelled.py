@@ -1,0 +1,343 @@
+"""Trees that are the best together with their labels: by enumeration, and without any shortcut."""
+
+import numpy as np
+import pytest
+import spacy
+from conftest import SMALL_MODEL, gold_examples, make_nlp, train
+from reference import enumerate_trees
+from strategies import FAMILIES, pad_batch, rng_for
+
+from spacy_rootmind import NoTreeError, decode, tree_score
+from spacy_rootmind.annotation.sentences import sentences_of
+from spacy_rootmind.network.architecture import ParserInput
+from spacy_rootmind.network.tree_scorer import TreeScores
+from spacy_rootmind.pipeline.alternatives import kbest
+from spacy_rootmind.pipeline.constraints import Constraints
+from spacy_rootmind.trees import labelled
+from spacy_rootmind.trees.labelled import decode_labelled, label_trees
+
+TEXT = "The cat  saw a dog that slept.\nShe said that it rained."
+
+
+class Labels:
+    """Labels of all arcs of some batches, known from the start, that counts what is asked for."""
+
+    def __init__(self, rng, shapes, spread):
+        self.labels = [rng.integers(0, 40, shape) for shape in shapes]
+        self.log_probs = [-spread * rng.exponential(size=shape) for shape in shapes]
+        self.asked = [np.zeros(shape, dtype=int) for shape in shapes]
+        self.rounds = 0
+
+    def __call__(self, arcs):
+        self.rounds += 1
+        for place in zip(*arcs, strict=True):
+            self.asked[place[0]][place[1:]] += 1
+        return tuple(
+            np.array([of[place[0]][place[1:]] for place in zip(*arcs, strict=True)], dtype=kind)
+            for of, kind in ((self.labels, "i8"), (self.log_probs, "f8"))
+        )
+
+    def together(self, i, sentence, weights):
+        """Log-weights of one sentence's arcs together with their labels; ROOT's have none."""
+        m = len(weights)
+        joint = weights + self.log_probs[i][sentence, :m, :m]
+        joint[:, 0] = weights[:, 0]
+        return joint
+
+
+def batch_of(rng, family, lengths, fill=np.nan):
+    """Padded scores; what must not be read, diagonals among it, holds `fill`."""
+    sentences = [FAMILIES[family](rng, n, np.float64) for n in lengths]
+    for scores in sentences:
+        scores[0] = fill
+        np.fill_diagonal(scores, fill)
+    return pad_batch(sentences, fill=fill, extra=2)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.3, 3.0, 100.0])
+@pytest.mark.parametrize("family", ["gaussian", "integer_ties", "zeros", "trained_like"])
+def test_best_of_all_labelled_trees(family, spread):
+    rng = rng_for("labelled", family, spread)
+    batches = [batch_of(rng, family, lengths) for lengths in ([1, 2, 5, 4, 5], [5], [3, 3])]
+    weights, lengths = zip(*batches, strict=True)
+    labels = Labels(rng, [batch.shape for batch in weights], spread)
+    heads, found = decode_labelled(weights, lengths, labels)
+    for i, batch in enumerate(weights):
+        for sentence, n in enumerate(lengths[i].tolist()):
+            joint = labels.together(i, sentence, batch[sentence, : n + 1, : n + 1])
+            own = heads[i][sentence, : n + 1]
+            best = max(tree_score(joint, tree) for tree in enumerate_trees(n, True))
+            assert tree_score(joint, own) == pytest.approx(best, abs=1e-12)
+            for dep in range(1, n + 1):
+                known = labels.labels[i][sentence, dep, own[dep]] if own[dep] else -1
+                assert found[i][sentence, dep] == known
+            assert (heads[i][sentence, n + 1 :] == -1).all()
+            assert (found[i][sentence, n + 1 :] == -1).all()
+            assert found[i][sentence, 0] == -1
+
+
+@pytest.mark.parametrize("spread", [0.1, 2.0])
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_as_good_as_with_the_labels_of_all_arcs(family, spread):
+    rng = rng_for("labelled", family, spread, "long")
+    weights, lengths = batch_of(rng, family, [40, 12, 33])
+    labels = Labels(rng, [weights.shape], spread)
+    try:
+        joint = [labels.together(0, i, weights[i, : n + 1, : n + 1]) for i, n in enumerate(lengths)]
+        expected = [tree_score(scores, decode(scores)) for scores in joint]
+    except NoTreeError:
+        with pytest.raises(NoTreeError):
+            decode_labelled([weights], [lengths], labels)
+        return
+    [heads], _ = decode_labelled([weights], [lengths], labels)
+    for i, n in enumerate(lengths.tolist()):
+        found = tree_score(joint[i], heads[i, : n + 1])
+        assert found == pytest.approx(expected[i], rel=1e-12, abs=1e-9)
+
+
+@pytest.mark.parametrize("fill", [np.nan, np.inf, 1e9])
+def test_only_arcs_between_words_are_labelled_each_once(fill):
+    rng = rng_for("labelled", "asked")
+    weights, lengths = batch_of(rng, "zeros", [20, 7, 16], fill)
+    labels = Labels(rng, [weights.shape], 1.0)
+    decode_labelled([weights], [lengths], labels)
+    [asked] = labels.asked
+    assert asked.max() == 1
+    inside = np.arange(weights.shape[1]) <= lengths[:, None]
+    allowed = inside[:, :, None] & inside[:, None, :]
+    allowed[:, 0] = allowed[:, :, 0] = False
+    allowed &= ~np.eye(weights.shape[1], dtype=bool)
+    assert not asked[~allowed].any()
+
+
+def test_forbidden_arcs_are_not_labelled():
+    rng = rng_for("labelled", "forbidden")
+    weights, lengths = batch_of(rng, "forbidden_around_tree", [30] * 10)
+    labels = Labels(rng, [weights.shape], 5.0)
+    decode_labelled([weights], [lengths], labels)
+    assert labels.asked[0].sum() > lengths.sum()
+    assert not labels.asked[0][weights == -np.inf].any()
+
+
+@pytest.mark.parametrize(
+    ("family", "spread", "most"), [("trained_like", 0.2, 1.1), ("gaussian", 0.3, 6.0)]
+)
+def test_few_arcs_are_labelled_where_trees_are_clear(family, spread, most):
+    rng = rng_for("labelled", "clear", family)
+    weights, lengths = batch_of(rng, family, [30] * 20)
+    labels = Labels(rng, [weights.shape], spread)
+    decode_labelled([weights], [lengths], labels)
+    assert labels.asked[0].sum() < most * lengths.sum()
+
+
+def test_few_rounds_where_labels_decide_everything():
+    rng = rng_for("labelled", "flat")
+    weights, lengths = batch_of(rng, "zeros", [200])
+    labels = Labels(rng, [weights.shape], 1.0)
+    decode_labelled([weights], [lengths], labels)
+    assert labels.rounds < 12
+
+
+def test_settled_sentences_are_left_alone(monkeypatch):
+    rng = rng_for("labelled", "settled")
+    chain, flat = 100.0 * np.eye(21, k=-1), np.zeros((21, 21))
+    weights, lengths = pad_batch([chain] * 9 + [flat], fill=np.nan)
+    labels = Labels(rng, [weights.shape], 1.0)
+    decoded = []
+
+    def counted(scores, lengths):
+        decoded.append(len(scores))
+        return decode(scores, lengths)
+
+    monkeypatch.setattr(labelled, "decode", counted)
+    decode_labelled([weights], [lengths], labels)
+    # At first, with the first labels, and then the one where labels decide.
+    assert decoded[:2] == [10, 10]
+    assert len(decoded) > 3
+    assert set(decoded[2:]) == {1}
+
+
+def test_given_log_weights_stay_as_they_are():
+    rng = rng_for("labelled", "given")
+    weights, lengths = batch_of(rng, "gaussian", [6, 4])
+    before = weights.copy()
+    decode_labelled([weights], [lengths], Labels(rng, [weights.shape], 1.0))
+    assert np.array_equal(weights, before, equal_nan=True)
+
+
+def test_labels_of_given_trees():
+    rng = rng_for("labelled", "given trees")
+    batches = [batch_of(rng, "gaussian", lengths) for lengths in ([1, 5, 3], [9])]
+    heads = [decode(*batch) for batch in batches]
+    labels = Labels(rng, [batch.shape for batch, _ in batches], 1.0)
+    found = label_trees(heads, labels)
+    for i, trees in enumerate(heads):
+        for sentence, dep in np.ndindex(*trees.shape):
+            head = trees[sentence, dep]
+            known = labels.labels[i][sentence, dep, head] if head > 0 else -1
+            assert found[i][sentence, dep] == known
+
+
+# --- the component -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["plain", "null_label"])
+def unsure(request, quickstart_docs):
+    """A parser that has learnt little, whose labels decide between many trees."""
+    model = {**SMALL_MODEL, "null_label": request.param}
+    nlp = make_nlp(model=model, decode="labelled_tree", temperature=6.0)
+    nlp.add_pipe("sentencizer", first=True)
+    train(nlp, gold_examples(quickstart_docs[:20], nlp), steps=15)
+    nlp.get_pipe("root_mst").cfg["label_temperature"] = 0.5
+    return nlp
+
+
+@pytest.fixture
+def parser(unsure):
+    """The parser, with its settings put back after a test."""
+    parser = unsure.get_pipe("root_mst")
+    before = parser.decode, parser.constraints, parser.alternatives, parser.confidence
+    yield parser
+    parser.decode, parser.constraints, parser.alternatives, parser.confidence = before
+
+
+def joint_weights(parser, doc):
+    """Of each sentence, log-weights of all arcs with their best labels, and these labels."""
+    trees = parser.model.predict(ParserInput([doc], [sentences_of(doc)])).trees
+    found = {}
+    for bucket, arcs in zip(trees.layout.buckets, trees.arcs, strict=True):
+        for i, number in enumerate(bucket.sentences):
+            m, root = bucket.lengths[i] + 1, trees.layout.roots[number]
+            joint = arcs[i, :m, :m].astype("f8") / parser.temperature
+            names = np.full((m, m), "ROOT", dtype=object)
+            for dep in range(1, m):
+                for head in set(range(1, m)) - {dep}:
+                    rows = np.array([dep]) + root, np.array([head]) + root
+                    scores = trees.begin_labels(*rows, is_train=False)[0][0].astype("f8")
+                    scores /= parser.cfg["label_temperature"]
+                    # The null label, if there is one, is the last, and none of these.
+                    scores = scores[: len(parser.labels) - 1]
+                    joint[dep, head] += scores.max() - np.logaddexp.reduce(scores)
+                    names[dep, head] = parser.labels[1 + scores.argmax()]
+            found[number] = joint, names
+    return [found[number] for number in sorted(found)]
+
+
+def words_of(sentence):
+    return [token for token in sentence if not token.is_space]
+
+
+def test_component_finds_the_best_labelled_trees(unsure, parser):
+    doc = unsure(TEXT)
+    parser.decode = "tree"
+    plain = unsure(TEXT)
+    assert [t.head.i for t in doc] != [t.head.i for t in plain]
+    for sentence, (joint, names) in zip(doc.sents, joint_weights(parser, doc), strict=True):
+        words = words_of(sentence)
+        place = {token.i: i for i, token in enumerate(words, start=1)}
+        heads = decode(joint)
+        expected = [(int(heads[i]), names[i, heads[i]]) for i in range(1, len(heads))]
+        found = [(0 if t.head == t else place[t.head.i], t.dep_) for t in words]
+        assert found == expected
+
+
+@pytest.mark.parametrize("temperature", [0.3, 1.0, 4.0])
+def test_log_probabilities_of_the_best_labels(unsure, parser, temperature):
+    doc = unsure.make_doc("The cat saw a dog")
+    trees = parser.model.predict(ParserInput([doc], [[np.arange(5)]])).trees
+    deps, heads = np.array([1, 2, 2, 4, 5]), np.array([2, 3, 1, 5, 3])
+    scores = trees.begin_labels(deps, heads, is_train=False)[0].astype("f8") / temperature
+    labels, log_probs = trees.best_labels(deps, heads, temperature)
+    scores = scores[:, : len(parser.labels) - 1]
+    expected = scores.max(axis=1) - np.logaddexp.reduce(scores, axis=1)
+    assert log_probs == pytest.approx(expected, abs=1e-5)
+    assert labels.tolist() == scores.argmax(axis=1).tolist()
+
+
+def test_temperatures_weigh_trees_and_labels(unsure, parser, monkeypatch):
+    texts = [TEXT, "Which book did Anna say that she had read?"]
+    plain = [[t.head.i for t in unsure(text)] for text in texts]
+    for arcs, labels in ((6.0, 5.0), (0.1, 0.5)):
+        monkeypatch.setattr(parser, "_temperature", arcs)
+        monkeypatch.setitem(parser.cfg, "label_temperature", labels)
+        assert [[t.head.i for t in unsure(text)] for text in texts] != plain
+
+
+def test_confidence_and_alternatives_are_of_trees(unsure, parser):
+    parser.confidence = True
+    parser.alternatives = kbest(k=50)
+    doc = unsure(TEXT)
+    behind = 0
+    for sentence in doc.sents:
+        own = [token.head.i - sentence.start for token in sentence]
+        tree = [parse for parse in sentence._.parses if parse.heads.tolist() == own]
+        behind += own != sentence._.parses[0].heads.tolist()
+        for parse in tree:
+            assert parse.log_prob == pytest.approx(sentence._.parse_log_prob, abs=1e-5)
+            assert parse.deps == [token.dep_ for token in sentence]
+        assert len(tree) == 1
+    assert behind
+
+
+def test_constraints_are_respected(unsure, parser):
+    free = unsure("The cat saw a dog that slept.")
+    token = next(token for token in free if token.head != token)
+    other = next(t for t in free if t not in (token, token.head) and token not in t.ancestors)
+    parser.constraints = lambda doc: Constraints(forced=[(token.i, other.i)])
+    bound = unsure("The cat saw a dog that slept.")
+    assert bound[token.i].head.i == other.i
+    assert sum(t.head == t for t in bound) == 1
+
+
+@pytest.mark.parametrize("span", [(0, 2), (1, 4), (3, 5)])
+def test_subtrees_keep_their_top_and_the_rest_is_the_best_with_labels(unsure, parser, span):
+    """The top of a span is that of the most probable tree, labels aside."""
+    parser.constraints = lambda doc: Constraints(subtrees=[span])
+    text = "The cat saw a dog"
+    words = set(range(span[0] + 1, span[1] + 1))
+
+    def tops(heads):
+        return [word for word in words if heads[word] not in words]
+
+    def heads_of(doc):
+        return [-1] + [0 if token.head == token else token.head.i + 1 for token in doc]
+
+    doc = unsure(text)
+    parser.decode = "tree"
+    [top] = tops(heads_of(unsure(text)))
+    [(joint, _)] = joint_weights(parser, doc)
+    complying = [tree for tree in enumerate_trees(5, True) if tops(tree.tolist()) == [top]]
+    best = max(tree_score(joint, tree) for tree in complying)
+    assert tops(heads_of(doc)) == [top]
+    assert tree_score(joint, np.array(heads_of(doc))) == pytest.approx(best, abs=1e-4)
+
+
+def test_sentences_do_not_depend_on_one_another(unsure):
+    texts = [TEXT, "It rained.", "", " ", "Which book did Anna say that she had read?"] * 3
+    together = list(unsure.pipe(texts, batch_size=len(texts)))
+    for text, doc in zip(texts, together, strict=True):
+        alone = unsure(text)
+        assert [(t.head.i, t.dep_) for t in doc] == [(t.head.i, t.dep_) for t in alone]
+
+
+def test_labels_that_are_not_finite_are_named(unsure, monkeypatch):
+    plain = TreeScores.label_scores
+
+    def spoilt(self, deps, heads):
+        for start, scores in plain(self, deps, heads):
+            scores[0, 0] = np.nan
+            yield start, scores
+
+    monkeypatch.setattr(TreeScores, "label_scores", spoilt)
+    with pytest.raises(ValueError, match="label scores"):
+        unsure("It rained.")
+
+
+def test_setting_is_saved_and_checked(unsure, parser, tmp_path):
+    unsure.to_disk(tmp_path)
+    assert spacy.load(tmp_path).get_pipe("root_mst").decode == "labelled_tree"
+    refused = r"\[root_mst\] expected decode to be one of tree, labelled_tree, received 'labels'"
+    with pytest.raises(ValueError, match=refused):
+        make_nlp(decode="labels")
+    with pytest.raises(ValueError, match=refused):
+        parser.decode = "labels"
