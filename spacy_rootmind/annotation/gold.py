@@ -1,6 +1,6 @@
 """Gold trees of training examples, brought to the tokens and sentences that are parsed."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -235,16 +235,6 @@ def _on_cycles(heads: NDArray[np.int64]) -> list[int]:
         if above == word:
             found.append(word)
     return found
-
-
-def likeliest_root_label(roots: Mapping[str, int]) -> str:
-    """Choose the root's label among those on root arcs, by how often each is.
-
-    One spelled "root", in any case, is preferred: a head that is missing beside a known label looks
-    like a root arc.
-    """
-    spelled_so = [label for label in roots if label.lower() == "root"]
-    return max(sorted(spelled_so or roots), key=roots.__getitem__, default="ROOT")
 
 
 def count_labels(examples: Sequence[Example]) -> tuple[dict[str, int], dict[str, int]]:

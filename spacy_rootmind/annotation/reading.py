@@ -1,5 +1,7 @@
 """What a Doc says already of heads and of where sentences start, and what it leaves open."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 from spacy.attrs import DEP, HEAD, IS_SPACE, SENT_START
@@ -9,6 +11,17 @@ from spacy_rootmind.trees.conventions import MISSING
 
 # The hash of no label at all; spaCy calls both head and label of such a token missing.
 NO_LABEL = 0
+
+
+def choose_root_label(counts: Mapping[str, int]) -> str:
+    """Choose the root's label from the labels of root arcs and their counts.
+
+    A label spelled "root", in any case, wins over all others: a missing head next to a known label
+    looks like a root arc. Otherwise the most frequent label wins, and the first in alphabetical
+    order among equals. "ROOT" where there are no root arcs.
+    """
+    spelled_root = [label for label in counts if label.lower() == "root"]
+    return max(sorted(spelled_root or counts), key=counts.__getitem__, default="ROOT")
 
 
 def reference_heads(

@@ -21,8 +21,8 @@ from spacy_rootmind.annotation.gold import (
     GoldBatch,
     count_labels,
     gold_boundaries,
-    likeliest_root_label,
 )
+from spacy_rootmind.annotation.reading import choose_root_label
 from spacy_rootmind.annotation.writing import SPACE_LABEL, DocParse, annotate
 from spacy_rootmind.network.architecture import (
     ParserGradient,
@@ -405,7 +405,7 @@ class RootMST(TrainablePipe):
                 f"labels: annotate some, for instance by converting CoNLL-U with "
                 f"`python -m spacy convert`"
             )
-        likely_root = likeliest_root_label(roots)
+        likely_root = choose_root_label(roots)
         if labels is None:
             root_label = likely_root
             names = sorted({*others, *self.cfg["labels"]})
