@@ -83,7 +83,7 @@ def test_resumed_file_goes_on_after_the_last_commit(tmp_path):
 
 
 @pytest.mark.parametrize("resume", [True, False])
-def test_file_without_a_commit_starts_anew(tmp_path, resume):
+def test_file_without_a_commit_starts_again(tmp_path, resume):
     output = file_output(tmp_path / "out.txt")
     output.start(resume=False)
     put(output, "lost")

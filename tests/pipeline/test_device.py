@@ -100,7 +100,7 @@ def test_parses_on_a_device_are_the_same(examples, monkeypatch, decode):
 
 
 def assert_close(far, near):
-    """See to it that as much is known of the same sentences, to a few digits."""
+    """Assert that the same sentences have the same annotation, to a few digits."""
     assert [place for *place, _ in far] == [place for *place, _ in near]
     for (*_, a), (*_, b) in zip(far, near, strict=True):
         for name in ("log_prob", "entropy", "head_probs", "log_probs"):
