@@ -143,6 +143,21 @@ def get_head_prob(token: Token) -> float | None:
     return float(record["head_probs"][token.i - sentence.start])
 
 
+def get_head_probs(span: Span) -> list[float] | None:
+    """List the probability of each token's head; None without confidence.
+
+    Raises
+    ------
+    ValueError
+        If a head was changed since the sentence was parsed.
+    """
+    record = record_of(span)
+    if record is None or "head_probs" not in record:
+        return None
+    _refuse_other_heads(record, span, span)
+    return record["head_probs"].tolist()
+
+
 def get_log_prob(span: Span) -> float | None:
     """Find the log probability of the sentence's tree; None without confidence."""
     record = record_of(span)

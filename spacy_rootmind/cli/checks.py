@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spacy_rootmind.annotation.reading import choose_root_label
 from spacy_rootmind.cli.records import Failure
 from spacy_rootmind.cli.treebanks import NOT_A_NUMBER, OUTSIDE, GoldDoc, GoldSentence
 from spacy_rootmind.trees.checks import is_projective
@@ -28,7 +29,7 @@ KINDS = {
     "several_roots": (ERROR, "sentences with several roots"),
     "no_root": (ERROR, "sentences without a root"),
     "root_label_inside": (ERROR, "arcs between words with the label of roots"),
-    "root_with_other_label": (ERROR, "roots with another label than most"),
+    "root_with_other_label": (ERROR, "roots without the root's label"),
     "own_head": (
         WARNING,
         "tokens that are their own head without a root's label; training takes their heads for "
@@ -72,9 +73,16 @@ class Problem:
 
 
 class Findings:
-    """What is found in one treebank.
+    """Statistics and problems of one treebank.
 
-    Words are tokens other than whitespace, and only they are counted.
+    Words are tokens other than whitespace, and only words are counted.
+
+    Parameters
+    ----------
+    name : str
+        Name of the treebank in the report.
+    max_sentence_length : int, optional
+        Longest sentence in words; longer ones are reported.
     """
 
     def __init__(self, name: str, max_sentence_length: int | None = None) -> None:
@@ -110,8 +118,8 @@ class Findings:
 
     @property
     def root_label(self) -> str:
-        """The label of most roots, as training takes it."""
-        return max(sorted(self.root_labels), key=self.root_labels.__getitem__, default="")
+        """The root's label, as training chooses it."""
+        return choose_root_label(self.root_labels)
 
     def add_doc(self, doc: GoldDoc) -> None:
         """Check a Doc."""
@@ -178,7 +186,7 @@ class Findings:
             self.add("no_root", sentence.where)
         if len(roots) == 1 and not cycle and (heads >= 0).all():
             self.n_trees += 1
-            self.n_non_projective += not is_projective(np.concatenate(([-1], heads)))
+            self.n_non_projective += not is_projective(np.concatenate(([MISSING], heads)))
 
     def finish(self) -> "Findings":
         """Check what depends on the whole of it."""
@@ -253,7 +261,7 @@ class Findings:
 def check_treebank(
     name: str, docs: Iterable[GoldDoc | Failure], max_sentence_length: int | None = None
 ) -> Findings:
-    """Check all of a treebank."""
+    """Check a whole treebank; see `Findings` for the parameters."""
     findings = Findings(name, max_sentence_length)
     for doc in docs:
         if isinstance(doc, Failure):
@@ -264,26 +272,31 @@ def check_treebank(
 
 
 def find_cycle(heads: NDArray[np.int64]) -> list[int]:
-    """Find tokens, counted from 0, each of which is the head of the one before; [] if none are.
+    """Find a cycle of heads; [] if there is none.
 
     Parameters
     ----------
     heads : int array of shape (n,)
-        1 to n for a token; anything below for none. A token's own number is a cycle.
+        1 to n for a token, anything below for no token. A token's own number is a cycle.
+
+    Returns
+    -------
+    list of int
+        The tokens of the first cycle found, counted from 0, in ascending order.
     """
-    above = heads.tolist()
-    # 0 for a token not seen yet, else the number of the walk that came by.
-    seen = [0] * len(above)
-    for walk, first in enumerate(range(len(above)), start=1):
+    head_of = [0, *heads.tolist()]
+    # 0 for a token not visited yet, else the first token of the walk that visited it.
+    visited = [0] * len(head_of)
+    for first in range(1, len(head_of)):
         token = first
-        while token >= 0 and not seen[token]:
-            seen[token] = walk
-            token = above[token] - 1 if above[token] > 0 else -1
-        if token >= 0 and seen[token] == walk:
+        while token > 0 and not visited[token]:
+            visited[token] = first
+            token = head_of[token]
+        if token > 0 and visited[token] == first:
             cycle = [token]
-            while above[cycle[-1]] - 1 != token:
-                cycle.append(above[cycle[-1]] - 1)
-            return sorted(cycle)
+            while head_of[cycle[-1]] != token:
+                cycle.append(head_of[cycle[-1]])
+            return sorted(number - 1 for number in cycle)
     return []
 
 

@@ -21,7 +21,7 @@ from spacy_rootmind.annotation.reading import reference_heads
 from spacy_rootmind.cli.check import compare, count, report, say
 from spacy_rootmind.cli.checks import WARNING, Findings, check_treebank
 from spacy_rootmind.cli.messages import CommandError
-from spacy_rootmind.cli.treebanks import doc_annotation, gold_docs
+from spacy_rootmind.cli.treebanks import doc_annotation, gold_docs, stored_root_label
 from spacy_rootmind.trees.conventions import MISSING
 
 # Above this share of gold heads that cannot be learnt, something is wrong with the tokens.
@@ -78,10 +78,10 @@ def debug(config_path: Path, overrides: dict[str, Any], *, limit: int, as_json: 
         )
     settings = [interpolated["components"][name] for name in names]
     longest = min(one["max_sentence_length"] for one in settings)
-    corpora = [
-        read_corpus(name, reader, nlp, limit, longest)
-        for name, reader in zip(("train", "dev"), readers, strict=True)
-    ]
+    train = read_corpus("train", readers[0], nlp, limit, longest)
+    # The root's label is learnt from the training corpus, also where dev has other labels.
+    dev = read_corpus("dev", readers[1], nlp, limit, longest, train.findings.root_label)
+    corpora = [train, dev]
     compare([corpus.findings for corpus in corpora])
     add_warnings(corpora, settings)
     return report_corpora(corpora, as_json=as_json)
@@ -93,8 +93,24 @@ def read_corpus(
     nlp: Language,
     limit: int,
     max_sentence_length: int,
+    root_label: str | None = None,
 ) -> Corpus:
-    """Read a corpus, or the beginning of it, and check it.
+    """Read a corpus, or its first examples, and check it.
+
+    Parameters
+    ----------
+    name : str
+        "train" or "dev".
+    reader : callable
+        The corpus reader of the config.
+    nlp : Language
+        The pipeline, whose tokenizer makes the predicted Docs.
+    limit : int
+        How many examples to read; 0 for all.
+    max_sentence_length : int
+        Longer sentences are reported.
+    root_label : str, optional
+        The root's label; by default the one that training chooses from this corpus.
 
     Raises
     ------
@@ -108,12 +124,13 @@ def read_corpus(
             f"Cannot read the corpus for {name}", f"{type(error).__name__}: {error}"
         ) from error
     annotation = [doc_annotation(example.reference) for example in examples]
-    docs = gold_docs([f"{name}, example {i + 1}" for i in range(len(examples))], annotation)
+    root_label = root_label or stored_root_label(annotation)
+    names = [f"{name}, example {i + 1}" for i in range(len(examples))]
+    docs = gold_docs(names, annotation, root_label)
     corpus = Corpus(name, check_treebank(name, docs, max_sentence_length))
-    root_label = corpus.findings.root_label or "ROOT"
     for example in examples:
-        known, lost = lost_heads(example, root_label)
-        corpus.n_heads += known
+        n_gold, lost = lost_heads(example, root_label)
+        corpus.n_heads += n_gold
         corpus.n_lost += lost
         corpus.texts.add(example.reference.text)
     return corpus
@@ -122,10 +139,10 @@ def read_corpus(
 def lost_heads(example: Example, root_label: str) -> tuple[int, int]:
     """Count gold heads, and those that are not there on the predicted tokens."""
     words = np.array([not token.is_space for token in example.reference], dtype=bool)
-    known = int((words & (reference_heads(example.reference, root_label)[0] != MISSING)).sum())
+    n_gold = int((words & (reference_heads(example.reference, root_label)[0] != MISSING)).sum())
     words = np.array([not token.is_space for token in example.predicted], dtype=bool)
-    found = int((words & (aligned_heads(example, root_label)[0] != MISSING)).sum())
-    return known, max(known - found, 0)
+    n_aligned = int((words & (aligned_heads(example, root_label)[0] != MISSING)).sum())
+    return n_gold, max(n_gold - n_aligned, 0)
 
 
 def add_warnings(corpora: list[Corpus], settings: list[dict[str, Any]]) -> None:

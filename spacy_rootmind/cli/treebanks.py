@@ -17,6 +17,7 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
+from spacy_rootmind.annotation.reading import choose_root_label
 from spacy_rootmind.annotation.sentences import bounds
 from spacy_rootmind.cli import conllu
 from spacy_rootmind.cli.inputs import InputError, Inputs
@@ -202,15 +203,22 @@ def doc_annotation(doc: Doc) -> Annotation:
     )
 
 
-def gold_docs(names: Iterable[str], annotation: Sequence[Annotation]) -> Iterator[GoldDoc]:
-    """Take over trees of Docs; what label roots have is told from all of them."""
+def gold_docs(
+    names: Iterable[str], annotation: Sequence[Annotation], root_label: str | None = None
+) -> Iterator[GoldDoc]:
+    """Convert the trees of Docs; the root's label is by default the one that training chooses."""
+    root_label = root_label or stored_root_label(annotation)
+    for where, found in zip(names, annotation, strict=True):
+        yield gold_doc(where, found, root_label)
+
+
+def stored_root_label(annotation: Iterable[Annotation]) -> str:
+    """Choose the root's label from the labels of tokens that are their own head."""
     roots: Counter[str] = Counter()
     for found in annotation:
         roots.update(found.labels[i] for i in (found.offsets == 0).nonzero()[0].tolist())
     del roots[""]
-    root_label = max(sorted(roots), key=roots.__getitem__, default="ROOT")
-    for where, found in zip(names, annotation, strict=True):
-        yield gold_doc(where, found, root_label)
+    return choose_root_label(roots)
 
 
 def gold_doc(where: str, found: Annotation, root_label: str) -> GoldDoc:

@@ -4,18 +4,22 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import spacy
-from conftest import ROOT
+from conftest import ROOT, SMALL_MODEL
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
+from spacy_rootmind.cli.check import check
 from spacy_rootmind.cli.checks import Findings
 from spacy_rootmind.cli.debug import Corpus, add_warnings, debug, lost_heads
 from spacy_rootmind.cli.messages import CommandError
 
 CONFIG = ROOT / "configs" / "cpu.cfg"
+# Two words of CoNLL-U, with a place for the root's label.
+SENTENCE = "1\ta\t_\t_\t_\t_\t0\t{}\t_\t_\n2\tb\t_\t_\t_\t_\t1\tx\t_\t_\n\n"
 
 
 def save(path, docs):
@@ -96,6 +100,55 @@ def test_labels_that_training_lacks_are_reported(paths, tmp_path, capsys):
     dev = json.loads(capsys.readouterr().out)["treebanks"][1]
     [problem] = [p for p in dev["problems"] if p["kind"] == "new_label"]
     assert problem["places"] == ["unheard: 1"]
+
+
+def test_check_debug_and_training_choose_the_same_root_label(tmp_path, capsys):
+    roots = ["pred", "root", "pred", "pred", "root"]
+    nlp = spacy.blank("en")
+    docs = [Doc(nlp.vocab, words=["a", "b"], heads=[0, 0], deps=[root, "x"]) for root in roots]
+    stored = save(tmp_path / "train.spacy", docs)
+    conllu = tmp_path / "train.conllu"
+    conllu.write_text("".join(SENTENCE.format(root) for root in roots), encoding="utf8")
+
+    parser = nlp.add_pipe("root_mst", config={"model": SMALL_MODEL})
+    parser.initialize(lambda: [Example(doc.copy(), doc) for doc in docs], nlp=nlp)
+    assert parser.root_label == "root"
+
+    assert check([conllu, Path(stored)], max_sentence_length=None, as_json=True) == 1
+    of_conllu, of_docs = json.loads(capsys.readouterr().out)["treebanks"]
+    assert of_conllu["root_label"] == of_docs["root_label"] == "root"
+    # In CoNLL-U, the other three are roots; in a Doc, they look like words with a missing head.
+    [problem] = of_conllu["problems"]
+    assert (problem["kind"], problem["count"]) == ("root_with_other_label", 3)
+    assert all(place.endswith(": pred") for place in problem["places"])
+    [problem] = of_docs["problems"]
+    assert (problem["kind"], problem["count"]) == ("own_head", 3)
+
+    overrides = {"paths.train": stored, "paths.dev": stored}
+    assert debug(CONFIG, overrides, limit=0, as_json=True) == 0
+    report = json.loads(capsys.readouterr().out)
+    for treebank, corpus in zip(report["treebanks"], report["corpora"], strict=True):
+        assert treebank["root_label"] == "root"
+        assert treebank["root_labels"] == {"root": 2}
+        assert [problem["kind"] for problem in treebank["problems"]] == ["own_head"]
+        assert (corpus["gold_heads"], corpus["gold_heads_lost"]) == (7, 0)
+
+
+def test_dev_is_read_with_the_root_label_of_train(tmp_path, capsys):
+    nlp = spacy.blank("en")
+    docs = {
+        root: Doc(nlp.vocab, words=["a", "b"], heads=[0, 0], deps=[root, "x"])
+        for root in ("root", "pred")
+    }
+    overrides = {
+        "paths.train": save(tmp_path / "train.spacy", [docs["root"], docs["pred"]]),
+        "paths.dev": save(tmp_path / "dev.spacy", [docs["pred"]]),
+    }
+    assert debug(CONFIG, overrides, limit=0, as_json=True) == 0
+    train, dev = json.loads(capsys.readouterr().out)["treebanks"]
+    assert train["root_labels"] == {"root": 1}
+    assert dev["root_labels"] == {}
+    assert [problem["kind"] for problem in dev["problems"]] == ["own_head"]
 
 
 def test_sentences_that_the_parser_would_split_are_reported(paths, capsys):
