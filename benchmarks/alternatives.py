@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from lib.pipelines import load, on_gold_tokens, read_gold
+from lib.tables import table
 from numpy.typing import NDArray
-from pipelines import load, on_gold_tokens, read_gold
-from report import table
 from spacy.tokens import Doc, Span
 
 THRESHOLDS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)

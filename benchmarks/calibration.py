@@ -18,12 +18,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
-from pipelines import load, on_gold_tokens, read_gold
-from report import table
+from lib.confidence import measure_confidence, reliability
+from lib.pipelines import load, on_gold_tokens, read_gold
+from lib.tables import table
 from spacy.tokens import Doc
 
-BINS = 10
 COUNTS = (1, 5, 20, 100)
 MAKERS = {
     "k best": "spacy_rootmind.kbest.v1",
@@ -42,38 +41,6 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--temperatures", type=float, nargs="*", default=[1.0])
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     return parser.parse_args()
-
-
-def reliability(
-    probs: NDArray[np.float64], right: NDArray[np.bool_]
-) -> tuple[float, list[tuple[float, float, int]]]:
-    """Find the calibration error, and (mean probability, share right, tokens) of each bin."""
-    bins = np.minimum((probs * BINS).astype(int), BINS - 1)
-    rows = []
-    error = 0.0
-    for number in range(BINS):
-        inside = bins == number
-        if inside.any():
-            mean, share = float(probs[inside].mean()), float(right[inside].mean())
-            rows.append((mean, share, int(inside.sum())))
-            error += inside.mean() * abs(mean - share)
-    return error, rows
-
-
-def measure_confidence(
-    model: str, temperature: float | None, gold: Sequence[Doc]
-) -> tuple[NDArray, NDArray]:
-    """Find the probability of each token's head, and whether it is right.
-
-    Without a temperature, the pipeline's own.
-    """
-    nlp = load(model, confidence=True, temperature=temperature)
-    probs, right = [], []
-    for parsed, doc in zip(on_gold_tokens(nlp, gold), gold, strict=True):
-        for token, truth in zip(parsed, doc, strict=True):
-            probs.append(token._.head_prob)
-            right.append(token.head.i == truth.head.i)
-    return np.array(probs), np.array(right)
 
 
 def measure_oracle(model: str, maker: str, gold: Sequence[Doc]) -> dict[int, tuple[float, float]]:

@@ -18,13 +18,10 @@ from pathlib import Path
 # Before NumPy is imported: a benchmark of one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from agreement import Verdict, soft_mask_verdicts
-from decoders import Decoder, our_decoders, row_argmax
-from families import FAMILIES, family_batch, treebank_batch
-from figures import (
+from lib.decoder_checks import Verdict, soft_mask_verdicts
+from lib.decoder_figures import (
     PROBES,
     UNSURE,
-    Figure,
     batch_size,
     growth,
     kbest_times,
@@ -33,10 +30,14 @@ from figures import (
     scan_ratios,
     thread_speedups,
 )
-from measure import DisagreementError, Row, measure
-from peers import PEERS, load_peers
-from report import cell, write_report
-from timing import Forecast
+from lib.decoder_peers import PEERS, load_peers
+from lib.decoder_report import cell, write_report
+from lib.decoder_times import DisagreementError, Row, measure
+from lib.decoders import Decoder, our_decoders, row_argmax
+from lib.inputs import FAMILIES, family_batch, treebank_batch
+from lib.options import add_options, read_checkouts
+from lib.tables import Figure
+from lib.timing import Forecast
 
 FULL_SIZES = (10, 25, 50, 100, 200, 500, 1000, 2000)
 PARTS = ("families", "treebank", "masks", "scan", "growth", "threads", "memory", "kbest")
@@ -77,41 +78,13 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--smoke", action="store_true", help="a little of everything, to see it run"
-    )
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
-    parser.add_argument(
-        "--checkout",
-        action="append",
-        default=[],
-        metavar="NAME=PATH",
-        help="a peer's repository; may be repeated",
-    )
-    parser.add_argument("--checkouts", type=Path, help="a folder with repositories of those names")
+    add_options(parser, Path(__file__).parent / "results")
     parser.add_argument("--treebank", type=Path, help="CoNLL-U file to take sentence lengths from")
     parser.add_argument("--families", nargs="*", choices=FAMILIES, default=list(FAMILIES))
     parser.add_argument("--sizes", nargs="+", type=int, help="words in a sentence")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--budget", type=float, help="seconds for a decoder on one cell (2)")
     return parser.parse_args()
-
-
-def find_checkouts(options: argparse.Namespace) -> dict[str, Path]:
-    """Collect the checkouts given one by one or as a folder."""
-    found = {}
-    if options.checkouts is not None:
-        found = {
-            peer.name: options.checkouts / peer.name
-            for peer in PEERS
-            if (options.checkouts / peer.name).is_dir()
-        }
-    for given in options.checkout:
-        name, _, path = given.partition("=")
-        if not path:
-            sys.exit(f"--checkout {given}: expected NAME=PATH")
-        found[name] = Path(path)
-    return found
 
 
 def family_rows(
@@ -187,7 +160,7 @@ def main() -> None:
     if options.sizes:
         plan = dataclasses.replace(plan, sizes=tuple(options.sizes))
     budget = options.budget or (0.1 if options.smoke else 2.0)
-    checkouts = find_checkouts(options)
+    checkouts = read_checkouts(options, [peer.name for peer in PEERS])
     peers, missing = load_peers(checkouts)
     ours, absent = our_decoders()
     decoders = [*ours, *peers, row_argmax()]

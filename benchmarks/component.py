@@ -18,7 +18,7 @@ from typing import Any
 from unittest import mock
 
 import spacy
-from report import table
+from lib.tables import table
 from spacy.language import Language
 from spacy.tokens import DocBin
 

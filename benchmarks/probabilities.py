@@ -18,12 +18,10 @@ from pathlib import Path
 # Before NumPy is imported: a benchmark of one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from accuracy import CAPTION, Errors, accuracy, accuracy_tables, draw_accuracy
-from figures import Figure
-from matrix_tree_peers import LOADERS, Route, load_routes
-from options import add_options, read_checkouts
-from report import figure_tables, setup_line, table, write_csv
-from route_times import (
+from lib.options import add_options, read_checkouts
+from lib.probability_accuracy import CAPTION, Errors, accuracy, accuracy_tables, draw_accuracy
+from lib.probability_peers import LOADERS, Route, load_routes
+from lib.probability_times import (
     TIMES_CAPTION,
     Effort,
     Row,
@@ -33,6 +31,7 @@ from route_times import (
     speed_tables,
     thread_figures,
 )
+from lib.tables import Figure, figure_tables, setup_line, table, write_csv
 
 
 @dataclass(frozen=True)

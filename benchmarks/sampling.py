@@ -19,11 +19,8 @@ from pathlib import Path
 # Before NumPy is imported: a benchmark of one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from figures import Figure
-from guarded import SynjaxWilson
-from options import add_options, read_checkouts
-from report import figure_tables, setup_line, table, write_csv
-from sample_checks import (
+from lib.options import add_options, read_checkouts
+from lib.sampler_checks import (
     Check,
     distinct_checks,
     exhaustion_checks,
@@ -31,8 +28,17 @@ from sample_checks import (
     probability_checks,
     unconstrained_checks,
 )
-from sample_times import Row, matmul_figures, ratio_figures, thread_figures, time_rows, time_tables
-from samplers import LOADERS, SYNJAX, Sampler, load_samplers
+from lib.sampler_times import (
+    Row,
+    matmul_figures,
+    ratio_figures,
+    thread_figures,
+    time_rows,
+    time_tables,
+)
+from lib.samplers import LOADERS, SYNJAX, Sampler, load_samplers
+from lib.synjax_process import SynjaxWilson
+from lib.tables import Figure, figure_tables, setup_line, table, write_csv
 
 
 @dataclass(frozen=True)

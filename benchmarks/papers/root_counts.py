@@ -30,10 +30,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
-from families import all_trees
+from lib.inputs import all_trees
+from lib.options import add_options
+from lib.tables import setup_line, table
 from numpy.typing import NDArray
-from options import add_options
-from report import setup_line, table
 
 from spacy_rootmind import decode, sample_trees
 

@@ -25,11 +25,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
-from families import Batch, all_trees
+from lib.inputs import Batch, all_trees
+from lib.options import add_options, read_checkouts
+from lib.samplers import AUTO, REJECT, WILSON, load_treesample_biased, our_samplers
+from lib.tables import setup_line, table
 from numpy.typing import NDArray
-from options import add_options, read_checkouts
-from report import setup_line, table
-from samplers import AUTO, REJECT, WILSON, load_treesample_biased, our_samplers
 
 BIASED = "wilson_biased"
 # Standard errors; a few dozen trees are looked at.

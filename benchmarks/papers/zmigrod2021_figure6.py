@@ -20,11 +20,11 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
-from families import Batch
-from options import add_options, read_checkouts
-from report import duration, setup_line, table
-from samplers import ANCESTRAL, AUTO, COLBOURN, REJECT, WILSON, load_treesample, our_samplers
-from timing import interleave, seconds
+from lib.inputs import Batch
+from lib.options import add_options, read_checkouts
+from lib.samplers import ANCESTRAL, AUTO, COLBOURN, REJECT, WILSON, load_treesample, our_samplers
+from lib.tables import duration, setup_line, table
+from lib.timing import interleave, seconds
 
 SAMPLES = 20
 SIZES = (5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)

@@ -10,22 +10,21 @@ import importlib.util
 import io
 import itertools
 import shutil
-import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-from decoders import ANY_ROOTS, ONE_ROOT, Call, Decoder, one_by_one
-from families import Batch, family_batch
 from numpy.typing import NDArray
 
-Checkouts = Mapping[str, Path]
+from lib.checkouts import Checkouts, checkout_file, commit, load_file
+from lib.decoders import ANY_ROOTS, ONE_ROOT, Call, Decoder, one_by_one
+from lib.inputs import Batch, family_batch
 
 
 @dataclass(frozen=True)
@@ -177,37 +176,6 @@ def load_networkx(checkouts: Checkouts) -> list[Decoder]:
 
 
 # --- from a checkout ---------------------------------------------------------------------------
-
-
-def checkout_file(checkouts: Checkouts, name: str, path: str) -> Path:
-    """Find a file of a checkout."""
-    if name not in checkouts:
-        raise FileNotFoundError(f"no checkout of {name} given")
-    file = checkouts[name] / path
-    if not file.exists():
-        raise FileNotFoundError(f"{name}: the checkout has no {path}")
-    return file
-
-
-def load_file(name: str, file: Path) -> ModuleType:
-    """Import one file, without the package around it."""
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{file} cannot be imported")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def commit(folder: Path) -> str:
-    """Name the commit of a checkout."""
-    command = ["git", "-C", str(folder), "rev-parse", "--short=8", "HEAD"]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown commit"
-    return answer.stdout.strip()
 
 
 def load_synjax(checkouts: Checkouts) -> list[Decoder]:

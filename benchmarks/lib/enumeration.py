@@ -5,8 +5,9 @@ from decimal import Context, Decimal, localcontext
 from functools import cache
 
 import numpy as np
-from families import all_trees
 from numpy.typing import NDArray
+
+from lib.inputs import all_trees
 
 DIGITS = 80
 

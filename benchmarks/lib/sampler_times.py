@@ -9,11 +9,10 @@ from functools import partial
 from statistics import median
 
 import numpy as np
-from decoders import Call
-from families import Batch, family_batch
-from figures import Figure
-from report import duration
-from samplers import (
+
+from lib.decoders import Call
+from lib.inputs import Batch, family_batch
+from lib.samplers import (
     ANCESTRAL,
     AUTO,
     COLBOURN,
@@ -28,8 +27,8 @@ from samplers import (
     WILSON,
     Sampler,
 )
-from timing import MAX_REPEATS, MIN_REPEATS, interleave, paired_ratio, seconds
-
+from lib.tables import Figure, duration
+from lib.timing import MAX_REPEATS, MIN_REPEATS, interleave, paired_ratio, seconds
 from spacy_rootmind import sample_trees
 
 FAMILIES = ("uniform", "trained_like")

@@ -8,8 +8,8 @@ a treebank as a .spacy file whose Docs have several sentences:
 - on gold tokens and sentences, where all pipelines have the same words to attach;
 - how far `token._.head_prob` can be trusted, for those that have it.
 
-    python benchmarks/beside_parser.py config configs/transformer.cfg parser.cfg
-    python benchmarks/beside_parser.py score MODEL MODEL ... --corpus test.spacy --out results
+    python benchmarks/compare_with_spacy_parser.py config configs/transformer.cfg parser.cfg
+    python benchmarks/compare_with_spacy_parser.py score MODEL MODEL ... --corpus test.spacy --out results
 """
 
 import argparse
@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import spacy
-from calibration import measure_confidence, reliability
-from pipelines import on_gold_tokens, read_gold
-from report import table
+from lib.confidence import measure_confidence, reliability
+from lib.pipelines import on_gold_tokens, read_gold
+from lib.tables import table
 from spacy.tokens import Doc
 from spacy.training import Example
 from thinc.api import Config
@@ -106,7 +106,7 @@ def main() -> None:
     header += [*(f"gold tokens: {name}" for name in ON_TOKENS), "calibration error"]
     text = table(header, rows) + "\n"
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "beside_parser.md").write_text(text, encoding="utf8")
+    (options.out / "compare_with_spacy_parser.md").write_text(text, encoding="utf8")
     print(text)
 
 

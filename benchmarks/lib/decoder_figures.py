@@ -4,20 +4,21 @@ import itertools
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 import numpy as np
-from agreement import settled_by_arcmax
-from decoders import ONE_ROOT, Call, Decoder, row_argmax
-from families import Batch, family_batch, treebank_batch
-from measure import Row, measure
 from numpy.typing import NDArray
-from peers import Checkouts, spanningtrees_kbest
-from scan import SCANS, NoCompilerError, compile_scans, scan_call
-from timing import Forecast, paired_ratio, seconds
 
+from lib.checkouts import Checkouts
+from lib.decoder_checks import settled_by_arcmax
+from lib.decoder_peers import spanningtrees_kbest
+from lib.decoder_times import Row, measure
+from lib.decoders import ONE_ROOT, Call, Decoder, row_argmax
+from lib.inputs import Batch, family_batch, treebank_batch
+from lib.scan import SCANS, NoCompilerError, compile_scans, scan_call
+from lib.tables import Figure
+from lib.timing import Forecast, paired_ratio, seconds
 from spacy_rootmind import decode
 from spacy_rootmind.trees import decoding
 
@@ -26,28 +27,6 @@ UNSURE = 0.05
 CALLS_IN_A_ROW = 20
 # Short sentences, which tell whether a decoder would take too long on the long ones.
 PROBES = (50, 100)
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One number with what it says.
-
-    Attributes
-    ----------
-    title : str
-        Figures of one title make a table.
-    subject : str
-    value : float or None
-        None if it could not be found; `note` says why.
-    unit : str
-    note : str
-    """
-
-    title: str
-    subject: str
-    value: float | None
-    unit: str
-    note: str = ""
 
 
 def batch_size(n: int) -> int:
@@ -187,7 +166,7 @@ def _repeated(call: Call, times: int) -> Call:
 def memory_growth(cases: Sequence[tuple[int, int, int]]) -> Iterator[Figure]:
     """Measure by how much decoding grows a fresh process; cases of words, sentences, threads."""
     title = "Peak memory beyond the input, float32 scores of n / 2 cycles at a time"
-    script = Path(__file__).with_name("memory.py")
+    script = Path(__file__).with_name("decode_memory.py")
     for n, count, threads in cases:
         subject = f"{count} x {n} words, {threads} thread{'s' * (threads > 1)}"
         command = [sys.executable, str(script), str(n), str(count), str(threads)]

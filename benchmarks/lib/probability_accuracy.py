@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from exact import Exact, enumerate_exactly
-from families import FAMILIES, Batch
-from matrix_tree_peers import Route, as_floats
+
+from lib.enumeration import Exact, enumerate_exactly
+from lib.inputs import FAMILIES, Batch
+from lib.probability_peers import Route, as_floats
 
 WORDS = 5
 FORBIDDEN = 0.3

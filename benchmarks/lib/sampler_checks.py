@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from families import Batch, all_trees, family_batch
 from numpy.typing import NDArray
-from samplers import ANCESTRAL, AUTO, COLBOURN, SWOR, WILSON, Sampler, our_samplers
 
+from lib.inputs import Batch, all_trees, family_batch
+from lib.samplers import ANCESTRAL, AUTO, COLBOURN, SWOR, WILSON, Sampler, our_samplers
 from spacy_rootmind import arc_marginals, is_tree, sample_trees, tree_log_prob
 
 # Family, what its scores are multiplied by, words.

@@ -1,28 +1,27 @@
 """Ways to log Z and arc marginals: ours, the determinant in NumPy and Torch, and other libraries.
 
 All but ours are Koo et al. (2007): a determinant, and an inverse or automatic differentiation. As
-in peers.py, bringing scores into the layout that a library likes is not part of what is timed.
+in decoder_peers.py, bringing scores into the layout that a library likes is not part of what is timed.
 """
 
 import importlib.metadata
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-from decoders import Call
-from determinant import clean_scores, numpy_log_z, numpy_marginals
-from families import Batch
 from numpy.typing import NDArray
-from peers import checkout_file, commit
 
 import spacy_rootmind
+from lib.checkouts import Checkouts, checkout_file, commit
+from lib.decoders import Call
+from lib.determinant import clean_scores, numpy_log_z, numpy_marginals
+from lib.inputs import Batch
 
-Checkouts = Mapping[str, Path]
 Floats = NDArray[np.float64]
 
 

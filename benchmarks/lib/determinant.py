@@ -1,9 +1,10 @@
 """The determinant route of Koo et al. (2007) in NumPy: slogdet for log Z, inv for marginals."""
 
 import numpy as np
-from decoders import Call
-from families import Batch
 from numpy.typing import NDArray
+
+from lib.decoders import Call
+from lib.inputs import Batch
 
 Floats = NDArray[np.float64]
 

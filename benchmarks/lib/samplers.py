@@ -1,26 +1,23 @@
 """What draws trees: one small record for each sampler, ours and those of treesample and SynJax.
 
-As in peers.py, bringing scores into the layout that a sampler likes is not part of what is timed.
+As in decoder_peers.py, bringing scores into the layout that a sampler likes is not part of what is timed.
 What it prepares for a sentence before its first tree (an inverse, say) is.
 """
 
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from decoders import Call
-from families import Batch
-from guarded import SynjaxWilson
 from numpy.typing import NDArray
-from peers import checkout_file, commit
 
+from lib.checkouts import Checkouts, checkout_file, commit
+from lib.decoders import Call
+from lib.inputs import Batch
+from lib.synjax_process import SynjaxWilson
 from spacy_rootmind import __version__, sample_trees
-
-Checkouts = Mapping[str, Path]
 
 AUTO, WILSON, REJECT = "auto", "wilson", "wilson_reject"
 ANCESTRAL, COLBOURN, SWOR = "ancestral", "colbourn", "without replacement"

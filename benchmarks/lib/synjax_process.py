@@ -13,10 +13,11 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from decoders import Call
-from families import Batch
 from numpy.typing import NDArray
-from peers import load_file
+
+from lib.checkouts import load_file
+from lib.decoders import Call
+from lib.inputs import Batch
 
 # Seconds; starting includes compilation.
 START_TIMEOUT, CALL_TIMEOUT = 120.0, 10.0

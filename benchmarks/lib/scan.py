@@ -8,8 +8,9 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from decoders import Call
-from families import Batch
+
+from lib.decoders import Call
+from lib.inputs import Batch
 
 SCANS = ("argmax_scan", "row_max")
 

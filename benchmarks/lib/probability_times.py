@@ -7,14 +7,13 @@ from functools import partial
 from statistics import median
 
 import numpy as np
-from decoders import Call
-from determinant import determinant_call, inverse_call
-from families import Batch, family_batch
-from figures import Figure
-from matrix_tree_peers import Route, as_floats
-from report import duration
-from timing import interleave, paired_ratio
 
+from lib.decoders import Call
+from lib.determinant import determinant_call, inverse_call
+from lib.inputs import Batch, family_batch
+from lib.probability_peers import Route, as_floats
+from lib.tables import Figure, duration
+from lib.timing import interleave, paired_ratio
 from spacy_rootmind import arc_marginals, log_partition
 
 # Family, and what its scores are multiplied by: the last needs wide exponents.

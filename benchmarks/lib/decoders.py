@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from families import Batch
 from numpy.typing import NDArray
 
+from lib.inputs import Batch
 from spacy_rootmind import __version__
 from spacy_rootmind.trees import decoding
 

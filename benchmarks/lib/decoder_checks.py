@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from decoders import ANY_ROOTS, ARGMAX, ONE_ROOT, PROJECTIVE, Decoder, padded_heads
-from families import Batch, soft_masks
 from numpy.typing import NDArray
 
+from lib.decoders import ANY_ROOTS, ARGMAX, ONE_ROOT, PROJECTIVE, Decoder, padded_heads
+from lib.inputs import Batch, soft_masks
 from spacy_rootmind import decode, is_projective, is_tree, tree_score
 
 

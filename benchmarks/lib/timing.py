@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Mapping
 
-from decoders import Call
+from lib.decoders import Call
 
 MIN_REPEATS, MAX_REPEATS = 3, 9
 MORE_REPEATS = 10

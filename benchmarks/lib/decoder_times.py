@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from agreement import Judge, Verdict
-from decoders import Call, Decoder
-from families import Batch
-from timing import MAX_REPEATS, MIN_REPEATS, Forecast, interleave, seconds
+from lib.decoder_checks import Judge, Verdict
+from lib.decoders import Call, Decoder
+from lib.inputs import Batch
+from lib.timing import MAX_REPEATS, MIN_REPEATS, Forecast, interleave, seconds
 
 # A slow decoder gets so few sentences that all its turns stay within the budget.
 TURNS = MAX_REPEATS + MIN_REPEATS
