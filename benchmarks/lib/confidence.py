@@ -14,7 +14,7 @@ BINS = 10
 def reliability(
     probs: NDArray[np.float64], right: NDArray[np.bool_]
 ) -> tuple[float, list[tuple[float, float, int]]]:
-    """Find the calibration error, and (mean probability, share right, tokens) of each bin."""
+    """Compute the calibration error, and (mean probability, share correct, tokens) of each bin."""
     bins = np.minimum((probs * BINS).astype(int), BINS - 1)
     rows = []
     error = 0.0
@@ -30,9 +30,9 @@ def reliability(
 def measure_confidence(
     model: str, temperature: float | None, gold: Sequence[Doc]
 ) -> tuple[NDArray, NDArray]:
-    """Find the probability of each token's head, and whether it is right.
+    """Return the probability of each token's head, and whether the head is correct.
 
-    Without a temperature, the pipeline's own.
+    The temperature is by default the pipeline's.
     """
     nlp = load(model, confidence=True, temperature=temperature)
     probs, right = [], []

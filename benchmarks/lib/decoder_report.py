@@ -1,4 +1,4 @@
-"""Write what was measured: CSV, Markdown, and plots if matplotlib is there."""
+"""Report of the comparison of decoders: CSV, Markdown, and plots if matplotlib is installed."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,7 +38,7 @@ ARCMAX_CAPTION = (
 
 
 def decoder_table(decoders: Sequence[Decoder], missing: dict[str, str]) -> str:
-    """List what is compared, and what to do about a peer that is not there."""
+    """List what is compared, and how to install the peers that are missing."""
     lines = [
         [
             decoder.name,
@@ -56,7 +56,7 @@ def decoder_table(decoders: Sequence[Decoder], missing: dict[str, str]) -> str:
 
 
 def cell(row: Row | None) -> str:
-    """Write a time, marked where the result was wrong."""
+    """Format a time, marked where the result was wrong."""
     if row is None or row.microseconds is None:
         return "fails" if row is not None and row.note.startswith("fails") else ""
     return duration(row.microseconds) + (" (wrong)" if row.note else "")
@@ -70,7 +70,7 @@ def time_tables(rows: Sequence[Row]) -> str:
         found = {(row.decoder, row.n): row for row in chosen}
         sizes = list(dict.fromkeys(row.n for row in chosen))
         names = dict.fromkeys(row.decoder for row in chosen)
-        header = ["decoder", *(f"n = {n}" if n else "a sentence" for n in sizes)]
+        header = ["decoder", *(f"n = {n}" if n else "per sentence" for n in sizes)]
         lines = [[name, *(cell(found.get((name, n))) for n in sizes)] for name in names]
         settled = {row.n: f"{row.settled:.0%}" for row in chosen}
         lines.append(["settled by ArcMax", *(settled[n] for n in sizes)])
@@ -81,7 +81,7 @@ def time_tables(rows: Sequence[Row]) -> str:
 
 
 def soft_mask_table(verdicts: Sequence[tuple[Decoder, str, Verdict]]) -> str:
-    """Lay out how many trees came out wrong under large finite masks."""
+    """Lay out how many trees are wrong under large finite masks."""
     names = dict.fromkeys(decoder.name for decoder, _, _ in verdicts)
     found = {(decoder.name, dtype): verdict for decoder, dtype, verdict in verdicts}
     dtypes = list(dict.fromkeys(dtype for _, dtype, _ in verdicts))
@@ -138,7 +138,7 @@ ARCMAX_FAMILIES = ("uniform", "trained_like")
 
 
 def draw_plots(rows: Sequence[Row], folder: Path) -> list[tuple[str, str]]:
-    """Draw what there is to draw; returns file names with captions."""
+    """Draw the plots that the rows allow; returns file names with captions."""
     try:
         import matplotlib
     except ImportError:
@@ -157,7 +157,7 @@ def draw_plots(rows: Sequence[Row], folder: Path) -> list[tuple[str, str]]:
 
 
 def _plot_peers(rows: Sequence[Row], path: Path) -> None:
-    """Draw a panel for each family: ours in strong colours, peers muted."""
+    """Draw one panel per family, with our decoders in strong colours and peers in muted ones."""
     import matplotlib.pyplot as plt
 
     families = list(dict.fromkeys(row.family for row in rows))
@@ -229,7 +229,7 @@ def _line(axis: Any, rows: Sequence[Row], name: str, style: dict[str, Any]) -> N
 
 
 def _label_panel(axis: Any, text: str) -> None:
-    """Make axes logarithmic and write above the panel what it shows."""
+    """Make the axes logarithmic, and give the panel its title."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
     axis.set_xscale("log")

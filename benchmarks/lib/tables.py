@@ -18,15 +18,15 @@ from spacy_rootmind import __version__
 
 @dataclass(frozen=True)
 class Figure:
-    """One number with what it says.
+    """A measured number with its description.
 
     Attributes
     ----------
     title : str
-        Figures of one title make a table.
+        Figures with the same title make a table.
     subject : str
     value : float or None
-        None if it could not be found; `note` says why.
+        None if it could not be measured; `note` says why.
     unit : str
     note : str
     """
@@ -68,7 +68,7 @@ def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def setup_line() -> str:
-    """Say what it ran on."""
+    """Describe versions and hardware."""
     info = Path("/proc/cpuinfo")
     found = re.search(r"model name\s*:\s*(.+)", info.read_text()) if info.exists() else None
     cpu = found[1].strip() if found else platform.processor() or platform.machine()
@@ -79,7 +79,7 @@ def setup_line() -> str:
 
 
 def figure_tables(figures: Sequence[Figure]) -> str:
-    """Lay out derived figures, a table for each title."""
+    """Lay out figures, one table per title."""
     parts = []
     for title, group in groupby(figures, key=lambda figure: figure.title):
         lines = [

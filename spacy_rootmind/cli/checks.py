@@ -1,4 +1,4 @@
-"""What is wrong with a treebank, and what it is like: counted sentence by sentence."""
+"""Problems and statistics of a treebank, counted sentence by sentence."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.annotation.reading import choose_root_label
-from spacy_rootmind.cli.records import Failure
+from spacy_rootmind.cli.input_records import Failure
 from spacy_rootmind.cli.treebanks import NOT_A_NUMBER, OUTSIDE, GoldDoc, GoldSentence
 from spacy_rootmind.trees.checks import is_projective
 from spacy_rootmind.trees.conventions import MISSING
 
-# So many places are named for each kind of problem.
+# How many places are listed for each kind of problem.
 N_PLACES = 5
 
 ERROR, WARNING = "error", "warning"
-# Kind: how bad it is, and what it is called.
+# Severity and description of each kind of problem.
 KINDS = {
     "unreadable": (ERROR, "records that cannot be read"),
     "nothing": (ERROR, "treebanks without words"),
@@ -28,26 +28,26 @@ KINDS = {
     "cycle": (ERROR, "sentences with heads in a cycle"),
     "several_roots": (ERROR, "sentences with several roots"),
     "no_root": (ERROR, "sentences without a root"),
-    "root_label_inside": (ERROR, "arcs between words with the label of roots"),
+    "root_label_inside": (ERROR, "arcs between words with the root's label"),
     "root_with_other_label": (ERROR, "roots without the root's label"),
     "own_head": (
         WARNING,
-        "tokens that are their own head without a root's label; training takes their heads for "
-        "missing",
+        "tokens that are their own head but do not have the root's label; training treats their "
+        "heads as missing",
     ),
     "head_is_space": (
         WARNING,
-        "words whose head is a whitespace token; training takes their heads for missing",
+        "words whose head is a whitespace token; training treats their heads as missing",
     ),
     "empty_doc": (WARNING, "Docs without tokens"),
-    "no_words": (WARNING, "sentences of nothing but whitespace"),
+    "no_words": (WARNING, "sentences that are only whitespace"),
     "long_sentence": (WARNING, "sentences longer than the maximum, which will be split"),
     "rare_label": (WARNING, "labels that occur only once"),
     "new_label": (WARNING, "labels that do not occur in the training data"),
     "multiword_tokens": (
         WARNING,
-        "multiword tokens, which a tokenizer leaves whole; the heads of their words will be "
-        "missing unless training uses gold tokens (gold_preproc), or they are merged "
+        "multiword tokens, which the tokenizer does not split; training lacks the heads of their "
+        "words unless it uses gold tokens (gold_preproc) or the words are merged "
         "(`spacy convert --merge-subtokens`)",
     ),
 }
@@ -55,7 +55,7 @@ KINDS = {
 
 @dataclass
 class Problem:
-    """Something wrong: how often, and where the first few times."""
+    """A kind of problem: how often it occurs, and the first few places."""
 
     kind: str
     count: int = 0
@@ -63,12 +63,12 @@ class Problem:
 
     @property
     def severity(self) -> str:
-        """Error or warning."""
+        """Whether it is an error or a warning."""
         return KINDS[self.kind][0]
 
     @property
     def meaning(self) -> str:
-        """What is wrong, in words."""
+        """Description of the problem."""
         return KINDS[self.kind][1]
 
 
@@ -100,7 +100,7 @@ class Findings:
         self._first_place: dict[tuple[str, bool], list[str]] = {}
 
     def add(self, kind: str, place: str, count: int = 1) -> None:
-        """Note a problem."""
+        """Count a problem, and keep its place."""
         problem = self.problems.setdefault(kind, Problem(kind))
         problem.count += count
         if len(problem.places) < N_PLACES:
@@ -108,12 +108,12 @@ class Findings:
 
     @property
     def errors(self) -> list[Problem]:
-        """What must be mended."""
+        """Problems that have to be fixed before training."""
         return [p for p in self.problems.values() if p.severity == ERROR]
 
     @property
     def n_sentences(self) -> int:
-        """Sentences, those of nothing but whitespace left out."""
+        """Number of sentences, without those that are only whitespace."""
         return sum(self.lengths.values())
 
     @property
@@ -160,7 +160,7 @@ class Findings:
                 self.n_without_label += 1
                 continue
             (self.root_labels if is_root else self.labels)[label] += 1
-            # Which label is the roots' is known at the end only.
+            # The root's label is chosen at the end, when all labels are counted.
             places = self._first_place.setdefault((label, bool(is_root)), [])
             if len(places) < N_PLACES:
                 places.append(sentence.place(i))
@@ -189,7 +189,7 @@ class Findings:
             self.n_non_projective += not is_projective(np.concatenate(([MISSING], heads)))
 
     def finish(self) -> "Findings":
-        """Check what depends on the whole of it."""
+        """Check what depends on the whole treebank."""
         if not self.n_words:
             self.add("nothing", self.name)
         elif self.n_without_head == self.n_words:
@@ -203,7 +203,7 @@ class Findings:
         return self
 
     def check_training(self) -> None:
-        """Check what matters in training data only."""
+        """Check what only matters in training data."""
         for label in sorted(self.all_labels):
             if self.all_labels[label] == 1:
                 self.add("rare_label", label)
@@ -214,18 +214,17 @@ class Findings:
 
     @property
     def all_labels(self) -> Counter[str]:
-        """Labels on roots and elsewhere."""
+        """Labels of roots and of other words."""
         return self.labels + self.root_labels
 
     def compare(self, training: "Findings") -> None:
-        """Check what there is that the training data lack."""
-        known = training.all_labels
+        """Find labels that do not occur in the training data."""
         for label, count in sorted(self.all_labels.items()):
-            if label not in known:
+            if label not in training.all_labels:
                 self.add("new_label", f"{label}: {count}")
 
     def summary(self) -> dict[str, Any]:
-        """All that was found, as JSON has it."""
+        """Return all findings in the form of the JSON report."""
         return {
             "name": self.name,
             "docs": self.n_docs,
@@ -301,7 +300,7 @@ def find_cycle(heads: NDArray[np.int64]) -> list[int]:
 
 
 def length_statistics(lengths: Counter[int]) -> dict[str, float]:
-    """Mean, median, longest and the like of sentence lengths."""
+    """Compute the shortest, median, mean, 90th percentile and longest length."""
     if not lengths:
         return {}
     values = np.array(sorted(lengths))
@@ -321,6 +320,6 @@ def length_statistics(lengths: Counter[int]) -> dict[str, float]:
 
 
 def _numbers(tokens: list[int]) -> list[str]:
-    """Name tokens beside a first one, counted from 1, but not all of very many."""
+    """List token numbers, counted from 1; only the first few of many."""
     named = [str(token + 1) for token in tokens[:N_PLACES]]
     return [*named, "..."] if len(tokens) > N_PLACES else named

@@ -1,4 +1,4 @@
-"""`python -m spacy debug root-mst`: training data as a config has it read."""
+"""`python -m spacy debug root-mst` checks the corpora of a config."""
 
 import json
 import re
@@ -56,7 +56,7 @@ def test_spacy_has_the_command(paths):
     result = run_spacy("debug", "root-mst", CONFIG, *as_arguments(paths))
     assert result.returncode == 0, result.stderr
     assert "train: 10 examples" in result.stdout
-    assert "Warning: dev: 1 (20.0 %) of the texts are in train as well" in result.stdout
+    assert "Warning: dev: 1 (20.0 %) of the texts are also in train" in result.stdout
     assert "root-mst" in run_spacy("debug", "--help").stdout
 
 
@@ -74,10 +74,10 @@ def test_report_as_json(paths, capsys):
     assert (dev["docs"], dev["sentences"]) == (5, 25)
     for corpus in report["corpora"]:
         assert corpus["gold_heads"] > corpus["gold_heads_lost"]
-    assert "texts are in train" in report["corpora"][1]["warnings"][0]
+    assert "texts are also in train" in report["corpora"][1]["warnings"][0]
 
 
-def test_only_some_examples_are_read_if_asked(paths, capsys):
+def test_limit_bounds_the_examples_read(paths, capsys):
     assert debug(CONFIG, paths, limit=3, as_json=True) == 0
     report = json.loads(capsys.readouterr().out)
     assert [treebank["docs"] for treebank in report["treebanks"]] == [3, 3]
@@ -205,7 +205,7 @@ def test_boundaries_cannot_be_learnt_from_single_sentences(settings, n_several, 
     assert bool(train.warnings) is warned
     assert not dev.warnings
     if warned:
-        assert "boundaries cannot be learnt" in train.warnings[0]
+        assert "cannot learn where sentences start" in train.warnings[0]
 
 
 def test_many_lost_heads_are_warned_of():
