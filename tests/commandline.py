@@ -17,7 +17,7 @@ TOK2VEC = {"factory": "tok2vec", "model": SMALL_MODEL["tok2vec"]}
 
 
 def root_mst(tok2vec=None, **settings):
-    """The parser's section of a config, over token vectors of its own unless others are given."""
+    """The parser's section of a config, with token vectors of its own by default."""
     model = {**SMALL_MODEL, "tok2vec": tok2vec or SMALL_MODEL["tok2vec"]}
     return {"factory": "root_mst", "model": model, **settings}
 
@@ -37,7 +37,7 @@ def tagger(tok2vec=None, factory="tagger"):
 def write_config(path, components, corpora, *, steps=10, **training):
     """Write a complete config for a pipeline, given its sections in order; returns the path.
 
-    The log goes to a file beside it, one JSON object a line for each evaluation.
+    The log goes to a file next to it, one JSON object a line for each evaluation.
     """
     config = Config(spacy.blank("en").config)
     config["nlp"]["pipeline"] = list(components)
@@ -63,9 +63,9 @@ def write_config(path, components, corpora, *, steps=10, **training):
 
 
 def spacy_command(*arguments, cwd, succeeds=True):
-    """Run `python -m spacy` in a process of its own; returns what it printed, errors last.
+    """Run `python -m spacy` in a separate process; return its output, stderr last.
 
-    It runs in another folder than the sources', which Python would find before the package. A
+    It does not run in the folder of the sources, which Python would find before the package. A
     warning of spaCy's counts as a failure.
     """
     command = [sys.executable, "-m", "spacy", *map(str, arguments)]

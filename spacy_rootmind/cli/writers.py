@@ -1,12 +1,13 @@
-"""From parsed Docs to the text of an output file: CoNLL-U and JSONL.
+"""Writers of CoNLL-U and JSONL, with probabilities and alternative parses if the Doc has them.
 
-What is known of a parse goes along. In CoNLL-U, `HeadProb=` in MISC is the probability of a word's
-head; comments `# parse_log_prob =` and `# parse_entropy =` are those of the tree, in nats, and
-`# parse_1 =`, `# parse_2 =` ... the alternatives: log probability, then HEAD:DEPREL of each word.
-`Arcs=` in MISC are the probable arcs to a word, HEAD:DEPREL:PROBABILITY, with commas between; in a
-label, "|", "," and "%" are written as in URLs.
-In JSONL, tokens have "head_prob" and "arcs", sentences "log_prob", "entropy" and "parses"; heads
-count tokens of the Doc as those in "tokens" do.
+In CoNLL-U, `HeadProb=` in MISC is the probability of a word's head, and `Arcs=` the probable arcs
+to the word as HEAD:DEPREL:PROBABILITY, separated by commas; in their labels, "|", "," and "%" are
+percent-encoded. The comments `# parse_log_prob =` and `# parse_entropy =` have the log probability
+of the tree and the entropy in nats, and `# parse_1 =`, `# parse_2 =` ... the alternative parses:
+the log probability, then HEAD:DEPREL of each word.
+
+In JSONL, tokens have "head_prob" and "arcs", and sentences "log_prob", "entropy" and "parses".
+Heads are indices of tokens in the Doc, as in "tokens".
 """
 
 import json
@@ -26,27 +27,27 @@ from spacy_rootmind.annotation.extensions import (
 )
 from spacy_rootmind.cli import conllu
 from spacy_rootmind.cli.conllu import EMPTY, as_column, set_misc
-from spacy_rootmind.cli.records import Record
+from spacy_rootmind.cli.input_records import InputRecord
 
-Writer = Callable[[Doc, Record, int], bytes]
-"""From a Doc, its record and the number of sentences before it to what is written."""
+Writer = Callable[[Doc, InputRecord, int], bytes]
+"""Formats a Doc, given its record and the number of sentences written before."""
 
 OWN_COMMENT = re.compile(r"#\s*parse_(log_prob|entropy|\d+)\s*=")
 PROB_DIGITS = 6
-# In a label, what would end it within MISC, written as in URLs.
+# Characters that would end a label within MISC; they are percent-encoded.
 MISC_MARKS = re.compile(r"[|,%]")
 
 
 # --- CoNLL-U -----------------------------------------------------------------------------------
 
 
-def write_conllu(doc: Doc, record: Record, n_before: int) -> bytes:
-    """Write the sentences of a Doc; whitespace tokens are no words in CoNLL-U.
+def write_conllu(doc: Doc, record: InputRecord, n_before: int) -> bytes:
+    """Write the sentences of a Doc; whitespace tokens are not words in CoNLL-U.
 
     Raises
     ------
     ValueError
-        If the tokens are not those of the record any more, or a sentence is no tree of its words.
+        If the pipeline has changed the tokens of the record, or a sentence is not a tree.
     """
     if record.sentence is not None:
         return _write_given(doc, record, record.sentence, n_before).encode("utf8")
@@ -73,8 +74,8 @@ def write_conllu(doc: Doc, record: Record, n_before: int) -> bytes:
     return "".join(text).encode("utf8")
 
 
-def _first_comments(record: Record, n_before: int, *, is_first: bool) -> list[str]:
-    """Say where a text starts, and number the sentences."""
+def _first_comments(record: InputRecord, n_before: int, *, is_first: bool) -> list[str]:
+    """Format the comments that mark the start of a text and number the sentence."""
     name = record.fields.get("id")
     named = isinstance(name, (str, int)) and as_column(str(name)) != EMPTY
     comments = []
@@ -117,7 +118,7 @@ def _spaces_between(doc: Doc, words: Sequence[Token]) -> list[str]:
 
 
 def _space_attributes(between: Sequence[str], word: int, text: str) -> dict[str, str | None]:
-    """Say in UDPipe's way what whitespace a word has around and in it."""
+    """Return the whitespace around and inside a word as attributes in UDPipe's way."""
     after = between[word + 1]
     is_last = word + 2 == len(between)
     return {
@@ -129,7 +130,7 @@ def _space_attributes(between: Sequence[str], word: int, text: str) -> dict[str,
 
 
 def _tree(sentence: Span, words: Sequence[Token]) -> tuple[list[str], list[str]]:
-    """Give heads as CoNLL-U counts them, and labels."""
+    """Return the heads as numbered in CoNLL-U, and the labels."""
     number = {token.i: str(i) for i, token in enumerate(words, start=1)}
     heads = []
     for token in words:
@@ -137,8 +138,8 @@ def _tree(sentence: Span, words: Sequence[Token]) -> tuple[list[str], list[str]]
         if head is None:
             raise ValueError(
                 f"the head of {token.text!r} is {token.head.text!r}, expected a word of the same "
-                f"sentence {sentence.text[:40]!r}; is there a component after the parser that "
-                f"changes its trees?"
+                f"sentence {sentence.text[:40]!r}; disable components after the parser that change "
+                f"its trees"
             )
         heads.append(head)
     if heads.count("0") != 1:
@@ -149,7 +150,7 @@ def _tree(sentence: Span, words: Sequence[Token]) -> tuple[list[str], list[str]]
 
 
 def deprel(label: str) -> str:
-    """Write a label as in CoNLL-U, where spaCy's ROOT is root."""
+    """Convert a label to CoNLL-U, where spaCy's ROOT is root."""
     return "root" if label.lower() == "root" else as_column(label)
 
 
@@ -171,7 +172,7 @@ def _arcs(sentence: Span, words: Sequence[Token]) -> list[str | None]:
         head = 0 if arc.head == arc.token else number[arc.head.i]
         label = MISC_MARKS.sub(lambda mark: f"%{ord(mark[0]):02X}", deprel(arc.dep))
         parts[arc.token.i].append(f"{head}:{label}:{decimals(arc.prob)}")
-    # A word may have none that is probable enough.
+    # A word may have no arc that is probable enough.
     return [",".join(own) or None for own in parts.values()]
 
 
@@ -193,14 +194,14 @@ def _parse_comments(sentence: Span, words: Sequence[Token]) -> list[str]:
 
 
 def decimals(value: float) -> str:
-    """Write a number with a fixed number of digits, and no minus before a zero."""
+    """Format a number with a fixed number of digits, and without a minus sign for zero."""
     return f"{round(float(value), PROB_DIGITS) + 0.0:.{PROB_DIGITS}f}"
 
 
-def _write_given(doc: Doc, record: Record, given: conllu.Sentence, n_before: int) -> str:
-    """Write a sentence of CoNLL-U as it was read, with its new heads and labels.
+def _write_given(doc: Doc, record: InputRecord, given: conllu.Sentence, n_before: int) -> str:
+    """Write a sentence of CoNLL-U as it was read, with the new heads and labels.
 
-    Columns that were empty are filled with what the pipeline has found.
+    Empty columns are filled with the annotation of the pipeline.
     """
     check_given(doc, record)
     sentence = doc[:]
@@ -224,13 +225,13 @@ def _write_given(doc: Doc, record: Record, given: conllu.Sentence, n_before: int
     return conllu.format_sentence(comments + _parse_comments(sentence, words), rows)
 
 
-def check_given(doc: Doc, record: Record) -> None:
-    """Check that a Doc still has the tokens and sentences that were given.
+def check_given(doc: Doc, record: InputRecord) -> None:
+    """Check that a Doc still has the given tokens and sentences.
 
     Raises
     ------
     ValueError
-        If not.
+        If the pipeline has changed them.
     """
     if record.words is None:
         return
@@ -250,11 +251,11 @@ def check_given(doc: Doc, record: Record) -> None:
         )
 
 
-def keep_given(doc: Doc, record: Record) -> None:
-    """Set what the columns of CoNLL-U say beside the tree, in place of what was predicted.
+def keep_given(doc: Doc, record: InputRecord) -> None:
+    """Replace predicted annotation other than the tree with the columns of the CoNLL-U sentence.
 
-    What spaCy cannot hold is left out: parts of speech that are not universal, and features that
-    are no pairs.
+    Values that spaCy cannot store are left out: parts of speech that are not universal, and
+    features that are not pairs.
     """
     if record.sentence is None:
         return
@@ -272,13 +273,13 @@ def keep_given(doc: Doc, record: Record) -> None:
 # --- JSONL -------------------------------------------------------------------------------------
 
 
-def write_jsonl(doc: Doc, record: Record, n_before: int) -> bytes:
-    """Write a Doc as `Doc.to_json` does, with the record's other fields before.
+def write_jsonl(doc: Doc, record: InputRecord, n_before: int) -> bytes:
+    """Write a Doc as `Doc.to_json` does, after the other fields of its record.
 
     Raises
     ------
     ValueError
-        If the tokens are not those of the record any more.
+        If the pipeline has changed the tokens of the record.
     """
     check_given(doc, record)
     keep_given(doc, record)
@@ -288,7 +289,7 @@ def write_jsonl(doc: Doc, record: Record, n_before: int) -> bytes:
     try:
         return (json.dumps(data, ensure_ascii=False) + "\n").encode("utf8")
     except UnicodeEncodeError:
-        # Half a surrogate pair in some other field, which JSON can escape.
+        # Another field has a lone surrogate, which JSON can escape.
         return (json.dumps(data) + "\n").encode("utf8")
 
 
@@ -319,7 +320,7 @@ def _add_parse(data: dict[str, Any], number: int, sentence: Span) -> None:
 
 
 def rounded(value: float) -> float:
-    """Round to as many digits as CoNLL-U gets."""
+    """Round to the number of digits in CoNLL-U."""
     return round(float(value), PROB_DIGITS) + 0.0
 
 

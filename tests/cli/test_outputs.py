@@ -1,4 +1,4 @@
-"""Outputs are complete or can be gone on with, and nothing is overwritten unasked."""
+"""Outputs are complete or can be resumed, and nothing is overwritten without --force."""
 
 import json
 import os
@@ -9,10 +9,10 @@ from spacy.tokens import DocBin
 from spacy.training import Corpus
 
 from spacy_rootmind.cli import outputs
+from spacy_rootmind.cli.input_records import InputRecord
 from spacy_rootmind.cli.journal import Counts, Journal, State, write_atomically
 from spacy_rootmind.cli.messages import CommandError
 from spacy_rootmind.cli.outputs import DocsOutput, FileOutput, check_free
-from spacy_rootmind.cli.records import Record
 
 SETTINGS = {"k": 5, "pipeline": "abc"}
 
@@ -26,7 +26,7 @@ def file_output(path, **settings):
 
 
 def put(output, text, n_before=0):
-    output.write(output.prepare(text, Record("in", 1, text=text), n_before))
+    output.write(output.prepare(text, InputRecord("in", 1, text=text), n_before))
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def put_docs(output, nlp, first, stop):
     for i in range(first, stop):
         doc = nlp(f"Text {i}.")
         doc.user_data["number"] = i
-        output.write(output.prepare(doc, Record("in", i, text=doc.text), 0))
+        output.write(output.prepare(doc, InputRecord("in", i, text=doc.text), 0))
         output.commit(Counts(i + 1, 0, i + 1, i + 1, 3 * i + 3), f"digest {i}")
 
 
@@ -83,7 +83,7 @@ def test_resumed_file_goes_on_after_the_last_commit(tmp_path):
 
 
 @pytest.mark.parametrize("resume", [True, False])
-def test_file_without_a_commit_starts_anew(tmp_path, resume):
+def test_file_without_a_commit_starts_again(tmp_path, resume):
     output = file_output(tmp_path / "out.txt")
     output.start(resume=False)
     put(output, "lost")
@@ -98,7 +98,7 @@ def test_file_without_a_commit_starts_anew(tmp_path, resume):
     assert again.path.read_text() == "0: b\n"
 
 
-def test_file_shorter_than_its_journal_is_refused(tmp_path):
+def test_file_shorter_than_its_journal_raises(tmp_path):
     output = file_output(tmp_path / "out.txt")
     output.start(resume=False)
     put(output, "a")
@@ -112,7 +112,7 @@ def test_file_shorter_than_its_journal_is_refused(tmp_path):
     assert output.partial.read_text() == "0:"
 
 
-def test_run_with_other_settings_is_refused(tmp_path):
+def test_resuming_with_other_settings_raises(tmp_path):
     output = file_output(tmp_path / "out.txt")
     output.start(resume=False)
     output.commit(Counts(1), "x")
@@ -124,14 +124,14 @@ def test_run_with_other_settings_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 1}', "null", "\x00" * 50])
-def test_damaged_journal_is_refused(tmp_path, content):
+def test_damaged_journal_raises(tmp_path, content):
     path = tmp_path / "journal.json"
     path.write_text(content)
     with pytest.raises(CommandError, match="Cannot read"):
         Journal(path, SETTINGS).read()
 
 
-def test_journal_of_another_format_is_refused(tmp_path):
+def test_journal_of_another_format_raises(tmp_path):
     journal = Journal(tmp_path / "journal.json", SETTINGS)
     state = State(Counts(1, 2, 3, 4, 5), "x", 6)
     journal.write(state)
@@ -231,7 +231,7 @@ def test_resumed_docs_go_on_after_the_last_part(tmp_path, name, stop, nlp, small
     assert numbers_in(docs) == [(f"Text {i}.", i) for i in range(6)]
 
 
-def test_docs_whose_part_is_missing_are_refused(tmp_path, nlp, small_parts):
+def test_missing_part_raises(tmp_path, nlp, small_parts):
     output = DocsOutput(tmp_path / "out", SETTINGS)
     output.start(resume=False)
     put_docs(output, nlp, 0, 4)
@@ -262,7 +262,7 @@ def test_doc_that_cannot_be_packed_leaves_the_others_in_order(tmp_path, nlp):
     doc = nlp("Wrong.")
     doc.user_data["number"] = object()
     with pytest.raises(TypeError):
-        output.prepare(doc, Record("in", 1, text="Wrong."), 0)
+        output.prepare(doc, InputRecord("in", 1, text="Wrong."), 0)
     put_docs(output, nlp, 1, 2)
     output.finish()
     output.close()
@@ -273,7 +273,7 @@ def test_doc_that_cannot_be_packed_leaves_the_others_in_order(tmp_path, nlp):
 # --- names -------------------------------------------------------------------------------------
 
 
-def test_what_is_there_is_not_overwritten_unasked(tmp_path):
+def test_existing_output_is_only_overwritten_with_force(tmp_path):
     path = tmp_path / "out.txt"
     asked = {"makes_folder": False, "force": False, "resume": False}
     check_free(path, **asked)
@@ -285,7 +285,7 @@ def test_what_is_there_is_not_overwritten_unasked(tmp_path):
     check_free(path, **{**asked, "force": True})
     path.write_text("x")
     for resume in (True, False):
-        with pytest.raises(CommandError, match="exists already"):
+        with pytest.raises(CommandError, match="already exists"):
             check_free(path, **{**asked, "resume": resume})
     check_free(path, **{**asked, "force": True})
     with pytest.raises(CommandError, match="received both"):

@@ -19,7 +19,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.ticker import NullFormatter
 
-# Those of benchmarks/report.py.
+# Those of benchmarks/lib/decoder_report.py.
 RED, BLUE, TEAL, PURPLE, ORANGE = "#c1121f", "#023e8a", "#2a9d8f", "#7b2cbf", "#f48c06"
 COLOURS = (RED, BLUE, TEAL, PURPLE, ORANGE)
 # Of a picture: lines of a few colours with smooth edges need no more, and files become small.

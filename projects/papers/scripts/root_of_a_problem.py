@@ -56,7 +56,7 @@ from spacy_rootmind.annotation.sentences import sentences_of
 SHOWN = 6
 REDUCTIONS = ("reweighting", "preselection", "naive")
 TEXTBOOK = "_chu_liu_edmonds"
-# As in benchmarks/report.py.
+# As in benchmarks/lib/decoder_report.py.
 ALGORITHM_COLOURS = {
     "gabow_tarjan": RED,
     "reweighting": BLUE,

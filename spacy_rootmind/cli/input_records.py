@@ -1,4 +1,4 @@
-"""What is read, one text or sentence at a time, and what could not be."""
+"""Input records: texts or sentences to parse, and failures."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,25 +10,25 @@ from spacy_rootmind.cli.conllu import Sentence
 
 
 @dataclass
-class Record:
-    """One text, or one sentence of CoNLL-U, to be parsed as one Doc.
+class InputRecord:
+    """A text, or a sentence of CoNLL-U, to be parsed as one Doc.
 
     Attributes
     ----------
     file, line
-        Where it starts, for messages.
+        Where the record starts, for messages.
     text : str, optional
-        To be tokenized by the pipeline, unless there are words.
+        Tokenized by the pipeline, unless there are words.
     words : list of str, optional
-        Tokens as given.
+        The given tokens.
     spaces : list of bool, optional
         Whether a space follows each word; None if unknown.
     starts : list of bool, optional
-        Whether each word starts a sentence; None if the pipeline is to find out.
+        Whether each word starts a sentence; None if the pipeline finds the sentences.
     fields : dict
-        What else the record has; kept in JSONL.
+        All fields of a JSONL record; written again to JSONL.
     sentence : Sentence, optional
-        Where it comes from CoNLL-U; kept in CoNLL-U.
+        The sentence of CoNLL-U; written again to CoNLL-U.
     """
 
     file: str
@@ -42,11 +42,11 @@ class Record:
 
     @property
     def n_chars(self) -> int:
-        """Size, about."""
+        """Approximate size in characters."""
         return len(self.text or "") if self.words is None else sum(map(len, self.words))
 
     def make_doc(self, nlp: Language) -> Doc:
-        """Make the Doc to be parsed."""
+        """Make the Doc to parse."""
         if self.words is None:
             return nlp.make_doc(self.text or "")
         starts: list[bool | int | None] | None = None
@@ -55,14 +55,14 @@ class Record:
         return Doc(nlp.vocab, words=self.words, spaces=self.spaces, sent_starts=starts)
 
     def failed(self, error: Exception) -> "Failure":
-        """Say that something went wrong with it."""
+        """Return a failure of this record."""
         reason = " ".join(str(error).split()) or type(error).__name__
         return Failure(self.file, self.line, reason)
 
 
 @dataclass
 class Failure:
-    """A record that could not be read, parsed or written, and why; or a whole file."""
+    """A record (or a whole file) that could not be read, parsed or written, and the reason."""
 
     file: str
     line: int | None

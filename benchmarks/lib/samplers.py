@@ -1,26 +1,23 @@
-"""What draws trees: one small record for each sampler, ours and those of treesample and SynJax.
+"""Samplers to compare: ours, and those of treesample and SynJax.
 
-As in peers.py, bringing scores into the layout that a sampler likes is not part of what is timed.
-What it prepares for a sentence before its first tree (an inverse, say) is.
+As in decoder_peers.py, the conversion of scores to the layout of a sampler is not timed. What a
+sampler prepares for a sentence before the first tree (such as an inverse) is timed.
 """
 
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from decoders import Call
-from families import Batch
-from guarded import SynjaxWilson
 from numpy.typing import NDArray
-from peers import checkout_file, commit
 
+from lib.checkouts import Checkouts, checkout_file, commit
+from lib.decoders import Call
+from lib.inputs import Batch
+from lib.synjax_process import SynjaxWilson
 from spacy_rootmind import __version__, sample_trees
-
-Checkouts = Mapping[str, Path]
 
 AUTO, WILSON, REJECT = "auto", "wilson", "wilson_reject"
 ANCESTRAL, COLBOURN, SWOR = "ancestral", "colbourn", "without replacement"
@@ -32,7 +29,7 @@ SYNJAX = "synjax, Wilson"
 
 @dataclass(frozen=True)
 class Sampler:
-    """One way to draw single-root trees.
+    """A method to draw single-root trees.
 
     Attributes
     ----------
@@ -56,7 +53,7 @@ class Sampler:
 
 
 def our_samplers(*methods: str, seed: int = 0) -> list[Sampler]:
-    """List our methods, by default all that are unbiased, and drawing without replacement."""
+    """List our methods: by default all unbiased ones, and drawing without replacement."""
     random = np.random.default_rng(seed)
 
     def make(name: str, **options: Any) -> Sampler:
@@ -75,7 +72,7 @@ def our_samplers(*methods: str, seed: int = 0) -> list[Sampler]:
 
 
 def _found(heads: NDArray[np.int32]) -> Any:
-    """Leave rows alone that are full; the check is next to nothing."""
+    """Remove empty rows, if there are any."""
     last = heads[:, -1, 1:2]
     if (last >= 0).all():
         return heads
@@ -86,7 +83,7 @@ def _found(heads: NDArray[np.int32]) -> Any:
 
 
 def to_weights(scores: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Copy as weights[head, dep], the largest of each word being 1; none to ROOT or oneself."""
+    """Copy as weights[head, dep], at most 1 for each word; 0 for arcs to ROOT and to itself."""
     scores = scores.astype(np.float64)
     np.fill_diagonal(scores, -np.inf)
     scores[0] = -np.inf
@@ -96,13 +93,13 @@ def to_weights(scores: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def load_treesample(checkouts: Checkouts) -> list[Sampler]:
-    """Load Zmigrod et al.'s own samplers; the trie takes the package unique_randomizer."""
+    """Load Zmigrod et al.'s own samplers; the trie needs the package unique_randomizer."""
     folder = checkout_file(checkouts, "treesample", "treesample/wilson.py").parent
     if str(folder.parent) not in sys.path:
         sys.path.append(str(folder.parent))
     from treesample import colbourn, swor, wilson
 
-    np.random.seed(0)  # noqa: NPY002 - theirs is the global generator
+    np.random.seed(0)  # noqa: NPY002 - they use the global generator
     version = commit(folder)
 
     def make(name: str, start: Callable[[Any], Iterable[Any]], replace: bool = True) -> Sampler:
@@ -120,14 +117,14 @@ def load_treesample(checkouts: Checkouts) -> list[Sampler]:
         print(f"{PEER_TRIE}: not here; pip install unique_randomizer ({error})")
     else:
         bind = _bind_treesample(lambda weights: _trees_of_trie(swor_ur, weights))
-        note = "completed here: it never tells the trie that a tree is finished, so trees repeat"
+        note = "corrected here: it never marks a tree as complete in the trie, so trees repeat"
         found.append(Sampler(PEER_TRIE, "peer", "Python", version, bind, False, note))
     return found
 
 
 def _trees_of_trie(module: Any, weights: NDArray[np.float64]) -> Iterator[Any]:
-    """Do what tree_swor is for, with the call that it lacks."""
-    # unique_randomizer expects what NumPy 2 no longer has.
+    """Draw as tree_swor is meant to, with the call that is missing there."""
+    # unique_randomizer uses np.NINF, which NumPy 2 removed.
     vars(np).setdefault("NINF", -np.inf)
     struct = module.SWORStruct(weights)
     randomizer = module.ur.UniqueRandomizer()
@@ -137,13 +134,13 @@ def _trees_of_trie(module: Any, weights: NDArray[np.float64]) -> Iterator[Any]:
 
 
 def load_treesample_biased(checkouts: Checkouts) -> Sampler:
-    """Load Zmigrod et al.'s first version, whose root word comes from the raw root weights."""
+    """Load Zmigrod et al.'s first version, which draws the root word by its root weight."""
     folder = checkout_file(checkouts, "treesample", "treesample/wilson.py").parent
     load_treesample(checkouts)
     from treesample.wilson import WilsonRCBiasedSample
 
     def bind(batch: Batch, k: int) -> Call:
-        # Not shifted: what is added to the scores of a word makes a difference to this one.
+        # Not shifted: constants added to the scores of a word change this distribution.
         weights = [np.exp(scores.astype(np.float64).T) for scores in batch.sentences()]
         return lambda: [
             list(itertools.islice(WilsonRCBiasedSample(given).sample(), k)) for given in weights
@@ -153,7 +150,7 @@ def load_treesample_biased(checkouts: Checkouts) -> Sampler:
 
 
 def _trees_of(pairs: Iterable[tuple[Any, float]]) -> Iterable[Any]:
-    """Leave the probabilities out."""
+    """Drop the probabilities."""
     return (tree for tree, _ in pairs)
 
 
@@ -171,12 +168,12 @@ def _bind_treesample(start: Callable[[Any], Iterable[Any]]) -> Callable[[Batch, 
 
 
 def load_synjax_wilson(checkouts: Checkouts) -> list[Sampler]:
-    """Load Stanojevic's Wilson in Numba, in a process of its own, since it can hang."""
+    """Load Stanojevic's Wilson sampler in Numba, in a separate process, since it can hang."""
     path = "synjax/_src/deptree_algorithms/deptree_non_proj_wilson_sampling.py"
     file = checkout_file(checkouts, "synjax", path)
     process = SynjaxWilson(file)
     process.check()
-    note = "root marginals raised to 1e-4 and scores to -10; can hang; own process"
+    note = "root marginals raised to 1e-4 and scores to -10; can hang; separate process"
     return [Sampler(SYNJAX, "peer", "Numba", commit(file.parent), process.bind, note=note)]
 
 
@@ -185,16 +182,16 @@ LOADERS: dict[str, tuple[Callable[[Checkouts], list[Sampler]], str]] = {
         load_treesample,
         "pip install tqdm unique_randomizer, and --checkout treesample=PATH",
     ),
-    "synjax": (load_synjax_wilson, "pip install numba, and --checkout synjax=PATH"),
+    "synjax": (load_synjax_wilson, "pip install numba scipy, and --checkout synjax=PATH"),
 }
 
 
 def load_samplers(checkouts: Checkouts) -> tuple[list[Sampler], dict[str, str]]:
-    """Load ours and the peers that are there; for each of the others say what to do about it."""
+    """Load our samplers and the installed peers; for the others, return how to install them."""
     found, missing = our_samplers(), {}
     for name, (load, remedy) in LOADERS.items():
         try:
             found += load(checkouts)
-        except Exception as error:  # nothing that a peer does may end the run
+        except Exception as error:  # an error of a peer must not end the run
             missing[name] = f"{remedy} ({type(error).__name__}: {error})"
     return found, missing

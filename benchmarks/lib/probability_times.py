@@ -1,4 +1,4 @@
-"""Times of log Z and marginals: ours, peers', and NumPy's inverse of matrices of that size."""
+"""Times of log Z and marginals: ours, peers', and NumPy's inverse of matrices of the same size."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -7,29 +7,28 @@ from functools import partial
 from statistics import median
 
 import numpy as np
-from decoders import Call
-from determinant import determinant_call, inverse_call
-from families import Batch, family_batch
-from figures import Figure
-from matrix_tree_peers import Route, as_floats
-from report import duration
-from timing import interleave, paired_ratio
 
+from lib.decoders import Call
+from lib.determinant import determinant_call, inverse_call
+from lib.inputs import Batch, family_batch
+from lib.probability_peers import Route, as_floats
+from lib.tables import Figure, duration
+from lib.timing import interleave, paired_ratio
 from spacy_rootmind import arc_marginals, log_partition
 
-# Family, and what its scores are multiplied by: the last needs wide exponents.
+# Family, and factor of its scores; the last case needs a wide range of exponents.
 SPEED_CASES = (("gaussian", 1.0), ("trained_like", 1.0), ("gaussian", 300.0))
-# What may be off: some add something to each weight, or calculate in float32.
+# Tolerance for peers: some add a constant to each weight, or calculate in float32.
 SLACK = 1e-3
-# Where all routes have to agree.
+# Cases where all methods have to agree.
 EASY = (("gaussian", 1.0),)
 INVERSE, DETERMINANT = "numpy.linalg.inv alone", "numpy.linalg.slogdet alone"
 MARGINALS, LOG_Z = "arc_marginals", "log_partition"
 OURS = "spacy-rootmind"
 TIMES_CAPTION = (
     "Median per sentence, float64, one thread, batches; in parentheses as a multiple of ours in "
-    "the same turns, and the share of sentences that are off by more than 1e-3. NumPy's inverse "
-    "and determinant alone get matrices that are there already, those of scores not multiplied."
+    "the same turns, and the share of sentences with an error above 1e-3. NumPy's inverse and "
+    "determinant alone get matrices made before, of scores that are not multiplied."
 )
 
 
@@ -42,7 +41,7 @@ class Effort:
     sizes : tuple of int
         Words in a sentence.
     budget : float
-        Seconds for a route on one cell.
+        Seconds per method and cell.
     repeats, pairs : int
     numbers : int
         Scores in a batch.
@@ -57,7 +56,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Row:
-    """Time of one route on sentences of one length.
+    """Time of one method on sentences of one length.
 
     Attributes
     ----------
@@ -66,9 +65,9 @@ class Row:
     route, kind : str
     task : {"arc_marginals", "log_partition"}
     microseconds : float or None
-        Median time a sentence; None if it fails, and `note` says how.
+        Median time per sentence; None if the method fails, and `note` says how.
     note : str
-        Also how many sentences a peer has wrong.
+        Also the share of sentences that a peer gets wrong.
     """
 
     case: str
@@ -82,7 +81,7 @@ class Row:
 
 
 def case_name(family: str, scale: float) -> str:
-    """Name a case as in the table."""
+    """Return the name of a case in the table."""
     return family if scale == 1 else f"{family} x {scale:g}"
 
 
@@ -94,7 +93,7 @@ def speed_batch(family: str, scale: float, n: int, numbers: int) -> Batch:
 
 
 def one_by_one(batch: Batch) -> Call:
-    """Bind a call for each sentence."""
+    """Bind one call per sentence."""
     sentences = batch.sentences()
     return lambda: [arc_marginals(scores) for scores in sentences]
 
@@ -102,10 +101,10 @@ def one_by_one(batch: Batch) -> Call:
 def bind_calls(
     routes: Sequence[Route], batch: Batch, regular: Batch
 ) -> dict[tuple[str, str], Call]:
-    """Bind all that is timed on a batch; keys are task and route.
+    """Bind all calls to time on a batch; keys are task and method.
 
-    NumPy's inverse alone is always that of the regular batch: the Laplacians of large scores are
-    singular to it.
+    NumPy's inverse alone always gets the regular batch: the Laplacians of large scores are
+    numerically singular.
     """
     calls = {(MARGINALS, route.name): route.marginals(batch) for route in routes}
     calls[MARGINALS, f"{OURS}, one call each"] = one_by_one(batch)
@@ -116,7 +115,7 @@ def bind_calls(
 
 
 def try_out(calls: dict[tuple[str, str], Call]) -> dict[tuple[str, str], str]:
-    """Call each once, which compiles what has to be; returns how those failed that did."""
+    """Call each once, which compiles some of them; returns the failures."""
     failed = {}
     for key, call in calls.items():
         try:
@@ -129,7 +128,7 @@ def try_out(calls: dict[tuple[str, str], Call]) -> dict[tuple[str, str], str]:
 
 
 def verdicts(routes: Sequence[Route], batch: Batch) -> dict[tuple[str, str], str]:
-    """Hold peers against ours, which are exact; keys are task and route."""
+    """Compare peers with ours, which are exact; keys are task and method."""
     ours = routes[0]
     log_z, marginals = ours.log_z(batch)(), ours.marginals(batch)()
     found = {}
@@ -143,10 +142,10 @@ def verdicts(routes: Sequence[Route], batch: Batch) -> dict[tuple[str, str], str
 
 
 def _distances(call: Call, truth: np.ndarray) -> np.ndarray:
-    """Find how far each sentence is off; infinitely if it is not a number."""
+    """Return the error of each sentence; infinite for NaN."""
     try:
         off = np.abs(call() - truth)
-    except Exception:  # the table has it as a failure
+    except Exception:  # counted as a failure elsewhere
         return np.zeros(len(truth))
     return np.nan_to_num(off.reshape(len(truth), -1).max(axis=1), nan=np.inf)
 
@@ -164,7 +163,7 @@ def speed_rows(routes: Sequence[Route], effort: Effort) -> Iterator[Row]:
                 notes = {**verdicts(routes, batch), **failed}
                 good = {key: call for key, call in calls.items() if key not in failed}
                 times = interleave(good, effort.budget, effort.repeats)
-            # It takes minutes: show that it goes on.
+            # This takes minutes: show progress.
             print(f"{case}, n = {n}: timed", file=sys.stderr, flush=True)
             for key in calls:
                 taken = median(times[key]) / len(batch) * 1e6 if key in times else None
@@ -176,7 +175,7 @@ def speed_rows(routes: Sequence[Route], effort: Effort) -> Iterator[Row]:
 
 
 def ratios(rows: Sequence[Row]) -> dict[Row, float]:
-    """Tell how many times as long as ours each took, on the same sentences in the same turns."""
+    """Return each time as a multiple of ours, on the same sentences in the same turns."""
     ours = {(row.case, row.n, row.task): row.microseconds for row in rows if row.route == OURS}
     return {
         row: row.microseconds / (ours[row.case, row.n, row.task] or np.nan)
@@ -186,7 +185,7 @@ def ratios(rows: Sequence[Row]) -> dict[Row, float]:
 
 
 def time_cell(row: Row, ratio: float | None) -> str:
-    """Write a time, as a multiple of ours too, and what is wrong with it."""
+    """Format a time, also as a multiple of ours, with its note."""
     if row.microseconds is None or ratio is None:
         return row.note
     return f"{duration(row.microseconds)} ({ratio:.2f}{', ' * bool(row.note)}{row.note})"
@@ -209,7 +208,7 @@ def speed_tables(rows: Sequence[Row]) -> Iterator[tuple[str, list[str], list[lis
 
 
 def least_advantages(rows: Sequence[Row]) -> Iterator[Figure]:
-    """Find where each peer comes closest to ours, among cells where it is right."""
+    """Find the cell where each peer comes closest to ours, among cells that it gets right."""
     times_ours = ratios([row for row in rows if not row.note])
     for task in (MARGINALS, LOG_Z):
         names = dict.fromkeys(row.route for row in rows if row.kind == "peer")
@@ -218,12 +217,12 @@ def least_advantages(rows: Sequence[Row]) -> Iterator[Figure]:
             if own:
                 least = min(own, key=times_ours.__getitem__)
                 where = f"at {least.case}, n = {least.n}"
-                title = f"At least how many times as long as {task} a peer takes"
+                title = f"Least time of a peer, as a multiple of {task}"
                 yield Figure(title, name, times_ours[least], "times", where)
 
 
 def inverse_figures(effort: Effort) -> Iterator[Figure]:
-    """Hold ours against NumPy's inverse and determinant, in calls that follow each other."""
+    """Compare ours with NumPy's inverse and determinant, in pairs of consecutive calls."""
     pairs = {
         "arc_marginals / numpy.linalg.inv": (arc_marginals, inverse_call),
         "log_partition / numpy.linalg.slogdet": (log_partition, determinant_call),
@@ -239,7 +238,7 @@ def inverse_figures(effort: Effort) -> Iterator[Figure]:
 
 
 def thread_figures(effort: Effort) -> Iterator[Figure]:
-    """Time one thread beside two."""
+    """Compare two threads with one."""
     n = effort.sizes[-1]
     batch = speed_batch("gaussian", 1.0, n, 4 * effort.numbers)
     one, two = (
@@ -248,4 +247,4 @@ def thread_figures(effort: Effort) -> Iterator[Figure]:
     )
     ratio = paired_ratio(one, two, effort.pairs)
     subject = f"arc_marginals, gaussian, {len(batch)} sentences of {n} words"
-    yield Figure("Two threads beside one", subject, ratio, "times as fast")
+    yield Figure("Two threads compared with one", subject, ratio, "times as fast")

@@ -1,4 +1,4 @@
-"""Score matrices to decode: families of one length each, and sentences as a treebank has them."""
+"""Score matrices: families of sentences of one length, and sentences of treebank lengths."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ TREEBANK_QUANTILES = (
     (0.99, 57), (0.995, 66), (0.999, 88), (1.0, 159),
 )  # fmt: skip
 
-# How far the right head stands out from the noise of the others, which has deviation 1.
+# Added to the score of the right head; the noise of the others has deviation 1.
 MARGIN = 8
 
 
@@ -62,48 +62,48 @@ class Batch:
 
 
 def uniform(rng: np.random.Generator, n: int) -> Scores:
-    """No structure: several cycles a sentence."""
+    """Make scores without structure: several cycles per sentence."""
     return rng.random((n + 1, n + 1), dtype=np.float32)
 
 
 def gaussian(rng: np.random.Generator, n: int) -> Scores:
-    """No structure either, with negative scores."""
+    """Make scores without structure, also negative ones."""
     return rng.standard_normal((n + 1, n + 1), dtype=np.float32)
 
 
-def trained_like(rng: np.random.Generator, n: int, unsure: float = 0.0) -> Scores:
-    """One head stands out for each word, and these heads form a single-root tree.
+def trained_like(rng: np.random.Generator, n: int, unclear: float = 0.0) -> Scores:
+    """Make scores with one clear head for each word; these heads form a single-root tree.
 
-    A share `unsure` of the words goes without: their heads are noise.
+    A share `unclear` of the words has noise only.
     """
     scores = gaussian(rng, n)
     order = rng.permutation(n) + 1
     heads = np.zeros(n, dtype=np.intp)
     heads[1:] = order[rng.integers(0, np.arange(1, n))]
-    sure = rng.random(n) >= unsure
-    scores[order[sure], heads[sure]] += MARGIN
+    clear = rng.random(n) >= unclear
+    scores[order[clear], heads[clear]] += MARGIN
     return scores
 
 
 def multi_root(rng: np.random.Generator, n: int) -> Scores:
-    """Every word prefers ROOT: n - 1 root arcs have to go."""
+    """Make scores where every word prefers ROOT, and n - 1 root arcs have to be replaced."""
     scores = uniform(rng, n)
     scores[:, 0] += 2
     return scores
 
 
 def nested_cycles(rng: np.random.Generator, n: int) -> Scores:
-    """Each contraction makes the next cycle: n - 1 contractions, one inside the other."""
+    """Make scores where each contraction makes the next cycle: n - 1 nested contractions."""
     scores = np.empty((n + 1, n + 1), dtype=np.float32)
     fill_nested_cycles(rng, scores)
     return scores
 
 
 def fill_nested_cycles(rng: np.random.Generator, scores: Scores) -> None:
-    """Write nested cycles to an array, or to each of a stack of them, without copying it.
+    """Write nested cycles to an array, or to each of a stack of arrays, in place.
 
-    Every word prefers the one before it, and every cycle the one after it. Breaking a cycle loses
-    little, and taking ROOT as a head so much that this does not pay before all words are inside.
+    Every word prefers the one before it, and every cycle the one after it. Breaking a cycle costs
+    little; a root arc costs so much that it is only taken when all words are in the cycle.
     """
     n = scores.shape[-1] - 1
     word = np.arange(2, n + 1)
@@ -114,7 +114,7 @@ def fill_nested_cycles(rng: np.random.Generator, scores: Scores) -> None:
 
 
 def ties(rng: np.random.Generator, n: int) -> Scores:
-    """Small integers: most comparisons are between equals."""
+    """Make small integers: most comparisons are ties."""
     return rng.integers(0, 4, (n + 1, n + 1)).astype(np.float32)
 
 
@@ -170,7 +170,7 @@ def treebank_batch(
     count: int,
     treebank: Path | None = None,
     *,
-    unsure: float = 0.0,
+    unclear: float = 0.0,
     dtype: type[np.floating] = np.float32,
     seed: int = 0,
 ) -> Batch:
@@ -178,10 +178,10 @@ def treebank_batch(
     rng = np.random.default_rng(seed)
     lengths = treebank_lengths(rng, count, treebank)
     longest = int(lengths.max())
-    # The padding is left as it comes: nobody should read it.
+    # The padding stays uninitialized: no decoder may read it.
     scores = np.empty((count, longest + 1, longest + 1), dtype=dtype)
     for index, n in enumerate(lengths.tolist()):
-        scores[index, : n + 1, : n + 1] = trained_like(rng, n, unsure)
+        scores[index, : n + 1, : n + 1] = trained_like(rng, n, unclear)
     return Batch(scores, lengths)
 
 
@@ -196,7 +196,7 @@ def all_trees(n: int, *, single_root: bool) -> NDArray[np.int32]:
 def best_by_enumeration(
     scores: NDArray[np.floating], trees: NDArray[np.int32], mask: float
 ) -> float:
-    """Score the best of some trees in exact arithmetic, masked arcs being forbidden."""
+    """Return the best score of some trees in exact arithmetic; masked arcs are forbidden."""
     n = len(scores) - 1
     arcs = scores.astype(np.float64)[np.arange(1, n + 1), trees[:, 1:]]
     return float(np.where(arcs == mask, -np.inf, arcs).sum(axis=1).max())
@@ -205,7 +205,7 @@ def best_by_enumeration(
 def soft_masks(
     count: int, dtype: type[np.floating], n: int = 4, seed: int = 0
 ) -> tuple[Batch, dict[bool, NDArray[np.float64]]]:
-    """Make small integers with forbidden arcs at a large finite number.
+    """Make small integers where forbidden arcs have a large negative, finite score.
 
     Every matrix has a single-root tree without forbidden arcs.
 

@@ -5,15 +5,16 @@ from decimal import Context, Decimal, localcontext
 from functools import cache
 
 import numpy as np
-from families import all_trees
 from numpy.typing import NDArray
+
+from lib.inputs import all_trees
 
 DIGITS = 80
 
 
 @dataclass(frozen=True)
 class Exact:
-    """What is known about one sentence, rounded to float64 at the end.
+    """Exact log partition and marginals of a sentence, rounded to float64 at the end.
 
     Attributes
     ----------
@@ -38,7 +39,7 @@ def enumerate_exactly(scores: NDArray[np.floating], *, single_root: bool = True)
     Parameters
     ----------
     scores : float array of shape (n + 1, n + 1)
-        As everywhere; a few words only.
+        Scores of a few words.
 
     Raises
     ------
@@ -65,7 +66,7 @@ def enumerate_exactly(scores: NDArray[np.floating], *, single_root: bool = True)
 
 
 def _weight(score: float) -> Decimal:
-    """Exponential of a score; what is not a number sits where nobody should read."""
+    """Return the exponential of a score; NaN is only found in entries that are ignored."""
     if score != score:
         return Decimal(0)
     return Decimal(score).exp()

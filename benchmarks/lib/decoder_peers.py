@@ -1,7 +1,7 @@
-"""Other decoders, each behind a small adapter that gives it the layout and dtype it likes best.
+"""Adapters for other decoders, which convert scores to the layout and dtype of each.
 
-Conversion is not part of what is timed, and neither is compilation. An adapter that cannot load
-what it needs raises; then the table says what to install.
+Conversion and compilation are not timed. An adapter that cannot load its decoder raises; then the
+table says what to install.
 """
 
 import contextlib
@@ -10,22 +10,21 @@ import importlib.util
 import io
 import itertools
 import shutil
-import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-from decoders import ANY_ROOTS, ONE_ROOT, Call, Decoder, one_by_one
-from families import Batch, family_batch
 from numpy.typing import NDArray
 
-Checkouts = Mapping[str, Path]
+from lib.checkouts import Checkouts, checkout_file, commit, load_file
+from lib.decoders import ANY_ROOTS, ONE_ROOT, Call, Decoder, one_by_one
+from lib.inputs import Batch, family_batch
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Peer:
     Attributes
     ----------
     name : str
-        Also the name of its checkout, where it needs one.
+        Also the name of its checkout, if it needs one.
     load : callable
         Returns its decoders; raises if it is not there, or does not work.
     remedy : str
@@ -48,23 +47,23 @@ class Peer:
 
 
 def load_peers(checkouts: Checkouts) -> tuple[list[Decoder], dict[str, str]]:
-    """Load the peers that are there.
+    """Load the installed peers.
 
     Returns
     -------
     found : list of Decoder
     missing : dict
-        For each peer that is not there, what to do about it.
+        How to install each peer that is missing.
     """
     found: list[Decoder] = []
     missing: dict[str, str] = {}
     for peer in PEERS:
         try:
             found += peer.load(checkouts)
-        except Exception as error:  # nothing that a peer does may end the run
-            # One that was asked for and does not load deserves its reason.
-            asked = peer.name in checkouts
-            missing[peer.name] = f"{peer.remedy} ({error})" if asked else peer.remedy
+        except Exception as error:  # an error of a peer must not end the run
+            # Give the reason if a checkout was given and does not load.
+            given = peer.name in checkouts
+            missing[peer.name] = f"{peer.remedy} ({error})" if given else peer.remedy
     return found, missing
 
 
@@ -72,7 +71,7 @@ def load_peers(checkouts: Checkouts) -> tuple[list[Decoder], dict[str, str]]:
 
 
 def by_dependent(scores: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Copy as float64, rows = dependents, as we have it."""
+    """Copy as float64, rows = dependents, as in our layout."""
     return np.array(scores, dtype=np.float64, order="C")
 
 
@@ -85,9 +84,9 @@ def by_head(scores: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def below_zero(scores: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Copy as float64, shifted row by row to less than zero.
+    """Copy as float64, shifted row by row to below zero.
 
-    A constant a word changes no comparison between trees.
+    A constant per word does not change comparisons between trees.
     """
     shifted = by_dependent(scores)
     np.fill_diagonal(shifted, -np.inf)
@@ -112,7 +111,7 @@ def load_ufal(checkouts: Checkouts) -> list[Decoder]:
 
 
 def load_stanza(checkouts: Checkouts) -> list[Decoder]:
-    """Stanza's decoder, in NumPy; its reweighting is right for negative scores alone."""
+    """Stanza's decoder, in NumPy; its reweighting is only correct for negative scores."""
     from stanza.models.common.chuliu_edmonds import chuliu_edmonds, chuliu_edmonds_one_root
 
     version = importlib.metadata.version("stanza")
@@ -127,12 +126,12 @@ def load_stanza(checkouts: Checkouts) -> list[Decoder]:
 
 
 def load_supar(checkouts: Checkouts) -> list[Decoder]:
-    """SuPar's decoder, in Torch; the unconstrained tree first, then one run a root of it."""
+    """SuPar's decoder, in Torch; the unconstrained tree, then one run per root of it."""
     import torch
     from supar.structs.fn import mst
 
     torch.set_num_threads(1)
-    # Its own padding uses an indexing that Torch is about to drop.
+    # Its padding uses an indexing that Torch will drop.
     warnings.filterwarnings("ignore", message="Using a non-tuple sequence")
     version = importlib.metadata.version("supar")
 
@@ -179,37 +178,6 @@ def load_networkx(checkouts: Checkouts) -> list[Decoder]:
 # --- from a checkout ---------------------------------------------------------------------------
 
 
-def checkout_file(checkouts: Checkouts, name: str, path: str) -> Path:
-    """Find a file of a checkout."""
-    if name not in checkouts:
-        raise FileNotFoundError(f"no checkout of {name} given")
-    file = checkouts[name] / path
-    if not file.exists():
-        raise FileNotFoundError(f"{name}: the checkout has no {path}")
-    return file
-
-
-def load_file(name: str, file: Path) -> ModuleType:
-    """Import one file, without the package around it."""
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{file} cannot be imported")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def commit(folder: Path) -> str:
-    """Name the commit of a checkout."""
-    command = ["git", "-C", str(folder), "rev-parse", "--short=8", "HEAD"]
-    try:
-        answer = subprocess.run(command, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown commit"
-    return answer.stdout.strip()
-
-
 def load_synjax(checkouts: Checkouts) -> list[Decoder]:
     """SynJax's reweighting over Tarjan, in Numba; the one module needs no JAX."""
     path = "synjax/_src/deptree_algorithms/deptree_non_proj_argmax.py"
@@ -222,7 +190,7 @@ def load_synjax(checkouts: Checkouts) -> list[Decoder]:
             diagonal = np.arange(scores.shape[1])
             scores[:, diagonal, diagonal] = -np.inf
             scores[:, :, 0] = -np.inf
-            # It counts ROOT as a word.
+            # Its lengths include ROOT.
             lengths = batch.lengths + 1
             return lambda: module.vectorized_mst(scores, lengths, single_root)
 
@@ -293,17 +261,17 @@ def load_biaffine(checkouts: Checkouts) -> list[Decoder]:
     """spacy-experimental's decoder, in C++ by way of Cython, compiled here; it takes float32."""
     folder = "spacy_experimental/biaffine_parser"
     source = checkout_file(checkouts, "spacy-experimental", f"{folder}/mst.pyx").parent
-    # The folder has to outlive the import.
+    # The folder must exist until the module is imported.
     build = Path(tempfile.mkdtemp(prefix="biaffine-"))
     try:
         module = load_file("mst", _compile_biaffine(source, build))
     finally:
-        # A loaded extension stays usable without its file, but not everywhere can it be deleted.
+        # A loaded extension does not need its file, but some systems cannot delete it.
         shutil.rmtree(build, ignore_errors=True)
     version = commit(source)
 
     def convert(scores: NDArray[np.floating]) -> NDArray[np.float32]:
-        # Transposed as its own caller does it: columns are what it reads most.
+        # Transposed as by its own caller, since it mostly reads columns.
         return np.array(scores, dtype=np.float32, order="C").T
 
     def decode(scores: NDArray[np.float32]) -> list[int | None]:

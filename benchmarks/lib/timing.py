@@ -1,4 +1,4 @@
-"""Medians of interleaved calls, within a budget of time."""
+"""Times of interleaved calls, within a time budget."""
 
 import gc
 import math
@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Mapping
 
-from decoders import Call
+from lib.decoders import Call
 
 MIN_REPEATS, MAX_REPEATS = 3, 9
 MORE_REPEATS = 10
@@ -17,7 +17,7 @@ PAIR_SECONDS = 0.02
 
 
 def seconds(call: Call) -> float:
-    """Time one call, without Python's garbage collection in between."""
+    """Time one call, without Python's garbage collection."""
     gc.disable()
     try:
         start = time.perf_counter()
@@ -28,9 +28,9 @@ def seconds(call: Call) -> float:
 
 
 def warm_seconds(call: Call, last: float) -> float:
-    """Time a call with its own data in the caches, rather than its predecessor's.
+    """Time a call with its own data in the caches, rather than the previous call's.
 
-    Caches make no difference to a call that took long the last time; it is spared the extra run.
+    Caches do not matter for a call that took long the last time, which gets no extra run.
     """
     if last < WARM_BELOW:
         call()
@@ -40,11 +40,10 @@ def warm_seconds(call: Call, last: float) -> float:
 def interleave(
     calls: Mapping[str, Call], budget: float, repeats: int = MAX_REPEATS
 ) -> dict[str, list[float]]:
-    """Time calls in turns, so that whatever else the machine does meets all of them.
+    """Time calls in turns, so that other load on the machine affects all of them.
 
-    A call takes part in `repeats` turns, or fewer (at least MIN_REPEATS) if its budget is used up
-    before. A short call takes part in some more, up to a quarter of the budget: it is the one
-    that a disturbance of a few milliseconds would spoil.
+    A call gets `repeats` turns, or fewer (at least MIN_REPEATS) if they exceed its budget. A short
+    call, which is most sensitive to disturbances, gets more turns, up to a quarter of the budget.
     """
     times: dict[str, list[float]] = {name: [] for name in calls}
     order = random.Random(0)
@@ -60,9 +59,10 @@ def interleave(
 
 
 def paired_ratio(numerator: Call, denominator: Call, pairs: int) -> float:
-    """Median of the ratios of calls that follow each other.
+    """Return the median ratio of the times of consecutive calls.
 
-    Takes so many pairs, and more if they are short: then few would all meet one disturbance.
+    Times at least `pairs` pairs, and more of short calls, so that one disturbance does not affect
+    all of them.
     """
     numerator()
     denominator()
@@ -76,20 +76,20 @@ def paired_ratio(numerator: Call, denominator: Call, pairs: int) -> float:
 
 
 class Forecast:
-    """Tells from shorter sentences whether a decoder would take too long on longer ones."""
+    """Predicts the time of a decoder on long sentences from shorter ones."""
 
     def __init__(self) -> None:
         self.seen: dict[tuple[str, str], list[tuple[int, float]]] = {}
 
     def note(self, family: str, name: str, n: int, duration: float) -> None:
-        """Remember the seconds that a sentence took."""
+        """Store the seconds per sentence."""
         self.seen.setdefault((family, name), []).append((n, duration))
 
     def expect(self, family: str, name: str, n: int) -> float:
-        """Expect so many seconds a sentence, from how time has grown so far.
+        """Predict the seconds per sentence from the growth so far.
 
-        The exponent is the last one seen and a half more for safety, or 4 if there is just one
-        point; the slowest of our algorithms are quartic.
+        The exponent is the last one measured plus 0.5 for safety, or 4 if there is only one point:
+        the slowest of our algorithms are quartic.
         """
         seen = self.seen.get((family, name), [])
         if not seen:

@@ -1,9 +1,10 @@
-"""The determinant route of Koo et al. (2007) in NumPy: slogdet for log Z, inv for marginals."""
+"""The method of Koo et al. (2007) in NumPy: slogdet for log Z, inv for marginals."""
 
 import numpy as np
-from decoders import Call
-from families import Batch
 from numpy.typing import NDArray
+
+from lib.decoders import Call
+from lib.inputs import Batch
 
 Floats = NDArray[np.float64]
 
@@ -25,9 +26,9 @@ def koo_laplacian(scores: Floats) -> tuple[Floats, Floats, Floats]:
     laplacian : array of shape (b, n, n)
         Its column 0 holds the root weights.
     weights : array of shape (b, n, n + 1)
-        Of words, the largest of each row being 1.
+        Weights of the words' arcs; the largest of each row is 1.
     shift : array of shape (b,)
-        What log Z lacks by that.
+        To be added to log Z.
     """
     largest = scores[:, 1:].max(axis=2, keepdims=True)
     weights = np.exp(scores[:, 1:] - largest)
@@ -50,7 +51,7 @@ def numpy_marginals(scores: Floats) -> Floats:
     """Take the inverse, and differentiate the determinant by hand."""
     laplacian, weights, _ = koo_laplacian(scores)
     inverse = np.linalg.inv(laplacian)
-    # d log det / d L[dep, head], turned round; column 0 belongs to ROOT.
+    # d log det / d L[dep, head], transposed; column 0 belongs to ROOT.
     slopes = inverse.swapaxes(1, 2).copy()
     root = slopes[:, :, 0].copy()
     slopes[:, :, 0] = 0
@@ -62,7 +63,7 @@ def numpy_marginals(scores: Floats) -> Floats:
 
 
 def inverse_call(batch: Batch) -> Call:
-    """Bind numpy.linalg.inv alone, on Laplacians that are there already."""
+    """Bind numpy.linalg.inv alone, on Laplacians made before."""
     laplacian, _, _ = koo_laplacian(clean_scores(batch))
     return lambda: np.linalg.inv(laplacian)
 

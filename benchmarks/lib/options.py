@@ -1,4 +1,4 @@
-"""What the command lines of several benchmarks share."""
+"""Command line options that several benchmarks share."""
 
 import argparse
 import sys
@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 def add_options(parser: argparse.ArgumentParser, results: Path | None = None) -> None:
-    """Add --smoke and the checkouts of peers, and --out where results are written to a folder."""
-    parser.add_argument("--smoke", action="store_true", help="a little of everything, in seconds")
+    """Add --smoke, the checkouts of peers, and --out if results are written to a folder."""
+    parser.add_argument("--smoke", action="store_true", help="small inputs only, in seconds")
     parser.add_argument(
         "--checkout",
         action="append",

@@ -1,76 +1,55 @@
-"""Figures derived from times: ratios, growth exponents, threads and memory."""
+"""Figures about decoders: ratios of times, growth exponents, threads, memory and k best."""
 
 import itertools
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 import numpy as np
-from agreement import settled_by_arcmax
-from decoders import ONE_ROOT, Call, Decoder, row_argmax
-from families import Batch, family_batch, treebank_batch
-from measure import Row, measure
 from numpy.typing import NDArray
-from peers import Checkouts, spanningtrees_kbest
-from scan import SCANS, NoCompilerError, compile_scans, scan_call
-from timing import Forecast, paired_ratio, seconds
 
+from lib.checkouts import Checkouts
+from lib.decoder_checks import settled_by_arcmax
+from lib.decoder_peers import spanningtrees_kbest
+from lib.decoder_times import Row, measure
+from lib.decoders import ONE_ROOT, Call, Decoder, row_argmax
+from lib.inputs import Batch, family_batch, treebank_batch
+from lib.scan import SCANS, NoCompilerError, compile_scans, scan_call
+from lib.tables import Figure
+from lib.timing import Forecast, paired_ratio, seconds
 from spacy_rootmind import decode
 from spacy_rootmind.trees import decoding
 
-# A share of words whose head is noise, so that ArcMax does not settle every sentence.
-UNSURE = 0.05
+# Share of words without a clear head, so that ArcMax does not decode every sentence.
+UNCLEAR = 0.05
 CALLS_IN_A_ROW = 20
-# Short sentences, which tell whether a decoder would take too long on the long ones.
+# Lengths of short sentences, used to predict the time for long ones.
 PROBES = (50, 100)
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One number with what it says.
-
-    Attributes
-    ----------
-    title : str
-        Figures of one title make a table.
-    subject : str
-    value : float or None
-        None if it could not be found; `note` says why.
-    unit : str
-    note : str
-    """
-
-    title: str
-    subject: str
-    value: float | None
-    unit: str
-    note: str = ""
-
-
 def batch_size(n: int) -> int:
-    """Sentences of n words to a batch."""
+    """Return the number of sentences of n words in a batch."""
     return max(1, min(1000, 200_000 // n**2))
 
 
-# --- ours beside a scan in C -------------------------------------------------------------------
+# --- comparison with a scan in C ---------------------------------------------------------------
 
 
 def scan_ratios(count: int, treebank: Path | None, repeats: int) -> Iterator[Figure]:
-    """Time our decoder beside plain C scans of the same bytes, on treebank lengths."""
-    title = "Decoding a treebank batch beside a scan of the same bytes in C (-O3)"
+    """Compare our decoder with plain C scans of the same bytes, on treebank lengths."""
+    title = "Decoding a treebank batch, compared with a scan of the same bytes in C (-O3)"
     try:
         library = compile_scans()
     except NoCompilerError as error:
         yield Figure(title, "all", None, "times", str(error))
         return
-    for dtype, unsure in itertools.product((np.float32, np.float64), (0.0, UNSURE)):
-        batch = treebank_batch(count, treebank, unsure=unsure, dtype=dtype)
+    for dtype, unclear in itertools.product((np.float32, np.float64), (0.0, UNCLEAR)):
+        batch = treebank_batch(count, treebank, unclear=unclear, dtype=dtype)
         settled = f"ArcMax settles {settled_by_arcmax(batch):.1%}"
         for scan in SCANS:
-            subject = f"{np.dtype(dtype).name}, {unsure:.0%} of the heads unsure, / {scan}"
+            subject = f"{np.dtype(dtype).name}, {unclear:.0%} of the heads unclear, / {scan}"
             call = _decode_call(batch)
             ratio = paired_ratio(call, scan_call(library, scan, batch), repeats)
             yield Figure(title, subject, ratio, "times", settled)
@@ -80,22 +59,23 @@ def _decode_call(batch: Batch, threads: int = 1) -> Call:
     return lambda: decode(batch.scores, batch.lengths, num_threads=threads)
 
 
-# --- ours beside peers -------------------------------------------------------------------------
+# --- comparison with peers ---------------------------------------------------------------------
 
 
 def peer_ratios(rows: Sequence[Row]) -> Iterator[Figure]:
-    """Hold our decoder against the fastest exact single-root peer, and against ufal's.
+    """Compare our decoder with the fastest exact single-root peer, and with ufal's.
 
-    The former only where ArcMax settles less than half of the sentences: elsewhere all just scan.
+    The former only where ArcMax decodes fewer than half of the sentences; elsewhere all decoders
+    only scan the scores.
     """
-    beside_peers = "gabow_tarjan / fastest exact single-root peer, where ArcMax settles few"
+    with_peers = "gabow_tarjan / fastest exact single-root peer, where ArcMax settles few"
     for cell in _cells(rows):
         ours = cell.get("gabow_tarjan")
         peers = [row for row in cell.values() if row.kind == "peer" and row.task == ONE_ROOT]
         if ours is not None and peers and ours.settled < 0.5:
             fastest = min(peers, key=_time)
             yield Figure(
-                beside_peers, _where(ours), _time(ours) / _time(fastest), "times", fastest.decoder
+                with_peers, _where(ours), _time(ours) / _time(fastest), "times", fastest.decoder
             )
     for name in ("gabow_tarjan", "gabow_tarjan, one call each"):
         title = f"{name} (one root) / ufal.chu_liu_edmonds (any roots)"
@@ -126,10 +106,10 @@ def _where(row: Row) -> str:
 def growth(
     decoders: Sequence[Decoder], families: Sequence[str], sizes: Sequence[int], budget: float
 ) -> Iterator[Figure]:
-    """Fit the exponent of n in the time of a sentence, by least squares on logarithms."""
+    """Fit the exponent of n in the time per sentence, by least squares on logarithms."""
     title = f"Growth exponent of time over n, from {sizes[0]} to {sizes[-1]} words"
     wanted = ("gabow_tarjan", "gabow_tarjan, ArcMax off", "tarjan", "naive", "chu_liu_edmonds")
-    # The scan tells how much of the growth comes from leaving one cache after the other.
+    # The scan shows how much of the growth is due to caches.
     chosen = [*(decoder for decoder in decoders if decoder.name in wanted), row_argmax()]
     for family in families:
         rows = []
@@ -157,17 +137,17 @@ def growth(
 
 
 def thread_speedups(counts: Sequence[int], treebank: Path | None, repeats: int) -> Iterator[Figure]:
-    """Time one thread beside two, on treebank lengths and on sentences that take work.
+    """Compare two threads with one, on treebank lengths and on sentences that need contraction.
 
-    By themselves, each call after one of the other kind, so that helpers have to be woken; and one
-    after another, as where batches keep coming.
+    With single calls in turns, so that the second thread has to be woken; and with many calls in a
+    row, as with a stream of batches.
     """
-    title = "Two threads beside one"
+    title = "Two threads compared with one"
     batches = {f"treebank batch, {n} sentences": treebank_batch(n, treebank) for n in counts}
     uniform = f"uniform, {counts[0]} sentences of 100 words"
     batches[uniform] = family_batch("uniform", 100, counts[0])
     for subject, batch in batches.items():
-        for calls, manner in ((1, "by itself"), (CALLS_IN_A_ROW, "one after another")):
+        for calls, manner in ((1, "single calls"), (CALLS_IN_A_ROW, "calls in a row")):
             one, two = (_repeated(_decode_call(batch, threads), calls) for threads in (1, 2))
             ratio = paired_ratio(one, two, repeats)
             yield Figure(title, f"{subject}, {manner}", ratio, "times as fast")
@@ -185,9 +165,9 @@ def _repeated(call: Call, times: int) -> Call:
 
 
 def memory_growth(cases: Sequence[tuple[int, int, int]]) -> Iterator[Figure]:
-    """Measure by how much decoding grows a fresh process; cases of words, sentences, threads."""
+    """Measure the memory of decoding in a new process; a case is words, sentences, threads."""
     title = "Peak memory beyond the input, float32 scores of n / 2 cycles at a time"
-    script = Path(__file__).with_name("memory.py")
+    script = Path(__file__).with_name("decode_memory.py")
     for n, count, threads in cases:
         subject = f"{count} x {n} words, {threads} thread{'s' * (threads > 1)}"
         command = [sys.executable, str(script), str(n), str(count), str(threads)]
@@ -207,7 +187,7 @@ def memory_growth(cases: Sequence[tuple[int, int, int]]) -> Iterator[Figure]:
 def kbest_times(
     sizes: Sequence[int], ks: Sequence[int], checkouts: Checkouts, repeats: int
 ) -> Iterator[Figure]:
-    """Time the k best single-root trees of one sentence, beside Zmigrod et al.'s own code."""
+    """Time the k best single-root trees of one sentence, also with Zmigrod et al.'s own code."""
     title = "k best single-root trees of one sentence"
     ours = getattr(decoding, "decode_kbest", None)
     if ours is None:
@@ -232,7 +212,7 @@ def _kbest_figure(
     peer: Callable | None,
     repeats: int,
 ) -> Figure:
-    """Time one case, after comparing the scores found; the peer gets the short sentences only."""
+    """Time one case, after comparing the scores; the peer only gets short sentences."""
     found = ours(scores, k)[1]
     taken = median(seconds(lambda: ours(scores, k)) for _ in range(repeats)) * 1e3
     if peer is None or len(scores) > 51:
@@ -240,9 +220,9 @@ def _kbest_figure(
     call = peer(scores, k)
     by_peer = _tree_scores(scores, call())
     agree = len(found) == len(by_peer) and np.allclose(found, by_peer, rtol=1e-9, atol=1e-9)
-    beside = seconds(call) * 1e3
+    peer_time = seconds(call) * 1e3
     verdict = "" if agree else "; other scores than ours"
-    return Figure(title, subject, taken, "ms", f"spanningtrees: {beside:.4g} ms{verdict}")
+    return Figure(title, subject, taken, "ms", f"spanningtrees: {peer_time:.4g} ms{verdict}")
 
 
 def _tree_scores(scores: NDArray[np.floating], heads: Sequence) -> NDArray[np.float64]:

@@ -1,25 +1,25 @@
-"""Whether decoders reach the score that they should, checked before anything is timed."""
+"""Checks that decoders reach the best score, made before anything is timed."""
 
 from dataclasses import dataclass
 
 import numpy as np
-from decoders import ANY_ROOTS, ARGMAX, ONE_ROOT, PROJECTIVE, Decoder, padded_heads
-from families import Batch, soft_masks
 from numpy.typing import NDArray
 
+from lib.decoders import ANY_ROOTS, ARGMAX, ONE_ROOT, PROJECTIVE, Decoder, padded_heads
+from lib.inputs import Batch, soft_masks
 from spacy_rootmind import decode, is_projective, is_tree, tree_score
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a decoder made of some sentences.
+    """Result of the check of a decoder.
 
     Attributes
     ----------
     wrong, total : int
-        Sentences that came out wrong, of how many.
+        Number of wrong sentences, and of all sentences.
     reason : str
-        Empty if none did.
+        What is wrong; empty if nothing is.
     """
 
     wrong: int
@@ -27,15 +27,15 @@ class Verdict:
     reason: str = ""
 
     def __str__(self) -> str:
-        """Say it as in the table."""
+        """Format the verdict for the table."""
         return f"wrong on {self.wrong} of {self.total}: {self.reason}" if self.wrong else ""
 
 
 class Judge:
-    """Knows the best scores of a batch, which all exact decoders have to reach.
+    """Checks decoders against the best scores of a batch.
 
-    They are those of our default algorithms; since every other algorithm and peer is held against
-    them, a mistake there shows as well.
+    The best scores are those of our default algorithms. As every other algorithm and peer is
+    compared with them, a mistake in them would show too.
     """
 
     def __init__(self, batch: Batch) -> None:
@@ -61,7 +61,7 @@ class Judge:
         reached = tree_score(part.scores, heads, part.lengths)
         slack = rounding(part, decoder.precision)
         if decoder.task == PROJECTIVE:
-            # There is no second opinion here, but a bound: the best tree of any kind.
+            # No second algorithm to compare with, but a bound: the best tree of any kind.
             wrong = ~np.atleast_1d(is_projective(heads, part.lengths))
             wrong |= reached > self.best[ONE_ROOT][:count] + slack
             reason = "not projective, or better than the best tree" if wrong.any() else ""
@@ -71,13 +71,13 @@ class Judge:
 
 
 def rounding(batch: Batch, precision: type[np.floating]) -> NDArray[np.float64]:
-    """Bound how far rounding may lead from the best score, for each sentence."""
+    """Bound the difference from the best score that rounding may cause, for each sentence."""
     largest = np.array([np.abs(scores[1:]).max(initial=0) for scores in batch.sentences()])
     return 64 * float(np.finfo(precision).eps) * batch.lengths * largest.astype(np.float64)
 
 
 def settled_by_arcmax(batch: Batch) -> float:
-    """Share of the sentences in which the best heads form a single-root tree already."""
+    """Return the share of sentences whose best heads already form a single-root tree."""
     settled = []
     for scores in batch.sentences():
         masked = scores.astype(np.float64)
@@ -107,13 +107,13 @@ def _soft_mask_verdict(decoder: Decoder, batch: Batch, best: NDArray[np.float64]
         one = Batch(batch.scores[index : index + 1], batch.lengths[index : index + 1])
         try:
             heads = padded_heads(decoder.bind(one)(), one)
-        except Exception as error:  # whatever a peer raises is its answer
+        except Exception as error:  # an error of a peer counts as a wrong tree
             wrong, reason = wrong + 1, type(error).__name__
             continue
         single = decoder.task == ONE_ROOT
         if not is_tree(heads, one.lengths, single_root=single).all():
-            wrong, reason = wrong + 1, reason or "not such a tree"
-        # The best trees hold no mask, so that the scores to compare are small integers.
+            wrong, reason = wrong + 1, reason or "not a tree with the right number of roots"
+        # The best trees have no masked arcs, so the scores to compare are small integers.
         elif tree_score(one.scores, heads, one.lengths)[0] != best[index]:
             wrong, reason = wrong + 1, reason or "another score"
     return Verdict(wrong, len(batch), reason)

@@ -1,8 +1,8 @@
-"""SynJax's Wilson sampler in a process of its own, which is ended when it hangs.
+"""SynJax's Wilson sampler in a separate process, which is killed when it hangs.
 
-It draws the root word with ROOT itself among the candidates, at a marginal raised from 0 to 1e-4;
-where ROOT is drawn, no word can reach it, and the walk does not end. So each call here first finds
-a seed with which it comes back.
+The sampler draws the root word among candidates that include ROOT itself, whose marginal it raises
+from 0 to 1e-4. If ROOT is drawn, no word can reach it, and the walk does not end. So each binding
+first looks for a seed with which the sampler returns.
 """
 
 import multiprocessing
@@ -13,18 +13,19 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from decoders import Call
-from families import Batch
 from numpy.typing import NDArray
-from peers import load_file
 
-# Seconds; starting includes compilation.
+from lib.checkouts import load_file
+from lib.decoders import Call
+from lib.inputs import Batch
+
+# Seconds; the start includes compilation.
 START_TIMEOUT, CALL_TIMEOUT = 120.0, 10.0
 SEEDS = 10
 
 
 class HangError(TimeoutError):
-    """The sampler did not come back."""
+    """The sampler did not return in time."""
 
 
 class SynjaxWilson:
@@ -33,7 +34,7 @@ class SynjaxWilson:
     Attributes
     ----------
     calls, hangs : int
-        How often it was asked with a new seed, and how often it did not come back.
+        Number of calls with a new seed, and of those that did not return.
     """
 
     def __init__(self, file: Path, timeout: float = CALL_TIMEOUT) -> None:
@@ -45,7 +46,7 @@ class SynjaxWilson:
         self._given: Any = None
 
     def check(self) -> None:
-        """See that it works at all."""
+        """Draw one tree, to check that the sampler works."""
         scores = np.zeros((1, 3, 3))
         self.bind(Batch(scores, np.array([2])), 1)()
 
@@ -60,7 +61,7 @@ class SynjaxWilson:
                 self.hangs += 1
                 continue
             return lambda: self._ask(potentials, seed)
-        raise HangError(f"does not come back, with {SEEDS} seeds")
+        raise HangError(f"does not return, with {SEEDS} seeds")
 
     def stop(self) -> None:
         """End the process."""
@@ -70,7 +71,7 @@ class SynjaxWilson:
             self._process = self._pipe = self._given = None
 
     def _ask(self, potentials: list[NDArray[np.float64]], seed: int) -> list[NDArray[np.int64]]:
-        """Ask for trees, sending the potentials unless they are there already."""
+        """Request trees; send the potentials unless the process already has them."""
         if self._process is None:
             self._start()
         if self._given is not potentials:
@@ -99,7 +100,7 @@ class SynjaxWilson:
 
 
 def _to_potentials(scores: NDArray[np.floating], k: int) -> NDArray[np.float64]:
-    """Copy as potentials[head, dep], once for each tree, as SynJax does it."""
+    """Copy as potentials[head, dep], once per tree, as SynJax does."""
     turned = scores.T.astype(np.float64)
     np.fill_diagonal(turned, -np.inf)
     turned[:, 0] = 0
@@ -110,10 +111,10 @@ def _to_potentials(scores: NDArray[np.floating], k: int) -> NDArray[np.float64]:
 
 
 def serve(pipe: Connection, path: str) -> None:
-    """Answer potentials with True, and a seed with trees, until the pipe is closed."""
+    """Reply to potentials with True, and to a seed with trees, until the pipe is closed."""
     try:
         sample, set_seed = _load(Path(path))
-    except Exception as error:  # whatever it is, the other side should know
+    except Exception as error:  # report any error to the other process
         pipe.send(RuntimeError(f"{type(error).__name__}: {error}"))
         return
     pipe.send(True)
@@ -133,7 +134,7 @@ def serve(pipe: Connection, path: str) -> None:
 
 
 def _load(file: Path) -> tuple[Any, Any]:
-    """Import the one module, without JAX, and compile it."""
+    """Import one module, without JAX, and compile it."""
     import numba
 
     for name in ("synjax", "synjax._src"):
@@ -144,7 +145,7 @@ def _load(file: Path) -> tuple[Any, Any]:
 
     @numba.njit
     def set_seed(seed: int) -> None:
-        np.random.seed(seed)  # noqa: NPY002 - Numba knows no other
+        np.random.seed(seed)  # noqa: NPY002 - Numba supports no other
 
     def sample(potentials: NDArray[np.float64]) -> NDArray[np.int64]:
         trees = module.vectorized_sample_wilson(potentials, None, True)

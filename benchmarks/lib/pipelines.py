@@ -1,4 +1,4 @@
-"""Trained pipelines on gold tokens, for benchmarks of what they give beside their best parse."""
+"""Loading of pipelines and treebanks, and parsing of gold tokens."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,6 +1,6 @@
-"""Print by how many bytes decoding grows the resident set of a fresh process.
+"""Print by how many bytes decoding grows the resident set of a new process.
 
-Usage: python memory.py N COUNT THREADS, for COUNT sentences of N words.
+Usage: python decode_memory.py N COUNT THREADS, for COUNT sentences of N words.
 """
 
 import re
@@ -14,7 +14,7 @@ from spacy_rootmind import decode
 
 
 def peak_bytes() -> int:
-    """Largest resident set so far."""
+    """Return the largest resident set so far."""
     status = Path("/proc/self/status")
     if status.exists():
         # getrusage would start from the parent's size here.
@@ -28,7 +28,7 @@ def peak_bytes() -> int:
 
 
 def fill_pairs(scores: NDArray[np.floating]) -> None:
-    """Let words prefer each other by twos, and these ROOT; n is even."""
+    """Fill scores so that pairs of words prefer each other, then ROOT; n is even."""
     word = np.arange(1, scores.shape[-1])
     scores[...] = -5
     scores[..., word, (word - 1 ^ 1) + 1] = 1
@@ -36,10 +36,10 @@ def fill_pairs(scores: NDArray[np.floating]) -> None:
 
 
 def main() -> None:
-    """Decode pairs of words that prefer each other: as many cycles at once as there can be."""
+    """Decode pairs of words that prefer each other, which make the most cycles."""
     n, count, threads = map(int, sys.argv[1:])
     rng = np.random.default_rng(0)
-    # What threads and the first call need once is not what a sentence needs.
+    # A first call, so that memory that is needed only once does not count.
     decode(rng.random((4, 4, 4), dtype=np.float32), num_threads=threads)
     scores = np.empty((count, n + 1, n + 1), dtype=np.float32)
     fill_pairs(scores)

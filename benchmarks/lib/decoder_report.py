@@ -1,22 +1,13 @@
-"""Write what was measured: CSV, Markdown, and plots if matplotlib is there."""
+"""Report of the comparison of decoders: CSV, Markdown, and plots if matplotlib is installed."""
 
-import csv
-import dataclasses
-import os
-import platform
-import re
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from agreement import Verdict
-from decoders import ANY_ROOTS, ONE_ROOT, Decoder
-from figures import Figure
-from measure import Row
-
-from spacy_rootmind import __version__
+from lib.decoder_checks import Verdict
+from lib.decoder_times import Row
+from lib.decoders import ANY_ROOTS, ONE_ROOT, Decoder
+from lib.tables import Figure, duration, figure_tables, setup_line, table, write_csv
 
 SHORT_COLUMNS = (
     ("treebank_batch", 0),
@@ -43,51 +34,11 @@ ARCMAX_CAPTION = (
 )
 
 
-def write_csv(path: Path, records: Sequence[Any]) -> None:
-    """Write records of one dataclass, if there are any."""
-    if not records:
-        return
-    with path.open("w", newline="", encoding="utf8") as file:
-        writer = csv.DictWriter(file, [field.name for field in dataclasses.fields(records[0])])
-        writer.writeheader()
-        writer.writerows(dataclasses.asdict(record) for record in records)
-
-
 # --- Markdown ----------------------------------------------------------------------------------
 
 
-def duration(microseconds: float) -> str:
-    """Write a time with three digits and a unit."""
-    for unit, size in (("s", 1e6), ("ms", 1e3)):
-        if microseconds >= size:
-            return f"{_three_digits(microseconds / size)} {unit}"
-    return f"{_three_digits(microseconds)} µs"
-
-
-def _three_digits(value: float) -> str:
-    """Write three significant digits without an exponent."""
-    return f"{value:.{max(0, 2 - int(np.floor(np.log10(max(value, 1e-9)))))}f}"
-
-
-def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """Lay out a Markdown table."""
-    rows = [header, ["---"] * len(header), *lines]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-
-
-def setup_line() -> str:
-    """Say what it ran on."""
-    info = Path("/proc/cpuinfo")
-    found = re.search(r"model name\s*:\s*(.+)", info.read_text()) if info.exists() else None
-    cpu = found[1].strip() if found else platform.processor() or platform.machine()
-    return (
-        f"spacy-rootmind {__version__}, Python {platform.python_version()}, NumPy "
-        f"{np.__version__}, {platform.system()} on {cpu} ({os.cpu_count()} cores)."
-    )
-
-
 def decoder_table(decoders: Sequence[Decoder], missing: dict[str, str]) -> str:
-    """List what is compared, and what to do about a peer that is not there."""
+    """List what is compared, and how to install the peers that are missing."""
     lines = [
         [
             decoder.name,
@@ -105,7 +56,7 @@ def decoder_table(decoders: Sequence[Decoder], missing: dict[str, str]) -> str:
 
 
 def cell(row: Row | None) -> str:
-    """Write a time, marked where the result was wrong."""
+    """Format a time, marked where the result was wrong."""
     if row is None or row.microseconds is None:
         return "fails" if row is not None and row.note.startswith("fails") else ""
     return duration(row.microseconds) + (" (wrong)" if row.note else "")
@@ -119,7 +70,7 @@ def time_tables(rows: Sequence[Row]) -> str:
         found = {(row.decoder, row.n): row for row in chosen}
         sizes = list(dict.fromkeys(row.n for row in chosen))
         names = dict.fromkeys(row.decoder for row in chosen)
-        header = ["decoder", *(f"n = {n}" if n else "a sentence" for n in sizes)]
+        header = ["decoder", *(f"n = {n}" if n else "per sentence" for n in sizes)]
         lines = [[name, *(cell(found.get((name, n))) for n in sizes)] for name in names]
         settled = {row.n: f"{row.settled:.0%}" for row in chosen}
         lines.append(["settled by ArcMax", *(settled[n] for n in sizes)])
@@ -129,24 +80,8 @@ def time_tables(rows: Sequence[Row]) -> str:
     return "\n\n".join(parts)
 
 
-def figure_tables(figures: Sequence[Figure]) -> str:
-    """Lay out derived figures, a table for each title."""
-    parts = []
-    for title, group in groupby(figures, key=lambda figure: figure.title):
-        lines = [
-            [
-                figure.subject,
-                "" if figure.value is None else f"{_three_digits(figure.value)} {figure.unit}",
-                figure.note,
-            ]
-            for figure in group
-        ]
-        parts.append(f"### {title}\n\n{table(('', 'value', 'note'), lines)}")
-    return "\n\n".join(parts)
-
-
 def soft_mask_table(verdicts: Sequence[tuple[Decoder, str, Verdict]]) -> str:
-    """Lay out how many trees came out wrong under large finite masks."""
+    """Lay out how many trees are wrong under large finite masks."""
     names = dict.fromkeys(decoder.name for decoder, _, _ in verdicts)
     found = {(decoder.name, dtype): verdict for decoder, dtype, verdict in verdicts}
     dtypes = list(dict.fromkeys(dtype for _, dtype, _ in verdicts))
@@ -203,7 +138,7 @@ ARCMAX_FAMILIES = ("uniform", "trained_like")
 
 
 def draw_plots(rows: Sequence[Row], folder: Path) -> list[tuple[str, str]]:
-    """Draw what there is to draw; returns file names with captions."""
+    """Draw the plots that the rows allow; returns file names with captions."""
     try:
         import matplotlib
     except ImportError:
@@ -222,7 +157,7 @@ def draw_plots(rows: Sequence[Row], folder: Path) -> list[tuple[str, str]]:
 
 
 def _plot_peers(rows: Sequence[Row], path: Path) -> None:
-    """Draw a panel for each family: ours in strong colours, peers muted."""
+    """Draw one panel per family, with our decoders in strong colours and peers in muted ones."""
     import matplotlib.pyplot as plt
 
     families = list(dict.fromkeys(row.family for row in rows))
@@ -294,7 +229,7 @@ def _line(axis: Any, rows: Sequence[Row], name: str, style: dict[str, Any]) -> N
 
 
 def _label_panel(axis: Any, text: str) -> None:
-    """Make axes logarithmic and write above the panel what it shows."""
+    """Make the axes logarithmic, and give the panel its title."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
     axis.set_xscale("log")

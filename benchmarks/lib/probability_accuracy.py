@@ -1,4 +1,4 @@
-"""Errors of log Z and marginals over the scale of scores, against enumeration in 80 digits."""
+"""Errors of log Z and marginals at several scales of scores, against enumeration in 80 digits."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -6,34 +6,35 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from exact import Exact, enumerate_exactly
-from families import FAMILIES, Batch
-from matrix_tree_peers import Route, as_floats
+
+from lib.enumeration import Exact, enumerate_exactly
+from lib.inputs import FAMILIES, Batch
+from lib.probability_peers import Route, as_floats
 
 WORDS = 5
 FORBIDDEN = 0.3
 # Family of scores, and the share of arcs that are forbidden.
 CASES = (("gaussian", 0.0), ("gaussian", FORBIDDEN), ("trained_like", 0.0))
-# What our own may have; log Z relative where it is above 1.
+# Error bounds of our functions; that of log Z is relative where log Z is above 1.
 LOG_Z_ERROR, MARGINAL_ERROR = 1e-13, 1e-12
 
 
 @dataclass(frozen=True)
 class Errors:
-    """How far one route is from the truth on the sentences of one scale.
+    """Errors of one method on the sentences of one scale.
 
     Attributes
     ----------
     case : str
     scale : float
-        What scores of deviation about 1 were multiplied by.
+        Factor of the scores, whose deviation is otherwise about 1.
     route, kind : str
     sentences : int
     log_z, log_z_median : float
-        Largest and median error of log Z over sentences, relative where log Z is above 1; NaN and
-        failures left out, and NaN if nothing else is there.
+        Largest and median error of log Z over sentences, relative where log Z is above 1. NaN and
+        failures are left out; NaN if there are no other values.
     log_z_failed : int
-        Sentences where log Z is not a finite number, or there is an error.
+        Sentences where log Z is not finite, or an error is raised.
     marginal, marginal_median : float
         The same for the largest absolute error among the marginals of a sentence.
     marginals_failed : int
@@ -59,18 +60,18 @@ class Errors:
 
     @property
     def within(self) -> bool:
-        """Tell whether this is as exact as ours should be."""
+        """Tell whether the errors are within the bounds of our functions."""
         failed = self.log_z_failed or self.marginals_failed or self.negative
         return not failed and self.log_z <= LOG_Z_ERROR and self.marginal <= MARGINAL_ERROR
 
 
 def case_name(family: str, forbidden: float) -> str:
-    """Name a case as in the table."""
+    """Return the name of a case in the table."""
     return f"{family}, {forbidden:.0%} forbidden" if forbidden else family
 
 
 def make_sentences(family: str, forbidden: float, scale: float, count: int) -> Batch:
-    """Make float64 scores of a scale; every sentence has a tree."""
+    """Make float64 scores of one scale; every sentence has a tree."""
     rng = np.random.default_rng(0)
     kept: list[np.ndarray] = []
     while len(kept) < count:
@@ -85,7 +86,7 @@ def make_sentences(family: str, forbidden: float, scale: float, count: int) -> B
 
 
 def accuracy(routes: Sequence[Route], scales: Sequence[float], count: int) -> Iterator[Errors]:
-    """Measure the errors of every route at every scale."""
+    """Measure the errors of every method at every scale."""
     for family, forbidden in CASES:
         for scale in scales:
             batch = make_sentences(family, forbidden, scale, count)
@@ -97,7 +98,7 @@ def accuracy(routes: Sequence[Route], scales: Sequence[float], count: int) -> It
 def errors_of(
     route: Route, batch: Batch, truth: Sequence[Exact], case: str, scale: float
 ) -> Errors:
-    """Compare one route with the truth, sentence by sentence, since some stop with an error."""
+    """Compare one method with enumeration, sentence by sentence, since some raise errors."""
     log_z, marginal, least = [], [], []
     for index, exact in enumerate(truth):
         one = Batch(batch.scores[index : index + 1], batch.lengths[index : index + 1])
@@ -120,7 +121,7 @@ def errors_of(
 
 
 def _attempt(route: Route, call: Any) -> np.ndarray:
-    """Call a route; NaN if it fails. Ours must not."""
+    """Call a method; NaN if a peer fails. Ours must not fail."""
     try:
         with np.errstate(all="ignore"):
             return as_floats(call())
@@ -131,7 +132,7 @@ def _attempt(route: Route, call: Any) -> np.ndarray:
 
 
 def _summary(values: Sequence[float], extreme: Any = np.max) -> tuple[float, float, int]:
-    """Return extreme and median of finite values, and how many there are not."""
+    """Return extreme and median of the finite values, and the number of other values."""
     finite = [value for value in values if np.isfinite(value)]
     failed = len(values) - len(finite)
     if not finite:
@@ -143,7 +144,7 @@ def _summary(values: Sequence[float], extreme: Any = np.max) -> tuple[float, flo
 
 
 def accuracy_tables(rows: Sequence[Errors]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    """Lay out the largest errors: title, header and lines, a table for each case and quantity."""
+    """Lay out the largest errors, one table per case and quantity: title, header and lines."""
     for case in dict.fromkeys(row.case for row in rows):
         chosen = [row for row in rows if row.case == case]
         scales = list(dict.fromkeys(row.scale for row in chosen))
@@ -183,14 +184,14 @@ STYLES = {
 FLOOR, CEILING, FAILS = 1e-17, 1e4, 1e5
 CAPTION = (
     "Largest error over random sentences of five words, against enumeration in 80-digit "
-    "arithmetic, over the scale of scores. Above: log Z, relative where it is above 1. Below: "
-    "marginals, absolute. Crosses instead: NaN or an error on at least one sentence. Hollow: "
-    "some marginal is negative. Dotted: what spacy-rootmind promises."
+    "arithmetic, over the scale of scores. Top: log Z, relative where it is above 1. Bottom: "
+    "marginals, absolute. Cross: NaN or an error on at least one sentence. Hollow: some marginal "
+    "is negative. Dotted: the error bound of spacy-rootmind."
 )
 
 
 def draw_accuracy(rows: Sequence[Errors], path: Path) -> bool:
-    """Draw errors over scale; returns whether matplotlib is there."""
+    """Draw errors over scale; returns whether matplotlib is installed."""
     try:
         import matplotlib
     except ImportError:
@@ -232,7 +233,7 @@ def draw_accuracy(rows: Sequence[Errors], path: Path) -> bool:
 
 
 def _draw_line(axis: Any, rows: Sequence[Errors], quantity: str, style: dict[str, Any]) -> None:
-    """Draw one route: its errors, where it fails, and where marginals are negative."""
+    """Draw one method: its errors, where it fails, and where marginals are negative."""
     if not rows:
         return
     scales = np.array([row.scale for row in rows])
@@ -241,7 +242,7 @@ def _draw_line(axis: Any, rows: Sequence[Errors], quantity: str, style: dict[str
     failed = np.array([getattr(row, name) > 0 for row in rows])
     options = {"linewidth": 1.3, "markersize": 4.5, **style}
     axis.plot(scales, np.where(failed, np.nan, errors), label=rows[0].route, **options)
-    # One height for each route, so that crosses do not hide each other.
+    # One height per method, so that crosses do not hide each other.
     height = FAILS * 8.0 ** (list(STYLES).index(rows[0].route) - 1)
     color = style["color"]
     axis.plot(scales[failed], np.full(failed.sum(), height), "x", color=color, markersize=5)
@@ -251,14 +252,14 @@ def _draw_line(axis: Any, rows: Sequence[Errors], quantity: str, style: dict[str
         axis.plot(scales[negative], errors[negative], color=color, markersize=5, zorder=7, **hollow)
 
 
-def _finish_panel(axis: Any, promised: float) -> None:
-    """Make axes logarithmic, and mark what is promised."""
+def _finish_panel(axis: Any, bound: float) -> None:
+    """Make the axes logarithmic, and draw the error bound."""
     axis.set_xscale("log")
     axis.set_yscale("log")
     axis.set_ylim(FLOOR, FAILS * 8.0 ** len(STYLES))
     axis.set_yticks([10.0**power for power in range(-16, 5, 4)])
     axis.minorticks_off()
-    axis.axhline(promised, color="#888888", linewidth=1, linestyle=":")
+    axis.axhline(bound, color="#888888", linewidth=1, linestyle=":")
     axis.grid(True, color="#e6e6e6", linewidth=0.6)
     axis.set_axisbelow(True)
     axis.spines[["top", "right"]].set_visible(False)

@@ -1,15 +1,15 @@
-"""The table of times: one row for each decoder, family and length."""
+"""Times of decoders, one row per decoder, family and length."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from agreement import Judge, Verdict
-from decoders import Call, Decoder
-from families import Batch
-from timing import MAX_REPEATS, MIN_REPEATS, Forecast, interleave, seconds
+from lib.decoder_checks import Judge, Verdict
+from lib.decoders import Call, Decoder
+from lib.inputs import Batch
+from lib.timing import MAX_REPEATS, MIN_REPEATS, Forecast, interleave, seconds
 
-# A slow decoder gets so few sentences that all its turns stay within the budget.
+# A slow decoder gets fewer sentences, so that this number of turns stays within the budget.
 TURNS = MAX_REPEATS + MIN_REPEATS
 
 
@@ -29,11 +29,11 @@ class Row:
     decoder, kind, task, algorithm, arcmax : str
         As in Decoder.
     microseconds : float or None
-        Median time a sentence; None if it was not measured, and then `note` says why.
+        Median time per sentence; None if it was not measured, and then `note` says why.
     sentences, repeats : int
-        What the median is over.
+        Sentences per call, and calls that the median is over.
     settled : float
-        Share of the sentences that ArcMax settles.
+        Share of the sentences that ArcMax decodes.
     note : str
     """
 
@@ -53,7 +53,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Tried:
-    """A decoder that has decoded its sentences once, and how well."""
+    """A decoder that has decoded its sentences once, and its verdict."""
 
     call: Call
     count: int
@@ -79,7 +79,7 @@ def measure(
             continue
         try:
             tried = _try_out(decoder, judge, budget)
-        except Exception as error:  # whatever a peer raises is a line in the table
+        except Exception as error:  # an error of a peer becomes a line in the table
             if decoder.kind == "ours":
                 raise
             notes[decoder.name] = f"fails: {type(error).__name__}"
@@ -101,7 +101,7 @@ def measure(
 
 
 def _try_out(decoder: Decoder, judge: Judge, budget: float) -> Tried:
-    """Decode a few sentences to see how many the budget allows, then those, and judge them."""
+    """Decode a few sentences to find how many the budget allows, then check those."""
     batch = judge.batch
     equal = bool((batch.lengths == batch.lengths[0]).all())
     few = batch.take(1 if equal else 20)

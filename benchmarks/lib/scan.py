@@ -1,4 +1,4 @@
-"""The plain C scans of argmax_scan.c: compiled here, and called on a batch."""
+"""Plain C scans of a batch of scores, compiled from argmax_scan.c."""
 
 import ctypes
 import os
@@ -8,14 +8,15 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from decoders import Call
-from families import Batch
+
+from lib.decoders import Call
+from lib.inputs import Batch
 
 SCANS = ("argmax_scan", "row_max")
 
 
 class NoCompilerError(RuntimeError):
-    """There is no C compiler, or it does not work."""
+    """No working C compiler was found."""
 
 
 def compile_scans() -> ctypes.CDLL:

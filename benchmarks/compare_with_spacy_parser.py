@@ -1,15 +1,15 @@
-"""`root_mst` beside spaCy's own `parser`, over the same token vectors.
+"""Compare `root_mst` with spaCy's own `parser` over the same token vectors.
 
-`config` writes a training config that has spaCy's `parser` where another has root_mst, with the
-settings that spaCy's quickstart gives it; train with both alike. `score` compares what came out, on
-a treebank as a .spacy file whose Docs have several sentences:
+`config` writes a training config with spaCy's `parser` in place of root_mst, with the settings of
+spaCy's quickstart, to train both in the same way. `score` compares trained pipelines on a treebank
+as a .spacy file whose Docs have several sentences:
 
-- from raw text: tokens, sentences and trees are all the pipeline's own;
+- from raw text: the pipeline finds tokens, sentences and trees itself;
 - on gold tokens and sentences, where all pipelines have the same words to attach;
-- how far `token._.head_prob` can be trusted, for those that have it.
+- the calibration error of `token._.head_prob`, for pipelines that have it.
 
-    python benchmarks/beside_parser.py config configs/transformer.cfg parser.cfg
-    python benchmarks/beside_parser.py score MODEL MODEL ... --corpus test.spacy --out results
+    python benchmarks/compare_with_spacy_parser.py config configs/transformer.cfg parser.cfg
+    python benchmarks/compare_with_spacy_parser.py score MODEL MODEL ... --corpus test.spacy
 """
 
 import argparse
@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import spacy
-from calibration import measure_confidence, reliability
-from pipelines import on_gold_tokens, read_gold
-from report import table
+from lib.confidence import measure_confidence, reliability
+from lib.pipelines import on_gold_tokens, read_gold
+from lib.tables import table
 from spacy.tokens import Doc
 from spacy.training import Example
 from thinc.api import Config
@@ -51,17 +51,17 @@ def parse_arguments() -> argparse.Namespace:
     commands = arguments.add_subparsers(dest="command", required=True)
     config = commands.add_parser("config", help="write a config with spaCy's parser")
     config.add_argument("source", type=Path, help="a training config with root_mst")
-    config.add_argument("target", type=Path, help="where to write that with parser")
+    config.add_argument("target", type=Path, help="the config to write, with parser")
     score = commands.add_parser("score", help="compare trained pipelines")
     score.add_argument("models", nargs="+", help="names or folders of trained pipelines")
     score.add_argument("--corpus", type=Path, required=True, help="gold Docs, a .spacy file")
-    score.add_argument("--limit", type=int, help="use so many Docs")
+    score.add_argument("--limit", type=int, help="number of Docs to use")
     score.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     return arguments.parse_args()
 
 
 def write_config(source: Path, target: Path) -> None:
-    """Put spaCy's `parser` in the place of root_mst."""
+    """Write a config with spaCy's `parser` in place of root_mst."""
     config = Config().from_disk(source, interpolate=False)
     tok2vec = config["components"].pop("root_mst")["model"]["tok2vec"]
     # spaCy's advice: the upper layer helps over its own token vectors, not over a transformer.
@@ -72,7 +72,7 @@ def write_config(source: Path, target: Path) -> None:
     config["nlp"]["pipeline"] = ["parser" if name == "root_mst" else name for name in names]
     config["training"]["before_to_disk"] = None
     config["training"]["score_weights"] = {"dep_uas": 0.5, "dep_las": 0.5, "sents_f": 0.0}
-    # Widths may be taken from elsewhere in the component.
+    # Other settings of the component may refer to its widths.
     text = config.to_str(interpolate=False).replace(
         "${components.root_mst.", "${components.parser."
     )
@@ -80,7 +80,7 @@ def write_config(source: Path, target: Path) -> None:
 
 
 def score_model(model: str, gold: Sequence[Doc]) -> list[str]:
-    """Find a pipeline's scores, in percent."""
+    """Score a pipeline, in percent."""
     nlp = spacy.load(model)
     texts = nlp.pipe(doc.text for doc in gold)
     from_text = score_parses(map(Example, texts, gold))
@@ -95,7 +95,7 @@ def score_model(model: str, gold: Sequence[Doc]) -> list[str]:
 
 
 def main() -> None:
-    """Do what the command line says."""
+    """Run the command."""
     options = parse_arguments()
     if options.command == "config":
         write_config(options.source, options.target)
@@ -106,7 +106,7 @@ def main() -> None:
     header += [*(f"gold tokens: {name}" for name in ON_TOKENS), "calibration error"]
     text = table(header, rows) + "\n"
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "beside_parser.md").write_text(text, encoding="utf8")
+    (options.out / "compare_with_spacy_parser.md").write_text(text, encoding="utf8")
     print(text)
 
 

@@ -1,13 +1,13 @@
-"""What is compared: one small record for each decoder, and our own algorithms as such records."""
+"""Decoders to compare, and our own algorithms among them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from families import Batch
 from numpy.typing import NDArray
 
+from lib.inputs import Batch
 from spacy_rootmind import __version__
 from spacy_rootmind.trees import decoding
 
@@ -24,7 +24,7 @@ REDUCTIONS = (
 UNCONSTRAINED = ("tarjan", "chu_liu_edmonds")
 ARCMAX_LABELS = {True: "before", False: "off", "inside": "inside"}
 
-# What a decoder looks for.
+# What a decoder finds.
 ONE_ROOT, ANY_ROOTS, PROJECTIVE, ARGMAX = "one root", "any roots", "projective", "argmax"
 
 
@@ -39,18 +39,18 @@ class Decoder:
     task : str
         ONE_ROOT, ANY_ROOTS, PROJECTIVE or ARGMAX.
     bind : callable
-        Converts a batch to the decoder's own layout and dtype, which is not timed, and returns the
-        call that is. The call can be repeated, and returns heads of each sentence.
+        Converts a batch to the decoder's own layout and dtype (not timed), and returns the call to
+        time. The call can be repeated, and returns the heads of each sentence.
     language : str
     version : str
     exact : bool
-        Whether the result should be optimal for the task.
+        Whether the result is meant to be optimal for the task.
     precision : type
-        What it calculates in; tells how far from the best score it may end.
+        Type of its arithmetic, which bounds the rounding error of its scores.
     algorithm, arcmax : str
         For our own.
     note : str
-        What the reader of the table should know.
+        Remark for the reader of the table.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Decoder:
 def one_by_one(
     decode: Callable[[Any], Any], convert: Callable[[NDArray[np.floating]], Any]
 ) -> Callable[[Batch], Call]:
-    """Bind a decoder that takes one sentence a call."""
+    """Bind a decoder that takes one sentence per call."""
 
     def bind(batch: Batch) -> Call:
         inputs = [convert(scores) for scores in batch.sentences()]
@@ -79,7 +79,7 @@ def one_by_one(
 
 
 def padded_heads(result: Sequence[Any], batch: Batch) -> NDArray[np.int32]:
-    """Bring any decoder's heads into our form: padded, -1 at index 0 and beyond each sentence."""
+    """Convert any decoder's heads to our form: padded, with -1 at index 0 and in the padding."""
     heads = np.full(batch.scores.shape[:2], -1, dtype=np.int32)
     for row, tree, n in zip(heads, result, batch.lengths, strict=True):
         row[1 : n + 1] = np.asarray(tree[1 : n + 1], dtype=np.int64)
@@ -99,7 +99,7 @@ def _ours(name: str, task: str, bind: Callable[[Batch], Call], **labels: str) ->
 
 
 def _variants(algorithm: str) -> list[Decoder]:
-    """Make one decoder for each way in which an algorithm can use ArcMax."""
+    """Make one decoder for each way an algorithm can use ArcMax."""
     modes: list[bool | str] = [True, False]
     if algorithm in REDUCTIONS:
         modes.append("inside")
@@ -142,7 +142,7 @@ def has_projective() -> bool:
 
 
 def row_argmax() -> Decoder:
-    """Find the best head of each word with NumPy: a line to compare with, not a decoder."""
+    """Find the best head of each word with NumPy: a reference, not a decoder."""
 
     def bind(batch: Batch) -> Call:
         if len(set(batch.lengths.tolist())) == 1:

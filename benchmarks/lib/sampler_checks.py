@@ -1,37 +1,37 @@
-"""Whether samplers draw from the law that they should, checked before anything is timed."""
+"""Checks that samplers draw from the right distribution, made before anything is timed."""
 
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from families import Batch, all_trees, family_batch
 from numpy.typing import NDArray
-from samplers import ANCESTRAL, AUTO, COLBOURN, SWOR, WILSON, Sampler, our_samplers
 
+from lib.inputs import Batch, all_trees, family_batch
+from lib.samplers import ANCESTRAL, AUTO, COLBOURN, SWOR, WILSON, Sampler, our_samplers
 from spacy_rootmind import arc_marginals, is_tree, sample_trees, tree_log_prob
 
-# Family, what its scores are multiplied by, words.
+# Family, factor of its scores, words.
 LAWS = (("gaussian", 1.0, 7), ("trained_like", 0.5, 12), ("gaussian", 10.0, 6))
-# All trees of so many words are drawn without replacement, at these scales.
+# Length of sentences whose trees are all drawn without replacement, and scales of the scores.
 EXHAUSTED, SCALES = 4, (1e-3, 1.0, 10.0, 100.0)
-# Standard errors; of some hundred arcs, none should be further off in thousands of runs.
+# Standard errors; over some hundred arcs, exceeded less than once in thousands of runs.
 FAR = 5.5
-# Arcs expected, or expected not, less often than this are not looked at one by one.
+# Arcs expected (or expected not) less often than this are pooled.
 COMMON = 20
 LOG_PROB_SLACK = 1e-9
 
 
 @dataclass(frozen=True)
 class Check:
-    """What became of one check.
+    """Result of one check.
 
     Attributes
     ----------
     title, sampler, case : str
     passed : bool
     ours : bool
-        Whether the run ends where it is not passed.
+        Whether the sampler is ours; then a failed check ends the run.
     result : str
     """
 
@@ -44,13 +44,13 @@ class Check:
 
 
 def law_batch(family: str, scale: float, n: int) -> Batch:
-    """Make the one sentence of a check."""
+    """Make the sentence of a check."""
     batch = family_batch(family, n, 1).as_type(np.float64)
     return Batch(batch.scores * scale, batch.lengths)
 
 
 def arc_counts(heads: NDArray[np.integer], n: int) -> NDArray[np.int64]:
-    """Count arcs of trees; [dep, head]."""
+    """Count the arcs of trees as [dep, head]."""
     counts = np.zeros((n + 1, n + 1), dtype=np.int64)
     for dep in range(1, n + 1):
         counts[dep] = np.bincount(heads[:, dep], minlength=n + 1)
@@ -58,9 +58,9 @@ def arc_counts(heads: NDArray[np.integer], n: int) -> NDArray[np.int64]:
 
 
 def furthest(counts: NDArray[np.int64], marginals: NDArray[np.float64], total: int) -> float:
-    """Find by how many standard errors the frequency of an arc is off, at most.
+    """Return the largest error of an arc's frequency, in standard errors.
 
-    Arcs that are rare, or nearly always there, count together.
+    Arcs that are rare, or in nearly all trees, are pooled.
     """
     expected, seen = total * marginals.ravel(), counts.ravel()
     rare = expected < COMMON
@@ -72,7 +72,7 @@ def furthest(counts: NDArray[np.int64], marginals: NDArray[np.float64], total: i
 
 
 def law_checks(samplers: Sequence[Sampler], ours: int, peers: int) -> Iterator[Check]:
-    """Hold frequencies of arcs against arc_marginals; numbers of trees are given."""
+    """Compare frequencies of arcs with arc_marginals; `ours` and `peers` are numbers of trees."""
     for family, scale, n in LAWS:
         batch = law_batch(family, scale, n)
         marginals = arc_marginals(batch.sentence(0))
@@ -87,14 +87,14 @@ def law_check(
     sampler: Sampler, batch: Batch, marginals: NDArray[np.float64], total: int, case: str
 ) -> Check:
     """Check one sampler."""
-    title, is_ours = "Frequencies of arcs beside arc_marginals", sampler.kind == "ours"
+    title, is_ours = "Frequencies of arcs compared with arc_marginals", sampler.kind == "ours"
     try:
         with np.errstate(all="ignore"):
             heads = np.asarray(sampler.bind(batch, total)()[0], dtype=np.int32)
     except ArithmeticError as error:
         allowed = sampler.name == COLBOURN
         return Check(title, sampler.name, case, allowed, is_ours, f"refuses: {error}")
-    except Exception as error:  # a finding as well
+    except Exception as error:  # a failed check
         return Check(title, sampler.name, case, False, is_ours, f"{type(error).__name__}: {error}")
     n = int(batch.lengths[0])
     trees = np.unique(heads, axis=0)
@@ -106,8 +106,8 @@ def law_check(
 
 
 def unconstrained_checks(total: int) -> Iterator[Check]:
-    """Check the same where a tree may have several roots."""
-    title = "Frequencies of arcs beside arc_marginals, any number of roots"
+    """Check frequencies of arcs of trees that may have several roots."""
+    title = "Frequencies of arcs compared with arc_marginals, any number of roots"
     for (family, scale, n), method in itertools.product(LAWS, (AUTO, WILSON, ANCESTRAL, COLBOURN)):
         batch = law_batch(family, scale, n)
         scores = batch.sentence(0)
@@ -130,7 +130,7 @@ def unconstrained_checks(total: int) -> Iterator[Check]:
 
 
 def exhaustion_checks(samplers: Sequence[Sampler]) -> Iterator[Check]:
-    """Draw all trees of a small sentence without replacement: each should come exactly once."""
+    """Draw all trees of a small sentence without replacement: each should occur exactly once."""
     title = f"All trees of {EXHAUSTED} words, drawn without replacement"
     count = len(all_trees(EXHAUSTED, single_root=True))
     for family, scale in itertools.product(("gaussian", "trained_like"), SCALES):
@@ -151,7 +151,7 @@ def exhaustion_checks(samplers: Sequence[Sampler]) -> Iterator[Check]:
 
 
 def probability_checks() -> Iterator[Check]:
-    """See that the probabilities of all trees add up to one."""
+    """Check that the probabilities of all trees add up to one."""
     title = "Probabilities of all trees add up to one"
     count = len(all_trees(EXHAUSTED, single_root=True))
     for family, scale in itertools.product(("gaussian", "trained_like"), SCALES):
@@ -161,7 +161,7 @@ def probability_checks() -> Iterator[Check]:
 
 
 def distinct_checks(n: int, k: int) -> Iterator[Check]:
-    """See that trees drawn without replacement differ, and that a prefix stays the same."""
+    """Check that trees drawn without replacement differ, and do not depend on their number."""
     for family in ("uniform", "trained_like"):
         batch = family_batch(family, n, 4).as_type(np.float64)
         (sampler,) = our_samplers_without_replacement()
@@ -176,5 +176,5 @@ def distinct_checks(n: int, k: int) -> Iterator[Check]:
 
 
 def our_samplers_without_replacement() -> list[Sampler]:
-    """List ours alone."""
+    """List our samplers that draw without replacement."""
     return [sampler for sampler in our_samplers() if not sampler.replace]

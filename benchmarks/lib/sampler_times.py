@@ -1,4 +1,4 @@
-"""Times of samplers, in turns, and ours as a multiple of peers' and beside a matrix product."""
+"""Times of samplers in turns, and ours compared with peers and with a matrix product."""
 
 import itertools
 import sys
@@ -9,11 +9,10 @@ from functools import partial
 from statistics import median
 
 import numpy as np
-from decoders import Call
-from families import Batch, family_batch
-from figures import Figure
-from report import duration
-from samplers import (
+
+from lib.decoders import Call
+from lib.inputs import Batch, family_batch
+from lib.samplers import (
     ANCESTRAL,
     AUTO,
     COLBOURN,
@@ -28,15 +27,15 @@ from samplers import (
     WILSON,
     Sampler,
 )
-from timing import MAX_REPEATS, MIN_REPEATS, interleave, paired_ratio, seconds
-
+from lib.tables import Figure, duration
+from lib.timing import MAX_REPEATS, MIN_REPEATS, interleave, paired_ratio, seconds
 from spacy_rootmind import sample_trees
 
 FAMILIES = ("uniform", "trained_like")
-# A slow sampler gets so few sentences that all its turns stay within the budget.
+# A slow sampler gets fewer sentences, so that this number of turns stays within the budget.
 TURNS = MAX_REPEATS + MIN_REPEATS
 SENTENCES = 64
-# Ours, a peer that does the same, and how many times as fast ours is to be.
+# Ours, a peer for the same task, and the speed-up that ours should reach.
 PAIRS = (
     (WILSON, PEER_WILSON, 50),
     (AUTO, PEER_WILSON, 50),
@@ -48,7 +47,7 @@ PAIRS = (
     (WILSON, SYNJAX, 10),
     (AUTO, SYNJAX, 10),
 )
-# Draws without replacement beside a product of matrices.
+# Comparison of draws without replacement with a matrix product.
 DRAWS, WORDS, ORDER = 100, 30, 1000
 
 
@@ -62,11 +61,11 @@ class Row:
     n, k : int
     sampler, kind : str
     microseconds : float or None
-        Median time a tree; None if it fails, and `note` says how.
+        Median time per tree; None if the sampler fails, and `note` says how.
     trees : float
-        Trees a sentence; below k if the sampler stops before.
+        Trees per sentence; below k if the sampler stops early.
     sentences, repeats : int
-        What the median is over.
+        Sentences per call, and calls that the median is over.
     note : str
     """
 
@@ -82,13 +81,13 @@ class Row:
     note: str = ""
 
 
-class Watched:
-    """A peer's call that may fail at any time, without ending the run.
+class PeerCall:
+    """A peer's call, which may fail at any time without ending the run.
 
     Attributes
     ----------
     failure : str
-        Empty as long as nothing happened.
+        Description of the last failure; empty without one.
     """
 
     def __init__(self, call: Call) -> None:
@@ -96,11 +95,11 @@ class Watched:
         self.failure = ""
 
     def __call__(self) -> None:
-        """Draw, and drop the trees."""
+        """Draw trees, and drop them."""
         try:
             self.call()
         except Exception as error:
-            self.failure = f"fails now and then: {type(error).__name__}"
+            self.failure = f"fails sometimes: {type(error).__name__}"
 
 
 @dataclass(frozen=True)
@@ -113,8 +112,8 @@ class Tried:
 
     @property
     def failure(self) -> str:
-        """Tell how it failed later on, if it did."""
-        return self.call.failure if isinstance(self.call, Watched) else ""
+        """Description of a failure in later calls."""
+        return self.call.failure if isinstance(self.call, PeerCall) else ""
 
 
 def time_rows(
@@ -124,7 +123,7 @@ def time_rows(
     budget: float,
     repeats: int,
 ) -> Iterator[Row]:
-    """Time all samplers on each cell in turns."""
+    """Time all samplers on each cell, in turns."""
     for family, n, k in itertools.product(FAMILIES, sizes, ks):
         batch = family_batch(family, n, SENTENCES).as_type(np.float64)
         ready: dict[str, Tried] = {}
@@ -134,13 +133,13 @@ def time_rows(
                 try:
                     ready[sampler.name] = try_out(sampler, batch, k, budget)
                 except Exception as error:
-                    # Ours may only refuse to lose digits.
+                    # Of ours, only this one may fail, when it would lose digits.
                     if sampler.kind == "ours" and sampler.name != COLBOURN:
                         raise
                     notes[sampler.name] = f"fails: {type(error).__name__}"
             times = interleave({name: one.call for name, one in ready.items()}, budget, repeats)
         notes.update({name: one.failure for name, one in ready.items() if one.failure})
-        # It takes minutes: show that it goes on.
+        # This takes minutes: show progress.
         print(f"{family}, n = {n}, k = {k}: timed", file=sys.stderr, flush=True)
         for sampler in samplers:
             name, kind = sampler.name, sampler.kind
@@ -156,14 +155,14 @@ def time_rows(
 
 
 def try_out(sampler: Sampler, batch: Batch, k: int, budget: float) -> Tried:
-    """Draw for one sentence to see how many the budget allows, then for those."""
+    """Draw for one sentence to find how many the budget allows, then for those."""
     call = sampler.bind(batch.take(1), k)
     call()
     each = max(seconds(call), 1e-9)
     count = max(1, min(len(batch), int(budget / TURNS / each)))
     call = sampler.bind(batch.take(count), k)
     trees = sum(len(found) for found in call())
-    return Tried(call if sampler.kind == "ours" else Watched(call), count, trees)
+    return Tried(call if sampler.kind == "ours" else PeerCall(call), count, trees)
 
 
 def time_tables(rows: Sequence[Row]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
@@ -175,18 +174,18 @@ def time_tables(rows: Sequence[Row]) -> Iterator[tuple[str, list[str], list[list
             [name, *(time_cell(row) for row in chosen if row.sampler == name)]
             for name in dict.fromkeys(row.sampler for row in chosen)
         ]
-        yield f"{family}, {k} trees a sentence", ["", *(f"n = {n}" for n in sizes)], lines
+        yield f"{family}, {k} trees per sentence", ["", *(f"n = {n}" for n in sizes)], lines
 
 
 def time_cell(row: Row) -> str:
-    """Write a time, and what is to be known about it."""
+    """Format a time with its note."""
     if row.microseconds is None:
         return row.note
     return duration(row.microseconds) + (f" ({row.note})" if row.note else "")
 
 
 def ratio_figures(rows: Sequence[Row]) -> Iterator[Figure]:
-    """Tell how many times as long a peer takes, for each pair that does the same."""
+    """Return the time of a peer as a multiple of ours, for each pair with the same task."""
     found = {(row.family, row.n, row.k, row.sampler): row for row in rows}
     cells = dict.fromkeys((row.family, row.n, row.k) for row in rows)
     for ours, peer, wanted in PAIRS:
@@ -196,22 +195,22 @@ def ratio_figures(rows: Sequence[Row]) -> Iterator[Figure]:
             if other is not None and one.microseconds and other.microseconds:
                 where = f"{family}, n = {n}, k = {k}"
                 ratios[where] = other.microseconds / one.microseconds
-                title = f"{peer} / {ours} (to be {wanted} or more)"
+                title = f"{peer} / {ours} (goal: at least {wanted})"
                 yield Figure(title, where, ratios[where], "times", other.note)
         if ratios:
             least = min(ratios, key=ratios.__getitem__)
-            yield Figure(title, "**least of all**", ratios[least], "times", least)
+            yield Figure(title, "**least**", ratios[least], "times", least)
 
 
 def cpu_seconds(call: Call) -> float:
-    """Take the time that this process computes, all threads together."""
+    """Return the processor time of a call, over all threads."""
     start = time.process_time()
     call()
     return time.process_time() - start
 
 
 def matmul_figures(turns: int) -> Iterator[Figure]:
-    """Time draws without replacement beside a float64 product of matrices, by turns."""
+    """Time draws without replacement and a float64 matrix product, in turns."""
     matrix = np.random.default_rng(0).standard_normal((ORDER, ORDER))
     title = f"CPU time of {DRAWS} draws without replacement, n = {WORDS}, one sentence"
     for family in FAMILIES:
@@ -225,12 +224,12 @@ def matmul_figures(turns: int) -> Iterator[Figure]:
         for _ in range(turns):
             product.append(cpu_seconds(lambda: matrix @ matrix))
             ours.append(cpu_seconds(draw))
-        beside = f"{ORDER} x {ORDER} matmul in NumPy: {median(product) * 1e3:.1f} ms"
-        yield Figure(title, family, median(ours) * 1e3, "ms", beside)
+        note = f"{ORDER} x {ORDER} matmul in NumPy: {median(product) * 1e3:.1f} ms"
+        yield Figure(title, family, median(ours) * 1e3, "ms", note)
 
 
 def thread_figures(pairs: int) -> Iterator[Figure]:
-    """Time one thread beside two on a batch."""
+    """Compare two threads with one on a batch."""
     batch = family_batch("trained_like", WORDS, SENTENCES).as_type(np.float64)
     for name, replace in ((AUTO, True), (SWOR, False)):
         one, two = (
@@ -246,4 +245,6 @@ def thread_figures(pairs: int) -> Iterator[Figure]:
             for threads in (1, 2)
         )
         subject = f"{name}, trained_like, {len(batch)} sentences of {WORDS} words, {DRAWS} trees"
-        yield Figure("Two threads beside one", subject, paired_ratio(one, two, pairs), "times")
+        yield Figure(
+            "Two threads compared with one", subject, paired_ratio(one, two, pairs), "times"
+        )

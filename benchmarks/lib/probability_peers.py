@@ -1,33 +1,32 @@
-"""Ways to log Z and arc marginals: ours, the determinant in NumPy and Torch, and other libraries.
+"""Methods for log Z and arc marginals: ours, determinants in NumPy and Torch, other libraries.
 
-All but ours are Koo et al. (2007): a determinant, and an inverse or automatic differentiation. As
-in peers.py, bringing scores into the layout that a library likes is not part of what is timed.
+All but ours follow Koo et al. (2007): a determinant, and its inverse or automatic differentiation.
+As in decoder_peers.py, the conversion of scores to the layout of a library is not timed.
 """
 
 import importlib.metadata
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import numpy as np
-from decoders import Call
-from determinant import clean_scores, numpy_log_z, numpy_marginals
-from families import Batch
 from numpy.typing import NDArray
-from peers import checkout_file, commit
 
 import spacy_rootmind
+from lib.checkouts import Checkouts, checkout_file, commit
+from lib.decoders import Call
+from lib.determinant import clean_scores, numpy_log_z, numpy_marginals
+from lib.inputs import Batch
 
-Checkouts = Mapping[str, Path]
 Floats = NDArray[np.float64]
 
 
 def as_floats(result: Any) -> Floats:
-    """Read an array of any of these libraries."""
+    """Convert an array of any of these libraries."""
     if hasattr(result, "detach"):
         result = result.detach()
     return np.asarray(result, dtype=np.float64)
@@ -35,7 +34,7 @@ def as_floats(result: Any) -> Floats:
 
 @dataclass(frozen=True)
 class Route:
-    """One way to the probabilities of single-root trees, of sentences of one length.
+    """A method to compute probabilities of single-root trees, for sentences of one length.
 
     Attributes
     ----------
@@ -45,7 +44,7 @@ class Route:
     log_z, marginals : callable
         Takes a batch and returns the call to time.
     unpack : callable
-        Brings what a `marginals` call returns into our form: P[dep, head], (b, n + 1, n + 1).
+        Converts the result of a `marginals` call to our form: P[dep, head], (b, n + 1, n + 1).
     note : str
     """
 
@@ -75,7 +74,7 @@ def our_route() -> Route:
 
 
 def load_numpy(checkouts: Checkouts) -> Route:
-    """Load determinant and inverse with NumPy; each row of scores is shifted to a largest of 0."""
+    """Load determinant and inverse in NumPy; each row of scores is shifted to a maximum of 0."""
 
     def log_z(batch: Batch) -> Call:
         scores = clean_scores(batch)
@@ -102,7 +101,7 @@ def import_torch() -> Any:
 
 
 def load_torch(checkouts: Checkouts) -> Route:
-    """Load the same determinant with Torch; marginals are found by automatic differentiation."""
+    """Load the same determinant in Torch; marginals come from automatic differentiation."""
     torch = import_torch()
 
     def forward(scores: Any) -> Any:
@@ -216,9 +215,9 @@ def load_synjax(checkouts: Checkouts) -> Route:
 
 
 def _import_synjax(folder: Path) -> tuple[Any, Any]:
-    """Import JAX for one thread and float64, and one module of SynJax with what it needs.
+    """Import JAX for one thread and float64, and one module of SynJax with its dependencies.
 
-    SynJax's annotations are checked by a version of typeguard that is long gone; so not here.
+    SynJax checks its annotations with an old version of typeguard, which is left out here.
     """
     flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
     os.environ.setdefault("XLA_FLAGS", flags)
@@ -250,11 +249,11 @@ LOADERS: dict[str, tuple[Callable[[Checkouts], Route], str]] = {
 
 
 def load_routes(checkouts: Checkouts) -> tuple[list[Route], dict[str, str]]:
-    """Load ours and the peers that are there; for each of the others say what to do about it."""
+    """Load our method and the installed peers; for the others, return how to install them."""
     found, missing = [our_route()], {}
     for name, (load, remedy) in LOADERS.items():
         try:
             found.append(load(checkouts))
-        except Exception as error:  # nothing that a peer does may end the run
+        except Exception as error:  # an error of a peer must not end the run
             missing[name] = f"{remedy} ({type(error).__name__}: {str(error).splitlines()[0]})"
     return found, missing
