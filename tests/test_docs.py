@@ -82,11 +82,11 @@ def model(trained, tmp_path):
     return tmp_path / "model-best"
 
 
-@pytest.mark.parametrize(("code", "lines"), [("root.text", 11), ("head_prob", 10 + 1 + 3 * 2)])
-def test_readme_pipeline_example_runs(code, lines, model, capsys):
-    [block] = [b for b in blocks("README.md", "python") if code in b]
+def test_readme_pipeline_example_runs(model, capsys):
+    [block] = blocks("README.md", "python")
     run(block, model, {})
-    assert len(capsys.readouterr().out.splitlines()) == lines
+    words, sentence, parses = 10, 1, 3
+    assert len(capsys.readouterr().out.splitlines()) == words + sentence + parses
 
 
 def test_readme_picture_is_drawn(model, tmp_path, monkeypatch):
@@ -187,7 +187,7 @@ def test_readme_training_commands_run(ud_folder, tmp_path):
     assert scores["root_mst"]["root_violations"] == 0
 
 
-def test_readme_commands_run(trained, quickstart_docs, tmp_path):
+def test_command_line_examples_run(trained, quickstart_docs, tmp_path):
     """Run as printed, in a folder that looks like a checkout after the quickstart."""
     quickstart = tmp_path / "projects" / "quickstart"
     (quickstart / "training").mkdir(parents=True)
@@ -198,8 +198,8 @@ def test_readme_commands_run(trained, quickstart_docs, tmp_path):
     for part in ("train", "dev"):
         docs = [Doc.from_docs(quickstart_docs[:10])]
         DocBin(docs=docs).to_disk(quickstart / "corpus" / f"en_quick-ud-{part}.spacy")
-    [block] = [block for block in blocks("README.md", "bash") if "spacy_rootmind parse" in block]
-    assert block in blocks("docs/command-line.md", "bash")
+    [shown] = [block for block in blocks("README.md", "bash") if "spacy_rootmind parse" in block]
+    [block] = [block for block in blocks("docs/command-line.md", "bash") if shown in block]
     paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
     result = subprocess.run(
         ["bash", "-ec", block],
