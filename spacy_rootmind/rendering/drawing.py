@@ -194,7 +194,8 @@ def hidden_tokens(span: Span, trees: Sequence[Tree], *, collapse_punct: bool) ->
 def chunk_continuations(span: Span, trees: Sequence[Tree], hidden: set[int]) -> set[int]:
     """Find the tokens of noun chunks, except each chunk's first, which share its column.
 
-    A chunk with several heads outside it in some tree is left out: one column would hide arcs.
+    A chunk is left out if in any tree several of its tokens have their head outside it, since one
+    column would hide arcs.
     """
     continuations: set[int] = set()
     for chunk in span.noun_chunks:
