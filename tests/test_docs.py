@@ -18,7 +18,6 @@ from spacy.tokens import Doc, DocBin
 from spacy.util import registry
 from thinc.api import Config
 
-from spacy_rootmind.pipeline.root_mst import make_root_mst
 from spacy_rootmind.training.losses import OBJECTIVES
 from spacy_rootmind.trees import checks, decoding, distribution, sampling
 
@@ -145,8 +144,8 @@ def named_under(heading):
 def test_settings_page_has_all_settings():
     build = registry.architectures.get("spacy_rootmind.BiaffineParser.v1")
     assert named_under("The network") == set(signature(build).parameters) - {"nO"}
-    given = {"nlp", "name", "model"}
-    assert named_under("The component") == set(signature(make_root_mst).parameters) - given
+    component = spacy.blank("en").get_factory_meta("root_mst").default_config
+    assert named_under("The component") == set(component) - {"model"}
     assert named_under("Objectives") == {"objective", *OBJECTIVES}
 
 
