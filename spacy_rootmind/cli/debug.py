@@ -17,7 +17,7 @@ from spacy.util import registry, resolve_dot_names
 from wasabi import Printer
 
 from spacy_rootmind.annotation.gold import aligned_heads
-from spacy_rootmind.annotation.reading import reference_heads
+from spacy_rootmind.annotation.reading import annotated_heads
 from spacy_rootmind.cli.check import compare, count, report, say
 from spacy_rootmind.cli.checks import WARNING, Findings, check_treebank
 from spacy_rootmind.cli.messages import CommandError
@@ -122,7 +122,7 @@ def read_corpus(
 def lost_heads(example: Example, root_label: str) -> tuple[int, int]:
     """Count gold heads, and those that are not there on the predicted tokens."""
     words = np.array([not token.is_space for token in example.reference], dtype=bool)
-    known = int((words & (reference_heads(example.reference, root_label)[0] != MISSING)).sum())
+    known = int((words & (annotated_heads(example.reference, root_label)[0] != MISSING)).sum())
     words = np.array([not token.is_space for token in example.predicted], dtype=bool)
     found = int((words & (aligned_heads(example, root_label)[0] != MISSING)).sum())
     return known, max(known - found, 0)

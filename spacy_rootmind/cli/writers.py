@@ -17,7 +17,13 @@ from typing import Any
 from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
 from spacy.tokens import Doc, Span, Token
 
-from spacy_rootmind.annotation.extensions import get_arcs, get_log_prob, record_of
+from spacy_rootmind.annotation.extensions import (
+    get_arcs,
+    get_entropy,
+    get_head_probs,
+    get_log_prob,
+    get_parses,
+)
 from spacy_rootmind.cli import conllu
 from spacy_rootmind.cli.conllu import EMPTY, as_column, set_misc
 from spacy_rootmind.cli.records import Record
@@ -54,15 +60,15 @@ def write_conllu(doc: Doc, record: Record, n_before: int) -> bytes:
         if not own:
             continue
         heads, deps = _tree(sentence, own)
-        confidence, arcs = _confidence(sentence, own), _arcs(sentence, own)
+        head_probs, arcs = _head_probs(sentence, own), _arcs(sentence, own)
         rows = []
         for i, token in enumerate(own):
             spaces = _space_attributes(between, start + i, token.text)
-            misc = set_misc(EMPTY, {"HeadProb": confidence[i], "Arcs": arcs[i], **spaces})
+            misc = set_misc(EMPTY, {"HeadProb": head_probs[i], "Arcs": arcs[i], **spaces})
             rows.append(_row(token, i + 1, heads[i], deps[i], misc))
         comments = _first_comments(record, n_before + len(text), is_first=not text)
         comments.append(f"# text = {_text(rows)}")
-        text.append(conllu.format_sentence(comments + _own_comments(sentence, own), rows))
+        text.append(conllu.format_sentence(comments + _parse_comments(sentence, own), rows))
         start += len(own)
     return "".join(text).encode("utf8")
 
@@ -147,17 +153,11 @@ def deprel(label: str) -> str:
     return "root" if label.lower() == "root" else as_column(label)
 
 
-def _known(sentence: Span) -> dict[str, Any]:
-    """Find what is known of a sentence, whose tree must be the one that it is known of."""
-    get_log_prob(sentence)
-    return record_of(sentence) or {}
-
-
-def _confidence(sentence: Span, words: Sequence[Token]) -> list[str | None]:
-    record = _known(sentence)
-    if "head_probs" not in record:
+def _head_probs(sentence: Span, words: Sequence[Token]) -> list[str | None]:
+    """Format the probability of each word's head; None without confidence."""
+    probs = get_head_probs(sentence)
+    if probs is None:
         return [None] * len(words)
-    probs = record["head_probs"].tolist()
     return [decimals(probs[token.i - sentence.start]) for token in words]
 
 
@@ -175,24 +175,20 @@ def _arcs(sentence: Span, words: Sequence[Token]) -> list[str | None]:
     return [",".join(own) or None for own in parts.values()]
 
 
-def _own_comments(sentence: Span, words: Sequence[Token]) -> list[str]:
-    record = _known(sentence)
-    comments = []
-    for key in ("log_prob", "entropy"):
-        if key in record:
-            comments.append(f"# parse_{key} = {decimals(record[key])}")
-    if "heads" not in record:
-        return comments
-    places = [token.i - sentence.start for token in words]
-    number = {place: i for i, place in enumerate(places, start=1)}
-    labels = [deprel(label) for label in record["labels"]]
-    trees = zip(record["heads"].tolist(), record["deps"].tolist(), record["log_probs"], strict=True)
-    for i, (heads, deps, log_prob) in enumerate(trees, start=1):
+def _parse_comments(sentence: Span, words: Sequence[Token]) -> list[str]:
+    """Format the log probability, the entropy and the alternative parses as comments."""
+    values = {"log_prob": get_log_prob(sentence), "entropy": get_entropy(sentence)}
+    comments = [
+        f"# parse_{key} = {decimals(value)}" for key, value in values.items() if value is not None
+    ]
+    positions = [token.i - sentence.start for token in words]
+    number = {position: i for i, position in enumerate(positions, start=1)}
+    for i, parse in enumerate(get_parses(sentence) or (), start=1):
+        heads = parse.heads.tolist()
         arcs = (
-            f"{0 if heads[place] == place else number[heads[place]]}:{labels[deps[place]]}"
-            for place in places
+            f"{0 if heads[j] == j else number[heads[j]]}:{deprel(parse.deps[j])}" for j in positions
         )
-        comments.append(f"# parse_{i} = {decimals(log_prob)} {' '.join(arcs)}")
+        comments.append(f"# parse_{i} = {decimals(parse.log_prob)} {' '.join(arcs)}")
     return comments
 
 
@@ -210,7 +206,7 @@ def _write_given(doc: Doc, record: Record, given: conllu.Sentence, n_before: int
     sentence = doc[:]
     words = list(doc)
     heads, deps = _tree(sentence, words)
-    confidence, arcs = _confidence(sentence, words), _arcs(sentence, words)
+    head_probs, arcs = _head_probs(sentence, words), _arcs(sentence, words)
     rows = [list(row) for row in given.rows]
     for i, place in enumerate(given.word_rows):
         row, token = rows[place], words[i]
@@ -219,13 +215,13 @@ def _write_given(doc: Doc, record: Record, given: conllu.Sentence, n_before: int
             if row[column] == EMPTY:
                 row[column] = found[column]
         row[conllu.HEAD], row[conllu.DEPREL] = heads[i], deps[i]
-        row[conllu.MISC] = set_misc(row[conllu.MISC], {"HeadProb": confidence[i], "Arcs": arcs[i]})
+        row[conllu.MISC] = set_misc(row[conllu.MISC], {"HeadProb": head_probs[i], "Arcs": arcs[i]})
     comments = [line for line in given.comments if not OWN_COMMENT.match(line)]
     if given.comment("sent_id") is None:
         comments.append(f"# sent_id = {n_before + 1}")
     if given.comment("text") is None:
         comments.append(f"# text = {conllu.surface_text(given)}")
-    return conllu.format_sentence(comments + _own_comments(sentence, words), rows)
+    return conllu.format_sentence(comments + _parse_comments(sentence, words), rows)
 
 
 def check_given(doc: Doc, record: Record) -> None:
@@ -288,7 +284,7 @@ def write_jsonl(doc: Doc, record: Record, n_before: int) -> bytes:
     keep_given(doc, record)
     data: dict[str, Any] = {**record.fields, **doc.to_json()}
     for number, sentence in enumerate(doc.sents):
-        _add_known(data, number, sentence, _known(sentence))
+        _add_parse(data, number, sentence)
     try:
         return (json.dumps(data, ensure_ascii=False) + "\n").encode("utf8")
     except UnicodeEncodeError:
@@ -296,13 +292,13 @@ def write_jsonl(doc: Doc, record: Record, n_before: int) -> bytes:
         return (json.dumps(data) + "\n").encode("utf8")
 
 
-def _add_known(data: dict[str, Any], number: int, sentence: Span, known: dict[str, Any]) -> None:
-    for key in ("log_prob", "entropy"):
-        if key in known:
-            data["sents"][number][key] = rounded(known[key])
-    if "head_probs" in known:
-        for i, prob in enumerate(known["head_probs"].tolist(), start=sentence.start):
-            data["tokens"][i]["head_prob"] = rounded(prob)
+def _add_parse(data: dict[str, Any], number: int, sentence: Span) -> None:
+    """Add probabilities, probable arcs and alternative parses of a sentence."""
+    for key, value in (("log_prob", get_log_prob(sentence)), ("entropy", get_entropy(sentence))):
+        if value is not None:
+            data["sents"][number][key] = rounded(value)
+    for i, prob in enumerate(get_head_probs(sentence) or (), start=sentence.start):
+        data["tokens"][i]["head_prob"] = rounded(prob)
     arcs = get_arcs(sentence)
     if arcs is not None:
         for token in sentence:
@@ -310,16 +306,15 @@ def _add_known(data: dict[str, Any], number: int, sentence: Span, known: dict[st
         for arc in arcs:
             shown = {"head": arc.head.i, "dep": arc.dep, "prob": rounded(arc.prob)}
             data["tokens"][arc.token.i]["arcs"].append(shown)
-    if "heads" in known:
+    parses = get_parses(sentence)
+    if parses is not None:
         data["sents"][number]["parses"] = [
             {
-                "log_prob": rounded(log_prob),
-                "heads": [head + sentence.start for head in heads],
-                "deps": [known["labels"][dep] for dep in deps],
+                "log_prob": rounded(parse.log_prob),
+                "heads": (parse.heads + sentence.start).tolist(),
+                "deps": parse.deps,
             }
-            for heads, deps, log_prob in zip(
-                known["heads"].tolist(), known["deps"].tolist(), known["log_probs"], strict=True
-            )
+            for parse in parses
         ]
 
 

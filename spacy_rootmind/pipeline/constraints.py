@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 
-from spacy_rootmind.annotation.reading import reference_heads
+from spacy_rootmind.annotation.reading import annotated_heads
 from spacy_rootmind.annotation.sentences import CERTAIN, NEVER, Starts
 from spacy_rootmind.trees.checks import tree_score
 from spacy_rootmind.trees.conventions import MISSING
@@ -71,7 +71,7 @@ def span_subtrees(spans_key: str | None = None) -> Constrain:
 
 
 def _preset_heads(doc: Doc, *, root_label: str) -> Constraints:
-    heads, _ = reference_heads(doc, root_label)
+    heads, _ = annotated_heads(doc, root_label)
     return Constraints(
         forced=[
             (token.i, head)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from spacy.pipeline.dep_parser import parser_score
 from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_rootmind.annotation.gold import single_counterparts
-from spacy_rootmind.annotation.reading import reference_heads
+from spacy_rootmind.annotation.reading import annotated_heads
 from spacy_rootmind.annotation.sentences import sentence_starts
+from spacy_rootmind.compat import parser_score
 from spacy_rootmind.trees.conventions import MISSING
 
 # Labels that spaCy's own parser scorer leaves out, compared in lower case as it does.
@@ -92,8 +92,8 @@ class Counts:
 def _count_arcs(example: Example, counts: Counts) -> None:
     """Compare one example's arcs, gold word by gold word."""
     gold_doc, doc = example.reference, example.predicted
-    gold_heads, _ = reference_heads(gold_doc)
-    heads, _ = reference_heads(doc)
+    gold_heads, _ = annotated_heads(gold_doc)
+    heads, _ = annotated_heads(doc)
     doc_of = single_counterparts(example.alignment.y2x)
     gold_of = single_counterparts(example.alignment.x2y)
     gold_labels = [token.dep_.lower() for token in gold_doc]
@@ -147,7 +147,7 @@ def _count_roots(doc: Doc, counts: Counts) -> None:
     """Count the predicted sentences without exactly one root; unparsed Docs have none to count."""
     if not doc.has_annotation("DEP"):
         return
-    heads, _ = reference_heads(doc)
+    heads, _ = annotated_heads(doc)
     starts = sentence_starts(doc)
     for start, stop in itertools.pairwise(starts):
         inside = heads[start:stop]

@@ -25,6 +25,9 @@ ROOT = 0
 MISSING = -1
 """No head: of ROOT itself, in the padding, and of a word whose gold head is unknown."""
 
+ROOT_LABEL = 0
+"""Number of the label of the arc from ROOT; the other labels of a parser follow, from 1."""
+
 _SCORE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 

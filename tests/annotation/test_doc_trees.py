@@ -7,8 +7,8 @@ import pytest
 import spacy
 from reference import random_heads
 from spacy.tokens import Doc
-from spacy_rootmind.annotation.doc_trees import set_trees
 
+from spacy_rootmind.annotation.doc_trees import set_trees
 from spacy_rootmind.annotation.writing import restore_edges
 
 

@@ -7,7 +7,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_rootmind.annotation.gold import GoldBatch, aligned_heads, training_starts
-from spacy_rootmind.annotation.reading import reference_heads
+from spacy_rootmind.annotation.reading import annotated_heads
 from spacy_rootmind.trees.conventions import MISSING
 
 
@@ -23,7 +23,7 @@ def make_example(vocab, predicted, words, heads, deps, spaces=None, **kwargs):
 
 def test_reference_heads_tell_missing_from_root(vocab):
     doc = Doc(vocab, words=["a", "b", "c"], heads=[1, 1, 2], deps=["x", "ROOT", ""])
-    heads, deps = reference_heads(doc)
+    heads, deps = annotated_heads(doc)
     assert heads.tolist() == [1, 1, MISSING]
     assert vocab.strings[int(deps[1])] == "ROOT"
 

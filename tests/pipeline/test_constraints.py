@@ -18,7 +18,9 @@ from spacy_rootmind.pipeline.constraints import (
     preset_heads,
     span_subtrees,
 )
-from spacy_rootmind.pipeline.prediction import Settings, plan_sentences
+from spacy_rootmind.pipeline.prediction import plan_sentences
+from spacy_rootmind.pipeline.sentence_parser import PredictionContext
+from spacy_rootmind.pipeline.settings import Settings
 
 FIRST = ["She", "saw", "the", "cat", "."]
 SECOND = ["He", "came", "."]
@@ -381,8 +383,9 @@ def test_whitespace_inside_arcs_and_spans_is_no_matter(parser_with):
 
 
 def plan(doc, constraints, log_odds, **settings):
-    settings = Settings("ROOT", ["dep"], constraints=lambda doc: constraints, **settings)
-    return plan_sentences(doc, np.asarray(log_odds, dtype="f"), settings).starts.tolist()
+    settings = Settings(constraints=lambda doc: constraints, **settings)
+    context = PredictionContext(settings, ("ROOT", "dep"))
+    return plan_sentences(doc, np.asarray(log_odds, dtype="f"), context).starts.tolist()
 
 
 VOCAB = spacy.blank("en").vocab
@@ -628,8 +631,8 @@ def test_preset_heads_take_no_boundary_from_a_missing_head():
     heads, deps = [1, 1, 3, None, None], ["nsubj", "ROOT", "det", "obj", "punct"]
     doc = Doc(VOCAB, words=FIRST, heads=heads, deps=deps)
     assert [t.i for t in doc if t.is_sent_start] == [0, 2, 4]
-    settings = Settings("ROOT", ["dep"], constraints=preset_heads())
-    starts = plan_sentences(doc, np.array([-1, -1, -1, -1, 1], dtype="f"), settings).starts
+    context = PredictionContext(Settings(constraints=preset_heads()), ("ROOT", "dep"))
+    starts = plan_sentences(doc, np.array([-1, -1, -1, -1, 1], dtype="f"), context).starts
     # Training reads such Docs alike; what is unknown is for the network to say.
     assert starts.tolist() == [0, 4, 5]
 
