@@ -37,7 +37,7 @@ def tagger(tok2vec=None, factory="tagger"):
 def write_config(path, components, corpora, *, steps=10, **training):
     """Write a complete config for a pipeline, given its sections in order; returns the path.
 
-    The log goes to a file next to it, one JSON object a line for each evaluation.
+    The log goes to a file next to it, with one JSON object per line and evaluation.
     """
     config = Config(spacy.blank("en").config)
     config["nlp"]["pipeline"] = list(components)

@@ -219,7 +219,7 @@ def _by_determinant(scores: NDArray[np.float64], single_root: bool) -> Distribut
     if n == 0:
         return _finish(Fraction(0), Decimal(0), np.full((1, 1), Decimal(0)), Decimal(0))
     finite = np.where(np.isfinite(scores[1:]), scores[1:], scores[1:].max(axis=1, keepdims=True))
-    # No weight may vanish beside the largest of its row, or digits would be lost unseen.
+    # No weight may vanish next to the largest of its row, or digits would be lost unseen.
     digits = DIGITS + math.ceil(np.ptp(finite, axis=1).max() / math.log(10))
     last = _eliminated(scores, single_root, digits)
     while True:

@@ -15,7 +15,7 @@ from spacy.training import Example
 from spacy.util import load_config, load_model_from_config
 
 CONFIGS = [ROOT / "configs" / "cpu.cfg", QUICKSTART / "configs" / "config.cfg"]
-# What the configs over transformers need beside them.
+# What the configs over transformers need as well.
 PACKAGES = {"transformer": "spacy_transformers", "curated": "spacy_curated_transformers"}
 
 

@@ -1,4 +1,4 @@
-"""The project that makes results of papers anew: it runs, and its tables are right.
+"""The project that reproduces results of papers: it runs, and its tables are right.
 
 The whole workflow runs once, on two made-up treebanks cut from the bundled one, in a copy of the
 project. What the tables say is then found in another way.

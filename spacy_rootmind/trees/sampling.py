@@ -5,6 +5,7 @@ Conventions are those of spacy_rootmind.trees.conventions.
 
 import contextlib
 import sys
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -323,7 +324,7 @@ def _laplacian(weights: NDArray[np.float64], single_root: bool) -> NDArray[np.fl
     return laplacian
 
 
-def _widen(array: NDArray, k: int, padding: float) -> NDArray:
+def _widen(array: NDArray[Any], k: int, padding: float) -> NDArray[Any]:
     """Add rows along axis 1 up to k."""
     missing = k - array.shape[1]
     if missing <= 0:

@@ -113,7 +113,7 @@ def test_gold_batch_keeps_every_arc_of_real_trees(ud_folder):
     assert (gold.deps[gold.heads != MISSING] == words[gold.heads != MISSING]).all()
 
 
-def test_missing_head_beside_a_label_is_no_root(vocab):
+def test_missing_head_with_a_label_is_no_root(vocab):
     # spaCy stores "cat", whose head is unknown, as its own head, and starts a sentence there.
     predicted = Doc(vocab, words=["She", "saw", "the", "cat", "."])
     example = Example.from_dict(

@@ -101,7 +101,7 @@ def test_gold_boundaries_within_a_merged_token_teach_nothing_wrong():
         (["\n", "\n"], (0, 1), [-1, -1]),
     ],
 )
-def test_gold_boundaries_beside_whitespace(words, starts, expected):
+def test_gold_boundaries_next_to_whitespace(words, starts, expected):
     example = example_of(words, words, sent_starts=starts_at(len(words), *starts))
     assert truths_of(example) == expected
 

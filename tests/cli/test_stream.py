@@ -109,7 +109,7 @@ def nlp(pipeline):
     ("component", "place"),
     [
         *((component, {"first": True}) for component in COMPONENTS),
-        # After the parser, a Doc made anew would have no trees.
+        # After the parser, a Doc built again would have no trees.
         *((component, {"last": True}) for component in COMPONENTS if component is not ReplacesDoc),
     ],
 )

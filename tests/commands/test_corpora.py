@@ -61,7 +61,7 @@ def test_training_with_missing_heads_learns_the_others(objective, partial_corpor
 
 @pytest.fixture(scope="module")
 def odd_corpora(corpora, tmp_path_factory):
-    """A corpus with all that treebanks of real text have now and then, and the usual beside it."""
+    """A corpus with all that treebanks of real text have now and then, and ordinary sentences."""
     folder = tmp_path_factory.mktemp("odd")
     nlp = spacy.blank("en")
     spaced = nlp.make_doc("\n The cat  slept \n.")

@@ -437,7 +437,7 @@ def test_averaged_parameters_are_used_and_put_back(nlp, examples):
 
 
 def test_rehearsal_leaves_the_parser_as_it_is(plain, corpora):
-    """Unlike spaCy's parser it does not rehearse; a component beside it does."""
+    """Unlike spaCy's parser it does not rehearse; a component next to it does."""
     nlp = spacy.blank("en")
     nlp.add_pipe("root_mst", source=spacy.load(plain))
     nlp.add_pipe("tagger", config={"model": {"tok2vec": SMALL_MODEL["tok2vec"]}})

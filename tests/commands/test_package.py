@@ -8,7 +8,7 @@ import tarfile
 import venv
 import zipfile
 from email import message_from_bytes
-from importlib.metadata import distribution
+from importlib.metadata import distribution, distributions
 from pathlib import Path
 
 import pytest
@@ -89,13 +89,23 @@ def run(*command, cwd, succeeds=True):
     return result.stdout + result.stderr
 
 
+def installed_project():
+    """The distribution of spacy-rootmind that pip has installed.
+
+    `python -m pytest` puts the checkout first on the path, and with it the folder egg-info that a
+    build leaves there, which has no METADATA.
+    """
+    found = distributions(name=PROJECT)
+    return next(one for one in found if one.read_text("METADATA") is not None)
+
+
 def pack_installed(folder):
     """Make a wheel of spacy-rootmind as it is installed here, compiled modules and all.
 
-    To compile it anew would take minutes; the `slow` test below does.
+    Compiling it again would take minutes; the `slow` test below does.
     """
     here = Path(spacy_rootmind.__file__).parent
-    installed = distribution(PROJECT)
+    installed = installed_project()
     tag = next(sys_tags())
     stem = f"spacy_rootmind-{installed.version}"
     info = {
@@ -112,15 +122,15 @@ def pack_installed(folder):
             archive.writestr(f"{stem}.dist-info/{name}", text)
 
 
-def requirements_of(name, seen=None):
+def requirements_of(needing, seen=None):
     """Distributions that one needs here, and that these need."""
     seen = set() if seen is None else seen
-    for line in distribution(name).requires or []:
+    for line in needing.requires or []:
         requirement = Requirement(line)
         applies = requirement.marker is None or requirement.marker.evaluate({"extra": ""})
         if applies and requirement.name not in seen:
             seen.add(requirement.name)
-            requirements_of(requirement.name, seen)
+            requirements_of(distribution(requirement.name), seen)
     return seen
 
 
@@ -138,7 +148,7 @@ def bare(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bare")
     venv.create(folder, with_pip=True)
     [packages] = folder.glob("lib/python*/site-packages")
-    for name in requirements_of(PROJECT):
+    for name in requirements_of(installed_project()):
         link_distribution(name, packages)
     return folder / "bin" / "python"
 

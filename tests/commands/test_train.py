@@ -80,7 +80,7 @@ def test_temperature_is_fitted_before_saving(corpora, tmp_path):
     assert fitted != 1.0
     docs = read_docs(corpora / "dev.spacy", nlp.vocab)
     parsed = list(nlp.pipe(doc.text for doc in docs))
-    # Of no effect on the parse; below 1 the parser is surer of it, and above less sure.
+    # Of no effect on the parse; below 1 the parser is more confident, and above 1 less.
     parser.temperature = 1.0
     plain = list(nlp.pipe(doc.text for doc in docs))
     assert [arcs_of(doc) for doc in parsed] == [arcs_of(doc) for doc in plain]
@@ -105,7 +105,7 @@ def test_sourced_component_goes_on_learning(plain, plain_config, corpora, tmp_pa
     assert spacy.load(again).get_pipe("root_mst").labels == (
         spacy.load(plain).get_pipe("root_mst").labels
     )
-    # It starts where the first run stopped, not anew.
+    # It starts where the first run stopped.
     start, stop = log_of(config)[0]["scores"], log_of(plain_config)[-1]["scores"]
     assert start["dep_las"] > 0.9 * stop["dep_las"]
 
@@ -289,7 +289,7 @@ def test_sentencizer_annotates_for_the_parser(joined_corpora, tmp_path):
     assert nlp.meta["performance"]["dep_uas"] > 0.5
 
 
-def test_senter_trained_beside_the_parser_annotates_for_it(joined_corpora, tmp_path):
+def test_senter_trained_with_the_parser_annotates_for_it(joined_corpora, tmp_path):
     components = {
         "tok2vec": TOK2VEC,
         "senter": tagger(LISTENER, factory="senter"),

@@ -39,7 +39,7 @@ def split(flat, lengths=LENGTHS):
 
 
 def windows_by_loops(own, words):
-    """Each word's vector between those of the words beside it, zeros beyond the Doc's ends."""
+    """Each word's vector between those of its neighbours, zeros beyond the Doc's ends."""
     rows = [
         np.concatenate(
             [
@@ -75,7 +75,7 @@ def test_scores_of_a_doc_are_alike_whatever_its_neighbours(model, rng):
         np.testing.assert_allclose(split(scores, [2, len(own), 3])[1], expected, rtol=1e-12)
 
 
-def test_scores_depend_on_the_words_beside(model, rng):
+def test_scores_depend_on_neighbouring_words(model, rng):
     [own] = random_vectors(rng, [6])
     before = model.predict(as_input([own]))
     own = own.copy()
@@ -84,7 +84,7 @@ def test_scores_depend_on_the_words_beside(model, rng):
     assert changed == list(range(3 - WINDOW, 3 + WINDOW + 1))
 
 
-def test_scores_do_not_depend_on_whitespace_beside(model, rng):
+def test_scores_do_not_depend_on_neighbouring_whitespace(model, rng):
     [own] = random_vectors(rng, [4])
     plain = model.predict(as_input([own]))
     spaced = np.concatenate([1e3 * np.ones((1, WIDTH)), own[:2], -np.ones((3, WIDTH)), own[2:]])

@@ -419,8 +419,8 @@ def test_forced_roots_come_into_sentences_of_their_own():
     three = Constraints(forced=[(4, 4), (1, 1), (5, 5), (2, 1)])
     assert plan(doc, three, log_odds) == [0, 4, 5, 6]
     # Within a span there is no boundary, however likely.
-    beside = Constraints(forced=[(4, 4), (1, 1)], subtrees=[(1, 4)])
-    assert plan(doc, beside, [-1, 2, 9, 9, -5, -1]) == [0, 1, 4, 6]
+    nested = Constraints(forced=[(4, 4), (1, 1)], subtrees=[(1, 4)])
+    assert plan(doc, nested, [-1, 2, 9, 9, -5, -1]) == [0, 1, 4, 6]
 
 
 def test_forced_roots_are_parted_where_boundaries_cannot_be_found(parser_with):

@@ -99,7 +99,7 @@ def test_parses_on_a_device_are_the_same(examples, monkeypatch, decode):
 
 
 def assert_close(far, near):
-    """Compare the details of the same sentences, to a few digits."""
+    """Assert that the same sentences have the same annotation, to a few digits."""
     assert [place for *place, _ in far] == [place for *place, _ in near]
     for (*_, a), (*_, b) in zip(far, near, strict=True):
         a, b = a.details, b.details

@@ -233,7 +233,7 @@ def test_auto_keeps_what_an_earlier_component_found(several, quickstart_docs, na
     assert differs
 
 
-def test_auto_keeps_boundaries_beside_labels_that_came_first(several):
+def test_auto_keeps_boundaries_next_to_labels_that_came_first(several):
     # An earlier component that sets DEP makes spaCy itself refuse to set boundaries.
     doc = several.make_doc(TEXT)
     doc[0].dep_ = "det"
@@ -242,7 +242,7 @@ def test_auto_keeps_boundaries_beside_labels_that_came_first(several):
 
 
 @pytest.mark.parametrize("mode", ["auto", "given"])
-def test_boundaries_are_kept_beside_labels_without_heads(make, mode):
+def test_boundaries_are_kept_next_to_labels_without_heads(make, mode):
     # As from a sentencizer and rules that set labels after it: there is no tree yet.
     nlp = make(sentences=mode)
     doc = Doc(nlp.vocab, words=["She", "slept", "The", "dog", "came"], sent_starts=[1, 0, 1, 0, 0])

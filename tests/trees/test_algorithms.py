@@ -264,7 +264,7 @@ def test_decode_reweighting_always_keeps_one_root(dtype, family, arcmax, algorit
 @pytest.mark.parametrize("algorithm", REWEIGHTING)
 @each_arcmax
 def test_decode_reweighting_says_so_where_all_trees_tie_beyond_its_constant(arcmax, algorithm):
-    # The constant is 1, which for all scores but the first is nothing beside them.
+    # The constant is 1, which is negligible against all scores but the first.
     for n in (2, 3, 5, 11):
         heads = decode(np.full((n + 1, n + 1), 1e15), algorithm=algorithm, arcmax=arcmax)
         assert reference.is_tree(heads, True)
@@ -386,7 +386,7 @@ def test_decode_every_algorithm_refuses_bad_values_anywhere(bad, options):
 
 
 @each_options
-def test_decode_every_algorithm_refuses_bad_values_beside_no_tree(options):
+def test_decode_every_algorithm_refuses_bad_values_where_there_is_no_tree(options):
     for bad in (NAN, INF):
         scores = np.full((5, 5), -INF)
         scores[4, 3] = bad

@@ -320,7 +320,7 @@ def test_decode_bad_value_message_names_the_place(dtype, family, bad, arcmax):
 
 @each_arcmax
 @pytest.mark.parametrize("bad", [NAN, INF])
-def test_decode_bad_value_beside_forbidden_arcs_is_refused(bad, arcmax):
+def test_decode_bad_value_next_to_forbidden_arcs_is_refused(bad, arcmax):
     scores = np.full((5, 5), -INF)
     scores[1:, 0] = 1
     scores[3, 2] = bad

@@ -489,7 +489,7 @@ def test_decode_projective_refuses_bad_values_anywhere(bad, arcmax, single_root)
 
 @each_root
 @pytest.mark.parametrize("bad", [NAN, INF])
-def test_decode_projective_refuses_bad_values_beside_no_tree(bad, single_root):
+def test_decode_projective_refuses_bad_values_where_there_is_no_tree(bad, single_root):
     scores = np.full((5, 5), -INF)
     scores[4, 3] = bad
     with pytest.raises(ValueError, match=r"dep 4\b") as error:

@@ -113,7 +113,7 @@ def test_gold_sentences_stay_whole_and_together(corpora, pipeline, tmp_path):
 
 @pytest.mark.parametrize("words", convert.WORDS)
 def test_scores_from_text_are_those_of_conll18(words, corpora, pipeline):
-    """Found anew from the places of words in the text, without any alignment."""
+    """Found again from the places of words in the text, without any alignment."""
     nlp = spacy.load(pipeline)
     examples = text_examples(nlp, corpora / words / "test.spacy")
     right = right_words = n_gold = n_found = 0

@@ -80,7 +80,7 @@ def test_each_seed_is_trained_once(runs, run, capsys):
     assert "Seed 0 is done" in capsys.readouterr().out
 
 
-def test_a_training_that_stopped_is_done_anew(runs, run, capsys):
+def test_a_training_that_stopped_is_repeated(runs, run, capsys):
     runs.fails = True
     with pytest.raises(SystemExit, match=r"seed 0 failed \(exit code 3\)"):
         run("--seeds", "0 1")
@@ -91,7 +91,7 @@ def test_a_training_that_stopped_is_done_anew(runs, run, capsys):
     assert "Seed 0 was not finished" in capsys.readouterr().out
 
 
-def test_changed_settings_train_anew(runs, run, tmp_path, capsys):
+def test_changed_settings_train_again(runs, run, tmp_path, capsys):
     run("--seeds", "0", "--steps", "10")
     run("--seeds", "0", "--steps", "10")
     assert runs == [0]
