@@ -280,7 +280,8 @@ class RootMST(TrainablePipe):
         gold = self._align(examples)
         if scores.labels is None:
             choose = self._training_input(examples, gold).choose_arcs
-            labels = predict_label_scores(self._label_layer, scores.trees, choose)
+            with self._named():
+                labels = predict_label_scores(self._label_layer, scores.trees, choose)
             scores = scores._replace(labels=labels)
         return self._loss(gold, scores)
 

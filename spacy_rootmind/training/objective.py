@@ -51,9 +51,14 @@ def parser_loss(
     ValueError
         If scores are of other sentences, without label scores, or not finite.
     """
-    _require_match(gold, scores)
+    _require_same_sentences(gold, scores.trees)
+    if scores.labels is None:
+        raise ValueError(
+            "expected label scores of the gold arcs, received none: give `arcs_to_label` to the "
+            "network as `choose_arcs`"
+        )
     total, rounds = _arc_loss(ops, gold, scores.trees, objective)
-    label_total, d_labels = _label_loss(ops, scores.labels or ())
+    label_total, d_labels = _label_loss(ops, scores.labels)
     total += label_total
     d_boundaries: Floats1d | None = None
     if finds_boundaries:
@@ -63,19 +68,14 @@ def parser_loss(
     return total, ParserGradient(rounds, d_labels, d_boundaries)
 
 
-def _require_match(gold: GoldBatch, scores: ParserScores) -> None:
+def _require_same_sentences(gold: GoldBatch, trees: TreeScores) -> None:
     expected = [len(words) for sentences in gold.sentences for words in sentences]
-    received = scores.trees.layout.lengths.tolist()
+    received = trees.layout.lengths.tolist()
     if expected != received:
         raise ValueError(
             f"expected scores of the {len(expected)} sentences to train on, with {sum(expected)} "
-            f"words, received those of {len(received)} sentences with {sum(received)} words: score "
-            f"the sentences of `RootMST.training_input`"
-        )
-    if scores.labels is None:
-        raise ValueError(
-            "expected scores of the labels of gold arcs, received none: score the input that "
-            "`RootMST.training_input` makes"
+            f"words, received those of {len(received)} sentences with {sum(received)} words: pass "
+            f"the scores of the same examples"
         )
 
 
@@ -132,6 +132,7 @@ def arcs_to_label(
     """
 
     def choose(trees: TreeScores) -> list[ChosenArcs]:
+        _require_same_sentences(gold, trees)
         deps, targets = labelled_words(ops, gold, trees, numbers)
         chosen = [ChosenArcs(deps, gold.heads[deps], targets, LABEL_WEIGHT)]
         if null_column is not None:
