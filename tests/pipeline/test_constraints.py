@@ -445,7 +445,7 @@ def test_constraints_and_length_go_together():
 # --- contradictions ----------------------------------------------------------------------------
 
 CONTRADICTIONS = {
-    "two heads": (Constraints(forced=[(0, 1), (0, 2)]), "two heads"),
+    "two heads": (Constraints(forced=[(0, 1), (0, 2)]), "two forced heads"),
     "forced and forbidden": (
         Constraints(forced=[(0, 1)], forbidden=[(0, 1)]),
         "both forced and forbidden",
@@ -569,7 +569,7 @@ def test_constraints_across_given_boundaries_are_an_error(parser_with, mode, con
 def test_two_forced_roots_in_a_given_sentence_are_an_error(parser_with, mode, starts):
     nlp = parser_with(lambda doc: Constraints(forced=[(1, 1), (3, 3)]), sentences=mode)
     doc = Doc(nlp.vocab, words=WORDS, sent_starts=starts)
-    with pytest.raises(ValueError, match="both to be roots and in one sentence"):
+    with pytest.raises(ValueError, match="forced roots of the same sentence"):
         nlp(doc)
     assert_untouched(doc, starts)
 
@@ -583,7 +583,7 @@ def test_forced_roots_on_both_sides_of_a_given_boundary_are_respected(parser_wit
 
 def test_two_roots_joined_by_an_arc_are_an_error(parser_with):
     nlp = parser_with(lambda doc: Constraints(forced=[(1, 1), (3, 3)], subtrees=[(0, 5)]))
-    with pytest.raises(ValueError, match="both to be roots and in one sentence"):
+    with pytest.raises(ValueError, match="forced roots of the same sentence"):
         nlp(Doc(nlp.vocab, words=WORDS))
 
 
