@@ -113,7 +113,7 @@ def test_gold_sentences_stay_whole_and_together(corpora, pipeline, tmp_path):
 
 @pytest.mark.parametrize("words", convert.WORDS)
 def test_scores_from_text_are_those_of_conll18(words, corpora, pipeline):
-    """Found anew from the places of words in the text, without any alignment."""
+    """Computed from the offsets of words in the text, without any alignment."""
     nlp = spacy.load(pipeline)
     examples = text_examples(nlp, corpora / words / "test.spacy")
     right = right_words = n_gold = n_found = 0
@@ -234,7 +234,7 @@ def test_tables_say_the_same(tmp_path):
         header, *table = csv.reader(file)
     assert header == ["test set", "score in %", "seed 0", "seed 1", "mean", "deviation"]
     assert ["gold words and sentences", "LAS", "50.00", "75.00", "62.50", "17.68"] in table
-    assert ["gold words and sentences", "right roots", "", "75.00", "", ""] in table
+    assert ["gold words and sentences", "correct roots", "", "75.00", "", ""] in table
     lines = (tmp_path / "summary.md").read_text(encoding="utf8").splitlines()
     assert "UD_Made-Up" in lines[0]
     assert "3 train, 2 test. one. two." in lines[0]
