@@ -87,7 +87,7 @@ def test_installed_packages_pass(check_command, capsys):
     check_command("cpu", installed={})
     check_command("transformer")
     check_command("curated")
-    assert capsys.readouterr().out.count("is installed") == 3
+    assert capsys.readouterr().out.count("are installed") == 3
 
 
 def test_extras_are_those_of_the_package():
