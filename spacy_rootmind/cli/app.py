@@ -225,7 +225,7 @@ def main() -> None:
         # A character that the terminal cannot show is escaped instead of raising an error.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     from spacy_rootmind.cli.messages import CommandError, Messages
-    from spacy_rootmind.cli.processes import leave
+    from spacy_rootmind.cli.processes import exit_process
 
     code = 1
     try:
@@ -239,4 +239,4 @@ def main() -> None:
         silence = os.open(os.devnull, os.O_WRONLY)
         for stream in (sys.stdout, sys.stderr):
             os.dup2(silence, stream.fileno())
-    leave(code)
+    exit_process(code)

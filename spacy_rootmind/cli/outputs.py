@@ -16,7 +16,7 @@ from spacy.tokens import Doc, DocBin
 from spacy_rootmind.cli.input_records import InputRecord
 from spacy_rootmind.cli.journal import Counts, Journal, State, write_atomically
 from spacy_rootmind.cli.messages import CommandError
-from spacy_rootmind.cli.writers import Writer, check_given, keep_given
+from spacy_rootmind.cli.writers import Writer, check_unchanged, restore_given_columns
 
 # Largest number of Docs and of tokens in one file of Docs.
 PART_DOCS = 10_000
@@ -195,8 +195,8 @@ class DocsOutput:
 
     def prepare(self, doc: Doc, record: InputRecord, n_before: int) -> DocBin:
         """Serialize one Doc by itself, so that an error does not affect the others."""
-        check_given(doc, record)
-        keep_given(doc, record)
+        check_unchanged(doc, record)
+        restore_given_columns(doc, record)
         return DocBin(store_user_data=True, docs=[doc])
 
     def write(self, prepared: DocBin) -> None:

@@ -41,7 +41,7 @@ def end_workers() -> None:
         child.kill()
 
 
-def leave(code: int) -> NoReturn:
+def exit_process(code: int) -> NoReturn:
     """Exit, without waiting for queues to workers that were ended."""
     if Ended.early:
         sys.stdout.flush()
@@ -113,13 +113,13 @@ class Workers:
             return
         for handle in self._handles:
             os.close(handle)
-        threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
+        threading.Thread(target=end_after_parent, args=(os.getppid(),), daemon=True).start()
 
 
 WORKERS = Workers()
 
 
-def end_with(parent: int) -> None:
+def end_after_parent(parent: int) -> None:
     """Wait until the parent process ends, then end this process."""
     while os.getppid() == parent:
         time.sleep(PARENT_INTERVAL)

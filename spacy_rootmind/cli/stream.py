@@ -78,7 +78,7 @@ def parse_records(
             raise
         exhausted = True
 
-    def settle() -> tuple[InputRecord, Doc] | Failure:
+    def retry_oldest() -> tuple[InputRecord, Doc] | Failure:
         _, record = waiting.popleft()
         return record if isinstance(record, Failure) else parse_alone(nlp, record, handler)
 
@@ -90,7 +90,7 @@ def parse_records(
                 # The number is lost if a component replaces the Doc.
                 if number is not None:
                     while waiting[0][0] != number:
-                        yield settle()
+                        yield retry_oldest()
                     yield cast(InputRecord, waiting.popleft()[1]), doc
         except InputError:
             raise
@@ -99,7 +99,7 @@ def parse_records(
             if not waiting:
                 raise
         while waiting:
-            yield settle()
+            yield retry_oldest()
 
 
 def parse_alone(

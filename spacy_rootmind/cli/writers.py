@@ -50,8 +50,8 @@ def write_conllu(doc: Doc, record: InputRecord, n_before: int) -> bytes:
         If the pipeline has changed the tokens of the record, or a sentence is not a tree.
     """
     if record.sentence is not None:
-        return _write_given(doc, record, record.sentence, n_before).encode("utf8")
-    check_given(doc, record)
+        return _write_conllu_sentence(doc, record, record.sentence, n_before).encode("utf8")
+    check_unchanged(doc, record)
     text: list[str] = []
     words = [token for token in doc if not token.is_space]
     between = _spaces_between(doc, words)
@@ -198,12 +198,14 @@ def decimals(value: float) -> str:
     return f"{round(float(value), PROB_DIGITS) + 0.0:.{PROB_DIGITS}f}"
 
 
-def _write_given(doc: Doc, record: InputRecord, given: conllu.Sentence, n_before: int) -> str:
+def _write_conllu_sentence(
+    doc: Doc, record: InputRecord, given: conllu.Sentence, n_before: int
+) -> str:
     """Write a sentence of CoNLL-U as it was read, with the new heads and labels.
 
     Empty columns are filled with the annotation of the pipeline.
     """
-    check_given(doc, record)
+    check_unchanged(doc, record)
     sentence = doc[:]
     words = list(doc)
     heads, deps = _tree(sentence, words)
@@ -225,7 +227,7 @@ def _write_given(doc: Doc, record: InputRecord, given: conllu.Sentence, n_before
     return conllu.format_sentence(comments + _parse_comments(sentence, words), rows)
 
 
-def check_given(doc: Doc, record: InputRecord) -> None:
+def check_unchanged(doc: Doc, record: InputRecord) -> None:
     """Check that a Doc still has the given tokens and sentences.
 
     Raises
@@ -251,7 +253,7 @@ def check_given(doc: Doc, record: InputRecord) -> None:
         )
 
 
-def keep_given(doc: Doc, record: InputRecord) -> None:
+def restore_given_columns(doc: Doc, record: InputRecord) -> None:
     """Replace predicted annotation other than the tree with the columns of the CoNLL-U sentence.
 
     Values that spaCy cannot store are left out: parts of speech that are not universal, and
@@ -281,8 +283,8 @@ def write_jsonl(doc: Doc, record: InputRecord, n_before: int) -> bytes:
     ValueError
         If the pipeline has changed the tokens of the record.
     """
-    check_given(doc, record)
-    keep_given(doc, record)
+    check_unchanged(doc, record)
+    restore_given_columns(doc, record)
     data: dict[str, Any] = {**record.fields, **doc.to_json()}
     for number, sentence in enumerate(doc.sents):
         _add_parse(data, number, sentence)

@@ -189,7 +189,7 @@ def test_sound_docs_have_no_problems(tmp_path, quickstart_docs):
     assert joined.all_labels == findings.all_labels
 
 
-def test_docs_of_a_tree_that_spacy_gets_the_edges_wrong_of(tmp_path, quickstart_docs):
+def test_docs_whose_tree_edges_spacy_computes_wrongly(tmp_path, quickstart_docs):
     # `Doc.sents` may be wrong once read from disk; what was stored is right.
     findings = check_docs(tmp_path, [d for d in quickstart_docs if not _is_projective(d)])
     assert findings.errors == []
@@ -284,7 +284,7 @@ def test_damaged_docs_are_reported_and_nothing_crashes(seed, tmp_path, quickstar
 
 
 @pytest.mark.parametrize("content", [b"", b"x", zlib.compress(b""), zlib.compress(b"\xc1")])
-def test_files_that_are_no_docs_are_errors(content, tmp_path):
+def test_files_that_are_not_docs_are_errors(content, tmp_path):
     path = tmp_path / "train.spacy"
     path.write_bytes(content)
     findings = check_treebank(str(path), read_treebank(path))
@@ -368,7 +368,7 @@ def test_folders_are_searched(tmp_path, nlp, capsys):
     assert [name.rpartition("/")[2] for name in names] == ["train.conllu", "dev.spacy"]
 
 
-def test_what_cannot_be_checked(tmp_path):
+def test_paths_that_cannot_be_checked(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "a.txt").write_text("x")
     for name, reason in (("missing.spacy", "not found"), ("a.txt", "not a treebank"),

@@ -67,7 +67,7 @@ def test_file_has_its_name_once_it_is_complete(tmp_path):
     assert os.listdir(output.path.parent) == ["out.txt"]
 
 
-def test_resumed_file_goes_on_after_the_last_commit(tmp_path):
+def test_resumed_file_continues_after_the_last_commit(tmp_path):
     output = file_output(tmp_path / "out.txt")
     output.start(resume=False)
     put(output, "a")
@@ -212,7 +212,7 @@ def test_docs_are_written_in_order(tmp_path, name, n_docs, nlp, small_parts):
 
 @pytest.mark.parametrize("stop", range(6))
 @pytest.mark.parametrize("name", ["out", "out.spacy"])
-def test_resumed_docs_go_on_after_the_last_part(tmp_path, name, stop, nlp, small_parts):
+def test_resumed_docs_continue_after_the_last_part(tmp_path, name, stop, nlp, small_parts):
     output = DocsOutput(tmp_path / name, SETTINGS)
     output.start(resume=False)
     put_docs(output, nlp, 0, stop)
@@ -244,7 +244,7 @@ def test_missing_part_raises(tmp_path, nlp, small_parts):
     assert "part-00001.spacy" in caught.value.text
 
 
-def test_part_ends_at_so_many_tokens(tmp_path, monkeypatch, nlp):
+def test_part_is_bounded_in_tokens(tmp_path, monkeypatch, nlp):
     monkeypatch.setattr(outputs, "PART_TOKENS", 7)
     output = DocsOutput(tmp_path / "out", SETTINGS)
     output.start(resume=False)
@@ -275,31 +275,31 @@ def test_doc_that_cannot_be_packed_leaves_the_others_in_order(tmp_path, nlp):
 
 def test_existing_output_is_only_overwritten_with_force(tmp_path):
     path = tmp_path / "out.txt"
-    asked = {"makes_folder": False, "force": False, "resume": False}
-    check_free(path, **asked)
+    options = {"makes_folder": False, "force": False, "resume": False}
+    check_free(path, **options)
     partial = tmp_path / "out.txt.partial"
     partial.write_text("x")
     with pytest.raises(CommandError, match="did not finish"):
-        check_free(path, **asked)
-    check_free(path, **{**asked, "resume": True})
-    check_free(path, **{**asked, "force": True})
+        check_free(path, **options)
+    check_free(path, **{**options, "resume": True})
+    check_free(path, **{**options, "force": True})
     path.write_text("x")
     for resume in (True, False):
         with pytest.raises(CommandError, match="already exists"):
-            check_free(path, **{**asked, "resume": resume})
-    check_free(path, **{**asked, "force": True})
+            check_free(path, **{**options, "resume": resume})
+    check_free(path, **{**options, "force": True})
     with pytest.raises(CommandError, match="received both"):
         check_free(path, makes_folder=False, force=True, resume=True)
 
 
 def test_only_folders_of_docs_are_overwritten(tmp_path, nlp):
-    asked = {"force": True, "resume": False}
+    options = {"force": True, "resume": False}
     folder = tmp_path / "out"
     folder.mkdir()
     (folder / "part-00001.spacy").write_text("old")
-    check_free(folder, makes_folder=True, **asked)
+    check_free(folder, makes_folder=True, **options)
     with pytest.raises(CommandError, match="is a folder"):
-        check_free(folder, makes_folder=False, **asked)
+        check_free(folder, makes_folder=False, **options)
     output = DocsOutput(folder, SETTINGS)
     output.start(resume=False)
     put_docs(output, nlp, 0, 1)
@@ -309,4 +309,4 @@ def test_only_folders_of_docs_are_overwritten(tmp_path, nlp):
     assert len(DocBin().from_disk(part)) == 1
     (folder / "thesis.txt").write_text("mine")
     with pytest.raises(CommandError, match="is a folder"):
-        check_free(folder, makes_folder=True, **asked)
+        check_free(folder, makes_folder=True, **options)

@@ -28,7 +28,7 @@ from spacy_rootmind.cli.readers import read_sentences
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="signals and limits of POSIX systems")
 
-# A component that does something drastic when it comes to a certain word, if it is asked to.
+# A component that fails or sends a signal at certain words.
 CODE = """
 import os, signal
 from multiprocessing import parent_process
@@ -236,7 +236,7 @@ def test_nothing_to_parse(pipeline, tmp_path, capsys):
 # --- what goes wrong ---------------------------------------------------------------------------
 
 
-def test_bad_records_are_reported_and_the_rest_goes_on(drastic, code, tmp_path, run):
+def test_bad_records_are_reported_and_the_rest_is_parsed(drastic, code, tmp_path, run):
     source = tmp_path / "a.jsonl"
     lines = [
         b'{"text": "The cat slept."}',
@@ -319,9 +319,7 @@ def options_for(folder, tmp_path, **settings):
         ({"force": True, "resume": True}, "received both"),
     ],
 )
-def test_what_cannot_be_done_is_said_before_anything_is_written(
-    settings, reason, pipeline, tmp_path
-):
+def test_errors_come_before_anything_is_written(settings, reason, pipeline, tmp_path):
     with pytest.raises(CommandError, match=reason):
         parse(options_for(pipeline, tmp_path, **settings))
     assert os.listdir(tmp_path) == ["a.txt"]
@@ -517,7 +515,7 @@ def test_other_processes_end_with_an_interrupted_run(
 
 
 @posix_only
-def test_process_that_is_killed_costs_no_text(drastic, code, tmp_path, run, monkeypatch):
+def test_killed_process_loses_no_text(drastic, code, tmp_path, run, monkeypatch):
     source = write_texts(tmp_path / "a.txt", 60, [(20, "drastic")])
     output = tmp_path / "out.conllu"
     monkeypatch.setenv("CLI_TEST_ORDER", "worker SIGKILL")
@@ -573,7 +571,7 @@ def test_run_that_cannot_write_is_resumed(
     assert os.listdir(output.parent) == [name]
 
 
-def test_resuming_goes_on_after_what_was_done(pipeline, tmp_path, monkeypatch, capsys):
+def test_resuming_continues_after_the_last_chunk(pipeline, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("spacy_rootmind.cli.run.CHUNK_RECORDS", 8)
     source = write_texts(tmp_path / "a.txt", 40)
     (tmp_path / "whole").mkdir()
@@ -601,7 +599,7 @@ def test_resuming_goes_on_after_what_was_done(pipeline, tmp_path, monkeypatch, c
         ("batch_size", "other settings"),
     ],
 )
-def test_another_run_is_not_resumed(change, reason, pipeline, tmp_path, monkeypatch):
+def test_run_with_other_input_is_not_resumed(change, reason, pipeline, tmp_path, monkeypatch):
     monkeypatch.setattr("spacy_rootmind.cli.run.CHUNK_RECORDS", 8)
     source = write_texts(tmp_path / "a.txt", 20)
     written = source.read_bytes()
@@ -638,7 +636,7 @@ def test_another_run_is_not_resumed(change, reason, pipeline, tmp_path, monkeypa
 
 @posix_only
 @pytest.mark.parametrize("n_process", [1, 2])
-def test_reader_that_goes_away_ends_it_quietly(n_process, drastic, code, many_texts):
+def test_closed_stdout_ends_the_run_silently(n_process, drastic, code, many_texts):
     command = [sys.executable, "-m", "spacy_rootmind", "parse", drastic, many_texts, "-c", code]
     command += ["-n", str(n_process), "-b", "16", "--quiet"]
     with subprocess.Popen(
@@ -653,7 +651,7 @@ def test_reader_that_goes_away_ends_it_quietly(n_process, drastic, code, many_te
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_full_disk_under_stdout_is_said(pipeline, run):
+def test_full_disk_under_stdout_is_reported(pipeline, run):
     with open("/dev/full", "wb") as full:
         result = run(
             *("parse", pipeline, "-"),

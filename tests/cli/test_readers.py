@@ -69,7 +69,7 @@ def test_paragraphs_keep_their_line_ends(tmp_path):
 
 
 @pytest.mark.parametrize("reader", [read_texts, read_paragraphs])
-def test_text_that_is_not_utf8_is_a_failure_and_the_rest_goes_on(reader):
+def test_text_that_is_not_utf8_is_a_failure_and_the_rest_is_read(reader):
     found = read(reader, b"One.\n\nTw\xffo.\n\nThree.")
     assert texts(found) == ["One.", "Three."]
     [(line, reason)] = failures(found)
@@ -179,7 +179,7 @@ def test_docs_as_json_are_read_with_the_same_sentences(nlp):
         ('{"text": ' + "9" * 5000 + "}", "not a record"),
     ],
 )
-def test_wrong_json_is_a_failure_and_the_rest_goes_on(source, reason):
+def test_invalid_json_is_a_failure_and_the_rest_is_read(source, reason):
     found = read(read_jsonl, f'{{"text": "a"}}\n{source}\n{{"text": "b"}}'.encode())
     assert texts(found) == ["a", "b"]
     [(line, given)] = failures(found)
@@ -190,7 +190,7 @@ def test_wrong_json_is_a_failure_and_the_rest_goes_on(source, reason):
 # --- CoNLL-U -----------------------------------------------------------------------------------
 
 
-def test_conllu_has_one_sentence_a_record(dev_conllu, nlp):
+def test_conllu_has_one_sentence_per_record(dev_conllu, nlp):
     found = list(read_records(Inputs([str(dev_conllu)]), None))
     blocks = dev_conllu.read_text(encoding="utf8").strip().split("\n\n")
     assert len(found) == len(blocks)
@@ -202,7 +202,7 @@ def test_conllu_has_one_sentence_a_record(dev_conllu, nlp):
     assert found[1].line == 1 + len(blocks[0].splitlines()) + 1
 
 
-def test_wrong_conllu_is_a_failure_and_the_rest_goes_on(dev_conllu):
+def test_invalid_conllu_is_a_failure_and_the_rest_is_read(dev_conllu):
     data = dev_conllu.read_bytes()
     first, second, third, *_ = data.split(b"\n\n")
     broken = second.replace(b"\t", b" ", 1)
@@ -212,7 +212,7 @@ def test_wrong_conllu_is_a_failure_and_the_rest_goes_on(dev_conllu):
     assert found[1].line == len(first.splitlines()) + 1 + n_comments + 1
 
 
-def test_sentences_do_not_go_on_in_the_next_file(tmp_path):
+def test_sentences_end_with_their_file(tmp_path):
     row = "\t".join(["1", "x", *"_" * 8])
     (tmp_path / "a.conllu").write_text(f"# sent_id = a\n{row}", encoding="utf8")
     (tmp_path / "b.conllu").write_text(f"\n\n \n{row}\r\n\r\n\r\n", encoding="utf8")

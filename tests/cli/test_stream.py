@@ -109,7 +109,7 @@ def nlp(pipeline):
     ("component", "place"),
     [
         *((component, {"first": True}) for component in COMPONENTS),
-        # After the parser, a Doc built again would have no trees.
+        # After the parser, a replaced Doc would have no trees.
         *((component, {"last": True}) for component in COMPONENTS if component is not ReplacesDoc),
     ],
 )
@@ -131,7 +131,7 @@ def test_other_processes_make_no_difference(component, nlp):
     assert not active_children()
 
 
-def test_failures_on_the_way_in_keep_their_place(nlp):
+def test_failures_to_read_keep_their_place(nlp):
     nlp.max_length = 40
     given = list(records(8))
     given[2] = Failure("in", 3, "wrong from the start")
@@ -158,7 +158,7 @@ def test_records_are_read_as_they_are_needed(nlp):
     parsed.close()
 
 
-def test_input_that_cannot_be_read_on_ends_it(nlp):
+def test_input_error_ends_the_stream(nlp):
     def broken():
         yield from records(3)
         raise InputError("the disk is gone")
@@ -168,7 +168,7 @@ def test_input_that_cannot_be_read_on_ends_it(nlp):
         list(parsed)
 
 
-def test_pipeline_that_cannot_even_begin_ends_it(nlp, monkeypatch):
+def test_pipeline_that_cannot_start_raises(nlp, monkeypatch):
     def refuse(*arguments, **settings):
         raise RuntimeError("no processes today")
 
@@ -188,7 +188,7 @@ def test_pipeline_that_cannot_even_begin_ends_it(nlp, monkeypatch):
         ([], 3, 100, []),
     ],
 )
-def test_chunks_end_at_so_many_records_or_characters(sizes, max_records, max_chars, lengths):
+def test_chunks_are_bounded_in_records_and_characters(sizes, max_records, max_chars, lengths):
     stream = iter([InputRecord("in", i, text="x" * size) for i, size in enumerate(sizes)])
     found = [[record.line for record in chunk] for chunk in chunks(stream, max_records, max_chars)]
     assert [len(chunk) for chunk in found] == lengths

@@ -15,7 +15,7 @@ from spacy_rootmind.cli.conllu import DEPREL, FORM, HEAD, ID, LEMMA, MISC, RANGE
 from spacy_rootmind.cli.input_records import InputRecord
 from spacy_rootmind.cli.inputs import Inputs, Line
 from spacy_rootmind.cli.readers import read_conllu, read_records, read_sentences
-from spacy_rootmind.cli.writers import decimals, keep_given, write_conllu, write_jsonl
+from spacy_rootmind.cli.writers import decimals, restore_given_columns, write_conllu, write_jsonl
 from spacy_rootmind.pipeline import alternatives
 
 UNESCAPED = {r"\s": " ", r"\t": "\t", r"\r": "\r", r"\n": "\n", r"\p": "|", r"\\": "\\"}
@@ -345,7 +345,7 @@ def test_columns_that_spacy_does_not_know_are_left_out(plain):
     row = "\t".join(["1", "x", "_", "VERBISH", "T", "Odd", *"_" * 4])
     [record] = read_conllu("in", [Line(1, row.encode())])
     doc = plain(record.make_doc(plain))
-    keep_given(doc, record)
+    restore_given_columns(doc, record)
     assert doc[0].pos_ == ""
     assert doc[0].tag_ == "T"
     assert not doc[0].morph
