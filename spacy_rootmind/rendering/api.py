@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from spacy import displacy
-from spacy.displacy.templates import TPL_FIGURE, TPL_PAGE
 from spacy.tokens import Doc, Span
 from spacy.util import is_in_jupyter, minify_html
 
+from spacy_rootmind.compat import TPL_FIGURE, TPL_PAGE
 from spacy_rootmind.rendering.drawing import draw_sentence, runs_rtl
 from spacy_rootmind.rendering.svg import clean, complete_svg, draw_picture, stack
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from spacy.displacy import get_doc_settings
 from spacy.tokens import Span, Token
 
 from spacy_rootmind.annotation.extensions import (
@@ -20,6 +19,7 @@ from spacy_rootmind.annotation.extensions import (
     get_log_prob,
     get_parses,
 )
+from spacy_rootmind.compat import get_doc_settings
 from spacy_rootmind.trees.conventions import MISSING
 
 # Drawn for a whitespace token that cannot be hidden because another parser made it a head.

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-from spacy.displacy.render import DependencyRenderer
-
+from spacy_rootmind.compat import DependencyRenderer
 from spacy_rootmind.rendering.drawing import Arc, Column, Drawing, SentenceDrawings
 
 # Pixels; displaCy exposes neither its font sizes nor the empty space above its arcs.
