@@ -1,9 +1,14 @@
 """spaCy's command line as users run it, and small configs and corpora for it."""
 
+import atexit
+import json
 import os
 import re
 import subprocess
 import sys
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import spacy
 import srsly
@@ -13,6 +18,7 @@ from thinc.api import Config
 
 WIDTH = SMALL_MODEL["tok2vec"]["width"]
 LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": WIDTH, "upstream": "*"}
+PLAIN = {"ANSI_COLORS_DISABLED": "1", "NO_COLOR": "1", "COLUMNS": "1000"}
 TOK2VEC = {"factory": "tok2vec", "model": SMALL_MODEL["tok2vec"]}
 
 
@@ -62,19 +68,48 @@ def write_config(path, components, corpora, *, steps=10, **training):
     return path
 
 
+@cache
+def server():
+    """Start the process that commands are forked from; it ends with this one."""
+    process = subprocess.Popen(
+        [sys.executable, Path(__file__).with_name("spacy_server.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **PLAIN},
+    )
+    atexit.register(process.communicate)
+    return process
+
+
+def run_spacy(*arguments, cwd):
+    """Run `python -m spacy` in a process of its own; returns what `subprocess.run` does."""
+    with TemporaryDirectory() as folder:
+        outputs = {name: Path(folder, name) for name in ("stdout", "stderr")}
+        for path in outputs.values():
+            path.touch()
+        command = {
+            "arguments": list(map(str, arguments)),
+            "cwd": str(cwd),
+            "environment": {**os.environ, **PLAIN},
+            **{name: str(path) for name, path in outputs.items()},
+        }
+        server().stdin.write(json.dumps(command) + "\n")
+        server().stdin.flush()
+        returncode = int(server().stdout.readline())
+        printed = {name: path.read_text(encoding="utf8") for name, path in outputs.items()}
+    return subprocess.CompletedProcess(command["arguments"], returncode, **printed)
+
+
 def spacy_command(*arguments, cwd, succeeds=True):
     """Run `python -m spacy` in a separate process; return its output, stderr last.
 
     It does not run in the folder of the sources, which Python would find before the package. A
     warning of spaCy's counts as a failure.
     """
-    command = [sys.executable, "-m", "spacy", *map(str, arguments)]
-    settings = {"ANSI_COLORS_DISABLED": "1", "NO_COLOR": "1", "COLUMNS": "1000"}
-    result = subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, env={**os.environ, **settings}
-    )
+    result = run_spacy(*arguments, cwd=cwd)
     printed = result.stdout + result.stderr
-    assert (result.returncode == 0) == succeeds, f"{' '.join(command)}\n{printed}"
+    assert (result.returncode == 0) == succeeds, f"spacy {' '.join(result.args)}\n{printed}"
     assert not re.search(r"\[W\d{3}\]", printed), printed
     return printed
 

@@ -3,6 +3,9 @@
 import os
 from pathlib import Path
 
+# Tests run in parallel, one process per core. To be set before NumPy is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import pytest
 import spacy
 from spacy.training import Example
@@ -43,6 +46,25 @@ def read_conllu(path, vocab, limit=None):
         if limit is not None and len(docs) == limit:
             break
     return docs
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark as slow all but one case for each combination of what `one_each` names.
+
+    These are parameters, or keys of a parameter `options`. Which case it is differs from one
+    combination to the next, so that other parameters vary as well.
+    """
+    groups = {}
+    for item in items:
+        for mark in item.iter_markers("one_each"):
+            params = {**item.callspec.params, **item.callspec.params.get("options", {})}
+            kind = repr([params[name] for name in mark.args])
+            groups.setdefault(item.function, {}).setdefault(kind, []).append(item)
+    for kinds in groups.values():
+        for i, cases in enumerate(kinds.values()):
+            for case in cases[: i % len(cases)] + cases[i % len(cases) + 1 :]:
+                case.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,11 @@
 """The configs that ship, through spaCy's own commands."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import spacy
 import srsly
+from commandline import spacy_command
 from conftest import QUICKSTART, ROOT
 from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
@@ -94,9 +93,7 @@ def test_config_with_a_shared_tok2vec_trains(corpus, tmp_path):
 def test_init_labels_writes_what_training_reads(corpus, tmp_path):
     overrides = {"paths.train": corpus, "paths.dev": corpus}
     arguments = [f"--{name}={value}" for name, value in overrides.items()]
-    command = [sys.executable, "-m", "spacy", "init", "labels", str(CONFIGS[0]), str(tmp_path)]
-    # From another folder, as `python -m` would otherwise find the sources before the package.
-    subprocess.run([*command, *arguments], check=True, cwd=tmp_path, capture_output=True)
+    spacy_command("init", "labels", CONFIGS[0], tmp_path, *arguments, cwd=tmp_path)
     labels = srsly.read_json(tmp_path / "root_mst.json")
     assert labels["root_label"] == "ROOT"
     assert "nsubj" in labels["labels"]

@@ -33,9 +33,15 @@ def checkout(tmp_path):
     return tmp_path, environment
 
 
-def test_tutorial_runs_as_printed(checkout):
+@pytest.mark.parametrize("share", [4, pytest.param(1, marks=pytest.mark.slow)])
+def test_tutorial_runs_as_printed(share, checkout):
+    """With all steps of its training, or with a quarter of them."""
     folder, environment = checkout
-    for language, code in BLOCK.findall(TUTORIAL):
+    tutorial, n_numbers = re.subn(
+        r"(_steps|_frequency) (\d+)", lambda m: f"{m[1]} {int(m[2]) // share}", TUTORIAL
+    )
+    assert n_numbers == 3
+    for language, code in BLOCK.findall(tutorial):
         command = [sys.executable, "-c", code] if language == "python" else ["bash", "-ec", code]
         result = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, check=False

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from spacy import util
-from spacy.cli._util import show_validation_error
 from spacy.language import Language
 from spacy.schemas import ConfigSchemaTraining
 from spacy.training import Example
@@ -22,6 +21,7 @@ from spacy_rootmind.cli.check import compare, count, report, say
 from spacy_rootmind.cli.checks import WARNING, Findings, check_treebank
 from spacy_rootmind.cli.messages import CommandError
 from spacy_rootmind.cli.treebanks import doc_annotation, gold_docs, stored_root_label
+from spacy_rootmind.compat import show_validation_error
 from spacy_rootmind.trees.conventions import MISSING
 
 # Share of gold heads lost to tokenization above which there is a warning.

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from spacy.cli._util import debug_cli
 from typer import Argument, Option
 
+from spacy_rootmind.compat import debug_commands
 
-@debug_cli.command(
+
+@debug_commands().command(
     "root-mst", context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
 )
 def debug_root_mst(

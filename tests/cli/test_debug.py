@@ -2,10 +2,9 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+import commandline
 import pytest
 import spacy
 from conftest import ROOT, SMALL_MODEL
@@ -43,13 +42,7 @@ def as_arguments(overrides):
 
 
 def run_spacy(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "spacy", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    return commandline.run_spacy(*arguments, cwd=Path.cwd())
 
 
 def test_spacy_has_the_command(paths):

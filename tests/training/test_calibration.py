@@ -1,14 +1,12 @@
 """Temperatures: what is fitted, what is kept, and the callback in a training run."""
 
-import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import spacy
 import srsly
+from commandline import run_spacy
 from conftest import QUICKSTART, SMALL_MODEL, gold_examples, make_nlp, train
 from reference import clean, enumerate_trees
 from spacy.tokens import Doc, DocBin
@@ -472,14 +470,7 @@ def workspace(tmp_path, quickstart_docs, dev):
         config["training"]["max_steps"] = 30
         config["training"]["eval_frequency"] = 10
         config.to_disk(tmp_path / "config.cfg")
-        return subprocess.run(
-            [sys.executable, "-m", "spacy", "train", "config.cfg", "--output", "out"],
-            cwd=tmp_path,
-            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return run_spacy("train", "config.cfg", "--output", "out", cwd=tmp_path)
 
     run.folder = tmp_path / "out"
     return run

@@ -137,6 +137,7 @@ def batch(size: int, n: int, family: str = "integer_ties") -> FloatArray:
 # The best score
 
 
+@pytest.mark.one_each("family", "algorithm")
 @each_options
 @each_family
 def test_decode_every_algorithm_matches_oracles(family, options):

@@ -98,6 +98,7 @@ def one_pair(n: int = 8, dtype: type[np.floating] = np.float64) -> tuple[FloatAr
 # The same as minus infinity
 
 
+@pytest.mark.one_each("family", "options")
 @each_options
 @each_arcmax
 @each_family
@@ -136,6 +137,7 @@ def test_decode_allowed_equals_minus_infinity_with_arcmax_inside(algorithm):
         np.testing.assert_array_equal(decode(soft, allowed=allowed, **options), expected)
 
 
+@pytest.mark.one_each("family")
 @each_root
 @each_family
 def test_decode_kbest_allowed_equals_minus_infinity(family, single_root):

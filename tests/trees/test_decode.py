@@ -129,6 +129,7 @@ def test_reference_nested_families_contract_all_words(family):
 # The best score
 
 
+@pytest.mark.one_each("family", "single_root", "algorithm")
 @each_setting
 @each_dtype
 @each_family
@@ -413,6 +414,7 @@ def test_decode_arcmax_treats_zeros_of_both_signs_as_equal():
     assert decode(scores).tolist() == [-1, 0, 1, 1]
 
 
+@pytest.mark.one_each("family", "algorithm")
 @each_setting
 @each_arcmax
 @each_family
@@ -429,6 +431,7 @@ def test_decode_does_not_depend_on_float_width(family, single_root, algorithm, a
                 decode(scores.astype(np.float64), **options)
 
 
+@pytest.mark.one_each("family")
 @each_setting
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"forbidden"}))
 def test_decode_repeats_itself(family, single_root, algorithm):

@@ -93,6 +93,7 @@ def test_decode_padding_width_does_not_matter(extra):
 # Entries that nobody reads
 
 
+@pytest.mark.one_each("family", "junk")
 @each_junk
 @each_arcmax
 @pytest.mark.parametrize("single_root", [True, False])
@@ -381,6 +382,7 @@ def test_decode_lowest_finite_scores_are_allowed(dtype):
 # Memory
 
 
+@pytest.mark.one_each("layout", "arcmax")
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 @each_dtype
 @each_arcmax

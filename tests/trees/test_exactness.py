@@ -103,6 +103,7 @@ def check_all(family: str, dtype: type[np.floating], single_root: bool, times: i
     return checked
 
 
+@pytest.mark.one_each("family", "single_root")
 @pytest.mark.parametrize("single_root", [True, False])
 @each_dtype
 @each_family

@@ -97,6 +97,7 @@ def rooted_at(scores: FloatArray, word: int) -> FloatArray:
 # Against enumeration
 
 
+@pytest.mark.one_each("family", "single_root")
 @each_root
 @each_dtype
 @each_family
@@ -299,6 +300,7 @@ def test_reference_partition_matches_enumeration(single_root):
 # Against each other
 
 
+@pytest.mark.one_each("family")
 @each_root
 @each_family
 def test_decode_kbest_first_tree_has_the_score_of_decode(family, single_root):
@@ -318,6 +320,7 @@ def test_decode_kbest_first_tree_has_the_score_of_decode(family, single_root):
     assert checked >= 8
 
 
+@pytest.mark.one_each("family")
 @each_root
 @each_family
 def test_decode_kbest_with_lower_k_gives_the_first_scores(family, single_root):
@@ -519,6 +522,7 @@ def test_decode_kbest_puts_the_planted_optimum_first(n, single_root):
 # Determinism, layouts, threads
 
 
+@pytest.mark.one_each("family")
 @each_root
 @each_family
 def test_decode_kbest_repeats_itself(family, single_root):
@@ -576,6 +580,7 @@ def test_decode_kbest_never_changes_its_input(dtype, single_root):
         assert scores.tobytes() == before
 
 
+@pytest.mark.one_each("family")
 @each_root
 @each_family
 def test_decode_kbest_does_not_depend_on_float_width(family, single_root):

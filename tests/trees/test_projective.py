@@ -445,6 +445,7 @@ def test_decode_projective_reads_any_layout(layout, single_root):
         np.testing.assert_array_equal(project(one, single_root, arcmax=False), expected[3])
 
 
+@pytest.mark.one_each("family", "single_root")
 @each_root
 @each_arcmax
 @each_family

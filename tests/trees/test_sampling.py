@@ -308,6 +308,7 @@ def test_wilson_biased_is_unbiased_where_roots_are_equal():
 # Steps of a walk
 
 
+@pytest.mark.one_each("single_root", "max_steps")
 @pytest.mark.parametrize("max_steps", [1, 2, 3, 10, 100, 1000])
 @pytest.mark.parametrize("escape", [3.0, 8.0, 30.0])
 @each_root
@@ -417,6 +418,7 @@ def test_steps_are_counted_for_each_tree():
 # Log probabilities
 
 
+@pytest.mark.one_each("scale", "method", "single_root")
 @each_setting
 @pytest.mark.parametrize("scale", [0.0, 1e-3, 1.0, 10.0, 100.0, 300.0])
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)

@@ -79,6 +79,7 @@ def with_trees(number: int, n: int, single_root: bool, *note: object) -> FloatAr
 # Every tree exactly once
 
 
+@pytest.mark.one_each("family", "scale")
 @each_root
 @each_scale
 @each_dtype
@@ -97,6 +98,7 @@ def test_distinct_trees_are_all_drawn_once(family, dtype, scale, single_root):
         )
 
 
+@pytest.mark.one_each("family", "scale")
 @each_root
 @each_scale
 @pytest.mark.parametrize(
@@ -110,6 +112,7 @@ def test_distinct_trees_of_confident_families_are_all_drawn_once(family, scale, 
         check_exhaustive(scores, single_root, seed=n)
 
 
+@pytest.mark.one_each("scale", "single_root")
 @each_root
 @each_scale
 @pytest.mark.parametrize("family", ["gaussian", "trained_like"])

@@ -1,0 +1,41 @@
+"""A server that runs `python -m spacy` in forks of a process that has imported spaCy, no plugins.
+
+A fork takes a tenth of a second, an interpreter that imports spaCy more than a second. Commands
+come from stdin, one JSON object per line, and their exit codes go to stdout.
+"""
+
+import json
+import os
+import runpy
+import sys
+
+import spacy.cli
+import spacy.lang.en  # noqa: F401
+
+
+def next_command():
+    """Return a command in a process of its own, for each that is read."""
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            return json.loads(line)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+    sys.exit()
+
+
+def main():
+    command = next_command()
+    for descriptor, name in enumerate((os.devnull, command["stdout"], command["stderr"])):
+        os.dup2(os.open(name, os.O_RDWR), descriptor)
+    os.environ.clear()
+    os.environ.update(command["environment"])
+    os.chdir(command["cwd"])
+    # As `-m` has it.
+    sys.path[0] = command["cwd"]
+    sys.argv[1:] = command["arguments"]
+    runpy.run_module("spacy", run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()
