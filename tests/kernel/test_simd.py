@@ -4,20 +4,11 @@ import numpy as np
 import pytest
 from strategies import DTYPES, FAMILIES, rng_for
 
-from spacy_rootmind import (
-    NoTreeError,
-    _conditional,
-    _decode,
-    _eisner,
-    _elimination,
-    _matrix_tree,
-    arc_marginals,
-    decode,
-    log_partition,
-    sample_trees,
-)
+from spacy_rootmind import NoTreeError, arc_marginals, decode, log_partition, sample_trees
+from spacy_rootmind.kernel import conditional, eisner, elimination, matrix_tree
+from spacy_rootmind.kernel import decode as decode_kernel
 
-MODULES = (_decode, _eisner, _elimination, _matrix_tree, _conditional)
+MODULES = (decode_kernel, eisner, elimination, matrix_tree, conditional)
 
 
 def use_simd(wanted):
