@@ -2,7 +2,12 @@
 
 Arguments are checked in spacy_rootmind.trees and trusted here.
 """
-from cpython.buffer cimport PyBUF_C_CONTIGUOUS, PyBUF_STRIDED_RO, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport (
+    PyBUF_C_CONTIGUOUS,
+    PyBUF_STRIDED_RO,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
 from libc.math cimport INFINITY
 
 from spacy_rootmind.kernel.decode cimport (

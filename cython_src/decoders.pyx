@@ -51,7 +51,9 @@ cdef class Decoder(Worker):
         cdef size_t width = <size_t>self.max_words + 1
         if self.c.square is NULL:
             self.c.square = <double*>malloc(width * width * sizeof(double))
-        return check_memory(self.max_words, DECODE_NO_MEMORY if self.c.square is NULL else DECODE_OK)
+        if self.c.square is NULL:
+            return check_memory(self.max_words, DECODE_NO_MEMORY)
+        return 0
 
 
 cdef int check_memory(Py_ssize_t max_words, int status) except -1:

@@ -48,6 +48,6 @@ cdef inline const char* score_row(
         const Batch* batch, Py_ssize_t sentence, Py_ssize_t dep) noexcept nogil:
     return batch.scores + sentence * batch.sentence_bytes + dep * batch.row_bytes
 
-# Copies one sentence to a contiguous square of float64, (n + 1) x (n + 1), with -inf on the diagonal
-# and where an arc is not allowed. Row 0 is neither read nor written.
+# Copies one sentence to a contiguous square of float64, (n + 1) x (n + 1), with -inf on the
+# diagonal and where an arc is not allowed. Row 0 is neither read nor written.
 cdef void gather(const Batch* batch, Py_ssize_t sentence, double* square) noexcept nogil

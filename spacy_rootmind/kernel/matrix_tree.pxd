@@ -23,8 +23,8 @@ cdef int arc_marginals(
 cdef double tree_entropy(
     const double* square, const double* marginals, Py_ssize_t width, const TreeSum* ws
 ) noexcept nogil
-# Of a distribution with these marginals to that of the sum, as the sum of the result and `low`. Arcs
-# that `square` forbids are left out. O(n^2).
+# The cross entropy of a distribution with these marginals to that of the sum, as the sum of the
+# result and `low`. Arcs that `square` forbids are left out. O(n^2).
 cdef double cross_entropy(
     const double* square, const double* marginals, Py_ssize_t width, const TreeSum* ws,
     double* low) noexcept nogil

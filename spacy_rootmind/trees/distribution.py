@@ -132,11 +132,12 @@ class TreeDistribution:
         self._longest = batch.shape[1] - 1 if lengths is None else int(self._words.max(initial=0))
         self._single_root = bool(single_root)
         self._threads = as_num_threads(num_threads)
-        self._log_z: NDArray[np.float64] | None = None
-        self._summaries: NDArray[np.float64] | None = None
-        self._marginals: NDArray[np.float64] | None = None
-        self._entropy: NDArray[np.float64] | None = None
-        self._single_root_log_prob: NDArray[np.float64] | None = None
+        # Arrays over the batch, None until they are found.
+        self._log_z: Any = None
+        self._summaries: Any = None
+        self._marginals: Any = None
+        self._entropy: Any = None
+        self._single_root_log_prob: Any = None
         # The elimination of a single sentence, for its marginals to go on from; [] if none.
         self._kept: list[list[kernel.Summation]] = []
 
@@ -479,7 +480,7 @@ class TreeDistribution:
         scores = self._shaped(self._batch)
         return _rebuild, (scores, self._words, self._allowed(), self._single_root, self._threads)
 
-    def _find_log_partition(self) -> Float:
+    def _find_log_partition(self) -> Any:
         """`log_partition`, writable."""
         if self._log_z is None:
             self._eliminate(backwards=False)
@@ -489,7 +490,7 @@ class TreeDistribution:
         """`marginals`, writable."""
         return self._shaped(self._marginals_of_batch())
 
-    def _find_entropy(self) -> Float:
+    def _find_entropy(self) -> Any:
         """`entropy`, writable."""
         if self._entropy is None:
             if self._marginals is None:
@@ -502,11 +503,10 @@ class TreeDistribution:
     def _marginals_of_batch(self) -> NDArray[np.float64]:
         if self._marginals is None:
             self._eliminate(backwards=True)
-        assert self._marginals is not None
         return self._marginals
 
     def _eliminate(self, *, backwards: bool, entropy: NDArray[np.float64] | None = None) -> None:
-        """Sum over all trees; if wanted, go back through the elimination for marginals and entropy."""
+        """Sum over all trees, and go back through the elimination for marginals and entropy."""
         batch, size = self._batch, len(self._batch)
         log_z = np.empty(size)
         summaries = np.empty((size, kernel.CONSTANTS + batch.shape[1]))
@@ -583,7 +583,7 @@ class TreeDistribution:
         threads = min(self._threads, max(len(self._words), 1))
         return [kernel.Query(self._longest) for _ in range(threads)]
 
-    def _shaped(self, batch: NDArray[Any]) -> Any:
+    def _shaped(self, batch: Any) -> Any:
         """Take the one sentence out of its batch, if there is one."""
         return batch[0] if self._one else batch
 
