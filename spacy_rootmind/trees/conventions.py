@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.kernel import decoders
+from spacy_rootmind.kernel import batch as kernel
 
 IntArray = NDArray[np.integer[Any]]
 ScoreArray = NDArray[np.floating[Any]]
@@ -117,7 +117,7 @@ def as_num_threads(num_threads: int) -> int:
     """Check a number of threads, and bound it by what the kernel takes."""
     if operator.index(num_threads) < 1:
         raise ValueError(f"expected num_threads of at least 1, received {num_threads}")
-    return min(num_threads, decoders.MOST_THREADS)
+    return min(num_threads, kernel.MOST_THREADS)
 
 
 def as_count(name: str, count: int) -> int:

@@ -1,4 +1,4 @@
-"""What the functions on distributions accept and refuse, and what must not change their results."""
+"""What distributions over trees accept and refuse, and what must not change their results."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +10,14 @@ from probability_cases import scaled, tame_batch
 from reference import FloatArray, random_heads
 from strategies import DTYPES, FAMILIES, LAYOUTS, pad_batch, rng_for
 
-from spacy_rootmind import NoTreeError, arc_marginals, entropy, log_partition, tree_log_prob
+from spacy_rootmind import (
+    NoTreeError,
+    arc_marginals,
+    decode,
+    entropy,
+    log_partition,
+    tree_log_prob,
+)
 
 NAN, INF = np.nan, np.inf
 
@@ -509,3 +516,73 @@ def test_probabilities_work_again_after_an_error(function, bad):
     with pytest.raises(ValueError, match=r"sentence"):
         function(broken)
     assert_identical(function(scores), expected)
+
+
+# Heads
+
+
+@each_root
+@pytest.mark.parametrize("head", [4, -1, -2, 100, 2**40])
+def test_tree_log_prob_heads_out_of_range_are_refused(head, single_root):
+    heads = np.array([[-1, 0, 1, 2]] * 3)
+    heads[1, 2] = head
+    with pytest.raises(ValueError, match=r"sentence 1\b"):
+        tree_log_prob(np.zeros((3, 4, 4)), heads, single_root=single_root)
+    with pytest.raises(ValueError, match=r"head"):
+        tree_log_prob(np.zeros((4, 4)), heads[1], single_root=single_root)
+
+
+def test_tree_log_prob_heads_past_the_length_are_out_of_range():
+    scores = np.zeros((1, 6, 6))
+    heads = np.array([[-1, 0, 4, 2, 0, 0]])
+    assert np.isfinite(tree_log_prob(scores, heads, np.array([5]), single_root=False)).all()
+    with pytest.raises(ValueError, match=r"sentence 0\b"):
+        tree_log_prob(scores, heads, np.array([3]))
+
+
+def test_tree_log_prob_ignores_index_zero_and_padding_of_heads():
+    scores = np.full((1, 6, 6), np.nan)
+    scores[0, :4, :4] = scaled(rng_for("padding"), 3, 1.0)
+    expected = tree_log_prob(scores[0, :4, :4], np.array([-1, 2, 0, 1]))
+    for junk in (-1, 0, 3, 77):
+        heads = np.array([[junk, 2, 0, 1, junk, junk]])
+        assert tree_log_prob(scores, heads, np.array([3])).tolist() == [expected]
+
+
+@pytest.mark.parametrize("shape", [(3,), (5,), (1, 4), (4, 4), (0,)])
+def test_tree_log_prob_heads_of_wrong_shape_are_refused(shape):
+    with pytest.raises(ValueError, match=r"shape"):
+        tree_log_prob(np.zeros((4, 4)), np.zeros(shape, dtype=int))
+
+
+@pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 5), (2, 3)])
+def test_tree_log_prob_heads_of_wrong_shape_for_a_batch_are_refused(shape):
+    with pytest.raises(ValueError, match=r"shape"):
+        tree_log_prob(np.zeros((2, 4, 4)), np.zeros(shape, dtype=int))
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.bool_, object])
+def test_tree_log_prob_heads_must_be_integers(kind):
+    with pytest.raises(TypeError, match=r"heads"):
+        tree_log_prob(np.zeros((4, 4)), np.array([1, 0, 1, 1]).astype(kind))
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.int64, np.uint8])
+def test_tree_log_prob_heads_of_any_integer_dtype(kind):
+    scores = scaled(rng_for("kinds"), 3, 1.0)
+    heads = np.array([-1, 2, 0, 1])
+    expected = tree_log_prob(scores, heads)
+    assert tree_log_prob(scores, np.abs(heads).astype(kind)) == expected
+
+
+def test_tree_log_prob_heads_are_not_changed_and_may_lie_anywhere():
+    matrices = [scaled(rng_for("layouts", i), i % 7, 1.0) for i in range(20)]
+    scores, lengths = pad_batch(matrices, np.nan)
+    heads = decode(scores, lengths)
+    before = heads.tobytes()
+    expected = tree_log_prob(scores, heads, lengths)
+    spread = np.repeat(np.repeat(heads, 2, axis=1), 2, axis=0)[::2, ::2]
+    spread.flags.writeable = False
+    for other in (np.asfortranarray(heads), spread, heads[:, ::-1].copy()[:, ::-1]):
+        assert tree_log_prob(scores, other, lengths).tolist() == expected.tolist()
+    assert heads.tobytes() == before

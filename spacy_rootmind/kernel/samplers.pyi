@@ -3,26 +3,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from spacy_rootmind.kernel.batch import Worker
+
 NO_STEPS: int
 METHODS: dict[str, int]
 
-class Summation:
-    def __new__(cls, max_words: int, with_entropy: bool) -> Summation: ...
-
-def sum_batch(
-    scores: NDArray[np.floating[Any]],
-    allowed: NDArray[np.uint8] | None,
-    lengths: NDArray[np.intp],
-    single_root: bool,
-    summations: list[Summation],
-    log_z: NDArray[np.float64] | None = None,
-    marginals: NDArray[np.float64] | None = None,
-    entropy: NDArray[np.float64] | None = None,
-    heads: NDArray[np.int32] | None = None,
-    log_prob: NDArray[np.float64] | None = None,
-) -> tuple[int, int]: ...
-
-class Sampler:
+class Sampler(Worker):
     def __new__(cls, method: str, max_words: int, single_root: bool, max_steps: int) -> Sampler: ...
 
 def sample_batch(
