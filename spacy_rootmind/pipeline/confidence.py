@@ -19,7 +19,7 @@ from spacy_rootmind.network.label_scores import (
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.pipeline.alternatives import Trees
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
-from spacy_rootmind.trees.distribution import Distribution
+from spacy_rootmind.trees.distribution import TreeDistribution
 
 
 @dataclass(frozen=True)
@@ -32,31 +32,33 @@ class ProbableArcs:
 
 
 def find_confidence(
-    trees: Distribution, lengths: NDArray[np.intp], heads: NDArray[np.int32]
+    trees: TreeDistribution, lengths: NDArray[np.intp], heads: NDArray[np.int32]
 ) -> list[Confidence]:
     """Find the head probabilities, log probability and entropy of each sentence's tree.
 
     Parameters
     ----------
-    trees : Distribution
-        Of b sentences, with the log probabilities of the trees `heads`.
+    trees : TreeDistribution
+        Of b sentences.
     lengths : int array of shape (b,)
     heads : int array of shape (b, m)
         As of `decode`.
     """
+    # Marginals first: the others then need no elimination of their own.
     chosen = np.take_along_axis(trees.marginals, np.maximum(heads, 0)[..., None], axis=2)
+    log_probs, entropies = np.atleast_1d(trees.log_prob(heads), trees.entropy)
     return [
         Confidence(
             chosen[i, 1 : n + 1, 0].astype(np.float32),
-            float(trees.log_prob[i]),
-            float(trees.entropy[i]),
+            float(log_probs[i]),
+            float(entropies[i]),
         )
         for i, n in enumerate(lengths.tolist())
     ]
 
 
 def find_arcs(
-    trees: Distribution, lengths: NDArray[np.intp], threshold: float
+    trees: TreeDistribution, lengths: NDArray[np.intp], threshold: float
 ) -> list[ProbableArcs]:
     """Find the arcs of each sentence with a probability of at least `threshold`."""
     found = []

@@ -24,7 +24,7 @@ from spacy_rootmind.pipeline.confidence import (
 from spacy_rootmind.pipeline.constraints import SentenceConstraints
 from spacy_rootmind.pipeline.settings import Settings
 from spacy_rootmind.trees.decoding import decode
-from spacy_rootmind.trees.distribution import distribution
+from spacy_rootmind.trees.distribution import TreeDistribution
 from spacy_rootmind.trees.errors import NoTreeError
 from spacy_rootmind.trees.labelled import PaddedArcs, decode_labelled, label_trees
 
@@ -180,7 +180,7 @@ class SentenceParser:
         confidence: list[Any] = [None] * len(self.tasks)
         arcs: list[Any] = [None] * len(self.tasks)
         for bucket, own, best in zip(self.buckets, weights, heads, strict=True):
-            trees = distribution(own, bucket.lengths, heads=best)
+            trees = TreeDistribution(own, bucket.lengths)
             if settings.confidence:
                 found = find_confidence(trees, bucket.lengths, best)
                 for sentence, part in zip(bucket.sentences, found, strict=True):

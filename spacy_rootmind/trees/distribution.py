@@ -8,7 +8,7 @@ determinant of the Laplacian (Koo et al. 2007) loses all its digits once two wor
 each other.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -919,36 +919,6 @@ def tree_log_prob(
     )
     check_one_tree_each(heads, scores.shape)
     return trees.log_prob(heads)
-
-
-class Distribution(NamedTuple):
-    """Results for the trees with a single root of each sentence of a batch."""
-
-    log_z: NDArray[np.float64]
-    marginals: NDArray[np.float64]
-    entropy: NDArray[np.float64]
-    log_prob: NDArray[np.float64]
-
-
-def distribution(
-    scores: ScoreArray,
-    lengths: IntArray,
-    *,
-    allowed: BoolArray | None = None,
-    heads: IntArray | None = None,
-) -> Distribution:
-    """Find `log_partition`, `arc_marginals`, `entropy` and `tree_log_prob` of a batch at once.
-
-    Heads that are no tree with a single root, also if they lie outside their sentence, have log
-    probability -inf; so have all without `heads`.
-    """
-    trees = TreeDistribution(scores, lengths, allowed=allowed)
-    entropy = trees._find_entropy()
-    log_prob = np.full(len(trees._batch), -np.inf)
-    if heads is not None:
-        given, words = as_head_batch(heads, lengths)
-        log_prob = trees._log_prob(_marked(given, words, True))[:, 0]
-    return Distribution(trees._find_log_partition(), trees._find_marginals(), entropy, log_prob)
 
 
 def _marked(
