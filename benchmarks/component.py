@@ -22,7 +22,8 @@ from lib.tables import table
 from spacy.language import Language
 from spacy.tokens import DocBin
 
-from spacy_rootmind.pipeline import prediction, root_mst
+from spacy_rootmind.pipeline import root_mst, sentence_parser
+from spacy_rootmind.pipeline.sentence_parser import SentenceParser
 from spacy_rootmind.trees import labelled
 
 
@@ -41,13 +42,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 # A stage within another one only counts for the inner one.
 STAGES = (
-    ("labels", prediction, "_find_trees"),
-    ("decode", prediction, "decode"),
+    ("labels", SentenceParser, "_find_trees"),
+    ("decode", sentence_parser, "decode"),
     ("decode", labelled, "decode"),
-    ("marginals, entropy", prediction, "distribution"),
-    ("arcs and their labels", prediction, "label_arcs"),
-    ("alternatives", prediction, "make_alternatives"),
-    ("labels of alternatives", prediction, "label_alternatives"),
+    ("marginals, entropy", sentence_parser, "find_confidence"),
+    ("marginals, entropy", sentence_parser, "find_arcs"),
+    ("arcs and their labels", sentence_parser, "label_arcs"),
+    ("alternatives", SentenceParser, "_make_alternatives"),
+    ("labels of alternatives", sentence_parser, "label_alternatives"),
     ("into the Doc", root_mst, "annotate"),
 )
 LAYERS = {"token vectors": "tok2vec", "boundaries": "boundaries", "arc scores": "trees"}
@@ -98,9 +100,9 @@ def timed_stages(pipe: root_mst.RootMST) -> Iterator[Stopwatch]:
     """Time the stages of a component within the context."""
     watch = Stopwatch()
     with ExitStack() as stack:
-        for stage, module, name in STAGES:
-            timed = watch.around(stage, getattr(module, name))
-            stack.enter_context(mock.patch.object(module, name, timed))
+        for stage, owner, name in STAGES:
+            timed = watch.around(stage, getattr(owner, name))
+            stack.enter_context(mock.patch.object(owner, name, timed))
         for stage, name in LAYERS.items():
             layer = pipe.model.get_ref(name)
             forward = layer._func
