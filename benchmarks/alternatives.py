@@ -1,13 +1,13 @@
-"""What the distribution over trees buys whoever extracts relations from parses.
+"""Relation extraction with arc probabilities, and errors of expectations from k parses.
 
 For a trained pipeline and a treebank as a .spacy file, on gold tokens:
 
-- extraction: words and their heads that stand in some relations (subjects, say), taken from the
-  best parse, and taken wherever the probability of the labelled arc is at least a threshold.
-  Precision, recall and F of each against the treebank, and a plot;
-- how many there are: the gold number, that in the best parse, and the sum of the probabilities;
-- expectations from a few parses: how far the weight of those of k parses that have an arc is from
-  its exact probability, over the arcs that a parser may doubt.
+- extraction: pairs of a word and its head in some relations (such as subjects), from the best
+  parse, and from all labelled arcs whose probability is at least a threshold. Precision, recall and
+  F of each against the treebank, and a plot;
+- counts: the number of pairs in the treebank, in the best parse, and the sum of the probabilities;
+- expectations from k parses: the difference between the weight of the parses that have an arc and
+  the exact probability of the arc, over arcs with a probability that is not close to 0 or 1.
 
     python benchmarks/alternatives.py training/model-best --corpus test.spacy --out results
 """
@@ -18,18 +18,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from lib.pipelines import load, on_gold_tokens, read_gold
+from lib.tables import table
 from numpy.typing import NDArray
-from pipelines import load, on_gold_tokens, read_gold
-from report import table
 from spacy.tokens import Doc, Span
 
 THRESHOLDS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)
 SHOWN = (0.05, 0.2, 0.5, 0.8, 0.95)
-# Less probable labelled arcs than this are left out of sums; out of expectations, than that.
+# Thresholds of labelled arcs that count: for sums over pairs, and for expectations.
 LEAST = 0.001
 NEGLIGIBLE = 1e-6
-# An arc is in doubt with a probability in here.
-DOUBT = (0.05, 0.95)
+# Range of probabilities of the arcs that expectations are compared on.
+UNCERTAIN = (0.05, 0.95)
 COUNTS = (5, 20, 100, 1000)
 
 Pair = tuple[int, int, int]
@@ -41,8 +41,10 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", help="name or folder of a trained pipeline")
     parser.add_argument("--corpus", type=Path, required=True, help="gold Docs, a .spacy file")
-    parser.add_argument("--limit", type=int, help="use so many Docs")
-    parser.add_argument("--sample-limit", type=int, default=300, help="Docs for expectations")
+    parser.add_argument("--limit", type=int, help="number of Docs to use")
+    parser.add_argument(
+        "--sample-limit", type=int, default=300, help="number of Docs for expectations"
+    )
     parser.add_argument(
         "--relations", nargs="+", default=["nsubj", "obj"], help="labels, subtypes included"
     )
@@ -59,7 +61,7 @@ def is_wanted(dep: str, relations: Sequence[str]) -> bool:
 
 
 def pairs_in_trees(docs: Sequence[Doc], relations: Sequence[str]) -> set[Pair]:
-    """Find the pairs that the trees of Docs have."""
+    """Collect the pairs in the trees of Docs."""
     return {
         (number, token.i, token.head.i)
         for number, doc in enumerate(docs)
@@ -69,7 +71,7 @@ def pairs_in_trees(docs: Sequence[Doc], relations: Sequence[str]) -> set[Pair]:
 
 
 def pair_probs(docs: Sequence[Doc], relations: Sequence[str]) -> Counter[Pair]:
-    """Sum up the probabilities of labelled arcs for each pair."""
+    """Sum the probabilities of labelled arcs for each pair."""
     probs: Counter[Pair] = Counter()
     for number, doc in enumerate(docs):
         for sentence in doc.sents:
@@ -79,8 +81,8 @@ def pair_probs(docs: Sequence[Doc], relations: Sequence[str]) -> Counter[Pair]:
     return probs
 
 
-def agreement(found: set[Pair], gold: set[Pair]) -> tuple[float, float, float]:
-    """Find precision, recall and F, in percent."""
+def precision_recall_f(found: set[Pair], gold: set[Pair]) -> tuple[float, float, float]:
+    """Compute precision, recall and F, in percent."""
     right = len(found & gold)
     precision, recall = right / max(len(found), 1), right / max(len(gold), 1)
     f = 2 * precision * recall / max(precision + recall, 1e-9)
@@ -91,29 +93,29 @@ def agreement(found: set[Pair], gold: set[Pair]) -> tuple[float, float, float]:
 
 
 def exact_probs(sentence: Span) -> dict[tuple[int, int], float]:
-    """Find the probability of each arc of a sentence, labels aside, that is in doubt."""
+    """Return the probabilities of a sentence's uncertain arcs, summed over labels."""
     probs: Counter[tuple[int, int]] = Counter()
     for arc in sentence._.arcs:
         probs[arc.token.i - sentence.start, arc.head.i - sentence.start] += arc.prob
-    return {arc: prob for arc, prob in probs.items() if DOUBT[0] < prob < DOUBT[1]}
+    return {arc: prob for arc, prob in probs.items() if UNCERTAIN[0] < prob < UNCERTAIN[1]}
 
 
-def alike(log_probs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weigh all parses alike."""
+def equal_weights(log_probs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give all parses the same weight."""
     return np.full(len(log_probs), 1 / len(log_probs))
 
 
 def by_probability(log_probs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weigh parses by their probability over that of all that are there."""
+    """Weight parses by their probability, normalized over the given parses."""
     weights = np.exp(log_probs - log_probs.max())
     return weights / weights.sum()
 
 
 def draw_by_draw(log_probs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weigh parses that were drawn without replacement so that means over them have no bias.
+    """Weight parses that were drawn without replacement, so that weighted means have no bias.
 
-    After each draw there is an estimate: earlier parses count by their probability, and the one
-    just drawn stands for all the others. The mean of these is Des Raj's estimate (1956, Some
+    Each draw gives an estimate: earlier parses have their probability as weight, and the parse just
+    drawn has the remaining probability. The mean of the estimates is that of Des Raj (1956, Some
     Estimators in Sampling with Varying Probabilities without Replacement).
     """
     probs = np.exp(log_probs)
@@ -122,8 +124,8 @@ def draw_by_draw(log_probs: NDArray[np.float64]) -> NDArray[np.float64]:
     return (rest + probs * draws_after) / len(probs)
 
 
-WAYS: dict[str, tuple[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]]] = {
-    "samples": ("spacy_rootmind.sample.v1", alike),
+ESTIMATORS: dict[str, tuple[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]]] = {
+    "samples": ("spacy_rootmind.sample.v1", equal_weights),
     "different samples, draw by draw": (
         "spacy_rootmind.sample_without_replacement.v1",
         draw_by_draw,
@@ -136,17 +138,17 @@ WAYS: dict[str, tuple[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]]
 }
 
 
-def expectation_errors(model: str, way: str, gold: Sequence[Doc]) -> dict[int, float]:
-    """Find the root of the mean squared error of arcs' weights in k parses, for each k."""
-    maker, weigh = WAYS[way]
+def expectation_errors(model: str, estimator: str, gold: Sequence[Doc]) -> dict[int, float]:
+    """Compute the root mean squared error of arc probabilities estimated from k parses."""
+    method, weights_of = ESTIMATORS[estimator]
     errors = {}
     for k in COUNTS:
-        nlp = load(model, arc_threshold=NEGLIGIBLE, alternatives={"@misc": maker, "k": k})
+        nlp = load(model, arc_threshold=NEGLIGIBLE, alternatives={"@misc": method, "k": k})
         squares = []
         for doc in on_gold_tokens(nlp, gold):
             for sentence in doc.sents:
                 parses = sentence._.parses
-                weights = weigh(np.array([parse.log_prob for parse in parses]))
+                weights = weights_of(np.array([parse.log_prob for parse in parses]))
                 heads = np.array([parse.heads for parse in parses])
                 for (dep, head), prob in exact_probs(sentence).items():
                     squares.append((weights[heads[:, dep] == head].sum() - prob) ** 2)
@@ -189,8 +191,9 @@ def main() -> None:
     parsed = on_gold_tokens(load(options.model, arc_threshold=LEAST), docs)
     best_pairs = pairs_in_trees(parsed, options.relations)
     probs = pair_probs(parsed, options.relations)
-    best = agreement(best_pairs, gold)
-    curve = [agreement({p for p, x in probs.items() if x >= t}, gold) for t in THRESHOLDS]
+    best = precision_recall_f(best_pairs, gold)
+    above = [{pair for pair, prob in probs.items() if prob >= t} for t in THRESHOLDS]
+    curve = [precision_recall_f(pairs, gold) for pairs in above]
     draw(curve, best, options.out / "extraction.png")
     rows = [["best parse", *(f"{x:.2f}" for x in best)]]
     rows += [
@@ -202,12 +205,12 @@ def main() -> None:
         f"{len(best_pairs)} in the best parses, {sum(probs.values()):.1f} expected.",
         table(["taken", "precision, %", "recall, %", "F, %"], rows),
         "Error of expectations from k parses, arcs of a probability between "
-        f"{DOUBT[0]:g} and {DOUBT[1]:g}:",
+        f"{UNCERTAIN[0]:g} and {UNCERTAIN[1]:g}:",
     ]
     few = docs[: options.sample_limit]
     rows = [
-        [way, *(f"{error:.3f}" for error in expectation_errors(options.model, way, few).values())]
-        for way in WAYS
+        [name, *(f"{error:.3f}" for error in expectation_errors(options.model, name, few).values())]
+        for name in ESTIMATORS
     ]
     parts.append(table(["", *(f"k = {k}" for k in COUNTS)], rows))
     text = "\n\n".join(parts) + "\n"

@@ -1,14 +1,14 @@
-"""How far head probabilities can be trusted, and what alternative parses are good for.
+"""Calibration of head probabilities, and oracle scores of alternative parses.
 
 For trained pipelines and a treebank as a .spacy file:
 
-- the expected calibration error of `token._.head_prob`: tokens sorted into bins by probability, the
-  mean distance between that and the share of right heads, weighted by tokens (Guo et al. 2017);
-- a plot of the one over the other;
+- the expected calibration error of `token._.head_prob`: tokens are put into bins by probability;
+  the error is the mean distance between probability and share of correct heads, weighted by tokens
+  (Guo et al. 2017);
+- a reliability plot: the share of correct heads over their probability;
 - oracle attachment scores: those of the best among the k best parses, or among k samples.
 
-With --temperatures, the calibration error at each of these as well, to choose the component's
-`temperature` by.
+With --temperatures, the calibration error at each of them, to choose the component's `temperature`.
 
     python benchmarks/calibration.py training/model-best --corpus dev.spacy --out results
 """
@@ -18,14 +18,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
-from pipelines import load, on_gold_tokens, read_gold
-from report import table
+from lib.confidence import measure_confidence, reliability
+from lib.pipelines import load, on_gold_tokens, read_gold
+from lib.tables import table
 from spacy.tokens import Doc
 
-BINS = 10
 COUNTS = (1, 5, 20, 100)
-MAKERS = {
+METHODS = {
     "k best": "spacy_rootmind.kbest.v1",
     "samples": "spacy_rootmind.sample.v1",
     "different samples": "spacy_rootmind.sample_without_replacement.v1",
@@ -37,48 +36,18 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="+", help="names or folders of trained pipelines")
     parser.add_argument("--corpus", type=Path, required=True, help="gold Docs, a .spacy file")
-    parser.add_argument("--limit", type=int, help="use so many Docs")
-    parser.add_argument("--oracle-limit", type=int, default=500, help="Docs for oracle scores")
+    parser.add_argument("--limit", type=int, help="number of Docs to use")
+    parser.add_argument(
+        "--oracle-limit", type=int, default=500, help="number of Docs for oracle scores"
+    )
     parser.add_argument("--temperatures", type=float, nargs="*", default=[1.0])
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     return parser.parse_args()
 
 
-def reliability(
-    probs: NDArray[np.float64], right: NDArray[np.bool_]
-) -> tuple[float, list[tuple[float, float, int]]]:
-    """Find the calibration error, and (mean probability, share right, tokens) of each bin."""
-    bins = np.minimum((probs * BINS).astype(int), BINS - 1)
-    rows = []
-    error = 0.0
-    for number in range(BINS):
-        inside = bins == number
-        if inside.any():
-            mean, share = float(probs[inside].mean()), float(right[inside].mean())
-            rows.append((mean, share, int(inside.sum())))
-            error += inside.mean() * abs(mean - share)
-    return error, rows
-
-
-def measure_confidence(
-    model: str, temperature: float | None, gold: Sequence[Doc]
-) -> tuple[NDArray, NDArray]:
-    """Find the probability of each token's head, and whether it is right.
-
-    Without a temperature, the pipeline's own.
-    """
-    nlp = load(model, confidence=True, temperature=temperature)
-    probs, right = [], []
-    for parsed, doc in zip(on_gold_tokens(nlp, gold), gold, strict=True):
-        for token, truth in zip(parsed, doc, strict=True):
-            probs.append(token._.head_prob)
-            right.append(token.head.i == truth.head.i)
-    return np.array(probs), np.array(right)
-
-
-def measure_oracle(model: str, maker: str, gold: Sequence[Doc]) -> dict[int, tuple[float, float]]:
-    """Find UAS and LAS, all tokens counted, of the best of the first k parses, for each k."""
-    nlp = load(model, alternatives={"@misc": maker, "k": max(COUNTS)})
+def measure_oracle(model: str, method: str, gold: Sequence[Doc]) -> dict[int, tuple[float, float]]:
+    """Compute UAS and LAS over all tokens of the best of the first k parses, for each k."""
+    nlp = load(model, alternatives={"@misc": method, "k": max(COUNTS)})
     heads_right, both_right = np.zeros(len(COUNTS)), np.zeros(len(COUNTS))
     n_tokens = 0
     for parsed, doc in zip(on_gold_tokens(nlp, gold), gold, strict=True):
@@ -100,7 +69,7 @@ def measure_oracle(model: str, maker: str, gold: Sequence[Doc]) -> dict[int, tup
 
 
 def draw(curves: dict[str, dict[float, list[tuple[float, float, int]]]], path: Path) -> None:
-    """Plot the share of right heads over their probability, a panel a pipeline."""
+    """Plot the share of correct heads over their probability, one panel per pipeline."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -146,8 +115,8 @@ def main() -> None:
     draw(curves, options.out / "calibration.png")
     for model in options.models:
         lines = []
-        for name, maker in MAKERS.items():
-            scores = measure_oracle(model, maker, gold[: options.oracle_limit])
+        for name, method in METHODS.items():
+            scores = measure_oracle(model, method, gold[: options.oracle_limit])
             lines.append([name, *(f"{uas:.2f} / {las:.2f}" for uas, las in scores.values())])
         parts.append(f"Oracle UAS / LAS of {model}, all tokens:")
         parts.append(table(["", *(f"k = {count}" for count in COUNTS)], lines))

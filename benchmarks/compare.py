@@ -1,11 +1,11 @@
-"""Compare decoders of dependency trees: the same scores, the same trees, and then the time.
+"""Compare decoders of dependency trees: check that they find the same trees, then time them.
 
 Usage: python benchmarks/compare.py [--treebank FILE.conllu] [--checkouts FOLDER] [--smoke] ...
 
-Runs our algorithms and every peer that is installed, or whose checkout is given, on the same score
-matrices. First all of them have to reach the same score; what a peer gets wrong becomes a line in
-the report, and what one of ours gets wrong ends the run with status 1. Then their calls are timed
-in turns. Writes times.csv, figures.csv, results.md, short_table.md and plots.
+Runs our algorithms and all peers that are installed, or whose checkout is given, on the same score
+matrices. First, all of them have to reach the same score: an error of a peer becomes a line in the
+report, and an error of ours ends the run with status 1. Then their calls are timed in turns. Writes
+times.csv, figures.csv, results.md, short_table.md and plots.
 """
 
 import argparse
@@ -15,16 +15,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-# Before NumPy is imported: a benchmark of one thread.
+# Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from agreement import Verdict, soft_mask_verdicts
-from decoders import Decoder, our_decoders, row_argmax
-from families import FAMILIES, family_batch, treebank_batch
-from figures import (
+from lib.decoder_checks import Verdict, soft_mask_verdicts
+from lib.decoder_figures import (
     PROBES,
-    UNSURE,
-    Figure,
+    UNCLEAR,
     batch_size,
     growth,
     kbest_times,
@@ -33,10 +30,14 @@ from figures import (
     scan_ratios,
     thread_speedups,
 )
-from measure import DisagreementError, Row, measure
-from peers import PEERS, load_peers
-from report import cell, write_report
-from timing import Forecast
+from lib.decoder_peers import PEERS, load_peers
+from lib.decoder_report import cell, write_report
+from lib.decoder_times import DisagreementError, Row, measure
+from lib.decoders import Decoder, our_decoders, row_argmax
+from lib.inputs import FAMILIES, family_batch, treebank_batch
+from lib.options import add_options, read_checkouts
+from lib.tables import Figure
+from lib.timing import Forecast
 
 FULL_SIZES = (10, 25, 50, 100, 200, 500, 1000, 2000)
 PARTS = ("families", "treebank", "masks", "scan", "growth", "threads", "memory", "kbest")
@@ -44,7 +45,7 @@ PARTS = ("families", "treebank", "masks", "scan", "growth", "threads", "memory",
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """How much to measure; the smoke run sees everything once, on little."""
+    """How much to measure; the smoke run measures everything once, on small inputs."""
 
     sizes: tuple[int, ...] = FULL_SIZES
     repeats: int = 9
@@ -77,18 +78,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--smoke", action="store_true", help="a little of everything, to see it run"
-    )
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
-    parser.add_argument(
-        "--checkout",
-        action="append",
-        default=[],
-        metavar="NAME=PATH",
-        help="a peer's repository; may be repeated",
-    )
-    parser.add_argument("--checkouts", type=Path, help="a folder with repositories of those names")
+    add_options(parser, Path(__file__).parent / "results")
     parser.add_argument("--treebank", type=Path, help="CoNLL-U file to take sentence lengths from")
     parser.add_argument("--families", nargs="*", choices=FAMILIES, default=list(FAMILIES))
     parser.add_argument("--sizes", nargs="+", type=int, help="words in a sentence")
@@ -97,30 +87,13 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def find_checkouts(options: argparse.Namespace) -> dict[str, Path]:
-    """Collect the checkouts given one by one or as a folder."""
-    found = {}
-    if options.checkouts is not None:
-        found = {
-            peer.name: options.checkouts / peer.name
-            for peer in PEERS
-            if (options.checkouts / peer.name).is_dir()
-        }
-    for given in options.checkout:
-        name, _, path = given.partition("=")
-        if not path:
-            sys.exit(f"--checkout {given}: expected NAME=PATH")
-        found[name] = Path(path)
-    return found
-
-
 def family_rows(
     families: Sequence[str], plan: Plan, decoders: Sequence[Decoder], budget: float
 ) -> Iterator[Row]:
     """Measure each family at each size."""
     for family in families:
         forecast = Forecast()
-        # Without short sentences first, nothing would tell what the long ones cost.
+        # Short sentences first, to predict how long the long ones take.
         probes = [n for n in PROBES if min(plan.sizes) > max(PROBES)]
         for n in [*probes, *sorted(plan.sizes)]:
             batch = family_batch(family, n, batch_size(n))
@@ -133,16 +106,16 @@ def family_rows(
 def treebank_rows(
     plan: Plan, decoders: Sequence[Decoder], budget: float, treebank: Path | None
 ) -> Iterator[Row]:
-    """Measure sentences of treebank lengths, whose heads stand out, all of them or most."""
-    for family, unsure in (("treebank_batch", 0.0), ("treebank_batch_unsure", UNSURE)):
-        batch = treebank_batch(plan.treebank, treebank, unsure=unsure)
+    """Measure sentences of treebank lengths with clear heads, all of them or most."""
+    for family, unclear in (("treebank_batch", 0.0), ("treebank_batch_unclear", UNCLEAR)):
+        batch = treebank_batch(plan.treebank, treebank, unclear=unclear)
         rows = measure(family, 0, batch, decoders, Forecast(), budget, plan.repeats)
         print_rows(rows)
         yield from rows
 
 
 def print_rows(rows: Sequence[Row]) -> None:
-    """Show rows as they come."""
+    """Print rows as they are measured."""
     for row in rows:
         print(f"{row.family:<22} {row.n:>5}  {row.decoder:<45} {cell(row):>12}  {row.note}")
     sys.stdout.flush()
@@ -156,7 +129,7 @@ def derived_figures(
     checkouts: dict[str, Path],
     budget: float,
 ) -> Iterator[Figure]:
-    """Measure what the tables of times do not say."""
+    """Measure the figures that are not in the tables of times."""
     if "scan" in parts:
         yield from scan_ratios(plan.treebank, options.treebank, plan.pairs)
     if "growth" in parts:
@@ -170,7 +143,7 @@ def derived_figures(
 
 
 def check_soft_masks(decoders: Sequence[Decoder], count: int) -> list[tuple[Decoder, str, Verdict]]:
-    """Count wrong trees under finite masks; of ours, only reweighting may have any."""
+    """Count wrong trees under finite masks; of our algorithms, only reweighting may have any."""
     verdicts = soft_mask_verdicts(list(decoders), count)
     for decoder, dtype, verdict in verdicts:
         print(f"soft_masks  {dtype}  {decoder.name:<45} {verdict}")
@@ -187,7 +160,7 @@ def main() -> None:
     if options.sizes:
         plan = dataclasses.replace(plan, sizes=tuple(options.sizes))
     budget = options.budget or (0.1 if options.smoke else 2.0)
-    checkouts = find_checkouts(options)
+    checkouts = read_checkouts(options, [peer.name for peer in PEERS])
     peers, missing = load_peers(checkouts)
     ours, absent = our_decoders()
     decoders = [*ours, *peers, row_argmax()]

@@ -1,8 +1,8 @@
-"""Where the time of a pipeline with root_mst goes, and how many words a second it parses.
+"""Speed of pipelines with root_mst, and the share of each stage in the component's time.
 
-For trained pipelines and a treebank as a .spacy file, whose raw text is parsed: words a second of
-each pipeline, tokenization included, in turns; and for those with a root_mst, the share of each
-stage in the component's time, also with confidence, arcs and alternatives asked for.
+For trained pipelines and the raw text of a treebank (a .spacy file): words per second of each
+pipeline, tokenization included, timed in turns; and for pipelines with root_mst, the share of each
+stage in the component's time, also with confidence, arcs and alternatives.
 
     python benchmarks/component.py training/model-best other/model-best --corpus test.spacy
 """
@@ -18,36 +18,38 @@ from typing import Any
 from unittest import mock
 
 import spacy
-from report import table
+from lib.tables import table
 from spacy.language import Language
 from spacy.tokens import DocBin
 
-from spacy_rootmind.pipeline import prediction, root_mst
+from spacy_rootmind.pipeline import root_mst, sentence_parser
+from spacy_rootmind.pipeline.sentence_parser import SentenceParser
 from spacy_rootmind.trees import labelled
 
 
-def ten(maker: str) -> dict[str, Any]:
-    """Ask for ten alternatives."""
-    return {"alternatives": {"@misc": f"spacy_rootmind.{maker}.v1", "k": 10}}
+def ten_alternatives(method: str) -> dict[str, Any]:
+    """Return settings for ten alternatives."""
+    return {"alternatives": {"@misc": f"spacy_rootmind.{method}.v1", "k": 10}}
 
 
-ASKED: dict[str, dict[str, Any]] = {
-    "nothing": {},
+SETTINGS: dict[str, dict[str, Any]] = {
+    "trees only": {},
     "confidence": {"confidence": True},
-    "arcs of 0.01 and more": {"arc_threshold": 0.01},
-    "10 best": ten("kbest"),
-    "10 samples": ten("sample"),
-    "10 different samples": ten("sample_without_replacement"),
+    "arcs of probability 0.01": {"arc_threshold": 0.01},
+    "10 best": ten_alternatives("kbest"),
+    "10 samples": ten_alternatives("sample"),
+    "10 different samples": ten_alternatives("sample_without_replacement"),
 }
-# What is timed inside another of these counts for itself alone.
+# A stage within another one only counts for the inner one.
 STAGES = (
-    ("labels", prediction, "_find_trees"),
-    ("decode", prediction, "decode"),
+    ("labels", SentenceParser, "_find_trees"),
+    ("decode", sentence_parser, "decode"),
     ("decode", labelled, "decode"),
-    ("marginals, entropy", prediction, "distribution"),
-    ("arcs and their labels", prediction, "label_arcs"),
-    ("alternatives", prediction, "make_alternatives"),
-    ("labels of alternatives", prediction, "label_alternatives"),
+    ("marginals, entropy", sentence_parser, "find_confidence"),
+    ("marginals, entropy", sentence_parser, "find_arcs"),
+    ("arcs and their labels", sentence_parser, "label_arcs"),
+    ("alternatives", SentenceParser, "_make_alternatives"),
+    ("labels of alternatives", sentence_parser, "label_alternatives"),
     ("into the Doc", root_mst, "annotate"),
 )
 LAYERS = {"token vectors": "tok2vec", "boundaries": "boundaries", "arc scores": "trees"}
@@ -58,20 +60,20 @@ def parse_arguments() -> argparse.Namespace:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("models", nargs="+", help="names or folders of trained pipelines")
     arguments.add_argument("--corpus", type=Path, required=True, help="a .spacy file")
-    arguments.add_argument("--limit", type=int, help="use so many Docs")
+    arguments.add_argument("--limit", type=int, help="number of Docs to use")
     arguments.add_argument("--rounds", type=int, default=5)
     return arguments.parse_args()
 
 
 def time_texts(nlp: Language, texts: list[str]) -> float:
-    """Parse texts once; words a second of processor time."""
+    """Parse texts once; returns words per second of processor time."""
     start = time.process_time()
     n_words = sum(len(doc) for doc in nlp.pipe(texts))
     return n_words / (time.process_time() - start)
 
 
 class Stopwatch:
-    """Processor time by stage; that of a stage within another counts for the inner one alone."""
+    """Processor time by stage; a stage within another one only counts for the inner one."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
@@ -94,13 +96,13 @@ class Stopwatch:
 
 
 @contextmanager
-def watched(pipe: root_mst.RootMST) -> Iterator[Stopwatch]:
-    """Time the stages of a component while in the block."""
+def timed_stages(pipe: root_mst.RootMST) -> Iterator[Stopwatch]:
+    """Time the stages of a component within the context."""
     watch = Stopwatch()
     with ExitStack() as stack:
-        for stage, module, name in STAGES:
-            timed = watch.around(stage, getattr(module, name))
-            stack.enter_context(mock.patch.object(module, name, timed))
+        for stage, owner, name in STAGES:
+            timed = watch.around(stage, getattr(owner, name))
+            stack.enter_context(mock.patch.object(owner, name, timed))
         for stage, name in LAYERS.items():
             layer = pipe.model.get_ref(name)
             forward = layer._func
@@ -110,19 +112,19 @@ def watched(pipe: root_mst.RootMST) -> Iterator[Stopwatch]:
 
 
 def profile(nlp: Language, name: str, texts: list[str]) -> tuple[float, dict[str, float]]:
-    """Parse texts once; words a second of the component, and the share of each stage."""
+    """Parse texts once; returns words per second of the component, and shares of its stages."""
     pipe = nlp.get_pipe(name)
     docs = [nlp.make_doc(text) for text in texts]
     for before, component in nlp.pipeline:
         if before == name:
             break
         docs = list(component.pipe(docs))
-    with watched(pipe) as watch:
+    with timed_stages(pipe) as watch:
         start = time.process_time()
         n_words = sum(len(doc) for doc in pipe.pipe(docs))
         total = time.process_time() - start
     shares = {stage: seconds / total for stage, seconds in watch.seconds.items()}
-    shares["all else"] = 1.0 - sum(shares.values())
+    shares["other"] = 1.0 - sum(shares.values())
     return n_words / total, shares
 
 
@@ -137,7 +139,7 @@ def main() -> None:
         for model, nlp in pipelines.items():
             speeds[model].append(time_texts(nlp, texts))
     rows = [[model, f"{statistics.median(own):,.0f}"] for model, own in speeds.items()]
-    print(table(["pipeline", "words a second"], rows), end="\n\n")
+    print(table(["pipeline", "words per second"], rows), end="\n\n")
     for model, nlp in pipelines.items():
         for name, pipe in nlp.pipeline:
             if isinstance(pipe, root_mst.RootMST):
@@ -147,12 +149,12 @@ def main() -> None:
 
 def _profiles(model: str, name: str, texts: list[str]) -> str:
     columns = {}
-    for title, settings in ASKED.items():
+    for title, settings in SETTINGS.items():
         config = {f"components.{name}.{key}": value for key, value in settings.items()}
         words, shares = profile(spacy.load(model, config=config), name, texts)
         columns[title] = {stage: f"{100 * share:.1f}" for stage, share in shares.items()}
-        columns[title]["words a second"] = f"{words:,.0f}"
-    stages = [*LAYERS, *dict.fromkeys(s for s, *_ in STAGES), "all else", "words a second"]
+        columns[title]["words per second"] = f"{words:,.0f}"
+    stages = [*LAYERS, *dict.fromkeys(s for s, *_ in STAGES), "other", "words per second"]
     rows = [[stage, *(own.get(stage, "") for own in columns.values())] for stage in stages]
     return table(["", *columns], rows)
 

@@ -1,10 +1,10 @@
-"""Compare probabilities of dependency trees: how exact they are, and how long they take.
+"""Compare log partition and arc marginals with those of peers: errors and times.
 
 Usage: python benchmarks/probabilities.py [--smoke] [--out DIR] [--checkout synjax=PATH]
 
-Holds log_partition and arc_marginals, and every peer that is installed, against enumeration in 80
-digits, over scales of scores; ours must keep what it promises, or the run ends with status 1. Then
-times them in turns, beside numpy.linalg.inv of as many matrices of the same size. Writes
+Compares log_partition and arc_marginals, and all peers that are installed, with enumeration in 80
+digits at several scales of scores; if ours exceed their error bounds, the run ends with status 1.
+Then times them in turns, next to numpy.linalg.inv of as many matrices of the same size. Writes
 accuracy.csv, accuracy.png, probability_times.csv, probability_figures.csv and probabilities.md.
 """
 
@@ -15,15 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-# Before NumPy is imported: a benchmark of one thread.
+# Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from accuracy import CAPTION, Errors, accuracy, accuracy_tables, draw_accuracy
-from figures import Figure
-from matrix_tree_peers import LOADERS, Route, load_routes
-from options import add_options, read_checkouts
-from report import figure_tables, setup_line, table, write_csv
-from route_times import (
+from lib.options import add_options, read_checkouts
+from lib.probability_accuracy import CAPTION, Errors, accuracy, accuracy_tables, draw_accuracy
+from lib.probability_peers import LOADERS, Route, load_routes
+from lib.probability_times import (
     TIMES_CAPTION,
     Effort,
     Row,
@@ -33,6 +31,7 @@ from route_times import (
     speed_tables,
     thread_figures,
 )
+from lib.tables import Figure, figure_tables, setup_line, table, write_csv
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def route_table(routes: Sequence[Route], missing: dict[str, str]) -> str:
-    """List what is compared, and what to do about a peer that is not there."""
+    """List what is compared, and how to install the peers that are missing."""
     lines = [[route.name, route.language, route.version, route.note] for route in routes]
     lines += [[name, "", "not here", remedy] for name, remedy in missing.items()]
     return table(("route", "language", "version", "note"), lines)

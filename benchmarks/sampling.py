@@ -1,11 +1,11 @@
-"""Compare samplers of dependency trees: whether they draw from the right law, and how fast.
+"""Compare samplers of dependency trees: check their distributions, then time them.
 
 Usage: python benchmarks/sampling.py [--smoke] [--out DIR] [--checkout NAME=PATH] ...
 
-Peers are treesample and synjax, by their checkouts. First frequencies of arcs are held against
-arc_marginals, and trees drawn without replacement against all trees; what one of ours gets wrong
-ends the run with status 1. Then calls are timed in turns, preparation included. Writes
-sampling_times.csv, sampling_figures.csv, sampling_checks.csv and sampling.md.
+The peers are treesample and synjax, from their checkouts. First, frequencies of arcs are compared
+with arc_marginals, and trees drawn without replacement with all trees; an error of ours ends the
+run with status 1. Then calls are timed in turns, preparation included. Writes sampling_times.csv,
+sampling_figures.csv, sampling_checks.csv and sampling.md.
 """
 
 import argparse
@@ -16,14 +16,11 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-# Before NumPy is imported: a benchmark of one thread.
+# Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from figures import Figure
-from guarded import SynjaxWilson
-from options import add_options, read_checkouts
-from report import figure_tables, setup_line, table, write_csv
-from sample_checks import (
+from lib.options import add_options, read_checkouts
+from lib.sampler_checks import (
     Check,
     distinct_checks,
     exhaustion_checks,
@@ -31,8 +28,17 @@ from sample_checks import (
     probability_checks,
     unconstrained_checks,
 )
-from sample_times import Row, matmul_figures, ratio_figures, thread_figures, time_rows, time_tables
-from samplers import LOADERS, SYNJAX, Sampler, load_samplers
+from lib.sampler_times import (
+    Row,
+    matmul_figures,
+    ratio_figures,
+    thread_figures,
+    time_rows,
+    time_tables,
+)
+from lib.samplers import LOADERS, SYNJAX, Sampler, load_samplers
+from lib.synjax_process import SynjaxWilson
+from lib.tables import Figure, figure_tables, setup_line, table, write_csv
 
 
 @dataclass(frozen=True)
@@ -43,9 +49,9 @@ class Plan:
     ks: tuple[int, ...]
     budget: float
     repeats: int
-    ours: int  # trees for a check
-    peers: int
-    turns: int  # beside a matrix product, and of threads
+    ours: int  # trees per check of our samplers
+    peers: int  # trees per check of peers
+    turns: int  # for the matrix product and for threads
 
 
 FULL = Plan((10, 25, 50, 100), (20, 100), 1.0, 9, 100_000, 4000, 21)
@@ -74,23 +80,23 @@ def all_checks(samplers: Sequence[Sampler], plan: Plan) -> Iterator[Check]:
 
 
 def hang_figures(samplers: Sequence[Sampler]) -> Iterator[Figure]:
-    """Tell how often SynJax's sampler did not come back, and had to be given another seed."""
+    """Count how often SynJax's sampler did not return and needed another seed."""
     for sampler in samplers:
         owner = getattr(sampler.bind, "__self__", None)
         if isinstance(owner, SynjaxWilson):
             note = f"{owner.hangs} of {owner.calls} calls, ended after {owner.timeout:g} s"
-            yield Figure("Calls that do not come back", SYNJAX, None, "", note)
+            yield Figure("Calls that do not return", SYNJAX, None, "", note)
 
 
 def sampler_table(samplers: Sequence[Sampler], missing: dict[str, str]) -> str:
-    """List what is compared, and what to do about a peer that is not there."""
+    """List what is compared, and how to install the peers that are missing."""
     lines = [[s.name, s.language, s.version, s.note] for s in samplers]
     lines += [[name, "", "not here", remedy] for name, remedy in missing.items()]
     return table(("sampler", "language", "version", "note"), lines)
 
 
 def write_checks(checks: Sequence[Check], folder: Path) -> list[str]:
-    """Write what became of the checks; returns Markdown."""
+    """Write the results of the checks; returns Markdown."""
     write_csv(folder / "sampling_checks.csv", checks)
     parts = ["## Checks"]
     for title, group in groupby(checks, key=lambda check: check.title):

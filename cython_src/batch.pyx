@@ -1,25 +1,55 @@
-"""Batches of scores, and the copy of one sentence that most algorithms work on."""
-from cpython.buffer cimport PyBUF_STRIDED_RO, PyBuffer_Release, PyObject_GetBuffer
+"""Batches of scores, and the one loop over their sentences.
+
+Arguments are checked in spacy_rootmind.trees and trusted here.
+"""
+from cpython.buffer cimport (
+    PyBUF_C_CONTIGUOUS,
+    PyBUF_STRIDED_RO,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
 from libc.math cimport INFINITY
 
+from spacy_rootmind.kernel.decode cimport (
+    DECODE_BAD_SCORE,
+    DECODE_LOST_DIGITS,
+    DECODE_NO_MEMORY,
+    DECODE_NO_TREE,
+    DECODE_OK,
+    score_t,
+)
+from spacy_rootmind.kernel.pool cimport run_chunks, start_helpers
+
+OK = DECODE_OK
+NO_TREE = DECODE_NO_TREE
+BAD_SCORE = DECODE_BAD_SCORE
+NO_MEMORY = DECODE_NO_MEMORY
+LOST_DIGITS = DECODE_LOST_DIGITS
+MOST_THREADS = MAX_THREADS
+
+
+# --- scores ------------------------------------------------------------------------------------
 
 cdef class ScoreBuffer:
-    """The memory of an array of scores, of its mask and of the sentences' lengths.
+    """The memory of an array of scores, its mask and the sentences' lengths.
 
-    `scores` is float32 or float64 in three dimensions, `allowed` None or bytes of the same shape;
-    `lengths` must outlive this. Typed views of arrays of either type would cost more than decoding
-    a short sentence.
+    `scores` is float32 or float64 in three dimensions, `allowed` None or bytes of the same shape,
+    `lengths` one Py_ssize_t per sentence. Typed views of arrays of either type would cost more than
+    decoding a short sentence.
     """
 
-    def __cinit__(self, object scores, object allowed, const Py_ssize_t[::1] lengths not None):
-        self.score_view.buf = self.allowed_view.buf = NULL
+    def __cinit__(self, object scores, object allowed, object lengths):
+        self.score_view.buf = self.allowed_view.buf = self.length_view.buf = NULL
         PyObject_GetBuffer(scores, &self.score_view, PyBUF_STRIDED_RO)
         if allowed is not None:
             PyObject_GetBuffer(allowed, &self.allowed_view, PyBUF_STRIDED_RO)
+        PyObject_GetBuffer(lengths, &self.length_view, PyBUF_C_CONTIGUOUS)
         if self.score_view.ndim != 3 or (allowed is not None and self.allowed_view.ndim != 3):
             raise ValueError("expected scores and mask in three dimensions")
-        self.c.lengths = &lengths[0] if lengths.shape[0] > 0 else NULL
-        self.c.n_sentences = lengths.shape[0]
+        if self.length_view.ndim != 1 or self.length_view.itemsize != sizeof(Py_ssize_t):
+            raise ValueError("expected lengths of dtype intp in one dimension")
+        self.c.lengths = <const Py_ssize_t*>self.length_view.buf
+        self.c.n_sentences = self.length_view.shape[0]
         describe(&self.c, &self.score_view, &self.allowed_view)
 
     def __dealloc__(self):
@@ -27,6 +57,8 @@ cdef class ScoreBuffer:
             PyBuffer_Release(&self.score_view)
         if self.allowed_view.buf is not NULL:
             PyBuffer_Release(&self.allowed_view)
+        if self.length_view.buf is not NULL:
+            PyBuffer_Release(&self.length_view)
 
 
 cdef void describe(Batch* batch, const Py_buffer* scores, const Py_buffer* allowed) noexcept:
@@ -46,21 +78,17 @@ cdef void describe(Batch* batch, const Py_buffer* scores, const Py_buffer* allow
         and batch.row_bytes % scores.itemsize == 0)
 
 
-cdef void gather(
+cdef inline void gather_as(
         const Batch* batch, Py_ssize_t sentence, const score_t* of_type,
         double* square) noexcept nogil:
-    """Copy one sentence of any layout to contiguous rows, with -inf where an arc is not allowed.
-
-    Row 0 and the diagonal are never read. `of_type` only tells the type of the scores.
-    """
+    """`gather` for one type of scores, which is all that `of_type` stands for."""
     cdef Py_ssize_t n = batch.lengths[sentence]
-    cdef const char* scores = batch.scores + sentence * batch.sentence_bytes
     cdef const char* allowed = NULL
     cdef const char* row
     cdef double* out
     cdef Py_ssize_t dep, head
     for dep in range(1, n + 1):
-        row = scores + dep * batch.row_bytes
+        row = score_row(batch, sentence, dep)
         out = square + dep * (n + 1)
         if batch.is_plain:
             for head in range(dep):
@@ -78,3 +106,61 @@ cdef void gather(
             for head in range(n + 1):
                 if not allowed[head * batch.allowed_column_bytes]:
                     out[head] = -INFINITY
+
+
+cdef void gather(const Batch* batch, Py_ssize_t sentence, double* square) noexcept nogil:
+    """Copy one sentence of any type and layout; see the declaration."""
+    if batch.is_float32:
+        gather_as(batch, sentence, <const float*>NULL, square)
+    else:
+        gather_as(batch, sentence, <const double*>NULL, square)
+
+
+# --- sentences ---------------------------------------------------------------------------------
+
+cdef class Worker:
+    """An algorithm with its memory, for one thread."""
+
+
+# What a thread works with: the batch, which all share, and its worker's function and memory.
+cdef struct Thread:
+    SentenceFunction handle
+    void* state
+    const Batch* batch
+
+
+cdef int handle_chunk(
+        void* state, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t* failed) noexcept nogil:
+    """Handle sentences start..stop-1, up to the first that fails."""
+    cdef const Thread* thread = <const Thread*>state
+    cdef SentenceFunction handle = thread.handle
+    cdef Py_ssize_t sentence
+    cdef int status
+    for sentence in range(start, stop):
+        status = handle(thread.state, thread.batch, sentence)
+        if status != DECODE_OK:
+            failed[0] = sentence
+            return status
+    return DECODE_OK
+
+
+cdef tuple run_batch(ScoreBuffer buffer, list workers):
+    """Handle all sentences of a batch; see the declaration. At most MAX_THREADS workers."""
+    cdef Py_ssize_t n_threads = len(workers)
+    cdef Py_ssize_t i, failed = 0
+    cdef Thread[MAX_THREADS] threads
+    cdef (void*)[MAX_THREADS] states
+    cdef Worker worker
+    cdef int status
+    for i in range(n_threads):
+        worker = workers[i]
+        threads[i].handle = worker.handle
+        threads[i].state = worker.state
+        threads[i].batch = &buffer.c
+        states[i] = &threads[i]
+    if n_threads > 1:
+        start_helpers(n_threads)
+    with nogil:
+        status = run_chunks(
+            handle_chunk, states, n_threads, buffer.c.lengths, buffer.c.n_sentences, &failed)
+    return status, failed

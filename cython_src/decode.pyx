@@ -20,6 +20,9 @@ from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint8_t
 from libc.stdlib cimport free, malloc
 
+from spacy_rootmind.kernel.batch cimport Batch, score_row
+from spacy_rootmind.kernel.decoders cimport Decoder, DecoderState, check_memory
+
 
 cdef extern from "rows.h" nogil:
     enum:
@@ -562,3 +565,41 @@ cdef int decode_tree(
     expand(n, next_node, heads, ws)
     ws.n_nodes = next_node
     return DECODE_OK
+
+
+# --- batches -----------------------------------------------------------------------------------
+
+cdef int decode_copy(DecoderState* state, Py_ssize_t n, int32_t* heads) noexcept nogil:
+    return decode_tree(
+        <const double*>state.square, n + 1, n, state.single_root, state.arcmax, heads,
+        <TreeWorkspace*>state.workspace)
+
+
+cdef int decode_in_place(
+        DecoderState* state, const Batch* batch, Py_ssize_t sentence, int32_t* heads
+) noexcept nogil:
+    cdef TreeWorkspace* ws = <TreeWorkspace*>state.workspace
+    cdef const char* rows = score_row(batch, sentence, 0)
+    cdef Py_ssize_t n = batch.lengths[sentence]
+    if batch.is_float32:
+        return decode_tree(
+            <const float*>rows, batch.row_bytes // <Py_ssize_t>sizeof(float), n,
+            state.single_root, state.arcmax, heads, ws)
+    return decode_tree(
+        <const double*>rows, batch.row_bytes // <Py_ssize_t>sizeof(double), n,
+        state.single_root, state.arcmax, heads, ws)
+
+
+cdef class TreeDecoder(Decoder):
+    """Tarjan's algorithm, and Gabow & Tarjan's for a single root."""
+    cdef TreeWorkspace tree
+
+    def __cinit__(self, Py_ssize_t max_words, *args):
+        self.c.decode_copy = decode_copy
+        self.c.decode_in_place = decode_in_place
+        self.c.always_in_place = True
+        self.c.workspace = &self.tree
+        check_memory(max_words, workspace_init(&self.tree, max_words))
+
+    def __dealloc__(self):
+        workspace_free(&self.tree)

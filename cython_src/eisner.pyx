@@ -21,6 +21,7 @@ from spacy_rootmind.kernel.decode cimport (
     workspace_free,
     workspace_init_for_arcmax,
 )
+from spacy_rootmind.kernel.decoders cimport Decoder, DecoderState, check_memory
 
 
 cdef extern from "rows.h" nogil:
@@ -186,3 +187,23 @@ cdef int decode_projective(
     top = push(ws.todo, top, RIGHT, best, n)
     follow_splits(n, top, heads, ws)
     return DECODE_OK
+
+
+# --- batches -----------------------------------------------------------------------------------
+
+cdef int decode_copy(DecoderState* state, Py_ssize_t n, int32_t* heads) noexcept nogil:
+    return decode_projective(
+        state.square, n, state.single_root, state.arcmax, heads, <ChartWorkspace*>state.workspace)
+
+
+cdef class ProjectiveDecoder(Decoder):
+    """Eisner's algorithm."""
+    cdef ChartWorkspace chart
+
+    def __cinit__(self, Py_ssize_t max_words, *args):
+        self.c.decode_copy = decode_copy
+        self.c.workspace = &self.chart
+        check_memory(max_words, chart_workspace_init(&self.chart, max_words))
+
+    def __dealloc__(self):
+        chart_workspace_free(&self.chart)

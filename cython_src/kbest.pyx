@@ -16,6 +16,8 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcpy
 
+import numpy as np
+
 from spacy_rootmind.kernel.decode cimport (
     DECODE_LOST_DIGITS,
     DECODE_NO_MEMORY,
@@ -458,3 +460,31 @@ cdef int k_best_trees(
         if status == DECODE_OK:
             status = find_next_with(search, next.tree_set, next.known, next.dep, next.head)
     return status
+
+
+# --- the Python boundary -----------------------------------------------------------------------
+
+def decode_kbest(const double[:, ::1] scores not None, Py_ssize_t k, bint single_root):
+    """Find the k best trees of one sentence; returns (status, heads).
+
+    Arguments are checked in spacy_rootmind.trees.decoding and trusted here.
+    """
+    cdef KBestSearch search
+    cdef Py_ssize_t n = scores.shape[0] - 1
+    cdef int32_t[:, ::1] heads
+    cdef int status
+    with nogil:
+        status = k_best_trees(&scores[0, 0], n, k, single_root, &search)
+    try:
+        if status == DECODE_NO_MEMORY:
+            raise MemoryError(
+                f"no memory for the {k} best trees of {n} words; ask for fewer"
+            )
+        if status != DECODE_OK:
+            return status, None
+        found = np.empty((search.found, n + 1), dtype=np.int32)
+        heads = found
+        memcpy(&heads[0, 0], search.heads, search.found * (n + 1) * sizeof(int32_t))
+        return status, found
+    finally:
+        k_best_free(&search)

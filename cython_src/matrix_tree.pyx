@@ -8,7 +8,7 @@ Marginals are weights times the derivative of the log of that sum, found by goin
 elimination backwards. One difference of probabilities occurs there, so marginals are accurate to
 rounding in absolute terms.
 """
-from libc.math cimport fabs, isfinite
+from libc.math cimport INFINITY, fabs, isfinite
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
@@ -258,17 +258,19 @@ cdef int arc_marginals(
     return DECODE_OK if arc_marginals_as_is(marginals, width, ws.wide) else DECODE_LOST_DIGITS
 
 
-cdef double tree_entropy(
-        const double* square, const double* marginals, Py_ssize_t width, const TreeSum* ws
-) noexcept nogil:
-    """The entropy of the distribution over trees, in nats, given its marginals. O(n^2).
+cdef double cross_entropy(
+        const double* square, const double* marginals, Py_ssize_t width, const TreeSum* ws,
+        double* low) noexcept nogil:
+    """The mean of minus the log probability of trees with these marginals; see the declaration.
 
-    Scores are taken as lowered, which cancels where a word, or ROOT, is sure of its arc.
+    Scores are taken as lowered, which cancels where a word, or ROOT, prefers one arc by far.
     """
     cdef Py_ssize_t dep, head
-    cdef double entropy = ws.log_mass, low = ws.log_mass_low, marginal, lowered, rest
+    cdef double entropy = ws.log_mass, marginal, lowered, rest
+    low[0] = 0
     if ws.n == 0:
         return 0.0
+    low[0] = ws.log_mass_low
     for dep in range(1, ws.n + 1):
         for head in range(ws.n + 1):
             marginal = marginals[dep * width + head]
@@ -277,9 +279,41 @@ cdef double tree_entropy(
                     lowered = lower_root_score(square, dep, ws, &rest)
                 else:
                     lowered = square[dep * (ws.n + 1) + head] - ws.highest[dep]
-                entropy = add_exactly(entropy, -marginal * lowered, &low)
+                if lowered > -INFINITY:
+                    entropy = add_exactly(entropy, -marginal * lowered, low)
+    return entropy
+
+
+cdef double tree_entropy(
+        const double* square, const double* marginals, Py_ssize_t width, const TreeSum* ws
+) noexcept nogil:
+    """The entropy of the distribution over trees, in nats, given its marginals. O(n^2)."""
+    cdef double low
+    cdef double entropy = cross_entropy(square, marginals, width, ws, &low)
     # Rounding may take it below.
     return max(entropy + low, 0.0)
+
+
+cdef double log_ratio(const TreeSum* part, const TreeSum* whole) noexcept nogil:
+    """The log of the share that the trees of one sum have in those of another. O(n).
+
+    What both sums lower scores by is subtracted word by word, so that its digits are not lost.
+    """
+    cdef Py_ssize_t dep
+    cdef double total = 0, low = 0, difference, rest
+    if part.n == 0:
+        return 0.0
+    for dep in range(1, part.n + 1):
+        difference = subtract_exactly(part.highest[dep], whole.highest[dep], &rest)
+        total = add_exactly(total, difference, &low)
+        low += rest
+    total = add_exactly(total, part.root_shift, &low)
+    total = add_exactly(total, -whole.root_shift, &low)
+    low += part.root_shift_low - whole.root_shift_low
+    total = add_exactly(total, part.log_mass, &low)
+    total = add_exactly(total, -whole.log_mass, &low)
+    low += part.log_mass_low - whole.log_mass_low
+    return min(total + low, 0.0)
 
 
 # --- root tokens -------------------------------------------------------------------------------

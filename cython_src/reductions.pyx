@@ -9,6 +9,7 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc
 
+from spacy_rootmind.kernel.batch cimport Batch, score_row
 from spacy_rootmind.kernel.chu_liu_edmonds cimport (
     chu_liu_edmonds,
     cycle_workspace_free,
@@ -25,6 +26,14 @@ from spacy_rootmind.kernel.decode cimport (
     workspace_free,
     workspace_init,
 )
+from spacy_rootmind.kernel.decoders cimport Decoder, DecoderState, check_memory
+
+NAMES = {
+    "unconstrained": UNCONSTRAINED,
+    "naive": NAIVE,
+    "preselection": PRESELECTION,
+    "reweighting": REWEIGHTING,
+}
 
 
 cdef int reduction_workspace_init(
@@ -190,3 +199,54 @@ cdef int decode_by_reduction(
     if reduction == REWEIGHTING:
         return decode_by_reweighting(square, n, heads, ws)
     return decode_unconstrained(square, n, heads, ws)
+
+
+# --- batches -----------------------------------------------------------------------------------
+
+cdef struct ReductionState:
+    Reduction reduction
+    ReductionWorkspace ws
+
+
+cdef int decode_copy(DecoderState* state, Py_ssize_t n, int32_t* heads) noexcept nogil:
+    cdef ReductionState* own = <ReductionState*>state.workspace
+    return decode_by_reduction(state.square, n, own.reduction, state.arcmax, heads, &own.ws)
+
+
+cdef int decode_in_place(
+        DecoderState* state, const Batch* batch, Py_ssize_t sentence, int32_t* heads
+) noexcept nogil:
+    """ArcMax, which most sentences are settled by before their scores are copied."""
+    cdef ReductionState* own = <ReductionState*>state.workspace
+    cdef const char* rows = score_row(batch, sentence, 0)
+    cdef Py_ssize_t n = batch.lengths[sentence]
+    heads[0] = -1
+    if batch.is_float32:
+        return arcmax_tree(
+            <const float*>rows, batch.row_bytes // <Py_ssize_t>sizeof(float), n,
+            state.single_root, heads, &own.ws.tree)
+    return arcmax_tree(
+        <const double*>rows, batch.row_bytes // <Py_ssize_t>sizeof(double), n,
+        state.single_root, heads, &own.ws.tree)
+
+
+cdef class ReductionDecoder(Decoder):
+    """The published reductions by name, over Tarjan's algorithm or the textbook's.
+
+    "unconstrained" is that algorithm itself.
+    """
+    cdef ReductionState own
+
+    def __cinit__(
+            self, Py_ssize_t max_words, bint single_root, bint arcmax, bint arcmax_inside,
+            str reduction not None, bint textbook):
+        self.c.decode_copy = decode_copy
+        if arcmax:
+            self.c.decode_in_place = decode_in_place
+        self.c.workspace = &self.own
+        self.own.reduction = NAMES[reduction]
+        check_memory(max_words, reduction_workspace_init(
+            &self.own.ws, max_words, textbook, arcmax_inside))
+
+    def __dealloc__(self):
+        reduction_workspace_free(&self.own.ws)

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from spacy_rootmind.trees.checks import is_projective, is_tree, tree_score
 from spacy_rootmind.trees.decoding import NoTreeError, decode, decode_kbest
-from spacy_rootmind.trees.distribution import arc_marginals, entropy, log_partition, tree_log_prob
+from spacy_rootmind.trees.distribution import (
+    TreeDistribution,
+    arc_marginals,
+    entropy,
+    log_partition,
+    tree_log_prob,
+)
 from spacy_rootmind.trees.sampling import sample_trees
 
 if TYPE_CHECKING:
@@ -19,6 +25,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "NoTreeError",
+    "TreeDistribution",
     "__version__",
     "arc_marginals",
     "decode",

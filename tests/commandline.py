@@ -23,7 +23,7 @@ TOK2VEC = {"factory": "tok2vec", "model": SMALL_MODEL["tok2vec"]}
 
 
 def root_mst(tok2vec=None, **settings):
-    """The parser's section of a config, over token vectors of its own unless others are given."""
+    """The parser's section of a config, with token vectors of its own by default."""
     model = {**SMALL_MODEL, "tok2vec": tok2vec or SMALL_MODEL["tok2vec"]}
     return {"factory": "root_mst", "model": model, **settings}
 
@@ -110,9 +110,9 @@ def run_spacy(*arguments, cwd):
 
 
 def spacy_command(*arguments, cwd, succeeds=True):
-    """Run `python -m spacy` in a process of its own; returns what it printed, errors last.
+    """Run `python -m spacy` in a separate process; return its output, stderr last.
 
-    It runs in another folder than the sources', which Python would find before the package. A
+    It does not run in the folder of the sources, which Python would find before the package. A
     warning of spaCy's counts as a failure.
     """
     result = run_spacy(*arguments, cwd=cwd)

@@ -12,6 +12,8 @@ from spacy.training import Example
 from spacy.training.converters import conllu_to_docs
 from spacy.util import fix_random_seed
 
+from spacy_rootmind.network.label_scores import ChosenArcs, begin_label_scores
+
 ROOT = Path(__file__).parent.parent
 QUICKSTART = ROOT / "projects" / "quickstart"
 
@@ -116,6 +118,12 @@ def random_words(rng, n, spaces=0.3):
         else plain[rng.integers(len(plain))]
         for _ in range(n)
     ]
+
+
+def score_labels(model, trees, deps, heads):
+    """Label scores of arcs, given as flat rows, without dropout."""
+    arcs = ChosenArcs(deps, heads, deps)
+    return begin_label_scores(model.get_ref("labels"), trees, arcs, is_train=False)[0].scores
 
 
 def make_nlp(**config):

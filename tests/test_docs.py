@@ -1,4 +1,4 @@
-"""What the documentation shows is what happens."""
+"""The documentation's examples, links and tables, checked against the code."""
 
 import doctest
 import json
@@ -8,6 +8,7 @@ import subprocess
 import sys
 from inspect import signature
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import spacy
@@ -17,13 +18,13 @@ from spacy.tokens import Doc, DocBin
 from spacy.util import registry
 from thinc.api import Config
 
-from spacy_rootmind.pipeline.root_mst import make_root_mst
 from spacy_rootmind.training.losses import OBJECTIVES
 from spacy_rootmind.trees import checks, decoding, distribution, sampling
 
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
 README = (ROOT / "README.md").read_text(encoding="utf8")
+WORDS = ["Anna", "saw", "the", "man", "with", "the", "telescope."]
 
 
 def blocks(page, language):
@@ -32,13 +33,13 @@ def blocks(page, language):
 
 
 def anchors(page):
-    """The names that headings of a page have in links, as GitHub makes them."""
+    """The anchors of a page's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf8"), flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page):
+def test_link_targets_exist(page):
     links = re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf8"))
     for link in links:
         if "://" in link:
@@ -62,7 +63,7 @@ def test_docstring_examples_run(module):
 
 
 @pytest.mark.parametrize("call", ["decode(scores", "arc_marginals(scores"])
-def test_array_example_prints_what_it_says(call, capsys):
+def test_array_example_prints_the_output_shown(call, capsys):
     [block] = [b for b in blocks("docs/arrays.md", "python") if call in b]
     exec(compile(block, "arrays.md", "exec"), {})
     shown = re.findall(r"^print.*  # (.*)$", block, flags=re.MULTILINE)
@@ -80,11 +81,24 @@ def model(trained, tmp_path):
     return tmp_path / "model-best"
 
 
-@pytest.mark.parametrize(("says", "lines"), [("root.text", 11), ("head_prob", 10 + 1 + 3 * 2)])
-def test_readme_pipeline_example_runs(says, lines, model, capsys):
-    [block] = [b for b in blocks("README.md", "python") if says in b]
+def test_readme_pipeline_example_runs(model, capsys):
+    [block] = blocks("README.md", "python")
     run(block, model, {})
-    assert len(capsys.readouterr().out.splitlines()) == lines
+    words, sentence, parses = 10, 1, 3
+    assert len(capsys.readouterr().out.splitlines()) == words + sentence + parses
+
+
+def test_readme_picture_is_drawn(model, tmp_path, monkeypatch):
+    """The script draws what the README shows: the same sentence, with one alternative."""
+    pictures = ROOT / "docs" / "pictures"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs" / "pictures").mkdir(parents=True)
+    run((pictures / "draw_parse.py").read_text(encoding="utf8"), model, {})
+    for folder in (pictures, tmp_path / "docs" / "pictures"):
+        svg = ElementTree.parse(folder / "parse.svg")
+        texts = [element.text for element in svg.iter() if element.text]
+        assert [text for text in texts if text in WORDS] == WORDS * 2
+        assert sum(text.startswith("Alternative ") for text in texts) == 1
 
 
 def test_settings_page_changes_settings(model, capsys):
@@ -106,7 +120,7 @@ def test_alternatives_page_runs(model, capsys, tmp_path, monkeypatch):
     shown = capsys.readouterr().out.splitlines()
     exact, n_subjects, share = (
         float(re.search(pattern, "\n".join(shown), flags=re.MULTILINE)[1])
-        for pattern in (r"of laughed: (\S+)$", r"expect in the sentence: (\S+)$", r"^(\S+) of 1000")
+        for pattern in (r"of laughed: (\S+)$", r"number of subjects: (\S+)$", r"^(\S+) of 1000")
     )
     assert 0 <= exact <= n_subjects
     assert 0 <= share <= 1
@@ -115,11 +129,11 @@ def test_alternatives_page_runs(model, capsys, tmp_path, monkeypatch):
     sampled = float(re.search(r"their_subject: (\S+)", "\n".join(shown))[1])
     for found in (float(estimate), sampled):
         assert float(bounds[1]) - 0.1 <= found <= float(bounds[3]) + 0.1
-    assert sum(line.startswith(("sure:", "possible:")) for line in shown) == 6
+    assert sum(line.startswith(("certain:", "possible:")) for line in shown) == 6
 
 
 def named_under(heading):
-    """What the first column of the table under a heading of docs/settings.md names."""
+    """Names in the first column of the table under a heading of docs/settings.md."""
     text = (ROOT / "docs" / "settings.md").read_text(encoding="utf8")
     section = re.split(r"^## ", text, flags=re.MULTILINE)
     [section] = [part for part in section if part.startswith(heading)]
@@ -130,8 +144,8 @@ def named_under(heading):
 def test_settings_page_has_all_settings():
     build = registry.architectures.get("spacy_rootmind.BiaffineParser.v1")
     assert named_under("The network") == set(signature(build).parameters) - {"nO"}
-    given = {"nlp", "name", "model"}
-    assert named_under("The component") == set(signature(make_root_mst).parameters) - given
+    component = spacy.blank("en").get_factory_meta("root_mst").default_config
+    assert named_under("The component") == set(component) - {"model"}
     assert named_under("Objectives") == {"objective", *OBJECTIVES}
 
 
@@ -144,7 +158,7 @@ def test_settings_page_has_all_scores():
 
 
 @pytest.mark.parametrize("heading", ["Quickstart", "Test"])
-def test_readme_has_one_set_up_command_under(heading):
+def test_readme_has_one_command_under(heading):
     section = re.search(
         rf"^#+ [^\n]*{heading}.*?```bash\n(.*?)```", README, re.DOTALL | re.MULTILINE
     )
@@ -152,7 +166,7 @@ def test_readme_has_one_set_up_command_under(heading):
 
 
 def test_readme_training_commands_run(ud_folder, tmp_path):
-    """As printed, on the first sentences of the treebank that they name, for two steps."""
+    """Run as printed, on the first sentences of the treebank, for two steps."""
     for part in ("train", "dev", "test"):
         name = f"en_ewt-ud-{part}.conllu"
         text = (ud_folder / "UD_English-EWT" / name).read_text(encoding="utf8")
@@ -172,8 +186,8 @@ def test_readme_training_commands_run(ud_folder, tmp_path):
     assert scores["root_mst"]["root_violations"] == 0
 
 
-def test_readme_commands_run(trained, quickstart_docs, tmp_path):
-    """As printed, in a folder that looks like a checkout after the quickstart."""
+def test_command_line_examples_run(trained, quickstart_docs, tmp_path):
+    """Run as printed, in a folder that looks like a checkout after the quickstart."""
     quickstart = tmp_path / "projects" / "quickstart"
     (quickstart / "training").mkdir(parents=True)
     (quickstart / "corpus").mkdir()
@@ -183,8 +197,8 @@ def test_readme_commands_run(trained, quickstart_docs, tmp_path):
     for part in ("train", "dev"):
         docs = [Doc.from_docs(quickstart_docs[:10])]
         DocBin(docs=docs).to_disk(quickstart / "corpus" / f"en_quick-ud-{part}.spacy")
-    [block] = [block for block in blocks("README.md", "bash") if "spacy_rootmind parse" in block]
-    assert block in blocks("docs/command-line.md", "bash")
+    [shown] = [block for block in blocks("README.md", "bash") if "spacy_rootmind parse" in block]
+    [block] = [block for block in blocks("docs/command-line.md", "bash") if shown in block]
     paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
     result = subprocess.run(
         ["bash", "-ec", block],
@@ -200,7 +214,7 @@ def test_readme_commands_run(trained, quickstart_docs, tmp_path):
     assert parsed.count("# parse_3 = ") > 10
     assert len((tmp_path / "parsed.jsonl").read_text(encoding="utf8").splitlines()) > 50
     assert "Labels of roots: root 700" in result.stdout
-    assert "of the texts are in train as well" in result.stdout
+    assert "of the texts are also in train" in result.stdout
 
 
 def test_config_blocks_resolve():

@@ -1,7 +1,7 @@
-"""The project that reproduces results of papers: it runs, and its tables are right.
+"""The project that reproduces results of papers: its workflow runs, and its tables are correct.
 
-The whole workflow runs once, on two made-up treebanks cut from the bundled one, in a copy of the
-project. What the tables say is then found in another way.
+The whole workflow runs once, in a copy of the project, on two small treebanks cut from the bundled
+one. The numbers in the tables are then computed in another way.
 """
 
 import csv
@@ -78,7 +78,7 @@ def project(source, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def two_seeds(project, source, tmp_path_factory):
-    """A copy of the folders, with a second seed of the objective that is looked at."""
+    """A copy of the folders, with a second seed of the main objective."""
     folder = tmp_path_factory.mktemp("seeds")
     for name in ("corpus", "models", "scores"):
         shutil.copytree(project / name, folder / name)
@@ -93,7 +93,7 @@ def two_seeds(project, source, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def reported(project):
-    """RESULTS.md of the copy, put together by the command."""
+    """RESULTS.md of the copy, written by the command."""
     result = run("-m", "spacy", "project", "run", "report", project, cwd=project.parent)
     assert result.returncode == 0, result.stdout + result.stderr
     return (project / "RESULTS.md").read_text(encoding="utf8")
@@ -106,7 +106,7 @@ def rows(project, name):
 
 
 def matrices(project, treebank, state="head_selection", seed=0):
-    """Score matrices and gold heads as saved, cut apart."""
+    """Saved score matrices and gold heads, one per sentence."""
     with np.load(project / "scores" / treebank / f"{seed}-{state}.npz") as found:
         sizes = found["lengths"] + 1
         flat = np.split(found["scores"], np.cumsum(sizes**2)[:-1])
@@ -120,7 +120,7 @@ def all_matrices(project, state):
 
 
 def gold_heads(source, treebank):
-    """Heads of the test sentences, read from CoNLL-U by hand."""
+    """Heads of the test sentences, read directly from CoNLL-U."""
     [path] = (source / f"UD_{treebank}").glob("*-test.conllu")
     found = []
     for block in path.read_text(encoding="utf8").strip().split("\n\n"):
@@ -172,7 +172,7 @@ def test_training_again_does_nothing(project, source):
     assert [path.stat().st_mtime_ns for path in files] == before
 
 
-def test_training_without_a_folder_says_how(project):
+def test_training_without_a_folder_raises(project):
     result = run("scripts/train.py", cwd=project)
     assert result.returncode != 0
     assert "ROOTMIND_UD" in result.stderr
@@ -220,7 +220,7 @@ def test_malformed_trees_and_accuracy_are_counted_right(project, treebank):
 
 
 def rate_and_changes(squares, gold):
-    """Malformed trees, %, and relative changes, %, of right heads and exact matches."""
+    """Malformed trees, %, and relative changes, %, of correct heads and exact matches."""
     free = [decode(square, single_root=False) for square in squares]
     single = [decode(square) for square in squares]
     found = [100 * np.mean([(tree == 0).sum() > 1 for tree in free])]
@@ -336,7 +336,7 @@ print(json.dumps({
 
 
 def test_constants_follow_roots_scores(project):
-    """Raising all root arcs raises both constants as much, and changes nothing after them."""
+    """Raising all root arcs raises both constants by the same amount, and changes nothing else."""
     files = [project / "scores" / name / "0-head_selection.npz" for name in TREEBANKS]
     result = run("-c", RAISED, *files, cwd=project / "scripts")
     assert result.returncode == 0, result.stderr
@@ -353,7 +353,7 @@ def test_constants_follow_roots_scores(project):
     assert left <= 1 < more
 
 
-def test_margins_part_all_sentences(project):
+def test_margins_split_all_sentences(project):
     lines = rows(project, "mind_the_root-margins")
     assert [line[0] for line in lines] == ["fewer than 1,000"] * 4
     squares = [own for own in all_matrices(project, "head_selection") if len(own) > 2]
@@ -512,7 +512,7 @@ def test_report_says_what_to_run_first(project, tmp_path):
 
 
 def test_results_of_the_run_are_those_of_the_template():
-    """RESULTS.md is not edited by hand, and its pictures are there, and small."""
+    """RESULTS.md is not edited by hand, and its pictures exist and are small."""
     text = (PAPERS / "RESULTS.md").read_text(encoding="utf8")
     template = (PAPERS / "RESULTS.template.md").read_text(encoding="utf8")
     assert lines_of(template) - lines_of(text) == {f"{{{{{name}}}}}" for name in COMMANDS}

@@ -1,4 +1,4 @@
-"""The tutorial, block by block, as a reader goes through it; the migration page's configs."""
+"""The tutorial's commands and examples in order; the migration page's configs."""
 
 import os
 import re
@@ -19,7 +19,7 @@ BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```", flags=re.DOTALL | re.MULTILI
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A folder that looks like a checkout, and an environment that installs next to it."""
+    """A folder that looks like a checkout, and an environment that installs into it."""
     for name in ("projects", "configs"):
         (tmp_path / name).symlink_to(ROOT / name)
     site = tmp_path / "site"
@@ -57,7 +57,7 @@ def ini_blocks():
 
 @pytest.mark.parametrize("block", [b for b in ini_blocks() if '"tok2vec"' in b.split("]")[1]])
 def test_migration_page_shows_configs_that_work(block):
-    """The block for `parser` and that for `root_mst` fit into one and the same pipeline."""
+    """The blocks for `parser` and for `root_mst` fit into the same pipeline."""
     shared = spacy.blank("en")
     shared.add_pipe("tok2vec")
     shared.add_pipe("tagger")

@@ -1,9 +1,9 @@
-"""How many roots a tree has if nothing is learned: closed form, enumeration and samples.
+"""Number of roots of trees drawn uniformly: closed form, enumeration and samples.
 
 Usage: python benchmarks/papers/root_counts.py [--smoke]
 
 Stanojevic & Cohen (2021), A Root of a Problem: Optimizing Single-Root Dependency Parsing, equation
-2: among all trees over ROOT and n words, each as probable as the other, a share of
+2: among all trees over ROOT and n words, all equally probable, a share of
 
     P(r; n) = C(n, r) r n^(n - r - 1) / (n + 1)^(n - 1)
 
@@ -12,10 +12,10 @@ words (Cayley), and (n + 1)^(n - 1) that of all trees. Since C(n, r) r / n = C(n
 r - 1 ~ Binomial(n - 1, 1 / (n + 1)): 2 n / (n + 1) roots are expected, and the share of single-root
 trees, (n / (n + 1))^(n - 1), falls towards 1 / e.
 
-The formula is first checked by enumeration, n <= 5, and then held against trees that are drawn
-without the root constraint under zero scores, with the distance in standard errors. A further
-column, not covered by the formula, has the best trees under random scores, which are not equally
-probable. The run ends with status 1 where samples are off.
+The formula is first checked by enumeration, n <= 5, and then compared with trees that are drawn
+without the root constraint under zero scores; errors are in standard errors. Another column has
+the best trees under random scores, which are not equally probable, so that the formula does not
+apply. The run ends with status 1 if the samples differ significantly.
 """
 
 import argparse
@@ -25,26 +25,26 @@ from fractions import Fraction
 from math import comb
 from pathlib import Path
 
-# Before NumPy is imported: a benchmark of one thread.
+# Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
-from families import all_trees
+from lib.inputs import all_trees
+from lib.options import add_options
+from lib.tables import setup_line, table
 from numpy.typing import NDArray
-from options import add_options
-from report import setup_line, table
 
 from spacy_rootmind import decode, sample_trees
 
 SIZES = (2, 3, 5, 10, 20, 40, 80)
 METHODS = ("auto", "wilson", "ancestral", "colbourn")
 SHOWN = 5
-# Standard errors; some hundred numbers are looked at.
+# Standard errors; some hundred numbers are compared.
 FAR = 5.0
-# Counts expected to be fewer are looked at together.
+# Smaller expected counts are pooled.
 COMMON = 20
-# Scores of sentences to find best trees for, at a time.
+# Scores per batch of sentences to decode.
 CHUNK = 2_000_000
 
 
@@ -54,7 +54,7 @@ def share(r: int, n: int) -> Fraction:
 
 
 def check_formula(largest: int) -> list[list[str]]:
-    """Compare with enumeration; returns lines of a table."""
+    """Compare the formula with enumeration; returns lines of a table."""
     lines = []
     for n in range(1, largest + 1):
         trees = all_trees(n, single_root=False)
@@ -68,7 +68,7 @@ def check_formula(largest: int) -> list[list[str]]:
 
 
 def drawn_counts(n: int, total: int, method: str, seed: int) -> NDArray[np.int64]:
-    """Count trees by their number of roots, drawn under zero scores."""
+    """Draw trees under zero scores, and count them by number of roots."""
     heads, _ = sample_trees(
         np.zeros((n + 1, n + 1)), total, single_root=False, method=method, seed=seed
     )
@@ -76,7 +76,7 @@ def drawn_counts(n: int, total: int, method: str, seed: int) -> NDArray[np.int64
 
 
 def best_counts(n: int, total: int) -> NDArray[np.int64]:
-    """Count the best trees under Gaussian scores by their number of roots."""
+    """Count the best trees under Gaussian scores by number of roots."""
     rng = np.random.default_rng(n)
     counts = np.zeros(n + 1, dtype=np.int64)
     size = max(1, CHUNK // (n + 1) ** 2)
@@ -89,7 +89,7 @@ def best_counts(n: int, total: int) -> NDArray[np.int64]:
 
 
 def chi_square(counts: NDArray[np.int64], n: int) -> tuple[float, int]:
-    """Return the statistic and its degrees of freedom; rare counts are put together."""
+    """Return the statistic and its degrees of freedom; rare counts are pooled."""
     total = int(counts.sum())
     expected = np.array([float(total * share(r, n)) for r in range(1, n + 1)])
     seen = counts[1:].astype(np.float64)
@@ -102,7 +102,7 @@ def chi_square(counts: NDArray[np.int64], n: int) -> tuple[float, int]:
 
 
 def roots_off(counts: NDArray[np.int64], n: int) -> tuple[float, float]:
-    """Return the mean number of roots, and by how many standard errors it is off."""
+    """Return the mean number of roots, and its error in standard errors."""
     total = int(counts.sum())
     mean = float((counts * np.arange(n + 1)).sum() / total)
     # Variance of the binomial.
@@ -111,14 +111,14 @@ def roots_off(counts: NDArray[np.int64], n: int) -> tuple[float, float]:
 
 
 def share_cell(counts: NDArray[np.int64], r: int, n: int) -> tuple[str, float]:
-    """Write a frequency with its distance in standard errors; returns that as well."""
+    """Format a frequency with its error in standard errors; returns the error too."""
     total, wanted = int(counts.sum()), float(share(r, n))
     off = (counts[r] / total - wanted) / np.sqrt(wanted * (1 - wanted) / total)
     return f"{counts[r] / total:.5f} ({off:+.1f})", abs(off)
 
 
 def share_lines(n: int, drawn: dict[str, NDArray[np.int64]], best: NDArray[np.int64]) -> tuple:
-    """Lay out the table of one n; returns the largest distance too."""
+    """Lay out the table of one n; returns the largest error too."""
     lines, furthest = [], 0.0
     for r in range(1, min(n, SHOWN) + 1):
         cells = []
@@ -166,7 +166,7 @@ def main() -> None:
         if furthest > FAR:
             wrong.append(f"n = {n} by {furthest:.1f} standard errors")
         header = ["roots", "P(r; n)", *(f"`{name}`" for name in drawn), "best tree, random scores"]
-        print(f"\n### n = {n}, {total:,} trees a sampler\n\n{table(header, lines)}")
+        print(f"\n### n = {n}, {total:,} trees per sampler\n\n{table(header, lines)}")
     if wrong:
         sys.exit("WRONG: " + "; ".join(wrong))
 

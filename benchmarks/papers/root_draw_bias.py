@@ -1,18 +1,20 @@
-"""Why the root word of a single-root sample must not be drawn by the weights of root arcs.
+"""Bias of samplers that draw the root word by the weights of root arcs.
 
 Usage: python benchmarks/papers/root_draw_bias.py [--smoke] [--checkout treesample=PATH]
 
 Zmigrod, Vieira & Cotterell (2021), Efficient Sampling of Dependency Structure, first drew the root
-word by the weights of its root arcs, and then walked (Wilson 1996). Stanojevic (2022), Unbiased and
-Efficient Sampling of Dependency Trees, and the corrected version of the first paper (Theorem 2)
-show that this is biased: it takes no account of how much weight the trees of a root word have. Nor
-is it the same if a constant is added to all scores of a word, which changes no probability.
+word by the weights of the root arcs, and then the rest of the tree by Wilson's (1996) random walk.
+Stanojevic (2022), Unbiased and Efficient Sampling of Dependency Trees, and the corrected version of
+the first paper (Theorem 2) show that this is biased: it ignores the total weight of the trees of
+each root word. It also changes when a constant is added to all scores of a word, which changes no
+probability.
 
-For one sentence at a time, the table has for each tree its probability; what drawing the root word
-that way gives instead, in closed form, softmax(root scores) times the law of trees given their root
-word; and how often `wilson_biased` and `wilson` drew it, with the distance from those two in
-standard errors. Below, distances in total variation from the exact law. The run ends with status 1
-if `wilson` or `auto` are off, or `wilson_biased` is not as biased as it should be.
+For each example sentence, a table lists the trees with their exact probability; the probability
+when the root word is drawn by root weights, in closed form (softmax of the root scores times the
+distribution of trees given their root word); and the frequencies in samples of `wilson_biased` and
+`wilson`, with their errors in standard errors. A second table has the total variation distances
+from the exact distribution. The run ends with status 1 if `wilson` or `auto` are biased, or if
+`wilson_biased` does not have the expected bias.
 """
 
 import argparse
@@ -20,21 +22,21 @@ import os
 import sys
 from pathlib import Path
 
-# Before NumPy is imported: a benchmark of one thread.
+# Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
-from families import Batch, all_trees
+from lib.inputs import Batch, all_trees
+from lib.options import add_options, read_checkouts
+from lib.samplers import AUTO, REJECT, WILSON, load_treesample_biased, our_samplers
+from lib.tables import setup_line, table
 from numpy.typing import NDArray
-from options import add_options, read_checkouts
-from report import setup_line, table
-from samplers import AUTO, REJECT, WILSON, load_treesample_biased, our_samplers
 
 BIASED = "wilson_biased"
-# Standard errors; a few dozen trees are looked at.
+# Standard errors; a few dozen trees are compared.
 FAR = 5.0
-# Trees expected less often are not looked at.
+# Trees expected less often are not compared.
 COMMON = 20
 Floats = NDArray[np.float64]
 
@@ -85,18 +87,18 @@ def frequencies(drawn: NDArray[np.integer], trees: NDArray[np.int32]) -> Floats:
 
 
 def standard_errors(seen: Floats, law: Floats, total: int) -> Floats:
-    """Tell by how many standard errors frequencies are off; 0 where too few are expected."""
+    """Return errors of frequencies in standard errors; 0 where too few trees are expected."""
     off = (seen - law) / np.sqrt(law * (1 - law) / total)
     return np.where(law * total >= COMMON, off, 0.0)
 
 
 def variation(one: Floats, other: Floats) -> float:
-    """Total variation distance of two laws."""
+    """Return the total variation distance of two distributions."""
     return float(np.abs(one - other).sum() / 2)
 
 
 def report(title: str, weights: Floats, samplers: list, total: int) -> list[str]:
-    """Print the table of one example; returns what is wrong."""
+    """Print the tables of one example; returns errors of our samplers."""
     n = len(weights) - 1
     trees = all_trees(n, single_root=True)
     exact, biased = exact_law(weights, trees), biased_law(weights, trees)
@@ -104,7 +106,7 @@ def report(title: str, weights: Floats, samplers: list, total: int) -> list[str]
     seen, errors, wrong = {}, {}, []
     for sampler in samplers:
         name = sampler.name
-        # Theirs is slow, and only to look at.
+        # The peer's sampler is slow, and only shown.
         count = total if sampler.kind == "ours" else min(total, 20_000)
         drawn = np.asarray(sampler.bind(batch, count)()[0])
         expected = biased if "biased" in name else exact
@@ -139,7 +141,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_options(parser)
-    parser.add_argument("--samples", type=int, help="trees to draw for each sentence (1,000,000)")
+    parser.add_argument("--samples", type=int, help="trees to draw per sentence (1,000,000)")
     options = parser.parse_args()
     total = options.samples or (5000 if options.smoke else 1_000_000)
     samplers = our_samplers(BIASED, WILSON, AUTO, REJECT)
@@ -147,7 +149,7 @@ def main() -> None:
         samplers.append(load_treesample_biased(read_checkouts(options, ["treesample"])))
     except (ImportError, OSError) as error:
         print(f"treesample: not here; pip install tqdm, and --checkout treesample=PATH ({error})")
-    print(f"{setup_line()}\n\n{total:,} trees a sampler; in parentheses standard errors.\n")
+    print(f"{setup_line()}\n\n{total:,} trees per sampler; standard errors in parentheses.\n")
     wrong = []
     for title, weights in examples().items():
         wrong += report(title, weights, samplers, total)

@@ -1,12 +1,12 @@
-"""Time of a sample over sentence length, as in figure 6 of Zmigrod, Vieira & Cotterell (2021).
+"""Time per sample over sentence length, as in figure 6 of Zmigrod, Vieira & Cotterell (2021).
 
 Usage: python benchmarks/papers/zmigrod2021_figure6.py [--smoke] [--checkout treesample=PATH]
 
-Efficient Sampling of Dependency Structure, EMNLP 2021. Their experiment, as their repository has it
-(notes/runtime_experiment.py): graphs of uniform weights, 5 to 100 nodes, 20 samples a graph.
-Here `words` do not count ROOT, and what a sampler prepares for a graph is part of its time, spread
-over the 20 samples. `growth` is the exponent of n in the upper half of the lengths, by least
-squares on logarithms; times are medians of calls in turns.
+Efficient Sampling of Dependency Structure, EMNLP 2021. The experiment in their repository
+(notes/runtime_experiment.py): graphs with uniform weights, 5 to 100 nodes, 20 samples per graph.
+Here `words` does not count ROOT, and the preparation for a graph is part of the time of its 20
+samples. `growth` is the exponent of n in the upper half of the lengths, by least squares on
+logarithms; times are medians of calls in turns.
 """
 
 import argparse
@@ -15,16 +15,16 @@ import sys
 from pathlib import Path
 from statistics import median
 
-# Before NumPy is imported: a benchmark of one thread.
+# Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
-from families import Batch
-from options import add_options, read_checkouts
-from report import duration, setup_line, table
-from samplers import ANCESTRAL, AUTO, COLBOURN, REJECT, WILSON, load_treesample, our_samplers
-from timing import interleave, seconds
+from lib.inputs import Batch
+from lib.options import add_options, read_checkouts
+from lib.samplers import ANCESTRAL, AUTO, COLBOURN, REJECT, WILSON, load_treesample, our_samplers
+from lib.tables import duration, setup_line, table
+from lib.timing import interleave, seconds
 
 SAMPLES = 20
 SIZES = (5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
@@ -39,7 +39,7 @@ def uniform_weights(n: int, count: int, seed: int = 0) -> Batch:
 
 
 def time_samples(samplers: list, n: int, graphs: int, budget: float) -> dict[str, float]:
-    """Time all samplers on graphs of one size; returns microseconds a sample.
+    """Time all samplers on graphs of one size; returns microseconds per sample.
 
     A slow one gets fewer graphs, so that its turns stay within the budget.
     """
@@ -67,8 +67,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_options(parser)
-    parser.add_argument("--graphs", type=int, help="graphs of each size (100)")
-    parser.add_argument("--budget", type=float, help="seconds for a sampler on one size (2)")
+    parser.add_argument("--graphs", type=int, help="graphs per size (100)")
+    parser.add_argument("--budget", type=float, help="seconds per sampler and size (2)")
     options = parser.parse_args()
     sizes = list((5, 10, 20) if options.smoke else SIZES)
     graphs = options.graphs or (5 if options.smoke else 100)
@@ -87,7 +87,7 @@ def main() -> None:
         cells = [duration(taken) for taken in own]
         lines.append([sampler.name, *cells, f"n^{growth(sizes, own):.1f}"])
     print(setup_line(), end="\n\n")
-    print(f"Time of a sample, {SAMPLES} a graph, preparation included:", end="\n\n")
+    print(f"Time per sample, {SAMPLES} samples per graph, preparation included:", end="\n\n")
     print(table(["words", *map(str, sizes), "growth"], lines))
 
 

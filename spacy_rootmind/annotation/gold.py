@@ -1,4 +1,4 @@
-"""Gold trees of training examples, brought to the tokens and sentences that are parsed."""
+"""Gold trees of training examples, aligned with the tokens and sentences to parse."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.training import Example
 
-from spacy_rootmind.annotation.reading import NO_LABEL, known_starts, likely_starts, reference_heads
+from spacy_rootmind.annotation.reading import (
+    NO_LABEL,
+    annotated_heads,
+    annotated_starts,
+    training_start_marks,
+)
 from spacy_rootmind.annotation.sentences import (
     CERTAIN,
     Sentences,
@@ -24,13 +29,13 @@ from spacy_rootmind.trees.conventions import MISSING
 def aligned_heads(
     example: Example, root_label: str
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Gold heads and label hashes of the predicted tokens.
+    """Align gold heads and label hashes with the predicted tokens.
 
     A head is MISSING where the reference has none, or where the token or its head is not aligned
-    one to one. `Example.get_aligned_parse` does not tell a missing head from a root, and gives a
-    split root's pieces a root label each.
+    one to one. `Example.get_aligned_parse` does not distinguish a missing head from a root, and
+    labels each piece of a split root as a root.
     """
-    gold_heads, gold_deps = reference_heads(example.reference, root_label)
+    gold_heads, gold_deps = annotated_heads(example.reference, root_label)
     gold_of = single_counterparts(example.alignment.x2y)
     predicted_of = single_counterparts(example.alignment.y2x)
     heads = np.full(len(gold_of), MISSING, dtype=np.int64)
@@ -45,7 +50,7 @@ def aligned_heads(
 
 
 def single_counterparts(alignment) -> NDArray[np.int64]:
-    """Counterpart of each token that has exactly one, MISSING elsewhere."""
+    """Find the counterpart of each token that has exactly one; MISSING elsewhere."""
     lengths = np.asarray(alignment.lengths)
     counterparts = np.full(len(lengths), MISSING, dtype=np.int64)
     starts = np.cumsum(lengths) - lengths
@@ -55,7 +60,7 @@ def single_counterparts(alignment) -> NDArray[np.int64]:
 
 
 def _predicted_words(example: Example, starts: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Find the first predicted words of sentences that start at these tokens of the reference."""
+    """Find the first predicted word of each reference sentence."""
     lengths = np.asarray(example.alignment.y2x.lengths)
     ends = np.cumsum(lengths)
     predicted = np.asarray(example.alignment.y2x.data)
@@ -74,10 +79,9 @@ def _predicted_words(example: Example, starts: NDArray[np.bool_]) -> NDArray[np.
 def training_starts(
     example: Example, root_label: str, mode: str = "auto", max_words: int | None = None
 ) -> NDArray[np.int64]:
-    """Sentence starts to train with: those known on the Doc, and gold ones where nothing is.
+    """Choose the sentence starts to train with: the Doc's own, and gold ones where it has none.
 
-    With the mode "doc" there are none but the Doc's own ends. Sentences of more than `max_words`
-    words are split.
+    With mode "doc", the Doc is one sentence. Sentences of more than `max_words` words are split.
     """
     doc, gold = example.predicted, example.reference
     if mode == "doc" or not len(doc):
@@ -85,9 +89,9 @@ def training_starts(
     else:
         likely = np.full(len(doc), -1.0)
         if gold.has_annotation("SENT_START"):
-            likely[_predicted_words(example, likely_starts(gold, root_label))] = 1.0
+            likely[_predicted_words(example, training_start_marks(gold, root_label))] = 1.0
         starts = bounds(
-            np.flatnonzero(likely + CERTAIN * known_starts(doc, root_label) > 0), len(doc)
+            np.flatnonzero(likely + CERTAIN * annotated_starts(doc, root_label) > 0), len(doc)
         )
     if max_words is None or max_words >= len(doc):
         return starts
@@ -97,42 +101,42 @@ def training_starts(
 
 
 def gold_boundaries(example: Example, root_label: str) -> NDArray[np.int8]:
-    """Tell which predicted tokens start a gold sentence: 1 yes, 0 no, -1 nothing to learn.
+    """Tell which predicted tokens start a gold sentence: 1 yes, 0 no, MISSING unknown.
 
-    Whitespace and a Doc's first word are no question, nor is anything where the reference says
-    nothing, or where heads are missing; see `known_starts`.
+    Whitespace and a Doc's first word are never trained on, nor are tokens that the reference leaves
+    open; see `reading.annotated_starts`.
     """
     doc, gold = example.predicted, example.reference
     truths = np.full(len(doc), MISSING, dtype=np.int8)
     if not len(doc) or not gold.has_annotation("SENT_START"):
         return truths
-    said = known_starts(gold, root_label)
+    gold_starts = annotated_starts(gold, root_label)
     covered = np.asarray(example.alignment.x2y.data)
     token = np.repeat(np.arange(len(doc)), np.asarray(example.alignment.x2y.lengths))
-    # A token does not start a sentence if no token that it covers may.
+    # A token cannot start a sentence if none of the gold tokens that it covers may.
     may_start = np.zeros(len(doc), dtype=bool)
-    may_start[token[said[covered] >= 0]] = True
+    may_start[token[gold_starts[covered] >= 0]] = True
     words = words_of(doc)[1:]
     truths[words[~may_start[words]]] = 0
-    starts = _predicted_words(example, said == 1)
+    starts = _predicted_words(example, gold_starts == 1)
     truths[starts[np.isin(starts, words)]] = 1
     return truths
 
 
-@dataclass
+@dataclass(frozen=True)
 class GoldBatch:
-    """Gold trees of a batch in the rows of its layout; ROOT's row comes before its words'.
+    """Gold trees of a batch, in flat rows: per sentence ROOT's row, then one per word.
 
     Attributes
     ----------
     sentences : list of Sentences
-        The tokens to score, a list of sentences a Doc.
+        The tokens to score, one list of sentences per Doc.
     heads : int array of shape (n_rows,)
         Flat row of each row's gold head; MISSING where unknown, and for ROOT.
     deps : uint64 array of shape (n_rows,)
         Label hashes; 0 where unknown.
     boundaries : int array of shape (all tokens,)
-        See `gold_boundaries`; one Doc after another.
+        As of `gold_boundaries`, one Doc after another.
     """
 
     sentences: list[Sentences]
@@ -148,9 +152,9 @@ class GoldBatch:
         mode: str = "auto",
         max_words: int | None = None,
     ) -> "GoldBatch":
-        """Align each example; heads outside the sentence or on whitespace count as missing.
+        """Align each example; a head outside the sentence or on whitespace counts as missing.
 
-        See `training_starts` for `mode` and `max_words`.
+        `training_starts` explains `mode` and `max_words`.
         """
         sentences: list[Sentences] = []
         heads: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
@@ -179,7 +183,7 @@ class GoldBatch:
 def _within_sentence(
     heads: NDArray[np.int64], tokens: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Count heads within their sentence, from 1 and with 0 for ROOT; also tell which are known."""
+    """Convert heads to places in their sentence, 0 for ROOT; also mark those that are known."""
     gold = heads[tokens]
     place = np.searchsorted(tokens, gold)
     place[place == len(tokens)] = 0
@@ -188,7 +192,7 @@ def _within_sentence(
 
 
 def drop_contradictions(heads: NDArray[np.int64], lengths: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Mark heads as MISSING that no tree with a single root can have together.
+    """Drop gold heads that no tree with a single root can have together.
 
     Parameters
     ----------
@@ -200,8 +204,8 @@ def drop_contradictions(heads: NDArray[np.int64], lengths: NDArray[np.intp]) -> 
     Returns
     -------
     heads : int array of shape (b, m)
-        Less those on a cycle, and those from ROOT in a sentence that has several. Some tree agrees
-        with the rest.
+        MISSING also on cycles, and for all root tokens of a sentence with several. Some tree has
+        all the others.
     """
     at_root = np.where(heads == MISSING, 0, heads)
     sound = np.atleast_1d(is_tree(_with_root(at_root), lengths, single_root=False))
@@ -224,7 +228,7 @@ def _with_root(heads: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _on_cycles(heads: NDArray[np.int64]) -> list[int]:
-    """Words from which one comes back to them, going from head to head."""
+    """List the words that are their own ancestors."""
     found = []
     for word in np.flatnonzero(heads > 0).tolist():
         above = int(heads[word])
@@ -238,11 +242,11 @@ def _on_cycles(heads: NDArray[np.int64]) -> list[int]:
 
 
 def count_labels(examples: Sequence[Example]) -> tuple[dict[str, int], dict[str, int]]:
-    """Count labels on root arcs and on all other arcs of the references."""
+    """Count the labels of root arcs, and of all other arcs, in the references."""
     roots: dict[str, int] = {}
     others: dict[str, int] = {}
     for example in examples:
-        heads, deps = reference_heads(example.reference)
+        heads, deps = annotated_heads(example.reference)
         is_root = heads == np.arange(len(heads))
         for counts, chosen in ((roots, is_root), (others, ~is_root & (heads != MISSING))):
             labels, frequencies = np.unique(deps[chosen], return_counts=True)

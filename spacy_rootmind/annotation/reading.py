@@ -1,4 +1,4 @@
-"""What a Doc says already of heads and of where sentences start, and what it leaves open."""
+"""Annotation that a Doc already has: heads, labels and sentence starts."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from spacy.tokens import Doc
 
 from spacy_rootmind.trees.conventions import MISSING
 
-# The hash of no label at all; spaCy calls both head and label of such a token missing.
+# Hash of the empty label. spaCy then counts both the head and the label of the token as missing.
 NO_LABEL = 0
 
 
@@ -24,13 +24,14 @@ def choose_root_label(counts: Mapping[str, int]) -> str:
     return max(sorted(spelled_root or counts), key=counts.__getitem__, default="ROOT")
 
 
-def reference_heads(
+def annotated_heads(
     doc: Doc, root_label: str | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Heads (a root's is its own index, MISSING where unknown) and label hashes of a Doc.
+    """Read the heads and label hashes of a Doc.
 
-    spaCy stores a head that is missing beside a known label as the token itself. Given the root's
-    label, such tokens are told from roots by their own.
+    A root is its own head; a missing head is MISSING. spaCy stores a missing head with a known
+    label as the token itself: given the root's label, a token with another label that is its own
+    head counts as one without a head.
     """
     annotation = doc.to_array([HEAD, DEP]).reshape((len(doc), 2))
     deps = annotation[:, 1].copy()
@@ -44,10 +45,10 @@ def reference_heads(
     return heads, deps
 
 
-def known_boundaries(doc: Doc) -> NDArray[np.int8]:
-    """Tell for each token whether it starts a sentence: 1 yes, -1 no, 0 unknown.
+def annotated_boundaries(doc: Doc) -> NDArray[np.int8]:
+    """Read whether each token starts a sentence: 1 yes, -1 no, 0 unknown.
 
-    The first token of a Doc does; a whitespace token of which nothing is said does not.
+    The first token of a Doc does; an unannotated whitespace token does not.
     """
     known = doc.to_array(SENT_START).astype("i8").astype("i1").reshape(len(doc))
     is_space = doc.to_array(IS_SPACE).astype(bool).reshape(len(doc))
@@ -56,55 +57,54 @@ def known_boundaries(doc: Doc) -> NDArray[np.int8]:
     return known
 
 
-def known_starts(doc: Doc, root_label: str) -> NDArray[np.int8]:
-    """Tell for each token whether it is known to start a sentence: 1 yes, -1 no, 0 unknown.
+def annotated_starts(doc: Doc, root_label: str) -> NDArray[np.int8]:
+    """Infer whether each token starts a sentence: 1 yes, -1 no, 0 unknown.
 
-    As `known_boundaries`, but where heads are missing and boundaries are only those that spaCy made
-    of heads: a word without a head may belong to the sentence on either side, so nothing is known
-    beside it; within a tree, nothing starts. A token that is its own head counts as one without a
-    head if its label is no root's, and others in the Doc have one.
+    As `annotated_boundaries`, except where heads are missing and spaCy derived the boundaries from
+    the heads. A word without a head may belong to the sentence on either side, so the boundaries
+    next to it are unknown; within a tree, no sentence starts. A token that is its own head without
+    the root's label counts as one without a head, if the Doc has tokens with the root's label.
     """
-    known = known_boundaries(doc)
+    known = annotated_boundaries(doc)
     if not (doc.has_annotation("DEP") and doc.has_annotation("SENT_START")):
         return known
     tops, has_root = _trees(doc, root_label)
     if has_root.all() or not _starts_are_those_of_heads(doc):
         return known
-    within = _within_a_tree(tops)
-    beside_missing = np.append(False, ~(has_root[1:] & has_root[:-1]))
-    known[beside_missing] = 0
-    known[within] = -1
+    next_to_missing = np.append(False, ~(has_root[1:] & has_root[:-1]))
+    known[next_to_missing] = 0
+    known[_within_a_tree(tops)] = -1
     known[:1] = 1
     return known
 
 
-def likely_starts(doc: Doc, root_label: str) -> NDArray[np.bool_]:
-    """Tell which tokens start a sentence to train with.
+def training_start_marks(doc: Doc, root_label: str) -> NDArray[np.bool_]:
+    """Choose the tokens that start a sentence in training.
 
-    Those known to, and where words without a head lie between two trees, the first of the second:
-    somewhere there, a sentence starts.
+    These are the known starts and, where words without a head lie between two trees, the first
+    token of the second tree: somewhere in between, a sentence starts.
     """
-    known = known_starts(doc, root_label)
+    known = annotated_starts(doc, root_label)
     starts = known == 1
     if (known == 0).any() and doc.has_annotation("DEP"):
         _, has_root = _trees(doc, root_label)
         comes_after_a_tree = np.cumsum(has_root) > has_root
-        marked = known_boundaries(doc) == 1
+        marked = annotated_boundaries(doc) == 1
         starts |= marked & (known == 0) & has_root & comes_after_a_tree
     return starts
 
 
 def _trees(doc: Doc, root_label: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Find the token that each one's chain of heads ends at, and whether that is a root.
+    """Follow the heads from each token to the last one, and tell whether that is a root.
 
-    It is none where a head is missing on the way, or the chain runs into a cycle. Whitespace
-    without a head counts with the token before it.
+    It is not a root if a head is missing on the way or the chain runs into a cycle. Whitespace
+    without a head belongs to the token before it.
     """
     at = np.arange(len(doc))
-    heads, _ = reference_heads(doc)
-    is_root = reference_heads(doc, root_label)[0] == at
+    heads, _ = annotated_heads(doc)
+    is_root = annotated_heads(doc, root_label)[0] == at
     if not is_root.any():
-        # The labels are others than the parser's.
+        # The Doc does not use the parser's labels.
         is_root = heads == at
     tops = np.where(heads == MISSING, at, heads)
     for _ in range(len(doc).bit_length()):
@@ -116,7 +116,7 @@ def _trees(doc: Doc, root_label: str) -> tuple[NDArray[np.int64], NDArray[np.boo
 
 
 def _within_a_tree(tops: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Tell which tokens come after the first of a tree, and not after its last."""
+    """Mark the tokens after the first of a tree, up to its last."""
     at = np.arange(len(tops))
     first, last = np.full(len(tops), len(tops)), np.zeros(len(tops), dtype=np.int64)
     np.minimum.at(first, tops, at)
@@ -129,14 +129,14 @@ def _within_a_tree(tops: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _starts_are_those_of_heads(doc: Doc) -> bool:
-    """Tell whether boundaries are what spaCy makes of heads, and say nothing of their own."""
-    heads, _ = reference_heads(doc)
+    """Tell whether a Doc's boundaries are those that spaCy derives from its heads."""
+    heads, _ = annotated_heads(doc)
     own = heads == np.arange(len(doc))
     made = np.full(len(doc), -1, dtype=np.int8)
     for root in np.flatnonzero(own).tolist():
         made[doc[root].left_edge.i] = 1
     marks = doc.to_array(SENT_START).astype("i8").astype("i1")
-    # Heads that are set one by one leave what they do not reach without a mark.
+    # Setting heads one by one leaves tokens that they do not reach unmarked.
     agrees = marks == made
     if (heads != MISSING)[~own].any():
         agrees |= (marks == 0) & (made == -1)

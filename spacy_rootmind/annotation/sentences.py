@@ -1,8 +1,8 @@
-"""Which tokens of a Doc form a sentence, and which of them the parser scores.
+"""The sentences of a Doc, and the tokens that the parser scores in each.
 
-Whitespace tokens belong to a sentence but are never scored and never a head. In what follows a
-`Sentences` lists, for each sentence in order, the Doc's indices of its scored tokens; a sentence of
-nothing but whitespace has none.
+Whitespace tokens belong to a sentence but are never scored and never a head. `Sentences` lists, for
+each sentence in order, the indices of its scored tokens in the Doc; a sentence of nothing but
+whitespace has none.
 """
 
 from collections import deque
@@ -13,20 +13,25 @@ from numpy.typing import NDArray
 from spacy.attrs import IS_SPACE, SENT_START
 from spacy.tokens import Doc
 
+from spacy_rootmind.trees.conventions import MISSING
+
 Sentences = list[NDArray[np.int64]]
 Starts = NDArray[np.int64]
 
-# A boundary that must be there, in log-odds, or that a Doc rules out. Both are overruled where a
-# sentence would become longer than is allowed.
+# Log-odds of a boundary that the Doc has, or, negative, that it rules out. The limit on the length
+# of a sentence overrules both.
 CERTAIN = 1e6
-# One that must not be there, whatever becomes of the sentence's length.
+# Log-odds of a boundary that must not be there, however long the sentence becomes.
 NEVER = -1e12
+
+# Label of whitespace tokens, which have no relation of their own; spaCy's for "some relation".
+SPACE_LABEL = "dep"
 
 
 def sentence_starts(doc: Doc) -> Starts:
-    """First tokens of the sentences that a Doc has, and its length; ascending from 0.
+    """List the first token of each of a Doc's sentences, ascending from 0, and the Doc's length.
 
-    Without boundaries on it, the Doc counts as one sentence.
+    A Doc without boundaries counts as one sentence.
     """
     starts = np.zeros(0, dtype="i8")
     if len(doc) and doc.has_annotation("SENT_START"):
@@ -35,12 +40,12 @@ def sentence_starts(doc: Doc) -> Starts:
 
 
 def bounds(starts: Sequence[int] | NDArray[np.int64], n_tokens: int) -> Starts:
-    """Complete sentence starts by the Doc's own two ends; [0] for an empty Doc."""
+    """Add the Doc's two ends to its sentence starts; [0] for an empty Doc."""
     return np.unique(np.concatenate(([0], starts, [n_tokens])).astype("i8"))
 
 
 def scored_tokens(doc: Doc, starts: Starts) -> Sentences:
-    """List the tokens to score in each sentence, all but whitespace."""
+    """List the tokens to score in each sentence: all but whitespace."""
     if len(starts) < 2:
         return []
     return np.split(words_of(doc), np.searchsorted(words_of(doc), starts[1:-1]))
@@ -52,8 +57,23 @@ def words_of(doc: Doc) -> NDArray[np.int64]:
 
 
 def sentences_of(doc: Doc) -> Sentences:
-    """List the tokens to score in each of the sentences that a Doc has."""
+    """List the tokens to score in each of a Doc's sentences."""
     return scored_tokens(doc, sentence_starts(doc))
+
+
+def attach_spaces(heads: NDArray[np.int32], start: int) -> None:
+    """Attach a sentence's whitespace tokens, in place: to the word before, or else to the first.
+
+    `heads` are those of a sentence that starts at token `start`, MISSING for whitespace. Without
+    any word, the first token becomes the root.
+    """
+    words = (heads != MISSING).nonzero()[0]
+    spaces = (heads == MISSING).nonzero()[0]
+    if len(words):
+        before = np.searchsorted(words, spaces) - 1
+        heads[spaces] = start + words[np.maximum(before, 0)]
+    else:
+        heads[:] = start
 
 
 # --- finding boundaries ------------------------------------------------------------------------
@@ -62,15 +82,14 @@ def sentences_of(doc: Doc) -> Sentences:
 def choose_starts(doc: Doc, log_odds: NDArray[np.floating], max_words: int) -> tuple[Starts, int]:
     """Choose the most likely boundaries that leave no sentence with more than `max_words` words.
 
-    Each boundary is judged by its own log-odds, so the most likely choice is that with the largest
-    sum of log-odds.
+    Boundaries are independent, so the most likely choice has the largest sum of log-odds.
 
     Parameters
     ----------
     doc
-        Its words are counted; whitespace is not.
+        Its words count towards the length; whitespace does not.
     log_odds : float array of shape (len(doc),)
-        That each token starts a sentence; 0 and less count as no. See `CERTAIN` and `NEVER`.
+        Log-odds that each token starts a sentence; see `CERTAIN` and `NEVER`.
     max_words
         At least 1.
 
@@ -79,7 +98,7 @@ def choose_starts(doc: Doc, log_odds: NDArray[np.floating], max_words: int) -> t
     starts : int array
         As of `sentence_starts`.
     n_split : int
-        Sentences that were split because of their length alone.
+        Number of sentences that were split because of their length.
     """
     if not len(doc):
         return bounds([], 0), 0
@@ -97,8 +116,8 @@ def choose_starts(doc: Doc, log_odds: NDArray[np.floating], max_words: int) -> t
 def _best_cuts(gains: NDArray[np.floating], longest: int) -> NDArray[np.int64]:
     """Cut a row of words into pieces of at most `longest`, with the largest sum of gains.
 
-    `gains[i]` is that of a cut before word i. O(n): the best totals within reach are kept in a
-    monotone queue.
+    `gains[i]` is the gain of a cut before word i. O(n), with a monotone queue of the best totals
+    within reach.
     """
     n = len(gains)
     totals = [0.0] * (n + 1)

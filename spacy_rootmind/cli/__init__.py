@@ -1,1 +1,1 @@
-"""The command line: `python -m spacy_rootmind`, and a command of `python -m spacy debug`."""
+"""The command line: `python -m spacy_rootmind`, and `python -m spacy debug root-mst`."""

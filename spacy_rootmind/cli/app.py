@@ -1,7 +1,7 @@
 """The commands of `python -m spacy_rootmind` and their options."""
 
-# Typer reads the annotations of commands at run time: no `from __future__ import annotations`. What
-# a command needs is imported when it runs, so that --help does not wait for spaCy.
+# Typer reads annotations at run time, so this file cannot use `from __future__ import annotations`.
+# Commands import what they need when they run, so that --help does not wait for spaCy.
 import json
 import os
 import sys
@@ -13,7 +13,7 @@ import typer
 from typer import Argument, Option
 
 COMMAND = "python -m spacy_rootmind"
-HELP = """Parse with pipelines that have the component root_mst, and check treebanks for it."""
+HELP = """Parse files with a pipeline that has root_mst, or check treebanks before training one."""
 
 app = typer.Typer(
     name="spacy_rootmind",
@@ -26,7 +26,7 @@ app = typer.Typer(
 
 
 class InputFormat(str, Enum):
-    """What `parse` reads."""
+    """Input formats of `parse`."""
 
     text = "text"
     jsonl = "jsonl"
@@ -34,7 +34,7 @@ class InputFormat(str, Enum):
 
 
 class OutputFormat(str, Enum):
-    """What `parse` writes."""
+    """Output formats of `parse`."""
 
     conllu = "conllu"
     jsonl = "jsonl"
@@ -42,7 +42,7 @@ class OutputFormat(str, Enum):
 
 
 class Alternatives(str, Enum):
-    """Where alternative parses come from."""
+    """Methods that find alternative parses."""
 
     kbest = "kbest"
     sample = "sample"
@@ -52,28 +52,32 @@ class Alternatives(str, Enum):
 @app.command("parse", no_args_is_help=True)
 def parse_command(
     pipeline: Annotated[
-        str, Argument(metavar="PIPELINE", help="Folder or package of a pipeline with root_mst")
+        str, Argument(metavar="PIPELINE", help="Pipeline with root_mst: a folder or a package")
     ],
-    inputs: Annotated[list[str], Argument(metavar="INPUT", help="Files to parse, or - for stdin")],
+    inputs: Annotated[list[str], Argument(metavar="INPUT", help="Files to parse; - for stdin")],
     output: Annotated[
-        str, Option("--output", "-o", help="File or folder to write, or - for stdout")
+        str, Option("--output", "-o", help="File or folder to write; - for stdout")
     ] = "-",
     from_format: Annotated[
         InputFormat | None,
-        Option("--from", "-f", help="Input format; by default told from .txt, .jsonl, .conllu"),
+        Option(
+            "--from", "-f", help="Input format; by default from the suffix (.txt, .jsonl, .conllu)"
+        ),
     ] = None,
     to_format: Annotated[
         OutputFormat | None,
-        Option("--to", "-t", help="Output format; by default told from .conllu, .jsonl, .spacy"),
+        Option(
+            "--to", "-t", help="Output format; by default from the suffix (.conllu, .jsonl, .spacy)"
+        ),
     ] = None,
     paragraphs: Annotated[
-        bool, Option("--paragraphs", "-p", help="Texts are blocks between empty lines, not lines")
+        bool, Option("--paragraphs", "-p", help="Read one text per paragraph, not per line")
     ] = False,
     confidence: Annotated[
         bool | None,
         Option(
             "--confidence/--no-confidence",
-            help="Write how sure the parser is; by default as the pipeline has it",
+            help="Write probabilities of heads and trees; by default as set in the pipeline",
         ),
     ] = None,
     arcs: Annotated[
@@ -81,61 +85,65 @@ def parse_command(
         Option(
             "--arcs",
             metavar="PROBABILITY",
-            help="Write all arcs of at least this probability; by default as the pipeline has it",
+            help="Write all arcs of at least this probability; by default as set in the pipeline",
         ),
     ] = None,
     alternatives: Annotated[
         Alternatives | None,
-        Option("--alternatives", "-a", help="Write other parses as well; by default as above"),
+        Option(
+            "--alternatives",
+            "-a",
+            help="Write alternative parses; by default as set in the pipeline",
+        ),
     ] = None,
-    k: Annotated[
-        int, Option("-k", min=1, help="How many parses of a sentence, with --alternatives")
-    ] = 5,
-    seed: Annotated[int, Option(min=0, help="For samples, with --alternatives")] = 0,
+    k: Annotated[int, Option("-k", min=1, help="Parses per sentence, with --alternatives")] = 5,
+    seed: Annotated[int, Option(min=0, help="Random seed, with --alternatives sample")] = 0,
     settings: Annotated[
         list[str] | None,
         Option(
             "--set",
             metavar="NAME=VALUE",
-            help="Change a setting of the pipeline's config, such as "
+            help="Change a setting of the pipeline's config, for example "
             "components.root_mst.temperature=1.5; may be repeated",
         ),
     ] = None,
     code: Annotated[
         Path | None,
-        Option("--code", "-c", help="Python file to import, with functions that it registers"),
+        Option("--code", "-c", help="Python file with registered functions to import"),
     ] = None,
-    gpu_id: Annotated[int, Option("--gpu-id", "-g", help="GPU, or -1 for the CPU")] = -1,
+    gpu_id: Annotated[int, Option("--gpu-id", "-g", help="GPU ID; -1 for the CPU")] = -1,
     batch_size: Annotated[
         int | None,
-        Option("--batch-size", "-b", min=1, help="Texts at a time; by default the pipeline's"),
+        Option("--batch-size", "-b", min=1, help="Texts per batch; by default the pipeline's"),
     ] = None,
     n_process: Annotated[
         int,
-        Option("--n-process", "-n", min=-1, help="Processes; -1 for as many as there are cores"),
+        Option("--n-process", "-n", min=-1, help="Processes; -1 for one per core"),
     ] = 1,
     strict: Annotated[bool, Option("--strict", help="Stop at the first record that fails")] = False,
     resume: Annotated[
-        bool, Option("--resume", help="Go on with a run that did not finish, if there is one")
+        bool, Option("--resume", help="Continue an unfinished run, if there is one")
     ] = False,
     force: Annotated[bool, Option("--force", "-F", help="Overwrite the output")] = False,
     progress: Annotated[
         bool | None,
-        Option("--progress/--no-progress", help="Show a bar; by default on a terminal"),
+        Option(
+            "--progress/--no-progress", help="Show a progress bar; by default only on a terminal"
+        ),
     ] = None,
-    quiet: Annotated[bool, Option("--quiet", "-q", help="Only say what went wrong")] = False,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print warnings and errors only")] = False,
 ) -> None:
     """Parse texts, tokens or CoNLL-U, and write CoNLL-U, JSONL or Docs.
 
-    text: one text a line. jsonl: objects with "text", or "tokens" (a list of strings, or of lists
-    of strings for sentences); other fields are kept. conllu: one Doc a sentence; all but heads,
-    labels and empty columns is kept.
+    Input formats: text has one text per line. jsonl has one object per line, with "text" or
+    "tokens" (a list of strings, or a list of lists of strings, one per sentence); other fields are
+    kept. conllu becomes one Doc per sentence; only heads, labels and empty columns are replaced.
 
-    Docs are written as files of bounded size in a folder, or as one file, NAME.spacy, which takes
-    memory for all of them at the end.
+    Docs are written to a folder, as files of bounded size, or to one file NAME.spacy, which is put
+    together in memory at the end.
 
-    A record that cannot be read or parsed is reported with its file and line, and the others go on;
-    the exit code is then 1. Files are written as NAME.partial until they are complete.
+    If a record cannot be read or parsed, its file and line are reported, the other records are
+    still parsed, and the exit code is 1. A file is called NAME.partial until it is complete.
     """
     from spacy_rootmind.cli.messages import CommandError
     from spacy_rootmind.cli.options import ParseOptions
@@ -173,18 +181,19 @@ def parse_command(
 def check_command(
     files: Annotated[
         list[Path],
-        Argument(metavar="FILE", help="Treebanks: .conllu or .spacy, or folders of them"),
+        Argument(metavar="FILE", help="Treebanks: .conllu or .spacy files, or folders of them"),
     ],
     max_sentence_length: Annotated[
-        int | None, Option("--max-sentence-length", "-m", min=1, help="Report longer sentences")
+        int | None,
+        Option("--max-sentence-length", "-m", min=1, help="Report sentences with more words"),
     ] = None,
     as_json: Annotated[bool, Option("--json", "-j", help="Print the report as JSON")] = False,
 ) -> None:
     """Check treebanks before training: trees, labels, sentences.
 
-    The first file with "train" in its name, or else the first, is taken for the training data:
-    labels of the others that it lacks are reported.
-    The exit code is 1 if there are errors, such as cycles, or several roots in a sentence.
+    The training data is the first file with "train" in its name, or else the first file. Labels of
+    the other files that do not occur in it are reported.
+    The exit code is 1 if there are errors, such as cycles or several roots in a sentence.
     """
     from spacy_rootmind.cli.check import check
 
@@ -192,7 +201,7 @@ def check_command(
 
 
 def read_settings(settings: list[str]) -> dict[str, Any]:
-    """Read NAME=VALUE, where a value is JSON, or else a string."""
+    """Read settings NAME=VALUE; values that are not JSON are taken as strings."""
     from spacy_rootmind.cli.messages import CommandError
 
     found = {}
@@ -211,12 +220,12 @@ def read_settings(settings: list[str]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run the command line; errors become messages and exit codes."""
+    """Run the command line; turn errors into messages and exit codes."""
     for stream in (sys.stdout, sys.stderr):
-        # Where a terminal cannot show a letter, it is not worth an error.
+        # A character that the terminal cannot show is escaped instead of raising an error.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     from spacy_rootmind.cli.messages import CommandError, Messages
-    from spacy_rootmind.cli.processes import leave
+    from spacy_rootmind.cli.processes import exit_process
 
     code = 1
     try:
@@ -226,8 +235,8 @@ def main() -> None:
     except CommandError as error:
         Messages().fail(error.title, error.text)
     except BrokenPipeError:
-        # Whoever read along has gone, as `head` does. Nothing more can be said, and nobody asked.
+        # The reader of the output has closed it, as `head` does: exit without a message.
         silence = os.open(os.devnull, os.O_WRONLY)
         for stream in (sys.stdout, sys.stderr):
             os.dup2(silence, stream.fileno())
-    leave(code)
+    exit_process(code)

@@ -1,4 +1,4 @@
-"""The command `check`: what is wrong with treebanks, and what they are like."""
+"""The command `check`: problems and statistics of treebanks."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ from spacy_rootmind.cli.messages import CommandError
 from spacy_rootmind.cli.treebanks import read_treebank
 
 SUFFIXES = (".conllu", ".spacy")
-# Labels shown, the most frequent ones.
+# How many of the most frequent labels are shown.
 N_LABELS = 60
 
 
@@ -40,9 +40,9 @@ def check(paths: Sequence[Path], *, max_sentence_length: int | None, as_json: bo
 
 
 def compare(found: Sequence[Findings]) -> None:
-    """Check what matters in the training data, and what others have that they lack.
+    """Check the training data for rare labels, and the other treebanks for labels it lacks.
 
-    Those are the first treebank with "train" in its name, or else the first.
+    The training data is the first treebank with "train" in its name, or else the first.
     """
     training = next((one for one in found if "train" in Path(one.name).name), found[0])
     training.check_training()
@@ -52,22 +52,23 @@ def compare(found: Sequence[Findings]) -> None:
 
 
 def treebank_paths(paths: Iterable[Path]) -> list[Path]:
-    """List the files, and those in folders.
+    """List the given files, and the treebanks in the given folders.
 
     Raises
     ------
     CommandError
-        If one is missing, or is no treebank.
+        If a path does not exist, or is not a treebank.
     """
     files: list[Path] = []
     for path in paths:
         if not path.exists():
-            raise CommandError(f"There is no file {path}")
+            raise CommandError(f"File not found: {path}")
         inside = [file for suffix in SUFFIXES for file in walk_directory(path, suffix)]
         files += inside if path.is_dir() else [path]
         if not inside or not all(file.suffix in SUFFIXES for file in files):
             raise CommandError(
-                f"{path} is no treebank", f"Expected {' or '.join(SUFFIXES)}, or a folder of them."
+                f"{path} is not a treebank",
+                f"Expected {' or '.join(SUFFIXES)}, or a folder of them.",
             )
     return files
 
@@ -78,11 +79,11 @@ def report(found: Sequence[Findings], *, as_json: bool, more: dict[str, Any] | N
     Parameters
     ----------
     found : list of Findings
-        One or several treebanks.
+        One for each treebank.
     as_json : bool
         Whether to print JSON.
     more : dict, optional
-        What else the JSON is to have.
+        Further fields of the JSON.
     """
     n_errors = sum(len(findings.errors) for findings in found)
     if as_json:
@@ -105,19 +106,19 @@ def show(printer: Printer, findings: Findings) -> None:
     for problem in problems:
         show_problem(printer, problem)
     if not problems:
-        printer.good("Nothing is wrong")
+        printer.good("No problems found")
 
 
 def counts(findings: Findings) -> list[tuple[str, str]]:
-    """List counts to be shown, empty where there is nothing to show."""
+    """List names and values of the statistics; a value is empty where there is nothing to show."""
     lengths = ", ".join(
         f"{name} {value:g}" for name, value in findings.summary()["sentence_length"].items()
     )
     return [
         ("Docs", count(findings.n_docs)),
-        ("  of several sentences", count(findings.n_docs_of_several)),
+        ("  with several sentences", count(findings.n_docs_of_several)),
         ("Sentences", count(findings.n_sentences)),
-        ("  words in each", lengths),
+        ("  length in words", lengths),
         ("  longest", findings.longest),
         ("Words", count(findings.n_words)),
         ("Whitespace tokens", count(findings.n_spaces)),
@@ -132,7 +133,7 @@ def counts(findings: Findings) -> list[tuple[str, str]]:
 
 
 def count(number: int, total: int | None = None) -> str:
-    """Show a number, and its share; nothing for 0."""
+    """Format a number and its share of the total; empty for 0."""
     if not number:
         return ""
     share = f" ({100 * number / total:.1f} %)" if total else ""
@@ -140,16 +141,16 @@ def count(number: int, total: int | None = None) -> str:
 
 
 def label_counts(labels: Counter[str]) -> str:
-    """Show labels with their counts, most frequent first."""
+    """Format labels with their counts, most frequent first."""
     shown = [f"{label} {number}" for label, number in labels.most_common(N_LABELS)]
     rest = len(labels) - len(shown)
     return ", ".join(shown) + (f", and {rest} others" if rest > 0 else "") or "none"
 
 
 def show_problem(printer: Printer, problem: Problem) -> None:
-    """Print what is wrong and where."""
+    """Print a problem and its places."""
     say(printer, problem.severity, f"{capitalized(problem.meaning)}: {problem.count:,}")
-    # Not wrapped, for who clicks on it or looks for it.
+    # Not wrapped, so that terminals recognize it as a link.
     for place in problem.places:
         print(f"  {place}")
     if problem.count > len(problem.places):
@@ -157,7 +158,7 @@ def show_problem(printer: Printer, problem: Problem) -> None:
 
 
 def say(printer: Printer, severity: str, title: str) -> None:
-    """Print an error or a warning; where there are no colours, in words."""
+    """Print an error or a warning; without colours, name its severity."""
     if not printer.pretty:
         title = f"{capitalized(severity)}: {title}"
     if severity == ERROR:
@@ -167,5 +168,5 @@ def say(printer: Printer, severity: str, title: str) -> None:
 
 
 def capitalized(text: str) -> str:
-    """Start with a capital letter."""
+    """Make the first letter a capital."""
     return text[:1].upper() + text[1:]

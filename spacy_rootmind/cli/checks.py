@@ -1,4 +1,4 @@
-"""What is wrong with a treebank, and what it is like: counted sentence by sentence."""
+"""Problems and statistics of a treebank, counted sentence by sentence."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.cli.records import Failure
+from spacy_rootmind.annotation.reading import choose_root_label
+from spacy_rootmind.cli.input_records import Failure
 from spacy_rootmind.cli.treebanks import NOT_A_NUMBER, OUTSIDE, GoldDoc, GoldSentence
 from spacy_rootmind.trees.checks import is_projective
 from spacy_rootmind.trees.conventions import MISSING
 
-# So many places are named for each kind of problem.
+# How many places are listed for each kind of problem.
 N_PLACES = 5
 
 ERROR, WARNING = "error", "warning"
-# Kind: how bad it is, and what it is called.
+# Severity and description of each kind of problem.
 KINDS = {
     "unreadable": (ERROR, "records that cannot be read"),
     "nothing": (ERROR, "treebanks without words"),
@@ -27,26 +28,26 @@ KINDS = {
     "cycle": (ERROR, "sentences with heads in a cycle"),
     "several_roots": (ERROR, "sentences with several roots"),
     "no_root": (ERROR, "sentences without a root"),
-    "root_label_inside": (ERROR, "arcs between words with the label of roots"),
-    "root_with_other_label": (ERROR, "roots with another label than most"),
+    "root_label_inside": (ERROR, "arcs between words with the root's label"),
+    "root_with_other_label": (ERROR, "roots without the root's label"),
     "own_head": (
         WARNING,
-        "tokens that are their own head without a root's label; training takes their heads for "
-        "missing",
+        "tokens that are their own head but do not have the root's label; training treats their "
+        "heads as missing",
     ),
     "head_is_space": (
         WARNING,
-        "words whose head is a whitespace token; training takes their heads for missing",
+        "words whose head is a whitespace token; training treats their heads as missing",
     ),
     "empty_doc": (WARNING, "Docs without tokens"),
-    "no_words": (WARNING, "sentences of nothing but whitespace"),
+    "no_words": (WARNING, "sentences that are only whitespace"),
     "long_sentence": (WARNING, "sentences longer than the maximum, which will be split"),
     "rare_label": (WARNING, "labels that occur only once"),
     "new_label": (WARNING, "labels that do not occur in the training data"),
     "multiword_tokens": (
         WARNING,
-        "multiword tokens, which a tokenizer leaves whole; the heads of their words will be "
-        "missing unless training uses gold tokens (gold_preproc), or they are merged "
+        "multiword tokens, which the tokenizer does not split; training lacks the heads of their "
+        "words unless it uses gold tokens (gold_preproc) or the words are merged "
         "(`spacy convert --merge-subtokens`)",
     ),
 }
@@ -54,7 +55,7 @@ KINDS = {
 
 @dataclass
 class Problem:
-    """Something wrong: how often, and where the first few times."""
+    """A kind of problem: how often it occurs, and the first few places."""
 
     kind: str
     count: int = 0
@@ -62,19 +63,26 @@ class Problem:
 
     @property
     def severity(self) -> str:
-        """Error or warning."""
+        """Whether it is an error or a warning."""
         return KINDS[self.kind][0]
 
     @property
     def meaning(self) -> str:
-        """What is wrong, in words."""
+        """Description of the problem."""
         return KINDS[self.kind][1]
 
 
 class Findings:
-    """What is found in one treebank.
+    """Statistics and problems of one treebank.
 
-    Words are tokens other than whitespace, and only they are counted.
+    Words are tokens other than whitespace, and only words are counted.
+
+    Parameters
+    ----------
+    name : str
+        Name of the treebank in the report.
+    max_sentence_length : int, optional
+        Longest sentence in words; longer ones are reported.
     """
 
     def __init__(self, name: str, max_sentence_length: int | None = None) -> None:
@@ -92,7 +100,7 @@ class Findings:
         self._first_place: dict[tuple[str, bool], list[str]] = {}
 
     def add(self, kind: str, place: str, count: int = 1) -> None:
-        """Note a problem."""
+        """Count a problem, and keep its place."""
         problem = self.problems.setdefault(kind, Problem(kind))
         problem.count += count
         if len(problem.places) < N_PLACES:
@@ -100,18 +108,18 @@ class Findings:
 
     @property
     def errors(self) -> list[Problem]:
-        """What must be mended."""
+        """Problems that have to be fixed before training."""
         return [p for p in self.problems.values() if p.severity == ERROR]
 
     @property
     def n_sentences(self) -> int:
-        """Sentences, those of nothing but whitespace left out."""
+        """Number of sentences, without those that are only whitespace."""
         return sum(self.lengths.values())
 
     @property
     def root_label(self) -> str:
-        """The label of most roots, as training takes it."""
-        return max(sorted(self.root_labels), key=self.root_labels.__getitem__, default="")
+        """The root's label, as training chooses it."""
+        return choose_root_label(self.root_labels)
 
     def add_doc(self, doc: GoldDoc) -> None:
         """Check a Doc."""
@@ -152,7 +160,7 @@ class Findings:
                 self.n_without_label += 1
                 continue
             (self.root_labels if is_root else self.labels)[label] += 1
-            # Which label is the roots' is known at the end only.
+            # The root's label is chosen at the end, when all labels are counted.
             places = self._first_place.setdefault((label, bool(is_root)), [])
             if len(places) < N_PLACES:
                 places.append(sentence.place(i))
@@ -178,10 +186,10 @@ class Findings:
             self.add("no_root", sentence.where)
         if len(roots) == 1 and not cycle and (heads >= 0).all():
             self.n_trees += 1
-            self.n_non_projective += not is_projective(np.concatenate(([-1], heads)))
+            self.n_non_projective += not is_projective(np.concatenate(([MISSING], heads)))
 
     def finish(self) -> "Findings":
-        """Check what depends on the whole of it."""
+        """Check what depends on the whole treebank."""
         if not self.n_words:
             self.add("nothing", self.name)
         elif self.n_without_head == self.n_words:
@@ -195,7 +203,7 @@ class Findings:
         return self
 
     def check_training(self) -> None:
-        """Check what matters in training data only."""
+        """Check what only matters in training data."""
         for label in sorted(self.all_labels):
             if self.all_labels[label] == 1:
                 self.add("rare_label", label)
@@ -206,18 +214,17 @@ class Findings:
 
     @property
     def all_labels(self) -> Counter[str]:
-        """Labels on roots and elsewhere."""
+        """Labels of roots and of other words."""
         return self.labels + self.root_labels
 
     def compare(self, training: "Findings") -> None:
-        """Check what there is that the training data lack."""
-        known = training.all_labels
+        """Find labels that do not occur in the training data."""
         for label, count in sorted(self.all_labels.items()):
-            if label not in known:
+            if label not in training.all_labels:
                 self.add("new_label", f"{label}: {count}")
 
     def summary(self) -> dict[str, Any]:
-        """All that was found, as JSON has it."""
+        """Return all findings in the form of the JSON report."""
         return {
             "name": self.name,
             "docs": self.n_docs,
@@ -253,7 +260,7 @@ class Findings:
 def check_treebank(
     name: str, docs: Iterable[GoldDoc | Failure], max_sentence_length: int | None = None
 ) -> Findings:
-    """Check all of a treebank."""
+    """Check a whole treebank; see `Findings` for the parameters."""
     findings = Findings(name, max_sentence_length)
     for doc in docs:
         if isinstance(doc, Failure):
@@ -264,31 +271,36 @@ def check_treebank(
 
 
 def find_cycle(heads: NDArray[np.int64]) -> list[int]:
-    """Find tokens, counted from 0, each of which is the head of the one before; [] if none are.
+    """Find a cycle of heads; [] if there is none.
 
     Parameters
     ----------
     heads : int array of shape (n,)
-        1 to n for a token; anything below for none. A token's own number is a cycle.
+        1 to n for a token, anything below for no token. A token's own number is a cycle.
+
+    Returns
+    -------
+    list of int
+        The tokens of the first cycle found, counted from 0, in ascending order.
     """
-    above = heads.tolist()
-    # 0 for a token not seen yet, else the number of the walk that came by.
-    seen = [0] * len(above)
-    for walk, first in enumerate(range(len(above)), start=1):
+    head_of = [0, *heads.tolist()]
+    # 0 for a token not visited yet, else the first token of the walk that visited it.
+    visited = [0] * len(head_of)
+    for first in range(1, len(head_of)):
         token = first
-        while token >= 0 and not seen[token]:
-            seen[token] = walk
-            token = above[token] - 1 if above[token] > 0 else -1
-        if token >= 0 and seen[token] == walk:
+        while token > 0 and not visited[token]:
+            visited[token] = first
+            token = head_of[token]
+        if token > 0 and visited[token] == first:
             cycle = [token]
-            while above[cycle[-1]] - 1 != token:
-                cycle.append(above[cycle[-1]] - 1)
-            return sorted(cycle)
+            while head_of[cycle[-1]] != token:
+                cycle.append(head_of[cycle[-1]])
+            return sorted(number - 1 for number in cycle)
     return []
 
 
 def length_statistics(lengths: Counter[int]) -> dict[str, float]:
-    """Mean, median, longest and the like of sentence lengths."""
+    """Compute the shortest, median, mean, 90th percentile and longest length."""
     if not lengths:
         return {}
     values = np.array(sorted(lengths))
@@ -308,6 +320,6 @@ def length_statistics(lengths: Counter[int]) -> dict[str, float]:
 
 
 def _numbers(tokens: list[int]) -> list[str]:
-    """Name tokens beside a first one, counted from 1, but not all of very many."""
+    """List token numbers, counted from 1; only the first few of many."""
     named = [str(token + 1) for token in tokens[:N_PLACES]]
     return [*named, "..."] if len(tokens) > N_PLACES else named

@@ -1,7 +1,7 @@
-"""Sentences in CoNLL-U: checked line by line, taken apart and put together again.
+"""Reading and writing of single sentences in CoNLL-U.
 
-Spaces are written as UDPipe does: `SpaceAfter=No` where none follows, `SpacesAfter=` and
-`SpacesBefore=` with escapes where it is not a single space, `SpacesInToken=` for a word that has
+Whitespace is written in UDPipe's way: `SpaceAfter=No` where no space follows, `SpacesAfter=` and
+`SpacesBefore=` with escapes where it is not a single space, and `SpacesInToken=` for a word with
 whitespace inside.
 """
 
@@ -13,18 +13,18 @@ ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL, DEPS, MISC = range(10)
 N_COLUMNS = 10
 EMPTY = "_"
 
-# Nine digits at most, so that numbers stay numbers.
+# At most nine digits, so that the numbers fit into 32 bits.
 WORD_ID = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 RANGE_ID = re.compile(r"([1-9]\d{0,8})-([1-9]\d{0,8})", re.ASCII)
 EMPTY_NODE_ID = re.compile(r"(\d{1,9})\.([1-9]\d{0,8})", re.ASCII)
 
-# What would end a column or a line, for some tool or other; a no-break space may stay in a word.
+# Characters that some tool takes as the end of a column or a line; a no-break space may stay.
 BREAKS = re.compile("[ \t\n\r\x0b\x0c\x1c-\x1f\x85\u2028\u2029]+")
 ESCAPES = {" ": r"\s", "\t": r"\t", "\r": r"\r", "\n": r"\n", "|": r"\p", "\\": r"\\"}
 
 
 class ConlluError(ValueError):
-    """A line that is no CoNLL-U where it stands; `line` is its number in the file."""
+    """An invalid line; `line` is its number in the file."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
@@ -33,7 +33,7 @@ class ConlluError(ValueError):
 
 @dataclass
 class Sentence:
-    """A sentence as a file has it.
+    """A sentence as it is in a file.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class Sentence:
     rows : list of lists of 10 str
         Words, multiword tokens and empty nodes, in order.
     word_rows : list of int
-        Which rows are words.
+        Indices of the rows that are words.
     """
 
     line: int
@@ -54,11 +54,11 @@ class Sentence:
 
     @property
     def words(self) -> list[list[str]]:
-        """Rows of the words alone."""
+        """Rows of the words, without multiword tokens and empty nodes."""
         return [self.rows[i] for i in self.word_rows]
 
     def line_of(self, word: int) -> int:
-        """Line number of a word, counted from 0."""
+        """Return the line number of a word; words are counted from 0."""
         return self.line + len(self.comments) + self.word_rows[word]
 
     def comment(self, key: str) -> str | None:
@@ -71,9 +71,9 @@ class Sentence:
 
 
 class SentenceBuilder:
-    """Puts a sentence together line by line, and refuses a line as soon as it is wrong.
+    """Builds a sentence line by line, and raises an error at the first invalid line.
 
-    Heads and labels are not looked at.
+    Heads and labels are not checked.
     """
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class SentenceBuilder:
         Raises
         ------
         ConlluError
-            If it cannot stand there.
+            If the line is invalid at this place.
         """
         if self._sentence is None:
             self._sentence = Sentence(line)
@@ -95,18 +95,18 @@ class SentenceBuilder:
         if text.startswith("#"):
             if sentence.rows:
                 raise ConlluError(
-                    line, "comment inside a sentence; is the empty line before it missing?"
+                    line, "found a comment inside a sentence; is the empty line before it missing?"
                 )
             sentence.comments.append(text)
             return
         row = text.split("\t")
         if len(row) != N_COLUMNS:
             raise ConlluError(
-                line, f"expected {N_COLUMNS} columns with tabs between, found {len(row)}"
+                line, f"expected {N_COLUMNS} columns separated by tabs, found {len(row)}"
             )
         self._check_id(line, row[ID], len(sentence.word_rows))
         if not row[FORM]:
-            raise ConlluError(line, "the column FORM is empty")
+            raise ConlluError(line, "expected a form, found an empty column FORM")
         if WORD_ID.fullmatch(row[ID]):
             sentence.word_rows.append(len(sentence.rows))
         sentence.rows.append(row)
@@ -122,7 +122,7 @@ class SentenceBuilder:
                 raise ConlluError(
                     line,
                     f"expected a multiword token to start at {n_words + 1}, and at or before its "
-                    f"end, and to be in no other one, found {found}",
+                    f"end, and not to overlap with another one, found {found}",
                 )
             self._range_end = last
         elif match := EMPTY_NODE_ID.fullmatch(found):
@@ -147,18 +147,18 @@ class SentenceBuilder:
         if sentence is None:
             raise ValueError("expected lines to be added before finish")
         if not sentence.word_rows:
-            raise ConlluError(sentence.line, "a sentence without words")
+            raise ConlluError(sentence.line, "expected a sentence with words, found none")
         if self._range_end > len(sentence.word_rows):
             raise ConlluError(
                 sentence.line,
-                f"a multiword token ends at {self._range_end}, and the sentence at "
-                f"{len(sentence.word_rows)}",
+                f"expected multiword tokens to end at word {len(sentence.word_rows)} or before, "
+                f"found one that ends at {self._range_end}",
             )
         return sentence
 
 
 def words_and_spaces(sentence: Sentence) -> tuple[list[str], list[bool]]:
-    """List the words, and whether a space follows each; inside a multiword token none does."""
+    """List the words and whether a space follows each; there is none inside a multiword token."""
     spaces: list[bool] = []
     range_end, range_space = 0, True
     for row in sentence.rows:
@@ -176,7 +176,7 @@ def words_and_spaces(sentence: Sentence) -> tuple[list[str], list[bool]]:
 
 
 def surface_text(sentence: Sentence) -> str:
-    """Put the text together, as a comment `# text = ` has it."""
+    """Return the text of the sentence, as in the comment `# text = `."""
     parts: list[str] = []
     range_end = 0
     for row in sentence.rows:
@@ -193,18 +193,18 @@ def surface_text(sentence: Sentence) -> str:
 
 
 def format_sentence(comments: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Join comments and rows to the text of a sentence, with the empty line after it."""
+    """Format a sentence, with the empty line after it."""
     lines = [*comments, *("\t".join(row) for row in rows)]
     return "\n".join(lines) + "\n\n"
 
 
 def as_column(value: str) -> str:
-    """Fit a value into a column: whitespace becomes single spaces, nothing becomes "_"."""
+    """Fit a value into a column: whitespace becomes single spaces, an empty value becomes "_"."""
     return BREAKS.sub(" ", value).strip() or EMPTY
 
 
 def set_misc(misc: str, values: dict[str, str | None]) -> str:
-    """Set attributes in the column MISC; None takes one out. Others stay as they are."""
+    """Set attributes in the column MISC, or remove those that are None; keep the others."""
     parts = [] if misc == EMPTY else misc.split("|")
     parts = [part for part in parts if part.partition("=")[0] not in values]
     parts += [f"{key}={value}" for key, value in values.items() if value is not None]
@@ -212,7 +212,7 @@ def set_misc(misc: str, values: dict[str, str | None]) -> str:
 
 
 def escape_spaces(spaces: str) -> str:
-    r"""Write whitespace so that it fits into MISC; a no-break space is \u00A0, as in treebanks."""
+    r"""Escape whitespace for the column MISC; a no-break space is \u00A0, as in treebanks."""
     return "".join(
         ESCAPES.get(char) or (f"\\u{ord(char):04X}" if char.isspace() else char) for char in spaces
     )

@@ -1,4 +1,4 @@
-"""The command `debug root-mst`: training data as a config would have it read."""
+"""The command `debug root-mst`: checks of the corpora of a training config."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 from spacy import util
-from spacy.cli._util import show_validation_error
 from spacy.language import Language
 from spacy.schemas import ConfigSchemaTraining
 from spacy.training import Example
@@ -17,14 +16,15 @@ from spacy.util import registry, resolve_dot_names
 from wasabi import Printer
 
 from spacy_rootmind.annotation.gold import aligned_heads
-from spacy_rootmind.annotation.reading import reference_heads
+from spacy_rootmind.annotation.reading import annotated_heads
 from spacy_rootmind.cli.check import compare, count, report, say
 from spacy_rootmind.cli.checks import WARNING, Findings, check_treebank
 from spacy_rootmind.cli.messages import CommandError
-from spacy_rootmind.cli.treebanks import doc_annotation, gold_docs
+from spacy_rootmind.cli.treebanks import doc_annotation, gold_docs, stored_root_label
+from spacy_rootmind.compat import show_validation_error
 from spacy_rootmind.trees.conventions import MISSING
 
-# Above this share of gold heads that cannot be learnt, something is wrong with the tokens.
+# Share of gold heads lost to tokenization above which there is a warning.
 MANY_LOST = 0.05
 
 
@@ -37,13 +37,13 @@ class Corpus:
     name : str
         "train" or "dev".
     findings : Findings
-        Of the gold Docs.
+        Findings in the gold Docs.
     n_heads, n_lost : int
-        Gold heads, and those of them that the tokens to be parsed do not have, being others.
+        Number of gold heads, and of those that are lost because the pipeline's tokens differ.
     texts : set of str
-        To compare with those of others.
+        Texts of the gold Docs.
     warnings : list of str
-        What is wrong beside the trees.
+        Problems that do not concern single trees.
     """
 
     name: str
@@ -78,10 +78,10 @@ def debug(config_path: Path, overrides: dict[str, Any], *, limit: int, as_json: 
         )
     settings = [interpolated["components"][name] for name in names]
     longest = min(one["max_sentence_length"] for one in settings)
-    corpora = [
-        read_corpus(name, reader, nlp, limit, longest)
-        for name, reader in zip(("train", "dev"), readers, strict=True)
-    ]
+    train = read_corpus("train", readers[0], nlp, limit, longest)
+    # The root's label is learnt from the training corpus, also where dev has other labels.
+    dev = read_corpus("dev", readers[1], nlp, limit, longest, train.findings.root_label)
+    corpora = [train, dev]
     compare([corpus.findings for corpus in corpora])
     add_warnings(corpora, settings)
     return report_corpora(corpora, as_json=as_json)
@@ -93,8 +93,24 @@ def read_corpus(
     nlp: Language,
     limit: int,
     max_sentence_length: int,
+    root_label: str | None = None,
 ) -> Corpus:
-    """Read a corpus, or the beginning of it, and check it.
+    """Read a corpus, or its first examples, and check it.
+
+    Parameters
+    ----------
+    name : str
+        "train" or "dev".
+    reader : callable
+        The corpus reader of the config.
+    nlp : Language
+        The pipeline, whose tokenizer makes the predicted Docs.
+    limit : int
+        How many examples to read; 0 for all.
+    max_sentence_length : int
+        Longer sentences are reported.
+    root_label : str, optional
+        The root's label; by default the one that training chooses from this corpus.
 
     Raises
     ------
@@ -108,50 +124,50 @@ def read_corpus(
             f"Cannot read the corpus for {name}", f"{type(error).__name__}: {error}"
         ) from error
     annotation = [doc_annotation(example.reference) for example in examples]
-    docs = gold_docs([f"{name}, example {i + 1}" for i in range(len(examples))], annotation)
+    root_label = root_label or stored_root_label(annotation)
+    names = [f"{name}, example {i + 1}" for i in range(len(examples))]
+    docs = gold_docs(names, annotation, root_label)
     corpus = Corpus(name, check_treebank(name, docs, max_sentence_length))
-    root_label = corpus.findings.root_label or "ROOT"
     for example in examples:
-        known, lost = lost_heads(example, root_label)
-        corpus.n_heads += known
+        n_gold, lost = lost_heads(example, root_label)
+        corpus.n_heads += n_gold
         corpus.n_lost += lost
         corpus.texts.add(example.reference.text)
     return corpus
 
 
 def lost_heads(example: Example, root_label: str) -> tuple[int, int]:
-    """Count gold heads, and those that are not there on the predicted tokens."""
+    """Count gold heads, and those that cannot be aligned with the predicted tokens."""
     words = np.array([not token.is_space for token in example.reference], dtype=bool)
-    known = int((words & (reference_heads(example.reference, root_label)[0] != MISSING)).sum())
+    n_gold = int((words & (annotated_heads(example.reference, root_label)[0] != MISSING)).sum())
     words = np.array([not token.is_space for token in example.predicted], dtype=bool)
-    found = int((words & (aligned_heads(example, root_label)[0] != MISSING)).sum())
-    return known, max(known - found, 0)
+    n_aligned = int((words & (aligned_heads(example, root_label)[0] != MISSING)).sum())
+    return n_gold, max(n_gold - n_aligned, 0)
 
 
 def add_warnings(corpora: list[Corpus], settings: list[dict[str, Any]]) -> None:
-    """Warn of what is wrong with the corpora as they will be used."""
+    """Add warnings about tokenization, overlap and sentence boundaries."""
     train, dev = corpora
     for corpus in corpora:
         if corpus.n_lost > MANY_LOST * corpus.n_heads:
             corpus.warnings.append(
-                f"{count(corpus.n_lost, corpus.n_heads)} of the gold heads are not there on the "
-                f"tokens that the pipeline makes: its tokenizer differs from the treebank, or "
-                f"multiword tokens are split there; consider gold_preproc, or `spacy convert "
-                f"--merge-subtokens`"
+                f"{count(corpus.n_lost, corpus.n_heads)} of the gold heads are lost, because the "
+                f"tokenizer splits the text differently or the treebank splits multiword tokens; "
+                f"consider gold_preproc, or `spacy convert --merge-subtokens`"
             )
     if overlap := len(train.texts & dev.texts):
-        dev.warnings.append(f"{count(overlap, len(dev.texts))} of the texts are in train as well")
+        dev.warnings.append(f"{count(overlap, len(dev.texts))} of the texts are also in train")
     several = train.findings.n_docs_of_several
     if any(one.get("sentences") == "auto" for one in settings) and not several:
         train.warnings.append(
-            'all Docs have one sentence each, and with sentences = "auto" boundaries cannot be '
-            "learnt from them: convert the treebank with several sentences a Doc, as `spacy "
-            "convert -n 10` does, and leave gold_preproc off"
+            'every Doc has one sentence, so that sentences = "auto" cannot learn where sentences '
+            "start: convert the treebank with several sentences per Doc (`spacy convert -n 10`), "
+            "and leave gold_preproc off"
         )
 
 
 def report_corpora(corpora: list[Corpus], *, as_json: bool) -> int:
-    """Print all that was found; returns the exit code."""
+    """Print the report; returns the exit code."""
     findings = [corpus.findings for corpus in corpora]
     if as_json:
         more = [
@@ -170,8 +186,8 @@ def report_corpora(corpora: list[Corpus], *, as_json: bool) -> int:
     for corpus in corpora:
         printer.text(
             f"{corpus.name}: {count(corpus.findings.n_docs)} examples, "
-            f"{count(corpus.n_heads - corpus.n_lost, corpus.n_heads)} gold heads on the tokens "
-            f"that the pipeline makes"
+            f"{count(corpus.n_heads - corpus.n_lost, corpus.n_heads)} gold heads on the "
+            f"pipeline's tokens"
         )
         for warning in corpus.warnings:
             say(printer, WARNING, f"{corpus.name}: {warning}")

@@ -1,4 +1,4 @@
-"""Input files as lines of bytes, in constant memory, counted and hashed on the way."""
+"""Input files, read line by line in constant memory, counted and hashed on the way."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -8,23 +8,23 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 STDIN = "-"
-# A longer line is reported instead of read; a text may have a million characters in spaCy.
+# In bytes. Longer lines are reported instead of read; spaCy parses up to a million characters.
 MAX_LINE = 1 << 24
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class InputError(Exception):
-    """A file that cannot be read."""
+    """An input file cannot be read."""
 
 
 class Line(NamedTuple):
-    """A line without its end; `data` is None if it is too long."""
+    """A line without its line end; `data` is None if the line is too long."""
 
     number: int
     data: bytes | None
 
     def decode(self) -> str:
-        """Read the line as UTF-8.
+        """Decode the line as UTF-8.
 
         Raises
         ------
@@ -42,14 +42,14 @@ class Line(NamedTuple):
 
 
 class Inputs:
-    """Files that are read one after another; "-" is the standard input.
+    """Input files, read one after another; "-" is the standard input.
 
     Attributes
     ----------
     names : list of str
-        As given; the standard input is called "stdin" in messages.
+        File names as given; messages call the standard input "stdin".
     n_bytes : int
-        How much has been read so far.
+        Number of bytes read so far.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -60,26 +60,28 @@ class Inputs:
 
     def _check(self) -> None:
         if self.names.count(STDIN) > 1:
-            raise InputError("expected the standard input to be named once")
+            raise InputError(
+                "expected the standard input (-) at most once, received it several times"
+            )
         for name in self.names:
             if name == STDIN:
                 continue
             if not Path(name).exists():
-                raise InputError(f"there is no file {name}")
+                raise InputError(f"file not found: {name}")
             if Path(name).is_dir():
-                raise InputError(f"{name} is a folder, expected files")
+                raise InputError(f"expected files, received a folder: {name}")
             with closing(_open(name)):
                 pass
 
     @property
     def total_bytes(self) -> int | None:
-        """Size of all files together; None if one is a stream."""
+        """Total size of the files; None if one of them is a stream."""
         if not all(name != STDIN and Path(name).is_file() for name in self.names):
             return None
         return sum(Path(name).stat().st_size for name in self.names)
 
     def digest(self) -> str:
-        """Identify what has been read so far."""
+        """Return a hash of everything read so far."""
         return self._hash.hexdigest()
 
     def lines(self, name: str) -> Iterator[Line]:
@@ -88,7 +90,7 @@ class Inputs:
         Raises
         ------
         InputError
-            If it cannot be read any further.
+            If reading fails.
         """
         self._hash.update(b"\0file\0")
         stream = _open(name)
@@ -121,7 +123,7 @@ class Inputs:
 
 
 def display_name(name: str) -> str:
-    """Name an input in messages."""
+    """Return the name of an input for messages."""
     return "stdin" if name == STDIN else name
 
 

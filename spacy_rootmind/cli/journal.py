@@ -1,8 +1,8 @@
-"""How far a run has come, on disk, so that another can go on after it.
+"""Journal of an unfinished run, which a later run can resume.
 
-The journal names the settings, the input read so far by its hash, and what had been written then.
-It is replaced as a whole after each chunk, once the output is safely on disk: whatever happens in
-between, it describes a state that the output can be cut back to.
+The journal has the settings of the run, a hash of the input read so far, and the size of the output
+at that point. It is replaced after each chunk, once the output is safely on disk. At any time, it
+describes a state that the output can be cut back to.
 """
 
 import json
@@ -18,14 +18,14 @@ FORMAT = 1
 
 @dataclass
 class Counts:
-    """What a run has been through.
+    """Counts of a run so far.
 
     Attributes
     ----------
     records, failures : int
-        Records read, and those of them that failed.
+        Records read, and records that failed.
     docs, sentences, words : int
-        What was written.
+        Docs, sentences and words written.
     """
 
     records: int = 0
@@ -37,16 +37,16 @@ class Counts:
 
 @dataclass
 class State:
-    """Where a run stands at the end of a chunk.
+    """State of a run at the end of a chunk.
 
     Attributes
     ----------
     counts : Counts
-        So far.
+        Counts so far.
     input_digest : str
-        Of the input read so far.
+        Hash of the input read so far.
     written : int
-        Bytes of the output, or files of it, as the output counts.
+        Size of the output: in bytes, or the number of files for Docs.
     """
 
     counts: Counts
@@ -55,14 +55,14 @@ class State:
 
 
 class Journal:
-    """The file beside an unfinished output."""
+    """The journal file next to an unfinished output."""
 
     def __init__(self, path: Path, settings: dict[str, Any]) -> None:
         self.path = path
         self.settings = settings
 
     def read(self) -> State | None:
-        """Read where an earlier run stood; None if it did not come to the end of a chunk.
+        """Read the state of an earlier run; None if it did not complete a chunk.
 
         Raises
         ------
@@ -78,18 +78,18 @@ class Journal:
             state = State(counts, str(data["input_digest"]), int(data["written"]))
         except (ValueError, KeyError, TypeError) as error:
             raise CommandError(
-                f"Cannot read {self.path}: {error!r}", "Start anew with --force."
+                f"Cannot read {self.path}: {error!r}", "Start again with --force."
             ) from error
         if version != FORMAT or settings != self.settings:
             raise CommandError(
                 "Cannot resume: the unfinished run had other settings",
                 "\n".join(_differences(settings, self.settings))
-                + "\nGive the same ones, or start anew with --force.",
+                + "\nUse the same settings, or start again with --force.",
             )
         return state
 
     def write(self, state: State) -> None:
-        """Record where the run stands, all or nothing."""
+        """Write the state atomically."""
         data = {
             "format": FORMAT,
             "settings": self.settings,
@@ -100,7 +100,7 @@ class Journal:
         write_atomically(self.path, json.dumps(data, indent=1).encode("utf8"))
 
     def remove(self) -> None:
-        """Forget the run."""
+        """Delete the journal."""
         self.path.unlink(missing_ok=True)
 
 
@@ -114,7 +114,7 @@ def _differences(before: Any, now: dict[str, Any]) -> list[str]:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a file so that it has the old or the new content whatever happens."""
+    """Replace a file atomically: it has either its old or its new content."""
     new = path.with_name(path.name + ".new")
     try:
         with open(new, "wb") as file:

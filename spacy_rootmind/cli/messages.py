@@ -1,4 +1,4 @@
-"""Messages on stderr, in spaCy's looks, that do not tear a progress bar apart."""
+"""Messages on stderr in spaCy's style, which do not break a progress bar."""
 
 import sys
 from contextlib import redirect_stdout
@@ -8,7 +8,7 @@ from wasabi import Printer
 
 
 class CommandError(Exception):
-    """Ends a command with a message instead of a traceback."""
+    """An error that ends a command with a message instead of a traceback."""
 
     def __init__(self, title: str, text: str = "") -> None:
         super().__init__(title)
@@ -17,36 +17,36 @@ class CommandError(Exception):
 
 
 class Bar(tqdm):
-    """A progress bar without a thread of its own, which would be in the way of forking."""
+    """A progress bar without tqdm's monitor thread, which would interfere with forking."""
 
     monitor_interval = 0
 
 
 class Messages:
-    """Prints messages; if quiet, only of what went wrong."""
+    """Prints messages; if quiet, only warnings and errors."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
         with redirect_stdout(sys.stderr):
-            # In a log file, neither colours nor line breaks.
+            # No colours or line wrapping in a log file.
             self._printer = Printer(pretty=sys.stderr.isatty())
 
     def good(self, title: str, text: str = "") -> None:
-        """Say that something is done."""
+        """Report success."""
         if not self.quiet:
             self._print("good", title, text)
 
     def info(self, title: str, text: str = "") -> None:
-        """Say how things stand."""
+        """Print information."""
         if not self.quiet:
             self._print("info", title, text)
 
     def warn(self, title: str, text: str = "") -> None:
-        """Say what may be wrong."""
+        """Print a warning."""
         self._print("warn", title, text)
 
     def fail(self, title: str, text: str = "") -> None:
-        """Say what is wrong."""
+        """Print an error."""
         self._print("fail", title, text)
 
     def _print(self, style: str, title: str, text: str) -> None:

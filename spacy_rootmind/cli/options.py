@@ -1,4 +1,4 @@
-"""What the command `parse` is given."""
+"""Options of the command `parse`."""
 
 import os
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ STDOUT = "-"
 
 @dataclass
 class ParseOptions:
-    """What the command is given; see its help."""
+    """Options of the command; see its help."""
 
     pipeline: str
     inputs: list[str]
@@ -36,10 +36,10 @@ class ParseOptions:
 
     @property
     def n_workers(self) -> int:
-        """Processes to parse in."""
+        """Number of processes."""
         return (os.cpu_count() or 1) if self.n_process == -1 else self.n_process
 
     @property
     def output_name(self) -> str:
-        """What the output is called in messages."""
+        """Name of the output in messages."""
         return "stdout" if self.output == STDOUT else self.output

@@ -1,8 +1,8 @@
-"""Where parsed Docs go: a stream, a file, or files of Docs; and how the latter two are resumed.
+"""Outputs of parsed Docs: a stream, a file, or files of Docs. The latter two can be resumed.
 
-A file is written under another name, `NAME.partial`, beside a journal `NAME.partial.json`, and gets
-its own name when it is complete. Docs in spaCy's format are written in parts of bounded size, as a
-`DocBin` can only be written as a whole.
+While a run is unfinished, its output is called `NAME.partial` and has a journal
+`NAME.partial.json`; it gets its final name when it is complete. Docs in spaCy's format are written
+in parts of bounded size, because a `DocBin` can only be written as a whole.
 """
 
 import os
@@ -13,40 +13,40 @@ from typing import Any, BinaryIO, Protocol
 
 from spacy.tokens import Doc, DocBin
 
+from spacy_rootmind.cli.input_records import InputRecord
 from spacy_rootmind.cli.journal import Counts, Journal, State, write_atomically
 from spacy_rootmind.cli.messages import CommandError
-from spacy_rootmind.cli.records import Record
-from spacy_rootmind.cli.writers import Writer, check_given, keep_given
+from spacy_rootmind.cli.writers import Writer, check_unchanged, restore_given_columns
 
-# A file of Docs is closed once it has so many of them, or of tokens.
+# Largest number of Docs and of tokens in one file of Docs.
 PART_DOCS = 10_000
 PART_TOKENS = 500_000
 
 
 class Output(Protocol):
-    """Takes parsed Docs, and makes sure of them chunk by chunk."""
+    """Writes parsed Docs, and commits them chunk by chunk."""
 
     @property
     def handles(self) -> list[int]:
-        """Open files that other processes must not hold on to."""
+        """Descriptors of open files that forked processes must close."""
 
     def start(self, resume: bool) -> State | None:
-        """Open it; tells where an earlier run stood, if that is to be resumed."""
+        """Open the output; return the state of the run to resume, if any."""
 
-    def prepare(self, doc: Doc, record: Record, n_before: int) -> Any:
-        """Bring a Doc to what is written; raises an error if it does not fit its record."""
+    def prepare(self, doc: Doc, record: InputRecord, n_before: int) -> Any:
+        """Convert a Doc to what is written; raise an error if it does not fit its record."""
 
     def write(self, prepared: Any) -> None:
-        """Write what has been prepared."""
+        """Write what `prepare` returned."""
 
     def commit(self, counts: Counts, input_digest: str) -> None:
-        """Make sure of all that was written so far, if it can be done here."""
+        """Make what was written so far durable, if the output can be resumed."""
 
     def finish(self) -> None:
-        """Make sure of all that was written, under its final name."""
+        """Complete the output, and give it its final name."""
 
     def close(self) -> None:
-        """Let go of it, finished or not."""
+        """Release the output, whether it is complete or not."""
 
 
 class StreamOutput:
@@ -60,11 +60,11 @@ class StreamOutput:
     def start(self, resume: bool) -> State | None:
         """Refuse to resume."""
         if resume:
-            raise CommandError("Cannot resume: what went to a stream is gone", "Give --output.")
+            raise CommandError("Cannot resume the output to a stream", "Give --output.")
         return None
 
     def write(self, prepared: bytes) -> None:
-        """Write at once, for who reads along."""
+        """Write without buffering, for programs that read the output as it is written."""
         self._stream.write(prepared)
         self._stream.flush()
 
@@ -72,7 +72,7 @@ class StreamOutput:
         """Do nothing."""
 
     def finish(self) -> None:
-        """Hand over what is buffered."""
+        """Flush the stream."""
         self._stream.flush()
 
     def close(self) -> None:
@@ -90,10 +90,10 @@ class FileOutput:
         self._file: BinaryIO | None = None
 
     def start(self, resume: bool) -> State | None:
-        """Open the file; cut it back to where the journal says, or to nothing."""
+        """Open the file; truncate it to the size in the journal, or to nothing."""
         state = self.journal.read() if resume and self.partial.exists() else None
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        # Opened without emptying it: another run may be at it.
+        # Do not truncate the file yet: another run may be writing it.
         handle = os.open(self.partial, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
         self._file = os.fdopen(handle, "r+b")
         lock(handle, self.partial)
@@ -102,7 +102,7 @@ class FileOutput:
         if length < written:
             raise CommandError(
                 f"Cannot resume: {self.partial} is shorter than its journal says",
-                f"Expected at least {written} bytes, found {length}. Start anew with --force.",
+                f"Expected at least {written} bytes, found {length}. Start again with --force.",
             )
         if state is None:
             self.journal.remove()
@@ -127,13 +127,13 @@ class FileOutput:
         self.file.write(prepared)
 
     def commit(self, counts: Counts, input_digest: str) -> None:
-        """Bring all to disk, and then say so in the journal."""
+        """Sync the file to disk, and then update the journal."""
         self.file.flush()
         os.fsync(self.file.fileno())
         self.journal.write(State(counts, input_digest, self.file.tell()))
 
     def finish(self) -> None:
-        """Give the file its name."""
+        """Give the file its final name."""
         self.file.flush()
         os.fsync(self.file.fileno())
         self.file.close()
@@ -141,17 +141,17 @@ class FileOutput:
         self.journal.remove()
 
     def close(self) -> None:
-        """Close the file; what is in the buffer and cannot be written is given up."""
+        """Close the file; drop buffered bytes that cannot be written."""
         if self._file is not None:
-            # Reported when it was written; the journal knows nothing of these bytes.
+            # The error was reported before, and the journal does not count these bytes.
             with suppress(OSError):
                 self._file.close()
 
 
 class DocsOutput:
-    """Writes Docs in spaCy's format: a folder of files of bounded size, or one file of them all.
+    """Writes Docs in spaCy's format: a folder of files of bounded size, or one file.
 
-    One file takes memory for all Docs, but only when it is put together at the end.
+    One file needs memory for all Docs at the end, when it is put together.
     """
 
     def __init__(self, path: Path, settings: dict[str, Any]) -> None:
@@ -165,11 +165,11 @@ class DocsOutput:
 
     @property
     def is_folder(self) -> bool:
-        """Whether the parts are left as they are."""
+        """Whether the output stays a folder of parts."""
         return self.path.suffix != ".spacy"
 
     def start(self, resume: bool) -> State | None:
-        """Make the folder of parts; remove those that the journal does not know."""
+        """Make the folder of parts; remove parts that the journal does not count."""
         state = self.journal.read() if resume and self.partial.exists() else None
         self._n_parts = 0 if state is None else state.written
         self.partial.mkdir(parents=True, exist_ok=True)
@@ -178,34 +178,34 @@ class DocsOutput:
             lock(self.handles[0], self.partial)
         if state is None:
             self.journal.remove()
-        known = {self._part(i) for i in range(self._n_parts)}
+        expected = {self._part(i) for i in range(self._n_parts)}
         found = set(self.partial.iterdir())
-        if not known <= found:
+        if not expected <= found:
             raise CommandError(
-                f"Cannot resume: {self.partial} lacks files that its journal knows",
-                f"Expected {', '.join(sorted(p.name for p in known - found))}. Start anew with "
+                f"Cannot resume: {self.partial} lacks files of its journal",
+                f"Expected {', '.join(sorted(p.name for p in expected - found))}. Start again with "
                 f"--force.",
             )
-        for path in found - known:
+        for path in found - expected:
             path.unlink()
         return state
 
     def _part(self, number: int) -> Path:
         return self.partial / f"part-{number + 1:05d}.spacy"
 
-    def prepare(self, doc: Doc, record: Record, n_before: int) -> DocBin:
-        """Pack a Doc alone, so that one that cannot be packed leaves the others in order."""
-        check_given(doc, record)
-        keep_given(doc, record)
+    def prepare(self, doc: Doc, record: InputRecord, n_before: int) -> DocBin:
+        """Serialize one Doc by itself, so that an error does not affect the others."""
+        check_unchanged(doc, record)
+        restore_given_columns(doc, record)
         return DocBin(store_user_data=True, docs=[doc])
 
     def write(self, prepared: DocBin) -> None:
-        """Keep the Doc for its part."""
+        """Add the Doc to the current part."""
         self._n_tokens += len(prepared.tokens[0])
         self._bin.merge(prepared)
 
     def commit(self, counts: Counts, input_digest: str) -> None:
-        """Write a part if it has grown large enough, and then say so in the journal."""
+        """Write the current part if it is large enough, and then update the journal."""
         if len(self._bin) >= PART_DOCS or self._n_tokens >= PART_TOKENS:
             self._write_part()
             self.journal.write(State(counts, input_digest, self._n_parts))
@@ -217,7 +217,7 @@ class DocsOutput:
         self._n_tokens = 0
 
     def finish(self) -> None:
-        """Write the rest, and give all its name."""
+        """Write the last part, and give the output its final name."""
         if len(self._bin) or not self._n_parts:
             self._write_part()
         if self.is_folder:
@@ -239,7 +239,7 @@ class DocsOutput:
         write_atomically(self.path, merged.to_bytes())
 
     def close(self) -> None:
-        """Give up Docs that are in no part yet."""
+        """Release the lock; drop Docs that are not in a part yet."""
         while self.handles:
             os.close(self.handles.pop())
 
@@ -248,46 +248,46 @@ class DocsOutput:
 
 
 def partial_path(path: Path) -> Path:
-    """Where an output is while it is unfinished."""
+    """Return the path of an unfinished output."""
     return path.with_name(path.name + ".partial")
 
 
 def journal_path(path: Path) -> Path:
-    """Where the journal of an unfinished output is."""
+    """Return the path of the journal of an unfinished output."""
     return path.with_name(path.name + ".partial.json")
 
 
 def check_free(path: Path, *, makes_folder: bool, force: bool, resume: bool) -> None:
-    """Check that nothing is overwritten unasked.
+    """Check that nothing is overwritten without --force.
 
     Raises
     ------
     CommandError
-        If something is there.
+        If the output or an unfinished one exists.
     """
     if force and resume:
         raise CommandError("Expected --force or --resume, received both")
     if path.exists() and not force:
-        raise CommandError(f"{path} exists already", "Overwrite it with --force.")
+        raise CommandError(f"{path} already exists", "Overwrite it with --force.")
     if path.is_dir() and not (makes_folder and is_docs_folder(path)):
         raise CommandError(
-            f"{path} is a folder, and not one of Docs that could be overwritten",
-            "Name another output.",
+            f"{path} is a folder, and has other files than Docs",
+            "Give another --output.",
         )
     if partial_path(path).exists() and not (force or resume):
         raise CommandError(
-            f"{partial_path(path)} is there from a run that did not finish",
-            "Go on with --resume, or start anew with --force.",
+            f"{partial_path(path)} exists from a run that did not finish",
+            "Continue it with --resume, or start again with --force.",
         )
 
 
 def is_docs_folder(path: Path) -> bool:
-    """Tell whether a folder has nothing in it but files as `DocsOutput` writes them."""
+    """Tell whether a folder only has files that `DocsOutput` writes."""
     return all(file.match("part-*.spacy") and file.is_file() for file in path.iterdir())
 
 
 def remove_docs(path: Path) -> None:
-    """Remove a folder of Docs, or a file in its place."""
+    """Remove a folder of Docs, or a file of that name."""
     if path.is_dir() and is_docs_folder(path):
         shutil.rmtree(path)
     else:
@@ -295,12 +295,12 @@ def remove_docs(path: Path) -> None:
 
 
 def lock(handle: int, path: Path) -> None:
-    """Make sure that no other run is writing the same, where the system can tell.
+    """Lock an output, where the system supports it.
 
     Raises
     ------
     CommandError
-        If one is.
+        If another run is writing the same output.
     """
     try:
         import fcntl
@@ -311,5 +311,5 @@ def lock(handle: int, path: Path) -> None:
     except BlockingIOError as error:
         raise CommandError(f"Another run is writing {path}") from error
     except OSError:
-        # Some network file systems cannot lock.
+        # Some network file systems do not support locks.
         return

@@ -1,4 +1,4 @@
-"""The command `parse`: files through a pipeline, to files."""
+"""The command `parse`: parses files with a pipeline, and writes files."""
 
 import sys
 import warnings
@@ -33,7 +33,7 @@ def parse(options: ParseOptions) -> int:
     Raises
     ------
     CommandError
-        If it cannot be done, or not be finished.
+        If it cannot start, or has to stop.
     """
     messages = Messages(options.quiet)
     to_format = output_format(options)
@@ -46,7 +46,7 @@ def parse(options: ParseOptions) -> int:
         output = open_output(options, to_format, nlp)
         run = Run(options, nlp, inputs, output, messages)
         with watched_signals(), warnings.catch_warnings():
-            # Processes that ended before their time: said here where it matters.
+            # spaCy's warning about workers that ended early; failed records are reported here.
             warnings.filterwarnings("ignore", message=r"\[W127\]")
             return run.run()
     except Interrupted as stop:
@@ -57,12 +57,12 @@ def parse(options: ParseOptions) -> int:
 
 
 def output_format(options: ParseOptions) -> str:
-    """Tell the format from the output's suffix; CoNLL-U for a stream.
+    """Find the format from the suffix of the output; CoNLL-U for a stream.
 
     Raises
     ------
     CommandError
-        If there is no telling.
+        If the suffix is not known.
     """
     if options.to_format is not None:
         return options.to_format
@@ -72,19 +72,19 @@ def output_format(options: ParseOptions) -> str:
         return OUTPUT_SUFFIXES[Path(options.output).suffix.lower()]
     except KeyError:
         raise CommandError(
-            f"Cannot tell the format of {options.output} from its name",
+            f"Cannot tell the format of {options.output} from its suffix",
             f"Expected {', '.join(OUTPUT_SUFFIXES)}, or --to with one of conllu, jsonl, spacy.",
         ) from None
 
 
 def is_stream(options: ParseOptions) -> bool:
-    """Tell whether the output is no file that could be resumed: stdout, a pipe, a device."""
+    """Tell whether the output is a stream, which cannot be resumed: stdout, a pipe, a device."""
     path = Path(options.output)
     return options.output == STDOUT or (path.exists() and not (path.is_file() or path.is_dir()))
 
 
 def check_output(options: ParseOptions, to_format: str) -> None:
-    """Check what can be checked before the pipeline is loaded.
+    """Check the output before the pipeline is loaded.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def check_output(options: ParseOptions, to_format: str) -> None:
     """
     if is_stream(options):
         if to_format == "spacy":
-            raise CommandError("Docs cannot be written to a stream", "Give --output FOLDER.")
+            raise CommandError("Cannot write Docs to a stream", "Give --output FOLDER.")
         return
     path = Path(options.output)
     for name in options.inputs:
@@ -104,7 +104,7 @@ def check_output(options: ParseOptions, to_format: str) -> None:
 
 
 def open_output(options: ParseOptions, to_format: str, nlp: Language) -> Output:
-    """Make the output, to be started."""
+    """Make the output; its `start` opens it."""
     path = Path(options.output)
     if options.output == STDOUT:
         return StreamOutput(WRITERS[to_format], sys.stdout.buffer)
@@ -120,7 +120,7 @@ def open_output(options: ParseOptions, to_format: str, nlp: Language) -> Output:
 
 
 def identity(options: ParseOptions, to_format: str, nlp: Language) -> dict[str, Any]:
-    """List all that the output depends on beside the input, as JSON has it."""
+    """Return everything that the output depends on, except the input, as JSON values."""
     alternatives = None
     if options.alternatives is not None:
         alternatives = [options.alternatives, options.k]
@@ -138,7 +138,7 @@ def identity(options: ParseOptions, to_format: str, nlp: Language) -> dict[str, 
         "confidence": options.confidence,
         "arcs": options.arcs,
         "alternatives": alternatives,
-        # Batches are padded, and sums may differ in their last digits.
+        # Batches are padded, so batch sizes may change the last digits of sums.
         "batch_size": options.batch_size,
         "n_process": options.n_workers,
         "gpu_id": options.gpu_id,

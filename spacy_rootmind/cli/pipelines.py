@@ -1,4 +1,4 @@
-"""Pipelines, loaded as the command line asks for them, and identified."""
+"""Loading and identifying of pipelines."""
 
 from hashlib import blake2b
 from pathlib import Path
@@ -15,7 +15,7 @@ from spacy_rootmind.pipeline.root_mst import RootMST
 
 
 def load_pipeline(options: ParseOptions) -> Language:
-    """Load the pipeline, and set what its parser is asked for.
+    """Load the pipeline, and apply the options to its parser.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def load_pipeline(options: ParseOptions) -> Language:
             f"{options.pipeline} has no component root_mst",
             f"Found: {', '.join(nlp.pipe_names) or 'no components'}.",
         )
-    # The last one decides.
+    # The trees of the last parser are the ones that are written.
     parser = parsers[-1]
     if options.confidence is not None:
         parser.confidence = options.confidence
@@ -49,12 +49,12 @@ def load_pipeline(options: ParseOptions) -> Language:
         except ValueError as error:
             raise CommandError("Cannot use --arcs", str(error)) from error
     if options.alternatives is not None:
-        parser.alternatives = make_maker(options)
+        parser.alternatives = alternatives_method(options)
     return nlp
 
 
-def make_maker(options: ParseOptions) -> alternatives.Maker:
-    """Make the function that makes alternatives."""
+def alternatives_method(options: ParseOptions) -> alternatives.Maker:
+    """Return the function that finds alternative parses."""
     if options.alternatives == "kbest":
         return alternatives.kbest(options.k)
     if options.alternatives == "sample":
@@ -68,7 +68,7 @@ def import_code(path: Path) -> None:
     Raises
     ------
     CommandError
-        If that fails.
+        If the import fails.
     """
     try:
         util.import_file("python_code", path)
@@ -77,7 +77,7 @@ def import_code(path: Path) -> None:
 
 
 def hash_files(path: Path | None) -> str | None:
-    """Identify a file, or a folder with all files in it, by content."""
+    """Hash the content of a file, or of all files in a folder."""
     if path is None:
         return None
     total = blake2b(digest_size=16)

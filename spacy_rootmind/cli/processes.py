@@ -1,8 +1,8 @@
-"""Signals, and the processes that `nlp.pipe` forks: only this one decides when to end.
+"""Signals and worker processes: the main process decides when a run ends.
 
-Each process that `nlp.pipe(n_process=2)` starts holds both ends of all its pipes. So if one of them
-is killed, or this one stops reading, the others wait forever, and this one for them. They are ended
-here instead.
+Each worker that `nlp.pipe(n_process=2)` forks holds both ends of all pipes. If a worker is killed,
+or the main process stops reading, the other workers wait forever, and the main process waits for
+them. This module ends them instead.
 """
 
 import os
@@ -16,12 +16,12 @@ from multiprocessing import active_children
 from types import FrameType
 from typing import NoReturn
 
-# Seconds between looks at whether the parent process is still there.
+# Seconds between checks that the parent process still runs.
 PARENT_INTERVAL = 1.0
 
 
 class Interrupted(BaseException):
-    """A signal to stop; no component of a pipeline takes it for an error."""
+    """A signal to stop. A `BaseException`, so that no component handles it as an error."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -29,20 +29,20 @@ class Interrupted(BaseException):
 
 
 class Ended:
-    """Whether processes were ended before their time, so that queues to them may be stuck."""
+    """Whether workers were ended early, so that queues to them may block."""
 
     early = False
 
 
 def end_workers() -> None:
-    """End the processes that there are; none after `nlp.pipe` has come to its end."""
+    """Kill the workers that still run; there are none after `nlp.pipe` has finished."""
     for child in active_children():
         Ended.early = True
         child.kill()
 
 
-def leave(code: int) -> NoReturn:
-    """Exit; without waiting for queues that nobody reads any more."""
+def exit_process(code: int) -> NoReturn:
+    """Exit, without waiting for queues to workers that were ended."""
     if Ended.early:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -54,7 +54,7 @@ def leave(code: int) -> NoReturn:
 def watched_signals() -> Iterator[None]:
     """Turn signals to stop into `Interrupted`; end all workers if one was killed.
 
-    Forked processes inherit the handlers, and leave all to this one.
+    Workers inherit the handlers, which do nothing there.
     """
     owner = os.getpid()
 
@@ -79,7 +79,7 @@ def watched_signals() -> Iterator[None]:
 
 
 def child_was_killed() -> bool:
-    """Tell whether a child process was ended by a signal, and leave it to who waits for it."""
+    """Tell whether a child process was ended by a signal, without reaping it."""
     try:
         ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)
     except ChildProcessError:
@@ -88,10 +88,10 @@ def child_was_killed() -> bool:
 
 
 class Workers:
-    """What is done in forked processes while there are any: `nlp.pipe` has no hook for it.
+    """Setup of the processes that `nlp.pipe` forks, which has no hook for it.
 
-    They give up what this process has locked, and end when it has ended, however it did; else
-    they would wait for work forever, and nobody could go on with the output.
+    A worker closes the files that the main process has locked, and ends when the main process has
+    ended. Otherwise it would wait for work forever, and its lock would prevent resuming the output.
     """
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ class Workers:
 
     @contextmanager
     def without(self, handles: list[int]) -> Iterator[None]:
-        """Have processes that are forked here close these files."""
+        """Make processes that are forked in this context close these files."""
         self._handles = handles
         try:
             yield
@@ -113,14 +113,14 @@ class Workers:
             return
         for handle in self._handles:
             os.close(handle)
-        threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
+        threading.Thread(target=end_after_parent, args=(os.getppid(),), daemon=True).start()
 
 
 WORKERS = Workers()
 
 
-def end_with(parent: int) -> None:
-    """Wait for the parent process to end, and end this one."""
+def end_after_parent(parent: int) -> None:
+    """Wait until the parent process ends, then end this process."""
     while os.getppid() == parent:
         time.sleep(PARENT_INTERVAL)
     os._exit(1)

@@ -1,10 +1,10 @@
-"""Readers of text, JSONL and CoNLL-U: streams of records, lazily, with failures among them.
+"""Readers of text, JSONL and CoNLL-U, which yield input records and failures lazily.
 
-- text: one text a line, or with paragraphs one a block between empty lines, its line ends kept;
-- jsonl: one object a line, {"text": ...} or {"tokens": [...]}, where tokens are strings, or lists
-  of strings for sentences that are given; with both, tokens are found in the text. A Doc as
-  `Doc.to_json` writes it is read as its text, tokens and sentences. Other fields are kept;
-- conllu: one sentence of the file, one Doc.
+- text: one text per line, or one per paragraph (separated by empty lines), with its line ends;
+- jsonl: one object per line, {"text": ...} or {"tokens": [...]}. Tokens are strings, or lists of
+  strings, one list per sentence. With text and tokens, the tokens are found in the text. Of a Doc
+  written by `Doc.to_json`, text, tokens and sentences are read. Other fields are kept;
+- conllu: one Doc per sentence of the file.
 """
 
 import json
@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from spacy_rootmind.cli.conllu import ConlluError, Sentence, SentenceBuilder, words_and_spaces
+from spacy_rootmind.cli.input_records import Failure, InputRecord
 from spacy_rootmind.cli.inputs import MAX_LINE, STDIN, InputError, Inputs, Line, display_name
-from spacy_rootmind.cli.records import Failure, Record
 
-Records = Iterator[Record | Failure]
+InputRecords = Iterator[InputRecord | Failure]
 
 
-def read_records(inputs: Inputs, form: str | None, paragraphs: bool = False) -> Records:
-    """Read all files, each in a format of its own, or all in the same."""
+def read_records(inputs: Inputs, form: str | None, paragraphs: bool = False) -> InputRecords:
+    """Read all files: in the given format, or each in the format of its suffix."""
     for name in inputs.names:
         reader = READERS[form or input_format(name)]
         if paragraphs and reader is read_texts:
@@ -30,19 +30,19 @@ def read_records(inputs: Inputs, form: str | None, paragraphs: bool = False) -> 
 
 
 def input_format(name: str) -> str:
-    """Tell a file's format from its suffix; the standard input is text.
+    """Find the format of a file from its suffix; the standard input is text.
 
     Raises
     ------
     InputError
-        If there is no telling.
+        If the suffix is not known.
     """
     suffix = ".txt" if name == STDIN else Path(name).suffix.lower()
     try:
         return SUFFIXES[suffix]
     except KeyError:
         raise InputError(
-            f"cannot tell the format of {name} from its name: expected {', '.join(SUFFIXES)}, or "
+            f"cannot tell the format of {name} from its suffix: expected {', '.join(SUFFIXES)}, or "
             f"--from with one of {', '.join(READERS)}"
         ) from None
 
@@ -50,8 +50,8 @@ def input_format(name: str) -> str:
 # --- text --------------------------------------------------------------------------------------
 
 
-def read_texts(file: str, lines: Iterable[Line]) -> Records:
-    """Read one text a line; lines of nothing but whitespace are passed over."""
+def read_texts(file: str, lines: Iterable[Line]) -> InputRecords:
+    """Read one text per line; skip lines that are only whitespace."""
     for line in lines:
         try:
             text = line.decode()
@@ -59,11 +59,11 @@ def read_texts(file: str, lines: Iterable[Line]) -> Records:
             yield Failure(file, line.number, str(error))
             continue
         if text.strip():
-            yield Record(file, line.number, text=text)
+            yield InputRecord(file, line.number, text=text)
 
 
-def read_paragraphs(file: str, lines: Iterable[Line]) -> Records:
-    """Read one text a block of lines; between blocks are lines of nothing but whitespace."""
+def read_paragraphs(file: str, lines: Iterable[Line]) -> InputRecords:
+    """Read one text per paragraph; lines that are only whitespace separate paragraphs."""
     for block in blocks(lines):
         parts: list[str] = []
         first = failure = None
@@ -76,16 +76,18 @@ def read_paragraphs(file: str, lines: Iterable[Line]) -> Records:
                 parts.append(line.decode())
                 size += len(parts[-1])
                 if size > MAX_LINE:
-                    raise ValueError(f"a paragraph of more than {MAX_LINE} characters")
+                    raise ValueError(
+                        f"expected a paragraph of at most {MAX_LINE} characters, found a longer one"
+                    )
             except ValueError as error:
                 parts.clear()
                 failure = Failure(file, line.number, str(error))
         if first is not None:
-            yield failure or Record(file, first, text="\n".join(parts))
+            yield failure or InputRecord(file, first, text="\n".join(parts))
 
 
 def blocks(lines: Iterable[Line]) -> Iterator[Iterator[Line]]:
-    """Split lines at empty ones; each block must be read to its end before the next."""
+    """Split lines at empty ones; each block must be read completely before the next."""
     stream = iter(lines)
     for line in stream:
         if not is_blank(line):
@@ -93,7 +95,7 @@ def blocks(lines: Iterable[Line]) -> Iterator[Iterator[Line]]:
 
 
 def until_blank(lines: Iterator[Line]) -> Iterator[Line]:
-    """Read up to an empty line, and that."""
+    """Read up to and including an empty line."""
     for line in lines:
         if is_blank(line):
             return
@@ -101,32 +103,32 @@ def until_blank(lines: Iterator[Line]) -> Iterator[Line]:
 
 
 def is_blank(line: Line) -> bool:
-    """Tell whether a line has nothing but whitespace."""
+    """Tell whether a line is only whitespace."""
     return line.data is not None and not line.data.strip()
 
 
 # --- JSONL -------------------------------------------------------------------------------------
 
 
-def read_jsonl(file: str, lines: Iterable[Line]) -> Records:
-    """Read one JSON object a line; empty lines are passed over."""
+def read_jsonl(file: str, lines: Iterable[Line]) -> InputRecords:
+    """Read one JSON object per line; skip empty lines."""
     for line in lines:
         if is_blank(line):
             continue
         try:
             yield json_record(file, line.number, line.decode())
-        # RecursionError: of brackets inside brackets, however many.
+        # RecursionError: from very deeply nested brackets.
         except (ValueError, RecursionError) as error:
-            yield Failure(file, line.number, f"no record: {error}")
+            yield Failure(file, line.number, f"not a record: {error}")
 
 
-def json_record(file: str, line: int, source: str) -> Record:
+def json_record(file: str, line: int, source: str) -> InputRecord:
     """Read a record.
 
     Raises
     ------
     ValueError
-        If it is no JSON object, or has neither text nor tokens, or both do not fit.
+        If it is not a JSON object, has neither text nor tokens, or they do not fit together.
     """
     try:
         fields = json.loads(source)
@@ -139,7 +141,7 @@ def json_record(file: str, line: int, source: str) -> Record:
         raise ValueError('expected a field "text" or "tokens", found neither')
     if text is not None and not isinstance(text, str):
         raise ValueError(f'expected "text" to be a string, found {json.dumps(text)[:40]}')
-    record = Record(file, line, text=text, fields=fields)
+    record = InputRecord(file, line, text=text, fields=fields)
     if tokens is not None:
         words, record.starts = read_tokens(tokens, text, fields.get("sents"))
         record.words = words
@@ -149,7 +151,7 @@ def json_record(file: str, line: int, source: str) -> Record:
 
 
 def read_tokens(tokens: Any, text: str | None, sents: Any) -> tuple[list[str], list[bool] | None]:
-    """Read tokens in any of their forms: the words, and the sentence starts if given."""
+    """Read tokens in any of their forms; return the words, and sentence starts if given."""
     if not isinstance(tokens, list):
         raise ValueError(f'expected "tokens" to be a list, found {json.dumps(tokens)[:40]}')
     if tokens and all(isinstance(token, dict) for token in tokens):
@@ -177,12 +179,15 @@ def json_token(token: dict[str, Any], text: str | None) -> str:
             f"{json.dumps(token)[:40]}"
         )
     if not 0 <= start < end <= len(text):
-        raise ValueError(f"a token from {start} to {end}, in a text of {len(text)} characters")
+        raise ValueError(
+            f"expected a token within the {len(text)} characters of the text, found one from "
+            f"{start} to {end}"
+        )
     return text[start:end]
 
 
 def json_starts(tokens: list[dict[str, Any]], sents: Any) -> list[bool] | None:
-    """Read where sentences start as `Doc.to_json` writes it; None if it does not."""
+    """Read sentence starts as `Doc.to_json` writes them; None if there are none."""
     if sents is None:
         return None
     if not isinstance(sents, list) or not all(isinstance(sent, dict) for sent in sents):
@@ -202,14 +207,17 @@ def json_starts(tokens: list[dict[str, Any]], sents: Any) -> list[bool] | None:
 def find_words(
     text: str, words: list[str], starts: list[bool] | None
 ) -> tuple[list[str], list[bool], list[bool] | None]:
-    """Find words in their text, and make tokens of whitespace between them as spaCy does.
+    """Find words in their text; whitespace between them becomes tokens, as in spaCy.
 
-    Returns the tokens, whether a space follows each, and whether each starts a sentence.
+    Returns
+    -------
+    tokens, spaces, starts
+        The tokens, whether a space follows each, and whether each starts a sentence.
 
     Raises
     ------
     ValueError
-        If they are not all of the text, in its order.
+        If the words do not cover the text in order.
     """
     tokens: list[str] = []
     spaces: list[bool] = []
@@ -220,7 +228,7 @@ def find_words(
         gap = text[place : max(found, place)]
         if found < 0 or gap.strip():
             raise ValueError(f"expected the token {word!r} in the text at character {place + 1}")
-        # Whitespace belongs to the sentence before it, if there is one.
+        # Whitespace belongs to the previous sentence, if there is one.
         leads = bool(gap) and not tokens
         if gap:
             tokens.append(gap)
@@ -244,8 +252,8 @@ def find_words(
 # --- CoNLL-U -----------------------------------------------------------------------------------
 
 
-def read_conllu(file: str, lines: Iterable[Line]) -> Records:
-    """Read one sentence of CoNLL-U a record."""
+def read_conllu(file: str, lines: Iterable[Line]) -> InputRecords:
+    """Read CoNLL-U, one record per sentence."""
     for found in read_sentences(file, lines):
         if isinstance(found, Failure):
             yield found
@@ -254,7 +262,7 @@ def read_conllu(file: str, lines: Iterable[Line]) -> Records:
         starts = [True] + [False] * (len(words) - 1)
         sent_id = found.comment("sent_id")
         fields = {} if sent_id is None else {"sent_id": sent_id}
-        yield Record(
+        yield InputRecord(
             file,
             found.line,
             words=words,
@@ -266,7 +274,7 @@ def read_conllu(file: str, lines: Iterable[Line]) -> Records:
 
 
 def read_sentences(file: str, lines: Iterable[Line]) -> Iterator[Sentence | Failure]:
-    """Read sentences; a wrong line makes the whole sentence a failure, at that line."""
+    """Read sentences; an invalid line makes its sentence a failure at that line."""
     for block in blocks(lines):
         builder = SentenceBuilder()
         failure = None
@@ -283,7 +291,7 @@ def read_sentences(file: str, lines: Iterable[Line]) -> Iterator[Sentence | Fail
             yield Failure(file, error.line, str(error))
 
 
-READERS: dict[str, Callable[[str, Iterable[Line]], Records]] = {
+READERS: dict[str, Callable[[str, Iterable[Line]], InputRecords]] = {
     "text": read_texts,
     "jsonl": read_jsonl,
     "conllu": read_conllu,

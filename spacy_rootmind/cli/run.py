@@ -1,4 +1,4 @@
-"""A run of the command `parse`: records in, Docs out, chunk by chunk."""
+"""A run of the command `parse`, which parses records chunk by chunk."""
 
 import sys
 from itertools import islice
@@ -7,25 +7,25 @@ from time import perf_counter
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from spacy_rootmind.cli.input_records import Failure, InputRecord
 from spacy_rootmind.cli.inputs import InputError, Inputs
 from spacy_rootmind.cli.journal import Counts, State
 from spacy_rootmind.cli.messages import Bar, CommandError, Messages
 from spacy_rootmind.cli.options import ParseOptions
 from spacy_rootmind.cli.outputs import Output, StreamOutput
 from spacy_rootmind.cli.processes import WORKERS, end_workers
-from spacy_rootmind.cli.readers import Records, read_records
-from spacy_rootmind.cli.records import Failure, Record
+from spacy_rootmind.cli.readers import InputRecords, read_records
 from spacy_rootmind.cli.stream import chunks, parse_records
 
-# A chunk is what memory, and work lost to a crash, are bounded by; more where processes start anew
-# for each.
+# Chunks bound memory, and the work that a crash loses. They are larger with several processes,
+# which are started again for each chunk.
 CHUNK_RECORDS = 1024
 CHUNK_CHARS = 1_000_000
 CHUNKS_A_PROCESS = 8
 
 
 class Run:
-    """A run of the command from where it stands."""
+    """A run of the command, from the beginning or resumed."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Run:
         self.counts = Counts()
 
     def run(self) -> int:
-        """Parse all; returns the exit code."""
+        """Parse all records; returns the exit code."""
         start = perf_counter()
         try:
             state = self.output.start(self.options.resume)
@@ -70,31 +70,31 @@ class Run:
         self._report(complete, perf_counter() - start, self.counts.words - before)
         return 0 if complete and not self.counts.failures else 1
 
-    def _skip(self, records: Records, state: State) -> None:
-        """Read again what was parsed before, and check that it is the same."""
+    def _skip(self, records: InputRecords, state: State) -> None:
+        """Read the records that were parsed before, and check that they are the same."""
         for _ in islice(records, state.counts.records):
             pass
         if self.inputs.digest() != state.input_digest:
             raise CommandError(
-                "Cannot resume: the input is not the one that the unfinished run read",
-                f"Its first {state.counts.records} records differ. Start anew with --force.",
+                "Cannot resume: the input differs from that of the unfinished run",
+                f"Its first {state.counts.records} records differ. Start again with --force.",
             )
         self.counts = state.counts
-        self.messages.info(f"Going on after {state.counts.records} records")
+        self.messages.info(f"Continuing after {state.counts.records} records")
 
-    def _parse(self, records: Records, progress: Bar) -> bool:
-        """Parse chunk by chunk; returns whether that was all of the input."""
+    def _parse(self, records: InputRecords, progress: Bar) -> bool:
+        """Parse chunk by chunk; returns whether all of the input was parsed."""
         scale = 1 if self.options.n_process == 1 else CHUNKS_A_PROCESS * self.options.n_workers
         for chunk in chunks(records, CHUNK_RECORDS * scale, CHUNK_CHARS * scale):
-            # What a chunk adds to the vocabulary goes with it.
+            # Frees what the chunk adds to the vocabulary.
             with self.nlp.memory_zone():
                 if not self._parse_chunk(chunk, progress):
                     return False
             self.output.commit(self.counts, self.inputs.digest())
         return True
 
-    def _parse_chunk(self, chunk: Records, progress: Bar) -> bool:
-        # Held by a name, so that it is not closed before `end_workers` where this ends early.
+    def _parse_chunk(self, chunk: InputRecords, progress: Bar) -> bool:
+        # Keep a reference, so that an early end does not close the stream before `end_workers`.
         stream = parse_records(
             self.nlp,
             chunk,
@@ -112,12 +112,12 @@ class Run:
                         return False
                 progress.update(self._position(progress) - progress.n)
         finally:
-            # If there are any left, `nlp.pipe` would wait for them forever.
+            # Otherwise `nlp.pipe` would wait for workers that still run.
             end_workers()
             stream.close()
         return True
 
-    def _write(self, record: Record, doc: Doc) -> Failure | None:
+    def _write(self, record: InputRecord, doc: Doc) -> Failure | None:
         try:
             prepared = self.output.prepare(doc, record, self.counts.sentences)
         except Exception as error:
@@ -131,7 +131,7 @@ class Run:
         return None
 
     def _progress(self) -> Bar:
-        """Make a bar over bytes if it is known how many there are, else over records."""
+        """Make a progress bar over bytes if their number is known, else over records."""
         shown = self.options.progress
         total = self.inputs.total_bytes
         return Bar(
@@ -140,7 +140,7 @@ class Run:
             initial=self.inputs.n_bytes if total is not None else self.counts.records,
             unit="record" if total is None else "B",
             unit_scale=total is not None,
-            # None: where stderr is a terminal.
+            # None shows the bar only if stderr is a terminal.
             disable=self.options.quiet or (None if shown is None else not shown),
             file=sys.stderr,
         )
@@ -149,22 +149,23 @@ class Run:
         return self.counts.records if progress.total is None else self.inputs.n_bytes
 
     def hint(self) -> str:
-        """Tell how to go on after an early end."""
+        """Return advice on how to resume the run."""
         if not isinstance(self.output, StreamOutput):
-            return "The same command with --resume goes on."
+            return "Run the same command with --resume to continue."
         return ""
 
     def _report(self, complete: bool, seconds: float, words: int) -> None:
         counts = self.counts
         if complete and not counts.records:
-            self.messages.warn("There was nothing to parse in the input")
+            self.messages.warn("The input has nothing to parse")
         elif complete:
             self.messages.good(
                 f"Wrote {counts.docs} texts, {counts.sentences} sentences, {counts.words} words "
-                f"to {self.options.output_name} ({words / max(seconds, 1e-9):,.0f} words a second)"
+                f"to {self.options.output_name} "
+                f"({words / max(seconds, 1e-9):,.0f} words per second)"
             )
         if counts.failures:
-            what = "Stopped at a record that failed" if not complete else "Not all went through"
+            what = "Some records failed" if complete else "Stopped at a failed record"
             self.messages.fail(
                 f"{what}: {counts.failures} of {counts.records} records failed",
                 "" if complete else self.hint(),

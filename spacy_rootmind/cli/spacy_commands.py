@@ -1,17 +1,19 @@
-"""The command `python -m spacy debug root-mst`; loaded through an entry point of spaCy's."""
+"""The command `python -m spacy debug root-mst`, loaded through spaCy's entry point `spacy_cli`."""
 
-# Typer reads the annotations of commands at run time: no `from __future__ import annotations`. And
-# any error on import would end every command of spaCy's: what it needs is imported when it runs.
+# Typer reads annotations at run time, so this file cannot use `from __future__ import annotations`.
+# An error on import would break all of spaCy's commands, so the command imports what it needs when
+# it runs.
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from spacy.cli._util import debug_cli
 from typer import Argument, Option
 
+from spacy_rootmind.compat import debug_commands
 
-@debug_cli.command(
+
+@debug_commands().command(
     "root-mst", context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
 )
 def debug_root_mst(
@@ -26,14 +28,14 @@ def debug_root_mst(
         ),
     ] = None,
     limit: Annotated[
-        int, Option("--limit", "-l", min=0, help="Examples to read of each corpus; 0 for all")
+        int, Option("--limit", "-l", min=0, help="Examples to read from each corpus; 0 for all")
     ] = 0,
     as_json: Annotated[bool, Option("--json", "-j", help="Print the report as JSON")] = False,
 ) -> None:
     """Check training and development data for the component root_mst: trees, labels, sentences,
-    and whether gold heads are there on the tokens that the pipeline makes.
+    and gold heads that are lost because the pipeline's tokens differ.
 
-    Settings of the config are overridden as elsewhere: --paths.train corpus/train.spacy
+    Override settings of the config as usual: --paths.train corpus/train.spacy
     """  # noqa: D205
     from spacy.cli._util import import_code, parse_config_overrides
 

@@ -1,4 +1,4 @@
-"""Records through a pipeline, in order, whatever fails on the way."""
+"""Parsing of a stream of records, in order and with error handling."""
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
@@ -8,35 +8,35 @@ from typing import Any, cast
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from spacy_rootmind.cli.input_records import Failure, InputRecord
 from spacy_rootmind.cli.inputs import InputError
 from spacy_rootmind.cli.processes import end_workers
-from spacy_rootmind.cli.readers import Records
-from spacy_rootmind.cli.records import Failure, Record
+from spacy_rootmind.cli.readers import InputRecords
 
-Parsed = Generator[tuple[Record, Doc] | Failure, None, None]
+Parsed = Generator[tuple[InputRecord, Doc] | Failure, None, None]
 
 
 class LastError:
-    """An error handler for components that drops a Doc, and remembers why."""
+    """An error handler for components, which drops the Doc and keeps the last error."""
 
     def __init__(self) -> None:
         self.error: Exception | None = None
 
     def __call__(self, name: str, component: Callable, docs: list[Doc], error: Exception) -> Any:
-        """Take note of the error."""
+        """Store the error."""
         self.error = error
 
 
-def chunks(records: Records, max_records: int, max_chars: int) -> Iterator[Records]:
-    """Split a stream; each chunk is read lazily, and must be read to its end before the next.
+def chunks(records: InputRecords, max_records: int, max_chars: int) -> Iterator[InputRecords]:
+    """Split a stream into lazy chunks; each must be read completely before the next.
 
-    Where they end depends on the records alone.
+    Where chunks end only depends on the records.
     """
     for first in records:
         yield _chunk(chain([first], records), max_records, max_chars)
 
 
-def _chunk(records: Records, max_records: int, max_chars: int) -> Records:
+def _chunk(records: InputRecords, max_records: int, max_chars: int) -> InputRecords:
     n_chars = 0
     for number, record in enumerate(records, start=1):
         yield record
@@ -46,19 +46,18 @@ def _chunk(records: Records, max_records: int, max_chars: int) -> Records:
 
 
 def parse_records(
-    nlp: Language, records: Records, *, batch_size: int | None = None, n_process: int = 1
+    nlp: Language, records: InputRecords, *, batch_size: int | None = None, n_process: int = 1
 ) -> Parsed:
-    """Parse records as they come, and give them back in their order.
+    """Parse a stream of records, and yield the results in the same order.
 
-    A component may drop a Doc that it fails on, or the whole batch, or fail altogether. Each record
-    that did not come out is tried once more, alone and in this process, and is a failure if that
-    fails as well.
+    On an error, a component may drop a Doc or a whole batch, or end the stream. A record without a
+    result is parsed once more, alone and in this process, and becomes a failure if that fails too.
     """
     handler = LastError()
     nlp.set_error_handler(handler)
     numbered = enumerate(records)
-    # Read, and not yet given back.
-    waiting: deque[tuple[int, Record | Failure]] = deque()
+    # Records that were read and have no result yet.
+    waiting: deque[tuple[int, InputRecord | Failure]] = deque()
     exhausted = False
 
     def make_docs() -> Iterator[tuple[Doc, int]]:
@@ -66,7 +65,7 @@ def parse_records(
         try:
             for number, record in numbered:
                 doc = None
-                if isinstance(record, Record):
+                if isinstance(record, InputRecord):
                     try:
                         doc = record.make_doc(nlp)
                     except Exception as error:
@@ -79,7 +78,7 @@ def parse_records(
             raise
         exhausted = True
 
-    def settle() -> tuple[Record, Doc] | Failure:
+    def retry_oldest() -> tuple[InputRecord, Doc] | Failure:
         _, record = waiting.popleft()
         return record if isinstance(record, Failure) else parse_alone(nlp, record, handler)
 
@@ -88,23 +87,25 @@ def parse_records(
             for doc, number in nlp.pipe(
                 make_docs(), as_tuples=True, batch_size=batch_size, n_process=n_process
             ):
-                # A component that makes Docs anew loses the number.
+                # The number is lost if a component replaces the Doc.
                 if number is not None:
                     while waiting[0][0] != number:
-                        yield settle()
-                    yield cast(Record, waiting.popleft()[1]), doc
+                        yield retry_oldest()
+                    yield cast(InputRecord, waiting.popleft()[1]), doc
         except InputError:
             raise
         except Exception:
-            # A component that lets an error end the stream. Without anything read, it never began.
+            # A component ended the stream. If nothing was read, the pipeline cannot start at all.
             if not waiting:
                 raise
         while waiting:
-            yield settle()
+            yield retry_oldest()
 
 
-def parse_alone(nlp: Language, record: Record, handler: LastError) -> tuple[Record, Doc] | Failure:
-    """Parse one record."""
+def parse_alone(
+    nlp: Language, record: InputRecord, handler: LastError
+) -> tuple[InputRecord, Doc] | Failure:
+    """Parse one record by itself."""
     handler.error = None
     try:
         docs = list(nlp.pipe([record.make_doc(nlp)]))
@@ -112,4 +113,4 @@ def parse_alone(nlp: Language, record: Record, handler: LastError) -> tuple[Reco
         return record.failed(error)
     if docs:
         return record, docs[0]
-    return record.failed(handler.error or ValueError("the pipeline gave no Doc back"))
+    return record.failed(handler.error or ValueError("the pipeline returned no Doc"))

@@ -1,7 +1,7 @@
-"""Gold trees as files and Docs have them, before spaCy's Doc smooths anything over.
+"""Gold trees of treebank files and Docs, errors included.
 
-`Doc(heads=...)` takes cycles silently, and works out sentences anew; here heads, labels and
-sentence starts are read from the arrays as they were stored.
+`Doc(heads=...)` accepts cycles silently and computes its own sentences. So heads, labels and
+sentence starts are read from the stored arrays here.
 """
 
 from collections import Counter
@@ -17,33 +17,34 @@ from spacy.strings import StringStore
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
+from spacy_rootmind.annotation.reading import choose_root_label
 from spacy_rootmind.annotation.sentences import bounds
 from spacy_rootmind.cli import conllu
+from spacy_rootmind.cli.input_records import Failure
 from spacy_rootmind.cli.inputs import InputError, Inputs
 from spacy_rootmind.cli.readers import read_sentences
-from spacy_rootmind.cli.records import Failure
 from spacy_rootmind.trees.conventions import MISSING
 
-# Heads that are neither a token of the sentence, nor ROOT, nor MISSING.
+# Invalid heads, next to ROOT, tokens and MISSING.
 OUTSIDE = -2
 NOT_A_NUMBER = -3
-# In the order of the columns below.
+# In the order of the columns of an annotation array.
 ATTRIBUTES = (HEAD, DEP, SENT_START)
 
 
 @dataclass
 class GoldSentence:
-    """A sentence with its gold tree, if it is one.
+    """A sentence with its gold heads, which may not be a tree.
 
     Attributes
     ----------
     where : str
-        Where to find it.
+        Place of the sentence, for messages.
     heads : int array of shape (n,)
-        0 for ROOT, 1 to n for a token; MISSING where there is none, OUTSIDE where it lies in
-        another sentence or nowhere, NOT_A_NUMBER where it is something else.
+        0 for ROOT, 1 to n for a token; MISSING without a head, OUTSIDE for a head that is not in
+        the sentence, NOT_A_NUMBER for anything else.
     labels : list of str
-        Empty where there is none.
+        Empty strings where labels are missing.
     spaces : bool array of shape (n,)
         Which tokens are whitespace.
     """
@@ -54,37 +55,37 @@ class GoldSentence:
     spaces: NDArray[np.bool_]
 
     def place(self, token: int) -> str:
-        """Where to find a token, counted from 0."""
+        """Return the place of a token for messages; tokens are counted from 0."""
         return f"{self.where}, token {token + 1}"
 
 
 @dataclass
 class GoldConllu(GoldSentence):
-    """A sentence of CoNLL-U, whose words have lines."""
+    """A sentence of CoNLL-U, where the place of a word is its line."""
 
     source: conllu.Sentence
 
     def place(self, token: int) -> str:
-        """Where to find a word."""
+        """Return the file and line of a word."""
         file = self.where.rpartition(":")[0]
         return f"{file}:{self.source.line_of(token)}"
 
 
 @dataclass
 class GoldDoc:
-    """Sentences that belong together.
+    """The sentences of a Doc.
 
     Attributes
     ----------
     where : str
-        Where to find it.
+        Place of the Doc, for messages.
     sentences : list of GoldSentence
         In order.
     n_multiword, n_empty_nodes : int
-        Multiword tokens and empty nodes of CoNLL-U.
+        Number of multiword tokens and of empty nodes in CoNLL-U.
     own_labels : list of (str, str)
-        Places and labels of tokens that are their own head, and do not have the root's label:
-        spaCy stores a missing head beside a label so.
+        Places and labels of tokens that are their own head but do not have the root's label. spaCy
+        stores a missing head this way if the token has a label.
     """
 
     where: str
@@ -100,7 +101,7 @@ def read_treebank(path: Path) -> Iterator[GoldDoc | Failure]:
     Raises
     ------
     InputError
-        If it cannot be read at all.
+        If the file cannot be read at all.
     """
     if path.suffix == ".conllu":
         inputs = Inputs([str(path)])
@@ -116,7 +117,7 @@ def read_treebank(path: Path) -> Iterator[GoldDoc | Failure]:
 
 
 def gold_sentence(file: str, source: conllu.Sentence) -> GoldDoc:
-    """Take over heads and labels of a sentence of CoNLL-U."""
+    """Convert a sentence of CoNLL-U."""
     words = source.words
     where = f"{file}:{source.line}"
     sentence = GoldConllu(
@@ -136,7 +137,7 @@ def _head(column: str, n_words: int) -> int:
         return MISSING
     if not (column.isascii() and column.isdigit()):
         return NOT_A_NUMBER
-    # A number too long to be one is certainly no word.
+    # A number of ten digits is not a word of the sentence.
     return int(column) if len(column) < 10 and int(column) <= n_words else OUTSIDE
 
 
@@ -150,10 +151,10 @@ def read_docs(path: Path) -> Iterator[GoldDoc | Failure]:
         annotation = list(stored_annotation(stored))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
-    # Whatever a damaged file makes of the many things that it consists of.
+    # A damaged file may raise almost any error.
     except Exception as error:
         reason = " ".join(str(error).split())
-        yield Failure(str(path), None, f"no file of Docs, or a damaged one: {reason}")
+        yield Failure(str(path), None, f"not a file of Docs, or damaged: {reason}")
         return
     names = [f"{path}, Doc {i}" for i in range(1, len(annotation) + 1)]
     yield from gold_docs(names, annotation)
@@ -161,9 +162,9 @@ def read_docs(path: Path) -> Iterator[GoldDoc | Failure]:
 
 @dataclass
 class Annotation:
-    """What a Doc has of its gold trees: one entry a token, as spaCy stores it.
+    """Gold annotation as spaCy stores it, with one entry per token.
 
-    `offsets` are those of the heads, and `starts` 1 where a sentence starts.
+    `offsets` lead from tokens to their heads; `starts` is 1 where a sentence starts.
     """
 
     words: list[str]
@@ -173,7 +174,7 @@ class Annotation:
 
 
 def stored_annotation(stored: DocBin) -> Iterator[Annotation]:
-    """Read annotation as it is stored, or if that lacks sentence starts, as spaCy finds them."""
+    """Read the stored annotation; where sentence starts are not stored, spaCy computes them."""
     if not set(ATTRIBUTES) <= set(stored.attrs):
         yield from map(doc_annotation, stored.get_docs(Vocab()))
         return
@@ -202,19 +203,26 @@ def doc_annotation(doc: Doc) -> Annotation:
     )
 
 
-def gold_docs(names: Iterable[str], annotation: Sequence[Annotation]) -> Iterator[GoldDoc]:
-    """Take over trees of Docs; what label roots have is told from all of them."""
-    roots: Counter[str] = Counter()
-    for found in annotation:
-        roots.update(found.labels[i] for i in (found.offsets == 0).nonzero()[0].tolist())
-    del roots[""]
-    root_label = max(sorted(roots), key=roots.__getitem__, default="ROOT")
+def gold_docs(
+    names: Iterable[str], annotation: Sequence[Annotation], root_label: str | None = None
+) -> Iterator[GoldDoc]:
+    """Convert the trees of Docs; the root's label is by default the one that training chooses."""
+    root_label = root_label or stored_root_label(annotation)
     for where, found in zip(names, annotation, strict=True):
         yield gold_doc(where, found, root_label)
 
 
+def stored_root_label(annotation: Iterable[Annotation]) -> str:
+    """Choose the root's label from the labels of tokens that are their own head."""
+    roots: Counter[str] = Counter()
+    for found in annotation:
+        roots.update(found.labels[i] for i in (found.offsets == 0).nonzero()[0].tolist())
+    del roots[""]
+    return choose_root_label(roots)
+
+
 def gold_doc(where: str, found: Annotation, root_label: str) -> GoldDoc:
-    """Take over the trees of a Doc, sentence by sentence."""
+    """Convert the trees of a Doc, sentence by sentence."""
     n_tokens = len(found.words)
     own = np.arange(n_tokens)
     heads = own + found.offsets

@@ -1,12 +1,13 @@
-"""From parsed Docs to the text of an output file: CoNLL-U and JSONL.
+"""Writers of CoNLL-U and JSONL, with probabilities and alternative parses if the Doc has them.
 
-What is known of a parse goes along. In CoNLL-U, `HeadProb=` in MISC is the probability of a word's
-head; comments `# parse_log_prob =` and `# parse_entropy =` are those of the tree, in nats, and
-`# parse_1 =`, `# parse_2 =` ... the alternatives: log probability, then HEAD:DEPREL of each word.
-`Arcs=` in MISC are the probable arcs to a word, HEAD:DEPREL:PROBABILITY, with commas between; in a
-label, "|", "," and "%" are written as in URLs.
-In JSONL, tokens have "head_prob" and "arcs", sentences "log_prob", "entropy" and "parses"; heads
-count tokens of the Doc as those in "tokens" do.
+In CoNLL-U, `HeadProb=` in MISC is the probability of a word's head, and `Arcs=` the probable arcs
+to the word as HEAD:DEPREL:PROBABILITY, separated by commas; in their labels, "|", "," and "%" are
+percent-encoded. The comments `# parse_log_prob =` and `# parse_entropy =` have the log probability
+of the tree and the entropy in nats, and `# parse_1 =`, `# parse_2 =` ... the alternative parses:
+the log probability, then HEAD:DEPREL of each word.
+
+In JSONL, tokens have "head_prob" and "arcs", and sentences "log_prob", "entropy" and "parses".
+Heads are indices of tokens in the Doc, as in "tokens".
 """
 
 import json
@@ -17,34 +18,40 @@ from typing import Any
 from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
 from spacy.tokens import Doc, Span, Token
 
-from spacy_rootmind.annotation.extensions import get_arcs, get_log_prob, record_of
+from spacy_rootmind.annotation.extensions import (
+    get_arcs,
+    get_entropy,
+    get_head_probs,
+    get_log_prob,
+    get_parses,
+)
 from spacy_rootmind.cli import conllu
 from spacy_rootmind.cli.conllu import EMPTY, as_column, set_misc
-from spacy_rootmind.cli.records import Record
+from spacy_rootmind.cli.input_records import InputRecord
 
-Writer = Callable[[Doc, Record, int], bytes]
-"""From a Doc, its record and the number of sentences before it to what is written."""
+Writer = Callable[[Doc, InputRecord, int], bytes]
+"""Formats a Doc, given its record and the number of sentences written before."""
 
 OWN_COMMENT = re.compile(r"#\s*parse_(log_prob|entropy|\d+)\s*=")
 PROB_DIGITS = 6
-# In a label, what would end it within MISC, written as in URLs.
+# Characters that would end a label within MISC; they are percent-encoded.
 MISC_MARKS = re.compile(r"[|,%]")
 
 
 # --- CoNLL-U -----------------------------------------------------------------------------------
 
 
-def write_conllu(doc: Doc, record: Record, n_before: int) -> bytes:
-    """Write the sentences of a Doc; whitespace tokens are no words in CoNLL-U.
+def write_conllu(doc: Doc, record: InputRecord, n_before: int) -> bytes:
+    """Write the sentences of a Doc; whitespace tokens are not words in CoNLL-U.
 
     Raises
     ------
     ValueError
-        If the tokens are not those of the record any more, or a sentence is no tree of its words.
+        If the pipeline has changed the tokens of the record, or a sentence is not a tree.
     """
     if record.sentence is not None:
-        return _write_given(doc, record, record.sentence, n_before).encode("utf8")
-    check_given(doc, record)
+        return _write_conllu_sentence(doc, record, record.sentence, n_before).encode("utf8")
+    check_unchanged(doc, record)
     text: list[str] = []
     words = [token for token in doc if not token.is_space]
     between = _spaces_between(doc, words)
@@ -54,21 +61,21 @@ def write_conllu(doc: Doc, record: Record, n_before: int) -> bytes:
         if not own:
             continue
         heads, deps = _tree(sentence, own)
-        confidence, arcs = _confidence(sentence, own), _arcs(sentence, own)
+        head_probs, arcs = _head_probs(sentence, own), _arcs(sentence, own)
         rows = []
         for i, token in enumerate(own):
             spaces = _space_attributes(between, start + i, token.text)
-            misc = set_misc(EMPTY, {"HeadProb": confidence[i], "Arcs": arcs[i], **spaces})
+            misc = set_misc(EMPTY, {"HeadProb": head_probs[i], "Arcs": arcs[i], **spaces})
             rows.append(_row(token, i + 1, heads[i], deps[i], misc))
         comments = _first_comments(record, n_before + len(text), is_first=not text)
         comments.append(f"# text = {_text(rows)}")
-        text.append(conllu.format_sentence(comments + _own_comments(sentence, own), rows))
+        text.append(conllu.format_sentence(comments + _parse_comments(sentence, own), rows))
         start += len(own)
     return "".join(text).encode("utf8")
 
 
-def _first_comments(record: Record, n_before: int, *, is_first: bool) -> list[str]:
-    """Say where a text starts, and number the sentences."""
+def _first_comments(record: InputRecord, n_before: int, *, is_first: bool) -> list[str]:
+    """Format the comments that mark the start of a text and number the sentence."""
     name = record.fields.get("id")
     named = isinstance(name, (str, int)) and as_column(str(name)) != EMPTY
     comments = []
@@ -111,7 +118,7 @@ def _spaces_between(doc: Doc, words: Sequence[Token]) -> list[str]:
 
 
 def _space_attributes(between: Sequence[str], word: int, text: str) -> dict[str, str | None]:
-    """Say in UDPipe's way what whitespace a word has around and in it."""
+    """Return the whitespace around and inside a word as attributes in UDPipe's way."""
     after = between[word + 1]
     is_last = word + 2 == len(between)
     return {
@@ -123,7 +130,7 @@ def _space_attributes(between: Sequence[str], word: int, text: str) -> dict[str,
 
 
 def _tree(sentence: Span, words: Sequence[Token]) -> tuple[list[str], list[str]]:
-    """Give heads as CoNLL-U counts them, and labels."""
+    """Return the heads as numbered in CoNLL-U, and the labels."""
     number = {token.i: str(i) for i, token in enumerate(words, start=1)}
     heads = []
     for token in words:
@@ -131,8 +138,8 @@ def _tree(sentence: Span, words: Sequence[Token]) -> tuple[list[str], list[str]]
         if head is None:
             raise ValueError(
                 f"the head of {token.text!r} is {token.head.text!r}, expected a word of the same "
-                f"sentence {sentence.text[:40]!r}; is there a component after the parser that "
-                f"changes its trees?"
+                f"sentence {sentence.text[:40]!r}; disable components after the parser that change "
+                f"its trees"
             )
         heads.append(head)
     if heads.count("0") != 1:
@@ -143,21 +150,15 @@ def _tree(sentence: Span, words: Sequence[Token]) -> tuple[list[str], list[str]]
 
 
 def deprel(label: str) -> str:
-    """Write a label as in CoNLL-U, where spaCy's ROOT is root."""
+    """Convert a label to CoNLL-U, where spaCy's ROOT is root."""
     return "root" if label.lower() == "root" else as_column(label)
 
 
-def _known(sentence: Span) -> dict[str, Any]:
-    """Find what is known of a sentence, whose tree must be the one that it is known of."""
-    get_log_prob(sentence)
-    return record_of(sentence) or {}
-
-
-def _confidence(sentence: Span, words: Sequence[Token]) -> list[str | None]:
-    record = _known(sentence)
-    if "head_probs" not in record:
+def _head_probs(sentence: Span, words: Sequence[Token]) -> list[str | None]:
+    """Format the probability of each word's head; None without confidence."""
+    probs = get_head_probs(sentence)
+    if probs is None:
         return [None] * len(words)
-    probs = record["head_probs"].tolist()
     return [decimals(probs[token.i - sentence.start]) for token in words]
 
 
@@ -171,46 +172,44 @@ def _arcs(sentence: Span, words: Sequence[Token]) -> list[str | None]:
         head = 0 if arc.head == arc.token else number[arc.head.i]
         label = MISC_MARKS.sub(lambda mark: f"%{ord(mark[0]):02X}", deprel(arc.dep))
         parts[arc.token.i].append(f"{head}:{label}:{decimals(arc.prob)}")
-    # A word may have none that is probable enough.
+    # A word may have no arc that is probable enough.
     return [",".join(own) or None for own in parts.values()]
 
 
-def _own_comments(sentence: Span, words: Sequence[Token]) -> list[str]:
-    record = _known(sentence)
-    comments = []
-    for key in ("log_prob", "entropy"):
-        if key in record:
-            comments.append(f"# parse_{key} = {decimals(record[key])}")
-    if "heads" not in record:
-        return comments
-    places = [token.i - sentence.start for token in words]
-    number = {place: i for i, place in enumerate(places, start=1)}
-    labels = [deprel(label) for label in record["labels"]]
-    trees = zip(record["heads"].tolist(), record["deps"].tolist(), record["log_probs"], strict=True)
-    for i, (heads, deps, log_prob) in enumerate(trees, start=1):
+def _parse_comments(sentence: Span, words: Sequence[Token]) -> list[str]:
+    """Format the log probability, the entropy and the alternative parses as comments."""
+    values = {"log_prob": get_log_prob(sentence), "entropy": get_entropy(sentence)}
+    comments = [
+        f"# parse_{key} = {decimals(value)}" for key, value in values.items() if value is not None
+    ]
+    positions = [token.i - sentence.start for token in words]
+    number = {position: i for i, position in enumerate(positions, start=1)}
+    for i, parse in enumerate(get_parses(sentence) or (), start=1):
+        heads = parse.heads.tolist()
         arcs = (
-            f"{0 if heads[place] == place else number[heads[place]]}:{labels[deps[place]]}"
-            for place in places
+            f"{0 if heads[j] == j else number[heads[j]]}:{deprel(parse.deps[j])}" for j in positions
         )
-        comments.append(f"# parse_{i} = {decimals(log_prob)} {' '.join(arcs)}")
+        comments.append(f"# parse_{i} = {decimals(parse.log_prob)} {' '.join(arcs)}")
     return comments
 
 
 def decimals(value: float) -> str:
-    """Write a number with a fixed number of digits, and no minus before a zero."""
+    """Format a number with a fixed number of digits, and without a minus sign for zero."""
     return f"{round(float(value), PROB_DIGITS) + 0.0:.{PROB_DIGITS}f}"
 
 
-def _write_given(doc: Doc, record: Record, given: conllu.Sentence, n_before: int) -> str:
-    """Write a sentence of CoNLL-U as it was read, with its new heads and labels.
+def _write_conllu_sentence(
+    doc: Doc, record: InputRecord, given: conllu.Sentence, n_before: int
+) -> str:
+    """Write a sentence of CoNLL-U as it was read, with the new heads and labels.
 
-    Columns that were empty are filled with what the pipeline has found.
+    Empty columns are filled with the annotation of the pipeline.
     """
-    check_given(doc, record)
+    check_unchanged(doc, record)
     sentence = doc[:]
     words = list(doc)
     heads, deps = _tree(sentence, words)
-    confidence, arcs = _confidence(sentence, words), _arcs(sentence, words)
+    head_probs, arcs = _head_probs(sentence, words), _arcs(sentence, words)
     rows = [list(row) for row in given.rows]
     for i, place in enumerate(given.word_rows):
         row, token = rows[place], words[i]
@@ -219,22 +218,22 @@ def _write_given(doc: Doc, record: Record, given: conllu.Sentence, n_before: int
             if row[column] == EMPTY:
                 row[column] = found[column]
         row[conllu.HEAD], row[conllu.DEPREL] = heads[i], deps[i]
-        row[conllu.MISC] = set_misc(row[conllu.MISC], {"HeadProb": confidence[i], "Arcs": arcs[i]})
+        row[conllu.MISC] = set_misc(row[conllu.MISC], {"HeadProb": head_probs[i], "Arcs": arcs[i]})
     comments = [line for line in given.comments if not OWN_COMMENT.match(line)]
     if given.comment("sent_id") is None:
         comments.append(f"# sent_id = {n_before + 1}")
     if given.comment("text") is None:
         comments.append(f"# text = {conllu.surface_text(given)}")
-    return conllu.format_sentence(comments + _own_comments(sentence, words), rows)
+    return conllu.format_sentence(comments + _parse_comments(sentence, words), rows)
 
 
-def check_given(doc: Doc, record: Record) -> None:
-    """Check that a Doc still has the tokens and sentences that were given.
+def check_unchanged(doc: Doc, record: InputRecord) -> None:
+    """Check that a Doc still has the given tokens and sentences.
 
     Raises
     ------
     ValueError
-        If not.
+        If the pipeline has changed them.
     """
     if record.words is None:
         return
@@ -254,11 +253,11 @@ def check_given(doc: Doc, record: Record) -> None:
         )
 
 
-def keep_given(doc: Doc, record: Record) -> None:
-    """Set what the columns of CoNLL-U say beside the tree, in place of what was predicted.
+def restore_given_columns(doc: Doc, record: InputRecord) -> None:
+    """Replace predicted annotation other than the tree with the columns of the CoNLL-U sentence.
 
-    What spaCy cannot hold is left out: parts of speech that are not universal, and features that
-    are no pairs.
+    Values that spaCy cannot store are left out: parts of speech that are not universal, and
+    features that are not pairs.
     """
     if record.sentence is None:
         return
@@ -276,33 +275,33 @@ def keep_given(doc: Doc, record: Record) -> None:
 # --- JSONL -------------------------------------------------------------------------------------
 
 
-def write_jsonl(doc: Doc, record: Record, n_before: int) -> bytes:
-    """Write a Doc as `Doc.to_json` does, with the record's other fields before.
+def write_jsonl(doc: Doc, record: InputRecord, n_before: int) -> bytes:
+    """Write a Doc as `Doc.to_json` does, after the other fields of its record.
 
     Raises
     ------
     ValueError
-        If the tokens are not those of the record any more.
+        If the pipeline has changed the tokens of the record.
     """
-    check_given(doc, record)
-    keep_given(doc, record)
+    check_unchanged(doc, record)
+    restore_given_columns(doc, record)
     data: dict[str, Any] = {**record.fields, **doc.to_json()}
     for number, sentence in enumerate(doc.sents):
-        _add_known(data, number, sentence, _known(sentence))
+        _add_parse(data, number, sentence)
     try:
         return (json.dumps(data, ensure_ascii=False) + "\n").encode("utf8")
     except UnicodeEncodeError:
-        # Half a surrogate pair in some other field, which JSON can escape.
+        # Another field has a lone surrogate, which JSON can escape.
         return (json.dumps(data) + "\n").encode("utf8")
 
 
-def _add_known(data: dict[str, Any], number: int, sentence: Span, known: dict[str, Any]) -> None:
-    for key in ("log_prob", "entropy"):
-        if key in known:
-            data["sents"][number][key] = rounded(known[key])
-    if "head_probs" in known:
-        for i, prob in enumerate(known["head_probs"].tolist(), start=sentence.start):
-            data["tokens"][i]["head_prob"] = rounded(prob)
+def _add_parse(data: dict[str, Any], number: int, sentence: Span) -> None:
+    """Add probabilities, probable arcs and alternative parses of a sentence."""
+    for key, value in (("log_prob", get_log_prob(sentence)), ("entropy", get_entropy(sentence))):
+        if value is not None:
+            data["sents"][number][key] = rounded(value)
+    for i, prob in enumerate(get_head_probs(sentence) or (), start=sentence.start):
+        data["tokens"][i]["head_prob"] = rounded(prob)
     arcs = get_arcs(sentence)
     if arcs is not None:
         for token in sentence:
@@ -310,21 +309,20 @@ def _add_known(data: dict[str, Any], number: int, sentence: Span, known: dict[st
         for arc in arcs:
             shown = {"head": arc.head.i, "dep": arc.dep, "prob": rounded(arc.prob)}
             data["tokens"][arc.token.i]["arcs"].append(shown)
-    if "heads" in known:
+    parses = get_parses(sentence)
+    if parses is not None:
         data["sents"][number]["parses"] = [
             {
-                "log_prob": rounded(log_prob),
-                "heads": [head + sentence.start for head in heads],
-                "deps": [known["labels"][dep] for dep in deps],
+                "log_prob": rounded(parse.log_prob),
+                "heads": (parse.heads + sentence.start).tolist(),
+                "deps": parse.deps,
             }
-            for heads, deps, log_prob in zip(
-                known["heads"].tolist(), known["deps"].tolist(), known["log_probs"], strict=True
-            )
+            for parse in parses
         ]
 
 
 def rounded(value: float) -> float:
-    """Round to as many digits as CoNLL-U gets."""
+    """Round to the number of digits in CoNLL-U."""
     return round(float(value), PROB_DIGITS) + 0.0
 
 

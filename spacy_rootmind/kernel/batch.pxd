@@ -1,8 +1,14 @@
-"""Batches of scores as the kernel reads them: any strides, float32 or float64, with a mask."""
+"""Batches of scores as the kernel reads them, and the one loop over their sentences.
+
+An algorithm brings a function for a single sentence and a Worker per thread that owns the memory
+it needs; threads, strides, float widths, masks and failures are handled here.
+"""
 from cpython.buffer cimport Py_buffer
 
-from spacy_rootmind.kernel.decode cimport score_t
+cdef enum:
+    MAX_THREADS = 256   # per batch; more than any machine gains from
 
+# Scores in any strides, float32 or float64, with an optional mask.
 cdef struct Batch:
     const char* scores
     Py_ssize_t sentence_bytes
@@ -15,14 +21,33 @@ cdef struct Batch:
     const Py_ssize_t* lengths
     Py_ssize_t n_sentences
     bint is_float32
-    bint is_plain                   # rows are contiguous and without a mask
+    bint is_plain                   # rows are contiguous and there is no mask
 
 # Holds the arrays' memory while it lives.
 cdef class ScoreBuffer:
     cdef Py_buffer score_view
     cdef Py_buffer allowed_view
+    cdef Py_buffer length_view
     cdef Batch c
 
-cdef void gather(
-    const Batch* batch, Py_ssize_t sentence, const score_t* of_type, double* square
-) noexcept nogil
+# Handles one sentence with one thread's memory. Returns 0, or a status that ends the batch.
+ctypedef int (*SentenceFunction)(
+    void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil
+
+# An algorithm with its memory, for one thread. Subclasses set both fields.
+cdef class Worker:
+    cdef SentenceFunction handle
+    cdef void* state                # the first argument of `handle`
+
+# Handles all sentences with one thread per worker. Returns (0, any), or the status and the number
+# of the first sentence that failed.
+cdef tuple run_batch(ScoreBuffer buffer, list workers)
+
+# First score of the row of a word; its scores are contiguous where the batch is plain.
+cdef inline const char* score_row(
+        const Batch* batch, Py_ssize_t sentence, Py_ssize_t dep) noexcept nogil:
+    return batch.scores + sentence * batch.sentence_bytes + dep * batch.row_bytes
+
+# Copies one sentence to a contiguous square of float64, (n + 1) x (n + 1), with -inf on the
+# diagonal and where an arc is not allowed. Row 0 is neither read nor written.
+cdef void gather(const Batch* batch, Py_ssize_t sentence, double* square) noexcept nogil

@@ -3,25 +3,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-OK: int
-NO_TREE: int
-NO_MEMORY: int
-LOST_DIGITS: int
-MOST_THREADS: int
-REDUCTIONS: dict[str, int]
+from spacy_rootmind.kernel.batch import Worker
 
-class Decoder: ...
-
-class TreeDecoder(Decoder):
-    def __new__(cls, max_words: int, single_root: bool, arcmax: bool) -> TreeDecoder: ...
-
-class ReductionDecoder(Decoder):
+class Decoder(Worker):
     def __new__(
-        cls, max_words: int, reduction: str, textbook: bool, arcmax: bool, arcmax_inside: bool
-    ) -> ReductionDecoder: ...
-
-class ProjectiveDecoder(Decoder):
-    def __new__(cls, max_words: int, single_root: bool, arcmax: bool) -> ProjectiveDecoder: ...
+        cls, max_words: int, single_root: bool, arcmax: bool, arcmax_inside: bool, *args: Any
+    ) -> Decoder: ...
 
 def decode_batch(
     scores: NDArray[np.floating[Any]],
@@ -30,17 +17,3 @@ def decode_batch(
     heads: NDArray[np.int32],
     decoders: list[Decoder],
 ) -> tuple[int, int]: ...
-def decode_kbest(
-    scores: NDArray[np.float64], k: int, single_root: bool
-) -> tuple[int, NDArray[np.int32] | None]: ...
-def form_trees(
-    heads: NDArray[np.int32],
-    lengths: NDArray[np.intp],
-    single_root: bool,
-    out: NDArray[np.uint8],
-) -> None: ...
-def are_projective(
-    heads: NDArray[np.int32],
-    lengths: NDArray[np.intp],
-    out: NDArray[np.uint8],
-) -> None: ...

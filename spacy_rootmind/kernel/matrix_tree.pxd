@@ -23,6 +23,13 @@ cdef int arc_marginals(
 cdef double tree_entropy(
     const double* square, const double* marginals, Py_ssize_t width, const TreeSum* ws
 ) noexcept nogil
+# The cross entropy of a distribution with these marginals to that of the sum, as the sum of the
+# result and `low`. Arcs that `square` forbids are left out. O(n^2).
+cdef double cross_entropy(
+    const double* square, const double* marginals, Py_ssize_t width, const TreeSum* ws,
+    double* low) noexcept nogil
+# log(Z of `part` / Z of `whole`) for two sums over trees of the same scores, O(n).
+cdef double log_ratio(const TreeSum* part, const TreeSum* whole) noexcept nogil
 # shares[1..n]: weight of the trees in which a word is the root token, over any common factor.
 # With a single root only, O(n^2). Returns a DecodeStatus.
 cdef int root_shares(const double* square, double* shares, TreeSum* ws) noexcept nogil

@@ -1,50 +1,104 @@
-"""The parser's network, registered as `spacy_rootmind.BiaffineParser.v1`."""
+"""The parser's network, registered as `spacy_rootmind.BiaffineParser.v1`.
+
+A forward pass has three steps, and training, calibration and prediction share them: `encode` (token
+vectors and sentence boundaries), `score` (arcs of given sentences) and, from `label_scores`, labels
+of chosen arcs. The model itself runs them in this order.
+
+Docs pass through to the token vectors; nothing here reads them.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from spacy.tokens import Doc
+import numpy as np
+from numpy.typing import NDArray
 from thinc.api import Model, NumpyOps
 
-from spacy_rootmind.annotation.sentences import Sentences, sentences_of, words_of
 from spacy_rootmind.network.boundaries import BoundaryInput, SentenceStarts
+from spacy_rootmind.network.label_scores import (
+    ChosenArcs,
+    LabelScores,
+    begin_label_scores,
+)
 from spacy_rootmind.network.listeners import Tok2Vec, require_width, token_vectors
 from spacy_rootmind.network.tree_scorer import TreeGradient, TreeInput, TreeScorer, TreeScores
-from spacy_rootmind.network.types import Floats1d
+from spacy_rootmind.network.types import Docs, Floats1d, Floats2d, Floats3d
 
 
 class ParserInput(NamedTuple):
-    """Docs, and the sentences to parse in each."""
+    """Docs, and what to score in each.
 
-    docs: Sequence[Doc]
-    sentences: Sequence[Sentences]
+    Attributes
+    ----------
+    docs : sequence of Doc
+    sentences : list of list of int array
+        Per Doc, the tokens of each sentence to parse.
+    words : list of int array, optional
+        Per Doc, the tokens that are words, not whitespace; all by default. Only words may start a
+        sentence.
+    choose_arcs : callable, optional
+        From the arc scores to the arcs whose labels are scored; none by default.
+    """
+
+    docs: Docs
+    sentences: Sequence[Sequence[NDArray[np.int64]]]
+    words: Sequence[NDArray[np.int64]] | None = None
+    choose_arcs: Callable[[TreeScores], Sequence[ChosenArcs]] | None = None
+
+
+class Encoding(NamedTuple):
+    """Token vectors of each Doc, and the log-odds that a token starts a sentence.
+
+    Attributes
+    ----------
+    vectors : list of float array of shape (n_tokens, width)
+    boundaries : float array of shape (all tokens,)
+        One Doc after another.
+    """
+
+    vectors: list[Floats2d]
+    boundaries: Floats1d
 
 
 class ParserScores(NamedTuple):
-    """What the network says of Docs.
+    """The network's scores, plain arrays without reference to the model.
 
     Attributes
     ----------
     trees : TreeScores
-        Of the sentences to parse.
+        Arc scores of the sentences to parse.
     boundaries : float array of shape (all tokens,)
         Log-odds that a token starts a sentence, one Doc after another.
+    labels : list of LabelScores or None
+        Label scores of the chosen arcs, a list item per set of arcs; None where none were asked
+        for.
     """
 
     trees: TreeScores
     boundaries: Floats1d
+    labels: list[LabelScores] | None = None
 
 
 class ParserGradient(NamedTuple):
-    """Gradients for `backprop`: of what `ParserScores` has; None for a part without."""
+    """Gradients for `backprop`.
 
-    trees: TreeGradient
+    Attributes
+    ----------
+    rounds : list of list of float array of shape (b, m, m)
+        Of the arc scores of each round of refinement.
+    labels : list of float array of shape (n_arcs, n_labels)
+        Of the label scores, one per set of arcs.
+    boundaries : float array of shape (all tokens,) or None
+        Of the boundary scores; None if they are not trained.
+    """
+
+    rounds: list[list[Floats3d]]
+    labels: Sequence[Floats2d] = ()
     boundaries: Floats1d | None = None
 
 
 # From a ParserInput (or a plain list of Docs) to ParserScores; its backward pass takes a
-# ParserGradient, which Thinc's types have no place for. Its parts, "tok2vec", "boundaries" and
-# "trees", are also run apart: sentences may depend on the boundaries found.
+# ParserGradient, which Thinc's types have no place for.
 ParserModel = Model[Any, Any]
 
 
@@ -61,9 +115,9 @@ def build_biaffine_parser(
 ) -> ParserModel:
     """Build a graph-based parser over token vectors.
 
-    Arcs are scored by a biaffine product with relative position; every round of refinement tells
-    each word of its likely head and dependents and scores again with the same weights; labels are
-    scored by a biaffine product and a perceptron on the arcs chosen.
+    Arcs are scored by a biaffine product with relative position. Each round of refinement gives
+    every word the vectors of its likely head and dependents, then scores again with the same
+    weights. Labels are scored on chosen arcs by a biaffine product and a perceptron.
 
     Parameters
     ----------
@@ -71,7 +125,7 @@ def build_biaffine_parser(
         Token vectors, or a listener to those of a shared component.
     lstm_width
         Width of a bidirectional LSTM's states over the token vectors, or 0 for none. It carries
-        what lies beyond a convolution's window.
+        context beyond a convolution's window.
     arc_width
         Width of the arc scorer's perceptrons.
     label_width
@@ -80,20 +134,25 @@ def build_biaffine_parser(
     refinements
         Rounds of refinement, 0 or more.
     dropout
-        Share of the parser's own hidden units that a sentence loses in training; that of
-        `tok2vec` is set by `training.dropout`.
+        Dropout rate of the parser's own hidden units, one mask per sentence; `training.dropout`
+        sets that of `tok2vec`.
     boundary_width
-        Width of the hidden layer that finds where sentences start.
+        Width of the hidden layer that predicts sentence starts.
     null_label
-        Whether labels are learnt with one more, that the arc is wrong, from the best wrong head of
-        each word. The network learns from it what makes an arc right; it has no part in parses.
+        Whether to train one more label, "this arc is wrong", on the best wrong head of each word.
+        The network learns from it what makes an arc right; parses never contain it.
     nO
         Number of labels; filled in by the component from its data.
 
     Returns
     -------
     model : Model[ParserInput, ParserScores]
-        Also takes a plain list of Docs; their own sentence boundaries are used then.
+        Also takes a plain list of Docs, each of which then counts as one sentence.
+
+    Raises
+    ------
+    ValueError
+        If a width, `refinements` or `dropout` is out of range.
     """
     sizes = (
         ("lstm_width", lstm_width, 0),
@@ -127,10 +186,10 @@ def build_biaffine_parser(
 
 
 def _use_numpy_blas(model: ParserModel) -> None:
-    """Multiply matrices by NumPy's BLAS rather than the one that Thinc brings.
+    """Multiply matrices with NumPy's BLAS instead of Thinc's.
 
-    Where the processor has 512-bit vectors it is about three times as fast. Other kinds of `Ops`,
-    those of a GPU among them, stay as they are; so does a shared tok2vec, which is not in here.
+    It is about three times as fast on processors with 512-bit vectors. Other `Ops`, such as those
+    of a GPU, stay as they are; so does a shared tok2vec, which is not part of this model.
     """
     numpy_blas = NumpyOps(use_blis=False)
     for node in model.walk():
@@ -138,17 +197,15 @@ def _use_numpy_blas(model: ParserModel) -> None:
             node.ops = numpy_blas
 
 
-def init(
-    model: ParserModel, X: Sequence[Doc] | ParserInput | None = None, Y: object = None
-) -> None:
-    """Initialize token vectors first, and size the rest by them."""
+def init(model: ParserModel, X: Docs | ParserInput | None = None, Y: object = None) -> None:
+    """Initialize the token vectors, then size the other layers by their width."""
     tok2vec = model.get_ref("tok2vec")
     docs = [] if X is None else list(_as_input(X).docs)
     require_width(tok2vec)
     tok2vec.initialize(X=docs or None)
     width = tok2vec.maybe_get_dim("nO")
     if width is None:
-        # Listeners to a transformer learn their width from what they hear.
+        # A listener to a transformer learns its width from the vectors it receives.
         width = tok2vec.predict(docs[:1])[0].shape[1]
     model.set_dim("nI", width)
     for layer in model.layers[1:]:
@@ -157,36 +214,93 @@ def init(
 
 
 def forward(
-    model: ParserModel, X: Sequence[Doc] | ParserInput, is_train: bool
-) -> tuple[ParserScores, Callable[[ParserGradient], list[Doc]]]:
-    """Score boundaries and trees; the callback takes their gradients to the token vectors."""
-    docs, sentences = _as_input(X)
-    vectors, backprop_vectors = token_vectors(
-        model.get_ref("tok2vec"), docs, model.get_dim("nI"), model.ops, is_train
-    )
-    boundaries, backprop_boundaries = model.get_ref("boundaries")(
-        BoundaryInput(vectors, [words_of(doc) for doc in docs]), is_train
-    )
-    trees, backprop_trees = model.get_ref("trees")(TreeInput(vectors, sentences), is_train)
+    model: ParserModel, X: Docs | ParserInput, is_train: bool
+) -> tuple[ParserScores, Callable[[ParserGradient], Docs]]:
+    """Encode, score and label; the callback takes the gradients down to the token vectors."""
+    docs, sentences, words, choose_arcs = _as_input(X)
+    words = [np.arange(len(doc)) for doc in docs] if words is None else words
+    encoding, backprop_encoding = encode(model, docs, words, is_train)
+    trees, backprop_trees = score(model, encoding.vectors, sentences, is_train)
+    labels, backprop_labels = None, []
+    if choose_arcs is not None:
+        labels = []
+        for arcs in choose_arcs(trees):
+            scores, backprop_scores = begin_label_scores(
+                model.get_ref("labels"), trees, arcs, is_train
+            )
+            labels.append(scores)
+            backprop_labels.append(backprop_scores)
 
-    def backprop(gradient: ParserGradient) -> list[Doc]:
-        d_vectors = backprop_trees(gradient.trees)
-        if gradient.boundaries is not None:
-            others = backprop_boundaries(gradient.boundaries)
+    def backprop(gradient: ParserGradient) -> Docs:
+        d_rows = model.ops.xp.zeros_like(trees.rows)
+        for backprop_scores, d_scores in zip(backprop_labels, gradient.labels, strict=True):
+            d_rows += backprop_scores(d_scores)
+        d_vectors = backprop_trees(TreeGradient(gradient.rounds, d_rows))
+        return backprop_encoding(d_vectors, gradient.boundaries)
+
+    return ParserScores(trees, encoding.boundaries, labels), backprop
+
+
+def encode(
+    model: ParserModel, docs: Docs, words: Sequence[NDArray[np.int64]], is_train: bool
+) -> tuple[Encoding, Callable[[list[Floats2d], Floats1d | None], Docs]]:
+    """Compute token vectors and sentence boundaries of Docs.
+
+    `words` lists the tokens of each Doc that are words. The callback takes gradients of the vectors
+    and, if they are trained, of the boundaries.
+    """
+    vectors, backprop_vectors = find_vectors(model, docs, is_train)
+    boundaries, backprop_boundaries = model.get_ref("boundaries")(
+        BoundaryInput(vectors, words), is_train
+    )
+
+    def backprop(d_vectors: list[Floats2d], d_boundaries: Floats1d | None) -> Docs:
+        if d_boundaries is not None:
+            others = backprop_boundaries(d_boundaries)
             d_vectors = [a + b for a, b in zip(d_vectors, others, strict=True)]
         return backprop_vectors(d_vectors)
 
-    return ParserScores(trees, boundaries), backprop
+    return Encoding(vectors, boundaries), backprop
 
 
-def _as_input(X: Sequence[Doc] | ParserInput) -> ParserInput:
+def find_vectors(
+    model: ParserModel, docs: Docs, is_train: bool
+) -> tuple[list[Floats2d], Callable[[list[Floats2d]], Docs]]:
+    """Compute the token vectors alone, of shape (n_tokens, width) per Doc."""
+    return token_vectors(model.get_ref("tok2vec"), docs, model.get_dim("nI"), model.ops, is_train)
+
+
+def find_boundaries(
+    model: ParserModel, vectors: list[Floats2d], words: Sequence[NDArray[np.int64]]
+) -> Floats1d:
+    """Compute the sentence boundaries of Docs whose vectors are there already."""
+    return model.get_ref("boundaries").predict(BoundaryInput(vectors, words))
+
+
+def score(
+    model: ParserModel,
+    vectors: list[Floats2d],
+    sentences: Sequence[Sequence[NDArray[np.int64]]],
+    is_train: bool,
+) -> tuple[TreeScores, Callable[[TreeGradient], list[Floats2d]]]:
+    """Score the arcs of the given sentences, from the token vectors of their Docs."""
+    return model.get_ref("trees")(TreeInput(vectors, sentences), is_train)
+
+
+def _as_input(X: Docs | ParserInput) -> ParserInput:
     if isinstance(X, ParserInput):
         return X
-    return ParserInput(X, [sentences_of(doc) for doc in X])
+    return ParserInput(X, [[np.arange(len(doc))] if len(doc) else [] for doc in X])
 
 
 def require_finite(xp: Any, scores: Any, kind: str) -> None:
-    """Refuse scores of a network, arrays of the module `xp`, if one is not finite."""
+    """Refuse scores that are not finite; `xp` is the module of their array.
+
+    Raises
+    ------
+    ValueError
+        If there is one.
+    """
     if not xp.isfinite(scores).all():
         raise ValueError(
             f"the network's {kind} scores are not finite: training diverged, or the saved weights "

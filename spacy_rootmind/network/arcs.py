@@ -24,14 +24,14 @@ def BiaffineArcs(hidden_width: int, dropout: float, nI: int | None = None) -> Mo
     hidden_width
         Width of D and H.
     dropout
-        Share of D and H that a sentence loses in training.
+        Dropout rate of D and H, one mask per sentence.
     nI
         Width of the input rows.
 
     Returns
     -------
     model : Model[(rows, layout) -> scores]
-        rows : float array of shape (n_rows, nI); scores : one array of shape (b, m, m) a bucket.
+        rows : float array of shape (n_rows, nI); scores : one array of shape (b, m, m) per bucket.
         Row 0, the diagonal and the padding hold arbitrary finite numbers.
 
     References
@@ -50,7 +50,7 @@ def BiaffineArcs(hidden_width: int, dropout: float, nI: int | None = None) -> Mo
 
 
 def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
-    """Draw the parameters; all products begin near zero, so that every head begins alike."""
+    """Draw the parameters; products start near zero, so that all heads start equal."""
     if X is not None:
         model.set_dim("nI", X[0].shape[1])
     width = model.get_dim("nH")
@@ -90,7 +90,7 @@ def forward(
         dDW, dH = ops.xp.zeros_like(DW), ops.xp.zeros_like(H)
         dD_near, dH_near = ops.xp.zeros_like(D_near), ops.xp.zeros_like(H_near)
         for bucket, dS in zip(layout.buckets, d_scores, strict=True):
-            # What forward leaves arbitrary has no gradient, whatever the caller passes.
+            # Entries that forward leaves arbitrary get no gradient.
             dS = dS * bucket.allowed
             bucket.add_unpadded(dS @ bucket.pad(H), dDW)
             bucket.add_unpadded(dS.transpose((0, 2, 1)) @ bucket.pad(DW), dH)

@@ -1,8 +1,8 @@
-"""A bidirectional LSTM over sentences: what a convolution's window does not reach.
+"""Bidirectional LSTM over sentences, for context beyond a convolution's window.
 
-Thinc's own LSTM leaves the backward states of shorter sentences in a batch unset, so it is not
-used here. Sentences are packed: step t holds the t-th position of all sentences that are so long,
-longest first, and so no padding is computed. Both directions share each step's matrix product.
+Thinc's own LSTM leaves the backward states of the shorter sentences of a batch unset, so it is not
+used here. Sentences are packed: step t holds position t of all sentences that are long enough,
+longest first, so that no padding is computed. Both directions share one matrix product per step.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ OutT = Floats2d
 
 
 def BiLSTM(hidden_width: int, dropout: float, nI: int | None = None) -> Model[InT, OutT]:
-    """Add to each row what an LSTM in either direction makes of its sentence.
+    """Add the states of an LSTM in both directions to each row.
 
     A row x becomes norm(x + linear([forward; backward])).
 
@@ -29,7 +29,7 @@ def BiLSTM(hidden_width: int, dropout: float, nI: int | None = None) -> Model[In
     hidden_width
         Width of the state in each direction.
     dropout
-        Share of the states that a sentence loses in training.
+        Dropout rate of the states, one mask per sentence.
     nI
         Width of the rows, in and out.
 
@@ -55,7 +55,7 @@ def BiLSTM(hidden_width: int, dropout: float, nI: int | None = None) -> Model[In
 
 
 def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
-    """Draw the parameters; forget gates begin open."""
+    """Draw the parameters; forget gates start open."""
     if X is not None:
         model.set_dim("nI", X[0].shape[1])
     width, hidden = model.get_dim("nI"), model.get_dim("nH")
@@ -65,7 +65,7 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
     norm.set_dim("nI", width)
     for layer in model.layers:
         layer.initialize()
-    # Drawn gate by gate, as the initializer looks at a matrix's own shape.
+    # Drawn per gate, since the initializer scales by the shape of a matrix.
     draw = glorot_uniform_init
     model.set_param("W", _stack(ops.xp, [draw(ops, (width, hidden)) for _ in range(8)]))
     model.set_param("V", _stack(ops.xp, [draw(ops, (hidden, hidden)) for _ in range(8)]))
@@ -75,7 +75,7 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
 
 
 def _stack(xp, gates: list[Floats2d]) -> Floats3d:
-    """Put eight matrices, four gates in two directions, into (2, rows, 4 * columns)."""
+    """Stack eight matrices, four gates in two directions, into (2, rows, 4 * columns)."""
     return xp.stack([xp.concatenate(gates[:4], axis=1), xp.concatenate(gates[4:], axis=1)])
 
 
@@ -85,7 +85,7 @@ class Packing(NamedTuple):
     Attributes
     ----------
     rows : int array of shape (2, n_rows)
-        Flat row at each packed place, reading forwards and backwards.
+        Flat row at each packed place, forwards and backwards.
     starts : list of int
         First packed place of each step, and n_rows at the end.
     """
@@ -107,7 +107,7 @@ class Packing(NamedTuple):
         return cls(ops.asarray(np.stack([forward_rows, backward_rows])), starts)
 
     def steps(self) -> Iterator[tuple[slice, slice, int]]:
-        """Places of each step, places of the same sentences a step before, and their number."""
+        """Yield the places of each step, the same sentences' one step before, and their number."""
         before = 0
         for start, stop in zip(self.starts[:-1], self.starts[1:], strict=True):
             n = stop - start
@@ -118,7 +118,7 @@ class Packing(NamedTuple):
 def forward(
     model: Model[InT, OutT], X: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
-    """Run both directions; the callback takes gradients of the result to those of the rows."""
+    """Run both directions; the callback takes the gradient of the result to that of the rows."""
     rows, layout = X
     project, norm = model.layers
     packing = Packing.of(model.ops, layout)
@@ -154,8 +154,8 @@ def _run(
 ) -> tuple[Floats3d, Callable[[Floats3d], Floats3d]]:
     """Run the recurrence over rows (2, n_rows, nI) in packed order.
 
-    Gates lie side by side: input, forget, output, candidate. The logistic function is taken as
-    (1 + tanh(x / 2)) / 2, so that one tanh serves all four.
+    Gates lie side by side: input, forget, output, candidate. The logistic function is computed as
+    (1 + tanh(x / 2)) / 2, so that one tanh serves all four gates.
     """
     xp = model.ops.xp
     W: Floats3d = model.get_param("W")

@@ -1,4 +1,4 @@
-"""Where sentences start, judged token by token before any tree is known."""
+"""Log-odds that a token starts a sentence, before any tree is known."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -9,16 +9,16 @@ from thinc.api import Linear, Maxout, Model, Ops, chain
 
 from spacy_rootmind.network.types import Floats1d, Floats2d, Ints1d
 
-# Words to either side that are looked at beside a word, over what its vector knows of them.
+# Neighbouring words on either side whose vectors are used, besides the word's own.
 WINDOW = 1
-# Log-odds that a token which is no word starts a sentence.
+# Log-odds that a whitespace token starts a sentence.
 NOT_A_WORD = -1e3
 
 
 class BoundaryInput(NamedTuple):
-    """Token vectors of each Doc, and which tokens are words.
+    """Token vectors of each Doc, and the tokens that are words.
 
-    Whitespace between two sentences would hide the end of the one from the start of the other, and
+    Windows skip whitespace: it would separate the end of a sentence from the start of the next, and
     treebanks have none to learn from.
     """
 
@@ -31,7 +31,7 @@ OutT = Floats1d
 
 
 def SentenceStarts(hidden_width: int, nI: int | None = None) -> Model[InT, OutT]:
-    """Score each word for starting a sentence: maxout over a window of words, then linear.
+    """Score each word as a sentence start: maxout over a window of words, then a linear layer.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ def SentenceStarts(hidden_width: int, nI: int | None = None) -> Model[InT, OutT]
     Returns
     -------
     model : Model[BoundaryInput -> scores]
-        scores : float array of shape (all tokens,), the log-odds of a start, one Doc after
-        another; `NOT_A_WORD` for other tokens than words.
+        scores : float array of shape (all tokens,), log-odds of a start, one Doc after another;
+        `NOT_A_WORD` for whitespace.
     """
     return Model(
         "sentence_starts",
@@ -81,7 +81,7 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
 def forward(
     model: Model[InT, OutT], X: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], list[Floats2d]]]:
-    """Score all tokens; the callback takes gradients of the scores to those of the vectors."""
+    """Score all tokens; the callback takes the gradient of the scores to that of the vectors."""
     xp = model.ops.xp
     vectors = list(X.vectors)
     width = model.get_dim("nI")
@@ -110,9 +110,9 @@ def forward(
 
 
 def _lay_out(ops: Ops, X: InT) -> tuple[Ints1d, Ints1d, int]:
-    """Find the words over all Docs, and their rows where Docs lie apart by rows of zeros.
+    """Find the words of all Docs, and their rows in an array with zeros between Docs.
 
-    A window does not reach into the next Doc so. Returns the number of rows as well.
+    The zeros keep a window from reaching into the next Doc. Also returns the number of rows.
     """
     words, places = [np.zeros(0, dtype="i8")], [np.zeros(0, dtype="i8")]
     token = row = 0

@@ -1,8 +1,8 @@
-"""Relative position as a score: signed, bucketed distance from dependent to head.
+"""Scores of relative position: signed, bucketed distance from dependent to head.
 
-A convolution sees a few neighbours only, so two equal words far apart look alike to it; without
-this term their arcs would score alike as well. As in the feature lists of Jurafsky & Martin
-(Speech and Language Processing, section 18.3.2), nearer distances are told apart more finely.
+A convolution sees only a few neighbours, so two equal words far apart have equal vectors; without
+this term their arcs would also have equal scores. As in the feature lists of Jurafsky & Martin
+(Speech and Language Processing, section 18.3.2), buckets are finer at short distances.
 """
 
 from functools import lru_cache
@@ -14,15 +14,15 @@ from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d, Ints2d
 
 # Lower bounds of the buckets on either side; the last is open.
 BOUNDS = (1, 2, 3, 4, 5, 7, 10, 15, 22, 32)
-# Two sides, and one bucket for the arc from ROOT, whose position says nothing.
+# Both sides, and one bucket for arcs from ROOT, whose position means nothing.
 N_BUCKETS = 2 * len(BOUNDS) + 1
 ROOT_BUCKET = 0
-# Tables of up to so many positions are kept; longer sentences are rare, and theirs are large.
+# Tables for up to this many positions are cached; larger ones are rarely needed.
 CACHED_POSITIONS = 256
 
 
 def bucket_of(deps: Ints1d, heads: Ints1d) -> Ints1d:
-    """Bucket of each arc from its dependent's and its head's position; head 0 is ROOT."""
+    """Find the bucket of each arc from the positions of its dependent and head; head 0 is ROOT."""
     distance = heads - deps
     nearness = np.searchsorted(BOUNDS, np.abs(distance), side="right") - 1
     bucket = 1 + np.where(distance < 0, 0, len(BOUNDS)) + np.maximum(nearness, 0)
@@ -36,7 +36,7 @@ def _cached_buckets(m: int) -> Ints2d:
 
 
 def _buckets(m: int) -> Ints2d:
-    """Bucket of every (dep, head) of m positions; those of row 0 and the diagonal mean nothing."""
+    """List the bucket of every (dep, head); row 0 and the diagonal are arbitrary."""
     if m <= CACHED_POSITIONS:
         return _cached_buckets(m)
     return _cached_buckets.__wrapped__(m)
@@ -44,16 +44,16 @@ def _buckets(m: int) -> Ints2d:
 
 @lru_cache(maxsize=128)
 def _ranges(m: int, over_heads: bool) -> tuple[Ints2d, Ints2d]:
-    """First and last (exclusive) arc of each bucket, two arrays of shape (m, N_BUCKETS).
+    """Find the first and the last (exclusive) arc of each bucket, two arrays (m, N_BUCKETS).
 
-    A dependent's arcs lie along a row and a head's along a column; either way a bucket's are
-    contiguous, so that sums over a bucket are differences of running sums.
+    A dependent's arcs lie along a row and a head's along a column. The arcs of a bucket are
+    contiguous in both, so that sums over a bucket are differences of running sums.
     """
     own = np.arange(m)[:, None]
     near, far = np.array(BOUNDS), np.array([*BOUNDS[1:], m])
     before = own - far + 1, own - near + 1
     after = own + near, own + far
-    # The first buckets are of heads before their dependent, that is of dependents after their head.
+    # The first buckets are of heads before their dependents, or dependents after their heads.
     sides = (before, after) if over_heads else (after, before)
     starts = np.concatenate([np.zeros((m, 1), int), *(side[0] for side in sides)], axis=1)
     stops = np.concatenate([np.ones((m, 1), int), *(side[1] for side in sides)], axis=1)
@@ -67,7 +67,7 @@ def _ranges(m: int, over_heads: bool) -> tuple[Ints2d, Ints2d]:
 
 
 def spread(by_bucket: Floats3d, *, over_heads: bool) -> Floats3d:
-    """Take scores per bucket to scores per arc.
+    """Expand scores per bucket to scores per arc.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def spread(by_bucket: Floats3d, *, over_heads: bool) -> Floats3d:
 def collect(scores: Floats3d, *, over_heads: bool) -> Floats3d:
     """Sum (b, m, m) into (b, m, N_BUCKETS): the transpose of `spread`.
 
-    Row 0 and the diagonal are taken to be zero.
+    Row 0 and the diagonal must be zero.
     """
     xp = get_array_module(scores)
     b, m, _ = scores.shape

@@ -1,4 +1,4 @@
-"""Variational dropout: one mask a sentence (Gal & Ghahramani 2016, as in Dozat & Manning 2017)."""
+"""Variational dropout: one mask per sentence (Gal & Ghahramani 2016; Dozat & Manning 2017)."""
 
 from thinc.api import Model
 
@@ -6,14 +6,14 @@ from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.types import Floats2d
 
 RATE = "parser_dropout"
-"""Attribute that holds a layer's rate. Not `dropout_rate`: spaCy's `training.dropout`, which sets
-that one everywhere, suits the embeddings below, where the parser's own layers want much more."""
+"""Attribute that holds a layer's rate. Not `dropout_rate`, which spaCy's `training.dropout` sets
+everywhere: its rate suits the embeddings below, and the parser's own layers need another one."""
 
 
 def sentence_mask(model: Model, layout: Layout, width: int, is_train: bool) -> Floats2d | None:
-    """Draw a mask of shape (n_rows, width) that is alike for all rows of a sentence.
+    """Draw a mask of shape (n_rows, width) that is the same for all rows of a sentence.
 
-    Returns None where nothing is to be dropped.
+    Returns None if nothing is to be dropped.
     """
     rate = model.attrs[RATE]
     if not is_train or rate <= 0.0:

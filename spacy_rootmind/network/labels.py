@@ -1,4 +1,4 @@
-"""Label scores on chosen arcs: biaffine, and a perceptron beside it."""
+"""Label scores of chosen arcs: a biaffine product plus a perceptron."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,8 +10,8 @@ from spacy_rootmind.network.dropout import RATE, sentence_mask
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d
 
-# The perceptron is this many times as wide as the biaffine product's sides, whose cost grows with
-# the square of their width.
+# Width of the perceptron, as a multiple of the biaffine product's sides; the cost of the latter
+# grows with the square of their width.
 HIDDEN_FACTOR = 2
 
 
@@ -23,7 +23,7 @@ class Arcs(NamedTuple):
     buckets: Ints1d
 
 
-# Model attribute: whether one score more, after those of the labels, says that the arc is wrong.
+# Model attribute: whether there is one more score, after those of the labels, for a wrong arc.
 NULL_LABEL = "null_label"
 
 InT = tuple[Floats2d, Layout, Arcs]
@@ -41,18 +41,18 @@ def BiaffineLabels(
 
     score[l] = [D; 1] U[l] [H; 1] + V[l] maxout(A d + B h + C[q]), where d and h are the dependent's
     and the head's row, D and H perceptrons of them, and q is the bucket of the distance from one to
-    the other. The second term knows combinations that the first, being bilinear, does not.
+    the other. The second term has interactions that the first, being bilinear, lacks.
 
     Parameters
     ----------
     hidden_width
         Width of D and H; the second term is twice as wide.
     dropout
-        Share of the hidden units that a sentence loses in training.
+        Dropout rate of the hidden units, one mask per sentence.
     null_label
-        Whether the null label, that the arc is wrong, is scored as well.
+        Whether to score the null label, which marks a wrong arc, as well.
     nO
-        Number of labels, the null label aside.
+        Number of labels without the null label.
     nI
         Width of the input rows.
 
@@ -60,7 +60,7 @@ def BiaffineLabels(
     -------
     model : Model[(rows, layout, arcs) -> scores]
         rows : float array of shape (n_rows, nI); scores : float array of shape (n_arcs, nO), or
-        (n_arcs, nO + 1) with the null label, which is the last. A dependent has at most one arc.
+        (n_arcs, nO + 1) with the null label last. A dependent has at most one arc.
 
     References
     ----------
@@ -78,7 +78,7 @@ def BiaffineLabels(
 
 
 def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
-    """Size both terms alike."""
+    """Size both terms."""
     if X is not None:
         model.set_dim("nI", X[0].shape[1])
     if Y is not None:
@@ -92,7 +92,7 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
 def forward(
     model: Model[InT, OutT], X: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
-    """Add up both terms; the callback takes gradients of the scores to those of the rows."""
+    """Add both terms; the callback takes the gradient of the scores to that of the rows."""
     (biaffine, backprop_biaffine), (perceptron, backprop_perceptron) = (
         term(X, is_train) for term in model.layers
     )
@@ -107,7 +107,7 @@ def forward(
 
 
 def biaffine_term(hidden_width: int, dropout: float) -> Model[InT, OutT]:
-    """[D; 1] U[l] [H; 1], with D and H perceptrons of the arc's two rows."""
+    """Compute [D; 1] U[l] [H; 1], with D and H perceptrons of the arc's two rows."""
     return Model(
         "label_biaffine",
         biaffine_forward,
@@ -120,7 +120,7 @@ def biaffine_term(hidden_width: int, dropout: float) -> Model[InT, OutT]:
 
 
 def biaffine_init(model: Model[InT, OutT], X: Any = None, Y: Any = None) -> None:
-    """Draw the parameters; all scores begin near zero."""
+    """Draw the parameters; all scores start near zero."""
     for layer in model.layers:
         layer.set_dim("nI", model.get_dim("nI"))
         layer.initialize()
@@ -132,7 +132,7 @@ def biaffine_init(model: Model[InT, OutT], X: Any = None, Y: Any = None) -> None
 def biaffine_forward(
     model: Model[InT, OutT], X: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
-    """Score, one matrix product for all labels."""
+    """Score with one matrix product for all labels."""
     rows, layout, arcs = X
     ops = model.ops
     dep_layer, head_layer = model.layers
@@ -140,7 +140,7 @@ def biaffine_forward(
     H_all, backprop_H = head_layer(rows, is_train)
     D_mask = sentence_mask(model, layout, D_all.shape[1], is_train)
     H_mask = sentence_mask(model, layout, H_all.shape[1], is_train)
-    # Where many arcs share a dependent, as among alternative trees, it is multiplied once.
+    # A dependent that many arcs share, as in alternative trees, is multiplied once.
     deps, arc_of = arcs.deps, None
     if not is_train:
         deps, arc_of = ops.xp.unique(arcs.deps, return_inverse=True)
@@ -177,7 +177,7 @@ def _with_one(xp: Any, X: Floats2d) -> Floats2d:
 def _scatter(
     model: Model[InT, OutT], arcs: Arcs, like: Floats2d, d_deps: Floats2d, d_heads: Floats2d
 ) -> tuple[Floats2d, Floats2d]:
-    """Bring gradients of arcs' two sides to their rows; a head may have many dependents."""
+    """Add the gradients of the arcs' two sides to their rows; a head may have many dependents."""
     all_deps, all_heads = model.ops.xp.zeros_like(like), model.ops.xp.zeros_like(like)
     all_deps[arcs.deps] = d_deps
     model.ops.scatter_add(all_heads, arcs.heads, model.ops.as_contig(d_heads))
@@ -188,7 +188,7 @@ def _scatter(
 
 
 def perceptron_term(hidden_width: int, dropout: float) -> Model[InT, OutT]:
-    """V[l] maxout(A d + B h + C[q])."""
+    """Compute V[l] maxout(A d + B h + C[q])."""
     width = 2 * HIDDEN_FACTOR * hidden_width
     return Model(
         "label_perceptron",
@@ -216,7 +216,7 @@ def perceptron_init(model: Model[InT, OutT], X: Any = None, Y: Any = None) -> No
 def perceptron_forward(
     model: Model[InT, OutT], X: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
-    """Score; rows go through A and B once, however many arcs they are part of."""
+    """Score; each row is multiplied by A and B once, however many arcs it has."""
     rows, layout, arcs = X
     ops = model.ops
     dep_layer, head_layer, output = model.layers

@@ -1,8 +1,8 @@
-"""Where the words of a batch of sentences lie, flat and padded.
+"""Layout of a batch of sentences in flat and padded arrays.
 
-All layers share one flat array with a row for ROOT and then one for each word, sentence after
-sentence. Only arc scores are square, and only they are padded: sentences of similar length share a
-bucket, so that padding stays a small part of the work whatever lengths a batch mixes.
+All layers share one flat array, with a row for ROOT and one for each word, sentence by sentence.
+Only the square arc scores are padded: sentences of similar length share a bucket, so that padding
+stays a small part of the work whatever the lengths in a batch.
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from thinc.api import Ops, get_array_module
 
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d, Ints2d
 
-# A bucket ends before a sentence this many times as long as its shortest ...
+# Longest sentence of a bucket as a multiple of its shortest ...
 MAX_STRETCH = 1.25
-# ... (a few words more are no waste in short ones) ...
+# ... or by this many more words, which cost little in short sentences.
 MIN_SLACK = 3
-# ... and before it would hold more than this many scores, which bounds memory.
+# Scores in a bucket, which bounds memory.
 MAX_BUCKET_SCORES = 1 << 20
 
 
@@ -29,13 +29,13 @@ class Bucket:
     Attributes
     ----------
     sentences : list of int
-        Which sentences of the batch, in the order of the first axis.
+        Number of each sentence in the batch, along the first axis.
     lengths : numpy int array of shape (b,)
         Words in each.
     rows : int array of shape (b, m)
-        Flat row of each position; those past a sentence's end hold `n_rows`.
+        Flat row of each position; `n_rows` past the end of a sentence.
     n_rows : int
-        Rows of the flat array.
+        Number of rows of the flat array.
     """
 
     sentences: list[int]
@@ -45,14 +45,14 @@ class Bucket:
 
     @cached_property
     def inside(self) -> tuple[Ints1d, Ints1d]:
-        """Positions within sentences, counted over (b, m) flattened, and their flat rows."""
+        """Positions inside sentences, in (b, m) flattened, and their flat rows."""
         rows = self.rows.ravel()
         positions = (rows < self.n_rows).nonzero()[0]
         return positions, rows[positions]
 
     @cached_property
     def allowed(self) -> Floats3d:
-        """1 where (dep, head) may be an arc: dep and head inside, dep not ROOT, not the same."""
+        """1 where (dep, head) may be an arc: both inside, dep not ROOT, and not equal."""
         xp = get_array_module(self.rows)
         inside = (self.rows < self.n_rows).astype("f")
         allowed = inside[:, :, None] * inside[:, None, :]
@@ -61,7 +61,7 @@ class Bucket:
         return allowed
 
     def pad(self, flat: Floats2d) -> Floats3d:
-        """Take rows of shape (n_rows, w) to (b, m, w), zero past each sentence's end."""
+        """Copy rows (n_rows, w) to (b, m, w), with zeros past the end of each sentence."""
         b, m = self.rows.shape
         positions, rows = self.inside
         padded = get_array_module(flat).zeros((b * m, flat.shape[1]), dtype=flat.dtype)
@@ -69,15 +69,15 @@ class Bucket:
         return padded.reshape((b, m, flat.shape[1]))
 
     def add_unpadded(self, padded: Floats3d, out: Floats2d) -> None:
-        """Add (b, m, w) to the rows it stands for; what lies past a sentence's end is dropped."""
+        """Add (b, m, w) to its rows in `out`; entries past the end of a sentence are dropped."""
         positions, rows = self.inside
-        # Each row occurs once, so plain indexing adds all there is.
+        # Each row occurs once, so plain indexing adds everything.
         out[rows] += padded.reshape((-1, padded.shape[2]))[positions]
 
 
 @dataclass
 class Layout:
-    """Sentences of a batch: words in each, and where they are.
+    """The sentences of a batch: their lengths and their rows.
 
     Attributes
     ----------
@@ -99,12 +99,12 @@ class Layout:
 
     @property
     def n_rows(self) -> int:
-        """Rows of the flat array: one a word, one a sentence."""
+        """Number of rows of the flat array: one per word and one per sentence."""
         return len(self.sentence_of_row)
 
     @classmethod
     def from_lengths(cls, ops: Ops, lengths: Sequence[int]) -> "Layout":
-        """Lay out sentences of the given numbers of words."""
+        """Lay out sentences of given lengths."""
         words: Ints1d = np.asarray(lengths, dtype="i8").reshape(-1)
         ends = np.cumsum(words + 1)
         roots = ends - words - 1
@@ -123,7 +123,7 @@ class Layout:
 
 
 def _group(lengths: Ints1d) -> list[list[int]]:
-    """Group sentences by length, shortest first; stable, so that results are reproducible."""
+    """Group sentences by length, shortest first; stable, for reproducible results."""
     groups: list[list[int]] = []
     shortest = 0
     for sentence in np.argsort(lengths, kind="stable").tolist():

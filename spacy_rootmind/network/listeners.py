@@ -1,56 +1,57 @@
-"""Token vectors, from layers of the parser's own or from listeners to a transformer.
+"""Token vectors, from the parser's own layers or from listeners to a transformer.
 
-Listeners hand over what another component found. Those of spaCy's two packages for transformers do
-so in ways of their own, which end here; neither package is imported.
+A listener passes on the vectors that another component computed. spaCy's two packages for
+transformers differ in how their listeners do this; the differences end here. Neither package is
+imported.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
-from spacy.tokens import Doc
 from thinc.api import Model, Ops
 
-from spacy_rootmind.network.types import Floats2d
+from spacy_rootmind.compat import CURATED_LISTENER, CURATED_LISTENER_STATE
+from spacy_rootmind.network.types import Docs, Floats2d
 
-Tok2Vec = Model[list[Doc], list[Floats2d]]
-# Marks listeners of spacy-curated-transformers, and holds what their transformer sent them.
-CURATED, CURATED_STATE = "_TRANSFORMER_LISTENER", "_state"
+# From a list of Docs to one array of shape (n_tokens, width) per Doc.
+Tok2Vec = Model[Any, list[Floats2d]]
 
 
 def listeners_in(tok2vec: Tok2Vec) -> list[Tok2Vec]:
-    """List the layers that hand over what another component found."""
+    """List the layers that pass on the vectors of another component."""
     return [node for node in tok2vec.walk() if node.name.endswith("listener")]
 
 
 def require_width(tok2vec: Tok2Vec) -> None:
-    """Refuse a listener that no component has told how wide its vectors are.
+    """Refuse a listener whose width is unknown.
 
     Raises
     ------
     ValueError
-        If there is one.
+        If no initialized component has set the width of a listener.
     """
     for listener in listeners_in(tok2vec):
         if listener.has_dim("nO") is None:
             raise ValueError(
-                f"the parser listens ({listener.name}), and no initialized transformer that it "
-                f"could hear comes before it: put one before it in the pipeline, of the name that "
-                f"the listener's `upstream` gives; one of training.frozen_components needs a "
-                f"`source`, as spaCy does not initialize it"
+                f"the parser's tok2vec is a listener ({listener.name}), but no initialized "
+                f"transformer comes before the parser: add one before it, with the name that the "
+                f"listener's `upstream` gives; if it is one of training.frozen_components, it also "
+                f"needs a `source`, since spaCy does not initialize frozen components"
             )
 
 
 def token_vectors(
-    tok2vec: Tok2Vec, docs: Sequence[Doc], width: int, ops: Ops, is_train: bool
-) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
-    """Find the vectors of all tokens, of shape (n_tokens, width) a Doc.
+    tok2vec: Tok2Vec, docs: Docs, width: int, ops: Ops, is_train: bool
+) -> tuple[list[Floats2d], Callable[[list[Floats2d]], Docs]]:
+    """Compute the vectors of all tokens, of shape (n_tokens, width) per Doc.
 
-    Where a transformer found no pieces of words, in a Doc that is empty or all whitespace, its
-    listener gives vectors without width. They count as zeros, and get no gradient.
+    For a Doc that is empty or all whitespace, a transformer has no word pieces and its listener
+    returns vectors of width 0. They are replaced by zeros and get no gradient.
 
     Raises
     ------
     ValueError
-        If a listener should learn, and has nothing to learn from.
+        If a listener is trained, but its transformer neither learns nor annotates.
     """
     if is_train and _is_frozen(tok2vec):
         _require_annotation(docs)
@@ -59,7 +60,7 @@ def token_vectors(
         found, backprop_found = tok2vec(list(docs), is_train)
     vectors = [own if own.shape[1] else ops.alloc2f(len(own), width) for own in found]
 
-    def backprop(d_vectors: list[Floats2d]) -> list[Doc]:
+    def backprop(d_vectors: list[Floats2d]) -> Docs:
         return backprop_found(
             [d if own.shape[1] else d[:, :0] for own, d in zip(found, d_vectors, strict=True)]
         )
@@ -68,22 +69,24 @@ def token_vectors(
 
 
 def _is_frozen(tok2vec: Tok2Vec) -> bool:
-    """Tell whether a listener was sent nothing, as by one of `training.frozen_components`.
+    """Tell whether a listener received no vectors, as from one of `training.frozen_components`.
 
-    Most listeners then take what the component, being one of `training.annotating_components`,
-    left on the Docs. Those to curated transformers do so in prediction only.
+    Most listeners then read the annotation that the component, as one of
+    `training.annotating_components`, left on the Docs. Listeners to curated transformers do so in
+    prediction only.
     """
     return any(
-        CURATED in listener.attrs and listener.attrs[CURATED_STATE].outputs is None
+        CURATED_LISTENER in listener.attrs
+        and listener.attrs[CURATED_LISTENER_STATE].outputs is None
         for listener in listeners_in(tok2vec)
     )
 
 
-def _require_annotation(docs: Sequence[Doc]) -> None:
+def _require_annotation(docs: Docs) -> None:
     for doc in docs:
         if len(doc) and doc._.trf_data is None:
             raise ValueError(
                 "the parser listens to a transformer that neither learns nor annotates: put it "
-                "before the parser, and in training.annotating_components if it is one of "
-                "training.frozen_components"
+                "before the parser and, if it is one of training.frozen_components, add it to "
+                "training.annotating_components"
             )

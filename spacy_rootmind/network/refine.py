@@ -1,8 +1,8 @@
-"""One round of refinement: every word learns who its head and its dependents may be.
+"""One round of refinement: every word gets the vectors of its likely head and dependents.
 
-A first-order scorer judges each arc alone. Given first scores, the expected head of a word and the
-sum of its expected dependents, both under the softmax over heads, are two small matrix products;
-scored again with them, an arc sees likely siblings and grandparents.
+A first-order scorer scores each arc alone. Given first scores, the expected head of a word and the
+sum of its expected dependents, both under the softmax over heads, are two small matrix products.
+With them, the second scores of an arc depend on likely siblings and grandparents.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def Refine(dropout: float, nI: int | None = None) -> Model[InT, OutT]:
     Returns
     -------
     model : Model[(rows, scores, layout) -> rows]
-        rows : float array of shape (n_rows, nI); scores : one array of shape (b, m, m) a bucket.
+        rows : float array of shape (n_rows, nI); scores : one array of shape (b, m, m) per bucket.
         The callback returns the gradients of both.
     """
     return Model(
@@ -60,11 +60,11 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
 
 
 def softmax_heads(scores: Floats3d, bucket: Bucket) -> Floats3d:
-    """Probability of each head, word by word; zero in row 0, on the diagonal and in the padding."""
+    """Compute the softmax over heads; zero in row 0, on the diagonal and in the padding."""
     allowed = bucket.allowed
     masked = scores + (allowed - 1.0) * 1e9
     masked -= masked.max(axis=2, keepdims=True)
-    # exp of a masked score is 0, but in rows where nothing is allowed.
+    # exp of a masked score is 0, except in rows without any allowed head.
     weights = get_array_module(scores).exp(masked) * allowed
     weights /= weights.sum(axis=2, keepdims=True) + (allowed.sum(axis=2, keepdims=True) == 0)
     return weights

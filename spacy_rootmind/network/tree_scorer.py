@@ -1,6 +1,6 @@
-"""From token vectors to arc and label scores of the sentences among them."""
+"""Arc scores of sentences from token vectors, in rounds of refinement."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -8,27 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 from thinc.api import Model, uniform_init
 
-from spacy_rootmind.network import distance
 from spacy_rootmind.network.arcs import BiaffineArcs
 from spacy_rootmind.network.bilstm import BiLSTM
-from spacy_rootmind.network.labels import NULL_LABEL, Arcs, BiaffineLabels
+from spacy_rootmind.network.labels import BiaffineLabels
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.refine import Refine
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d
 
-# Arcs that are labelled at once: each takes the size of a label times a hidden layer.
-MAX_ARCS = 4096
-
 
 class TreeInput(NamedTuple):
-    """Token vectors, and which of them form sentences.
+    """Token vectors, and the sentences among them.
 
     Attributes
     ----------
     vectors : list of float array of shape (n_tokens, width)
-        One array a Doc.
+        One array per Doc.
     sentences : list of list of int array
-        For each Doc, the tokens of each sentence.
+        Per Doc, the tokens of each sentence.
     """
 
     vectors: Sequence[Floats2d]
@@ -36,131 +32,35 @@ class TreeInput(NamedTuple):
 
 
 class TreeGradient(NamedTuple):
-    """Gradients for `backprop`: of each round's arc scores, and of the rows that labels saw."""
+    """Gradients for `backprop`: of each round's arc scores, and of the refined rows."""
 
     rounds: list[list[Floats3d]]
     rows: Floats2d
 
 
-@dataclass
+@dataclass(frozen=True)
 class TreeScores:
-    """What the network says of the trees of a batch.
+    """Arc scores of a batch of sentences; plain arrays without reference to the model.
 
     Attributes
     ----------
     layout : Layout
-        Where sentences lie; those of all Docs in order.
+        Rows and buckets of the sentences of all Docs, in order.
     rounds : list of list of float array of shape (b, m, m)
-        Arc scores of each round, one array a bucket. The last round is the one to decode; the
-        earlier ones are trained alike.
+        Arc scores of each round, one array per bucket. The last round is decoded; the earlier ones
+        are trained as well.
     rows : float array of shape (n_rows, width)
-        Refined vectors, ROOT's among them.
+        Refined vectors of the words and of ROOT, from which labels are scored.
     """
 
     layout: Layout
     rounds: list[list[Floats3d]]
     rows: Floats2d
-    labeller: Model[tuple[Floats2d, Layout, Arcs], Floats2d]
 
     @property
     def arcs(self) -> list[Floats3d]:
-        """Arc scores to decode, one array of shape (b, m, m) a bucket."""
+        """Arc scores to decode, one array of shape (b, m, m) per bucket."""
         return self.rounds[-1]
-
-    @property
-    def has_null_label(self) -> bool:
-        """Whether one score more, after those of the labels, says that an arc is wrong."""
-        return bool(self.labeller.attrs[NULL_LABEL])
-
-    def begin_labels(
-        self, deps: Ints1d, heads: Ints1d, is_train: bool
-    ) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
-        """Score labels on chosen arcs, given as flat rows in numpy arrays.
-
-        Returns scores of shape (n_arcs, n_labels), the null label among them, and a callback from
-        their gradient to that of `rows`.
-        """
-        return self.labeller((self.rows, self.layout, self._arcs(deps, heads)), is_train)
-
-    def _arcs(self, deps: Ints1d, heads: Ints1d) -> Arcs:
-        ops = self.labeller.ops
-        roots = ops.to_numpy(self.layout.roots)
-        sentence = np.searchsorted(roots, deps, side="right") - 1
-        buckets = distance.bucket_of(deps - roots[sentence], heads - roots[sentence])
-        return Arcs(*(ops.asarray(part, dtype="int32") for part in (deps, heads, buckets)))
-
-    def best_labels(
-        self, deps: Ints1d, heads: Ints1d, temperature: float = 1.0
-    ) -> tuple[Ints1d, NDArray[np.float64]]:
-        """Find the best label on each of many arcs, and its log probability, at most 0.
-
-        `temperature` is what label scores are divided by before they make probabilities.
-        """
-        ops = self.labeller.ops
-        parts = [(np.zeros(0, dtype=np.int64), np.zeros(0))]
-        for _, scores in self.label_scores(deps, heads):
-            behind = scores - scores.max(axis=1, keepdims=True)
-            total = ops.to_numpy(ops.xp.exp(behind / temperature).sum(axis=1))
-            parts.append((ops.to_numpy(scores.argmax(axis=1)), -np.log(total.astype(np.float64))))
-        labels, log_probs = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        return labels, log_probs
-
-    def probable_labels(
-        self,
-        deps: Ints1d,
-        heads: Ints1d,
-        arc_probs: NDArray[np.float64],
-        threshold: float,
-        temperature: float,
-    ) -> tuple[Ints1d, Ints1d, NDArray[np.float64]]:
-        """Find the labels that arcs have with some probability at least.
-
-        Parameters
-        ----------
-        deps, heads : int array of shape (n_arcs,)
-            As of `begin_labels`.
-        arc_probs : float array of shape (n_arcs,)
-            Probability of each arc, labels aside.
-        threshold : float
-            Least probability of an arc and its label together.
-        temperature : float
-            What label scores are divided by before they make probabilities.
-
-        Returns
-        -------
-        arcs, labels : int array of shape (n_found,)
-            Which arc, by its place in `deps`, has which label.
-        probs : float array of shape (n_found,)
-            Probability of arc and label together.
-        """
-        ops = self.labeller.ops
-        found = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))]
-        for start, scores in self.label_scores(deps, heads):
-            of_labels = ops.to_numpy(ops.softmax(scores / temperature)).astype(np.float64)
-            probs = of_labels * arc_probs[start : start + len(of_labels), None]
-            arcs, labels = np.nonzero(probs >= threshold)
-            found.append((arcs + start, labels, probs[arcs, labels]))
-        arcs, labels, probs = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return arcs, labels, probs
-
-    def label_scores(self, deps: Ints1d, heads: Ints1d) -> Iterator[tuple[int, Floats2d]]:
-        """Score labels on chosen arcs, so many at a time that memory stays bounded.
-
-        Gives the place of the first of them and their scores, of shape (n_arcs, n_labels), the
-        null label left out.
-        """
-        for start in range(0, len(deps), MAX_ARCS):
-            chunk = slice(start, start + MAX_ARCS)
-            yield start, self._predict_labels(self._arcs(deps[chunk], heads[chunk]))
-
-    def _predict_labels(self, arcs: Arcs) -> Floats2d:
-        """Score labels on arcs, looking only at the rows that they are between."""
-        xp = self.labeller.ops.xp
-        ends = xp.concatenate((arcs.deps, arcs.heads))
-        rows, places = xp.unique(ends, return_inverse=True)
-        own = Arcs(places[: len(arcs.deps)], places[len(arcs.deps) :], arcs.buckets)
-        scores = self.labeller.predict((self.rows[rows], self.layout, own))
-        return scores[:, : self.labeller.get_dim("nO")]
 
 
 # Its backward pass takes a TreeGradient, which Thinc's types have no place for.
@@ -176,12 +76,15 @@ def TreeScorer(
     null_label: bool = False,
     nO: int | None = None,
 ) -> TreeModel:
-    """Score arcs by a biaffine product, refine, score again; labels on arcs chosen later.
+    """Score arcs by a biaffine product, refine the vectors and score again.
+
+    The label layer, reference "labels", is sized and saved with this model, but runs on arcs that
+    are chosen later; see `label_scores`.
 
     Parameters
     ----------
     lstm_width, arc_width, label_width, refinements, dropout, null_label
-        See `spacy_rootmind.network.architecture.build_biaffine_parser`.
+        See `architecture.build_biaffine_parser`.
     nO
         Number of labels.
 
@@ -205,7 +108,7 @@ def TreeScorer(
 
 
 def init(model: TreeModel, X: object = None, Y: object = None) -> None:
-    """Draw ROOT's vector and initialize all layers; nI must be set."""
+    """Draw ROOT's vector at random and initialize all layers; nI must be set."""
     width = model.get_dim("nI")
     model.set_param("root", uniform_init(model.ops, (width,), lo=-1.0, hi=1.0))
     for layer in model.layers:
@@ -216,7 +119,7 @@ def init(model: TreeModel, X: object = None, Y: object = None) -> None:
 def forward(
     model: TreeModel, X: TreeInput, is_train: bool
 ) -> tuple[TreeScores, Callable[[TreeGradient], list[Floats2d]]]:
-    """Score all rounds; the callback takes their gradients down to the token vectors."""
+    """Score all rounds; the callback takes their gradients to those of the token vectors."""
     vectors, sentences = X
     arcs = model.get_ref("arcs")
     lstm = model.maybe_get_ref("lstm")
@@ -248,7 +151,7 @@ def forward(
             d_rows = backprop_lstm(d_rows)
         return backprop_rows(d_rows)
 
-    return TreeScores(layout, rounds, rows, model.get_ref("labels")), backprop
+    return TreeScores(layout, rounds, rows), backprop
 
 
 def _gather_rows(
@@ -257,7 +160,7 @@ def _gather_rows(
     sentences: Sequence[Sequence[NDArray[np.int64]]],
     layout: Layout,
 ) -> tuple[Floats2d, Callable[[Floats2d], list[Floats2d]]]:
-    """Put the vectors of scored tokens, and ROOT's, in their rows."""
+    """Copy the vectors of scored tokens, and ROOT's, to their rows."""
     xp = model.ops.xp
     root = model.get_param("root")
     tokens = model.ops.asarray(_flat_tokens(vectors, sentences))

@@ -1,7 +1,8 @@
-"""Names for the network's arrays, which say their rank and what they hold.
+"""Type names for the network's arrays, by rank and content, and for Docs.
 
-They are NumPy's or CuPy's. No one type covers both, and Thinc's own protocols leave out much of
-what either can do (indexing by arrays, `keepdims`), so a type checker is told nothing more here.
+Arrays are NumPy's or CuPy's. No type covers both, and Thinc's protocols leave out much of what
+either can do (indexing by arrays, `keepdims`), so these names say nothing to a type checker. Docs
+are only handed on to the token vectors.
 """
 
 from typing import Any, TypeAlias
@@ -11,3 +12,4 @@ Floats2d: TypeAlias = Any
 Floats3d: TypeAlias = Any
 Ints1d: TypeAlias = Any
 Ints2d: TypeAlias = Any
+Docs: TypeAlias = Any

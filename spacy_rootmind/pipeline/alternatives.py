@@ -1,4 +1,4 @@
-"""Ways to make alternative parses, registered for configs."""
+"""Makers of alternative parses, registered for configs."""
 
 import zlib
 from collections.abc import Callable, Sequence
@@ -15,10 +15,10 @@ Trees = tuple[NDArray[np.int32], NDArray[np.float64]]
 """Heads of shape (k', n + 1), as of `decode`, and log probabilities of shape (k',)."""
 
 Maker = Callable[[NDArray[np.floating], Sequence[str]], Trees]
-"""From the arc scores of a sentence, (n + 1, n + 1), and its n words.
+"""Makes trees from the arc scores of a sentence, (n + 1, n + 1), and its n words.
 
-A component is pickled with its maker, by `nlp.pipe(n_process=2)` where processes are spawned: the
-ones below are functions of this module with their settings bound, not functions within functions.
+`nlp.pipe(n_process=2)` pickles a component with its maker where processes are spawned. The makers
+below are therefore functions of this module with arguments bound, not nested functions.
 """
 
 
@@ -31,7 +31,7 @@ def kbest(k: int) -> Maker:
 def sample(k: int, seed: int | None = 0) -> Maker:
     """Make k independent samples; registered as `spacy_rootmind.sample.v1`.
 
-    With a seed, a sentence's samples depend on it and on the words, not on what else is parsed.
+    With a seed, a sentence's samples depend on the seed and its words alone.
     """
     _check(k, seed)
     return partial(_samples, k=k, seed=seed, replace=True)
@@ -40,18 +40,30 @@ def sample(k: int, seed: int | None = 0) -> Maker:
 def sample_without_replacement(k: int, seed: int | None = 0) -> Maker:
     """Make up to k different samples; registered as `spacy_rootmind.sample_without_replacement.v1`.
 
-    With a seed, a sentence's samples depend on it and on the words, not on what else is parsed.
+    With a seed, a sentence's samples depend on the seed and its words alone.
     """
     _check(k, seed)
     return partial(_samples, k=k, seed=seed, replace=False)
 
 
 def _check(k: int, seed: int | None = None) -> None:
-    """Refuse settings before anything is parsed."""
-    if k < 1:
-        raise ValueError(f"expected alternatives with a k of at least 1, received {k}")
-    if seed is not None and seed < 0:
-        raise ValueError(f"expected a seed of at least 0, or null, received {seed}")
+    """Refuse arguments before anything is parsed.
+
+    Raises
+    ------
+    ValueError
+        If `k` is not an integer of at least 1, or `seed` neither None nor an integer of at least 0.
+    """
+    if not _is_integer(k) or k < 1:
+        raise ValueError(
+            f"expected the k of alternatives as an integer of at least 1, received {k!r}"
+        )
+    if seed is not None and (not _is_integer(seed) or seed < 0):
+        raise ValueError(f"expected a seed as an integer of at least 0, or null, received {seed!r}")
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _best(scores: NDArray[np.floating], words: Sequence[str], *, k: int) -> Trees:

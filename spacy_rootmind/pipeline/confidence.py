@@ -1,116 +1,143 @@
-"""How sure a tree is and what else it could be, from arc scores; kept with Docs by `alternatives`.
+"""Confidence, probable arcs and labelled alternatives of sentences, from their scores.
 
-A record's arrays are over a sentence's words here, ROOT first; `annotate` brings them to tokens.
+All over the words of a sentence, as in `annotation.records`.
 """
 
+import itertools
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spacy_rootmind.annotation.records import Alternatives, ArcTable, Confidence
+from spacy_rootmind.network.label_scores import (
+    Labeller,
+    find_best_labels,
+    find_probable_labels,
+)
 from spacy_rootmind.network.tree_scorer import TreeScores
-from spacy_rootmind.pipeline.alternatives import Maker
-from spacy_rootmind.trees.conventions import MISSING
-from spacy_rootmind.trees.distribution import Distribution
+from spacy_rootmind.pipeline.alternatives import Trees
+from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
+from spacy_rootmind.trees.distribution import TreeDistribution
 
-Record = dict[str, Any]
+
+@dataclass(frozen=True)
+class ProbableArcs:
+    """Arcs of a sentence without labels; arrays of shape (n_arcs,)."""
+
+    deps: NDArray[np.int64]
+    heads: NDArray[np.int64]
+    probs: NDArray[np.float64]
 
 
 def find_confidence(
-    trees: Distribution, lengths: NDArray[np.intp], heads: NDArray[np.int32]
-) -> list[Record]:
-    """Find each sentence's head probabilities (index 0 is ROOT's), log probability and entropy.
+    trees: TreeDistribution, lengths: NDArray[np.intp], heads: NDArray[np.int32]
+) -> list[Confidence]:
+    """Find the head probabilities, log probability and entropy of each sentence's tree.
 
     Parameters
     ----------
-    trees : Distribution
-        Of b sentences, with the log probability of the trees that `heads` are.
+    trees : TreeDistribution
+        Of b sentences.
     lengths : int array of shape (b,)
     heads : int array of shape (b, m)
         As of `decode`.
     """
+    # Marginals first: the others then need no elimination of their own.
     chosen = np.take_along_axis(trees.marginals, np.maximum(heads, 0)[..., None], axis=2)
+    log_probs, entropies = np.atleast_1d(trees.log_prob(heads), trees.entropy)
     return [
-        {
-            "head_probs": chosen[i, : n + 1, 0].astype(np.float32),
-            "log_prob": float(trees.log_prob[i]),
-            "entropy": float(trees.entropy[i]),
-        }
+        Confidence(
+            chosen[i, 1 : n + 1, 0].astype(np.float32),
+            float(log_probs[i]),
+            float(entropies[i]),
+        )
         for i, n in enumerate(lengths.tolist())
     ]
 
 
-def find_arcs(trees: Distribution, lengths: NDArray[np.intp], threshold: float) -> list[Record]:
-    """Find the arcs of each sentence that have a probability of at least `threshold`."""
-    records: list[Record] = []
+def find_arcs(
+    trees: TreeDistribution, lengths: NDArray[np.intp], threshold: float
+) -> list[ProbableArcs]:
+    """Find the arcs of each sentence with a probability of at least `threshold`."""
+    found = []
     for marginals, n in zip(trees.marginals, lengths.tolist(), strict=True):
         own = marginals[: n + 1, : n + 1]
         deps, heads = np.nonzero(own >= threshold)
-        records.append({"arc_dependents": deps, "arc_heads": heads, "arc_probs": own[deps, heads]})
-    return records
-
-
-def make_alternatives(scores: NDArray[np.float64], maker: Maker, words: Sequence[str]) -> Record:
-    """Make a sentence's alternatives: heads of shape (k, n + 1) and log probabilities."""
-    heads, log_probs = maker(scores, words)
-    return {"heads": heads, "log_probs": log_probs}
+        found.append(ProbableArcs(deps, heads, own[deps, heads]))
+    return found
 
 
 def label_alternatives(
-    scores: TreeScores, records: Sequence[Record], roots: NDArray[np.int64]
-) -> None:
-    """Add the best label of each arc, by its number; -1 on arcs from ROOT.
-
-    Arcs that several trees have are scored once.
-    """
+    labeller: Labeller,
+    scores: TreeScores,
+    alternatives: Sequence[Trees],
+    label_names: tuple[str, ...],
+) -> list[Alternatives]:
+    """Label the alternatives of each sentence; an arc that several trees have is scored once."""
     n_rows = scores.layout.n_rows
+    roots = labeller.ops.to_numpy(scores.layout.roots)
     arcs = []
-    for root, record in zip(roots.tolist(), records, strict=True):
-        heads = record["heads"].astype(np.int64)
-        deps = np.arange(heads.shape[1]) + root
-        arcs.append(np.where(heads > 0, deps * n_rows + heads + root, MISSING))
-    flat = np.concatenate([own.ravel() for own in arcs]) if arcs else np.zeros(0, "i8")
+    for root, (trees, _) in zip(roots.tolist(), alternatives, strict=True):
+        heads = trees[:, 1:].astype(np.int64)
+        deps = np.arange(1, trees.shape[1]) + root
+        arcs.append(np.where(heads == ROOT, MISSING, deps * n_rows + heads + root))
+    flat = np.concatenate([own.ravel() for own in arcs]) if arcs else np.zeros(0, np.int64)
     unique, places = np.unique(flat, return_inverse=True)
-    labels = np.full(len(unique), -1, dtype=np.int32)
-    real = unique != MISSING
-    labels[real], _ = scores.best_labels(unique[real] // n_rows, unique[real] % n_rows)
+    labels = np.full(len(unique), ROOT_LABEL, dtype=np.int32)
+    between_words = unique != MISSING
+    deps, heads = np.divmod(unique[between_words], n_rows)
+    labels[between_words], _ = find_best_labels(labeller, scores, deps, heads)
     ends = np.cumsum([own.size for own in arcs])
-    for record, own, end in zip(records, arcs, ends.tolist(), strict=True):
-        record["deps"] = labels[places[end - own.size : end]].reshape(own.shape)
+    return [
+        Alternatives(
+            trees[:, 1:],
+            labels[places[end - own.size : end]].reshape(own.shape),
+            log_probs,
+            label_names,
+        )
+        for (trees, log_probs), own, end in zip(alternatives, arcs, ends.tolist(), strict=True)
+    ]
 
 
 def label_arcs(
+    labeller: Labeller,
     scores: TreeScores,
-    records: Sequence[Record],
-    roots: NDArray[np.int64],
+    arcs: Sequence[ProbableArcs],
+    label_names: tuple[str, ...],
     threshold: float,
     temperature: float,
-) -> None:
-    """Put labelled arcs of a probability of at least `threshold` in place of those of `find_arcs`.
+) -> list[ArcTable]:
+    """List the labelled arcs of each sentence with a probability of at least `threshold`.
 
-    An arc comes once for each label that is probable enough; those of a word come by falling
-    probability. Labels are numbers; -1 on arcs from ROOT, which are sure of theirs. `temperature`
-    is that of label scores.
+    An arc has a row for each of its labels that is probable enough; the label of an arc from ROOT
+    is certain. The rows of a word come by falling probability. `temperature` divides label scores.
     """
-    counts = [len(record["arc_dependents"]) for record in records]
-    sentence = np.repeat(np.arange(len(records)), counts)
-    deps, heads, probs = (
-        np.concatenate([record[key] for record in records]) if records else np.zeros(0, "i8")
-        for key in ("arc_dependents", "arc_heads", "arc_probs")
+    sentence = np.repeat(np.arange(len(arcs)), [len(own.deps) for own in arcs])
+    if not len(arcs):
+        return []
+    deps = np.concatenate([own.deps for own in arcs])
+    heads = np.concatenate([own.heads for own in arcs])
+    probs = np.concatenate([own.probs for own in arcs])
+    inner, outer = np.flatnonzero(heads), np.flatnonzero(heads == ROOT)
+    first = labeller.ops.to_numpy(scores.layout.roots)[sentence[inner]]
+    rows, labels, joint = find_probable_labels(
+        labeller,
+        scores,
+        deps[inner] + first,
+        heads[inner] + first,
+        probs[inner],
+        threshold,
+        temperature,
     )
-    inner, outer = np.flatnonzero(heads), np.flatnonzero(heads == 0)
-    first = roots[sentence[inner]]
-    arcs, labels, joint = scores.probable_labels(
-        deps[inner] + first, heads[inner] + first, probs[inner], threshold, temperature
-    )
-    arcs = np.concatenate([outer, inner[arcs]])
-    labels = np.concatenate([np.full(len(outer), -1), labels])
+    rows = np.concatenate([outer, inner[rows]])
+    labels = np.concatenate([np.full(len(outer), ROOT_LABEL), labels])
     joint = np.concatenate([probs[outer], joint])
-    order = np.lexsort((-joint, deps[arcs], sentence[arcs]))
-    arcs, labels, joint = arcs[order], labels[order], joint[order]
-    ends = np.searchsorted(sentence[arcs], np.arange(len(records) + 1))
-    for i, record in enumerate(records):
-        own = slice(ends[i], ends[i + 1])
-        record["arc_dependents"], record["arc_heads"] = deps[arcs[own]], heads[arcs[own]]
-        record["arc_labels"], record["arc_probs"] = labels[own], joint[own]
+    order = np.lexsort((-joint, deps[rows], sentence[rows]))
+    rows, labels, joint = rows[order], labels[order], joint[order]
+    ends = np.searchsorted(sentence[rows], np.arange(len(arcs) + 1))
+    return [
+        ArcTable(deps[rows[own]], heads[rows[own]], labels[own], joint[own], label_names)
+        for own in (slice(*pair) for pair in itertools.pairwise(ends))
+    ]

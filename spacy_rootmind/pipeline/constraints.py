@@ -1,8 +1,8 @@
-"""What a Doc's trees must respect: arcs forced and forbidden, spans that stay together.
+"""Constraints on a Doc's trees: forced and forbidden arcs, and spans that are subtrees.
 
-The component asks a function for the constraints of each Doc. Two come with the package,
+The component calls a function for the constraints of each Doc. Two come with the package,
 `spacy_rootmind.preset_heads.v1` and `spacy_rootmind.span_subtrees.v1`. The best tree, probabilities
-and alternatives are then those among trees that comply.
+and alternatives are then those among the trees that comply.
 """
 
 import itertools
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 
-from spacy_rootmind.annotation.reading import reference_heads
+from spacy_rootmind.annotation.reading import annotated_heads
 from spacy_rootmind.annotation.sentences import CERTAIN, NEVER, Starts
 from spacy_rootmind.trees.checks import tree_score
 from spacy_rootmind.trees.conventions import MISSING
@@ -26,17 +26,17 @@ from spacy_rootmind.trees.errors import NoTreeError
 
 @dataclass(frozen=True)
 class Constraints:
-    """Constraints on the trees of a Doc; tokens are counted within it, not within sentences.
+    """Constraints on the trees of a Doc; tokens are numbered within the Doc.
 
     Attributes
     ----------
     forced : iterable of (int, int)
-        Arcs that must be there, as (token, head); a token that is to be a root is its own head.
+        Arcs that every tree must have, as (token, head); a root is its own head.
     forbidden : iterable of (int, int)
-        Arcs that must not be there, likewise.
+        Arcs that no tree may have, likewise.
     subtrees : iterable of (int, int)
-        Spans, first token and end, of which only one token may have its head outside. Others may
-        still depend on any of the span's tokens.
+        Spans, as (first token, end), of which only one token may have its head outside. Tokens
+        outside may depend on any token of the span.
     """
 
     forced: Iterable[tuple[int, int]] = ()
@@ -50,28 +50,28 @@ Constrain = Callable[[Doc], Constraints]
 def preset_heads(root_label: str = "ROOT") -> Constrain:
     """Keep the heads that a Doc has; registered as `spacy_rootmind.preset_heads.v1`.
 
-    A head counts as set where the token has a label, and, if the token is its own head, where the
-    label is `root_label` or "root" in any case. Heads of whitespace, and on whitespace, are not
-    kept.
+    A head counts as set if the token has a label; a token that is its own head must also have the
+    label `root_label`, or "root" in any case. Heads of whitespace tokens, and heads that are
+    whitespace tokens, are not kept.
     """
     return partial(_preset_heads, root_label=root_label)
 
 
 def span_subtrees(spans_key: str | None = None) -> Constrain:
-    """Keep spans together, each a subtree; registered as `spacy_rootmind.span_subtrees.v1`.
+    """Make each span a subtree; registered as `spacy_rootmind.span_subtrees.v1`.
 
-    Those of `doc.spans[spans_key]`, or without a key the entities. A Doc without such a group has
-    no constraints.
+    The spans are `doc.spans[spans_key]`, or the entities without a key. A Doc without this span
+    group has no constraints.
     """
     return partial(_span_subtrees, spans_key=spans_key)
 
 
-# Functions of this module with settings bound, not functions within functions: a component is
-# pickled with what it was given, by `nlp.pipe(n_process=2)` where processes are spawned.
+# Functions of this module with arguments bound, not nested functions: `nlp.pipe(n_process=2)`
+# pickles a component with its settings where processes are spawned.
 
 
 def _preset_heads(doc: Doc, *, root_label: str) -> Constraints:
-    heads, _ = reference_heads(doc, root_label)
+    heads, _ = annotated_heads(doc, root_label)
     return Constraints(
         forced=[
             (token.i, head)
@@ -86,7 +86,7 @@ def _span_subtrees(doc: Doc, *, spans_key: str | None) -> Constraints:
     return Constraints(subtrees=[(span.start, span.end) for span in spans])
 
 
-# --- as the parser uses them -------------------------------------------------------------------
+# --- checked constraints -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -109,13 +109,13 @@ class DocConstraints:
 
     @classmethod
     def check(cls, doc: Doc, constraints: Constraints) -> "DocConstraints":
-        """Take constraints over; refuse what no tree of this Doc could respect.
+        """Check the constraints of a Doc; refuse those that none of its trees could meet.
 
         Raises
         ------
         ValueError
-            If they are no `Constraints`, name a token that is not there or whitespace, force two
-            heads on a token or one that is forbidden, or if spans overlap.
+            If they are not `Constraints`, name a token that does not exist or is whitespace, force
+            two heads on a token or a forbidden one, or if spans overlap.
         """
         if not isinstance(constraints, Constraints):
             raise ValueError(
@@ -130,8 +130,8 @@ class DocConstraints:
         for token, head in (_check_arc(doc, arc) for arc in _pairs(constraints.forced, "forced")):
             if heads.setdefault(token, head) != head:
                 raise ValueError(
-                    f"token {token} ({doc[token].text!r}) is to have two heads, {heads[token]} and "
-                    f"{head}: force one at most"
+                    f"token {token} ({doc[token].text!r}) has two forced heads, {heads[token]} and "
+                    f"{head}: expected at most one"
                 )
             if head in forbidden.get(token, ()):
                 raise ValueError(
@@ -147,8 +147,8 @@ class DocConstraints:
                 )
             if taken[start:end].any():
                 raise ValueError(
-                    f"the span {doc[start:end].text!r:.60} overlaps another that is to be a "
-                    f"subtree: choose among them, for instance with spacy.util.filter_spans"
+                    f"the span {doc[start:end].text!r:.60} overlaps another subtree: expected "
+                    f"spans without overlap, for instance from spacy.util.filter_spans"
                 )
             taken[start:end] = True
             words = [i for i in range(start, end) if not doc[i].is_space]
@@ -157,13 +157,13 @@ class DocConstraints:
         return cls(heads, forbidden, subtrees)
 
     def bind(self, doc: Doc, log_odds: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Rule out boundaries within forced arcs and spans, and part forced roots.
+        """Rule out boundaries inside forced arcs and spans, and separate forced roots by one.
 
         Raises
         ------
         ValueError
-            If a boundary that is certain lies where there must be none, or two forced roots come
-            into one sentence.
+            If the Doc has a boundary where there must be none, or two forced roots are in one
+            sentence.
         """
         bound = log_odds.copy()
         for tokens in self._together():
@@ -180,14 +180,14 @@ class DocConstraints:
             if bound[best] <= -CERTAIN / 2:
                 raise ValueError(
                     f"tokens {left} ({doc[left].text!r}) and {right} ({doc[right].text!r}) are "
-                    f"both to be roots and in one sentence, which has one root: put a boundary "
+                    f"forced roots of the same sentence, which has one root: put a boundary "
                     f"between them, or leave a constraint out"
                 )
             bound[best] = CERTAIN
         return bound
 
     def check_starts(self, doc: Doc, starts: Starts) -> None:
-        """See to it that nothing that belongs together was split because of its length."""
+        """Refuse sentences that were split, because of their length, inside an arc or span."""
         sentence = np.searchsorted(starts, np.arange(len(doc)), side="right")
         for tokens in self._together():
             if len(set(sentence[tokens].tolist())) > 1:
@@ -200,13 +200,13 @@ class DocConstraints:
     def _refuse_two_sentences(self, doc: Doc, tokens: NDArray[np.int64]) -> None:
         left, right = int(tokens.min()), int(tokens.max())
         raise ValueError(
-            f"tokens {left} ({doc[left].text!r}) and {right} ({doc[right].text!r}) are to be in "
-            f"one tree and lie in two sentences: move the boundary, leave the constraint out, or "
-            f"raise max_sentence_length"
+            f"tokens {left} ({doc[left].text!r}) and {right} ({doc[right].text!r}) are constrained "
+            f"to one tree but lie in two sentences: move the boundary, leave the constraint out, "
+            f"or raise max_sentence_length"
         )
 
     def of_sentence(self, words: NDArray[np.int64]) -> "SentenceConstraints | None":
-        """Take out those of one sentence, counted within it; None if there are none.
+        """Select the constraints on one sentence, by place in it; None if there are none.
 
         `words` are its scored tokens.
         """
@@ -228,7 +228,7 @@ class DocConstraints:
 
 @dataclass(frozen=True)
 class SentenceConstraints:
-    """Constraints on one sentence's tree, words counted from 1 and ROOT 0.
+    """Constraints on the tree of one sentence, with words numbered from 1 and ROOT as 0.
 
     Attributes
     ----------
@@ -240,11 +240,11 @@ class SentenceConstraints:
     spans: list[NDArray[np.int64]]
 
     def apply(self, scores: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Forbid, by scores of -inf, all arcs that do not comply.
+        """Set the scores of all arcs that do not comply to -inf.
 
-        Which word of a span has its head outside is no matter of single arcs: it is chosen here as
-        in the best tree that complies. That tree is exact; probabilities, alternatives, and the
-        best tree together with its labels, are given these choices.
+        A rule on single arcs cannot say which word of a span has its head outside. It is chosen
+        here as in the best tree that complies. The best tree is therefore exact; probabilities,
+        alternatives and the best labelled tree are conditional on these choices.
 
         Raises
         ------
@@ -265,7 +265,7 @@ class SentenceConstraints:
 
 
 def _pairs(given: Any, name: str) -> list[tuple[int, int]]:
-    """Take pairs of token numbers over."""
+    """Convert to pairs of token numbers."""
     try:
         return [(operator.index(first), operator.index(second)) for first, second in given]
     except (TypeError, ValueError):
@@ -275,7 +275,7 @@ def _pairs(given: Any, name: str) -> list[tuple[int, int]]:
 
 
 def _head_place(place: dict[int, int], token: int, head: int) -> int:
-    """Where a token's head is in its sentence; a root's, which is itself, is ROOT."""
+    """Find the place of a token's head in its sentence; ROOT if it is its own head."""
     return 0 if head == token else place[head]
 
 
@@ -288,7 +288,8 @@ def _check_arc(doc: Doc, arc: tuple[int, int]) -> tuple[int, int]:
             )
         if doc[end].is_space:
             raise ValueError(
-                f"token {end} is whitespace, which is not parsed: leave the arc {token, head} out"
+                f"expected arcs between words, received {token, head}: token {end} is whitespace; "
+                f"leave the arc out"
             )
     return token, head
 
@@ -296,8 +297,8 @@ def _check_arc(doc: Doc, arc: tuple[int, int]) -> tuple[int, int]:
 def _find_tops(scores: NDArray[np.floating], spans: list[NDArray[np.int64]]) -> list[int]:
     """Find the word of each span that has its head outside, in the best tree that complies.
 
-    Exact: each span becomes one word, whose arcs to heads are scored with the best tree within the
-    span below the word that the arc leaves from.
+    Exact: each span is contracted to one word; the score of an arc from a word of the span to a
+    head includes the best tree over the span with that word on top.
     """
     n = len(scores)
     group = np.arange(n)
@@ -319,7 +320,7 @@ def _find_tops(scores: NDArray[np.floating], spans: list[NDArray[np.int64]]) -> 
 
 
 def _inner_scores(scores: NDArray[np.floating], span: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Score of the best tree over a span's words below each of them; -inf where there is none."""
+    """Score the best tree over a span with each of its words on top; -inf if there is none."""
     inner = np.full((len(span) + 1, len(span) + 1), -np.inf)
     inner[1:, 1:] = scores[np.ix_(span, span)]
     found = np.full(len(span), -np.inf)

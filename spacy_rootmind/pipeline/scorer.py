@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from spacy.pipeline.dep_parser import parser_score
 from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_rootmind.annotation.gold import single_counterparts
-from spacy_rootmind.annotation.reading import reference_heads
+from spacy_rootmind.annotation.reading import annotated_heads
 from spacy_rootmind.annotation.sentences import sentence_starts
+from spacy_rootmind.compat import parser_score
 from spacy_rootmind.trees.conventions import MISSING
 
-# Labels that spaCy's own parser scorer leaves out, compared in lower case as it does.
+# Labels that spaCy's own parser scorer leaves out; compared in lower case.
 PUNCTUATION = ("p", "punct")
 
 
@@ -27,20 +27,20 @@ def make_parser_scorer() -> Callable[[Iterable[Example]], dict[str, Any]]:
 def score_parses(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
     """Score dependency trees and sentence boundaries.
 
-    All that spaCy's own parser scorer gives (`dep_uas`, `dep_las`, `dep_las_per_type`, `sents_p`,
-    `sents_r`, `sents_f`), which leaves out tokens labelled "punct" or "p", and beside it:
+    The scores of spaCy's own parser scorer (`dep_uas`, `dep_las`, `dep_las_per_type`, `sents_p`,
+    `sents_r`, `sents_f`), which leaves out tokens labelled "punct" or "p", and:
 
-    - `dep_ls`: share of words with the right label, punctuation left out likewise;
-    - `dep_uas_all`, `dep_las_all`: attachment scores over all words, punctuation among them;
-    - `dep_las_conll18`: LAS as the CoNLL 2018 shared task defines it: the F1 of right arcs over all
-      words, gold and predicted, of labels without their subtypes (what follows a colon);
+    - `dep_ls`: share of words with the right label, without punctuation;
+    - `dep_uas_all`, `dep_las_all`: attachment scores over all words, with punctuation;
+    - `dep_las_conll18`: LAS as in the CoNLL 2018 shared task: the F1 score of right arcs over all
+      words, gold and predicted, with labels without their subtypes (after the colon);
     - `dep_uem`, `dep_lem`: share of gold sentences in which every head, or every head and label,
-      is right, punctuation included;
+      is right, with punctuation;
     - `root_acc`: share of gold sentences whose root word was predicted as a root;
-    - `root_violations`: share of predicted sentences that do not have exactly one root.
+    - `root_violations`: share of predicted sentences without exactly one root.
 
-    The shares count words (not whitespace) whose gold head is known; a word without a single
-    counterpart in the predicted Doc counts as wrong. Each is None where there is nothing to count.
+    Shares are over words (not whitespace) with a known gold head; a word without a single
+    counterpart in the predicted Doc counts as wrong. A share of nothing is None.
     """
     examples = list(examples)
     results = parser_score(examples, **kwargs)
@@ -54,7 +54,7 @@ def score_parses(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
 
 @dataclass
 class Counts:
-    """Sums over examples; `_of` fields are what the others are shares of."""
+    """Counts over examples, from which the shares are computed."""
 
     words: int = 0
     heads_right: int = 0
@@ -72,7 +72,7 @@ class Counts:
     not_single_root: int = 0
 
     def shares(self) -> dict[str, float | None]:
-        """Turn counts into scores."""
+        """Compute the scores."""
 
         def share(part: int, whole: int) -> float | None:
             return part / whole if whole else None
@@ -92,8 +92,8 @@ class Counts:
 def _count_arcs(example: Example, counts: Counts) -> None:
     """Compare one example's arcs, gold word by gold word."""
     gold_doc, doc = example.reference, example.predicted
-    gold_heads, _ = reference_heads(gold_doc)
-    heads, _ = reference_heads(doc)
+    gold_heads, _ = annotated_heads(gold_doc)
+    heads, _ = annotated_heads(doc)
     doc_of = single_counterparts(example.alignment.y2x)
     gold_of = single_counterparts(example.alignment.x2y)
     gold_labels = [token.dep_.lower() for token in gold_doc]
@@ -108,7 +108,7 @@ def _count_arcs(example: Example, counts: Counts) -> None:
             continue
         head_right[i] = gold_of[heads[own]] == gold_heads[i]
         label_right[i] = labels[own] == gold_labels[i]
-        # A piece of the gold head is not the gold head.
+        # A piece of the gold head does not count as the gold head.
         main_right[i] = doc_of[gold_heads[i]] == heads[own] and (
             labels[own].split(":")[0] == gold_labels[i].split(":")[0]
         )
@@ -144,10 +144,10 @@ def _count_sentences(
 
 
 def _count_roots(doc: Doc, counts: Counts) -> None:
-    """Count the predicted sentences without exactly one root; unparsed Docs have none to count."""
+    """Count the predicted sentences without exactly one root; unparsed Docs do not count."""
     if not doc.has_annotation("DEP"):
         return
-    heads, _ = reference_heads(doc)
+    heads, _ = annotated_heads(doc)
     starts = sentence_starts(doc)
     for start, stop in itertools.pairwise(starts):
         inside = heads[start:stop]

@@ -1,36 +1,162 @@
-"""What a saved component looks like, and the checks before one is loaded."""
+"""Saved components: what they consist of, and how they are checked and loaded.
 
+Everything is read and checked before the component changes.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import srsly
+from spacy.pipeline import TrainablePipe
 
 from spacy_rootmind.network.architecture import ParserModel
+from spacy_rootmind.network.dropout import RATE
 from spacy_rootmind.network.labels import NULL_LABEL
+from spacy_rootmind.pipeline.labels import read_labels
 
-# Raised when the settings change.
+# Format of the saved `cfg`; raised when it changes.
 FORMAT = 2
+# Parts of a component besides its vocab.
+PARTS = ("cfg", "model")
+
+
+def initial_cfg() -> dict[str, Any]:
+    """Return the state of a component that is not trained, apart from its weights."""
+    return {
+        "format": FORMAT,
+        "root_label": "ROOT",
+        "labels": [],
+        "finds_boundaries": True,
+        "temperature": 1.0,
+        "label_temperature": 1.0,
+    }
+
+
+# --- loading -----------------------------------------------------------------------------------
+
+
+def load_bytes(component: TrainablePipe, data: bytes, exclude: Iterable[str]) -> None:
+    """Load a component from the bytes of `to_bytes`.
+
+    Raises
+    ------
+    ValueError
+        If they are incomplete or do not fit. The component is then unchanged.
+    """
+    source = "the given bytes"
+    with _refusing(source):
+        found = srsly.msgpack_loads(data)
+        wanted = [name for name in PARTS if name not in exclude]
+        if wanted and not any(name in found for name in wanted):
+            raise ValueError(f"expected {' and '.join(wanted)}, received {sorted(found)}")
+        # A part that `to_bytes` left out stays as it is, as with spaCy's own components.
+        parts = {name: found[name] for name in wanted if name in found}
+        vocab = None if "vocab" in exclude else found.get("vocab")
+    _load(
+        component,
+        parts,
+        source,
+        lambda: None if vocab is None else component.vocab.from_bytes(vocab, exclude=exclude),
+        source,
+    )
+
+
+def load_folder(component: TrainablePipe, folder: Path, exclude: Iterable[str]) -> None:
+    """Load a component from a folder that `to_disk` wrote.
+
+    Raises
+    ------
+    ValueError
+        If a file is missing, truncated, or does not fit. The component is then unchanged.
+    """
+    parts: dict[str, bytes] = {}
+    for name in PARTS:
+        if name not in exclude:
+            with _refusing(folder / name):
+                parts[name] = (folder / name).read_bytes()
+    has_vocab = "vocab" not in exclude
+    _load(
+        component,
+        parts,
+        folder,
+        lambda: component.vocab.from_disk(folder / "vocab", exclude=exclude) if has_vocab else None,
+        folder / "vocab",
+    )
+
+
+def _load(
+    component: TrainablePipe,
+    parts: dict[str, bytes],
+    source: object,
+    load_vocab: Callable[[], object],
+    vocab_source: object,
+) -> None:
+    """Read and check weights and state, then load the vocab, then change the component."""
+    weights, cfg = None, component.cfg
+    with _refusing(source):
+        if "cfg" in parts:
+            cfg = read_cfg(parts["cfg"])
+        if "model" in parts:
+            weights = srsly.msgpack_loads(parts["model"])
+            check_weights(component.model, weights, len(cfg["labels"]))
+    with _refusing(vocab_source):
+        load_vocab()
+    if weights is not None:
+        _set_weights(component.model, weights)
+    component.cfg.update(cfg)
+
+
+@contextmanager
+def _refusing(source: object):
+    """Turn any error of reading into one ValueError that names its source."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise ValueError(
+            f"cannot load {source}: {error}. It is incomplete, or was saved with another version "
+            f"or config; save it again, or load it with the config it was trained with"
+        ) from error
+
+
+def _set_weights(model: ParserModel, weights: Any) -> None:
+    # Dropout rates are those of the config, which may have changed since the weights were saved.
+    rates = [(node, node.attrs[RATE]) for node in model.walk() if RATE in node.attrs]
+    model.from_dict(weights)
+    for node, rate in rates:
+        node.attrs[RATE] = rate
+
+
+# --- checks ------------------------------------------------------------------------------------
 
 
 def check_weights(model: ParserModel, weights: dict[str, Any], n_labels: int) -> None:
-    """Compare saved weights with a network and with the number of labels it is to have."""
+    """Compare saved weights with a network and its number of labels.
+
+    Raises
+    ------
+    ValueError
+        If they do not fit.
+    """
     nodes = list(model.walk())
     if len(weights["nodes"]) != len(nodes):
         raise ValueError(f"expected {len(nodes)} layers, found {len(weights['nodes'])}")
     labels = model.get_ref("labels")
     label_layer = weights["nodes"][nodes.index(labels)]
-    # An uninitialized component has no labels fixed yet.
+    # The labels of an uninitialized component are not fixed yet.
     if label_layer["dims"]["nO"] not in (None, n_labels):
         raise ValueError(
-            f"the settings list {n_labels} labels besides the root's, and the weights are for "
-            f"{label_layer['dims']['nO']}"
+            f"expected weights for {n_labels} labels besides the root's, as in cfg, found weights "
+            f"for {label_layer['dims']['nO']}"
         )
     null_label = bool(labels.attrs[NULL_LABEL])
     for term in labels.layers:
         found = weights["nodes"][nodes.index(term)]["dims"]["nO"]
         if found not in (None, n_labels + null_label):
             raise ValueError(
-                f"the settings list {n_labels} labels besides the root's, and the weights are for "
-                f"{found}, where the config has null_label = {str(null_label).lower()}"
+                f"expected weights for {n_labels} labels besides the root's and null_label = "
+                f"{str(null_label).lower()}, as in the config, found weights for {found} in all"
             )
     for node, saved, params in zip(nodes, weights["nodes"], weights["params"], strict=True):
         for dim, size in saved["dims"].items():
@@ -50,13 +176,13 @@ def check_weights(model: ParserModel, weights: dict[str, Any], n_labels: int) ->
 
 
 def read_cfg(data: bytes) -> dict[str, Any]:
-    """Read settings, refusing those of another format."""
+    """Read a saved `cfg`, refusing another format."""
     cfg = srsly.json_loads(data)
     if not isinstance(cfg, dict) or cfg.get("format") != FORMAT:
         found = cfg.get("format") if isinstance(cfg, dict) else cfg
-        raise ValueError(f"expected settings of format {FORMAT}, found {found!r}")
+        raise ValueError(f"expected a cfg of format {FORMAT}, found {found!r}")
     root_label, labels = read_labels(cfg)
-    # Parsers that were saved before label_temperature came to be have none fitted.
+    # Parsers saved before there was a label_temperature have none fitted.
     temperatures = {"label_temperature": 1.0, **cfg}
     for name in ("temperature", "label_temperature"):
         value = temperatures.get(name)
@@ -73,24 +199,3 @@ def read_cfg(data: bytes) -> dict[str, Any]:
         "temperature": temperatures["temperature"],
         "label_temperature": temperatures["label_temperature"],
     }
-
-
-def read_labels(labels: Any) -> tuple[str | None, list[str]]:
-    """Take label data apart: `label_data`, or a list of labels, which may lack the root's."""
-    if isinstance(labels, dict):
-        root_label, names = labels.get("root_label"), labels.get("labels")
-    else:
-        names = labels
-        root_label = None
-        if isinstance(labels, (list, tuple)):
-            root_label = next((x for x in labels if str(x).lower() == "root"), None)
-    if (
-        (isinstance(labels, dict) and (not isinstance(root_label, str) or not root_label))
-        or not isinstance(names, (list, tuple))
-        or not all(isinstance(name, str) and name for name in names)
-    ):
-        raise ValueError(
-            f"expected labels as a list of strings, or as written by `spacy init labels`, "
-            f"received {labels!r}"
-        )
-    return root_label, list(dict.fromkeys(names))

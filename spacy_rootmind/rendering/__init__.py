@@ -1,1 +1,1 @@
-"""Pictures of parses, drawn by displaCy."""
+"""Pictures of parses and their alternatives, drawn by displaCy."""

@@ -1,4 +1,4 @@
-"""Pictures of parses, how sure the parser is of them, and what else they could be, by displaCy."""
+"""The function `render`: pictures of parses, their probabilities and alternatives."""
 
 import math
 import os
@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from spacy import displacy
-from spacy.displacy.templates import TPL_FIGURE, TPL_PAGE
 from spacy.tokens import Doc, Span
 from spacy.util import is_in_jupyter, minify_html
 
+from spacy_rootmind.compat import TPL_FIGURE, TPL_PAGE
 from spacy_rootmind.rendering.drawing import draw_sentence, runs_rtl
-from spacy_rootmind.rendering.svg import clean, draw_picture, outer_svg, stack
+from spacy_rootmind.rendering.svg import clean, complete_svg, draw_picture, stack
 
 FLAGS = ("add_lemma", "collapse_phrases", "collapse_punct", "compact", "fine_grained")
 TEXTS = ("bg", "color", "font", "highlight")
@@ -33,52 +33,52 @@ def render(
     max_alternatives: int = 5,
     merged: bool = False,
 ) -> str | None:
-    """Draw parses, each sentence apart, with probabilities and alternatives where they are known.
+    """Draw the parse of each sentence, with probabilities and alternatives if the Doc has them.
 
-    If `confidence` was asked of the parser, each arc's label carries the probability of its head.
-    If `alternatives` were, those that differ from the parse set on the Doc are drawn below it, in
-    their order and each tree once, with what differs in another colour and named in the caption.
+    If the Doc was parsed with `confidence`, each arc's label shows the probability of its head. If
+    it was parsed with `alternatives`, those that differ from the parse are drawn below it, in order
+    and each tree once; the arcs that differ have another colour and are listed in the caption.
 
     Parameters
     ----------
     docs : Doc, Span, or an iterable of them
-        What to draw. A Span has to consist of whole sentences.
+        What to draw. A Span must consist of whole sentences.
     page : bool
-        Whether to return a complete HTML page, or SVG alone. Files with HTML are always complete.
+        Whether to return a complete HTML page instead of SVG. HTML files are always complete pages.
     minify : bool
-        Whether to leave out line breaks and indentation.
+        Whether to remove line breaks and indentation.
     jupyter : bool, optional
-        Whether to show the picture in a notebook, in place of returning it; None for "if in one".
+        Whether to show the picture in a notebook instead of returning it; None detects a notebook.
     options : dict, optional
-        displaCy's options for dependencies. `collapse_punct` is off unless asked for, since
-        punctuation has arcs to be unsure of; `distance` and `offset_x` are widened to fit words and
-        labels unless given. `highlight` is the colour of arcs that the parse set on the Doc lacks.
+        displaCy's options for dependencies. `collapse_punct` is off by default, since the arcs of
+        punctuation have probabilities too. `distance` and `offset_x` are by default large enough
+        for words and labels. `highlight` is the colour of arcs that are not in the parse.
     path : str or Path, optional
-        File to write the picture to, in place of showing or returning it: an HTML page, or one SVG
-        if the name ends with `.svg`.
+        File to write instead of showing or returning the picture: an HTML page, or one SVG if the
+        name ends with `.svg`.
     max_alternatives : int
-        Number of alternatives to draw of each sentence.
+        Most alternatives to draw per sentence.
     merged : bool
-        Whether to lay all alternatives over one another, instead of drawing them one by one: an
-        arc's number and opacity are then its share of their probability.
+        Whether to merge all alternatives into one drawing instead of drawing each: an arc's number
+        and opacity are then its share of their probability.
 
     Returns
     -------
     str or None
-        SVG or HTML; None if it was shown or written.
+        SVG or HTML; None if the picture was shown or written.
 
     Raises
     ------
     ValueError
-        If a Doc is not parsed, a Span is part of a sentence, what is known of a sentence no longer
-        fits it, there are no alternatives to merge, or an argument is not as described.
+        If a Doc is not parsed or was changed after it was parsed, a Span is part of a sentence,
+        there are no alternatives to merge, or an argument is not as described.
     TypeError
-        If `docs` is something else.
+        If `docs` is neither a Doc, a Span nor an iterable of them.
     OSError
-        If the file cannot be written. A file that was there before is unchanged then.
+        If the file cannot be written. An existing file is left unchanged.
     """
     settings = check_options(options or {})
-    target = None if path is None else check_path(path, page)
+    target = None if path is None else check_path(path, page=page)
     if max_alternatives < 0:
         raise ValueError(f"expected max_alternatives of 0 or more, received {max_alternatives}")
     spans = list(find_sentences(docs))
@@ -92,10 +92,10 @@ def render(
     ]
     lang, is_rtl = (spans[0].doc.lang_, runs_rtl(spans[0])) if spans else ("", False)
     if target is not None and target.suffix.lower() == ".svg":
-        markup = outer_svg(stack(pictures, is_rtl=is_rtl), settings, lang)
+        markup = complete_svg(stack(pictures, is_rtl=is_rtl), settings, lang)
     else:
         svgs = [
-            outer_svg(picture, settings, span.doc.lang_)
+            complete_svg(picture, settings, span.doc.lang_)
             for span, picture in zip(spans, pictures, strict=True)
         ]
         is_page = page or target is not None
@@ -107,17 +107,17 @@ def render(
     return show(markup, jupyter)
 
 
-# --- what is given -----------------------------------------------------------------------------
+# --- arguments ---------------------------------------------------------------------------------
 
 
 def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Check displaCy's options and fill in those that it has no say in."""
-    known = (*FLAGS, *TEXTS, *NUMBERS)
+    """Check options and fill in the defaults that differ from displaCy's or that it lacks."""
+    names = (*FLAGS, *TEXTS, *NUMBERS)
     for name, value in options.items():
-        if name not in known:
+        if name not in names:
             raise ValueError(
-                f"{name!r} is no option of a dependency picture: expected one of "
-                f"{', '.join(sorted(known))}"
+                f"expected options of a dependency picture, received {name!r}; the options are "
+                f"{', '.join(sorted(names))}"
             )
         if name in FLAGS and not isinstance(value, bool):
             raise ValueError(f"expected True or False for option {name!r}, received {value!r}")
@@ -134,14 +134,14 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_size(value: object) -> bool:
-    """Tell whether something is a number of pixels."""
+    """Return whether a value is a number of pixels."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return math.isfinite(value) and value >= 0
 
 
-def check_path(path: str | Path, page: bool) -> Path:
-    """Check that the name of a file says what to write."""
+def check_path(path: str | Path, *, page: bool) -> Path:
+    """Check that a file's name ends with the suffix of a format that can be written."""
     target = Path(path)
     suffix = target.suffix.lower()
     if suffix not in (".html", ".htm", ".svg"):
@@ -150,22 +150,22 @@ def check_path(path: str | Path, page: bool) -> Path:
         )
     if suffix == ".svg" and page:
         raise ValueError(
-            f"{str(path)!r} cannot hold an HTML page: expected a name that ends with .html, or "
-            f"page=False"
+            f"expected a file name that ends with .html for page=True, received {str(path)!r}; "
+            f"rename the file or pass page=False"
         )
     return target
 
 
 def find_sentences(docs: Doc | Span | Iterable[Doc | Span]) -> Iterator[Span]:
-    """List the sentences to draw; those of whitespace alone have nothing to show."""
+    """Yield the sentences to draw, without those that are only whitespace."""
     for item in [docs] if isinstance(docs, Doc | Span) else docs:
         if not isinstance(item, Doc | Span):
             raise TypeError(f"expected a Doc or a Span to draw, received {type(item).__name__}")
         doc = item.doc
         if not doc.has_annotation("DEP"):
             raise ValueError(
-                f"the Doc {doc.text[:40]!r} is not parsed: expected heads and labels; run a "
-                f"pipeline with `root_mst` on it first"
+                f"the Doc {doc.text[:40]!r} is not parsed: expected heads and labels, received "
+                f"none; process it with a pipeline that has `root_mst` first"
             )
         sentences = list(doc.sents) if len(item) else []
         if isinstance(item, Span):
@@ -181,19 +181,19 @@ def find_sentences(docs: Doc | Span | Iterable[Doc | Span]) -> Iterator[Span]:
         yield from (sent for sent in sentences if not all(token.is_space for token in sent))
 
 
-# --- where it goes -----------------------------------------------------------------------------
+# --- output ------------------------------------------------------------------------------------
 
 
 def html_page(svgs: Sequence[str], lang: str, *, is_rtl: bool) -> str:
-    """Make displaCy's page, a figure for each sentence, readable from a file as well."""
+    """Write displaCy's page with one figure per sentence and the encoding declared."""
     content = "".join(TPL_FIGURE.format(content=svg) for svg in svgs)
-    # Without it, browsers guess the encoding of a file.
+    # Without the declaration, browsers guess a file's encoding.
     template = TPL_PAGE.replace("<head>", '<head>\n        <meta charset="utf-8">')
     return template.format(content=content, lang=escape(lang), dir="rtl" if is_rtl else "ltr")
 
 
 def write(path: Path, markup: str) -> None:
-    """Write a file as a whole, or not at all."""
+    """Write a file completely, or not at all."""
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
     try:
         try:
@@ -204,19 +204,19 @@ def write(path: Path, markup: str) -> None:
     except OSError as error:
         raise OSError(
             error.errno,
-            f"cannot write the picture to {str(path)!r}: {error.strerror}; expected a file in a "
-            f"folder that exists and may be written to",
+            f"cannot write the picture to {str(path)!r}: {error.strerror}; expected a file in an "
+            f"existing folder with write permission",
         ) from error
 
 
 def show(markup: str, jupyter: bool | None) -> str | None:
-    """Show a picture in a notebook, or return it, as displaCy does."""
+    """Show a picture in a notebook or return it, as displaCy does."""
     if displacy.RENDER_WRAPPER is not None:
         markup = displacy.RENDER_WRAPPER(markup)
     if not (is_in_jupyter() if jupyter is None else jupyter):
         return markup
     from IPython.display import HTML, display
 
-    # The class keeps MathJax from reading dollar signs as formulas.
+    # The class prevents MathJax from reading dollar signs as formulas.
     display(HTML(f'<span class="tex2jax_ignore">{markup}</span>'))
     return None

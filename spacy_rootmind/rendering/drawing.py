@@ -1,8 +1,8 @@
-"""What a picture of a sentence shows: words, arcs and captions, without any markup yet.
+"""Content of a sentence's picture: words, arcs and captions, without markup.
 
-All trees of a sentence are drawn over the same columns, one a word, counted from 0. Whitespace has
-no column of its own; nor, if so wished, have punctuation and the words of noun chunks, as long as
-no other token's arc is lost by that in any of the trees.
+All trees of a sentence are drawn over the same columns, one per word, counted from 0. Whitespace
+has no column. On request, punctuation shares the column of the word before it and a noun chunk is
+one column, unless that would hide another token's arc in any of the trees.
 """
 
 import math
@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from spacy.displacy import get_doc_settings
 from spacy.tokens import Span, Token
 
 from spacy_rootmind.annotation.extensions import (
@@ -20,34 +19,35 @@ from spacy_rootmind.annotation.extensions import (
     get_log_prob,
     get_parses,
 )
+from spacy_rootmind.compat import get_doc_settings
+from spacy_rootmind.trees.conventions import MISSING
 
-UNKNOWN = -1
-# Stands for a whitespace token that has to be drawn, since another parser made it a head.
+# Drawn for a whitespace token that cannot be hidden because another parser made it a head.
 VISIBLE_SPACE = "␣"
-# Keep a word's direction from its surroundings.
+# Unicode isolates: a word's direction does not affect the text around it.
 ISOLATE, END_ISOLATE = "\u2068", "\u2069"
-# A caption names so many arcs at most.
-MAX_NAMED = 8
-# Arcs that have less of a share among the alternatives would only be clutter.
+# Most arcs that a caption lists.
+MAX_LISTED_ARCS = 8
+# Merged pictures leave out arcs with a smaller share of the alternatives' probability.
 MIN_SHARE = 0.01
 
 
 class Tree(NamedTuple):
-    """Head of each token of a sentence, a root's its own index, UNKNOWN for none; and labels."""
+    """Heads and labels of a sentence's tokens; a root is its own head, a missing one is MISSING."""
 
     heads: tuple[int, ...]
     deps: tuple[str, ...]
 
 
-class Known(NamedTuple):
-    """What is known of one of the alternatives: log probability, and how often it was drawn."""
+class Frequency(NamedTuple):
+    """Log probability of a tree, and the number of alternatives that are this tree."""
 
     log_prob: float
-    draws: int
+    n_draws: int
 
 
 class Column(NamedTuple):
-    """A word as it is drawn."""
+    """The text of a column: a word, or several that share it."""
 
     text: str
     tag: str
@@ -55,28 +55,28 @@ class Column(NamedTuple):
 
 
 class Arc(NamedTuple):
-    """An arc between columns; one from ROOT has its dependent as head.
+    """An arc between columns; an arc from ROOT has its dependent as head.
 
-    `is_other` says that the parse set on the Doc lacks it; `share` is the part of the alternatives
-    that have it, where they are merged, else 1.
+    `is_different` marks an arc that the Doc's own parse does not have. `share` is the arc's share
+    of the alternatives' probability in a merged picture, otherwise 1.
     """
 
     head: int
     dep: int
     label: str
-    is_other: bool
+    is_different: bool
     share: float = 1.0
 
 
 class Drawing(NamedTuple):
-    """One tree, or several laid over one another."""
+    """A tree, or several merged into one drawing, with a caption."""
 
     caption: str
     arcs: list[Arc]
 
 
 class SentenceDrawings(NamedTuple):
-    """All there is to draw of a sentence."""
+    """The drawings of a sentence and the columns that they share."""
 
     columns: list[Column]
     drawings: list[Drawing]
@@ -85,39 +85,40 @@ class SentenceDrawings(NamedTuple):
 def draw_sentence(
     span: Span, options: Mapping[str, Any], max_alternatives: int, *, merged: bool
 ) -> SentenceDrawings:
-    """Choose what to draw of a sentence: the parse set on the Doc, and what else is known of it.
+    """List the drawings of a sentence: its parse, then the alternatives that differ from it.
 
     Raises
     ------
     ValueError
-        If a head lies outside the sentence, if what is known no longer fits the sentence, or if
+        If a head lies outside the sentence, if the sentence was changed after it was parsed, or if
         there are no alternatives to merge.
     """
     chosen = chosen_tree(span)
     parses = get_parses(span) or []
     if merged and not parses:
         raise ValueError(
-            f"the sentence {span.text[:40]!r} has no alternatives to merge: expected some in "
-            f"`span._.parses`; set `alternatives` of the parser, or merged=False"
+            f"the sentence {span.text[:40]!r} has no alternatives to merge: expected at least one "
+            f"in `span._.parses`, received none; set `alternatives` of the parser and parse the "
+            f"Doc again, or pass merged=False"
         )
-    known = unique_trees(parses)
-    others = [tree for tree in known if tree != chosen]
+    alternatives = count_trees(parses)
+    others = [tree for tree in alternatives if tree != chosen]
     shown = others if merged else others[:max_alternatives]
-    columns, places = make_columns(span, [chosen, *shown], options)
+    columns, column_of = make_columns(span, [chosen, *shown], options)
     if merged:
-        return SentenceDrawings(columns, [merge(known, chosen, places)])
-    n_draws = len(parses) if len(parses) > len(known) else None
-    parts = describe_chosen(span, known.get(chosen), n_draws)
+        return SentenceDrawings(columns, [merge(alternatives, chosen, column_of)])
+    n_total = len(parses) if len(parses) > len(alternatives) else None
+    parts = describe_chosen(span, alternatives.get(chosen), n_total)
     if len(shown) < len(others):
         parts.append(f"{len(shown)} of {len(others)} alternatives shown")
     probs = [get_head_prob(token) for token in span]
-    drawings = [Drawing(caption(parts), tree_arcs(chosen, chosen, places, probs))]
+    drawings = [Drawing(caption(parts), tree_arcs(chosen, chosen, column_of, probs))]
     names = token_names(span)
     for number, tree in enumerate(shown, start=1):
-        parts = describe_known(known[tree], n_draws)
+        parts = describe_frequency(alternatives[tree], n_total)
         parts.append(f"differs in {describe_difference(tree, chosen, names)}")
         text = f"Alternative {number}: {'; '.join(parts)}"
-        drawings.append(Drawing(text, tree_arcs(tree, chosen, places)))
+        drawings.append(Drawing(text, tree_arcs(tree, chosen, column_of)))
     return SentenceDrawings(columns, drawings)
 
 
@@ -125,29 +126,29 @@ def draw_sentence(
 
 
 def chosen_tree(span: Span) -> Tree:
-    """Read the parse that is set on the Doc."""
+    """Read the sentence's parse from its tokens' heads and labels."""
     heads = []
     for token in span:
         head = token.head.i - span.start
         if not 0 <= head < len(span):
             raise ValueError(
                 f"token {token.i} {token.text!r} has head {token.head.i}, outside its sentence: "
-                f"expected {span.start} to {span.end - 1}; parse the Doc anew, or set its heads so "
-                f"that sentences do not interleave"
+                f"expected {span.start} to {span.end - 1}; parse the Doc again, or set heads so "
+                f"that no sentence lies between the tokens of another"
             )
         is_missing = token.head.i == token.i and not token.has_head()
-        heads.append(UNKNOWN if is_missing else head)
+        heads.append(MISSING if is_missing else head)
     return Tree(tuple(heads), tuple(token.dep_ for token in span))
 
 
-def unique_trees(parses: Iterable[Parse]) -> dict[Tree, Known]:
-    """Find the trees among alternatives, in the order in which they first occur."""
-    known: dict[Tree, Known] = {}
+def count_trees(parses: Iterable[Parse]) -> dict[Tree, Frequency]:
+    """Count how often each tree occurs among alternatives; trees in order of first occurrence."""
+    counts: dict[Tree, Frequency] = {}
     for parse in parses:
         tree = Tree(tuple(parse.heads.tolist()), tuple(parse.deps))
-        draws = known[tree].draws + 1 if tree in known else 1
-        known[tree] = Known(parse.log_prob, draws)
-    return known
+        n_before = counts[tree].n_draws if tree in counts else 0
+        counts[tree] = Frequency(parse.log_prob, n_before + 1)
+    return counts
 
 
 # --- columns -----------------------------------------------------------------------------------
@@ -155,33 +156,33 @@ def unique_trees(parses: Iterable[Parse]) -> dict[Tree, Known]:
 
 def make_columns(
     span: Span, trees: Sequence[Tree], options: Mapping[str, Any]
-) -> tuple[list[Column], list[int]]:
-    """Put tokens into columns; also returns each token's column, UNKNOWN if its arc is left out."""
+) -> tuple[list[Column], list[int | None]]:
+    """Put tokens into columns; also return each token's column, None if its arc is not drawn."""
     hidden = hidden_tokens(span, trees, collapse_punct=options["collapse_punct"])
-    goes_on = chunk_insides(span, trees, hidden) if options["collapse_phrases"] else set()
+    in_chunk = chunk_continuations(span, trees, hidden) if options["collapse_phrases"] else set()
     groups: list[list[int]] = []
-    places = []
+    column_of: list[int | None] = []
     for i, token in enumerate(span):
-        # As displaCy does, punctuation joins a word before it, but not another punctuation mark.
+        # As in displaCy, punctuation joins a word before it, but not another punctuation mark.
         if i in hidden and (token.is_space or (groups and not span[groups[-1][0]].is_punct)):
-            places.append(UNKNOWN)
+            column_of.append(None)
             if groups and not token.is_space:
                 groups[-1].append(i)
             continue
-        if i not in goes_on:
+        if i not in in_chunk:
             groups.append([])
         groups[-1].append(i)
-        places.append(len(groups) - 1)
+        column_of.append(len(groups) - 1)
     columns = []
     for group in groups:
-        words = [i for i in group if places[i] != UNKNOWN]
-        [root, *_] = ways_out(words, trees[0])
+        words = [i for i in group if column_of[i] is not None]
+        [root, *_] = group_roots(words, trees[0])
         columns.append(make_column([span[i] for i in group], span[root], options))
-    return columns, places
+    return columns, column_of
 
 
 def hidden_tokens(span: Span, trees: Sequence[Tree], *, collapse_punct: bool) -> set[int]:
-    """Find whitespace, and punctuation if so wished, that neither is nor has a head in any tree."""
+    """Find whitespace, and with `collapse_punct` punctuation, that is not a head in any tree."""
     heads = {head for tree in trees for head in tree.heads}
     return {
         i
@@ -190,27 +191,28 @@ def hidden_tokens(span: Span, trees: Sequence[Tree], *, collapse_punct: bool) ->
     }
 
 
-def chunk_insides(span: Span, trees: Sequence[Tree], hidden: set[int]) -> set[int]:
-    """Find tokens that share a column with the one before: those of noun chunks but their first.
+def chunk_continuations(span: Span, trees: Sequence[Tree], hidden: set[int]) -> set[int]:
+    """Find the tokens of noun chunks, except each chunk's first, which share its column.
 
-    Only one token of a chunk may have its head outside, or merging would lose arcs.
+    A chunk is left out if in any tree several of its tokens have their head outside it, since one
+    column would hide arcs.
     """
-    insides: set[int] = set()
+    continuations: set[int] = set()
     for chunk in span.noun_chunks:
         tokens = range(chunk.start - span.start, chunk.end - span.start)
         words = [i for i in tokens if i not in hidden]
-        if all(len(ways_out(words, tree)) == 1 for tree in trees):
-            insides.update(words[1:])
-    return insides
+        if all(len(group_roots(words, tree)) == 1 for tree in trees):
+            continuations.update(words[1:])
+    return continuations
 
 
-def ways_out(words: Sequence[int], tree: Tree) -> list[int]:
-    """List those of some tokens whose head is not among them."""
+def group_roots(words: Sequence[int], tree: Tree) -> list[int]:
+    """List the tokens of a group whose head is outside the group."""
     return [i for i in words if tree.heads[i] == i or tree.heads[i] not in words]
 
 
 def make_column(tokens: Sequence[Token], root: Token, options: Mapping[str, Any]) -> Column:
-    """Join the tokens of a column; tag and lemma are those of their root."""
+    """Join the tokens of a column, with the tag and lemma of their root."""
     text = " ".join("".join(token.text_with_ws for token in tokens).split())
     tag = root.tag_ if options["fine_grained"] else root.pos_
     return Column(text or VISIBLE_SPACE, tag, root.lemma_)
@@ -219,8 +221,8 @@ def make_column(tokens: Sequence[Token], root: Token, options: Mapping[str, Any]
 # --- arcs --------------------------------------------------------------------------------------
 
 
-def differing(tree: Tree, chosen: Tree) -> list[int]:
-    """List the tokens that have another head or label than in the parse set on the Doc."""
+def differing_tokens(tree: Tree, chosen: Tree) -> list[int]:
+    """List the tokens whose head or label differs from the Doc's own parse."""
     pairs = zip(
         zip(tree.heads, tree.deps, strict=True),
         zip(chosen.heads, chosen.deps, strict=True),
@@ -232,47 +234,56 @@ def differing(tree: Tree, chosen: Tree) -> list[int]:
 def tree_arcs(
     tree: Tree,
     chosen: Tree,
-    places: Sequence[int],
+    column_of: Sequence[int | None],
     probs: Sequence[float | None] | None = None,
 ) -> list[Arc]:
-    """List the arcs of a tree that go from one column to another, with probabilities if known."""
-    others = set(differing(tree, chosen))
+    """List the arcs of a tree that are drawn, labelled with their probabilities if given."""
+    different = set(differing_tokens(tree, chosen))
     arcs = []
-    for i, (head, dep) in enumerate(zip(*tree, strict=True)):
-        if not is_drawn(i, head, places):
+    for i, (head, label) in enumerate(zip(*tree, strict=True)):
+        ends = arc_columns(i, head, column_of)
+        if ends is None:
             continue
         prob = None if probs is None else probs[i]
-        label = dep if prob is None else f"{dep} {prob:.2f}"
-        arcs.append(Arc(places[head], places[i], label, i in others))
+        text = label if prob is None else f"{label} {prob:.2f}"
+        arcs.append(Arc(*ends, text, i in different))
     return arcs
 
 
-def is_drawn(dep: int, head: int, places: Sequence[int]) -> bool:
-    """Tell whether an arc between tokens is seen; inside a column only that from ROOT is."""
-    if head == UNKNOWN or places[dep] == UNKNOWN:
-        return False
-    return head == dep or places[head] != places[dep]
+def arc_columns(dep: int, head: int, column_of: Sequence[int | None]) -> tuple[int, int] | None:
+    """Find the columns of an arc's head and dependent; None if it is not drawn.
+
+    Of the arcs that start and end in the same column, only the one from ROOT is drawn.
+    """
+    if head == MISSING:
+        return None
+    head_column, dep_column = column_of[head], column_of[dep]
+    if head_column is None or dep_column is None:
+        return None
+    is_seen = head == dep or head_column != dep_column
+    return (head_column, dep_column) if is_seen else None
 
 
-def merge(known: Mapping[Tree, Known], chosen: Tree, places: Sequence[int]) -> Drawing:
-    """Lay all alternatives over one another, each with its share of their probability."""
-    total = float(np.logaddexp.reduce([one.log_prob for one in known.values()]))
+def merge(
+    alternatives: Mapping[Tree, Frequency], chosen: Tree, column_of: Sequence[int | None]
+) -> Drawing:
+    """Merge all alternatives into one drawing; an arc's share is that of the trees that have it."""
+    total = float(np.logaddexp.reduce([tree.log_prob for tree in alternatives.values()]))
     shares: dict[tuple[int, int, str], float] = {}
-    for tree, one in known.items():
-        for i, (head, dep) in enumerate(zip(*tree, strict=True)):
-            if is_drawn(i, head, places):
-                share = math.exp(one.log_prob - total)
-                shares[i, head, dep] = shares.get((i, head, dep), 0.0) + share
-    arcs = [
-        Arc(
-            *(places[head], places[i], f"{dep} {share:.2f}"),
-            is_other=(head, dep) != (chosen.heads[i], chosen.deps[i]),
-            share=share,
-        )
-        for (i, head, dep), share in shares.items()
-        if share >= MIN_SHARE
+    for tree, frequency in alternatives.items():
+        share = math.exp(frequency.log_prob - total)
+        for i, (head, label) in enumerate(zip(*tree, strict=True)):
+            shares[i, head, label] = shares.get((i, head, label), 0.0) + share
+    arcs = []
+    for (i, head, label), share in shares.items():
+        ends = arc_columns(i, head, column_of)
+        if ends is not None and share >= MIN_SHARE:
+            is_different = (head, label) != (chosen.heads[i], chosen.deps[i])
+            arcs.append(Arc(*ends, f"{label} {share:.2f}", is_different, share))
+    parts = [
+        f"total {describe_prob(total)} of {len(alternatives)} parses",
+        "arcs with their share of it",
     ]
-    parts = [f"total {describe_prob(total)} of {len(known)} parses", "arcs with their share of it"]
     return Drawing(caption(parts), arcs)
 
 
@@ -280,52 +291,52 @@ def merge(known: Mapping[Tree, Known], chosen: Tree, places: Sequence[int]) -> D
 
 
 def caption(parts: Sequence[str]) -> str:
-    """Join the parts of a caption."""
+    """Join the parts of a caption and capitalize it."""
     text = "; ".join(parts)
     return text[:1].upper() + text[1:]
 
 
 def describe_prob(log_prob: float) -> str:
-    """Give a probability and its logarithm."""
+    """Format a probability and its logarithm."""
     # Adding zero turns -0.0 into 0.0.
     return f"probability {math.exp(log_prob):.3g} (log {round(log_prob, 2) + 0.0:.2f})"
 
 
-def describe_known(known: Known, n_draws: int | None) -> list[str]:
-    """Say what is known of an alternative; `n_draws` is None where each was drawn once."""
-    parts = [describe_prob(known.log_prob)]
-    if n_draws is not None:
-        parts.append(f"drawn {known.draws} of {n_draws} times")
+def describe_frequency(frequency: Frequency, n_total: int | None) -> list[str]:
+    """Describe a tree's probability and draws; `n_total` is None if no tree occurs twice."""
+    parts = [describe_prob(frequency.log_prob)]
+    if n_total is not None:
+        parts.append(f"drawn {frequency.n_draws} of {n_total} times")
     return parts
 
 
-def describe_chosen(span: Span, known: Known | None, n_draws: int | None) -> list[str]:
-    """Say what is known of the parse that is set on the Doc, which may be an alternative too."""
+def describe_chosen(span: Span, frequency: Frequency | None, n_total: int | None) -> list[str]:
+    """Describe the Doc's own parse; `frequency` is None if it is not among the alternatives."""
     log_prob, entropy = get_log_prob(span), get_entropy(span)
     parts = []
-    if known is not None:
-        parts = describe_known(known, n_draws)
+    if frequency is not None:
+        parts = describe_frequency(frequency, n_total)
     elif log_prob is not None:
-        parts = describe_known(Known(log_prob, 0), n_draws)
+        parts = describe_frequency(Frequency(log_prob, 0), n_total)
     if entropy is not None:
         parts.insert(1, f"entropy {entropy:.2f} nats")
     return parts
 
 
 def describe_difference(tree: Tree, chosen: Tree, names: Sequence[str]) -> str:
-    """Name the arcs that a tree has and the parse set on the Doc has not: label(head, word)."""
-    tokens = differing(tree, chosen)
-    named = []
-    for i in tokens[:MAX_NAMED]:
+    """List a tree's arcs that are not in the Doc's own parse, as label(head, dependent)."""
+    tokens = differing_tokens(tree, chosen)
+    listed = []
+    for i in tokens[:MAX_LISTED_ARCS]:
         words = names[i] if tree.heads[i] == i else f"{names[tree.heads[i]]}, {names[i]}"
-        named.append(f"{tree.deps[i]}({words})")
-    if len(tokens) > MAX_NAMED:
-        named.append(f"and {len(tokens) - MAX_NAMED} more")
-    return ", ".join(named)
+        listed.append(f"{tree.deps[i]}({words})")
+    if len(tokens) > MAX_LISTED_ARCS:
+        listed.append(f"and {len(tokens) - MAX_LISTED_ARCS} more")
+    return ", ".join(listed)
 
 
 def token_names(span: Span) -> list[str]:
-    """Name tokens in captions: by their text, and by their number too if others have the same."""
+    """Name tokens for captions: by text, with a number where several have the same text."""
     is_rtl = runs_rtl(span)
     texts = [token.text for token in span]
     names = []
@@ -337,5 +348,5 @@ def token_names(span: Span) -> list[str]:
 
 
 def runs_rtl(span: Span) -> bool:
-    """Tell whether a sentence's language is written from right to left."""
+    """Return whether a sentence's language is written from right to left."""
     return bool(get_doc_settings(span.doc)["direction"] == "rtl")

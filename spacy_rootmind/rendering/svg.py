@@ -1,4 +1,4 @@
-"""Pictures of trees as SVG: displaCy's own drawings, captions, and how they lie together."""
+"""Pictures of trees as SVG: displaCy's drawings, captions and their layout."""
 
 import math
 import re
@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-from spacy.displacy.render import DependencyRenderer
-
+from spacy_rootmind.compat import DependencyRenderer
 from spacy_rootmind.rendering.drawing import Arc, Column, Drawing, SentenceDrawings
 
-# Pixels; displaCy gives neither font sizes nor how much of its picture's top stays empty.
+# Pixels; displaCy exposes neither its font sizes nor the empty space above its arcs.
 FONT_SIZE = 16.0
 LABEL_SIZE = 0.8 * FONT_SIZE
 CAPTION_SIZE = 14.0
@@ -20,11 +19,11 @@ LINE_HEIGHT = 20.0
 MARGIN = 14.0
 MIN_WIDTH = 600.0
 MIN_RISE = 30.0
-# A letter is so wide on average, in parts of the font size.
+# Average width of a letter, as a fraction of the font size.
 LETTER_WIDTH = 0.58
-# Longer words are cut, lest they widen all columns.
+# Most letters of a word; longer ones are cut, since the longest sets the width of all columns.
 MAX_WORD = 32
-# Least opacity of an arc.
+# Lowest opacity of an arc in a merged picture.
 MIN_OPACITY = 0.2
 
 NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -43,7 +42,7 @@ style="font-size: 0.8em; letter-spacing: 1px">{label}</text>
     <path class="displacy-arrowhead" d="{head}" fill="currentColor"/>
 </g>
 """
-# The label once more, in the background's colour and thicker.
+# A copy of the label in the background's colour, with thicker strokes.
 OUTLINE = """
 <text aria-hidden="true" dy="1.25em" style="font-size: 0.8em; letter-spacing: 1px">
     <textPath xlink:href="#arrow-{id}-{i}" startOffset="50%" stroke="{bg}" stroke-width="4px" \
@@ -57,7 +56,7 @@ style="font-size: {size}px">{lines}</text>
 
 
 class Picture(NamedTuple):
-    """SVG without the outermost element, and its size in pixels."""
+    """SVG markup without the outermost element, and its size in pixels."""
 
     width: float
     height: float
@@ -68,23 +67,23 @@ class Picture(NamedTuple):
 
 
 class TreeRenderer(DependencyRenderer):
-    """displaCy's renderer, with a style for each arc and for words.
+    """displaCy's renderer, with a style for each arc and one for all words.
 
-    It is not told that a text runs from right to left. It would draw arcs that way too, and
-    browsers that do not know the attribute `side` of SVG 2 then show labels upside down.
+    displaCy never receives the direction of a right-to-left text: it would draw arcs from right to
+    left too, and browsers without SVG 2's attribute `side` would show their labels upside down.
     """
 
     def __init__(self, options: dict[str, Any], *, is_rtl: bool) -> None:
         super().__init__(options)
         self.word_style = "direction: rtl" if is_rtl else ""
-        # From the middle of the last word to the margin.
+        # Distance from the middle of the last word to the right edge.
         self.right: float = options["offset_right"]
         self.arc_styles: list[str] = []
 
     def render_svg(
         self, render_id: int | str, words: list[dict[str, Any]], arcs: list[dict[str, Any]]
     ) -> str:
-        """Draw a tree; an arc's `style` is CSS."""
+        """Draw a tree; each arc's `style` is CSS."""
         self.arc_styles = [arc["style"] for arc in arcs]
         return super().render_svg(render_id, words, arcs)
 
@@ -93,21 +92,21 @@ class TreeRenderer(DependencyRenderer):
         return styled(super().render_word(text, tag, lemma, i), self.word_style)
 
     def render_arrow(self, label: str, start: int, end: int, direction: str, i: int) -> str:
-        """Draw an arc, with an outline that sets its label off from the arcs it crosses."""
+        """Draw an arc and an outline that separates its label from the arcs it crosses."""
         arrow = super().render_arrow(label, start, end, direction, i)
         outline = OUTLINE.format(id=self.id, i=i, bg=self.bg, label=label)
         return outline + styled(arrow, self.arc_styles[i])
 
 
 def styled(markup: str, style: str) -> str:
-    """Give a part of a picture a style."""
+    """Apply a CSS style to markup."""
     return f'<g style="{style}">{markup}</g>' if style else markup
 
 
 def draw_picture(
     sentence: SentenceDrawings, settings: Mapping[str, Any], *, is_rtl: bool
 ) -> Picture:
-    """Draw the trees of a sentence below one another, each below its caption."""
+    """Draw the trees of a sentence one below the other, each under its caption."""
     if is_rtl:
         sentence = mirror(sentence)
     columns, drawings = sentence
@@ -115,7 +114,7 @@ def draw_picture(
         Column(shorten(clean(text)), escape(clean(tag)), escape(clean(lemma)))
         for text, tag, lemma in columns
     ]
-    options = {**room(columns, drawings, settings), **settings}
+    options = {**fit_spacing(columns, drawings, settings), **settings}
     renderer = TreeRenderer(options, is_rtl=is_rtl)
     words = [
         {"text": text, "tag": tag, "lemma": lemma if settings["add_lemma"] else None}
@@ -132,7 +131,7 @@ def draw_picture(
 
 
 def mirror(sentence: SentenceDrawings) -> SentenceDrawings:
-    """Put the first column last."""
+    """Reverse the order of columns."""
     last = len(sentence.columns) - 1
     drawings = [
         Drawing(caption, [arc._replace(head=last - arc.head, dep=last - arc.dep) for arc in arcs])
@@ -141,21 +140,21 @@ def mirror(sentence: SentenceDrawings) -> SentenceDrawings:
     return SentenceDrawings(sentence.columns[::-1], drawings)
 
 
-def room(
+def fit_spacing(
     columns: Sequence[Column], drawings: Sequence[Drawing], settings: Mapping[str, Any]
 ) -> dict[str, float]:
-    """Find distances of columns from one another, and from the margins, at which all texts fit."""
+    """Compute the distance between columns and the margins so that all texts fit."""
     widths = [max(text_width(text, FONT_SIZE) for text in column) for column in columns]
     is_compact = settings["compact"]
     distance = 150.0 if is_compact else 175.0
-    # An arch bends the label below it, and needs more room than a rectangle.
-    bend = 30.0 if is_compact else 55.0
+    # A label bends with its curved arc, and needs more space than under a rectangular one.
+    padding = 30.0 if is_compact else 55.0
     for arc in (arc for drawing in drawings for arc in drawing.arcs):
         width = label_width(arc.label)
         if arc.head == arc.dep:
             widths[arc.dep] = max(widths[arc.dep], width)
         else:
-            distance = max(distance, (width + bend) / abs(arc.head - arc.dep))
+            distance = max(distance, (width + padding) / abs(arc.head - arc.dep))
     for left, right in zip(widths, [*widths[1:], widths[-1]], strict=True):
         distance = max(distance, (left + right) / 2 + MARGIN)
     return {
@@ -168,8 +167,8 @@ def room(
 def draw_tree(
     drawing: Drawing, words: list[dict[str, Any]], renderer: TreeRenderer, highlight: str
 ) -> Picture:
-    """Draw a tree, cut to what displaCy's picture has in it."""
-    # Long arcs first: where arcs cross, the label of the lower one is drawn over the higher one.
+    """Draw a tree without the empty space of displaCy's picture."""
+    # Long arcs first: where arcs cross, the label of the lower one is drawn on top.
     longest_first = sorted(drawing.arcs, key=lambda arc: -abs(arc.head - arc.dep))
     arcs = [displacy_arc(arc, highlight) for arc in longest_first if arc.head != arc.dep]
     svg = renderer.render_svg(uuid.uuid4().hex, words, arcs)
@@ -189,10 +188,10 @@ def draw_tree(
 
 
 def displacy_arc(arc: Arc, highlight: str) -> dict[str, Any]:
-    """Write an arc in displaCy's way.
+    """Convert an arc to displaCy's format.
 
-    displaCy finds an arc's height by its ends and its label, so that two arcs between the same
-    words must not have the same label: hence the class.
+    displaCy computes an arc's height from its ends and label, so opposite arcs between two words
+    need different labels: the class of the `tspan` makes them different.
     """
     direction = "left" if arc.dep < arc.head else "right"
     return {
@@ -205,18 +204,18 @@ def displacy_arc(arc: Arc, highlight: str) -> dict[str, Any]:
 
 
 def arc_style(arc: Arc, highlight: str) -> str:
-    """Give an arc's style in CSS; empty for an arc like others."""
+    """Return an arc's style in CSS; an empty string for displaCy's own style."""
     styles = []
-    if arc.is_other:
+    if arc.is_different:
         styles.append(f"color: {highlight}")
     if arc.share < 1:
-        # Of the line alone: labels have to be readable.
+        # Only the line is transparent: its label stays readable.
         styles.append(f"stroke-opacity: {max(arc.share, MIN_OPACITY):.2f}")
     return "; ".join(styles)
 
 
 def draw_root(arc: Arc, renderer: TreeRenderer, label_y: float, highlight: str) -> str:
-    """Draw the arc from ROOT, which displaCy leaves out: from above, between those at the token."""
+    """Draw the arc from ROOT, which displaCy leaves out, as an arrow from above."""
     x = renderer.offset_x + arc.dep * renderer.distance + renderer.arrow_spacing / 2
     bottom = renderer.offset_y
     markup = ROOT_ARROW.format(
@@ -232,7 +231,7 @@ def draw_root(arc: Arc, renderer: TreeRenderer, label_y: float, highlight: str) 
 
 
 def draw_caption(text: str, width: float, *, is_rtl: bool) -> Picture:
-    """Write a caption in as many lines as it takes."""
+    """Draw a caption, broken into lines."""
     x = width - MARGIN if is_rtl else MARGIN
     lines = wrap(text, CAPTION_SIZE, width - 2 * MARGIN)
     content = CAPTION.format(
@@ -250,7 +249,7 @@ def draw_caption(text: str, width: float, *, is_rtl: bool) -> Picture:
 
 
 def stack(pictures: Sequence[Picture], *, is_rtl: bool) -> Picture:
-    """Put pictures below one another, from the side where the text starts."""
+    """Put pictures one below the other, aligned on the side where text starts."""
     width = max((picture.width for picture in pictures), default=0)
     height = 0.0
     parts = []
@@ -261,8 +260,8 @@ def stack(pictures: Sequence[Picture], *, is_rtl: bool) -> Picture:
     return Picture(width, height, "".join(parts))
 
 
-def outer_svg(picture: Picture, settings: Mapping[str, Any], lang: str) -> str:
-    """Make a picture complete."""
+def complete_svg(picture: Picture, settings: Mapping[str, Any], lang: str) -> str:
+    """Add the outermost element to a picture."""
     return SVG.format(
         **picture._asdict(),
         lang=escape(lang),
@@ -277,17 +276,17 @@ def outer_svg(picture: Picture, settings: Mapping[str, Any], lang: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Replace control characters, which XML cannot hold."""
+    """Replace the control characters that XML does not allow."""
     return NOT_IN_XML.sub("\ufffd", text)
 
 
 def shorten(text: str) -> str:
-    """Cut a long word."""
+    """Cut a word that is longer than MAX_WORD."""
     return text if len(text) <= MAX_WORD else text[: MAX_WORD - 1] + "…"
 
 
 def text_width(text: str, size: float) -> float:
-    """Estimate how many pixels a text takes."""
+    """Estimate the width of a text in pixels."""
     letters = 0.0
     for char in text:
         if not unicodedata.combining(char):
@@ -296,12 +295,12 @@ def text_width(text: str, size: float) -> float:
 
 
 def label_width(label: str) -> float:
-    """Estimate how many pixels a label takes, with displaCy's spacing of letters."""
+    """Estimate the width of a label in pixels, with displaCy's letter spacing."""
     return text_width(label, LABEL_SIZE) + len(label)
 
 
 def wrap(text: str, size: float, width: float) -> list[str]:
-    """Break a text into lines, at spaces."""
+    """Break a text into lines at spaces."""
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}" if lines[-1] else word

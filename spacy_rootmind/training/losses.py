@@ -19,9 +19,9 @@ from spacy_rootmind.network.layout import Bucket
 from spacy_rootmind.network.refine import softmax_heads
 from spacy_rootmind.network.types import Floats1d, Floats3d, Ints1d, Ints2d
 from spacy_rootmind.trees.checks import is_tree
-from spacy_rootmind.trees.conventions import MISSING
+from spacy_rootmind.trees.conventions import MISSING, ROOT
 from spacy_rootmind.trees.decoding import decode
-from spacy_rootmind.trees.distribution import distribution
+from spacy_rootmind.trees.distribution import TreeDistribution
 from spacy_rootmind.trees.errors import NoTreeError
 
 _CONTRADICTION = (
@@ -29,7 +29,7 @@ _CONTRADICTION = (
     "as missing"
 )
 
-# What trees must be ahead by, for each wrong arc, when the perceptron is trained in a pipeline.
+# The margin per wrong arc of the perceptron as trained in a pipeline.
 MARGIN = 1.0
 
 
@@ -71,12 +71,12 @@ def head_selection(scores: Floats3d, bucket: Bucket, gold: Ints2d) -> tuple[floa
 def tree_crf(scores: Floats3d, bucket: Bucket, gold: Ints2d) -> tuple[float, Floats3d]:
     """Negative log probability of the gold tree among all trees with a single root.
 
-    Where some heads of a sentence are missing, that of all trees that agree with those known:
-    log Z minus log Z of these. The gradient is the arc marginals of all trees minus those of the
-    trees that agree.
+    Where some heads of a sentence are missing, the negative log probability of all trees that agree
+    with the known heads: log Z minus the log Z of those trees. The gradient is the arc marginals of
+    all trees minus those of the trees that agree.
 
     A constant added to all scores from ROOT changes nothing, as every tree has one such arc: scores
-    trained so say nothing of trees with several roots.
+    trained with this loss carry no information about trees with several roots.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def tree_crf(scores: Floats3d, bucket: Bucket, gold: Ints2d) -> tuple[float, Flo
 
     Notes
     -----
-    n^3 multiplications a sentence, about twice that where heads are missing.
+    n^3 multiplications per sentence, about twice that where heads are missing.
 
     References
     ----------
@@ -111,30 +111,32 @@ def tree_crf(scores: Floats3d, bucket: Bucket, gold: Ints2d) -> tuple[float, Flo
     """
     xp = get_array_module(scores)
     square, heads, lengths = to_numpy(scores), to_numpy(gold), bucket.lengths
-    whole = _find_whole(heads, lengths)
-    _refuse_contradictions(heads, lengths, whole)
-    trees = distribution(square, lengths, heads=heads)
-    marginals = trees.marginals
-    loss = -trees.log_prob[whole].sum()
-    sentence, dep = ((heads != MISSING) & whole[:, None]).nonzero()
+    complete = _find_complete(heads, lengths)
+    _check_gold_trees(heads, lengths, complete)
+    trees = TreeDistribution(square, lengths)
+    marginals = trees.marginals.copy()
+    log_probs = np.asarray(trees.log_prob(np.where(complete[:, None], heads, ROOT)))
+    loss = -log_probs[complete].sum()
+    sentence, dep = ((heads != MISSING) & complete[:, None]).nonzero()
     marginals[sentence, dep, heads[sentence, dep]] -= 1.0
-    part = np.flatnonzero(~whole)
-    if part.size:
-        agreeing = _agreeing_arcs(heads[part])
-        _refuse_impossible(square[part], lengths[part], agreeing, part)
-        of_part = distribution(square[part], lengths[part], allowed=agreeing)
-        loss += (trees.log_z[part] - of_part.log_z).sum()
-        marginals[part] -= of_part.marginals
+    partial = np.flatnonzero(~complete)
+    if partial.size:
+        agreeing = _agreeing_arcs(heads[partial])
+        _check_some_tree_agrees(square[partial], lengths[partial], agreeing, partial)
+        agreeing_trees = TreeDistribution(square[partial], lengths[partial], allowed=agreeing)
+        marginals[partial] -= agreeing_trees.marginals
+        all_trees = np.asarray(trees.log_partition)[partial]
+        loss += (all_trees - agreeing_trees.log_partition).sum()
     return float(loss), xp.asarray(marginals.astype(scores.dtype))
 
 
 def perceptron(
     scores: Floats3d, bucket: Bucket, gold: Ints2d, margin: float = 0.0
 ) -> tuple[float, Floats3d]:
-    """Score by which the best tree surpasses the best tree that agrees with gold.
+    """Score of the best tree minus that of the best tree that agrees with gold.
 
-    Both have a single root. With a margin, every arc that contradicts a gold head counts so much
-    more: the loss is 0 only where the gold tree beats all others by `margin` for each wrong arc.
+    Both have a single root. A margin is added to the score of every arc that contradicts a gold
+    head: the loss is 0 only where the gold tree beats all others by `margin` per wrong arc.
 
     Parameters
     ----------
@@ -166,16 +168,16 @@ def perceptron(
     """
     xp = get_array_module(scores)
     square, heads, lengths = to_numpy(scores), to_numpy(gold), bucket.lengths
-    whole = _find_whole(heads, lengths)
-    _refuse_contradictions(heads, lengths, whole)
+    complete = _find_complete(heads, lengths)
+    _check_gold_trees(heads, lengths, complete)
     agreeing = _agreeing_arcs(heads)
     raised = square + np.where(agreeing, 0.0, margin).astype(square.dtype)
     best = decode(raised, lengths)
     target = np.where(heads == MISSING, best, heads)
-    part = np.flatnonzero(~whole)
-    if part.size:
-        _refuse_impossible(square[part], lengths[part], agreeing[part], part)
-        target[part] = decode(square[part], lengths[part], allowed=agreeing[part])
+    partial = np.flatnonzero(~complete)
+    if partial.size:
+        _check_some_tree_agrees(square[partial], lengths[partial], agreeing[partial], partial)
+        target[partial] = decode(square[partial], lengths[partial], allowed=agreeing[partial])
     sentence, dep = (best != target).nonzero()
     ahead, behind = best[sentence, dep], target[sentence, dep]
     gains = np.zeros(len(heads))
@@ -224,18 +226,18 @@ OBJECTIVES: dict[str, Loss] = {
 }
 
 
-def _find_whole(heads: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell which sentences have a gold head for each word."""
+def _find_complete(heads: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.bool_]:
+    """Find the sentences that have a gold head for each word."""
     return (heads[:, 1:] != MISSING).sum(axis=1) == lengths
 
 
-def _refuse_contradictions(
-    heads: NDArray[Any], lengths: NDArray[Any], whole: NDArray[np.bool_]
+def _check_gold_trees(
+    heads: NDArray[Any], lengths: NDArray[Any], complete: NDArray[np.bool_]
 ) -> None:
-    """See to it that whole sentences are trees with a single root."""
-    trees = is_tree(heads[whole], lengths[whole])
+    """Raise unless the heads of complete sentences form trees with a single root."""
+    trees = is_tree(heads[complete], lengths[complete])
     if not np.all(trees):
-        sentence = int(np.flatnonzero(whole)[np.argmin(trees)])
+        sentence = int(np.flatnonzero(complete)[np.argmin(trees)])
         raise NoTreeError(f"sentence {sentence}: {_CONTRADICTION}")
 
 
@@ -245,12 +247,12 @@ def _agreeing_arcs(heads: NDArray[Any]) -> NDArray[np.bool_]:
     return (heads[:, :, None] == MISSING) | (heads[:, :, None] == index)
 
 
-def _refuse_impossible(
-    scores: NDArray[Any], lengths: NDArray[Any], agreeing: NDArray[np.bool_], names: NDArray[Any]
+def _check_some_tree_agrees(
+    scores: NDArray[Any], lengths: NDArray[Any], agreeing: NDArray[np.bool_], numbers: NDArray[Any]
 ) -> None:
-    """See to it that some tree agrees with each sentence's heads; `names` are their numbers."""
-    for i, name in enumerate(names.tolist()):
+    """Raise unless some tree agrees with each sentence's heads; `numbers` are for the message."""
+    for i, number in enumerate(numbers.tolist()):
         try:
             decode(np.zeros_like(scores[i]), lengths[i], allowed=agreeing[i])
         except NoTreeError:
-            raise NoTreeError(f"sentence {name}: {_CONTRADICTION}") from None
+            raise NoTreeError(f"sentence {number}: {_CONTRADICTION}") from None

@@ -6,7 +6,7 @@ Conventions are those of spacy_rootmind.trees.conventions.
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.kernel import decoders
+from spacy_rootmind.kernel import checks as kernel
 from spacy_rootmind.trees.conventions import (
     IntArray,
     ScoreArray,
@@ -92,7 +92,7 @@ def is_tree(
     answer = sound.all(axis=1) & (batch[:, 0] == -1)
     safe = np.where(answer[:, None], batch, 0).astype(np.int32, order="C")
     formed = np.empty(len(batch), dtype=np.uint8)
-    decoders.form_trees(safe, words, single_root, formed)
+    kernel.form_trees(safe, words, single_root, formed)
     answer &= formed.astype(bool)
     return answer if np.ndim(heads) == 2 else bool(answer[0])
 
@@ -135,7 +135,7 @@ def is_projective(
     if not trees.all():
         raise ValueError(f"sentence {int(np.argmin(trees))}: heads do not form a tree")
     answer = np.empty(len(batch), dtype=np.uint8)
-    decoders.are_projective(batch.astype(np.int32, order="C"), words, answer)
+    kernel.are_projective(batch.astype(np.int32, order="C"), words, answer)
     return answer.astype(bool) if np.ndim(heads) == 2 else bool(answer[0])
 
 
@@ -143,20 +143,32 @@ def as_tree_heads(
     heads: IntArray, words: NDArray[np.intp], shape: tuple[int, ...]
 ) -> NDArray[np.int64]:
     """Check heads against the shape of their scores, and each against the sentence's words."""
+    check_one_tree_each(heads, shape)
+    batch, _ = as_head_batch(heads, words)
+    check_range(batch, words)
+    return batch
+
+
+def check_one_tree_each(heads: IntArray, shape: tuple[int, ...]) -> None:
+    """Check the shape of heads against that of their scores."""
     if np.shape(heads) != shape[:-1]:
         raise ValueError(
             f"expected heads of shape {shape[:-1]} for scores of shape {shape}, "
             f"received {np.shape(heads)}"
         )
-    batch, _ = as_head_batch(heads, words)
-    wrong = _inside(batch, words) & ((batch < 0) | (batch > words[:, None]))
+
+
+def check_range(
+    heads: NDArray[np.int64], words: NDArray[np.intp], trees_per_sentence: int = 1
+) -> None:
+    """Check each head against its sentence's words."""
+    wrong = _inside(heads, words) & ((heads < 0) | (heads > words[:, None]))
     if wrong.any():
-        sentence, dep = np.argwhere(wrong)[0].tolist()
+        tree, dep = np.argwhere(wrong)[0].tolist()
         raise ValueError(
-            f"sentence {sentence}: word {dep} has head {batch[sentence, dep]}, "
-            f"expected 0 to {words[sentence]}"
+            f"sentence {tree // trees_per_sentence}: word {dep} has head {heads[tree, dep]}, "
+            f"expected 0 to {words[tree]}"
         )
-    return batch
 
 
 def _inside(heads: NDArray[np.int64], words: NDArray[np.intp]) -> NDArray[np.bool_]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.kernel import decoders
+from spacy_rootmind.kernel import batch as kernel
 
 IntArray = NDArray[np.integer[Any]]
 ScoreArray = NDArray[np.floating[Any]]
@@ -24,6 +24,9 @@ ROOT = 0
 
 MISSING = -1
 """No head: of ROOT itself, in the padding, and of a word whose gold head is unknown."""
+
+ROOT_LABEL = 0
+"""Number of the label of the arc from ROOT; the other labels of a parser follow, from 1."""
 
 _SCORE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -114,7 +117,7 @@ def as_num_threads(num_threads: int) -> int:
     """Check a number of threads, and bound it by what the kernel takes."""
     if operator.index(num_threads) < 1:
         raise ValueError(f"expected num_threads of at least 1, received {num_threads}")
-    return min(num_threads, decoders.MOST_THREADS)
+    return min(num_threads, kernel.MOST_THREADS)
 
 
 def as_count(name: str, count: int) -> int:

@@ -4,12 +4,18 @@ Conventions are those of spacy_rootmind.trees.conventions.
 """
 
 import sys
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.kernel import decoders
+from spacy_rootmind.kernel.batch import OK
+from spacy_rootmind.kernel.decode import TreeDecoder
+from spacy_rootmind.kernel.decoders import Decoder, decode_batch
+from spacy_rootmind.kernel.eisner import ProjectiveDecoder
+from spacy_rootmind.kernel.kbest import decode_kbest as kernel_kbest
+from spacy_rootmind.kernel.reductions import ReductionDecoder
 from spacy_rootmind.trees.checks import tree_score
 from spacy_rootmind.trees.conventions import (
     BoolArray,
@@ -23,18 +29,44 @@ from spacy_rootmind.trees.conventions import (
 )
 from spacy_rootmind.trees.errors import NoTreeError, only_allowed, raise_failure
 
-# Reductions of single-root to unconstrained decoding: which one, and whether over the textbook's
-# algorithm instead of Tarjan's.
-_REDUCTIONS = {
-    "reweighting": ("reweighting", False),
-    "preselection": ("preselection", False),
-    "naive": ("naive", False),
-    "reweighting_chu_liu_edmonds": ("reweighting", True),
-    "preselection_chu_liu_edmonds": ("preselection", True),
-    "naive_chu_liu_edmonds": ("naive", True),
+
+class Algorithm(NamedTuple):
+    """A row of the table of algorithms.
+
+    Attributes
+    ----------
+    decoder : type
+        A subclass of `spacy_rootmind.kernel.decoders.Decoder`.
+    arguments : tuple
+        What it takes besides the arguments that all take.
+    roots : "one", "many" or "any"
+        Which values of `single_root` it is for.
+    runs_another : bool
+        Whether it runs another algorithm inside, and so takes `arcmax="inside"`.
+    """
+
+    decoder: Callable[..., Decoder]
+    arguments: tuple[str | bool, ...] = ()
+    roots: Literal["one", "many", "any"] = "any"
+    runs_another: bool = False
+
+
+# To add an algorithm, add its decoder's file to cython_src and a row here.
+_TABLE = {
+    "gabow_tarjan": Algorithm(TreeDecoder),
+    "reweighting": Algorithm(ReductionDecoder, ("reweighting", False), "one", True),
+    "preselection": Algorithm(ReductionDecoder, ("preselection", False), "one", True),
+    "naive": Algorithm(ReductionDecoder, ("naive", False), "one", True),
+    "reweighting_chu_liu_edmonds": Algorithm(ReductionDecoder, ("reweighting", True), "one", True),
+    "preselection_chu_liu_edmonds": Algorithm(
+        ReductionDecoder, ("preselection", True), "one", True
+    ),
+    "naive_chu_liu_edmonds": Algorithm(ReductionDecoder, ("naive", True), "one", True),
+    "tarjan": Algorithm(TreeDecoder, (), "many"),
+    "chu_liu_edmonds": Algorithm(ReductionDecoder, ("unconstrained", True), "many"),
 }
-_UNCONSTRAINED = ("tarjan", "chu_liu_edmonds")
-ALGORITHMS = ("gabow_tarjan", *_REDUCTIONS, *_UNCONSTRAINED)
+_PROJECTIVE = Algorithm(ProjectiveDecoder)
+ALGORITHMS = tuple(_TABLE)
 
 __all__ = ["ALGORITHMS", "NoTreeError", "decode", "decode_kbest"]
 
@@ -141,11 +173,13 @@ def decode(
     heads = np.empty(batch.shape[:2], dtype=np.int32)
     longest = batch.shape[1] - 1 if lengths is None else int(words.max(initial=0))
 
-    workers = [_make_decoder(longest, algorithm, single_root, projective, arcmax)]
+    row = _PROJECTIVE if projective else _TABLE[algorithm]
+    settings = (longest, single_root, arcmax in (True, "before"), arcmax == "inside")
+    workers = [row.decoder(*settings, *row.arguments)]
     while len(workers) < min(threads, len(words)):
-        workers.append(_make_decoder(longest, algorithm, single_root, projective, arcmax))
-    status, sentence = decoders.decode_batch(batch, mask, words, heads, workers)
-    if status != decoders.OK:
+        workers.append(row.decoder(*settings, *row.arguments))
+    status, sentence = decode_batch(batch, mask, words, heads, workers)
+    if status != OK:
         raise_failure(
             batch,
             mask,
@@ -222,7 +256,7 @@ def decode_kbest(
     n = len(square) - 1
     # Cayley's formula; beyond it there is nothing to find.
     n_trees = n ** max(n - 1, 0) if single_root else (n + 1) ** max(n - 1, 0)
-    status, heads = decoders.decode_kbest(square, min(k, n_trees, sys.maxsize), single_root)
+    status, heads = kernel_kbest(square, min(k, n_trees, sys.maxsize), single_root)
     if heads is None:
         words = np.array([n], dtype=np.intp)
         failed = (status, 0)
@@ -237,38 +271,27 @@ def decode_kbest(
 
 def _check_algorithm(algorithm: str, single_root: bool, projective: bool, arcmax: ArcMax) -> None:
     """Refuse settings that do not go together."""
-    if algorithm not in ALGORITHMS:
+    row = _TABLE.get(algorithm)
+    if row is None:
         known = ", ".join(ALGORITHMS)
         raise ValueError(f"unknown algorithm {algorithm!r}, expected one of {known}")
     if projective and algorithm != "gabow_tarjan":
         raise ValueError(
             f"projective=True has an algorithm of its own; leave out algorithm={algorithm!r}"
         )
-    if algorithm in _UNCONSTRAINED and single_root:
+    if row.roots == "many" and single_root:
         raise ValueError(
             f"algorithm {algorithm!r} needs single_root=False; use 'gabow_tarjan' for one root"
         )
-    if algorithm in _REDUCTIONS and not single_root:
+    if row.roots == "one" and not single_root:
         raise ValueError(
             f"algorithm {algorithm!r} needs single_root=True; use 'tarjan' for several roots"
         )
     if arcmax not in (True, False, "before", "inside"):
         raise ValueError(f"expected arcmax True, False, 'before' or 'inside', received {arcmax!r}")
-    if arcmax == "inside" and algorithm not in _REDUCTIONS:
+    if arcmax == "inside" and not row.runs_another:
+        known = ", ".join(name for name in ALGORITHMS if _TABLE[name].runs_another)
         raise ValueError(
             f"arcmax='inside' is for algorithms that run another one inside "
-            f"({', '.join(_REDUCTIONS)}); {algorithm!r} takes True or False"
+            f"({known}); {algorithm!r} takes True or False"
         )
-
-
-def _make_decoder(
-    longest: int, algorithm: str, single_root: bool, projective: bool, arcmax: ArcMax
-) -> decoders.Decoder:
-    """Allocate what one thread needs."""
-    before = arcmax in (True, "before")
-    if projective:
-        return decoders.ProjectiveDecoder(longest, single_root, before)
-    if algorithm in ("gabow_tarjan", "tarjan"):
-        return decoders.TreeDecoder(longest, single_root, before)
-    reduction, textbook = _REDUCTIONS.get(algorithm, ("unconstrained", True))
-    return decoders.ReductionDecoder(longest, reduction, textbook, before, arcmax == "inside")

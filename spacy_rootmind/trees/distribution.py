@@ -1,21 +1,21 @@
-"""Probabilities of arcs and trees: numpy in, numpy out.
+"""Distributions over the trees of a sentence: log partition, marginals, entropy, divergence.
 
-Scores are log-weights: the probability of a tree is the exponential of its score, over the sum of
-those of all trees. Conventions are those of spacy_rootmind.trees.conventions.
+Scores are log-weights: the probability of a tree is the exponential of its score, divided by the
+sum over all trees. Conventions are those of spacy_rootmind.trees.conventions.
 
-All of it is exact, and stays so however sure a model is: nothing is subtracted, where the usual
+All results are exact to rounding, however confident the model: nothing is subtracted. The usual
 determinant of the Laplacian (Koo et al. 2007) loses all its digits once two words strongly prefer
 each other.
 """
 
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.kernel import decoders
-from spacy_rootmind.kernel import distribution as kernel_distribution
-from spacy_rootmind.trees.checks import as_tree_heads, is_tree
+from spacy_rootmind.kernel import sums as kernel
+from spacy_rootmind.kernel.batch import BAD_SCORE, OK
+from spacy_rootmind.trees.checks import check_one_tree_each, check_range, is_tree
 from spacy_rootmind.trees.conventions import (
     BoolArray,
     IntArray,
@@ -26,14 +26,693 @@ from spacy_rootmind.trees.conventions import (
     as_num_threads,
     as_score_batch,
 )
-from spacy_rootmind.trees.errors import raise_failure
+from spacy_rootmind.trees.decoding import decode
+from spacy_rootmind.trees.errors import LOST_DIGITS, NoTreeError, raise_failure
+from spacy_rootmind.trees.sampling import Seed, sample_trees
 
-__all__ = ["arc_marginals", "entropy", "log_partition", "tree_log_prob"]
+__all__ = ["TreeDistribution", "arc_marginals", "entropy", "log_partition", "tree_log_prob"]
 
-LOST_DIGITS = (
-    "scores of such magnitudes are beyond float64: sums of them overflow, or every tree needs an "
-    "arc that lies 1e15 below another one of its word; use allowed= to forbid arcs, and scale down"
-)
+# Marginals above this are no rounding errors of 0.
+_SURELY_POSITIVE = 1e-6
+
+Float = np.float64 | NDArray[np.float64]
+
+
+class TreeDistribution:
+    """The distribution over the trees of each sentence, by the exponential of their score.
+
+    One elimination answers several questions. `log_partition` and `log_prob` need its first third
+    alone; the first of `marginals`, `entropy`, `expectation`, `cross_entropy` and `kl_divergence`
+    completes it. Results are kept, so each is computed once.
+
+    Parameters
+    ----------
+    scores : float32 or float64 array of shape (n + 1, n + 1) or (B, N + 1, N + 1)
+        Arc scores (log-weights), `scores[dep, head]`. Any memory layout; never changed. They are
+        not copied: do not change them while this object is in use.
+    lengths : int array of shape (B,), optional
+        Words in each sentence, 0 to N. All sentences have N words by default. For a single
+        sentence, an int.
+    allowed : bool array of the shape of `scores`, optional
+        False forbids an arc, whatever its score. Row 0, the diagonal and the padding are ignored.
+        Not copied either.
+    single_root : bool
+        Whether the trees are those with exactly one word below ROOT, or with at least one.
+    num_threads : int
+        Threads that share the sentences of a batch, 256 at most. No result depends on it.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the input is not as described.
+
+    Notes
+    -----
+    Scores themselves are looked at by the first query, which raises NoTreeError if a sentence has
+    no tree of the wanted kind; ValueError for NaN or +inf inside a sentence, where allowed; and
+    ArithmeticError if sums of scores overflow, or each tree needs an arc that lies 1e15 below
+    another of its word.
+
+    n^3 / 3 multiplications for `log_partition` and `log_prob`, n^3 with `marginals`. For a single
+    sentence the latter go on from the former. In a batch they start again: to use both, ask for
+    `marginals` first, which give `log_partition` as well.
+
+    An object may be used by several threads at once. Arrays that it returns are read-only where
+    they are kept. A copy has the same scores (a deep copy has its own), and no results yet.
+
+    References
+    ----------
+    Koo, Globerson, Carreras & Collins (2007), Structured Prediction Models via the Matrix-Tree
+    Theorem. Zmigrod, Vieira & Cotterell (2021), Efficient Computation of Expectations under
+    Spanning Tree Distributions. Grassmann, Taksar & Heyman (1985), Regenerative Analysis and Steady
+    State Distributions for Markov Chains: elimination without subtraction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")
+    >>> trees = TreeDistribution(scores)
+    >>> trees
+    TreeDistribution(1 sentence of 2 words, single_root=True)
+    >>> trees.mode().tolist()
+    [-1, 0, 1]
+    >>> np.exp(trees.log_prob(trees.mode())).round(3)
+    np.float64(0.731)
+    """
+
+    __slots__ = (
+        "_batch",
+        "_entropy",
+        "_kept",
+        "_log_z",
+        "_longest",
+        "_marginals",
+        "_mask",
+        "_one",
+        "_single_root",
+        "_single_root_log_prob",
+        "_summaries",
+        "_threads",
+        "_words",
+    )
+
+    def __init__(
+        self,
+        scores: ScoreArray,
+        lengths: IntArray | int | None = None,
+        *,
+        allowed: BoolArray | None = None,
+        single_root: bool = True,
+        num_threads: int = 1,
+    ):
+        self._batch = batch = as_score_batch(scores)
+        self._mask = as_allowed_batch(allowed, scores)
+        self._one = scores.ndim == 2
+        self._words = as_lengths(lengths, len(batch), batch.shape[1] - 1, single=self._one)
+        self._longest = batch.shape[1] - 1 if lengths is None else int(self._words.max(initial=0))
+        self._single_root = bool(single_root)
+        self._threads = as_num_threads(num_threads)
+        # Arrays over the batch, None until they are found.
+        self._log_z: Any = None
+        self._summaries: Any = None
+        self._marginals: Any = None
+        self._entropy: Any = None
+        self._single_root_log_prob: Any = None
+        # The elimination of a single sentence, for its marginals to go on from; [] if none.
+        self._kept: list[list[kernel.Summation]] = []
+
+    # Queries
+
+    @property
+    def log_partition(self) -> Float:
+        """Log of the summed weights of all trees, log Z, in nats.
+
+        Float64, or float64 array of shape (B,). 0 for a sentence of no words, which has one tree,
+        the empty one. n^3 / 3 multiplications. The error is a few units in the last place of log Z,
+        or of 1 where that is larger.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> TreeDistribution(np.zeros((4, 4))).log_partition.round(6) == np.log(9).round(6)
+        np.True_
+        """
+        return _frozen(self._find_log_partition())
+
+    @property
+    def marginals(self) -> NDArray[np.float64]:
+        """Probability of each arc, `marginals[dep, head]`.
+
+        Float64 array of the shape of the scores, read-only. Each word's row adds up to 1; with
+        `single_root`, so does ROOT's column. 0 where no arc can be: in row 0, on the diagonal, in
+        the padding, where forbidden. These are also the derivatives of `log_partition` by the
+        scores. n^3 multiplications. The error is a few units in the last place of 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> scores = np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")
+        >>> TreeDistribution(scores).marginals[1].round(3).tolist()
+        [0.731, 0.0, 0.269]
+        """
+        return _frozen(self._find_marginals())
+
+    @property
+    def entropy(self) -> Float:
+        """Entropy of the distribution, in nats.
+
+        Float64, or float64 array of shape (B,). 0 where there is only one tree, log of their number
+        where all are equally good. n^3 multiplications, O(n^2) once there are marginals. The error
+        is absolute: a few units in the last place of the differences among the scores of a word,
+        where a likely arc is not the best one of its word.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> TreeDistribution(np.zeros((4, 4))).entropy.round(6) == np.log(9).round(6)
+        np.True_
+        """
+        return _frozen(self._find_entropy())
+
+    @property
+    def single_root_log_prob(self) -> Float:
+        """Log probability that a tree of these scores has a single root, among all trees.
+
+        Float64, or float64 array of shape (B,), at most 0; whatever `single_root` is. -inf where no
+        tree has a single root, but others are possible. The inverse of its exponential is the mean
+        number of trees that rejection sampling draws for one with a single root. n^3 / 3
+        multiplications each for the trees of either kind. The error is absolute: a few units in the
+        last place of 1, or of the differences among the scores of a word.
+
+        Raises
+        ------
+        NoTreeError
+            If a sentence has no tree at all.
+
+        References
+        ----------
+        Zmigrod, Vieira & Cotterell (2020), Please Mind the Root; Stanojevic (2022), Unbiased and
+        Efficient Sampling of Dependency Trees, for rejection.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> scores = np.log(np.array([[1, 1, 1], [2, 1, 3], [5, 7, 1]]))
+        >>> np.exp(TreeDistribution(scores).single_root_log_prob).round(6) == round(29 / 39, 6)
+        np.True_
+        """
+        if self._single_root_log_prob is None:
+            log_probs = np.empty(len(self._batch))
+            every = self._summaries_of(False)
+            single = self._summaries_of(True, log_probs)
+            kernel.log_ratio_batch(self._words, single, every, log_probs)
+            self._single_root_log_prob = log_probs
+        return _frozen(self._shaped(self._single_root_log_prob))
+
+    def log_prob(self, heads: IntArray) -> Float:
+        """Find the log probability of given trees.
+
+        Parameters
+        ----------
+        heads : int array of shape (n + 1,) or (B, N + 1)
+            A head for each word, as from `mode`. Index 0 and the padding are ignored. For k trees
+            of each sentence, as from `sample`, of shape (k, n + 1) or (B, k, N + 1).
+
+        Returns
+        -------
+        log_prob : float64, or float64 array of shape (B,), (k,) or (B, k)
+            In nats, at most 0. -inf where heads form no tree of the wanted kind, or have a
+            forbidden arc.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If heads are not as described, or lie outside their sentence.
+
+        Notes
+        -----
+        O(n^2) for each sentence and O(n log n) for each tree, after n^3 / 3 multiplications unless
+        some other query has made them. More accurate than `tree_score` minus `log_partition`, which
+        may both be large.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> scores = np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")
+        >>> trees = TreeDistribution(scores)
+        >>> np.exp(trees.log_prob(np.array([[-1, 0, 1], [-1, 2, 0]]))).round(3).tolist()
+        [0.731, 0.269]
+        >>> float(trees.log_prob(np.array([-1, 0, 0])))
+        -inf
+        """
+        shape, flat, words = self._flatten(heads)
+        given, _ = as_head_batch(flat, words)
+        check_range(given, words, len(words) // max(len(self._words), 1))
+        return self._log_prob(_marked(given, words, self._single_root)).reshape(shape)[()]
+
+    def sample(
+        self,
+        k: int,
+        *,
+        replace: bool = True,
+        method: str = "auto",
+        max_steps: int | None = None,
+        seed: Seed = None,
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """Draw k trees of each sentence, with their log probabilities.
+
+        Parameters, results, errors, cost and sources are those of `sample_trees`, which makes an
+        elimination of its own in each call: draw many trees at once.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> scores = np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")
+        >>> heads, log_probs = TreeDistribution(scores).sample(2, replace=False, seed=0)
+        >>> sorted(heads.tolist())
+        [[-1, 0, 1], [-1, 2, 0]]
+        """
+        return sample_trees(
+            *(self._shaped(self._batch), k, self._words),
+            allowed=self._allowed(),
+            single_root=self._single_root,
+            replace=replace,
+            method=method,
+            max_steps=max_steps,
+            seed=seed,
+            num_threads=self._threads,
+        )
+
+    def mode(self) -> NDArray[np.int32]:
+        """Find the most probable tree of each sentence, as `decode` does. O(n^2).
+
+        Returns
+        -------
+        heads : int32 array of shape (n + 1,) or (B, N + 1)
+            -1 at index 0 and in the padding.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> TreeDistribution(np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")).mode().tolist()
+        [-1, 0, 1]
+        """
+        return decode(
+            *(self._shaped(self._batch), self._words),
+            allowed=self._allowed(),
+            single_root=self._single_root,
+            num_threads=self._threads,
+        )
+
+    def cross_entropy(self, other: "TreeDistribution") -> Float:
+        """Find the mean of minus the log probability of a tree under another distribution.
+
+        Parameters
+        ----------
+        other : TreeDistribution
+            Over the same sentences; `single_root` may differ.
+
+        Returns
+        -------
+        cross_entropy : float64, or float64 array of shape (B,)
+            In nats, never negative. inf where a tree that has a score here is not one of `other`:
+            it has an arc forbidden there, or several roots and `other` allows one. That goes by
+            which arcs are allowed and finite, also where such a tree's probability underflows.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `other` is no TreeDistribution, or has other shapes or lengths.
+
+        Notes
+        -----
+        O(n^2), given the marginals here and the `log_partition` of `other`; O(n^3) where `other`
+        forbids arcs that are allowed here. The error is absolute: a few units in the last place of
+        the differences among the scores of a word in `other`.
+
+        References
+        ----------
+        Zmigrod, Vieira & Cotterell (2021), Efficient Computation of Expectations under Spanning
+        Tree Distributions, section 5: additively decomposable functions.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> even = TreeDistribution(np.zeros((4, 4)))
+        >>> even.cross_entropy(even) == even.entropy
+        np.True_
+        """
+        infinite = self._trees_missing_in(other)
+        high, low = self._cross_entropy(other)
+        return self._shaped(np.where(infinite, np.inf, np.maximum(high + low, 0.0)))
+
+    def kl_divergence(self, other: "TreeDistribution") -> Float:
+        """Find the Kullback-Leibler divergence to `other`: `cross_entropy` minus `entropy`.
+
+        Parameters
+        ----------
+        other : TreeDistribution
+            Over the same sentences; `single_root` may differ.
+
+        Returns
+        -------
+        kl_divergence : float64, or float64 array of shape (B,)
+            In nats, never negative, and exactly 0 for equal scores. inf as in `cross_entropy`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `cross_entropy`.
+
+        Notes
+        -----
+        As for `cross_entropy`. Of the two totals the digits beyond float64 are subtracted as well.
+
+        References
+        ----------
+        As for `cross_entropy`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> even = TreeDistribution(np.zeros((3, 3)))
+        >>> other = TreeDistribution(np.log(np.array([[1, 1, 1], [1, 1, 1], [3, 1, 1]])))
+        >>> even.kl_divergence(even)
+        np.float64(0.0)
+        >>> even.kl_divergence(other).round(6) == np.log(2 / np.sqrt(3)).round(6)
+        np.True_
+        """
+        infinite = self._trees_missing_in(other)
+        high, low = self._cross_entropy(other)
+        own_high, own_low = self._cross_entropy(self)
+        difference = (high - own_high) + (low - own_low)
+        return self._shaped(np.where(infinite, np.inf, np.maximum(difference, 0.0)))
+
+    def expectation(self, values: NDArray[Any]) -> Float:
+        """Find the expected value of a sum over the arcs of a tree.
+
+        Parameters
+        ----------
+        values : float, int or bool array of the shape of the scores
+            What each arc adds, `values[dep, head]`. Those of arcs of probability 0 are ignored,
+            whatever they hold.
+
+        Returns
+        -------
+        expectation : float64, or float64 array of shape (B,)
+            The mean over all trees of the sum of `values[dep, heads[dep]]`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `values` are not as described, or not finite for an arc of positive probability.
+        ArithmeticError
+            If their sum overflows.
+
+        Notes
+        -----
+        O(n^2), given the marginals: first-order expectations are sums over marginals.
+
+        References
+        ----------
+        Zmigrod, Vieira & Cotterell (2021), Efficient Computation of Expectations under Spanning
+        Tree Distributions, section 3.
+
+        Examples
+        --------
+        Expected number of correct heads:
+
+        >>> import numpy as np
+        >>> scores = np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")
+        >>> gold = np.array([-1, 0, 1])
+        >>> TreeDistribution(scores).expectation(gold[:, None] == np.arange(3)).round(3)
+        np.float64(1.462)
+        """
+        batch = self._as_values(values)
+        found = np.empty(len(batch))
+        marginals = self._marginals_of_batch()
+        failed = kernel.expectation_batch(batch, self._words, self._queries(), marginals, found)
+        if failed[0] == BAD_SCORE:
+            sentence = failed[1]
+            wrong = (marginals[sentence] > 0) & ~np.isfinite(batch[sentence])
+            dep, head = np.argwhere(wrong)[0].tolist()
+            raise ValueError(
+                f"sentence {sentence}: the value of dep {dep}, head {head} is "
+                f"{batch[sentence, dep, head]}; expected a finite number, since the arc has "
+                f"probability {marginals[sentence, dep, head]:.2g}"
+            )
+        if failed[0] != OK:
+            raise ArithmeticError(f"sentence {failed[1]}: the sum of its values overflows")
+        return self._shaped(found)
+
+    # What is kept
+
+    def __repr__(self) -> str:
+        """Describe the sentences, which may be many."""
+        count = len(self._batch)
+        sentences = "1 sentence" if count == 1 else f"{count} sentences"
+        size = f"{self._longest} word" + "s" * (self._longest != 1)
+        most = "" if self._one else "up to "
+        return f"TreeDistribution({sentences} of {most}{size}, single_root={self._single_root})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle what the object was made of, without results."""
+        scores = self._shaped(self._batch)
+        return _rebuild, (scores, self._words, self._allowed(), self._single_root, self._threads)
+
+    def _find_log_partition(self) -> Any:
+        """`log_partition`, writable."""
+        if self._log_z is None:
+            self._eliminate(backwards=False)
+        return self._shaped(self._log_z)
+
+    def _find_marginals(self) -> NDArray[np.float64]:
+        """`marginals`, writable."""
+        return self._shaped(self._marginals_of_batch())
+
+    def _find_entropy(self) -> Any:
+        """`entropy`, writable."""
+        if self._entropy is None:
+            if self._marginals is None:
+                self._eliminate(backwards=True, entropy=np.empty(len(self._batch)))
+            else:
+                high, low = self._cross_entropy(self)
+                self._entropy = np.maximum(high + low, 0.0)
+        return self._shaped(self._entropy)
+
+    def _marginals_of_batch(self) -> NDArray[np.float64]:
+        if self._marginals is None:
+            self._eliminate(backwards=True)
+        return self._marginals
+
+    def _eliminate(self, *, backwards: bool, entropy: NDArray[np.float64] | None = None) -> None:
+        """Sum over all trees, and go back through the elimination for marginals and entropy."""
+        batch, size = self._batch, len(self._batch)
+        log_z = np.empty(size)
+        summaries = np.empty((size, kernel.CONSTANTS + batch.shape[1]))
+        marginals = np.zeros(batch.shape) if backwards else None
+        try:
+            summations, resume = self._kept.pop(), True
+        except IndexError:
+            summations, resume = self._summations(), False
+        failed = kernel.sum_batch(
+            *(batch, self._mask, self._words, self._single_root, summations),
+            *(log_z, summaries, marginals, entropy, resume),
+        )
+        if failed[0] != OK:
+            self._raise(failed, self._single_root)
+        self._log_z, self._summaries = log_z, summaries
+        if marginals is not None:
+            self._marginals = marginals
+        elif size == 1:
+            self._kept.append(summations)
+        if entropy is not None:
+            self._entropy = entropy
+
+    def _summaries_of(
+        self, single_root: bool, log_z: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Summarise all trees of either kind; with `log_z`, that is -inf where there are none."""
+        if single_root == self._single_root and self._summaries is not None:
+            if log_z is not None:
+                log_z[:] = self._log_z
+            return self._summaries
+        summaries = np.empty((len(self._batch), kernel.CONSTANTS + self._batch.shape[1]))
+        failed = kernel.sum_batch(
+            *(self._batch, self._mask, self._words, single_root, self._summations()),
+            *(np.empty(len(self._batch)) if log_z is None else log_z, summaries),
+            allow_no_tree=log_z is not None,
+        )
+        if failed[0] != OK:
+            self._raise(failed, single_root)
+        return summaries
+
+    def _log_prob(self, heads: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Find log probabilities of the same number of trees for each sentence, (B k, N + 1)."""
+        if self._summaries is None:
+            self._eliminate(backwards=False)
+        size = len(self._batch)
+        trees = heads.reshape(size, -1 if size else 0, heads.shape[1])
+        found = np.empty(trees.shape[:2])
+        kernel.log_prob_batch(
+            *(self._batch, self._mask, self._words, self._single_root, self._queries()),
+            *(self._summaries, trees, found),
+        )
+        return found
+
+    def _cross_entropy(
+        self, other: "TreeDistribution"
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Find the cross entropy, as the sum of two numbers, over arcs that `other` allows."""
+        if other._summaries is None:
+            other._eliminate(backwards=False)
+        totals = np.empty((len(self._batch), 2))
+        kernel.cross_entropy_batch(
+            *(other._batch, other._mask, other._words, other._single_root, self._queries()),
+            *(other._summaries, self._marginals_of_batch(), totals),
+        )
+        return totals[:, 0], totals[:, 1]
+
+    def _summations(self) -> list[kernel.Summation]:
+        """Allocate memory for sums, once per thread."""
+        threads = min(self._threads, max(len(self._words), 1))
+        return [kernel.Summation(self._longest) for _ in range(threads)]
+
+    def _queries(self) -> list[kernel.Query]:
+        """Allocate memory for queries, once per thread."""
+        threads = min(self._threads, max(len(self._words), 1))
+        return [kernel.Query(self._longest) for _ in range(threads)]
+
+    def _shaped(self, batch: Any) -> Any:
+        """Take the one sentence out of its batch, if there is one."""
+        return batch[0] if self._one else batch
+
+    def _allowed(self) -> BoolArray | None:
+        return None if self._mask is None else self._shaped(self._mask.view(np.bool_))
+
+    def _raise(self, failed: tuple[int, int], single_root: bool) -> None:
+        raise_failure(
+            *(self._batch, self._mask, self._words, failed),
+            single_root=single_root,
+            lost_digits=LOST_DIGITS,
+        )
+
+    # Arguments
+
+    def _flatten(self, heads: IntArray) -> tuple[tuple[int, ...], IntArray, NDArray[np.intp]]:
+        """Check the shape of heads; returns that of the result, and a row and a length per tree."""
+        wanted, received = self._batch.shape[self._one : 2], np.shape(heads)
+        if received == wanted:
+            return wanted[:-1], np.reshape(heads, self._batch.shape[:2]), self._words
+        some = (*wanted[:-1], "k", wanted[-1])
+        if len(received) != len(some) or received[:-2] + received[-1:] != wanted:
+            several = ", ".join(map(str, some))
+            raise ValueError(
+                f"expected heads of shape {wanted} or ({several}) for scores of shape "
+                f"{self._shaped(self._batch).shape}, received {received}"
+            )
+        words = np.repeat(self._words, received[-2])
+        return received[:-1], np.reshape(heads, (-1, wanted[-1])), words
+
+    def _as_values(self, values: NDArray[Any]) -> ScoreArray:
+        """Check the values of arcs, and view them as a batch of float32 or float64."""
+        if not isinstance(values, np.ndarray) or isinstance(values, np.ma.MaskedArray):
+            raise TypeError(f"expected values as a numpy array, received {type(values).__name__}")
+        if values.dtype.kind not in "fiub":
+            raise TypeError(f"expected values as numbers, received dtype {values.dtype}")
+        scores = self._shaped(self._batch)
+        if values.shape != scores.shape:
+            raise ValueError(
+                f"expected values of the shape of scores, {scores.shape}, received {values.shape}"
+            )
+        if values.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+            values = values.astype(np.float64)
+        return as_score_batch(values)
+
+    def _check_same_sentences(self, other: "TreeDistribution") -> None:
+        """Raise unless the other distribution is over sentences of the same lengths."""
+        if not isinstance(other, TreeDistribution):
+            raise TypeError(f"expected a TreeDistribution, received {type(other).__name__}")
+        own, received = self._shaped(self._batch).shape, other._shaped(other._batch).shape
+        if own != received:
+            raise ValueError(
+                f"expected a distribution with scores of shape {own}, received {received}"
+            )
+        differs = self._words != other._words
+        if differs.any():
+            sentence = int(np.argmax(differs))
+            raise ValueError(
+                f"sentence {sentence}: expected a length of {self._words[sentence]} in the other "
+                f"distribution, received {other._words[sentence]}"
+            )
+
+    # Support
+
+    def _trees_missing_in(self, other: "TreeDistribution") -> NDArray[np.bool_]:
+        """Tell for which sentences some tree of this distribution is not one of `other`."""
+        self._check_same_sentences(other)
+        marginals = self._marginals_of_batch()
+        possible = self._possible_arcs()
+        missing = possible & ~other._possible_arcs()
+        if self._single_root or not other._single_root:
+            infinite = np.zeros(len(self._batch), dtype=np.bool_)
+        else:
+            # The best tree by the number of its root arcs.
+            points = np.zeros(self._batch.shape)
+            points[:, :, 0] = 1.0
+            heads = decode(points, self._words, allowed=possible, single_root=False)
+            infinite = (heads == 0).sum(axis=1) > 1
+        for sentence in np.flatnonzero(missing.any(axis=(1, 2)) & ~infinite).tolist():
+            arcs, n = missing[sentence], self._words[sentence]
+            infinite[sentence] = (marginals[sentence][arcs] > _SURELY_POSITIVE).any() or (
+                _some_tree_has(arcs[: n + 1, : n + 1], possible[sentence], self._single_root)
+            )
+        return infinite
+
+    def _possible_arcs(self) -> NDArray[np.bool_]:
+        """Mark the arcs inside sentences that are allowed and have a score above -inf."""
+        possible = self._batch > -np.inf
+        if self._mask is not None:
+            possible &= self._mask.view(np.bool_)
+        index = np.arange(self._batch.shape[1])
+        outside = index > self._words[:, None]
+        possible &= ~(outside[:, :, None] | outside[:, None, :] | (index[:, None] == index))
+        possible[:, 0] = False
+        return possible
+
+
+def _rebuild(
+    scores: ScoreArray,
+    lengths: NDArray[np.intp],
+    allowed: BoolArray | None,
+    single_root: bool,
+    num_threads: int,
+) -> TreeDistribution:
+    return TreeDistribution(
+        scores, lengths, allowed=allowed, single_root=single_root, num_threads=num_threads
+    )
+
+
+def _frozen(result: Any) -> Any:
+    """View an array as read-only; numbers are so already."""
+    if not isinstance(result, np.ndarray):
+        return result
+    view = result.view()
+    view.flags.writeable = False
+    return view
+
+
+def _some_tree_has(arcs: NDArray[np.bool_], possible: NDArray[np.bool_], single_root: bool) -> bool:
+    """Tell whether one of the arcs is in some tree of possible arcs. O(n^2) for each word."""
+    for dep in np.flatnonzero(arcs.any(axis=1)).tolist():
+        only = possible[: len(arcs), : len(arcs)].copy()
+        only[dep] = arcs[dep]
+        try:
+            decode(np.zeros(arcs.shape), allowed=only, single_root=single_root)
+        except NoTreeError:
+            continue
+        return True
+    return False
 
 
 def log_partition(
@@ -58,8 +737,7 @@ def log_partition(
     single_root : bool
         Whether the trees are those with exactly one word below ROOT, or with at least one.
     num_threads : int
-        Sentences of a batch are shared among so many threads, 256 at most. The result does not
-        depend on it.
+        Threads that share the sentences of a batch, 256 at most. The result does not depend on it.
 
     Returns
     -------
@@ -79,8 +757,8 @@ def log_partition(
     Notes
     -----
     n^3 / 3 multiplications. The error is a few units in the last place of log Z, or of 1 where that
-    is larger. Sentences so sure of themselves that float64 would underflow take some ten times as
-    long.
+    is larger. Sentences with scores so far apart that float64 would underflow take some ten times
+    as long.
 
     References
     ----------
@@ -95,10 +773,9 @@ def log_partition(
     >>> bool(np.isclose(log_partition(scores), np.log(np.exp(3 + 2) + np.exp(3 + 1))))
     True
     """
-    batch, mask, words = _arguments(scores, lengths, allowed)
-    log_z = np.empty(len(batch))
-    _sum(batch, mask, words, single_root, num_threads, log_z=log_z)
-    return log_z if scores.ndim == 3 else log_z[0]
+    return TreeDistribution(
+        scores, lengths, allowed=allowed, single_root=single_root, num_threads=num_threads
+    )._find_log_partition()
 
 
 def arc_marginals(
@@ -143,10 +820,9 @@ def arc_marginals(
     >>> arc_marginals(scores).round(3).tolist()
     [[0.0, 0.0, 0.0], [0.731, 0.0, 0.269], [0.269, 0.731, 0.0]]
     """
-    batch, mask, words = _arguments(scores, lengths, allowed)
-    marginals = np.zeros(batch.shape)
-    _sum(batch, mask, words, single_root, num_threads, marginals=marginals)
-    return marginals if scores.ndim == 3 else marginals[0]
+    return TreeDistribution(
+        scores, lengths, allowed=allowed, single_root=single_root, num_threads=num_threads
+    )._find_marginals()
 
 
 def entropy(
@@ -157,7 +833,7 @@ def entropy(
     single_root: bool = True,
     num_threads: int = 1,
 ) -> np.float64 | NDArray[np.float64]:
-    """Find the entropy of the distribution over trees: how unsure the model is of a sentence.
+    """Find the entropy of the distribution over the trees of each sentence.
 
     Parameters
     ----------
@@ -167,7 +843,7 @@ def entropy(
     Returns
     -------
     entropy : float64, or float64 array of shape (B,)
-        In nats; 0 where there is but one tree, log of their number where all are equally good.
+        In nats; 0 where there is only one tree, log of their number where all are equally good.
 
     Raises
     ------
@@ -190,10 +866,9 @@ def entropy(
     >>> bool(np.isclose(entropy(np.zeros((4, 4))), np.log(9)))
     True
     """
-    batch, mask, words = _arguments(scores, lengths, allowed)
-    nats = np.empty(len(batch))
-    _sum(batch, mask, words, single_root, num_threads, entropy=nats)
-    return nats if scores.ndim == 3 else nats[0]
+    return TreeDistribution(
+        scores, lengths, allowed=allowed, single_root=single_root, num_threads=num_threads
+    )._find_entropy()
 
 
 def tree_log_prob(
@@ -239,49 +914,11 @@ def tree_log_prob(
     >>> float(tree_log_prob(scores, np.array([-1, 0, 0])))
     -inf
     """
-    batch, mask, words = _arguments(scores, lengths, allowed)
-    given = _marked(as_tree_heads(heads, words, scores.shape), words, single_root)
-    log_prob = np.empty(len(batch))
-    _sum(batch, mask, words, single_root, num_threads, heads=given, log_prob=log_prob)
-    return log_prob if scores.ndim == 3 else log_prob[0]
-
-
-class Distribution(NamedTuple):
-    """What there is to know of the trees with a single root of each sentence of a batch."""
-
-    log_z: NDArray[np.float64]
-    marginals: NDArray[np.float64]
-    entropy: NDArray[np.float64]
-    log_prob: NDArray[np.float64]
-
-
-def distribution(
-    scores: ScoreArray,
-    lengths: IntArray,
-    *,
-    allowed: BoolArray | None = None,
-    heads: IntArray | None = None,
-) -> Distribution:
-    """Find `log_partition`, `arc_marginals`, `entropy` and `tree_log_prob` of a batch at once.
-
-    Heads that are no tree with a single root, also if they lie outside their sentence, have log
-    probability -inf; so have all without `heads`.
-    """
-    batch, mask, words = _arguments(scores, lengths, allowed)
-    nones = np.full((len(batch), batch.shape[1]), -2)
-    given = _marked(as_head_batch(nones if heads is None else heads, words)[0], words, True)
-    found = Distribution(
-        np.empty(len(batch)), np.zeros(batch.shape), np.empty(len(batch)), np.empty(len(batch))
+    trees = TreeDistribution(
+        scores, lengths, allowed=allowed, single_root=single_root, num_threads=num_threads
     )
-    _sum(
-        *(batch, mask, words, True, 1),
-        log_z=found.log_z,
-        marginals=found.marginals,
-        entropy=found.entropy,
-        heads=given,
-        log_prob=found.log_prob,
-    )
-    return found
+    check_one_tree_each(heads, scores.shape)
+    return trees.log_prob(heads)
 
 
 def _marked(
@@ -291,39 +928,3 @@ def _marked(
     heads[:, 0] = -1
     heads[:, 0] = np.where(is_tree(heads, words, single_root=single_root), -1, 0)
     return heads.astype(np.int32, order="C")
-
-
-def _arguments(
-    scores: ScoreArray, lengths: IntArray | int | None, allowed: BoolArray | None
-) -> tuple[ScoreArray, NDArray[np.uint8] | None, NDArray[np.intp]]:
-    """Check scores, mask and lengths, and view them as a batch."""
-    batch = as_score_batch(scores)
-    mask = as_allowed_batch(allowed, scores)
-    words = as_lengths(lengths, batch.shape[0], batch.shape[1] - 1, single=scores.ndim == 2)
-    return batch, mask, words
-
-
-def _sum(
-    batch: ScoreArray,
-    mask: NDArray[np.uint8] | None,
-    words: NDArray[np.intp],
-    single_root: bool,
-    num_threads: int,
-    *,
-    log_z: NDArray[np.float64] | None = None,
-    marginals: NDArray[np.float64] | None = None,
-    entropy: NDArray[np.float64] | None = None,
-    heads: NDArray[np.int32] | None = None,
-    log_prob: NDArray[np.float64] | None = None,
-) -> None:
-    """Fill those of the arrays that are given."""
-    threads = min(as_num_threads(num_threads), max(len(words), 1))
-    longest = int(words.max(initial=0))
-    only_entropy = entropy is not None and marginals is None
-    summations = [kernel_distribution.Summation(longest, only_entropy) for _ in range(threads)]
-    failed = kernel_distribution.sum_batch(
-        *(batch, mask, words, single_root, summations),
-        *(log_z, marginals, entropy, heads, log_prob),
-    )
-    if failed[0] != decoders.OK:
-        raise_failure(batch, mask, words, failed, single_root=single_root, lost_digits=LOST_DIGITS)

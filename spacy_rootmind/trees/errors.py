@@ -5,8 +5,13 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.kernel import decoders
+from spacy_rootmind.kernel import batch as kernel
 from spacy_rootmind.trees.conventions import ScoreArray
+
+LOST_DIGITS = (
+    "scores of such magnitudes are beyond float64: sums of them overflow, or every tree needs an "
+    "arc that lies 1e15 below another one of its word; use allowed= to forbid arcs, and scale down"
+)
 
 
 class NoTreeError(ValueError):
@@ -37,15 +42,15 @@ def raise_failure(
     """
     status, sentence = failed
     n = int(words[sentence])
-    if status == decoders.NO_TREE:
+    if status == kernel.NO_TREE:
         roots = "exactly one root" if single_root else "a root"
         raise NoTreeError(
             f"sentence {sentence}: no {kind} with {roots} spans its {n} words; too many arcs "
             f"have score -inf or are not allowed (or differences between scores overflow)"
         )
-    if status == decoders.LOST_DIGITS:
+    if status == kernel.LOST_DIGITS:
         raise ArithmeticError(f"sentence {sentence}: {lost_digits}")
-    if status == decoders.NO_MEMORY:
+    if status == kernel.NO_MEMORY:
         raise MemoryError(f"sentence {sentence}: no memory for its {n} words; split it first")
     scores = only_allowed(batch[sentence], None if mask is None else mask[sentence])
     wrong = ~(scores[: n + 1, : n + 1] < np.inf)

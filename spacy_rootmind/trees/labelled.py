@@ -1,6 +1,6 @@
-"""Labels of trees, and the best trees together with theirs.
+"""Labels of given trees, and the most probable labelled trees.
 
-Labels cost more than arcs to score: they are found for chosen arcs only.
+Labels cost more to score than arcs do, so they are scored on chosen arcs only.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,14 +9,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.trees.conventions import MISSING
+from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 from spacy_rootmind.trees.decoding import decode
 
 
 class PaddedArcs(NamedTuple):
-    """Arcs in several padded batches: in which of them, and the sentence, dependent and head there.
+    """Arcs in several padded batches: the batch, and the sentence, dependent and head in it.
 
-    All of shape (n_arcs,).
+    All arrays are of shape (n_arcs,).
     """
 
     batch: NDArray[np.int64]
@@ -26,7 +26,7 @@ class PaddedArcs(NamedTuple):
 
 
 FindLabels = Callable[[PaddedArcs], tuple[NDArray[np.int64], NDArray[np.float64]]]
-"""Finds the number of the best label of each arc, and that label's log probability."""
+"""Finds the number of each arc's best label, from 1, and that label's log probability."""
 
 
 def decode_labelled(
@@ -36,8 +36,8 @@ def decode_labelled(
 ) -> tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]]:
     """Find the single-root trees that are the most probable together with their labels.
 
-    A tree's arcs count with their log-weights and with the log probabilities of their best labels;
-    the arc from ROOT is sure of its label.
+    The weight of a tree is the sum of its arcs' log-weights and of the log probabilities of their
+    best labels. The label of the arc from ROOT is certain.
 
     Parameters
     ----------
@@ -45,15 +45,16 @@ def decode_labelled(
         Arc scores over their temperature, of several padded batches; -inf forbids an arc.
     lengths : list of int array of shape (b,)
         Words in each sentence.
-    find_labels
-        Called with arcs between words, with each at most once.
+    find_labels : FindLabels
+        Called with arcs between words, with each of them at most once.
 
     Returns
     -------
     heads : list of int array of shape (b, m)
         As of `decode`.
     labels : list of int array of shape (b, m)
-        Numbers of the words' labels; MISSING for the root, at index 0 and in the padding.
+        Numbers of the words' labels: ROOT_LABEL for the root, MISSING at index 0 and in the
+        padding.
 
     Raises
     ------
@@ -62,13 +63,12 @@ def decode_labelled(
 
     Notes
     -----
-    Exact, though few arcs are labelled: a log probability is at most 0, so that an arc whose labels
-    are not known yet counts for no less than it will with them. The best tree of such weights is
-    the best of all as soon as the labels of all its arcs are known; until then, they are found for
-    those that lack them, and trees that had some are found anew. From round to round, twice as many
-    of the best other heads of such words are labelled with them, so that there are not many rounds
-    where arcs tell less than labels do: in an untrained parser, most arcs of a sentence may be
-    labelled.
+    Exact, although few arcs are labelled. A log probability is at most 0, so an arc without labels
+    yet has at least the weight that it will have with them. Once all arcs of the best tree are
+    labelled, no other tree can be better; until then, its unlabelled arcs are labelled and the
+    sentence is decoded again. In each round, twice as many of the best other heads of such words
+    are labelled as in the round before. This keeps the number of rounds small where labels tell
+    more than arcs do; in an untrained parser, most arcs of a sentence may be labelled.
     """
     weights = [_only_inside(*batch) for batch in zip(log_weights, lengths, strict=True)]
     labels = [np.full(batch.shape, MISSING, dtype=np.int32) for batch in weights]
@@ -77,7 +77,7 @@ def decode_labelled(
     while True:
         new = _unlabelled(weights, labels, heads, n_rivals)
         if not len(new.batch):
-            return heads, [_of_trees(*batch) for batch in zip(labels, heads, strict=True)]
+            return heads, [_labels_of(*batch) for batch in zip(labels, heads, lengths, strict=True)]
         best, log_probs = find_labels(new)
         for i in range(len(weights)):
             own = new.batch == i
@@ -91,10 +91,12 @@ def decode_labelled(
 
 
 def label_trees(
-    heads: Sequence[NDArray[np.int32]], find_labels: FindLabels
+    heads: Sequence[NDArray[np.int32]],
+    lengths: Sequence[NDArray[np.intp]],
+    find_labels: FindLabels,
 ) -> list[NDArray[np.int32]]:
     """Find the best labels of given trees; shapes are those of `decode_labelled`."""
-    labels = [np.full(trees.shape, MISSING, dtype=np.int32) for trees in heads]
+    labels = [_root_labels(*batch) for batch in zip(heads, lengths, strict=True)]
     places = [np.nonzero(trees > 0) for trees in heads]
     batch = np.repeat(np.arange(len(heads)), [len(sentence) for sentence, _ in places])
     sentence, dep = (np.concatenate(column) for column in zip(*places, strict=True))
@@ -105,8 +107,15 @@ def label_trees(
     return labels
 
 
+def _root_labels(heads: NDArray[np.int32], lengths: NDArray[np.intp]) -> NDArray[np.int32]:
+    """Label the root tokens; MISSING elsewhere."""
+    index = np.arange(heads.shape[1])
+    is_root = (heads == ROOT) & (index > 0) & (index <= lengths[:, None])
+    return np.where(is_root, ROOT_LABEL, MISSING).astype(np.int32)
+
+
 def _only_inside(batch: NDArray[np.floating], lengths: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Copy log-weights, -inf past each sentence's end."""
+    """Copy log-weights, with -inf past the end of each sentence."""
     outside = np.arange(batch.shape[2]) > lengths[:, None]
     return np.where(outside[:, None, :], -np.inf, batch).astype(np.float64, copy=False)
 
@@ -117,7 +126,7 @@ def _unlabelled(
     heads: list[NDArray[np.int32]],
     n_rivals: int,
 ) -> PaddedArcs:
-    """Find the trees' arcs without a label, and the best others of their words, so many each."""
+    """Find the unlabelled arcs of trees, and the `n_rivals` best other heads of their words."""
     parts = []
     for i, (batch, known, trees) in enumerate(zip(weights, labels, heads, strict=True)):
         sentence, dep = np.nonzero((trees > 0) & (_of_trees(known, trees) == MISSING))
@@ -138,6 +147,13 @@ def _unlabelled(
 
 
 def _of_trees(square: NDArray[np.int32], heads: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Take what (b, m, m) holds of each word and its head; MISSING where that is no word."""
+    """Take each word's entry at its head from (b, m, m); MISSING unless the head is a word."""
     chosen = np.take_along_axis(square, np.maximum(heads, 0)[..., None], axis=2)[..., 0]
     return np.where(heads > 0, chosen, np.int32(MISSING))
+
+
+def _labels_of(
+    square: NDArray[np.int32], heads: NDArray[np.int32], lengths: NDArray[np.intp]
+) -> NDArray[np.int32]:
+    """Take the labels of trees from those of all arcs; ROOT_LABEL for the root."""
+    return np.where(heads > 0, _of_trees(square, heads), _root_labels(heads, lengths))

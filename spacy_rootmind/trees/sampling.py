@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.kernel import decoders
-from spacy_rootmind.kernel import distribution as kernel_distribution
+from spacy_rootmind.kernel import samplers as kernel
+from spacy_rootmind.kernel.batch import OK
 from spacy_rootmind.trees.conventions import (
     BoolArray,
     IntArray,
@@ -22,8 +22,7 @@ from spacy_rootmind.trees.conventions import (
     as_num_threads,
     as_score_batch,
 )
-from spacy_rootmind.trees.distribution import LOST_DIGITS
-from spacy_rootmind.trees.errors import only_allowed, raise_failure
+from spacy_rootmind.trees.errors import LOST_DIGITS, only_allowed, raise_failure
 
 __all__ = ["METHODS", "sample_trees"]
 
@@ -191,19 +190,19 @@ def sample_trees(
     if method == "colbourn":
         inverses, weights = _inverse_laplacians(batch, mask, words, single_root)
     samplers = [
-        kernel_distribution.Sampler(method, longest, single_root, steps)
+        kernel.Sampler(method, longest, single_root, steps)
         for _ in range(min(threads, max(len(words), 1)))
     ]
-    failed = kernel_distribution.sample_batch(
+    failed = kernel.sample_batch(
         batch, mask, words, samplers, streams, heads, log_probs, found, inverses, weights
     )
-    if failed[0] == kernel_distribution.NO_STEPS:
+    if failed[0] == kernel.NO_STEPS:
         raise RuntimeError(
             f"sentence {failed[1]}: the walks of method {method!r} for one tree did not come to an "
             f"end in {steps} steps, or could not; use method='auto', which then draws the tree in "
             f"another way"
         )
-    if failed[0] != decoders.OK:
+    if failed[0] != OK:
         raise_failure(
             batch,
             mask,

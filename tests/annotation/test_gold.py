@@ -1,4 +1,4 @@
-"""Gold trees brought to predicted tokens and sentences."""
+"""Gold trees aligned with predicted tokens and sentences."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_rootmind.annotation.gold import GoldBatch, aligned_heads, training_starts
-from spacy_rootmind.annotation.reading import reference_heads
+from spacy_rootmind.annotation.reading import annotated_heads, choose_root_label
 from spacy_rootmind.trees.conventions import MISSING
 
 
@@ -23,7 +23,7 @@ def make_example(vocab, predicted, words, heads, deps, spaces=None, **kwargs):
 
 def test_reference_heads_tell_missing_from_root(vocab):
     doc = Doc(vocab, words=["a", "b", "c"], heads=[1, 1, 2], deps=["x", "ROOT", ""])
-    heads, deps = reference_heads(doc)
+    heads, deps = annotated_heads(doc)
     assert heads.tolist() == [1, 1, MISSING]
     assert vocab.strings[int(deps[1])] == "ROOT"
 
@@ -143,3 +143,34 @@ def test_training_starts_prefer_those_on_the_doc(vocab):
     assert training_starts(Example(predicted, reference), "ROOT").tolist() == [0, 1, 4]
     plain = Doc(vocab, words=words)
     assert training_starts(Example(plain, reference), "ROOT").tolist() == [0, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("counts", "label"),
+    [
+        ({"pred": 3, "root": 2}, "root"),
+        ({"pred": 3, "ROOT": 1}, "ROOT"),
+        ({"Root": 1, "root": 2}, "root"),
+        ({"pred": 3, "top": 4}, "top"),
+        ({"pred": 3, "a": 3}, "a"),
+        ({}, "ROOT"),
+    ],
+)
+def test_choice_of_the_root_label(counts, label):
+    assert choose_root_label(counts) == label
+
+
+def test_training_and_reading_agree_on_the_root_label(vocab):
+    """Three roots are labelled `pred`, two `root`; `check` and `debug` are tested with the CLI."""
+    nlp = spacy.blank("en")
+    parser = nlp.add_pipe("root_mst")
+    references = [
+        Doc(vocab, words=["a", "b"], heads=[0, 0], deps=[label, "dep"])
+        for label in ("pred", "root", "pred", "pred", "root")
+    ]
+    examples = [Example(Doc(vocab, words=["a", "b"]), doc) for doc in references]
+    nlp.initialize(lambda: examples)
+    assert parser.root_label == "root"
+    assert parser.labels == ("root", "dep")
+    heads = [annotated_heads(doc, parser.root_label)[0][0] for doc in references]
+    assert heads == [MISSING, 0, MISSING, MISSING, 0]

@@ -11,7 +11,7 @@ from spacy.training import Example
 from strategies import rng_for
 
 from spacy_rootmind.annotation.gold import gold_boundaries, training_starts
-from spacy_rootmind.annotation.reading import known_starts, reference_heads
+from spacy_rootmind.annotation.reading import annotated_heads, annotated_starts
 from spacy_rootmind.trees.conventions import MISSING
 
 VOCAB = spacy.blank("en").vocab
@@ -180,7 +180,7 @@ def test_missing_heads_teach_no_false_boundary(rate, keep_labels, quickstart_doc
         sentence = np.zeros(len(gold), dtype=int)
         sentence[training_starts(example, "ROOT")[:-1]] = 1
         sentence = np.cumsum(sentence)
-        heads = reference_heads(reference, "ROOT")[0]
+        heads = annotated_heads(reference, "ROOT")[0]
         known = np.flatnonzero(heads != MISSING)
         assert (sentence[known] == sentence[heads[known]]).all()
     if rate <= 0.1:
@@ -209,13 +209,13 @@ def test_heads_set_by_hand_leave_open_where_sentences_start():
     doc[6].head = doc[3]
     doc[6].dep_ = "obl"
     assert doc[3].is_sent_start
-    assert known_starts(doc, "ROOT").tolist() == [1, 0, 0, 0, -1, -1, -1]
+    assert annotated_starts(doc, "ROOT").tolist() == [1, 0, 0, 0, -1, -1, -1]
 
 
 def test_boundaries_that_heads_did_not_make_are_known():
     doc = Doc(VOCAB, words=["a", "b", "c", "d"], sent_starts=starts_at(4, 0, 2))
     doc[3].dep_ = "ROOT"
-    assert known_starts(doc, "ROOT").tolist() == [1, -1, 1, -1]
+    assert annotated_starts(doc, "ROOT").tolist() == [1, -1, 1, -1]
 
 
 def test_whitespace_without_a_head_hides_no_boundary():

@@ -1,4 +1,4 @@
-"""Sentences of CoNLL-U are checked, taken apart and put together."""
+"""Sentences of CoNLL-U are validated, read and written."""
 
 import pytest
 
@@ -79,24 +79,24 @@ def test_comment_finds_its_key_only():
         ([row("-1")], 1, "expected an ID"),
         ([row("\uff11")], 1, "expected an ID"),
         ([row("9" * 5000)], 1, "expected an ID"),
-        ([row("1", "")], 1, "FORM is empty"),
-        ([row("1") + "\t_"], 1, "10 columns with tabs between, found 11"),
-        (["1 x _ _ _ _ _ _ _ _"], 1, "10 columns with tabs between, found 1"),
+        ([row("1", "")], 1, "empty column FORM"),
+        ([row("1") + "\t_"], 1, "10 columns separated by tabs, found 11"),
+        (["1 x _ _ _ _ _ _ _ _"], 1, "10 columns separated by tabs, found 1"),
         ([row("1"), "# text = x"], 2, "comment inside a sentence"),
         ([row("2-3"), row("1")], 1, "multiword token to start at 1"),
         ([row("1-0"), row("1")], 1, "expected an ID"),
         ([row("1"), row("2-1"), row("2")], 2, "multiword token"),
-        ([row("1-2"), row("1-3"), row("1")], 2, "in no other one"),
-        ([row("1-2"), row("1"), row("2-3"), row("2"), row("3")], 3, "in no other one"),
-        ([row("1-2"), row("1")], 1, "ends at 2, and the sentence at 1"),
+        ([row("1-2"), row("1-3"), row("1")], 2, "not to overlap"),
+        ([row("1-2"), row("1"), row("2-3"), row("2"), row("3")], 3, "not to overlap"),
+        ([row("1-2"), row("1")], 1, "found one that ends at 2"),
         ([row("1"), row("1.2")], 2, r"expected an empty node 1\.1, found 1\.2"),
         ([row("1"), row("0.1")], 2, r"expected an empty node 1\.1, found 0\.1"),
         ([row("1"), row("1.1"), row("1.1")], 3, r"expected an empty node 1\.2"),
-        (["# newdoc"], 1, "without words"),
-        ([row("0.1")], 1, "without words"),
+        (["# newdoc"], 1, "with words, found none"),
+        ([row("0.1")], 1, "with words, found none"),
     ],
 )
-def test_wrong_lines_are_refused(lines, wrong, reason):
+def test_invalid_lines_raise(lines, wrong, reason):
     with pytest.raises(ConlluError, match=reason) as caught:
         build(*lines)
     assert caught.value.line == wrong
@@ -118,7 +118,7 @@ def test_multiword_tokens_and_empty_nodes_go_anywhere_they_may():
     assert [word[0] for word in build(*lines).words] == ["1", "2", "3"]
 
 
-def test_set_misc_changes_what_it_is_told():
+def test_set_misc_changes_only_the_given_attributes():
     assert set_misc("_", {"A": "1"}) == "A=1"
     assert set_misc("A=1", {"A": None}) == "_"
     assert set_misc("B|A=1|SpaceAfter=No|AA=3", {"A": "2"}) == "B|SpaceAfter=No|AA=3|A=2"

@@ -1,4 +1,4 @@
-"""`python -m spacy debug root-mst`: training data as a config has it read."""
+"""`python -m spacy debug root-mst` checks the corpora of a config."""
 
 import json
 import re
@@ -7,15 +7,18 @@ from pathlib import Path
 import commandline
 import pytest
 import spacy
-from conftest import ROOT
+from conftest import ROOT, SMALL_MODEL
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
+from spacy_rootmind.cli.check import check
 from spacy_rootmind.cli.checks import Findings
 from spacy_rootmind.cli.debug import Corpus, add_warnings, debug, lost_heads
 from spacy_rootmind.cli.messages import CommandError
 
 CONFIG = ROOT / "configs" / "cpu.cfg"
+# Two words of CoNLL-U, with a place for the root's label.
+SENTENCE = "1\ta\t_\t_\t_\t_\t0\t{}\t_\t_\n2\tb\t_\t_\t_\t_\t1\tx\t_\t_\n\n"
 
 
 def save(path, docs):
@@ -46,7 +49,7 @@ def test_spacy_has_the_command(paths):
     result = run_spacy("debug", "root-mst", CONFIG, *as_arguments(paths))
     assert result.returncode == 0, result.stderr
     assert "train: 10 examples" in result.stdout
-    assert "Warning: dev: 1 (20.0 %) of the texts are in train as well" in result.stdout
+    assert "Warning: dev: 1 (20.0 %) of the texts are also in train" in result.stdout
     assert "root-mst" in run_spacy("debug", "--help").stdout
 
 
@@ -64,10 +67,10 @@ def test_report_as_json(paths, capsys):
     assert (dev["docs"], dev["sentences"]) == (5, 25)
     for corpus in report["corpora"]:
         assert corpus["gold_heads"] > corpus["gold_heads_lost"]
-    assert "texts are in train" in report["corpora"][1]["warnings"][0]
+    assert "texts are also in train" in report["corpora"][1]["warnings"][0]
 
 
-def test_only_some_examples_are_read_if_asked(paths, capsys):
+def test_limit_bounds_the_examples_read(paths, capsys):
     assert debug(CONFIG, paths, limit=3, as_json=True) == 0
     report = json.loads(capsys.readouterr().out)
     assert [treebank["docs"] for treebank in report["treebanks"]] == [3, 3]
@@ -90,6 +93,55 @@ def test_labels_that_training_lacks_are_reported(paths, tmp_path, capsys):
     dev = json.loads(capsys.readouterr().out)["treebanks"][1]
     [problem] = [p for p in dev["problems"] if p["kind"] == "new_label"]
     assert problem["places"] == ["unheard: 1"]
+
+
+def test_check_debug_and_training_choose_the_same_root_label(tmp_path, capsys):
+    roots = ["pred", "root", "pred", "pred", "root"]
+    nlp = spacy.blank("en")
+    docs = [Doc(nlp.vocab, words=["a", "b"], heads=[0, 0], deps=[root, "x"]) for root in roots]
+    stored = save(tmp_path / "train.spacy", docs)
+    conllu = tmp_path / "train.conllu"
+    conllu.write_text("".join(SENTENCE.format(root) for root in roots), encoding="utf8")
+
+    parser = nlp.add_pipe("root_mst", config={"model": SMALL_MODEL})
+    parser.initialize(lambda: [Example(doc.copy(), doc) for doc in docs], nlp=nlp)
+    assert parser.root_label == "root"
+
+    assert check([conllu, Path(stored)], max_sentence_length=None, as_json=True) == 1
+    of_conllu, of_docs = json.loads(capsys.readouterr().out)["treebanks"]
+    assert of_conllu["root_label"] == of_docs["root_label"] == "root"
+    # In CoNLL-U, the other three are roots; in a Doc, they look like words with a missing head.
+    [problem] = of_conllu["problems"]
+    assert (problem["kind"], problem["count"]) == ("root_with_other_label", 3)
+    assert all(place.endswith(": pred") for place in problem["places"])
+    [problem] = of_docs["problems"]
+    assert (problem["kind"], problem["count"]) == ("own_head", 3)
+
+    overrides = {"paths.train": stored, "paths.dev": stored}
+    assert debug(CONFIG, overrides, limit=0, as_json=True) == 0
+    report = json.loads(capsys.readouterr().out)
+    for treebank, corpus in zip(report["treebanks"], report["corpora"], strict=True):
+        assert treebank["root_label"] == "root"
+        assert treebank["root_labels"] == {"root": 2}
+        assert [problem["kind"] for problem in treebank["problems"]] == ["own_head"]
+        assert (corpus["gold_heads"], corpus["gold_heads_lost"]) == (7, 0)
+
+
+def test_dev_is_read_with_the_root_label_of_train(tmp_path, capsys):
+    nlp = spacy.blank("en")
+    docs = {
+        root: Doc(nlp.vocab, words=["a", "b"], heads=[0, 0], deps=[root, "x"])
+        for root in ("root", "pred")
+    }
+    overrides = {
+        "paths.train": save(tmp_path / "train.spacy", [docs["root"], docs["pred"]]),
+        "paths.dev": save(tmp_path / "dev.spacy", [docs["pred"]]),
+    }
+    assert debug(CONFIG, overrides, limit=0, as_json=True) == 0
+    train, dev = json.loads(capsys.readouterr().out)["treebanks"]
+    assert train["root_labels"] == {"root": 1}
+    assert dev["root_labels"] == {}
+    assert [problem["kind"] for problem in dev["problems"]] == ["own_head"]
 
 
 def test_sentences_that_the_parser_would_split_are_reported(paths, capsys):
@@ -146,7 +198,7 @@ def test_boundaries_cannot_be_learnt_from_single_sentences(settings, n_several, 
     assert bool(train.warnings) is warned
     assert not dev.warnings
     if warned:
-        assert "boundaries cannot be learnt" in train.warnings[0]
+        assert "cannot learn where sentences start" in train.warnings[0]
 
 
 def test_many_lost_heads_are_warned_of():

@@ -1,4 +1,4 @@
-"""Outputs are complete or can be gone on with, and nothing is overwritten unasked."""
+"""Outputs are complete or can be resumed, and nothing is overwritten without --force."""
 
 import json
 import os
@@ -9,10 +9,10 @@ from spacy.tokens import DocBin
 from spacy.training import Corpus
 
 from spacy_rootmind.cli import outputs
+from spacy_rootmind.cli.input_records import InputRecord
 from spacy_rootmind.cli.journal import Counts, Journal, State, write_atomically
 from spacy_rootmind.cli.messages import CommandError
 from spacy_rootmind.cli.outputs import DocsOutput, FileOutput, check_free
-from spacy_rootmind.cli.records import Record
 
 SETTINGS = {"k": 5, "pipeline": "abc"}
 
@@ -26,7 +26,7 @@ def file_output(path, **settings):
 
 
 def put(output, text, n_before=0):
-    output.write(output.prepare(text, Record("in", 1, text=text), n_before))
+    output.write(output.prepare(text, InputRecord("in", 1, text=text), n_before))
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def put_docs(output, nlp, first, stop):
     for i in range(first, stop):
         doc = nlp(f"Text {i}.")
         doc.user_data["number"] = i
-        output.write(output.prepare(doc, Record("in", i, text=doc.text), 0))
+        output.write(output.prepare(doc, InputRecord("in", i, text=doc.text), 0))
         output.commit(Counts(i + 1, 0, i + 1, i + 1, 3 * i + 3), f"digest {i}")
 
 
@@ -67,7 +67,7 @@ def test_file_has_its_name_once_it_is_complete(tmp_path):
     assert os.listdir(output.path.parent) == ["out.txt"]
 
 
-def test_resumed_file_goes_on_after_the_last_commit(tmp_path):
+def test_resumed_file_continues_after_the_last_commit(tmp_path):
     output = file_output(tmp_path / "out.txt")
     output.start(resume=False)
     put(output, "a")
@@ -98,7 +98,7 @@ def test_file_without_a_commit_starts_again(tmp_path, resume):
     assert again.path.read_text() == "0: b\n"
 
 
-def test_file_shorter_than_its_journal_is_refused(tmp_path):
+def test_file_shorter_than_its_journal_raises(tmp_path):
     output = file_output(tmp_path / "out.txt")
     output.start(resume=False)
     put(output, "a")
@@ -112,7 +112,7 @@ def test_file_shorter_than_its_journal_is_refused(tmp_path):
     assert output.partial.read_text() == "0:"
 
 
-def test_run_with_other_settings_is_refused(tmp_path):
+def test_resuming_with_other_settings_raises(tmp_path):
     output = file_output(tmp_path / "out.txt")
     output.start(resume=False)
     output.commit(Counts(1), "x")
@@ -124,14 +124,14 @@ def test_run_with_other_settings_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"format": 1}', "null", "\x00" * 50])
-def test_damaged_journal_is_refused(tmp_path, content):
+def test_damaged_journal_raises(tmp_path, content):
     path = tmp_path / "journal.json"
     path.write_text(content)
     with pytest.raises(CommandError, match="Cannot read"):
         Journal(path, SETTINGS).read()
 
 
-def test_journal_of_another_format_is_refused(tmp_path):
+def test_journal_of_another_format_raises(tmp_path):
     journal = Journal(tmp_path / "journal.json", SETTINGS)
     state = State(Counts(1, 2, 3, 4, 5), "x", 6)
     journal.write(state)
@@ -212,7 +212,7 @@ def test_docs_are_written_in_order(tmp_path, name, n_docs, nlp, small_parts):
 
 @pytest.mark.parametrize("stop", range(6))
 @pytest.mark.parametrize("name", ["out", "out.spacy"])
-def test_resumed_docs_go_on_after_the_last_part(tmp_path, name, stop, nlp, small_parts):
+def test_resumed_docs_continue_after_the_last_part(tmp_path, name, stop, nlp, small_parts):
     output = DocsOutput(tmp_path / name, SETTINGS)
     output.start(resume=False)
     put_docs(output, nlp, 0, stop)
@@ -231,7 +231,7 @@ def test_resumed_docs_go_on_after_the_last_part(tmp_path, name, stop, nlp, small
     assert numbers_in(docs) == [(f"Text {i}.", i) for i in range(6)]
 
 
-def test_docs_whose_part_is_missing_are_refused(tmp_path, nlp, small_parts):
+def test_missing_part_raises(tmp_path, nlp, small_parts):
     output = DocsOutput(tmp_path / "out", SETTINGS)
     output.start(resume=False)
     put_docs(output, nlp, 0, 4)
@@ -244,7 +244,7 @@ def test_docs_whose_part_is_missing_are_refused(tmp_path, nlp, small_parts):
     assert "part-00001.spacy" in caught.value.text
 
 
-def test_part_ends_at_so_many_tokens(tmp_path, monkeypatch, nlp):
+def test_part_is_bounded_in_tokens(tmp_path, monkeypatch, nlp):
     monkeypatch.setattr(outputs, "PART_TOKENS", 7)
     output = DocsOutput(tmp_path / "out", SETTINGS)
     output.start(resume=False)
@@ -262,7 +262,7 @@ def test_doc_that_cannot_be_packed_leaves_the_others_in_order(tmp_path, nlp):
     doc = nlp("Wrong.")
     doc.user_data["number"] = object()
     with pytest.raises(TypeError):
-        output.prepare(doc, Record("in", 1, text="Wrong."), 0)
+        output.prepare(doc, InputRecord("in", 1, text="Wrong."), 0)
     put_docs(output, nlp, 1, 2)
     output.finish()
     output.close()
@@ -273,33 +273,33 @@ def test_doc_that_cannot_be_packed_leaves_the_others_in_order(tmp_path, nlp):
 # --- names -------------------------------------------------------------------------------------
 
 
-def test_what_is_there_is_not_overwritten_unasked(tmp_path):
+def test_existing_output_is_only_overwritten_with_force(tmp_path):
     path = tmp_path / "out.txt"
-    asked = {"makes_folder": False, "force": False, "resume": False}
-    check_free(path, **asked)
+    options = {"makes_folder": False, "force": False, "resume": False}
+    check_free(path, **options)
     partial = tmp_path / "out.txt.partial"
     partial.write_text("x")
     with pytest.raises(CommandError, match="did not finish"):
-        check_free(path, **asked)
-    check_free(path, **{**asked, "resume": True})
-    check_free(path, **{**asked, "force": True})
+        check_free(path, **options)
+    check_free(path, **{**options, "resume": True})
+    check_free(path, **{**options, "force": True})
     path.write_text("x")
     for resume in (True, False):
-        with pytest.raises(CommandError, match="exists already"):
-            check_free(path, **{**asked, "resume": resume})
-    check_free(path, **{**asked, "force": True})
+        with pytest.raises(CommandError, match="already exists"):
+            check_free(path, **{**options, "resume": resume})
+    check_free(path, **{**options, "force": True})
     with pytest.raises(CommandError, match="received both"):
         check_free(path, makes_folder=False, force=True, resume=True)
 
 
 def test_only_folders_of_docs_are_overwritten(tmp_path, nlp):
-    asked = {"force": True, "resume": False}
+    options = {"force": True, "resume": False}
     folder = tmp_path / "out"
     folder.mkdir()
     (folder / "part-00001.spacy").write_text("old")
-    check_free(folder, makes_folder=True, **asked)
+    check_free(folder, makes_folder=True, **options)
     with pytest.raises(CommandError, match="is a folder"):
-        check_free(folder, makes_folder=False, **asked)
+        check_free(folder, makes_folder=False, **options)
     output = DocsOutput(folder, SETTINGS)
     output.start(resume=False)
     put_docs(output, nlp, 0, 1)
@@ -309,4 +309,4 @@ def test_only_folders_of_docs_are_overwritten(tmp_path, nlp):
     assert len(DocBin().from_disk(part)) == 1
     (folder / "thesis.txt").write_text("mine")
     with pytest.raises(CommandError, match="is a folder"):
-        check_free(folder, makes_folder=True, **asked)
+        check_free(folder, makes_folder=True, **options)

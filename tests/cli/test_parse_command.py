@@ -18,17 +18,17 @@ from damage import damaged
 from spacy.tokens import DocBin
 
 from spacy_rootmind.cli import parse as parse_module
+from spacy_rootmind.cli.input_records import Failure
 from spacy_rootmind.cli.inputs import Line
 from spacy_rootmind.cli.messages import CommandError
 from spacy_rootmind.cli.options import ParseOptions
 from spacy_rootmind.cli.parse import parse
 from spacy_rootmind.cli.pipelines import load_pipeline
 from spacy_rootmind.cli.readers import read_sentences
-from spacy_rootmind.cli.records import Failure
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="signals and limits of POSIX systems")
 
-# A component that does something drastic when it comes to a certain word, if it is asked to.
+# A component that fails or sends a signal at certain words.
 CODE = """
 import os, signal
 from multiprocessing import parent_process
@@ -50,7 +50,7 @@ WORDS = ["cat", "dog", "girl", "farmer", "letter", "window", "guest", "child"]
 
 
 def write_texts(path, n, words=()):
-    """Write so many texts, some with a word in them that matters."""
+    """Write `n` texts, some with a word that the component looks for."""
     lines = [f"The {WORDS[i % 8]} saw a {WORDS[i // 8 % 8]} {i}." for i in range(n)]
     for i, word in words:
         lines[i] = f"The {word} cat slept."
@@ -116,7 +116,7 @@ def test_several_files_of_several_formats(pipeline, tmp_path, dev_conllu):
 
 
 @pytest.mark.parametrize("name", ["out", "out.spacy"])
-def test_docs_have_all_that_is_known(pipeline, tmp_path, name):
+def test_docs_have_probabilities_and_alternatives(pipeline, tmp_path, name):
     (tmp_path / "a.txt").write_text("The cat slept.\nIt rained.\n", encoding="utf8")
     options = ParseOptions(
         str(pipeline),
@@ -141,7 +141,7 @@ def test_docs_have_all_that_is_known(pipeline, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["kbest", "sample", "sample-without-replacement"])
-def test_alternatives_are_those_asked_for(pipeline, tmp_path, name):
+def test_alternatives_are_those_of_the_option(pipeline, tmp_path, name):
     (tmp_path / "a.txt").write_text("The cat that slept saw a dog.\n", encoding="utf8")
 
     def parses(output, **settings):
@@ -236,7 +236,7 @@ def test_nothing_to_parse(pipeline, tmp_path, capsys):
 # --- what goes wrong ---------------------------------------------------------------------------
 
 
-def test_bad_records_are_reported_and_the_rest_goes_on(drastic, code, tmp_path, run):
+def test_bad_records_are_reported_and_the_rest_is_parsed(drastic, code, tmp_path, run):
     source = tmp_path / "a.jsonl"
     lines = [
         b'{"text": "The cat slept."}',
@@ -284,7 +284,7 @@ def test_strict_stops_at_the_first_bad_record(pipeline, tmp_path, capsys):
     output = tmp_path / "out.conllu"
     assert parse(ParseOptions(str(pipeline), [str(source)], str(output), strict=True)) == 1
     assert not output.exists()
-    assert "Stopped at a record that failed: 1 of 2" in capsys.readouterr().err
+    assert "Stopped at a failed record: 1 of 2" in capsys.readouterr().err
     source.write_text('{"text": "It rained."}\n' * 3, encoding="utf8")
     options = ParseOptions(str(pipeline), [str(source)], str(output), strict=True, resume=True)
     assert parse(options) == 0
@@ -309,25 +309,23 @@ def options_for(folder, tmp_path, **settings):
         ({"pipeline": "no_such_pipeline"}, "Cannot load no_such_pipeline"),
         ({"settings": {"components.root_mst.no_such": 1}}, "Cannot load"),
         ({"settings": {"components.root_mst.temperature": -1}}, "Cannot load"),
-        ({"inputs": ["no_such_file.txt"]}, "no file no_such_file.txt"),
-        ({"inputs": ["-", "-"]}, "named once"),
+        ({"inputs": ["no_such_file.txt"]}, "not found: no_such_file.txt"),
+        ({"inputs": ["-", "-"]}, "at most once"),
         ({"output": "out.xyz"}, "Cannot tell the format of out.xyz"),
-        ({"output": "-", "to_format": "spacy"}, "cannot be written to a stream"),
+        ({"output": "-", "to_format": "spacy"}, "Cannot write Docs to a stream"),
         ({"output": "-", "resume": True}, "Cannot resume"),
         ({"code": Path("no_such_file.py")}, "Cannot import"),
         ({"gpu_id": 99}, "Cannot use GPU 99"),
         ({"force": True, "resume": True}, "received both"),
     ],
 )
-def test_what_cannot_be_done_is_said_before_anything_is_written(
-    settings, reason, pipeline, tmp_path
-):
+def test_errors_come_before_anything_is_written(settings, reason, pipeline, tmp_path):
     with pytest.raises(CommandError, match=reason):
         parse(options_for(pipeline, tmp_path, **settings))
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
-def test_pipeline_without_the_parser_is_refused(tmp_path):
+def test_pipeline_without_the_parser_raises(tmp_path):
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
     nlp.to_disk(tmp_path / "model")
@@ -452,7 +450,7 @@ def many_texts(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def uninterrupted(drastic, code, many_texts, tmp_path_factory, run):
-    """The whole output of a run that nothing happened to, by format."""
+    """The whole output of an uninterrupted run, by format."""
     outputs = {}
     for name in ("out.conllu", "out.spacy"):
         output = tmp_path_factory.mktemp("whole") / name
@@ -490,7 +488,7 @@ def test_run_that_is_ended_by_a_signal_is_resumed(
     assert not output.exists()
     resumed = run(*command, "--resume")
     if name == "out.conllu":
-        assert b"Going on after 1024 records" in resumed.stderr
+        assert b"Continuing after 1024 records" in resumed.stderr
     assert b"1 of 1060 records failed" in resumed.stderr
     assert resumed.returncode == 1
     assert output.read_bytes() == uninterrupted[name]
@@ -518,7 +516,7 @@ def test_other_processes_end_with_an_interrupted_run(
 
 
 @posix_only
-def test_process_that_is_killed_costs_no_text(drastic, code, tmp_path, run, monkeypatch):
+def test_killed_process_loses_no_text(drastic, code, tmp_path, run, monkeypatch):
     source = write_texts(tmp_path / "a.txt", 60, [(20, "drastic")])
     output = tmp_path / "out.conllu"
     monkeypatch.setenv("CLI_TEST_ORDER", "worker SIGKILL")
@@ -574,7 +572,7 @@ def test_run_that_cannot_write_is_resumed(
     assert os.listdir(output.parent) == [name]
 
 
-def test_resuming_goes_on_after_what_was_done(pipeline, tmp_path, monkeypatch, capsys):
+def test_resuming_continues_after_the_last_chunk(pipeline, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("spacy_rootmind.cli.run.CHUNK_RECORDS", 8)
     source = write_texts(tmp_path / "a.txt", 40)
     (tmp_path / "whole").mkdir()
@@ -588,21 +586,21 @@ def test_resuming_goes_on_after_what_was_done(pipeline, tmp_path, monkeypatch, c
     # What comes after the part that was done may be mended.
     source.write_bytes(written)
     assert parse(ParseOptions(str(pipeline), [str(source)], str(output), resume=True)) == 0
-    assert "Going on after 40 records" in capsys.readouterr().err
+    assert "Continuing after 40 records" in capsys.readouterr().err
     assert output.read_bytes() == whole.read_bytes()
 
 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ("input", "not the one that the unfinished run read"),
-        ("shorter", "not the one that the unfinished run read"),
+        ("input", "differs from that of the unfinished run"),
+        ("shorter", "differs from that of the unfinished run"),
         ("pipeline", "other settings"),
         ("confidence", "other settings"),
         ("batch_size", "other settings"),
     ],
 )
-def test_another_run_is_not_resumed(change, reason, pipeline, tmp_path, monkeypatch):
+def test_run_with_other_input_is_not_resumed(change, reason, pipeline, tmp_path, monkeypatch):
     monkeypatch.setattr("spacy_rootmind.cli.run.CHUNK_RECORDS", 8)
     source = write_texts(tmp_path / "a.txt", 20)
     written = source.read_bytes()
@@ -639,7 +637,7 @@ def test_another_run_is_not_resumed(change, reason, pipeline, tmp_path, monkeypa
 
 @posix_only
 @pytest.mark.parametrize("n_process", [1, 2])
-def test_reader_that_goes_away_ends_it_quietly(n_process, drastic, code, many_texts):
+def test_closed_stdout_ends_the_run_silently(n_process, drastic, code, many_texts):
     command = [sys.executable, "-m", "spacy_rootmind", "parse", drastic, many_texts, "-c", code]
     command += ["-n", str(n_process), "-b", "16", "--quiet"]
     with subprocess.Popen(
@@ -654,7 +652,7 @@ def test_reader_that_goes_away_ends_it_quietly(n_process, drastic, code, many_te
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_full_disk_under_stdout_is_said(pipeline, run):
+def test_full_disk_under_stdout_is_reported(pipeline, run):
     with open("/dev/full", "wb") as full:
         result = run(
             *("parse", pipeline, "-"),
@@ -686,7 +684,7 @@ def test_file_that_may_not_grow_is_resumed(drastic, code, many_texts, uninterrup
     assert output.read_bytes() == uninterrupted["out.conllu"]
 
 
-def test_bar_is_shown_when_it_is_asked_for(pipeline, tmp_path, capsys):
+def test_progress_option_shows_a_bar(pipeline, tmp_path, capsys):
     source = write_texts(tmp_path / "a.txt", 5)
     for progress, shown in ((None, False), (True, True), (False, False)):
         options = ParseOptions(

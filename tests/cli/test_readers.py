@@ -1,4 +1,4 @@
-"""Records of all formats, and what is said of those that are wrong."""
+"""Records of all formats, and the messages for invalid ones."""
 
 import itertools
 import json
@@ -10,6 +10,7 @@ from damage import damaged
 from spacy.tokens import Doc
 
 from spacy_rootmind.cli import inputs as inputs_module
+from spacy_rootmind.cli.input_records import Failure, InputRecord
 from spacy_rootmind.cli.inputs import InputError, Inputs, Line
 from spacy_rootmind.cli.readers import (
     find_words,
@@ -19,7 +20,6 @@ from spacy_rootmind.cli.readers import (
     read_records,
     read_texts,
 )
-from spacy_rootmind.cli.records import Failure, Record
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def read(reader, data):
 
 
 def texts(found):
-    return [record.text for record in found if isinstance(record, Record)]
+    return [record.text for record in found if isinstance(record, InputRecord)]
 
 
 def failures(found):
@@ -69,7 +69,7 @@ def test_paragraphs_keep_their_line_ends(tmp_path):
 
 
 @pytest.mark.parametrize("reader", [read_texts, read_paragraphs])
-def test_text_that_is_not_utf8_is_a_failure_and_the_rest_goes_on(reader):
+def test_text_that_is_not_utf8_is_a_failure_and_the_rest_is_read(reader):
     found = read(reader, b"One.\n\nTw\xffo.\n\nThree.")
     assert texts(found) == ["One.", "Three."]
     [(line, reason)] = failures(found)
@@ -175,11 +175,11 @@ def test_docs_as_json_are_read_with_the_same_sentences(nlp):
         ('{"text": "x", "tokens": [{"start": 0, "end": 1}], "sents": 1}', "list of objects"),
         ('{"text": "x", "tokens": [{"start": 0, "end": 1}], "sents": [{}]}', "where tokens do"),
         ('{"text": "x", "tokens": [{"start": 0, "end": 1}], "sents": [{"start": []}]}', "where"),
-        ("[" * 100_000, "no record"),
-        ('{"text": ' + "9" * 5000 + "}", "no record"),
+        ("[" * 100_000, "not a record"),
+        ('{"text": ' + "9" * 5000 + "}", "not a record"),
     ],
 )
-def test_wrong_json_is_a_failure_and_the_rest_goes_on(source, reason):
+def test_invalid_json_is_a_failure_and_the_rest_is_read(source, reason):
     found = read(read_jsonl, f'{{"text": "a"}}\n{source}\n{{"text": "b"}}'.encode())
     assert texts(found) == ["a", "b"]
     [(line, given)] = failures(found)
@@ -190,7 +190,7 @@ def test_wrong_json_is_a_failure_and_the_rest_goes_on(source, reason):
 # --- CoNLL-U -----------------------------------------------------------------------------------
 
 
-def test_conllu_has_one_sentence_a_record(dev_conllu, nlp):
+def test_conllu_has_one_sentence_per_record(dev_conllu, nlp):
     found = list(read_records(Inputs([str(dev_conllu)]), None))
     blocks = dev_conllu.read_text(encoding="utf8").strip().split("\n\n")
     assert len(found) == len(blocks)
@@ -202,17 +202,17 @@ def test_conllu_has_one_sentence_a_record(dev_conllu, nlp):
     assert found[1].line == 1 + len(blocks[0].splitlines()) + 1
 
 
-def test_wrong_conllu_is_a_failure_and_the_rest_goes_on(dev_conllu):
+def test_invalid_conllu_is_a_failure_and_the_rest_is_read(dev_conllu):
     data = dev_conllu.read_bytes()
     first, second, third, *_ = data.split(b"\n\n")
     broken = second.replace(b"\t", b" ", 1)
     found = read(read_conllu, b"\n\n".join([first, broken, third]))
-    assert [type(record) for record in found] == [Record, Failure, Record]
+    assert [type(record) for record in found] == [InputRecord, Failure, InputRecord]
     n_comments = sum(line.startswith(b"#") for line in second.splitlines())
     assert found[1].line == len(first.splitlines()) + 1 + n_comments + 1
 
 
-def test_sentences_do_not_go_on_in_the_next_file(tmp_path):
+def test_sentences_end_with_their_file(tmp_path):
     row = "\t".join(["1", "x", *"_" * 8])
     (tmp_path / "a.conllu").write_text(f"# sent_id = a\n{row}", encoding="utf8")
     (tmp_path / "b.conllu").write_text(f"\n\n \n{row}\r\n\r\n\r\n", encoding="utf8")
@@ -244,7 +244,7 @@ def test_readers_read_no_further_than_they_must(name):
 
     records = reader("in", count())
     for done in range(1, 1000):
-        assert isinstance(next(records), Record)
+        assert isinstance(next(records), InputRecord)
         assert n_read == done * len(pattern)
 
 
@@ -258,7 +258,7 @@ def test_suffix_decides_on_the_format(tmp_path):
 
 @pytest.mark.parametrize("name", ["missing.txt", ""])
 def test_inputs_must_be_files(tmp_path, name):
-    with pytest.raises(InputError, match=r"no file|a folder"):
+    with pytest.raises(InputError, match=r"not found|a folder"):
         Inputs([str(tmp_path / name)])
 
 
@@ -281,13 +281,13 @@ def test_digest_depends_on_what_was_read(tmp_path):
 
 
 def is_in_order(parts, whole):
-    """Tell whether a list comes out of another by leaving some out."""
+    """Tell whether a list is a subsequence of another."""
     stream = iter(whole)
     return all(part in stream for part in parts)
 
 
 def as_words(record, nlp):
-    """Tokens of a record, if a Doc can be made of it."""
+    """Tokens of a record, if it can be made into a Doc."""
     try:
         return [token.text for token in record.make_doc(nlp)]
     except (ValueError, UnicodeEncodeError):
@@ -302,7 +302,7 @@ def test_damaged_conllu_loses_nothing_but_its_own_sentences(seed, dev_conllu, nl
     found = read(read_conllu, b"\n\n".join(parts))
     known = [as_words(r, nlp) for b in whole for r in read(read_conllu, b)]
     assert len(known) == len(whole)
-    records = [record for record in found if isinstance(record, Record)]
+    records = [record for record in found if isinstance(record, InputRecord)]
     assert is_in_order(known, [as_words(record, nlp) for record in records])
     assert len(whole) <= len(records) <= len(found)
     assert all(str(f).startswith("in:") for f in found if isinstance(f, Failure))
@@ -320,7 +320,7 @@ def test_damaged_jsonl_loses_nothing_but_its_own_lines(seed, dev_conllu):
     parts, whole = damaged(rng, [json.dumps(r).encode() for r in records], share=0.3)
     found = read(read_jsonl, b"\n".join(parts))
     known = [json.loads(line) for line in whole]
-    assert is_in_order(known, [r.fields for r in found if isinstance(r, Record)])
+    assert is_in_order(known, [r.fields for r in found if isinstance(r, InputRecord)])
     assert len(found) <= len(parts)
 
 
@@ -332,6 +332,6 @@ def test_noise_never_stops_a_reader(reader, nlp):
         choices = [*pieces, bytes([rng.randrange(256)])]
         data = b"".join(rng.choice(choices) for _ in range(rng.randrange(200)))
         for found in read(reader, data):
-            assert isinstance(found, (Record, Failure))
-            if isinstance(found, Record):
+            assert isinstance(found, (InputRecord, Failure))
+            if isinstance(found, InputRecord):
                 assert isinstance(found.make_doc(nlp), Doc)

@@ -1,4 +1,4 @@
-"""Records come back in order, whatever components do."""
+"""Records come back in order, also when components fail."""
 
 import itertools
 from multiprocessing import active_children
@@ -8,19 +8,19 @@ import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from spacy_rootmind.cli.input_records import Failure, InputRecord
 from spacy_rootmind.cli.inputs import InputError
-from spacy_rootmind.cli.records import Failure, Record
 from spacy_rootmind.cli.stream import chunks, parse_records
 
 
 def records(n, bad=()):
     """Numbered texts; some contain "bad"."""
     for i in range(n):
-        yield Record("in", i + 1, text=f"Text {i} is {'bad' if i in bad else 'good'}.")
+        yield InputRecord("in", i + 1, text=f"Text {i} is {'bad' if i in bad else 'good'}.")
 
 
 def outcome(parsed):
-    """Line numbers of what came out, and of what failed, in order."""
+    """Line numbers of parsed and of failed records, in order."""
     out = []
     for found in parsed:
         if isinstance(found, Failure):
@@ -71,7 +71,7 @@ class DropsBatch(DropsOne):
 
 
 class EndsStream(DropsOne):
-    """Has no use for error handlers."""
+    """Ignores error handlers."""
 
     def pipe(self, stream, batch_size):
         for doc in stream:
@@ -79,7 +79,7 @@ class EndsStream(DropsOne):
 
 
 class ForgetsDoc(DropsOne):
-    """Leaves Docs out without a word."""
+    """Drops Docs silently."""
 
     def pipe(self, stream, batch_size):
         for doc in stream:
@@ -87,15 +87,15 @@ class ForgetsDoc(DropsOne):
                 yield doc
 
 
-class MakesAnew(DropsOne):
-    """Gives other Docs back than it got."""
+class ReplacesDoc(DropsOne):
+    """Returns other Docs than it received."""
 
     def __call__(self, doc):
         check_text(doc)
         return Doc(doc.vocab, words=[t.text for t in doc], spaces=[t.whitespace_ for t in doc])
 
 
-COMPONENTS = [DropsOne, DropsBatch, EndsStream, ForgetsDoc, MakesAnew]
+COMPONENTS = [DropsOne, DropsBatch, EndsStream, ForgetsDoc, ReplacesDoc]
 for component in COMPONENTS:
     Language.factory(f"cli_test_{component.__name__}", func=lambda nlp, name, c=component: c())
 
@@ -109,16 +109,16 @@ def nlp(pipeline):
     ("component", "place"),
     [
         *((component, {"first": True}) for component in COMPONENTS),
-        # After the parser, a Doc built again would have no trees.
-        *((component, {"last": True}) for component in COMPONENTS if component is not MakesAnew),
+        # After the parser, a replaced Doc would have no trees.
+        *((component, {"last": True}) for component in COMPONENTS if component is not ReplacesDoc),
     ],
 )
 @pytest.mark.parametrize("bad", [(), (0,), (4,), (2, 3, 9), tuple(range(10))])
-def test_what_fails_is_said_and_the_rest_comes_through(component, place, bad, nlp):
+def test_failures_are_reported_and_the_rest_is_parsed(component, place, bad, nlp):
     nlp.add_pipe(f"cli_test_{component.__name__}", **place)
     parsed = list(parse_records(nlp, records(10, bad), batch_size=3))
     assert outcome(parsed) == expected(10, bad)
-    reason = "gave no Doc back" if component is ForgetsDoc else "cannot stand"
+    reason = "returned no Doc" if component is ForgetsDoc else "cannot stand"
     assert all(reason in f.reason for f in parsed if isinstance(f, Failure))
 
 
@@ -131,12 +131,12 @@ def test_other_processes_make_no_difference(component, nlp):
     assert not active_children()
 
 
-def test_failures_on_the_way_in_keep_their_place(nlp):
+def test_failures_to_read_keep_their_place(nlp):
     nlp.max_length = 40
     given = list(records(8))
     given[2] = Failure("in", 3, "wrong from the start")
-    given[4] = Record("in", 5, text="x " * 40)
-    given[6] = Record("in", 7, words=["a", "\ud800"])
+    given[4] = InputRecord("in", 5, text="x " * 40)
+    given[6] = InputRecord("in", 7, words=["a", "\ud800"])
     given[7] = Failure("in", 8, "wrong at the end")
     parsed = list(parse_records(nlp, iter(given), batch_size=3))
     assert outcome(parsed) == expected(8, (2, 4, 6, 7))
@@ -150,7 +150,7 @@ def test_records_are_read_as_they_are_needed(nlp):
     def endless():
         nonlocal n_read
         for n_read in itertools.count(1):
-            yield Record("in", n_read, text="It rained.")
+            yield InputRecord("in", n_read, text="It rained.")
 
     parsed = parse_records(nlp, endless(), batch_size=4)
     for n_back, _ in enumerate(itertools.islice(parsed, 200), start=1):
@@ -158,7 +158,7 @@ def test_records_are_read_as_they_are_needed(nlp):
     parsed.close()
 
 
-def test_input_that_cannot_be_read_on_ends_it(nlp):
+def test_input_error_ends_the_stream(nlp):
     def broken():
         yield from records(3)
         raise InputError("the disk is gone")
@@ -168,7 +168,7 @@ def test_input_that_cannot_be_read_on_ends_it(nlp):
         list(parsed)
 
 
-def test_pipeline_that_cannot_even_begin_ends_it(nlp, monkeypatch):
+def test_pipeline_that_cannot_start_raises(nlp, monkeypatch):
     def refuse(*arguments, **settings):
         raise RuntimeError("no processes today")
 
@@ -188,8 +188,8 @@ def test_pipeline_that_cannot_even_begin_ends_it(nlp, monkeypatch):
         ([], 3, 100, []),
     ],
 )
-def test_chunks_end_at_so_many_records_or_characters(sizes, max_records, max_chars, lengths):
-    stream = iter([Record("in", i, text="x" * size) for i, size in enumerate(sizes)])
+def test_chunks_are_bounded_in_records_and_characters(sizes, max_records, max_chars, lengths):
+    stream = iter([InputRecord("in", i, text="x" * size) for i, size in enumerate(sizes)])
     found = [[record.line for record in chunk] for chunk in chunks(stream, max_records, max_chars)]
     assert [len(chunk) for chunk in found] == lengths
     assert list(itertools.chain(*found)) == list(range(len(sizes)))

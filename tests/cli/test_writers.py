@@ -1,4 +1,4 @@
-"""What is written is what was parsed, in forms that others can read."""
+"""The writers write what was parsed, in forms that other tools can read."""
 
 import json
 import random
@@ -12,10 +12,10 @@ from spacy.training.converters import conllu_to_docs
 
 from spacy_rootmind.annotation.extensions import Arc, register_extensions
 from spacy_rootmind.cli.conllu import DEPREL, FORM, HEAD, ID, LEMMA, MISC, RANGE_ID, WORD_ID
+from spacy_rootmind.cli.input_records import InputRecord
 from spacy_rootmind.cli.inputs import Inputs, Line
 from spacy_rootmind.cli.readers import read_conllu, read_records, read_sentences
-from spacy_rootmind.cli.records import Record
-from spacy_rootmind.cli.writers import decimals, keep_given, write_conllu, write_jsonl
+from spacy_rootmind.cli.writers import decimals, restore_given_columns, write_conllu, write_jsonl
 from spacy_rootmind.pipeline import alternatives
 
 UNESCAPED = {r"\s": " ", r"\t": "\t", r"\r": "\r", r"\n": "\n", r"\p": "|", r"\\": "\\"}
@@ -23,7 +23,7 @@ UNESCAPED = {r"\s": " ", r"\t": "\t", r"\r": "\r", r"\n": "\n", r"\p": "|", r"\\
 
 @pytest.fixture(scope="module")
 def nlp(pipeline):
-    """A parser that is asked for all it knows, with sentence boundaries before."""
+    """A parser with probabilities, arcs and alternatives, after a sentencizer."""
     nlp = spacy.load(pipeline)
     nlp.add_pipe("sentencizer", first=True)
     parser = nlp.get_pipe("root_mst")
@@ -36,16 +36,16 @@ def nlp(pipeline):
 
 @pytest.fixture(scope="module")
 def plain(pipeline):
-    """A parser that is asked for trees alone."""
+    """A parser that only writes trees."""
     return spacy.load(pipeline)
 
 
 def parse_text(nlp, text, **fields):
-    return nlp(text), Record("in", 1, text=text, fields=fields)
+    return nlp(text), InputRecord("in", 1, text=text, fields=fields)
 
 
 def sentences_in(data):
-    """Sentences of CoNLL-U, all of which must be right."""
+    """Sentences of CoNLL-U, all of which must be valid."""
     lines = (Line(i, line) for i, line in enumerate(data.split(b"\n"), start=1))
     return list(read_sentences("out", lines))
 
@@ -137,7 +137,9 @@ def test_conllu_has_all_whitespace_of_the_text(seed, nlp):
 
 
 def test_conllu_of_tokens_with_spaces_inside(nlp):
-    record = Record("in", 1, words=["New \n York", "\t", "sleeps"], spaces=[True, False, False])
+    record = InputRecord(
+        "in", 1, words=["New \n York", "\t", "sleeps"], spaces=[True, False, False]
+    )
     doc = record.make_doc(nlp)
     for _, pipe in nlp.pipeline:
         doc = pipe(doc)
@@ -148,7 +150,7 @@ def test_conllu_of_tokens_with_spaces_inside(nlp):
     assert misc(sentence.words[0])["SpacesAfter"] == r"\s\t"
 
 
-def test_conllu_has_what_is_known(nlp):
+def test_conllu_has_probabilities_and_alternatives(nlp):
     doc, record = parse_text(nlp, "The cat  saw a dog that slept. She said that it rained.")
     found = sentences_in(write_conllu(doc, record, 0))
     for span, sentence in zip(doc.sents, found, strict=True):
@@ -254,7 +256,7 @@ def test_treebanks_in_and_out_change_trees_alone(name, plain, ud_folder):
     assert n_others or name == "Irish-IDT"
 
 
-def test_conllu_in_and_out_replaces_what_was_known(nlp, plain, dev_conllu):
+def test_conllu_in_and_out_replaces_earlier_probabilities(nlp, plain, dev_conllu):
     record = next(read_records(Inputs([str(dev_conllu)]), None))
     once = write_conllu(nlp(record.make_doc(nlp)), record, 0)
     [again] = read_conllu("once", (Line(i, x) for i, x in enumerate(once.split(b"\n"), start=1)))
@@ -313,7 +315,7 @@ def test_jsonl_without_settings_is_a_doc_alone(plain):
     assert json.loads(data) == doc.to_json()
 
 
-def test_jsonl_writes_what_it_was_given_whatever_that_is(plain):
+def test_jsonl_keeps_unusual_field_values(plain):
     doc, record = parse_text(plain, "It rained.", half="\ud83d", big=2**100, none=None)
     data = json.loads(write_jsonl(doc, record, 0))
     assert (data["half"], data["big"], data["none"]) == ("\ud83d", 2**100, None)
@@ -343,7 +345,7 @@ def test_columns_that_spacy_does_not_know_are_left_out(plain):
     row = "\t".join(["1", "x", "_", "VERBISH", "T", "Odd", *"_" * 4])
     [record] = read_conllu("in", [Line(1, row.encode())])
     doc = plain(record.make_doc(plain))
-    keep_given(doc, record)
+    restore_given_columns(doc, record)
     assert doc[0].pos_ == ""
     assert doc[0].tag_ == "T"
     assert not doc[0].morph
@@ -352,8 +354,8 @@ def test_columns_that_spacy_does_not_know_are_left_out(plain):
 # --- what does not fit -------------------------------------------------------------------------
 
 
-def test_docs_whose_tokens_changed_are_refused(plain):
-    record = Record("in", 1, words=["New", "York", "sleeps"], starts=[True, False, False])
+def test_docs_with_changed_tokens_raise(plain):
+    record = InputRecord("in", 1, words=["New", "York", "sleeps"], starts=[True, False, False])
     doc = plain(record.make_doc(plain))
     with doc.retokenize() as retokenizer:
         retokenizer.merge(doc[0:2])
@@ -362,8 +364,8 @@ def test_docs_whose_tokens_changed_are_refused(plain):
             writer(doc, record, 0)
 
 
-def test_docs_whose_sentences_changed_are_refused(nlp):
-    record = Record("in", 1, words=["Yes", ".", "No", "."], starts=[True, False, False, False])
+def test_docs_with_changed_sentences_raise(nlp):
+    record = InputRecord("in", 1, words=["Yes", ".", "No", "."], starts=[True, False, False, False])
     doc = nlp(record.make_doc(nlp))
     assert write_jsonl(doc, record, 0)
     doc = nlp(Doc(nlp.vocab, words=record.words))
@@ -373,7 +375,7 @@ def test_docs_whose_sentences_changed_are_refused(nlp):
             writer(doc, record, 0)
 
 
-def test_heads_whose_probability_is_not_known_are_refused(nlp):
+def test_heads_changed_after_parsing_raise(nlp):
     doc, record = parse_text(nlp, "The cat slept.")
     token = next(token for token in doc if token.head is not token)
     token.head = next(other for other in doc if other not in (token, token.head))
@@ -382,7 +384,7 @@ def test_heads_whose_probability_is_not_known_are_refused(nlp):
             writer(doc, record, 0)
 
 
-def test_trees_that_conllu_cannot_have_are_refused(plain):
+def test_trees_that_conllu_cannot_have_raise(plain):
     doc, record = parse_text(plain, "She  slept")
     doc[2].head = doc[1]
     doc[1].head = doc[1]

@@ -6,9 +6,9 @@ import spacy
 from spacy.tokens import Doc
 from thinc.api import Model, Ops
 
-from spacy_rootmind.annotation.sentences import sentences_of
+from spacy_rootmind.annotation.sentences import sentences_of, words_of
 from spacy_rootmind.network.architecture import ParserGradient, ParserInput, build_biaffine_parser
-from spacy_rootmind.network.tree_scorer import TreeGradient
+from spacy_rootmind.network.label_scores import ChosenArcs
 
 OPS = Ops()
 WIDTH = 5
@@ -63,12 +63,18 @@ def test_model_gradient_matches_finite_differences(docs, lstm_width, refinements
     in_double(model)
     given = ParserInput(docs, [sentences_of(doc) for doc in docs])
     rng = np.random.default_rng(2)
-    (scores, boundaries), backprop = model.begin_update(given)
-    deps = scores.layout.words
-    # Each word's neighbour before it in its sentence, ROOT included, as its head.
-    heads = deps - 1
-    guesses, backprop_labels = scores.begin_labels(deps, heads, is_train=True)
-    d_labels = rng.normal(size=guesses.shape)
+    chosen = []
+
+    def choose_arcs(trees):
+        deps = trees.layout.words
+        # Each word's neighbour before it in its sentence, ROOT included, as its head.
+        chosen[:] = [ChosenArcs(deps, deps - 1, deps), ChosenArcs(deps[::2], deps[::2] - 1, deps)]
+        return chosen
+
+    given = given._replace(choose_arcs=choose_arcs)
+    (scores, boundaries, labels), backprop = model.begin_update(given)
+    assert [own.arcs for own in labels] == chosen
+    d_labels = [rng.normal(size=own.scores.shape) for own in labels]
     d_rounds = [
         [
             rng.normal(size=S.shape) * b.allowed
@@ -77,17 +83,17 @@ def test_model_gradient_matches_finite_differences(docs, lstm_width, refinements
         for arcs in scores.rounds
     ]
     d_boundaries = rng.normal(size=boundaries.shape)
-    backprop(ParserGradient(TreeGradient(d_rounds, backprop_labels(d_labels)), d_boundaries))
+    backprop(ParserGradient(d_rounds, d_labels, d_boundaries))
 
     def total():
-        scores, boundaries = model.predict(given)
-        guesses, _ = scores.begin_labels(deps, heads, is_train=False)
+        scores, boundaries, labels = model.predict(given)
         arcs = sum(
             (S * dS).sum()
             for round_scores, d_round in zip(scores.rounds, d_rounds, strict=True)
             for S, dS in zip(round_scores, d_round, strict=True)
         )
-        return arcs + (guesses * d_labels).sum() + (boundaries * d_boundaries).sum()
+        of_labels = sum((own.scores * d).sum() for own, d in zip(labels, d_labels, strict=True))
+        return arcs + of_labels + (boundaries * d_boundaries).sum()
 
     for node in model.walk():
         for name in node.param_names:
@@ -104,14 +110,15 @@ def test_model_gradient_matches_finite_differences(docs, lstm_width, refinements
             assert numeric == pytest.approx(analytic, rel=1e-5, abs=1e-7), (node.name, name)
 
 
-def test_model_takes_plain_docs_with_their_own_sentences(docs):
+def test_plain_docs_count_as_one_sentence_each(docs):
     model = build_biaffine_parser(toy_tok2vec(), 4, 4, 3, 1, 0.0, nO=3)
     model.get_ref("labels").set_dim("nO", 3)
     model.initialize(X=docs)
     in_double(model)
     plain = model.predict(docs).trees
-    given = model.predict(ParserInput(docs, [sentences_of(doc) for doc in docs])).trees
-    assert plain.layout.lengths.tolist() == [3, 2, 1, 9]
+    whole = [[np.arange(len(doc))] if len(doc) else [] for doc in docs]
+    given = model.predict(ParserInput(docs, whole)).trees
+    assert plain.layout.lengths.tolist() == [6, 1, 9]
     for a, b in zip(plain.arcs, given.arcs, strict=True):
         np.testing.assert_array_equal(a, b)
 
@@ -157,8 +164,10 @@ def test_docs_without_words_may_have_vectors_without_width(docs):
         model.get_ref("labels").set_dim("nO", 3)
         model.initialize(X=docs)
         in_double(model)
-        (trees, boundaries), backprop = model.begin_update(docs)
-        backprop(ParserGradient(TreeGradient(trees.rounds, np.zeros_like(trees.rows)), boundaries))
+        sentences, words = [sentences_of(doc) for doc in docs], [words_of(doc) for doc in docs]
+        given = ParserInput(docs, sentences, words)
+        (trees, boundaries, _), backprop = model.begin_update(given)
+        backprop(ParserGradient(trees.rounds, boundaries=boundaries))
         found.append((boundaries, tok2vec.get_grad("E")))
     for given, dropped in zip(*found, strict=True):
         np.testing.assert_allclose(given, dropped, rtol=1e-9)

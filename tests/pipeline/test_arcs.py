@@ -4,13 +4,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from conftest import gold_examples, make_nlp, train
+from conftest import gold_examples, make_nlp, score_labels, train
 
 from spacy_rootmind import arc_marginals
 from spacy_rootmind.annotation import extensions
 from spacy_rootmind.annotation.extensions import Arc
 from spacy_rootmind.annotation.sentences import sentences_of
-from spacy_rootmind.network import tree_scorer
+from spacy_rootmind.network import label_scores
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.pipeline.alternatives import sample
 from spacy_rootmind.pipeline.constraints import Constraints
@@ -58,7 +58,7 @@ def expected_arcs(parser, doc):
                 found[words[dep - 1], words[dep - 1], "ROOT"] = marginals[dep, 0]
                 for head in range(1, m):
                     rows = np.array([dep]) + roots[number], np.array([head]) + roots[number]
-                    of_labels = scores.begin_labels(*rows, is_train=False)[0][0].astype("f8")
+                    of_labels = score_labels(parser.model, scores, *rows)[0].astype("f8")
                     of_labels /= parser.cfg["label_temperature"]
                     of_labels = np.exp(of_labels - of_labels.max())
                     for label, share in zip(
@@ -186,9 +186,9 @@ def test_arcs_stay_when_a_head_is_set_by_hand(unsure):
     assert listed(doc[:]) == before
 
 
-def test_memory_stays_bounded_by_labelling_so_many_at_a_time(unsure, monkeypatch):
+def test_arcs_are_labelled_in_batches_of_bounded_size(unsure, monkeypatch):
     together = [arc for s in unsure(TEXT).sents for arc in listed(s)]
-    monkeypatch.setattr(tree_scorer, "MAX_ARCS", 7)
+    monkeypatch.setattr(label_scores, "MAX_ARCS", 7)
     apart = [arc for s in unsure(TEXT).sents for arc in listed(s)]
     assert [arc[:3] for arc in apart] == [arc[:3] for arc in together]
     np.testing.assert_allclose([a[3] for a in apart], [a[3] for a in together], atol=1e-6)
@@ -196,5 +196,5 @@ def test_memory_stays_bounded_by_labelling_so_many_at_a_time(unsure, monkeypatch
 
 @pytest.mark.parametrize("least", [0, -0.1, 1.01])
 def test_threshold_must_be_a_probability_above_0(least):
-    with pytest.raises(ValueError, match="arc_threshold above 0 and at most 1"):
+    with pytest.raises(ValueError, match="arc_threshold as a probability above 0 and at most 1"):
         make_nlp(arc_threshold=least)

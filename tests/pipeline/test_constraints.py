@@ -18,7 +18,9 @@ from spacy_rootmind.pipeline.constraints import (
     preset_heads,
     span_subtrees,
 )
-from spacy_rootmind.pipeline.prediction import Settings, plan_sentences
+from spacy_rootmind.pipeline.prediction import plan_sentences
+from spacy_rootmind.pipeline.sentence_parser import PredictionContext
+from spacy_rootmind.pipeline.settings import Settings
 
 FIRST = ["She", "saw", "the", "cat", "."]
 SECOND = ["He", "came", "."]
@@ -381,8 +383,9 @@ def test_whitespace_inside_arcs_and_spans_is_no_matter(parser_with):
 
 
 def plan(doc, constraints, log_odds, **settings):
-    settings = Settings("ROOT", ["dep"], constraints=lambda doc: constraints, **settings)
-    return plan_sentences(doc, np.asarray(log_odds, dtype="f"), settings).starts.tolist()
+    settings = Settings(constraints=lambda doc: constraints, **settings)
+    context = PredictionContext(settings, ("ROOT", "dep"))
+    return plan_sentences(doc, np.asarray(log_odds, dtype="f"), context).starts.tolist()
 
 
 VOCAB = spacy.blank("en").vocab
@@ -442,7 +445,7 @@ def test_constraints_and_length_go_together():
 # --- contradictions ----------------------------------------------------------------------------
 
 CONTRADICTIONS = {
-    "two heads": (Constraints(forced=[(0, 1), (0, 2)]), "two heads"),
+    "two heads": (Constraints(forced=[(0, 1), (0, 2)]), "two forced heads"),
     "forced and forbidden": (
         Constraints(forced=[(0, 1)], forbidden=[(0, 1)]),
         "both forced and forbidden",
@@ -566,7 +569,7 @@ def test_constraints_across_given_boundaries_are_an_error(parser_with, mode, con
 def test_two_forced_roots_in_a_given_sentence_are_an_error(parser_with, mode, starts):
     nlp = parser_with(lambda doc: Constraints(forced=[(1, 1), (3, 3)]), sentences=mode)
     doc = Doc(nlp.vocab, words=WORDS, sent_starts=starts)
-    with pytest.raises(ValueError, match="both to be roots and in one sentence"):
+    with pytest.raises(ValueError, match="forced roots of the same sentence"):
         nlp(doc)
     assert_untouched(doc, starts)
 
@@ -580,7 +583,7 @@ def test_forced_roots_on_both_sides_of_a_given_boundary_are_respected(parser_wit
 
 def test_two_roots_joined_by_an_arc_are_an_error(parser_with):
     nlp = parser_with(lambda doc: Constraints(forced=[(1, 1), (3, 3)], subtrees=[(0, 5)]))
-    with pytest.raises(ValueError, match="both to be roots and in one sentence"):
+    with pytest.raises(ValueError, match="forced roots of the same sentence"):
         nlp(Doc(nlp.vocab, words=WORDS))
 
 
@@ -628,8 +631,8 @@ def test_preset_heads_take_no_boundary_from_a_missing_head():
     heads, deps = [1, 1, 3, None, None], ["nsubj", "ROOT", "det", "obj", "punct"]
     doc = Doc(VOCAB, words=FIRST, heads=heads, deps=deps)
     assert [t.i for t in doc if t.is_sent_start] == [0, 2, 4]
-    settings = Settings("ROOT", ["dep"], constraints=preset_heads())
-    starts = plan_sentences(doc, np.array([-1, -1, -1, -1, 1], dtype="f"), settings).starts
+    context = PredictionContext(Settings(constraints=preset_heads()), ("ROOT", "dep"))
+    starts = plan_sentences(doc, np.array([-1, -1, -1, -1, 1], dtype="f"), context).starts
     # Training reads such Docs alike; what is unknown is for the network to say.
     assert starts.tolist() == [0, 4, 5]
 

@@ -17,7 +17,9 @@ from strategies import rng_for
 
 from spacy_rootmind.annotation.gold import GoldBatch, training_starts
 from spacy_rootmind.annotation.sentences import choose_starts
-from spacy_rootmind.pipeline.prediction import Settings, plan_sentences
+from spacy_rootmind.pipeline.prediction import plan_sentences
+from spacy_rootmind.pipeline.sentence_parser import PredictionContext
+from spacy_rootmind.pipeline.settings import Settings
 
 VOCAB = spacy.blank("en").vocab
 # Part of a Doc's words are whitespace, in this share.
@@ -149,8 +151,9 @@ def test_choose_starts_of_a_very_long_doc_finishes(max_words):
 # --- what is known already, and length ----------------------------------------------------------
 
 
-def plan(doc, log_odds, **settings):
-    return plan_sentences(doc, log_odds, Settings("ROOT", ["dep"], **settings))
+def plan(doc, log_odds, on_split=lambda doc, n_split: None, **settings):
+    context = PredictionContext(Settings(**settings), ("ROOT", "dep"), on_split=on_split)
+    return plan_sentences(doc, log_odds, context)
 
 
 @pytest.mark.parametrize("mode", ["auto", "given", "doc"])
@@ -302,7 +305,9 @@ def test_splits_of_a_short_text_are_not_logged(parser_of, caplog):
 
 @pytest.mark.parametrize("value", [0, -1])
 def test_length_must_be_at_least_one(value):
-    with pytest.raises(ValueError, match=r"\[root_mst\] expected max_sentence_length of at least"):
+    with pytest.raises(
+        ValueError, match=r"\[root_mst\] expected max_sentence_length as an integer of at least"
+    ):
         make_nlp(max_sentence_length=value)
 
 

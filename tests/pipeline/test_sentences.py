@@ -21,8 +21,9 @@ from spacy.training import Example
 from strategies import rng_for
 
 from spacy_rootmind.annotation.gold import GoldBatch, training_starts
-from spacy_rootmind.annotation.sentences import bounds, scored_tokens
-from spacy_rootmind.annotation.writing import SentenceParse, annotate, doc_parse
+from spacy_rootmind.annotation.records import ParseDetails
+from spacy_rootmind.annotation.sentences import bounds, scored_tokens, words_of
+from spacy_rootmind.annotation.writing import SentenceParse, annotate, join_sentences
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.trees.conventions import MISSING
 
@@ -54,7 +55,7 @@ def make(several):
 def boundary_scores(nlp, doc):
     """The network's log-odds of a start, token by token."""
     model = nlp.get_pipe("root_mst").model
-    return model.predict(ParserInput([doc], [[np.arange(len(doc))]])).boundaries
+    return model.predict(ParserInput([doc], [[np.arange(len(doc))]], [words_of(doc)])).boundaries
 
 
 def assert_parsed(doc):
@@ -323,10 +324,9 @@ def test_any_tree_comes_into_the_doc_with_whitespace_anywhere():
         sentences = scored_tokens(doc, starts)
         trees = [random_heads(rng, len(words), True) for words in sentences]
         parses = [
-            SentenceParse(tree, ["ROOT" if h == 0 else "x" for h in tree[1:].tolist()], {})
-            for tree in trees
+            SentenceParse(tree, (tree[1:] != 0).astype("i4"), ParseDetails()) for tree in trees
         ]
-        annotate(doc, doc_parse(doc, starts, sentences, iter(parses), "ROOT"))
+        annotate(doc, join_sentences(doc, starts, sentences, iter(parses), ("ROOT", "x")))
         assert starts_of(doc) == starts[:-1].tolist()
         assert_parsed(doc)
         for words, tree in zip(sentences, trees, strict=True):

@@ -79,7 +79,7 @@ def test_from_disk_damaged_file_is_named_and_changes_nothing(trained, saved, nam
 def test_from_disk_other_format_is_refused(saved):
     path = saved / "root_mst" / "cfg"
     srsly.write_json(path, {**srsly.read_json(path), "format": 99})
-    with pytest.raises(ValueError, match="expected settings of format 2, found 99"):
+    with pytest.raises(ValueError, match="expected a cfg of format 2, found 99"):
         spacy.load(saved)
 
 
@@ -177,7 +177,7 @@ def test_from_disk_settings_and_weights_of_different_models_are_refused(trained,
     path = saved / "root_mst" / "cfg"
     cfg = srsly.read_json(path)
     srsly.write_json(path, {**cfg, "labels": cfg["labels"][:-1]})
-    with pytest.raises(ValueError, match="labels besides the root's, and the weights are for"):
+    with pytest.raises(ValueError, match="labels besides the root's, as in cfg, found weights for"):
         spacy.load(saved)
 
 

@@ -1,4 +1,4 @@
-"""Pictures show what the Doc says. Arcs are read back from where their lines start and end."""
+"""Pictures of parses. Arcs are read back from the ends of their lines."""
 
 import re
 import sys
@@ -18,7 +18,13 @@ from spacy.tokens import Doc
 
 import spacy_rootmind
 from spacy_rootmind import render
-from spacy_rootmind.annotation.extensions import keep, register_extensions
+from spacy_rootmind.annotation.extensions import register_extensions
+from spacy_rootmind.annotation.records import (
+    Alternatives,
+    ParseDetails,
+    SentenceRecord,
+    store_records,
+)
 
 TEXT = "The cat  saw a dog that slept.\nShe said that it rained."
 RED = "#d1242f"
@@ -28,7 +34,7 @@ RED = "#d1242f"
 
 
 class Drawn(NamedTuple):
-    """An arc as it is drawn, a root's with itself as head."""
+    """An arc as drawn; a root is its own head."""
 
     head: str
     dep: str
@@ -36,7 +42,7 @@ class Drawn(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """A tree as it is drawn, and the style of its arcs."""
+    """A tree as drawn, and the style of its arcs."""
 
     words: list
     lines: list
@@ -64,18 +70,18 @@ def numbers(element):
 
 
 def parse_svg(markup):
-    """Read SVG, one a sentence: their captions and trees."""
+    """Read the captions and trees of SVGs, one SVG per sentence."""
     whole = ElementTree.fromstring(f"<all>{markup}</all>")
     return [(captions(svg), trees(svg)) for svg in whole]
 
 
-def only(markup):
+def parse_one_svg(markup):
     [sentence] = parse_svg(markup)
     return sentence
 
 
 def captions(svg):
-    """Captions with their lines joined."""
+    """Read captions, their lines joined."""
     return [" ".join(line.text for line in e) for e in find(svg, "displacy-caption")]
 
 
@@ -111,7 +117,7 @@ def read_tree(group):
     return Tree(texts, lines, styles, group)
 
 
-def expected(sentence, with_probs):
+def arcs_of_doc(sentence, with_probs):
     return {
         Drawn(
             token.head.text,
@@ -123,7 +129,7 @@ def expected(sentence, with_probs):
     }
 
 
-def of_parse(sentence, parse):
+def arcs_of_parse(sentence, parse):
     return {
         Drawn(sentence[int(head)].text, token.text, dep)
         for token, head, dep in zip(sentence, parse.heads, parse.deps, strict=True)
@@ -132,7 +138,7 @@ def of_parse(sentence, parse):
 
 
 class Page(HTMLParser):
-    """Checks that a page's tags match, and keeps what is before and in the SVGs."""
+    """Checks that a page's tags match, and collects the attributes of all elements."""
 
     def __init__(self, markup):
         super().__init__()
@@ -156,26 +162,28 @@ class Page(HTMLParser):
 # --- Docs to draw ------------------------------------------------------------------------------
 
 
-def made(words, heads, deps, lang="en", **rest):
+def make_doc(words, heads, deps, lang="en", **rest):
     vocab = spacy.blank(lang).vocab
     return Doc(vocab, words=words, heads=heads, deps=deps, **rest)
 
 
 @pytest.fixture(scope="module")
 def docs(quickstart_docs):
-    """The same text with confidence, with the five best parses, and with samples."""
+    """The same text with confidence and the five best parses, one of the two, and samples."""
     nlp = make_nlp(confidence=True, alternatives={"@misc": "spacy_rootmind.kbest.v1", "k": 5})
     nlp.add_pipe("sentencizer", first=True)
     train(nlp, gold_examples(quickstart_docs[:20], nlp), steps=15)
     register_extensions()
     parser = nlp.get_pipe("root_mst")
-    best = nlp(TEXT)
+    kbest = nlp(TEXT)
     parser.alternatives = None
-    sure = nlp(TEXT)
+    confident = nlp(TEXT)
     parser.confidence = False
     plain = nlp(TEXT)
     parser.alternatives = spacy.registry.misc.get("spacy_rootmind.sample.v1")(40, 3)
-    return types.SimpleNamespace(best=best, sure=sure, plain=plain, samples=nlp(TEXT), nlp=nlp)
+    return types.SimpleNamespace(
+        kbest=kbest, confident=confident, plain=plain, samples=nlp(TEXT), nlp=nlp
+    )
 
 
 def with_parses(doc, trees, log_probs):
@@ -188,20 +196,21 @@ def with_parses(doc, trees, log_probs):
     labels = [
         [i + 2 if h == set_heads[i] else int(h != i) for i, h in enumerate(tree)] for tree in trees
     ]
-    record = {
-        "heads": np.array(trees, dtype=np.int32),
-        "deps": np.array(labels, dtype=np.int32),
-        "labels": names,
-        "log_probs": np.array(log_probs, dtype=float),
-    }
-    keep(doc, [(0, len(doc), record)])
+    alternatives = Alternatives(
+        np.array(trees, dtype=np.int32),
+        np.array(labels, dtype=np.int32),
+        np.array(log_probs, dtype=float),
+        tuple(names),
+    )
+    record = SentenceRecord(np.array(set_heads, np.int32), ParseDetails(alternatives=alternatives))
+    store_records(doc, [(0, len(doc), record)])
     return doc
 
 
 @pytest.fixture
-def twice():
-    """Three words; four draws of three trees, of which the first is the one that is set."""
-    doc = made(["a", "b", "c"], [0, 0, 1], ["ROOT", "dep", "dep"])
+def sampled():
+    """Three words with four draws of three trees; the first is the Doc's own parse."""
+    doc = make_doc(["a", "b", "c"], [0, 0, 1], ["ROOT", "dep", "dep"])
     drawn = [[0, 0, 1], [0, 0, 0], [1, 1, 1], [0, 0, 0]]
     return with_parses(doc, drawn, np.log([0.5, 0.3, 0.1, 0.3]))
 
@@ -217,14 +226,14 @@ def test_each_sentence_is_drawn_with_its_arcs(docs, compact):
     for (texts, [tree]), sentence in zip(pictures, sentences, strict=True):
         assert texts == []
         assert tree.words == [token.text for token in sentence if not token.is_space]
-        assert tree.arcs() == expected(sentence, with_probs=False)
+        assert tree.arcs() == arcs_of_doc(sentence, with_probs=False)
         assert set(tree.styles.values()) == {""}
 
 
 def test_arcs_carry_their_probabilities(docs):
-    pictures = parse_svg(render(docs.sure))
-    for ([text], [tree]), sentence in zip(pictures, docs.sure.sents, strict=True):
-        assert tree.arcs() == expected(sentence, with_probs=True)
+    pictures = parse_svg(render(docs.confident))
+    for ([text], [tree]), sentence in zip(pictures, docs.confident.sents, strict=True):
+        assert tree.arcs() == arcs_of_doc(sentence, with_probs=True)
         log_prob = sentence._.parse_log_prob
         assert f"robability {np.exp(log_prob):.3g} (log {log_prob:.2f})" in text
         assert f"entropy {sentence._.parse_entropy:.2f} nats" in text
@@ -233,44 +242,44 @@ def test_arcs_carry_their_probabilities(docs):
 def test_probabilities_need_no_extensions(docs):
     from spacy.tokens import Span, Token
 
-    before = render(docs.best)
+    before = render(docs.kbest)
     names = [(Token, "head_prob"), *((Span, n) for n in ("parse_log_prob", "parse_entropy"))]
     names.append((Span, "parses"))
     for owner, name in names:
         owner.remove_extension(name)
     try:
-        after = render(docs.best)
+        after = render(docs.kbest)
     finally:
         register_extensions()
-    assert parse_arcs(after) == parse_arcs(before)
+    assert read_arcs(after) == read_arcs(before)
 
 
-def parse_arcs(markup):
+def read_arcs(markup):
     return [(texts, [tree.styles for tree in drawn]) for texts, drawn in parse_svg(markup)]
 
 
 def test_one_sentence_or_several_docs(docs):
-    first, second = parse_arcs(render(docs.best))
-    sentences = list(docs.best.sents)
-    assert parse_arcs(render(sentences[1])) == [second]
-    assert parse_arcs(render(docs.best[:])) == [first, second]
-    assert parse_arcs(render([sentences[1], docs.best])) == [second, first, second]
+    first, second = read_arcs(render(docs.kbest))
+    sentences = list(docs.kbest.sents)
+    assert read_arcs(render(sentences[1])) == [second]
+    assert read_arcs(render(docs.kbest[:])) == [first, second]
+    assert read_arcs(render([sentences[1], docs.kbest])) == [second, first, second]
 
 
 def test_ids_are_unique_over_pictures(docs):
-    ids = re.findall(r' id="([^"]+)"', render(docs.best) + render(docs.best))
+    ids = re.findall(r' id="([^"]+)"', render(docs.kbest) + render(docs.kbest))
     assert len(ids) == len(set(ids)) > 20
 
 
-def test_labels_lie_on_their_own_arcs(docs):
-    for svg in ElementTree.fromstring(f"<all>{render(docs.best)}</all>"):
+def test_labels_follow_their_own_arcs(docs):
+    for svg in ElementTree.fromstring(f"<all>{render(docs.kbest)}</all>"):
         lines = {e.get("id") for e in find(svg, "displacy-arc")} - {None}
         used = Counter(
             e.get("{http://www.w3.org/1999/xlink}href")[1:]
             for e in svg.iter()
             if tag(e) == "textPath"
         )
-        # Once as an outline, once as text.
+        # As an outline and as text.
         assert used == dict.fromkeys(lines, 2)
 
 
@@ -290,19 +299,19 @@ def test_root_arrow_comes_from_above_all_arcs(docs):
 
 
 def test_alternatives_are_drawn_below_the_parse(docs):
-    pictures = parse_svg(render(docs.best))
-    for (texts, drawn), sentence in zip(pictures, docs.best.sents, strict=True):
+    pictures = parse_svg(render(docs.kbest))
+    for (texts, drawn), sentence in zip(pictures, docs.kbest.sents, strict=True):
         parses = sentence._.parses
         assert len(texts) == len(drawn) == len(parses) == 5
-        assert drawn[0].arcs() == expected(sentence, with_probs=True)
+        assert drawn[0].arcs() == arcs_of_doc(sentence, with_probs=True)
         for text, tree, parse in zip(texts[1:], drawn[1:], parses[1:], strict=True):
-            assert tree.arcs() == of_parse(sentence, parse)
+            assert tree.arcs() == arcs_of_parse(sentence, parse)
             assert f"probability {np.exp(parse.log_prob):.3g} (log {parse.log_prob:.2f})" in text
 
 
-def test_what_differs_is_coloured_and_named(docs):
+def test_arcs_that_differ_are_coloured_and_listed(docs):
     n_others = 0
-    for texts, drawn in parse_svg(render(docs.best)):
+    for texts, drawn in parse_svg(render(docs.kbest)):
         chosen = {arc._replace(label=arc.label.split()[0]) for arc in drawn[0].arcs()}
         assert drawn[0].arcs(RED) == set()
         for text, tree in zip(texts[1:], drawn[1:], strict=True):
@@ -320,17 +329,17 @@ def test_what_differs_is_coloured_and_named(docs):
 
 def test_max_alternatives(docs):
     for n in (0, 2):
-        for texts, drawn in parse_svg(render(docs.best, max_alternatives=n)):
+        for texts, drawn in parse_svg(render(docs.kbest, max_alternatives=n)):
             assert len(texts) == len(drawn) == n + 1
             assert f"{n} of 4 alternatives shown" in texts[0]
-    assert "shown" not in render(docs.best)
+    assert "shown" not in render(docs.kbest)
 
 
-def test_samples_are_drawn_once_with_their_number(docs):
+def test_each_sampled_tree_is_drawn_once_with_its_count(docs):
     pictures = parse_svg(render(docs.samples, max_alternatives=40))
     for (texts, drawn), sentence in zip(pictures, docs.samples.sents, strict=True):
-        counts = Counter(frozenset(of_parse(sentence, parse)) for parse in sentence._.parses)
-        chosen = frozenset(expected(sentence, with_probs=False))
+        counts = Counter(frozenset(arcs_of_parse(sentence, parse)) for parse in sentence._.parses)
+        chosen = frozenset(arcs_of_doc(sentence, with_probs=False))
         assert 1 < len(counts) < 40
         found = {
             frozenset(tree.arcs()): int(re.search(r"drawn (\d+) of 40 times", text)[1])
@@ -342,8 +351,8 @@ def test_samples_are_drawn_once_with_their_number(docs):
         assert frozenset(drawn[0].arcs()) == chosen
 
 
-def test_captions_of_draws(twice):
-    texts, drawn = only(render(twice))
+def test_captions_of_draws(sampled):
+    texts, drawn = parse_one_svg(render(sampled))
     assert texts == [
         "Probability 0.5 (log -0.69); drawn 1 of 4 times",
         "Alternative 1: probability 0.3 (log -1.20); drawn 2 of 4 times; differs in dep(a, c)",
@@ -358,31 +367,31 @@ def test_captions_of_draws(twice):
 
 
 def test_certain_parse_has_no_negative_zero():
-    doc = made(["a"], [0], ["ROOT"])
-    texts, _ = only(render(with_parses(doc, [[0]], [-1e-9])))
+    doc = make_doc(["a"], [0], ["ROOT"])
+    texts, _ = parse_one_svg(render(with_parses(doc, [[0]], [-1e-9])))
     assert texts == ["Probability 1 (log 0.00)"]
 
 
-def test_parse_that_was_never_drawn(twice):
-    doc = made(["a", "b", "c"], [1, 1, 0], ["dep", "ROOT", "dep"])
-    doc.user_data.update(twice.user_data)
-    texts, drawn = only(render(doc))
+def test_parse_that_was_never_drawn(sampled):
+    doc = make_doc(["a", "b", "c"], [1, 1, 0], ["dep", "ROOT", "dep"])
+    doc.user_data.update(sampled.user_data)
+    texts, drawn = parse_one_svg(render(doc))
     assert texts[0].startswith("Alternative 1: probability 0.5")
     assert len(texts) == 3
     assert len(drawn) == 4
 
 
 def test_captions_number_words_that_occur_twice():
-    doc = made(["no", ",", "no"], [0, 2, 0], ["ROOT", "dep", "dep"])
-    texts, _ = only(render(with_parses(doc, [[0, 2, 0], [0, 0, 0]], [-1.0, -2.0])))
+    doc = make_doc(["no", ",", "no"], [0, 2, 0], ["ROOT", "dep", "dep"])
+    texts, _ = parse_one_svg(render(with_parses(doc, [[0, 2, 0], [0, 0, 0]], [-1.0, -2.0])))
     assert texts[1].endswith("differs in dep(no-1, ,)")
 
 
-def test_captions_name_a_limited_number_of_arcs():
+def test_captions_list_a_limited_number_of_arcs():
     words = [f"w{i}" for i in range(12)]
-    doc = made(words, [0] * 12, ["ROOT"] + ["dep"] * 11)
+    doc = make_doc(words, [0] * 12, ["ROOT"] + ["dep"] * 11)
     chain = [0, *range(11)]
-    texts, [_, other] = only(render(with_parses(doc, [[0] * 12, chain], [-1.0, -2.0])))
+    texts, [_, other] = parse_one_svg(render(with_parses(doc, [[0] * 12, chain], [-1.0, -2.0])))
     assert texts[1].count("dep(") == 8
     assert texts[1].endswith("and 2 more")
     assert len(other.arcs(RED)) == 10
@@ -390,9 +399,10 @@ def test_captions_name_a_limited_number_of_arcs():
 
 def test_long_captions_are_broken_into_lines():
     words = [*"abcdefgh"]
-    doc = made(["two", "words"], [0, 0], ["ROOT", "a-very-long-label-" * 4])
+    doc = make_doc(["two", "words"], [0, 0], ["ROOT", "a-very-long-label-" * 4])
     doc = with_parses(doc, [[0, 0], [1, 1]], [-1.0, -2.0])
-    doc.user_data[next(iter(doc.user_data))]["labels"][:2] = [" ".join(words * 3)] * 2
+    [stored] = doc.user_data.values()
+    stored["alternatives"]["label_names"][:2] = [" ".join(words * 3)] * 2
     svg = ElementTree.fromstring(render(doc, options={"distance": 50}))
     [text] = find(svg, "displacy-caption")[1:]
     assert len(text) > 1
@@ -402,7 +412,7 @@ def test_long_captions_are_broken_into_lines():
 
 
 def test_labels_are_drawn_over_longer_arcs():
-    doc = made([*"abcde"], [2, 3, 2, 2, 2], [*"uvRxy"])
+    doc = make_doc([*"abcde"], [2, 3, 2, 2, 2], [*"uvRxy"])
     svg = ElementTree.fromstring(render(doc))
     [nested] = find(svg, "displacy")
     parts = [e for e in nested.iter() if tag(e) == "textPath"]
@@ -416,8 +426,8 @@ def test_labels_are_drawn_over_longer_arcs():
     assert order.index(find(svg, "displacy-root")[0]) < order.index(nested)
 
 
-def test_captions_and_trees_lie_below_one_another(docs):
-    svg = ElementTree.fromstring(render(next(docs.best.sents), options={"compact": True}))
+def test_captions_and_trees_do_not_overlap(docs):
+    svg = ElementTree.fromstring(render(next(docs.kbest.sents), options={"compact": True}))
     end = 0.0
     for number, part in enumerate(svg):
         y = float(re.fullmatch(r"translate\(0,([\d.]+)\)", part.get("transform"))[1])
@@ -436,8 +446,8 @@ def test_captions_and_trees_lie_below_one_another(docs):
     assert end < float(svg.get("height"))
 
 
-def test_merged_parses_have_shares(twice):
-    [text], [tree] = only(render(twice, merged=True))
+def test_merged_parses_have_shares(sampled):
+    [text], [tree] = parse_one_svg(render(sampled, merged=True))
     assert text == "Total probability 0.9 (log -0.11) of 3 parses; arcs with their share of it"
     assert {arc: style for arc, style in tree.styles.items() if "opacity" not in style} == {}
     assert tree.arcs() == {
@@ -454,8 +464,10 @@ def test_merged_parses_have_shares(twice):
 
 
 def test_merged_arcs_with_the_same_ends_and_label_lie_apart():
-    doc = made(["a", "b"], [0, 0], ["ROOT", "dep"])
-    [_], [tree] = only(render(with_parses(doc, [[0, 0], [1, 1]], np.log([0.4, 0.4])), merged=True))
+    doc = make_doc(["a", "b"], [0, 0], ["ROOT", "dep"])
+    [_], [tree] = parse_one_svg(
+        render(with_parses(doc, [[0, 0], [1, 1]], np.log([0.4, 0.4])), merged=True)
+    )
     assert tree.arcs() >= {Drawn("a", "b", "dep 0.50"), Drawn("b", "a", "dep 0.50")}
     lines = {e.get("d") for e in find(tree.element, "displacy-arc") if "C" in e.get("d")}
     assert (
@@ -464,16 +476,18 @@ def test_merged_arcs_with_the_same_ends_and_label_lie_apart():
     assert len(lines) == 2
 
 
-def test_merged_arcs_of_hardly_any_share_are_left_out():
-    doc = made(["a", "b"], [0, 0], ["ROOT", "dep"])
+def test_merged_arcs_with_a_tiny_share_are_left_out():
+    doc = make_doc(["a", "b"], [0, 0], ["ROOT", "dep"])
     log_probs = np.log([0.995, 0.005])
-    [_], [tree] = only(render(with_parses(doc, [[0, 0], [1, 1]], log_probs), merged=True))
+    [_], [tree] = parse_one_svg(render(with_parses(doc, [[0, 0], [1, 1]], log_probs), merged=True))
     assert {(arc.head, arc.dep) for arc in tree.arcs()} == {("a", "a"), ("a", "b")}
 
 
-def test_merged_parses_may_be_most_improbable():
-    doc = made(["a", "b"], [0, 0], ["ROOT", "dep"])
-    [_], [tree] = only(render(with_parses(doc, [[0, 0], [1, 1]], [-900, -900]), merged=True))
+def test_merged_parses_may_have_tiny_probabilities():
+    doc = make_doc(["a", "b"], [0, 0], ["ROOT", "dep"])
+    [_], [tree] = parse_one_svg(
+        render(with_parses(doc, [[0, 0], [1, 1]], [-900, -900]), merged=True)
+    )
     assert {arc.label[-4:] for arc in tree.arcs()} == {"0.50"}
 
 
@@ -483,14 +497,14 @@ def test_merged_parses_may_be_most_improbable():
 def test_whitespace_is_left_out(docs):
     doc = docs.nlp("  The cat\n\n saw  it .\n")
     assert sum(token.is_space for token in doc) == 4
-    _, [tree, *_] = only(render(doc))
+    _, [tree, *_] = parse_one_svg(render(doc))
     assert tree.words == ["The", "cat", "saw", "it", "."]
     assert len(tree.arcs()) == 5
 
 
 def test_whitespace_that_is_a_head_is_drawn():
-    doc = made(["go", " ", "home", " "], [0, 0, 1, 2], ["ROOT", "dep", "obj", ""])
-    _, [tree] = only(render(doc))
+    doc = make_doc(["go", " ", "home", " "], [0, 0, 1, 2], ["ROOT", "dep", "obj", ""])
+    _, [tree] = parse_one_svg(render(doc))
     assert tree.words == ["go", "␣", "home"]
     assert tree.arcs() == {
         Drawn("go", "go", "ROOT"),
@@ -500,8 +514,8 @@ def test_whitespace_that_is_a_head_is_drawn():
 
 
 def test_missing_heads_are_not_drawn():
-    doc = made(["a", "b", "c"], [1, 1, None], ["det", "ROOT", None])
-    _, [tree] = only(render(doc))
+    doc = make_doc(["a", "b", "c"], [1, 1, None], ["det", "ROOT", None])
+    _, [tree] = parse_one_svg(render(doc))
     assert tree.words == ["a", "b", "c"]
     assert tree.arcs() == {Drawn("b", "a", "det"), Drawn("b", "b", "ROOT")}
 
@@ -510,7 +524,7 @@ def test_missing_heads_are_not_drawn():
 def test_markup_in_texts_is_escaped(path, tmp_path):
     words = ['<b class="x">', "&amp;", "</svg>", "'", "\x07"]
     deps = ["<R>&", "<i>", "&", '"', "x"]
-    doc = made(words, [0] * 5, deps, tags=["</text>", "&lt;", '"', "'", "\x00"])
+    doc = make_doc(words, [0] * 5, deps, tags=["</text>", "&lt;", '"', "'", "\x00"])
     doc[0].lemma_ = "<u>"
     other = with_parses(doc, [[0, 0, 1, 1, 1]], [-1.0])
     options = {"fine_grained": True, "add_lemma": True, "font": '"Open Sans", serif'}
@@ -535,12 +549,14 @@ def test_markup_in_texts_is_escaped(path, tmp_path):
 
 def test_texts_fit_between_words():
     long = "x" * 30
-    doc = made([long, long, "y" * 80, "z"], [1, 1, 1, 2], [*"abc", "very:long:label:indeed:it:is"])
+    doc = make_doc(
+        [long, long, "y" * 80, "z"], [1, 1, 1, 2], [*"abc", "very:long:label:indeed:it:is"]
+    )
     svg = ElementTree.fromstring(render(doc))
     words = find(svg, "displacy-word")
     places = [float(word.get("x")) for word in words]
     assert words[2].text == "y" * 31 + "…"
-    # Half a font size a letter is what Latin letters take on average.
+    # Latin letters are half as wide as the font size on average.
     assert places[0] >= 30 * 16 / 4
     assert places[1] - places[0] >= 30 * 8
     assert places[3] - places[2] >= 28 * 12.8 / 2
@@ -550,19 +566,19 @@ def test_texts_fit_between_words():
 @pytest.mark.parametrize(("compact", "least"), [(False, 175), (True, 150)])
 def test_labels_fit_below_their_arcs(compact, least):
     def distance(label):
-        doc = made(["a", "b", "c"], [0, 0, 0], ["ROOT", label, "x"])
+        doc = make_doc(["a", "b", "c"], [0, 0, 0], ["ROOT", label, "x"])
         svg = ElementTree.fromstring(render(doc, options={"compact": compact}))
         first, second, _ = (float(e.get("x")) for e in find(svg, "displacy-word"))
         return second - first
 
-    # Letters of 0.8 of the font size, half as wide as high, and a pixel between them.
+    # Letters at 0.8 of the font size, half as wide as high, one pixel apart.
     assert distance("x" * 40) >= 40 * (0.8 * 16 * 0.5 + 1)
     assert distance("x") == least
 
 
 def test_wide_letters_take_more_room():
     def distance(word):
-        svg = ElementTree.fromstring(render(made([word, word], [0, 0], ["ROOT", "x"])))
+        svg = ElementTree.fromstring(render(make_doc([word, word], [0, 0], ["ROOT", "x"])))
         first, second = (float(e.get("x")) for e in find(svg, "displacy-word"))
         return second - first
 
@@ -575,9 +591,9 @@ def test_wide_letters_take_more_room():
 
 def test_right_to_left(tmp_path):
     words = ["הילדה", "קראה", "ספר", "טוב"]
-    doc = made(words, [1, 1, 1, 2], ["nsubj", "ROOT", "obj", "amod"], lang="he")
+    doc = make_doc(words, [1, 1, 1, 2], ["nsubj", "ROOT", "obj", "amod"], lang="he")
     with_parses(doc, [[1, 1, 1, 2], [1, 1, 1, 1]], [-0.1, -2.0])
-    texts, drawn = only(render(doc))
+    texts, drawn = parse_one_svg(render(doc))
     for tree in drawn:
         assert tree.words == words[::-1]
         places = [float(word.get("x")) for word in find(tree.element, "displacy-word")]
@@ -586,7 +602,7 @@ def test_right_to_left(tmp_path):
         for line in find(tree.element, "displacy-arc"):
             assert numbers(line)[0] <= numbers(line)[-2]
         assert 'side="right"' not in ElementTree.tostring(tree.element, encoding="unicode")
-    assert drawn[0].arcs() == expected(doc, with_probs=False)
+    assert drawn[0].arcs() == arcs_of_doc(doc, with_probs=False)
     assert texts[1].endswith(f"dep(\u2068{words[1]}\u2069, \u2068{words[3]}\u2069)")
     render(doc, path=tmp_path / "he.html")
     page = Page((tmp_path / "he.html").read_text(encoding="utf8"))
@@ -594,15 +610,15 @@ def test_right_to_left(tmp_path):
     assert "direction: rtl" in page.attributes["body"][0]["style"]
     styles = [g.get("style") for g in page.attributes["g"] if "direction" in (g.get("style") or "")]
     assert styles == ["direction: rtl"] * 2 * len(words)
-    # Neither captions nor labels are reversed by that of the page.
+    # The page's direction reverses neither captions nor labels.
     assert page.attributes["svg"][0]["style"].endswith("direction: ltr")
 
 
 # --- options -----------------------------------------------------------------------------------
 
 
-def test_looks_are_displacys(docs):
-    looks = {
+def test_style_options_work_as_in_displacy(docs):
+    style = {
         "compact": True,
         "color": "white",
         "bg": "#09a3d5",
@@ -614,9 +630,9 @@ def test_looks_are_displacys(docs):
         "arrow_spacing": 13,
         "word_spacing": 60,
     }
-    sentence = next(made(["a", "b"], [0, 0], ["ROOT", "x"]).sents)
-    ours = ElementTree.fromstring(render(sentence, options=looks))
-    theirs = ElementTree.fromstring(displacy.render(sentence, options=looks, jupyter=False))
+    sentence = next(make_doc(["a", "b"], [0, 0], ["ROOT", "x"]).sents)
+    ours = ElementTree.fromstring(render(sentence, options=style))
+    theirs = ElementTree.fromstring(displacy.render(sentence, options=style, jupyter=False))
     [nested] = find(ours, "displacy")
     assert nested.get("style") == theirs.get("style")
     for part in ("arc", "arrowhead"):
@@ -629,18 +645,18 @@ def test_looks_are_displacys(docs):
     assert "color: white; background: #09a3d5" in ours.get("style")
 
 
-def test_highlight(twice):
-    _, drawn = only(render(twice, options={"highlight": "rebeccapurple"}))
+def test_highlight(sampled):
+    _, drawn = parse_one_svg(render(sampled, options={"highlight": "rebeccapurple"}))
     assert drawn[1].arcs("color: rebeccapurple") == {Drawn("a", "c", "dep")}
 
 
 def test_tags_and_lemmas():
-    doc = made(["a", "b"], [0, 0], ["ROOT", "x"], tags=["T1", "T2"], pos=["NOUN", "VERB"])
+    doc = make_doc(["a", "b"], [0, 0], ["ROOT", "x"], tags=["T1", "T2"], pos=["NOUN", "VERB"])
     for token in doc:
         token.lemma_ = token.text.upper()
-    assert only(render(doc))[1][0].lines == [["NOUN", "VERB"], []]
+    assert parse_one_svg(render(doc))[1][0].lines == [["NOUN", "VERB"], []]
     options = {"fine_grained": True, "add_lemma": True}
-    assert only(render(doc, options=options))[1][0].lines == [["T1", "T2"], ["A", "B"]]
+    assert parse_one_svg(render(doc, options=options))[1][0].lines == [["T1", "T2"], ["A", "B"]]
 
 
 def punctuated():
@@ -648,15 +664,15 @@ def punctuated():
     heads = [2, 2, 2, 4, 2, 2, 2, 2, 7, 8]
     deps = ["punct", "punct", "ROOT", "punct", "vocative", "punct", "punct", "nsubj", "punct", "y"]
     spaces = [False, False, False, True, False, False, True, False, True, False]
-    return made(words, heads, deps, spaces=spaces)
+    return make_doc(words, heads, deps, spaces=spaces)
 
 
-def test_punctuation_stays_unless_it_is_to_be_collapsed():
+def test_punctuation_is_collapsed_on_request_only():
     doc = punctuated()
-    _, [tree] = only(render(doc))
-    assert tree.arcs() == expected(doc, with_probs=False)
-    _, [tree] = only(render(doc, options={"collapse_punct": True}))
-    # What opens has no word before it, and the full stop has a dependent.
+    _, [tree] = parse_one_svg(render(doc))
+    assert tree.arcs() == arcs_of_doc(doc, with_probs=False)
+    _, [tree] = parse_one_svg(render(doc, options={"collapse_punct": True}))
+    # Opening marks have no word before them, and the full stop has a dependent.
     assert tree.words == ["«", "(", "Go,", "dog!)", "He", ".", "x"]
     assert tree.arcs() == {
         Drawn("Go,", "Go,", "ROOT"),
@@ -669,19 +685,19 @@ def test_punctuation_stays_unless_it_is_to_be_collapsed():
     }
 
 
-def test_punctuation_that_heads_in_an_alternative_stays():
+def test_punctuation_that_is_a_head_in_an_alternative_stays():
     spaces = [False, True, False]
-    doc = made(["go", "!", "now"], [0, 0, 0], ["ROOT", "dep", "dep"], spaces=spaces)
+    doc = make_doc(["go", "!", "now"], [0, 0, 0], ["ROOT", "dep", "dep"], spaces=spaces)
     options = {"collapse_punct": True}
     with_parses(doc, [[0, 0, 0], [0, 0, 1]], [-1.0, -2.0])
-    _, drawn = only(render(doc, options=options))
+    _, drawn = parse_one_svg(render(doc, options=options))
     assert [tree.words for tree in drawn] == [["go", "!", "now"]] * 2
-    _, drawn = only(render(doc, options=options, max_alternatives=0))
+    _, drawn = parse_one_svg(render(doc, options=options, max_alternatives=0))
     assert [tree.words for tree in drawn] == [["go!", "now"]]
 
 
 def phrases():
-    return made(
+    return make_doc(
         ["The", "big", "cat", "saw", "a", "dog"],
         [2, 2, 3, 3, 5, 3],
         ["det", "amod", "nsubj", "ROOT", "det", "dobj"],
@@ -690,7 +706,7 @@ def phrases():
 
 
 def test_noun_phrases_are_collapsed():
-    _, [tree] = only(render(phrases(), options={"collapse_phrases": True}))
+    _, [tree] = parse_one_svg(render(phrases(), options={"collapse_phrases": True}))
     assert tree.words == ["The big cat", "saw", "a dog"]
     assert tree.lines[0] == ["NOUN", "VERB", "NOUN"]
     assert tree.arcs() == {
@@ -702,35 +718,35 @@ def test_noun_phrases_are_collapsed():
 
 def test_noun_phrases_that_an_alternative_breaks_stay():
     broken = with_parses(phrases(), [[2, 3, 3, 3, 5, 3]], [-2.0])
-    _, [tree, other] = only(render(broken, options={"collapse_phrases": True}))
+    _, [tree, other] = parse_one_svg(render(broken, options={"collapse_phrases": True}))
     assert tree.words == other.words == ["The", "big", "cat", "saw", "a dog"]
     assert Drawn("saw", "big", "dep") in other.arcs()
 
 
-# --- where it goes -----------------------------------------------------------------------------
+# --- output ------------------------------------------------------------------------------------
 
 
 def test_page_has_a_figure_for_each_sentence(docs):
-    markup = render(docs.best, page=True)
+    markup = render(docs.kbest, page=True)
     assert markup.startswith("<!DOCTYPE html>")
     page = Page(markup)
     assert len(page.attributes["figure"]) == 2
     assert page.attributes["html"] == [{"lang": "en"}]
     svgs = "".join(re.findall(r"<figure.*?>(.*?)</figure>", markup, re.DOTALL))
-    assert parse_arcs(svgs) == parse_arcs(render(docs.best))
+    assert read_arcs(svgs) == read_arcs(render(docs.kbest))
 
 
 def test_minify(docs):
-    short, long = render(docs.best, minify=True), render(docs.best)
+    short, long = render(docs.kbest, minify=True), render(docs.kbest)
     assert "\n" not in short
     assert "\n" in long
-    assert parse_arcs(short) == parse_arcs(long)
+    assert read_arcs(short) == read_arcs(long)
 
 
 @pytest.mark.parametrize("name", ["out.html", "out.HTM"])
 def test_file_is_a_complete_page(docs, tmp_path, name):
     path = tmp_path / name
-    assert render(docs.best, path=str(path), jupyter=True) is None
+    assert render(docs.kbest, path=str(path), jupyter=True) is None
     markup = path.read_bytes().decode("utf8")
     page = Page(markup)
     assert page.attributes["meta"] == [{"charset": "utf-8"}]
@@ -738,17 +754,17 @@ def test_file_is_a_complete_page(docs, tmp_path, name):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_svg_file_has_all_sentences_below_one_another(docs, tmp_path):
+def test_svg_file_stacks_all_sentences(docs, tmp_path):
     path = tmp_path / "out.svg"
-    assert render(docs.best, path=path) is None
+    assert render(docs.kbest, path=path) is None
     svg = ElementTree.parse(path).getroot()
     assert tag(svg) == "svg"
-    apart = parse_svg(render(docs.best))
+    apart = parse_svg(render(docs.kbest))
     assert captions(svg) == [text for texts, _ in apart for text in texts]
     assert [t.styles for t in trees(svg)] == [t.styles for _, drawn in apart for t in drawn]
     heights = [
         float(part.get("height"))
-        for part in ElementTree.fromstring(f"<all>{render(docs.best)}</all>")
+        for part in ElementTree.fromstring(f"<all>{render(docs.kbest)}</all>")
     ]
     assert float(svg.get("height")) == pytest.approx(sum(heights))
     shifts = [re.search(r",([\d.]+)\)", part.get("transform"))[1] for part in svg]
@@ -763,24 +779,24 @@ def test_nothing_to_draw(docs, text, tmp_path):
     render(doc, path=tmp_path / "out.svg")
     assert list(ElementTree.parse(tmp_path / "out.svg").getroot()) == []
     assert render([]) == ""
-    assert render(doc[:0]) == render(docs.best[2:2]) == ""
+    assert render(doc[:0]) == render(docs.kbest[2:2]) == ""
 
 
 def test_one_word(docs):
-    _, [tree] = only(render(docs.nlp("Hello")))
+    _, [tree] = parse_one_svg(render(docs.nlp("Hello")))
     [arc] = tree.arcs()
     assert (arc.head, arc.dep) == ("Hello", "Hello")
 
 
 @pytest.mark.parametrize("name", ["missing/out.html", "folder.svg"])
-def test_file_that_cannot_be_written(docs, tmp_path, name):
+def test_file_in_a_missing_folder_or_over_a_folder(docs, tmp_path, name):
     (tmp_path / "folder.svg").mkdir()
     with pytest.raises(OSError, match=f"cannot write the picture to .*{name}.*expected a file"):
-        render(docs.best, path=tmp_path / name)
+        render(docs.kbest, path=tmp_path / name)
     assert [p.name for p in tmp_path.iterdir()] == ["folder.svg"]
 
 
-def test_file_is_not_half_written(docs, tmp_path, monkeypatch):
+def test_failed_write_leaves_the_file_unchanged(docs, tmp_path, monkeypatch):
     path = tmp_path / "out.svg"
     path.write_text("before")
     write_text = Path.write_text
@@ -791,7 +807,7 @@ def test_file_is_not_half_written(docs, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "write_text", full)
     with pytest.raises(OSError, match="No space left") as caught:
-        render(docs.best, path=path)
+        render(docs.kbest, path=path)
     assert caught.value.errno == 28
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
@@ -799,7 +815,7 @@ def test_file_is_not_half_written(docs, tmp_path, monkeypatch):
 
 @pytest.fixture
 def shown(monkeypatch):
-    """What a notebook was asked to show."""
+    """The pictures that a notebook displays."""
     found = []
     module = types.ModuleType("IPython.display")
     module.HTML = str
@@ -810,22 +826,22 @@ def shown(monkeypatch):
 
 
 def test_notebooks_show_pictures(docs, shown, monkeypatch):
-    assert render(docs.best, jupyter=True) is None
+    assert render(docs.kbest, jupyter=True) is None
     monkeypatch.setattr("spacy_rootmind.rendering.api.is_in_jupyter", lambda: True)
-    assert render(docs.best) is None
+    assert render(docs.kbest) is None
     assert len(shown) == 2
     for markup in shown:
         span = re.fullmatch(r'<span class="tex2jax_ignore">(.*)</span>', markup, re.DOTALL)
-        assert parse_arcs(span[1]) == parse_arcs(render(docs.best, jupyter=False))
+        assert read_arcs(span[1]) == read_arcs(render(docs.kbest, jupyter=False))
     assert len(shown) == 2
 
 
 def test_displacys_wrapper_is_called(docs, monkeypatch):
     monkeypatch.setattr(displacy, "RENDER_WRAPPER", lambda markup: f"<div>{markup}</div>")
-    assert re.fullmatch(r"<div><svg.*</svg>\s*</div>", render(docs.best), re.DOTALL)
+    assert re.fullmatch(r"<div><svg.*</svg>\s*</div>", render(docs.kbest), re.DOTALL)
 
 
-# --- what is refused ---------------------------------------------------------------------------
+# --- errors ------------------------------------------------------------------------------------
 
 
 def test_docs_that_are_not_parsed():
@@ -835,15 +851,19 @@ def test_docs_that_are_not_parsed():
             render(item)
 
 
-def test_parts_of_sentences(docs):
-    sentence = next(docs.best.sents)
-    for part in (docs.best[1:3], docs.best[0 : sentence.end + 1], docs.best[1 : len(docs.best)]):
+def test_spans_that_are_parts_of_sentences(docs):
+    sentence = next(docs.kbest.sents)
+    for part in (
+        docs.kbest[1:3],
+        docs.kbest[0 : sentence.end + 1],
+        docs.kbest[1 : len(docs.kbest)],
+    ):
         with pytest.raises(ValueError, match=r"part of a sentence: expected whole sentences"):
             render(part)
 
 
 @pytest.mark.parametrize("item", ["text", [1], [["x"]]])
-def test_other_things(item):
+def test_objects_that_cannot_be_drawn(item):
     with pytest.raises(TypeError, match="expected a Doc or a Span to draw, received"):
         render(item)
 
@@ -851,8 +871,8 @@ def test_other_things(item):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"colour": "red"}, "'colour' is no option .* expected one of .*color"),
-        ({"ents": ["ORG"]}, "'ents' is no option"),
+        ({"colour": "red"}, "received 'colour'; the options are .*color"),
+        ({"ents": ["ORG"]}, "expected options of a dependency picture, received 'ents'"),
         ({"compact": "yes"}, "expected True or False for option 'compact', received 'yes'"),
         ({"bg": 3}, "expected a string for option 'bg', received 3"),
         ({"distance": "wide"}, "expected a number of pixels.* 'distance', received 'wide'"),
@@ -863,44 +883,44 @@ def test_other_things(item):
 )
 def test_unknown_options(docs, options, says):
     with pytest.raises(ValueError, match=says):
-        render(docs.best, options=options)
+        render(docs.kbest, options=options)
 
 
-def test_unknown_files(docs, tmp_path):
+def test_file_names_with_other_suffixes(docs, tmp_path):
     for name in ("out.png", "out"):
         with pytest.raises(ValueError, match=r"expected a file name that ends with \.html"):
-            render(docs.best, path=tmp_path / name)
-    with pytest.raises(ValueError, match="cannot hold an HTML page"):
-        render(docs.best, path=tmp_path / "out.svg", page=True)
+            render(docs.kbest, path=tmp_path / name)
+    with pytest.raises(ValueError, match=r"ends with \.html for page=True, received"):
+        render(docs.kbest, path=tmp_path / "out.svg", page=True)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_wrong_numbers_and_nothing_to_merge(docs):
+def test_negative_limit_and_nothing_to_merge(docs):
     with pytest.raises(ValueError, match="expected max_alternatives of 0 or more, received -1"):
-        render(docs.best, max_alternatives=-1)
+        render(docs.kbest, max_alternatives=-1)
     with pytest.raises(ValueError, match="has no alternatives to merge"):
-        render(docs.sure, merged=True)
+        render(docs.confident, merged=True)
 
 
 def test_heads_outside_the_sentence():
-    doc = made(["a", "b", "c", "d"], [2, 1, 2, 1], ["x", "ROOT", "ROOT", "x"])
+    doc = make_doc(["a", "b", "c", "d"], [2, 1, 2, 1], ["x", "ROOT", "ROOT", "x"])
     assert [len(sentence) for sentence in doc.sents] != [4]
     with pytest.raises(ValueError, match=r"has head \d, outside its sentence: expected"):
         render(doc)
 
 
 def test_alternatives_that_no_longer_fit(docs):
-    doc = docs.best.copy()
+    doc = docs.kbest.copy()
     with doc.retokenize() as retokenizer:
         retokenizer.merge(doc[:2])
-    with pytest.raises(ValueError, match="tokenized anew after it was parsed"):
+    with pytest.raises(ValueError, match="tokenized again after it was parsed"):
         render(doc)
 
 
-# --- the name ----------------------------------------------------------------------------------
+# --- import ------------------------------------------------------------------------------------
 
 
-def test_render_is_found_like_the_rest_of_the_package():
+def test_render_is_imported_from_the_package():
     from spacy_rootmind.rendering import api
 
     assert spacy_rootmind.render is api.render

@@ -15,17 +15,16 @@ from strategies import rng_for
 
 from spacy_rootmind import decode, sample_trees
 from spacy_rootmind.annotation.sentences import sentences_of
-from spacy_rootmind.network import tree_scorer
+from spacy_rootmind.network import label_scores
 from spacy_rootmind.network.architecture import ParserInput
+from spacy_rootmind.pipeline.callbacks import annotate_before, make_fit_temperature
 from spacy_rootmind.training.calibration import (
     LEAST,
     MOST,
-    annotate_before,
     fit_label_temperature,
     fit_temperature,
     head_loss,
     label_loss,
-    make_fit_temperature,
 )
 from spacy_rootmind.trees.conventions import MISSING
 
@@ -232,21 +231,21 @@ def test_fit_finds_the_temperature_that_labels_were_drawn_at(temperature):
     assert label_loss(batches, fitted * 1.05) > least < label_loss(batches, fitted * 0.95)
 
 
-def test_labels_are_scored_so_many_at_a_time(make, dev, monkeypatch):
+def test_labels_are_scored_in_batches_of_bounded_size(make, dev, monkeypatch):
     """Memory stays bounded on long Docs, and what is fitted stays the same."""
     nlp = make()
     parser = nlp.get_pipe("root_mst")
     parser.fit_temperature(gold_examples(dev, nlp))
     together = parser.cfg["label_temperature"]
     seen = []
-    predict = tree_scorer.TreeScores._predict_labels
+    predict = label_scores._predict
 
-    def counted(self, arcs):
+    def counted(labeller, trees, arcs):
         seen.append(len(arcs.deps))
-        return predict(self, arcs)
+        return predict(labeller, trees, arcs)
 
-    monkeypatch.setattr(tree_scorer.TreeScores, "_predict_labels", counted)
-    monkeypatch.setattr(tree_scorer, "MAX_ARCS", 7)
+    monkeypatch.setattr(label_scores, "_predict", counted)
+    monkeypatch.setattr(label_scores, "MAX_ARCS", 7)
     parser.fit_temperature(gold_examples(dev, nlp))
     assert max(seen) == 7
     assert parser.cfg["label_temperature"] == pytest.approx(together, rel=1e-4)
@@ -419,7 +418,7 @@ def leave_activations(doc):
 
 
 def test_callback_keeps_what_components_leave_on_few_docs_at_a_time(make, monkeypatch):
-    monkeypatch.setattr("spacy_rootmind.training.calibration.CHUNK", 8)
+    monkeypatch.setattr("spacy_rootmind.pipeline.callbacks.CHUNK", 8)
     nlp = make()
     nlp.add_pipe("test_rootmind_activations", first=True)
 

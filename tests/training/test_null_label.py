@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import reference
 import spacy
-from conftest import SMALL_MODEL, gold_examples, make_nlp, train
+from conftest import SMALL_MODEL, gold_examples, make_nlp, score_labels, train
 from gradients import OPS, assert_directional, in_double
 from strategies import rng_for
 
@@ -12,12 +12,14 @@ from spacy_rootmind import arc_marginals
 from spacy_rootmind.annotation.gold import GoldBatch
 from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.network.architecture import ParserInput, ParserScores
-from spacy_rootmind.network.tree_scorer import TreeInput, TreeScorer
+from spacy_rootmind.network.label_scores import begin_label_scores, find_best_labels
+from spacy_rootmind.network.tree_scorer import TreeGradient, TreeInput, TreeScorer
 from spacy_rootmind.training.losses import tree_crf
 from spacy_rootmind.training.objective import (
     EARLY_ROUND_WEIGHT,
     LABEL_WEIGHT,
     NULL_WEIGHT,
+    arcs_to_label,
     gold_heads,
     parser_loss,
     wrong_arcs,
@@ -36,6 +38,7 @@ class Batch:
 
     def __init__(self, seed, null_label=True, missing=0.2):
         rng = rng_for("null label", seed)
+        self.null_label = null_label
         self.scorer = TreeScorer(0, 4, 3, 1, 0.0, null_label, nO=len(NUMBERS))
         self.scorer.set_dim("nI", WIDTH)
         in_double(self.scorer, rng)
@@ -55,8 +58,13 @@ class Batch:
         self.given = TreeInput([rng.normal(size=(stops[-1], WIDTH))], [sentences])
 
     def loss(self, trees):
-        scores = ParserScores(trees, np.zeros(sum(LENGTHS)))
-        return parser_loss(OPS, self.gold, scores, "tree_crf", NUMBERS, finds_boundaries=False)
+        """Loss and gradient of arc scores, and the callback of their label scores."""
+        labeller, has_null = self.scorer.get_ref("labels"), self.null_label
+        choose = arcs_to_label(OPS, self.gold, NUMBERS, len(NUMBERS) if has_null else None)
+        begun = [begin_label_scores(labeller, trees, arcs, True) for arcs in choose(trees)]
+        scores = ParserScores(trees, np.zeros(sum(LENGTHS)), [labels for labels, _ in begun])
+        loss, gradient = parser_loss(OPS, self.gold, scores, "tree_crf", finds_boundaries=False)
+        return loss, gradient, [backprop for _, backprop in begun]
 
 
 def expected_wrong_arcs(gold, trees):
@@ -116,22 +124,23 @@ def test_loss_is_that_of_gold_labels_and_of_wrong_arcs(null_label):
     roots = set(trees.layout.roots.tolist())
     deps = [d for d, h in enumerate(gold.heads.tolist()) if h not in roots and gold.deps[d]]
     labels = [NUMBERS[dep] for dep in gold.deps[deps].tolist()]
-    of_gold, _ = trees.begin_labels(np.array(deps), gold.heads[deps], is_train=False)
+    of_gold = score_labels(batch.scorer, trees, np.array(deps), gold.heads[deps])
     assert of_gold.shape == (len(deps), len(NUMBERS) + null_label)
     expected += LABEL_WEIGHT * cross_entropy(of_gold, labels)
     if null_label:
         wrong = expected_wrong_arcs(gold, trees)
         arcs = np.array(list(wrong)), np.array(list(wrong.values()))
-        of_wrong, _ = trees.begin_labels(*arcs, is_train=False)
+        of_wrong = score_labels(batch.scorer, trees, *arcs)
         expected += NULL_WEIGHT * cross_entropy(of_wrong, [len(NUMBERS)] * len(wrong))
     assert batch.loss(trees)[0] == pytest.approx(expected, rel=1e-9)
 
 
 def test_nothing_is_learnt_where_nothing_is_known():
     batch = Batch("unknown", missing=1.0)
-    loss, gradient = batch.loss(batch.scorer.predict(batch.given))
+    loss, gradient, _ = batch.loss(batch.scorer.predict(batch.given))
     assert loss == 0
-    assert not gradient.trees.rows.any()
+    assert gradient.labels == []
+    assert not any(arcs.any() for own in gradient.rounds for arcs in own)
 
 
 @pytest.mark.parametrize("with_labels", [True, False])
@@ -140,12 +149,15 @@ def test_gradient_of_the_loss_matches_finite_differences(with_labels):
     if not with_labels:
         batch.gold.deps[:] = 0
     trees, backprop = batch.scorer.begin_update(batch.given)
-    backprop(batch.loss(trees)[1].trees)
+    _, gradient, backprop_labels = batch.loss(trees)
+    d_rows = np.zeros_like(trees.rows)
+    for backprop_own, d_labels in zip(backprop_labels, gradient.labels, strict=True):
+        d_rows += backprop_own(d_labels)
+    backprop(TreeGradient(gradient.rounds, d_rows))
 
     def loss():
         return batch.loss(batch.scorer.predict(batch.given))[0]
 
-    # The loss adds to the gradients of what scores labels whenever it is asked for.
     gradients = [
         (node.get_param(name), node.get_grad(name).copy())
         for node in batch.scorer.walk()
@@ -178,7 +190,7 @@ def test_labels_tell_right_arcs_from_wrong_ones(learnt, quickstart_docs):
     right = np.flatnonzero(~np.isin(gold.heads, [MISSING, *trees.layout.roots]))
     wrong = wrong_arcs(parser.model.ops, trees, gold_heads(parser.model.ops, gold, trees))
     for (deps, heads), is_wrong in (((right, gold.heads[right]), False), (wrong, True)):
-        scores, _ = trees.begin_labels(deps, heads, is_train=False)
+        scores = score_labels(parser.model, trees, deps, heads)
         said = scores[:, -1] > scores[:, :-1].max(axis=1)
         assert (said == is_wrong).mean() > 0.9
 
@@ -190,12 +202,12 @@ def test_null_label_is_no_label_of_a_parse(learnt):
     trees = parser.model.predict(ParserInput([doc], [sentences_of(doc)])).trees
     n = trees.layout.n_rows
     deps, heads = (ends.ravel() for ends in np.meshgrid(np.arange(n), np.arange(n)))
-    labels, log_probs = trees.best_labels(deps, heads)
+    labels, log_probs = find_best_labels(parser.model.get_ref("labels"), trees, deps, heads)
     null = len(parser.labels) - 1
-    scores, _ = trees.begin_labels(deps[:n], heads[:n], is_train=False)
+    scores = score_labels(parser.model, trees, deps[:n], heads[:n])
     assert scores.shape == (n, null + 1)
     assert (scores.argmax(axis=1) == null).sum() > 3
-    assert labels[:n].tolist() == scores[:, :null].argmax(axis=1).tolist()
+    assert labels[:n].tolist() == (1 + scores[:, :null].argmax(axis=1)).tolist()
     assert log_probs.min() > -np.log(null)
 
 

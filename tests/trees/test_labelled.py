@@ -3,17 +3,19 @@
 import numpy as np
 import pytest
 import spacy
-from conftest import SMALL_MODEL, gold_examples, make_nlp, train
+from conftest import SMALL_MODEL, gold_examples, make_nlp, score_labels, train
 from reference import enumerate_trees
 from strategies import FAMILIES, pad_batch, rng_for
 
 from spacy_rootmind import NoTreeError, decode, tree_score
 from spacy_rootmind.annotation.sentences import sentences_of
+from spacy_rootmind.network import label_scores
 from spacy_rootmind.network.architecture import ParserInput
-from spacy_rootmind.network.tree_scorer import TreeScores
+from spacy_rootmind.network.label_scores import find_best_labels
 from spacy_rootmind.pipeline.alternatives import kbest
 from spacy_rootmind.pipeline.constraints import Constraints
 from spacy_rootmind.trees import labelled
+from spacy_rootmind.trees.conventions import MISSING, ROOT_LABEL
 from spacy_rootmind.trees.labelled import decode_labelled, label_trees
 
 TEXT = "The cat  saw a dog that slept.\nShe said that it rained."
@@ -23,7 +25,7 @@ class Labels:
     """Labels of all arcs of some batches, known from the start, that counts what is asked for."""
 
     def __init__(self, rng, shapes, spread):
-        self.labels = [rng.integers(0, 40, shape) for shape in shapes]
+        self.labels = [rng.integers(1, 41, shape) for shape in shapes]
         self.log_probs = [-spread * rng.exponential(size=shape) for shape in shapes]
         self.asked = [np.zeros(shape, dtype=int) for shape in shapes]
         self.rounds = 0
@@ -69,7 +71,7 @@ def test_best_of_all_labelled_trees(family, spread):
             best = max(tree_score(joint, tree) for tree in enumerate_trees(n, True))
             assert tree_score(joint, own) == pytest.approx(best, abs=1e-12)
             for dep in range(1, n + 1):
-                known = labels.labels[i][sentence, dep, own[dep]] if own[dep] else -1
+                known = labels.labels[i][sentence, dep, own[dep]] if own[dep] else ROOT_LABEL
                 assert found[i][sentence, dep] == known
             assert (heads[i][sentence, n + 1 :] == -1).all()
             assert (found[i][sentence, n + 1 :] == -1).all()
@@ -168,13 +170,14 @@ def test_given_log_weights_stay_as_they_are():
 def test_labels_of_given_trees():
     rng = rng_for("labelled", "given trees")
     batches = [batch_of(rng, "gaussian", lengths) for lengths in ([1, 5, 3], [9])]
-    heads = [decode(*batch) for batch in batches]
+    heads, lengths = [decode(*batch) for batch in batches], [own for _, own in batches]
     labels = Labels(rng, [batch.shape for batch, _ in batches], 1.0)
-    found = label_trees(heads, labels)
+    found = label_trees(heads, lengths, labels)
     for i, trees in enumerate(heads):
         for sentence, dep in np.ndindex(*trees.shape):
             head = trees[sentence, dep]
-            known = labels.labels[i][sentence, dep, head] if head > 0 else -1
+            outside = MISSING if dep == 0 or dep > lengths[i][sentence] else ROOT_LABEL
+            known = labels.labels[i][sentence, dep, head] if head > 0 else outside
             assert found[i][sentence, dep] == known
 
 
@@ -213,7 +216,7 @@ def joint_weights(parser, doc):
             for dep in range(1, m):
                 for head in set(range(1, m)) - {dep}:
                     rows = np.array([dep]) + root, np.array([head]) + root
-                    scores = trees.begin_labels(*rows, is_train=False)[0][0].astype("f8")
+                    scores = score_labels(parser.model, trees, *rows)[0].astype("f8")
                     scores /= parser.cfg["label_temperature"]
                     # The null label, if there is one, is the last, and none of these.
                     scores = scores[: len(parser.labels) - 1]
@@ -246,19 +249,21 @@ def test_log_probabilities_of_the_best_labels(unsure, parser, temperature):
     doc = unsure.make_doc("The cat saw a dog")
     trees = parser.model.predict(ParserInput([doc], [[np.arange(5)]])).trees
     deps, heads = np.array([1, 2, 2, 4, 5]), np.array([2, 3, 1, 5, 3])
-    scores = trees.begin_labels(deps, heads, is_train=False)[0].astype("f8") / temperature
-    labels, log_probs = trees.best_labels(deps, heads, temperature)
+    scores = score_labels(parser.model, trees, deps, heads).astype("f8") / temperature
+    labels, log_probs = find_best_labels(
+        parser.model.get_ref("labels"), trees, deps, heads, temperature
+    )
     scores = scores[:, : len(parser.labels) - 1]
     expected = scores.max(axis=1) - np.logaddexp.reduce(scores, axis=1)
     assert log_probs == pytest.approx(expected, abs=1e-5)
-    assert labels.tolist() == scores.argmax(axis=1).tolist()
+    assert labels.tolist() == (1 + scores.argmax(axis=1)).tolist()
 
 
 def test_temperatures_weigh_trees_and_labels(unsure, parser, monkeypatch):
     texts = [TEXT, "Which book did Anna say that she had read?"]
     plain = [[t.head.i for t in unsure(text)] for text in texts]
     for arcs, labels in ((6.0, 5.0), (0.1, 0.5)):
-        monkeypatch.setattr(parser, "_temperature", arcs)
+        monkeypatch.setattr(parser.settings, "temperature", arcs)
         monkeypatch.setitem(parser.cfg, "label_temperature", labels)
         assert [[t.head.i for t in unsure(text)] for text in texts] != plain
 
@@ -321,14 +326,14 @@ def test_sentences_do_not_depend_on_one_another(unsure):
 
 
 def test_labels_that_are_not_finite_are_named(unsure, monkeypatch):
-    plain = TreeScores.label_scores
+    plain = label_scores.iterate_label_scores
 
-    def spoilt(self, deps, heads):
-        for start, scores in plain(self, deps, heads):
+    def spoilt(*arguments):
+        for start, scores in plain(*arguments):
             scores[0, 0] = np.nan
             yield start, scores
 
-    monkeypatch.setattr(TreeScores, "label_scores", spoilt)
+    monkeypatch.setattr(label_scores, "iterate_label_scores", spoilt)
     with pytest.raises(ValueError, match="label scores"):
         unsure("It rained.")
 

@@ -1,4 +1,4 @@
-"""A treebank that is made up, and a checkout to run the project in."""
+"""A made-up treebank, and a checkout to run the project in."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""Converting treebanks: which tokens a Doc has, its trees, and the text that it stands for."""
+"""Conversion of treebanks: tokens, trees and text of the Docs."""
 
 import itertools
 import random
@@ -94,21 +94,21 @@ def test_orthographic_tokens_are_those_of_the_text():
     ]
 
 
-def test_spacys_own_converter_does_not_keep_this_text():
-    """What convert.py is there for; once this fails, it may be simpler."""
+def test_spacys_converter_changes_this_text():
+    """The reason for convert.py; if this fails, it can be simplified."""
     [doc] = conllu_to_docs("\n".join(DU), n_sents=1, no_print=True)
     assert doc.text == "Il parledele chat. "
 
 
 @pytest.mark.parametrize("words", convert.WORDS)
-def test_what_spacys_tokenizer_takes_apart_stays_apart(words):
+def test_tokens_that_spacys_tokenizer_splits_are_not_merged(words):
     [doc] = docs_of(DONT, words, spacy.blank("en"))
     assert doc.text == "I don't sleep "
     assert [t.text for t in doc] == ["I", "do", "n't", "sleep"]
     assert [t.text for t in spacy.blank("en")("I don't sleep")] == ["I", "do", "n't", "sleep"]
 
 
-def test_what_spacys_tokenizer_leaves_together_is_merged():
+def test_tokens_that_spacys_tokenizer_does_not_split_are_merged():
     [doc] = docs_of(DONT, "orthographic", spacy.blank("xx"))
     assert [(t.text, t.head.text) for t in doc] == [
         ("I", "sleep"),
@@ -118,7 +118,7 @@ def test_what_spacys_tokenizer_leaves_together_is_merged():
 
 
 def test_a_merged_token_has_the_head_of_its_topmost_word():
-    """Its parts hang from different words here, and what hangs from any of them from the token."""
+    """Its words have different heads here, and dependents of any word become the token's."""
     lines = conllu(
         [
             ("a", 3, "dep", "_"),
@@ -148,7 +148,7 @@ def test_sentences_of_a_script_without_spaces_are_joined_without_one():
     assert len(list(first.sents)) == 2
 
 
-def test_trees_that_spacy_takes_apart_are_told(capsys):
+def test_warning_of_trees_that_spacy_splits(capsys):
     """spaCy stops early on strongly non-projective trees, see `restore_edges`."""
     generator = random.Random(1)
     for _ in range(3000):
@@ -160,12 +160,12 @@ def test_trees_that_spacy_takes_apart_are_told(capsys):
         converted = convert_sentence(read_sentence(lines, "here"), set())
         [doc] = make_docs([converted], 10)
         if len(list(doc.sents)) != 1:
-            assert "too strongly non-projective" in capsys.readouterr().out
+            assert "too non-projective for spaCy" in capsys.readouterr().out
             return
     pytest.fail("expected spaCy to take such a tree apart")
 
 
-def test_made_up_treebank_comes_out_whole(made, tmp_path):
+def test_made_up_treebank_is_converted_completely(made, tmp_path):
     folder, counts = made
     for words in convert.WORDS:
         convert.convert(folder, tmp_path / words, words, "auto", 10)
@@ -237,7 +237,7 @@ def test_real_treebanks_keep_words_trees_and_text(name, ud_folder):
 
 @pytest.mark.parametrize("name", ["UD_Tamil-TTB", "UD_Kurmanji-MG"])
 def test_merged_tokens_are_those_of_spacys_converter(name, ud_folder):
-    """But for one that spaCy's tokenizer takes apart, and one with `CorrectSpaceAfter=No`."""
+    """Except for one that spaCy's tokenizer splits, and one with `CorrectSpaceAfter=No`."""
     [path] = (ud_folder / name).glob("*-ud-test.conllu")
     _, splits, _ = read_treebank(ud_folder / name)
     sentences = splits["test"]
@@ -259,14 +259,14 @@ def test_merged_tokens_are_those_of_spacys_converter(name, ud_folder):
 
 @pytest.mark.parametrize(("n", "every"), [(20, 5), (99, 5), (100, 10), (705, 10)])
 def test_dev_set_is_held_out_of_training(n, every):
-    train, dev, told = hold_out(list(range(n)))
-    assert told == every
+    train, dev, n_th = hold_out(list(range(n)))
+    assert n_th == every
     assert sorted(train + dev) == list(range(n))
     assert len(dev) == n // every
-    assert hold_out(list(range(n))) == (train, dev, told)
+    assert hold_out(list(range(n))) == (train, dev, n_th)
 
 
-def test_missing_sets_are_made_or_named(tmp_path):
+def test_missing_splits_are_held_out_or_raise(tmp_path):
     write_treebank(tmp_path / "no-dev", {"train": 15, "test": 5})
     _, splits, [remark] = read_treebank(tmp_path / "no-dev")
     assert {split: len(sentences) for split, sentences in splits.items()} == (
@@ -302,12 +302,12 @@ def test_language_is_the_treebanks_where_spacy_knows_it(wanted, code, lang):
     assert ("no tokenizer rules" in reason) == (lang == "xx" != wanted)
 
 
-def test_unknown_language_that_is_asked_for_is_an_error():
+def test_unknown_language_raises():
     with pytest.raises(TreebankError, match="does not know the language 'kz'"):
         choose_language("kz", "kk_ktb")
 
 
-def test_tokenizer_without_its_library_is_an_error(monkeypatch):
+def test_tokenizer_without_its_library_raises(monkeypatch):
     def blank(lang):
         raise ImportError("install pysomething")
 

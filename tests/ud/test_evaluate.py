@@ -83,7 +83,7 @@ def pipeline(corpora, tmp_path_factory):
 
 
 def join_sentences(doc):
-    """A Doc in which every second sentence goes on with the one before it."""
+    """A Doc in which every second sentence is joined to the one before it."""
     heads = [token.head.i for token in doc]
     roots = [sentence.root.i for sentence in doc.sents]
     for first, second in zip(roots[::2], roots[1::2], strict=False):
@@ -113,7 +113,7 @@ def test_gold_sentences_stay_whole_and_together(corpora, pipeline, tmp_path):
 
 @pytest.mark.parametrize("words", convert.WORDS)
 def test_scores_from_text_are_those_of_conll18(words, corpora, pipeline):
-    """Found again from the places of words in the text, without any alignment."""
+    """Computed from the offsets of words in the text, without any alignment."""
     nlp = spacy.load(pipeline)
     examples = text_examples(nlp, corpora / words / "test.spacy")
     right = right_words = n_gold = n_found = 0
@@ -179,7 +179,7 @@ def test_evaluation_has_both_test_sets(corpora, pipeline):
     assert scores[TEXT]["dep_uas_all"] < scores[GOLD]["dep_uas_all"]
 
 
-def test_seed_that_was_not_trained_is_named(corpora, tmp_path, monkeypatch):
+def test_error_names_the_seed_that_was_not_trained(corpora, tmp_path, monkeypatch):
     command = ["evaluate.py", tmp_path, corpora / "syntactic", tmp_path / "out", "--seeds", "4"]
     monkeypatch.setattr(sys, "argv", [str(argument) for argument in command])
     with pytest.raises(SystemExit, match="no pipeline of seed 4"):
@@ -217,7 +217,7 @@ def test_summary_has_mean_and_deviation():
             assert score["deviation"] == pytest.approx(stdev(values)) == pytest.approx(0.125)
 
 
-def test_summary_of_one_seed_and_of_nothing_has_no_numbers_that_are_not_known():
+def test_summary_of_one_seed_or_of_missing_scores():
     one = summarize({0: made_scores(0.5)}, ABOUT, "x")
     assert one[GOLD]["dep_las_all"] == {"mean": 0.5, "deviation": None, "values": [0.5]}
     scores = {0: made_scores(0.5, dep_las=None), 1: made_scores(0.5)}
@@ -225,7 +225,7 @@ def test_summary_of_one_seed_and_of_nothing_has_no_numbers_that_are_not_known():
     assert some[GOLD]["dep_las"] == {"mean": None, "deviation": None, "values": [None, 0.5]}
 
 
-def test_tables_say_the_same(tmp_path):
+def test_tables_agree(tmp_path):
     scores = {0: made_scores(0.5, root_acc=None), 1: made_scores(0.75)}
     summary = summarize(scores, ABOUT, "syntactic-cpu")
     write_tables(summary, tmp_path)
@@ -234,7 +234,7 @@ def test_tables_say_the_same(tmp_path):
         header, *table = csv.reader(file)
     assert header == ["test set", "score in %", "seed 0", "seed 1", "mean", "deviation"]
     assert ["gold words and sentences", "LAS", "50.00", "75.00", "62.50", "17.68"] in table
-    assert ["gold words and sentences", "right roots", "", "75.00", "", ""] in table
+    assert ["gold words and sentences", "correct roots", "", "75.00", "", ""] in table
     lines = (tmp_path / "summary.md").read_text(encoding="utf8").splitlines()
     assert "UD_Made-Up" in lines[0]
     assert "3 train, 2 test. one. two." in lines[0]

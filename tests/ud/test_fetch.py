@@ -1,4 +1,4 @@
-"""Where treebanks come from."""
+"""Copying of treebanks to the assets."""
 
 import sys
 
@@ -31,7 +31,7 @@ def test_treebank_in_place_stays(tmp_path):
     assert contents(tmp_path / "UD_Made-Up") == before
 
 
-def test_folder_without_treebank_leaves_what_is_there(tmp_path):
+def test_folder_without_treebank_keeps_the_assets(tmp_path):
     write_treebank(tmp_path / "UD_Made-Up")
     (tmp_path / "empty").mkdir()
     with pytest.raises(TreebankError, match="found none"):
@@ -39,7 +39,7 @@ def test_folder_without_treebank_leaves_what_is_there(tmp_path):
     assert set(contents(tmp_path / "UD_Made-Up")) == {*FILES, "README.md"}
 
 
-def test_command_says_where_a_missing_treebank_comes_from(tmp_path, monkeypatch):
+def test_error_says_how_to_get_a_missing_treebank(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["fetch.py", "", str(tmp_path / "UD_Made-Up")])
     with pytest.raises(SystemExit, match=r"spacy project assets.*--vars.source"):
         fetch.main()

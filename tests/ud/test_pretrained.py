@@ -1,4 +1,4 @@
-"""Pretrained encoders under the parser: what is asked for is there, and is what a config takes."""
+"""Pretrained encoders: checks of requirements, and settings of the config."""
 
 import json
 import shutil
@@ -83,11 +83,11 @@ def test_missing_packages_are_named_with_what_installs_them(
     )
 
 
-def test_what_is_installed_passes(check_command, capsys):
+def test_installed_packages_pass(check_command, capsys):
     check_command("cpu", installed={})
     check_command("transformer")
     check_command("curated")
-    assert capsys.readouterr().out.count("is installed") == 3
+    assert capsys.readouterr().out.count("are installed") == 3
 
 
 def test_extras_are_those_of_the_package():
@@ -95,17 +95,17 @@ def test_extras_are_those_of_the_package():
     assert {kind.extra for kind in pretrained.KINDS.values()} <= {*extras}
 
 
-def test_unknown_encoder_is_refused_with_those_that_there_are(check_command):
+def test_error_lists_the_known_encoders(check_command):
     with pytest.raises(SystemExit, match="cpu, curated, transformer, received 'gpu'"):
         check_command("gpu")
 
 
-def test_pretrained_encoder_for_the_cpu_config_is_refused(check_command):
+def test_pretrained_encoder_for_the_cpu_config_raises(check_command):
     with pytest.raises(SystemExit, match=r"--vars\.encoder transformer"):
         check_command("cpu", "--pretrained", "bert-base-cased")
 
 
-def test_missing_gpu_is_refused(check_command, monkeypatch):
+def test_missing_gpu_raises(check_command, monkeypatch):
     monkeypatch.setattr(pretrained, "gpu_is_available", lambda: False)
     with pytest.raises(SystemExit, match=r"a GPU for --vars.gpu 0, and spaCy finds none"):
         check_command("cpu", "--gpu-id", "0")
@@ -119,7 +119,7 @@ def test_missing_gpu_is_refused(check_command, monkeypatch):
 
 
 def test_training_checks_too(made, tmp_path, monkeypatch):
-    """Where the command is run alone, and before the encoder is looked for."""
+    """Also if the command is run alone, before the encoder is loaded."""
     convert.convert(made[0], tmp_path / "corpus", "orthographic", "auto", 10)
     missing = "spacy-curated-transformers (not installed)"
     monkeypatch.setattr(pretrained, "unmet", lambda extra: [missing])
@@ -180,7 +180,7 @@ def test_sizes_are_the_encoders(bert):
 
 
 @pytest.mark.parametrize("name", ["transformer", "curated"])
-def test_missing_encoder_is_said_to_be_missing(name, bert, tmp_path):
+def test_missing_encoder_raises(name, bert, tmp_path):
     with pytest.raises(SetupError, match=r"cannot read the encoder .*none.*a folder that"):
         settings_of(read_config(CONFIGS[name]), str(tmp_path / "deep" / "none"))
     (tmp_path / "bert").mkdir()

@@ -35,7 +35,7 @@ def ran(checkout, made):
     return checkout, project_run(checkout, "all", treebank.name, treebank.parent)
 
 
-def test_commands_say_what_they_did(ran):
+def test_commands_report_what_they_did(ran):
     _, printed = ran
     assert "en_made-ud-dev.conllu" in printed
     assert "language 'en'" in printed

@@ -1,4 +1,4 @@
-"""Training with several seeds: what is trained, with which settings, and what is kept."""
+"""Training with several seeds: settings, and the choice of the best pipeline."""
 
 import sys
 from pathlib import Path
@@ -80,7 +80,7 @@ def test_each_seed_is_trained_once(runs, run, capsys):
     assert "Seed 0 is done" in capsys.readouterr().out
 
 
-def test_a_training_that_stopped_is_repeated(runs, run, capsys):
+def test_an_interrupted_training_is_repeated(runs, run, capsys):
     runs.fails = True
     with pytest.raises(SystemExit, match=r"seed 0 failed \(exit code 3\)"):
         run("--seeds", "0 1")
@@ -91,7 +91,7 @@ def test_a_training_that_stopped_is_repeated(runs, run, capsys):
     assert "Seed 0 was not finished" in capsys.readouterr().out
 
 
-def test_changed_settings_train_again(runs, run, tmp_path, capsys):
+def test_changed_settings_repeat_the_training(runs, run, tmp_path, capsys):
     run("--seeds", "0", "--steps", "10")
     run("--seeds", "0", "--steps", "10")
     assert runs == [0]
@@ -157,7 +157,7 @@ def test_steps_bound_all_that_depends_on_them(encoder, corpora):
 
 @pytest.mark.parametrize("lang", ["zh", "ja", "ko", "th", "vi", "en", "xx"])
 def test_tokenizer_is_that_of_the_language(lang, tmp_path):
-    """That which `convert` found the tokens with; configs have the one that most languages have."""
+    """The tokenizer that `convert` used; configs have the one of most languages."""
     srsly.write_json(tmp_path / "treebank.json", {"lang": lang, "words": "orthographic"})
     settings = overrides_of(read_config(CONFIG), tmp_path, 0, "")
     given = [part for name, value in settings.items() for part in (f"--{name}", value)]
@@ -190,18 +190,18 @@ def test_syntactic_words_are_read_as_they_are(corpora):
 
 
 @pytest.mark.parametrize("text", ["", "a", "0 -1", "1 1", "0 x", "0.5"])
-def test_what_are_no_seeds_is_refused(text, runs, run):
+def test_invalid_seeds_raise(text, runs, run):
     with pytest.raises(SystemExit, match="expected seeds"):
         run("--seeds", text)
     assert runs == []
 
 
-def test_seeds_are_told_apart_by_spaces_or_commas():
+def test_seeds_are_separated_by_spaces_or_commas():
     assert read_seeds(" 3 1,2 ") == [3, 1, 2]
 
 
 @pytest.mark.parametrize("text", ["training.dropout", "dropout=0.5"])
-def test_what_are_no_settings_is_refused(text, runs, run):
+def test_invalid_settings_raise(text, runs, run):
     with pytest.raises(SystemExit, match="expected settings"):
         run("--overrides", text)
     assert runs == []

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.filterwarnings(
 
 @pytest.fixture(autouse=True)
 def no_hub(monkeypatch):
-    """No process asks a hub for anything, nor has it several threads."""
+    """No process downloads anything, or uses several threads."""
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
@@ -46,7 +46,7 @@ def no_hub(monkeypatch):
 
 @pytest.fixture
 def downloaded(bert, tmp_path, monkeypatch):
-    """The tiny BERT as a hub's model that was downloaded before; returns folder and name."""
+    """The tiny BERT as a downloaded model of the hub; returns folder and name."""
     folder = tmp_path / "hub" / "models--somebody--tiny"
     (folder / "refs").mkdir(parents=True)
     (folder / "refs" / "main").write_text("0" * 40, encoding="utf8")
@@ -57,7 +57,7 @@ def downloaded(bert, tmp_path, monkeypatch):
 
 @pytest.fixture(params=list(PACKAGES))
 def encoder(request, bert, tmp_path):
-    """A config, and a pretrained encoder for it: its folder, and what it is called by."""
+    """A config, and a pretrained encoder for it: its folder, and its name."""
     missing = unmet(EXTRAS[request.param])
     if missing:
         pytest.skip(f"needs {' and '.join(missing)}")

@@ -1,4 +1,4 @@
-"""Reading treebanks: what CoNLL-U says, and what cannot be used."""
+"""Reading of treebanks in CoNLL-U, and errors."""
 
 import pytest
 import treebank
@@ -55,8 +55,8 @@ def test_sentence_with_crossing_arcs_is_not_projective():
         (["1 a _ _ _ _ 0 root _ _"], "10 columns"),
         ([word(1, "a", 0), word(3, "b", 1)], "without a gap"),
         ([word(2, "a", 0)], "without a gap"),
-        ([word(1, "a", 0), row("1-2", "ab")], "does not fit"),
-        ([row("1-3", "abc"), word(1, "a", 0), word(2, "b", 1)], "does not fit"),
+        ([word(1, "a", 0), row("1-2", "ab")], "expected a multiword token"),
+        ([row("1-3", "abc"), word(1, "a", 0), word(2, "b", 1)], "expected a multiword token"),
         ([word(1, "a", 0), row("x", "b")], "number as ID"),
         ([word(1, "a", 0), word(2, "b", 0)], "one root"),
         ([word(1, "a", 2), word(2, "b", 1)], "one root"),
@@ -65,7 +65,7 @@ def test_sentence_with_crossing_arcs_is_not_projective():
         (["# sent_id = 1"], "one root"),
     ],
 )
-def test_what_is_no_tree_is_refused(lines, says):
+def test_invalid_sentences_raise(lines, says):
     with pytest.raises(TreebankError, match=says) as caught:
         read_sentence(lines, "a.conllu, line 7")
     assert "a.conllu, line 7" in str(caught.value)
@@ -81,7 +81,7 @@ def test_files_are_read_sentence_by_sentence(tmp_path):
     assert [s.where.split()[-1] for s in sentences] == ["1", "13", "1", "13"]
 
 
-def test_treebank_without_its_text_is_refused(tmp_path):
+def test_treebank_without_its_text_raises(tmp_path):
     path = tmp_path / "x_y-ud-train.conllu"
     lines = [word(1, "_", 0), word(2, "_", 1), word(3, ".", 1)]
     path.write_text("\n".join(lines) + "\n\n", encoding="utf8")
@@ -111,7 +111,7 @@ def test_a_folder_has_one_treebank(tmp_path):
         find_files(tmp_path)
 
 
-def test_licence_is_what_the_readme_says(tmp_path):
+def test_licence_is_that_of_the_readme(tmp_path):
     assert treebank.find_license(tmp_path) is None
     (tmp_path / "README.md").write_text("No License: here\nLicense: CC BY 4.0 \n", encoding="utf8")
     assert treebank.find_license(tmp_path) == "CC BY 4.0"
@@ -138,8 +138,8 @@ def test_no_space_follows_a_sentence_of_a_script_without():
     assert space_ends(sentences) == sentences
 
 
-def test_made_up_treebank_is_what_its_comments_say(made):
-    """It is what other tests stand on."""
+def test_made_up_treebank_agrees_with_its_comments(made):
+    """Other tests rely on it."""
     folder, counts = made
     for split, files in find_files(folder)[1].items():
         sentences = read_sentences(files)

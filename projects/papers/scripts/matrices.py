@@ -1,4 +1,4 @@
-"""Score matrices of the sentences of a test set, with their gold heads: saved, loaded, padded."""
+"""Score matrices of the sentences of a test set with their gold heads: files and batches."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,21 +10,21 @@ from numpy.typing import NDArray
 Floats = NDArray[np.floating]
 Ints = NDArray[np.integer]
 
-# Scores of sentences that share a padded batch, at most.
+# Largest number of scores in a padded batch.
 BATCH_SCORES = 1 << 20
-# States of a network: before its first step, or what it was trained for. The papers' parsers score
-# the heads of each word by themselves.
+# States of a network: untrained, or the objective it was trained with. The papers' parsers score
+# the head of each word by itself.
 UNTRAINED, TRAINED = "untrained", "head_selection"
 STATE_TITLES = {TRAINED: "trained", UNTRAINED: "random weights"}
-# Sentence lengths: a bin ends before the next one's first length.
+# First sentence length of each bin.
 BINS = (5, 10, 15, 20, 25, 30, 40, 50, 70)
-# What spaCy calls the folder of the last model.
+# spaCy's name for the folder of the last model.
 LAST = "model-last"
 
 
 @dataclass
 class Matrices:
-    """What one parser says of one test set.
+    """Scores of one parser on one test set.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Matrices:
     heads : list of int32 array of shape (n + 1,)
         Gold heads; -1 at index 0.
     train_sentences, steps : int
-        Sentences that the parser was trained on, and for how many steps.
+        Number of training sentences and training steps.
     """
 
     scores: list[Floats]
@@ -42,7 +42,7 @@ class Matrices:
     steps: int
 
     def save(self, path: Path) -> None:
-        """Write an .npz file; matrices lie one after another."""
+        """Write an .npz file, with the matrices concatenated."""
         path.parent.mkdir(parents=True, exist_ok=True)
         np.savez_compressed(
             path,
@@ -73,17 +73,17 @@ class Matrices:
 
 
 def score_file(root: Path, treebank: str, seed: int, state: str) -> Path:
-    """Name the file of a treebank's matrices; `state` is UNTRAINED or an objective."""
+    """Return the file of a treebank's matrices; `state` is UNTRAINED or an objective."""
     return root / "scores" / treebank / f"{seed}-{state}.npz"
 
 
 def model_folder(root: Path, treebank: str, seed: int, objective: str = TRAINED) -> Path:
-    """Name the folder that spaCy's models are saved to."""
+    """Return the folder of the trained models."""
     return root / "models" / treebank / f"{seed}-{objective}"
 
 
 def find_scores(root: Path, state: str = TRAINED) -> dict[str, list[Path]]:
-    """List the files of matrices by treebank, one a seed; there may be none."""
+    """List the files of matrices by treebank, one per seed; there may be none."""
     found = {
         folder.name: sorted(folder.glob(f"*-{state}.npz"))
         for folder in sorted((root / "scores").glob("*"))
@@ -92,7 +92,7 @@ def find_scores(root: Path, state: str = TRAINED) -> dict[str, list[Path]]:
 
 
 def require_scores(root: Path, state: str = TRAINED) -> dict[str, list[Path]]:
-    """List them as `find_scores`, and exit where there are none."""
+    """List files as `find_scores`; exit if there are none."""
     found = find_scores(root, state)
     if not found:
         raise SystemExit(
@@ -102,12 +102,12 @@ def require_scores(root: Path, state: str = TRAINED) -> dict[str, list[Path]]:
 
 
 def padded(scores: list[Floats]) -> Iterator[tuple[Ints, Floats, Ints]]:
-    """Put sentences of similar length together.
+    """Batch sentences of similar length.
 
-    Returns
-    -------
+    Yields
+    ------
     members, batch, lengths
-        Numbers of the sentences, their scores padded, and words in each.
+        Indices of the sentences, their padded scores, and their lengths in words.
     """
     lengths = np.array([len(square) - 1 for square in scores])
     order = np.argsort(lengths, kind="stable")
@@ -131,7 +131,7 @@ def _fits(n: int, count: int) -> bool:
 
 
 def load_all(files: dict[str, list[Path]]) -> dict[str, list[Floats]]:
-    """Load the matrices of each treebank, seeds one after another; empty sentences left out."""
+    """Load the matrices of each treebank, one seed after another, without empty sentences."""
     loaded = {}
     for treebank, paths in files.items():
         squares = [square for path in paths for square in Matrices.load(path).scores]

@@ -1,4 +1,4 @@
-"""How often trees without the root constraint have several roots, and what the constraint changes.
+"""Malformed trees without the root constraint, and the effect of the constraint.
 
 Zmigrod, Vieira & Cotterell (2020), Please Mind the Root: Decoding Arborescences for Dependency
 Parsing, tables 1 and 2, figures 3 and 4. Decodes the score matrices of all treebanks twice, with
@@ -46,7 +46,7 @@ PUBLISHED = {
 }
 # Averages, %, over the paper's 63 treebanks, and over those with fewer than FEW training sentences.
 PUBLISHED_ALL, PUBLISHED_FEW = 1.80, 6.21
-# Where a name may stand beside its point: offset in points, and which of its edges is there.
+# Places of a label next to its point: offset in points, and the edges that are aligned.
 LABEL_PLACES = (
     (6, 0, "left", "center"),
     (-6, 0, "right", "center"),
@@ -55,12 +55,12 @@ LABEL_PLACES = (
     (5, 5, "left", "bottom"),
     (-5, 5, "right", "bottom"),
 )
-# Treebanks that a rank correlation takes.
+# Least number of treebanks for a rank correlation.
 MANY = 5
 
 
 def examine_others(root: Path) -> dict[str, dict[str, Outcome]]:
-    """Examine what was trained for other objectives, if there is any; by objective, treebank."""
+    """Examine parsers trained with other objectives, if any, by objective and treebank."""
     states = {path.stem.partition("-")[2] for path in (root / "scores").glob("*/*.npz")}
     return {
         state: {
@@ -74,7 +74,7 @@ def examine_others(root: Path) -> dict[str, dict[str, Outcome]]:
 def objective_lines(
     outcomes: dict[str, Outcome], others: dict[str, dict[str, Outcome]]
 ) -> list[list]:
-    """Compare objectives on the treebanks that all have."""
+    """Compare objectives on the treebanks that all of them have."""
     names = [name for name in outcomes if all(name in own for own in others.values())]
     lines = []
     for name in names:
@@ -136,7 +136,7 @@ GROUP_HEADER = (
 
 
 def group_lines(outcomes: dict[str, Outcome]) -> list[list]:
-    """Average over treebanks, as the paper does, and pool their sentences."""
+    """Average over treebanks, as in the paper, and pool their sentences."""
     groups = {
         f"fewer than {FEW:,} training sentences": [
             each for each in outcomes.values() if each.train_sentences < FEW
@@ -167,12 +167,12 @@ def group_lines(outcomes: dict[str, Outcome]) -> list[list]:
 
 
 def seed_lines(seeds: dict[str, list[Outcome]]) -> list[list]:
-    """Give mean and deviation over seeds of the rate and of the changes; last those of averages."""
+    """Return mean and deviation over seeds of rate and changes; the last line is the average."""
     series = {name: [_rates(each) for each in own] for name, own in seeds.items()}
     lines = [[name, len(own), *_statistics(own)] for name, own in series.items()]
     counts = {len(own) for own in series.values()}
     if len(counts) == 1:
-        # Over treebanks, for each seed.
+        # Averages over treebanks, for each seed.
         averages = [
             [mean_and_deviation(list(column))[0] for column in zip(*rows, strict=True)]
             for rows in zip(*series.values(), strict=True)
@@ -213,8 +213,8 @@ def draw(seeds: dict[str, list[Outcome]], outcomes: dict[str, Outcome], report: 
     if np.isfinite(deviations).any():
         bars = np.nan_to_num(deviations)
         axis.errorbar(sizes, own_rates, bars, fmt="none", ecolor=RED, capsize=2, zorder=2)
-    known = [(each, PUBLISHED[name]) for name, each in outcomes.items() if name in PUBLISHED]
-    for index, (each, rate) in enumerate(known):
+    published = [(each, PUBLISHED[name]) for name, each in outcomes.items() if name in PUBLISHED]
+    for index, (each, rate) in enumerate(published):
         label = "published" if not index else None
         x = each.train_sentences
         axis.plot([x, x], [rate, each.rate], color="grey", linewidth=0.5)
@@ -258,7 +258,7 @@ def _training_sizes(axis: plt.Axes) -> None:
 
 
 def _label_points(axis: plt.Axes, outcomes: dict[str, Outcome], deviations: Floats) -> None:
-    """Write names beside the points: right, left, above or below, where they hide the least."""
+    """Label the points on the side where the label hides the least."""
     axis.figure.canvas.draw()
     taken = []
     for (name, each), deviation in zip(outcomes.items(), deviations, strict=True):
@@ -298,7 +298,7 @@ def _outside(box: Bbox, frame: Bbox) -> float:
 
 
 def remarks(outcomes: dict[str, Outcome]) -> list[str]:
-    """Say what the figures show, and no more."""
+    """Summarize the figures."""
     pooled = add_up(list(outcomes.values()))
     lines = [
         f"In all, {pooled.malformed:,} of {pooled.sentences:,} trees are malformed; the constraint "
@@ -327,7 +327,7 @@ def remarks(outcomes: dict[str, Outcome]) -> list[str]:
 
 
 def training_line(files: dict[str, list[Path]]) -> str:
-    """Tell what was trained."""
+    """Describe the trained parsers."""
     seeds = {path.name.partition("-")[0] for own in files.values() for path in own}
     steps = {Matrices.load(path).steps for own in files.values() for path in own}
     return (
@@ -337,7 +337,7 @@ def training_line(files: dict[str, list[Path]]) -> str:
 
 
 def main() -> None:
-    """Decode, count and write."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=PROJECT, help="folder with scores/")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What the root constraint changes: malformed trees, right heads and exact matches, counted."""
+"""Effect of the root constraint: counts of malformed trees, correct heads and exact matches."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,7 +8,7 @@ from matrices import Ints, Matrices, padded
 
 from spacy_rootmind import decode
 
-# Below so many training sentences a treebank counts as low-resource, as in the paper.
+# Treebanks with fewer training sentences count as low-resource, as in the paper.
 FEW = 1000
 
 
@@ -22,9 +22,10 @@ class Outcome:
     malformed : int
         Sentences whose unconstrained tree has several roots.
     correct, exact : tuple of int
-        Right heads, and sentences with all heads right: without, and with the constraint.
+        Correct heads, and sentences with all heads correct: without and with the constraint.
     repaired, broken : int
-        Words of malformed sentences whose head the constraint mends, and spoils.
+        Words of malformed sentences whose head the constraint corrects, and words whose correct
+        head it loses.
     """
 
     train_sentences: int
@@ -38,22 +39,22 @@ class Outcome:
 
     @property
     def rate(self) -> float:
-        """Malformed trees, %."""
+        """Share of malformed trees, %."""
         return 100 * self.malformed / self.sentences
 
     @property
     def uas(self) -> tuple[float, float]:
-        """Right heads, punctuation included, %."""
+        """Share of correct heads, punctuation included, %."""
         return tuple(100 * count / self.words for count in self.correct)
 
     @property
     def exact_match(self) -> tuple[float, float]:
-        """Sentences with all heads right, %."""
+        """Share of sentences with all heads correct, %."""
         return tuple(100 * count / self.sentences for count in self.exact)
 
 
 def relative(before: float, after: float) -> float:
-    """Relative change, %; nan if there was nothing before."""
+    """Return the relative change, %; nan if `before` is 0."""
     return 100 * (after - before) / before if before else float("nan")
 
 
@@ -69,7 +70,7 @@ def decode_all(matrices: Matrices, single_root: bool, lowered: float = 0.0) -> l
 
 
 def examine(matrices: Matrices) -> Outcome:
-    """Count what the constraint changes."""
+    """Count the effect of the constraint."""
     free, single = decode_all(matrices, False), decode_all(matrices, True)
     rows = [
         (len(gold) - 1, (a == 0).sum() > 1, a[1:] == gold[1:], b[1:] == gold[1:])
@@ -112,17 +113,17 @@ def pool_seeds(seeds: list[Outcome]) -> Outcome:
 
 
 def mean_and_deviation(values: list[float]) -> tuple[float, float]:
-    """Calculate both, the deviation that of a sample; nan where there are too few values.
+    """Return mean and sample standard deviation; nan where there are too few values.
 
-    Values that are nan are left out: relative changes where there was nothing before.
+    Values that are nan are left out, such as relative changes from 0.
     """
-    known = np.array(values)[np.isfinite(values)]
-    mean = float(known.mean()) if len(known) else float("nan")
-    deviation = float(known.std(ddof=1)) if len(known) > 1 else float("nan")
+    finite = np.array(values)[np.isfinite(values)]
+    mean = float(finite.mean()) if len(finite) else float("nan")
+    deviation = float(finite.std(ddof=1)) if len(finite) > 1 else float("nan")
     return mean, deviation
 
 
 def rank_correlation(xs: list[float], ys: list[float]) -> float:
-    """Spearman's; ties share their mean rank."""
+    """Return Spearman's rank correlation; ties share their mean rank."""
     ranks = [[sum(v < x for v in vs) + sum(v == x for v in vs) / 2 for x in vs] for vs in (xs, ys)]
     return float(np.corrcoef(ranks)[0, 1])

@@ -19,23 +19,23 @@ matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.ticker import NullFormatter
 
-# Those of benchmarks/report.py.
+# The colours of benchmarks/lib/decoder_report.py.
 RED, BLUE, TEAL, PURPLE, ORANGE = "#c1121f", "#023e8a", "#2a9d8f", "#7b2cbf", "#f48c06"
 COLOURS = (RED, BLUE, TEAL, PURPLE, ORANGE)
-# Of a picture: lines of a few colours with smooth edges need no more, and files become small.
+# Number of colours of a picture: enough for line plots, and files stay small.
 PALETTE = 64
 DPI = 140
 
-# Seconds; caches make no difference to longer calls.
+# Seconds; caches do not matter for longer calls.
 WARM_BELOW = 0.05
-# Seconds of processor time that all turns of a call may take before there are no more.
+# Seconds of processor time after which a call gets no more turns.
 ENOUGH = 0.5
 
 Cell = str | int | float | None
 
 
 def shown(cell: Cell) -> str:
-    """Write a cell: numbers with four digits or so, nothing where there is nothing."""
+    """Format a cell: numbers with about four digits, empty for missing values."""
     if cell is None or (isinstance(cell, float) and np.isnan(cell)):
         return ""
     if isinstance(cell, float):
@@ -46,7 +46,7 @@ def shown(cell: Cell) -> str:
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-    """Lay out a table; numbers to the right."""
+    """Lay out a table; numbers are aligned to the right."""
     numeric = [any(not isinstance(row[i], str) for row in rows) for i in range(len(header))]
     lines = ["| " + " | ".join(header) + " |"]
     lines.append("|" + "|".join(" ---: " if right else " --- " for right in numeric) + "|")
@@ -64,7 +64,7 @@ def write_csv(path: Path, header: Sequence[str], rows: Sequence[Sequence[Cell]])
 
 
 class Report:
-    """A Markdown file that grows by sections; their tables are also written as CSV, beside it."""
+    """A Markdown file built section by section, whose tables are also written as CSV files."""
 
     def __init__(self, folder: Path, name: str, title: str) -> None:
         self.folder, self.name = folder, name
@@ -83,7 +83,7 @@ class Report:
         *,
         turned: bool = False,
     ) -> None:
-        """Add a table, and write it as NAME.csv; `turned` if it has too many columns for a page."""
+        """Add a table, and write it as NAME.csv; `turned` transposes a table that is too wide."""
         write_csv(self.folder / f"{self.name}-{name}.csv", header, rows)
         if turned:
             header, *rows = (list(line) for line in zip(header, *rows, strict=True))
@@ -129,12 +129,12 @@ def panels(columns: int, width: float = 5.0, height: float = 3.8, rows: int = 1)
 
 
 def label_panel(axis: "plt.Axes", text: str) -> None:
-    """Write above a panel what it shows."""
+    """Give a panel its title."""
     axis.set_title(text, loc="left", fontsize="medium", weight="bold")
 
 
 def plain_logarithmic(axis: "plt.Axes", ticks: Sequence[float], across: bool = True) -> None:
-    """Scale an axis by logarithms, and write plain numbers at the given places."""
+    """Make an axis logarithmic, with plain numbers at the given ticks."""
     (axis.set_xscale if across else axis.set_yscale)("log")
     (axis.set_xticks if across else axis.set_yticks)(ticks, [f"{tick:g}" for tick in ticks])
     (axis.xaxis if across else axis.yaxis).set_minor_formatter(NullFormatter())
@@ -144,12 +144,12 @@ def plain_logarithmic(axis: "plt.Axes", ticks: Sequence[float], across: bool = T
 
 
 def median_seconds(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Time calls in turns, so that whatever else the machine does meets all of them; medians.
+    """Time calls in turns, so that other load on the machine affects all of them; return medians.
 
-    This is processor time, which does not run while other processes do.
+    Times are processor time, which excludes other processes.
 
-    A short call is made twice and the second one timed, so that it finds its own data in the
-    caches, not those of the call before. One that has taken long is not repeated any more.
+    A short call is made twice and the second one is timed, with its own data in the caches. A call
+    that exceeds its total time gets no more turns.
     """
     times: dict[str, list[float]] = {name: [] for name in calls}
     for _ in range(repeats):
@@ -165,7 +165,7 @@ def median_seconds(calls: dict[str, Callable[[], object]], repeats: int) -> dict
 
 
 def setup_line(options: argparse.Namespace) -> str:
-    """Tell what it was measured with."""
+    """Describe versions, hardware and options."""
     chosen = " ".join(
         f"--{name.replace('_', '-')} {value}"
         for name, value in vars(options).items()

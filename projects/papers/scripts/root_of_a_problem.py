@@ -1,4 +1,4 @@
-"""What one root costs: time of decoders on real matrices, beside the network and beside ArcMax.
+"""Time of single-root decoders on real matrices, compared with the network, and ArcMax.
 
 Stanojevic & Cohen (2021), A Root of a Problem: Optimizing Single-Root Dependency Parsing, figures 1
 to 6, 11 and 13, with the score matrices of trained and untrained parsers. Writes
@@ -14,7 +14,7 @@ from itertools import pairwise
 from math import comb
 from pathlib import Path
 
-# Before NumPy is imported: times of one thread.
+# Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
@@ -52,18 +52,18 @@ from train import PROJECT, blank_copy, predict_arcs
 from spacy_rootmind import decode, is_tree, tree_score
 from spacy_rootmind.annotation.sentences import sentences_of
 
-# Roots shown one by one; the last row is for so many and more.
+# Rows of the table of roots; the last one is for this number of roots or more.
 SHOWN = 6
 REDUCTIONS = ("reweighting", "preselection", "naive")
 TEXTBOOK = "_chu_liu_edmonds"
-# As in benchmarks/report.py.
+# The colours of benchmarks/lib/decoder_report.py.
 ALGORITHM_COLOURS = {
     "gabow_tarjan": RED,
     "reweighting": BLUE,
     "preselection": TEAL,
     "naive": PURPLE,
 }
-# Ways to use ArcMax, as names of decoders end.
+# Uses of ArcMax, by the ends of decoders' names.
 WAYS = {
     "": "no ArcMax",
     ", ArcMax before": "ArcMax before",
@@ -73,13 +73,13 @@ WAYS = {
 
 @dataclass(frozen=True)
 class Decoder:
-    """One way to a single-root tree.
+    """A method to find the best single-root tree.
 
     Attributes
     ----------
     name : str
     decode : callable
-        From a batch of scores and lengths to heads.
+        Takes a batch of scores and lengths, and returns heads.
     """
 
     name: str
@@ -87,14 +87,14 @@ class Decoder:
 
 
 def ours(algorithm: str, arcmax: bool | str) -> Decoder:
-    """Take one of this package's algorithms."""
+    """Return a decoder with one of this package's algorithms."""
     words = {False: "", True: ", ArcMax before", "inside": ", ArcMax inside"}
     name = algorithm.replace(TEXTBOOK, ", textbook")
     return Decoder(name + words[arcmax], partial(decode, algorithm=algorithm, arcmax=arcmax))
 
 
 def networkx_decoder() -> Decoder | None:
-    """Run Edmonds' algorithm in plain Python over lowered root arcs; None if not installed."""
+    """Return NetworkX's decoder over lowered root arcs; None if it is not installed."""
     try:
         import networkx
     except ImportError:
@@ -128,7 +128,7 @@ def networkx_decoder() -> Decoder | None:
 
 
 def share_decoders() -> list[Decoder]:
-    """List decoders to hold against the network."""
+    """List decoders to compare with the network."""
     decoders = [
         ours("gabow_tarjan", True),
         ours("gabow_tarjan", False),
@@ -189,7 +189,7 @@ def check_same(decoders: list[Decoder], batches: list) -> None:
 
 
 def share_of_forests(r: int, n: int) -> float:
-    """Share of all trees over ROOT and n words that have r root arcs (equation 2)."""
+    """Return the share of trees over ROOT and n words with r root arcs (equation 2)."""
     return float(comb(n - 1, r - 1) * n ** (n - r) / (n + 1) ** (n - 1)) if r <= n else 0.0
 
 
@@ -214,13 +214,13 @@ def settled_by_arcmax(scores: list[Floats]) -> np.ndarray:
 
 
 def histogram(roots: np.ndarray) -> list[float]:
-    """Shares of sentences with 1, 2, ... roots, %; the last is for SHOWN and more."""
+    """Return shares of sentences with 1, 2, ... roots, %; the last is for SHOWN or more."""
     capped = np.minimum(roots, SHOWN)
     return [100 * float((capped == r).mean()) for r in range(1, SHOWN + 1)]
 
 
 def expected_histogram(lengths: np.ndarray) -> list[float]:
-    """Calculate the same by equation 2, for sentences of such lengths."""
+    """Calculate the histogram by equation 2, for sentences of these lengths."""
     each = {
         int(n): [share_of_forests(r, int(n)) for r in range(1, SHOWN)] for n in np.unique(lengths)
     }
@@ -246,7 +246,7 @@ def length_decoders() -> list[Decoder]:
 
 
 def time_lengths(scores: list[Floats], count: int, repeats: int) -> tuple[list[str], list[list]]:
-    """Time all algorithms on sentences of similar length; microseconds a sentence."""
+    """Time all algorithms on sentences of similar length; microseconds per sentence."""
     decoders = length_decoders()
     lines = []
     rng = np.random.default_rng(0)
@@ -272,7 +272,7 @@ def time_lengths(scores: list[Floats], count: int, repeats: int) -> tuple[list[s
 
 
 def report_shares(root: Path, report: Report, options: argparse.Namespace) -> None:
-    """Time and write the shares of decoding."""
+    """Report the share of decoding in the time of network and decoding."""
     lines = []
     for treebank in find_scores(root):
         line = time_shares(root, treebank, options.sentences, options.longest, options.repeats)
@@ -299,7 +299,7 @@ def report_shares(root: Path, report: Report, options: argparse.Namespace) -> No
 
 
 def report_roots(report: Report, states: dict[str, dict[str, list[Floats]]]) -> None:
-    """Count roots, and write how often ArcMax suffices."""
+    """Report the number of roots, and how often ArcMax suffices."""
     roots = {
         state: {treebank: count_roots(scores) for treebank, scores in own.items()}
         for state, own in states.items()
@@ -362,7 +362,7 @@ def _report_arcmax(report: Report, states: dict, roots: dict) -> None:
 
 
 def report_lengths(report: Report, states: dict, options: argparse.Namespace) -> None:
-    """Time algorithms over sentence length, and draw."""
+    """Report times of algorithms over sentence length, with a plot."""
     report.text(
         "## Time over length, with ArcMax and without",
         "Microseconds a sentence, sentences of all treebanks together, in batches. ArcMax before: "
@@ -387,7 +387,7 @@ def report_lengths(report: Report, states: dict, options: argparse.Namespace) ->
 
 
 def draw_lengths(timed: dict[str, tuple[list[str], list[list]]]) -> plt.Figure:
-    """Draw a row of panels for each state of the networks, a column for each use of ArcMax."""
+    """Draw panels with one row per state of the networks, and one column per use of ArcMax."""
     figure, axes = panels(len(WAYS), 2.9, 2.4, rows=len(timed))
     places = [(state, way) for state in timed for way in WAYS]
     for axis, (state, way) in zip(axes, places, strict=True):
@@ -423,11 +423,11 @@ def _draw_way(axis: plt.Axes, names: list[str], lines: list[list], way: str) -> 
 
 
 def main() -> None:
-    """Measure and write."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=PROJECT, help="folder with scores/")
-    parser.add_argument("--sentences", type=int, default=20, help="a treebank, beside the network")
-    parser.add_argument("--longest", type=int, default=60, help="words, beside the network")
+    parser.add_argument("--sentences", type=int, default=20, help="per treebank, for shares")
+    parser.add_argument("--longest", type=int, default=60, help="words, for shares")
     parser.add_argument("--per-length", type=int, default=100, help="sentences of similar length")
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()

@@ -1,10 +1,9 @@
-"""Whether ROOT's scores are placed well, or one constant for root arcs would spare malformed trees.
+"""Level of ROOT's scores, and the effect of one constant for all root arcs on malformed trees.
 
 Subtracting a constant from the scores of all root arcs never changes the best tree with one root.
-It does change how many roots the best tree has without the constraint, down to one if the constant
-is large. So malformed trees can come from ROOT's scores being too high as a whole, and then a
-constant that is chosen on the dev set spares them; or from words of which the network does not know
-which one is the root.
+It does reduce the number of roots of the best tree without the constraint, to one if the constant
+is large. So malformed trees may be due to ROOT's scores being too high as a whole, and then a
+constant chosen on the dev set avoids them; or to words that the network cannot tell from the root.
 """
 
 from collections.abc import Callable
@@ -21,19 +20,19 @@ from train import score_sentences
 
 from spacy_rootmind import decode_kbest, tree_score
 
-# Malformed trees of the dev set that the sparing constant may leave, %.
+# Share of malformed dev trees that the sparing constant may leave, %.
 LEFT = 1.0
-# Constants are found to so many nats.
+# Precision of constants, in nats.
 PRECISE = 0.01
-# Sentences are parted by the margin of their best tree into so many groups of one size.
+# Number of groups of equal size into which sentences are split by the margin of their best tree.
 PARTS = 4
-# Treebanks that a rank correlation takes.
+# Least number of treebanks for a rank correlation.
 MANY = 5
 
 
 @dataclass(frozen=True)
 class Placement:
-    """How ROOT's scores of one parser stand among the others.
+    """Level of ROOT's scores of one parser.
 
     Attributes
     ----------
@@ -41,16 +40,16 @@ class Placement:
         Sum over a test sentence of the probabilities of ROOT as each word's head: 1 if they are
         right on average.
     found, wrong : float
-        Root words whose best head is ROOT, %; other words whose best head is ROOT, a sentence.
+        Root words whose best head is ROOT, %; other words whose best head is ROOT, per sentence.
     dev_sentences : int
     likeliest, sparing : float
-        Constants chosen on the dev set: the one under which probabilities of ROOT sum to the
-        number of root words, which is that of the highest likelihood; and the smallest one from 0
-        that leaves no more than LEFT % of the trees malformed.
+        Constants chosen on the dev set: the one with the highest likelihood, under which the
+        probabilities of ROOT sum to the number of root words; and the smallest non-negative one
+        that leaves at most LEFT % of the trees malformed.
     malformed : float
-        Malformed test trees, %; also after either constant was subtracted.
+        Malformed test trees, %; also after subtracting either constant.
     uas, uas_one_root : float
-        UAS without the constraint, and with it; the former also after either constant.
+        UAS without and with the constraint; the former also after subtracting either constant.
     """
 
     expected: float
@@ -92,7 +91,7 @@ def root_log_odds(matrices: Matrices) -> tuple[Floats, NDArray[np.bool_]]:
     Returns
     -------
     log_odds : float array of shape (words,)
-        Of ROOT against all other heads; a sentence's only word is left out.
+        Log odds of ROOT against all other heads; sentences of one word are left out.
     is_root : bool array of shape (words,)
     """
     log_odds, is_root = [], []
@@ -106,7 +105,7 @@ def root_log_odds(matrices: Matrices) -> tuple[Floats, NDArray[np.bool_]]:
 
 
 def bisect(too_low: Callable[[float], bool], low: float, high: float) -> float:
-    """Find where `too_low` turns from true to false, to PRECISE; `high` grows while it is true."""
+    """Find where `too_low` becomes false, to PRECISE; `high` is raised while it is true."""
     while too_low(high):
         low, high = high, 2 * high
     while high - low > PRECISE:
@@ -119,18 +118,18 @@ def likeliest_constant(dev: Matrices) -> float:
     """Find the constant under which the probabilities of ROOT sum to the number of root words."""
     log_odds, is_root = root_log_odds(dev)
     wanted = int(is_root.sum())
-    # So far down that ROOT is sure to be the head of every word.
+    # So low that ROOT is the head of every word.
     start = -float(np.abs(log_odds).max()) - 100
     return bisect(lambda constant: probabilities(log_odds - constant).sum() > wanted, start, 1.0)
 
 
 def probabilities(log_odds: Floats) -> Floats:
-    """Turn log odds into probabilities; far from 0 they round to 0 and 1."""
+    """Convert log odds to probabilities; far from 0 they round to 0 and 1."""
     return np.exp(-np.logaddexp(0, -log_odds))
 
 
 def sparing_constant(dev: Matrices) -> float:
-    """Find the smallest constant from 0 that leaves no more than LEFT % malformed."""
+    """Find the smallest non-negative constant that leaves at most LEFT % malformed."""
 
     def too_low(constant: float) -> bool:
         return measure_lowered(dev, constant)[0] > LEFT
@@ -146,13 +145,13 @@ def measure_lowered(matrices: Matrices, constant: float) -> tuple[float, float]:
 
 
 def share_right(trees: list, matrices: Matrices) -> float:
-    """Calculate UAS, %."""
+    """Return UAS, %."""
     right = [tree[1:] == gold[1:] for tree, gold in zip(trees, matrices.heads, strict=True)]
     return 100 * float(np.concatenate(right).mean())
 
 
 def place(test: Matrices, dev: Matrices) -> Placement:
-    """Measure how ROOT's scores stand, with constants from the dev set."""
+    """Measure the level of ROOT's scores, with constants from the dev set."""
     log_odds, is_root = root_log_odds(test)
     sentences = sum(len(square) > 2 for square in test.scores)
     greedy = np.concatenate([best_is_root(square) for square in test.scores if len(square) > 2])
@@ -179,7 +178,7 @@ def best_is_root(square: Floats) -> NDArray[np.bool_]:
 
 
 def place_files(root: Path, treebank: str, files: list[Path]) -> Placement:
-    """Average over the seeds of a treebank; scores its dev set by the models that were kept."""
+    """Average over the seeds of a treebank; the saved models score its dev set."""
     found = []
     for path in files:
         seed = int(path.name.partition("-")[0])
@@ -202,15 +201,15 @@ def place_files(root: Path, treebank: str, files: list[Path]) -> Placement:
 
 
 def margins(matrices: Matrices) -> NDArray[np.float64]:
-    """Find out how sure each tree is.
+    """Measure the margin of each tree.
 
     Returns
     -------
     float array of shape (sentences, 4)
-        Scores of the best tree with one root, less those of the second best; scores of the best
-        tree with any roots, less those of the best with one; whether the former has several roots;
-        whether the best tree with one root has the right one. Sentences of one word, which have
-        one tree, are left out.
+        Score of the best tree with one root minus that of the second best; score of the best tree
+        with any number of roots minus that of the best with one; whether the former has several
+        roots; whether the best tree with one root has the correct root. Sentences of one word,
+        which have one tree, are left out.
     """
     rows = []
     free = decode_all(matrices, False)
@@ -224,7 +223,7 @@ def margins(matrices: Matrices) -> NDArray[np.float64]:
 
 
 def margin_lines(found: NDArray[np.float64], group: str) -> list[list]:
-    """Part sentences by their margin, the least sure ones first."""
+    """Split sentences by margin, smallest first."""
     order = np.argsort(found[:, 0], kind="stable")
     lines = []
     for members in np.array_split(order, PARTS):
@@ -239,7 +238,7 @@ def margin_lines(found: NDArray[np.float64], group: str) -> list[list]:
 
 
 def report_root_scores(root: Path, report: Report, files: dict[str, list[Path]]) -> None:
-    """Write how ROOT's scores stand, and where malformed trees are."""
+    """Report the level of ROOT's scores, and which trees are malformed."""
     report.text(
         "## Are ROOT's scores placed well?",
         "One constant subtracted from the scores of all root arcs leaves the best tree with one "
@@ -263,7 +262,7 @@ def report_root_scores(root: Path, report: Report, files: dict[str, list[Path]])
 
 
 def size_groups(sizes: dict[str, int]) -> dict[str, list[str]]:
-    """Part treebanks by their training sentences; groups without any are left out."""
+    """Split treebanks by number of training sentences; empty groups are left out."""
     groups = {
         f"fewer than {FEW:,}": [name for name, size in sizes.items() if size < FEW],
         f"{FEW:,} and more": [name for name, size in sizes.items() if size >= FEW],
@@ -272,7 +271,7 @@ def size_groups(sizes: dict[str, int]) -> dict[str, list[str]]:
 
 
 def summary(group: str, each: list[Placement]) -> str:
-    """Say what the table shows of some treebanks."""
+    """Summarize the table for a group of treebanks."""
     moved = max(abs(one.malformed_likeliest - one.malformed) for one in each)
     lost = max(abs(one.uas_sparing - one.uas_one_root) for one in each)
     return (
@@ -288,14 +287,14 @@ def summary(group: str, each: list[Placement]) -> str:
 
 
 def span(values: list[float], digits: int = 2) -> str:
-    """Write the least and the greatest."""
+    """Format the smallest and the largest value."""
     return f"{min(values):.{digits}f} to {max(values):.{digits}f}"
 
 
 def report_margins(
     report: Report, files: dict[str, list[Path]], groups: dict[str, list[str]]
 ) -> None:
-    """Write how sure the trees are, and which of them are malformed."""
+    """Report the margins of trees, and which of them are malformed."""
     report.text(
         "Sentences by the margin of their best tree with one root over the second best, in nats, "
         "the least sure quarter first; and how many trees without the constraint are malformed.",

@@ -1,4 +1,4 @@
-"""Trees drawn from real score matrices: time, bias of the naive draw of a root, and duplicates.
+"""Sampling of trees from real score matrices: time, bias of the naive root draw, duplicates.
 
 Zmigrod, Vieira & Cotterell (2021), Efficient Sampling of Dependency Structure, figure 6, and the
 correction of its root draw (their corrected Theorem 2; Stanojevic 2022). Writes sampling.md, CSV
@@ -11,7 +11,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-# Before NumPy is imported: times of one thread.
+# Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
@@ -30,18 +30,18 @@ from train import PROJECT
 
 from spacy_rootmind import arc_marginals, sample_trees
 
-# Samples a sentence, as in the paper.
+# Samples per sentence, as in the paper.
 SAMPLES = 20
 METHODS = ("auto", "wilson", "wilson_reject", "ancestral", "colbourn")
-# Steps of a walk for one tree before it counts as trapped.
+# Steps of the walk for one tree after which it counts as trapped.
 MAX_STEPS = 1_000_000
 KS = (5, 20, 100)
-# Sentences of fewer words have hardly a choice; of more, take long.
+# Range of sentence lengths: shorter ones have few trees, longer ones take long.
 SHORTEST, LONGEST = 3, 40
 
 
 def normalised(scores: Floats) -> Floats:
-    """Subtract log-sum-exp from the scores of each word: the same trees, the same probabilities."""
+    """Subtract log-sum-exp from the scores of each word, which changes no probability."""
     scores = scores.astype(float)
     np.fill_diagonal(scores, -np.inf)
     highest = scores.max(axis=1, keepdims=True)
@@ -51,7 +51,7 @@ def normalised(scores: Floats) -> Floats:
 
 
 def choose(pooled: list[Floats], count: int, low: int, high: int) -> list[Floats]:
-    """Pick sentences of low to high - 1 words at random, the same ones each time."""
+    """Choose sentences of low to high - 1 words at random, with a fixed seed."""
     lengths = np.array([len(square) - 1 for square in pooled])
     members = np.flatnonzero((lengths >= low) & (lengths < high))
     members = np.random.default_rng(0).permutation(members)[:count]
@@ -68,7 +68,7 @@ def draw(scores: Floats, method: str, seed: int = 0, k: int = SAMPLES) -> np.nda
 
 
 def succeeds(scores: Floats, method: str) -> bool:
-    """Tell whether a method draws its trees: walks may be trapped, and digits lost."""
+    """Tell whether a method succeeds; walks may be trapped, and digits lost."""
     try:
         draw(scores, method)
     except (RuntimeError, ArithmeticError):
@@ -77,7 +77,7 @@ def succeeds(scores: Floats, method: str) -> bool:
 
 
 def time_samples(pooled: list[Floats], count: int, repeats: int) -> list[list]:
-    """Time all methods on sentences of similar length; microseconds a sample, and failures, %."""
+    """Time all methods on sentences of similar length; microseconds per sample, and failures, %."""
     lines = []
     for low, high in pairwise(BINS):
         chosen = choose(pooled, count, low, high)
@@ -105,23 +105,23 @@ def _draw_all(chosen: list[Floats], method: str) -> None:
 
 
 def variation(one: np.ndarray, other: np.ndarray) -> float:
-    """Total variation distance of two laws."""
+    """Return the total variation distance of two distributions."""
     return float(np.abs(one - other).sum() / 2)
 
 
 def root_law(scores: Floats) -> np.ndarray:
-    """Exact probability of each word to be the root."""
+    """Return the exact probability of each word to be the root."""
     return arc_marginals(scores)[1:, 0]
 
 
 def naive_law(scores: Floats) -> np.ndarray:
-    """Probability of each word to be drawn by the weight of its root arc alone."""
+    """Return the probability of each word to be drawn by the weight of its root arc."""
     weights = np.exp(scores[1:, 0] - scores[1:, 0].max())
     return weights / weights.sum()
 
 
 def drawn_roots(scores: Floats, method: str, k: int, seed: int) -> np.ndarray | None:
-    """Shares of words that were the root of k trees; None if a walk was trapped."""
+    """Return the share of k drawn trees with each word as root; None if a walk was trapped."""
     try:
         heads = draw(scores, method, seed, k)
     except RuntimeError:
@@ -132,11 +132,11 @@ def drawn_roots(scores: Floats, method: str, k: int, seed: int) -> np.ndarray | 
 def measure_bias(chosen: list[Floats], k: int) -> tuple[list[list], np.ndarray]:
     """Compare how often each word is the root with its exact probability.
 
-    Returns lines of the table, and the distances of the naive draw of each sentence, in closed
+    Returns lines of the table, and the distances of the naive draw for each sentence in closed
     form, with scores as they are and normalised.
     """
     rng = np.random.default_rng(0)
-    # Distances from the exact law, and from the law that the method should follow.
+    # Distances from the exact distribution, and from the distribution of the method.
     rows: dict[str, list[tuple[float, float]]] = {}
     closed = []
     for seed, scores in enumerate(chosen):
@@ -198,7 +198,7 @@ def measure_duplicates(chosen: list[Floats], k: int) -> list[float]:
 def report_times(
     report: Report, pooled: dict[str, list[Floats]], options: argparse.Namespace
 ) -> None:
-    """Time samplers on trained and random weights, and draw."""
+    """Report times of samplers with trained and random weights, with a plot."""
     report.text(
         "## Figure 6: time a sample over length",
         f"Microseconds a sample, {SAMPLES} samples a sentence, what is prepared for a sentence "
@@ -224,7 +224,7 @@ def report_times(
 
 
 def draw_times(timed: dict[str, list[list]]) -> plt.Figure:
-    """Draw a panel for each state of the networks, a line for each method."""
+    """Draw one panel per state of the networks, and one line per method."""
     figure, axes = panels(len(timed), 4.2, 3.4)
     for axis, (state, lines) in zip(axes, timed.items(), strict=True):
         words = [line[2] for line in lines]
@@ -245,7 +245,7 @@ def draw_times(timed: dict[str, list[list]]) -> plt.Figure:
 def report_bias(
     report: Report, pooled: dict[str, list[Floats]], options: argparse.Namespace
 ) -> None:
-    """Measure the bias of the naive draw, and draw."""
+    """Report the bias of the naive draw, with a plot."""
     report.text(
         "## Bias of the naive draw of a root",
         f"Distance in total variation between how often each word is the root and its exact "
@@ -282,7 +282,7 @@ def report_bias(
 def report_duplicates(
     report: Report, pooled: dict[str, list[Floats]], options: argparse.Namespace
 ) -> None:
-    """Count duplicates with and without replacement."""
+    """Report duplicates with and without replacement."""
     rows = []
     for state, scores in pooled.items():
         chosen = choose(scores, options.sentences, SHORTEST, LONGEST + 1)
@@ -308,12 +308,12 @@ def report_duplicates(
 
 
 def main() -> None:
-    """Measure and write."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=PROJECT, help="folder with scores/")
     parser.add_argument("--sentences", type=int, default=300, help="for bias and duplicates")
     parser.add_argument("--per-length", type=int, default=40, help="sentences of similar length")
-    parser.add_argument("--samples", type=int, default=2000, help="a sentence, for the bias")
+    parser.add_argument("--samples", type=int, default=2000, help="per sentence, for the bias")
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     report = Report(

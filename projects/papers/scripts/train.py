@@ -1,10 +1,10 @@
-"""Train a small parser on every treebank, and keep what it says of the test set.
+"""Train a small parser on each treebank, and save its scores of the test set.
 
-For each `*-ud-train.conllu` with a test set beside it: converts with spaCy's converter, one
-sentence a Doc with its gold tokens, trains by configs/small.cfg, and writes the arc scores of the
-test set with the gold heads to scores/TREEBANK/SEED-OBJECTIVE.npz; those of the network before its
-first step to SEED-untrained.npz. Treebanks without a dev set give every tenth training sentence to
-one. What is there already, for the same number of steps, is kept.
+Takes every `*-ud-train.conllu` with a test set next to it. Converts the treebank with spaCy's
+converter (one sentence per Doc, gold tokens), trains with configs/small.cfg, and writes the arc
+scores of the test set with the gold heads to scores/TREEBANK/SEED-OBJECTIVE.npz; those of the
+untrained network to SEED-untrained.npz. Without a dev set, every tenth training sentence is held
+out. Results that exist for the same number of steps are kept.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import os
 import time
 from pathlib import Path
 
-# Before NumPy is imported: matrices are small, and threads wait for one another.
+# Set before NumPy is imported: with small matrices, threads mostly wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
@@ -29,19 +29,19 @@ from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.network.architecture import ParserInput
 
 PROJECT = Path(__file__).resolve().parents[1]
-# For treebanks without a dev set: one sentence in so many.
+# Without a dev set, one of this many training sentences is held out.
 HELD_OUT = 10
-# Dev sentences that are enough to see that it learns.
+# Dev sentences scored during training.
 DEV_LIMIT = 100
 
 
 def read_seeds(text: str) -> list[int]:
-    """Read seeds with spaces or commas between them.
+    """Read seeds separated by spaces or commas.
 
     Raises
     ------
     SystemExit
-        If there is none, one is not a number from 0, or one comes twice.
+        If there are none, or one is not a non-negative integer or occurs twice.
     """
     names = text.replace(",", " ").split()
     seeds = [int(name) for name in names if name.isdigit()]
@@ -53,7 +53,7 @@ def read_seeds(text: str) -> list[int]:
 def find_treebanks(source: Path, wanted: str) -> dict[str, Path]:
     """Find training files by name of treebank, smallest first.
 
-    The name is that of the folder without "UD_", or else the beginning of the file's.
+    The name is that of the folder without "UD_", or else the first part of the file name.
     """
     found = {}
     for path in sorted(source.rglob("*-ud-train.conllu"), key=lambda path: path.stat().st_size):
@@ -68,7 +68,7 @@ def find_treebanks(source: Path, wanted: str) -> dict[str, Path]:
             raise SystemExit(f"{source} has no {', '.join(missing)}; it has {', '.join(found)}")
         found = {name: found[name] for name in names}
     if not found:
-        raise SystemExit(f"{source} has no *-ud-train.conllu with a *-ud-test.conllu beside it")
+        raise SystemExit(f"{source} has no *-ud-train.conllu with a *-ud-test.conllu next to it")
     return found
 
 
@@ -98,10 +98,10 @@ def _read(path: Path) -> list[Doc]:
 def train(
     corpus: Path, output: Path, objective: str, steps: int, seed: int
 ) -> tuple[Language, Language]:
-    """Train by the config; returns the pipeline before its first step, and after its last.
+    """Train with the config; returns the untrained pipeline and the last one.
 
-    The last one is taken, not the best on the dev set: a handful of sentences could not tell, and
-    the learning rate has fallen to zero by then.
+    The last pipeline is used, not the best on the dev set: some dev sets are too small to choose
+    by, and the learning rate has fallen to zero at the end.
     """
     overrides = {
         "paths.train": str(corpus / "train.spacy"),
@@ -136,12 +136,12 @@ def score_sentences(nlp: Language, file: Path) -> tuple[list, list]:
 
 
 def blank_copy(nlp: Language, doc: Doc) -> Doc:
-    """Copy nothing but the tokens."""
+    """Copy only the tokens."""
     return Doc(nlp.vocab, [t.text for t in doc], [bool(t.whitespace_) for t in doc])
 
 
 def predict_arcs(nlp: Language, docs: list[Doc], sentences: list) -> list:
-    """Run the network; returns a matrix a sentence."""
+    """Run the network; returns one matrix per sentence."""
     model = nlp.get_pipe("root_mst").model
     trees = model.predict(ParserInput(docs, sentences)).trees
     found = {}
@@ -152,14 +152,14 @@ def predict_arcs(nlp: Language, docs: list[Doc], sentences: list) -> list:
 
 
 def _gold_heads(doc: Doc, words: np.ndarray) -> np.ndarray:
-    """Heads as the matrices count them: whitespace tokens, if any, are left out."""
+    """Return heads as numbered in the matrices, without whitespace tokens."""
     place = {int(token): i for i, token in enumerate(words, start=1)}
     heads = [0 if doc[i].head.i == i else place[doc[i].head.i] for i in place]
     return np.array([-1, *heads], dtype=np.int32)
 
 
 def run(treebank: str, train_file: Path, objective: str, steps: int, seed: int, root: Path) -> None:
-    """Do all of it for one treebank, objective and seed, unless it is done."""
+    """Convert, train and score for one treebank, objective and seed, unless it is done."""
     files = [score_file(root, treebank, seed, state) for state in (UNTRAINED, objective)]
     name = f"{treebank}, {objective}, seed {seed}"
     if all(path.exists() and Matrices.load(path).steps == steps for path in files):
@@ -177,11 +177,13 @@ def run(treebank: str, train_file: Path, objective: str, steps: int, seed: int, 
 
 
 def main() -> None:
-    """Train on all treebanks asked for."""
+    """Train on the chosen treebanks."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("source", nargs="?", default="", help="folder of treebanks ($ROOTMIND_UD)")
-    parser.add_argument("--treebanks", default="all", help="names with commas between, or all")
-    parser.add_argument("--objectives", default=TRAINED, help="of root_mst, with commas between")
+    parser.add_argument("--treebanks", default="all", help="names separated by commas, or all")
+    parser.add_argument(
+        "--objectives", default=TRAINED, help="objectives of root_mst, separated by commas"
+    )
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--seeds", default="0", help="such as '0 1 2'")
     parser.add_argument("--root", type=Path, default=PROJECT, help="folder to write to")

@@ -1,7 +1,7 @@
-"""Put what the other commands wrote into RESULTS.md, around the prose of RESULTS.template.md.
+"""Write RESULTS.md: the text of RESULTS.template.md, with the results of the other commands.
 
-A line {{name}} in the template stands for results/name.md, with headings one level deeper. Of its
-pictures, those in PICTURES are copied to pictures/ and shown; the others are left out.
+A line {{name}} in the template is replaced by results/name.md, with headings one level deeper. The
+pictures in PICTURES are copied to pictures/ and shown; other pictures are left out.
 """
 
 import argparse
@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
-# Few and small, since they are kept with the project.
+# Only a few, since they are committed.
 PICTURES = (
     "mind_the_root-figures-3-4-malformed.png",
     "root_of_a_problem-length.png",
@@ -20,7 +20,7 @@ PICTURE = re.compile(r"!\[(?P<caption>.*)\]\((?P<file>.*)\)")
 
 
 def section(results: Path, name: str, pictures: Path) -> str:
-    """Read one command's Markdown for its place in RESULTS.md, and copy its pictures."""
+    """Read the Markdown of one command for RESULTS.md, and copy its pictures."""
     path = results / f"{name}.md"
     if not path.exists():
         raise SystemExit(f"no {path}: run `python -m spacy project run {name}`")
@@ -33,7 +33,7 @@ def section(results: Path, name: str, pictures: Path) -> str:
             shutil.copy(results / picture["file"], pictures)
             part = f"![{picture['caption']}]({pictures.name}/{picture['file']})"
         elif picture:
-            # The caption follows once more, as text.
+            # The caption is repeated as text.
             dropped = picture["caption"]
             continue
         elif part == dropped:
@@ -43,7 +43,7 @@ def section(results: Path, name: str, pictures: Path) -> str:
 
 
 def fill(template: str, results: Path, pictures: Path) -> str:
-    """Put sections where the template names them."""
+    """Replace the placeholders of the template with sections."""
     return re.sub(
         r"^\{\{(\w+)\}\}$",
         lambda found: section(results, found[1], pictures),
@@ -53,7 +53,7 @@ def fill(template: str, results: Path, pictures: Path) -> str:
 
 
 def main() -> None:
-    """Read, put together and write."""
+    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=PROJECT, help="folder with results/")
     options = parser.parse_args()

@@ -1,6 +1,7 @@
-"""Convert a treebank to Docs of several sentences, and say what becomes of its words.
+"""Convert a treebank to Docs of several sentences, and report the counts of its words.
 
-Beside the Docs, treebank.json tells how they were made, and test.txt has the text of the test set.
+Writes the Docs, treebank.json with a description of the conversion, and test.txt with the text of
+the test set.
 """
 
 import argparse
@@ -32,19 +33,19 @@ from wasabi import msg
 
 SYNTACTIC, ORTHOGRAPHIC = WORDS = ("syntactic", "orthographic")
 AUTO = "auto"
-# Any language: what spaCy has for those that it does not know.
+# spaCy's code for languages that it has no tokenizer for.
 ANY = "xx"
-# Codes of Universal Dependencies that are not spaCy's for the same language.
+# Language codes of Universal Dependencies whose spaCy code differs.
 SPACY_CODES = {"no": "nb"}
-# One of so many training sentences is held out where there is no dev set; more of a tiny one.
+# Without a dev set, one of this many training sentences is held out; more of a tiny treebank.
 HOLD_OUT, HOLD_OUT_TINY, TINY = 10, 5, 100
-# Of a reference Doc: the text that it stands for, and where in it each of its tokens is.
+# Key in user_data of a reference Doc: its text, and the offsets of its tokens in the text.
 RAW = "raw"
 
 
 @dataclass
 class Counts:
-    """What became of a split."""
+    """Counts of the conversion of a split."""
 
     sentences: int = 0
     non_projective: int = 0
@@ -60,18 +61,18 @@ class Counts:
 
 
 def choose_language(wanted: str, code: str) -> tuple[Language, str]:
-    """Make a tokenizer's pipeline for the language that is wanted, or for a treebank's own.
+    """Make a blank pipeline for the given language, or for that of the treebank.
 
     Returns
     -------
     nlp : Language
     reason : str
-        What to tell the user.
+        Message for the user.
 
     Raises
     ------
     TreebankError
-        If the tokenizer needs a library that is not installed, or an unknown language is wanted.
+        If the tokenizer needs a library that is not installed, or spaCy does not know the language.
     """
     own = code.split("_")[0]
     lang = SPACY_CODES.get(own, own) if wanted == AUTO else wanted
@@ -80,14 +81,14 @@ def choose_language(wanted: str, code: str) -> tuple[Language, str]:
     except ImportError as error:
         if wanted != AUTO:
             raise TreebankError(f"spaCy does not know the language {lang!r}: {error}") from error
-        reason = f"spaCy has no tokenizer rules for {own!r}: taking those for any language, {ANY!r}"
+        reason = f"spaCy has no tokenizer rules for {own!r}: using those for any language, {ANY!r}"
         return spacy.blank(ANY), reason
     try:
         return spacy.blank(lang), f"language {lang!r}"
     except ImportError as error:
         raise TreebankError(
             f"spaCy's tokenizer for {lang!r} needs more: {error}\n"
-            f"Install that, or take the tokenizer for any language with --vars.language {ANY}"
+            f"Install it, or use the tokenizer for any language with --vars.language {ANY}"
         ) from error
 
 
@@ -95,7 +96,7 @@ def choose_language(wanted: str, code: str) -> tuple[Language, str]:
 
 
 def split_places(token: Token, sentence: Sentence) -> list[int] | None:
-    """Tell where in a token its words start; None if they do not spell it."""
+    """Return the offsets of words in their token; None if they do not spell it."""
     forms = [word[FORM] for word in sentence.words[token.first : token.stop]]
     if "".join(forms) != token.form:
         return None
@@ -105,8 +106,9 @@ def split_places(token: Token, sentence: Sentence) -> list[int] | None:
 def merged_tokens(sentence: Sentence, words: str, nlp: Language) -> set[int]:
     """Choose the multiword tokens that become one token of a Doc.
 
-    Syntactic words never do. Of orthographic ones all do but those that spaCy's own tokenizer takes
-    apart at the same places, like English "don't": merged, nothing would be learnt of their parts.
+    With syntactic words, there are none. With orthographic words, these are all but those that
+    spaCy's tokenizer splits at the same places, like English "don't": otherwise nothing would be
+    learnt about their parts.
     """
     multiword = [i for i, token in enumerate(sentence.tokens) if token.stop - token.first > 1]
     if words == SYNTACTIC or not multiword:
@@ -128,12 +130,12 @@ class Converted:
     Attributes
     ----------
     lines : list of str
-        CoNLL-U, with a multiword token's own line only where it is to be merged.
+        CoNLL-U, with lines of only those multiword tokens that are merged.
     text : str
-        As of `Sentence.text`.
+        As in `Sentence.text`.
     spans : list of (int, int)
-        Where in the text each token of the Doc is. Words that do not spell their token have its
-        whole span in common.
+        Offsets of each token of the Doc in the text. Words that do not spell their token all have
+        its span.
     """
 
     lines: list[str]
@@ -142,11 +144,11 @@ class Converted:
 
 
 def convert_sentence(sentence: Sentence, merged: set[int]) -> Converted:
-    """Bring a sentence into a form that spaCy's converter turns into a Doc with the right text.
+    """Format a sentence so that spaCy's converter makes a Doc with the right text.
 
-    By itself, it writes the words of a multiword token without a space, also where they do not
-    spell the token ("du" becomes "dele"), and takes a `CorrectSpaceAfter=No` for `SpaceAfter=No`.
-    Words that do not spell their token are written apart here, as words that a tokenizer finds.
+    The converter writes the words of a multiword token without a space, even if they do not spell
+    the token ("du" becomes "dele"), and reads `CorrectSpaceAfter=No` as `SpaceAfter=No`. Here,
+    words that do not spell their token are separated by spaces.
     """
     lines: list[str] = []
     spans: list[tuple[int, int]] = []
@@ -177,7 +179,7 @@ def _line(columns: list[str], spaced: bool) -> str:
 
 
 def make_docs(converted: list[Converted], n_sents: int) -> Iterator[Doc]:
-    """Make Docs of `n_sents` sentences each; `doc.user_data` says which text they stand for."""
+    """Make Docs of `n_sents` sentences each; `doc.user_data` has the text of the treebank."""
     conllu = "\n\n".join("\n".join(sentence.lines) for sentence in converted)
     docs = conllu_to_docs(conllu, n_sents=1, merge_subtokens=True, no_print=True)
     pairs = zip(docs, converted, strict=True)
@@ -187,14 +189,14 @@ def make_docs(converted: list[Converted], n_sents: int) -> Iterator[Doc]:
         if n_found != len(group):
             msg.warn(
                 f"spaCy finds {n_found} sentences in {len(group)} trees that start with "
-                f"{doc[:8].text!r}: some are too strongly non-projective for it"
+                f"{doc[:8].text!r}: some of them are too non-projective for spaCy"
             )
         doc.user_data[RAW] = raw_text([sentence for _, sentence in group])
         yield doc
 
 
 def raw_text(sentences: list[Converted]) -> dict:
-    """Join the texts of sentences, and tell where in it each token is."""
+    """Join the texts of sentences, with the offsets of all tokens."""
     text = ""
     spans: list[tuple[int, int]] = []
     for sentence in sentences:
@@ -206,7 +208,7 @@ def raw_text(sentences: list[Converted]) -> dict:
 def convert_split(
     sentences: list[Sentence], words: str, nlp: Language, n_sents: int
 ) -> tuple[list[Doc], Counts]:
-    """Convert one split, and count what became of it."""
+    """Convert one split, and count its words."""
     counts = Counts(sentences=len(sentences))
     converted = []
     for sentence in sentences:
@@ -229,14 +231,14 @@ def convert_split(
 
 
 def hold_out(train: list[Sentence]) -> tuple[list[Sentence], list[Sentence], int]:
-    """Take dev sentences from training sentences: every n-th, and tell n."""
+    """Hold out every n-th training sentence as dev set; returns train, dev and n."""
     every = HOLD_OUT if len(train) >= TINY else HOLD_OUT_TINY
     dev = train[every - 1 :: every]
     return [s for i, s in enumerate(train) if i % every != every - 1], dev, every
 
 
 def read_treebank(folder: Path) -> tuple[str, dict[str, list[Sentence]], list[str]]:
-    """Read all splits of a treebank, with a dev set whatever there is.
+    """Read all splits of a treebank; hold out a dev set if there is none.
 
     Returns
     -------
@@ -244,7 +246,7 @@ def read_treebank(folder: Path) -> tuple[str, dict[str, list[Sentence]], list[st
         See `find_files`.
     splits : dict of list of Sentence
     remarks : list of str
-        What was done that a user has to know.
+        Messages for the user.
     """
     code, files = find_files(folder)
     for split in ("train", "test"):
@@ -265,13 +267,13 @@ def read_treebank(folder: Path) -> tuple[str, dict[str, list[Sentence]], list[st
             )
         remarks.append(
             f"{code} has no dev set: sentence {every} of every {every} training sentences is held "
-            f"out for it, {len(splits['dev'])} of {total}. The parser is not trained on them"
+            f"out as dev set, {len(splits['dev'])} of {total}. The parser is not trained on them"
         )
     return code, splits, remarks
 
 
 def convert(folder: Path, output: Path, words: str, language: str, n_sents: int) -> None:
-    """Convert a treebank; see the top of this file."""
+    """Convert a treebank; see the docstring of this module."""
     code, splits, remarks = read_treebank(folder)
     nlp, reason = choose_language(language, code)
     (msg.warn if nlp.lang == ANY and language == AUTO else msg.info)(reason)
@@ -300,7 +302,7 @@ def convert(folder: Path, output: Path, words: str, language: str, n_sents: int)
 
 
 def report(counts: dict[str, Counts], words: str) -> None:
-    """Print what became of each split."""
+    """Print the counts of each split."""
     names = ["sentences", "non_projective", "words", "multiword", "empty_nodes", "other_text"]
     names.insert(4, "merged" if words == ORTHOGRAPHIC else "written_apart")
     texts = {
@@ -308,10 +310,10 @@ def report(counts: dict[str, Counts], words: str) -> None:
         "non_projective": "of them with crossing arcs",
         "words": "syntactic words",
         "multiword": "multiword tokens",
-        "merged": "of them merged to one token",
+        "merged": "of them merged into one token",
         "written_apart": "of them not spelt by their words",
         "empty_nodes": "empty nodes, left out",
-        "other_text": "sentences with another # text",
+        "other_text": "sentences whose # text differs",
     }
     rows = [[texts[name], *(asdict(counts[split])[name] for split in SPLITS)] for name in names]
     aligns = ["l", *"r" * len(SPLITS)]
@@ -325,7 +327,7 @@ def main() -> None:
     parser.add_argument("output", type=Path, help="a folder to write to")
     parser.add_argument("--words", choices=WORDS, default=ORTHOGRAPHIC)
     parser.add_argument("--language", default=AUTO, help="spaCy's code; auto: the treebank's")
-    parser.add_argument("--n-sents", type=int, default=10, help="sentences a Doc")
+    parser.add_argument("--n-sents", type=int, default=10, help="sentences per Doc")
     args = parser.parse_args()
     try:
         convert(args.treebank, args.output, args.words, args.language, args.n_sents)

@@ -28,10 +28,10 @@ Spans = Sequence[Sequence[int]]
 
 
 def gold_examples(nlp: Language, path: Path) -> list[Example]:
-    """Parse the reference's words in the reference's sentences.
+    """Parse the words and sentences of the references.
 
-    These stay together in Docs, as in training: over a transformer that knows sentences among
-    others only, one by itself is parsed far worse.
+    Sentences stay together in Docs, as in training: a transformer that was trained on Docs of
+    several sentences does far worse on single ones.
     """
     references = list(DocBin().from_disk(path).get_docs(nlp.vocab))
     docs = []
@@ -39,14 +39,14 @@ def gold_examples(nlp: Language, path: Path) -> list[Example]:
         starts = {sentence.start for sentence in reference.sents}
         words = [token.text for token in reference]
         spaces = [bool(token.whitespace_) for token in reference]
-        # Otherwise the parser would look for sentences of its own.
+        # Otherwise the parser would find its own sentences.
         sent_starts = [i in starts for i in range(len(reference))]
         docs.append(Doc(nlp.vocab, words=words, spaces=spaces, sent_starts=sent_starts))
     return [Example(doc, ref) for doc, ref in zip(nlp.pipe(docs), references, strict=True)]
 
 
 def text_examples(nlp: Language, path: Path) -> list[Example]:
-    """Parse the text that references stand for, as the pipeline's tokenizer splits it."""
+    """Parse the text of the references with the pipeline's tokenizer."""
     references = list(DocBin().from_disk(path).get_docs(nlp.vocab))
     docs = nlp.pipe([doc.user_data[RAW]["text"] for doc in references])
     return [
@@ -56,10 +56,10 @@ def text_examples(nlp: Language, path: Path) -> list[Example]:
 
 
 def align(doc: Doc, spans: Spans) -> Alignment:
-    """Align a Doc's tokens with words by their places in its text.
+    """Align a Doc's tokens with words by their character offsets.
 
-    spaCy compares letters instead, which is as good where words spell the text; of "du" and its
-    words "de" and "le", it would take the first for the same.
+    spaCy compares characters instead, which only works if words spell the text; it would align "du"
+    with the first of its words "de" and "le".
     """
     x2y: list[list[int]] = [[] for _ in doc]
     y2x: list[list[int]] = []
@@ -79,13 +79,13 @@ def scores_of(nlp: Language, examples: list[Example]) -> dict:
 
 
 def segmentation_scores(examples: list[Example]) -> dict[str, float]:
-    """Score the words and sentences that were found in text.
+    """Score the words and sentences found in text.
 
     Returns
     -------
     scores : dict
-        `words_f`: F1 of words; what is lost here, no parse can mend. `sents_f`: F1 of sentences by
-        where they start and end, also where their words do not spell the text.
+        `words_f`: F1 of words, an upper bound of the scores of arcs. `sents_f`: F1 of sentences by
+        start and end, also if their words do not spell the text.
     """
     words = words_right = sents = sents_right = 0
     for example in examples:

@@ -1,4 +1,4 @@
-"""Copy a treebank from a local folder to assets, or check that it is there already."""
+"""Copy a treebank from a local folder to the assets, or check that it is there."""
 
 import argparse
 import shutil
@@ -16,7 +16,7 @@ def fetch(source: Path, target: Path) -> list[Path]:
     Parameters
     ----------
     source
-        The treebank's folder, or one that has it under the target's name.
+        The treebank's folder, or its parent folder.
     target
         A folder named like the treebank.
     """
@@ -34,13 +34,13 @@ def fetch(source: Path, target: Path) -> list[Path]:
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("source", help="a folder, or nothing where the treebank is in place")
+    parser.add_argument("source", help="a folder; empty if the treebank is in place")
     parser.add_argument("target", type=Path)
     args = parser.parse_args()
     target = args.target
     if not args.source and not target.is_dir():
         sys.exit(
-            f"{target} is not there. Download it with `spacy project assets`, or copy it from a "
+            f"{target} does not exist. Download it with `spacy project assets`, or copy it from a "
             f"folder with `--vars.source FOLDER`"
         )
     try:

@@ -17,10 +17,10 @@ def gold_words(
     limit: int = 0,
     augmenter: Callable | None = None,
 ) -> Callable[[Language], Iterable[Example]]:
-    """Read Docs like `spacy.Corpus.v1`, but predict for the reference's words.
+    """Read Docs like `spacy.Corpus.v1`, with the reference's words in the predicted Docs.
 
-    The tokenizer's would be others wherever it does not agree with the treebank. With
-    `gold_preproc`, sentences are the treebank's too, and none are left to find.
+    The tokenizer's words would differ from the treebank's. With `gold_preproc`, each Doc is one
+    sentence of the treebank.
     """
     corpus = Corpus(
         path,

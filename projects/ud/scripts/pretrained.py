@@ -1,6 +1,6 @@
-"""Pretrained encoders: what they need, which one to take, and what a config has to say of it.
+"""Pretrained encoders: their requirements, the choice for a language, and settings of the config.
 
-As a command, see that what training will need is there, before anything is done for it.
+As a command, checks that everything that training needs is available.
 """
 
 import argparse
@@ -22,7 +22,7 @@ AUTO = "auto"
 ENGLISH = "en"
 CURATED = "curated_transformer"
 TRANSFORMER = "components.transformer.model"
-# Of a BERT: what the config calls a setting, and what the encoder's own config.json does.
+# Settings of a BERT: their names in the config, and in the encoder's config.json.
 SETTINGS = {
     "vocab_size": "vocab_size",
     "hidden_width": "hidden_size",
@@ -41,19 +41,19 @@ SETTINGS = {
 
 
 class SetupError(ValueError):
-    """What is asked for cannot be had here; the message says why and what to do."""
+    """A requirement is not met; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A way to have a transformer in a pipeline.
+    """A kind of transformer component.
 
     Attributes
     ----------
     extra : str
-        Of our package, the extra that installs what it needs.
+        Extra of our package that installs its requirements.
     multilingual : str
-        The encoder for treebanks that are not English; for English ones, the config has its own.
+        The encoder for treebanks that are not English; the config has one for English.
     """
 
     extra: str
@@ -67,7 +67,7 @@ KINDS = {
 }
 
 
-# --- what has to be there ----------------------------------------------------------------------
+# --- requirements ------------------------------------------------------------------------------
 
 
 def read_config(path: Path) -> Config:
@@ -76,7 +76,7 @@ def read_config(path: Path) -> Config:
     Raises
     ------
     SetupError
-        If there is none.
+        If the file does not exist.
     """
     if not path.is_file():
         names = ", ".join(sorted(other.stem for other in path.parent.glob("*.cfg")))
@@ -85,13 +85,13 @@ def read_config(path: Path) -> Config:
 
 
 def kind_of(config: Config) -> str | None:
-    """Tell the factory of the transformer that a config trains; None without one."""
+    """Return the factory of the transformer of a config; None without one."""
     factories = [component.get("factory") for component in config["components"].values()]
     return next((factory for factory in factories if factory in KINDS), None)
 
 
 def check(config: Config, pretrained: str, gpu: int) -> None:
-    """See that packages and GPU are there; loads neither.
+    """Check that packages and GPU are available, without loading them.
 
     Parameters
     ----------
@@ -105,13 +105,13 @@ def check(config: Config, pretrained: str, gpu: int) -> None:
     Raises
     ------
     SetupError
-        If something is missing, or an encoder is asked for where the config has none.
+        If something is missing, or an encoder is given for a config without one.
     """
     factory = kind_of(config)
     if factory is None and pretrained != AUTO:
         raise SetupError(
-            f"this config has no pretrained encoder, so {pretrained!r} cannot be taken: set "
-            f"--vars.encoder transformer or --vars.encoder curated too"
+            f"expected a config with a pretrained encoder for --vars.pretrained {pretrained!r}: "
+            f"set --vars.encoder transformer or --vars.encoder curated too"
         )
     if factory is not None:
         extra = KINDS[factory].extra
@@ -124,7 +124,7 @@ def check(config: Config, pretrained: str, gpu: int) -> None:
 
 
 def unmet(extra: str) -> list[str]:
-    """List what an extra of our package asks for and is not there, with what is instead."""
+    """List unmet requirements of an extra of our package, with the installed versions."""
     missing = []
     for line in requires(PACKAGE) or ():
         requirement = Requirement(line)
@@ -142,19 +142,19 @@ def unmet(extra: str) -> list[str]:
 
 
 def check_gpu(gpu: int, needs_torch: bool = False) -> None:
-    """See that there is a GPU if one is asked for.
+    """Check that there is a GPU, if one is to be used.
 
     Raises
     ------
     SetupError
-        If there is none that spaCy and, where it is needed, torch can use.
+        If there is no GPU that spaCy and, if needed, torch can use.
     """
     if gpu < 0:
         return
     if not gpu_is_available():
         raise SetupError(
             f"expected a GPU for --vars.gpu {gpu}, and spaCy finds none: it needs a driver and "
-            f'CuPy, as of pip install "spacy[cuda12x]". Without --vars.gpu, the CPU is taken'
+            f'CuPy (pip install "spacy[cuda12x]"). Without --vars.gpu, the CPU is used'
         )
     if needs_torch and not (has_torch_cuda_gpu or has_torch_mps_gpu):
         raise SetupError(
@@ -167,7 +167,7 @@ def check_gpu(gpu: int, needs_torch: bool = False) -> None:
 
 
 def choose(config: Config, pretrained: str, code: str) -> tuple[str | None, str]:
-    """Choose the encoder that is wanted, or one for a treebank's language.
+    """Choose the given encoder, or one for the treebank's language.
 
     Parameters
     ----------
@@ -181,9 +181,9 @@ def choose(config: Config, pretrained: str, code: str) -> tuple[str | None, str]
     Returns
     -------
     name : str or None
-        None where the config has no encoder.
+        None if the config has no encoder.
     reason : str
-        What to tell the user.
+        Message for the user.
     """
     factory = kind_of(config)
     if factory is None:
@@ -196,37 +196,37 @@ def choose(config: Config, pretrained: str, code: str) -> tuple[str | None, str]
         return name, f"encoder {name}, for English"
     name = KINDS[factory].multilingual
     return name, (
-        f"encoder {name}, for many languages: see whether {language!r} is one of them. "
-        f"--vars.pretrained takes another"
+        f"encoder {name}, for many languages: check that {language!r} is one of them, or choose "
+        f"another with --vars.pretrained"
     )
 
 
 def settings_of(config: Config, name: str) -> dict[str, Any]:
-    """List the settings of a config that an encoder asks for; downloads its description.
+    """List the settings of a config for an encoder; downloads the encoder's config.json.
 
     Parameters
     ----------
     config
         What is to be trained, with a transformer.
     name
-        On the Hugging Face hub, or a folder that `save_pretrained` wrote.
+        Name on the Hugging Face hub, or a folder written by `save_pretrained`.
 
     Raises
     ------
     SetupError
-        If there is no such encoder, or the config cannot take it.
+        If there is no such encoder, or it does not fit the config.
     """
     from transformers import AutoConfig
 
     try:
         if Path(name).is_dir() and not (Path(name) / "config.json").is_file():
-            # AutoConfig would guess from the folder's name what is in it.
+            # AutoConfig would guess the type from the folder's name.
             raise OSError("this folder has no config.json")
         found = AutoConfig.from_pretrained(name)
     except (OSError, ValueError) as error:
         raise SetupError(
             f"cannot read the encoder {name!r}; expected the name of a model on the Hugging Face "
-            f"hub, or a folder that save_pretrained wrote (from projects/ud, if it is relative): "
+            f"hub, or a folder written by save_pretrained (relative to projects/ud): "
             f"{error}"
         ) from error
     settings: dict[str, Any] = {"paths.encoder": name}
@@ -237,7 +237,7 @@ def settings_of(config: Config, name: str) -> dict[str, Any]:
 
 
 def check_bert(name: str, model_type: str) -> None:
-    """See that an encoder is a BERT with a WordPiece tokenizer; downloads the latter.
+    """Check that an encoder is a BERT with a WordPiece tokenizer; downloads the tokenizer.
 
     Raises
     ------
@@ -246,7 +246,7 @@ def check_bert(name: str, model_type: str) -> None:
     """
     from transformers import AutoTokenizer, BertTokenizerFast
 
-    advice = "take another one, or --vars.encoder transformer, which takes encoders of all kinds"
+    advice = "choose another one, or --vars.encoder transformer, for encoders of all kinds"
     if model_type != "bert":
         raise SetupError(
             f"expected a BERT for --vars.encoder curated, {name!r} is of type {model_type!r}: "
@@ -274,7 +274,7 @@ def main() -> None:
         check(read_config(args.config), args.pretrained, args.gpu_id)
     except SetupError as error:
         sys.exit(str(error))
-    msg.good(f"{args.config.name}: what it needs is installed")
+    msg.good(f"{args.config.name}: all requirements are installed")
 
 
 if __name__ == "__main__":

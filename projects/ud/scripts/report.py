@@ -8,7 +8,7 @@ import srsly
 
 GOLD, TEXT = "gold", "text"
 EVALUATIONS = {GOLD: "gold words and sentences", TEXT: "from text"}
-# What is shown of each evaluation, and how it is called.
+# Scores to show for each evaluation, with their names.
 ATTACHMENT = {
     "dep_uas_all": "UAS",
     "dep_las_all": "LAS",
@@ -20,9 +20,9 @@ SHOWN = {
     GOLD: {
         **ATTACHMENT,
         "dep_ls": "labels without punctuation",
-        "root_acc": "right roots",
-        "dep_uem": "sentences with all heads right",
-        "dep_lem": "sentences with all arcs right",
+        "root_acc": "correct roots",
+        "dep_uem": "sentences with all heads correct",
+        "dep_lem": "sentences with all arcs correct",
         "root_violations": "sentences without exactly one root",
     },
     TEXT: {"words_f": "words, F1", "sents_f": "sentences, F1", **ATTACHMENT},
@@ -30,22 +30,22 @@ SHOWN = {
 
 
 def summarize(scores: dict[int, dict[str, dict]], about: dict, run: str) -> dict:
-    """Take the mean and standard deviation (of a sample) of each score over the seeds.
+    """Compute mean and sample standard deviation of each score over the seeds.
 
     Parameters
     ----------
     scores
         For each seed, the scores of each evaluation.
     about
-        What `convert.py` says of the treebank.
+        The description of the treebank by `convert.py`.
     run
         Name of the run.
 
     Returns
     -------
     summary : dict
-        Scores are shares. The deviation is None with one seed, and so are mean and deviation where
-        a score is.
+        Scores are shares. The deviation is None with one seed; mean and deviation are None if a
+        score is None.
     """
     seeds = list(scores)
     evaluations = {}
@@ -58,12 +58,12 @@ def summarize(scores: dict[int, dict[str, dict]], about: dict, run: str) -> dict
 
 
 def statistics(values: list[float | None]) -> dict:
-    """Describe the values of one score."""
-    known = [value for value in values if value is not None]
-    complete = bool(known) and len(known) == len(values)
+    """Return values, mean and deviation of one score."""
+    numbers = [value for value in values if value is not None]
+    complete = bool(numbers) and len(numbers) == len(values)
     return {
-        "mean": mean(known) if complete else None,
-        "deviation": stdev(known) if complete and len(known) > 1 else None,
+        "mean": mean(numbers) if complete else None,
+        "deviation": stdev(numbers) if complete and len(numbers) > 1 else None,
         "values": values,
     }
 
@@ -80,7 +80,7 @@ def rows(summary: dict) -> list[list[str]]:
 
 
 def percent(value: float | None) -> str:
-    """Write a share; nothing where it is not known."""
+    """Format a share in percent; empty for None."""
     return "" if value is None else f"{100 * value:.2f}"
 
 
@@ -96,7 +96,7 @@ def write_tables(summary: dict, folder: Path) -> None:
 
 
 def markdown(summary: dict, header: list[str], table: list[list[str]]) -> str:
-    """Write the table with what it was made from."""
+    """Format the table, with a description of the treebank and the run."""
     counts = summary["counts"]
     sizes = ", ".join(f"{counts[split]['sentences']} {split}" for split in counts)
     lines = [

@@ -1,7 +1,7 @@
-"""Train a parser with several seeds, and keep the one that does best on the dev set.
+"""Train a parser with several seeds, and copy the best one on the dev set.
 
-A seed that is done is left as it is; one that was not finished, or whose settings or corpus have
-changed, is trained anew.
+A seed that is done is kept; one that was interrupted, or whose settings or corpus have changed, is
+trained again.
 """
 
 import argparse
@@ -23,22 +23,22 @@ RECORD = "trained.json"
 BEST = "model-best"
 READER = "ud.GoldWords.v1"
 LEARN_RATE = "training.optimizer.learn_rate"
-# At most one step of so many is for warming up, where the number of steps is not the config's.
+# If --steps is given, at most one of this many steps is for warm-up.
 WARMUP = 10
 
 
 def seed_folder(run: Path, seed: int) -> Path:
-    """Name the folder of one seed's training."""
+    """Return the folder of one seed."""
     return run / f"seed-{seed}"
 
 
 def read_seeds(text: str) -> list[int]:
-    """Read seeds with spaces or commas between them.
+    """Read seeds separated by spaces or commas.
 
     Raises
     ------
     ValueError
-        If there is none, one is not a number from 0, or one comes twice.
+        If there are none, or one is not a non-negative integer or occurs twice.
     """
     names = text.replace(",", " ").split()
     seeds = [int(name) for name in names if name.isdigit()]
@@ -50,17 +50,17 @@ def read_seeds(text: str) -> list[int]:
 def overrides_of(
     config: Config, corpus: Path, steps: int, text: str, encoder: str | None = None
 ) -> dict[str, str]:
-    """List settings of the config to change.
+    """Collect the settings of the config to change.
 
     Parameters
     ----------
     config
-        What is to be trained.
+        The training config.
     corpus
-        What `convert.py` wrote.
+        The folder written by `convert.py`.
     steps
-        Training steps; 0 for those of the config. The learning rate falls over as many, after a
-        warm-up that is cut to a tenth of them, and the dev set is looked at five times.
+        Training steps; 0 for those of the config. The learning rate falls over these steps, after a
+        warm-up of at most a tenth of them, and the dev set is scored five times.
     text
         More settings, such as "training.dropout=0.3 training.batcher.size=500".
     encoder
@@ -69,9 +69,9 @@ def overrides_of(
     Raises
     ------
     SetupError
-        If the encoder cannot be had, or does not fit the config.
+        If the encoder is not found, or does not fit the config.
     ValueError
-        If a setting is none.
+        If a setting is not of the form NAME=VALUE.
     """
     about = srsly.read_json(corpus / "treebank.json")
     settings = {
@@ -83,8 +83,8 @@ def overrides_of(
     if about["words"] == SYNTACTIC:
         settings.update({"corpora.train.@readers": READER, "corpora.dev.@readers": READER})
     if encoder is not None:
-        asked = settings_of(config, encoder)
-        settings.update({name: str(value) for name, value in asked.items()})
+        found = settings_of(config, encoder)
+        settings.update({name: str(value) for name, value in found.items()})
     if steps:
         warmup = config["training"]["optimizer"]["learn_rate"]["warmup_steps"]
         settings["training.max_steps"] = str(steps)
@@ -102,7 +102,7 @@ def overrides_of(
 
 
 def tokenizer_settings(config: Config, lang: str) -> dict[str, str]:
-    """Say which tokenizer to train with, where a language has one of its own, as Chinese has."""
+    """Return settings for the tokenizer of a language that has its own, such as Chinese."""
     own = get_lang_class(lang).default_config["nlp"]["tokenizer"]
     if own == config["nlp"]["tokenizer"]:
         return {}
@@ -113,7 +113,7 @@ def tokenizer_settings(config: Config, lang: str) -> dict[str, str]:
 
 
 def record_of(config: Path, corpus: Path, settings: dict[str, str], seed: int) -> dict:
-    """Describe a training, to tell later whether it is the same."""
+    """Describe a training run, to compare it with later ones."""
     files = [config, corpus / "train.spacy", corpus / "dev.spacy"]
     digests = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
     return {"seed": seed, "settings": settings, "files": digests}
@@ -134,9 +134,9 @@ def train_seed(
         if srsly.read_json(folder / RECORD) == record:
             msg.info(f"Seed {seed} is done: {folder}")
             return
-        msg.warn(f"Seed {seed}: settings or corpus have changed, training anew")
+        msg.warn(f"Seed {seed}: settings or corpus have changed, training again")
     elif folder.exists():
-        msg.warn(f"Seed {seed} was not finished, training anew")
+        msg.warn(f"Seed {seed} was not finished, training again")
     shutil.rmtree(folder, ignore_errors=True)
     msg.divider(f"seed {seed}")
     code = Path(__file__).parent / "gold_words.py"
@@ -149,12 +149,12 @@ def train_seed(
 
 
 def sources_of(about: dict, encoder: str | None) -> list[dict[str, str]]:
-    """Name what a pipeline was learnt from, for its meta.json.
+    """Name the sources of a pipeline, for its meta.json.
 
     Parameters
     ----------
     about
-        What `convert.py` says of the treebank.
+        The description of the treebank by `convert.py`.
     encoder
         Name or folder of a pretrained encoder, or None.
     """
@@ -163,7 +163,7 @@ def sources_of(about: dict, encoder: str | None) -> list[dict[str, str]]:
     if about["license"]:
         sources[0]["license"] = about["license"]
     if encoder is not None and Path(encoder).is_dir():
-        # Its name only: the path is of use on this machine alone.
+        # Only the name, since the path is of no use on other machines.
         sources.append({"name": Path(encoder).resolve().name})
     elif encoder is not None:
         sources.append({"name": encoder, "url": f"https://huggingface.co/{encoder}"})
@@ -171,12 +171,12 @@ def sources_of(about: dict, encoder: str | None) -> list[dict[str, str]]:
 
 
 def keep_best(run: Path, seeds: list[int], corpus: Path, encoder: str | None) -> int:
-    """Copy the pipeline that does best on the dev set, and note where it comes from.
+    """Copy the pipeline with the best LAS on the dev set, and add its sources to meta.json.
 
     Returns
     -------
     seed : int
-        Its seed; the first of equals. Judged by LAS on the dev set, as in training.
+        Its seed; the first one among equals.
     """
 
     def dev_score(seed: int) -> float:
@@ -191,8 +191,7 @@ def keep_best(run: Path, seeds: list[int], corpus: Path, encoder: str | None) ->
     meta["description"] = f"Dependency parser (root_mst) trained on {about['treebank']}"
     meta["sources"] = sources_of(about, encoder)
     if about["license"]:
-        # What is learnt from a treebank may be bound by its licence: to be checked by whoever
-        # passes it on.
+        # The licence of a treebank may restrict the use of models trained on it.
         meta["license"] = about["license"]
     srsly.write_json(run / BEST / "meta.json", meta)
     return best
@@ -205,7 +204,7 @@ def main() -> None:
     parser.add_argument("corpus", type=Path, help="a folder that convert.py wrote")
     parser.add_argument("output", type=Path)
     parser.add_argument("--seeds", default="0")
-    parser.add_argument("--steps", type=int, default=0, help="0: as the config says")
+    parser.add_argument("--steps", type=int, default=0, help="0: as in the config")
     parser.add_argument("--overrides", default="", help="such as 'training.dropout=0.3'")
     parser.add_argument("--pretrained", default=AUTO, help="name or folder of an encoder")
     parser.add_argument("--gpu-id", type=int, default=-1)

@@ -16,21 +16,21 @@ ID, FORM, HEAD, MISC = 0, 1, 6, 9
 
 
 class TreebankError(ValueError):
-    """A treebank cannot be used as it is; the message says why and what to do."""
+    """A treebank cannot be used; the message says why and what to do."""
 
 
 @dataclass(frozen=True)
 class Token:
-    """A token as it stands in the text: one word, or a multiword token of several.
+    """A token of the text: one word, or a multiword token of several words.
 
     Attributes
     ----------
     form : str
-        As in the text.
+        The token as in the text.
     spaced : bool
         Whether a space follows it.
     first, stop : int
-        Its words are those from `first` to before `stop`, counted from 0.
+        Range of its words, counted from 0; `stop` is exclusive.
     """
 
     form: str
@@ -50,13 +50,13 @@ class Sentence:
     words : list of list of str
         The ten columns of each syntactic word.
     heads : list of int
-        Of each word, counted from 1; 0 for the root.
+        Head of each word, counted from 1; 0 for the root.
     tokens : list of Token
-        They cover the words, in order.
+        Tokens in order, which cover all words.
     stated_text : str or None
-        What the comment `# text` says.
+        The comment `# text`.
     n_empty : int
-        Empty nodes, which basic trees do not have; they are left out.
+        Number of empty nodes, which are left out.
     """
 
     where: str
@@ -68,12 +68,12 @@ class Sentence:
 
     @property
     def text(self) -> str:
-        """The text that the tokens make, with a space at its end if one follows."""
+        """Text of the tokens, with a space at the end if one follows."""
         return "".join(token.form + " " * token.spaced for token in self.tokens)
 
     @property
     def starts(self) -> list[int]:
-        """Where each token starts in the text."""
+        """Offset of each token in the text."""
         lengths = [len(token.form) + token.spaced for token in self.tokens]
         return list(accumulate(lengths, initial=0))[:-1]
 
@@ -87,14 +87,14 @@ class Sentence:
 
 
 def find_files(folder: Path) -> tuple[str, dict[str, list[Path]]]:
-    """Find a treebank's files by what their names end in.
+    """Find a treebank's files by the ends of their names.
 
     Returns
     -------
     code : str
         The treebank's short name, such as "en_ewt", whose first part is a language code.
     files : dict
-        For each of train, dev and test its files: none, one, or several where it comes in parts.
+        Files of train, dev and test: none, one, or several if the treebank comes in parts.
 
     Raises
     ------
@@ -113,7 +113,7 @@ def find_files(folder: Path) -> tuple[str, dict[str, list[Path]]]:
 
 
 def find_license(folder: Path) -> str | None:
-    """Find what a treebank's README says about its licence."""
+    """Find the licence in a treebank's README."""
     for path in sorted(folder.glob("README*")):
         found = re.search(r"^License: *(\S.*?) *$", path.read_text("utf8"), re.MULTILINE)
         if found:
@@ -130,14 +130,14 @@ def read_sentences(paths: list[Path]) -> list[Sentence]:
     Raises
     ------
     TreebankError
-        If a line is not CoNLL-U, a sentence is no tree with one root, or the words are left out.
+        If a line is not CoNLL-U, a sentence is not a tree with one root, or words are left out.
     """
     sentences = [sentence for path in paths for sentence in _read_file(path)]
     forms = [word[FORM] for sentence in sentences for word in sentence.words]
     if forms.count("_") > len(forms) / 2:
         raise TreebankError(
-            f"{paths[0]} has '_' in place of its words: the treebank comes without its text. Its "
-            f"README says how to fill it in"
+            f"{paths[0]} has '_' in place of words: the treebank comes without its text. Its "
+            f"README says how to add it"
         )
     return sentences
 
@@ -160,7 +160,7 @@ def read_sentence(lines: list[str], where: str) -> Sentence:
     for row in rows:
         if len(row) != COLUMNS:
             raise TreebankError(
-                f"{where}: expected {COLUMNS} columns with tabs between them, received "
+                f"{where}: expected {COLUMNS} columns separated by tabs, received "
                 f"{len(row)} in {row}"
             )
     words = [row for row in rows if row[ID].isdigit()]
@@ -178,14 +178,16 @@ def read_sentence(lines: list[str], where: str) -> Sentence:
 
 
 def _tokens(rows: list[list[str]], n_words: int, where: str) -> Iterator[Token]:
-    """List the tokens of the text; words that a multiword token covers are none themselves."""
+    """List the tokens of the text; words within multiword tokens are not tokens."""
     place = 0
     for row in rows:
         spaced = "SpaceAfter=No" not in row[MISC].split("|")
         if re.fullmatch(r"\d+-\d+", row[ID]):
             first, stop = (int(number) for number in row[ID].split("-"))
             if not place + 1 == first <= stop <= n_words:
-                raise TreebankError(f"{where}: a multiword token {row[ID]} that does not fit")
+                raise TreebankError(
+                    f"{where}: expected a multiword token over the next words, received {row[ID]}"
+                )
             yield Token(row[FORM], spaced, first - 1, stop)
             place = stop
         elif row[ID].isdigit() and int(row[ID]) > place:
@@ -204,10 +206,10 @@ def _heads(words: list[list[str]], where: str) -> list[int]:
 
 
 def space_ends(treebank: dict[str, list[Sentence]]) -> dict[str, list[Sentence]]:
-    """Let a space follow each sentence, unless the script has none between words.
+    """Add a space after each sentence, unless the script has no spaces between words.
 
-    Many treebanks say `SpaceAfter=No` of the last token of every sentence, as nothing follows it in
-    its own line; joined without a space, sentences would run into one another.
+    Many treebanks have `SpaceAfter=No` on the last token of every sentence, because nothing follows
+    it; joined without a space, the sentences would run into each other.
     """
     inner = [token.spaced for s in chain(*treebank.values()) for token in s.tokens[:-1]]
     if sum(inner) < len(inner) / 2:

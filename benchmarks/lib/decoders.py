@@ -1,0 +1,156 @@
+"""Decoders to compare, and our own algorithms among them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lib.inputs import Batch
+from spacy_rootmind import __version__
+from spacy_rootmind.trees import decoding
+
+Call = Callable[[], Any]
+
+REDUCTIONS = (
+    "reweighting",
+    "preselection",
+    "naive",
+    "reweighting_chu_liu_edmonds",
+    "preselection_chu_liu_edmonds",
+    "naive_chu_liu_edmonds",
+)
+UNCONSTRAINED = ("tarjan", "chu_liu_edmonds")
+ARCMAX_LABELS = {True: "before", False: "off", "inside": "inside"}
+
+# What a decoder finds.
+ONE_ROOT, ANY_ROOTS, PROJECTIVE, ARGMAX = "one root", "any roots", "projective", "argmax"
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """One way to decode a batch.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"ours", "peer", "reference"}
+    task : str
+        ONE_ROOT, ANY_ROOTS, PROJECTIVE or ARGMAX.
+    bind : callable
+        Converts a batch to the decoder's own layout and dtype (not timed), and returns the call to
+        time. The call can be repeated, and returns the heads of each sentence.
+    language : str
+    version : str
+    exact : bool
+        Whether the result is meant to be optimal for the task.
+    precision : type
+        Type of its arithmetic, which bounds the rounding error of its scores.
+    algorithm, arcmax : str
+        For our own.
+    note : str
+        Remark for the reader of the table.
+    """
+
+    name: str
+    kind: str
+    task: str
+    bind: Callable[[Batch], Call]
+    language: str
+    version: str
+    exact: bool = True
+    precision: type[np.floating] = np.float64
+    algorithm: str = ""
+    arcmax: str = ""
+    note: str = ""
+
+
+def one_by_one(
+    decode: Callable[[Any], Any], convert: Callable[[NDArray[np.floating]], Any]
+) -> Callable[[Batch], Call]:
+    """Bind a decoder that takes one sentence per call."""
+
+    def bind(batch: Batch) -> Call:
+        inputs = [convert(scores) for scores in batch.sentences()]
+        return lambda: [decode(scores) for scores in inputs]
+
+    return bind
+
+
+def padded_heads(result: Sequence[Any], batch: Batch) -> NDArray[np.int32]:
+    """Convert any decoder's heads to our form: padded, with -1 at index 0 and in the padding."""
+    heads = np.full(batch.scores.shape[:2], -1, dtype=np.int32)
+    for row, tree, n in zip(heads, result, batch.lengths, strict=True):
+        row[1 : n + 1] = np.asarray(tree[1 : n + 1], dtype=np.int64)
+    return heads
+
+
+def _our_batch(**options: Any) -> Callable[[Batch], Call]:
+    return lambda batch: lambda: decoding.decode(batch.scores, batch.lengths, **options)
+
+
+def _our_calls(**options: Any) -> Callable[[Batch], Call]:
+    return one_by_one(lambda scores: decoding.decode(scores, **options), lambda scores: scores)
+
+
+def _ours(name: str, task: str, bind: Callable[[Batch], Call], **labels: str) -> Decoder:
+    return Decoder(name, "ours", task, bind, "Cython", __version__, **labels)
+
+
+def _variants(algorithm: str) -> list[Decoder]:
+    """Make one decoder for each way an algorithm can use ArcMax."""
+    modes: list[bool | str] = [True, False]
+    if algorithm in REDUCTIONS:
+        modes.append("inside")
+    single = algorithm not in UNCONSTRAINED
+    found = []
+    for arcmax in modes:
+        options = {"algorithm": algorithm, "arcmax": arcmax, "single_root": single}
+        label = ARCMAX_LABELS[arcmax]
+        name = algorithm if arcmax is True else f"{algorithm}, ArcMax {label}"
+        task = ONE_ROOT if single else ANY_ROOTS
+        found.append(_ours(name, task, _our_batch(**options), algorithm=algorithm, arcmax=label))
+    return found
+
+
+def our_decoders() -> tuple[list[Decoder], list[str]]:
+    """List our algorithms in all their variants, and the names of those not in this build."""
+    wanted = ("gabow_tarjan", *REDUCTIONS, *UNCONSTRAINED)
+    present = [name for name in wanted if name in decoding.ALGORITHMS]
+    found = [decoder for name in present for decoder in _variants(name)]
+    found.append(_ours("gabow_tarjan, one call each", ONE_ROOT, _our_calls()))
+    single_calls = _our_calls(algorithm="tarjan", single_root=False)
+    found.append(_ours("tarjan, one call each", ANY_ROOTS, single_calls))
+    if has_projective():
+        for arcmax in (True, False):
+            name = "eisner" if arcmax else "eisner, ArcMax off"
+            bind = _our_batch(projective=True, arcmax=arcmax)
+            label = ARCMAX_LABELS[arcmax]
+            found.append(_ours(name, PROJECTIVE, bind, algorithm="eisner", arcmax=label))
+    return found, [name for name in wanted if name not in present]
+
+
+def has_projective() -> bool:
+    """Tell whether this build decodes projectively."""
+    scores = np.zeros((2, 2), dtype=np.float32)
+    try:
+        decoding.decode(scores, projective=True)
+    except TypeError:
+        return False
+    return True
+
+
+def row_argmax() -> Decoder:
+    """Find the best head of each word with NumPy: a reference, not a decoder."""
+
+    def bind(batch: Batch) -> Call:
+        if len(set(batch.lengths.tolist())) == 1:
+            return lambda: batch.scores.argmax(axis=2)
+        sentences = batch.sentences()
+        return lambda: [scores.argmax(axis=1) for scores in sentences]
+
+    note = "reads the scores once; no tree"
+    return Decoder(
+        "row argmax (NumPy)", "reference", ARGMAX, bind, "C", np.__version__, False, note=note
+    )

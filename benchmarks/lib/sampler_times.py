@@ -1,0 +1,250 @@
+"""Times of samplers in turns, and ours compared with peers and with a matrix product."""
+
+import itertools
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+import numpy as np
+
+from lib.decoders import Call
+from lib.inputs import Batch, family_batch
+from lib.samplers import (
+    ANCESTRAL,
+    AUTO,
+    COLBOURN,
+    PEER_COLBOURN,
+    PEER_REJECT,
+    PEER_SWOR,
+    PEER_TRIE,
+    PEER_WILSON,
+    REJECT,
+    SWOR,
+    SYNJAX,
+    WILSON,
+    Sampler,
+)
+from lib.tables import Figure, duration
+from lib.timing import MAX_REPEATS, MIN_REPEATS, interleave, paired_ratio, seconds
+from spacy_rootmind import sample_trees
+
+FAMILIES = ("uniform", "trained_like")
+# A slow sampler gets fewer sentences, so that this number of turns stays within the budget.
+TURNS = MAX_REPEATS + MIN_REPEATS
+SENTENCES = 64
+# Ours, a peer for the same task, and the speed-up that ours should reach.
+PAIRS = (
+    (WILSON, PEER_WILSON, 50),
+    (AUTO, PEER_WILSON, 50),
+    (REJECT, PEER_REJECT, 50),
+    (ANCESTRAL, PEER_COLBOURN, 20),
+    (COLBOURN, PEER_COLBOURN, 20),
+    (SWOR, PEER_SWOR, 20),
+    (SWOR, PEER_TRIE, 20),
+    (WILSON, SYNJAX, 10),
+    (AUTO, SYNJAX, 10),
+)
+# Comparison of draws without replacement with a matrix product.
+DRAWS, WORDS, ORDER = 100, 30, 1000
+
+
+@dataclass(frozen=True)
+class Row:
+    """Time of one sampler on sentences of one length.
+
+    Attributes
+    ----------
+    family : str
+    n, k : int
+    sampler, kind : str
+    microseconds : float or None
+        Median time per tree; None if the sampler fails, and `note` says how.
+    trees : float
+        Trees per sentence; below k if the sampler stops early.
+    sentences, repeats : int
+        Sentences per call, and calls that the median is over.
+    note : str
+    """
+
+    family: str
+    n: int
+    k: int
+    sampler: str
+    kind: str
+    microseconds: float | None
+    trees: float
+    sentences: int
+    repeats: int
+    note: str = ""
+
+
+class PeerCall:
+    """A peer's call, which may fail at any time without ending the run.
+
+    Attributes
+    ----------
+    failure : str
+        Description of the last failure; empty without one.
+    """
+
+    def __init__(self, call: Call) -> None:
+        self.call = call
+        self.failure = ""
+
+    def __call__(self) -> None:
+        """Draw trees, and drop them."""
+        try:
+            self.call()
+        except Exception as error:
+            self.failure = f"fails sometimes: {type(error).__name__}"
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A sampler that has drawn once."""
+
+    call: Call
+    sentences: int
+    trees: int
+
+    @property
+    def failure(self) -> str:
+        """Description of a failure in later calls."""
+        return self.call.failure if isinstance(self.call, PeerCall) else ""
+
+
+def time_rows(
+    samplers: Sequence[Sampler],
+    sizes: Sequence[int],
+    ks: Sequence[int],
+    budget: float,
+    repeats: int,
+) -> Iterator[Row]:
+    """Time all samplers on each cell, in turns."""
+    for family, n, k in itertools.product(FAMILIES, sizes, ks):
+        batch = family_batch(family, n, SENTENCES).as_type(np.float64)
+        ready: dict[str, Tried] = {}
+        notes: dict[str, str] = {}
+        with np.errstate(all="ignore"):
+            for sampler in samplers:
+                try:
+                    ready[sampler.name] = try_out(sampler, batch, k, budget)
+                except Exception as error:
+                    # Of ours, only this one may fail, when it would lose digits.
+                    if sampler.kind == "ours" and sampler.name != COLBOURN:
+                        raise
+                    notes[sampler.name] = f"fails: {type(error).__name__}"
+            times = interleave({name: one.call for name, one in ready.items()}, budget, repeats)
+        notes.update({name: one.failure for name, one in ready.items() if one.failure})
+        # This takes minutes: show progress.
+        print(f"{family}, n = {n}, k = {k}: timed", file=sys.stderr, flush=True)
+        for sampler in samplers:
+            name, kind = sampler.name, sampler.kind
+            if name in notes:
+                yield Row(family, n, k, name, kind, None, 0, 0, 0, notes[name])
+                continue
+            one = ready[name]
+            each = median(times[name]) / max(one.trees, 1) * 1e6
+            mean = one.trees / one.sentences
+            note = f"{mean:.3g} trees of {k}" if mean < k else ""
+            count = len(times[name])
+            yield Row(family, n, k, name, kind, each, mean, one.sentences, count, note)
+
+
+def try_out(sampler: Sampler, batch: Batch, k: int, budget: float) -> Tried:
+    """Draw for one sentence to find how many the budget allows, then for those."""
+    call = sampler.bind(batch.take(1), k)
+    call()
+    each = max(seconds(call), 1e-9)
+    count = max(1, min(len(batch), int(budget / TURNS / each)))
+    call = sampler.bind(batch.take(count), k)
+    trees = sum(len(found) for found in call())
+    return Tried(call if sampler.kind == "ours" else PeerCall(call), count, trees)
+
+
+def time_tables(rows: Sequence[Row]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """Lay out times: title, header and lines."""
+    for family, k in dict.fromkeys((row.family, row.k) for row in rows):
+        chosen = [row for row in rows if (row.family, row.k) == (family, k)]
+        sizes = list(dict.fromkeys(row.n for row in chosen))
+        lines = [
+            [name, *(time_cell(row) for row in chosen if row.sampler == name)]
+            for name in dict.fromkeys(row.sampler for row in chosen)
+        ]
+        yield f"{family}, {k} trees per sentence", ["", *(f"n = {n}" for n in sizes)], lines
+
+
+def time_cell(row: Row) -> str:
+    """Format a time with its note."""
+    if row.microseconds is None:
+        return row.note
+    return duration(row.microseconds) + (f" ({row.note})" if row.note else "")
+
+
+def ratio_figures(rows: Sequence[Row]) -> Iterator[Figure]:
+    """Return the time of a peer as a multiple of ours, for each pair with the same task."""
+    found = {(row.family, row.n, row.k, row.sampler): row for row in rows}
+    cells = dict.fromkeys((row.family, row.n, row.k) for row in rows)
+    for ours, peer, wanted in PAIRS:
+        ratios: dict[str, float] = {}
+        for family, n, k in cells:
+            one, other = found[family, n, k, ours], found.get((family, n, k, peer))
+            if other is not None and one.microseconds and other.microseconds:
+                where = f"{family}, n = {n}, k = {k}"
+                ratios[where] = other.microseconds / one.microseconds
+                title = f"{peer} / {ours} (goal: at least {wanted})"
+                yield Figure(title, where, ratios[where], "times", other.note)
+        if ratios:
+            least = min(ratios, key=ratios.__getitem__)
+            yield Figure(title, "**least**", ratios[least], "times", least)
+
+
+def cpu_seconds(call: Call) -> float:
+    """Return the processor time of a call, over all threads."""
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def matmul_figures(turns: int) -> Iterator[Figure]:
+    """Time draws without replacement and a float64 matrix product, in turns."""
+    matrix = np.random.default_rng(0).standard_normal((ORDER, ORDER))
+    title = f"CPU time of {DRAWS} draws without replacement, n = {WORDS}, one sentence"
+    for family in FAMILIES:
+        scores = family_batch(family, WORDS, 1).as_type(np.float64).sentence(0)
+
+        def draw(scores: np.ndarray = scores) -> np.ndarray:
+            return sample_trees(scores, DRAWS, replace=False, seed=0)[0]
+
+        draw()
+        ours, product = [], []
+        for _ in range(turns):
+            product.append(cpu_seconds(lambda: matrix @ matrix))
+            ours.append(cpu_seconds(draw))
+        note = f"{ORDER} x {ORDER} matmul in NumPy: {median(product) * 1e3:.1f} ms"
+        yield Figure(title, family, median(ours) * 1e3, "ms", note)
+
+
+def thread_figures(pairs: int) -> Iterator[Figure]:
+    """Compare two threads with one on a batch."""
+    batch = family_batch("trained_like", WORDS, SENTENCES).as_type(np.float64)
+    for name, replace in ((AUTO, True), (SWOR, False)):
+        one, two = (
+            partial(
+                sample_trees,
+                batch.scores,
+                DRAWS,
+                batch.lengths,
+                replace=replace,
+                seed=0,
+                num_threads=threads,
+            )
+            for threads in (1, 2)
+        )
+        subject = f"{name}, trained_like, {len(batch)} sentences of {WORDS} words, {DRAWS} trees"
+        yield Figure(
+            "Two threads compared with one", subject, paired_ratio(one, two, pairs), "times"
+        )

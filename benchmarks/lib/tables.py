@@ -1,0 +1,94 @@
+"""Tables of results, as Markdown and CSV."""
+
+import csv
+import dataclasses
+import os
+import platform
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spacy_rootmind import __version__
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A measured number with its description.
+
+    Attributes
+    ----------
+    title : str
+        Figures with the same title make a table.
+    subject : str
+    value : float or None
+        None if it could not be measured; `note` says why.
+    unit : str
+    note : str
+    """
+
+    title: str
+    subject: str
+    value: float | None
+    unit: str
+    note: str = ""
+
+
+def write_csv(path: Path, records: Sequence[Any]) -> None:
+    """Write records of one dataclass, if there are any."""
+    if not records:
+        return
+    with path.open("w", newline="", encoding="utf8") as file:
+        writer = csv.DictWriter(file, [field.name for field in dataclasses.fields(records[0])])
+        writer.writeheader()
+        writer.writerows(dataclasses.asdict(record) for record in records)
+
+
+def duration(microseconds: float) -> str:
+    """Write a time with three digits and a unit."""
+    for unit, size in (("s", 1e6), ("ms", 1e3)):
+        if microseconds >= size:
+            return f"{_three_digits(microseconds / size)} {unit}"
+    return f"{_three_digits(microseconds)} µs"
+
+
+def _three_digits(value: float) -> str:
+    """Write three significant digits without an exponent."""
+    return f"{value:.{max(0, 2 - int(np.floor(np.log10(max(value, 1e-9)))))}f}"
+
+
+def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """Lay out a Markdown table."""
+    rows = [header, ["---"] * len(header), *lines]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def setup_line() -> str:
+    """Describe versions and hardware."""
+    info = Path("/proc/cpuinfo")
+    found = re.search(r"model name\s*:\s*(.+)", info.read_text()) if info.exists() else None
+    cpu = found[1].strip() if found else platform.processor() or platform.machine()
+    return (
+        f"spacy-rootmind {__version__}, Python {platform.python_version()}, NumPy "
+        f"{np.__version__}, {platform.system()} on {cpu} ({os.cpu_count()} cores)."
+    )
+
+
+def figure_tables(figures: Sequence[Figure]) -> str:
+    """Lay out figures, one table per title."""
+    parts = []
+    for title, group in groupby(figures, key=lambda figure: figure.title):
+        lines = [
+            [
+                figure.subject,
+                "" if figure.value is None else f"{_three_digits(figure.value)} {figure.unit}",
+                figure.note,
+            ]
+            for figure in group
+        ]
+        parts.append(f"### {title}\n\n{table(('', 'value', 'note'), lines)}")
+    return "\n\n".join(parts)

@@ -1,0 +1,31 @@
+"""The Python boundary of tree checks.
+
+Arguments are checked in spacy_rootmind.trees.checks and trusted here.
+"""
+from libc.stdint cimport int32_t
+
+import numpy as np
+
+from spacy_rootmind.kernel.decode cimport heads_form_tree, tree_is_projective
+
+
+def form_trees(
+        const int32_t[:, ::1] heads not None, const Py_ssize_t[::1] lengths not None,
+        bint single_root, unsigned char[::1] out not None):
+    """Set out[i] to whether heads[i, 1..n] form a tree; heads must lie within 0..n."""
+    cdef int32_t[::1] stamp = np.empty(heads.shape[1], dtype=np.int32)
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(heads.shape[0]):
+            out[i] = heads_form_tree(&heads[i, 0], lengths[i], single_root, &stamp[0])
+
+
+def are_projective(
+        const int32_t[:, ::1] heads not None, const Py_ssize_t[::1] lengths not None,
+        unsigned char[::1] out not None):
+    """Set out[i] to whether the tree heads[i, 1..n] is projective."""
+    cdef int32_t[::1] scratch = np.empty(4 * heads.shape[1], dtype=np.int32)
+    cdef Py_ssize_t i
+    with nogil:
+        for i in range(heads.shape[0]):
+            out[i] = tree_is_projective(&heads[i, 0], lengths[i], &scratch[0])

@@ -1,0 +1,157 @@
+"""The Python boundary of sampling.
+
+Arguments are checked in spacy_rootmind.trees.sampling and trusted here.
+"""
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stddef cimport size_t
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free, malloc
+
+from spacy_rootmind.kernel.batch cimport Batch, ScoreBuffer, Worker, gather, run_batch
+from spacy_rootmind.kernel.decode cimport DECODE_OK
+from spacy_rootmind.kernel.random cimport RandomSource
+from spacy_rootmind.kernel.sample cimport (
+    SAMPLE_ANCESTRAL,
+    SAMPLE_AUTO,
+    SAMPLE_COLBOURN,
+    SAMPLE_DISTINCT,
+    SAMPLE_NO_STEPS,
+    SAMPLE_WILSON,
+    SAMPLE_WILSON_BIASED,
+    SAMPLE_WILSON_REJECT,
+    TreeSampler,
+    sampler_begin,
+    sampler_draw,
+    sampler_free,
+    sampler_init,
+)
+
+
+cdef extern from "numpy/random/bitgen.h" nogil:
+    ctypedef struct bitgen_t:
+        void* state
+        double (*next_double)(void* state) noexcept nogil
+
+NO_STEPS = SAMPLE_NO_STEPS
+METHODS = {
+    "auto": SAMPLE_AUTO,
+    "ancestral": SAMPLE_ANCESTRAL,
+    "colbourn": SAMPLE_COLBOURN,
+    "wilson": SAMPLE_WILSON,
+    "wilson_reject": SAMPLE_WILSON_REJECT,
+    "wilson_biased": SAMPLE_WILSON_BIASED,
+    "distinct": SAMPLE_DISTINCT,
+}
+
+# What is drawn, of which all threads share the arrays.
+cdef struct SampleTask:
+    const RandomSource* sources     # one per sentence
+    Py_ssize_t k
+    int32_t* heads                  # k rows per sentence
+    Py_ssize_t width
+    double* log_probabilities       # k per sentence
+    Py_ssize_t* found               # per sentence
+    const double* inverses
+    const double* inverse_weights
+    Py_ssize_t inverse_stride
+
+cdef struct SampleState:
+    const SampleTask* task
+    TreeSampler sampler
+    double* square                  # the scores of one sentence
+
+
+cdef int sample_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
+    """Draw trees of one sentence; returns a DecodeStatus or SAMPLE_NO_STEPS."""
+    cdef SampleState* worker = <SampleState*>state
+    cdef const SampleTask* task = worker.task
+    cdef TreeSampler* sampler = &worker.sampler
+    cdef Py_ssize_t stride = task.inverse_stride
+    cdef int status
+    gather(batch, sentence, worker.square)
+    if task.inverses is not NULL:
+        sampler.inverse = task.inverses + sentence * stride * stride
+        sampler.inverse_weights = task.inverse_weights + sentence * (stride + 1) * (stride + 1)
+        sampler.inverse_stride = stride
+    status = sampler_begin(sampler, worker.square, batch.lengths[sentence])
+    if status != DECODE_OK:
+        return status
+    return sampler_draw(
+        sampler, task.k, &task.sources[sentence], task.heads + sentence * task.k * task.width,
+        task.width, task.log_probabilities + sentence * task.k, &task.found[sentence])
+
+
+cdef class Sampler(Worker):
+    """A way to draw trees with its memory, for one thread and up to `max_words` words."""
+    cdef SampleState c
+
+    def __cinit__(
+            self, str method not None, Py_ssize_t max_words, bint single_root, int64_t max_steps):
+        cdef size_t width = <size_t>max_words + 1
+        self.handle = sample_sentence
+        self.state = &self.c
+        self.c.square = <double*>malloc(width * width * sizeof(double))
+        if (
+            sampler_init(&self.c.sampler, METHODS[method], max_words, single_root, max_steps)
+            != DECODE_OK or self.c.square is NULL
+        ):
+            raise MemoryError(
+                f"sampling trees of {max_words} words needs at least "
+                f"{56 * max_words * max_words / 2**20:.0f} MiB; split the sentence first"
+            )
+
+    def __dealloc__(self):
+        sampler_free(&self.c.sampler)
+        free(self.c.square)
+
+
+cdef int find_sources(list bit_generators, RandomSource* sources) except -1:
+    """Unwrap numpy's bit generators, which must outlive this and be in no one else's hands."""
+    cdef bitgen_t* generator
+    cdef Py_ssize_t i
+    for i in range(len(bit_generators)):
+        generator = <bitgen_t*>PyCapsule_GetPointer(bit_generators[i].capsule, "BitGenerator")
+        sources[i].next_double = generator.next_double
+        sources[i].state = generator.state
+    return 0
+
+
+def sample_batch(
+        object scores, object allowed, object lengths, list samplers, list bit_generators,
+        int32_t[:, :, ::1] heads not None, double[:, ::1] log_probabilities not None,
+        Py_ssize_t[::1] found not None, const double[:, :, ::1] inverses=None,
+        const double[:, :, ::1] inverse_weights=None):
+    """Draw trees of all sentences, with one bit generator per sentence and thread per sampler.
+
+    `scores`, `allowed` and `lengths` are as for ScoreBuffer. For colbourn, `inverses` are those of
+    the sentences' Laplacians, n x n, and `inverse_weights` the weights in these, (n + 1) x (n + 1).
+    Returns (status, sentence) of the first sentence that fails, or (OK, any).
+    """
+    cdef ScoreBuffer buffer = ScoreBuffer(scores, allowed, lengths)
+    cdef Sampler sampler
+    cdef SampleTask task
+    cdef RandomSource* sources
+    if buffer.c.n_sentences == 0:
+        return DECODE_OK, 0
+    task.k = heads.shape[1]
+    task.heads = &heads[0, 0, 0]
+    task.width = heads.shape[2]
+    task.log_probabilities = &log_probabilities[0, 0]
+    task.found = &found[0]
+    task.inverses = task.inverse_weights = NULL
+    task.inverse_stride = 0
+    if inverses is not None and inverses.shape[2] > 0:
+        task.inverses = &inverses[0, 0, 0]
+        task.inverse_weights = &inverse_weights[0, 0, 0]
+        task.inverse_stride = inverses.shape[2]
+    sources = <RandomSource*>malloc(buffer.c.n_sentences * sizeof(RandomSource))
+    if sources is NULL:
+        raise MemoryError("no memory for random streams")
+    try:
+        find_sources(bit_generators, sources)
+        task.sources = sources
+        for sampler in samplers:
+            sampler.c.task = &task
+        return run_batch(buffer, samplers)
+    finally:
+        free(sources)

@@ -1,0 +1,363 @@
+"""The Python boundary of sums over all trees, and of what can be read off them.
+
+`sum_batch` eliminates: it finds log Z and the marginals, and keeps a summary per sentence. From
+that, the other functions find probabilities of trees, entropies and expectations in O(n) or O(n^2).
+Arguments are checked in spacy_rootmind.trees.distribution and trusted here.
+"""
+from libc.math cimport INFINITY, isfinite
+from libc.stddef cimport size_t
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+
+from spacy_rootmind.kernel.batch cimport Batch, ScoreBuffer, Worker, gather, run_batch
+from spacy_rootmind.kernel.decode cimport (
+    DECODE_BAD_SCORE,
+    DECODE_LOST_DIGITS,
+    DECODE_NO_TREE,
+    DECODE_OK,
+)
+from spacy_rootmind.kernel.elimination cimport TreeSum, tree_sum_free, tree_sum_init
+from spacy_rootmind.kernel.matrix_tree cimport (
+    arc_marginals,
+    cross_entropy,
+    log_partition,
+    log_probability,
+    log_ratio,
+    sum_trees,
+    tree_entropy,
+)
+from weights cimport add_exactly
+
+cdef enum:
+    # A summary holds these numbers of a TreeSum, then `highest` of words 0..N.
+    SCALE_HIGH
+    SCALE_LOW
+    ROOT_SHIFT
+    ROOT_SHIFT_LOW
+    LOG_MASS
+    LOG_MASS_LOW
+    N_CONSTANTS
+
+CONSTANTS = N_CONSTANTS
+
+
+# --- summaries ---------------------------------------------------------------------------------
+
+cdef void write_summary(const TreeSum* sum, double* summary) noexcept nogil:
+    """Keep what `read_summary` needs. O(n)."""
+    cdef Py_ssize_t dep
+    summary[SCALE_HIGH] = sum.scale_high
+    summary[SCALE_LOW] = sum.scale_low
+    summary[ROOT_SHIFT] = sum.root_shift
+    summary[ROOT_SHIFT_LOW] = sum.root_shift_low
+    summary[LOG_MASS] = sum.log_mass
+    summary[LOG_MASS_LOW] = sum.log_mass_low
+    for dep in range(1, sum.n + 1):
+        summary[N_CONSTANTS + dep] = sum.highest[dep]
+
+
+cdef void read_summary(
+        double* summary, Py_ssize_t n, bint single_root, TreeSum* sum) noexcept nogil:
+    """Make a sum without matrices, for functions that need none. It owns no memory."""
+    memset(sum, 0, sizeof(TreeSum))
+    sum.n = n
+    sum.single_root = single_root
+    sum.scale_high = summary[SCALE_HIGH]
+    sum.scale_low = summary[SCALE_LOW]
+    sum.root_shift = summary[ROOT_SHIFT]
+    sum.root_shift_low = summary[ROOT_SHIFT_LOW]
+    sum.log_mass = summary[LOG_MASS]
+    sum.log_mass_low = summary[LOG_MASS_LOW]
+    sum.highest = summary + N_CONSTANTS
+
+
+cdef double checked_log_probability(
+        const double* square, const int32_t* heads, const TreeSum* sum) noexcept nogil:
+    """The log probability of a tree; -inf if heads[0] says it is none, or an arc is forbidden."""
+    cdef Py_ssize_t dep
+    if heads[0] != -1:
+        return -INFINITY
+    for dep in range(1, sum.n + 1):
+        if square[dep * (sum.n + 1) + heads[dep]] == -INFINITY:
+            return -INFINITY
+    return log_probability(square, heads, sum)
+
+
+# --- elimination -------------------------------------------------------------------------------
+
+# What is wanted of each sentence; NULL for what is not.
+cdef struct SumTask:
+    bint single_root
+    bint allow_no_tree      # a sentence without trees has log Z = -inf instead of failing
+    bint resume             # go on from the sum that the worker made in its last call
+    Py_ssize_t width        # N + 1
+    double* log_z
+    double* summaries       # a row per sentence
+    double* marginals
+    double* entropy
+
+cdef struct SumState:
+    const SumTask* task
+    TreeSum sum
+    double* square          # the scores of one sentence: contiguous, -inf where not allowed
+    bint holds_sum          # of the last sentence, and the scores in `square`
+
+
+cdef int sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
+    """Find what is wanted of one sentence; returns a DecodeStatus."""
+    cdef SumState* worker = <SumState*>state
+    cdef const SumTask* task = worker.task
+    cdef Py_ssize_t width = task.width
+    cdef Py_ssize_t n = batch.lengths[sentence]
+    cdef double* marginals
+    cdef int status = DECODE_OK
+    if not (task.resume and worker.holds_sum):
+        gather(batch, sentence, worker.square)
+        status = sum_trees(worker.square, n, task.single_root, &worker.sum)
+        worker.holds_sum = status == DECODE_OK
+    if status == DECODE_NO_TREE and task.allow_no_tree:
+        task.log_z[sentence] = -INFINITY
+        return DECODE_OK
+    if status != DECODE_OK:
+        return status
+    if task.log_z is not NULL:
+        task.log_z[sentence] = log_partition(&worker.sum)
+    if task.summaries is not NULL:
+        write_summary(&worker.sum, task.summaries + sentence * (N_CONSTANTS + width))
+    if task.marginals is not NULL:
+        worker.holds_sum = False
+        marginals = task.marginals + sentence * width * width
+        status = arc_marginals(worker.square, marginals, width, &worker.sum)
+        if task.entropy is not NULL:
+            task.entropy[sentence] = tree_entropy(worker.square, marginals, width, &worker.sum)
+    return status
+
+
+cdef int check_memory(Py_ssize_t max_words, bint fits) except -1:
+    if not fits:
+        raise MemoryError(
+            f"summing over the trees of {max_words} words needs at least "
+            f"{40 * max_words * max_words / 2**20:.0f} MiB; split the sentence first"
+        )
+    return 0
+
+
+cdef class Summation(Worker):
+    """What one thread needs to sum over the trees of sentences of up to `max_words` words."""
+    cdef SumState c
+
+    def __cinit__(self, Py_ssize_t max_words):
+        cdef size_t width = <size_t>max_words + 1
+        self.handle = sum_sentence
+        self.state = &self.c
+        self.c.square = <double*>malloc(width * width * sizeof(double))
+        check_memory(
+            max_words,
+            self.c.square is not NULL and tree_sum_init(&self.c.sum, max_words) == DECODE_OK)
+
+    def __dealloc__(self):
+        tree_sum_free(&self.c.sum)
+        free(self.c.square)
+
+
+def sum_batch(
+        object scores, object allowed, object lengths, bint single_root, list summations,
+        double[::1] log_z not None, double[:, ::1] summaries not None,
+        double[:, :, ::1] marginals=None, double[::1] entropy=None, bint resume=False,
+        bint allow_no_tree=False):
+    """Sum over the trees of all sentences, with one thread per summation.
+
+    `scores`, `allowed` and `lengths` are as for ScoreBuffer. Fills `log_z`, `summaries` of shape
+    (B, CONSTANTS + N + 1), `marginals` if given, which must be zeros, and then `entropy` if given.
+    With `resume`, a summation that has made the sum of its last sentence, and not its marginals,
+    goes on from there: that must be this sentence. With `allow_no_tree`, log Z of a sentence
+    without trees is -inf, and nothing else is filled. Returns (status, sentence) of the first
+    sentence that fails, or (OK, any).
+    """
+    cdef ScoreBuffer buffer = ScoreBuffer(scores, allowed, lengths)
+    cdef Summation summation
+    cdef SumTask task
+    if buffer.c.n_sentences == 0:
+        return DECODE_OK, 0
+    task.single_root = single_root
+    task.allow_no_tree = allow_no_tree
+    task.resume = resume
+    task.width = summaries.shape[1] - N_CONSTANTS
+    task.log_z = &log_z[0]
+    task.summaries = &summaries[0, 0]
+    task.marginals = task.entropy = NULL
+    if marginals is not None:
+        task.marginals = &marginals[0, 0, 0]
+    if entropy is not None:
+        task.entropy = &entropy[0]
+    for summation in summations:
+        summation.c.task = &task
+    return run_batch(buffer, summations)
+
+
+# --- what is read off a sum --------------------------------------------------------------------
+
+cdef struct QueryTask:
+    bint single_root
+    Py_ssize_t width            # N + 1
+    double* summaries
+    const double* marginals
+    const int32_t* heads        # n_trees rows per sentence; heads[0] = 0 where they form no tree
+    Py_ssize_t n_trees
+    double* out
+
+cdef struct QueryState:
+    const QueryTask* task
+    double* square              # the scores or values of one sentence
+
+
+cdef int find_log_probs(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
+    cdef QueryState* worker = <QueryState*>state
+    cdef const QueryTask* task = worker.task
+    cdef Py_ssize_t tree
+    cdef TreeSum sum
+    gather(batch, sentence, worker.square)
+    read_summary(
+        task.summaries + sentence * (N_CONSTANTS + task.width), batch.lengths[sentence],
+        task.single_root, &sum)
+    for tree in range(sentence * task.n_trees, (sentence + 1) * task.n_trees):
+        task.out[tree] = checked_log_probability(
+            worker.square, task.heads + tree * task.width, &sum)
+    return DECODE_OK
+
+
+cdef int find_cross_entropy(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
+    cdef QueryState* worker = <QueryState*>state
+    cdef const QueryTask* task = worker.task
+    cdef TreeSum sum
+    gather(batch, sentence, worker.square)
+    read_summary(
+        task.summaries + sentence * (N_CONSTANTS + task.width), batch.lengths[sentence],
+        task.single_root, &sum)
+    task.out[2 * sentence] = cross_entropy(
+        worker.square, task.marginals + sentence * task.width * task.width, task.width, &sum,
+        &task.out[2 * sentence + 1])
+    return DECODE_OK
+
+
+cdef int find_expectation(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
+    """DECODE_BAD_SCORE for a value that is not finite, DECODE_LOST_DIGITS if sums overflow."""
+    cdef QueryState* worker = <QueryState*>state
+    cdef const QueryTask* task = worker.task
+    cdef const double* marginals = task.marginals + sentence * task.width * task.width
+    cdef Py_ssize_t n = batch.lengths[sentence]
+    cdef Py_ssize_t dep, head
+    cdef double total = 0, low = 0, marginal, value
+    gather(batch, sentence, worker.square)
+    for dep in range(1, n + 1):
+        for head in range(n + 1):
+            marginal = marginals[dep * task.width + head]
+            if marginal > 0:
+                value = worker.square[dep * (n + 1) + head]
+                if not isfinite(value):
+                    return DECODE_BAD_SCORE
+                total = add_exactly(total, marginal * value, &low)
+    task.out[sentence] = total + low
+    return DECODE_OK if isfinite(task.out[sentence]) else DECODE_LOST_DIGITS
+
+
+cdef class Query(Worker):
+    """What one thread needs to read the scores of sentences of up to `max_words` words."""
+    cdef QueryState c
+
+    def __cinit__(self, Py_ssize_t max_words):
+        cdef size_t width = <size_t>max_words + 1
+        self.state = &self.c
+        self.c.square = <double*>malloc(width * width * sizeof(double))
+        check_memory(max_words, self.c.square is not NULL)
+
+    def __dealloc__(self):
+        free(self.c.square)
+
+
+def log_prob_batch(
+        object scores, object allowed, object lengths, bint single_root, list queries,
+        double[:, ::1] summaries not None, const int32_t[:, :, ::1] heads not None,
+        double[:, ::1] out not None):
+    """Find the log probabilities of trees, heads[sentence, tree], from `summaries`.
+
+    Where heads form no tree of the wanted kind, heads[sentence, tree, 0] is not -1.
+    """
+    cdef ScoreBuffer buffer = ScoreBuffer(scores, allowed, lengths)
+    cdef Query query
+    cdef QueryTask task
+    if out.shape[0] == 0 or out.shape[1] == 0:
+        return
+    task.single_root = single_root
+    task.width = heads.shape[2]
+    task.summaries = &summaries[0, 0]
+    task.heads = &heads[0, 0, 0]
+    task.n_trees = heads.shape[1]
+    task.out = &out[0, 0]
+    for query in queries:
+        query.handle = find_log_probs
+        query.c.task = &task
+    run_batch(buffer, queries)
+
+
+def cross_entropy_batch(
+        object scores, object allowed, object lengths, bint single_root, list queries,
+        double[:, ::1] summaries not None, const double[:, :, ::1] marginals not None,
+        double[:, ::1] out not None):
+    """Find the cross entropies of distributions with these marginals to that of the scores.
+
+    out[sentence] is the sum of two numbers. Arcs that the scores forbid are left out.
+    """
+    cdef ScoreBuffer buffer = ScoreBuffer(scores, allowed, lengths)
+    cdef Query query
+    cdef QueryTask task
+    if out.shape[0] == 0:
+        return
+    task.single_root = single_root
+    task.width = marginals.shape[2]
+    task.summaries = &summaries[0, 0]
+    task.marginals = &marginals[0, 0, 0]
+    task.out = &out[0, 0]
+    for query in queries:
+        query.handle = find_cross_entropy
+        query.c.task = &task
+    run_batch(buffer, queries)
+
+
+def expectation_batch(
+        object values, object lengths, list queries, const double[:, :, ::1] marginals not None,
+        double[::1] out not None):
+    """Find the expected sum of values over the arcs of a tree.
+
+    `values` are as the scores of a ScoreBuffer; only those of arcs of positive probability count.
+    Returns (status, sentence) of the first sentence that fails, or (OK, any).
+    """
+    cdef ScoreBuffer buffer = ScoreBuffer(values, None, lengths)
+    cdef Query query
+    cdef QueryTask task
+    if out.shape[0] == 0:
+        return DECODE_OK, 0
+    task.width = marginals.shape[2]
+    task.marginals = &marginals[0, 0, 0]
+    task.out = &out[0]
+    for query in queries:
+        query.handle = find_expectation
+        query.c.task = &task
+    return run_batch(buffer, queries)
+
+
+def log_ratio_batch(
+        const Py_ssize_t[::1] lengths not None, double[:, ::1] part not None,
+        double[:, ::1] whole not None, double[::1] out not None):
+    """Find log(Z of the single-root trees / Z of all trees) from the summaries of both.
+
+    Where `out` is -inf already, it is left so.
+    """
+    cdef TreeSum single, every
+    cdef Py_ssize_t i
+    for i in range(out.shape[0]):
+        if out[i] > -INFINITY:
+            read_summary(&part[i, 0], lengths[i], True, &single)
+            read_summary(&whole[i, 0], lengths[i], False, &every)
+            out[i] = log_ratio(&single, &every)

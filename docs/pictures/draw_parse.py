@@ -1,0 +1,17 @@
+"""The README's picture; run this in a checkout, after the quickstart."""
+
+import spacy
+
+import spacy_rootmind
+
+settings = {
+    "components.root_mst.confidence": True,
+    "components.root_mst.alternatives": {"@misc": "spacy_rootmind.kbest.v1", "k": 3},
+}
+nlp = spacy.load("projects/quickstart/training/model-best", config=settings)
+spacy_rootmind.render(
+    nlp("Anna saw the man with the telescope."),
+    path="docs/pictures/parse.svg",
+    max_alternatives=1,
+    options={"compact": True, "collapse_punct": True, "distance": 115, "word_spacing": 35},
+)

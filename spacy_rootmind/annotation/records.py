@@ -1,0 +1,259 @@
+"""Parse details of a sentence, and their form in a Doc: confidence, probable arcs, alternatives.
+
+The parser makes these records over the words of a sentence, numbered from 1 with ROOT as 0.
+`over_tokens` converts them to the sentence's tokens, numbered from 0 and whitespace included, with
+the root as its own head. Only these are stored.
+
+A Doc keeps them in `doc.user_data` as plain arrays, under a key in spaCy's own form for extension
+attributes of a span, so that they move with the sentence through serialization, `doc.copy`,
+`Doc.from_docs` and `Span.as_doc(copy_user_data=True)`.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.tokens import Doc, Span
+
+from spacy_rootmind.annotation.sentences import SPACE_LABEL, attach_spaces
+from spacy_rootmind.compat import EXTENSION_KEY
+from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
+
+# Second item of the keys in `doc.user_data`; the first and last character of the sentence follow.
+NAME = "rootmind"
+# Format of what is stored under these keys; raised when it changes.
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """Probabilities of the sentence's tree.
+
+    Attributes
+    ----------
+    head_probs : float32 array of shape (n,)
+        Probability of the head of each word or token.
+    log_prob : float
+        Log probability of the tree, in nats.
+    entropy : float
+        Entropy of the distribution over all trees of the sentence, in nats.
+    """
+
+    head_probs: NDArray[np.float32]
+    log_prob: float
+    entropy: float
+
+    def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "Confidence":
+        """Convert to tokens; `words` are the places of the words among them."""
+        probs = np.ones(n_tokens, dtype=np.float32)
+        probs[words] = self.head_probs
+        return Confidence(probs, self.log_prob, self.entropy)
+
+
+@dataclass(frozen=True)
+class ArcTable:
+    """Labelled arcs of a sentence with their probabilities, one row per arc and label.
+
+    Attributes
+    ----------
+    dependents, heads : int array of shape (n_arcs,)
+    labels : int array of shape (n_arcs,)
+        Index in `label_names`.
+    probs : float array of shape (n_arcs,)
+        Probability of the labelled arc among all trees of the sentence.
+    label_names : tuple of str
+    """
+
+    dependents: NDArray[np.int32]
+    heads: NDArray[np.int32]
+    labels: NDArray[np.int32]
+    probs: NDArray[np.float64]
+    label_names: tuple[str, ...]
+
+    def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "ArcTable":
+        """Convert to tokens; `words` are the places of the words among them."""
+        dependents = words[self.dependents - 1]
+        heads = np.where(self.heads == ROOT, dependents, words[np.maximum(self.heads, 1) - 1])
+        labels, names = _renumber(self.labels, self.label_names)
+        return ArcTable(
+            dependents.astype(np.int32), heads.astype(np.int32), labels, self.probs, names
+        )
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """Alternative parses of a sentence.
+
+    Attributes
+    ----------
+    heads : int array of shape (k, n)
+    labels : int array of shape (k, n)
+        Index in `label_names`.
+    log_probs : float array of shape (k,)
+        Log probabilities of the trees, labels aside, in nats.
+    label_names : tuple of str
+    """
+
+    heads: NDArray[np.int32]
+    labels: NDArray[np.int32]
+    log_probs: NDArray[np.float64]
+    label_names: tuple[str, ...]
+
+    def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "Alternatives":
+        """Convert to tokens; `words` are the places of the words among them.
+
+        Whitespace tokens get the label of spaCy's unspecified relation; the first token of a
+        sentence without words gets the root's.
+        """
+        k = len(self.heads)
+        spaces = np.full(n_tokens, MISSING, dtype=np.int32)
+        spaces[words] = words
+        attach_spaces(spaces, 0)
+        heads = np.tile(spaces, (k, 1))
+        labels = np.full((k, n_tokens), len(self.label_names), dtype=np.int32)
+        if len(words):
+            own = words[np.maximum(self.heads, 1) - 1]
+            heads[:, words] = np.where(self.heads == ROOT, words, own)
+            labels[:, words] = self.labels
+        else:
+            labels[:, 0] = ROOT_LABEL
+        labels, names = _renumber(labels, (*self.label_names, SPACE_LABEL))
+        return Alternatives(heads, labels, self.log_probs, names)
+
+
+@dataclass(frozen=True)
+class ParseDetails:
+    """What the parser was asked to find besides a sentence's tree; None for the rest."""
+
+    confidence: Confidence | None = None
+    arcs: ArcTable | None = None
+    alternatives: Alternatives | None = None
+
+    def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "ParseDetails":
+        """Convert to tokens; `words` are the places of the words among them."""
+        at = words, n_tokens
+        return ParseDetails(
+            None if self.confidence is None else self.confidence.over_tokens(*at),
+            None if self.arcs is None else self.arcs.over_tokens(*at),
+            None if self.alternatives is None else self.alternatives.over_tokens(*at),
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was found."""
+        return self.confidence is None and self.arcs is None and self.alternatives is None
+
+
+@dataclass(frozen=True)
+class SentenceRecord:
+    """Parse details of a sentence as a Doc keeps them, over its tokens.
+
+    Attributes
+    ----------
+    tree : int array of shape (n,)
+        Head of each token when the sentence was parsed; `details.confidence` is about these.
+    details : ParseDetails
+    """
+
+    tree: NDArray[np.int32]
+    details: ParseDetails
+
+
+def _renumber(
+    numbers: NDArray[np.integer], names: Sequence[str]
+) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """Drop the names that do not occur, and number the labels by those that are left."""
+    used, own = np.unique(numbers, return_inverse=True)
+    return own.reshape(numbers.shape).astype(np.int32), tuple(names[i] for i in used.tolist())
+
+
+# --- in a Doc ----------------------------------------------------------------------------------
+
+
+def store_records(doc: Doc, records: Iterable[tuple[int, int, SentenceRecord]]) -> None:
+    """Store the records of sentences, (first token, end, record), and drop all earlier ones."""
+    stored: dict[Any, Any] = doc.user_data
+    for key in [key for key in stored if is_record_key(key)]:
+        del stored[key]
+    for start, end, record in records:
+        span = doc[start:end]
+        stored[_key(span)] = {**_pack(record), "ends": token_ends(span)}
+
+
+def read_record(span: Span) -> SentenceRecord | None:
+    """Read the record of a sentence; None if the Doc has no records at all.
+
+    Raises
+    ------
+    ValueError
+        If the Doc has records, but none of this span; if the sentence was tokenized again since it
+        was parsed; or if the record has another format.
+    """
+    stored: dict[Any, Any] = span.doc.user_data
+    packed = stored.get(_key(span))
+    if packed is None:
+        if any(is_record_key(key) for key in stored):
+            raise ValueError(
+                f"expected one of the sentences that root_mst parsed, with the boundaries that it "
+                f"had then, received the span {span.text[:40]!r}: the Doc has parse details of "
+                f"other spans only"
+            )
+        return None
+    if not isinstance(packed, dict) or packed.get("format") != FORMAT:
+        found = packed.get("format") if isinstance(packed, dict) else None
+        raise ValueError(
+            f"expected parse details of format {FORMAT}, found format {found!r} at the sentence "
+            f"{span.text[:40]!r}: the Doc was saved by another version of spacy-rootmind; parse it "
+            f"again"
+        )
+    if not np.array_equal(packed["ends"], token_ends(span)):
+        raise ValueError(
+            f"the sentence {span.text[:40]!r} was tokenized again after it was parsed, so its "
+            f"parse details no longer fit: expected {len(packed['ends'])} tokens with the same "
+            f"ends, received {len(span)}; parse the Doc again"
+        )
+    return _unpack(packed)
+
+
+def is_record_key(key: object) -> bool:
+    """Tell whether a key of `doc.user_data` is that of a record."""
+    return isinstance(key, tuple) and len(key) == 4 and key[:2] == (EXTENSION_KEY, NAME)
+
+
+def token_ends(span: Span) -> NDArray[np.int32]:
+    """List the end of each token, in characters from the start of the span."""
+    return np.array([t.idx + len(t) - span.start_char for t in span], dtype=np.int32)
+
+
+def _key(span: Span) -> tuple[str, str, int, int]:
+    return EXTENSION_KEY, NAME, span.start_char, span.end_char
+
+
+def _pack(record: SentenceRecord) -> dict[str, Any]:
+    """Convert to plain arrays, numbers and lists, which spaCy can serialize."""
+    packed: dict[str, Any] = {"format": FORMAT, "tree": record.tree}
+    details = record.details
+    for name in ("confidence", "arcs", "alternatives"):
+        part = getattr(details, name)
+        if part is not None:
+            packed[name] = dict(vars(part))
+            if "label_names" in packed[name]:
+                packed[name]["label_names"] = list(part.label_names)
+    return packed
+
+
+def _unpack(packed: dict[str, Any]) -> SentenceRecord:
+    parts: dict[str, Any] = {}
+    for name, kind in (
+        ("confidence", Confidence),
+        ("arcs", ArcTable),
+        ("alternatives", Alternatives),
+    ):
+        if name in packed:
+            fields = dict(packed[name])
+            if "label_names" in fields:
+                fields["label_names"] = tuple(fields["label_names"])
+            parts[name] = kind(**fields)
+    return SentenceRecord(packed["tree"], ParseDetails(**parts))

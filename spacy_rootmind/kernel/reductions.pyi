@@ -1,0 +1,14 @@
+from spacy_rootmind.kernel.decoders import Decoder
+
+NAMES: dict[str, int]
+
+class ReductionDecoder(Decoder):
+    def __new__(
+        cls,
+        max_words: int,
+        single_root: bool,
+        arcmax: bool,
+        arcmax_inside: bool,
+        reduction: str,
+        textbook: bool,
+    ) -> ReductionDecoder: ...

@@ -1,0 +1,173 @@
+"""Label scores of chosen arcs, in training and in prediction.
+
+`labeller` is the network's label layer, its reference "labels". Arcs are given as flat rows of the
+layout, in NumPy arrays. Column i of the scores is label number i + 1: number 0 is the root's
+label, which needs no score, as in `RootMST.labels`.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from thinc.api import Model
+
+from spacy_rootmind.network import distance
+from spacy_rootmind.network.labels import Arcs
+from spacy_rootmind.network.tree_scorer import TreeScores
+from spacy_rootmind.network.types import Floats2d, Ints1d
+
+# Arcs that are scored at once; each takes memory for a hidden layer per label.
+MAX_ARCS = 4096
+
+Labeller = Model[Any, Floats2d]
+
+
+class ChosenArcs(NamedTuple):
+    """Arcs to label, each dependent at most once, with what their labels should be in training.
+
+    Attributes
+    ----------
+    deps, heads : int array of shape (n_arcs,)
+        Flat rows.
+    targets : int array of shape (n_arcs,)
+        Column of the right label.
+    weight : float
+        Weight of these arcs in the loss.
+    """
+
+    deps: Ints1d
+    heads: Ints1d
+    targets: Ints1d
+    weight: float = 1.0
+
+
+class LabelScores(NamedTuple):
+    """Arcs with their label scores, of shape (n_arcs, n_labels), the null label included."""
+
+    arcs: ChosenArcs
+    scores: Floats2d
+
+
+def begin_label_scores(
+    labeller: Labeller, trees: TreeScores, arcs: ChosenArcs, is_train: bool
+) -> tuple[LabelScores, Callable[[Floats2d], Floats2d]]:
+    """Score labels of chosen arcs; the callback takes their gradient to that of `trees.rows`."""
+    places = locate_arcs(labeller, trees, arcs.deps, arcs.heads)
+    scores, backprop = labeller((trees.rows, trees.layout, places), is_train)
+    return LabelScores(arcs, scores), backprop
+
+
+def predict_label_scores(
+    labeller: Labeller,
+    trees: TreeScores,
+    choose_arcs: Callable[[TreeScores], Sequence[ChosenArcs]] | None,
+) -> list[LabelScores]:
+    """Score labels of chosen arcs without dropout."""
+    chosen = [] if choose_arcs is None else choose_arcs(trees)
+    return [begin_label_scores(labeller, trees, arcs, is_train=False)[0] for arcs in chosen]
+
+
+def locate_arcs(labeller: Labeller, trees: TreeScores, deps: Ints1d, heads: Ints1d) -> Arcs:
+    """Find the distance bucket of each arc; returns arrays of the network's own kind."""
+    ops = labeller.ops
+    roots = ops.to_numpy(trees.layout.roots)
+    sentence = np.searchsorted(roots, deps, side="right") - 1
+    buckets = distance.bucket_of(deps - roots[sentence], heads - roots[sentence])
+    return Arcs(*(ops.asarray(part, dtype="int32") for part in (deps, heads, buckets)))
+
+
+def iterate_label_scores(
+    labeller: Labeller, trees: TreeScores, deps: Ints1d, heads: Ints1d
+) -> Iterator[tuple[int, Floats2d]]:
+    """Score labels of any number of arcs in bounded memory, without dropout.
+
+    Yields the index of the first arc of each chunk, and the chunk's scores, of shape
+    (n_arcs, n_labels), without the null label.
+    """
+    for start in range(0, len(deps), MAX_ARCS):
+        chunk = slice(start, start + MAX_ARCS)
+        yield (
+            start,
+            _predict(labeller, trees, locate_arcs(labeller, trees, deps[chunk], heads[chunk])),
+        )
+
+
+def _predict(labeller: Labeller, trees: TreeScores, arcs: Arcs) -> Floats2d:
+    """Score labels of arcs from the rows that take part in them, and no others."""
+    xp = labeller.ops.xp
+    ends = xp.concatenate((arcs.deps, arcs.heads))
+    rows, places = xp.unique(ends, return_inverse=True)
+    own = Arcs(places[: len(arcs.deps)], places[len(arcs.deps) :], arcs.buckets)
+    scores = labeller.predict((trees.rows[rows], trees.layout, own))
+    return scores[:, : labeller.get_dim("nO")]
+
+
+def find_best_labels(
+    labeller: Labeller, trees: TreeScores, deps: Ints1d, heads: Ints1d, temperature: float = 1.0
+) -> tuple[Ints1d, NDArray[np.float64]]:
+    """Find the best label of each arc and its log probability.
+
+    Parameters
+    ----------
+    deps, heads : int array of shape (n_arcs,)
+        Flat rows.
+    temperature : float
+        Divisor of the scores.
+
+    Returns
+    -------
+    labels : int array of shape (n_arcs,)
+        Label numbers, from 1.
+    log_probs : float array of shape (n_arcs,)
+    """
+    ops = labeller.ops
+    parts = [(np.zeros(0, dtype=np.int64), np.zeros(0))]
+    for _, scores in iterate_label_scores(labeller, trees, deps, heads):
+        behind = scores - scores.max(axis=1, keepdims=True)
+        total = ops.to_numpy(ops.xp.exp(behind / temperature).sum(axis=1))
+        parts.append((ops.to_numpy(scores.argmax(axis=1)), -np.log(total.astype(np.float64))))
+    columns, log_probs = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return columns + 1, log_probs
+
+
+def find_probable_labels(
+    labeller: Labeller,
+    trees: TreeScores,
+    deps: Ints1d,
+    heads: Ints1d,
+    arc_probs: NDArray[np.float64],
+    threshold: float,
+    temperature: float,
+) -> tuple[Ints1d, Ints1d, NDArray[np.float64]]:
+    """Find the labelled arcs with a probability of at least `threshold`.
+
+    Parameters
+    ----------
+    deps, heads : int array of shape (n_arcs,)
+        Flat rows.
+    arc_probs : float array of shape (n_arcs,)
+        Probability of each arc, whatever its label.
+    threshold : float
+        Least probability of an arc and its label together.
+    temperature : float
+        Divisor of the scores.
+
+    Returns
+    -------
+    arcs : int array of shape (n_found,)
+        Index of the arc in `deps`.
+    labels : int array of shape (n_found,)
+        Label numbers, from 1.
+    probs : float array of shape (n_found,)
+        Probability of arc and label together.
+    """
+    ops = labeller.ops
+    found = [(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0))]
+    for start, scores in iterate_label_scores(labeller, trees, deps, heads):
+        label_probs = ops.to_numpy(ops.softmax(scores / temperature)).astype(np.float64)
+        probs = label_probs * arc_probs[start : start + len(label_probs), None]
+        arcs, columns = np.nonzero(probs >= threshold)
+        found.append((arcs + start, columns, probs[arcs, columns]))
+    arcs, columns, probs = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return arcs, columns + 1, probs

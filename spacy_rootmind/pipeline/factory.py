@@ -1,0 +1,135 @@
+"""The factory `root_mst`: default config, and what each setting means."""
+
+# spaCy reads the annotations of factories at run time: no `from __future__ import annotations`.
+from collections.abc import Callable
+from dataclasses import fields
+from inspect import Parameter, Signature
+from typing import Any
+
+from spacy.language import Language
+from thinc.api import Config, Model
+
+from spacy_rootmind.pipeline.root_mst import RootMST
+from spacy_rootmind.pipeline.settings import Settings, default_settings
+
+DEFAULT_MODEL = Config().from_str("""
+[model]
+@architectures = "spacy_rootmind.BiaffineParser.v1"
+lstm_width = 128
+arc_width = 128
+label_width = 64
+refinements = 1
+dropout = 0.33
+boundary_width = 64
+null_label = false
+
+[model.tok2vec]
+@architectures = "spacy.HashEmbedCNN.v2"
+pretrained_vectors = null
+width = 96
+depth = 4
+embed_size = 2000
+window_size = 1
+maxout_pieces = 3
+subword_features = true
+""")["model"]
+
+# None leaves a score out of the weighted score that chooses the best checkpoint.
+SCORE_WEIGHTS = {
+    "dep_uas": 0.5,
+    "dep_las": 0.5,
+    "dep_las_per_type": None,
+    "sents_p": None,
+    "sents_r": None,
+    "sents_f": 0.0,
+    "dep_ls": None,
+    "dep_uem": None,
+    "dep_lem": None,
+    "dep_uas_all": None,
+    "dep_las_all": None,
+    "dep_las_conll18": None,
+    "root_acc": None,
+    "root_violations": None,
+}
+
+
+def make_root_mst(
+    nlp: Language, name: str, model: Model, scorer: Callable | None, **settings: Any
+) -> RootMST:
+    """Create a graph-based dependency parser whose sentences have exactly one root each.
+
+    Parameters
+    ----------
+    model : Model[ParserInput, ParserScores]
+        Scores arcs and labels; see `spacy_rootmind.BiaffineParser.v1`.
+    scorer
+        The scoring method.
+    objective : str
+        Training objective of the arc scores: "tree_crf" (the gold tree among all trees with one
+        root), "head_selection" (each word's gold head among all heads) or "perceptron" (the gold
+        tree ahead of all others by a margin). See `spacy_rootmind.training.losses`.
+    sentences : str
+        "auto" keeps boundaries from an earlier component or the user and predicts the others;
+        "given" requires them; "doc" takes a Doc as one sentence.
+    max_sentence_length : int
+        A sentence with more words is split where a boundary is most likely. Time and memory grow
+        with the square of a sentence's length.
+    decode : str
+        What the parse is: "tree" is the most probable tree, with the best label for each of its
+        arcs, whatever the temperatures; "labelled_tree" is the most probable tree together with its
+        labels, which is correct slightly more often with fitted temperatures.
+    constraints
+        Arcs to force or forbid in each Doc, and spans to keep together:
+        `spacy_rootmind.preset_heads.v1`, `spacy_rootmind.span_subtrees.v1`, or a function from a
+        Doc to `spacy_rootmind.pipeline.constraints.Constraints`.
+    temperature : float, optional
+        Divisor of the arc scores before they become probabilities: above 1 for an overconfident
+        parser. `decode` says whether the parse depends on it. By default the temperature fitted in
+        training, see `spacy_rootmind.fit_temperature.v1`, or else 1.
+    confidence : bool
+        Whether to find `token._.head_prob`, `span._.parse_log_prob` and `span._.parse_entropy`.
+    arc_threshold : float, optional
+        Least probability of the labelled arcs to keep, whichever trees they are in: `span._.arcs`
+        of each sentence, `token._.arcs`. At most 1 / `arc_threshold` arcs per word.
+    alternatives
+        Makes `span._.parses` of each sentence: `spacy_rootmind.kbest.v1`,
+        `spacy_rootmind.sample.v1` or `spacy_rootmind.sample_without_replacement.v1`.
+    learn_rate_factor : float
+        Factor on the learning rate of the layers above the token vectors. A pretrained transformer
+        needs a small rate; the new layers above it need a larger one.
+
+    Raises
+    ------
+    ValueError
+        If a setting has a value that is not allowed.
+    """
+    return RootMST(nlp.vocab, model, name, scorer=scorer, **settings)
+
+
+# spaCy reads names and types of the settings from the signature.
+make_root_mst.__signature__ = Signature(  # type: ignore[attr-defined]
+    [
+        *(
+            parameter
+            for parameter in Signature.from_callable(make_root_mst).parameters.values()
+            if parameter.kind is not Parameter.VAR_KEYWORD
+        ),
+        *(
+            Parameter(field.name, Parameter.KEYWORD_ONLY, annotation=field.type)
+            for field in fields(Settings)
+        ),
+    ],
+    return_annotation=RootMST,
+)
+
+Language.factory(
+    "root_mst",
+    assigns=["token.dep", "token.head", "token.is_sent_start", "doc.sents"],
+    default_config={
+        "model": DEFAULT_MODEL,
+        **default_settings(),
+        "scorer": {"@scorers": "spacy_rootmind.parser_scorer.v1"},
+    },
+    default_score_weights=SCORE_WEIGHTS,
+    func=make_root_mst,
+)

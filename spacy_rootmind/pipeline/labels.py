@@ -1,0 +1,89 @@
+"""The labels of a parser: chosen from examples, or as the user gives them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from spacy.training import Example
+
+from spacy_rootmind.annotation.gold import count_labels
+from spacy_rootmind.annotation.reading import choose_root_label
+from spacy_rootmind.annotation.sentences import SPACE_LABEL
+
+
+def choose_labels(
+    examples: Sequence[Example], given: Any | None, added: Iterable[str]
+) -> tuple[str, list[str]]:
+    """Choose the root's label and the other labels.
+
+    Parameters
+    ----------
+    examples
+        Training examples.
+    given : dict or list of str, optional
+        `RootMST.label_data`, or a list of labels; those of the examples by default.
+    added
+        Labels that were added beforehand, unless some are given.
+
+    Raises
+    ------
+    ValueError
+        If there are no labels to choose from, or those given are not as described or not in the
+        examples.
+    """
+    roots, others = count_labels(examples)
+    found = {*roots, *others}
+    if given is None:
+        if not found:
+            raise ValueError(
+                f"none of the {len(examples)} training examples has heads and labels: annotate "
+                f"some, for instance by converting CoNLL-U with `python -m spacy convert`"
+            )
+        root_label, names = choose_root_label(roots), sorted({*others, *added})
+    else:
+        given_root, names = read_labels(given)
+        root_label = given_root or choose_root_label(roots)
+        if found and not {root_label, *names} & found:
+            raise ValueError(
+                f"none of the given labels {[root_label, *names]} occurs in the training "
+                f"examples, which have {sorted(found)}"
+            )
+    # The network needs a label to score, even if all sentences have one word.
+    return root_label, [label for label in names if label != root_label] or [SPACE_LABEL]
+
+
+def read_labels(labels: Any) -> tuple[str | None, list[str]]:
+    """Split labels into the root's and the others.
+
+    Parameters
+    ----------
+    labels : dict or list of str
+        `RootMST.label_data`, or a list; a label spelled "root", in any case, is then the root's.
+
+    Returns
+    -------
+    root_label : str or None
+        None where a list has none.
+    labels : list of str
+        All labels that were given, each once.
+
+    Raises
+    ------
+    ValueError
+        If `labels` is neither.
+    """
+    is_data = isinstance(labels, dict)
+    root_label: Any = labels.get("root_label") if is_data else None
+    names: Any = labels.get("labels") if is_data else labels
+    is_sound = not is_data or (isinstance(root_label, str) and root_label)
+    if (
+        not is_sound
+        or not isinstance(names, list | tuple)
+        or not all(isinstance(name, str) and name for name in names)
+    ):
+        raise ValueError(
+            f"expected labels as a list of strings, or as written by `spacy init labels`, "
+            f"received {labels!r}"
+        )
+    if root_label is None:
+        root_label = next((name for name in names if name.lower() == "root"), None)
+    return root_label, list(dict.fromkeys(names))

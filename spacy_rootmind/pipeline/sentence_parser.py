@@ -1,0 +1,212 @@
+"""Trees, labels and details of a batch of sentences whose arcs are scored."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.tokens import Doc
+
+from spacy_rootmind.annotation.records import ParseDetails
+from spacy_rootmind.annotation.writing import SentenceParse
+from spacy_rootmind.network.architecture import ParserModel, require_finite
+from spacy_rootmind.network.label_scores import find_best_labels
+from spacy_rootmind.network.layout import Bucket
+from spacy_rootmind.network.tree_scorer import TreeScores
+from spacy_rootmind.pipeline.alternatives import Trees
+from spacy_rootmind.pipeline.confidence import (
+    find_arcs,
+    find_confidence,
+    label_alternatives,
+    label_arcs,
+)
+from spacy_rootmind.pipeline.constraints import SentenceConstraints
+from spacy_rootmind.pipeline.settings import Settings
+from spacy_rootmind.trees.decoding import decode
+from spacy_rootmind.trees.distribution import TreeDistribution
+from spacy_rootmind.trees.errors import NoTreeError
+from spacy_rootmind.trees.labelled import PaddedArcs, decode_labelled, label_trees
+
+
+@dataclass(frozen=True)
+class PredictionContext:
+    """What parsing depends on besides the network's weights.
+
+    Attributes
+    ----------
+    settings : Settings
+    labels : tuple of str
+        Names of all labels by number, the root's first.
+    finds_boundaries : bool
+        Whether the network has learnt sentence boundaries.
+    temperature, label_temperature : float
+        Divisors of arc scores and label scores.
+    on_split : callable
+        Called with a Doc that has sentences above the maximum length, and their number.
+    """
+
+    settings: Settings
+    labels: tuple[str, ...]
+    finds_boundaries: bool = True
+    temperature: float = 1.0
+    label_temperature: float = 1.0
+    on_split: Callable[[Doc, int], None] = lambda doc, n_split: None
+
+
+@dataclass(frozen=True)
+class Task:
+    """A sentence to parse: its Doc, its words there, the Doc's first row, its constraints."""
+
+    doc: Doc
+    words: NDArray[np.int64]
+    first: int
+    constraints: SentenceConstraints | None
+
+    def name(self) -> str:
+        """Name the sentence in messages."""
+        text = self.doc[int(self.words[0]) : int(self.words[-1]) + 1].text
+        return f"the sentence {text[:40]!r} at token {self.words[0]}"
+
+    def texts(self) -> list[str]:
+        """List the texts of the words."""
+        return [self.doc[token].text for token in self.words.tolist()]
+
+
+class SentenceParser:
+    """Parses a batch of sentences whose arcs are scored.
+
+    Parameters
+    ----------
+    model
+        The network, for the labels.
+    scores : TreeScores
+    tasks : list of Task
+        The sentences in the order of the scores.
+    context : PredictionContext
+    """
+
+    def __init__(
+        self,
+        model: ParserModel,
+        scores: TreeScores,
+        tasks: Sequence[Task],
+        context: PredictionContext,
+    ) -> None:
+        self.labeller = model.get_ref("labels")
+        self.scores = scores
+        self.tasks = tasks
+        self.context = context
+        self.buckets: list[Bucket] = scores.layout.buckets
+        self.lengths = [bucket.lengths for bucket in self.buckets]
+        self.squares = [
+            self._constrain(self.labeller.ops.to_numpy(arcs), bucket)
+            for bucket, arcs in zip(self.buckets, scores.arcs, strict=True)
+        ]
+
+    def parse(self) -> list[SentenceParse]:
+        """Find the best tree of each sentence, its labels, and the details asked for."""
+        heads, labels = self._find_trees()
+        details = self._find_details(heads)
+        parses: dict[int, SentenceParse] = {}
+        for bucket, bucket_heads, bucket_labels in zip(self.buckets, heads, labels, strict=True):
+            for i, sentence in enumerate(bucket.sentences):
+                m = bucket.lengths[i] + 1
+                parses[sentence] = SentenceParse(
+                    bucket_heads[i, :m], bucket_labels[i, 1:m], details[sentence]
+                )
+        return [parses[sentence] for sentence in range(len(self.tasks))]
+
+    def _constrain(self, square: NDArray[np.floating], bucket: Bucket) -> NDArray[np.floating]:
+        """Check the arc scores of a bucket; set those that constraints rule out to -inf."""
+        require_finite(np, square, "arc")
+        for i, sentence in enumerate(bucket.sentences):
+            constraints = self.tasks[sentence].constraints
+            if constraints is not None:
+                m = bucket.lengths[i] + 1
+                try:
+                    square[i, :m, :m] = constraints.apply(square[i, :m, :m])
+                except NoTreeError:
+                    raise NoTreeError(
+                        f"no tree with a single root meets the constraints on "
+                        f"{self.tasks[sentence].name()}: leave some out"
+                    ) from None
+        return square
+
+    def _find_trees(self) -> tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]]:
+        """Find the best trees and the numbers of their labels, a padded array per bucket."""
+        if self.context.settings.decode == "labelled_tree":
+            return decode_labelled(self._log_weights(), self.lengths, self._find_labels)
+        heads = [decode(*batch) for batch in zip(self.squares, self.lengths, strict=True)]
+        return heads, label_trees(heads, self.lengths, self._find_labels)
+
+    def _find_labels(self, arcs: PaddedArcs) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        ends = np.empty((2, len(arcs.batch)), dtype=np.int64)
+        for i, bucket in enumerate(self.buckets):
+            rows = self.labeller.ops.to_numpy(bucket.rows)
+            own = arcs.batch == i
+            ends[:, own] = rows[arcs.sentence[own], (arcs.dep[own], arcs.head[own])]
+        labels, log_probs = find_best_labels(
+            self.labeller, self.scores, ends[0], ends[1], self.context.label_temperature
+        )
+        require_finite(np, log_probs, "label")
+        return labels, log_probs
+
+    def _log_weights(self) -> list[NDArray[np.float64]]:
+        return [square.astype(np.float64) / self.context.temperature for square in self.squares]
+
+    def _find_details(self, heads: list[NDArray[np.int32]]) -> list[ParseDetails]:
+        """Find the details that the settings ask for, per sentence."""
+        settings, n = self.context.settings, len(self.tasks)
+        if not settings.finds_details:
+            return [ParseDetails()] * n
+        weights = self._log_weights()
+        confidence: list[Any] = [None] * n
+        arcs: list[Any] = [None] * n
+        alternatives: list[Any] = [None] * n
+        if settings.confidence or settings.arc_threshold is not None:
+            confidence, arcs = self._find_probabilities(weights, heads)
+        if settings.alternatives is not None:
+            alternatives = label_alternatives(
+                self.labeller, self.scores, self._make_alternatives(weights), self.context.labels
+            )
+        return [ParseDetails(*parts) for parts in zip(confidence, arcs, alternatives, strict=True)]
+
+    def _find_probabilities(
+        self, weights: list[NDArray[np.float64]], heads: list[NDArray[np.int32]]
+    ) -> tuple[list[Any], list[Any]]:
+        """Find the confidence and the probable arcs of each sentence; None where not asked for."""
+        settings = self.context.settings
+        confidence: list[Any] = [None] * len(self.tasks)
+        arcs: list[Any] = [None] * len(self.tasks)
+        for bucket, own, best in zip(self.buckets, weights, heads, strict=True):
+            trees = TreeDistribution(own, bucket.lengths)
+            if settings.confidence:
+                found = find_confidence(trees, bucket.lengths, best)
+                for sentence, part in zip(bucket.sentences, found, strict=True):
+                    confidence[sentence] = part
+            if settings.arc_threshold is not None:
+                probable = find_arcs(trees, bucket.lengths, settings.arc_threshold)
+                for sentence, table in zip(bucket.sentences, probable, strict=True):
+                    arcs[sentence] = table
+        if settings.arc_threshold is not None:
+            arcs = list(
+                label_arcs(
+                    self.labeller,
+                    self.scores,
+                    arcs,
+                    self.context.labels,
+                    settings.arc_threshold,
+                    self.context.label_temperature,
+                )
+            )
+        return confidence, arcs
+
+    def _make_alternatives(self, weights: list[NDArray[np.float64]]) -> list[Trees]:
+        make: Any = self.context.settings.alternatives
+        found: dict[int, Trees] = {}
+        for bucket, own in zip(self.buckets, weights, strict=True):
+            for i, sentence in enumerate(bucket.sentences):
+                m = bucket.lengths[i] + 1
+                found[sentence] = make(own[i, :m, :m], self.tasks[sentence].texts())
+        return [found[sentence] for sentence in range(len(self.tasks))]

@@ -1,0 +1,174 @@
+"""Records of parse details: from words to tokens, into a Doc, and back."""
+
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import Doc, DocBin
+
+from spacy_rootmind.annotation.extensions import get_head_prob, get_head_probs, register_extensions
+from spacy_rootmind.annotation.records import (
+    FORMAT,
+    Alternatives,
+    ArcTable,
+    Confidence,
+    ParseDetails,
+    SentenceRecord,
+    is_record_key,
+    read_record,
+    store_records,
+)
+
+VOCAB = spacy.blank("en").vocab
+NAMES = ("ROOT", "a", "b", "c")
+
+
+def make_details():
+    """Details of a sentence of three words."""
+    return ParseDetails(
+        Confidence(np.array([0.5, 0.25, 1.0], "f4"), -1.5, 0.75),
+        ArcTable(
+            np.array([1, 2, 2, 3]),
+            np.array([0, 1, 3, 2]),
+            np.array([0, 1, 3, 1]),
+            np.array([0.9, 0.6, 0.3, 0.8]),
+            NAMES,
+        ),
+        Alternatives(
+            np.array([[0, 1, 2], [2, 0, 2]], "i4"),
+            np.array([[0, 1, 3], [1, 0, 1]], "i4"),
+            np.array([-0.5, -2.0]),
+            NAMES,
+        ),
+    )
+
+
+def make_doc():
+    """A Doc of two sentences; the first has three words and two whitespace tokens."""
+    words = ["one", " ", "two", "three", "\n", "four"]
+    heads, deps = [0, 0, 0, 2, 3, 5], ["ROOT", "dep", "a", "c", "dep", "ROOT"]
+    return Doc(VOCAB, words=words, heads=heads, deps=deps)
+
+
+def make_record():
+    details = make_details().over_tokens(np.array([0, 2, 3]), 5)
+    return SentenceRecord(np.array([0, 0, 0, 2, 3], "i4"), details)
+
+
+def test_details_over_tokens():
+    details = make_details().over_tokens(np.array([0, 2, 3]), 5)
+    assert details.confidence.head_probs.tolist() == [0.5, 1.0, 0.25, 1.0, 1.0]
+    arcs = details.arcs
+    names = [arcs.label_names[i] for i in arcs.labels]
+    found = list(zip(arcs.dependents.tolist(), arcs.heads.tolist(), names, strict=True))
+    assert found == [(0, 0, "ROOT"), (2, 0, "a"), (2, 3, "c"), (3, 2, "a")]
+    parses = details.alternatives
+    assert parses.heads.tolist() == [[0, 0, 0, 2, 3], [2, 0, 2, 2, 3]]
+    names = [[parses.label_names[i] for i in labels] for labels in parses.labels]
+    assert names == [["ROOT", "dep", "a", "c", "dep"], ["a", "dep", "ROOT", "a", "dep"]]
+    assert "b" not in parses.label_names
+
+
+def test_details_of_a_sentence_without_words():
+    nothing = np.zeros(0, "i8")
+    details = ParseDetails(
+        Confidence(np.zeros(0, "f4"), 0.0, 0.0),
+        ArcTable(nothing, nothing, nothing, np.zeros(0), NAMES),
+        Alternatives(np.zeros((1, 0), "i4"), np.zeros((1, 0), "i4"), np.zeros(1), NAMES),
+    ).over_tokens(nothing, 2)
+    assert details.confidence.head_probs.tolist() == [1.0, 1.0]
+    assert details.arcs.label_names == ()
+    parses = details.alternatives
+    assert parses.heads.tolist() == [[0, 0]]
+    assert [parses.label_names[i] for i in parses.labels[0]] == ["ROOT", "dep"]
+
+
+def assert_same(found, expected):
+    assert found.tree.tolist() == expected.tree.tolist()
+    for name in ("confidence", "arcs", "alternatives"):
+        a, b = getattr(found.details, name), getattr(expected.details, name)
+        assert type(a) is type(b)
+        for field, value in vars(b).items():
+            np.testing.assert_array_equal(getattr(a, field), value)
+            if field == "label_names":
+                assert type(getattr(a, field)) is tuple
+
+
+def stored_doc():
+    doc = make_doc()
+    store_records(doc, [(0, 5, make_record())])
+    return doc
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        lambda doc: doc,
+        lambda doc: doc.copy(),
+        lambda doc: Doc(VOCAB).from_bytes(doc.to_bytes()),
+        lambda doc: next(
+            DocBin(store_user_data=True)
+            .from_bytes(DocBin(store_user_data=True, docs=[doc]).to_bytes())
+            .get_docs(VOCAB)
+        ),
+        lambda doc: Doc.from_docs([doc, make_doc()]),
+    ],
+    ids=["same", "copy", "bytes", "bin", "joined"],
+)
+def test_records_are_read_as_they_were_stored(copy):
+    doc = copy(stored_doc())
+    assert_same(read_record(doc[:5]), make_record())
+
+
+def test_every_stored_record_has_its_format():
+    [(key, packed)] = stored_doc().user_data.items()
+    assert is_record_key(key)
+    assert packed["format"] == FORMAT
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda packed: {**packed, "format": FORMAT + 1},
+        lambda packed: {name: part for name, part in packed.items() if name != "format"},
+        lambda packed: {"head_probs": np.ones(5), "ends": packed["ends"]},
+        lambda packed: [1, 2],
+    ],
+    ids=["later", "none", "unversioned", "list"],
+)
+def test_other_formats_are_refused(change):
+    doc = stored_doc()
+    [(key, packed)] = doc.user_data.items()
+    doc.user_data[key] = change(packed)
+    register_extensions()
+    for read in (
+        lambda: read_record(doc[:5]),
+        lambda: doc[:5]._.parses,
+        lambda: doc[0]._.head_prob,
+    ):
+        with pytest.raises(
+            ValueError, match=rf"expected parse details of format {FORMAT}, found .* parse it again"
+        ):
+            read()
+
+
+def test_storing_again_replaces_all_records():
+    doc = stored_doc()
+    doc.user_data["mine"] = 1
+    record = SentenceRecord(np.zeros(1, "i4"), ParseDetails(Confidence(np.ones(1, "f4"), 0.0, 0.0)))
+    store_records(doc, [(5, 6, record)])
+    assert read_record(doc[5:6]).details.confidence.head_probs.tolist() == [1.0]
+    with pytest.raises(ValueError, match="expected one of the sentences that root_mst parsed"):
+        read_record(doc[:5])
+    store_records(doc, [])
+    assert read_record(doc[:5]) is None
+    assert doc.user_data == {"mine": 1}
+
+
+def test_head_probabilities_of_a_sentence_are_those_of_its_tokens():
+    doc = stored_doc()
+    sentence = doc[:5]
+    assert get_head_probs(sentence) == [get_head_prob(token) for token in sentence]
+    doc[3].head = doc[0]
+    with pytest.raises(ValueError, match="head of 'three' was changed after it was parsed"):
+        get_head_probs(sentence)
+    assert get_head_probs(make_doc()[:5]) is None

@@ -1,0 +1,126 @@
+"""Settings are checked when the component is made, and whenever one is assigned."""
+
+import numpy as np
+import pytest
+import spacy
+from conftest import make_nlp
+from spacy.util import registry
+
+from spacy_rootmind.pipeline.alternatives import kbest
+from spacy_rootmind.pipeline.settings import CHECKS, Settings, default_settings
+
+# Per setting: a value other than the default, and values that are refused with what is expected.
+CASES = {
+    "objective": (
+        "perceptron",
+        ["crf", "", None, 1],
+        "one of head_selection, tree_crf, perceptron",
+    ),
+    "sentences": ("given", ["nonsense", "Auto", None], "one of auto, given, doc"),
+    "max_sentence_length": (
+        3,
+        [0, -3, 2.5, True, "9", None, float("inf"), float("nan")],
+        "an integer of at least 1",
+    ),
+    "decode": ("labelled_tree", ["labels", None], "one of tree, labelled_tree"),
+    "constraints": (lambda doc: None, ["preset_heads", 1], "a function or None"),
+    "temperature": (2, [0, -1.0, float("inf"), float("nan"), "1", True], "a number above 0"),
+    "confidence": (True, ["yes", 1, None], "True or False"),
+    "arc_threshold": (
+        0.5,
+        [0, -0.1, 1.01, float("nan"), float("inf"), "0.5", True],
+        "a probability above 0 and at most 1",
+    ),
+    "alternatives": (kbest(2), [5, "kbest"], "a function or None"),
+    "learn_rate_factor": (5, [0, -1, float("inf"), float("nan"), None], "a number above 0"),
+}
+REFUSED = [
+    pytest.param(name, value, expected, id=f"{name}-{value!r}")
+    for name, (_, refused, expected) in CASES.items()
+    for value in refused
+]
+
+
+def test_every_setting_has_a_check_and_cases():
+    assert set(default_settings()) == set(CHECKS) == set(CASES)
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), REFUSED)
+def test_wrong_values_are_refused_when_made(name, value, expected):
+    with pytest.raises(ValueError, match=rf"expected {name} .*{expected}, received"):
+        Settings(**{name: value})
+
+
+@pytest.fixture(scope="module")
+def parser():
+    return make_nlp().get_pipe("root_mst")
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), REFUSED)
+def test_wrong_values_are_refused_when_assigned(parser, name, value, expected):
+    before = getattr(parser, name)
+    with pytest.raises(ValueError, match=rf"\[root_mst\] expected {name} .*{expected}, received"):
+        setattr(parser, name, value)
+    assert getattr(parser, name) == before
+    with pytest.raises(ValueError, match=rf"expected {name} "):
+        setattr(parser.settings, name, value)
+    assert getattr(parser, name) == before
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_settings_can_be_assigned(name):
+    value = CASES[name][0]
+    nlp = make_nlp()
+    parser = nlp.get_pipe("root_mst")
+    setattr(parser, name, value)
+    assert getattr(parser, name) == getattr(parser.settings, name) == value
+
+
+def test_component_refuses_wrong_values_by_name():
+    with pytest.raises(ValueError, match=r"\[root_mst\] expected sentences to be one of .*'maybe'"):
+        make_nlp(sentences="maybe")
+    with pytest.raises(
+        ValueError, match=r"\[root_mst\] expected max_sentence_length as an integer"
+    ):
+        make_nlp(max_sentence_length=0)
+
+
+def test_unknown_settings_are_refused():
+    with pytest.raises(TypeError, match="colour"):
+        Settings(colour="red")
+    with pytest.raises(AttributeError, match="no setting 'colour', expected one of objective"):
+        Settings().colour = "red"
+
+
+def test_numbers_of_numpy_are_taken_and_kept_as_plain_ones():
+    settings = Settings(max_sentence_length=np.int64(7), temperature=np.float32(0.5))
+    assert type(settings.max_sentence_length) is int
+    assert type(settings.temperature) is float
+    assert (settings.max_sentence_length, settings.temperature) == (7, 0.5)
+
+
+def test_factory_has_every_setting_with_its_default():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("root_mst")
+    config = nlp.config["components"]["root_mst"]
+    assert {name: config[name] for name in CASES} == default_settings()
+    others = {"factory", "model", "scorer"}
+    assert set(config) == {*CASES, *others}
+
+
+@pytest.mark.parametrize("k", [2.5, "3", True, None, 0, -1])
+@pytest.mark.parametrize("maker", ["kbest", "sample", "sample_without_replacement"])
+def test_number_of_alternatives_must_be_a_positive_integer(maker, k):
+    make = registry.misc.get(f"spacy_rootmind.{maker}.v1")
+    with pytest.raises(
+        ValueError, match=r"expected the k of alternatives as an integer of at least"
+    ):
+        make(k=k)
+
+
+@pytest.mark.parametrize("seed", [1.5, -1, "0", True])
+@pytest.mark.parametrize("maker", ["sample", "sample_without_replacement"])
+def test_seed_must_be_a_non_negative_integer(maker, seed):
+    make = registry.misc.get(f"spacy_rootmind.{maker}.v1")
+    with pytest.raises(ValueError, match=r"expected a seed as an integer of at least 0, or null"):
+        make(k=2, seed=seed)

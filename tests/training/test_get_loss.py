@@ -1,0 +1,111 @@
+"""`get_loss` is a function of its arguments: it changes nothing, and repeats to the digit."""
+
+import numpy as np
+import pytest
+from conftest import SMALL_MODEL, gold_examples, make_nlp
+from spacy.util import fix_random_seed
+from thinc.api import set_dropout_rate
+
+from spacy_rootmind.annotation.gold import GoldBatch
+from spacy_rootmind.network.architecture import ParserInput
+from spacy_rootmind.training.losses import OBJECTIVES
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "null_label"])
+def learning(request, quickstart_docs):
+    """A parser with dropout everywhere, and examples."""
+    model = {**SMALL_MODEL, "null_label": request.param, "dropout": 0.5}
+    nlp = make_nlp(model=model)
+    examples = gold_examples(quickstart_docs[:8], nlp)
+    nlp.initialize(lambda: examples)
+    parser = nlp.get_pipe("root_mst")
+    set_dropout_rate(parser.model, 0.5)
+    return parser, examples
+
+
+def scores_of(parser, examples, *, is_train):
+    """The network's scores, without and with labels and dropout."""
+    if not is_train:
+        return parser.model.predict([eg.predicted for eg in examples])
+    gold = parser._align(examples)
+    return parser.model.begin_update(parser._training_input(examples, gold))[0]
+
+
+def gradients(parser):
+    return [
+        node.get_grad(name).copy() if node.has_grad(name) else None
+        for node in parser.model.walk()
+        for name in node.grad_names
+    ]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("is_train", [False, True])
+def test_get_loss_repeats_and_leaves_everything_alone(learning, is_train, objective):
+    parser, examples = learning
+    parser.objective = objective
+    scores = scores_of(parser, examples, is_train=is_train)
+    weights, before = parser.model.to_bytes(), gradients(parser)
+    fix_random_seed(5)
+    mask = parser.model.ops.get_dropout_mask((9, 9), 0.5)
+    fix_random_seed(5)
+    results = [parser.get_loss(examples, scores) for _ in range(4)]
+    losses = {loss for loss, _ in results}
+    assert len(losses) == 1
+    assert losses.pop() > 0
+    for other in results[1:]:
+        for name in ("rounds", "labels"):
+            for a, b in zip(getattr(results[0][1], name), getattr(other[1], name), strict=True):
+                for x, y in zip(a, b, strict=True):
+                    np.testing.assert_array_equal(x, y)
+    assert parser.model.to_bytes() == weights
+    after = gradients(parser)
+    assert [g is None for g in after] == [g is None for g in before]
+    assert all(np.array_equal(a, b) for a, b in zip(after, before, strict=True) if a is not None)
+    # No random number was drawn either.
+    assert np.array_equal(parser.model.ops.get_dropout_mask((9, 9), 0.5), mask)
+
+
+def test_scores_hold_no_model(learning):
+    parser, examples = learning
+    trees = scores_of(parser, examples, is_train=True).trees
+    assert set(vars(trees)) == {"layout", "rounds", "rows"}
+
+
+def test_label_gradient_of_get_loss_matches_finite_differences(learning):
+    parser, examples = learning
+    scores = scores_of(parser, examples, is_train=True)
+    labels = [own._replace(scores=own.scores.astype("f8")) for own in scores.labels]
+    _, gradient = parser.get_loss(examples, scores._replace(labels=labels))
+    rng = np.random.default_rng(0)
+    for i, own in enumerate(labels):
+        direction = rng.normal(size=own.scores.shape)
+        losses = []
+        for step in (1e-5, -1e-5):
+            moved = list(labels)
+            moved[i] = own._replace(scores=own.scores + step * direction)
+            losses.append(parser.get_loss(examples, scores._replace(labels=moved))[0])
+        numeric = (losses[0] - losses[1]) / 2e-5
+        assert numeric == pytest.approx((gradient.labels[i] * direction).sum(), rel=1e-4, abs=1e-5)
+
+
+def test_scores_of_other_sentences_are_refused(learning):
+    parser, examples = learning
+    scores = scores_of(parser, examples[:3], is_train=False)
+    with pytest.raises(ValueError, match=r"\[root_mst\] expected scores of the 8 sentences"):
+        parser.get_loss(examples, scores)
+
+
+def test_training_and_prediction_score_alike(learning):
+    """Without dropout, the one forward pass gives training and prediction the same scores."""
+    parser, examples = learning
+    set_dropout_rate(parser.model, 0.0)
+    for node in parser.model.walk():
+        if "parser_dropout" in node.attrs:
+            node.attrs["parser_dropout"] = 0.0
+    gold = GoldBatch.from_examples(examples, parser.root_label)
+    docs = [eg.predicted for eg in examples]
+    trained, _ = parser.model.begin_update(ParserInput(docs, gold.sentences))
+    predicted = parser.model.predict(ParserInput(docs, gold.sentences))
+    for a, b in zip(trained.trees.arcs, predicted.trees.arcs, strict=True):
+        np.testing.assert_array_equal(a, b)

@@ -1,0 +1,588 @@
+"""What distributions over trees accept and refuse, and what must not change their results."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from probability_cases import scaled, tame_batch
+from reference import FloatArray, random_heads
+from strategies import DTYPES, FAMILIES, LAYOUTS, pad_batch, rng_for
+
+from spacy_rootmind import (
+    NoTreeError,
+    arc_marginals,
+    decode,
+    entropy,
+    log_partition,
+    tree_log_prob,
+)
+
+NAN, INF = np.nan, np.inf
+
+
+def chain_log_prob(scores: FloatArray, *args: object, **options: object) -> object:
+    """Call `tree_log_prob` on the chain, where every word hangs from the one before it."""
+    shape = scores.shape[:-1] if getattr(scores, "ndim", 0) > 1 else (2,)
+    heads = np.broadcast_to(np.arange(-1, shape[-1] - 1), shape)
+    return tree_log_prob(scores, heads, *args, **options)
+
+
+FUNCTIONS = {
+    "log_partition": log_partition,
+    "arc_marginals": arc_marginals,
+    "entropy": entropy,
+    "tree_log_prob": chain_log_prob,
+}
+MASK_LAYOUTS = {name: layout for name, layout in LAYOUTS.items() if name != "unaligned"}
+
+each_function = pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
+each_root = pytest.mark.parametrize("single_root", [True, False])
+each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+each_junk = pytest.mark.parametrize("junk", [NAN, INF, -INF, 1e30, -1e30, 0.0])
+
+
+def matrix(n: int, dtype: type = np.float64, family: str = "integer_ties") -> FloatArray:
+    """Return one fixed matrix of a family that always has a tree; NaN where nobody may read."""
+    return FAMILIES[family](rng_for("inputs", n), n, dtype)
+
+
+def batch(size: int, n: int, dtype: type = np.float64) -> FloatArray:
+    """Return a full batch (size, n+1, n+1)."""
+    rng = rng_for("batch", size, n)
+    return np.stack([FAMILIES["gaussian"](rng, n, dtype) for _ in range(size)])
+
+
+def numbers(error: pytest.ExceptionInfo) -> list[int]:
+    """Return the whole numbers in a message."""
+    return [int(number) for number in re.findall(r"\d+", str(error.value))]
+
+
+def assert_identical(got: object, expected: object) -> None:
+    """Assert the same type, shape and bits."""
+    assert type(got) is type(expected)
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape)
+    assert got.tobytes() == expected.tobytes(), (got, expected)
+
+
+def assert_row(row: object, one: object) -> None:
+    """Assert that a sentence's part of a batched result is its own result, bit for bit."""
+    if np.ndim(row) == 2:
+        size = len(one)
+        assert row[:size, :size].tobytes() == one.tobytes()
+        outside = row.copy()
+        outside[:size, :size] = 0
+        assert not outside.any()
+    else:
+        assert row.tobytes() == one.tobytes()
+
+
+# Results
+
+
+@each_dtype
+@each_root
+def test_probabilities_of_one_sentence_are_float64(dtype, single_root):
+    scores = matrix(5, dtype)
+    for name in ("log_partition", "entropy", "tree_log_prob"):
+        got = FUNCTIONS[name](scores, single_root=single_root)
+        assert isinstance(got, np.float64)
+    P = arc_marginals(scores, single_root=single_root)
+    assert isinstance(P, np.ndarray)
+    assert (P.dtype, P.shape) == (np.float64, (6, 6))
+
+
+@each_dtype
+@each_root
+def test_probabilities_of_a_batch_are_float64_arrays(dtype, single_root):
+    scores = batch(3, 5, dtype)
+    for name in ("log_partition", "entropy", "tree_log_prob"):
+        got = FUNCTIONS[name](scores, single_root=single_root)
+        assert isinstance(got, np.ndarray)
+        assert (got.dtype, got.shape) == (np.float64, (3,))
+    P = arc_marginals(scores, single_root=single_root)
+    assert (P.dtype, P.shape) == (np.float64, (3, 6, 6))
+
+
+@each_function
+def test_probabilities_of_an_empty_batch_are_none(function):
+    for lengths in (None, np.empty(0, dtype=np.int64)):
+        got = function(np.empty((0, 4, 4)), lengths)
+        assert got.shape == ((0, 4, 4) if function is arc_marginals else (0,))
+        assert got.dtype == np.float64
+
+
+@each_function
+def test_probabilities_of_empty_sentences_are_zero(function):
+    for scores, lengths in (
+        (np.full((3, 1, 1), NAN), None),
+        (np.full((2, 4, 4), NAN), np.zeros(2, dtype=np.int64)),
+    ):
+        got = function(scores, lengths)
+        assert got.shape == (scores.shape if function is arc_marginals else scores.shape[:1])
+        assert not got.any()
+
+
+@each_function
+def test_probabilities_are_new_and_writable(function):
+    scores = batch(3, 4)
+    first, second = function(scores), function(scores)
+    first[:] = 7
+    assert 7 not in second
+    assert 7 not in function(scores)
+
+
+# What results do not depend on
+
+
+@each_function
+@each_root
+@each_dtype
+def test_probabilities_of_a_batch_equal_those_one_by_one(function, dtype, single_root):
+    matrices = tame_batch(1, 60, 12, dtype)
+    scores, lengths = pad_batch(matrices, NAN)
+    got = function(scores, lengths, single_root=single_root)
+    for row, one in zip(got, matrices, strict=True):
+        assert_row(row, function(one, single_root=single_root))
+
+
+@each_function
+@each_root
+def test_probabilities_do_not_depend_on_threads(function, single_root):
+    scores, lengths = pad_batch(tame_batch(2, 60, 20, np.float32), NAN)
+    expected = function(scores, lengths, single_root=single_root)
+    for num_threads in (1, 2, 4):
+        got = function(scores, lengths, single_root=single_root, num_threads=num_threads)
+        assert_identical(got, expected)
+
+
+@each_function
+def test_probabilities_with_more_threads_than_sentences(function):
+    for size in (0, 1, 2, 3):
+        scores = batch(3, 6)[:size]
+        assert_identical(function(scores, num_threads=8), function(scores))
+    assert_identical(function(matrix(9), num_threads=4), function(matrix(9)))
+
+
+@each_function
+def test_probabilities_called_from_several_threads_at_once(function):
+    scores, lengths = pad_batch(tame_batch(3, 30, 15, np.float64), NAN)
+    expected = function(scores, lengths)
+    with ThreadPoolExecutor(4) as pool:
+        jobs = [pool.submit(function, scores, lengths, num_threads=2) for _ in range(8)]
+        for job in jobs:
+            assert_identical(job.result(), expected)
+
+
+@each_function
+def test_probabilities_do_not_depend_on_the_order_of_sentences(function):
+    scores, lengths = pad_batch(tame_batch(4, 40, 10, np.float32), NAN)
+    order = rng_for("order").permutation(len(scores))
+    got = function(scores[order], lengths[order])
+    assert_identical(got, function(scores, lengths)[order])
+
+
+@each_function
+@pytest.mark.parametrize("extra", [0, 1, 7])
+def test_probabilities_do_not_depend_on_padding(function, extra):
+    matrices = tame_batch(5, 20, 9, np.float64)
+    got = function(*pad_batch(matrices, NAN, extra))
+    for row, one in zip(got, matrices, strict=True):
+        assert_row(row, function(one))
+
+
+@each_function
+@each_junk
+def test_probabilities_ignore_what_lies_in_the_padding(function, junk):
+    matrices = tame_batch(6, 20, 9, np.float32)
+    expected = function(*pad_batch(matrices, 0.0, 2))
+    assert_identical(function(*pad_batch(matrices, junk, 2)), expected)
+
+
+@each_function
+@each_junk
+@each_root
+@pytest.mark.parametrize("family", ["integer_ties", "all_prefer_root", "nested_pairs"])
+def test_probabilities_ignore_row_zero_and_diagonal(function, family, single_root, junk):
+    for n in (0, 1, 2, 3, 8, 21):
+        scores = matrix(n, np.float64, family)
+        expected = function(scores, single_root=single_root)
+        scores[0, :] = junk
+        np.fill_diagonal(scores, junk)
+        assert_identical(function(scores, single_root=single_root), expected)
+
+
+@each_function
+@each_junk
+def test_probabilities_of_one_sentence_with_a_length_ignore_padding(function, junk):
+    scores = np.full((9, 9), junk)
+    scores[:6, :6] = matrix(5)
+    assert_row(function(scores, 5), function(matrix(5)))
+
+
+@each_function
+@each_root
+def test_probabilities_of_float32_are_those_of_the_same_values_as_float64(function, single_root):
+    scores, lengths = pad_batch(tame_batch(7, 40, 10, np.float32), NAN)
+    wide = scores.astype(np.float64)
+    got = function(scores, lengths, single_root=single_root)
+    assert_identical(got, function(wide, lengths, single_root=single_root))
+
+
+@each_function
+@each_dtype
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+def test_probabilities_take_any_layout(function, layout, dtype):
+    scores, lengths = pad_batch(tame_batch(8, 20, 8, dtype), NAN)
+    assert_identical(function(LAYOUTS[layout](scores), lengths), function(scores, lengths))
+    for family in ("integer_ties", "nested_pairs", "all_prefer_root"):
+        one = matrix(9, dtype, family)
+        assert_identical(function(LAYOUTS[layout](one)), function(one))
+
+
+@each_function
+def test_probabilities_take_a_batch_axis_anywhere(function):
+    scores = batch(5, 6)
+    expected = function(scores)
+    inner = np.moveaxis(np.moveaxis(scores, 0, -1).copy(), -1, 0)
+    assert_identical(function(inner), expected)
+    np.testing.assert_array_equal(function(scores[::-1]), expected[::-1])
+    np.testing.assert_array_equal(function(scores[::2]), expected[::2])
+    repeated = np.broadcast_to(scores[0], (4, 7, 7))
+    np.testing.assert_array_equal(function(repeated), np.stack([expected[0]] * 4))
+
+
+@each_function
+@each_root
+def test_probabilities_never_change_their_input(function, single_root):
+    scores, lengths = pad_batch(tame_batch(9, 40, 9, np.float64), NAN)
+    allowed = np.ones(scores.shape, dtype=bool)
+    before = scores.tobytes(), lengths.tobytes(), allowed.tobytes()
+    function(scores, lengths, allowed=allowed, single_root=single_root)
+    assert (scores.tobytes(), lengths.tobytes(), allowed.tobytes()) == before
+
+
+@each_function
+def test_probabilities_never_change_their_input_when_they_fail(function):
+    scores = batch(3, 6)
+    scores[2, 5] = -INF
+    before = scores.tobytes()
+    with pytest.raises(NoTreeError):
+        function(scores)
+    assert scores.tobytes() == before
+
+
+# A mask of allowed arcs
+
+
+def masked_batch(dtype: type) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np.int64]]:
+    """Return padded scores and masks that leave some tree, and lengths."""
+    rng = rng_for("masked batch", dtype.__name__)
+    matrices = [scaled(rng, i % 9, (1.0, 30.0, 300.0)[i % 3], dtype) for i in range(36)]
+    scores, lengths = pad_batch(matrices, NAN, extra=1)
+    allowed = rng.random(scores.shape) < rng.choice([0.2, 0.5, 0.9], size=(len(scores), 1, 1))
+    for mask, n in zip(allowed, lengths.tolist(), strict=True):
+        mask[np.arange(1, n + 1), random_heads(rng, n, True)[1:]] = True
+    return scores, allowed, lengths
+
+
+@each_function
+@each_root
+@each_dtype
+def test_probabilities_allowed_equals_minus_infinity(function, dtype, single_root):
+    scores, allowed, lengths = masked_batch(dtype)
+    hard = np.where(allowed, scores, dtype(-INF))
+    expected = function(hard, lengths, single_root=single_root)
+    got = function(scores, lengths, allowed=allowed, single_root=single_root)
+    assert_identical(got, expected)
+    for junk in (NAN, INF, -INF, 1e30, -1e30):
+        poisoned = np.where(allowed, scores, dtype(junk))
+        got = function(poisoned, lengths, allowed=allowed, single_root=single_root)
+        assert_identical(got, expected)
+    n = int(lengths[-1]) + 1
+    one = function(scores[-1, :n, :n], allowed=allowed[-1, :n, :n], single_root=single_root)
+    assert_row(expected[-1], one)
+
+
+@each_function
+@pytest.mark.parametrize("layout", sorted(MASK_LAYOUTS))
+def test_probabilities_allowed_of_any_layout(function, layout):
+    scores, allowed, lengths = masked_batch(np.float64)
+    expected = function(scores, lengths, allowed=allowed)
+    # Layouts fill gaps with NaN, which as a bool is True.
+    other = MASK_LAYOUTS[layout](allowed)
+    np.testing.assert_array_equal(other, allowed)
+    assert_identical(function(scores, lengths, allowed=other), expected)
+
+
+@each_function
+def test_probabilities_allowed_threads_do_not_change_the_result(function):
+    scores, allowed, lengths = masked_batch(np.float32)
+    expected = function(scores, lengths, allowed=allowed)
+    for num_threads in (2, 4):
+        got = function(scores, lengths, allowed=allowed, num_threads=num_threads)
+        assert_identical(got, expected)
+
+
+@each_function
+@pytest.mark.parametrize("shape", [(4,), (3, 3), (5, 5), (1, 4, 4)])
+def test_probabilities_allowed_of_wrong_shape_is_refused(function, shape):
+    with pytest.raises(ValueError, match=r"allowed"):
+        function(matrix(3), allowed=np.ones(shape, dtype=bool))
+
+
+@each_function
+@pytest.mark.parametrize("kind", [np.uint8, np.int64, np.float64, object])
+def test_probabilities_allowed_must_be_bool(function, kind):
+    with pytest.raises(TypeError, match=r"allowed"):
+        function(matrix(3), allowed=np.ones((4, 4), dtype=kind))
+
+
+@each_function
+def test_probabilities_allowed_must_be_an_array(function):
+    for value in ([[True, True], [True, True]], True, "all"):
+        with pytest.raises(TypeError, match=r"allowed"):
+            function(matrix(1), allowed=value)
+
+
+@each_function
+def test_probabilities_with_nothing_allowed_have_no_tree(function):
+    with pytest.raises(NoTreeError):
+        function(matrix(3), allowed=np.zeros((4, 4), dtype=bool))
+
+
+# Lengths
+
+
+@each_function
+@pytest.mark.parametrize("kind", [np.int8, np.int32, np.uint8, np.intp])
+def test_probabilities_lengths_of_any_integer_dtype(function, kind):
+    scores, lengths = pad_batch(tame_batch(10, 10, 7, np.float32), NAN)
+    assert_identical(function(scores, lengths.astype(kind)), function(scores, lengths))
+
+
+@each_function
+@pytest.mark.parametrize("length", [5, np.int64(5), np.uint8(5)])
+def test_probabilities_of_one_sentence_take_one_length(function, length):
+    assert_identical(function(matrix(5), length), function(matrix(5)))
+
+
+@each_function
+@pytest.mark.parametrize("lengths", [[-1, 3], [3, 5], [3, 2**40], [3, 2**32 + 1]])
+def test_probabilities_lengths_out_of_range_are_refused(function, lengths):
+    with pytest.raises(ValueError, match=r"length"):
+        function(batch(2, 4), np.array(lengths))
+
+
+@each_function
+@pytest.mark.parametrize("shape", [(1,), (3,), (2, 1), (0,)])
+def test_probabilities_lengths_of_wrong_shape_are_refused(function, shape):
+    with pytest.raises(ValueError, match=r"length"):
+        function(batch(2, 4), np.ones(shape, dtype=np.int64))
+
+
+@each_function
+@pytest.mark.parametrize("kind", [np.float32, np.bool_, np.complex128, object])
+def test_probabilities_lengths_must_be_integers(function, kind):
+    with pytest.raises(TypeError, match=r"length"):
+        function(batch(2, 4), np.array([3, 4]).astype(kind))
+
+
+@each_function
+def test_probabilities_lengths_are_one_a_sentence(function):
+    with pytest.raises((TypeError, ValueError), match=r"length"):
+        function(matrix(5), np.array([5, 5]))
+    with pytest.raises((TypeError, ValueError), match=r"length"):
+        function(batch(2, 4), 4)
+
+
+# Shapes, dtypes, options
+
+
+@each_function
+@pytest.mark.parametrize(
+    "shape",
+    [(), (4,), (3, 4), (4, 3), (0, 0), (2, 3, 4), (2, 4, 3), (2, 0, 0), (1, 2, 3, 3), (0, 3)],
+)
+def test_probabilities_of_a_wrong_shape_are_refused(function, shape):
+    with pytest.raises(ValueError, match=re.escape(str(shape))):
+        function(np.zeros(shape))
+
+
+@each_function
+@pytest.mark.parametrize("kind", [np.float16, np.int64, np.bool_, object, np.complex128])
+def test_probabilities_of_a_wrong_dtype_are_refused(function, kind):
+    with pytest.raises(TypeError, match=r"dtype"):
+        function(np.ones((3, 3), dtype=kind))
+
+
+@each_function
+@each_dtype
+def test_probabilities_of_foreign_byte_order_are_refused(function, dtype):
+    with pytest.raises(TypeError):
+        function(matrix(3).astype(np.dtype(dtype).newbyteorder()))
+
+
+@each_function
+@pytest.mark.parametrize("value", [[[0.0, 0.0], [0.0, 0.0]], 1.0, None, "scores"])
+def test_probabilities_of_anything_but_an_array_are_refused(function, value):
+    with pytest.raises(TypeError):
+        function(value)
+
+
+@each_function
+def test_probabilities_of_a_masked_array_are_refused(function):
+    with pytest.raises(TypeError):
+        function(np.ma.masked_array(np.zeros((4, 4)), mask=np.eye(4)))
+
+
+@each_function
+@pytest.mark.parametrize("num_threads", [0, -1])
+def test_probabilities_num_threads_below_one_is_refused(function, num_threads):
+    with pytest.raises(ValueError, match=r"num_threads"):
+        function(matrix(3), num_threads=num_threads)
+
+
+@each_function
+def test_probabilities_options_are_keyword_only(function):
+    with pytest.raises(TypeError):
+        function(matrix(3), None, None)
+
+
+# Values
+
+
+@each_function
+@each_root
+@pytest.mark.parametrize("bad", [NAN, INF])
+def test_probabilities_refuse_a_bad_value_anywhere_inside(function, bad, single_root):
+    for n in (1, 2, 4):
+        for dep in range(1, n + 1):
+            for head in set(range(n + 1)) - {dep}:
+                scores = matrix(n)
+                scores[dep, head] = bad
+                with pytest.raises(ValueError, match=r"dep") as error:
+                    function(scores, single_root=single_root)
+                assert not isinstance(error.value, NoTreeError)
+                assert {dep, head} <= set(numbers(error))
+
+
+@each_function
+@each_dtype
+@pytest.mark.parametrize("bad", [NAN, INF])
+@pytest.mark.parametrize("num_threads", [1, 3])
+def test_probabilities_bad_value_message_names_the_place(function, bad, dtype, num_threads):
+    scores = np.stack([matrix(25, dtype)] * 20)
+    scores[17, 23, 19] = bad
+    with pytest.raises(ValueError, match=r"dep") as error:
+        function(scores, num_threads=num_threads)
+    assert not isinstance(error.value, NoTreeError)
+    assert {17, 23, 19} <= set(numbers(error))
+    for word in ("sentence", "dep", "head"):
+        assert word in str(error.value)
+
+
+@each_function
+@pytest.mark.parametrize("bad", [NAN, INF])
+def test_probabilities_refuse_a_bad_value_beside_forbidden_arcs(function, bad):
+    scores = np.full((5, 5), -INF)
+    scores[1:, 0] = 1
+    scores[3, 2] = bad
+    with pytest.raises(ValueError, match=r"dep") as error:
+        function(scores, single_root=False)
+    assert not isinstance(error.value, NoTreeError)
+
+
+@each_function
+@each_root
+@pytest.mark.parametrize("num_threads", [1, 3])
+def test_probabilities_no_tree_message_names_the_sentence(function, num_threads, single_root):
+    scores = batch(40, 3)
+    scores[37, 2] = -INF
+    with pytest.raises(NoTreeError) as error:
+        function(scores, num_threads=num_threads, single_root=single_root)
+    assert 37 in numbers(error)
+    assert "sentence" in str(error.value)
+
+
+@each_function
+@pytest.mark.parametrize("bad", [NAN, -INF])
+def test_probabilities_work_again_after_an_error(function, bad):
+    scores = batch(3, 8)
+    expected = function(scores)
+    broken = scores.copy()
+    broken[1, 4] = bad
+    with pytest.raises(ValueError, match=r"sentence"):
+        function(broken)
+    assert_identical(function(scores), expected)
+
+
+# Heads
+
+
+@each_root
+@pytest.mark.parametrize("head", [4, -1, -2, 100, 2**40])
+def test_tree_log_prob_heads_out_of_range_are_refused(head, single_root):
+    heads = np.array([[-1, 0, 1, 2]] * 3)
+    heads[1, 2] = head
+    with pytest.raises(ValueError, match=r"sentence 1\b"):
+        tree_log_prob(np.zeros((3, 4, 4)), heads, single_root=single_root)
+    with pytest.raises(ValueError, match=r"head"):
+        tree_log_prob(np.zeros((4, 4)), heads[1], single_root=single_root)
+
+
+def test_tree_log_prob_heads_past_the_length_are_out_of_range():
+    scores = np.zeros((1, 6, 6))
+    heads = np.array([[-1, 0, 4, 2, 0, 0]])
+    assert np.isfinite(tree_log_prob(scores, heads, np.array([5]), single_root=False)).all()
+    with pytest.raises(ValueError, match=r"sentence 0\b"):
+        tree_log_prob(scores, heads, np.array([3]))
+
+
+def test_tree_log_prob_ignores_index_zero_and_padding_of_heads():
+    scores = np.full((1, 6, 6), np.nan)
+    scores[0, :4, :4] = scaled(rng_for("padding"), 3, 1.0)
+    expected = tree_log_prob(scores[0, :4, :4], np.array([-1, 2, 0, 1]))
+    for junk in (-1, 0, 3, 77):
+        heads = np.array([[junk, 2, 0, 1, junk, junk]])
+        assert tree_log_prob(scores, heads, np.array([3])).tolist() == [expected]
+
+
+@pytest.mark.parametrize("shape", [(3,), (5,), (1, 4), (4, 4), (0,)])
+def test_tree_log_prob_heads_of_wrong_shape_are_refused(shape):
+    with pytest.raises(ValueError, match=r"shape"):
+        tree_log_prob(np.zeros((4, 4)), np.zeros(shape, dtype=int))
+
+
+@pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 5), (2, 3)])
+def test_tree_log_prob_heads_of_wrong_shape_for_a_batch_are_refused(shape):
+    with pytest.raises(ValueError, match=r"shape"):
+        tree_log_prob(np.zeros((2, 4, 4)), np.zeros(shape, dtype=int))
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.bool_, object])
+def test_tree_log_prob_heads_must_be_integers(kind):
+    with pytest.raises(TypeError, match=r"heads"):
+        tree_log_prob(np.zeros((4, 4)), np.array([1, 0, 1, 1]).astype(kind))
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.int64, np.uint8])
+def test_tree_log_prob_heads_of_any_integer_dtype(kind):
+    scores = scaled(rng_for("kinds"), 3, 1.0)
+    heads = np.array([-1, 2, 0, 1])
+    expected = tree_log_prob(scores, heads)
+    assert tree_log_prob(scores, np.abs(heads).astype(kind)) == expected
+
+
+def test_tree_log_prob_heads_are_not_changed_and_may_lie_anywhere():
+    matrices = [scaled(rng_for("layouts", i), i % 7, 1.0) for i in range(20)]
+    scores, lengths = pad_batch(matrices, np.nan)
+    heads = decode(scores, lengths)
+    before = heads.tobytes()
+    expected = tree_log_prob(scores, heads, lengths)
+    spread = np.repeat(np.repeat(heads, 2, axis=1), 2, axis=0)[::2, ::2]
+    spread.flags.writeable = False
+    for other in (np.asfortranarray(heads), spread, heads[:, ::-1].copy()[:, ::-1]):
+        assert tree_log_prob(scores, other, lengths).tolist() == expected.tolist()
+    assert heads.tobytes() == before

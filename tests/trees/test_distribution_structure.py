@@ -1,0 +1,592 @@
+"""What holds of log partition, marginals, entropy and log probabilities by themselves.
+
+Closed forms, bounds, invariances, and what each is made of. The functions stand for the properties
+of `TreeDistribution` here: test_distribution.py shows that they agree.
+"""
+
+import itertools
+import math
+from decimal import Decimal
+
+import numpy as np
+import pytest
+import reference
+import reference_probabilities as oracle
+from probability_cases import (
+    CLOSED,
+    ESCAPES,
+    SCALES,
+    WILD,
+    assert_marginals,
+    assert_near,
+    log_partition_tolerance,
+    scaled,
+)
+from reference import FloatArray
+from strategies import DTYPES, FAMILIES, rng_for
+
+from spacy_rootmind import (
+    NoTreeError,
+    arc_marginals,
+    decode,
+    decode_kbest,
+    entropy,
+    log_partition,
+    tree_log_prob,
+    tree_score,
+)
+
+INF = np.inf
+
+each_root = pytest.mark.parametrize("single_root", [True, False])
+each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+each_family = pytest.mark.parametrize("family", sorted(FAMILIES))
+each_scale = pytest.mark.parametrize("scale", SCALES)
+each_closed = pytest.mark.parametrize("closed", sorted(CLOSED))
+
+
+# Log partition
+
+
+@each_dtype
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 25, 50, 100, 199, 200])
+def test_log_partition_of_zeros_counts_trees(n, dtype):
+    scores = np.zeros((n + 1, n + 1), dtype=dtype)
+    single, free = log_partition(scores), log_partition(scores, single_root=False)
+    assert single == pytest.approx((n - 1) * math.log(n), rel=1e-13, abs=1e-13)
+    assert free == pytest.approx((n - 1) * math.log(n + 1), rel=1e-13, abs=1e-13)
+
+
+@each_root
+@pytest.mark.parametrize("constant", [0.0, 3.0, -0.125, 1e4, -1e9, -1e32, 1e200])
+def test_log_partition_of_constant_scores(constant, single_root):
+    for n in (1, 2, 7, 30):
+        scores = np.full((n + 1, n + 1), constant)
+        expected = n * Decimal(constant) + Decimal(reference.count_trees(n, single_root)).ln()
+        tolerance = 1e-13 * max(1.0, abs(float(expected)))
+        assert_near(log_partition(scores, single_root=single_root), expected, tolerance, n)
+
+
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_log_partition_of_two_words(scale):
+    rng = rng_for("two words", scale)
+    for _ in range(20):
+        scores = scaled(rng, 2, scale)
+        first, second = scores[1, 0] + scores[2, 1], scores[2, 0] + scores[1, 2]
+        single = np.logaddexp(first, second)
+        free = np.logaddexp(single, scores[1, 0] + scores[2, 0])
+        assert log_partition(scores) == pytest.approx(single, rel=1e-13, abs=1e-13)
+        assert log_partition(scores, single_root=False) == pytest.approx(free, rel=1e-13, abs=1e-13)
+
+
+@each_root
+@each_family
+def test_log_partition_shifts_with_a_row(family, single_root):
+    rng = rng_for("row shift", family)
+    for n in (1, 3, 8, 20):
+        scores = FAMILIES[family](rng, n, np.float64)
+        if family in ("extreme", "soft_masks", "forbidden", "gaussian", "denormals"):
+            scores = FAMILIES["integer_ties"](rng, n, np.float64)
+        # Of as few digits as needed for exact sums.
+        scores = np.round(1024 * scores) / 1024
+        before = log_partition(scores, single_root=single_root)
+        dep, constant = int(rng.integers(1, n + 1)), float(rng.integers(-50, 51))
+        scores[dep] += constant
+        after = log_partition(scores, single_root=single_root)
+        tolerance = 2e-13 * max(1.0, abs(before), abs(after), 50.0)
+        assert after == pytest.approx(before + constant, rel=0, abs=tolerance)
+
+
+@each_root
+@each_scale
+def test_log_partition_does_not_depend_on_the_order_of_words(scale, single_root):
+    rng = rng_for("order", scale)
+    for n, holes in ((2, 0.0), (5, 0.5), (12, 0.6), (40, 0.0)):
+        scores = scaled(rng, n, scale, holes=holes)
+        expected = log_partition(scores, single_root=single_root)
+        for _ in range(3):
+            order = np.concatenate([[0], 1 + rng.permutation(n)])
+            got = log_partition(scores[np.ix_(order, order)], single_root=single_root)
+            tolerance = 2e-13 * max(1.0, abs(expected), n * scale / 30)
+            assert got == pytest.approx(expected, rel=0, abs=tolerance)
+
+
+@each_closed
+def test_log_partition_does_not_depend_on_the_order_of_words_in_closed_cycles(closed):
+    rng = rng_for("order", closed)
+    for n, escape in itertools.product((4, 7, 16), ESCAPES):
+        scores = CLOSED[closed](rng, n, escape)
+        expected = log_partition(scores)
+        order = np.concatenate([[0], 1 + rng.permutation(n)])
+        got = log_partition(scores[np.ix_(order, order)])
+        assert got == pytest.approx(expected, rel=2e-13, abs=2e-13)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "multi_root", "nested_pairs", "trained_like"])
+@pytest.mark.parametrize("n", [1, 2, 6, 25])
+def test_log_partition_single_root_is_the_sum_over_root_words(family, n):
+    scores = FAMILIES[family](rng_for("root words", family, n), n, np.float64)
+    each = np.repeat(scores[None], n, axis=0)
+    for word in range(1, n + 1):
+        each[word - 1, np.arange(n + 1) != word, 0] = -INF
+    single = log_partition(each)
+    free = log_partition(each, single_root=False)
+    np.testing.assert_allclose(free, single, rtol=2e-13, atol=2e-13)
+    expected = np.logaddexp.reduce(single)
+    assert log_partition(scores) == pytest.approx(expected, rel=2e-13, abs=2e-13)
+
+
+@each_closed
+@pytest.mark.parametrize("family", ["gaussian", "integer_ties"])
+def test_log_partition_single_root_is_the_limit_of_dear_roots(family, closed):
+    rng = rng_for("dear roots", family, closed)
+    for scores in (
+        FAMILIES[family](rng, 12, np.float32).astype(np.float64),
+        CLOSED[closed](rng, 8, 60.0).astype(np.float32).astype(np.float64),
+    ):
+        dear = scores.copy()
+        dear[:, 0] -= 2.0**14
+        got = log_partition(dear, single_root=False) + 2.0**14
+        assert got == pytest.approx(log_partition(scores), rel=1e-13, abs=1e-13 * 2.0**15)
+
+
+@each_root
+def test_log_partition_grows_with_every_arc(single_root):
+    scores = scaled(rng_for("monotone"), 6, 1.0)
+    before = log_partition(scores, single_root=single_root)
+    for dep, head in itertools.product(range(1, 7), range(7)):
+        if dep != head:
+            higher, without = scores.copy(), scores.copy()
+            higher[dep, head] += 0.01
+            without[dep, head] = -INF
+            assert log_partition(higher, single_root=single_root) > before
+            assert log_partition(without, single_root=single_root) < before
+
+
+@each_root
+def test_log_partition_is_at_least_the_best_tree(single_root):
+    for scale in SCALES:
+        scores = scaled(rng_for("bound", scale), 5, scale)
+        best = reference.best_enumerated(scores, single_root)
+        low = reference.tree_score(scores, best)
+        high = low + math.log(reference.count_trees(5, single_root))
+        slack = 1e-12 * max(1.0, 10 * scale)
+        assert low - slack <= log_partition(scores, single_root=single_root) <= high + slack
+
+
+@each_root
+@pytest.mark.parametrize("n", [5, 20, 60])
+def test_log_partition_refuses_a_closed_set_among_many_words(n, single_root):
+    rng = rng_for("closed set", n)
+    scores = scaled(rng, n, 3.0)
+    inside = 1 + rng.permutation(n)[: n // 2]
+    outside = np.setdiff1d(np.arange(n + 1), inside)
+    scores[np.ix_(inside, outside)] = -INF
+    with pytest.raises(NoTreeError):
+        log_partition(scores, single_root=single_root)
+    scores[inside[0], outside[-1]] = -900.0
+    assert np.isfinite(log_partition(scores, single_root=single_root))
+
+
+@each_root
+@pytest.mark.parametrize("mask", [-1e6, -1e9, -1e13])
+def test_log_partition_with_needed_soft_masks_is_exact(mask, single_root):
+    rng = rng_for("needed masks", mask)
+    for n in (2, 3, 4, 5):
+        for _ in range(6):
+            scores = scaled(rng, n, 1.0, holes=0.75, tree=False)
+            scores[scores == -INF] = mask
+            right = oracle.enumerated(scores, single_root)
+            got = log_partition(scores, single_root=single_root)
+            tolerance = log_partition_tolerance(scores, right)
+            assert_near(got, right.log_partition, tolerance, scores)
+
+
+def test_log_partition_says_so_when_sums_overflow():
+    with pytest.raises(ArithmeticError):
+        log_partition(np.full((4, 4), 1e308))
+
+
+@each_dtype
+def test_log_partition_of_lowest_finite_scores(dtype):
+    scores = np.full((4, 4), np.finfo(dtype).min / 8, dtype=dtype)
+    scores[1, 0] = scores[2, 1] = scores[3, 2] = 0
+    assert abs(log_partition(scores)) <= 1e-13
+
+
+@each_root
+def test_log_partition_of_three_hundred_words(single_root):
+    scores = scaled(rng_for("three hundred"), 300, 3.0)
+    got = log_partition(scores, single_root=single_root)
+    order = np.concatenate([[0], np.arange(300, 0, -1)])
+    again = log_partition(scores[np.ix_(order, order)], single_root=single_root)
+    assert got == pytest.approx(again, rel=2e-13)
+
+
+def leaky_chain(n_clique: int, length: int, score: float, *, chain_first: bool) -> FloatArray:
+    """Make a clique that reaches ROOT by a long chain that leads back to it, or by one poor arc.
+
+    Rows add up to the size of the clique, and lose nearly all of that on the way to ROOT.
+    """
+    n = n_clique + length
+    clique = list(range(n, length, -1)) if chain_first else list(range(1, n_clique + 1))
+    chain = list(range(length, 0, -1)) if chain_first else list(range(n_clique + 1, n + 1))
+    scores = np.full((n + 1, n + 1), -INF)
+    for word in [*clique, *chain]:
+        scores[word, clique] = 0.0
+    scores[clique[1:], chain[0]] = 0.0
+    for word, following in itertools.pairwise([*chain, 0]):
+        scores[word, following] = 0.0
+    scores[clique[0], 0] = score
+    scores[clique[0], chain] = -INF
+    np.fill_diagonal(scores, -INF)
+    return scores
+
+
+@each_root
+@pytest.mark.parametrize("score", [-300.0, -700.0, -712.0, -900.0])
+def test_log_partition_counts_an_arc_that_underflows_but_matters(score, single_root):
+    """The order of words decides when the arc is eliminated, and must not change a thing."""
+    values = [
+        log_partition(leaky_chain(55, 190, score, chain_first=first), single_root=single_root)
+        for first in (True, False)
+    ]
+    assert values[0] == pytest.approx(values[1], rel=1e-13)
+    # By the poor arc the whole clique and chain hang from that word.
+    assert values[0] >= score + 53 * math.log(55)
+
+
+@pytest.mark.parametrize("scale", [300.0, 1000.0])
+@pytest.mark.parametrize("pairs", [1, 3, 6, 10])
+def test_log_partition_keeps_digits_that_cancel(pairs, scale):
+    """Scores of both signs that leave a log Z close to 0."""
+    rng = rng_for("cancel", pairs, scale)
+    n = 2 * pairs + 1
+    scores = np.full((n + 1, n + 1), -INF)
+    scores[n, 0] = 0.0
+    for word in range(1, n, 2):
+        scores[word, word + 1], scores[word + 1, word] = scale + rng.random(2)
+        scores[word, n], scores[word + 1, n] = -scale - 1 - rng.random(2)
+    scores[n, 0] = 0.01 - float(log_partition(scores))
+    right = oracle.by_determinant(scores, True)
+    assert abs(Decimal(float(log_partition(scores))) - right.log_partition) < Decimal("1e-13")
+
+
+# Marginals
+
+
+@each_dtype
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 50, 200])
+def test_arc_marginals_of_zeros_are_uniform(n, dtype):
+    scores = np.zeros((n + 1, n + 1), dtype=dtype)
+    inside = np.ones((n + 1, n + 1)) - np.eye(n + 1)
+    inside[0] = 0
+    np.testing.assert_allclose(arc_marginals(scores), inside / n, rtol=0, atol=1e-12)
+    free = inside / (n + 1)
+    free[1:, 0] = 2 / (n + 1)
+    got = arc_marginals(scores, single_root=False)
+    np.testing.assert_allclose(got, free, rtol=0, atol=1e-12)
+
+
+@each_root
+@each_family
+def test_arc_marginals_do_not_change_with_a_constant_in_a_row(family, single_root):
+    rng = rng_for("row shift", family)
+    for n in (1, 3, 8, 20):
+        scores = FAMILIES[family](rng, n, np.float64)
+        if family in ("extreme", "soft_masks", "forbidden", "gaussian", "denormals"):
+            scores = FAMILIES["integer_ties"](rng, n, np.float64)
+        scores = np.round(1024 * scores) / 1024
+        before = arc_marginals(scores, single_root=single_root)
+        scores += rng.integers(-50, 51, size=(n + 1, 1))
+        after = arc_marginals(scores, single_root=single_root)
+        np.testing.assert_allclose(after, before, rtol=0, atol=1e-12)
+
+
+@each_root
+@each_scale
+def test_arc_marginals_follow_the_order_of_words(scale, single_root):
+    rng = rng_for("order", scale)
+    for n, holes in ((2, 0.0), (5, 0.5), (12, 0.6), (40, 0.0)):
+        scores = scaled(rng, n, scale, holes=holes)
+        P = arc_marginals(scores, single_root=single_root)
+        order = np.concatenate([[0], 1 + rng.permutation(n)])
+        got = arc_marginals(scores[np.ix_(order, order)], single_root=single_root)
+        atol = max(2e-12, reference.EPS * n * scale)
+        np.testing.assert_allclose(got, P[np.ix_(order, order)], rtol=0, atol=atol)
+
+
+@each_closed
+def test_arc_marginals_follow_the_order_of_words_in_closed_cycles(closed):
+    rng = rng_for("order", closed)
+    for n, escape in itertools.product((4, 7, 16), ESCAPES):
+        scores = CLOSED[closed](rng, n, escape)
+        P = arc_marginals(scores)
+        assert_marginals(P, np.isfinite(reference.clean(scores)), True)
+        order = np.concatenate([[0], 1 + rng.permutation(n)])
+        got = arc_marginals(scores[np.ix_(order, order)])
+        atol = max(2e-12, 4 * reference.EPS * n * escape)
+        np.testing.assert_allclose(got, P[np.ix_(order, order)], rtol=0, atol=atol)
+
+
+@each_root
+@pytest.mark.parametrize("n", [1, 2, 4, 12])
+@pytest.mark.parametrize("scale", [0.1, 1.0, 3.0])
+def test_arc_marginals_are_the_derivatives_of_log_partition(scale, n, single_root):
+    rng = rng_for("finite differences", n, scale)
+    for holes in (0.0, 0.5):
+        scores = scaled(rng, n, scale, holes=holes)
+        P = arc_marginals(scores, single_root=single_root)
+        arcs = np.argwhere(np.isfinite(reference.clean(scores)))
+        step = 1e-4
+        moved = np.repeat(scores[None], 2 * len(arcs), axis=0)
+        for i, (dep, head) in enumerate(arcs):
+            moved[2 * i, dep, head] += step
+            moved[2 * i + 1, dep, head] -= step
+        values = log_partition(moved, single_root=single_root)
+        numeric = (values[::2] - values[1::2]) / (2 * step)
+        np.testing.assert_allclose(P[tuple(arcs.T)], numeric, rtol=0, atol=1e-7)
+
+
+@each_root
+@pytest.mark.parametrize("n", [2, 6, 30])
+def test_arc_marginals_are_what_forbidding_or_forcing_an_arc_takes_from_z(n, single_root):
+    rng = rng_for("forced", n)
+    scores = scaled(rng, n, 2.0)
+    P = arc_marginals(scores, single_root=single_root)
+    arcs = rng.permutation(np.argwhere(P > 0))[:20]
+    allowed = np.ones((2 * len(arcs), n + 1, n + 1), dtype=bool)
+    for i, (dep, head) in enumerate(arcs):
+        allowed[2 * i, dep, head] = False
+        allowed[2 * i + 1, dep, np.arange(n + 1) != head] = False
+    repeated = np.broadcast_to(scores, allowed.shape)
+    values = log_partition(repeated, allowed=allowed, single_root=single_root)
+    left = np.exp(values - log_partition(scores, single_root=single_root))
+    np.testing.assert_allclose(left[::2], 1 - P[tuple(arcs.T)], rtol=0, atol=1e-11)
+    np.testing.assert_allclose(left[1::2], P[tuple(arcs.T)], rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 30.0])
+def test_arc_marginals_of_root_arcs_weigh_the_root_words(scale):
+    n = 12
+    scores = scaled(rng_for("root words", scale), n, scale)
+    each = np.repeat(scores[None], n, axis=0)
+    for word in range(1, n + 1):
+        each[word - 1, np.arange(n + 1) != word, 0] = -INF
+    values = log_partition(each)
+    shares = np.exp(values - np.logaddexp.reduce(values))
+    P = arc_marginals(scores)
+    np.testing.assert_allclose(P[1:, 0], shares, rtol=0, atol=1e-11)
+    # All marginals are those given the root word, weighted.
+    mixed = (shares[:, None, None] * arc_marginals(each)).sum(axis=0)
+    np.testing.assert_allclose(P, mixed, rtol=0, atol=1e-11)
+
+
+@each_root
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 30.0, 300.0, 1000.0])
+def test_arc_marginals_of_three_hundred_words_sum_to_one(scale, single_root):
+    scores = scaled(rng_for("three hundred", scale), 300, scale, holes=0.2)
+    P = arc_marginals(scores, single_root=single_root)
+    assert_marginals(P, np.isfinite(reference.clean(scores)), single_root)
+
+
+@each_root
+@each_family
+def test_arc_marginals_of_longer_sentences_sum_to_one(family, single_root):
+    rng = rng_for("sums", family)
+    for n, dtype in itertools.product((7, 20, 60), DTYPES):
+        scores = FAMILIES[family](rng, n, dtype)
+        if reference.has_tree(scores, single_root):
+            try:
+                P = arc_marginals(scores, single_root=single_root)
+            except ArithmeticError:
+                assert family in ("extreme", "soft_masks")
+                continue
+            assert_marginals(P, np.isfinite(reference.clean(scores)), single_root)
+
+
+@pytest.mark.parametrize("magnitude", [1e10, 1e12, 1e13])
+def test_marginals_of_large_root_scores(magnitude):
+    """Scores that are large multiples of a quarter, plus noise, so that many trees nearly tie."""
+    rng = rng_for("large roots", magnitude)
+    for _ in range(20):
+        scores = rng.normal(size=(4, 4))
+        scores += rng.integers(-2, 3, size=(4, 4)) * (magnitude / 4)
+        right = oracle.enumerated(scores, True)
+        np.testing.assert_allclose(arc_marginals(scores), right.marginals, atol=1e-12)
+
+
+# Entropy
+
+
+@each_root
+@each_dtype
+@pytest.mark.parametrize("constant", [0.0, -0.5, 1000.0])
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 60, 200])
+def test_entropy_of_equal_trees_is_the_logarithm_of_their_number(n, constant, dtype, single_root):
+    scores = np.full((n + 1, n + 1), constant, dtype=dtype)
+    expected = math.log(reference.count_trees(n, single_root))
+    got = entropy(scores, single_root=single_root)
+    assert got == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+@each_root
+@each_scale
+def test_entropy_is_never_negative_and_at_most_uniform(scale, single_root):
+    rng = rng_for("bounds", scale)
+    for n in (1, 2, 3, 5, 9, 20, 50) * 3:
+        got = entropy(scaled(rng, n, scale, holes=0.4), single_root=single_root)
+        most = math.log(reference.count_trees(n, single_root))
+        assert 0 <= got <= most * (1 + 1e-13) + 1e-12
+
+
+@each_root
+@pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"forbidden"} - WILD))
+def test_entropy_of_longer_sentences_is_not_negative(family, single_root):
+    rng = rng_for("entropy", family)
+    for n, dtype in ((7, np.float32), (20, np.float64), (60, np.float32)):
+        assert entropy(FAMILIES[family](rng, n, dtype), single_root=single_root) >= 0
+
+
+@each_root
+@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
+def test_entropy_is_log_partition_less_the_mean_score(scale, single_root):
+    for n in (1, 5, 25):
+        scores = scaled(rng_for("mean score", scale, n), n, scale)
+        P = arc_marginals(scores, single_root=single_root)
+        mean = (P * np.where(P > 0, scores, 0)).sum()
+        expected = log_partition(scores, single_root=single_root) - mean
+        got = entropy(scores, single_root=single_root)
+        assert got == pytest.approx(expected, rel=0, abs=1e-11 * max(1, scale * n / 10))
+
+
+@each_root
+@each_scale
+def test_entropy_is_the_mean_of_minus_log_probs(scale, single_root):
+    scores = scaled(rng_for("mean log prob", scale), 4, scale)
+    trees = reference.enumerate_trees(4, single_root)
+    repeated = np.broadcast_to(scores, (len(trees), 5, 5))
+    log_probs = tree_log_prob(repeated, trees, single_root=single_root)
+    expected = -(np.exp(log_probs) * log_probs).sum()
+    got = entropy(scores, single_root=single_root)
+    assert got == pytest.approx(expected, rel=1e-10, abs=1e-10)
+
+
+@each_root
+def test_entropy_does_not_change_with_a_constant_in_a_row(single_root):
+    rng = rng_for("row shift")
+    for n in (1, 4, 15):
+        scores = FAMILIES["integer_ties"](rng, n, np.float64)
+        before = entropy(scores, single_root=single_root)
+        scores += rng.integers(-1000, 1000, size=(n + 1, 1))
+        after = entropy(scores, single_root=single_root)
+        assert after == pytest.approx(before, rel=1e-11, abs=1e-11)
+
+
+def test_entropy_of_two_trees_is_that_of_a_coin():
+    for gap in (0.0, 1.0, 5.0, 30.0, 700.0, 5000.0):
+        scores = np.array([[0, 0, 0], [0, 0, gap], [0, 0, 0]])
+        p = Decimal(-gap).exp() / (1 + Decimal(-gap).exp())
+        expected = -(p * p.ln() + (1 - p) * (1 - p).ln()) if p > Decimal("1e-25") else p
+        assert abs(Decimal(float(entropy(scores))) - expected) <= Decimal("1e-12")
+
+
+# Log probabilities of trees
+
+
+@each_root
+@pytest.mark.parametrize("scale", [300.0, 1000.0])
+def test_tree_log_prob_is_exact_to_eleven_places_at_large_scales(scale, single_root):
+    rng = rng_for("large scales", scale)
+    for n in (2, 3, 4, 5) * 10:
+        scores = scaled(rng, n, scale)
+        right = oracle.enumerated(scores, single_root)
+        for tree in reference.k_best_enumerated(scores, 3, single_root):
+            got = tree_log_prob(scores, tree, single_root=single_root)
+            assert_near(got, right.log_prob(scores, tree), 1e-11, scores, tree)
+
+
+@each_root
+@each_scale
+def test_tree_log_prob_sums_to_one_over_all_trees(scale, single_root):
+    rng = rng_for("sum", scale)
+    for n in (1, 2, 3, 4, 5):
+        for holes in (0.0, 0.5):
+            scores = scaled(rng, n, scale, holes=holes)
+            trees = reference.enumerate_trees(n, single_root)
+            repeated = np.broadcast_to(scores, (len(trees), n + 1, n + 1))
+            log_probs = tree_log_prob(repeated, trees, single_root=single_root)
+            assert np.exp(log_probs).sum() == pytest.approx(1, rel=0, abs=1e-11)
+            assert (log_probs <= 1e-11).all()
+
+
+@each_root
+def test_tree_log_prob_sums_to_one_over_all_trees_of_six_words(single_root):
+    scores = scaled(rng_for("six"), 6, 2.0)
+    trees, _ = decode_kbest(scores, 20_000, single_root=single_root)
+    repeated = np.broadcast_to(scores, (len(trees), 7, 7))
+    log_probs = tree_log_prob(repeated, trees, single_root=single_root)
+    assert np.exp(log_probs).sum() == pytest.approx(1, rel=0, abs=1e-12)
+    assert (np.diff(log_probs) <= 1e-12).all()
+
+
+@pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"forbidden"} - WILD))
+def test_tree_log_prob_is_score_less_log_partition(family):
+    rng = rng_for("less", family)
+    for n, dtype in ((7, np.float32), (20, np.float64), (60, np.float32)):
+        scores = FAMILIES[family](rng, n, dtype)
+        heads = decode(scores)
+        score, log_z = tree_score(scores, heads), log_partition(scores)
+        expected = score - log_z
+        got = tree_log_prob(scores, heads)
+        assert got == pytest.approx(expected, rel=1e-12, abs=1e-12 * max(1, abs(score), abs(log_z)))
+        assert got <= 1e-12
+
+
+def test_tree_log_prob_of_several_roots_depends_on_the_kind():
+    scores = scaled(rng_for("roots"), 3, 1.0)
+    for heads in ([-1, 0, 0, 1], [-1, 0, 1, 0], [-1, 0, 0, 0]):
+        assert tree_log_prob(scores, np.array(heads)) == -INF
+        assert np.isfinite(tree_log_prob(scores, np.array(heads), single_root=False))
+
+
+@each_root
+@pytest.mark.parametrize(
+    "heads",
+    [[-1, 2, 1, 0], [-1, 2, 3, 1], [-1, 1, 0, 2], [-1, 0, 2, 1], [-1, 0, 3, 2], [-1, 3, 3, 3]],
+)
+def test_tree_log_prob_of_a_cycle_is_minus_infinity(heads, single_root):
+    got = tree_log_prob(np.zeros((4, 4)), np.array(heads), single_root=single_root)
+    assert isinstance(got, np.float64)
+    assert got == -INF
+
+
+@each_root
+def test_tree_log_prob_of_every_head_vector_is_finite_for_trees_alone(single_root):
+    scores = scaled(rng_for("vectors"), 3, 1.0)
+    axes = np.meshgrid(*[np.arange(4)] * 3, indexing="ij")
+    heads = np.stack([np.full(64, -1), *(axis.ravel() for axis in axes)], axis=1)
+    repeated = np.broadcast_to(scores, (64, 4, 4))
+    log_probs = tree_log_prob(repeated, heads, single_root=single_root)
+    for row, got in zip(heads, log_probs, strict=True):
+        assert np.isfinite(got) == reference.is_tree(row, single_root), row
+        if not np.isfinite(got):
+            assert got == -INF
+
+
+@each_root
+def test_tree_log_prob_of_a_forbidden_arc_is_minus_infinity(single_root):
+    scores = np.zeros((4, 4))
+    scores[2, 1] = -INF
+    heads = np.array([-1, 0, 1, 1])
+    assert tree_log_prob(scores, heads, single_root=single_root) == -INF
+    allowed = np.ones((4, 4), dtype=bool)
+    assert np.isfinite(
+        tree_log_prob(np.zeros((4, 4)), heads, allowed=allowed, single_root=single_root)
+    )
+    allowed[3, 1] = False
+    for junk in (0.0, np.nan, INF):
+        scores = np.zeros((4, 4))
+        scores[3, 1] = junk
+        got = tree_log_prob(scores, heads, allowed=allowed, single_root=single_root)
+        assert got == -INF
