@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from spacy_rootmind.kernel import checks as kernel
 from spacy_rootmind.trees.conventions import (
+    MISSING,
     IntArray,
     ScoreArray,
     as_head_batch,
@@ -87,13 +88,8 @@ def is_tree(
     (True, False)
     """
     batch, words = as_head_batch(heads, lengths)
-    inside = _inside(batch, words)
-    sound = ((batch >= 0) & (batch <= words[:, None])) | ~inside
-    answer = sound.all(axis=1) & (batch[:, 0] == -1)
-    safe = np.where(answer[:, None], batch, 0).astype(np.int32, order="C")
-    formed = np.empty(len(batch), dtype=np.uint8)
-    kernel.form_trees(safe, words, single_root, formed)
-    answer &= formed.astype(bool)
+    trees = form_trees(batch, words, single_root)
+    answer = trees & (batch[:, 0] == MISSING)
     return answer if np.ndim(heads) == 2 else bool(answer[0])
 
 
@@ -137,6 +133,18 @@ def is_projective(
     answer = np.empty(len(batch), dtype=np.uint8)
     kernel.are_projective(batch.astype(np.int32, order="C"), words, answer)
     return answer.astype(bool) if np.ndim(heads) == 2 else bool(answer[0])
+
+
+def form_trees(
+    heads: NDArray[np.int64], words: NDArray[np.intp], single_root: bool
+) -> NDArray[np.bool_]:
+    """Tell which rows of checked heads form trees, whatever they hold at index 0."""
+    sound = ((heads >= 0) & (heads <= words[:, None])) | ~_inside(heads, words)
+    answer = sound[:, 1:].all(axis=1)
+    safe = np.where(answer[:, None], heads, 0).astype(np.int32, order="C")
+    formed = np.empty(len(heads), dtype=np.bool_)
+    kernel.form_trees(safe, words, single_root, formed.view(np.uint8))
+    return answer & formed
 
 
 def as_tree_heads(
