@@ -88,8 +88,8 @@ def is_tree(
     (True, False)
     """
     batch, words = as_head_batch(heads, lengths)
-    trees = form_trees(batch, words, single_root)
-    answer = trees & (batch[:, 0] == MISSING)
+    answer: NDArray[np.bool_] = form_trees(batch, words, single_root)
+    answer &= batch[:, 0] == MISSING
     return answer if np.ndim(heads) == 2 else bool(answer[0])
 
 
@@ -153,7 +153,7 @@ def as_tree_heads(
     """Check heads against the shape of their scores, and each against the sentence's words."""
     check_one_tree_each(heads, shape)
     batch, _ = as_head_batch(heads, words)
-    check_range(batch, words)
+    check_range(heads, batch, words)
     return batch
 
 
@@ -167,15 +167,18 @@ def check_one_tree_each(heads: IntArray, shape: tuple[int, ...]) -> None:
 
 
 def check_range(
-    heads: NDArray[np.int64], words: NDArray[np.intp], trees_per_sentence: int = 1
+    heads: IntArray,
+    batch: NDArray[np.int64],
+    words: NDArray[np.intp],
+    trees_per_sentence: int = 1,
 ) -> None:
-    """Check each head against its sentence's words."""
-    wrong = _inside(heads, words) & ((heads < 0) | (heads > words[:, None]))
+    """Check each head against its sentence's words; `batch` is from `as_head_batch`."""
+    wrong = _inside(batch, words) & ((batch < 0) | (batch > words[:, None]))
     if wrong.any():
         tree, dep = np.argwhere(wrong)[0].tolist()
         raise ValueError(
-            f"sentence {tree // trees_per_sentence}: word {dep} has head {heads[tree, dep]}, "
-            f"expected 0 to {words[tree]}"
+            f"sentence {tree // trees_per_sentence}: word {dep} has head "
+            f"{np.reshape(heads, batch.shape)[tree, dep]}, expected 0 to {words[tree]}"
         )
 
 

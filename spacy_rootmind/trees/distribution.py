@@ -279,7 +279,7 @@ class TreeDistribution:
         """
         shape, flat, words = self._flatten(heads)
         given, _ = as_head_batch(flat, words)
-        check_range(given, words, len(words) // max(len(self._words), 1))
+        check_range(heads, given, words, len(words) // max(len(self._words), 1))
         return self._log_prob(_marked(given, words, self._single_root)).reshape(shape)[()]
 
     def sample(
