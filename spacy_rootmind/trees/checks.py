@@ -1,4 +1,4 @@
-"""What given heads amount to: their score, whether they form a tree, whether arcs cross.
+"""Checks of given heads: score, tree or not, projective or not.
 
 Conventions are those of spacy_rootmind.trees.conventions.
 """
@@ -139,8 +139,8 @@ def form_trees(
     heads: NDArray[np.int64], words: NDArray[np.intp], single_root: bool
 ) -> NDArray[np.bool_]:
     """Tell which rows of checked heads form trees, whatever they hold at index 0."""
-    sound = ((heads >= 0) & (heads <= words[:, None])) | ~_inside(heads, words)
-    answer = sound[:, 1:].all(axis=1)
+    wrong = _inside(heads, words) & ((heads < 0) | (heads > words[:, None]))
+    answer = np.logical_not(wrong.any(axis=1))
     safe = np.where(answer[:, None], heads, 0).astype(np.int32, order="C")
     formed = np.empty(len(heads), dtype=np.bool_)
     kernel.form_trees(safe, words, single_root, formed.view(np.uint8))
