@@ -10,7 +10,14 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from spacy_rootmind.kernel.batch cimport Batch, ScoreBuffer, Worker, gather, run_batch
+from spacy_rootmind.kernel.batch cimport (
+    Batch,
+    ScoreBuffer,
+    Worker,
+    gather,
+    run_batch,
+    score_of_arc,
+)
 from spacy_rootmind.kernel.decode cimport (
     DECODE_BAD_SCORE,
     DECODE_LOST_DIGITS,
@@ -76,18 +83,6 @@ cdef void read_summary(
     sum.log_mass = summary[LOG_MASS]
     sum.log_mass_low = summary[LOG_MASS_LOW]
     sum.highest = summary + N_CONSTANTS
-
-
-cdef double checked_log_probability(
-        const double* square, const int32_t* heads, const TreeSum* sum) noexcept nogil:
-    """The log probability of a tree; -inf if heads[0] says it is none, or an arc is forbidden."""
-    cdef Py_ssize_t dep
-    if heads[0] != -1:
-        return -INFINITY
-    for dep in range(1, sum.n + 1):
-        if square[dep * (sum.n + 1) + heads[dep]] == -INFINITY:
-            return -INFINITY
-    return log_probability(square, heads, sum)
 
 
 # --- elimination -------------------------------------------------------------------------------
@@ -211,18 +206,36 @@ cdef struct QueryState:
     double* square              # the scores or values of one sentence
 
 
+cdef double find_log_prob(
+        const Batch* batch, Py_ssize_t sentence, const int32_t* heads, const TreeSum* sum,
+        double* square) noexcept nogil:
+    """The log probability of a tree; -inf if heads[0] says it is none, or an arc is forbidden.
+
+    Of `square` only the tree's arcs are used.
+    """
+    cdef Py_ssize_t dep
+    cdef double score
+    if heads[0] != -1:
+        return -INFINITY
+    for dep in range(1, sum.n + 1):
+        score = score_of_arc(batch, sentence, dep, heads[dep])
+        if score == -INFINITY:
+            return -INFINITY
+        square[dep * (sum.n + 1) + heads[dep]] = score
+    return log_probability(square, heads, sum)
+
+
 cdef int find_log_probs(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
     cdef QueryState* worker = <QueryState*>state
     cdef const QueryTask* task = worker.task
     cdef Py_ssize_t tree
     cdef TreeSum sum
-    gather(batch, sentence, worker.square)
     read_summary(
         task.summaries + sentence * (N_CONSTANTS + task.width), batch.lengths[sentence],
         task.single_root, &sum)
     for tree in range(sentence * task.n_trees, (sentence + 1) * task.n_trees):
-        task.out[tree] = checked_log_probability(
-            worker.square, task.heads + tree * task.width, &sum)
+        task.out[tree] = find_log_prob(
+            batch, sentence, task.heads + tree * task.width, &sum, worker.square)
     return DECODE_OK
 
 
