@@ -103,6 +103,16 @@ cdef struct SumState:
     bint holds_sum          # of the last sentence, and the scores in `square`
 
 
+cdef void clear_outside(double* marginals, Py_ssize_t n, Py_ssize_t width) noexcept nogil:
+    """Set row 0 and the padding to 0."""
+    cdef Py_ssize_t dep
+    memset(marginals, 0, width * sizeof(double))
+    if n + 1 < width:
+        for dep in range(1, n + 1):
+            memset(marginals + dep * width + n + 1, 0, (width - n - 1) * sizeof(double))
+        memset(marginals + (n + 1) * width, 0, (width - n - 1) * width * sizeof(double))
+
+
 cdef int sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
     """Sum over the trees of one sentence; returns a DecodeStatus."""
     cdef SumState* worker = <SumState*>state
@@ -125,6 +135,7 @@ cdef int sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noex
     if task.marginals is not NULL:
         worker.holds_sum = False
         marginals = task.marginals + sentence * width * width
+        clear_outside(marginals, n, width)
         status = arc_marginals(worker.square, marginals, width, &worker.sum)
         if task.with_entropy:
             summary[AT_ENTROPY] = tree_entropy(worker.square, marginals, width, &worker.sum)
@@ -165,8 +176,8 @@ def sum_batch(
     """Sum over the trees of all sentences, with one thread per summation.
 
     `scores`, `allowed` and `lengths` are as for ScoreBuffer. Fills `summaries`, of shape
-    (B, CONSTANTS + N + 1), with log Z in column LOG_Z; if given, `marginals`, which must be zeros,
-    and with these, column ENTROPY if `with_entropy`. With `resume`, a summation that has made the
+    (B, CONSTANTS + N + 1), with log Z in column LOG_Z; `marginals` if given; and with these, column
+    ENTROPY if `with_entropy`. With `resume`, a summation that has made the
     sum of its last sentence, and not its marginals, goes on from there: that must be this sentence.
     With `allow_no_tree`, log Z of a sentence without trees is -inf, and nothing else is filled.
     Returns (status, sentence) of the first sentence that fails, or (OK, any).

@@ -506,7 +506,7 @@ class TreeDistribution:
         batch = self._batch
         size, width = batch.shape[:2]
         summaries = np.empty((size, kernel.CONSTANTS + width))
-        marginals = np.zeros(batch.shape) if backwards else None
+        marginals = np.empty(batch.shape) if backwards else None
         summations = self._take_kept()
         resume = summations is not None
         if summations is None:
