@@ -185,6 +185,7 @@ def test_readme_has_one_command_under(heading):
     assert len(section.group(1).strip().splitlines()) == 1
 
 
+@pytest.mark.workflow
 def test_readme_training_commands_run(ud_folder, tmp_path):
     """Run as printed, on the first sentences of the treebank, for two steps."""
     for part in ("train", "dev", "test"):

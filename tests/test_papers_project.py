@@ -316,6 +316,8 @@ import numpy as np
 from matrices import Matrices
 from root_scores import bisect, likeliest_constant, measure_lowered, place, root_log_odds
 
+pytestmark = pytest.mark.workflow
+
 test, dev = (Matrices.load(Path(path)) for path in sys.argv[1:])
 higher = []
 for each in (test, dev):

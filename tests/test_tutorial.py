@@ -33,7 +33,10 @@ def checkout(tmp_path):
     return tmp_path, environment
 
 
-@pytest.mark.parametrize("share", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "share",
+    [pytest.param(4, marks=pytest.mark.workflow), pytest.param(1, marks=pytest.mark.slow)],
+)
 def test_tutorial_runs_as_printed(share, checkout):
     """With all steps of its training, or with a quarter of them."""
     folder, environment = checkout

@@ -380,7 +380,7 @@ def test_heads_changed_after_parsing_raise(nlp):
     token = next(token for token in doc if token.head is not token)
     token.head = next(other for other in doc if other not in (token, token.head))
     for writer in (write_conllu, write_jsonl):
-        with pytest.raises(ValueError, match="given another head after it was parsed"):
+        with pytest.raises(ValueError, match="was changed after it was parsed"):
             writer(doc, record, 0)
 
 

@@ -29,6 +29,8 @@ PARSE = """
 import json, sys
 import spacy
 
+pytestmark = pytest.mark.workflow
+
 nlp = spacy.load("en_tiny")
 docs = list(nlp.pipe(json.loads(sys.argv[1])))
 arcs = [[(token.head.i, token.dep_) for token in doc] for doc in docs]

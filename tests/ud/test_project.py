@@ -10,6 +10,8 @@ import srsly
 from commandline import assert_one_root_each, spacy_command
 from ud_treebanks import PROJECT, run_project
 
+pytestmark = pytest.mark.workflow
+
 MODEL = "components.root_mst.model"
 TINY = {
     f"{MODEL}.lstm_width": 16,
