@@ -125,7 +125,8 @@ def _parse_sentences(
     costs = [m * max(m, MIN_SCORES) for m in positions]
     for batch in _batches(tasks, costs, MAX_SCORES):
         rows = [task.words + task.first for task in batch]
-        scores, _ = score(model, [flat], [rows], is_train=False)
+        # Without the callback, which would keep the output of every layer alive.
+        scores = score(model, [flat], [rows], is_train=False)[0]
         yield from SentenceParser(model, scores, batch, context).parse()
 
 
@@ -164,7 +165,7 @@ def _long_vectors(model: ParserModel, doc: Doc) -> Floats2d:
     parts = []
     for start, stop, first, last in _slices(len(doc)):
         piece = doc[first:last].as_doc(copy_user_data=True)
-        [seen], _ = find_vectors(model, [piece], is_train=False)
+        [seen] = find_vectors(model, [piece], is_train=False)[0]
         parts.append(seen[start - first : stop - first].copy())
     return model.ops.xp.concatenate(parts)
 
