@@ -268,7 +268,8 @@ class RootMST(TrainablePipe):
         """Compute the loss of the network's scores of these examples, and its gradient.
 
         Has no side effects. Scores without labels, as `model.predict` returns them, are completed
-        by the labels of the gold arcs, without dropout.
+        by the labels of the gold arcs, without dropout; the gradient then does not fit the callback
+        of `model.begin_update`, which did not score these labels.
 
         Raises
         ------
