@@ -1,8 +1,8 @@
-"""Chu & Liu 1965, Edmonds 1967, as textbooks tell it: greedy heads, contract one cycle, again.
+"""The textbook algorithm (Chu & Liu 1965, Edmonds 1967): greedy heads, contract a cycle, repeat.
 
-Kept by name to compare with. Every round looks at all scores that are left, and there may be n - 1
-rounds, so this costs O(n^3) where `_decode` costs O(n^2). Rows and columns are both merged, and
-every entry carries the original arc that it stands for.
+Kept for comparison. Every round looks at all scores that are left, and there may be n - 1 rounds,
+so this costs O(n^3) where `decode` costs O(n^2). Rows and columns are both merged, and every entry
+carries the original arc that it stands for.
 """
 from libc.math cimport INFINITY
 from libc.stddef cimport size_t

@@ -1,13 +1,13 @@
-"""Trees word after word from the inverse Laplacian, O(n^3) a tree.
+"""Sampling word after word from the inverse Laplacian, O(n^3) per tree.
 
 Colbourn, Myrvold & Neufeld 1996, for dependency trees Zmigrod, Vieira & Cotterell 2021 (section 3).
-The Laplacian M has a row a word: minus the weights of its heads, with their sum on the diagonal;
+The Laplacian M has a row per word: minus the weights of its heads, with their sum on the diagonal;
 with a single root, column 1 holds the root weights instead (Koo et al. 2007). Its determinant is
-the weight of all trees, its inverse B gives the probabilities of a word's heads, and a word that
-has got its head has a row for that arc alone, which changes B by a matrix of rank one.
+the weight of all trees, its inverse B gives the probabilities of a word's heads, and fixing a
+word's head leaves that arc alone in its row, which changes B by a matrix of rank one.
 
 Everything here is a difference, and where two words strongly prefer each other all digits may be
-lost. That shows in probabilities that do not add up to 1.
+lost. Probabilities then do not add up to 1.
 """
 from libc.math cimport fabs
 from libc.stdint cimport int32_t
@@ -16,7 +16,7 @@ from libc.string cimport memcpy
 from spacy_rootmind.kernel.decode cimport DECODE_LOST_DIGITS, DECODE_OK
 from spacy_rootmind.kernel.random cimport RandomSource, draw_index
 
-# How far the probabilities of a word's heads may add up from 1, and how far one may be below 0.
+# How far from 1 the sum of the probabilities of a word's heads may be, and how far below 0 one.
 cdef double TOLERANCE = 1e-7
 
 

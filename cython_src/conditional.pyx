@@ -1,18 +1,18 @@
-"""The exact law of what a tree may still become, given the heads of some words.
+"""Exact conditional distributions over trees, given the heads of some words.
 
-A word that has its head joins the component of that head; what hangs from ROOT is ROOT, and with a
-single root, no one else can hang from it then. Left is a smaller problem of the same kind, whose
-words are those without a head.
+A word with a fixed head joins the component of that head; the component of ROOT takes the place of
+ROOT, and with a single root it takes no further dependents of ROOT. What is left is a smaller
+problem of the same kind, whose words are those without a head.
 
-To draw all of them, eliminate them (_matrix_tree) and put them in again (_insertion). For the law
-of one word's head, eliminate the others. Substituting forward then gives each one's chance to reach
-ROOT before that word, and the probability of a head is proportional to the weight of its arc times
-the chance of its component. Only sums, products and quotients of positive numbers: every
-probability, however small, is accurate relative to itself.
+To draw all of their heads, eliminate these words (see `elimination`) and insert them again (see
+`insertion`). For the distribution of one word's head, eliminate the others. Forward substitution
+then gives the probability of each to reach ROOT before that word, and the probability of a head is
+proportional to the weight of its arc times that of its component. Only sums, products and quotients
+of positive numbers occur: every probability, however small, is accurate relative to itself.
 
-Eliminating m words costs m^3 / 3 multiplications. But if a word's head hangs from ROOT already, the
-next word needs no elimination: two columns of the last one are added. So once a tree is known, the
-laws of all its words' heads are to be had for one elimination, from the root down.
+Eliminating m words costs m^3 / 3 multiplications. But if a word's head is connected to ROOT
+already, the next word needs no elimination: two columns of the last one are added. So once a tree
+is known, one elimination gives the distributions of all its words' heads, from the root down.
 """
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
@@ -57,7 +57,7 @@ from weights cimport (
 )
 
 
-# Weights of heads add up to no less than this, or are found again in wide numbers.
+# Where the weights of heads add up to less than this, they are found again in wide numbers.
 cdef double LEAST_TOTAL = 1e-100
 
 
@@ -120,12 +120,12 @@ cdef void partial_begin(PartialTree* tree, const double* square, TreeSum* sum) n
     tree.square = square
     tree.sum = sum
     tree.n = sum.n
-    tree.knows_wide = False
+    tree.has_wide_weights = False
     tree.heads[0] = -1
 
 
 cdef void complete_order(PartialTree* tree, Py_ssize_t n_ordered) noexcept nogil:
-    """Let the words that are not among the first `n_ordered` follow them as in the sentence."""
+    """Append the words that are not among the first `n_ordered`, in the order of the sentence."""
     cdef Py_ssize_t i, word, next_place = n_ordered
     for word in range(1, tree.n + 1):
         tree.place[word] = -1
@@ -184,7 +184,7 @@ cdef void contract(
 
 
 cdef int contract_to_rest(PartialTree* tree, bint is_wide) noexcept nogil:
-    """Let `rest`, or its wide form, be the problem that is left; returns a DecodeStatus."""
+    """Make `rest`, or its wide form, the problem that is left; returns a DecodeStatus."""
     cdef TreeSum* rest = &tree.rest
     cdef int status
     rest.n = tree.n - tree.n_fixed
@@ -194,11 +194,11 @@ cdef int contract_to_rest(PartialTree* tree, bint is_wide) noexcept nogil:
         contract(tree, <const double*>tree.sum.weights, <double*>rest.weights)
         return DECODE_OK
     status = make_wide(rest)
-    if status == DECODE_OK and not tree.knows_wide:
+    if status == DECODE_OK and not tree.has_wide_weights:
         status = find_wide_weights(tree.square, tree.sum)
     if status != DECODE_OK:
         return status
-    tree.knows_wide = True
+    tree.has_wide_weights = True
     rest.wide.n = rest.n
     rest.wide.single_root = rest.single_root
     contract(tree, <const Wide*>tree.sum.wide.weights, <Wide*>rest.wide.weights)
@@ -210,7 +210,7 @@ cdef int contract_to_rest(PartialTree* tree, bint is_wide) noexcept nogil:
 cdef Py_ssize_t draw_within(
         PartialTree* tree, const weight_t* row, Py_ssize_t component, const RandomSource* random
 ) noexcept nogil:
-    """Draw a word's head among those of a component; 0 is ROOT's, with ROOT if that is open."""
+    """Draw a word's head within a component; 0 is that of ROOT, with ROOT if that is possible."""
     cdef Py_ssize_t head
     cdef Py_ssize_t first = 0 if tree.takes_root else 1
     cdef double total = 0
@@ -301,20 +301,20 @@ cdef int partial_draw_rest(PartialTree* tree, const RandomSource* random) noexce
     return DECODE_OK
 
 
-# --- the law of one head -----------------------------------------------------------------------
+# --- the distribution of one head --------------------------------------------------------------
 
 cdef Py_ssize_t next_word(const PartialTree* tree) noexcept nogil:
     return tree.order[tree.n_fixed]
 
 
-cdef inline bint root_is_open(const PartialTree* tree, Py_ssize_t turn) noexcept nogil:
-    """Whether the next word may hang from ROOT itself, after an elimination with that turn."""
-    return tree.takes_root and not (tree.sum.single_root and turn > 0)
+cdef inline bint root_is_open(const PartialTree* tree, Py_ssize_t root_word) noexcept nogil:
+    """Whether ROOT itself may be the next word's head, after an elimination with `root_word`."""
+    return tree.takes_root and not (tree.sum.single_root and root_word > 0)
 
 
 cdef int eliminate_others(
         PartialTree* tree, bint is_wide, Elimination* others) noexcept nogil:
-    """Eliminate all components but that of the next word, unless it is done. O(m^3)."""
+    """Eliminate all components but that of the next word, unless this has been done. O(m^3)."""
     cdef TreeSum* rest = tree.rest.wide if is_wide else &tree.rest
     cdef int status = DECODE_OK
     if others.is_current:
@@ -324,7 +324,7 @@ cdef int eliminate_others(
         rest = tree.rest.wide if is_wide else &tree.rest
         status = eliminate_words(
             rest.weights, rest.pivots, rest.factors, 0, rest.sums, rest.root_pivots, rest.stride,
-            rest.n, 2, rest.single_root, is_wide, &others.turn)
+            rest.n, 2, rest.single_root, is_wide, &others.root_word)
         others.pivots = rest.pivots
         others.is_current = status == DECODE_OK
     return status
@@ -343,7 +343,7 @@ cdef weight_t weigh_next(
     reach[0] = weight_from(1, weights)
     for i in range(2, m + 1):
         reach[i] = dot(<const weight_t*>reach, pivots + i * tree.rest.stride, i)
-    out[0] = row[0] if root_is_open(tree, others.turn) else weight_from(0, weights)
+    out[0] = row[0] if root_is_open(tree, others.root_word) else weight_from(0, weights)
     total = out[0]
     for head in range(1, tree.n + 1):
         out[head] = multiply(row[head], reach[tree.number[head]])
@@ -354,8 +354,8 @@ cdef weight_t weigh_next(
 cdef int partial_weights(PartialTree* tree, double* weights, double* total) noexcept nogil:
     """Fill weights[0..n] in proportion to the probabilities of the next word's heads.
 
-    O(m^2) for m words without a head if the last one came to hang from ROOT, directly or not;
-    otherwise O(m^3). Returns DECODE_OK, or DECODE_UNSETTLED where float64 does not do.
+    O(m^2) for m words without a head if the last word fixed was connected to ROOT, otherwise
+    O(m^3). Returns DECODE_OK, or DECODE_UNSETTLED where float64 does not suffice.
     """
     if tree.beyond_float64 or eliminate_others(tree, False, &tree.others) != DECODE_OK:
         tree.beyond_float64 = True
@@ -366,14 +366,14 @@ cdef int partial_weights(PartialTree* tree, double* weights, double* total) noex
 
 
 cdef int make_wide_rows(PartialTree* tree) noexcept nogil:
-    """Have two rows of wide numbers; returns DECODE_OK or DECODE_NO_MEMORY."""
+    """Allocate two rows of wide numbers; returns DECODE_OK or DECODE_NO_MEMORY."""
     if tree.wide_reach is NULL:
         tree.wide_reach = calloc(2 * (tree.max_words + 8), sizeof(Wide))
     return DECODE_NO_MEMORY if tree.wide_reach is NULL else DECODE_OK
 
 
 cdef int partial_log_weights(PartialTree* tree, double* logs) noexcept nogil:
-    """Fill logs[0..n] with the logs of the same weights, of any magnitude; as fast, but for wide.
+    """Fill logs[0..n] with the logs of the same weights, of any magnitude, in wide numbers.
 
     Returns DECODE_OK, DECODE_NO_MEMORY, DECODE_NO_TREE or DECODE_LOST_DIGITS.
     """
@@ -398,7 +398,7 @@ cdef int partial_log_weights(PartialTree* tree, double* logs) noexcept nogil:
 cdef void shrink(
         Elimination* others, Py_ssize_t m, Py_ssize_t stride, bint root_taken,
         const weight_t* of_type) noexcept nogil:
-    """Let column 1 become column 0, with what was in that unless nothing hangs from ROOT now."""
+    """Let column 1 take the place of column 0, and add that unless ROOT takes no dependents."""
     cdef weight_t* pivots = <weight_t*>others.pivots
     cdef Py_ssize_t i
     if not root_taken:

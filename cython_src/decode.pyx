@@ -9,10 +9,10 @@ Three stages, each leaving early when it settles the sentence:
 3. Gabow & Tarjan 1984, as Zmigrod, Vieira & Cotterell 2020 (section 3) use it: while ROOT has
    several children, take away the root arc that costs least, contracting the cycle if one arises.
 
-A contraction of k members costs O(k n) and the members never come back, so all of them together
-cost O(n^2). A cycle takes over the row of its largest member, so that one deep in another costs no
-memory of its own and its row stays in the processor's cache. What a merge overwrites, expansion
-does without: for every merge and head one bit tells which side the better arc came from.
+A contraction of k members costs O(k n) and the members never come back, so all contractions
+together cost O(n^2). A cycle takes over the row of its largest member, so that a nested cycle needs
+no memory of its own and its row stays in the processor's cache. Expansion does not need what a
+merge overwrites: for every merge and head one bit says which side the better arc came from.
 """
 from libc.float cimport DBL_MAX
 from libc.math cimport INFINITY, NAN, fabs
@@ -68,7 +68,7 @@ cdef int workspace_init(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
 
 
 cdef int workspace_init_keeping_rows(TreeWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
-    """The same for those who look at the rows of all nodes after decoding; 8.1 n^2 bytes."""
+    """The same, keeping the rows of all nodes to be read after decoding; 8.1 n^2 bytes."""
     cdef int status = allocate(ws, max_words, max_words)
     ws.keep_rows = True
     return status
@@ -95,7 +95,7 @@ cdef int allocate(TreeWorkspace* ws, Py_ssize_t max_words, Py_ssize_t n_rows) no
     ws.max_words = max_words
     ws.keep_rows = False
     ws.block = NULL
-    # Sentences longer than this overflow size_t or int32 node numbers, not just the memory.
+    # Longer sentences overflow size_t or int32 node numbers, and not only the memory.
     if n > 1 << 28 or n_doubles > (<size_t>1 << (8 * sizeof(size_t) - 5)):
         return DECODE_NO_MEMORY
     ws.block = malloc(n_doubles * sizeof(double) + n_ints * sizeof(int32_t) + n_bytes)
@@ -137,12 +137,12 @@ cdef void workspace_free(TreeWorkspace* ws) noexcept nogil:
 
 # --- tree checks -------------------------------------------------------------------------------
 
-cdef bint look_up(const int32_t* heads, Py_ssize_t n, int32_t* above) noexcept nogil:
+cdef bint climb(const int32_t* heads, Py_ssize_t n, int32_t* above) noexcept nogil:
     """Set above[word] to 0 for words that heads lead to ROOT, else to a word on the way.
 
-    Returns whether all are led to ROOT. O(n log n), O(n log d) for trees of depth d: every word
-    looks up twice as far in each round, until all see ROOT or have looked n steps far. On the short
-    trees of sentences this beats walks with marks, which the processor cannot predict.
+    Returns whether all lead to ROOT. O(n log n), O(n log d) for trees of depth d: every word climbs
+    twice as far in each round, until all are at ROOT or n steps up. On the shallow trees of
+    sentences this is faster than walks with marks, which the processor cannot predict.
     """
     cdef Py_ssize_t word, steps = 1
     cdef int32_t below_root
@@ -163,10 +163,10 @@ cdef bint heads_form_tree(
         const int32_t* heads, Py_ssize_t n, bint single_root, int32_t* above) noexcept nogil:
     """Tell whether heads[1..n], each within 0..n, form a tree; O(n log d) for trees of depth d.
 
-    Precondition: `above` has room for n + 1 numbers; it is left as by `look_up`.
+    Precondition: `above` has room for n + 1 numbers; it is left as by `climb`.
     """
     cdef Py_ssize_t word, n_roots = 0
-    if not look_up(heads, n, above):
+    if not climb(heads, n, above):
         return False
     for word in range(1, n + 1):
         n_roots += heads[word] == 0
@@ -234,7 +234,7 @@ cdef inline void lower_row(
 cdef inline void merge_row(
         double* out, double lowering, const score_t* row, double cost, Py_ssize_t n,
         uint8_t* from_row) noexcept nogil:
-    """Let a further member better the cycle's row, which is lowered first."""
+    """Lower the cycle's row, then replace what a further member improves on."""
     if score_t is float:
         row_passes.merge_f32(out, lowering, row, cost, n, from_row)
     else:
@@ -318,7 +318,7 @@ cdef double* begin_row(
     return out
 
 
-cdef void take_in(
+cdef void merge_member(
         const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, Py_ssize_t cycle,
         Py_ssize_t node, double* out, double lowering, TreeWorkspace* ws) noexcept nogil:
     """Merge a member into the cycle: its row, its arc from ROOT, its words."""
@@ -373,7 +373,7 @@ cdef Py_ssize_t contract(
         place = place + 1 if place + 1 < n_members else 0
         ws.next_member[node] = members[place]
         node = members[place]
-        take_in(scores, row_stride, n, cycle, node, out, lowering, ws)
+        merge_member(scores, row_stride, n, cycle, node, out, lowering, ws)
         lowering = 0
     ws.next_member[node] = 0
     ws.alt_head[cycle] = row_passes.scan_row(out, n, &ws.alt_score[cycle])
@@ -383,13 +383,13 @@ cdef Py_ssize_t contract(
 
 
 cdef Py_ssize_t contract_greedy_cycles(
-        const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, bint looked_up,
+        const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, bint climbed,
         TreeWorkspace* ws) noexcept nogil:
     """Tarjan's algorithm: contract until the best arcs form an arborescence.
 
     Returns the number of the next free node, or DECODE_NO_TREE. `stamp` is 0 for a node not seen,
-    its 1-based place on the current path, or -1 once it is known to hang from ROOT: with
-    `looked_up`, that is what `look_up` has found there.
+    its 1-based place on the current path, or -1 once it is known to lead to ROOT: with
+    `climbed`, that is what `climb` has found there.
     """
     cdef Py_ssize_t next_node = n + 1
     cdef Py_ssize_t word, node, length, place
@@ -402,7 +402,7 @@ cdef Py_ssize_t contract_greedy_cycles(
         ws.first_word[word] = ws.last_word[word] = <int32_t>word
         ws.n_words[word] = 1
         ws.next_word[word] = 0
-        ws.stamp[word] = -1 if looked_up and ws.stamp[word] == 0 else 0
+        ws.stamp[word] = -1 if climbed and ws.stamp[word] == 0 else 0
         ws.root_score[word] = scores[word * row_stride]
         choose_best(ws, word)
     ws.stamp[0] = -1
@@ -454,8 +454,8 @@ cdef Py_ssize_t remove_root_arcs(
     Every round drops a root arc or contracts a cycle, so there are fewer than 2n rounds of O(n).
     Returns the number of the next free node, or DECODE_NO_TREE.
     """
-    # Outermost nodes are told by their first word; `entering` is not in use before expansion. A
-    # child's alternative stays the same as long as it is a child, and so does what it gains.
+    # Outermost nodes are recognised by their first word; `entering` is not in use before expansion.
+    # A child's alternative stays the same as long as it is a child, and so does what it gains.
     cdef int32_t* children = ws.path
     cdef int32_t* cycle = ws.entering
     cdef double* gain = ws.gain
@@ -496,7 +496,7 @@ cdef void expand(
         Py_ssize_t n, Py_ssize_t next_node, int32_t* heads, TreeWorkspace* ws) noexcept nogil:
     """Undo the contractions, newest first: in each cycle the entered member leaves its arc. O(n).
 
-    It is the last member whose merge bettered the arc from the head in question, or else the first.
+    It is the last member whose merge improved the arc from the head in question, or else the first.
     """
     cdef Py_ssize_t word, node, cycle, head, member, entered
     cdef const uint8_t* from_row

@@ -1,19 +1,19 @@
-"""Trees drawn without replacement: each in proportion to its weight among those not drawn yet.
+"""Sampling without replacement: each tree in proportion to its weight among those not drawn yet.
 
-A trie over the heads of word after word (Shi, Bieber & Sutton 2020) has a node for every choice
-made so far, and each node knows how much of its mass remains in every next choice: for one never
-made, its exact conditional probability; for one made, the sum of what remains there. The weight of
-a drawn tree is never subtracted from anything: with a confident model that difference would be all
-rounding.
+A trie over the heads of successive words (Shi, Bieber & Sutton 2020) has a node for every choice
+made so far, and each node holds how much of its mass remains in every next choice: for a choice
+never made, its exact conditional probability; for one made, the sum of what remains there. The
+weight of a drawn tree is never subtracted from anything: with a confident model that difference
+would be nothing but rounding errors.
 
-Where a draw leaves the trie, the rest of its tree is drawn at once, and the nodes that are new ask
-for the heads of its words from the root down, each branch in an order of its own: their laws then
-take one elimination together (_conditional).
+Where a draw leaves the trie, the rest of its tree is drawn at once, and the new nodes are for the
+heads of its words from the root down, each branch in an order of its own: their distributions then
+take one elimination together (see `conditional`).
 
-Masses are shares of the node's own, in float64. They are found anew in logs, with wide numbers, at
-the time that all but a vanishing part has been drawn; from then on underflow might count.
+Masses are shares of the node's own, in float64. Once all but a vanishing part of a node has been
+drawn, underflow might count, and its masses are computed again as logs, with wide numbers.
 
-Memory is O(n^2) a tree drawn.
+Memory is O(n^2) per tree drawn.
 """
 from libc.math cimport INFINITY, exp, log
 from libc.stddef cimport size_t
@@ -36,8 +36,8 @@ cdef enum:
     NO_CHILD = -1
     DRAWN = -2
 
-# A node with less than this left goes over to logs. What underflowed is much smaller.
-cdef double LITTLE = 1e-100
+# A node with less than this left is switched to logs. What underflowed is much smaller.
+cdef double LEAST_REMAINING = 1e-100
 
 
 # --- memory ------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ cdef inline bint grow(void** array, size_t items, size_t size) noexcept nogil:
 
 
 cdef int make_room(Trie* trie) noexcept nogil:
-    """Have room for one more node; what there is doubles."""
+    """Make room for one more node, doubling what there is."""
     cdef Py_ssize_t rows = (trie.n_nodes + 1) * trie.width
     if trie.n_nodes == trie.room:
         if not grow(<void**>&trie.nodes, 2 * trie.room + 8, sizeof(TrieNode)):
@@ -105,7 +105,7 @@ cdef double log_sum_exp(const double* logs, Py_ssize_t n, double* weights) noexc
     return largest + log(sum_of(weights, n))
 
 
-cdef void measure(Trie* trie, Py_ssize_t number) noexcept nogil:
+cdef void sum_up(Trie* trie, Py_ssize_t number) noexcept nogil:
     """Add up what remains in a node."""
     cdef TrieNode* node = &trie.nodes[number]
     cdef const double* masses = trie.masses + number * trie.width
@@ -232,8 +232,11 @@ cdef int branch_off(
     return status
 
 
-cdef int update(Trie* trie, PartialTree* tree) noexcept nogil:
-    """Take the tree out, and add up what remains along its path; returns a DecodeStatus."""
+cdef int remove_tree(Trie* trie, PartialTree* tree) noexcept nogil:
+    """Remove the tree that was drawn, and add up what remains along its path.
+
+    Returns a DecodeStatus.
+    """
     cdef Py_ssize_t depth, number, place
     cdef TrieNode* node
     cdef int status
@@ -252,13 +255,13 @@ cdef int update(Trie* trie, PartialTree* tree) noexcept nogil:
             trie.masses[place] = (
                 trie.nodes[trie.children[place]].share
                 * trie.nodes[trie.children[place]].remaining)
-        measure(trie, number)
-        if not node.in_logs and node.remaining < LITTLE:
+        sum_up(trie, number)
+        if not node.in_logs and node.remaining < LEAST_REMAINING:
             partial_restart(tree, depth, depth + 1)
             status = fill_logs(trie, number, tree)
             if status != DECODE_OK:
                 return status
-            measure(trie, number)
+            sum_up(trie, number)
     return DECODE_OK
 
 
@@ -273,4 +276,4 @@ cdef int trie_draw(
     depth = descend(trie, tree, random)
     if depth < tree.n:
         status = branch_off(trie, tree, depth, random)
-    return update(trie, tree) if status == DECODE_OK else status
+    return remove_tree(trie, tree) if status == DECODE_OK else status

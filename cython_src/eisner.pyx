@@ -1,9 +1,9 @@
-"""Eisner 1996: the best projective tree by dynamic programming over spans, O(n^3).
+"""The best projective tree by dynamic programming over spans (Eisner 1996), O(n^3).
 
 A complete span covers a head at one end and everything that it governs on that side; a span with
 an arc covers a head, a dependent at the other end, and all between them. Both halves of a split
-are read along rows: a complete span is stored under (i, j) and under (j, i). Nothing is noted
-about the best splits; the few that the tree needs are found again at the end.
+are read along rows: a complete span is stored under (i, j) and under (j, i). The best splits are
+not stored; the few that the tree needs are found again at the end.
 """
 from libc.math cimport INFINITY
 from libc.stddef cimport size_t
@@ -32,7 +32,7 @@ cdef extern from "rows.h" nogil:
 
 
 def use_simd(bint wanted):
-    """The same as in `_decode`, for the pass that is used here."""
+    """Use SIMD or the portable C for the pass that is used here; as in `decode`."""
     return bool(choose_row_passes(wanted))
 
 

@@ -1,7 +1,7 @@
-"""The words of a sentence eliminated one after another, without subtraction; O(n^3).
+"""Elimination of the words of a sentence, without subtraction, in O(n^3).
 
-The last word goes first: whoever hung from word k now hangs from k's heads, in the proportion of
-their weights,
+The last word is eliminated first: the dependents of word k become dependents of k's heads, in
+proportion to their weights,
 
     A[j, i] += A[j, k] A[k, i] / S,    S = sum of A[k, i] over the heads i < k that remain,
 
@@ -10,9 +10,9 @@ like those from any head but are left out of S: they are the first-order term in
 vanishes. Nothing is ever subtracted, so every number is accurate relative to itself (the argument
 of Grassmann, Taksar & Heyman 1985 for Markov chains).
 
-Weights are those of float64, with a word's highest score as their unit, or else numbers with a wide
-exponent. The former do unless words lose so much weight on elimination that what underflowed might
-have counted; that shows in the S.
+Weights are float64 numbers, with a word's highest score as their unit, or else numbers with a wide
+exponent. Float64 suffices unless words lose so much weight in elimination that what underflowed
+might have counted, which shows in the S.
 """
 from libc.math cimport INFINITY, exp, frexp, isfinite
 from libc.stddef cimport size_t
@@ -47,7 +47,7 @@ from weights cimport (
 )
 
 cdef enum:
-    # Words may lose this many binary digits of weight in all, of the 1022 that float64 has below 1.
+    # Words may lose this many binary digits of weight in total, of the 1022 of float64 below 1.
     # The weight of all trees is at least 2^-loss of what it is with any one arc in its word's unit,
     # so arcs that have underflowed have probabilities below n 2^(loss - 1021).
     MAX_LOSS = 400
@@ -117,7 +117,7 @@ cdef void tree_sum_free(TreeSum* ws) noexcept nogil:
 
 
 cdef int make_wide(TreeSum* ws) noexcept nogil:
-    """Have memory for sums in wide numbers; returns DECODE_OK or DECODE_NO_MEMORY."""
+    """Allocate sums in wide numbers; returns DECODE_OK or DECODE_NO_MEMORY."""
     if ws.wide is NULL:
         ws.wide = <TreeSum*>malloc(sizeof(TreeSum))
         if ws.wide is NULL:
@@ -133,11 +133,12 @@ cdef int make_wide(TreeSum* ws) noexcept nogil:
 
 cdef int find_highest(
         const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil:
-    """Find the score that a word's others are lowered by, and what that amounts to in all.
+    """Find the score that each word's scores are lowered by, and the sum of these.
 
-    With a single root it is the highest among words, and root scores, which meet no others in a
-    sum, are lowered once more, by the highest that is left of them. But where ROOT is so far above
-    that digits of the difference count, it is ROOT's. Returns a DecodeStatus.
+    With a single root it is the highest score of an arc from a word. Root scores, which are never
+    added to others, are lowered again, by the highest of what is left of them. But where a root
+    score is so far above that digits of the difference count, it is the root score. Returns a
+    DecodeStatus.
     """
     cdef Py_ssize_t dep
     cdef int bad = 0
@@ -173,7 +174,7 @@ cdef int find_highest(
 
 cdef double lower_root_score(
         const double* square, Py_ssize_t dep, const TreeSum* ws, double* low) noexcept nogil:
-    """What is left of the root score of a word, at most 0, with what its rounding took away."""
+    """The root score of a word as lowered, at most 0, as the sum of the result and `low`."""
     cdef double rest
     cdef double lowered = subtract_exactly(square[dep * (ws.n + 1)], ws.highest[dep], low)
     if lowered == -INFINITY:
@@ -256,10 +257,10 @@ cdef inline double binary_loss(weight_t weight) noexcept nogil:
     return -above if above < 0 else 0
 
 
-cdef void take_from_root(
+cdef void make_root_word(
         weight_t* pivots, weight_t* root_pivots, Py_ssize_t stride, Py_ssize_t word, Py_ssize_t n
 ) noexcept nogil:
-    """Let `word` be the one that hangs from ROOT, and for the words before it be ROOT itself."""
+    """Let `word` be the dependent of ROOT, and take the place of ROOT for the words before it."""
     cdef const weight_t* of_type = NULL
     cdef Py_ssize_t k, head
     for k in range(word + 1, n + 1):
@@ -273,7 +274,7 @@ cdef void take_from_root(
 cdef int eliminate(
         const weight_t* weights, weight_t* pivots, weight_t* factors, Py_ssize_t factors_stride,
         weight_t* sums, weight_t* root_pivots, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t first,
-        bint single_root, Py_ssize_t* turn) noexcept nogil:
+        bint single_root, Py_ssize_t* root_word) noexcept nogil:
     cdef const weight_t* of_type = NULL
     cdef weight_t* row
     cdef weight_t* pivot
@@ -282,27 +283,27 @@ cdef int eliminate(
     cdef double loss = 0
     # Whether ROOT counts among the heads that remain.
     cdef bint has_root = not single_root
-    turn[0] = 0
+    root_word[0] = 0
     for word in range(n, first - 1, -1):
         row = factors + word * factors_stride
         pivot = pivots + word * stride
         memcpy(row, weights + word * stride, (n + 1) * sizeof(weight_t))
-        if turn[0] > 0:
+        if root_word[0] > 0:
             row[0] = weight_from(0, of_type)
         apply_pivots(row, pivots, stride, n, word + 1)
         total = sum_row(row + (not has_root), word - (not has_root))
         whole = sum_row(weights + word * stride + single_root, n + 1 - single_root)
         if is_zero(total):
-            # No word is left that this one could hang from: it is the one below ROOT.
+            # No word is left that could be its head, so its head is ROOT.
             total = row[0]
             if has_root or is_zero(total):
                 return DECODE_NO_TREE
             has_root = True
-            turn[0] = word
-            take_from_root(pivots, root_pivots, stride, word, n)
+            root_word[0] = word
+            make_root_word(pivots, root_pivots, stride, word, n)
             loss += binary_loss(total)
         else:
-            # What the row had at first may be more than 1, up to n, and is then lost as well.
+            # The row may have begun with more than 1, up to n, which is then lost as well.
             loss += binary_loss(divide(total, larger(whole, weight_from(1, of_type))))
             divide_row(pivot, row, total, word)
             for head in range(word, min(word + 4, stride)):
@@ -317,33 +318,33 @@ cdef int eliminate(
 cdef int eliminate_words(
         const void* weights, void* pivots, void* factors, Py_ssize_t factors_stride, void* sums,
         void* root_pivots, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t first, bint single_root,
-        bint is_wide, Py_ssize_t* turn) noexcept nogil:
+        bint is_wide, Py_ssize_t* root_word) noexcept nogil:
     """Eliminate words n, n - 1, ..., first of n words; n^3 / 3 multiplications for all.
 
-    With `factors_stride` 0, `factors` is one row of scratch. Where a word has no other word left to
-    hang from, with a single root, it must be the one that hangs from ROOT, after those eliminated
-    before it: it becomes `turn`, which is 0 for none, and is ROOT to the words that remain. For the
-    first word of all that is always so. Returns DECODE_OK; DECODE_NO_TREE; DECODE_LOST_DIGITS; or
-    DECODE_UNSETTLED where float64 does not do, as may be where it finds no tree, too.
+    With `factors_stride` 0, `factors` is one row of scratch. With a single root, a word without any
+    other word left as its head must be the dependent of ROOT: it becomes `root_word` (0 if there is
+    none), and takes the place of ROOT for the words that remain. Word 1 always is one, if none was
+    before. Returns DECODE_OK, DECODE_NO_TREE, DECODE_LOST_DIGITS, or DECODE_UNSETTLED where float64
+    does not suffice, which may also be the case where it finds no tree.
     """
     if is_wide:
         return eliminate(
             <const Wide*>weights, <Wide*>pivots, <Wide*>factors, factors_stride, <Wide*>sums,
-            <Wide*>root_pivots, stride, n, first, single_root, turn)
+            <Wide*>root_pivots, stride, n, first, single_root, root_word)
     return eliminate(
         <const double*>weights, <double*>pivots, <double*>factors, factors_stride, <double*>sums,
-        <double*>root_pivots, stride, n, first, single_root, turn)
+        <double*>root_pivots, stride, n, first, single_root, root_word)
 
 
 cdef int eliminate_all(TreeSum* ws) noexcept nogil:
     """Eliminate all words, whatever their weights are; see `eliminate_words`."""
     return eliminate_words(
         ws.weights, ws.pivots, ws.factors, ws.stride, ws.sums, ws.root_pivots, ws.stride, ws.n, 1,
-        ws.single_root, ws.is_wide, &ws.turn)
+        ws.single_root, ws.is_wide, &ws.root_word)
 
 
 cdef int find_wide_weights(const double* square, TreeSum* ws) noexcept nogil:
-    """Have the weights of the sentence last summed over in `ws.wide.weights`, too. O(n^2).
+    """Fill `ws.wide.weights` for the sentence last summed over as well. O(n^2).
 
     Returns DECODE_OK or DECODE_NO_MEMORY.
     """

@@ -1,27 +1,27 @@
-"""Trees drawn by undoing the elimination (_matrix_tree): words come back one after another.
+"""Sampling by undoing the elimination: words are inserted one after another.
 
-Eliminating word k turned the weight of j -> i into A'[j, i] = A[j, i] + A[j, k] A[k, i] / S. So an
-arc of a tree T' without k stands for the arc itself, or for a way through k, in proportion to the
-two terms. To put k in:
+Eliminating word k turned the weight of the arc i -> j into A'[j, i], which is A[j, i] plus
+A[j, k] A[k, i] / S. So an arc of a tree T' without k stands for the arc itself, or for a route
+through k, in proportion to the two terms. To insert k:
 
-- each arc of T' is drawn to be the one or the other; C are the words whose arc leads through k;
-- without those arcs, T' is a forest; R is what of it still hangs from ROOT;
-- the words of C get k for their head, and k gets one from R, in proportion to A[k, .].
+- for each arc of T', draw which of the two it is; C is the set of words whose arc leads through k;
+- without those arcs, T' is a forest; R is the part of it that is still connected to ROOT;
+- the words of C get the head k, and k gets a head from R, in proportion to A[k, .].
 
-If T' is distributed by its weight, so is the outcome T. For take a forest F and a set C of its
-roots. The trees T made of them weigh, beyond F and the A[j, k] of C, the sum of A[k, i] over R. The
-trees T' send each of C through k to some i, so that all is connected: a tree over the components of
-F, in which every component has the same choice of heads, A[k, i] / S, that adds up to 1; all these
-trees weigh what R has of that choice (Cayley's formula with weights), times S that is again the sum
-of A[k, i] over R. With a single root the same holds, R being without ROOT itself. Or the arc that
-leads through k is the one from ROOT: then k gets ROOT, every component of F is one of C, and the
-trees, summed over which of them has that arc, weigh as much again. For words eliminated after the
-turn, head 0 means the word of the turn.
+If T' is distributed by its weight, so is the result T. Proof: take a forest F and a set C of its
+roots. The trees T made of them weigh, apart from F and the A[j, k] of C, the sum of A[k, i] over R.
+The trees T' connect each word of C through k to some i: they are trees over the components of F, in
+which every component has the same choice of heads, A[k, i] / S, that adds up to 1. By Cayley's
+formula with weights, all these trees together weigh the share of R in that choice; times S, this is
+again the sum of A[k, i] over R. With a single root the same holds, with R not including ROOT. Or
+the arc that leads through k is the one from ROOT: then k gets ROOT, every component of F is in C,
+and the trees, summed over which of them has that arc, weigh the same again. For words eliminated
+after the root word, head 0 means the root word.
 
-Which word an arc will lead through is drawn when the arc comes up, for all words still to come:
-they are the terms of one sum, whose total the elimination knew. A tree takes O(n) for each time
-that a word gets another head: O(n^2 log n) where scores are not too sure, O(n^3) at most, and no
-more where words strongly prefer each other. There is no subtraction.
+The word that an arc will lead through is drawn when the arc is made, among all words yet to be
+inserted: these are the terms of one sum, whose total the elimination found. A tree takes O(n) each
+time that a word gets another head: O(n^2 log n) where scores are not too far apart, O(n^3) at most,
+and no more where words strongly prefer each other. There is no subtraction.
 """
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
@@ -45,17 +45,17 @@ from weights cimport (
 
 
 cdef enum:
-    # Heads that may turn out not to hang from ROOT before it is found out of all which ones do.
+    # Heads to try one by one for a connection to ROOT, before it is found out for all of them.
     TRIES = 8
     UNKNOWN = 0
-    HANGS = 1
+    CONNECTED = 1
     CUT_OFF = 2
 
 
 # --- memory ------------------------------------------------------------------------------------
 
 cdef int make_block(Insertion* insertion, size_t item_size) noexcept nogil:
-    """Have room for items of that size; returns DECODE_OK or DECODE_NO_MEMORY."""
+    """Allocate for items of that size; returns DECODE_OK or DECODE_NO_MEMORY."""
     cdef size_t width = <size_t>insertion.max_words + 1
     cdef size_t row = width * item_size
     if item_size > insertion.item_size:
@@ -84,9 +84,9 @@ cdef int insertion_init(Insertion* insertion, Py_ssize_t max_words) noexcept nog
     if insertion.word_block is NULL:
         return DECODE_NO_MEMORY
     insertion.weights = <double*>insertion.word_block
-    insertion.first_due = <int32_t*>(insertion.weights + width)
-    insertion.next_due = insertion.first_due + width
-    insertion.cut = <unsigned char*>(insertion.next_due + width)
+    insertion.first_waiting = <int32_t*>(insertion.weights + width)
+    insertion.next_waiting = insertion.first_waiting + width
+    insertion.cut = <unsigned char*>(insertion.next_waiting + width)
     insertion.state = insertion.cut + width
     return make_block(insertion, sizeof(double))
 
@@ -133,7 +133,7 @@ cdef int insertion_begin(Insertion* insertion, const TreeSum* sum) noexcept nogi
 cdef void weigh_root(
         const weight_t* of_type, Insertion* insertion, const TreeSum* sum, Py_ssize_t root
 ) noexcept nogil:
-    """Eliminate once more, for the root arcs of all words or that of one. O(n^2)."""
+    """Eliminate again for the root arcs of all words, or for that of one word. O(n^2)."""
     cdef Py_ssize_t n = sum.n
     cdef const weight_t* weights = <const weight_t*>sum.weights
     cdef const weight_t* sums = <const weight_t*>sum.sums
@@ -143,7 +143,7 @@ cdef void weigh_root(
     cdef weight_t* shares = <weight_t*>insertion.root_shares
     cdef weight_t even, odd
     cdef Py_ssize_t word, k
-    for word in range(n, sum.turn - 1, -1):
+    for word in range(n, sum.root_word - 1, -1):
         factors = <const weight_t*>sum.factors + word * sum.stride
         even = direct[word] = weights[word * sum.stride]
         if root > 0:
@@ -162,25 +162,25 @@ cdef void weigh_root(
 
 # --- draws -------------------------------------------------------------------------------------
 
-cdef inline void put_off(Insertion* insertion, Py_ssize_t word, Py_ssize_t k) noexcept nogil:
-    """Let the arc of a word lead through k."""
-    insertion.next_due[word] = insertion.first_due[k]
-    insertion.first_due[k] = <int32_t>word
+cdef inline void route_through(Insertion* insertion, Py_ssize_t word, Py_ssize_t k) noexcept nogil:
+    """Let the arc of a word lead through k, once that is inserted."""
+    insertion.next_waiting[word] = insertion.first_waiting[k]
+    insertion.first_waiting[k] = <int32_t>word
 
 
-cdef void draw_way(
+cdef void draw_route(
         weight_t total, Insertion* insertion, const TreeSum* sum, Py_ssize_t word, Py_ssize_t head,
         const RandomSource* random) noexcept nogil:
-    """Draw which word to come an arc leads through, if any; `total` is the weight of all ways."""
+    """Draw the word that an arc will lead through, if any; `total` is the weight of all routes."""
     cdef const weight_t* factors = <const weight_t*>sum.factors + word * sum.stride
     cdef const weight_t* shares = <const weight_t*>insertion.columns + head * (
         insertion.max_words + 1)
     cdef weight_t passed = (<const weight_t*>sum.weights)[word * sum.stride + head]
-    cdef weight_t left, way
+    cdef weight_t left, route
     cdef Py_ssize_t k, last = 0
     if sum.single_root and head == 0:
-        if word < sum.turn:
-            # To this word ROOT is that word.
+        if word < sum.root_word:
+            # For this word, head 0 is the root word.
             passed = weight_from(0, <const weight_t*>NULL)
         else:
             passed = (<const weight_t*>insertion.root_weights)[word]
@@ -190,31 +190,32 @@ cdef void draw_way(
     if less(left, passed):
         return
     for k in range(max(word, head) + 1, sum.n + 1):
-        way = multiply(factors[k], shares[k])
-        passed = add(passed, way)
-        if not is_zero(way):
+        route = multiply(factors[k], shares[k])
+        passed = add(passed, route)
+        if not is_zero(route):
             last = k
             if less(left, passed):
                 break
     if last > 0:
-        put_off(insertion, word, last)
+        route_through(insertion, word, last)
 
 
-cdef bint hangs(const Insertion* insertion, const int32_t* heads, Py_ssize_t word) noexcept nogil:
-    """Whether a word hangs from ROOT without the arcs that are cut."""
+cdef bint reaches_root(
+        const Insertion* insertion, const int32_t* heads, Py_ssize_t word) noexcept nogil:
+    """Whether a word is connected to ROOT without the arcs that are cut."""
     while word != 0 and not insertion.cut[word]:
         word = heads[word]
     return word == 0
 
 
-cdef void find_all_that_hang(
+cdef void find_all_that_reach_root(
         Insertion* insertion, const int32_t* heads, Py_ssize_t n_words) noexcept nogil:
-    """Set `state` of words 0..n_words - 1 to HANGS or CUT_OFF. O(n)."""
+    """Set `state` of words 0..n_words - 1 to CONNECTED or CUT_OFF. O(n)."""
     cdef unsigned char* state = insertion.state
     cdef unsigned char found
     cdef Py_ssize_t start, word
     memset(state, UNKNOWN, n_words)
-    state[0] = HANGS
+    state[0] = CONNECTED
     for start in range(1, n_words):
         word = start
         while state[word] == UNKNOWN and not insertion.cut[word]:
@@ -229,29 +230,29 @@ cdef void find_all_that_hang(
 
 
 cdef bint weigh_heads(
-        const weight_t* pivot, Py_ssize_t k, bint only_hanging, Insertion* insertion, double* total
-) noexcept nogil:
-    """Fill `weights` with those of the heads of k, of any scale; False if all are 0."""
+        const weight_t* pivot, Py_ssize_t k, bint only_connected, Insertion* insertion,
+        double* total) noexcept nogil:
+    """Fill `weights` with those of the heads of k, up to a factor; False if all are 0."""
     cdef weight_t largest = weight_from(0, pivot)
     cdef Py_ssize_t head
     for head in range(k):
-        if not (only_hanging and insertion.state[head] == CUT_OFF) and less(largest, pivot[head]):
+        if not (only_connected and insertion.state[head] == CUT_OFF) and less(largest, pivot[head]):
             largest = pivot[head]
     if is_zero(largest):
         return False
     total[0] = 0
     for head in range(k):
         insertion.weights[head] = 0
-        if not (only_hanging and insertion.state[head] == CUT_OFF):
+        if not (only_connected and insertion.state[head] == CUT_OFF):
             insertion.weights[head] = to_double(divide(pivot[head], largest))
             total[0] += insertion.weights[head]
     return True
 
 
-cdef Py_ssize_t draw_hanging_head(
+cdef Py_ssize_t draw_connected_head(
         const weight_t* pivot, Py_ssize_t k, bint some_cut, const int32_t* heads,
         Insertion* insertion, const RandomSource* random) noexcept nogil:
-    """Draw a head for k among those that hang from ROOT; -1 if they have no weight."""
+    """Draw a head for k among those connected to ROOT; -1 if they have no weight."""
     cdef const double* weights
     cdef double total = 1
     cdef Py_ssize_t head
@@ -264,36 +265,36 @@ cdef Py_ssize_t draw_hanging_head(
         weights = insertion.weights
     for _try in range(TRIES):
         head = draw_index(weights, k, total, random)
-        if not some_cut or hangs(insertion, heads, head):
+        if not some_cut or reaches_root(insertion, heads, head):
             return head
-    find_all_that_hang(insertion, heads, k)
+    find_all_that_reach_root(insertion, heads, k)
     if not weigh_heads(pivot, k, True, insertion, &total):
         return -1
     return draw_index(insertion.weights, k, total, random)
 
 
-cdef bint cut_due(Insertion* insertion, Py_ssize_t k, const int32_t* heads) noexcept nogil:
-    """Cut the arcs that lead through k; returns whether that from ROOT is among them."""
-    cdef Py_ssize_t word = insertion.first_due[k]
+cdef bint cut_waiting(Insertion* insertion, Py_ssize_t k, const int32_t* heads) noexcept nogil:
+    """Cut the arcs that lead through k; returns whether one of them is from ROOT."""
+    cdef Py_ssize_t word = insertion.first_waiting[k]
     cdef bint root_cut = False
     while word != 0:
         insertion.cut[word] = True
         root_cut |= heads[word] == 0
-        word = insertion.next_due[word]
+        word = insertion.next_waiting[word]
     return root_cut
 
 
-cdef void hang_due(
+cdef void attach_waiting(
         const weight_t* factors, Insertion* insertion, const TreeSum* sum, Py_ssize_t k,
         const RandomSource* random, int32_t* heads) noexcept nogil:
-    """Hang the words whose arcs were cut from k."""
-    cdef Py_ssize_t word = insertion.first_due[k]
+    """Give the words whose arcs were cut the head k."""
+    cdef Py_ssize_t word = insertion.first_waiting[k]
     cdef Py_ssize_t following
     while word != 0:
-        following = insertion.next_due[word]
+        following = insertion.next_waiting[word]
         insertion.cut[word] = False
         heads[word] = <int32_t>k
-        draw_way(factors[word * sum.stride + k], insertion, sum, word, k, random)
+        draw_route(factors[word * sum.stride + k], insertion, sum, word, k, random)
         word = following
 
 
@@ -306,24 +307,24 @@ cdef int draw_as(
     cdef bint root_cut
     if sum.single_root and insertion.root != root:
         weigh_root(of_type, insertion, sum, root)
-    memset(insertion.first_due, 0, (sum.n + 1) * sizeof(int32_t))
+    memset(insertion.first_waiting, 0, (sum.n + 1) * sizeof(int32_t))
     memset(insertion.cut, 0, sum.n + 1)
     heads[0] = -1
     for k in range(1, sum.n + 1):
         pivots = <const weight_t*>sum.pivots + k * sum.stride
-        root_cut = cut_due(insertion, k, heads)
-        if sum.single_root and (k == sum.turn or (k > sum.turn and root_cut)):
+        root_cut = cut_waiting(insertion, k, heads)
+        if sum.single_root and (k == sum.root_word or (k > sum.root_word and root_cut)):
             head = 0
             total = (<const weight_t*>insertion.root_totals)[k]
         else:
-            head = draw_hanging_head(
-                pivots, k, insertion.first_due[k] != 0, heads, insertion, random)
+            head = draw_connected_head(
+                pivots, k, insertion.first_waiting[k] != 0, heads, insertion, random)
             if head < 0:
                 return DECODE_UNSETTLED
             total = multiply(pivots[head], (<const weight_t*>sum.sums)[k])
-        hang_due(<const weight_t*>sum.factors, insertion, sum, k, random, heads)
+        attach_waiting(<const weight_t*>sum.factors, insertion, sum, k, random, heads)
         heads[k] = <int32_t>head
-        draw_way(total, insertion, sum, k, head, random)
+        draw_route(total, insertion, sum, k, head, random)
     return DECODE_OK
 
 

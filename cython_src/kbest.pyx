@@ -1,10 +1,11 @@
 """The k best trees, exact and distinct, in O(k n^2).
 
-The trees are parted into sets, each described by arcs that its trees must or must not have (Lawler
-1972). Of every set one tree is known, and of its others the score of the best, with an arc of the
-known tree that this one lacks. The set with the best score is parted by that arc in two. What makes
-it quadratic is Camerini, Fratta & Maffioli 1980: one look over the contractions that led to a tree
-tells the score of the next one, where solving a set for every arc of its tree would take O(n^3).
+The trees are partitioned into sets, each described by arcs that its trees must or must not have
+(Lawler 1972). Of every set one tree is known, and the score of the best other one, with an arc of
+the known tree that this one lacks. The set with the best such score is split in two by that arc.
+It is quadratic because of Camerini, Fratta & Maffioli 1980: one pass over the contractions that led
+to a tree finds the score of the next one, where solving a set for every arc of its tree would take
+O(n^3).
 
 With the root constraint (Zmigrod, Vieira & Cotterell 2021), a set either has its root arc fixed,
 and is then an unconstrained problem with one root arc left; or its next tree with another root is
@@ -353,7 +354,7 @@ cdef bint find_next(KBestSearch* search, Pending* pending) noexcept nogil:
 
 cdef int await_next(
         KBestSearch* search, Py_ssize_t number, Py_ssize_t known) noexcept nogil:
-    """Queue the best tree of a set but for the known one; the set has just been solved."""
+    """Queue the best tree of a set except the known one; the set has just been solved."""
     cdef Py_ssize_t width = search.n + 1
     cdef const int32_t* heads = search.heads + known * width
     cdef Py_ssize_t word
@@ -417,7 +418,7 @@ cdef int find_first_of(KBestSearch* search, Py_ssize_t number) noexcept nogil:
 cdef int find_next_with(
         KBestSearch* search, Py_ssize_t number, Py_ssize_t known, int32_t dep,
         int32_t head) noexcept nogil:
-    """Queue the best tree but for the known one that has an arc of it."""
+    """Queue the best tree, except the known one, that has an arc of it."""
     cdef int status
     number = part(search, number, dep, head, True)
     if number < 0:

@@ -1,12 +1,12 @@
-"""The weight of all trees of a sentence, and its derivatives, the arc marginals; O(n^3).
+"""Sums over all trees of a sentence, and their derivatives, the arc marginals, in O(n^3).
 
-The weight comes from eliminating the words (_elimination). Determinant and inverse of the Laplacian
-(Koo et al. 2007) give the same numbers, but subtract; where two words strongly prefer each other
-all digits are lost.
+The weight of all trees comes from eliminating the words (see `elimination`). Determinant and
+inverse of the Laplacian (Koo et al. 2007) give the same numbers, but with subtractions: where two
+words strongly prefer each other all digits are lost.
 
-Marginals are weights times the derivative of the log of that sum, found by going through the
-elimination backwards. One difference of probabilities occurs there, so marginals are accurate to
-rounding in absolute terms.
+Marginals are weights times the derivatives of the log of that sum, found by going through the
+elimination backwards. One difference of probabilities occurs there, so their absolute error is that
+of rounding.
 """
 from libc.math cimport INFINITY, fabs, isfinite
 from libc.stdint cimport int32_t
@@ -48,7 +48,7 @@ from weights cimport (
     wide_to_double,
 )
 
-# How far from 1 the probabilities of a word's heads may add up.
+# How far from 1 the sum of the probabilities of a word's heads may be.
 cdef double TOLERANCE = 1e-9
 
 
@@ -82,7 +82,7 @@ cdef int sum_trees_as_is(
     else:
         return status
     if status == DECODE_NO_TREE:
-        # What was too low to count may have been all there is.
+        # Weights that underflowed may have been those of all trees.
         if not ws.is_wide:
             return DECODE_UNSETTLED
         if ws.dropped:
@@ -201,10 +201,10 @@ cdef void differentiate(const weight_t* of_type, TreeSum* ws) noexcept nogil:
         for head in range(k):
             own[head] = divide(add_signed(pulled[head], rest), sums[k])
         own[k] = weight_from(0, of_type)
-        if ws.single_root and k > ws.turn:
+        if ws.single_root and k > ws.root_word:
             # ROOT had no part in S.
             own[0] = divide(pulled[0], sums[k])
-        if k == ws.turn:
+        if k == ws.root_word:
             for j in range(1, k):
                 adjoints[j * stride] = weight_from(0, of_type)
             for j in range(k + 1, n + 1):
@@ -241,8 +241,8 @@ cdef int arc_marginals(
         const double* square, double* marginals, Py_ssize_t width, TreeSum* ws) noexcept nogil:
     """Fill marginals[dep * width + head] for the words of the sentence last summed over.
 
-    Returns DECODE_OK, DECODE_NO_MEMORY or DECODE_LOST_DIGITS. Destroys what sum_trees left for it:
-    to be called once.
+    Returns DECODE_OK, DECODE_NO_MEMORY or DECODE_LOST_DIGITS. Overwrites what `sum_trees` left:
+    call it once per sum.
     """
     cdef int status
     if ws.n == 0:
@@ -250,7 +250,7 @@ cdef int arc_marginals(
     if not ws.beyond_float64:
         if arc_marginals_as_is(marginals, width, ws):
             return DECODE_OK
-        # Derivatives overflowed, and must not meet the zeros of a later sentence.
+        # Derivatives overflowed, and must not be multiplied by the zeros of a later sentence.
         memset(ws.adjoints, 0, (ws.max_words + 1) * ws.stride * sizeof(double))
         status = sum_trees_wide(square, ws)
         if status != DECODE_OK:
@@ -322,8 +322,8 @@ cdef bint root_shares_as(
         const weight_t* of_type, double* shares, TreeSum* ws) noexcept nogil:
     """The share of a word is its root weight times the weight of the trees below it.
 
-    The latter is the stationary distribution of the chain that walks from dependents to heads, by
-    the Markov chain tree theorem; Grassmann, Taksar & Heyman find it by substitution.
+    By the Markov chain tree theorem, the latter is the stationary distribution of the chain that
+    walks from dependents to heads; Grassmann, Taksar & Heyman find it by substitution.
     """
     cdef Py_ssize_t n = ws.n, stride = ws.stride
     cdef const weight_t* weights = <const weight_t*>ws.weights
@@ -336,18 +336,18 @@ cdef bint root_shares_as(
     for word in range(1, n + 1):
         below[word] = weight_from(0, of_type)
         shares[word] = 0
-    for word in range(ws.turn, n + 1):
+    for word in range(ws.root_word, n + 1):
         below[word] = (
-            weight_from(1, of_type) if word == ws.turn else divide(below[word], sums[word]))
+            weight_from(1, of_type) if word == ws.root_word else divide(below[word], sums[word]))
         factor = below[word]
         for k in range(word + 1, n + 1):
             below[k] = add(below[k], multiply(factor, factors[word * stride + k]))
-    for word in range(ws.turn, n + 1):
+    for word in range(ws.root_word, n + 1):
         below[word] = multiply(below[word], weights[word * stride])
         total = add(total, below[word])
     if is_zero(total):
         return False
-    for word in range(ws.turn, n + 1):
+    for word in range(ws.root_word, n + 1):
         shares[word] = to_double(divide(below[word], total))
         if not isfinite(shares[word]):
             return False

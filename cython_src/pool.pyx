@@ -1,13 +1,13 @@
-"""Threads that wait for sentences to decode, without Python and so without its lock.
+"""Pool of threads that share the sentences of a batch, without Python and so without its lock.
 
-A batch of a thousand sentences may take no more than a few hundred microseconds: about as long as
-it takes to start a thread, or to hand Python's lock back and forth. So helpers stay between calls,
-asleep, and what they run knows no Python. The calling thread works as well, on whatever no helper
-has taken yet, and at the end it waits only for helpers that did take something: one that wakes up
-late, since the machine is busy, costs nothing.
+A batch of a thousand sentences may take only a few hundred microseconds: about as long as it takes
+to start a thread, or to pass Python's lock between threads. So helper threads stay between calls,
+asleep, and run no Python. The calling thread works as well, on whatever no helper has taken yet,
+and at the end waits only for helpers that have taken something: one that wakes up late because the
+machine is busy costs nothing.
 
-Only one call at a time has the helpers; another one does its work alone meanwhile. Helpers do not
-survive a fork, so a child forgets those of its parent and starts its own.
+Only one call at a time uses the helpers; a second call does its work alone. Helpers do not survive
+a fork, so a child process forgets those of its parent and starts its own.
 """
 import os
 
@@ -24,9 +24,9 @@ from cpython.pythread cimport (
 from libc.limits cimport ULONG_MAX
 
 cdef enum:
-    MAX_HELPERS = 255       # as many as a batch may have threads, but for the caller
+    MAX_HELPERS = 255       # as many as the threads of a batch, less the caller
     CHUNKS_PER_THREAD = 16  # enough that one hard sentence does not leave the others waiting
-    LOOKS = 4000            # about 0.1 milliseconds
+    SPINS = 4000            # about 0.1 milliseconds
 
 cdef struct Helper:
     PyThread_type_lock wake     # held while there is nothing to do
@@ -74,12 +74,12 @@ if hasattr(os, "register_at_fork"):
 
 
 cdef void wait_for(PyThread_type_lock lock) noexcept nogil:
-    """Acquire a lock that will be released soon: look again and again at first, then sleep.
+    """Acquire a lock that will be released soon: spin first, then sleep.
 
     Falling asleep and being woken take as long as a small batch.
     """
-    cdef int _look
-    for _look in range(LOOKS):
+    cdef int _spin
+    for _spin in range(SPINS):
         if PyThread_acquire_lock(lock, NOWAIT_LOCK):
             return
     PyThread_acquire_lock(lock, WAIT_LOCK)
@@ -113,14 +113,14 @@ cdef void work(Job* job, Py_ssize_t number) noexcept nogil:
             job.failed = failed
 
 
-cdef void help_forever(void* argument) noexcept nogil:
-    """What a helper runs."""
+cdef void run_helper(void* argument) noexcept nogil:
+    """Take part in every job from now on."""
     cdef Helper* helper = <Helper*>argument
     cdef Job* job = &pool.job
     while True:
         wait_for(helper.wake)
         wait_for(pool.lock)
-        # It may be that all is done by now, or that another call has taken over.
+        # The job may be done by now, or another call may have taken over.
         if helper.number < job.n_threads and job.next_sentence < job.n_sentences:
             job.n_working += 1
             work(job, helper.number)
@@ -133,7 +133,7 @@ cdef void help_forever(void* argument) noexcept nogil:
 
 
 cdef void start_helpers(Py_ssize_t n_threads):
-    """See to it that there are helpers for so many threads, if the system gives them."""
+    """Start helpers for that many threads, the caller included, as far as the system allows."""
     cdef Helper* helper
     cdef Py_ssize_t wanted = min(n_threads - 1, <Py_ssize_t>MAX_HELPERS)
     if pool.n_helpers >= wanted:
@@ -149,7 +149,7 @@ cdef void start_helpers(Py_ssize_t n_threads):
         if helper.wake is NULL:
             break
         PyThread_acquire_lock(helper.wake, WAIT_LOCK)
-        if <unsigned long>PyThread_start_new_thread(help_forever, helper) == ULONG_MAX:
+        if <unsigned long>PyThread_start_new_thread(run_helper, helper) == ULONG_MAX:
             PyThread_free_lock(helper.wake)
             break
         pool.n_helpers += 1

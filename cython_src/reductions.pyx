@@ -1,4 +1,4 @@
-"""The three published reductions of single-root to unconstrained decoding, to compare with.
+"""The three published reductions of single-root to unconstrained decoding, for comparison.
 
 Stanojevic & Cohen 2021: `naive` (section 3) tries every word as the only child of ROOT;
 `preselection` (section 4) tries only the root children of the best unconstrained tree;
@@ -171,7 +171,7 @@ cdef int decode_by_reweighting(
         n_roots += heads[dep] == 0
     if n_roots == 1:
         return DECODE_OK
-    # Either there is no single-root tree, or adding the constant has swallowed what told of it.
+    # Either there is no single-root tree, or adding the constant has lost the digits that matter.
     status = decode_tree(square, width, n, True, False, ws.candidate, &ws.tree)
     return DECODE_LOST_DIGITS if status == DECODE_OK else DECODE_NO_TREE
 

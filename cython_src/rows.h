@@ -1,12 +1,12 @@
-/* The passes over rows of scores that the decoder spends its time in.
+/* Passes over rows of scores: the inner loops of the decoder.
  *
  * Each exists in portable C and, for x86-64 compilers that know target attributes, for AVX2; which
- * one runs is settled once, at import, by what the processor has. Both pick the same heads and give
+ * one runs is decided once, at import, by what the processor has. Both pick the same heads and give
  * equal numbers, since they only compare and subtract.
  *
  * To be included from C; each module that does has a table of passes of its own.
  *
- * A row holds n + 1 scores, one a head; index 0, ROOT, is never looked at here.
+ * A row holds n + 1 scores, one per head; index 0, ROOT, is never read here.
  */
 #ifndef ROOTMIND_ROWS_H
 #define ROOTMIND_ROWS_H

@@ -1,15 +1,15 @@
-"""Trees drawn in proportion to the exponential of their score, by the published ways.
+"""Sampling of trees in proportion to the exponential of their score, by the published methods.
 
-- ancestral: word after word, each put into the tree of those before by its exact law (_insertion).
+- ancestral: word after word, each inserted into the tree of the words before it (see `insertion`).
 - colbourn: the head of one word after another, by rank-one updates of the inverse Laplacian.
 - wilson: the root token by its exact marginal, and a loop-erased walk to it (Stanojevic 2022;
   Zmigrod, Vieira & Cotterell 2021). wilson_reject: walks to ROOT until one has a single root.
   wilson_biased: the root token by its raw root weight, which is not its marginal.
-- auto: wilson, until a walk takes too long. Then the walk is dropped and the tree drawn word after
-  word *with the root token already drawn*: given the root, the number of steps tells nothing about
-  the tree (_walk), but a new root would be one less likely to trap a walk. Without a single root,
-  the walk's root is ROOT, and a whole new tree is right.
-- distinct: without replacement (_distinct).
+- auto: wilson, until a walk takes too long. Then the walk is discarded and the tree drawn word
+  after word *with the root token already drawn*: given the root, the number of steps is independent
+  of the tree (see `walk`), but a new root would be biased towards those that do not trap a walk.
+  Without a single root, the walk's root is ROOT, and a whole new tree is right.
+- distinct: without replacement (see `distinct`).
 """
 from libc.math cimport INFINITY, exp
 from libc.stddef cimport size_t
@@ -106,7 +106,7 @@ cdef void weigh_raw_roots(TreeSampler* sampler) noexcept nogil:
 
 
 cdef int begin_walks(TreeSampler* sampler) noexcept nogil:
-    """Find who may be the root token, and how heads are drawn; returns a DecodeStatus."""
+    """Prepare draws of the root token and of heads; returns a DecodeStatus."""
     cdef TreeSum* weights = &sampler.sum
     cdef Py_ssize_t n = sampler.sum.n
     cdef Py_ssize_t lowest = 1, word
@@ -138,7 +138,7 @@ cdef int sampler_begin(
     """Sum over the trees of a sentence and prepare to draw; O(n^3). Returns a DecodeStatus."""
     cdef int status
     sampler.square = square
-    sampler.has_begun = False
+    sampler.has_insertion = False
     status = sum_trees(square, n, sampler.single_root, &sampler.sum)
     if status != DECODE_OK or n == 0:
         return status
@@ -155,27 +155,27 @@ cdef int sampler_begin(
 cdef int draw_ancestral(
         TreeSampler* sampler, Py_ssize_t root, const RandomSource* random, int32_t* heads
 ) noexcept nogil:
-    """Draw a tree word after word; below `root` alone, unless that is 0. Returns a DecodeStatus."""
+    """Draw a tree word after word, with that root token unless it is 0; returns a DecodeStatus."""
     cdef int status = DECODE_OK
-    if not sampler.has_begun:
+    if not sampler.has_insertion:
         status = insertion_begin(&sampler.insertion, &sampler.sum)
-        sampler.has_begun = True
+        sampler.has_insertion = True
     if status == DECODE_OK:
         status = insertion_draw(&sampler.insertion, &sampler.sum, root, random, heads)
     if status == DECODE_UNSETTLED:
         if sampler.sum.beyond_float64:
             return DECODE_LOST_DIGITS
         status = sum_trees_wide(sampler.square, &sampler.sum)
-        sampler.has_begun = False
+        sampler.has_insertion = False
         if status == DECODE_OK:
             return draw_ancestral(sampler, root, random, heads)
     return status
 
 
 cdef int64_t steps_for(const TreeSampler* sampler) noexcept nogil:
-    """How many steps the walks for one tree have.
+    """The number of steps allowed to the walks for one tree.
 
-    By default "auto" walks some times as long as usual, about what drawing by insertion takes.
+    By default that of "auto" is several times the usual, which takes about as long as an insertion.
     """
     cdef int64_t n = sampler.sum.n
     if sampler.max_steps > 0:

@@ -30,7 +30,10 @@ from spacy_rootmind.kernel.matrix_tree cimport (
 from weights cimport add_exactly
 
 cdef enum:
-    # A summary holds these numbers of a TreeSum, then `highest` of words 0..N.
+    # A summary holds log Z, the entropy where it was asked for, these numbers of a TreeSum, and its
+    # `highest` of words 0..N.
+    AT_LOG_Z
+    AT_ENTROPY
     SCALE_HIGH
     SCALE_LOW
     ROOT_SHIFT
@@ -39,14 +42,17 @@ cdef enum:
     LOG_MASS_LOW
     N_CONSTANTS
 
+LOG_Z = AT_LOG_Z
+ENTROPY = AT_ENTROPY
 CONSTANTS = N_CONSTANTS
 
 
 # --- summaries ---------------------------------------------------------------------------------
 
 cdef void write_summary(const TreeSum* sum, double* summary) noexcept nogil:
-    """Keep what `read_summary` needs. O(n)."""
+    """Keep log Z, and what `read_summary` needs. O(n)."""
     cdef Py_ssize_t dep
+    summary[AT_LOG_Z] = log_partition(sum)
     summary[SCALE_HIGH] = sum.scale_high
     summary[SCALE_LOW] = sum.scale_low
     summary[ROOT_SHIFT] = sum.root_shift
@@ -86,16 +92,14 @@ cdef double checked_log_probability(
 
 # --- elimination -------------------------------------------------------------------------------
 
-# What is wanted of each sentence; NULL for what is not.
 cdef struct SumTask:
     bint single_root
     bint allow_no_tree      # a sentence without trees has log Z = -inf instead of failing
     bint resume             # go on from the sum that the worker made in its last call
     Py_ssize_t width        # N + 1
-    double* log_z
     double* summaries       # a row per sentence
-    double* marginals
-    double* entropy
+    double* marginals       # NULL if not wanted
+    bint with_entropy
 
 cdef struct SumState:
     const SumTask* task
@@ -105,11 +109,12 @@ cdef struct SumState:
 
 
 cdef int sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
-    """Find what is wanted of one sentence; returns a DecodeStatus."""
+    """Sum over the trees of one sentence; returns a DecodeStatus."""
     cdef SumState* worker = <SumState*>state
     cdef const SumTask* task = worker.task
     cdef Py_ssize_t width = task.width
     cdef Py_ssize_t n = batch.lengths[sentence]
+    cdef double* summary = task.summaries + sentence * (N_CONSTANTS + width)
     cdef double* marginals
     cdef int status = DECODE_OK
     if not (task.resume and worker.holds_sum):
@@ -117,20 +122,17 @@ cdef int sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noex
         status = sum_trees(worker.square, n, task.single_root, &worker.sum)
         worker.holds_sum = status == DECODE_OK
     if status == DECODE_NO_TREE and task.allow_no_tree:
-        task.log_z[sentence] = -INFINITY
+        summary[AT_LOG_Z] = -INFINITY
         return DECODE_OK
     if status != DECODE_OK:
         return status
-    if task.log_z is not NULL:
-        task.log_z[sentence] = log_partition(&worker.sum)
-    if task.summaries is not NULL:
-        write_summary(&worker.sum, task.summaries + sentence * (N_CONSTANTS + width))
+    write_summary(&worker.sum, summary)
     if task.marginals is not NULL:
         worker.holds_sum = False
         marginals = task.marginals + sentence * width * width
         status = arc_marginals(worker.square, marginals, width, &worker.sum)
-        if task.entropy is not NULL:
-            task.entropy[sentence] = tree_entropy(worker.square, marginals, width, &worker.sum)
+        if task.with_entropy:
+            summary[AT_ENTROPY] = tree_entropy(worker.square, marginals, width, &worker.sum)
     return status
 
 
@@ -163,17 +165,16 @@ cdef class Summation(Worker):
 
 def sum_batch(
         object scores, object allowed, object lengths, bint single_root, list summations,
-        double[::1] log_z not None, double[:, ::1] summaries not None,
-        double[:, :, ::1] marginals=None, double[::1] entropy=None, bint resume=False,
-        bint allow_no_tree=False):
+        double[:, ::1] summaries not None, double[:, :, ::1] marginals=None,
+        bint with_entropy=False, bint resume=False, bint allow_no_tree=False):
     """Sum over the trees of all sentences, with one thread per summation.
 
-    `scores`, `allowed` and `lengths` are as for ScoreBuffer. Fills `log_z`, `summaries` of shape
-    (B, CONSTANTS + N + 1), `marginals` if given, which must be zeros, and then `entropy` if given.
-    With `resume`, a summation that has made the sum of its last sentence, and not its marginals,
-    goes on from there: that must be this sentence. With `allow_no_tree`, log Z of a sentence
-    without trees is -inf, and nothing else is filled. Returns (status, sentence) of the first
-    sentence that fails, or (OK, any).
+    `scores`, `allowed` and `lengths` are as for ScoreBuffer. Fills `summaries`, of shape
+    (B, CONSTANTS + N + 1), with log Z in column LOG_Z; if given, `marginals`, which must be zeros,
+    and with these, column ENTROPY if `with_entropy`. With `resume`, a summation that has made the
+    sum of its last sentence, and not its marginals, goes on from there: that must be this sentence.
+    With `allow_no_tree`, log Z of a sentence without trees is -inf, and nothing else is filled.
+    Returns (status, sentence) of the first sentence that fails, or (OK, any).
     """
     cdef ScoreBuffer buffer = ScoreBuffer(scores, allowed, lengths)
     cdef Summation summation
@@ -184,13 +185,11 @@ def sum_batch(
     task.allow_no_tree = allow_no_tree
     task.resume = resume
     task.width = summaries.shape[1] - N_CONSTANTS
-    task.log_z = &log_z[0]
+    task.with_entropy = with_entropy
     task.summaries = &summaries[0, 0]
-    task.marginals = task.entropy = NULL
+    task.marginals = NULL
     if marginals is not None:
         task.marginals = &marginals[0, 0, 0]
-    if entropy is not None:
-        task.entropy = &entropy[0]
     for summation in summations:
         summation.c.task = &task
     return run_batch(buffer, summations)
@@ -350,14 +349,12 @@ def expectation_batch(
 def log_ratio_batch(
         const Py_ssize_t[::1] lengths not None, double[:, ::1] part not None,
         double[:, ::1] whole not None, double[::1] out not None):
-    """Find log(Z of the single-root trees / Z of all trees) from the summaries of both.
-
-    Where `out` is -inf already, it is left so.
-    """
+    """Find log(Z of the single-root trees / Z of all trees) from the summaries of both."""
     cdef TreeSum single, every
     cdef Py_ssize_t i
     for i in range(out.shape[0]):
-        if out[i] > -INFINITY:
+        out[i] = -INFINITY
+        if part[i, AT_LOG_Z] > -INFINITY:
             read_summary(&part[i, 0], lengths[i], True, &single)
             read_summary(&whole[i, 0], lengths[i], False, &every)
             out[i] = log_ratio(&single, &every)

@@ -1,11 +1,11 @@
-"""Trees by loop-erased random walks, after Wilson 1996.
+"""Sampling by loop-erased random walks (Wilson 1996).
 
 From each word a walk goes from head to head, each drawn by its weight, until it meets the tree;
-what it did last at each word stays. The tree is then distributed by its weight among all that hang
-from the same root. The time that takes is the mean time to reach the root, which has no bound: in
-two words that strongly prefer each other a walk is trapped. How many steps it took tells nothing
-about the tree, given the root (cycle popping: Wilson's section 4), so one may give up after any
-number of them and draw the tree in another way.
+the last head drawn at each word stays. The tree is then distributed by its weight among all trees
+with the same root. This takes the mean time to reach the root, which has no bound: two words that
+strongly prefer each other trap a walk. Given the root, the number of steps is independent of the
+tree (cycle popping: Wilson's section 4), so one may give up after any number of steps and draw the
+tree in another way.
 
 Heads are drawn by the alias method (Walker 1977, tables as of Vose 1991).
 """
@@ -17,8 +17,8 @@ from libc.string cimport memset
 from spacy_rootmind.kernel.decode cimport DECODE_NO_MEMORY, DECODE_OK
 from spacy_rootmind.kernel.random cimport RandomSource, next_double
 
-# A place in a cell below this is drawn anew within it, so that rare heads keep their probability.
-cdef double COARSE = 2.0 ** -20
+# A place in a cell below this is drawn again within it, so that rare heads keep their probability.
+cdef double REDRAW_BELOW = 2.0 ** -20
 
 
 cdef int walk_init(WalkTables* tables, Py_ssize_t max_words) noexcept nogil:
@@ -64,7 +64,7 @@ cdef bint fill_cells(
         else:
             large[n_large] = <int32_t>i
             n_large += 1
-    # Fill up each cell that has less than its due from one that has more.
+    # Fill up each cell that has less than its share from one that has more.
     while n_small > 0 and n_large > 0:
         n_small -= 1
         few = small[n_small]
@@ -77,7 +77,7 @@ cdef bint fill_cells(
             n_large -= 1
             small[n_small] = many
             n_small += 1
-    # What is left has its due, up to rounding.
+    # What is left has its share, up to rounding.
     while n_large > 0:
         n_large -= 1
         fill_whole(&cells[large[n_large]], large[n_large] + lowest)
@@ -112,8 +112,8 @@ cdef inline int32_t draw_head(
     cdef double place = next_double(random) * n_cells
     cdef Py_ssize_t i = min(<Py_ssize_t>place, n_cells - 1)
     place -= i
-    if place < COARSE:
-        place = COARSE * next_double(random)
+    if place < REDRAW_BELOW:
+        place = REDRAW_BELOW * next_double(random)
     return cells[i].first if place < cells[i].threshold else cells[i].second
 
 

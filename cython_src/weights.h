@@ -1,4 +1,4 @@
-/* The passes over rows of weights that probabilities and samples spend their time in.
+/* Passes over rows of weights: the inner loops of probabilities and samples.
  *
  * Weights are exponentials of scores: never negative. All passes only add, multiply and divide
  * them, so every result is accurate to a few units in the last place, relative to itself.
@@ -6,7 +6,7 @@
  * As in rows.h, each pass on float64 exists in portable C and for AVX2 with FMA, chosen at import.
  * Rows have room up to a multiple of 4 past the last weight that is read, and hold finite numbers
  * there: vector passes read on to the next multiple of 4 past what they are asked for, and what
- * they find there they multiply by zero.
+ * they find there is multiplied by zero.
  */
 #ifndef ROOTMIND_WEIGHTS_H
 #define ROOTMIND_WEIGHTS_H

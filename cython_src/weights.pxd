@@ -57,7 +57,7 @@ cdef inline double add_exactly(double a, double b, double* low) noexcept nogil:
 
 # --- single weights ----------------------------------------------------------------------------
 
-# `of_type` only tells which type is wanted.
+# `of_type` only says which type is wanted.
 cdef inline weight_t weight_from(double value, const weight_t* of_type) noexcept nogil:
     if weight_t is double:
         return value

@@ -76,29 +76,37 @@ def server():
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, **PLAIN},
+        env={**os.environ, **PLAIN, "PYTHONUTF8": "1"},
     )
     atexit.register(process.communicate)
     return process
 
 
-def run_spacy(*arguments, cwd):
-    """Run `python -m spacy` in a process of its own; returns what `subprocess.run` does."""
+def run_module(module, *arguments, cwd, **environment):
+    """Run `python -m` in a process of its own; returns what `subprocess.run` does, with bytes."""
     with TemporaryDirectory() as folder:
         outputs = {name: Path(folder, name) for name in ("stdout", "stderr")}
         for path in outputs.values():
             path.touch()
         command = {
+            "module": module,
             "arguments": list(map(str, arguments)),
             "cwd": str(cwd),
-            "environment": {**os.environ, **PLAIN},
+            "environment": {**os.environ, **environment},
             **{name: str(path) for name, path in outputs.items()},
         }
         server().stdin.write(json.dumps(command) + "\n")
         server().stdin.flush()
         returncode = int(server().stdout.readline())
-        printed = {name: path.read_text(encoding="utf8") for name, path in outputs.items()}
+        printed = {name: path.read_bytes() for name, path in outputs.items()}
     return subprocess.CompletedProcess(command["arguments"], returncode, **printed)
+
+
+def run_spacy(*arguments, cwd):
+    """Run `python -m spacy` in a process of its own; returns what `subprocess.run` does."""
+    result = run_module("spacy", *arguments, cwd=cwd, **PLAIN)
+    result.stdout, result.stderr = result.stdout.decode(), result.stderr.decode()
+    return result
 
 
 def spacy_command(*arguments, cwd, succeeds=True):

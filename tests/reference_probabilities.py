@@ -99,6 +99,53 @@ def constrained_log_partition(scores: FloatArray, partial: IntArray) -> Decimal 
     return None if total is None else total.log_partition
 
 
+def cross_entropy(
+    scores: FloatArray, single_root: bool, others: FloatArray, other_single_root: bool
+) -> tuple[Decimal, Decimal]:
+    """Return cross entropy and Kullback-Leibler divergence of two distributions, by enumeration.
+
+    Both must have trees. Infinite where some tree of the first is none of the second.
+    """
+    first = enumerated(scores, single_root)
+    second = enumerated(others, other_single_root)
+    mean, divergence = Decimal(0), Decimal(0)
+    with localcontext(wide_context(DIGITS)):
+        for heads in reference.enumerate_trees(len(scores) - 1, single_root):
+            own = first.log_prob(scores, heads)
+            if own.is_infinite():
+                continue
+            other = second.log_prob(others, heads)
+            if other.is_infinite() or not reference.is_tree(heads, other_single_root):
+                return Decimal("Infinity"), Decimal("Infinity")
+            mean -= own.exp() * other
+            divergence += own.exp() * (own - other)
+        return mean, divergence
+
+
+def expectation(scores: FloatArray, single_root: bool, values: FloatArray) -> Decimal:
+    """Return the mean over trees of the sum of values of their arcs, by enumeration."""
+    right = enumerated(scores, single_root)
+    with localcontext(wide_context(DIGITS)):
+        mean = Decimal(0)
+        for heads in reference.enumerate_trees(len(scores) - 1, single_root):
+            log_prob = right.log_prob(scores, heads)
+            if log_prob.is_finite():
+                total = sum(map(Fraction, reference.arc_scores(values, heads)), Fraction(0))
+                mean += log_prob.exp() * as_decimal(total)
+        return mean
+
+
+def single_root_log_prob(scores: FloatArray) -> Decimal | None:
+    """Return the log probability of a single root among all trees, or None without a tree."""
+    every, single = enumerated(scores, False), enumerated(scores, True)
+    if every is None:
+        return None
+    if single is None:
+        return Decimal("-Infinity")
+    with localcontext(wide_context(DIGITS)):
+        return as_decimal(single.shift - every.shift) + single.log_total - every.log_total
+
+
 def _remembered(
     oracle: Callable[[FloatArray, bool], Distribution | None],
     scores: FloatArray,

@@ -1,4 +1,4 @@
-"""A server that runs `python -m spacy` in forks of a process that has imported spaCy, no plugins.
+"""A server that runs `python -m` in forks of a process that has imported spaCy, but no plugins.
 
 A fork takes a tenth of a second, an interpreter that imports spaCy more than a second. Commands
 come from stdin, one JSON object per line, and their exit codes go to stdout.
@@ -34,7 +34,7 @@ def main():
     # As `-m` has it.
     sys.path[0] = command["cwd"]
     sys.argv[1:] = command["arguments"]
-    runpy.run_module("spacy", run_name="__main__", alter_sys=True)
+    runpy.run_module(command["module"], run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

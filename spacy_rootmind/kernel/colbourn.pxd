@@ -1,4 +1,4 @@
-"""Trees by rank-one updates of the inverse Laplacian (Colbourn, Myrvold & Neufeld 1996)."""
+"""Sampling by rank-one updates of the inverse Laplacian (Colbourn, Myrvold & Neufeld 1996)."""
 from libc.stdint cimport int32_t
 
 from spacy_rootmind.kernel.random cimport RandomSource

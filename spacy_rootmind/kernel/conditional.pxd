@@ -1,38 +1,38 @@
-"""The exact law of what a tree may still become, given the heads of some words."""
+"""Exact conditional distributions over trees, given the heads of some words."""
 from libc.stdint cimport int32_t
 
 from spacy_rootmind.kernel.insertion cimport Insertion
 from spacy_rootmind.kernel.elimination cimport TreeSum
 from spacy_rootmind.kernel.random cimport RandomSource
 
-# What is kept of an elimination, for the words after the next one to use.
+# What is kept of an elimination, for the words after the next one.
 cdef struct Elimination:
-    bint is_current             # whether it is that of the heads fixed by now
+    bint is_current             # whether it is that of the heads fixed so far
     void* pivots                # where those of the components left begin
-    Py_ssize_t turn             # see _elimination
+    Py_ssize_t root_word        # as in TreeSum
 
-# A tree whose words get their heads one after another. A word without one yet stands for the
-# component that hangs from it; these are numbered 1..n - n_fixed in their order, and 0 is whatever
-# hangs from ROOT.
+# A tree whose words get their heads one after another. A word without a head yet stands for the
+# component below it; these are numbered 1..n - n_fixed in their order, and 0 is the component of
+# ROOT.
 cdef struct PartialTree:
     Py_ssize_t max_words
     const double* square        # of the sentence at hand, as all below
     TreeSum* sum
     Py_ssize_t n
     Py_ssize_t n_fixed
-    bint takes_root             # whether a word may still get ROOT for its head
-    bint knows_wide             # the sentence's weights in wide numbers are at hand
+    bint takes_root             # whether a word may still get the head ROOT
+    bint has_wide_weights             # the sentence's weights in wide numbers are at hand
     bint beyond_float64         # since the last restart
     int32_t* heads              # of the words fixed, heads[0] = -1
     int32_t* order              # order[0..n-1]: the words
     int32_t* place              # per word, in `order`
-    int32_t* top                # per word: the word without a head that it hangs from; 0 for ROOT
+    int32_t* top                # per word: the word without a head above it; 0 for ROOT
     int32_t* number             # per head: that of its top
     int32_t* drawn              # per number: the head it was drawn to have
-    int32_t* first_below        # per top: those that hang from its component, as a list
+    int32_t* first_below        # per top: the tops right below its component, a list
     int32_t* next_below
     double* weights             # a row
-    double* reach               # per number: how likely a walk gets to 0 before 1
+    double* reach               # per number: probability that a walk reaches 0 before 1
     void* block
     void* wide_reach            # the same in wide numbers; NULL until needed
     TreeSum rest                # over the trees of the components
@@ -51,8 +51,8 @@ cdef void partial_restart(
 # Draws all other heads, and orders these words from the root down. They do not become fixed, but
 # heads[] has them. O(n^3). Returns a DecodeStatus.
 cdef int partial_draw_rest(PartialTree* tree, const RandomSource* random) noexcept nogil
-# weights[0..n]: of the heads of the next word, and their sum. Where float64 does not do, it returns
-# DECODE_UNSETTLED; the other finds their logs, in any case.
+# weights[0..n]: of the heads of the next word, and their sum; DECODE_UNSETTLED where float64 does
+# not suffice. The second function finds their logs, whatever they are.
 cdef int partial_weights(PartialTree* tree, double* weights, double* total) noexcept nogil
 cdef int partial_log_weights(PartialTree* tree, double* logs) noexcept nogil
 # Gives the next word its head.

@@ -1,4 +1,4 @@
-"""C level of the single-root decoder: no Python objects, no allocation per sentence.
+"""The single-root decoder, without Python objects or allocation per sentence.
 
 Arrays follow the conventions of spacy_rootmind.trees: scores[dep, head], index 0 is ROOT, row 0
 and the diagonal are never read, -inf forbids an arc.
@@ -15,12 +15,12 @@ cdef enum DecodeStatus:
     DECODE_NO_TREE = -1
     DECODE_BAD_SCORE = -2
     DECODE_NO_MEMORY = -3
-    DECODE_LOST_DIGITS = -4  # magnitudes too large for what is to be added up
+    DECODE_LOST_DIGITS = -4  # magnitudes too large to be added up
 
 # Nodes are numbered 0 = ROOT, 1..n = words, n+1..2n-1 = contracted cycles in order of creation.
 cdef struct TreeWorkspace:
     Py_ssize_t max_words
-    bint keep_rows          # of cycles inside other cycles, for those who look at them later
+    bint keep_rows          # of cycles inside other cycles, to be read later
     Py_ssize_t n_nodes      # after decode_tree without ArcMax: one past the last node
     Py_ssize_t row_width    # of the sentence at hand
     Py_ssize_t bits_width
@@ -28,12 +28,12 @@ cdef struct TreeWorkspace:
     Py_ssize_t n_free
     Py_ssize_t n_merges
     void* block
-    double* rows            # a slot each: best arc into a cycle, per head; NaN from inside
+    double* rows            # per slot: best arc into a cycle, per head; NaN from inside
     double* root_score      # per node: its arc from ROOT, -inf once dropped
     double* alt_score       # per node: its best arc from a word
     double* best_score      # per node: its chosen arc, fixed when the node is contracted
     double* gain            # per place among the root children: what losing its root arc gains
-    uint8_t* merge_bits     # a row a merge, a bit a head: whether the arc enters what was merged in
+    uint8_t* merge_bits     # per merge a row, per head a bit: whether the arc enters the new member
     int32_t* alt_head       # per node: the word that alt_score comes from
     int32_t* best_head      # per node: the word or ROOT that best_score comes from
     int32_t* entering       # per node: head of the arc that enters it in the tree

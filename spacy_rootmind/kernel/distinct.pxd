@@ -1,4 +1,4 @@
-"""Trees drawn without replacement."""
+"""Sampling without replacement."""
 from libc.stdint cimport int32_t
 
 from spacy_rootmind.kernel.conditional cimport PartialTree
@@ -6,16 +6,16 @@ from spacy_rootmind.kernel.random cimport RandomSource
 
 # A choice of heads for some words, with which at least one tree was drawn.
 cdef struct TrieNode:
-    Py_ssize_t word         # the one whose head is chosen here
+    Py_ssize_t word         # whose head is chosen here
     bint in_logs            # whether masses are logs
-    double share            # of the parent's mass before anything was drawn; as the parent's are
-    double remaining        # of its own mass, where no log
+    double share            # of the parent's mass before anything was drawn; a log if those are
+    double remaining        # of its own mass, unless in logs
     double log_remaining
 
 cdef struct Trie:
     Py_ssize_t width        # n + 1 of the sentence at hand
     TrieNode* nodes
-    double* masses          # a row a node: what remains of it in each head of its word
+    double* masses          # a row per node: what remains of it in each head of its word
     Py_ssize_t* children    # the same: a node, or NO_CHILD, or DRAWN
     Py_ssize_t n_nodes
     Py_ssize_t room         # nodes
@@ -27,6 +27,6 @@ cdef struct Trie:
 cdef void trie_free(Trie* trie) noexcept nogil
 # Begins a sentence; returns a DecodeStatus.
 cdef int trie_begin(Trie* trie, PartialTree* tree) noexcept nogil
-# Draws a tree that was not drawn yet into tree.heads. Sets `exhausted` instead if there is none.
+# Draws a tree that was not drawn yet into tree.heads, or sets `exhausted` if there is none.
 cdef int trie_draw(
     Trie* trie, PartialTree* tree, const RandomSource* random, bint* exhausted) noexcept nogil

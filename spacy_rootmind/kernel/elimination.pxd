@@ -1,4 +1,4 @@
-"""C level of elimination: what is left of a sentence when words are taken out one by one.
+"""Elimination of the words of a sentence, for sums over all its trees.
 
 Arrays follow the conventions of spacy_rootmind.trees; sentences come as contiguous squares of
 float64, (n + 1) x (n + 1), with -inf on the diagonal and where an arc is forbidden.
@@ -16,7 +16,7 @@ cdef struct TreeSum:
     bint single_root
     bint beyond_float64     # the sums are those of `wide`
     bint dropped            # some score is too low to be told from a forbidden arc
-    Py_ssize_t turn         # with a single root: the word that was eliminated as its dependent
+    Py_ssize_t root_word    # with a single root: the word eliminated as the dependent of ROOT
     double scale_high       # log of what the weights were divided by in all, as a sum of two
     double scale_low
     double root_shift       # what root scores were lowered by, beyond the highest of their word,
@@ -28,20 +28,20 @@ cdef struct TreeSum:
     void* weights           # row d: exp(score - highest[d]), the heads of word d
     void* pivots            # row k: the heads of k when it was eliminated, over their sum
     void* sums              # per word: that sum
-    void* root_pivots       # per word: its share of ROOT, where `turn` took that away
+    void* root_pivots       # per word: its share of ROOT, before `root_word` took its place
     void* factors           # row j: for k > j the weight of the arc k -> j when k was eliminated
     void* adjoints          # derivative of log_mass by each weight
     void* scratch           # three rows
 
 cdef int tree_sum_init(TreeSum* ws, Py_ssize_t max_words) noexcept nogil
 cdef void tree_sum_free(TreeSum* ws) noexcept nogil
-# Has memory for sums in wide numbers in ws.wide; returns a DecodeStatus of _decode, as all below.
+# Allocates sums in wide numbers in ws.wide; returns a DecodeStatus, as all below.
 cdef int make_wide(TreeSum* ws) noexcept nogil
 
 # Fills the weights of a sentence.
 cdef int weigh_arcs(
     const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil
-# Fills those of the sentence last summed over in ws.wide, too.
+# Fills those of the sentence last summed over in ws.wide as well.
 cdef int find_wide_weights(const double* square, TreeSum* ws) noexcept nogil
 cdef double lower_root_score(
     const double* square, Py_ssize_t dep, const TreeSum* ws, double* low) noexcept nogil
@@ -50,4 +50,4 @@ cdef int eliminate_all(TreeSum* ws) noexcept nogil
 cdef int eliminate_words(
     const void* weights, void* pivots, void* factors, Py_ssize_t factors_stride, void* sums,
     void* root_pivots, Py_ssize_t stride, Py_ssize_t n, Py_ssize_t first, bint single_root,
-    bint is_wide, Py_ssize_t* turn) noexcept nogil
+    bint is_wide, Py_ssize_t* root_word) noexcept nogil

@@ -1,4 +1,4 @@
-"""Trees drawn by putting words in, one after another."""
+"""Sampling by inserting words one after another."""
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
 
@@ -8,18 +8,18 @@ from spacy_rootmind.kernel.random cimport RandomSource
 # Elements of rows are float64, or Wide where the sums are.
 cdef struct Insertion:
     Py_ssize_t max_words
-    size_t item_size        # that there is room for
+    size_t item_size        # of the items that there is room for
     void* block
-    void* columns           # row i: what the words after i, when eliminated, had of head i
-    void* root_weights      # per word: of its root arc
-    void* root_totals       # per word: the same when it was eliminated
+    void* columns           # row i: the shares of head i in the words after it, when eliminated
+    void* root_weights      # per word: weight of its root arc
+    void* root_totals       # per word: the same when the word was eliminated
     void* root_shares       # per word: that over the weight of its other heads
-    Py_ssize_t root         # the word that these make the root token, 0 for any; -1 for none yet
+    Py_ssize_t root         # the root token that these are for, 0 for any; -1 for none yet
     void* word_block
     double* weights         # a row
-    int32_t* first_due      # per word: those that will hang from it when it comes in, as a list
-    int32_t* next_due       # per word
-    unsigned char* cut      # per word: whether its arc is about to go
+    int32_t* first_waiting      # per word: those that get it as head when it is inserted, a list
+    int32_t* next_waiting       # per word
+    unsigned char* cut      # per word: whether its arc is about to be replaced
     unsigned char* state    # per word
 
 cdef int insertion_init(Insertion* insertion, Py_ssize_t max_words) noexcept nogil

@@ -3,8 +3,8 @@ from libc.stdint cimport int32_t
 
 from spacy_rootmind.kernel.decode cimport TreeWorkspace
 
-# A set of trees: those of the parent set that have the arc, or that do not have it. Set 0 holds
-# all trees.
+# A set of trees: those of the parent set that have the arc, or those that do not. Set 0 holds all
+# trees.
 cdef struct TreeSet:
     Py_ssize_t parent
     int32_t dep

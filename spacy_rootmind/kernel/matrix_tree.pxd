@@ -1,17 +1,17 @@
-"""C level of probabilities: the weight of all trees of a sentence, arc marginals, entropy.
+"""Sums over all trees of a sentence, arc marginals, entropy.
 
 Arrays follow the conventions of spacy_rootmind.trees; sentences come as contiguous squares of
 float64, (n + 1) x (n + 1), with -inf on the diagonal and where an arc is forbidden. A workspace is
-made by `tree_sum_init` of _elimination.
+made by `tree_sum_init` of `elimination`.
 """
 from libc.stdint cimport int32_t
 
 from spacy_rootmind.kernel.elimination cimport TreeSum
 
-# Sums over all trees, O(n^3). Returns a DecodeStatus of _decode; the others need DECODE_OK here.
+# Sums over all trees, O(n^3). Returns a DecodeStatus; the functions below need DECODE_OK.
 cdef int sum_trees(
     const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil
-# The same in wide numbers, where float64 turned out not to do.
+# The same in wide numbers, where float64 turned out not to suffice.
 cdef int sum_trees_wide(const double* square, TreeSum* ws) noexcept nogil
 cdef double log_partition(const TreeSum* ws) noexcept nogil
 # The log probability of a tree, which must be one of those summed over.

@@ -1,4 +1,4 @@
-"""Share the sentences of a batch among threads that stay between calls."""
+"""Pool of threads that share the sentences of a batch and stay between calls."""
 
 # Handles sentences start..stop-1 with one thread's state. Returns 0, or the status of the first
 # sentence that failed, and its number in `failed`.

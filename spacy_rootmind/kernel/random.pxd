@@ -1,6 +1,6 @@
-"""Random numbers as the kernel asks for them, wherever they come from."""
+"""Interface to random numbers of any source."""
 
-# numpy.random's bit generators fit, and so do scripted draws.
+# For numpy.random's bit generators as well as scripted draws.
 cdef struct RandomSource:
     double (*next_double)(void* state) noexcept nogil   # from 0 to below 1
     void* state

@@ -1,4 +1,4 @@
-"""Single-root decoding by way of unconstrained decoding, as published before."""
+"""The published reductions of single-root to unconstrained decoding."""
 from libc.stdint cimport int32_t
 
 from spacy_rootmind.kernel.chu_liu_edmonds cimport CycleWorkspace

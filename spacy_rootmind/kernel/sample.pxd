@@ -1,4 +1,4 @@
-"""C level of sampling: trees drawn in proportion to the exponential of their score."""
+"""Sampling of trees in proportion to the exponential of their score."""
 from libc.stdint cimport int32_t, int64_t
 
 from spacy_rootmind.kernel.conditional cimport PartialTree
@@ -17,7 +17,7 @@ cdef enum SampleMethod:
     SAMPLE_WILSON_BIASED
     SAMPLE_DISTINCT         # ancestral without replacement
 
-# What sampling can come to, beside a DecodeStatus.
+# What sampling returns besides a DecodeStatus.
 cdef enum:
     SAMPLE_NO_STEPS = -5    # a walk took more steps than it had
 
@@ -28,7 +28,7 @@ cdef struct TreeSampler:
     bint single_root
     int64_t max_steps       # of the walks for one tree; 0 for a number that fits the sentence
     TreeSum sum
-    TreeSum root_sum        # where words and ROOT compete on one scale, for wilson_reject
+    TreeSum root_sum        # with words and ROOT on one scale, for wilson_reject
     Insertion insertion
     PartialTree partial
     WalkTables walk
@@ -37,7 +37,7 @@ cdef struct TreeSampler:
     double root_total       # and their sum
     double* work            # of colbourn
     const double* square    # of the sentence at hand, as all below
-    bint has_begun          # putting words in
+    bint has_insertion      # whether `insertion` is ready for it
     const double* inverse   # for colbourn: that of its Laplacian
     const double* inverse_weights   # and the weights in it; rows a column longer than the inverse's
     Py_ssize_t inverse_stride
@@ -49,8 +49,8 @@ cdef void sampler_free(TreeSampler* sampler) noexcept nogil
 # Begins a sentence; returns a DecodeStatus.
 cdef int sampler_begin(
     TreeSampler* sampler, const double* square, Py_ssize_t n) noexcept nogil
-# Draws up to k trees to heads[i * width ...] with their log probabilities, and tells how many there
-# were. Returns a DecodeStatus or SAMPLE_NO_STEPS.
+# Draws up to k trees to heads[i * width ...] with their log probabilities, `found` in number.
+# Returns a DecodeStatus or SAMPLE_NO_STEPS.
 cdef int sampler_draw(
     TreeSampler* sampler, Py_ssize_t k, const RandomSource* random, int32_t* heads,
     Py_ssize_t width, double* log_probabilities, Py_ssize_t* found) noexcept nogil

@@ -5,6 +5,8 @@ from numpy.typing import NDArray
 
 from spacy_rootmind.kernel.batch import Worker
 
+LOG_Z: int
+ENTROPY: int
 CONSTANTS: int
 
 class Summation(Worker):
@@ -19,10 +21,9 @@ def sum_batch(
     lengths: NDArray[np.intp],
     single_root: bool,
     summations: list[Summation],
-    log_z: NDArray[np.float64],
     summaries: NDArray[np.float64],
     marginals: NDArray[np.float64] | None = None,
-    entropy: NDArray[np.float64] | None = None,
+    with_entropy: bool = False,
     resume: bool = False,
     allow_no_tree: bool = False,
 ) -> tuple[int, int]: ...

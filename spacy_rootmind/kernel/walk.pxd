@@ -1,9 +1,9 @@
-"""Trees by loop-erased random walks (Wilson 1996)."""
+"""Sampling by loop-erased random walks (Wilson 1996)."""
 from libc.stdint cimport int32_t, int64_t
 
 from spacy_rootmind.kernel.random cimport RandomSource
 
-# One way to draw a head in a single step: a cell is chosen evenly, and stands for two heads.
+# For draws of a head in a single step: a cell is chosen evenly, and stands for two heads.
 cdef struct Cell:
     double threshold        # below it, of the cell's width, the first
     int32_t first
@@ -13,7 +13,7 @@ cdef struct WalkTables:
     Py_ssize_t max_words
     Py_ssize_t n            # of the sentence at hand, as all below
     Py_ssize_t n_cells      # per word
-    Cell* cells             # a row a word
+    Cell* cells             # a row per word
     unsigned char* has_head  # per word
     unsigned char* in_tree  # per word
     double* scratch         # a row of weights

@@ -1,4 +1,4 @@
-"""What given heads amount to: their score, whether they form a tree, whether arcs cross.
+"""Checks of given heads: score, tree or not, projective or not.
 
 Conventions are those of spacy_rootmind.trees.conventions.
 """
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from spacy_rootmind.kernel import checks as kernel
 from spacy_rootmind.trees.conventions import (
+    MISSING,
     IntArray,
     ScoreArray,
     as_head_batch,
@@ -87,13 +88,8 @@ def is_tree(
     (True, False)
     """
     batch, words = as_head_batch(heads, lengths)
-    inside = _inside(batch, words)
-    sound = ((batch >= 0) & (batch <= words[:, None])) | ~inside
-    answer = sound.all(axis=1) & (batch[:, 0] == -1)
-    safe = np.where(answer[:, None], batch, 0).astype(np.int32, order="C")
-    formed = np.empty(len(batch), dtype=np.uint8)
-    kernel.form_trees(safe, words, single_root, formed)
-    answer &= formed.astype(bool)
+    answer: NDArray[np.bool_] = form_trees(batch, words, single_root)
+    answer &= batch[:, 0] == MISSING
     return answer if np.ndim(heads) == 2 else bool(answer[0])
 
 
@@ -139,13 +135,25 @@ def is_projective(
     return answer.astype(bool) if np.ndim(heads) == 2 else bool(answer[0])
 
 
+def form_trees(
+    heads: NDArray[np.int64], words: NDArray[np.intp], single_root: bool
+) -> NDArray[np.bool_]:
+    """Tell which rows of checked heads form trees, whatever they hold at index 0."""
+    wrong = _inside(heads, words) & ((heads < 0) | (heads > words[:, None]))
+    answer = np.logical_not(wrong.any(axis=1))
+    safe = np.where(answer[:, None], heads, 0).astype(np.int32, order="C")
+    formed = np.empty(len(heads), dtype=np.bool_)
+    kernel.form_trees(safe, words, single_root, formed.view(np.uint8))
+    return answer & formed
+
+
 def as_tree_heads(
     heads: IntArray, words: NDArray[np.intp], shape: tuple[int, ...]
 ) -> NDArray[np.int64]:
     """Check heads against the shape of their scores, and each against the sentence's words."""
     check_one_tree_each(heads, shape)
     batch, _ = as_head_batch(heads, words)
-    check_range(batch, words)
+    check_range(heads, batch, words)
     return batch
 
 
@@ -159,15 +167,18 @@ def check_one_tree_each(heads: IntArray, shape: tuple[int, ...]) -> None:
 
 
 def check_range(
-    heads: NDArray[np.int64], words: NDArray[np.intp], trees_per_sentence: int = 1
+    heads: IntArray,
+    batch: NDArray[np.int64],
+    words: NDArray[np.intp],
+    trees_per_sentence: int = 1,
 ) -> None:
-    """Check each head against its sentence's words."""
-    wrong = _inside(heads, words) & ((heads < 0) | (heads > words[:, None]))
+    """Check each head against its sentence's words; `batch` is from `as_head_batch`."""
+    wrong = _inside(batch, words) & ((batch < 0) | (batch > words[:, None]))
     if wrong.any():
         tree, dep = np.argwhere(wrong)[0].tolist()
         raise ValueError(
-            f"sentence {tree // trees_per_sentence}: word {dep} has head {heads[tree, dep]}, "
-            f"expected 0 to {words[tree]}"
+            f"sentence {tree // trees_per_sentence}: word {dep} has head "
+            f"{np.reshape(heads, batch.shape)[tree, dep]}, expected 0 to {words[tree]}"
         )
 
 

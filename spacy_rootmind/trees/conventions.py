@@ -53,7 +53,7 @@ def as_score_batch(scores: ScoreArray) -> ScoreArray:
 def as_lengths(
     lengths: IntArray | int | None, n_sentences: int, longest: int, *, single: bool
 ) -> NDArray[np.intp]:
-    """Check lengths, or fill them in; one int does for a single sentence."""
+    """Check lengths, or fill them in; a single sentence may have an int."""
     if lengths is None:
         every = np.empty(n_sentences, dtype=np.intp)
         every.fill(longest)
@@ -67,7 +67,7 @@ def as_lengths(
         words = words[None]
     if words.shape != (n_sentences,):
         raise ValueError(
-            f"expected lengths of shape ({n_sentences},), one a sentence, received {words.shape}"
+            f"expected lengths of shape ({n_sentences},), one per sentence, received {words.shape}"
         )
     wrong = (words < 0) | (words > longest)
     if wrong.any():

@@ -72,7 +72,7 @@ __all__ = ["ALGORITHMS", "NoTreeError", "decode", "decode_kbest"]
 
 ArcMax = bool | Literal["before", "inside"]
 
-# What to say where digits are lost; by whether it was reweighting that lost them.
+# The message where digits are lost, by whether it was reweighting that lost them.
 _LOST_DIGITS = {
     True: "scores of such magnitudes are beyond reweighting, which lowers the root arcs by "
     "1 + n (max - min); use algorithm='gabow_tarjan'",
@@ -104,7 +104,7 @@ def decode(
     allowed : bool array of the shape of `scores`, optional
         False forbids an arc, whatever its score. Row 0, the diagonal and the padding are ignored.
     single_root : bool
-        Whether exactly one word hangs from ROOT, or at least one.
+        Whether exactly one word has the head ROOT, or at least one.
     projective : bool
         Whether arcs must not cross, that from ROOT before the first word included.
     algorithm : str
@@ -120,8 +120,8 @@ def decode(
         only, instead asks it in each of the unconstrained runs that they make. The score of the
         result is the same in all cases.
     num_threads : int
-        Sentences of a batch are shared among so many threads, 256 at most, which stay for later
-        calls. The result does not depend on it.
+        Threads that share the sentences of a batch, 256 at most; they stay for later calls. The
+        result does not depend on it.
 
     Returns
     -------
@@ -133,14 +133,14 @@ def decode(
     NoTreeError
         If a sentence has no such tree.
     ArithmeticError
-        If "reweighting" lost so many digits that it found several roots where one would do, or
-        its constant overflows. With `projective`, if sums of n scores overflow.
+        If "reweighting" lost digits and found several roots where a single one is possible, or its
+        constant overflows. With `projective`, if sums of n scores overflow.
     TypeError, ValueError
         If the input is not as described; NaN and +inf inside a sentence among it, where allowed.
 
     Notes
     -----
-    O(n^2) time and memory a sentence; a sentence that ArcMax settles costs one pass over its
+    O(n^2) time and memory per sentence; a sentence that ArcMax settles costs one pass over its
     scores. O(n^3) time for "chu_liu_edmonds" and with `projective`; times the number of root
     children of the best unconstrained tree for "preselection", times n for "naive". Where several
     heads of a word are equally good at the greedy step, the lowest index is taken, so that the tree
@@ -202,11 +202,11 @@ def decode_kbest(
     scores : float32 or float64 array of shape (n + 1, n + 1)
         Arc scores (log-weights), `scores[dep, head]`. Any memory layout; never changed.
     k : int
-        How many trees, at least 1.
+        Number of trees, at least 1.
     allowed : bool array of shape (n + 1, n + 1), optional
         False forbids an arc, whatever its score. Row 0 and the diagonal are ignored.
     single_root : bool
-        Whether exactly one word hangs from ROOT, or at least one.
+        Whether exactly one word has the head ROOT, or at least one.
 
     Returns
     -------
@@ -222,7 +222,7 @@ def decode_kbest(
     ArithmeticError
         If sums of n scores overflow.
     MemoryError
-        If there is no room for so many trees.
+        If there is no memory for k trees.
     TypeError, ValueError
         If the input is not as described; NaN and +inf among the scores, where allowed.
 

@@ -8,6 +8,7 @@ determinant of the Laplacian (Koo et al. 2007) loses all its digits once two wor
 each other.
 """
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from numpy.typing import NDArray
 
 from spacy_rootmind.kernel import sums as kernel
 from spacy_rootmind.kernel.batch import BAD_SCORE, OK
-from spacy_rootmind.trees.checks import check_one_tree_each, check_range, is_tree
+from spacy_rootmind.trees.checks import check_one_tree_each, check_range, form_trees
 from spacy_rootmind.trees.conventions import (
+    MISSING,
     BoolArray,
     IntArray,
     ScoreArray,
@@ -77,8 +79,9 @@ class TreeDistribution:
     sentence the latter go on from the former. In a batch they start again: to use both, ask for
     `marginals` first, which give `log_partition` as well.
 
-    An object may be used by several threads at once. Arrays that it returns are read-only where
-    they are kept. A copy has the same scores (a deep copy has its own), and no results yet.
+    An object may be used by several threads at once. Arrays that it returns are copies, except for
+    `marginals`, which are read-only. A copy of the object has the same scores (a deep copy has its
+    own), and no results yet.
 
     References
     ----------
@@ -104,7 +107,6 @@ class TreeDistribution:
         "_batch",
         "_entropy",
         "_kept",
-        "_log_z",
         "_longest",
         "_marginals",
         "_mask",
@@ -133,7 +135,6 @@ class TreeDistribution:
         self._single_root = bool(single_root)
         self._threads = as_num_threads(num_threads)
         # Arrays over the batch, None until they are found.
-        self._log_z: Any = None
         self._summaries: Any = None
         self._marginals: Any = None
         self._entropy: Any = None
@@ -157,7 +158,9 @@ class TreeDistribution:
         >>> TreeDistribution(np.zeros((4, 4))).log_partition.round(6) == np.log(9).round(6)
         np.True_
         """
-        return _frozen(self._find_log_partition())
+        if self._summaries is None:
+            self._eliminate(backwards=False)
+        return self._numbers(self._summaries[:, kernel.LOG_Z])
 
     @property
     def marginals(self) -> NDArray[np.float64]:
@@ -175,7 +178,9 @@ class TreeDistribution:
         >>> TreeDistribution(scores).marginals[1].round(3).tolist()
         [0.731, 0.0, 0.269]
         """
-        return _frozen(self._find_marginals())
+        marginals = self._shaped(self._find_marginals()).view()
+        marginals.flags.writeable = False
+        return marginals
 
     @property
     def entropy(self) -> Float:
@@ -192,7 +197,14 @@ class TreeDistribution:
         >>> TreeDistribution(np.zeros((4, 4))).entropy.round(6) == np.log(9).round(6)
         np.True_
         """
-        return _frozen(self._find_entropy())
+        if self._entropy is None:
+            if self._marginals is None:
+                self._eliminate(backwards=True, with_entropy=True)
+                self._entropy = self._summaries[:, kernel.ENTROPY]
+            else:
+                high, low = self._cross_entropy(self)
+                self._entropy = np.maximum(high + low, 0.0)
+        return self._numbers(self._entropy)
 
     @property
     def single_root_log_prob(self) -> Float:
@@ -224,10 +236,10 @@ class TreeDistribution:
         if self._single_root_log_prob is None:
             log_probs = np.empty(len(self._batch))
             every = self._summaries_of(False)
-            single = self._summaries_of(True, log_probs)
+            single = self._summaries_of(True, allow_no_tree=True)
             kernel.log_ratio_batch(self._words, single, every, log_probs)
             self._single_root_log_prob = log_probs
-        return _frozen(self._shaped(self._single_root_log_prob))
+        return self._numbers(self._single_root_log_prob)
 
     def log_prob(self, heads: IntArray) -> Float:
         """Find the log probability of given trees.
@@ -267,7 +279,7 @@ class TreeDistribution:
         """
         shape, flat, words = self._flatten(heads)
         given, _ = as_head_batch(flat, words)
-        check_range(given, words, len(words) // max(len(self._words), 1))
+        check_range(heads, given, words, len(words) // max(len(self._words), 1))
         return self._log_prob(_marked(given, words, self._single_root)).reshape(shape)[()]
 
     def sample(
@@ -450,7 +462,7 @@ class TreeDistribution:
         """
         batch = self._as_values(values)
         found = np.empty(len(batch))
-        marginals = self._marginals_of_batch()
+        marginals = self._find_marginals()
         failed = kernel.expectation_batch(batch, self._words, self._queries(), marginals, found)
         if failed[0] == BAD_SCORE:
             sentence = failed[1]
@@ -480,68 +492,58 @@ class TreeDistribution:
         scores = self._shaped(self._batch)
         return _rebuild, (scores, self._words, self._allowed(), self._single_root, self._threads)
 
-    def _find_log_partition(self) -> Any:
-        """`log_partition`, writable."""
-        if self._log_z is None:
-            self._eliminate(backwards=False)
-        return self._shaped(self._log_z)
-
     def _find_marginals(self) -> NDArray[np.float64]:
-        """`marginals`, writable."""
-        return self._shaped(self._marginals_of_batch())
-
-    def _find_entropy(self) -> Any:
-        """`entropy`, writable."""
-        if self._entropy is None:
-            if self._marginals is None:
-                self._eliminate(backwards=True, entropy=np.empty(len(self._batch)))
-            else:
-                high, low = self._cross_entropy(self)
-                self._entropy = np.maximum(high + low, 0.0)
-        return self._shaped(self._entropy)
-
-    def _marginals_of_batch(self) -> NDArray[np.float64]:
+        """Find the marginals of the batch, writable."""
         if self._marginals is None:
             self._eliminate(backwards=True)
         return self._marginals
 
-    def _eliminate(self, *, backwards: bool, entropy: NDArray[np.float64] | None = None) -> None:
+    def _eliminate(self, *, backwards: bool, with_entropy: bool = False) -> None:
         """Sum over all trees, and go back through the elimination for marginals and entropy."""
-        batch, size = self._batch, len(self._batch)
-        log_z = np.empty(size)
-        summaries = np.empty((size, kernel.CONSTANTS + batch.shape[1]))
+        batch = self._batch
+        size, width = batch.shape[:2]
+        summaries = np.empty((size, kernel.CONSTANTS + width))
         marginals = np.zeros(batch.shape) if backwards else None
-        try:
-            summations, resume = self._kept.pop(), True
-        except IndexError:
-            summations, resume = self._summations(), False
+        summations = self._take_kept()
+        resume = summations is not None
+        if summations is None:
+            summations = self._summations()
         failed = kernel.sum_batch(
-            *(batch, self._mask, self._words, self._single_root, summations),
-            *(log_z, summaries, marginals, entropy, resume),
+            batch,
+            self._mask,
+            self._words,
+            self._single_root,
+            summations,
+            summaries,
+            marginals,
+            with_entropy,
+            resume,
         )
         if failed[0] != OK:
             self._raise(failed, self._single_root)
-        self._log_z, self._summaries = log_z, summaries
-        if marginals is not None:
+        self._summaries = summaries
+        if backwards:
             self._marginals = marginals
         elif size == 1:
             self._kept.append(summations)
-        if entropy is not None:
-            self._entropy = entropy
+
+    def _take_kept(self) -> list[kernel.Summation] | None:
+        """Take out the elimination that was kept, if there is one that no other thread takes."""
+        if self._kept:
+            with contextlib.suppress(IndexError):
+                return self._kept.pop()
+        return None
 
     def _summaries_of(
-        self, single_root: bool, log_z: NDArray[np.float64] | None = None
+        self, single_root: bool, *, allow_no_tree: bool = False
     ) -> NDArray[np.float64]:
-        """Summarise all trees of either kind; with `log_z`, that is -inf where there are none."""
+        """Summarise all trees of either kind; if allowed, log Z is -inf where there are none."""
         if single_root == self._single_root and self._summaries is not None:
-            if log_z is not None:
-                log_z[:] = self._log_z
             return self._summaries
         summaries = np.empty((len(self._batch), kernel.CONSTANTS + self._batch.shape[1]))
         failed = kernel.sum_batch(
-            *(self._batch, self._mask, self._words, single_root, self._summations()),
-            *(np.empty(len(self._batch)) if log_z is None else log_z, summaries),
-            allow_no_tree=log_z is not None,
+            *(self._batch, self._mask, self._words, single_root, self._summations(), summaries),
+            allow_no_tree=allow_no_tree,
         )
         if failed[0] != OK:
             self._raise(failed, single_root)
@@ -569,7 +571,7 @@ class TreeDistribution:
         totals = np.empty((len(self._batch), 2))
         kernel.cross_entropy_batch(
             *(other._batch, other._mask, other._words, other._single_root, self._queries()),
-            *(other._summaries, self._marginals_of_batch(), totals),
+            *(other._summaries, self._find_marginals(), totals),
         )
         return totals[:, 0], totals[:, 1]
 
@@ -586,6 +588,10 @@ class TreeDistribution:
     def _shaped(self, batch: Any) -> Any:
         """Take the one sentence out of its batch, if there is one."""
         return batch[0] if self._one else batch
+
+    def _numbers(self, batch: NDArray[np.float64]) -> Any:
+        """Copy one number per sentence, or take that of the one sentence."""
+        return batch[0] if self._one else batch.copy()
 
     def _allowed(self) -> BoolArray | None:
         return None if self._mask is None else self._shaped(self._mask.view(np.bool_))
@@ -651,7 +657,7 @@ class TreeDistribution:
     def _trees_missing_in(self, other: "TreeDistribution") -> NDArray[np.bool_]:
         """Tell for which sentences some tree of this distribution is not one of `other`."""
         self._check_same_sentences(other)
-        marginals = self._marginals_of_batch()
+        marginals = self._find_marginals()
         possible = self._possible_arcs()
         missing = possible & ~other._possible_arcs()
         if self._single_root or not other._single_root:
@@ -691,15 +697,6 @@ def _rebuild(
     return TreeDistribution(
         scores, lengths, allowed=allowed, single_root=single_root, num_threads=num_threads
     )
-
-
-def _frozen(result: Any) -> Any:
-    """View an array as read-only; numbers are so already."""
-    if not isinstance(result, np.ndarray):
-        return result
-    view = result.view()
-    view.flags.writeable = False
-    return view
 
 
 def _some_tree_has(arcs: NDArray[np.bool_], possible: NDArray[np.bool_], single_root: bool) -> bool:
@@ -775,7 +772,7 @@ def log_partition(
     """
     return TreeDistribution(
         scores, lengths, allowed=allowed, single_root=single_root, num_threads=num_threads
-    )._find_log_partition()
+    ).log_partition
 
 
 def arc_marginals(
@@ -820,9 +817,10 @@ def arc_marginals(
     >>> arc_marginals(scores).round(3).tolist()
     [[0.0, 0.0, 0.0], [0.731, 0.0, 0.269], [0.269, 0.731, 0.0]]
     """
-    return TreeDistribution(
+    trees = TreeDistribution(
         scores, lengths, allowed=allowed, single_root=single_root, num_threads=num_threads
-    )._find_marginals()
+    )
+    return trees._shaped(trees._find_marginals())
 
 
 def entropy(
@@ -868,7 +866,7 @@ def entropy(
     """
     return TreeDistribution(
         scores, lengths, allowed=allowed, single_root=single_root, num_threads=num_threads
-    )._find_entropy()
+    ).entropy
 
 
 def tree_log_prob(
@@ -925,6 +923,5 @@ def _marked(
     heads: NDArray[np.int64], words: NDArray[np.intp], single_root: bool
 ) -> NDArray[np.int32]:
     """Set index 0 to -1 where heads form a tree of the wanted kind, to 0 elsewhere."""
-    heads[:, 0] = -1
-    heads[:, 0] = np.where(is_tree(heads, words, single_root=single_root), -1, 0)
+    heads[:, 0] = np.where(form_trees(heads, words, single_root), MISSING, 0)
     return heads.astype(np.int32, order="C")

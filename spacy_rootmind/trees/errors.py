@@ -1,4 +1,4 @@
-"""What is said when the kernel refuses a sentence."""
+"""Kernel statuses as exceptions."""
 
 from typing import NoReturn
 
@@ -35,10 +35,10 @@ def raise_failure(
     kind: str = "tree",
     lost_digits: str,
 ) -> NoReturn:
-    """Say what is wrong with the first sentence that the kernel refused.
+    """Raise the error for the first sentence that the kernel refused.
 
-    `failed` is the status and the sentence that the kernel gave; `lost_digits` what to say where
-    its magnitudes are too large.
+    `failed` is the kernel's status and sentence, `lost_digits` the message where its magnitudes are
+    too large.
     """
     status, sentence = failed
     n = int(words[sentence])

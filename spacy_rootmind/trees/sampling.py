@@ -1,4 +1,4 @@
-"""Trees drawn at random, in proportion to the exponential of their score: numpy in, numpy out.
+"""Sampling of trees in proportion to the exponential of their score.
 
 Conventions are those of spacy_rootmind.trees.conventions.
 """
@@ -28,7 +28,7 @@ __all__ = ["METHODS", "sample_trees"]
 
 METHODS = ("auto", "ancestral", "colbourn", "wilson", "wilson_reject", "wilson_biased")
 
-# Steps of the walks for one tree, a second or so, after which they are taken to be trapped.
+# Steps of the walks for one tree, about a second, after which they are taken to be trapped.
 _MANY_STEPS = 10**8
 _COLBOURN_LOST_DIGITS = (
     "method 'colbourn' lost the digits of the inverse Laplacian, since some words strongly prefer "
@@ -58,14 +58,14 @@ def sample_trees(
     scores : float32 or float64 array of shape (n + 1, n + 1) or (B, N + 1, N + 1)
         Arc scores (log-weights), `scores[dep, head]`. Any memory layout; never changed.
     k : int
-        How many trees, at least 1.
+        Number of trees, at least 1.
     lengths : int array of shape (B,), optional
         Words in each sentence, 0 to N. All sentences have N words by default. For a single
         sentence, an int.
     allowed : bool array of the shape of `scores`, optional
         False forbids an arc, whatever its score. Row 0, the diagonal and the padding are ignored.
     single_root : bool
-        Whether exactly one word hangs from ROOT, or at least one.
+        Whether exactly one word has the head ROOT, or at least one.
     replace : bool
         Whether a tree may be drawn again. Without replacement each tree is drawn in proportion to
         its weight among those not drawn yet.
@@ -76,16 +76,16 @@ def sample_trees(
           a walk takes too many steps it is dropped, and the tree drawn as by "ancestral" with the
           root token already drawn. This is exact: given the root token, the number of steps that a
           walk takes and the tree that it finds are independent (Wilson 1996, section 4: cycles are
-          popped in any order, and those popped tell nothing about the tree left over). The root
+          popped in any order, independently of the tree that is left). The root
           token is kept because the chance to run out of steps depends on it; a new one would be
           biased towards those that do not trap the walk.
-        - "ancestral": word after word, each put by its exact law into the tree of the words before
-          it, some of which then hang from it. This undoes the elimination that sums over all trees
-          (`log_partition`), takes no longer where words strongly prefer each other, and is about
-          as fast as a walk.
+        - "ancestral": word after word, each inserted by its exact distribution into the tree of the
+          words before it, some of which then get it as head. This undoes the elimination that sums
+          over all trees (`log_partition`), takes no longer where words strongly prefer each other,
+          and is about as fast as a walk.
         - "colbourn": the head of word after word in the order of the sentence, by rank-one updates
           of the inverse Laplacian. Raises ArithmeticError where its digits are lost, as is usual
-          for models that are sure of themselves: once probabilities do not add up to 1, or are
+          for confident models: once probabilities do not add up to 1, or are
           negative, by more than 1e-7.
         - "wilson": the root token from its exact marginal, then loop-erased random walks to it. In
           two words that strongly prefer each other a walk may be trapped for ever.
@@ -97,9 +97,9 @@ def sample_trees(
         two do not apply. Without replacement there is "auto" alone, and "ancestral", which is the
         same.
     max_steps : int, optional
-        How many steps the walks for one tree may take. "auto" then goes on as by "ancestral"; the
-        others raise RuntimeError. By default 16 n for "auto", some times what a walk takes that is
-        not trapped and about what "ancestral" costs, and 10^8 for the others, about a second.
+        Number of steps allowed to the walks for one tree. "auto" then goes on as by "ancestral";
+        the others raise RuntimeError. By default 16 n for "auto", several times what a walk takes
+        that is not trapped and about what "ancestral" costs; 10^8 for the others, about a second.
     seed : int or numpy.random.Generator, optional
         Every sentence has a random stream of its own, number i of
         `np.random.SeedSequence(seed).spawn(B)`, or of `seed.spawn(B)`. So a sentence's trees do not
@@ -107,8 +107,7 @@ def sample_trees(
         any k. A Generator never gives a stream twice: a second call draws other trees, and a batch
         may be split over several calls. By default, streams are new each time.
     num_threads : int
-        Sentences of a batch are shared among so many threads, 256 at most. The result does not
-        depend on it.
+        Threads that share the sentences of a batch, 256 at most. The result does not depend on it.
 
     Returns
     -------
@@ -130,18 +129,18 @@ def sample_trees(
         If sums of scores overflow, or trees need an arc that lies 1e15 below another of its word,
         without replacement also if only those not yet drawn do; if "colbourn" lost its digits.
     MemoryError
-        If there is no room for so many different trees.
+        If there is no memory for so many different trees.
     TypeError, ValueError
         If the input is not as described; NaN and +inf inside a sentence among it, where allowed.
 
     Notes
     -----
-    Once a sentence: n^3 / 3 multiplications. Then for each tree: "wilson" takes the mean time of a
-    walk to the root, about 2 n steps for scores that are not very sure, and without bound for those
-    that are; "ancestral" O(n^2 log n) for the former and O(n^3) at most; "auto" no more than both
-    together; "colbourn" O(n^3); a draw without replacement 2 n^3 / 3 multiplications, and O(n^2) of
+    Once per sentence: n^3 / 3 multiplications. Then for each tree: "wilson" takes the mean time of
+    a walk to the root, about 2 n steps for scores that are not far apart, and without bound for
+    those that are; "ancestral" O(n^2 log n) for the former and O(n^3) at most; "auto" no more than
+    both together; "colbourn" O(n^3); a draw without replacement 2 n^3 / 3 multiplications, and O(n^2) of
     memory for as long as the call lasts. Where float64 would underflow, "ancestral" and draws
-    without replacement take some ten times as long. A call is not to be interrupted by Ctrl-C, but
+    without replacement take some ten times as long. A call cannot be interrupted by Ctrl-C, but
     ends by itself.
 
     Draw order: tree after tree. A walk draws the root token first; then words in the order of the
@@ -289,7 +288,7 @@ def _inverse_laplacians(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Invert the Laplacian of each sentence; returns the inverses and the weights in them.
 
-    A sentence that has no inverse gets none: the kernel then says that digits are lost.
+    A sentence without an inverse gets NaN: the kernel then reports lost digits.
     """
     longest = int(words.max(initial=0))
     inverses = np.full((len(batch), longest, longest), np.nan)
@@ -304,7 +303,7 @@ def _inverse_laplacians(
 
 
 def _weights(scores: NDArray[np.float64], single_root: bool) -> NDArray[np.float64]:
-    """Exponentiate a word's scores over its highest, and the root scores over theirs besides."""
+    """Exponentiate each word's scores less its highest; root scores also less their highest."""
     scores = scores.copy()
     scores[:, 1:][np.diag_indices(len(scores))] = -np.inf
     with np.errstate(invalid="ignore", over="ignore"):

@@ -3,8 +3,10 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from commandline import run_module
 from conftest import QUICKSTART
 
 
@@ -27,6 +29,8 @@ def run():
     """Run a command of `python -m spacy_rootmind`; returns what `subprocess.run` does."""
 
     def run_command(*arguments, **settings):
+        if not settings:
+            return run_module("spacy_rootmind", *arguments, cwd=Path.cwd())
         settings = {"capture_output": True, "check": False, "timeout": 300, **settings}
         return subprocess.run(
             [sys.executable, "-m", "spacy_rootmind", *map(str, arguments)],

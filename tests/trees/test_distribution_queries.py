@@ -1,0 +1,608 @@
+"""What `TreeDistribution` offers beyond the functions, and what it costs: divergences,
+expectations, the probability of a single root, and one elimination for all."""
+
+import copy
+import itertools
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+
+import numpy as np
+import pytest
+import reference
+import reference_probabilities as oracle
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from probability_cases import CLOSED, SCALES, family_cases, finish, scaled, tame_batch, without_tree
+from reference import FloatArray
+from strategies import DTYPES, FAMILIES, PROPERTY, entry_matrices, pad_batch, rng_for
+
+from spacy_rootmind import (
+    NoTreeError,
+    TreeDistribution,
+    arc_marginals,
+    decode,
+    decode_kbest,
+    entropy,
+    log_partition,
+    sample_trees,
+)
+from spacy_rootmind.trees import distribution
+
+INF = np.inf
+
+each_root = pytest.mark.parametrize("single_root", [True, False])
+each_kinds = pytest.mark.parametrize("kinds", list(itertools.product([True, False], repeat=2)))
+each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+each_scale = pytest.mark.parametrize("scale", SCALES)
+
+
+def spread(scores: FloatArray) -> float:
+    """Return the sum over words of the differences among their finite scores."""
+    inside = reference.clean(scores)[1:]
+    highest = inside.max(axis=1, initial=-INF)
+    lowest = np.where(np.isfinite(inside), inside, INF).min(axis=1, initial=INF)
+    return float((highest - lowest)[np.isfinite(lowest)].sum())
+
+
+def has_tree(scores: FloatArray, single_root: bool) -> bool:
+    return oracle.enumerated(scores, single_root) is not None
+
+
+def assert_close(got: object, right: Decimal, tolerance: float, *context: object) -> None:
+    """Assert a float64 within `tolerance` of the right number, or infinite as that is."""
+    assert isinstance(got, np.float64)
+    if right.is_infinite():
+        assert got == float(right), (got, right, *context)
+    else:
+        assert np.isfinite(got), (got, right, *context)
+        assert abs(Decimal(float(got)) - right) <= Decimal(tolerance), (got, right, *context)
+
+
+def check_pair(first: FloatArray, second: FloatArray, kinds: tuple[bool, bool]) -> bool:
+    """Assert cross entropy and divergence of two distributions; tell whether they are infinite."""
+    own = TreeDistribution(first, single_root=kinds[0])
+    other = TreeDistribution(second, single_root=kinds[1])
+    mean, divergence = oracle.cross_entropy(first, kinds[0], second, kinds[1])
+    tolerance = 1e-12 * max(1.0, spread(first) + spread(second))
+    assert_close(own.cross_entropy(other), mean, tolerance, first, second, kinds)
+    assert_close(own.kl_divergence(other), divergence, tolerance, first, second, kinds)
+    assert own.cross_entropy(other) >= 0
+    assert own.kl_divergence(other) >= 0
+    return mean.is_infinite()
+
+
+# Cross entropy and divergence
+
+
+@each_kinds
+@each_dtype
+@each_scale
+def test_divergence_is_exact_at_all_scales(scale, dtype, kinds):
+    rng = rng_for("divergence", scale, dtype.__name__)
+    for n in (1, 2, 3, 4):
+        first, second = scaled(rng, n, scale, dtype), scaled(rng, n, scale, dtype)
+        near = first + scaled(rng, n, 1e-3 * scale, dtype)
+        for other in (second, near):
+            infinite = check_pair(first, other, kinds)
+            assert infinite == (n > 1 and kinds == (False, True))
+
+
+@each_kinds
+@pytest.mark.parametrize("scale", [1.0, 300.0])
+def test_divergence_is_infinite_where_the_other_forbids_a_tree(scale, kinds):
+    rng = rng_for("support", scale, *kinds)
+    infinite = finite = 0
+    while infinite + finite < 120:
+        n = int(rng.integers(1, 5))
+        first, second = (
+            scaled(rng, n, scale, holes=float(rng.choice([0.0, 0.3, 0.6])), tree=False)
+            for _ in range(2)
+        )
+        # Else most supports would differ.
+        if rng.random() < 0.4:
+            second[np.isfinite(first)] = scaled(rng, n, scale)[np.isfinite(first)]
+        if has_tree(first, kinds[0]) and has_tree(second, kinds[1]):
+            if check_pair(first, second, kinds):
+                infinite += 1
+            else:
+                finite += 1
+    assert infinite > 10
+    assert finite > 10
+
+
+@each_kinds
+def test_divergence_ignores_forbidden_arcs_that_no_tree_can_have(kinds):
+    # Word 1 can only hang from word 2, so the arc from 1 to 2 closes a cycle.
+    first = np.zeros((4, 4))
+    first[1, [0, 3]] = -INF
+    second = first.copy()
+    second[2, 1] = -INF
+    first, second = finish(first), finish(second)
+    assert check_pair(first, second, kinds) == (kinds == (False, True))
+    # Without other heads than ROOT for word 3 it must be the only root.
+    first[3, 1:] = second[3, 1:] = -INF
+    first[2, 0] = second[2, 0] = -INF
+    assert not check_pair(first, second, kinds)
+
+
+@each_root
+@pytest.mark.parametrize("below", [800.0, 5000.0, 1e9])
+def test_divergence_is_infinite_for_trees_whose_probability_underflows(below, single_root):
+    first = scaled(rng_for("underflow"), 3, 1.0)
+    first[2, 1] = -below
+    second = first.copy()
+    second[2, 1] = -INF
+    own = TreeDistribution(first, single_root=single_root)
+    other = TreeDistribution(second, single_root=single_root)
+    assert own.marginals[2, 1] == 0
+    assert own.kl_divergence(other) == own.cross_entropy(other) == INF
+    assert other.kl_divergence(own) == pytest.approx(0, abs=1e-12)
+    # Likewise several roots that are next to impossible.
+    first[2:, 0] = -below
+    own = TreeDistribution(first, single_root=False)
+    assert own.kl_divergence(TreeDistribution(first)) == INF
+    assert TreeDistribution(first).kl_divergence(own) == pytest.approx(0, abs=1e-12)
+
+
+@each_kinds
+@pytest.mark.parametrize("closed", sorted(CLOSED))
+def test_divergence_is_exact_on_closed_cycles(closed, kinds):
+    rng = rng_for("divergence closed", closed)
+    for n, escape in itertools.product((2, 3, 4), (50.0, 800.0)):
+        first, second = CLOSED[closed](rng, n, escape), CLOSED[closed](rng, n, escape)
+        check_pair(first, second, kinds)
+
+
+@settings(PROPERTY)
+@given(entry_matrices(max_n=3), st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
+def test_divergence_matches_enumeration_on_entries(scores, seed, first, second):
+    other = scaled(np.random.default_rng(seed), len(scores) - 1, 2.0, holes=0.2)
+    if has_tree(scores, first) and has_tree(other, second):
+        check_pair(scores, other, (first, second))
+    if has_tree(scores, second):
+        check_pair(other, scores, (has_tree(other, True), second))
+
+
+@each_root
+@pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"forbidden"}))
+def test_divergence_of_equal_distributions_is_zero(family, single_root):
+    for scores in family_cases(family, np.float32, {0: 1, 1: 2, 3: 4, 12: 2}):
+        trees = TreeDistribution(scores, single_root=single_root)
+        # The same scores, in another layout and width, with a mask for what is forbidden.
+        possible = scores > -INF
+        wide = np.asfortranarray(np.where(possible, scores, np.float32(0)).astype(np.float64))
+        same = TreeDistribution(wide, allowed=possible, single_root=single_root)
+        try:
+            own = trees.entropy
+        except ArithmeticError:
+            continue
+        assert trees.kl_divergence(trees) == trees.kl_divergence(same) == 0
+        assert trees.cross_entropy(same) == own
+
+
+@each_root
+@each_scale
+def test_divergence_does_not_change_with_a_constant_in_a_row(scale, single_root):
+    rng = rng_for("divergence rows", scale)
+    for n in (2, 5, 20):
+        scores = np.round(scaled(rng, n, scale) * 1024) / 1024
+        moved = scores + rng.integers(-50, 51, size=(n + 1, 1))
+        trees = TreeDistribution(scores, single_root=single_root)
+        got = trees.kl_divergence(TreeDistribution(moved, single_root=single_root))
+        assert 0 <= got <= 1e-12 * max(1.0, spread(scores))
+
+
+@each_root
+def test_divergence_of_longer_sentences_is_the_mean_log_ratio(single_root):
+    rng = rng_for("longer")
+    options = {"single_root": single_root}
+    first, second = scaled(rng, 30, 2.0), scaled(rng, 30, 2.0)
+    own, other = TreeDistribution(first, **options), TreeDistribution(second, **options)
+    # log Z less the mean score, which is linear in the marginals.
+    inside = own.marginals > 0
+    mean = (own.marginals[inside] * second[inside]).sum()
+    got = own.cross_entropy(other)
+    assert got == pytest.approx(other.log_partition - mean, rel=1e-12)
+    assert own.kl_divergence(other) == pytest.approx(got - own.entropy, rel=1e-12)
+
+
+@each_kinds
+def test_divergence_of_a_batch_is_that_of_its_sentences(kinds):
+    rng = rng_for("divergence batch")
+    firsts = [scaled(rng, i % 7, 3.0, holes=0.2) for i in range(24)]
+    seconds = [
+        np.where(rng.random(s.shape) < 0.97, scaled(rng, len(s) - 1, 2.0), -INF) for s in firsts
+    ]
+    pairs = [(a, b) for a, b in zip(firsts, seconds, strict=True) if has_tree(b, True)]
+    (first, lengths), (second, _) = (pad_batch([p[i] for p in pairs], np.nan) for i in (0, 1))
+    for num_threads in (1, 3):
+        own = TreeDistribution(first, lengths, single_root=kinds[0], num_threads=num_threads)
+        other = TreeDistribution(second, lengths, single_root=kinds[1], num_threads=num_threads)
+        mean, divergence = own.cross_entropy(other), own.kl_divergence(other)
+        assert mean.shape == divergence.shape == (len(pairs),)
+        for i, (a, b) in enumerate(pairs):
+            one = TreeDistribution(a, single_root=kinds[0])
+            two = TreeDistribution(b, single_root=kinds[1])
+            assert mean[i] == one.cross_entropy(two)
+            assert divergence[i] == one.kl_divergence(two)
+
+
+def test_divergence_refuses_other_sentences():
+    batch = np.zeros((3, 5, 5))
+    trees = TreeDistribution(batch, np.array([4, 3, 2]))
+    for query in (trees.kl_divergence, trees.cross_entropy):
+        with pytest.raises(TypeError, match="TreeDistribution, received ndarray"):
+            query(batch)
+        with pytest.raises(ValueError, match=r"shape \(3, 5, 5\), received \(2, 5, 5\)"):
+            query(TreeDistribution(batch[:2]))
+        with pytest.raises(ValueError, match=r"shape \(3, 5, 5\), received \(5, 5\)"):
+            query(TreeDistribution(batch[0]))
+        with pytest.raises(ValueError, match=r"sentence 1: expected a length of 3.* received 4"):
+            query(TreeDistribution(batch, np.array([4, 4, 2])))
+
+
+# Expectations
+
+
+@each_root
+@each_dtype
+@each_scale
+def test_expectation_is_exact_at_all_scales(scale, dtype, single_root):
+    rng = rng_for("expectation", scale, dtype.__name__)
+    for n, holes in itertools.product((1, 2, 3, 4, 5), (0.0, 0.4)):
+        scores = scaled(rng, n, scale, dtype, holes=holes)
+        trees = TreeDistribution(scores, single_root=single_root)
+        for size in (1e-3, 1.0, 1e6):
+            values = size * rng.standard_normal(scores.shape)
+            right = oracle.expectation(scores, single_root, values)
+            assert_close(trees.expectation(values), right, 1e-12 * n * size * 4, scores, values)
+
+
+@each_root
+def test_expectation_counts_arcs(single_root):
+    scores = scaled(rng_for("counts"), 9, 2.0)
+    trees = TreeDistribution(scores, single_root=single_root)
+    for kind in (np.bool_, np.int8, np.int64, np.float32, np.float64):
+        assert trees.expectation(np.ones((10, 10), dtype=kind)) == pytest.approx(9, abs=1e-12)
+        from_root = np.zeros((10, 10), dtype=kind)
+        from_root[:, 0] = 1
+        roots = trees.marginals[:, 0].sum()
+        assert trees.expectation(from_root) == pytest.approx(roots, abs=1e-12)
+    gradient = np.zeros((10, 10))
+    gradient[4, 2] = 1
+    assert trees.expectation(gradient) == trees.marginals[4, 2]
+
+
+@each_root
+def test_expectation_of_minus_log_scores_is_the_entropy(single_root):
+    scores = scaled(rng_for("scores as values"), 6, 1.0, holes=0.3)
+    trees = TreeDistribution(scores, single_root=single_root)
+    # Values of -inf where arcs are forbidden count as 0.
+    mean = trees.expectation(scores)
+    assert trees.log_partition - mean == pytest.approx(trees.entropy, abs=1e-12)
+
+
+def test_expectation_of_a_batch_is_that_of_its_sentences():
+    rng = rng_for("expectation batch")
+    matrices = tame_batch("expectation", 40, 9, np.float64)
+    scores, lengths = pad_batch(matrices, np.nan)
+    values = rng.standard_normal(scores.shape).astype(np.float32)
+    for num_threads in (1, 3):
+        got = TreeDistribution(scores, lengths, num_threads=num_threads).expectation(values)
+        for i, one in enumerate(matrices):
+            size = len(one)
+            assert got[i] == TreeDistribution(one).expectation(values[i, :size, :size])
+    strided = np.asfortranarray(values)
+    assert TreeDistribution(scores, lengths).expectation(strided).tobytes() == got.tobytes()
+
+
+@pytest.mark.parametrize("bad", [np.nan, INF, -INF])
+def test_expectation_refuses_values_that_are_not_finite(bad):
+    scores = np.zeros((3, 4, 4))
+    scores[1, 2, 3] = -INF
+    values = np.ones(scores.shape)
+    values[:, 0], values[1, 2, 3] = bad, bad
+    values[:, np.arange(4), np.arange(4)] = bad
+    np.testing.assert_allclose(TreeDistribution(scores).expectation(values), 3, atol=1e-12)
+    values[1, 2, 1] = bad
+    with pytest.raises(ValueError, match=rf"sentence 1: the value of dep 2, head 1 is {bad}"):
+        TreeDistribution(scores).expectation(values)
+
+
+def test_expectation_refuses_values_of_other_kinds():
+    trees = TreeDistribution(np.zeros((2, 4, 4)))
+    for values in (np.zeros((4, 4)), np.zeros((2, 4, 5)), np.zeros((1, 4, 4)), np.zeros(2)):
+        with pytest.raises(ValueError, match=r"shape of scores, \(2, 4, 4\), received"):
+            trees.expectation(values)
+    for values in ([[1.0]], None, np.ma.masked_array(np.zeros((2, 4, 4)))):
+        with pytest.raises(TypeError, match="values as a numpy array"):
+            trees.expectation(values)
+    for kind in (np.complex128, object, "U1"):
+        with pytest.raises(TypeError, match="values as numbers, received dtype"):
+            trees.expectation(np.zeros((2, 4, 4)).astype(kind))
+    with pytest.raises(ArithmeticError, match="sentence 0: the sum of its values overflows"):
+        trees.expectation(np.full((2, 4, 4), 1e308))
+
+
+# A single root among all trees
+
+
+def check_single_root(scores: FloatArray) -> None:
+    right = oracle.single_root_log_prob(scores)
+    for single_root in (True, False):
+        trees = TreeDistribution(scores, single_root=single_root)
+        if right is None:
+            with pytest.raises(NoTreeError):
+                _ = trees.single_root_log_prob
+        else:
+            tolerance = 1e-12 * max(1.0, spread(scores) / 100)
+            assert_close(trees.single_root_log_prob, right, tolerance, scores)
+            assert trees.single_root_log_prob <= 0
+
+
+@each_dtype
+@each_scale
+def test_single_root_log_prob_is_exact_at_all_scales(scale, dtype):
+    rng = rng_for("single root", scale, dtype.__name__)
+    for n, holes in itertools.product((1, 2, 3, 4, 5), (0.0, 0.3, 0.6)):
+        check_single_root(scaled(rng, n, scale, dtype, holes=holes, tree=False))
+
+
+@pytest.mark.parametrize("family", ["multi_root", "all_prefer_root", "integer_ties", "forbidden"])
+def test_single_root_log_prob_matches_enumeration(family):
+    for scores in family_cases(family, np.float64, {0: 1, 1: 2, 2: 8, 3: 10, 4: 8, 5: 4}):
+        check_single_root(scores)
+
+
+@pytest.mark.parametrize("closed", sorted(CLOSED))
+def test_single_root_log_prob_is_exact_on_closed_cycles(closed):
+    for n, escape in itertools.product((2, 3, 4), (50.0, 800.0)):
+        check_single_root(CLOSED[closed](rng_for("single root", closed, n), n, escape))
+
+
+@pytest.mark.parametrize("offset", [0.0, 2.0**20, -(2.0**30), 2.0**40])
+def test_single_root_log_prob_keeps_its_digits_beside_large_constants(offset):
+    rng = rng_for("offset", offset)
+    for n in (2, 4):
+        scores = np.round(scaled(rng, n, 1.0) * 256) / 256
+        right = oracle.single_root_log_prob(scores)
+        got = TreeDistribution(scores + offset).single_root_log_prob
+        assert_close(got, right, 1e-13, scores)
+
+
+def test_single_root_log_prob_counts_trees():
+    for n in (1, 2, 10, 100):
+        got = TreeDistribution(np.zeros((n + 1, n + 1))).single_root_log_prob
+        assert got == pytest.approx((n - 1) * np.log(n / (n + 1)), abs=1e-12)
+
+
+@each_root
+@pytest.mark.parametrize("name", sorted(without_tree()))
+def test_single_root_log_prob_without_a_single_root_is_minus_infinity(name, single_root):
+    scores, also_free = without_tree()[name]
+    if also_free:
+        with pytest.raises(NoTreeError, match="sentence 1"):
+            _ = TreeDistribution(
+                np.stack([np.zeros((4, 4)), scores]), single_root=single_root
+            ).single_root_log_prob
+    else:
+        batch = np.stack([np.zeros((4, 4)), scores, np.zeros((4, 4))])
+        for num_threads in (1, 3):
+            trees = TreeDistribution(batch, single_root=single_root, num_threads=num_threads)
+            got = trees.single_root_log_prob
+            assert got[1] == -INF
+            assert got[0] == got[2] == pytest.approx(2 * np.log(3 / 4))
+
+
+# One elimination
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Record calls of the kernel's sum: whether each eliminates, and whether it goes backwards."""
+    made = []
+    original = distribution.kernel.sum_batch
+
+    def sum_batch(*arguments, **options):
+        names = ("marginals", "with_entropy", "resume")
+        options |= dict(zip(names, arguments[6:], strict=False))
+        made.append((not options.get("resume"), options.get("marginals") is not None))
+        return original(*arguments[:6], **options)
+
+    monkeypatch.setattr(distribution.kernel, "sum_batch", sum_batch)
+    return made
+
+
+def ask_everything(trees: TreeDistribution) -> list[object]:
+    heads = trees.mode()
+    return [
+        *(trees.marginals, trees.log_partition, trees.entropy),
+        *(trees.log_prob(heads), trees.log_prob(heads)),
+        trees.expectation(np.ones(trees.marginals.shape)),
+        *(trees.cross_entropy(trees), trees.kl_divergence(trees)),
+        *(trees.marginals, trees.log_partition, trees.entropy),
+    ]
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (3, 6, 6)])
+def test_one_elimination_answers_all_queries(shape, calls):
+    ask_everything(TreeDistribution(np.zeros(shape)))
+    assert calls == [(True, True)]
+    calls.clear()
+    trees = TreeDistribution(np.zeros(shape))
+    _ = trees.entropy
+    ask_everything(trees)
+    assert calls == [(True, True)]
+
+
+@pytest.mark.parametrize("shape", [(6, 6), (3, 6, 6)])
+def test_probabilities_of_trees_need_no_backward_pass(shape, calls):
+    trees = TreeDistribution(np.zeros(shape))
+    _ = trees.log_partition, trees.log_prob(trees.mode()), trees.log_partition
+    assert calls == [(True, False)]
+    calls.clear()
+    _ = TreeDistribution(np.zeros(shape)).kl_divergence(trees)
+    assert calls == [(True, True)]
+
+
+def test_marginals_of_one_sentence_go_on_from_its_log_partition(calls):
+    trees = TreeDistribution(np.zeros((6, 6)))
+    _ = trees.log_partition, trees.entropy
+    assert calls == [(True, False), (False, True)]
+
+
+def test_the_other_kind_of_tree_is_summed_over_once(calls):
+    trees = TreeDistribution(np.zeros((6, 6)))
+    _ = trees.log_partition, trees.single_root_log_prob, trees.single_root_log_prob
+    assert calls == [(True, False), (True, False)]
+
+
+@pytest.mark.parametrize("function", [log_partition, arc_marginals, entropy])
+def test_functions_eliminate_once(function, calls):
+    function(np.zeros((6, 6)))
+    assert calls == [(True, function is not log_partition)]
+
+
+@each_root
+def test_results_do_not_depend_on_the_order_of_queries(single_root):
+    for i, scores in enumerate(tame_batch("order of queries", 60, 9, np.float64)):
+        expected = ask_everything(TreeDistribution(scores, single_root=single_root))
+        trees = TreeDistribution(scores, single_root=single_root)
+        _ = (trees.log_partition, trees.entropy, trees.single_root_log_prob)[i % 3]
+        for got, right in zip(ask_everything(trees), expected, strict=True):
+            assert got.tobytes() == right.tobytes()
+
+
+# The object
+
+
+def test_results_cannot_be_changed_through_what_is_returned():
+    trees = TreeDistribution(np.zeros((2, 4, 4)))
+    with pytest.raises(ValueError, match="read-only"):
+        trees.marginals[:] = 7
+    for name in ("log_partition", "entropy", "single_root_log_prob"):
+        before = getattr(trees, name).copy()
+        getattr(trees, name)[:] = 7
+        np.testing.assert_array_equal(getattr(trees, name), before)
+
+
+@pytest.mark.parametrize(
+    "make", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))]
+)
+def test_copies_are_the_same_distribution(make):
+    scores, lengths = pad_batch(tame_batch("copies", 10, 6, np.float32), np.nan)
+    allowed = np.ones(scores.shape, dtype=bool)
+    for options in ({}, {"allowed": allowed, "single_root": False, "num_threads": 2}):
+        trees = TreeDistribution(scores, lengths, **options)
+        expected = trees.marginals
+        again = make(trees)
+        assert repr(again) == repr(trees)
+        assert again.marginals.tobytes() == expected.tobytes()
+    one = TreeDistribution(scores[3], int(lengths[3]))
+    assert make(one).log_partition == one.log_partition
+
+
+def test_repr_describes_the_sentences():
+    batch = np.zeros((3, 5, 5))
+    assert repr(TreeDistribution(batch)) == (
+        "TreeDistribution(3 sentences of up to 4 words, single_root=True)"
+    )
+    assert repr(TreeDistribution(batch[0], 1, single_root=False)) == (
+        "TreeDistribution(1 sentence of 1 word, single_root=False)"
+    )
+
+
+def test_a_distribution_may_be_shared_by_threads():
+    batch, lengths = pad_batch(tame_batch("shared", 20, 12, np.float64), np.nan)
+    for scores, words in ((batch, lengths), (batch[7], int(lengths[7]))):
+        expected = ask_everything(TreeDistribution(scores, words))
+        for _ in range(10):
+            trees = TreeDistribution(scores, words, num_threads=2)
+            with ThreadPoolExecutor(4) as pool:
+                jobs = [pool.submit(lambda t=trees: t.log_partition) for _ in range(2)]
+                jobs += [pool.submit(ask_everything, trees) for _ in range(4)]
+                for job in jobs[2:]:
+                    for got, right in zip(job.result(), expected, strict=True):
+                        assert got.tobytes() == right.tobytes()
+
+
+@each_root
+def test_mode_is_the_best_tree(single_root):
+    scores, lengths = pad_batch(tame_batch("mode", 20, 9, np.float32), np.nan)
+    allowed = rng_for("mode").random(scores.shape) < 0.9
+    allowed[:, :, 0] = True
+    allowed[:, :, 1] = True
+    options = {"allowed": allowed, "single_root": single_root}
+    trees = TreeDistribution(scores, lengths, **options)
+    try:
+        expected = decode(scores, lengths, **options)
+    except NoTreeError:
+        with pytest.raises(NoTreeError):
+            trees.mode()
+    else:
+        np.testing.assert_array_equal(trees.mode(), expected)
+
+
+@each_root
+@pytest.mark.parametrize(
+    "options", [{}, {"replace": False}, {"method": "wilson", "max_steps": 999}]
+)
+def test_samples_are_those_of_sample_trees(options, single_root):
+    rng = rng_for("samples")
+    batch = np.stack([scaled(rng, 5, 1.0) for _ in range(4)])
+    for scores in (batch, batch[0]):
+        trees = TreeDistribution(scores, single_root=single_root)
+        heads, log_probs = trees.sample(7, seed=3, **options)
+        expected = sample_trees(scores, 7, seed=3, single_root=single_root, **options)
+        np.testing.assert_array_equal(heads, expected[0])
+        np.testing.assert_array_equal(log_probs, expected[1])
+        assert trees.log_prob(heads).tobytes() == log_probs.tobytes()
+
+
+def test_log_prob_takes_several_trees_of_each_sentence():
+    scores = scaled(rng_for("several"), 4, 1.0)
+    heads, _ = decode_kbest(scores, 6)
+    trees = TreeDistribution(scores)
+    each = [trees.log_prob(row) for row in heads]
+    assert trees.log_prob(heads).tolist() == each
+    batch = TreeDistribution(np.stack([scores, scores]))
+    assert batch.log_prob(np.stack([heads, heads[::-1]])).tolist() == [each, each[::-1]]
+    assert batch.log_prob(heads[:2]).tolist() == each[:2]
+    assert trees.log_prob(heads[:0]).shape == (0,)
+    assert batch.log_prob(np.empty((2, 0, 5), dtype=int)).shape == (2, 0)
+    wrong = np.stack([heads, heads])
+    wrong[1, 3, 2] = 9
+    with pytest.raises(ValueError, match="sentence 1: word 2 has head 9, expected 0 to 4"):
+        batch.log_prob(wrong)
+    for shape in ((4,), (2, 2, 5), (3, 4)):
+        with pytest.raises(ValueError, match=r"shape \(5,\) or \(k, 5\) for scores of shape"):
+            trees.log_prob(np.zeros(shape, dtype=int))
+    for shape in ((5,), (3, 5), (3, 2, 5), (2, 2, 2, 5)):
+        with pytest.raises(ValueError, match=r"shape \(2, 5\) or \(2, k, 5\) for scores of shape"):
+            batch.log_prob(np.zeros(shape, dtype=int))
+
+
+def test_queries_of_an_empty_batch_are_empty():
+    trees = TreeDistribution(np.zeros((0, 4, 4)))
+    assert repr(trees) == "TreeDistribution(0 sentences of up to 3 words, single_root=True)"
+    for got in (
+        *(trees.log_partition, trees.entropy, trees.single_root_log_prob),
+        *(trees.kl_divergence(trees), trees.cross_entropy(trees)),
+        trees.expectation(np.zeros((0, 4, 4))),
+        trees.log_prob(np.zeros((0, 4), dtype=int)),
+    ):
+        assert got.shape == (0,)
+    assert trees.marginals.shape == (0, 4, 4)
+    assert trees.log_prob(np.zeros((0, 3, 4), dtype=int)).shape == (0, 3)
+    assert trees.mode().shape == (0, 4)
+
+
+@pytest.mark.parametrize("name", ["marginals", "single_root_log_prob", "entropy", "log_partition"])
+def test_errors_of_queries_name_the_sentence(name):
+    scores = np.zeros((3, 4, 4))
+    scores[2, 1, 2] = np.nan
+    trees = TreeDistribution(scores)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="sentence 2: the score of dep 1, head 2 is nan"):
+            getattr(trees, name)
