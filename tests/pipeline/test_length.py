@@ -441,6 +441,7 @@ def test_prediction_drops_the_callbacks_for_gradients(several, monkeypatch, step
     several(several.make_doc("The dog barks. A cat slept. " * 10))
     assert len(callbacks) > 2
 
+
 MEASURE = """
 import json, resource, sys
 import numpy as np

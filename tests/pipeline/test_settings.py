@@ -22,7 +22,11 @@ CASES = {
         [0, -3, 2.5, True, "9", None, float("inf"), float("nan")],
         "an integer of at least 1",
     ),
-    "decode": ("labelled_tree", ["labels", None, np.array(["tree", "tree"])], "one of tree, labelled_tree"),
+    "decode": (
+        "labelled_tree",
+        ["labels", None, np.array(["tree", "tree"])],
+        "one of tree, labelled_tree",
+    ),
     "constraints": (lambda doc: None, ["preset_heads", 1], "a function or None"),
     "temperature": (2, [0, -1.0, float("inf"), float("nan"), "1", True], "a number above 0"),
     "confidence": (True, ["yes", 1, None], "True or False"),
