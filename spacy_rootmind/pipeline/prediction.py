@@ -1,4 +1,4 @@
-"""From Docs to their parses: sentences, trees, labels and details, in bounded memory.
+"""Prediction in bounded memory: sentences, trees, labels and details of Docs.
 
 Token vectors and boundaries are computed for a batch of Docs. Its sentences are then parsed in
 batches of bounded size, however long a Doc is.
@@ -54,7 +54,7 @@ class SentencePlan:
     ----------
     doc : Doc
     starts : int array
-        As of `sentences.sentence_starts`.
+        As returned by `sentences.sentence_starts`.
     sentences : list of int array
         Scored tokens of each sentence.
     constraints : list of SentenceConstraints or None
@@ -92,7 +92,7 @@ def _parse_batch(model: ParserModel, docs: list[Doc], context: PredictionContext
 
 
 def _batches(items: Sequence[Any], costs: Sequence[int], most: int) -> Iterator[list[Any]]:
-    """Group neighbours up to a total cost; an item that costs more comes alone."""
+    """Group neighbours up to a total cost; an item that costs more is alone in its group."""
     batch: list[Any] = []
     total = 0
     for item, cost in zip(items, costs, strict=True):

@@ -138,10 +138,10 @@ def sample_trees(
     Once per sentence: n^3 / 3 multiplications. Then for each tree: "wilson" takes the mean time of
     a walk to the root, about 2 n steps for scores that are not far apart, and without bound for
     those that are; "ancestral" O(n^2 log n) for the former and O(n^3) at most; "auto" no more than
-    both together; "colbourn" O(n^3); a draw without replacement 2 n^3 / 3 multiplications, and O(n^2) of
-    memory for as long as the call lasts. Where float64 would underflow, "ancestral" and draws
-    without replacement take some ten times as long. A call cannot be interrupted by Ctrl-C, but
-    ends by itself.
+    both together; "colbourn" O(n^3); a draw without replacement 2 n^3 / 3 multiplications, and
+    O(n^2) of memory for as long as the call lasts. Where float64 would underflow, "ancestral" and
+    draws without replacement take some ten times as long. A call cannot be interrupted by Ctrl-C,
+    but ends by itself.
 
     Draw order: tree after tree. A walk draws the root token first; then words in the order of the
     sentence walk to the tree, one random number a step, and in one of a million times a second one.
