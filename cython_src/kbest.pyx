@@ -215,8 +215,8 @@ cdef int solve(KBestSearch* search, Py_ssize_t number) noexcept nogil:
 cdef Exact candidate_gain(KBestSearch* search) noexcept nogil:
     """Score of the tree at hand beyond that of the first tree found, summed arc by arc.
 
-    So that scores which differ in the last place only are told apart, however large their sum, and
-    so are trees that lack one arc of an enormous score.
+    This distinguishes scores that differ in the last place only, however large their sum, and trees
+    that lack one arc of an enormous score.
     """
     cdef const int32_t* first = search.heads
     cdef Py_ssize_t word

@@ -266,11 +266,10 @@ cdef double cross_entropy(
     Scores are taken as lowered, which cancels where a word, or ROOT, prefers one arc by far.
     """
     cdef Py_ssize_t dep, head
-    cdef double entropy = ws.log_mass, marginal, lowered, rest
+    cdef double entropy = ws.log_mass, rests = ws.log_mass_low, marginal, lowered, rest
     low[0] = 0
     if ws.n == 0:
         return 0.0
-    low[0] = ws.log_mass_low
     for dep in range(1, ws.n + 1):
         for head in range(ws.n + 1):
             marginal = marginals[dep * width + head]
@@ -280,7 +279,8 @@ cdef double cross_entropy(
                 else:
                     lowered = square[dep * (ws.n + 1) + head] - ws.highest[dep]
                 if lowered > -INFINITY:
-                    entropy = add_exactly(entropy, -marginal * lowered, low)
+                    entropy = add_exactly(entropy, -marginal * lowered, &rests)
+    low[0] = rests
     return entropy
 
 

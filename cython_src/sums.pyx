@@ -10,7 +10,14 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from spacy_rootmind.kernel.batch cimport Batch, ScoreBuffer, Worker, gather, run_batch
+from spacy_rootmind.kernel.batch cimport (
+    Batch,
+    ScoreBuffer,
+    Worker,
+    gather,
+    run_batch,
+    score_of_arc,
+)
 from spacy_rootmind.kernel.decode cimport (
     DECODE_BAD_SCORE,
     DECODE_LOST_DIGITS,
@@ -78,18 +85,6 @@ cdef void read_summary(
     sum.highest = summary + N_CONSTANTS
 
 
-cdef double checked_log_probability(
-        const double* square, const int32_t* heads, const TreeSum* sum) noexcept nogil:
-    """The log probability of a tree; -inf if heads[0] says it is none, or an arc is forbidden."""
-    cdef Py_ssize_t dep
-    if heads[0] != -1:
-        return -INFINITY
-    for dep in range(1, sum.n + 1):
-        if square[dep * (sum.n + 1) + heads[dep]] == -INFINITY:
-            return -INFINITY
-    return log_probability(square, heads, sum)
-
-
 # --- elimination -------------------------------------------------------------------------------
 
 cdef struct SumTask:
@@ -106,6 +101,16 @@ cdef struct SumState:
     TreeSum sum
     double* square          # the scores of one sentence: contiguous, -inf where not allowed
     bint holds_sum          # of the last sentence, and the scores in `square`
+
+
+cdef void clear_outside(double* marginals, Py_ssize_t n, Py_ssize_t width) noexcept nogil:
+    """Set row 0 and the padding to 0."""
+    cdef Py_ssize_t dep
+    memset(marginals, 0, width * sizeof(double))
+    if n + 1 < width:
+        for dep in range(1, n + 1):
+            memset(marginals + dep * width + n + 1, 0, (width - n - 1) * sizeof(double))
+        memset(marginals + (n + 1) * width, 0, (width - n - 1) * width * sizeof(double))
 
 
 cdef int sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
@@ -130,6 +135,7 @@ cdef int sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noex
     if task.marginals is not NULL:
         worker.holds_sum = False
         marginals = task.marginals + sentence * width * width
+        clear_outside(marginals, n, width)
         status = arc_marginals(worker.square, marginals, width, &worker.sum)
         if task.with_entropy:
             summary[AT_ENTROPY] = tree_entropy(worker.square, marginals, width, &worker.sum)
@@ -170,8 +176,8 @@ def sum_batch(
     """Sum over the trees of all sentences, with one thread per summation.
 
     `scores`, `allowed` and `lengths` are as for ScoreBuffer. Fills `summaries`, of shape
-    (B, CONSTANTS + N + 1), with log Z in column LOG_Z; if given, `marginals`, which must be zeros,
-    and with these, column ENTROPY if `with_entropy`. With `resume`, a summation that has made the
+    (B, CONSTANTS + N + 1), with log Z in column LOG_Z; `marginals` if given; and with these, column
+    ENTROPY if `with_entropy`. With `resume`, a summation that has made the
     sum of its last sentence, and not its marginals, goes on from there: that must be this sentence.
     With `allow_no_tree`, log Z of a sentence without trees is -inf, and nothing else is filled.
     Returns (status, sentence) of the first sentence that fails, or (OK, any).
@@ -211,18 +217,36 @@ cdef struct QueryState:
     double* square              # the scores or values of one sentence
 
 
+cdef double find_log_prob(
+        const Batch* batch, Py_ssize_t sentence, const int32_t* heads, const TreeSum* sum,
+        double* square) noexcept nogil:
+    """The log probability of a tree; -inf if heads[0] says it is none, or an arc is forbidden.
+
+    Of `square` only the tree's arcs are used.
+    """
+    cdef Py_ssize_t dep
+    cdef double score
+    if heads[0] != -1:
+        return -INFINITY
+    for dep in range(1, sum.n + 1):
+        score = score_of_arc(batch, sentence, dep, heads[dep])
+        if score == -INFINITY:
+            return -INFINITY
+        square[dep * (sum.n + 1) + heads[dep]] = score
+    return log_probability(square, heads, sum)
+
+
 cdef int find_log_probs(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
     cdef QueryState* worker = <QueryState*>state
     cdef const QueryTask* task = worker.task
     cdef Py_ssize_t tree
     cdef TreeSum sum
-    gather(batch, sentence, worker.square)
     read_summary(
         task.summaries + sentence * (N_CONSTANTS + task.width), batch.lengths[sentence],
         task.single_root, &sum)
     for tree in range(sentence * task.n_trees, (sentence + 1) * task.n_trees):
-        task.out[tree] = checked_log_probability(
-            worker.square, task.heads + tree * task.width, &sum)
+        task.out[tree] = find_log_prob(
+            batch, sentence, task.heads + tree * task.width, &sum, worker.square)
     return DECODE_OK
 
 

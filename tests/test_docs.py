@@ -70,6 +70,26 @@ def test_array_example_prints_the_output_shown(call, capsys):
     assert capsys.readouterr().out.splitlines() == shown
 
 
+def test_distribution_examples_print_the_output_shown(capsys):
+    found = [b for b in blocks("docs/arrays.md", "python") if "trees." in b]
+    assert len(found) == 4
+    namespace = {}
+    for block in found:
+        exec(compile(block, "arrays.md", "exec"), namespace)
+        shown = re.findall(r"^print.*  # (.*)$", block, flags=re.MULTILINE)
+        assert capsys.readouterr().out.splitlines() == shown
+
+
+def test_distribution_examples_print_what_they_say(capsys):
+    found = [b for b in blocks("docs/arrays.md", "python") if "trees." in b]
+    assert len(found) == 4
+    namespace = {}
+    for block in found:
+        exec(compile(block, "arrays.md", "exec"), namespace)
+        shown = re.findall(r"^print.*  # (.*)$", block, flags=re.MULTILINE)
+        assert capsys.readouterr().out.splitlines() == shown
+
+
 def run(block, model, namespace):
     code = block.replace("projects/quickstart/training/model-best", str(model))
     exec(compile(code, "documentation", "exec"), namespace)

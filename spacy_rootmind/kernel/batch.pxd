@@ -4,6 +4,7 @@ An algorithm brings a function for a single sentence and a Worker per thread tha
 it needs; threads, strides, float widths, masks and failures are handled here.
 """
 from cpython.buffer cimport Py_buffer
+from libc.math cimport INFINITY
 
 cdef enum:
     MAX_THREADS = 256   # per batch; more than any machine gains from
@@ -47,6 +48,16 @@ cdef tuple run_batch(ScoreBuffer buffer, list workers)
 cdef inline const char* score_row(
         const Batch* batch, Py_ssize_t sentence, Py_ssize_t dep) noexcept nogil:
     return batch.scores + sentence * batch.sentence_bytes + dep * batch.row_bytes
+
+# The score of one arc between different nodes; -inf where it is not allowed.
+cdef inline double score_of_arc(
+        const Batch* batch, Py_ssize_t sentence, Py_ssize_t dep, Py_ssize_t head) noexcept nogil:
+    cdef const char* place = score_row(batch, sentence, dep) + head * batch.column_bytes
+    if batch.allowed is not NULL and not batch.allowed[
+            sentence * batch.allowed_sentence_bytes + dep * batch.allowed_row_bytes
+            + head * batch.allowed_column_bytes]:
+        return -INFINITY
+    return (<const float*>place)[0] if batch.is_float32 else (<const double*>place)[0]
 
 # Copies one sentence to a contiguous square of float64, (n + 1) x (n + 1), with -inf on the
 # diagonal and where an arc is not allowed. Row 0 is neither read nor written.

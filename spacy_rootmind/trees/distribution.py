@@ -9,7 +9,7 @@ each other.
 """
 
 import contextlib
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ __all__ = ["TreeDistribution", "arc_marginals", "entropy", "log_partition", "tre
 _SURELY_POSITIVE = 1e-6
 
 Float = np.float64 | NDArray[np.float64]
+Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 class TreeDistribution:
@@ -178,7 +179,7 @@ class TreeDistribution:
         >>> TreeDistribution(scores).marginals[1].round(3).tolist()
         [0.731, 0.0, 0.269]
         """
-        marginals = self._shaped(self._find_marginals()).view()
+        marginals: NDArray[np.float64] = self._shaped(self._find_marginals()).view()
         marginals.flags.writeable = False
         return marginals
 
@@ -263,8 +264,8 @@ class TreeDistribution:
 
         Notes
         -----
-        O(n^2) for each sentence and O(n log n) for each tree, after n^3 / 3 multiplications unless
-        some other query has made them. More accurate than `tree_score` minus `log_partition`, which
+        O(n log n) for each tree, after n^3 / 3 multiplications unless some other query has made
+        them. More accurate than `tree_score` minus `log_partition`, which
         may both be large.
 
         Examples
@@ -280,7 +281,9 @@ class TreeDistribution:
         shape, flat, words = self._flatten(heads)
         given, _ = as_head_batch(flat, words)
         check_range(heads, given, words, len(words) // max(len(self._words), 1))
-        return self._log_prob(_marked(given, words, self._single_root)).reshape(shape)[()]
+        found = self._log_prob(_marked(given, words, self._single_root))
+        log_prob: Float = found.reshape(shape)[()]
+        return log_prob
 
     def sample(
         self,
@@ -376,7 +379,7 @@ class TreeDistribution:
         """
         infinite = self._trees_missing_in(other)
         high, low = self._cross_entropy(other)
-        return self._shaped(np.where(infinite, np.inf, np.maximum(high + low, 0.0)))
+        return self._numbers(np.where(infinite, np.inf, np.maximum(high + low, 0.0)))
 
     def kl_divergence(self, other: "TreeDistribution") -> Float:
         """Find the Kullback-Leibler divergence to `other`: `cross_entropy` minus `entropy`.
@@ -418,7 +421,7 @@ class TreeDistribution:
         high, low = self._cross_entropy(other)
         own_high, own_low = self._cross_entropy(self)
         difference = (high - own_high) + (low - own_low)
-        return self._shaped(np.where(infinite, np.inf, np.maximum(difference, 0.0)))
+        return self._numbers(np.where(infinite, np.inf, np.maximum(difference, 0.0)))
 
     def expectation(self, values: NDArray[Any]) -> Float:
         """Find the expected value of a sum over the arcs of a tree.
@@ -475,7 +478,7 @@ class TreeDistribution:
             )
         if failed[0] != OK:
             raise ArithmeticError(f"sentence {failed[1]}: the sum of its values overflows")
-        return self._shaped(found)
+        return self._numbers(found)
 
     # What is kept
 
@@ -496,14 +499,14 @@ class TreeDistribution:
         """Find the marginals of the batch, writable."""
         if self._marginals is None:
             self._eliminate(backwards=True)
-        return self._marginals
+        return cast(NDArray[np.float64], self._marginals)
 
     def _eliminate(self, *, backwards: bool, with_entropy: bool = False) -> None:
         """Sum over all trees, and go back through the elimination for marginals and entropy."""
         batch = self._batch
         size, width = batch.shape[:2]
         summaries = np.empty((size, kernel.CONSTANTS + width))
-        marginals = np.zeros(batch.shape) if backwards else None
+        marginals = np.empty(batch.shape) if backwards else None
         summations = self._take_kept()
         resume = summations is not None
         if summations is None:
@@ -539,7 +542,7 @@ class TreeDistribution:
     ) -> NDArray[np.float64]:
         """Summarise all trees of either kind; if allowed, log Z is -inf where there are none."""
         if single_root == self._single_root and self._summaries is not None:
-            return self._summaries
+            return cast(NDArray[np.float64], self._summaries)
         summaries = np.empty((len(self._batch), kernel.CONSTANTS + self._batch.shape[1]))
         failed = kernel.sum_batch(
             *(self._batch, self._mask, self._words, single_root, self._summations(), summaries),
@@ -585,13 +588,15 @@ class TreeDistribution:
         threads = min(self._threads, max(len(self._words), 1))
         return [kernel.Query(self._longest) for _ in range(threads)]
 
-    def _shaped(self, batch: Any) -> Any:
+    def _shaped(self, batch: NDArray[Scalar]) -> NDArray[Scalar]:
         """Take the one sentence out of its batch, if there is one."""
-        return batch[0] if self._one else batch
+        shaped: NDArray[Scalar] = batch[0] if self._one else batch
+        return shaped
 
-    def _numbers(self, batch: NDArray[np.float64]) -> Any:
+    def _numbers(self, batch: NDArray[np.float64]) -> Float:
         """Copy one number per sentence, or take that of the one sentence."""
-        return batch[0] if self._one else batch.copy()
+        numbers: Float = batch[0] if self._one else batch.copy()
+        return numbers
 
     def _allowed(self) -> BoolArray | None:
         return None if self._mask is None else self._shaped(self._mask.view(np.bool_))

@@ -504,7 +504,7 @@ def test_boundary_loss_of_unknown_tokens_is_zero(dtype):
     loss, gradient = boundary_loss(scores, np.full(20, MISSING))
     assert loss == 0.0
     assert not gradient.any()
-    # Beside known ones they change nothing.
+    # Next to known ones they change nothing.
     truths = np.where(np.arange(20) % 3 == 0, 1, MISSING)
     loss, gradient = boundary_loss(scores, truths)
     assert loss == pytest.approx(boundary_loss(scores[::3], truths[::3])[0], rel=1e-6)

@@ -485,7 +485,7 @@ def test_probabilities_bad_value_message_names_the_place(function, bad, dtype, n
 
 @each_function
 @pytest.mark.parametrize("bad", [NAN, INF])
-def test_probabilities_refuse_a_bad_value_beside_forbidden_arcs(function, bad):
+def test_probabilities_refuse_a_bad_value_next_to_forbidden_arcs(function, bad):
     scores = np.full((5, 5), -INF)
     scores[1:, 0] = 1
     scores[3, 2] = bad

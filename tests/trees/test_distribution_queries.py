@@ -362,7 +362,7 @@ def test_single_root_log_prob_is_exact_on_closed_cycles(closed):
 
 
 @pytest.mark.parametrize("offset", [0.0, 2.0**20, -(2.0**30), 2.0**40])
-def test_single_root_log_prob_keeps_its_digits_beside_large_constants(offset):
+def test_single_root_log_prob_keeps_its_digits_next_to_large_constants(offset):
     rng = rng_for("offset", offset)
     for n in (2, 4):
         scores = np.round(scaled(rng, n, 1.0) * 256) / 256
