@@ -1,27 +1,25 @@
-"""Undocumented names and forms of spaCy and its plugins; whatever an update may break.
+"""Undocumented names and forms of spaCy and its plugins, which any update may change.
 
-The layout of `Doc` in memory, which `cython_src/doc_trees.pyx` reads, is the one that is elsewhere.
+The only other one is the memory layout of `Doc`, in `cython_src/doc_trees.pyx`.
 """
 
+from importlib import import_module
 from typing import Any
 
-from spacy.displacy import get_doc_settings
-from spacy.displacy.render import DependencyRenderer
-from spacy.displacy.templates import TPL_FIGURE, TPL_PAGE
-from spacy.pipeline.dep_parser import parser_score
-
-__all__ = [
-    "CURATED_LISTENER",
-    "CURATED_LISTENER_STATE",
-    "EXTENSION_KEY",
-    "TPL_FIGURE",
-    "TPL_PAGE",
-    "DependencyRenderer",
-    "debug_commands",
-    "get_doc_settings",
-    "parser_score",
-    "show_validation_error",
-]
+# Undocumented names that are imported from here, and their modules. Each is looked up when it is
+# imported: one that an update removes breaks only the code that needs it.
+MODULES = {
+    "DependencyRenderer": "spacy.displacy.render",
+    "TPL_FIGURE": "spacy.displacy.templates",
+    "TPL_PAGE": "spacy.displacy.templates",
+    "debug_cli": "spacy.cli._util",
+    "get_doc_settings": "spacy.displacy",
+    "import_code": "spacy.cli._util",
+    "parse_config_overrides": "spacy.cli._util",
+    "parser_score": "spacy.pipeline.dep_parser",
+    "show_validation_error": "spacy.cli._util",
+    "walk_directory": "spacy.cli._util",
+}
 
 # First item of the keys under which `doc.user_data` holds the extension attributes of spans: then
 # come a name, and the span's first and last character. spaCy moves such entries with the span, in
@@ -33,15 +31,8 @@ CURATED_LISTENER = "_TRANSFORMER_LISTENER"
 CURATED_LISTENER_STATE = "_state"
 
 
-def debug_commands() -> Any:
-    """Return the Typer app of `spacy debug`."""
-    from spacy.cli._util import debug_cli
-
-    return debug_cli
-
-
-def show_validation_error(*args: Any, **kwargs: Any) -> Any:
-    """Return spaCy's context manager that prints config errors and exits."""
-    from spacy.cli._util import show_validation_error
-
-    return show_validation_error(*args, **kwargs)
+def __getattr__(name: str) -> Any:
+    """Look up one of the names in `MODULES`."""
+    if name not in MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(MODULES[name]), name)

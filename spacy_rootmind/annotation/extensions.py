@@ -235,10 +235,10 @@ ATTRIBUTES: tuple[tuple[type[Token] | type[Span], str, Callable[[Any], Any]], ..
 
 
 def register_extensions() -> None:
-    """Register the attributes with spaCy; may be repeated.
+    """Register the attributes with spaCy; repeated calls are harmless.
 
-    The component does so when a setting needs them. Call it yourself to read Docs that were parsed
-    elsewhere.
+    The component does so when a setting needs them. Call this yourself to read Docs that were
+    parsed elsewhere.
 
     Raises
     ------

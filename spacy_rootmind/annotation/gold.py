@@ -136,7 +136,7 @@ class GoldBatch:
     deps : uint64 array of shape (n_rows,)
         Label hashes; 0 where unknown.
     boundaries : int array of shape (all tokens,)
-        As of `gold_boundaries`, one Doc after another.
+        As returned by `gold_boundaries`, one Doc after another.
     """
 
     sentences: list[Sentences]
@@ -204,8 +204,8 @@ def drop_contradictions(heads: NDArray[np.int64], lengths: NDArray[np.intp]) -> 
     Returns
     -------
     heads : int array of shape (b, m)
-        MISSING also on cycles, and for all root tokens of a sentence with several. Some tree has
-        all the others.
+        MISSING also on cycles, and for all root tokens of a sentence with several. Some tree
+        agrees with all the others.
     """
     at_root = np.where(heads == MISSING, 0, heads)
     sound = np.atleast_1d(is_tree(_with_root(at_root), lengths, single_root=False))
@@ -223,7 +223,7 @@ def drop_contradictions(heads: NDArray[np.int64], lengths: NDArray[np.intp]) -> 
 
 def _with_root(heads: NDArray[np.int64]) -> NDArray[np.int64]:
     heads = heads.copy()
-    heads[:, 0] = -1
+    heads[:, 0] = MISSING
     return heads
 
 

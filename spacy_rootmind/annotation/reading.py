@@ -60,10 +60,11 @@ def annotated_boundaries(doc: Doc) -> NDArray[np.int8]:
 def annotated_starts(doc: Doc, root_label: str) -> NDArray[np.int8]:
     """Infer whether each token starts a sentence: 1 yes, -1 no, 0 unknown.
 
-    As `annotated_boundaries`, except where heads are missing and spaCy derived the boundaries from
-    the heads. A word without a head may belong to the sentence on either side, so the boundaries
-    next to it are unknown; within a tree, no sentence starts. A token that is its own head without
-    the root's label counts as one without a head, if the Doc has tokens with the root's label.
+    Like `annotated_boundaries`, except where heads are missing and spaCy derived the boundaries
+    from the heads. A word without a head may belong to the sentence on either side, so the
+    boundaries next to it are unknown; within a tree, no sentence starts. A token that is its own
+    head without the root's label counts as one without a head, if the Doc has tokens with the
+    root's label.
     """
     known = annotated_boundaries(doc)
     if not (doc.has_annotation("DEP") and doc.has_annotation("SENT_START")):

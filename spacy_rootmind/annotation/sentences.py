@@ -96,7 +96,7 @@ def choose_starts(doc: Doc, log_odds: NDArray[np.floating], max_words: int) -> t
     Returns
     -------
     starts : int array
-        As of `sentence_starts`.
+        As returned by `sentence_starts`.
     n_split : int
         Number of sentences that were split because of their length.
     """

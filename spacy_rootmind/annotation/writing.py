@@ -1,4 +1,4 @@
-"""Trees over words brought to tokens, whitespace included, and written into a Doc."""
+"""Conversion of trees from words to tokens, and their annotation on a Doc."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class SentenceParse:
     Attributes
     ----------
     heads : int array of shape (n + 1,)
-        As of `decode`.
+        As returned by `decode`.
     labels : int array of shape (n,)
         Number of each word's label.
     details : ParseDetails
@@ -48,7 +48,7 @@ class DocParse(NamedTuple):
         Head of each token in the Doc; a root is its own head.
     deps : list of str
     starts : int array of shape (n_sentences + 1,)
-        As of `sentences.sentence_starts`.
+        As returned by `sentences.sentence_starts`.
     records : list of (first token, end, SentenceRecord)
         Of the sentences with details.
     """
@@ -66,10 +66,10 @@ def join_sentences(
     parses: Iterator[SentenceParse],
     labels: Sequence[str],
 ) -> DocParse:
-    """Bring the trees of a Doc's sentences from words to tokens, whitespace included.
+    """Convert the trees of a Doc's sentences from words to tokens, whitespace included.
 
-    `parses` gives the sentences' in order. `labels` are the names of all labels by number, the
-    root's first.
+    `parses` yields the parse of each sentence, in order. `labels` are the names of all labels by
+    number, the root's first.
     """
     heads = np.full(len(doc), MISSING, dtype=np.int32)
     deps = [SPACE_LABEL] * len(doc)

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from spacy.cli._util import walk_directory
 from wasabi import Printer
 
 from spacy_rootmind.cli.checks import ERROR, Findings, Problem, check_treebank
 from spacy_rootmind.cli.inputs import InputError
 from spacy_rootmind.cli.messages import CommandError
 from spacy_rootmind.cli.treebanks import read_treebank
+from spacy_rootmind.compat import walk_directory
 
 SUFFIXES = (".conllu", ".spacy")
 # How many of the most frequent labels are shown.

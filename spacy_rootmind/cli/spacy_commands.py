@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from spacy_rootmind.compat import debug_commands
+from spacy_rootmind.compat import debug_cli
 
 
-@debug_commands().command(
+@debug_cli.command(
     "root-mst", context_settings={"allow_extra_args": True, "ignore_unknown_options": True}
 )
 def debug_root_mst(
@@ -37,10 +37,9 @@ def debug_root_mst(
 
     Override settings of the config as usual: --paths.train corpus/train.spacy
     """  # noqa: D205
-    from spacy.cli._util import import_code, parse_config_overrides
-
     from spacy_rootmind.cli.debug import debug
     from spacy_rootmind.cli.messages import CommandError, Messages
+    from spacy_rootmind.compat import import_code, parse_config_overrides
 
     overrides = parse_config_overrides(ctx.args)
     import_code(code_path)

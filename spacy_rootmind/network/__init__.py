@@ -1,1 +1,1 @@
-"""The parser's network: Thinc layers, one per file. Nothing here reads a spaCy Doc."""
+"""The parser's network: Thinc layers, one per file. Docs are only passed to the token vectors."""

@@ -18,7 +18,7 @@ OutT = Floats2d
 
 
 def Refine(dropout: float, nI: int | None = None) -> Model[InT, OutT]:
-    """Add to each row what its likely head and likely dependents say.
+    """Update each row with the vectors of its likely head and likely dependents.
 
     With P the softmax of the arc scores over heads, a row x becomes
     norm(x + maxout([x; P x; transpose(P) x])).

@@ -12,7 +12,7 @@ from spacy_rootmind.trees.distribution import log_partition
 from spacy_rootmind.trees.sampling import sample_trees
 
 Trees = tuple[NDArray[np.int32], NDArray[np.float64]]
-"""Heads of shape (k', n + 1), as of `decode`, and log probabilities of shape (k',)."""
+"""Heads of shape (k', n + 1), as returned by `decode`, and log probabilities of shape (k',)."""
 
 Maker = Callable[[NDArray[np.floating], Sequence[str]], Trees]
 """Makes trees from the arc scores of a sentence, (n + 1, n + 1), and its n words.

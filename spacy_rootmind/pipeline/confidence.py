@@ -1,6 +1,6 @@
 """Confidence, probable arcs and labelled alternatives of sentences, from their scores.
 
-All over the words of a sentence, as in `annotation.records`.
+All of them refer to the words of a sentence, as in `annotation.records`.
 """
 
 import itertools
@@ -42,7 +42,7 @@ def find_confidence(
         Of b sentences.
     lengths : int array of shape (b,)
     heads : int array of shape (b, m)
-        As of `decode`.
+        As returned by `decode`.
     """
     # Marginals first: the others then need no elimination of their own.
     chosen = np.take_along_axis(trees.marginals, np.maximum(heads, 0)[..., None], axis=2)
@@ -112,11 +112,12 @@ def label_arcs(
     """List the labelled arcs of each sentence with a probability of at least `threshold`.
 
     An arc has a row for each of its labels that is probable enough; the label of an arc from ROOT
-    is certain. The rows of a word come by falling probability. `temperature` divides label scores.
+    is certain. The rows of a word are sorted by decreasing probability. `temperature` divides label
+    scores.
     """
-    sentence = np.repeat(np.arange(len(arcs)), [len(own.deps) for own in arcs])
-    if not len(arcs):
+    if not arcs:
         return []
+    sentence = np.repeat(np.arange(len(arcs)), [len(own.deps) for own in arcs])
     deps = np.concatenate([own.deps for own in arcs])
     heads = np.concatenate([own.heads for own in arcs])
     probs = np.concatenate([own.probs for own in arcs])

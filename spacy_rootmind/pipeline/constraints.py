@@ -33,7 +33,7 @@ class Constraints:
     forced : iterable of (int, int)
         Arcs that every tree must have, as (token, head); a root is its own head.
     forbidden : iterable of (int, int)
-        Arcs that no tree may have, likewise.
+        Arcs that no tree may have, in the same form.
     subtrees : iterable of (int, int)
         Spans, as (first token, end), of which only one token may have its head outside. Tokens
         outside may depend on any token of the span.

@@ -1,4 +1,4 @@
-"""The labels of a parser: chosen from examples, or as the user gives them."""
+"""The labels of a parser, chosen from examples or given by the user."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

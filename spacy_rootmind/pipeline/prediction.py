@@ -1,4 +1,4 @@
-"""From Docs to their parses: sentences, trees, labels and details, in bounded memory.
+"""Prediction in bounded memory: sentences, trees, labels and details of Docs.
 
 Token vectors and boundaries are computed for a batch of Docs. Its sentences are then parsed in
 batches of bounded size, however long a Doc is.
@@ -54,7 +54,7 @@ class SentencePlan:
     ----------
     doc : Doc
     starts : int array
-        As of `sentences.sentence_starts`.
+        As returned by `sentences.sentence_starts`.
     sentences : list of int array
         Scored tokens of each sentence.
     constraints : list of SentenceConstraints or None
@@ -92,7 +92,7 @@ def _parse_batch(model: ParserModel, docs: list[Doc], context: PredictionContext
 
 
 def _batches(items: Sequence[Any], costs: Sequence[int], most: int) -> Iterator[list[Any]]:
-    """Group neighbours up to a total cost; an item that costs more comes alone."""
+    """Group neighbours up to a total cost; an item that costs more is alone in its group."""
     batch: list[Any] = []
     total = 0
     for item, cost in zip(items, costs, strict=True):
@@ -125,7 +125,8 @@ def _parse_sentences(
     costs = [m * max(m, MIN_SCORES) for m in positions]
     for batch in _batches(tasks, costs, MAX_SCORES):
         rows = [task.words + task.first for task in batch]
-        scores, _ = score(model, [flat], [rows], is_train=False)
+        # Without the callback, which would keep the output of every layer alive.
+        scores = score(model, [flat], [rows], is_train=False)[0]
         yield from SentenceParser(model, scores, batch, context).parse()
 
 
@@ -164,7 +165,7 @@ def _long_vectors(model: ParserModel, doc: Doc) -> Floats2d:
     parts = []
     for start, stop, first, last in _slices(len(doc)):
         piece = doc[first:last].as_doc(copy_user_data=True)
-        [seen], _ = find_vectors(model, [piece], is_train=False)
+        [seen] = find_vectors(model, [piece], is_train=False)[0]
         parts.append(seen[start - first : stop - first].copy())
     return model.ops.xp.concatenate(parts)
 

@@ -179,8 +179,9 @@ class RootMST(TrainablePipe):
             The pipeline; not needed.
         labels : dict or list of str, optional
             `label_data` as `spacy init labels` writes it, or a list of labels. By default, the
-            labels of the examples. `annotation.reading.choose_root_label` chooses the root's label,
-            except from `label_data`, which says it.
+            labels of the examples. The root's label is that of `label_data`, or the first one in
+            the list that is spelled "root" in any case. Otherwise
+            `annotation.reading.choose_root_label` chooses it from the examples.
 
         Raises
         ------
@@ -268,7 +269,8 @@ class RootMST(TrainablePipe):
         """Compute the loss of the network's scores of these examples, and its gradient.
 
         Has no side effects. Scores without labels, as `model.predict` returns them, are completed
-        by the labels of the gold arcs, without dropout.
+        by the labels of the gold arcs, without dropout; the gradient then does not fit the callback
+        of `model.begin_update`, which did not score these labels.
 
         Raises
         ------
@@ -373,7 +375,7 @@ class RootMST(TrainablePipe):
 
     def set_annotations(self, docs: Iterable[Doc], scores: Sequence[DocParse]) -> None:
         """Set heads, labels and sentence boundaries of all tokens."""
-        # Here too: in another process, the component was unpickled and nothing was assigned.
+        # Here as well: a component unpickled in another process has had no setting assigned.
         if self.settings.finds_details:
             register_extensions()
         for doc, parse in zip(docs, scores, strict=True):
@@ -382,7 +384,7 @@ class RootMST(TrainablePipe):
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Parse a stream in batches; if a batch fails, its Docs are parsed one by one.
 
-        A Doc that fails goes to the error handler; the others come through.
+        A Doc that fails goes to the error handler; the others are yielded.
         """
         error_handler = self.get_error_handler()
         for docs in util.minibatch(stream, size=batch_size):

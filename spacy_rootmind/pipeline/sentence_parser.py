@@ -190,15 +190,13 @@ class SentenceParser:
                 for sentence, table in zip(bucket.sentences, probable, strict=True):
                     arcs[sentence] = table
         if settings.arc_threshold is not None:
-            arcs = list(
-                label_arcs(
-                    self.labeller,
-                    self.scores,
-                    arcs,
-                    self.context.labels,
-                    settings.arc_threshold,
-                    self.context.label_temperature,
-                )
+            arcs = label_arcs(
+                self.labeller,
+                self.scores,
+                arcs,
+                self.context.labels,
+                settings.arc_threshold,
+                self.context.label_temperature,
             )
         return confidence, arcs
 

@@ -1,4 +1,4 @@
-"""Saved components: what they consist of, and how they are checked and loaded.
+"""Format, checks and loading of saved components.
 
 Everything is read and checked before the component changes.
 """

@@ -63,7 +63,7 @@ def default_settings() -> dict[str, Any]:
 
 def _choice(*allowed: str) -> Check:
     def check(name: str, value: Any) -> Any:
-        if value not in allowed:
+        if not isinstance(value, str) or value not in allowed:
             raise ValueError(
                 f"expected {name} to be one of {', '.join(allowed)}, received {value!r}"
             )

@@ -83,7 +83,7 @@ def fit_temperature(batches: Sequence[Scored]) -> float:
 def fit_label_temperature(batches: Sequence[Labelled]) -> float:
     """Find the temperature under which gold labels are the most probable on gold arcs.
 
-    As `fit_temperature` for heads. Returns 1 if no gold label is known.
+    Like `fit_temperature`, for labels. Returns 1 if no gold label is known.
     """
     if not any(len(labels) for _, labels in batches):
         return 1.0

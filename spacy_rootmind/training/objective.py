@@ -75,7 +75,7 @@ def _require_same_sentences(gold: GoldBatch, trees: TreeScores) -> None:
         raise ValueError(
             f"expected scores of the {len(expected)} sentences to train on, with {sum(expected)} "
             f"words, received those of {len(received)} sentences with {sum(received)} words: pass "
-            f"the scores of the same examples"
+            f"the scores of the same examples and sentences, see ParserInput"
         )
 
 

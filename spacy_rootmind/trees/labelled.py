@@ -51,7 +51,7 @@ def decode_labelled(
     Returns
     -------
     heads : list of int array of shape (b, m)
-        As of `decode`.
+        As returned by `decode`.
     labels : list of int array of shape (b, m)
         Numbers of the words' labels: ROOT_LABEL for the root, MISSING at index 0 and in the
         padding.

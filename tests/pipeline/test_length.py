@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from strategies import rng_for
 
 from spacy_rootmind.annotation.gold import GoldBatch, training_starts
 from spacy_rootmind.annotation.sentences import choose_starts
+from spacy_rootmind.pipeline import prediction
 from spacy_rootmind.pipeline.prediction import plan_sentences
 from spacy_rootmind.pipeline.sentence_parser import PredictionContext
 from spacy_rootmind.pipeline.settings import Settings
@@ -420,6 +422,25 @@ def test_a_long_doc_with_shared_vectors_is_parsed_as_if_seen_at_once(quickstart_
 
 
 # --- memory --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", ["score", "find_vectors"])
+def test_prediction_drops_the_callbacks_for_gradients(several, monkeypatch, step):
+    """They hold the output of every layer, so that one more batch would be in memory."""
+    run, callbacks = getattr(prediction, step), []
+
+    def run_and_watch(*args, **kwargs):
+        assert not any(callback() for callback in callbacks)
+        result, backprop = run(*args, **kwargs)
+        callbacks.append(weakref.ref(backprop))
+        return result, backprop
+
+    monkeypatch.setattr(prediction, step, run_and_watch)
+    monkeypatch.setattr(prediction, "MAX_TOKENS", 16)
+    monkeypatch.setattr(prediction, "MAX_SCORES", 50)
+    several(several.make_doc("The dog barks. A cat slept. " * 10))
+    assert len(callbacks) > 2
+
 
 MEASURE = """
 import json, resource, sys

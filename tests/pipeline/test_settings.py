@@ -1,20 +1,27 @@
 """Settings are checked when the component is made, and whenever one is assigned."""
 
+import dataclasses
+import inspect
+import re
+
 import numpy as np
 import pytest
 import spacy
 from conftest import make_nlp
 from spacy.util import registry
+from thinc.api import ConfigValidationError
 
 from spacy_rootmind.pipeline.alternatives import kbest
+from spacy_rootmind.pipeline.factory import make_root_mst
 from spacy_rootmind.pipeline.settings import CHECKS, Settings, default_settings
+from spacy_rootmind.training.losses import OBJECTIVES
 
 # Per setting: a value other than the default, and values that are refused with what is expected.
 CASES = {
     "objective": (
         "perceptron",
         ["crf", "", None, 1],
-        "one of head_selection, tree_crf, perceptron",
+        f"one of {', '.join(OBJECTIVES)}",
     ),
     "sentences": ("given", ["nonsense", "Auto", None], "one of auto, given, doc"),
     "max_sentence_length": (
@@ -22,7 +29,11 @@ CASES = {
         [0, -3, 2.5, True, "9", None, float("inf"), float("nan")],
         "an integer of at least 1",
     ),
-    "decode": ("labelled_tree", ["labels", None], "one of tree, labelled_tree"),
+    "decode": (
+        "labelled_tree",
+        ["labels", None, np.array(["tree", "tree"])],
+        "one of tree, labelled_tree",
+    ),
     "constraints": (lambda doc: None, ["preset_heads", 1], "a function or None"),
     "temperature": (2, [0, -1.0, float("inf"), float("nan"), "1", True], "a number above 0"),
     "confidence": (True, ["yes", 1, None], "True or False"),
@@ -124,3 +135,29 @@ def test_seed_must_be_a_non_negative_integer(maker, seed):
     make = registry.misc.get(f"spacy_rootmind.{maker}.v1")
     with pytest.raises(ValueError, match=r"expected a seed as an integer of at least 0, or null"):
         make(k=2, seed=seed)
+
+
+# --- the factory -------------------------------------------------------------------------------
+
+
+def test_factory_has_and_documents_every_setting():
+    parameters = inspect.signature(make_root_mst).parameters
+    types = {field.name: field.type for field in dataclasses.fields(Settings)}
+    assert {name: parameters[name].annotation for name in types} == types
+    assert set(parameters) == {"nlp", "name", "model", "scorer", *types}
+    documented = set(re.findall(r"^    (\w+)(?: : .*)?$", make_root_mst.__doc__, re.MULTILINE))
+    assert documented >= set(types)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"colour": "red"}, "unexpected argument: 'colour'"),
+        ({"max_sentence_length": "long"}, "max_sentence_length"),
+        ({"confidence": "yes"}, "confidence"),
+        ({"alternatives": 5}, "alternatives"),
+    ],
+)
+def test_factory_refuses_unknown_settings_and_wrong_types_as_spacy_does(settings, expected):
+    with pytest.raises(ConfigValidationError, match=expected):
+        spacy.blank("en").add_pipe("root_mst", config=settings)
