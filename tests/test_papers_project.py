@@ -21,6 +21,8 @@ from conftest import QUICKSTART, ROOT
 
 from spacy_rootmind import arc_marginals, decode
 
+pytestmark = pytest.mark.workflow
+
 PAPERS = ROOT / "projects" / "papers"
 STEPS = 15
 # Sentences of each split; the second treebank has no dev set.
@@ -315,8 +317,6 @@ from pathlib import Path
 import numpy as np
 from matrices import Matrices
 from root_scores import bisect, likeliest_constant, measure_lowered, place, root_log_odds
-
-pytestmark = pytest.mark.workflow
 
 test, dev = (Matrices.load(Path(path)) for path in sys.argv[1:])
 higher = []

@@ -22,14 +22,14 @@ from spacy.util import get_minor_version_range
 
 import spacy_rootmind
 
+pytestmark = pytest.mark.workflow
+
 TEXTS = ["The teacher that she met gave the boy a book.", "Which book did Anna read?"]
 PROJECT = "spacy-rootmind"
 NEEDED = f"{PROJECT}{get_minor_version_range(spacy_rootmind.__version__)}"
 PARSE = """
 import json, sys
 import spacy
-
-pytestmark = pytest.mark.workflow
 
 nlp = spacy.load("en_tiny")
 docs = list(nlp.pipe(json.loads(sys.argv[1])))
