@@ -123,7 +123,7 @@ def gold_boundaries(example: Example, root_label: str) -> NDArray[np.int8]:
     return truths
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GoldBatch:
     """Gold trees of a batch, in flat rows: per sentence ROOT's row, then one per word.
 

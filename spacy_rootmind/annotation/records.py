@@ -27,7 +27,7 @@ NAME = "rootmind"
 FORMAT = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Confidence:
     """Probabilities of the sentence's tree.
 
@@ -52,7 +52,7 @@ class Confidence:
         return Confidence(probs, self.log_prob, self.entropy)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ArcTable:
     """Labelled arcs of a sentence with their probabilities, one row per arc and label.
 
@@ -82,7 +82,7 @@ class ArcTable:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Alternatives:
     """Alternative parses of a sentence.
 
@@ -123,7 +123,7 @@ class Alternatives:
         return Alternatives(heads, labels, self.log_probs, names)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ParseDetails:
     """What the parser was asked to find besides a sentence's tree; None for the rest."""
 
@@ -146,7 +146,7 @@ class ParseDetails:
         return self.confidence is None and self.arcs is None and self.alternatives is None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SentenceRecord:
     """Parse details of a sentence as a Doc keeps them, over its tokens.
 

@@ -20,7 +20,7 @@ from spacy_rootmind.annotation.sentences import (
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SentenceParse:
     """The tree of a sentence over its words, and its details.
 

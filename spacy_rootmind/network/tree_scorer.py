@@ -38,7 +38,7 @@ class TreeGradient(NamedTuple):
     rows: Floats2d
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TreeScores:
     """Arc scores of a batch of sentences; plain arrays without reference to the model.
 

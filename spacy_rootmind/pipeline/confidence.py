@@ -22,7 +22,7 @@ from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 from spacy_rootmind.trees.distribution import TreeDistribution
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ProbableArcs:
     """Arcs of a sentence without labels; arrays of shape (n_arcs,)."""
 

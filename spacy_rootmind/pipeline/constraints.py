@@ -89,7 +89,7 @@ def _span_subtrees(doc: Doc, *, spans_key: str | None) -> Constraints:
 # --- checked constraints -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DocConstraints:
     """Constraints that have been checked against their Doc.
 
@@ -226,7 +226,7 @@ class DocConstraints:
         return None if allowed.all() and not spans else SentenceConstraints(allowed, spans)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SentenceConstraints:
     """Constraints on the tree of one sentence, with words numbered from 1 and ROOT as 0.
 

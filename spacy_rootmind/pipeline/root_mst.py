@@ -247,7 +247,7 @@ class RootMST(TrainablePipe):
         self._require_initialized()
         set_dropout_rate(self.model, drop)
         gold = self._align(examples)
-        scores, backprop = self.model.begin_update(self._training_input(examples, gold))
+        scores, backprop = self.model.begin_update(self._make_input(examples, gold))
         loss, gradient = self._loss(gold, scores)
         backprop(gradient)
         if sgd is not None:
@@ -263,14 +263,24 @@ class RootMST(TrainablePipe):
         for layer in own:
             layer.finish_update(faster)
 
+    def training_input(self, examples: Iterable[Example]) -> ParserInput:
+        """Make the network's input for training, with the arcs whose labels are trained.
+
+        `model.begin_update` returns its scores, and a callback that takes the gradient of
+        `get_loss`.
+        """
+        examples = list(examples)
+        validate_examples(examples, "RootMST.training_input")
+        return self._make_input(examples, self._align(examples))
+
     def get_loss(
         self, examples: Iterable[Example], scores: ParserScores
     ) -> tuple[float, ParserGradient]:
         """Compute the loss of the network's scores of these examples, and its gradient.
 
         Has no side effects. Scores without labels, as `model.predict` returns them, are completed
-        by the labels of the gold arcs, without dropout; the gradient then does not fit the callback
-        of `model.begin_update`, which did not score these labels.
+        by the labels of the gold arcs, without dropout. For a gradient to backpropagate, score
+        `training_input` with `model.begin_update`.
 
         Raises
         ------
@@ -281,7 +291,7 @@ class RootMST(TrainablePipe):
         validate_examples(examples, "RootMST.get_loss")
         gold = self._align(examples)
         if scores.labels is None:
-            choose = self._training_input(examples, gold).choose_arcs
+            choose = self._make_input(examples, gold).choose_arcs
             with self._named():
                 labels = predict_label_scores(self._label_layer, scores.trees, choose)
             scores = scores._replace(labels=labels)
@@ -293,7 +303,7 @@ class RootMST(TrainablePipe):
             examples, self.root_label, settings.sentences, settings.max_sentence_length
         )
 
-    def _training_input(self, examples: Sequence[Example], gold: GoldBatch) -> ParserInput:
+    def _make_input(self, examples: Sequence[Example], gold: GoldBatch) -> ParserInput:
         """Make the network's input for aligned examples, with the arcs whose labels are trained."""
         docs = [eg.predicted for eg in examples]
         columns = self._label_columns()
@@ -333,7 +343,7 @@ class RootMST(TrainablePipe):
             if not any(len(eg.predicted) for eg in chunk):
                 continue
             gold = self._align(chunk)
-            given = self._training_input(chunk, gold)._replace(choose_arcs=None)
+            given = self._make_input(chunk, gold)._replace(choose_arcs=None)
             trees = self.model.predict(given).trees
             with self._named():
                 heads, labels = collect_scores(

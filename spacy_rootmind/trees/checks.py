@@ -101,7 +101,7 @@ def is_projective(
     Parameters
     ----------
     heads : int array of shape (n + 1,) or (B, N + 1)
-        Trees; several words may hang from ROOT.
+        Trees; several words may be attached to ROOT.
     lengths : int array of shape (B,), optional
         Words in each sentence; for a single sentence, an int.
 

@@ -27,8 +27,7 @@ def scores_of(parser, examples, *, is_train):
     """The network's scores, without and with labels and dropout."""
     if not is_train:
         return parser.model.predict([eg.predicted for eg in examples])
-    gold = parser._align(examples)
-    return parser.model.begin_update(parser._training_input(examples, gold))[0]
+    return parser.model.begin_update(parser.training_input(examples))[0]
 
 
 def gradients(parser):
@@ -118,4 +117,24 @@ def test_training_and_prediction_score_alike(learning):
     trained, _ = parser.model.begin_update(ParserInput(docs, gold.sentences))
     predicted = parser.model.predict(ParserInput(docs, gold.sentences))
     for a, b in zip(trained.trees.arcs, predicted.trees.arcs, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_backpropagating_the_gradient_is_what_update_does(learning):
+    parser, examples = learning
+    found = []
+    for by_hand in (True, False):
+        fix_random_seed(3)
+        if by_hand:
+            scores, backprop = parser.model.begin_update(parser.training_input(examples))
+            loss, gradient = parser.get_loss(examples, scores)
+            backprop(gradient)
+        else:
+            loss = parser.update(examples, drop=0.5)[parser.name]
+        found.append((loss, gradients(parser)))
+        for node in parser.model.walk():
+            for name in node.grad_names:
+                node.set_grad(name, 0 * node.get_grad(name))
+    assert found[0][0] == found[1][0]
+    for a, b in zip(found[0][1], found[1][1], strict=True):
         np.testing.assert_array_equal(a, b)
