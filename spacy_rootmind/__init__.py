@@ -9,13 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from spacy_rootmind.trees.checks import is_projective, is_tree, tree_score
 from spacy_rootmind.trees.decoding import NoTreeError, decode, decode_kbest
-from spacy_rootmind.trees.distribution import (
-    TreeDistribution,
-    arc_marginals,
-    entropy,
-    log_partition,
-    tree_log_prob,
-)
+from spacy_rootmind.trees.distribution import TreeDistribution
+from spacy_rootmind.trees.probabilities import arc_marginals, entropy, log_partition, tree_log_prob
 from spacy_rootmind.trees.sampling import sample_trees
 
 if TYPE_CHECKING:

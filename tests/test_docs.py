@@ -19,7 +19,7 @@ from spacy.util import registry
 from thinc.api import Config
 
 from spacy_rootmind.training.losses import OBJECTIVES
-from spacy_rootmind.trees import checks, decoding, distribution, sampling
+from spacy_rootmind.trees import checks, decoding, distribution, probabilities, sampling
 
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
@@ -55,7 +55,7 @@ def test_readme_names_every_page():
         assert f"]({page.relative_to(ROOT).as_posix()})" in README
 
 
-@pytest.mark.parametrize("module", [checks, decoding, distribution, sampling])
+@pytest.mark.parametrize("module", [checks, decoding, distribution, probabilities, sampling])
 def test_docstring_examples_run(module):
     result = doctest.testmod(module)
     assert result.attempted > 0

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.trees.decoding import decode_kbest
-from spacy_rootmind.trees.distribution import log_partition
+from spacy_rootmind.trees.probabilities import log_partition
 from spacy_rootmind.trees.sampling import sample_trees
 
 Trees = tuple[NDArray[np.int32], NDArray[np.float64]]

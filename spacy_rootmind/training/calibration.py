@@ -11,7 +11,7 @@ from spacy_rootmind.network.label_scores import Labeller, iterate_label_scores
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.training.objective import gold_heads, labelled_words
 from spacy_rootmind.trees.conventions import MISSING
-from spacy_rootmind.trees.distribution import arc_marginals
+from spacy_rootmind.trees.probabilities import arc_marginals
 
 # Range of temperatures; beyond it, distributions are practically uniform or certain.
 LEAST, MOST = 0.1, 20.0
