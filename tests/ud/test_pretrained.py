@@ -181,7 +181,9 @@ def test_sizes_are_the_encoders(bert):
 
 @pytest.mark.parametrize("name", ["transformer", "curated"])
 def test_missing_encoder_raises(name, bert, tmp_path):
-    with pytest.raises(SetupError, match=r"cannot read the encoder .*none.*a folder that"):
+    with pytest.raises(
+        SetupError, match=r"cannot read the encoder .*none.*a folder written by save_pretrained"
+    ):
         settings_of(read_config(CONFIGS[name]), str(tmp_path / "deep" / "none"))
     (tmp_path / "bert").mkdir()
     with pytest.raises(SetupError, match=r"cannot read the encoder .*has no config\.json"):
@@ -194,7 +196,7 @@ def test_only_a_bert_with_wordpiece_is_curated(bert, sentences, tmp_path):
     (tmp_path / "roberta").mkdir()
     roberta = write_roberta(tmp_path / "roberta", sentences)
     config = read_config(CONFIGS["curated"])
-    with pytest.raises(SetupError, match=r"is of type 'roberta': take .*--vars.encoder transf"):
+    with pytest.raises(SetupError, match=r"is of type 'roberta': choose .*--vars.encoder transf"):
         settings_of(config, roberta)
     assert settings_of(read_config(CONFIGS["transformer"]), roberta)["paths.encoder"] == roberta
     other = Path(shutil.copytree(bert, tmp_path / "other"))
