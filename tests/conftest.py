@@ -1,6 +1,7 @@
 """Treebanks and pipelines that several tests share."""
 
 import os
+from collections import Counter
 from pathlib import Path
 
 # Tests run in parallel, one process per core. To be set before NumPy is imported.
@@ -48,8 +49,28 @@ def read_conllu(path, vocab, limit=None):
     return docs
 
 
+def pytest_addoption(parser):
+    """Let a run take a part of each grid of cases: under sanitizers, values hardly matter."""
+    parser.addoption("--every", type=int, default=1, help="run every N-th case of each test")
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
+    """Mark cases as slow, then leave out those that `--every` does not ask for."""
+    mark_slow(items)
+    counts = Counter()
+    chosen, others = [], []
+    for item in items:
+        is_default = not any(item.iter_markers("slow"))
+        place = counts[item.function, is_default]
+        counts[item.function, is_default] += 1
+        (others if place % config.getoption("every") else chosen).append(item)
+    if others:
+        config.hook.pytest_deselected(items=others)
+        items[:] = chosen
+
+
+def mark_slow(items):
     """Mark as slow all but one case for each combination of what `one_each` names.
 
     These are parameters, or keys of a parameter `options`. Which case it is differs from one

@@ -385,6 +385,7 @@ def new_words(path, n):
     return path
 
 
+@pytest.mark.workflow
 @pytest.mark.parametrize("name", ["out.conllu", "out.jsonl", "out"])
 def test_memory_does_not_grow_with_the_input(name, pipeline, tmp_path, monkeypatch):
     nlp = load_pipeline(ParseOptions(str(pipeline), []))
@@ -461,6 +462,7 @@ def uninterrupted(drastic, code, many_texts, tmp_path_factory, run):
     return outputs
 
 
+@pytest.mark.workflow
 @posix_only
 @pytest.mark.parametrize(
     ("name", "order", "returncode"),
@@ -495,6 +497,7 @@ def test_run_that_is_ended_by_a_signal_is_resumed(
     assert os.listdir(tmp_path) == [name]
 
 
+@pytest.mark.workflow
 @posix_only
 @pytest.mark.parametrize(
     ("order", "returncode"), [("parent SIGKILL", -signal.SIGKILL), ("parent SIGINT", 130)]
@@ -530,6 +533,7 @@ def test_killed_process_loses_no_text(drastic, code, tmp_path, run, monkeypatch)
     assert texts == source.read_text(encoding="utf8").splitlines()
 
 
+@pytest.mark.workflow
 @pytest.mark.parametrize("name", ["out.conllu", "out.spacy", "out"])
 @pytest.mark.parametrize("call", ["fsync", "replace"])
 @pytest.mark.parametrize("fails_at", [1, 2, 3, 5])

@@ -17,6 +17,8 @@ from spacy.tokens import Doc
 
 from spacy_rootmind.training.losses import OBJECTIVES
 
+pytestmark = pytest.mark.workflow
+
 
 def gold_doc(vocab, words, heads, deps, spaces=None):
     return Doc(vocab, words=words, heads=heads, deps=deps, spaces=spaces)

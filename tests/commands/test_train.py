@@ -19,6 +19,8 @@ from commandline import (
 from spacy.tokens import Doc
 from spacy.training import Example
 
+pytestmark = pytest.mark.workflow
+
 TEXTS = ["The teacher that she met gave the boy a book.", "Yes", "The cat slept. A dog came."]
 
 
