@@ -497,7 +497,7 @@ class TreeDistribution:
         """Find the marginals of the batch, writable."""
         if self._marginals is None:
             self._eliminate(backwards=True)
-        return cast(NDArray[np.float64], self._marginals)
+        return cast("NDArray[np.float64]", self._marginals)
 
     def _eliminate(self, *, backwards: bool, with_entropy: bool = False) -> None:
         """Sum over all trees, and go back through the elimination for marginals and entropy."""
@@ -540,7 +540,7 @@ class TreeDistribution:
     ) -> NDArray[np.float64]:
         """Summarise all trees of either kind; if allowed, log Z is -inf where there are none."""
         if single_root == self._single_root and self._summaries is not None:
-            return cast(NDArray[np.float64], self._summaries)
+            return cast("NDArray[np.float64]", self._summaries)
         summaries = np.empty((len(self._batch), kernel.CONSTANTS + self._batch.shape[1]))
         failed = kernel.sum_batch(
             *(self._batch, self._mask, self._words, single_root, self._summations(), summaries),
