@@ -70,7 +70,7 @@ def render(
     Raises
     ------
     ValueError
-        If a Doc is not parsed or was changed after it was parsed, a Span is part of a sentence,
+        If a Doc is not parsed, a head lies outside its sentence, a Span is part of a sentence,
         there are no alternatives to merge, or an argument is not as described.
     TypeError
         If `docs` is neither a Doc, a Span nor an iterable of them.

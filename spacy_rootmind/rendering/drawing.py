@@ -15,9 +15,10 @@ from spacy.tokens import Span, Token
 from spacy_rootmind.annotation.extensions import (
     Parse,
     get_entropy,
-    get_head_prob,
+    get_head_probs,
     get_log_prob,
     get_parses,
+    is_outdated,
 )
 from spacy_rootmind.compat import get_doc_settings
 from spacy_rootmind.trees.conventions import MISSING
@@ -87,15 +88,16 @@ def draw_sentence(
 ) -> SentenceDrawings:
     """List the drawings of a sentence: its parse, then the alternatives that differ from it.
 
+    Probabilities and alternatives that no longer fit the sentence are left out.
+
     Raises
     ------
     ValueError
-        If a head lies outside the sentence, if the sentence was changed after it was parsed, or if
-        there are no alternatives to merge.
+        If a head lies outside the sentence, or there are no alternatives to merge.
     """
     chosen = chosen_tree(span)
     parses = get_parses(span) or []
-    if merged and not parses:
+    if merged and not parses and not is_outdated(span):
         raise ValueError(
             f"the sentence {span.text[:40]!r} has no alternatives to merge: expected at least one "
             f"in `span._.parses`, received none; set `alternatives` of the parser and parse the "
@@ -105,14 +107,13 @@ def draw_sentence(
     others = [tree for tree in alternatives if tree != chosen]
     shown = others if merged else others[:max_alternatives]
     columns, column_of = make_columns(span, [chosen, *shown], options)
-    if merged:
+    if merged and parses:
         return SentenceDrawings(columns, [merge(alternatives, chosen, column_of)])
     n_total = len(parses) if len(parses) > len(alternatives) else None
     parts = describe_chosen(span, alternatives.get(chosen), n_total)
     if len(shown) < len(others):
         parts.append(f"{len(shown)} of {len(others)} alternatives shown")
-    probs = [get_head_prob(token) for token in span]
-    drawings = [Drawing(caption(parts), tree_arcs(chosen, chosen, column_of, probs))]
+    drawings = [Drawing(caption(parts), tree_arcs(chosen, chosen, column_of, get_head_probs(span)))]
     names = token_names(span)
     for number, tree in enumerate(shown, start=1):
         parts = describe_frequency(alternatives[tree], n_total)

@@ -491,6 +491,50 @@ def test_merged_parses_may_have_tiny_probabilities():
     assert {arc.label[-4:] for arc in tree.arcs()} == {"0.50"}
 
 
+# --- Docs that were changed --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_merged_tokens_are_drawn_with_what_still_holds(docs, merged):
+    doc = docs.kbest.copy()
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[:2])
+    first, second = parse_svg(render(doc, merged=merged))
+    texts, [tree] = first
+    assert texts == []
+    assert tree.words[0] == "The cat"
+    sentence = next(doc.sents)
+    assert sentence[0]._.head_prob is None
+    assert tree.arcs() == {
+        Drawn(token.head.text, token.text, label_with_prob(token))
+        for token in sentence
+        if not token.is_space
+    }
+    assert any(re.search(r" [\d.]+$", arc.label) for arc in tree.arcs())
+    # The sentence that was not changed.
+    assert read_arcs(render(list(docs.kbest.sents)[1], merged=merged)) == [
+        (second[0], [tree.styles for tree in second[1]])
+    ]
+
+
+def label_with_prob(token):
+    prob = token._.head_prob
+    return token.dep_ if prob is None else f"{token.dep_} {prob:.2f}"
+
+
+def test_a_head_set_by_hand_is_drawn_without_a_probability(docs):
+    doc = docs.kbest.copy()
+    sentence = list(doc.sents)[1]
+    token = next(t for t in sentence if t.head == sentence.root and t.n_lefts + t.n_rights == 0)
+    token.head = next(t for t in sentence if not t.is_space and t not in (token, sentence.root))
+    texts, drawn = parse_one_svg(render(sentence))
+    assert Drawn(token.head.text, token.text, token.dep_) in drawn[0].arcs()
+    assert len([arc for arc in drawn[0].arcs() if " " not in arc.label]) == 1
+    assert texts[0] == f"Entropy {sentence._.parse_entropy:.2f} nats"
+    # All five alternatives differ from the tree that it has now.
+    assert len(drawn) == 6
+
+
 # --- words -------------------------------------------------------------------------------------
 
 
@@ -906,14 +950,6 @@ def test_heads_outside_the_sentence():
     doc = make_doc(["a", "b", "c", "d"], [2, 1, 2, 1], ["x", "ROOT", "ROOT", "x"])
     assert [len(sentence) for sentence in doc.sents] != [4]
     with pytest.raises(ValueError, match=r"has head \d, outside its sentence: expected"):
-        render(doc)
-
-
-def test_alternatives_that_no_longer_fit(docs):
-    doc = docs.kbest.copy()
-    with doc.retokenize() as retokenizer:
-        retokenizer.merge(doc[:2])
-    with pytest.raises(ValueError, match="tokenized again after it was parsed"):
         render(doc)
 
 
