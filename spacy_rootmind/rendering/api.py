@@ -59,8 +59,8 @@ def render(
     max_alternatives : int
         Most alternatives to draw per sentence.
     merged : bool
-        Whether to merge all alternatives into one drawing instead of drawing each: an arc's number
-        and opacity are then its share of their probability.
+        Whether to merge all alternatives into one drawing instead of drawing each. An arc's width
+        and percentage are then its share of their probability, not the arc's probability.
 
     Returns
     -------
