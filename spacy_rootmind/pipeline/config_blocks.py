@@ -60,8 +60,9 @@ def component_blocks(component: Pipe) -> Iterator[dict[str, Any]]:
     takes tens of milliseconds.
     """
     for nlp in gc.get_objects():
-        # `isinstance` would ask proxies of other packages for their class.
-        if issubclass(type(nlp), Language):
+        # `isinstance` would ask proxies of other packages for their class. A pipeline that another
+        # thread is making has no components yet.
+        if issubclass(type(nlp), Language) and hasattr(nlp, "components"):
             for name, pipe in nlp.components:
                 if pipe is component:
                     yield nlp.get_pipe_config(name)

@@ -38,6 +38,9 @@ def render(
     If the Doc was parsed with `confidence`, each arc's label shows the probability of its head. If
     it was parsed with `alternatives`, those that differ from the parse are drawn below it, in order
     and each tree once; the arcs that differ have another colour and are listed in the caption.
+    In a sentence of more than eight words, alternatives have only the words of arcs that differ,
+    with "…" for the others. Where the Doc was changed after it was parsed, the picture has what
+    still holds.
 
     Parameters
     ----------

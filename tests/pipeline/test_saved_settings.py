@@ -315,3 +315,10 @@ def test_assembled_and_packaged_pipelines_have_the_assigned_settings(nlp, tmp_pa
     subprocess.run([*run, *package], check=True, capture_output=True)
     [packaged] = (tmp_path / "out").rglob("config.cfg")
     assert parser_of(spacy.load(packaged.parent)).temperature == 3.0
+
+
+def test_a_pipeline_that_is_being_made_is_passed_over(nlp):
+    unfinished = type(nlp).__new__(type(nlp))
+    parser_of(nlp).confidence = True
+    assert block(nlp)["confidence"] is True
+    del unfinished
