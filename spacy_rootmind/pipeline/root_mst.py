@@ -29,6 +29,7 @@ from spacy_rootmind.network.label_scores import predict_label_scores
 from spacy_rootmind.network.labels import NULL_LABEL
 from spacy_rootmind.pipeline import serialization
 from spacy_rootmind.pipeline.labels import choose_labels
+from spacy_rootmind.pipeline.noun_chunks import adopt_noun_chunks, set_noun_chunks
 from spacy_rootmind.pipeline.prediction import PredictionContext, parse_docs
 from spacy_rootmind.pipeline.settings import Settings
 from spacy_rootmind.training.calibration import (
@@ -77,6 +78,8 @@ class RootMST(TrainablePipe):
             self.settings = Settings(**settings)
         if self.settings.finds_details:
             register_extensions()
+        if self.settings.noun_chunks is not None:
+            set_noun_chunks(vocab, self.settings.noun_chunks)
         self._warned_of_split = False
         self.cfg: dict[str, Any] = serialization.initial_cfg()
 
@@ -142,6 +145,17 @@ class RootMST(TrainablePipe):
     def temperature(self, temperature: float | None) -> None:
         with self._named():
             self.settings.temperature = temperature
+
+    @property
+    def noun_chunks(self) -> str | Callable | None:
+        """How `doc.noun_chunks` are found: the setting."""
+        return self.settings.noun_chunks
+
+    @noun_chunks.setter
+    def noun_chunks(self, noun_chunks: str | Callable | None) -> None:
+        with self._named():
+            self.settings.noun_chunks = noun_chunks
+        set_noun_chunks(self.vocab, noun_chunks)
 
     def _require_initialized(self) -> None:
         if not self._is_initialized:
@@ -390,6 +404,8 @@ class RootMST(TrainablePipe):
             register_extensions()
         for doc, parse in zip(docs, scores, strict=True):
             annotate(doc, parse)
+            # The vocab of a Doc is another than the component's if that is from another pipeline.
+            adopt_noun_chunks(doc, self.settings.noun_chunks)
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Parse a stream in batches; if a batch fails, its Docs are parsed one by one.

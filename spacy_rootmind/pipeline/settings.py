@@ -38,6 +38,7 @@ class Settings:
     confidence: bool = False
     arc_threshold: float | None = None
     alternatives: Callable | None = None
+    noun_chunks: str | Callable | None = "auto"
     learn_rate_factor: float = 1.0
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -105,6 +106,12 @@ def _function(name: str, value: Any) -> Any:
     return value
 
 
+def _noun_chunks(name: str, value: Any) -> Any:
+    if value != "auto" and not callable(value):
+        raise ValueError(f'expected {name} as "auto", a function or None, received {value!r}')
+    return value
+
+
 def _optional(check: Check) -> Check:
     def check_unless_none(name: str, value: Any) -> Any:
         return None if value is None else check(name, value)
@@ -126,5 +133,6 @@ CHECKS: dict[str, Check] = {
     "confidence": _flag,
     "arc_threshold": _optional(_probability),
     "alternatives": _optional(_function),
+    "noun_chunks": _optional(_noun_chunks),
     "learn_rate_factor": _positive,
 }
