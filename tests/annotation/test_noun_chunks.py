@@ -70,15 +70,15 @@ ENGLISH = {
 OTHERS = {
     "adjectives after the noun": (
         "fr",
-        "la/DET/det/2 voiture/NOUN/nsubj/4 rouge/ADJ/amod/2 roule/VERB/root/0 en/ADP/case/6 "
+        "la/DET/det/2 voiture/NOUN/nsubj/4 noire/ADJ/amod/2 roule/VERB/root/0 en/ADP/case/6 "
         "ville/NOUN/obl/4",
-        ["la voiture rouge", "ville"],
+        ["la voiture noire", "ville"],
     ),
     "an adjective's own phrase stays out": (
         "fr",
-        "un/DET/det/2 homme/NOUN/root/0 fier/ADJ/amod/2 de/ADP/case/6 son/DET/det/6 "
-        "fils/NOUN/obl/3",
-        ["un homme fier", "son fils"],
+        "un/DET/det/2 homme/NOUN/root/0 fier/ADJ/amod/2 de/ADP/case/6 sa/DET/det/6 "
+        "voiture/NOUN/obl/3",
+        ["un homme fier", "sa voiture"],
     ),
     "oblique nominals have no adposition": (
         "hu",

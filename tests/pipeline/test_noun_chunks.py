@@ -92,10 +92,10 @@ def test_languages_without_a_function_of_spacy(lang):
 def test_german_labels_of_both_schemes():
     nlp = spacy.blank("de")
     nlp.add_pipe("root_mst")
-    ud = "Sie/PRON/nsubj/2 sieht/VERB/ROOT/0 den/DET/det/4 Mann/NOUN/obj/2"
-    tiger = "Sie/PRON/sb/2 sieht/VERB/ROOT/0 den/DET/nk/4 Mann/NOUN/oa/2"
-    assert chunks(read_tree(nlp.vocab, ud)) == ["Sie", "den Mann"]
-    assert chunks(read_tree(nlp.vocab, tiger)) == ["Sie", "den Mann"]
+    ud = "Er/PRON/nsubj/2 sieht/VERB/ROOT/0 den/DET/det/4 Mann/NOUN/obj/2"
+    tiger = "Er/PRON/sb/2 sieht/VERB/ROOT/0 den/DET/nk/4 Mann/NOUN/oa/2"
+    assert chunks(read_tree(nlp.vocab, ud)) == ["Er", "den Mann"]
+    assert chunks(read_tree(nlp.vocab, tiger)) == ["Er", "den Mann"]
 
 
 def test_a_language_whose_function_reads_ud_keeps_it():

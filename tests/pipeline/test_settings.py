@@ -43,6 +43,7 @@ CASES = {
         "a probability above 0 and at most 1",
     ),
     "alternatives": (kbest(2), [5, "kbest"], "a function or None"),
+    "noun_chunks": (None, ["yes", "", 1, True], '"auto", a function or None'),
     "learn_rate_factor": (5, [0, -1, float("inf"), float("nan"), None], "a number above 0"),
 }
 REFUSED = [
