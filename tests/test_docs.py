@@ -160,17 +160,18 @@ def test_label_schemes_page_runs(model, quickstart_docs, capsys, tmp_path, monke
     for block in blocks("docs/label-schemes.md", "python"):
         run(block, model, namespace)
     chunks, labels = capsys.readouterr().out.splitlines()
-    assert "'her old friend'" in chunks
-    assert "('gave', 'ROOT')" in labels
-    assert "'dobj')" in labels
+    assert chunks.count("', '") >= 1
+    assert "/ROOT " in labels
+    assert "/obj" not in labels
+    assert "/obl" not in labels
     vocab = namespace["nlp"].vocab
     mapped = DocBin().from_disk("corpus/train-mapped.spacy").get_docs(vocab)
     found = {token.dep_ for doc in mapped for token in doc}
     assert "prep" in found
     assert "obl" not in found
     [config] = blocks("docs/label-schemes.md", "ini")
-    [settings] = Config().from_str(config)["components"].values()
-    assert registry.resolve(settings)["label_map"].labels == {"obl:unmarked": "npadvmod"}
+    [settings] = Config().from_str("[components]\n\n" + config)["components"].values()
+    assert registry.resolve(settings)["label_map"].labels == {"obl:tmod": "npadvmod"}
 
 
 def named_under(heading):

@@ -37,6 +37,7 @@ NAMES = {
     "reparandum": "dep",
 }
 NEGATIONS = frozenset({"not", "n't", "n\u2019t", "never"})
+POSSESSIVES = frozenset({"'s", "\u2019s", "'", "\u2019"})
 NOUNS = frozenset({"NOUN", "PROPN", "PRON"})
 
 
@@ -90,7 +91,7 @@ def _nominal_modifier(token: Token) -> str:
 
 
 def _adposition(token: Token) -> str:
-    if token.head.dep_ in ("nmod:poss", "poss") or token.i > token.head.i:
+    if token.text in POSSESSIVES or token.head.dep_ in ("nmod:poss", "poss"):
         return "case"
     return "agent" if token.head.dep_ == "obl:agent" else "prep"
 

@@ -12,19 +12,37 @@ from spacy_rootmind.pipeline.noun_chunks import expect_mapped_labels
 LabelsOfDoc = Callable[[Doc], list[str]]
 
 
-def make_label_map(labels: dict[str, str] | None = None, english: bool = True) -> LabelMap:
+def make_label_map(labels: list[list[str]] | None = None, english: bool = True) -> LabelMap:
     """Name labels as spaCy's English parsers do, for the component `ud_label_map`.
 
     Registered as `spacy_rootmind.label_map.v1`.
 
     Parameters
     ----------
-    labels : dict from str to str, optional
-        Names for some labels, subtypes included ("obl:tmod"), that come before all others.
+    labels : list of pairs of str, optional
+        Labels with their new names, subtypes included (["obl:tmod", "npadvmod"]), which come before
+        all others. Not a dict: in a config, spaCy splits keys at colons.
     english : bool
         Whether the other labels get the names of spaCy's English scheme, or stay.
+
+    Raises
+    ------
+    ValueError
+        If `labels` is not a list of pairs.
     """
-    return LabelMap(labels or {}, english)
+    pairs = [] if labels is None else labels
+    is_sound = isinstance(pairs, list | tuple) and all(
+        isinstance(pair, list | tuple)
+        and len(pair) == 2
+        and all(isinstance(name, str) for name in pair)
+        for pair in pairs
+    )
+    if not is_sound:
+        raise ValueError(
+            f'expected labels as a list of pairs, such as [["obl:tmod", "npadvmod"]], received '
+            f"{labels!r}"
+        )
+    return LabelMap(dict(pairs), english)
 
 
 class UDLabelMap:

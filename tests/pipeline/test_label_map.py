@@ -37,6 +37,10 @@ SENTENCES = {
         "that/PRON/nsubj/6 died/VERB/acl:relcl/4",
         "poss compound case ROOT nsubj relcl",
     ),
+    "prepositions without a noun after them": (
+        "What/PRON/obl/4 are/AUX/aux/4 you/PRON/nsubj/4 thinking/VERB/root/0 of/ADP/case/1",
+        "pobj aux nsubj ROOT prep",
+    ),
     "copulas stay below the predicate": (
         "It/PRON/nsubj/4 is/AUX/cop/4 about/ADV/advmod/4 ten/NUM/root/0",
         "nsubj cop quantmod ROOT",
@@ -70,7 +74,7 @@ def test_names_of_a_treebank_are_spacys(quickstart_docs):
 def test_own_names_come_first_and_alone_if_wanted():
     text, _ = SENTENCES["objects"]
     doc = read_tree(spacy.blank("en").vocab, text)
-    own = {"obl:unmarked": "time"}
+    own = [["obl:unmarked", "time"]]
     assert make_map(labels=own)(doc)[-1] == "time"
     expected = [*(token.dep_ for token in doc[:-1]), "time"]
     assert make_map(labels=own, english=False)(doc) == expected
@@ -84,6 +88,12 @@ def test_a_function_that_returns_no_labels_is_refused(wrong):
     assert [token.dep_ for token in doc] == ["nsubj", "root"]
 
 
+@pytest.mark.parametrize("wrong", [{"obl": "pobj"}, "obl", [["obl"]], [["obl", 1]]])
+def test_own_names_are_pairs(wrong):
+    with pytest.raises(ValueError, match="expected labels as a list of pairs, such as"):
+        make_map(labels=wrong)
+
+
 def add_map(nlp, **settings):
     config = {"label_map": {"@misc": "spacy_rootmind.label_map.v1", **settings}}
     nlp.add_pipe("ud_label_map", config=config)
@@ -91,10 +101,14 @@ def add_map(nlp, **settings):
 
 
 def test_in_a_saved_pipeline(trained, tmp_path):
-    nlp = add_map(make_nlp().from_bytes(trained.to_bytes()), labels={"det": "article"})
+    nlp = add_map(
+        make_nlp().from_bytes(trained.to_bytes()), labels=[["det", "article"], ["obl:tmod", "time"]]
+    )
     nlp.to_disk(tmp_path / "model")
     text = "The teacher gave the boy a book ."
     plain, mapped = trained(text), spacy.load(tmp_path / "model")(text)
+    own = spacy.load(tmp_path / "model").get_pipe("ud_label_map").label_map.labels
+    assert own == {"det": "article", "obl:tmod": "time"}
     assert [token.head.i for token in mapped] == [token.head.i for token in plain]
     assert {token.dep_ for token in plain} >= {"obj", "det"}
     assert {token.dep_ for token in mapped} >= {"dobj", "article"}
