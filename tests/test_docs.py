@@ -159,7 +159,8 @@ def test_label_schemes_page_runs(model, quickstart_docs, capsys, tmp_path, monke
     namespace = {}
     for block in blocks("docs/label-schemes.md", "python"):
         run(block, model, namespace)
-    chunks, labels = capsys.readouterr().out.splitlines()
+    chunks, *matches, labels = capsys.readouterr().out.splitlines()
+    assert all(len(match.split()) == 3 for match in matches)
     assert chunks.count("', '") >= 1
     assert "/ROOT " in labels
     assert "/obj" not in labels

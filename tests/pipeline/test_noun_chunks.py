@@ -6,6 +6,7 @@ import pytest
 import spacy
 from conftest import make_nlp
 from reference_noun_chunks import convert
+from spacy import displacy
 from spacy.lang.en.syntax_iterators import noun_chunks as spacys_own
 from spacy.lang.fr.syntax_iterators import noun_chunks as french
 from spacy.tokens import Doc, DocBin
@@ -57,6 +58,12 @@ def test_merge_noun_chunks(trained):
     n_chunks, n_words = len(chunks(doc)), sum(len(chunk) for chunk in doc.noun_chunks)
     merged = spacy.pipeline.merge_noun_chunks(doc)
     assert len(merged) == len(TEXT.split()) - n_words + n_chunks
+
+
+def test_displacy_collapses_phrases(trained):
+    doc = trained(TEXT)
+    drawn = displacy.parse_deps(doc, {"collapse_phrases": True})
+    assert {word["text"] for word in drawn["words"]} >= set(chunks(doc))
 
 
 def test_docs_with_labels_of_spacys_scheme_have_spacys_chunks(nlp, quickstart_docs):
