@@ -121,7 +121,8 @@ def test_readme_picture_is_drawn(model, tmp_path, monkeypatch):
         assert sum(text.startswith("Alternative ") for text in texts) == 1
 
 
-def test_settings_page_changes_settings(model, capsys):
+def test_settings_page_changes_settings(model, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     [block] = blocks("docs/settings.md", "python")
     run(block, model, {})
     prob, n_parses = capsys.readouterr().out.split()

@@ -22,6 +22,7 @@ refinements = 1
 dropout = 0.33
 boundary_width = 64
 null_label = false
+grad_factor = 0.05
 
 [model.tok2vec]
 @architectures = "spacy.HashEmbedCNN.v2"

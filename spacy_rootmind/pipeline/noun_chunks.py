@@ -18,13 +18,14 @@ from spacy_rootmind.annotation.noun_chunks import (
     has_shared_labels,
     has_ud_labels,
 )
+from spacy_rootmind.pipeline.config_blocks import RegisteredFunction
 
 AUTO = "auto"
 # Modules of spaCy's functions that read the labels of other schemes.
 OTHER_SCHEMES = tuple(f"spacy.lang.{lang}.syntax_iterators" for lang in ("en", "de", "fa"))
 
 
-def ud_noun_chunks(lang: str = "") -> UDNounChunks:
+def ud_noun_chunks(lang: str = "") -> SyntaxIterator:
     """Find noun chunks by Universal Dependencies labels, whatever spaCy has for the language.
 
     Registered as `spacy_rootmind.ud_noun_chunks.v1`, for the setting `noun_chunks`. The result can
@@ -35,7 +36,8 @@ def ud_noun_chunks(lang: str = "") -> UDNounChunks:
     lang : str
         "en" for the chunks that spaCy's English parsers have; other languages follow UD alone.
     """
-    return UDNounChunks(lang)
+    block = {"@misc": "spacy_rootmind.ud_noun_chunks.v1", "lang": lang}
+    return RegisteredFunction(block, UDNounChunks(lang))
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,13 @@
 """The settings of `root_mst`: their defaults, and the values that each may have."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
+from spacy_rootmind.pipeline.config_blocks import RegisteredFunction
 from spacy_rootmind.training.losses import OBJECTIVES
 
 SENTENCES = ("auto", "given", "doc")
@@ -52,6 +53,13 @@ class Settings:
     def finds_details(self) -> bool:
         """Whether parses come with details that extension attributes read."""
         return self.confidence or self.arc_threshold is not None or self.alternatives is not None
+
+    def as_config(self) -> dict[str, Any]:
+        """Return the settings as in a config, and functions as they are if they have no block."""
+        return {
+            name: value.config if isinstance(value, RegisteredFunction) else value
+            for name, value in vars(self).items()
+        }
 
 
 def default_settings() -> dict[str, Any]:
@@ -100,16 +108,24 @@ def _probability(name: str, value: Any) -> Any:
     return float(value)
 
 
-def _function(name: str, value: Any) -> Any:
+def _function(name: str, value: Any, *, also: str = "") -> Any:
+    reason = ""
+    if isinstance(value, Mapping):
+        try:
+            return RegisteredFunction.from_config(value)
+        except ValueError as error:
+            reason = f": {error}"
     if not callable(value):
-        raise ValueError(f"expected {name} as a function or None, received {value!r}")
+        raise ValueError(
+            f'expected {name} as {also}a function, the block of a config such as {{"@misc": '
+            f'"my_function.v1"}}, or None, received {value!r}{reason}'
+        )
     return value
 
 
 def _noun_chunks(name: str, value: Any) -> Any:
-    if value != "auto" and not callable(value):
-        raise ValueError(f'expected {name} as "auto", a function or None, received {value!r}')
-    return value
+    is_auto = isinstance(value, str) and value == "auto"
+    return value if is_auto else _function(name, value, also='"auto", ')
 
 
 def _optional(check: Check) -> Check:

@@ -115,6 +115,17 @@ def test_in_a_saved_pipeline(trained, tmp_path):
     assert {token.dep_ for token in mapped}.isdisjoint({"obj", "det"})
 
 
+def test_probabilities_and_alternatives_remain(trained):
+    nlp = make_nlp(confidence=True, alternatives={"@misc": "spacy_rootmind.kbest.v1", "k": 2})
+    nlp.from_bytes(trained.to_bytes())
+    text = "The teacher gave the boy a book ."
+    plain, mapped = nlp(text), add_map(nlp)(text)
+    assert [token._.head_prob for token in mapped] == [token._.head_prob for token in plain]
+    [before], [after] = plain.sents, mapped.sents
+    assert after._.parse_log_prob == before._.parse_log_prob
+    assert [parse.deps for parse in after._.parses] == [parse.deps for parse in before._.parses]
+
+
 def test_scores_compare_with_the_labels_of_the_gold_docs(trained, quickstart_docs):
     nlp = add_map(make_nlp().from_bytes(trained.to_bytes()))
     docs = quickstart_docs[:30]
