@@ -30,6 +30,7 @@ from spacy_rootmind.network.labels import NULL_LABEL
 from spacy_rootmind.pipeline import serialization
 from spacy_rootmind.pipeline.config_blocks import component_blocks
 from spacy_rootmind.pipeline.labels import choose_labels
+from spacy_rootmind.pipeline.noun_chunks import adopt_noun_chunks, set_noun_chunks
 from spacy_rootmind.pipeline.prediction import PredictionContext, parse_docs
 from spacy_rootmind.pipeline.settings import Settings
 from spacy_rootmind.training.calibration import (
@@ -79,6 +80,8 @@ class RootMST(TrainablePipe):
             self.settings = Settings(**settings)
         if self.settings.finds_details:
             register_extensions()
+        if self.settings.noun_chunks is not None:
+            set_noun_chunks(vocab, self.settings.noun_chunks)
         # Settings that were assigned a function that a config cannot name.
         self._unnamed: set[str] = set()
         self._warned_of_split = False
@@ -163,6 +166,16 @@ class RootMST(TrainablePipe):
         self._unnamed.discard(name)
         for block in component_blocks(self):
             block[name] = in_config
+
+    @property
+    def noun_chunks(self) -> str | Callable | None:
+        """How `doc.noun_chunks` are found: the setting."""
+        return self.settings.noun_chunks
+
+    @noun_chunks.setter
+    def noun_chunks(self, noun_chunks: str | Callable | None) -> None:
+        self._assign("noun_chunks", noun_chunks)
+        set_noun_chunks(self.vocab, self.settings.noun_chunks)
 
     def _require_initialized(self) -> None:
         if not self._is_initialized:
@@ -411,6 +424,8 @@ class RootMST(TrainablePipe):
             register_extensions()
         for doc, parse in zip(docs, scores, strict=True):
             annotate(doc, parse)
+            # The vocab of a Doc is another than the component's if that is from another pipeline.
+            adopt_noun_chunks(doc, self.settings.noun_chunks)
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Parse a stream in batches; if a batch fails, its Docs are parsed one by one.

@@ -39,6 +39,7 @@ class Settings:
     confidence: bool = False
     arc_threshold: float | None = None
     alternatives: Callable | None = None
+    noun_chunks: str | Callable | None = "auto"
     learn_rate_factor: float = 1.0
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -107,7 +108,7 @@ def _probability(name: str, value: Any) -> Any:
     return float(value)
 
 
-def _function(name: str, value: Any) -> Any:
+def _function(name: str, value: Any, *, also: str = "") -> Any:
     reason = ""
     if isinstance(value, Mapping):
         try:
@@ -116,10 +117,15 @@ def _function(name: str, value: Any) -> Any:
             reason = f": {error}"
     if not callable(value):
         raise ValueError(
-            f'expected {name} as a function, the block of a config such as {{"@misc": '
+            f'expected {name} as {also}a function, the block of a config such as {{"@misc": '
             f'"my_function.v1"}}, or None, received {value!r}{reason}'
         )
     return value
+
+
+def _noun_chunks(name: str, value: Any) -> Any:
+    is_auto = isinstance(value, str) and value == "auto"
+    return value if is_auto else _function(name, value, also='"auto", ')
 
 
 def _optional(check: Check) -> Check:
@@ -143,5 +149,6 @@ CHECKS: dict[str, Check] = {
     "confidence": _flag,
     "arc_threshold": _optional(_probability),
     "alternatives": _optional(_function),
+    "noun_chunks": _optional(_noun_chunks),
     "learn_rate_factor": _positive,
 }

@@ -15,6 +15,7 @@ from thinc.api import Config
 from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
 from spacy_rootmind.pipeline.config_blocks import RegisteredFunction
 from spacy_rootmind.pipeline.constraints import Constraints, preset_heads, span_subtrees
+from spacy_rootmind.pipeline.noun_chunks import ud_noun_chunks
 from spacy_rootmind.pipeline.settings import default_settings
 
 KBEST = {"@misc": "spacy_rootmind.kbest.v1", "k": 3}
@@ -32,6 +33,10 @@ ASSIGNED = {
     "confidence": (True, True),
     "arc_threshold": (0.25, 0.25),
     "alternatives": (kbest(3), KBEST),
+    "noun_chunks": (
+        ud_noun_chunks("en"),
+        {"@misc": "spacy_rootmind.ud_noun_chunks.v1", "lang": "en"},
+    ),
     "learn_rate_factor": (2, 2.0),
 }
 

@@ -53,6 +53,7 @@ CASES = {
         [5, "kbest", {"@misc": "spacy_rootmind.kbest.v1", "k": 0}, {"@misc": 3}, {"k": kbest(2)}],
         A_FUNCTION,
     ),
+    "noun_chunks": (None, ["yes", "", 1, True, {"@misc": 3}], f'"auto", {A_FUNCTION}'),
     "learn_rate_factor": (5, [0, -1, float("inf"), float("nan"), None], "a number above 0"),
 }
 REFUSED = [
