@@ -1,0 +1,205 @@
+"""The command `init-config`: a complete config to train a pipeline with `root_mst`.
+
+spaCy's own `init config` makes the sections of the other components.
+"""
+
+import textwrap
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import spacy
+from spacy.language import Language
+from thinc.api import Config
+
+from spacy_rootmind.cli import config_sections as sections
+from spacy_rootmind.cli.messages import CommandError, Messages
+from spacy_rootmind.compat import init_config as init_spacy_config
+
+PARSER = "root_mst"
+# Components with the vectors that others listen to; they are added where one listens.
+SHARED = ("tok2vec", "transformer")
+# The sizes in `config_sections.CURATED` are those of this encoder.
+CURATED_ENCODER = "bert-base-cased"
+COMMENT_WIDTH = 108
+
+
+@dataclass(frozen=True)
+class ConfigOptions:
+    """Options of `init-config`, as in its help."""
+
+    lang: str
+    pipeline: Sequence[str]
+    transformer: str | None = None
+    curated: str | None = None
+    vectors: str | None = None
+
+
+def init_config(output: Path, options: ConfigOptions, *, force: bool = False) -> None:
+    """Write a training config to a file, or to stdout for "-", and say how to use it.
+
+    Raises
+    ------
+    CommandError
+        If the file exists or cannot be written, or `make_config` refuses the options.
+    """
+    if str(output) == "-":
+        print(add_comments(make_config(options).to_str(), "config.cfg"))
+        return
+    if output.exists() and not force:
+        raise CommandError(f"{output} exists: use --force to overwrite it")
+    text = add_comments(make_config(options).to_str(), str(output))
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(text + "\n", encoding="utf8")
+    except OSError as error:
+        raise CommandError(f"Cannot write {output}: {error.strerror}") from error
+    messages = Messages()
+    messages.good(f"Saved config {output}")
+    if options.curated not in (None, CURATED_ENCODER):
+        messages.warn(
+            f"The encoder's sizes in it are those of {CURATED_ENCODER}. To put in those of "
+            f"{options.curated}: python -m spacy init fill-curated-transformer {output} {output} "
+            f"-m {options.curated}"
+        )
+    messages.info(f"Train with: {training_command(str(output))}")
+
+
+def make_config(options: ConfigOptions) -> Config:
+    """Make a complete training config.
+
+    Raises
+    ------
+    CommandError
+        If there is no such language or component, or the options contradict one another.
+    """
+    chosen = [kind for kind in sections.ENCODERS if getattr(options, kind) is not None]
+    if len(chosen) + (options.vectors is not None) > 1:
+        raise CommandError("Expected one of --transformer, --curated and --vectors at most")
+    names = check_pipeline(options.pipeline, blank_pipeline(options.lang))
+    # Score weights are those of all components, and root_mst has token vectors of its own.
+    config = init_spacy_config(lang=options.lang, pipeline=names)
+    merge(config, Config().from_str(sections.TRAINING, interpolate=False))
+    if chosen:
+        listen_to_transformer(config, sections.ENCODERS[chosen[0]])
+        config["paths"]["encoder"] = getattr(options, chosen[0])
+    else:
+        merge(config, Config().from_str(sections.ON_CPU, interpolate=False))
+        tok2vec = share_tok2vec(config)
+        if options.vectors is not None:
+            config["paths"]["vectors"] = options.vectors
+            tok2vec["embed"]["include_static_vectors"] = True
+    return config
+
+
+def blank_pipeline(lang: str) -> Language:
+    """Make an empty pipeline of a language.
+
+    Raises
+    ------
+    CommandError
+        If spaCy does not have the language, or its tokenizer needs a package that is missing.
+    """
+    try:
+        return spacy.blank(lang)
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise CommandError(f"Cannot make a pipeline for --lang {lang}: {reason}") from error
+
+
+def check_pipeline(names: Sequence[str], nlp: Language) -> list[str]:
+    """Return the components to list in the config, without those that are added where needed.
+
+    Raises
+    ------
+    CommandError
+        If one is unknown or there twice, or `root_mst` is missing.
+    """
+    names = [name for name in names if name not in SHARED]
+    given = ",".join(names) or "nothing"
+    for name in names:
+        if not nlp.has_factory(name):
+            raise CommandError(f"Unknown component {name!r} in --pipeline, for --lang {nlp.lang}")
+    if PARSER not in names:
+        raise CommandError(f"Expected {PARSER} in --pipeline, received {given}")
+    if len(set(names)) < len(names):
+        raise CommandError(f"Expected each component of --pipeline once, received {given}")
+    return names
+
+
+def merge(config: dict[str, Any], changes: dict[str, Any]) -> None:
+    """Put changes into a config, in place: what is there already stays in its order."""
+    for name, value in changes.items():
+        section = config.get(name)
+        if (
+            isinstance(value, dict)
+            and isinstance(section, dict)
+            and _function(value) in (None, _function(section))
+        ):
+            merge(section, value)
+        else:
+            config[name] = value
+
+
+def _function(section: dict[str, Any]) -> str | None:
+    """Return the registered function that a section is for."""
+    return next((value for name, value in section.items() if name.startswith("@")), None)
+
+
+def share_tok2vec(config: Config) -> dict[str, Any]:
+    """Let the parser listen to a shared tok2vec, if there is one; returns the tok2vec's section."""
+    model = config["components"][PARSER]["model"]
+    if "tok2vec" in config["components"]:
+        model["tok2vec"] = dict(sections.TOK2VEC_LISTENER)
+        return config["components"]["tok2vec"]["model"]
+    model["tok2vec"]["embed"]["width"] = f"${{components.{PARSER}.model.tok2vec.encode.width}}"
+    return model["tok2vec"]
+
+
+def listen_to_transformer(config: Config, encoder: sections.Encoder) -> None:
+    """Put a transformer into a config, in place; the parser and all that listen listen to it."""
+    components = config["components"]
+    components.pop("tok2vec", None)
+    components[PARSER]["model"]["tok2vec"] = dict(sections.TOK2VEC_LISTENER)
+    _replace_listeners(components, encoder.listener)
+    for changes in (sections.OVER_TRANSFORMER, encoder.sections):
+        merge(config, Config().from_str(changes, interpolate=False))
+    others = [name for name in config["nlp"]["pipeline"] if name not in SHARED]
+    names = config["nlp"]["pipeline"] = ["transformer", *others]
+    config["components"] = {name: components[name] for name in names}
+
+
+def _replace_listeners(section: dict[str, Any], listener: dict[str, Any]) -> None:
+    """Replace the listeners to a tok2vec in a section, in place."""
+    for name, value in section.items():
+        if not isinstance(value, dict):
+            continue
+        if _function(value) == sections.TOK2VEC_LISTENER["@architectures"]:
+            section[name] = deepcopy(listener)
+        else:
+            _replace_listeners(value, listener)
+
+
+def training_command(config: str) -> str:
+    """Return the command that trains with a config."""
+    return (
+        f"python -m spacy train {config} --output training "
+        "--paths.train train.spacy --paths.dev dev.spacy"
+    )
+
+
+def add_comments(config: str, path: str) -> str:
+    """Add comments to a config, given as text, that is to be written to a path."""
+    lines = [
+        f"# {training_command(path)}",
+        "# Convert CoNLL-U with: python -m spacy convert FILE.conllu . -c conllu -n 10",
+        "",
+    ]
+    for line in config.splitlines():
+        for start, comment in sections.COMMENTS.items():
+            if line.startswith(start):
+                lines += [f"# {part}" for part in textwrap.wrap(comment, COMMENT_WIDTH)]
+        lines.append(line)
+    return "\n".join(lines)
