@@ -1,4 +1,4 @@
-"""What `init-config` adds to a config of spaCy's: values as in the shipped configs, and comments."""
+"""What `init-config` adds to spaCy's config: values as in the shipped configs, and comments."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -223,8 +223,8 @@ COMMENTS = {
     ),
     "accumulate_gradient = 3": "Each batch is processed in this many parts, which bounds memory.",
     "use_averages = false": (
-        "spaCy would average only the weights of the layers above the encoder, which then would not "
-        "fit those of the encoder."
+        "spaCy would average only the weights of the layers above the encoder, which then would "
+        "not fit those of the encoder."
     ),
     "initial_rate = 5e-05": (
         "The encoder's rate; that of the parser's own layers is learn_rate_factor times higher."
@@ -234,11 +234,12 @@ COMMENTS = {
     ),
     '@span_getters = "spacy-transformers.strided_spans.v1"': (
         "Docs of any length are processed in windows of this many words; shared words count in "
-        "both. If a window has more pieces than the encoder accepts (usually 512), the last are cut "
-        "off and their words missing from it: lower both numbers for languages with about four "
+        "both. If a window has more pieces than the encoder accepts (usually 512), the last are "
+        "cut off and their words missing from it: lower both numbers for languages with about four "
         "pieces per word."
     ),
     '@architectures = "spacy-curated-transformers.WithStridedSpans.v1"': (
-        "Docs of any length are processed in windows of this many pieces; shared pieces are averaged."
+        "Docs of any length are processed in windows of this many pieces; shared pieces are "
+        "averaged."
     ),
 }
