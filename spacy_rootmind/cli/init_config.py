@@ -214,10 +214,10 @@ def header(config: str, options: ConfigOptions) -> list[str]:
         "Convert CoNLL-U with: python -m spacy convert FILE.conllu . -c conllu -n 10",
     ]
     if options.encoder is not None:
-        lines.append(
-            f"This needs {options.encoder.package}, and a GPU needs CuPy. Without --gpu-id, "
-            "training uses the CPU and is slow."
-        )
+        lines += [
+            f"This needs {options.encoder.package}, and a GPU needs CuPy. Without --gpu-id, training",
+            "uses the CPU and is slow.",
+        ]
     return lines
 
 
