@@ -215,8 +215,8 @@ def header(config: str, options: ConfigOptions) -> list[str]:
     ]
     if options.encoder is not None:
         lines += [
-            f"This needs {options.encoder.package}, and a GPU needs CuPy. Without --gpu-id, training",
-            "uses the CPU and is slow.",
+            f"This needs {options.encoder.package}, and a GPU needs CuPy. Without --gpu-id,",
+            "training uses the CPU and is slow.",
         ]
     return lines
 
