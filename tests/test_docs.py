@@ -18,6 +18,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.util import registry
 from thinc.api import Config
 
+from spacy_rootmind.pipeline.settings import default_settings
 from spacy_rootmind.training.losses import OBJECTIVES
 from spacy_rootmind.trees import checks, decoding, distribution, probabilities, sampling
 
@@ -167,6 +168,13 @@ def test_settings_page_has_all_settings():
     component = spacy.blank("en").get_factory_meta("root_mst").default_config
     assert named_under("The component") == set(component) - {"model"}
     assert named_under("Objectives") == {"objective", *OBJECTIVES}
+
+
+def test_settings_page_has_the_defaults():
+    text = (ROOT / "docs" / "settings.md").read_text(encoding="utf8")
+    shown = dict(re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", text, flags=re.MULTILINE))
+    defaults = default_settings()
+    assert {name: json.loads(shown[name]) for name in defaults} == defaults
 
 
 def test_settings_page_has_all_scores():
