@@ -4,7 +4,8 @@ spaCy's own `init config` makes the sections of the other components.
 """
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -93,9 +94,14 @@ def make_config(options: ConfigOptions) -> Config:
     choices = (options.transformer, options.curated, options.vectors)
     if sum(choice is not None for choice in choices) > 1:
         raise CommandError("Expected one of --transformer, --curated and --vectors at most")
-    names = check_pipeline(options.pipeline, blank_pipeline(options.lang))
-    # Score weights are those of all components, and root_mst has token vectors of its own.
-    config = init_spacy_config(lang=options.lang, pipeline=names)
+    if "transformer" in options.pipeline and options.encoder is None:
+        raise CommandError("Expected --transformer ENCODER for the transformer in --pipeline")
+    with spacys_errors(f"Cannot make a pipeline for --lang {options.lang}"):
+        nlp = spacy.blank(options.lang)
+    names = check_pipeline(options.pipeline, nlp)
+    with spacys_errors(f"Cannot make a config for --pipeline {','.join(names)}"):
+        # Score weights are those of all components, and root_mst has token vectors of its own.
+        config = init_spacy_config(lang=options.lang, pipeline=names)
     merge(config, Config().from_str(sections.TRAINING, interpolate=False))
     if options.encoder is not None:
         listen_to_transformer(config, options.encoder)
@@ -109,19 +115,16 @@ def make_config(options: ConfigOptions) -> Config:
     return config
 
 
-def blank_pipeline(lang: str) -> Language:
-    """Make an empty pipeline of a language.
+@contextmanager
+def spacys_errors(title: str) -> Iterator[None]:
+    """Turn what spaCy refuses into errors of one line.
 
-    Raises
-    ------
-    CommandError
-        If spaCy does not have the language, or its tokenizer needs a package that is missing.
+    This is a language or component that it does not have, or that needs a package or settings.
     """
     try:
-        return spacy.blank(lang)
+        yield
     except Exception as error:
-        reason = " ".join(str(error).split())
-        raise CommandError(f"Cannot make a pipeline for --lang {lang}: {reason}") from error
+        raise CommandError(f"{title}: {' '.join(str(error).split())}") from error
 
 
 def check_pipeline(names: Sequence[str], nlp: Language) -> list[str]:

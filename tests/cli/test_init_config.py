@@ -178,6 +178,8 @@ def test_language_has_its_own_tokenizer(lang):
         (["--pipeline", "tager,root_mst"], "Unknown component 'tager' in --pipeline"),
         (["--pipeline", "tagger"], "Expected root_mst in --pipeline, received tagger"),
         (["--pipeline", " , "], "received nothing"),
+        (["--pipeline", "transformer,root_mst"], "Expected --transformer ENCODER"),
+        (["--lang", "ru", "--pipeline", "lemmatizer,root_mst"], "--pipeline lemmatizer,root_mst: "),
         (["--pipeline", "root_mst,root_mst"], "once, received root_mst,root_mst"),
         (["--vectors", "en_core_web_md", "--curated", "x"], "Expected one of --transformer"),
         (["--transformer", "x", "--curated", "x"], "Expected one of --transformer"),
