@@ -246,6 +246,16 @@ def test_command_line_examples_run(trained, quickstart_docs, tmp_path):
     assert "of the texts are also in train" in result.stdout
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/migrating.md"])
+def test_init_config_examples_run(page, tmp_path):
+    [block] = [block for block in blocks(page, "bash") if "init-config" in block]
+    paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
+    environment = {**os.environ, "PATH": os.pathsep.join(paths)}
+    subprocess.run(["bash", "-ec", block], cwd=tmp_path, env=environment, check=True)
+    names = Config().from_disk(tmp_path / "own.cfg", interpolate=False)["nlp"]["pipeline"]
+    assert names == ["tok2vec", *re.search(r"--pipeline (\S+)", block).group(1).split(",")]
+
+
 def test_config_blocks_resolve():
     [component] = blocks("README.md", "ini")
     [callback] = blocks("docs/settings.md", "ini")
