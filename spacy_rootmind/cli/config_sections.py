@@ -64,6 +64,7 @@ refinements = 1
 dropout = 0.1
 boundary_width = 64
 null_label = true
+grad_factor = 1.0
 
 [training]
 accumulate_gradient = 3

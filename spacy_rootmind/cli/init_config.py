@@ -104,7 +104,10 @@ def make_config(options: ConfigOptions) -> Config:
         config = init_spacy_config(lang=options.lang, pipeline=names)
     merge(config, Config().from_str(sections.TRAINING, interpolate=False))
     if options.encoder is not None:
+        grad_factor = config["components"][PARSER]["model"]["grad_factor"]
         listen_to_transformer(config, options.encoder)
+        if names != [PARSER]:
+            config["components"][PARSER]["model"]["grad_factor"] = grad_factor
         config["paths"]["encoder"] = options.transformer or options.curated
     else:
         merge(config, Config().from_str(sections.ON_CPU, interpolate=False))
