@@ -79,6 +79,10 @@ def test_root_mst_alone_has_the_shipped_config(name):
     assert make_config(options(**chosen)) == shipped(name)
 
 
+def test_shipped_pipeline_is_what_the_command_writes():
+    assert make_config(options([*NEIGHBOURS, "root_mst"])) == shipped("pipeline")
+
+
 def test_factory_defaults_are_those_of_the_shipped_config():
     default = spacy.blank("en").get_factory_meta("root_mst").default_config
     own = shipped("cpu").interpolate()["components"]["root_mst"]
