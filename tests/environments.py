@@ -17,6 +17,8 @@ from packaging.tags import sys_tags
 import spacy_rootmind
 
 PROJECT = "spacy-rootmind"
+# spaCy finds what a package requires by the last of them.
+COPIED = ("METADATA", "entry_points.txt", "top_level.txt")
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,7 @@ def pack_installed(folder):
     tag = next(sys_tags())
     stem = f"spacy_rootmind-{installed.version}"
     info = {
-        "METADATA": installed.read_text("METADATA"),
-        "entry_points.txt": installed.read_text("entry_points.txt"),
+        **{name: installed.read_text(name) for name in COPIED},
         "WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\nTag: {tag}\n",
         "RECORD": "",
     }
