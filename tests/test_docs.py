@@ -49,6 +49,14 @@ def test_link_targets_exist(page):
         assert not anchor or anchor in anchors(target), link
 
 
+def test_trainings_write_to_folders_of_their_own():
+    """A page does not overwrite what another has trained."""
+    commands = [block for page in PAGES for block in blocks(page.relative_to(ROOT), "bash")]
+    folders = re.findall(r"spacy train [^\n]*--output (\S+)", "\n".join(commands))
+    assert len(folders) >= 3
+    assert len(set(folders)) == len(folders)
+
+
 def test_readme_names_every_page():
     for page in PAGES[1:]:
         assert f"]({page.relative_to(ROOT).as_posix()})" in README
