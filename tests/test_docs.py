@@ -128,7 +128,8 @@ def test_readme_picture_is_drawn(model, tmp_path, monkeypatch):
         assert sum(text.startswith("Alternative ") for text in texts) == 1
 
 
-def test_settings_page_changes_settings(model, capsys):
+def test_settings_page_changes_settings(model, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     [block] = blocks("docs/settings.md", "python")
     run(block, model, {})
     prob, n_parses = capsys.readouterr().out.split()
@@ -157,6 +158,29 @@ def test_alternatives_page_runs(model, capsys, tmp_path, monkeypatch):
     for found in (float(estimate), sampled):
         assert float(bounds[1]) - 0.1 <= found <= float(bounds[3]) + 0.1
     assert sum(line.startswith(("certain:", "possible:")) for line in shown) == 6
+
+
+def test_label_schemes_page_runs(model, quickstart_docs, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "corpus").mkdir()
+    DocBin(docs=quickstart_docs[:5]).to_disk("corpus/train.spacy")
+    namespace = {}
+    for block in blocks("docs/label-schemes.md", "python"):
+        run(block, model, namespace)
+    chunks, *matches, labels = capsys.readouterr().out.splitlines()
+    assert all(len(match.split()) == 3 for match in matches)
+    assert chunks.count("', '") >= 1
+    assert "/ROOT " in labels
+    assert "/obj" not in labels
+    assert "/obl" not in labels
+    vocab = namespace["nlp"].vocab
+    mapped = DocBin().from_disk("corpus/train-mapped.spacy").get_docs(vocab)
+    found = {token.dep_ for doc in mapped for token in doc}
+    assert "prep" in found
+    assert "obl" not in found
+    [config] = blocks("docs/label-schemes.md", "ini")
+    [settings] = Config().from_str("[components]\n\n" + config)["components"].values()
+    assert registry.resolve(settings)["label_map"].labels == {"obl:tmod": "npadvmod"}
 
 
 def named_under(heading):

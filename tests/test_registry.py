@@ -35,14 +35,17 @@ def run_python(code, folder):
 def test_entry_points_are_declared():
     assert {name for _, name in ENTRY_POINTS} == {
         "root_mst",
+        "ud_label_map",
         "spacy_rootmind.BiaffineParser.v1",
         "spacy_rootmind.fit_temperature.v1",
         "spacy_rootmind.kbest.v1",
+        "spacy_rootmind.label_map.v1",
         "spacy_rootmind.parser_scorer.v1",
         "spacy_rootmind.preset_heads.v1",
         "spacy_rootmind.sample.v1",
         "spacy_rootmind.sample_without_replacement.v1",
         "spacy_rootmind.span_subtrees.v1",
+        "spacy_rootmind.ud_noun_chunks.v1",
     }
 
 

@@ -6,22 +6,27 @@
 - `span._.parses`: alternative parses, each a `Parse`,
 - `span._.arcs`, `token._.arcs`: probable arcs of a sentence, or to a token, each an `Arc`.
 
-Spans must be sentences as they were parsed.
+Spans must be sentences as they were parsed. Where a Doc was changed since, an attribute is None
+unless its value still holds, and a warning is logged once; `check_details` raises instead.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy import util
 from spacy.tokens import Doc, Span, Token
 
 from spacy_rootmind.annotation import doc_trees
 from spacy_rootmind.annotation.records import (
     ArcTable,
-    Confidence,
+    OutdatedDetailsError,
+    ParsedToken,
     SentenceRecord,
+    find_parsed_token,
+    has_records,
     read_record,
 )
 
@@ -78,96 +83,179 @@ class Arc:
     prob: float
 
 
+# --- details that no longer hold ---------------------------------------------------------------
+
+_has_warned = False
+
+
+def check_details(item: Doc | Span) -> None:
+    """Check that the parse details of a Doc or a sentence still hold, all of them.
+
+    Nothing is raised if there are no details.
+
+    Raises
+    ------
+    ValueError
+        If tokens, sentences or heads were changed after they were parsed, or if the details have
+        another format. The message says which sentence or token.
+    """
+    sentences = [item] if isinstance(item, Span) else item.sents if has_records(item) else ()
+    for sentence in sentences:
+        record = read_record(sentence)
+        if record is not None and record.details.confidence is not None:
+            _refuse_other_heads(record, sentence)
+
+
+def is_outdated(sentence: Span) -> bool:
+    """Tell whether a sentence has other tokens or boundaries than were parsed."""
+    try:
+        read_record(sentence)
+    except OutdatedDetailsError:
+        return True
+    return False
+
+
+def _refuse_other_heads(record: SentenceRecord, sentence: Span) -> None:
+    """Refuse a sentence with other heads than those that its confidence is about."""
+    for place in np.flatnonzero(~_has_parsed_head(record, sentence)).tolist():
+        token, parsed = sentence[place], sentence[int(record.tree[place])]
+        raise OutdatedDetailsError(
+            f"the head of {token.text!r} was changed after it was parsed, and the probability "
+            f"of the new one is unknown: expected {parsed.text!r}, found "
+            f"{token.head.text!r}; parse the Doc again, with spacy_rootmind.preset_heads.v1 to "
+            f"keep the head"
+        )
+
+
+def _has_parsed_head(record: SentenceRecord, sentence: Span) -> NDArray[np.bool_]:
+    """Tell which tokens still have the head that they were parsed with."""
+    return np.array([token.head.i - sentence.start for token in sentence]) == record.tree
+
+
+def _read(sentence: Span) -> SentenceRecord | None:
+    """Read a sentence's record; None, with a warning, if it no longer fits."""
+    try:
+        return read_record(sentence)
+    except OutdatedDetailsError as error:
+        _warn(error)
+        return None
+
+
+def _read_token(token: Token) -> ParsedToken | None:
+    """Read the record that a token is in; None, with a warning, if it was changed itself."""
+    if not has_records(token.doc):
+        return None
+    found = find_parsed_token(token)
+    if found is None:
+        _warn(f"the token {token.text!r} is not one of those that were parsed")
+    return found
+
+
+def _warn(reason: object) -> None:
+    """Warn once per process: a loop over many Docs would repeat it for each token."""
+    global _has_warned
+    if not _has_warned:
+        _has_warned = True
+        util.logger.warning(
+            "Parse details are None where they no longer hold: %s. Call "
+            "`spacy_rootmind.annotation.extensions.check_details` to raise an error instead. This "
+            "warning is not repeated.",
+            reason,
+        )
+
+
 # --- confidence --------------------------------------------------------------------------------
 
 
 def get_head_prob(token: Token) -> float | None:
-    """Read the probability of the token's head; 1 for whitespace, None without confidence.
+    """Read the probability of the token's head; 1 for whitespace.
+
+    None without confidence, or if the token or its head were changed after they were parsed.
 
     Raises
     ------
     ValueError
-        If the token got another head after it was parsed, or as for `records.read_record`.
+        If the details have another format.
     """
-    sentence = token.sent
-    confidence = _read_confidence(sentence, [token])
-    return None if confidence is None else float(confidence.head_probs[token.i - sentence.start])
+    found = _read_token(token)
+    if found is None or found.record.details.confidence is None:
+        return None
+    head = found.tokens[found.record.tree[found.place]]
+    if head != token.head:
+        _warn(f"the head of {token.text!r} was changed after it was parsed")
+        return None
+    return float(found.record.details.confidence.head_probs[found.place])
 
 
-def get_head_probs(span: Span) -> list[float] | None:
-    """Read the probability of each token's head in a sentence; None without confidence.
+def get_head_probs(span: Span) -> list[float | None] | None:
+    """Read the probability of each token's head in a sentence, as `get_head_prob`.
 
-    Raises
-    ------
-    ValueError
-        As for `get_head_prob`.
+    None without confidence.
     """
-    confidence = _read_confidence(span, span)
-    return None if confidence is None else confidence.head_probs.tolist()
+    try:
+        record = read_record(span)
+    except OutdatedDetailsError:
+        return [get_head_prob(token) for token in span]
+    if record is None or record.details.confidence is None:
+        return None
+    probs: list[float | None] = record.details.confidence.head_probs.tolist()
+    for place in np.flatnonzero(~_has_parsed_head(record, span)).tolist():
+        # For its warning.
+        probs[place] = get_head_prob(span[place])
+    return probs
 
 
 def get_log_prob(span: Span) -> float | None:
-    """Read the log probability of the sentence's tree, in nats; None without confidence.
+    """Read the log probability of the sentence's tree, in nats.
+
+    None without confidence, or if the sentence has other tokens or heads than were parsed.
 
     Raises
     ------
     ValueError
-        As for `get_head_prob`.
+        If the details have another format.
     """
-    confidence = _read_confidence(span, span)
-    return None if confidence is None else confidence.log_prob
+    record = _read(span)
+    if record is None or record.details.confidence is None:
+        return None
+    try:
+        _refuse_other_heads(record, span)
+    except OutdatedDetailsError as error:
+        _warn(error)
+        return None
+    return record.details.confidence.log_prob
 
 
 def get_entropy(span: Span) -> float | None:
     """Read the entropy of the distribution over the sentence's trees, in nats.
 
-    None without confidence.
+    None without confidence, or if the sentence has other tokens than were parsed.
 
     Raises
     ------
     ValueError
-        As for `records.read_record`.
+        If the details have another format.
     """
-    record = read_record(span)
+    record = _read(span)
     if record is None or record.details.confidence is None:
         return None
     return record.details.confidence.entropy
-
-
-def _read_confidence(sentence: Span, tokens: Iterable[Token]) -> Confidence | None:
-    """Read the confidence of a sentence, if these tokens still have the heads it is about."""
-    record = read_record(sentence)
-    if record is None or record.details.confidence is None:
-        return None
-    _refuse_other_heads(record, sentence, tokens)
-    return record.details.confidence
-
-
-def _refuse_other_heads(record: SentenceRecord, sentence: Span, tokens: Iterable[Token]) -> None:
-    """Refuse tokens that got other heads after the sentence was parsed."""
-    for token in tokens:
-        parsed = int(record.tree[token.i - sentence.start])
-        if token.head.i - sentence.start != parsed:
-            raise ValueError(
-                f"the head of {token.text!r} was changed after it was parsed, and the probability "
-                f"of the new one is unknown: expected {sentence[parsed].text!r}, found "
-                f"{token.head.text!r}; parse the Doc again, with spacy_rootmind.preset_heads.v1 to "
-                f"keep the head"
-            )
 
 
 # --- alternatives and arcs ---------------------------------------------------------------------
 
 
 def get_parses(span: Span) -> list[Parse] | None:
-    """List the alternatives of a sentence in the order they were made; None without any.
+    """List the alternatives of a sentence in the order they were made.
+
+    None without any, or if the sentence has other tokens than were parsed.
 
     Raises
     ------
     ValueError
-        As for `records.read_record`.
+        If the details have another format.
     """
-    record = read_record(span)
+    record = _read(span)
     if record is None or record.details.alternatives is None:
         return None
     found = record.details.alternatives
@@ -182,42 +270,49 @@ def get_parses(span: Span) -> list[Parse] | None:
 def get_arcs(span: Span) -> list[Arc] | None:
     """List the probable arcs of a sentence, word by word and the most probable first.
 
-    None without any.
+    None without any, or if the sentence has other tokens than were parsed.
 
     Raises
     ------
     ValueError
-        As for `records.read_record`.
+        If the details have another format.
     """
-    record = read_record(span)
+    record = _read(span)
     if record is None or record.details.arcs is None:
         return None
-    return _make_arcs(span, record.details.arcs, slice(None))
+    return _make_arcs(list(span), record.details.arcs, slice(None))
 
 
 def get_token_arcs(token: Token) -> list[Arc] | None:
-    """List the probable arcs to a token, the most probable first; None without any.
+    """List the probable arcs to a token, the most probable first.
+
+    None without any, or if the token or one of these heads were merged or split.
 
     Raises
     ------
     ValueError
-        As for `records.read_record`.
+        If the details have another format.
     """
-    sentence = token.sent
-    record = read_record(sentence)
-    if record is None or record.details.arcs is None:
+    found = _read_token(token)
+    if found is None or found.record.details.arcs is None:
         return None
-    arcs = record.details.arcs
-    return _make_arcs(sentence, arcs, arcs.dependents == token.i - sentence.start)
+    arcs = found.record.details.arcs
+    own = arcs.dependents == found.place
+    if any(found.tokens[head] is None for head in arcs.heads[own].tolist()):
+        _warn(f"a probable head of {token.text!r} is not one of the present tokens")
+        return None
+    return _make_arcs(found.tokens, arcs, own)
 
 
-def _make_arcs(sentence: Span, arcs: ArcTable, chosen: slice | NDArray[np.bool_]) -> list[Arc]:
+def _make_arcs(
+    tokens: Sequence[Any], arcs: ArcTable, chosen: slice | NDArray[np.bool_]
+) -> list[Arc]:
     """Make objects of the chosen arcs only: a sentence may have very many."""
     columns = (
         column[chosen].tolist() for column in (arcs.dependents, arcs.heads, arcs.labels, arcs.probs)
     )
     return [
-        Arc(sentence[dep], sentence[head], arcs.label_names[label], prob)
+        Arc(tokens[dep], tokens[head], arcs.label_names[label], prob)
         for dep, head, label, prob in zip(*columns, strict=True)
     ]
 

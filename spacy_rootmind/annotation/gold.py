@@ -31,32 +31,81 @@ def aligned_heads(
 ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
     """Align gold heads and label hashes with the predicted tokens.
 
-    A head is MISSING where the reference has none, or where the token or its head is not aligned
-    one to one. `Example.get_aligned_parse` does not distinguish a missing head from a root, and
-    labels each piece of a split root as a root.
+    Each piece of a split gold token has its head and label; a head that is split is its first piece
+    that covers nothing else. So one piece of a split root is the root, and the others attach to it,
+    without a label: the root's belongs to root arcs alone. A merged token has the head and label of
+    the gold token closest to the root among those that it covers, which makes no cycle.
+
+    A head is MISSING where the reference has none, or where the token or its head has no
+    counterpart. `Example.get_aligned_parse` does not distinguish a missing head from a root, leaves
+    out the dependents of split tokens, and labels each piece of a split root as a root.
     """
     gold_heads, gold_deps = annotated_heads(example.reference, root_label)
-    gold_of = single_counterparts(example.alignment.x2y)
-    predicted_of = single_counterparts(example.alignment.y2x)
+    gold_of = gold_counterparts(example, gold_heads)
+    piece_of = _head_pieces(example.alignment)
     heads = np.full(len(gold_of), MISSING, dtype=np.int64)
-    deps = np.zeros(len(gold_of), dtype=np.uint64)
-    known = gold_of != MISSING
-    # The pieces of a split token have one counterpart each, but it has several.
-    known[known] = predicted_of[gold_of[known]] != MISSING
-    known[known] = gold_heads[gold_of[known]] != MISSING
-    heads[known] = predicted_of[gold_heads[gold_of[known]]]
-    deps[heads != MISSING] = gold_deps[gold_of[heads != MISSING]]
+    deps = np.full(len(gold_of), NO_LABEL, dtype=np.uint64)
+    known = np.flatnonzero(gold_of != MISSING)
+    known = known[gold_heads[gold_of[known]] != MISSING]
+    own_gold = gold_of[known]
+    heads[known] = piece_of[gold_heads[own_gold]]
+    is_root_arc = heads[known] == known
+    # A head without a counterpart gives no label either.
+    has_label = (heads[known] != MISSING) & (is_root_arc | (gold_heads[own_gold] != own_gold))
+    deps[known[has_label]] = gold_deps[own_gold[has_label]]
     return heads, deps
+
+
+def _head_pieces(alignment) -> NDArray[np.int64]:
+    """Choose the predicted token that stands for each gold one as a head; MISSING without any."""
+    chosen = _first_counterparts(alignment.y2x)
+    n_covered = np.asarray(alignment.x2y.lengths)
+    for split in np.flatnonzero(np.asarray(alignment.y2x.lengths) > 1).tolist():
+        pieces = alignment.y2x[split]
+        chosen[split] = pieces[np.argmax(n_covered[pieces] == 1)]
+    return chosen
+
+
+def gold_counterparts(example: Example, gold_heads: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Choose a gold token for each predicted one; MISSING where it covers none.
+
+    Of several with a head, it is the one with the fewest arcs to the root of its tree. The head of
+    the chosen token then has fewer, so that no cycle is made.
+    """
+    x2y = example.alignment.x2y
+    chosen = _first_counterparts(x2y)
+    for merged in np.flatnonzero(np.asarray(x2y.lengths) > 1).tolist():
+        covered = [i for i in x2y[merged].tolist() if gold_heads[i] != MISSING]
+        if covered:
+            chosen[merged] = min(covered, key=lambda i: _count_ancestors(gold_heads, i))
+    return chosen
 
 
 def single_counterparts(alignment) -> NDArray[np.int64]:
     """Find the counterpart of each token that has exactly one; MISSING elsewhere."""
+    counterparts = _first_counterparts(alignment)
+    counterparts[np.asarray(alignment.lengths) != 1] = MISSING
+    return counterparts
+
+
+def _first_counterparts(alignment) -> NDArray[np.int64]:
+    """Find the first counterpart of each token; MISSING where it has none."""
     lengths = np.asarray(alignment.lengths)
     counterparts = np.full(len(lengths), MISSING, dtype=np.int64)
+    has_any = lengths > 0
     starts = np.cumsum(lengths) - lengths
-    single = lengths == 1
-    counterparts[single] = np.asarray(alignment.data)[starts[single]]
+    counterparts[has_any] = np.asarray(alignment.data)[starts[has_any]]
     return counterparts
+
+
+def _count_ancestors(heads: NDArray[np.int64], token: int) -> int:
+    """Count the arcs from a token to the top of its tree; as many as tokens on a cycle."""
+    for count in range(len(heads)):
+        head = int(heads[token])
+        if head in (token, MISSING):
+            return count
+        token = head
+    return len(heads)
 
 
 def _predicted_words(example: Example, starts: NDArray[np.bool_]) -> NDArray[np.int64]:

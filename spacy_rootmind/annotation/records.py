@@ -11,11 +11,12 @@ attributes of a span, so that they move with the sentence through serialization,
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc, Span, Token
 
 from spacy_rootmind.annotation.sentences import SPACE_LABEL, attach_spaces
 from spacy_rootmind.compat import EXTENSION_KEY
@@ -25,6 +26,10 @@ from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 NAME = "rootmind"
 # Format of what is stored under these keys; raised when it changes.
 FORMAT = 1
+
+
+class OutdatedDetailsError(ValueError):
+    """Parse details that no longer fit: the Doc was changed after it was parsed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,34 +187,35 @@ def store_records(doc: Doc, records: Iterable[tuple[int, int, SentenceRecord]]) 
         stored[_key(span)] = {**_pack(record), "ends": token_ends(span)}
 
 
+def has_records(doc: Doc) -> bool:
+    """Tell whether a Doc has any parse details."""
+    return any(is_record_key(key) for key in doc.user_data)
+
+
 def read_record(span: Span) -> SentenceRecord | None:
     """Read the record of a sentence; None if the Doc has no records at all.
 
     Raises
     ------
+    OutdatedDetailsError
+        If the Doc has records, but none of this span, or if the sentence was tokenized again since
+        it was parsed.
     ValueError
-        If the Doc has records, but none of this span; if the sentence was tokenized again since it
-        was parsed; or if the record has another format.
+        If the record has another format.
     """
     stored: dict[Any, Any] = span.doc.user_data
     packed = stored.get(_key(span))
     if packed is None:
-        if any(is_record_key(key) for key in stored):
-            raise ValueError(
+        if has_records(span.doc):
+            raise OutdatedDetailsError(
                 f"expected one of the sentences that root_mst parsed, with the boundaries that it "
                 f"had then, received the span {span.text[:40]!r}: the Doc has parse details of "
                 f"other spans only"
             )
         return None
-    if not isinstance(packed, dict) or packed.get("format") != FORMAT:
-        found = packed.get("format") if isinstance(packed, dict) else None
-        raise ValueError(
-            f"expected parse details of format {FORMAT}, found format {found!r} at the sentence "
-            f"{span.text[:40]!r}: the Doc was saved by another version of spacy-rootmind; parse it "
-            f"again"
-        )
+    _check_format(packed, span)
     if not np.array_equal(packed["ends"], token_ends(span)):
-        raise ValueError(
+        raise OutdatedDetailsError(
             f"the sentence {span.text[:40]!r} was tokenized again after it was parsed, so its "
             f"parse details no longer fit: expected {len(packed['ends'])} tokens with the same "
             f"ends, received {len(span)}; parse the Doc again"
@@ -217,9 +223,89 @@ def read_record(span: Span) -> SentenceRecord | None:
     return _unpack(packed)
 
 
+def _check_format(packed: Any, span: Span) -> None:
+    if not isinstance(packed, dict) or packed.get("format") != FORMAT:
+        found = packed.get("format") if isinstance(packed, dict) else None
+        raise ValueError(
+            f"expected parse details of format {FORMAT}, found format {found!r} at the sentence "
+            f"{span.text[:40]!r}: the Doc was saved by another version of spacy-rootmind; parse it "
+            f"again"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ParsedToken:
+    """A token in the record of the sentence that it was parsed in.
+
+    Attributes
+    ----------
+    place : int
+        The token's place among those of the record.
+    record : SentenceRecord
+    tokens : list of Token or None
+        The Doc's present token for each token of the record; None if it was merged or split.
+    """
+
+    place: int
+    record: SentenceRecord
+    tokens: list[Token | None]
+
+
+def find_parsed_token(token: Token) -> ParsedToken | None:
+    """Find a token in the records of its Doc, by its characters.
+
+    Neither the present boundaries of its sentence nor the other tokens need to be those that were
+    parsed. None if the token itself was merged or split, or is in none of the records.
+
+    Raises
+    ------
+    ValueError
+        If the record has another format.
+    """
+    doc = token.doc
+    stored: dict[Any, Any] = doc.user_data
+    for key in _keys_to_search(token):
+        # `Span.as_doc` keeps the records of sentences that it cuts: they may end outside the Doc.
+        start, end = max(key[2], 0), min(key[3], _end(doc[-1]))
+        if start <= token.idx and _end(token) <= end:
+            packed = stored[key]
+            span: Any = doc.char_span(start, end, alignment_mode="expand")
+            _check_format(packed, span)
+            # Tokens with the same ends, and after the same ends, have the same text.
+            parsed = list(pairwise([start, *np.maximum(packed["ends"] + key[2], start).tolist()]))
+            before = _end(doc[span.start - 1]) if span.start else 0
+            present = list(pairwise([max(before, start), *map(_end, span)]))
+            own = present[token.i - span.start]
+            if own not in parsed:
+                return None
+            token_at = dict(zip(present, span, strict=True))
+            return ParsedToken(
+                parsed.index(own), _unpack(packed), [token_at.get(extent) for extent in parsed]
+            )
+    return None
+
+
+def _keys_to_search(token: Token) -> Iterable[tuple[str, str, int, int]]:
+    """List the keys of the records that may be about a token: its sentence's, or else all."""
+    stored: dict[Any, Any] = token.doc.user_data
+    if token.doc.has_annotation("SENT_START") and _key(token.sent) in stored:
+        return [_key(token.sent)]
+    return filter(is_record_key, stored)
+
+
+def _end(token: Token) -> int:
+    return token.idx + len(token)
+
+
 def is_record_key(key: object) -> bool:
     """Tell whether a key of `doc.user_data` is that of a record."""
-    return isinstance(key, tuple) and len(key) == 4 and key[:2] == (EXTENSION_KEY, NAME)
+    return (
+        isinstance(key, tuple)
+        and len(key) == 4
+        and key[:2] == (EXTENSION_KEY, NAME)
+        # An attribute of the Doc itself that a user gave the same name has no characters.
+        and None not in key
+    )
 
 
 def token_ends(span: Span) -> NDArray[np.int32]:

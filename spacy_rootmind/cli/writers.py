@@ -8,6 +8,8 @@ the log probability, then HEAD:DEPREL of each word.
 
 In JSONL, tokens have "head_prob" and "arcs", and sentences "log_prob", "entropy" and "parses".
 Heads are indices of tokens in the Doc, as in "tokens".
+
+If a component after the parser merged or split tokens, what no longer holds is left out.
 """
 
 import json
@@ -155,11 +157,12 @@ def deprel(label: str) -> str:
 
 
 def _head_probs(sentence: Span, words: Sequence[Token]) -> list[str | None]:
-    """Format the probability of each word's head; None without confidence."""
+    """Format the probability of each word's head; None where it is unknown."""
     probs = get_head_probs(sentence)
     if probs is None:
         return [None] * len(words)
-    return [decimals(probs[token.i - sentence.start]) for token in words]
+    own = (probs[token.i - sentence.start] for token in words)
+    return [None if prob is None else decimals(prob) for prob in own]
 
 
 def _arcs(sentence: Span, words: Sequence[Token]) -> list[str | None]:
@@ -301,7 +304,8 @@ def _add_parse(data: dict[str, Any], number: int, sentence: Span) -> None:
         if value is not None:
             data["sents"][number][key] = rounded(value)
     for i, prob in enumerate(get_head_probs(sentence) or (), start=sentence.start):
-        data["tokens"][i]["head_prob"] = rounded(prob)
+        if prob is not None:
+            data["tokens"][i]["head_prob"] = rounded(prob)
     arcs = get_arcs(sentence)
     if arcs is not None:
         for token in sentence:

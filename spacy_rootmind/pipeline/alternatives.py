@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from spacy_rootmind.pipeline.config_blocks import RegisteredFunction
 from spacy_rootmind.trees.decoding import decode_kbest
 from spacy_rootmind.trees.probabilities import log_partition
 from spacy_rootmind.trees.sampling import sample_trees
@@ -25,7 +26,7 @@ below are therefore functions of this module with arguments bound, not nested fu
 def kbest(k: int) -> Maker:
     """Make the k most probable trees, best first; registered as `spacy_rootmind.kbest.v1`."""
     _check(k)
-    return partial(_best, k=k)
+    return _registered("kbest", partial(_best, k=k), k=k)
 
 
 def sample(k: int, seed: int | None = 0) -> Maker:
@@ -34,7 +35,8 @@ def sample(k: int, seed: int | None = 0) -> Maker:
     With a seed, a sentence's samples depend on the seed and its words alone.
     """
     _check(k, seed)
-    return partial(_samples, k=k, seed=seed, replace=True)
+    made = partial(_samples, k=k, seed=seed, replace=True)
+    return _registered("sample", made, k=k, seed=seed)
 
 
 def sample_without_replacement(k: int, seed: int | None = 0) -> Maker:
@@ -43,7 +45,14 @@ def sample_without_replacement(k: int, seed: int | None = 0) -> Maker:
     With a seed, a sentence's samples depend on the seed and its words alone.
     """
     _check(k, seed)
-    return partial(_samples, k=k, seed=seed, replace=False)
+    made = partial(_samples, k=k, seed=seed, replace=False)
+    return _registered("sample_without_replacement", made, k=k, seed=seed)
+
+
+def _registered(name: str, maker: Maker, **settings: int | None) -> Maker:
+    """Add the block of a config that makes the same; integers of NumPy do not fit there."""
+    plain = {key: None if value is None else int(value) for key, value in settings.items()}
+    return RegisteredFunction({"@misc": f"spacy_rootmind.{name}.v1", **plain}, maker)
 
 
 def _check(k: int, seed: int | None = None) -> None:

@@ -18,6 +18,7 @@ from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.reading import annotated_heads
 from spacy_rootmind.annotation.sentences import CERTAIN, NEVER, Starts
+from spacy_rootmind.pipeline.config_blocks import RegisteredFunction
 from spacy_rootmind.trees.checks import tree_score
 from spacy_rootmind.trees.conventions import MISSING
 from spacy_rootmind.trees.decoding import decode
@@ -54,7 +55,8 @@ def preset_heads(root_label: str = "ROOT") -> Constrain:
     label `root_label`, or "root" in any case. Heads of whitespace tokens, and heads that are
     whitespace tokens, are not kept.
     """
-    return partial(_preset_heads, root_label=root_label)
+    block = {"@misc": "spacy_rootmind.preset_heads.v1", "root_label": root_label}
+    return RegisteredFunction(block, partial(_preset_heads, root_label=root_label))
 
 
 def span_subtrees(spans_key: str | None = None) -> Constrain:
@@ -63,7 +65,8 @@ def span_subtrees(spans_key: str | None = None) -> Constrain:
     The spans are `doc.spans[spans_key]`, or the entities without a key. A Doc without this span
     group has no constraints.
     """
-    return partial(_span_subtrees, spans_key=spans_key)
+    block = {"@misc": "spacy_rootmind.span_subtrees.v1", "spans_key": spans_key}
+    return RegisteredFunction(block, partial(_span_subtrees, spans_key=spans_key))
 
 
 # Functions of this module with arguments bound, not nested functions: `nlp.pipe(n_process=2)`

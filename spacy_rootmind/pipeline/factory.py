@@ -22,6 +22,7 @@ refinements = 1
 dropout = 0.33
 boundary_width = 64
 null_label = false
+grad_factor = 0.05
 
 [model.tok2vec]
 @architectures = "spacy.HashEmbedCNN.v2"
@@ -94,6 +95,11 @@ def make_root_mst(
     alternatives
         Makes `span._.parses` of each sentence: `spacy_rootmind.kbest.v1`,
         `spacy_rootmind.sample.v1` or `spacy_rootmind.sample_without_replacement.v1`.
+    noun_chunks
+        How `doc.noun_chunks` are found: "auto" by Universal Dependencies labels in Docs that have
+        them, where spaCy has no function for the language or one for other labels; None as without
+        this component; `spacy_rootmind.ud_noun_chunks.v1`, or another function from a Doc to the
+        start, end and label of each chunk, in all Docs of the pipeline.
     learn_rate_factor : float
         Factor on the learning rate of the layers above the token vectors. A pretrained transformer
         needs a small rate; the new layers above it need a larger one.

@@ -28,7 +28,9 @@ from spacy_rootmind.network.architecture import (
 from spacy_rootmind.network.label_scores import predict_label_scores
 from spacy_rootmind.network.labels import NULL_LABEL
 from spacy_rootmind.pipeline import serialization
+from spacy_rootmind.pipeline.config_blocks import component_blocks
 from spacy_rootmind.pipeline.labels import choose_labels
+from spacy_rootmind.pipeline.noun_chunks import adopt_noun_chunks, set_noun_chunks
 from spacy_rootmind.pipeline.prediction import PredictionContext, parse_docs
 from spacy_rootmind.pipeline.settings import Settings
 from spacy_rootmind.training.calibration import (
@@ -52,7 +54,8 @@ class RootMST(TrainablePipe):
     are not scored: they attach to the word before them, or at the start of a sentence to its first
     word, and are never a head.
 
-    Every setting of `pipeline.settings.Settings` is an attribute too, and checked when assigned.
+    Every setting of `pipeline.settings.Settings` is an attribute too. A value that is assigned is
+    checked and written to the config of the pipeline.
 
     Raises
     ------
@@ -77,6 +80,10 @@ class RootMST(TrainablePipe):
             self.settings = Settings(**settings)
         if self.settings.finds_details:
             register_extensions()
+        if self.settings.noun_chunks is not None:
+            set_noun_chunks(vocab, self.settings.noun_chunks)
+        # Settings that were assigned a function that a config cannot name.
+        self._unnamed: set[str] = set()
         self._warned_of_split = False
         self._warned_of_rehearsal = False
         self.cfg: dict[str, Any] = serialization.initial_cfg()
@@ -141,8 +148,35 @@ class RootMST(TrainablePipe):
 
     @temperature.setter
     def temperature(self, temperature: float | None) -> None:
+        self._assign("temperature", temperature)
+
+    def _assign(self, name: str, value: Any) -> None:
+        """Change a setting, here and in the config of each pipeline that has this component."""
         with self._named():
-            self.settings.temperature = temperature
+            settings = replace(self.settings, **{name: value})
+        # First, as it fails if the user has attributes of the same names.
+        if settings.finds_details:
+            register_extensions()
+        before, self.settings = self.settings.as_config()[name], settings
+        in_config = settings.as_config()[name]
+        if in_config == before:
+            return
+        if callable(in_config):
+            self._unnamed.add(name)
+            return
+        self._unnamed.discard(name)
+        for block in component_blocks(self):
+            block[name] = in_config
+
+    @property
+    def noun_chunks(self) -> str | Callable | None:
+        """How `doc.noun_chunks` are found: the setting."""
+        return self.settings.noun_chunks
+
+    @noun_chunks.setter
+    def noun_chunks(self, noun_chunks: str | Callable | None) -> None:
+        self._assign("noun_chunks", noun_chunks)
+        set_noun_chunks(self.vocab, self.settings.noun_chunks)
 
     def _require_initialized(self) -> None:
         if not self._is_initialized:
@@ -410,6 +444,8 @@ class RootMST(TrainablePipe):
             register_extensions()
         for doc, parse in zip(docs, scores, strict=True):
             annotate(doc, parse)
+            # The vocab of a Doc is another than the component's if that is from another pipeline.
+            adopt_noun_chunks(doc, self.settings.noun_chunks)
 
     def pipe(self, stream: Iterable[Doc], *, batch_size: int = 128) -> Iterator[Doc]:
         """Parse a stream in batches; if a batch fails, its Docs are parsed one by one.
@@ -432,6 +468,30 @@ class RootMST(TrainablePipe):
                 yield from docs
 
     # --- serialization -------------------------------------------------------------------------
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """Save the component to bytes; raises as `to_disk`. Settings are in the config."""
+        self._refuse_unnamed()
+        return super().to_bytes(exclude=exclude)
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Save the component to a folder. Settings are in the config of the pipeline.
+
+        Raises
+        ------
+        ValueError
+            If a setting was assigned a function that a config cannot name.
+        """
+        self._refuse_unnamed()
+        super().to_disk(path, exclude=exclude)
+
+    def _refuse_unnamed(self) -> None:
+        for name in sorted(self._unnamed):
+            raise ValueError(
+                f"[{self.name}] cannot save {name}: expected a value that a config can have, found "
+                f"{getattr(self, name)!r}; register a function that returns it, and assign the "
+                f'block that names it, such as {{"@misc": "my_function.v1"}}'
+            )
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "RootMST":
         """Load the component from the bytes of `to_bytes`; raises as `from_disk`."""
@@ -461,12 +521,7 @@ def _setting(name: str) -> property:
         return getattr(self.settings, name)
 
     def assign(self: RootMST, value: Any) -> None:
-        with self._named():
-            settings = replace(self.settings, **{name: value})
-        # First, as it fails if the user has attributes of the same names.
-        if settings.finds_details:
-            register_extensions()
-        self.settings = settings
+        self._assign(name, value)
 
     return property(get, assign, doc=f"The setting {name}; see `factory.make_root_mst`.")
 

@@ -1,12 +1,13 @@
 """The settings of `root_mst`: their defaults, and the values that each may have."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
+from spacy_rootmind.pipeline.config_blocks import RegisteredFunction
 from spacy_rootmind.training.losses import OBJECTIVES
 
 SENTENCES = ("auto", "given", "doc")
@@ -38,6 +39,7 @@ class Settings:
     confidence: bool = False
     arc_threshold: float | None = None
     alternatives: Callable | None = None
+    noun_chunks: str | Callable | None = "auto"
     learn_rate_factor: float = 1.0
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -51,6 +53,13 @@ class Settings:
     def finds_details(self) -> bool:
         """Whether parses come with details that extension attributes read."""
         return self.confidence or self.arc_threshold is not None or self.alternatives is not None
+
+    def as_config(self) -> dict[str, Any]:
+        """Return the settings as in a config, and functions as they are if they have no block."""
+        return {
+            name: value.config if isinstance(value, RegisteredFunction) else value
+            for name, value in vars(self).items()
+        }
 
 
 def default_settings() -> dict[str, Any]:
@@ -99,10 +108,24 @@ def _probability(name: str, value: Any) -> Any:
     return float(value)
 
 
-def _function(name: str, value: Any) -> Any:
+def _function(name: str, value: Any, *, also: str = "") -> Any:
+    reason = ""
+    if isinstance(value, Mapping):
+        try:
+            return RegisteredFunction.from_config(value)
+        except ValueError as error:
+            reason = f": {error}"
     if not callable(value):
-        raise ValueError(f"expected {name} as a function or None, received {value!r}")
+        raise ValueError(
+            f'expected {name} as {also}a function, the block of a config such as {{"@misc": '
+            f'"my_function.v1"}}, or None, received {value!r}{reason}'
+        )
     return value
+
+
+def _noun_chunks(name: str, value: Any) -> Any:
+    is_auto = isinstance(value, str) and value == "auto"
+    return value if is_auto else _function(name, value, also='"auto", ')
 
 
 def _optional(check: Check) -> Check:
@@ -126,5 +149,6 @@ CHECKS: dict[str, Check] = {
     "confidence": _flag,
     "arc_threshold": _optional(_probability),
     "alternatives": _optional(_function),
+    "noun_chunks": _optional(_noun_chunks),
     "learn_rate_factor": _positive,
 }

@@ -38,6 +38,9 @@ def render(
     If the Doc was parsed with `confidence`, each arc's label shows the probability of its head. If
     it was parsed with `alternatives`, those that differ from the parse are drawn below it, in order
     and each tree once; the arcs that differ have another colour and are listed in the caption.
+    In a sentence of more than eight words, alternatives have only the words of arcs that differ,
+    with "…" for the others. Where the Doc was changed after it was parsed, the picture has what
+    still holds.
 
     Parameters
     ----------
@@ -59,8 +62,8 @@ def render(
     max_alternatives : int
         Most alternatives to draw per sentence.
     merged : bool
-        Whether to merge all alternatives into one drawing instead of drawing each: an arc's number
-        and opacity are then its share of their probability.
+        Whether to merge all alternatives into one drawing instead of drawing each. An arc's width
+        and percentage are then its share of their probability, not the arc's probability.
 
     Returns
     -------
@@ -70,7 +73,7 @@ def render(
     Raises
     ------
     ValueError
-        If a Doc is not parsed or was changed after it was parsed, a Span is part of a sentence,
+        If a Doc is not parsed, a head lies outside its sentence, a Span is part of a sentence,
         there are no alternatives to merge, or an argument is not as described.
     TypeError
         If `docs` is neither a Doc, a Span nor an iterable of them.

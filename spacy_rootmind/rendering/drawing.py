@@ -1,12 +1,14 @@
 """Content of a sentence's picture: words, arcs and captions, without markup.
 
-All trees of a sentence are drawn over the same columns, one per word, counted from 0. Whitespace
-has no column. On request, punctuation shares the column of the word before it and a noun chunk is
-one column, unless that would hide another token's arc in any of the trees.
+Trees are drawn over columns, one per word, counted from 0. Whitespace has no column. On request,
+punctuation shares the column of the word before it and a noun chunk is one column, unless that
+would hide another token's arc in any of the sentence's trees. In a long sentence, alternatives have
+only the columns of arcs that differ: these would otherwise be off the screen.
 """
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +17,10 @@ from spacy.tokens import Span, Token
 from spacy_rootmind.annotation.extensions import (
     Parse,
     get_entropy,
-    get_head_prob,
+    get_head_probs,
     get_log_prob,
     get_parses,
+    is_outdated,
 )
 from spacy_rootmind.compat import get_doc_settings
 from spacy_rootmind.trees.conventions import MISSING
@@ -26,6 +29,10 @@ from spacy_rootmind.trees.conventions import MISSING
 VISIBLE_SPACE = "␣"
 # Unicode isolates: a word's direction does not affect the text around it.
 ISOLATE, END_ISOLATE = "\u2068", "\u2069"
+# Drawn for columns that are left out.
+ELLIPSIS = "…"
+# Most columns of a drawing that has all of them; longer ones have those of arcs that differ.
+MAX_COLUMNS = 8
 # Most arcs that a caption lists.
 MAX_LISTED_ARCS = 8
 # Merged pictures leave out arcs with a smaller share of the alternatives' probability.
@@ -58,44 +65,39 @@ class Arc(NamedTuple):
     """An arc between columns; an arc from ROOT has its dependent as head.
 
     `is_different` marks an arc that the Doc's own parse does not have. `share` is the arc's share
-    of the alternatives' probability in a merged picture, otherwise 1.
+    of the alternatives' probability in a merged picture, otherwise None.
     """
 
     head: int
     dep: int
     label: str
     is_different: bool
-    share: float = 1.0
+    share: float | None = None
 
 
 class Drawing(NamedTuple):
     """A tree, or several merged into one drawing, with a caption."""
 
     caption: str
-    arcs: list[Arc]
-
-
-class SentenceDrawings(NamedTuple):
-    """The drawings of a sentence and the columns that they share."""
-
     columns: list[Column]
-    drawings: list[Drawing]
+    arcs: list[Arc]
 
 
 def draw_sentence(
     span: Span, options: Mapping[str, Any], max_alternatives: int, *, merged: bool
-) -> SentenceDrawings:
+) -> list[Drawing]:
     """List the drawings of a sentence: its parse, then the alternatives that differ from it.
+
+    Probabilities and alternatives that no longer fit the sentence are left out.
 
     Raises
     ------
     ValueError
-        If a head lies outside the sentence, if the sentence was changed after it was parsed, or if
-        there are no alternatives to merge.
+        If a head lies outside the sentence, or there are no alternatives to merge.
     """
     chosen = chosen_tree(span)
     parses = get_parses(span) or []
-    if merged and not parses:
+    if merged and not parses and not is_outdated(span):
         raise ValueError(
             f"the sentence {span.text[:40]!r} has no alternatives to merge: expected at least one "
             f"in `span._.parses`, received none; set `alternatives` of the parser and parse the "
@@ -105,21 +107,22 @@ def draw_sentence(
     others = [tree for tree in alternatives if tree != chosen]
     shown = others if merged else others[:max_alternatives]
     columns, column_of = make_columns(span, [chosen, *shown], options)
-    if merged:
-        return SentenceDrawings(columns, [merge(alternatives, chosen, column_of)])
+    if merged and parses:
+        return [merge(alternatives, chosen, columns, column_of)]
     n_total = len(parses) if len(parses) > len(alternatives) else None
     parts = describe_chosen(span, alternatives.get(chosen), n_total)
     if len(shown) < len(others):
         parts.append(f"{len(shown)} of {len(others)} alternatives shown")
-    probs = [get_head_prob(token) for token in span]
-    drawings = [Drawing(caption(parts), tree_arcs(chosen, chosen, column_of, probs))]
+    arcs = tree_arcs(chosen, chosen, column_of, get_head_probs(span))
+    drawings = [Drawing(caption(parts), columns, arcs)]
     names = token_names(span)
     for number, tree in enumerate(shown, start=1):
         parts = describe_frequency(alternatives[tree], n_total)
         parts.append(f"differs in {describe_difference(tree, chosen, names)}")
         text = f"Alternative {number}: {'; '.join(parts)}"
-        drawings.append(Drawing(text, tree_arcs(tree, chosen, column_of)))
-    return SentenceDrawings(columns, drawings)
+        drawing = Drawing(text, columns, tree_arcs(tree, chosen, column_of))
+        drawings.append(focus(drawing, difference_columns(tree, chosen, column_of)))
+    return drawings
 
 
 # --- trees -------------------------------------------------------------------------------------
@@ -265,7 +268,10 @@ def arc_columns(dep: int, head: int, column_of: Sequence[int | None]) -> tuple[i
 
 
 def merge(
-    alternatives: Mapping[Tree, Frequency], chosen: Tree, column_of: Sequence[int | None]
+    alternatives: Mapping[Tree, Frequency],
+    chosen: Tree,
+    columns: list[Column],
+    column_of: Sequence[int | None],
 ) -> Drawing:
     """Merge all alternatives into one drawing; an arc's share is that of the trees that have it."""
     total = float(np.logaddexp.reduce([tree.log_prob for tree in alternatives.values()]))
@@ -279,12 +285,53 @@ def merge(
         ends = arc_columns(i, head, column_of)
         if ends is not None and share >= MIN_SHARE:
             is_different = (head, label) != (chosen.heads[i], chosen.deps[i])
-            arcs.append(Arc(*ends, f"{label} {share:.2f}", is_different, share))
+            arcs.append(Arc(*ends, f"{label} {share:.0%}", is_different, share))
     parts = [
         f"total {describe_prob(total)} of {len(alternatives)} parses",
-        "arcs with their share of it",
+        "percentages are the arcs' shares of this total, not their probabilities",
     ]
-    return Drawing(caption(parts), arcs)
+    differences = set[int]().union(
+        *(difference_columns(t, chosen, column_of) for t in alternatives)
+    )
+    return focus(Drawing(caption(parts), columns, arcs), differences)
+
+
+# --- long sentences ----------------------------------------------------------------------------
+
+
+def difference_columns(tree: Tree, chosen: Tree, column_of: Sequence[int | None]) -> set[int]:
+    """List the columns of the arcs in which a tree and the Doc's own parse differ."""
+    found: set[int] = set()
+    for i in differing_tokens(tree, chosen):
+        for head in (tree.heads[i], chosen.heads[i]):
+            found.update(arc_columns(i, head, column_of) or ())
+    return found
+
+
+def focus(drawing: Drawing, differences: set[int]) -> Drawing:
+    """Leave out the columns of a long drawing that have no arc that differs.
+
+    Arcs with an end in one of them are left out as well: the parse has them, too.
+    """
+    n_columns = len(drawing.columns)
+    if n_columns <= MAX_COLUMNS or not differences:
+        return drawing
+    columns: list[Column] = []
+    new_place: dict[int, int] = {}
+    for is_kept, run in groupby(range(n_columns), key=differences.__contains__):
+        group = list(run)
+        if not is_kept and len(group) > 1:
+            columns.append(Column(ELLIPSIS, "", ""))
+            continue
+        for column in group:
+            new_place[column] = len(columns)
+            columns.append(drawing.columns[column])
+    arcs = [
+        arc._replace(head=new_place[arc.head], dep=new_place[arc.dep])
+        for arc in drawing.arcs
+        if arc.head in new_place and arc.dep in new_place
+    ]
+    return Drawing(drawing.caption, columns, arcs)
 
 
 # --- captions ----------------------------------------------------------------------------------

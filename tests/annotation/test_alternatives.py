@@ -177,20 +177,6 @@ def test_memory_zone_leaves_nothing_behind(unsure):
     assert known(unsure(TEXT)) == before
 
 
-def test_retokenized_doc_says_so(doc):
-    sentence = next(doc.sents)
-    with doc.retokenize() as retokenizer:
-        retokenizer.merge(doc[0:2])
-    with pytest.raises(ValueError, match="tokenized again"):
-        _ = next(doc.sents)._.parses
-    assert sentence.doc is doc
-
-
-def test_span_that_is_no_sentence_says_so(doc):
-    with pytest.raises(ValueError, match=r"expected one of the sentences that root_mst parsed"):
-        _ = doc[1:3]._.parses
-
-
 # --- makers ------------------------------------------------------------------------------------
 
 SCORES = np.array([[0, 0, 0, 0], [3, 0, 1, 0], [2, 2, 0, 1], [0, 1, 3, 0]], dtype="f")
@@ -315,22 +301,3 @@ def test_attributes_are_there_once_a_setting_is_changed(trained, setting, value)
         setattr(parser, setting, before)
         for owner, name, getter in ATTRIBUTES:
             owner.set_extension(name, getter=getter, force=True)
-
-
-def test_a_head_set_by_hand_has_no_known_probability(unsure):
-    doc = unsure(TEXT)
-    sentence = next(doc.sents)
-    token = next(t for t in sentence if t.head.i != t.i and not t.is_space)
-    others = [t for t in sentence if t is not token]
-    parsed = token.head
-    token.head = next(
-        t for t in others if t not in (parsed, token) and not t.is_space and t not in token.subtree
-    )
-    with pytest.raises(ValueError, match="was changed after it was parsed"):
-        _ = token._.head_prob
-    with pytest.raises(ValueError, match="was changed after it was parsed"):
-        _ = sentence._.parse_log_prob
-    assert sentence._.parse_entropy > 0
-    assert all(0 <= t._.head_prob <= 1 for t in doc if t.i != token.i)
-    token.head = parsed
-    assert 0 <= token._.head_prob <= 1

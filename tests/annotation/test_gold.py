@@ -1,5 +1,7 @@
 """Gold trees aligned with predicted tokens and sentences."""
 
+import itertools
+
 import numpy as np
 import pytest
 import spacy
@@ -8,6 +10,7 @@ from spacy.training import Example
 
 from spacy_rootmind.annotation.gold import GoldBatch, aligned_heads, training_starts
 from spacy_rootmind.annotation.reading import annotated_heads, choose_root_label
+from spacy_rootmind.trees.checks import is_tree
 from spacy_rootmind.trees.conventions import MISSING
 
 
@@ -35,30 +38,118 @@ def test_aligned_heads_equal_the_gold_ones_on_equal_tokens(vocab):
     assert heads.tolist() == [1, 3, 1, 3]
 
 
-def test_aligned_heads_miss_tokens_that_were_merged_or_split(vocab):
-    # Gold "b" is two predicted tokens and gold "c d" one; only arcs among the rest remain.
-    example = make_example(
+def retokenized(vocab, predicted, predicted_spaces, words, spaces, heads, deps):
+    reference = Doc(vocab, words=words, spaces=spaces, heads=heads, deps=deps)
+    return Example(Doc(vocab, words=predicted, spaces=predicted_spaces), reference)
+
+
+def labels_of(vocab, deps):
+    return [vocab.strings[dep] if dep else "" for dep in deps.tolist()]
+
+
+def test_pieces_have_the_head_and_label_of_their_token(vocab):
+    # Gold "b" is two predicted tokens, and gold "c d" one.
+    example = retokenized(
         vocab,
         ["a", "b1", "b2", "cd", "e"],
+        [True, False, True, True, False],
         ["a", "b1b2", "c", "d", "e"],
-        [4, 4, 3, 4, 4],
+        [True, True, False, True, False],
+        [1, 4, 3, 4, 4],
         ["v", "w", "x", "y", "ROOT"],
-        spaces=[True, True, False, True, False],
-    )
-    example = Example(
-        Doc(vocab, words=["a", "b1", "b2", "cd", "e"], spaces=[True, False, True, True, False]),
-        example.reference,
     )
     heads, deps = aligned_heads(example, "ROOT")
-    assert heads.tolist() == [4, MISSING, MISSING, MISSING, 4]
-    assert (deps == 0).tolist() == [False, True, True, True, False]
+    assert heads.tolist() == [1, 4, 4, 4, 4]
+    assert labels_of(vocab, deps) == ["v", "w", "w", "y", "ROOT"]
 
 
-def test_aligned_heads_give_a_split_root_no_root(vocab):
-    reference = Doc(vocab, words=["go", "now"], heads=[0, 0], deps=["ROOT", "advmod"])
-    predicted = Doc(vocab, words=["g", "o", "now"], spaces=[False, True, False])
-    heads, _ = aligned_heads(Example(predicted, reference), "ROOT")
-    assert heads.tolist() == [MISSING, MISSING, MISSING]
+def test_first_piece_of_a_split_root_is_the_root(vocab):
+    example = retokenized(
+        *(vocab, ["g", "o", "now"], [False, True, False]),
+        *(["go", "now"], [True, False], [0, 0], ["ROOT", "advmod"]),
+    )
+    heads, deps = aligned_heads(example, "ROOT")
+    assert heads.tolist() == [0, 0, 0]
+    # No label is learnt for the other piece: "ROOT" belongs to root arcs.
+    assert labels_of(vocab, deps) == ["ROOT", "", "advmod"]
+
+
+def test_merged_token_stands_for_the_one_closest_to_the_root(vocab):
+    # "ba" covers "b", two arcs below the root, and "a", one below it.
+    example = retokenized(
+        *(vocab, ["ba", "c", "d"], [True, True, False]),
+        *(["b", "a", "c", "d"], [False, True, True, False]),
+        *([2, 3, 3, 3], ["u", "v", "w", "ROOT"]),
+    )
+    heads, deps = aligned_heads(example, "ROOT")
+    assert heads.tolist() == [2, 2, 2]
+    assert labels_of(vocab, deps) == ["v", "w", "ROOT"]
+
+
+def test_merged_root_stays_the_root(vocab):
+    example = retokenized(
+        *(vocab, ["I", "cannot", "go"], [True, True, False]),
+        *(["I", "can", "not", "go"], [True, False, True, False]),
+        *([2, 2, 2, 2], ["nsubj", "aux", "ROOT", "xcomp"]),
+    )
+    heads, deps = aligned_heads(example, "ROOT")
+    assert heads.tolist() == [1, 1, 1]
+    assert labels_of(vocab, deps) == ["nsubj", "ROOT", "xcomp"]
+
+
+def test_heads_that_are_missing_stay_missing_in_pieces_and_merged_tokens(vocab):
+    example = retokenized(
+        *(vocab, ["a1", "a2", "bc", "d"], [False, True, True, False]),
+        *(["a1a2", "b", "c", "d"], [True, False, True, False]),
+        *([0, 1, 3, 3], ["", "", "w", "ROOT"]),
+    )
+    heads, deps = aligned_heads(example, "ROOT")
+    assert heads.tolist() == [MISSING, MISSING, 3, 3]
+    assert labels_of(vocab, deps) == ["", "", "w", "ROOT"]
+
+
+def random_tree(rng, n):
+    """Draw the heads of a tree over n words, in random order; its root is its own head."""
+    order = rng.permutation(n)
+    heads = np.zeros(n, dtype=int)
+    heads[order[0]] = order[0]
+    for i in range(1, n):
+        heads[order[i]] = order[rng.integers(i)]
+    return heads.tolist()
+
+
+def random_words(rng, text):
+    """Cut a text into words of one to four characters."""
+    cuts = np.cumsum(rng.integers(1, 5, size=len(text)))
+    edges = [0, *cuts[cuts < len(text)].tolist(), len(text)]
+    return [text[start:end] for start, end in itertools.pairwise(edges)]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_any_two_tokenizations_give_a_tree_with_one_root(seed, vocab):
+    rng = np.random.default_rng(seed)
+    text = "abcdefghijklmnopqrstuvwxyz"
+    gold, predicted = random_words(rng, text), random_words(rng, text)
+    heads = random_tree(rng, len(gold))
+    deps = ["ROOT" if head == i else f"label{i}" for i, head in enumerate(heads)]
+    example = retokenized(
+        *(vocab, predicted, [False] * len(predicted)), *(gold, [False] * len(gold), heads, deps)
+    )
+    found, labels = aligned_heads(example, "ROOT")
+    # In the array API's form: word i is row i + 1, and ROOT row 0.
+    rows = np.where(found == np.arange(len(found)), 0, found + 1)
+    assert is_tree(np.concatenate([[MISSING], rows]))
+
+    # Each arc is the arc of a gold token that shares characters with its dependent, to one that
+    # shares characters with its head.
+    char_of_gold = np.repeat(np.arange(len(gold)), [len(word) for word in gold])
+    char_of_predicted = np.repeat(np.arange(len(predicted)), [len(word) for word in predicted])
+    for i, head in enumerate(found.tolist()):
+        own = set(char_of_gold[char_of_predicted == i].tolist())
+        of_head = set(char_of_gold[char_of_predicted == head].tolist())
+        arcs = {deps[j] for j in own if heads[j] in of_head}
+        is_piece_of_root = head != i and bool({j for j in own if heads[j] == j} & of_head)
+        assert labels_of(vocab, labels)[i] in arcs | ({""} if is_piece_of_root else set())
 
 
 def test_gold_batch_numbers_rows_after_each_root(vocab):

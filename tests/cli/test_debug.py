@@ -177,7 +177,10 @@ def test_heads_are_lost_where_tokens_differ(quickstart_docs):
                heads=[3, 3, 3, 3], deps=["nsubj", "aux", "advmod", "ROOT"])  # fmt: skip
     assert lost_heads(Example(gold.copy(), gold), "ROOT") == (4, 0)
     other = Doc(nlp.vocab, words=["I", "cannot", "go"], spaces=[1, 1, 0])
-    assert lost_heads(Example(other, gold), "ROOT") == (4, 2)
+    # "cannot" learns one of two arcs.
+    assert lost_heads(Example(other, gold), "ROOT") == (4, 1)
+    pieces = Doc(nlp.vocab, words=["I", "c", "an", "not", "g", "o"], spaces=[1, 0, 0, 1, 0, 0])
+    assert lost_heads(Example(pieces, gold), "ROOT") == (4, 0)
     spaced = Doc(nlp.vocab, words=["I", "can", "not", "go", "\n"], spaces=[1, 0, 1, 0, 0])
     assert lost_heads(Example(spaced, gold), "ROOT") == (4, 0)
 

@@ -7,6 +7,7 @@ import re
 import pytest
 import spacy
 from conftest import QUICKSTART
+from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training.converters import conllu_to_docs
 
@@ -375,13 +376,17 @@ def test_docs_with_changed_sentences_raise(nlp):
             writer(doc, record, 0)
 
 
-def test_heads_changed_after_parsing_raise(nlp):
+def test_heads_changed_after_parsing_have_no_probability(nlp):
     doc, record = parse_text(nlp, "The cat slept.")
     token = next(token for token in doc if token.head is not token)
     token.head = next(other for other in doc if other not in (token, token.head))
-    for writer in (write_conllu, write_jsonl):
-        with pytest.raises(ValueError, match="was changed after it was parsed"):
-            writer(doc, record, 0)
+    [sentence] = sentences_in(write_conllu(doc, record, 0))
+    assert [i for i, row in enumerate(sentence.words) if "HeadProb" not in misc(row)] == [token.i]
+    assert sentence.comment("parse_log_prob") is None
+    assert sentence.comment("parse_entropy")
+    assert sentence.comment("parse_3")
+    data = json.loads(write_jsonl(doc, record, 0))
+    assert [i for i, t in enumerate(data["tokens"]) if "head_prob" not in t] == [token.i]
 
 
 def test_trees_that_conllu_cannot_have_raise(plain):
@@ -390,3 +395,45 @@ def test_trees_that_conllu_cannot_have_raise(plain):
     doc[1].head = doc[1]
     with pytest.raises(ValueError, match="expected a word of the same sentence"):
         write_conllu(doc, record, 0)
+
+
+# --- components after the parser that change its Docs ------------------------------------------
+
+
+@pytest.fixture
+def merging(nlp):
+    """A parser before a component that merges the first two tokens."""
+
+    @Language.component("merge_first_two")
+    def merge(doc):
+        with doc.retokenize() as retokenizer:
+            retokenizer.merge(doc[:2])
+        return doc
+
+    nlp.add_pipe("merge_first_two", last=True)
+    yield nlp
+    nlp.remove_pipe("merge_first_two")
+
+
+def test_conllu_of_merged_tokens_has_what_still_holds(merging):
+    doc, record = parse_text(merging, "The cat saw a dog. She said that it rained.")
+    first, second = sentences_in(write_conllu(doc, record, 0))
+    assert first.words[0][FORM] == "The cat"
+    found = [float(p) if (p := misc(row).get("HeadProb")) else None for row in first.words]
+    assert found[0] is None
+    assert found == [pytest.approx(token._.head_prob, abs=1e-6) for token in next(doc.sents)]
+    assert first.comment("parse_log_prob") is first.comment("parse_1") is None
+    assert all("HeadProb" in misc(row) and "Arcs" in misc(row) for row in second.words)
+    assert second.comment("parse_3")
+
+
+def test_jsonl_of_merged_tokens_has_what_still_holds(merging):
+    doc, record = parse_text(merging, "The cat saw a dog. She said that it rained.")
+    data = json.loads(write_jsonl(doc, record, 0))
+    assert data["text"] == doc.text
+    assert "head_prob" not in data["tokens"][0]
+    assert [token.get("head_prob") for token in data["tokens"][1:]] == [
+        pytest.approx(token._.head_prob, abs=1e-6) for token in doc[1:]
+    ]
+    assert not {"log_prob", "entropy", "parses"} & set(data["sents"][0])
+    assert {"log_prob", "entropy", "parses"} <= set(data["sents"][1])

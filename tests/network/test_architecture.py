@@ -14,7 +14,7 @@ OPS = Ops()
 WIDTH = 5
 
 
-def toy_tok2vec():
+def toy_tok2vec(name="toy"):
     """Token vectors that are parameters themselves, by position in the Doc."""
 
     def forward(model, docs, is_train):
@@ -32,7 +32,7 @@ def toy_tok2vec():
     def init(model, X=None, Y=None):
         model.set_param("E", np.random.default_rng(0).normal(size=(20, WIDTH)))
 
-    return Model("toy", forward, init=init, dims={"nO": WIDTH}, params={"E": None})
+    return Model(name, forward, init=init, dims={"nO": WIDTH}, params={"E": None})
 
 
 @pytest.fixture
@@ -108,6 +108,32 @@ def test_model_gradient_matches_finite_differences(docs, lstm_width, refinements
             numeric = (above - below) / (2 * step)
             analytic = (node.get_grad(name) * direction).sum()
             assert numeric == pytest.approx(analytic, rel=1e-5, abs=1e-7), (node.name, name)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("tok2vec-listener", 0.25), ("toy", 1.0)])
+def test_grad_factor_scales_the_gradient_of_shared_vectors_only(docs, name, expected):
+    def gradients(factor):
+        tok2vec = toy_tok2vec(name)
+        model = build_biaffine_parser(tok2vec, 4, 4, 3, 1, 0.0, grad_factor=factor, nO=3)
+        model.get_ref("labels").set_dim("nO", 3)
+        model.initialize(X=docs)
+        in_double(model)
+        (trees, boundaries, _), backprop = model.begin_update(docs)
+        rounds = [
+            [np.ones_like(S) * b.allowed for S, b in zip(arcs, trees.layout.buckets, strict=True)]
+            for arcs in trees.rounds
+        ]
+        backprop(ParserGradient(rounds, [], np.ones_like(boundaries)))
+        layers = [node for node in model.walk() if node is not tok2vec]
+        own = [node.get_grad(param) for node in layers for param in node.grad_names]
+        return tok2vec.get_grad("E"), own
+
+    whole, whole_own = gradients(1.0)
+    scaled, scaled_own = gradients(0.25)
+    assert np.abs(whole).max() > 0
+    np.testing.assert_allclose(scaled, whole * expected)
+    for found, same in zip(scaled_own, whole_own, strict=True):
+        np.testing.assert_array_equal(found, same)
 
 
 def test_plain_docs_count_as_one_sentence_each(docs):

@@ -446,6 +446,8 @@ def test_config_with_an_unknown_option_is_refused():
     [
         ("dropout", 1.0),
         ("dropout", -0.1),
+        ("grad_factor", 0.0),
+        ("grad_factor", float("inf")),
         ("refinements", -1),
         ("lstm_width", -1),
         ("arc_width", 0),

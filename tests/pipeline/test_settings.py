@@ -16,6 +16,8 @@ from spacy_rootmind.pipeline.factory import make_root_mst
 from spacy_rootmind.pipeline.settings import CHECKS, Settings, default_settings
 from spacy_rootmind.training.losses import OBJECTIVES
 
+A_FUNCTION = "a function, the block of a config such as .*, or None"
+
 # Per setting: a value other than the default, and values that are refused with what is expected.
 CASES = {
     "objective": (
@@ -34,7 +36,11 @@ CASES = {
         ["labels", None, np.array(["tree", "tree"])],
         "one of tree, labelled_tree",
     ),
-    "constraints": (lambda doc: None, ["preset_heads", 1], "a function or None"),
+    "constraints": (
+        lambda doc: None,
+        ["preset_heads", 1, {"@misc": "not_registered.v1"}, {"root_label": "ROOT"}],
+        A_FUNCTION,
+    ),
     "temperature": (2, [0, -1.0, float("inf"), float("nan"), "1", True], "a number above 0"),
     "confidence": (True, ["yes", 1, None], "True or False"),
     "arc_threshold": (
@@ -42,7 +48,12 @@ CASES = {
         [0, -0.1, 1.01, float("nan"), float("inf"), "0.5", True],
         "a probability above 0 and at most 1",
     ),
-    "alternatives": (kbest(2), [5, "kbest"], "a function or None"),
+    "alternatives": (
+        kbest(2),
+        [5, "kbest", {"@misc": "spacy_rootmind.kbest.v1", "k": 0}, {"@misc": 3}, {"k": kbest(2)}],
+        A_FUNCTION,
+    ),
+    "noun_chunks": (None, ["yes", "", 1, True, {"@misc": 3}], f'"auto", {A_FUNCTION}'),
     "learn_rate_factor": (5, [0, -1, float("inf"), float("nan"), None], "a number above 0"),
 }
 REFUSED = [

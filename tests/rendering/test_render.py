@@ -5,6 +5,7 @@ import sys
 import types
 from collections import Counter
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -448,19 +449,35 @@ def test_captions_and_trees_do_not_overlap(docs):
 
 def test_merged_parses_have_shares(sampled):
     [text], [tree] = parse_one_svg(render(sampled, merged=True))
-    assert text == "Total probability 0.9 (log -0.11) of 3 parses; arcs with their share of it"
-    assert {arc: style for arc, style in tree.styles.items() if "opacity" not in style} == {}
+    assert text == (
+        "Total probability 0.9 (log -0.11) of 3 parses; percentages are the arcs' shares of this "
+        "total, not their probabilities"
+    )
     assert tree.arcs() == {
-        Drawn("a", "a", "ROOT 0.89"),
-        Drawn("b", "b", "ROOT 0.11"),
-        Drawn("a", "b", "dep 0.89"),
-        Drawn("b", "a", "dep 0.11"),
-        Drawn("b", "c", "dep 0.67"),
-        Drawn("a", "c", "dep 0.33"),
+        Drawn("a", "a", "ROOT 89%"),
+        Drawn("b", "b", "ROOT 11%"),
+        Drawn("a", "b", "dep 89%"),
+        Drawn("b", "a", "dep 11%"),
+        Drawn("b", "c", "dep 67%"),
+        Drawn("a", "c", "dep 33%"),
     }
-    assert tree.arcs(RED) == {arc for arc in tree.arcs() if arc.label[-4:] in ("0.11", "0.33")}
-    assert tree.styles[Drawn("b", "c", "dep 0.67")] == "stroke-opacity: 0.67"
-    assert tree.styles[Drawn("b", "b", "ROOT 0.11")] == f"color: {RED}; stroke-opacity: 0.20"
+    assert tree.arcs(RED) == {arc for arc in tree.arcs() if arc.label[-3:] in ("11%", "33%")}
+
+
+def test_merged_arcs_are_the_wider_the_larger_their_share_and_never_pale(sampled):
+    svg = ElementTree.fromstring(render(sampled, merged=True))
+    widths = {}
+    for arrow in find(svg, "displacy-arrow"):
+        [line], [label] = find(arrow, "displacy-arc"), find(arrow, "displacy-label")
+        share = float(text_of(label).split()[1].rstrip("%"))
+        widths[share] = float(line.get("stroke-width").removesuffix("px"))
+    shares = sorted(widths)
+    assert shares == [11, 33, 67, 89]
+    assert [widths[share] for share in shares] == sorted(widths.values())
+    assert 1 < widths[11] < 2 < widths[89] < 4
+    assert "opacity" not in ElementTree.tostring(svg, encoding="unicode")
+    [plain] = find(ElementTree.fromstring(render(make_doc(["a"], [0], ["R"]))), "displacy-arc")
+    assert plain.get("stroke-width") == "2px"
 
 
 def test_merged_arcs_with_the_same_ends_and_label_lie_apart():
@@ -468,7 +485,7 @@ def test_merged_arcs_with_the_same_ends_and_label_lie_apart():
     [_], [tree] = parse_one_svg(
         render(with_parses(doc, [[0, 0], [1, 1]], np.log([0.4, 0.4])), merged=True)
     )
-    assert tree.arcs() >= {Drawn("a", "b", "dep 0.50"), Drawn("b", "a", "dep 0.50")}
+    assert tree.arcs() >= {Drawn("a", "b", "dep 50%"), Drawn("b", "a", "dep 50%")}
     lines = {e.get("d") for e in find(tree.element, "displacy-arc") if "C" in e.get("d")}
     assert (
         len({numbers(e)[3] for e in find(tree.element, "displacy-arc") if "C" in e.get("d")}) == 2
@@ -488,7 +505,166 @@ def test_merged_parses_may_have_tiny_probabilities():
     [_], [tree] = parse_one_svg(
         render(with_parses(doc, [[0, 0], [1, 1]], [-900, -900]), merged=True)
     )
-    assert {arc.label[-4:] for arc in tree.arcs()} == {"0.50"}
+    assert {arc.label[-4:] for arc in tree.arcs()} == {" 50%"}
+
+
+# --- long sentences ----------------------------------------------------------------------------
+
+
+def chain(n):
+    """A sentence in which each word depends on the one before."""
+    heads = [max(i - 1, 0) for i in range(n)]
+    return make_doc([f"w{i}" for i in range(n)], heads, ["ROOT", *["x"] * (n - 1)]), heads
+
+
+def moved(heads, **arcs):
+    """A tree in which some words, as in w9=4, have another head."""
+    return [arcs.get(f"w{i}", head) for i, head in enumerate(heads)]
+
+
+def test_alternatives_of_long_sentences_have_the_columns_that_differ():
+    doc, heads = chain(40)
+    others = [moved(heads, w35=32), moved(heads, w3=1, w38=36)]
+    texts, drawn = parse_one_svg(render(with_parses(doc, [heads, *others], [-1.0, -2.0, -3.0])))
+    assert len(drawn[0].words) == 40
+    assert len(drawn[0].arcs()) == 40
+    # The ends of the new arcs and of those that they replace; single words between them stay.
+    assert drawn[1].words == ["…", "w32", "w33", "w34", "w35", "…"]
+    assert drawn[1].arcs(RED) == {Drawn("w32", "w35", "dep")}
+    assert drawn[1].arcs() - drawn[1].arcs(RED) == {
+        Drawn("w32", "w33", "x"),
+        Drawn("w33", "w34", "x"),
+    }
+    assert drawn[2].words == ["w0", "w1", "w2", "w3", "…", "w36", "w37", "w38", "w39"]
+    assert drawn[2].arcs(RED) == {Drawn("w1", "w3", "dep"), Drawn("w36", "w38", "dep")}
+    assert texts[2].endswith("differs in dep(w1, w3), dep(w36, w38)")
+    # On the left, where the picture starts.
+    for tree in drawn[1:]:
+        assert max(float(word.get("x")) for word in find(tree.element, "displacy-word")) < 1500
+
+
+def test_a_root_that_differs_is_drawn_in_long_sentences():
+    doc, heads = chain(20)
+    other = moved(heads, w0=15, w15=15)
+    _, [_, tree] = parse_one_svg(render(with_parses(doc, [heads, other], [-1.0, -2.0])))
+    assert tree.words == ["w0", "…", "w14", "w15", "…"]
+    assert tree.arcs(RED) == {Drawn("w15", "w15", "ROOT"), Drawn("w15", "w0", "dep")}
+
+
+def test_merged_parses_of_long_sentences_have_the_columns_that_differ():
+    doc, heads = chain(40)
+    parses = with_parses(doc, [heads, moved(heads, w35=32)], np.log([0.3, 0.1]))
+    _, [tree] = parse_one_svg(render(parses, merged=True))
+    assert tree.words == ["…", "w32", "w33", "w34", "w35", "…"]
+    assert tree.arcs(RED) == {Drawn("w32", "w35", "dep 25%")}
+    assert Drawn("w34", "w35", "x 75%") in tree.arcs()
+    assert Drawn("w33", "w34", "x 100%") in tree.arcs()
+
+
+@pytest.mark.parametrize("n", [8, 9])
+def test_short_sentences_are_drawn_completely(n):
+    doc, heads = chain(n)
+    parses = with_parses(doc, [heads, moved(heads, w2=0)], [-1.0, -2.0])
+    _, [_, tree] = parse_one_svg(render(parses))
+    assert tree.words == ([f"w{i}" for i in range(n)] if n == 8 else ["w0", "w1", "w2", "…"])
+
+
+def test_long_sentences_with_one_parse_are_drawn_completely():
+    doc, heads = chain(20)
+    for merged in (False, True):
+        _, [tree] = parse_one_svg(render(with_parses(doc, [heads], [-1.0]), merged=merged))
+        assert len(tree.words) == 20
+
+
+def test_long_sentences_from_right_to_left():
+    doc, heads = chain(20)
+    doc = make_doc([t.text for t in doc], heads, [t.dep_ for t in doc], lang="he")
+    parses = with_parses(doc, [heads, moved(heads, w9=7)], [-1.0, -2.0])
+    _, [_, tree] = parse_one_svg(render(parses))
+    assert tree.words == ["…", "w9", "w8", "w7", "…"]
+    assert tree.arcs(RED) == {Drawn("w7", "w9", "dep")}
+
+
+# --- compact arcs ------------------------------------------------------------------------------
+
+
+def test_compact_labels_are_on_their_own_line():
+    words = [*"abcdefgh"]
+    doc = make_doc(words, [0] * 8, ["ROOT", *["a:long:label"] * 7])
+    svg = ElementTree.fromstring(render(doc, options={"compact": True}))
+    arrows = [arrow for arrow in find(svg, "displacy-arrow") if len(list(arrow)) > 3]
+    assert len(arrows) == 7
+    heights = set()
+    for arrow in arrows:
+        line, gap, outline, label, _ = arrow
+        (x, _), (left, height), (right, _), _ = zip(*[iter(numbers(line))] * 2, strict=True)
+        assert x == left
+        gap_left, gap_height, gap_right, _ = numbers(gap)
+        # The gap is on the line, in its middle, and leaves some of the line on both sides.
+        assert gap_height == height
+        assert gap_left + gap_right == pytest.approx(left + right)
+        assert left < gap_left < gap_right < right
+        assert gap_right - gap_left > len("a:long:label") * 12.8 * 0.4
+        assert gap.get("stroke") == "#ffffff"
+        assert 'dy="0.35em"' in ElementTree.tostring(outline, encoding="unicode")
+        assert 'dy="0.35em"' in ElementTree.tostring(label, encoding="unicode")
+        heights.add(height)
+    # Labels are not as high as the distance between two lines.
+    assert len(heights) == 7
+    assert min(b - a for a, b in pairwise(sorted(heights))) > 12.8
+    assert 'dy="0.35em"' not in render(doc)
+
+
+def test_a_compact_label_wider_than_its_line_leaves_its_ends():
+    doc = make_doc(["a", "b"], [0, 0], ["ROOT", "a:very:long:label"])
+    svg = ElementTree.fromstring(render(doc, options={"compact": True, "distance": 50}))
+    [arrow] = [arrow for arrow in find(svg, "displacy-arrow") if len(list(arrow)) > 3]
+    line, gap, *_ = arrow
+    assert numbers(line)[0] < numbers(gap)[0] < numbers(gap)[2] < numbers(line)[-2]
+
+
+# --- Docs that were changed --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_merged_tokens_are_drawn_with_what_still_holds(docs, merged):
+    doc = docs.kbest.copy()
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[:2])
+    first, second = parse_svg(render(doc, merged=merged))
+    texts, [tree] = first
+    assert texts == []
+    assert tree.words[0] == "The cat"
+    sentence = next(doc.sents)
+    assert sentence[0]._.head_prob is None
+    assert tree.arcs() == {
+        Drawn(token.head.text, token.text, label_with_prob(token))
+        for token in sentence
+        if not token.is_space
+    }
+    assert any(re.search(r" [\d.]+$", arc.label) for arc in tree.arcs())
+    # The sentence that was not changed.
+    assert read_arcs(render(list(docs.kbest.sents)[1], merged=merged)) == [
+        (second[0], [tree.styles for tree in second[1]])
+    ]
+
+
+def label_with_prob(token):
+    prob = token._.head_prob
+    return token.dep_ if prob is None else f"{token.dep_} {prob:.2f}"
+
+
+def test_a_head_set_by_hand_is_drawn_without_a_probability(docs):
+    doc = docs.kbest.copy()
+    sentence = list(doc.sents)[1]
+    token = next(t for t in sentence if t.head == sentence.root and t.n_lefts + t.n_rights == 0)
+    token.head = next(t for t in sentence if not t.is_space and t not in (token, sentence.root))
+    texts, drawn = parse_one_svg(render(sentence))
+    assert Drawn(token.head.text, token.text, token.dep_) in drawn[0].arcs()
+    assert len([arc for arc in drawn[0].arcs() if " " not in arc.label]) == 1
+    assert texts[0] == f"Entropy {sentence._.parse_entropy:.2f} nats"
+    # All five alternatives differ from the tree that it has now.
+    assert len(drawn) == 6
 
 
 # --- words -------------------------------------------------------------------------------------
@@ -906,14 +1082,6 @@ def test_heads_outside_the_sentence():
     doc = make_doc(["a", "b", "c", "d"], [2, 1, 2, 1], ["x", "ROOT", "ROOT", "x"])
     assert [len(sentence) for sentence in doc.sents] != [4]
     with pytest.raises(ValueError, match=r"has head \d, outside its sentence: expected"):
-        render(doc)
-
-
-def test_alternatives_that_no_longer_fit(docs):
-    doc = docs.kbest.copy()
-    with doc.retokenize() as retokenizer:
-        retokenizer.merge(doc[:2])
-    with pytest.raises(ValueError, match="tokenized again after it was parsed"):
         render(doc)
 
 

@@ -1,0 +1,351 @@
+"""Reading parse details of Docs that were changed after they were parsed: what still holds."""
+
+import numpy as np
+import pytest
+import spacy
+from spacy.pipeline.functions import merge_entities, merge_noun_chunks
+from spacy.tokens import Doc, DocBin, Span
+
+from spacy_rootmind.annotation import extensions
+from spacy_rootmind.annotation.extensions import (
+    check_details,
+    get_head_probs,
+    register_extensions,
+)
+from spacy_rootmind.annotation.records import (
+    Alternatives,
+    ArcTable,
+    Confidence,
+    ParseDetails,
+    SentenceRecord,
+    store_records,
+)
+
+VOCAB = spacy.blank("en").vocab
+WORDS = ["She", "moved", "to", "New", "York", ".", "It", " ", "rained", "there", "."]
+HEADS = [1, 1, 1, 4, 2, 1, 8, 6, 8, 8, 8]
+DEPS = ["nsubj", "ROOT", "prep", "compound", "pobj", "punct", "nsubj", "dep", "ROOT", "advmod"]
+DEPS += ["punct"]
+POS = ["PRON", "VERB", "ADP", "PROPN", "PROPN", "PUNCT", "PRON", "SPACE", "VERB", "ADV", "PUNCT"]
+SPACES = [True, True, True, True, False, True, True, False, True, False, False]
+PROBS = [0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.95, 1.0, 0.85, 0.75, 0.65]
+SENTENCES = [(0, 6), (6, 11)]
+NEW_YORK = slice(3, 5)
+
+
+def make_record(start, end):
+    """A record with the Doc's own tree as the only alternative and every other arc to a word."""
+    tree = np.array(HEADS[start:end], "i4") - start
+    n = end - start
+    own = np.arange(n, dtype="i4")
+    arcs = ArcTable(
+        np.repeat(own, 2),
+        np.stack([tree, np.roll(tree, 1)], axis=1).ravel(),
+        np.zeros(2 * n, "i4"),
+        np.tile([0.75, 0.25], n),
+        ("dep",),
+    )
+    alternatives = Alternatives(tree[None], np.zeros((1, n), "i4"), np.array([-0.5]), ("dep",))
+    confidence = Confidence(np.array(PROBS[start:end], "f4"), -1.5, 0.75)
+    return SentenceRecord(tree, ParseDetails(confidence, arcs, alternatives))
+
+
+def make_doc():
+    doc = Doc(VOCAB, words=WORDS, spaces=SPACES, heads=HEADS, deps=DEPS, pos=POS)
+    store_records(doc, [(start, end, make_record(start, end)) for start, end in SENTENCES])
+    return doc
+
+
+@pytest.fixture(autouse=True)
+def log(caplog, monkeypatch):
+    """The messages that are logged, as in a new process."""
+    register_extensions()
+    monkeypatch.setattr(extensions, "_has_warned", False)
+    return caplog
+
+
+def head_probs(doc):
+    """By text, the probability of each token's head, or None."""
+    return {
+        token.text: None if token._.head_prob is None else round(token._.head_prob, 6)
+        for token in doc
+    }
+
+
+def expected(**changed):
+    return {**dict(zip(WORDS[:-1], PROBS[:-1], strict=True)), ".": PROBS[-1], **changed}
+
+
+def without(found, *words):
+    return {word: prob for word, prob in found.items() if word not in words}
+
+
+def test_unchanged_docs_are_read_without_a_warning(log):
+    doc = make_doc()
+    assert head_probs(doc) == expected()
+    for sentence in doc.sents:
+        assert sentence._.parse_log_prob == -1.5
+        assert len(sentence._.arcs) == 2 * len(sentence)
+    check_details(doc)
+    assert log.records == []
+
+
+# --- other tokens ------------------------------------------------------------------------------
+
+
+def merged_by_retokenizer(doc):
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[NEW_YORK])
+    return doc
+
+
+def merged_by_entities(doc):
+    doc.ents = [Span(doc, NEW_YORK.start, NEW_YORK.stop, label="GPE")]
+    return merge_entities(doc)
+
+
+def merged_by_noun_chunks(doc):
+    doc = merge_noun_chunks(doc)
+    assert "New York" in [token.text for token in doc]
+    return doc
+
+
+MERGES = [merged_by_retokenizer, merged_by_entities, merged_by_noun_chunks]
+
+
+@pytest.mark.parametrize("merge", MERGES)
+def test_tokens_next_to_merged_ones_keep_what_holds(merge, log):
+    doc = merge(make_doc())
+    # The head of "New" was "York": both are one token now.
+    assert head_probs(doc) == {**without(expected(), "New", "York"), "New York": None}
+    first, second = doc.sents
+    assert first._.parse_log_prob is first._.parse_entropy is first._.parses is first._.arcs is None
+    assert second._.parse_log_prob == -1.5
+    assert second._.parse_entropy == 0.75
+    assert len(second._.parses) == 1
+    [record] = log.records
+    assert "'New York' is not one of those that were parsed" in record.getMessage()
+    assert "not repeated" in record.getMessage()
+
+
+def test_a_merged_head_has_no_known_probability():
+    doc = make_doc()
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[1:3])
+    # The heads of "She" and "York" are "moved to" now, which was not one of the heads parsed.
+    assert head_probs(doc)["She"] is None
+    assert head_probs(doc)["York"] is None
+    assert head_probs(doc)["New"] == 0.6
+
+
+def test_tokens_next_to_split_ones_keep_what_holds():
+    doc = make_doc()
+    with doc.retokenize() as retokenizer:
+        heads = [(doc[9], 1), doc[8]]
+        retokenizer.split(doc[9], ["the", "re"], heads=heads)
+    # "re" ends where "there" did.
+    found = head_probs(doc)
+    assert found == {**without(expected(), "there"), "the": None, "re": None}
+    assert doc[0].sent._.parse_log_prob == -1.5
+    assert doc[8].sent._.parse_log_prob is None
+
+
+@pytest.mark.parametrize("merge", MERGES)
+def test_arcs_to_a_token_hold_if_it_and_their_heads_do(merge):
+    doc = merge(make_doc())
+    texts = [token.text for token in doc]
+    found = {text: doc[texts.index(text)]._.arcs for text in texts}
+    # Heads: "York" and "to".
+    assert found["New York"] is None
+    assert [(arc.head.text, arc.prob) for arc in found["to"]] == [("moved", 0.75), ("moved", 0.25)]
+    # The second head of "." is that of "York": "to".
+    assert [arc.head.text for arc in doc[4]._.arcs] == ["moved", "to"]
+    assert [arc.token for arc in doc[4]._.arcs] == [doc[4], doc[4]]
+
+
+def test_arcs_are_unknown_with_a_head_that_was_merged():
+    doc = make_doc()
+    with doc.retokenize() as retokenizer:
+        retokenizer.merge(doc[2:4])
+    texts = [token.text for token in doc]
+    assert texts[2:4] == ["to New", "York"]
+    assert doc[3]._.arcs is None
+    assert [arc.head.text for arc in doc[1]._.arcs] == ["moved", "moved"]
+
+
+# --- other heads and labels --------------------------------------------------------------------
+
+
+def test_a_head_set_by_hand_is_unknown_and_the_others_are_kept(log):
+    doc = make_doc()
+    doc[9].head = doc[6]
+    assert head_probs(doc) == expected(there=None)
+    first, second = doc.sents
+    assert first._.parse_log_prob == -1.5
+    assert second._.parse_log_prob is None
+    # These are about all trees of the sentence, whichever of them the Doc has.
+    assert second._.parse_entropy == 0.75
+    assert second._.parses[0].heads.tolist() == [2, 0, 2, 2, 2]
+    assert len(second._.arcs) == 10
+    assert len(doc[9]._.arcs) == 2
+    assert len(log.records) == 1
+    doc[9].head = doc[8]
+    assert head_probs(doc) == expected()
+    assert second._.parse_log_prob == -1.5
+
+
+def test_a_label_set_by_hand_changes_nothing(log):
+    doc = make_doc()
+    doc[9].dep_ = "obl"
+    assert head_probs(doc) == expected()
+    assert [sentence._.parse_log_prob for sentence in doc.sents] == [-1.5, -1.5]
+    check_details(doc)
+    assert log.records == []
+
+
+def test_a_head_in_another_sentence_is_unknown():
+    doc = make_doc()
+    doc[9].head = doc[1]
+    assert head_probs(doc) == expected(there=None)
+
+
+# --- other sentences ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("starts", [[0], [0, 3, 6], [0, 7]], ids=["joined", "cut", "moved"])
+def test_heads_are_those_of_the_sentence_as_it_was_parsed(starts, log):
+    heads = [i if i in starts else max(s for s in starts if s <= i) for i in range(len(WORDS))]
+    moved = Doc(VOCAB, words=WORDS, spaces=SPACES, heads=heads, deps=["x"] * len(WORDS))
+    moved.user_data.update(make_doc().user_data)
+    assert [sentence.start for sentence in moved.sents] == starts
+    for token in moved:
+        kept = token.head.i == HEADS[token.i]
+        assert token._.head_prob == (pytest.approx(PROBS[token.i]) if kept else None)
+    for sentence in moved.sents:
+        if (sentence.start, sentence.end) not in SENTENCES:
+            assert sentence._.parse_log_prob is sentence._.parses is sentence._.arcs is None
+            assert get_head_probs(sentence) == [token._.head_prob for token in sentence]
+    assert len(log.records) == 1
+
+
+def test_docs_without_sentences_are_read(log):
+    doc = make_doc()
+    plain = Doc(VOCAB, words=WORDS, spaces=SPACES)
+    assert plain[0]._.head_prob is plain[0]._.arcs is None
+    check_details(plain)
+    assert log.records == []
+    # The heads of these are unknown, and so are their probabilities.
+    plain.user_data.update(doc.user_data)
+    assert [token._.head_prob for token in plain if token.i != HEADS[token.i]] == [None] * 9
+
+
+def test_spans_that_are_no_sentences_have_no_details(log):
+    doc = make_doc()
+    assert doc[1:3]._.parses is doc[1:3]._.parse_entropy is None
+    assert "expected one of the sentences that root_mst parsed" in log.records[0].getMessage()
+    assert get_head_probs(doc[1:3]) == pytest.approx([0.8, 0.7])
+
+
+# --- copies ------------------------------------------------------------------------------------
+
+COPIES = {
+    "copy": lambda doc: doc.copy(),
+    "bytes": lambda doc: Doc(VOCAB).from_bytes(doc.to_bytes()),
+    "bin": lambda doc: next(
+        DocBin(store_user_data=True)
+        .from_bytes(DocBin(store_user_data=True, docs=[doc]).to_bytes())
+        .get_docs(VOCAB)
+    ),
+    "joined": lambda doc: Doc.from_docs([doc, Doc(VOCAB, words=["x"], heads=[0], deps=["ROOT"])]),
+    "whole": lambda doc: doc[:].as_doc(copy_user_data=True),
+}
+
+
+@pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
+@pytest.mark.parametrize("change", [merged_by_retokenizer, merged_by_entities])
+def test_copies_of_changed_docs_keep_the_same(copy, change):
+    doc = change(make_doc())
+    copied = copy(doc)
+    found = [token._.head_prob for token in copied]
+    assert found[: len(doc)] == [token._.head_prob for token in doc]
+    assert found[len(doc) :] in ([], [None])
+
+
+@pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
+@pytest.mark.parametrize("change", [merged_by_retokenizer, merged_by_entities])
+def test_changed_copies_are_like_changed_docs(copy, change):
+    doc = change(copy(make_doc()))
+    assert head_probs(doc) == {
+        **without(expected(), "New", "York"),
+        "New York": None,
+        **({"x": None} if doc[-1].text == "x" else {}),
+    }
+
+
+@pytest.mark.parametrize(("start", "end"), [(2, 5), (0, 3), (4, 9), (7, 11)])
+def test_parts_of_sentences_keep_the_heads_that_they_have(start, end):
+    doc = make_doc()[start:end].as_doc(copy_user_data=True)
+    n_kept = 0
+    for token in doc:
+        parsed = HEADS[token.i + start]
+        kept = token.head.i + start == parsed
+        n_kept += kept
+        assert token._.head_prob == (pytest.approx(PROBS[token.i + start]) if kept else None)
+    assert n_kept > 0
+
+
+def test_slices_are_read_as_the_doc_is():
+    doc = make_doc()
+    assert [token._.head_prob for token in doc[2:8]] == pytest.approx(PROBS[2:8])
+    parts = [make_doc()[:6].as_doc(copy_user_data=True), make_doc()]
+    joined = Doc.from_docs(parts)
+    assert [token._.head_prob for token in joined] == pytest.approx(PROBS[:6] + PROBS)
+
+
+# --- the strict check --------------------------------------------------------------------------
+
+
+def test_check_names_a_changed_head():
+    doc = make_doc()
+    doc[9].head = doc[6]
+    message = r"head of 'there' was changed after it was parsed.* expected 'rained', found 'It'"
+    for item in (doc, doc[6:11]):
+        with pytest.raises(ValueError, match=message):
+            check_details(item)
+    check_details(doc[:6])
+
+
+def test_check_names_a_sentence_with_other_tokens():
+    doc = merged_by_retokenizer(make_doc())
+    with pytest.raises(ValueError, match=r"'She moved .* tokenized again after it was parsed.* 6"):
+        check_details(doc)
+
+
+def test_check_names_a_span_that_was_not_parsed():
+    with pytest.raises(ValueError, match="expected one of the sentences that root_mst parsed"):
+        check_details(make_doc()[1:3])
+
+
+def test_details_of_another_format_are_refused_whatever_was_changed():
+    doc = merged_by_retokenizer(make_doc())
+    for packed in doc.user_data.values():
+        packed["format"] = 99
+    for read in (
+        lambda: doc[0]._.head_prob,
+        lambda: doc[0]._.arcs,
+        lambda: next(doc.sents)._.parses,
+        lambda: check_details(doc),
+    ):
+        with pytest.raises(ValueError, match="expected parse details of format"):
+            read()
+
+
+def test_an_attribute_of_the_doc_with_the_same_name_is_no_record():
+    Doc.set_extension("rootmind", default=None, force=True)
+    try:
+        doc = Doc(VOCAB, words=["a"], heads=[0], deps=["ROOT"])
+        doc._.rootmind = 1
+        assert doc[0]._.head_prob is None
+        assert doc[:]._.parses is None
+    finally:
+        Doc.remove_extension("rootmind")

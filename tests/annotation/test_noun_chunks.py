@@ -1,0 +1,238 @@
+"""Noun chunks of UD trees: what belongs to one, and spaCy's own function on converted trees."""
+
+import numpy as np
+import pytest
+import spacy
+from conftest import read_conllu
+from reference_noun_chunks import reference_chunks
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+from trees_of_text import read_tree
+
+from spacy_rootmind.annotation.noun_chunks import NOMINAL, UDNounChunks
+
+ENGLISH = {
+    "prepositions and coordinators stay out": (
+        "The/DET/det/3 old/ADJ/amod/3 dog/NOUN/nsubj/6 and/CCONJ/cc/5 cats/NOUN/conj/3 "
+        "sleep/VERB/root/0 in/ADP/case/9 their/PRON/nmod:poss/9 house/NOUN/obl/6",
+        ["The old dog", "cats", "their house"],
+    ),
+    "passives": (
+        "He/PRON/nsubj:pass/3 was/AUX/aux:pass/3 seen/VERB/root/0 by/ADP/case/6 a/DET/det/6 "
+        "friend/NOUN/obl:agent/3",
+        ["He", "a friend"],
+    ),
+    "nominal predicates without their adverbs": (
+        "She/PRON/nsubj/6 is/AUX/cop/6 probably/ADV/advmod/6 a/DET/det/6 good/ADJ/amod/6 "
+        "doctor/NOUN/root/0",
+        ["She", "a good doctor"],
+    ),
+    "possessors inside, as spaCy has them": (
+        "Anna/PROPN/nmod:poss/3 's/PART/case/1 sister/NOUN/nsubj/4 laughed/VERB/root/0",
+        ["Anna 's sister"],
+    ),
+    "names whole, with titles": (
+        "Doctor/NOUN/nmod:desc/2 Marie/PROPN/nsubj/4 Curie/PROPN/flat/2 won/VERB/root/0 "
+        "two/NUM/nummod/6 prizes/NOUN/obj/4",
+        ["Doctor Marie Curie", "two prizes"],
+    ),
+    "appositions without their comma": (
+        "Bo/PROPN/nsubj/6 ,/PUNCT/punct/4 my/PRON/nmod:poss/4 boss/NOUN/appos/1 ,/PUNCT/punct/4 "
+        "left/VERB/root/0",
+        ["Bo", "my boss"],
+    ),
+    "adverbial nouns are none": (
+        "They/PRON/nsubj/2 left/VERB/root/0 last/ADJ/amod/4 week/NOUN/obl:unmarked/2",
+        ["They"],
+    ),
+    "expletives": (
+        "It/PRON/expl/2 seems/VERB/root/0 there/PRON/expl/4 is/VERB/ccomp/2 hope/NOUN/nsubj/4",
+        ["It", "hope"],
+    ),
+    "conjuncts of a verb are none": (
+        "He/PRON/nsubj/2 ate/VERB/root/0 and/CCONJ/cc/4 drank/VERB/conj/2 tea/NOUN/obj/4",
+        ["He", "tea"],
+    ),
+    "a phrase inside a modifier is not nested": (
+        "the/DET/det/6 District/PROPN/compound/6 of/ADP/case/4 Columbia/PROPN/nmod/2 "
+        "appeals/NOUN/compound/6 court/NOUN/root/0",
+        ["the District of Columbia appeals court"],
+    ),
+    "several sentences, the second a fragment": (
+        "We/PRON/nsubj/2 laughed/VERB/root/0\nA/DET/det/2 table/NOUN/root/0",
+        ["We", "A table"],
+    ),
+    "line breaks at the edges stay out": (
+        "_//dep/2 The/DET/det/4 _//dep/2 cat/NOUN/nsubj/6 _//dep/4 slept/VERB/root/0",
+        ["The \n cat"],
+    ),
+}
+OTHERS = {
+    "adjectives after the noun": (
+        "fr",
+        "la/DET/det/2 voiture/NOUN/nsubj/4 noire/ADJ/amod/2 roule/VERB/root/0 en/ADP/case/6 "
+        "ville/NOUN/obl/4",
+        ["la voiture noire", "ville"],
+    ),
+    "an adjective's own phrase stays out": (
+        "fr",
+        "un/DET/det/2 homme/NOUN/root/0 fier/ADJ/amod/2 de/ADP/case/6 sa/DET/det/6 "
+        "voiture/NOUN/obl/3",
+        ["un homme fier", "sa voiture"],
+    ),
+    "oblique nominals have no adposition": (
+        "hu",
+        "a/DET/det/3 nagy/ADJ/amod/3 házban/NOUN/obl/4 lakik/VERB/root/0",
+        ["a nagy házban"],
+    ),
+    "classifiers and vocatives": (
+        "vi",
+        "Anh/NOUN/vocative/3 ,/PUNCT/punct/1 mua/VERB/root/0 hai/NUM/nummod/6 cái/NOUN/clf/6 "
+        "nhà/NOUN/obj/3",
+        ["Anh", "hai cái nhà"],
+    ),
+}
+
+
+def texts(doc, lang="en"):
+    return [doc[start:end].text for start, end, _ in UDNounChunks(lang)(doc)]
+
+
+@pytest.mark.parametrize("name", ENGLISH)
+def test_english_chunks(name):
+    text, expected = ENGLISH[name]
+    assert texts(read_tree(spacy.blank("en").vocab, text)) == expected
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_chunks_of_other_languages(name):
+    lang, text, expected = OTHERS[name]
+    assert texts(read_tree(Vocab(), text), lang) == expected
+
+
+def test_chunks_have_spacys_label():
+    doc = read_tree(Vocab(), "We/PRON/nsubj/2 laughed/VERB/root/0")
+    [(start, end, label)] = UDNounChunks("en")(doc)
+    assert (start, end, doc.vocab.strings[label]) == (0, 1, "NP")
+
+
+@pytest.mark.parametrize("root", ["root", "ROOT"])
+def test_both_spellings_of_the_root_label(root):
+    doc = read_tree(Vocab(), f"A/DET/det/2 table/NOUN/{root}/0")
+    assert texts(doc) == texts(doc, "xx") == ["A table"]
+
+
+def test_chunks_of_a_span_lie_inside_it():
+    text, expected = ENGLISH["prepositions and coordinators stay out"]
+    doc = read_tree(Vocab(), text)
+    chunks = [doc[start:end].text for start, end, _ in UDNounChunks("en")(doc[1:])]
+    assert chunks == expected[1:]
+
+
+def test_a_doc_without_a_parse_is_refused():
+    doc = Doc(Vocab(), words=["A", "table"])
+    with pytest.raises(ValueError, match="needs a parse, and the Doc 'A table ' has none"):
+        list(UDNounChunks("en")(doc))
+
+
+def test_an_empty_doc_has_none():
+    assert list(UDNounChunks("en")(Doc(Vocab()))) == []
+
+
+def test_heads_on_a_cycle_end():
+    doc = Doc(
+        Vocab(),
+        words=["a", "b", "c"],
+        pos=["NOUN"] * 3,
+        heads=[1, 0, 1],
+        deps=["conj", "conj", "conj"],
+    )
+    assert texts(doc) == texts(doc, "xx") == []
+
+
+# --- against spaCy's own function --------------------------------------------------------------
+
+
+def agreement(docs, lang, *, pos=True):
+    """Precision and recall of our chunks, given those of spaCy's function on converted trees."""
+    right = n_found = n_gold = 0
+    for doc in docs:
+        gold = set(reference_chunks(doc))
+        if not pos:
+            doc = Doc(
+                doc.vocab,
+                words=[token.text for token in doc],
+                heads=[token.head.i for token in doc],
+                deps=[token.dep_ for token in doc],
+            )
+        found = {(start, end) for start, end, _ in UDNounChunks(lang)(doc)}
+        right, n_found, n_gold = right + len(found & gold), n_found + len(found), n_gold + len(gold)
+    return right / n_found, right / n_gold
+
+
+@pytest.mark.parametrize(
+    ("lang", "pos", "precision", "recall"),
+    [("en", True, 0.98, 0.98), ("en", False, 0.94, 0.89), ("xx", True, 0.92, 0.97)],
+)
+@pytest.mark.parametrize("treebank", ["EWT", "GUM"])
+def test_agreement_with_spacy_on_converted_trees(ud_folder, treebank, lang, pos, precision, recall):
+    folder = ud_folder / f"UD_English-{treebank}"
+    docs = read_conllu(folder / f"en_{treebank.lower()}-ud-dev.conllu", spacy.blank("en").vocab)
+    found = agreement(docs, lang, pos=pos)
+    assert found[0] > precision
+    assert found[1] > recall
+
+
+def test_agreement_with_spacy_on_the_bundled_treebank(quickstart_docs):
+    precision, recall = agreement(quickstart_docs, "en")
+    assert precision > 0.99
+    assert recall > 0.99
+
+
+# --- any tree ----------------------------------------------------------------------------------
+
+
+def check_chunks(doc, lang):
+    """Chunks are in order, do not overlap, and each is a subtree of a nominal."""
+    end_before = 0
+    for start, end, _ in UDNounChunks(lang)(doc):
+        assert end_before <= start < end <= len(doc)
+        end_before = end
+        above = [i for i in range(start, end) if not start <= doc[i].head.i < end]
+        roots = [i for i in range(start, end) if doc[i].head.i == i]
+        tops = [i for i in {*above, *roots} if not doc[i].is_space]
+        assert len(tops) == 1
+        assert doc[tops[0]].pos_ in ("NOUN", "PROPN", "PRON")
+        assert doc[start].dep_ not in ("punct", "cc") or start == tops[0]
+
+
+@pytest.mark.parametrize("lang", ["en", "xx"])
+def test_random_trees_with_crossing_arcs(lang):
+    rng = np.random.default_rng(5)
+    labels = sorted({*NOMINAL, "det", "amod", "conj", "cc", "case", "flat", "punct", "nmod:poss"})
+    vocab = Vocab()
+    for _ in range(300):
+        n = int(rng.integers(1, 14))
+        order = rng.permutation(n)
+        heads = np.empty(n, dtype=int)
+        for k, i in enumerate(order):
+            heads[i] = order[rng.integers(k)] if k else i
+        deps = rng.choice(labels, n).tolist()
+        deps[order[0]] = "root"
+        pos = rng.choice(["NOUN", "VERB", "PRON", "DET"], n).tolist()
+        doc = Doc(vocab, words=["w"] * n, pos=pos, heads=heads.tolist(), deps=deps)
+        check_chunks(doc, lang)
+
+
+def test_treebanks_of_all_languages(ud_folder):
+    files = sorted(ud_folder.glob("UD_*/*-ud-test.conllu"))
+    assert files
+    for path in files:
+        lang = path.name.partition("_")[0]
+        covered = nominals = 0
+        for doc in read_conllu(path, Vocab(), limit=60):
+            check_chunks(doc, lang)
+            inside = {i for start, end, _ in UDNounChunks(lang)(doc) for i in range(start, end)}
+            nouns = {token.i for token in doc if token.pos_ in ("NOUN", "PROPN", "PRON")}
+            covered, nominals = covered + len(nouns & inside), nominals + len(nouns)
+        assert covered > 0.85 * nominals, path

@@ -1,0 +1,160 @@
+"""The component `ud_label_map`: names of spaCy's English scheme on UD trees."""
+
+import pytest
+import spacy
+from conftest import gold_examples, make_nlp, read_conllu
+from reference_noun_chunks import reference_chunks
+from spacy.tokens import Doc
+from spacy.util import registry
+from trees_of_text import read_tree
+
+from spacy_rootmind.pipeline.label_map import UDLabelMap
+
+# Labels of spaCy's English pipelines.
+SPACYS = """
+    ROOT acl acomp advcl advmod agent amod appos attr aux auxpass case cc ccomp compound conj csubj
+    csubjpass dative dep det dobj expl intj mark meta neg nmod npadvmod nsubj nsubjpass nummod oprd
+    parataxis pcomp pobj poss preconj predet prep prt punct quantmod relcl xcomp
+"""
+SENTENCES = {
+    "passive": (
+        "He/PRON/nsubj:pass/4 was/AUX/aux:pass/4 n't/PART/advmod/4 seen/VERB/root/0 by/ADP/case/7 "
+        "a/DET/det/7 friend/NOUN/obl:agent/4 in/ADP/case/9 Rome/PROPN/obl/4",
+        "nsubjpass auxpass neg ROOT agent det pobj prep pobj",
+    ),
+    "objects": (
+        "I/PRON/nsubj/2 gave/VERB/root/0 Anna/PROPN/iobj/2 her/PRON/nmod:poss/5 key/NOUN/obj/2 "
+        "last/ADJ/amod/7 week/NOUN/obl:unmarked/2",
+        "nsubj ROOT dative poss dobj amod npadvmod",
+    ),
+    "complements": (
+        "They/PRON/nsubj/2 called/VERB/root/0 him/PRON/obj/2 a/DET/det/5 fool/NOUN/xcomp/2 "
+        "to/PART/mark/7 become/VERB/xcomp/2 rich/ADJ/xcomp/7",
+        "nsubj ROOT dobj det oprd aux xcomp acomp",
+    ),
+    "possessors and names": (
+        "Marie/PROPN/nmod:poss/4 Curie/PROPN/flat/1 's/PART/case/1 husband/NOUN/root/0 "
+        "that/PRON/nsubj/6 died/VERB/acl:relcl/4",
+        "poss compound case ROOT nsubj relcl",
+    ),
+    "prepositions without a noun after them": (
+        "What/PRON/obl/4 are/AUX/aux/4 you/PRON/nsubj/4 thinking/VERB/root/0 of/ADP/case/1",
+        "pobj aux nsubj ROOT prep",
+    ),
+    "copulas stay below the predicate": (
+        "It/PRON/nsubj/4 is/AUX/cop/4 about/ADV/advmod/4 ten/NUM/root/0",
+        "nsubj cop quantmod ROOT",
+    ),
+}
+
+
+def make_map(**settings):
+    return registry.misc.get("spacy_rootmind.label_map.v1")(**settings)
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_names(name):
+    text, expected = SENTENCES[name]
+    doc = read_tree(spacy.blank("en").vocab, text)
+    assert " ".join(make_map()(doc)) == expected
+
+
+def test_names_of_a_treebank_are_spacys(quickstart_docs):
+    relabel = UDLabelMap(make_map())
+    for doc in quickstart_docs:
+        heads = [token.head.i for token in doc]
+        mapped = relabel(doc.copy())
+        labels = [token.dep_ for token in mapped]
+        assert set(labels) <= {*SPACYS.split(), "cop"}
+        assert [token.head.i for token in mapped] == heads
+        assert [sent.start for sent in mapped.sents] == [sent.start for sent in doc.sents]
+        assert [token.dep_ for token in relabel(mapped)] == labels
+
+
+def test_own_names_come_first_and_alone_if_wanted():
+    text, _ = SENTENCES["objects"]
+    doc = read_tree(spacy.blank("en").vocab, text)
+    own = [["obl:unmarked", "time"]]
+    assert make_map(labels=own)(doc)[-1] == "time"
+    expected = [*(token.dep_ for token in doc[:-1]), "time"]
+    assert make_map(labels=own, english=False)(doc) == expected
+
+
+@pytest.mark.parametrize("wrong", [[], ["a", "b", "c"], [1, 2]])
+def test_a_function_that_returns_no_labels_is_refused(wrong):
+    doc = read_tree(spacy.blank("en").vocab, "We/PRON/nsubj/2 laughed/VERB/root/0")
+    with pytest.raises(ValueError, match="expected label_map to return 2 labels"):
+        UDLabelMap(lambda doc: wrong)(doc)
+    assert [token.dep_ for token in doc] == ["nsubj", "root"]
+
+
+@pytest.mark.parametrize("wrong", [{"obl": "pobj"}, "obl", [["obl"]], [["obl", 1]]])
+def test_own_names_are_pairs(wrong):
+    with pytest.raises(ValueError, match="expected labels as a list of pairs, such as"):
+        make_map(labels=wrong)
+
+
+def add_map(nlp, **settings):
+    config = {"label_map": {"@misc": "spacy_rootmind.label_map.v1", **settings}}
+    nlp.add_pipe("ud_label_map", config=config)
+    return nlp
+
+
+def test_in_a_saved_pipeline(trained, tmp_path):
+    nlp = add_map(
+        make_nlp().from_bytes(trained.to_bytes()), labels=[["det", "article"], ["obl:tmod", "time"]]
+    )
+    nlp.to_disk(tmp_path / "model")
+    text = "The teacher gave the boy a book ."
+    plain, mapped = trained(text), spacy.load(tmp_path / "model")(text)
+    own = spacy.load(tmp_path / "model").get_pipe("ud_label_map").label_map.labels
+    assert own == {"det": "article", "obl:tmod": "time"}
+    assert [token.head.i for token in mapped] == [token.head.i for token in plain]
+    assert {token.dep_ for token in plain} >= {"obj", "det"}
+    assert {token.dep_ for token in mapped} >= {"dobj", "article"}
+    assert {token.dep_ for token in mapped}.isdisjoint({"obj", "det"})
+
+
+def test_probabilities_and_alternatives_remain(trained):
+    nlp = make_nlp(confidence=True, alternatives={"@misc": "spacy_rootmind.kbest.v1", "k": 2})
+    nlp.from_bytes(trained.to_bytes())
+    text = "The teacher gave the boy a book ."
+    plain, mapped = nlp(text), add_map(nlp)(text)
+    assert [token._.head_prob for token in mapped] == [token._.head_prob for token in plain]
+    [before], [after] = plain.sents, mapped.sents
+    assert after._.parse_log_prob == before._.parse_log_prob
+    assert [parse.deps for parse in after._.parses] == [parse.deps for parse in before._.parses]
+
+
+def test_scores_compare_with_the_labels_of_the_gold_docs(trained, quickstart_docs):
+    nlp = add_map(make_nlp().from_bytes(trained.to_bytes()))
+    docs = quickstart_docs[:30]
+    plain = trained.evaluate(gold_examples(docs, trained))
+    mapped = nlp.evaluate(gold_examples(docs, nlp))
+    assert mapped["dep_uas"] == plain["dep_uas"]
+    assert mapped["dep_las"] < plain["dep_las"] - 0.2
+    # The parser's Docs have no parts of speech, on which some names depend.
+    gold = [
+        Doc(
+            nlp.vocab,
+            words=[token.text for token in doc],
+            heads=[token.head.i for token in doc],
+            deps=[token.dep_ for token in doc],
+        )
+        for doc in docs
+    ]
+    gold = list(map(nlp.get_pipe("ud_label_map"), gold))
+    assert nlp.evaluate(gold_examples(gold, nlp))["dep_las"] >= plain["dep_las"]
+
+
+def test_noun_chunks_are_those_of_the_tree(ud_folder):
+    nlp = add_map(make_nlp())
+    path = ud_folder / "UD_English-EWT" / "en_ewt-ud-dev.conllu"
+    right = n_found = n_gold = 0
+    for doc in read_conllu(path, nlp.vocab):
+        gold = set(reference_chunks(doc))
+        mapped = nlp.get_pipe("ud_label_map")(doc)
+        found = {(chunk.start, chunk.end) for chunk in mapped.noun_chunks}
+        right, n_found, n_gold = right + len(found & gold), n_found + len(found), n_gold + len(gold)
+    assert right > 0.97 * n_found
+    assert right > 0.97 * n_gold

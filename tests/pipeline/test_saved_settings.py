@@ -1,0 +1,329 @@
+"""Settings that are assigned to a component: they are in the config, and come back when loaded."""
+
+import copy
+import pickle
+import subprocess
+import sys
+
+import pytest
+import spacy
+from conftest import make_nlp
+from spacy.tokens import Doc
+from spacy.util import get_lang_class, registry
+from thinc.api import Config
+
+from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
+from spacy_rootmind.pipeline.config_blocks import RegisteredFunction
+from spacy_rootmind.pipeline.constraints import Constraints, preset_heads, span_subtrees
+from spacy_rootmind.pipeline.noun_chunks import ud_noun_chunks
+from spacy_rootmind.pipeline.settings import default_settings
+
+KBEST = {"@misc": "spacy_rootmind.kbest.v1", "k": 3}
+# Per setting: a value other than the default, and what it is in a config.
+ASSIGNED = {
+    "objective": ("perceptron", "perceptron"),
+    "sentences": ("doc", "doc"),
+    "max_sentence_length": (77, 77),
+    "decode": ("labelled_tree", "labelled_tree"),
+    "constraints": (
+        preset_heads(),
+        {"@misc": "spacy_rootmind.preset_heads.v1", "root_label": "ROOT"},
+    ),
+    "temperature": (3, 3.0),
+    "confidence": (True, True),
+    "arc_threshold": (0.25, 0.25),
+    "alternatives": (kbest(3), KBEST),
+    "noun_chunks": (
+        ud_noun_chunks("en"),
+        {"@misc": "spacy_rootmind.ud_noun_chunks.v1", "lang": "en"},
+    ),
+    "learn_rate_factor": (2, 2.0),
+}
+
+
+def parser_of(nlp, name="root_mst"):
+    return nlp.get_pipe(name)
+
+
+def block(nlp, name="root_mst"):
+    return nlp.config["components"][name]
+
+
+def assign_all(nlp, name="root_mst"):
+    for setting, (value, _) in ASSIGNED.items():
+        setattr(parser_of(nlp, name), setting, value)
+
+
+def settings_of(nlp, name="root_mst"):
+    return parser_of(nlp, name).settings.as_config()
+
+
+EXPECTED = {name: in_config for name, (_, in_config) in ASSIGNED.items()}
+
+
+def via_disk(nlp, folder, **rest):
+    nlp.to_disk(folder)
+    return spacy.load(folder, **rest)
+
+
+def copy_of(trained):
+    """A copy of the shared parser that can be changed."""
+    return get_lang_class("en").from_config(trained.config).from_bytes(trained.to_bytes())
+
+
+@pytest.fixture
+def nlp(trained):
+    return copy_of(trained)
+
+
+def test_every_setting_is_assigned_here():
+    assert set(ASSIGNED) == set(default_settings())
+    assert all(EXPECTED[name] != default for name, default in default_settings().items())
+
+
+@pytest.mark.parametrize("name", ASSIGNED)
+def test_assigned_settings_are_in_the_config_and_come_back(name, nlp, tmp_path):
+    before = {**block(nlp)}
+    value, in_config = ASSIGNED[name]
+    setattr(parser_of(nlp), name, value)
+    assert block(nlp) == {**before, name: in_config}
+    again = via_disk(nlp, tmp_path / "model")
+    assert block(again)[name] == in_config
+    assert settings_of(again) == {**default_settings(), name: in_config}
+
+
+def test_all_assigned_settings_come_back_through_bytes(nlp):
+    assign_all(nlp)
+    data, config = nlp.to_bytes(), nlp.config
+    again = get_lang_class("en").from_config(config).from_bytes(data)
+    assert settings_of(again) == EXPECTED
+
+
+def test_the_last_value_counts(nlp, tmp_path):
+    for temperature in (3.0, None, 2.0):
+        parser_of(nlp).temperature = temperature
+    parser_of(nlp).confidence = True
+    parser_of(nlp).confidence = False
+    again = via_disk(nlp, tmp_path / "model")
+    assert settings_of(again) == {**default_settings(), "temperature": 2.0}
+
+
+def test_the_fitted_temperature_is_not_changed_by_an_assigned_one(nlp, tmp_path):
+    parser_of(nlp).cfg["temperature"] = 1.379
+    parser_of(nlp).temperature = 3.0
+    again = via_disk(nlp, tmp_path / "model")
+    assert parser_of(again).temperature == 3.0
+    parser_of(again).temperature = None
+    assert parser_of(again).temperature == 1.379
+
+
+def test_settings_passed_when_loading_take_precedence(nlp, tmp_path):
+    parser_of(nlp).temperature = 3.0
+    parser_of(nlp).confidence = True
+    overrides = {
+        "components.root_mst.temperature": None,
+        "components.root_mst.confidence": False,
+        "components.root_mst.arc_threshold": 0.5,
+    }
+    again = via_disk(nlp, tmp_path / "model", config=overrides)
+    assert settings_of(again) == {**default_settings(), "arc_threshold": 0.5}
+    # And what is assigned after loading counts again.
+    parser_of(again).arc_threshold = 0.125
+    again = via_disk(again, tmp_path / "again")
+    assert settings_of(again) == {**default_settings(), "arc_threshold": 0.125}
+
+
+def test_refused_values_leave_the_config(nlp):
+    before = {**block(nlp)}
+    with pytest.raises(ValueError, match="expected temperature"):
+        parser_of(nlp).temperature = -1
+    assert block(nlp) == before
+
+
+def test_renamed_and_disabled_components_know_their_config(nlp, tmp_path):
+    nlp.rename_pipe("root_mst", "trees")
+    nlp.disable_pipe("trees")
+    parser_of(nlp, "trees").confidence = True
+    assert block(nlp, "trees")["confidence"] is True
+    again = via_disk(nlp, tmp_path / "model")
+    assert parser_of(again, "trees").confidence is True
+
+
+def test_two_parsers_in_a_pipeline_have_their_own_settings(nlp, tmp_path):
+    nlp.add_pipe("root_mst", name="other", config={"model": block(nlp)["model"]})
+    parser_of(nlp, "other").confidence = True
+    parser_of(nlp).temperature = 2.0
+    again = via_disk(nlp, tmp_path / "model")
+    assert settings_of(again) == {**default_settings(), "temperature": 2.0}
+    assert settings_of(again, "other") == {**default_settings(), "confidence": True}
+
+
+def test_variables_in_the_config_are_replaced(nlp, tmp_path):
+    nlp.to_disk(tmp_path / "first")
+    path = tmp_path / "first" / "config.cfg"
+    config = Config().from_disk(path, interpolate=False)
+    config["vars"] = {"heat": 2.0}
+    config["components"]["root_mst"]["temperature"] = "${vars.heat}"
+    config["components"]["root_mst"]["learn_rate_factor"] = "${vars.heat}"
+    config.to_disk(path)
+    again = spacy.load(tmp_path / "first")
+    assert parser_of(again).temperature == 2.0
+    parser_of(again).temperature = 3.0
+    last = via_disk(again, tmp_path / "second")
+    assert parser_of(last).temperature == 3.0
+    assert block(last)["learn_rate_factor"] == "${vars.heat}"
+
+
+# --- components in other pipelines -------------------------------------------------------------
+
+
+def taken_from(nlp):
+    """A pipeline that took the parser of another, while the other is still there."""
+    target = spacy.blank("en")
+    target.add_pipe("root_mst", source=nlp)
+    return target
+
+
+def renamed(nlp):
+    target = spacy.blank("en")
+    target.add_pipe("root_mst", name="trees", source=nlp)
+    target.rename_pipe("trees", "root_mst")
+    return target
+
+
+def unpickled(nlp):
+    return pickle.loads(pickle.dumps(nlp))
+
+
+@pytest.mark.parametrize("move", [taken_from, renamed, unpickled, copy.deepcopy])
+def test_settings_assigned_after_a_move_are_in_the_config_and_come_back(move, nlp, tmp_path):
+    parser_of(nlp).max_sentence_length = 55
+    moved = move(nlp)
+    assert block(moved)["max_sentence_length"] == 55
+    assign_all(moved)
+    assert {name: block(moved)[name] for name in EXPECTED} == EXPECTED
+    is_shared = parser_of(moved) is parser_of(nlp)
+    assert block(nlp)["max_sentence_length"] == (77 if is_shared else 55)
+    overrides = {"components.root_mst.confidence": False}
+    again = via_disk(moved, tmp_path / "model", config=overrides)
+    assert settings_of(again) == {**EXPECTED, "confidence": False}
+
+
+def test_a_component_without_a_pipeline_can_be_changed(nlp):
+    parser = spacy.blank("en").create_pipe("root_mst")
+    parser.temperature = 3.0
+    assert parser.temperature == 3.0
+    _, parser = nlp.remove_pipe("root_mst")
+    parser.confidence = True
+    assert 0 < parser(nlp.make_doc("It rained."))[0]._.head_prob <= 1
+
+
+# --- functions ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("alternatives", kbest(2)),
+        ("alternatives", sample(4, seed=None)),
+        ("alternatives", sample_without_replacement(4, seed=2)),
+        ("constraints", preset_heads("TOP")),
+        ("constraints", span_subtrees("names")),
+    ],
+)
+def test_functions_of_the_package_know_their_block(name, function):
+    made = RegisteredFunction.from_config(function.config)
+    assert made.config == function.config
+    assert made.function.func is function.function.func
+    assert made.function.keywords == function.function.keywords
+    parser = parser_of(make_nlp(**{name: function.config}))
+    assert parser.settings.as_config()[name] == function.config
+    assert pickle.loads(pickle.dumps(made)).config == made.config
+
+
+def test_a_block_can_be_assigned(nlp, tmp_path):
+    parser_of(nlp).alternatives = KBEST
+    assert len(next(nlp("The cat saw a dog.").sents)._.parses) == 3
+    again = via_disk(nlp, tmp_path / "model")
+    assert len(next(again("The cat saw a dog.").sents)._.parses) == 3
+
+
+def first_is_root(doc):
+    return Constraints(forced=[(0, 0)])
+
+
+@pytest.fixture
+def registered():
+    """A registered function of a user."""
+    registry.misc("test_first_is_root.v1", func=lambda: first_is_root)
+    return {"@misc": "test_first_is_root.v1"}
+
+
+def test_a_registered_function_of_a_user_is_saved_by_its_block(nlp, registered, tmp_path):
+    parser_of(nlp).constraints = registered
+    again = via_disk(nlp, tmp_path / "model")
+    assert again("The cat slept.")[0].dep_ == "ROOT"
+    # Made by loading the config, which alone knows its block.
+    assert parser_of(again).constraints is first_is_root
+    parser_of(again).confidence = True
+    last = via_disk(again, tmp_path / "again")
+    assert parser_of(last).constraints is first_is_root
+    assert block(last)["constraints"] == registered
+
+
+def test_other_functions_can_be_assigned_but_not_saved(nlp, tmp_path):
+    parser = parser_of(nlp)
+    parser.constraints = first_is_root
+    assert nlp("The cat slept.")[0].dep_ == "ROOT"
+    assert block(nlp)["constraints"] is None
+    message = r"\[root_mst\] cannot save constraints: .* found <function first_is_root"
+    with pytest.raises(ValueError, match=message):
+        nlp.to_disk(tmp_path / "model")
+    with pytest.raises(ValueError, match=message):
+        parser.to_bytes()
+    parser.constraints = None
+    assert settings_of(via_disk(nlp, tmp_path / "model")) == default_settings()
+
+
+# --- the ways of a pipeline --------------------------------------------------------------------
+
+
+def test_processes_have_the_assigned_settings(nlp):
+    parser_of(nlp).confidence = True
+    parser_of(nlp).alternatives = kbest(2)
+    for doc in nlp.pipe(["The cat slept."] * 3, n_process=2, batch_size=1):
+        assert len(next(doc.sents)._.parses) == 2
+        assert 0 < doc[0]._.head_prob <= 1
+
+
+def test_other_processes_get_only_the_component(nlp):
+    """Where processes are spawned, each component is pickled by itself."""
+    parser = parser_of(nlp)
+    parser.confidence = True
+    assert len(pickle.dumps(parser)) < len(pickle.dumps(nlp))
+    again = pickle.loads(pickle.dumps(parser))
+    assert 0 < again(Doc(nlp.vocab, words=["It", "rained"]))[0]._.head_prob <= 1
+
+
+def test_assembled_and_packaged_pipelines_have_the_assigned_settings(nlp, tmp_path):
+    parser_of(nlp).temperature = 3.0
+    nlp.to_disk(tmp_path / "model")
+    run = [sys.executable, "-m", "spacy"]
+    config, made = str(tmp_path / "source.cfg"), str(tmp_path / "made")
+    sourced = Config().from_disk(tmp_path / "model" / "config.cfg")
+    sourced["components"]["root_mst"] = {"source": str(tmp_path / "model")}
+    sourced.to_disk(config)
+    subprocess.run([*run, "assemble", config, made], check=True, capture_output=True)
+    assert parser_of(spacy.load(made)).temperature == 3.0
+    (tmp_path / "out").mkdir()
+    package = ["package", str(tmp_path / "model"), str(tmp_path / "out"), "--build", "none"]
+    subprocess.run([*run, *package], check=True, capture_output=True)
+    [packaged] = (tmp_path / "out").rglob("config.cfg")
+    assert parser_of(spacy.load(packaged.parent)).temperature == 3.0
+
+
+def test_a_pipeline_that_is_being_made_is_passed_over(nlp):
+    unfinished = type(nlp).__new__(type(nlp))
+    parser_of(nlp).confidence = True
+    assert block(nlp)["confidence"] is True
+    del unfinished

@@ -1,0 +1,126 @@
+"""What other people's packages read of a parse. Each test runs where its package is installed."""
+
+import pytest
+import spacy
+from trees_of_text import read_tree
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+TWO = "The doctor did not find the letter. The teacher gave the boy a book."
+GAVE = (
+    "Anna/PROPN/nsubj/3 did/AUX/aux/3 give/VERB/root/0 Tom/PROPN/iobj/3 the/DET/det/6 "
+    "books/NOUN/obj/3 ./PUNCT/punct/3"
+)
+SEEN = (
+    "Tom/PROPN/nsubj:pass/3 was/AUX/aux:pass/3 seen/VERB/root/0 by/ADP/case/5 "
+    "Anna/PROPN/obl:agent/3 ./PUNCT/punct/3"
+)
+
+
+# --- negspacy ----------------------------------------------------------------------------------
+
+
+def test_negspacy_stays_within_the_sentences(pipeline):
+    pytest.importorskip("negspacy.negation")
+    pipeline.add_pipe("sentencizer", first=True)
+    ruler = pipeline.add_pipe("entity_ruler")
+    ruler.add_patterns([{"label": "THING", "pattern": word} for word in ("letter", "book")])
+    pipeline.add_pipe("negex", config={"ent_types": ["THING"]})
+    doc = pipeline(TWO)
+    assert len(list(doc.sents)) == 2
+    assert {ent.text: ent._.negex for ent in doc.ents} == {"letter": True, "book": False}
+
+
+# --- textacy -----------------------------------------------------------------------------------
+
+
+def triples(doc):
+    textacy = pytest.importorskip("textacy")
+    found = textacy.extract.subject_verb_object_triples(doc)
+    return [tuple(" ".join(token.text for token in part) for part in triple) for triple in found]
+
+
+def test_textacy_triples_need_the_label_map():
+    nlp = spacy.blank("en")
+    doc = read_tree(nlp.vocab, GAVE)
+    assert triples(doc) == []
+    relabel = nlp.add_pipe("ud_label_map")
+    assert triples(relabel(doc)) == [("Anna", "did give", "books")]
+
+
+def test_textacy_finds_no_agents_of_passives():
+    # It looks for them below their preposition, which only another tree would have.
+    nlp = spacy.blank("en")
+    doc = nlp.add_pipe("ud_label_map")(read_tree(nlp.vocab, SEEN))
+    assert triples(doc) == []
+
+
+def test_textacy_noun_chunks(pipeline):
+    textacy = pytest.importorskip("textacy")
+    doc = pipeline(TWO)
+    found = list(textacy.extract.noun_chunks(doc, drop_determiners=False))
+    assert found == list(doc.noun_chunks)
+    assert len(found) > 3
+
+
+# --- pytextrank --------------------------------------------------------------------------------
+
+
+def test_pytextrank_ranks_the_noun_chunks(pipeline):
+    pytest.importorskip("pytextrank")
+    pipeline.add_pipe("textrank")
+    doc = pipeline(TWO)
+    found = {span.text for phrase in doc._.phrases for span in phrase.chunks}
+    chunks = {chunk.text for chunk in doc.noun_chunks}
+    assert len(chunks) > 3
+    assert chunks <= found
+
+
+# --- textdescriptives --------------------------------------------------------------------------
+
+
+def test_textdescriptives_measures_the_trees(pipeline):
+    pytest.importorskip("textdescriptives")
+    pipeline.add_pipe("textdescriptives/dependency_distance")
+    doc = pipeline(TWO)
+    for sent in doc.sents:
+        distances = [abs(token.i - token.head.i) for token in sent]
+        found = sent._.dependency_distance["dependency_distance_mean"]
+        assert found == pytest.approx(sum(distances) / len(distances))
+
+
+# --- spacy-conll -------------------------------------------------------------------------------
+
+# Its default of None is not of the type that it declares, which spaCy 3.8 refuses.
+FORMATTER = {"field_names": {}}
+
+
+def rows(text):
+    blocks = text.strip().split("\n\n")
+    return [[line.split("\t") for line in block.splitlines()] for block in blocks]
+
+
+def test_spacy_conll_writes_the_trees(pipeline):
+    pytest.importorskip("spacy_conll")
+    pipeline.add_pipe("sentencizer", first=True)
+    pipeline.add_pipe("conll_formatter", config=FORMATTER, last=True)
+    doc = pipeline(TWO)
+    found = rows(doc._.conll_str)
+    assert len(found) == 2
+    for sent, lines in zip(doc.sents, found, strict=True):
+        assert [line[1] for line in lines] == [token.text for token in sent]
+        assert [line[7] for line in lines] == [token.dep_ for token in sent]
+        heads = [0 if token == sent.root else token.head.i - sent.start + 1 for token in sent]
+        assert [int(line[6]) for line in lines] == heads
+
+
+@pytest.mark.parametrize("options", [{"disable_sbd": True}, {"is_tokenized": True}])
+def test_spacy_conll_without_sentence_boundaries(pipeline, tmp_path, options):
+    spacy_conll = pytest.importorskip("spacy_conll")
+    pipeline.add_pipe("sentencizer", first=True)
+    pipeline.to_disk(tmp_path / "model")
+    nlp = spacy_conll.init_parser(str(tmp_path / "model"), "spacy", **options, **FORMATTER)
+    doc = nlp(TWO)
+    [lines] = rows(doc._.conll_str)
+    assert len(lines) == len(doc)
+    assert [line[6] for line in lines].count("0") == 1
