@@ -15,6 +15,8 @@ MODULES = {
     "debug_cli": "spacy.cli._util",
     "get_doc_settings": "spacy.displacy",
     "import_code": "spacy.cli._util",
+    "init_cli": "spacy.cli._util",
+    "init_config": "spacy.cli.init_config",
     "parse_config_overrides": "spacy.cli._util",
     "parser_score": "spacy.pipeline.dep_parser",
     "show_validation_error": "spacy.cli._util",

@@ -17,6 +17,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.util import registry
 from thinc.api import Config
 
+from spacy_rootmind.pipeline.settings import default_settings
 from spacy_rootmind.training.losses import OBJECTIVES
 from spacy_rootmind.trees import checks, decoding, distribution, probabilities, sampling
 
@@ -200,6 +201,13 @@ def test_settings_page_has_all_settings():
     assert named_under("Objectives") == {"objective", *OBJECTIVES}
 
 
+def test_settings_page_has_the_defaults():
+    text = (ROOT / "docs" / "settings.md").read_text(encoding="utf8")
+    shown = dict(re.findall(r"^\| `(\w+)` \| `([^`]*)` \|", text, flags=re.MULTILINE))
+    defaults = default_settings()
+    assert {name: json.loads(shown[name]) for name in defaults} == defaults
+
+
 def test_settings_page_has_all_scores():
     # A pipeline: without one, spaCy has not looked for its own factories yet.
     nlp = spacy.blank("en")
@@ -273,6 +281,16 @@ def test_command_line_examples_run(trained, quickstart_docs, tmp_path):
     assert len((tmp_path / "parsed.jsonl").read_text(encoding="utf8").splitlines()) > 50
     assert "Labels of roots: root 700" in result.stdout
     assert "of the texts are also in train" in result.stdout
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/migrating.md"])
+def test_init_config_examples_run(page, tmp_path):
+    [block] = [block for block in blocks(page, "bash") if "init-config" in block]
+    paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
+    environment = {**os.environ, "PATH": os.pathsep.join(paths)}
+    subprocess.run(["bash", "-ec", block], cwd=tmp_path, env=environment, check=True)
+    names = Config().from_disk(tmp_path / "own.cfg", interpolate=False)["nlp"]["pipeline"]
+    assert names == ["tok2vec", *re.search(r"--pipeline (\S+)", block).group(1).split(",")]
 
 
 def test_config_blocks_resolve():

@@ -1,1 +1,1 @@
-"""The command line: `python -m spacy_rootmind`, and `python -m spacy debug root-mst`."""
+"""The command line: `python -m spacy_rootmind`, and what it adds to `python -m spacy`."""

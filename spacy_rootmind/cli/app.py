@@ -13,7 +13,7 @@ import typer
 from typer import Argument, Option
 
 COMMAND = "python -m spacy_rootmind"
-HELP = """Parse files with a pipeline that has root_mst, or check treebanks before training one."""
+HELP = """Make a training config with root_mst, check treebanks, or parse files."""
 
 app = typer.Typer(
     name="spacy_rootmind",
@@ -198,6 +198,58 @@ def check_command(
     from spacy_rootmind.cli.check import check
 
     raise typer.Exit(check(files, max_sentence_length=max_sentence_length, as_json=as_json))
+
+
+@app.command("init-config", no_args_is_help=True)
+def init_config_command(
+    output: Annotated[Path, Argument(metavar="OUTPUT", help="Config to write; - for stdout")],
+    lang: Annotated[str, Option("--lang", "-l", help="Code of the language in spaCy")] = "en",
+    pipeline: Annotated[
+        str,
+        Option(
+            "--pipeline",
+            "-p",
+            metavar="NAMES",
+            help="Components, separated by commas, without tok2vec and transformer",
+        ),
+    ] = "root_mst",
+    transformer: Annotated[
+        str | None,
+        Option(
+            "--transformer",
+            "-t",
+            metavar="ENCODER",
+            help="Fine-tune this encoder with spacy-transformers: a name on the Hugging Face hub, "
+            "or a folder",
+        ),
+    ] = None,
+    curated: Annotated[
+        str | None,
+        Option(
+            "--curated",
+            metavar="ENCODER",
+            help="Fine-tune this encoder with spacy-curated-transformers",
+        ),
+    ] = None,
+    vectors: Annotated[
+        str | None,
+        Option(
+            "--vectors", metavar="NAME", help="Pipeline with word vectors: a folder or a package"
+        ),
+    ] = None,
+    force: Annotated[bool, Option("--force", "-F", help="Overwrite the output")] = False,
+) -> None:
+    """Write a config that trains a pipeline with root_mst, without further settings.
+
+    As spaCy's `init config`, but with root_mst instead of parser: all components share a tok2vec or
+    a transformer, and the settings of training are those that root_mst has been measured with.
+    Without other components, root_mst has token vectors of its own.
+    """
+    from spacy_rootmind.cli.init_config import ConfigOptions, init_config
+
+    names = [name.strip() for name in pipeline.split(",") if name.strip()]
+    options = ConfigOptions(lang, names, transformer, curated, vectors)
+    init_config(output, options, force=force)
 
 
 def read_settings(settings: list[str]) -> dict[str, Any]:

@@ -25,14 +25,21 @@ null_label = false
 grad_factor = 0.05
 
 [model.tok2vec]
-@architectures = "spacy.HashEmbedCNN.v2"
-pretrained_vectors = null
+@architectures = "spacy.Tok2Vec.v2"
+
+[model.tok2vec.embed]
+@architectures = "spacy.MultiHashEmbed.v2"
+width = 96
+attrs = ["NORM", "PREFIX", "SUFFIX", "SHAPE"]
+rows = [5000, 1000, 2500, 2500]
+include_static_vectors = false
+
+[model.tok2vec.encode]
+@architectures = "spacy.MaxoutWindowEncoder.v2"
 width = 96
 depth = 4
-embed_size = 2000
 window_size = 1
 maxout_pieces = 3
-subword_features = true
 """)["model"]
 
 # None leaves a score out of the weighted score that chooses the best checkpoint.

@@ -29,7 +29,7 @@ from spacy_rootmind.network.label_scores import predict_label_scores
 from spacy_rootmind.network.labels import NULL_LABEL
 from spacy_rootmind.pipeline import serialization
 from spacy_rootmind.pipeline.config_blocks import component_blocks
-from spacy_rootmind.pipeline.labels import choose_labels
+from spacy_rootmind.pipeline.labels import choose_labels, is_placeholder
 from spacy_rootmind.pipeline.noun_chunks import adopt_noun_chunks, set_noun_chunks
 from spacy_rootmind.pipeline.prediction import PredictionContext, parse_docs
 from spacy_rootmind.pipeline.settings import Settings
@@ -208,15 +208,17 @@ class RootMST(TrainablePipe):
         Parameters
         ----------
         get_examples
-            Returns training examples. Some must have heads unless `labels` are given: a streamed
-            corpus may start without.
+            Returns training examples. Some must have heads, unless labels are given or were added:
+            a streamed corpus may start without. The Doc that `nlp.initialize` makes up where it has
+            no examples is accepted as well.
         nlp
             The pipeline; not needed.
         labels : dict or list of str, optional
             `label_data` as `spacy init labels` writes it, or a list of labels. By default, the
             labels of the examples. The root's label is that of `label_data`, or the first one in
             the list that is spelled "root" in any case. Otherwise
-            `annotation.reading.choose_root_label` chooses it from the examples.
+            `annotation.reading.choose_root_label` chooses it from the examples. Without any, it is
+            an added label that is spelled like this, or stays as it is.
 
         Raises
         ------
@@ -226,7 +228,7 @@ class RootMST(TrainablePipe):
         validate_get_examples(get_examples, "RootMST.initialize")
         examples = list(get_examples())
         with self._named():
-            root_label, names = choose_labels(examples, labels, self.cfg["labels"])
+            root_label, names = choose_labels(examples, labels, self.root_label, self.cfg["labels"])
         n_labels = self._label_layer.maybe_get_dim("nO")
         if n_labels not in (None, len(names)):
             raise ValueError(
@@ -239,6 +241,14 @@ class RootMST(TrainablePipe):
             raise ValueError(
                 f"[{self.name}] none of the {len(examples)} training examples has tokens to parse"
             )
+        if labels is None and not self.cfg["labels"] and is_placeholder(examples):
+            util.logger.warning(
+                "[%s] is initialized without examples and labels: its labels are %r and %r, and "
+                "cannot be changed. Call `add_label` before, or give examples to `nlp.initialize`.",
+                self.name,
+                root_label,
+                *names,
+            )
         self.cfg.update(serialization.initial_cfg(), root_label=root_label, labels=names)
         self.cfg["finds_boundaries"] = self._can_learn_boundaries(examples)
         self._store_labels()
@@ -246,9 +256,15 @@ class RootMST(TrainablePipe):
         self.model.initialize(X=sample)
 
     def _can_learn_boundaries(self, examples: Sequence[Example]) -> bool:
-        """Tell whether a Doc has several sentences, from which boundaries can be learnt."""
+        """Tell whether a Doc has several sentences, from which boundaries can be learnt.
+
+        Without annotation it is not known yet, and taken to be so: from Docs of one sentence, the
+        network then learns that there are no boundaries.
+        """
         if self.settings.sentences != "auto":
             return False
+        if not any(eg.reference.has_annotation("SENT_START") for eg in examples):
+            return True
         found = any((gold_boundaries(eg, self.root_label) == 1).any() for eg in examples)
         if not found:
             util.logger.warning(

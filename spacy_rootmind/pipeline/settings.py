@@ -33,7 +33,7 @@ class Settings:
     objective: str = "tree_crf"
     sentences: str = "auto"
     max_sentence_length: int = 512
-    decode: str = "tree"
+    decode: str = "labelled_tree"
     constraints: Callable | None = None
     temperature: float | None = None
     confidence: bool = False

@@ -4,8 +4,12 @@ import pytest
 import spacy
 import srsly
 from commandline import (
+    LISTENER,
+    TOK2VEC,
     arcs_of,
+    assert_one_root_each,
     read_docs,
+    root_mst,
     spacy_command,
     train,
     write_config,
@@ -122,6 +126,25 @@ def test_assemble_puts_a_trained_parser_into_a_pipeline(plain, corpora, tmp_path
     assert [sent.text for sent in doc.sents] == ["Dogs bark.", "A cat came."]
     alone = spacy.load(plain)("Dogs bark.")
     assert arcs_of(doc)[: len(alone)] == arcs_of(alone)
+
+
+@pytest.mark.parametrize("labels", [None, ["nsubj", "obj", "root"]])
+def test_assemble_initializes_a_parser_without_examples(labels, corpora, tmp_path):
+    """As it does spaCy's own, which it assembles next to it."""
+    components = {
+        "tok2vec": TOK2VEC,
+        "parser": {"factory": "parser"},
+        "root_mst": root_mst(LISTENER),
+    }
+    initialize = {"components": {"root_mst": {"labels": labels}}} if labels else {}
+    path = write_config(tmp_path / "assemble.cfg", components, corpora)
+    load_config(path).merge({"initialize": initialize}).to_disk(path)
+    printed = spacy_command("assemble", path, tmp_path / "out", cwd=tmp_path)
+    nlp = spacy.load(tmp_path / "out")
+    found = nlp.get_pipe("root_mst").labels
+    assert found == (("root", "nsubj", "obj") if labels else nlp.get_pipe("parser").labels)
+    assert ("without examples and labels" in printed) == (labels is None)
+    assert_one_root_each(nlp("Dogs bark."))
 
 
 # --- labels ------------------------------------------------------------------------------------

@@ -68,7 +68,7 @@ def test_shared_vectors_learn_from_the_parser_and_the_tagger(shared):
 
 def test_temperature_is_fitted_before_saving(corpora, tmp_path):
     config = write_config(
-        *(tmp_path / "fit.cfg", {"root_mst": root_mst(confidence=True)}, corpora),
+        *(tmp_path / "fit.cfg", {"root_mst": root_mst(confidence=True, decode="tree")}, corpora),
         steps=40,
         before_to_disk={
             "@callbacks": "spacy_rootmind.fit_temperature.v1",
@@ -82,7 +82,7 @@ def test_temperature_is_fitted_before_saving(corpora, tmp_path):
     assert fitted != 1.0
     docs = read_docs(corpora / "dev.spacy", nlp.vocab)
     parsed = list(nlp.pipe(doc.text for doc in docs))
-    # Of no effect on the parse; below 1 the parser is more confident, and above 1 less.
+    # Of no effect on the best tree; below 1 the parser is more confident, and above 1 less.
     parser.temperature = 1.0
     plain = list(nlp.pipe(doc.text for doc in docs))
     assert [arcs_of(doc) for doc in parsed] == [arcs_of(doc) for doc in plain]

@@ -13,7 +13,7 @@ from conftest import ROOT
 PACKAGES = ["negspacy", "textacy", "pytextrank", "textdescriptives", "spacy-conll"]
 
 
-@pytest.mark.workflow
+@pytest.mark.slow
 def test_packages_install_next_to_spacy(tmp_path):
     """In an environment of their own above this one, and with NumPy 1, as one of them needs it."""
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)

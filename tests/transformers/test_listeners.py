@@ -53,6 +53,14 @@ def test_width_is_learnt_from_the_transformer(trained):
     assert model.get_ref("trees").get_dim("nI") == WIDTH
 
 
+def test_width_is_learnt_without_examples(config):
+    nlp = make_nlp(config)
+    nlp.get_pipe("root_mst").add_label("nsubj")
+    nlp.initialize()
+    assert nlp.get_pipe("root_mst").model.get_dim("nI") == WIDTH
+    assert nlp("She saw him").has_annotation("DEP")
+
+
 def loss_and_gradient(nlp, examples):
     """Loss of the parser, and the gradient that each of the encoder's weights gets."""
     losses = {}

