@@ -1,6 +1,7 @@
 """The documentation's examples, links and tables, checked against the code."""
 
 import doctest
+import json
 import os
 import re
 import subprocess
