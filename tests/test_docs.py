@@ -59,6 +59,17 @@ def test_trainings_write_to_folders_of_their_own():
     assert len(set(folders)) == len(folders)
 
 
+def test_package_is_installed_from_a_checkout_everywhere():
+    """While it is on no index; see the release recipe in CONTRIBUTING.md."""
+    suffixes = {".cfg", ".md", ".py", ".yml"}
+    folders = ("configs", "docs", "projects", "spacy_rootmind", "benchmarks")
+    files = [path for folder in folders for path in (ROOT / folder).rglob("*")]
+    for path in [*PAGES, *files]:
+        if path.suffix in suffixes and path.is_file():
+            text = path.read_text(encoding="utf8")
+            assert not re.search(r"pip install [^\n]*spacy[-_]rootmind", text), path
+
+
 def test_readme_names_every_page():
     for page in PAGES[1:]:
         assert f"]({page.relative_to(ROOT).as_posix()})" in README
