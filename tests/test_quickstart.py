@@ -1,24 +1,31 @@
 """The bundled treebank is valid, and the project parses with it."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
-from conftest import QUICKSTART
+from conftest import QUICKSTART, ROOT
+from environments import make_installed
 from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
 from weasel.util.config import load_project_config
 
 from spacy_rootmind.cli.check import compare
 from spacy_rootmind.cli.checks import check_treebank
-from spacy_rootmind.cli.conllu import FORM, HEAD, UPOS, surface_text
+from spacy_rootmind.cli.conllu import DEPREL, FORM, HEAD, UPOS, surface_text
 from spacy_rootmind.cli.inputs import Inputs
 from spacy_rootmind.cli.readers import read_sentences
 from spacy_rootmind.cli.treebanks import read_treebank
 
 ASSETS = QUICKSTART / "assets"
 SPLITS = ("train", "dev", "test")
+README = (ROOT / "README.md").read_text(encoding="utf8")
+# Sentences that the README parses, or shows a picture of.
+SHOWN = ("Which book did Anna say that she had read?", "Anna saw the man with the telescope.")
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +62,7 @@ def test_splits_share_no_sentence_with_each_other_or_with_the_input(sentences):
     texts = [sentence.comment("text") for sentence in sentences]
     texts += (ASSETS / "input.txt").read_text(encoding="utf8").splitlines()
     assert len(set(texts)) == len(texts) == 1025
+    assert all(shown in texts[1000:] for shown in SHOWN)
     names = [sentence.comment("sent_id") for sentence in sentences]
     assert None not in names
     assert len(set(names)) == len(names)
@@ -97,6 +105,61 @@ def test_treebank_has_non_projective_sentences_and_one_root_each(quickstart_docs
     assert crossing >= 30
 
 
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    """The project's folder after the README's command, and what that printed.
+
+    ROOTMIND_QUICKSTART names the file to which it was printed, if it was run here before. Otherwise
+    it runs where nothing but spacy-rootmind is installed, in a copy.
+    """
+    printed = os.environ.get("ROOTMIND_QUICKSTART")
+    if printed is not None:
+        return QUICKSTART, Path(printed).read_text(encoding="utf8")
+    environment = make_installed(tmp_path_factory.mktemp("environment"))
+    copy = tmp_path_factory.mktemp("checkout") / "projects" / "quickstart"
+    made = shutil.ignore_patterns("corpus", "training", "metrics", "output", "project.lock")
+    shutil.copytree(QUICKSTART, copy, ignore=made)
+    [command] = re.findall(r"^pip install -e \. && (.*)$", README, flags=re.MULTILINE)
+    return copy, environment.shell(command, cwd=copy.parents[1])
+
+
+def heads_and_labels(path):
+    """The text, and head and label of each word, of each sentence of a CoNLL-U file."""
+    return {
+        sentence.comment("text"): [(row[FORM], row[HEAD], row[DEPREL]) for row in sentence.words]
+        for sentence in read_sentences(str(path), Inputs([str(path)]).lines(str(path)))
+    }
+
+
+@pytest.mark.workflow
+def test_all_bundled_sentences_are_parsed_right(ran):
+    folder, _ = ran
+    parsed = heads_and_labels(folder / "output" / "parsed.conllu")
+    expected = heads_and_labels(Path(__file__).with_name("quickstart_parses.conllu"))
+    assert len(expected) == 25
+    assert parsed == expected
+
+
+@pytest.mark.workflow
+def test_project_ends_with_what_it_wrote_and_no_warning(ran):
+    _, printed = ran
+    # Without what pip may have printed before.
+    commands = printed[printed.index("Running workflow") :]
+    assert re.search(r"Wrote 25 texts, 25 sentences, .* to output/parsed.conllu .*\s*$", commands)
+    assert "warning" not in commands.lower()
+
+
+@pytest.mark.workflow
+def test_readme_shows_the_first_sentence_of_the_output(ran):
+    """But for probabilities, which differ from machine to machine."""
+    folder, _ = ran
+    [shown] = re.findall(r"^```\n(# text = .*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+    block, *_ = (folder / "output" / "parsed.conllu").read_text(encoding="utf8").split("\n\n")
+    written = block[block.index("# text = ") :]
+    number = re.compile(r"\d+\.\d+")
+    assert number.sub("N", shown.rstrip("\n")) == number.sub("N", written)
+
+
 def test_parse_command_writes_valid_conllu(trained, tmp_path):
     """As the project has it, in a folder like the project's."""
     (tmp_path / "training").mkdir()
@@ -109,6 +172,7 @@ def test_parse_command_writes_valid_conllu(trained, tmp_path):
         assert program == "python"
         result = run(*arguments, cwd=tmp_path)
         assert result.returncode == 0, result.stderr
+    result = run("-m", "spacy_rootmind", "check", *command["outputs"], cwd=tmp_path)
     counts = dict(re.findall(r"(?m)^(\w[\w ]*?)  +(\S+)", result.stdout))
     assert counts["Sentences"] == counts["Complete trees"]
     [output] = command["outputs"]

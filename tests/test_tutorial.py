@@ -1,14 +1,11 @@
 """The tutorial's commands and examples in order; the migration page's configs."""
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import spacy
 from conftest import ROOT
+from environments import make_installed
 from spacy.util import load_model_from_config
 from thinc.api import Config
 
@@ -17,41 +14,29 @@ MIGRATING = (ROOT / "docs" / "migrating.md").read_text(encoding="utf8")
 BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 
 
-@pytest.fixture
-def checkout(tmp_path):
-    """A folder that looks like a checkout, and an environment that installs into it."""
-    for name in ("projects", "configs"):
-        (tmp_path / name).symlink_to(ROOT / name)
-    site = tmp_path / "site"
-    paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
-    environment = {
-        **os.environ,
-        "PATH": os.pathsep.join(paths),
-        "PIP_TARGET": str(site),
-        "PYTHONPATH": os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")]),
-    }
-    return tmp_path, environment
-
-
 @pytest.mark.parametrize(
     "share",
     [pytest.param(4, marks=pytest.mark.workflow), pytest.param(1, marks=pytest.mark.slow)],
 )
-def test_tutorial_runs_as_printed(share, checkout):
-    """With all steps of its training, or with a quarter of them."""
-    folder, environment = checkout
+def test_tutorial_runs_as_printed(share, tmp_path):
+    """With all steps of its training, or with a quarter of them, and only what it installs."""
+    environment = make_installed(tmp_path)
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    for name in ("projects", "configs"):
+        (folder / name).symlink_to(ROOT / name)
     tutorial, n_numbers = re.subn(
         r"(_steps|_frequency) (\d+)", lambda m: f"{m[1]} {int(m[2]) // share}", TUTORIAL
     )
     assert n_numbers == 3
     for language, code in BLOCK.findall(tutorial):
-        command = [sys.executable, "-c", code] if language == "python" else ["bash", "-ec", code]
-        result = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-        )
-        assert result.returncode == 0, f"{code}\n{result.stdout}\n{result.stderr}"
-    assert (folder / "parse.html").read_text(encoding="utf8").count("<svg") >= 3
-    assert "HeadProb=" in (folder / "parsed.conllu").read_text(encoding="utf8")
+        command = ["python", "-c", code] if language == "python" else ["bash", "-ec", code]
+        environment.run(*command, cwd=folder)
+    written = folder / "tutorial"
+    assert (written / "parse.html").read_text(encoding="utf8").count("<svg") >= 3
+    assert "HeadProb=" in (written / "parsed.conllu").read_text(encoding="utf8")
+    # A model of the README's, for example, stays as it is.
+    assert {path.name for path in folder.iterdir()} == {"configs", "projects", "tutorial"}
 
 
 def ini_blocks():
@@ -74,6 +59,16 @@ def test_migration_page_shows_configs_that_work(block):
     nlp = load_model_from_config(config, auto_fill=True)
     assert nlp.pipe_names == config["nlp"]["pipeline"]
     assert len(ini_blocks()) == 5
+
+
+def test_migration_page_calls_the_parser_by_its_name():
+    """Under the name `parser`, the callback that fits temperatures has to look for that."""
+    [block] = [block for block in ini_blocks() if "fit_temperature" in block]
+    config = Config().from_str(
+        "[components]\n\n" + block.replace("[training.", "[training]\n\n[training.", 1),
+        interpolate=False,
+    )
+    assert config["training"]["before_to_disk"]["pipe"] in config["components"]
 
 
 def test_migration_page_changes_a_trained_pipeline(trained, tmp_path, monkeypatch):

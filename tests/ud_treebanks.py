@@ -79,6 +79,12 @@ def write_treebank(folder, sizes=SIZES, code="en_made"):
 
 def run_project(folder, command, treebank, source="", **settings):
     """Run a command of the project, whose package is a folder; returns what it printed."""
+    variables = project_variables(treebank, source, **settings)
+    return spacy_command("project", "run", command, folder, *variables, cwd=folder)
+
+
+def project_variables(treebank, source="", **settings):
+    """List the variables of a run as options; the package is a folder."""
     settings = {
         "treebank": treebank,
         "source": source,
@@ -87,5 +93,4 @@ def run_project(folder, command, treebank, source="", **settings):
         "build": "none",
         **settings,
     }
-    variables = [f"--vars.{name}={value}" for name, value in settings.items()]
-    return spacy_command("project", "run", command, folder, *variables, cwd=folder)
+    return [f"--vars.{name}={value}" for name, value in settings.items()]

@@ -120,7 +120,11 @@ def open_output(options: ParseOptions, to_format: str, nlp: Language) -> Output:
 
 
 def identity(options: ParseOptions, to_format: str, nlp: Language) -> dict[str, Any]:
-    """Return everything that the output depends on, except the input, as JSON values."""
+    """Return everything that the output depends on, except the input, as JSON values.
+
+    The number of processes changes where chunks and so batches end, which at most changes the last
+    digits of sums: a run may be resumed with another.
+    """
     alternatives = None
     if options.alternatives is not None:
         alternatives = [options.alternatives, options.k]
@@ -140,6 +144,5 @@ def identity(options: ParseOptions, to_format: str, nlp: Language) -> dict[str, 
         "alternatives": alternatives,
         # Batches are padded, so batch sizes may change the last digits of sums.
         "batch_size": options.batch_size,
-        "n_process": options.n_workers,
         "gpu_id": options.gpu_id,
     }

@@ -6,7 +6,7 @@ from pathlib import Path
 import spacy
 from spacy import util
 from spacy.language import Language
-from thinc.api import require_gpu
+from thinc.api import ConfigValidationError, require_gpu
 
 from spacy_rootmind.cli.messages import CommandError
 from spacy_rootmind.cli.options import ParseOptions
@@ -31,6 +31,8 @@ def load_pipeline(options: ParseOptions) -> Language:
         import_code(options.code)
     try:
         nlp = spacy.load(options.pipeline, config=options.settings)
+    except ConfigValidationError as error:
+        raise CommandError(f"Cannot load {options.pipeline}: {_describe(error)}") from error
     except Exception as error:
         raise CommandError(f"Cannot load {options.pipeline}", str(error)) from error
     parsers = [pipe for _, pipe in nlp.pipeline if isinstance(pipe, RootMST)]
@@ -51,6 +53,13 @@ def load_pipeline(options: ParseOptions) -> Language:
     if options.alternatives is not None:
         parser.alternatives = alternatives_method(options)
     return nlp
+
+
+def _describe(error: ConfigValidationError) -> str:
+    """Say which settings are wrong, without the whole config that spaCy's own message shows."""
+    return "; ".join(
+        f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}" for wrong in error.errors
+    )
 
 
 def alternatives_method(options: ParseOptions) -> alternatives.Maker:

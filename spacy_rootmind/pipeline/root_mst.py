@@ -85,6 +85,7 @@ class RootMST(TrainablePipe):
         # Settings that were assigned a function that a config cannot name.
         self._unnamed: set[str] = set()
         self._warned_of_split = False
+        self._warned_of_rehearsal = False
         self.cfg: dict[str, Any] = serialization.initial_cfg()
 
     # --- labels --------------------------------------------------------------------------------
@@ -304,6 +305,25 @@ class RootMST(TrainablePipe):
             self.finish_update(sgd)
         losses[self.name] += loss
         return losses
+
+    def rehearse(
+        self,
+        examples: Iterable[Example],
+        *,
+        sgd: Optimizer | None = None,
+        losses: dict[str, float] | None = None,
+        **config: Any,
+    ) -> dict[str, float]:
+        """Do nothing but warn, once: the parser has no rehearsal, and `losses` gets none of it."""
+        if not self._warned_of_rehearsal:
+            self._warned_of_rehearsal = True
+            util.logger.warning(
+                "[%s] nlp.rehearse changes nothing in this parser, which has no rehearsal. To keep "
+                "what it has learnt, update it with earlier examples as well. This warning is not "
+                "repeated.",
+                self.name,
+            )
+        return {} if losses is None else losses
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Take a step; the layers above the token vectors at `learn_rate_factor` times the rate."""

@@ -325,6 +325,24 @@ def test_errors_come_before_anything_is_written(settings, reason, pipeline, tmp_
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("components.root_mst.no_such", "root_mst.no_such: unexpected argument"),
+        ("components.root_mst.model.no_such", "root_mst.model.no_such: unexpected argument"),
+        ("components.no_such.temperature", "components.no_such.temperature: not a section value"),
+        ("nlp.batch_size", "batch_size: Input should be a valid integer"),
+    ],
+)
+def test_wrong_setting_is_named_in_one_line(setting, message, pipeline, tmp_path):
+    with pytest.raises(CommandError) as caught:
+        parse(options_for(pipeline, tmp_path, settings={setting: "x"}))
+    assert f"Cannot load {pipeline}: {message}" in caught.value.title
+    assert "\n" not in caught.value.title
+    assert "lstm_width" not in caught.value.title
+    assert caught.value.text == ""
+
+
 def test_pipeline_without_the_parser_raises(tmp_path):
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
@@ -634,6 +652,21 @@ def test_run_with_other_input_is_not_resumed(change, reason, pipeline, tmp_path,
     assert sentences_in(output)
     assert not partial.exists()
     assert not journal.exists()
+
+
+def test_run_is_resumed_with_another_number_of_processes(pipeline, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("spacy_rootmind.cli.run.CHUNK_RECORDS", 8)
+    source = write_texts(tmp_path / "a.txt", 40)
+    whole, output = tmp_path / "whole.conllu", tmp_path / "out.conllu"
+    settings = {"pipeline": str(pipeline), "inputs": [str(source)], "batch_size": 4}
+    assert parse(ParseOptions(**settings, output=str(whole))) == 0
+    lines = source.read_bytes().splitlines(keepends=True)
+    source.write_bytes(b"".join([*lines[:20], b"\xff\n", *lines[21:]]))
+    assert parse(ParseOptions(**settings, output=str(output), strict=True)) == 1
+    source.write_bytes(b"".join(lines))
+    assert parse(ParseOptions(**settings, output=str(output), n_process=2, resume=True)) == 0
+    assert "Continuing after 16 records" in capsys.readouterr().err
+    assert output.read_bytes() == whole.read_bytes()
 
 
 # --- streams -----------------------------------------------------------------------------------

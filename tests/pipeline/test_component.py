@@ -354,6 +354,20 @@ def test_update_takes_docs_of_whitespace_only():
     assert nlp.update([blank, *examples])["root_mst"] > 0.0
 
 
+def test_rehearsal_says_once_that_it_changes_nothing(quickstart_docs, caplog):
+    nlp = make_nlp()
+    examples = gold_examples(quickstart_docs[:5], nlp)
+    nlp.initialize(lambda: examples)
+    optimizer = nlp.resume_training()
+    before = nlp.get_pipe("root_mst").to_bytes()
+    caplog.clear()
+    for _ in range(2):
+        nlp.rehearse(examples, sgd=optimizer)
+    assert nlp.get_pipe("root_mst").to_bytes() == before
+    [record] = caplog.records
+    assert "[root_mst] nlp.rehearse changes nothing" in record.getMessage()
+
+
 def test_update_skips_empty_examples():
     nlp = make_nlp()
     examples = [Example.from_dict(nlp.make_doc("She saw the cat ."), SENTENCE)]

@@ -10,12 +10,12 @@ import pytest
 import spacy
 from conftest import ROOT
 
-PACKAGES = ["negspacy", "textacy", "pytextrank", "spacy-conll"]
+PACKAGES = ["negspacy", "textacy", "pytextrank", "textdescriptives", "spacy-conll"]
 
 
 @pytest.mark.slow
 def test_packages_install_next_to_spacy(tmp_path):
-    """In an environment of their own above this one; textdescriptives would need another NumPy."""
+    """In an environment of their own above this one, and with NumPy 1, as one of them needs it."""
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
     [packages] = (tmp_path / "venv").glob("lib/python*/site-packages")
     (packages / "below.pth").write_text("\n".join(site.getsitepackages()), encoding="utf8")
@@ -32,5 +32,4 @@ def test_packages_install_next_to_spacy(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    [passed] = re.findall(r"(\d+) passed, 1 skipped", done.stdout)
-    assert int(passed) == 8
+    assert re.search(r"\b9 passed\b(?!.* skipped)", done.stdout), done.stdout

@@ -79,7 +79,8 @@ def test_missing_packages_are_named_with_what_installs_them(
         check_command(encoder, installed=installed)
     extra = {"transformer": "transformers", "curated": "curated"}[encoder]
     assert str(error.value) == (
-        f'this config needs {missing}: pip install "spacy-rootmind[{extra}]"'
+        f"this config needs {missing}: in projects/ud of a checkout, "
+        f'pip install -e "../..[{extra}]"'
     )
 
 
@@ -88,6 +89,14 @@ def test_installed_packages_pass(check_command, capsys):
     check_command("transformer")
     check_command("curated")
     assert capsys.readouterr().out.count("are installed") == 3
+
+
+def test_package_that_builds_packages_is_named(check_command, capsys):
+    with pytest.raises(SystemExit, match=r"wheel needs the package 'build', .* pip install build"):
+        check_command("cpu", "--build", "wheel")
+    check_command("cpu", "--build", "none")
+    check_command("cpu", "--build", "sdist,wheel", installed={"build": "1.2"})
+    assert capsys.readouterr().out.count("are installed") == 2
 
 
 def test_extras_are_those_of_the_package():
@@ -125,7 +134,7 @@ def test_training_checks_too(made, tmp_path, monkeypatch):
     monkeypatch.setattr(pretrained, "unmet", lambda extra: [missing])
     command = ["train.py", CONFIGS["curated"], tmp_path / "corpus", tmp_path / "run"]
     monkeypatch.setattr(sys, "argv", [str(argument) for argument in command])
-    with pytest.raises(SystemExit, match=r"spacy-rootmind\[curated\]"):
+    with pytest.raises(SystemExit, match=r"\.\./\.\.\[curated\]"):
         train.main()
     assert not (tmp_path / "run").exists()
 

@@ -1,6 +1,7 @@
 """The project as users run it, with very small networks and few steps."""
 
 import csv
+import re
 import shutil
 import subprocess
 
@@ -8,10 +9,12 @@ import pytest
 import spacy
 import srsly
 from commandline import assert_one_root_each, spacy_command
-from ud_treebanks import PROJECT, run_project
+from environments import make_installed
+from ud_treebanks import PROJECT, project_variables, run_project
 
 pytestmark = pytest.mark.workflow
 
+README = (PROJECT / "README.md").read_text(encoding="utf8")
 MODEL = "components.root_mst.model"
 TINY = {
     f"{MODEL}.lstm_width": 16,
@@ -24,17 +27,31 @@ TINY = {
 OVERRIDES = " ".join(f"{name}={value}" for name, value in TINY.items())
 
 
+SMALL = {"seeds": "0 1", "steps": 10, "overrides": OVERRIDES}
+
+
 def project_run(folder, command, treebank, source="", **settings):
     """Run a command of the project with a very small network; returns what it printed."""
-    tiny = {"seeds": "0 1", "steps": 10, "overrides": OVERRIDES}
-    return run_project(folder, command, treebank, source, **{**tiny, **settings})
+    return run_project(folder, command, treebank, source, **{**SMALL, **settings})
 
 
 @pytest.fixture(scope="module")
-def ran(checkout, made):
-    """The project's folder after all its commands, and what they printed."""
+def ran(checkout, made, tmp_path_factory):
+    """The project's folder after all its commands, and what they printed.
+
+    They run where nothing is installed but what its README says.
+    """
     treebank, _ = made
-    return checkout, project_run(checkout, "all", treebank.name, treebank.parent)
+    environment = make_installed(tmp_path_factory.mktemp("environment"))
+    variables = project_variables(treebank.name, treebank.parent, **{**SMALL, "build": "wheel"})
+    command = ("spacy", "project", "run", "all", ".", *variables)
+    # Before any work, it says what to install.
+    printed = environment.run(*command, cwd=checkout, succeeds=False, NO_COLOR="1")
+    assert "pip install build" in printed
+    assert "scripts/fetch.py" not in printed
+    [install] = re.findall(r"^pip install build\b.*$", README, flags=re.MULTILINE)
+    environment.shell(install, cwd=checkout)
+    return checkout, environment.run(*command, cwd=checkout, NO_COLOR="1")
 
 
 def test_commands_report_what_they_did(ran):
@@ -79,6 +96,7 @@ def test_best_parser_parses_and_names_its_treebank(ran):
 def test_package_has_the_parser_and_its_licence(ran):
     folder, _ = ran
     package = folder / "packages" / "en_made-1.2.3"
+    assert (package / "dist" / "en_made-1.2.3-py3-none-any.whl").is_file()
     meta = srsly.read_json(package / "meta.json")
     assert (meta["name"], meta["version"], meta["license"]) == ("made", "1.2.3", "CC0 1.0")
     assert any(requirement.startswith("spacy-rootmind") for requirement in meta["requirements"])
@@ -120,13 +138,12 @@ def test_workflow_has_all_commands():
 
 
 def test_readme_is_what_spacy_writes(tmp_path):
-    own = (PROJECT / "README.md").read_text(encoding="utf8")
-    (tmp_path / "README.md").write_text(own, encoding="utf8")
+    (tmp_path / "README.md").write_text(README, encoding="utf8")
     shutil.copy(PROJECT / "project.yml", tmp_path)
     spacy_command("project", "document", tmp_path, "--output", "README.md", cwd=tmp_path)
-    assert (tmp_path / "README.md").read_text(encoding="utf8") == own
+    assert (tmp_path / "README.md").read_text(encoding="utf8") == README
     variables = srsly.read_yaml(PROJECT / "project.yml")["vars"]
-    named = own.split("| variable |")[1].split("\n\n")[0].replace("`", "")
+    named = README.split("| variable |")[1].split("\n\n")[0].replace("`", "")
     cells = [row.split("|")[1] for row in named.splitlines()[2:]]
     assert {name.strip() for cell in cells for name in cell.split(",")} == set(variables)
 

@@ -18,6 +18,9 @@ from thinc.util import gpu_is_available
 from wasabi import msg
 
 PACKAGE = "spacy-rootmind"
+# What spaCy builds packages with, other than folders.
+BUILD = "build"
+NO_BUILD = "none"
 AUTO = "auto"
 ENGLISH = "en"
 CURATED = "curated_transformer"
@@ -90,7 +93,7 @@ def kind_of(config: Config) -> str | None:
     return next((factory for factory in factories if factory in KINDS), None)
 
 
-def check(config: Config, pretrained: str, gpu: int) -> None:
+def check(config: Config, pretrained: str, gpu: int, formats: str = NO_BUILD) -> None:
     """Check that packages and GPU are available, without loading them.
 
     Parameters
@@ -101,6 +104,8 @@ def check(config: Config, pretrained: str, gpu: int) -> None:
         Name or folder of an encoder, or "auto".
     gpu
         Number of a GPU; -1 for the CPU.
+    formats
+        Those that `spacy package` is to build, separated by commas, or "none".
 
     Raises
     ------
@@ -118,9 +123,11 @@ def check(config: Config, pretrained: str, gpu: int) -> None:
         missing = unmet(extra)
         if missing:
             raise SetupError(
-                f'this config needs {" and ".join(missing)}: pip install "{PACKAGE}[{extra}]"'
+                f"this config needs {' and '.join(missing)}: in projects/ud of a checkout, "
+                f'pip install -e "../..[{extra}]"'
             )
     check_gpu(gpu, needs_torch=factory is not None)
+    check_build(formats)
 
 
 def unmet(extra: str) -> list[str]:
@@ -161,6 +168,26 @@ def check_gpu(gpu: int, needs_torch: bool = False) -> None:
             f"expected a GPU for --vars.gpu {gpu}, and torch, which transformers run on, finds "
             f"none: install a build of it for your GPU"
         )
+
+
+def check_build(formats: str) -> None:
+    """Check that spaCy can build packages in these formats.
+
+    Raises
+    ------
+    SetupError
+        If it needs a package that is not installed.
+    """
+    if formats == NO_BUILD:
+        return
+    try:
+        # By its distribution: a folder of this name can be imported as well.
+        version(BUILD)
+    except PackageNotFoundError as error:
+        raise SetupError(
+            f"--vars.build {formats} needs the package {BUILD!r}, which is not installed: "
+            f"pip install {BUILD}, or set --vars.build {NO_BUILD}"
+        ) from error
 
 
 # --- which encoder -----------------------------------------------------------------------------
@@ -269,9 +296,10 @@ def main() -> None:
     parser.add_argument("config", type=Path)
     parser.add_argument("--pretrained", default=AUTO, help="name or folder of an encoder")
     parser.add_argument("--gpu-id", type=int, default=-1)
+    parser.add_argument("--build", default=NO_BUILD, help="formats of the package")
     args = parser.parse_args()
     try:
-        check(read_config(args.config), args.pretrained, args.gpu_id)
+        check(read_config(args.config), args.pretrained, args.gpu_id, args.build)
     except SetupError as error:
         sys.exit(str(error))
     msg.good(f"{args.config.name}: all requirements are installed")
