@@ -2,7 +2,7 @@
 
 import gc
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import srsly
@@ -23,7 +23,7 @@ class RegisteredFunction:
     """
 
     config: dict[str, Any]
-    function: Callable
+    function: Callable = field(repr=False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function."""
