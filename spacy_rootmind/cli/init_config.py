@@ -14,6 +14,7 @@ from typing import Any
 
 import spacy
 from spacy.language import Language
+from spacy.util import combine_score_weights
 from thinc.api import Config
 
 from spacy_rootmind.cli import config_sections as sections
@@ -115,7 +116,14 @@ def make_config(options: ConfigOptions) -> Config:
         if options.vectors is not None:
             config["paths"]["vectors"] = options.vectors
             tok2vec["embed"]["include_static_vectors"] = True
+    config["training"]["score_weights"] = settled(config["training"]["score_weights"])
     return config
+
+
+def settled(weights: dict[str, float | None]) -> dict[str, float | None]:
+    """Rescale score weights until they stay the same: spaCy rescales and rounds them repeatedly."""
+    rescaled = combine_score_weights([weights])
+    return weights if rescaled == weights else settled(rescaled)
 
 
 @contextmanager

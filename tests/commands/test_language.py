@@ -107,11 +107,12 @@ def test_processes_give_what_one_gives(method, maker, shared, tmp_path):
 )
 def test_functions_for_configs_can_be_pickled(name, settings):
     """Spawned processes get a component that way, with all that its config gave it."""
-    function = registry.misc.get(f"spacy_rootmind.{name}.v1")(**settings)
-    again = pickle.loads(pickle.dumps(function))
-    assert again.func is function.func
-    assert again.keywords == function.keywords
-    assert again.keywords.items() >= settings.items()
+    made = registry.misc.get(f"spacy_rootmind.{name}.v1")(**settings)
+    again = pickle.loads(pickle.dumps(made))
+    assert again.config == made.config
+    assert again.config.items() >= settings.items()
+    assert again.function.func is made.function.func
+    assert again.function.keywords == made.function.keywords
 
 
 def test_memory_zones_keep_nothing(shared):

@@ -24,7 +24,7 @@ ASSIGNED = {
     "objective": ("perceptron", "perceptron"),
     "sentences": ("doc", "doc"),
     "max_sentence_length": (77, 77),
-    "decode": ("labelled_tree", "labelled_tree"),
+    "decode": ("tree", "tree"),
     "constraints": (
         preset_heads(),
         {"@misc": "spacy_rootmind.preset_heads.v1", "root_label": "ROOT"},
