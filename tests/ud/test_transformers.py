@@ -55,7 +55,7 @@ def downloaded(bert, tmp_path, monkeypatch):
     return folder, "somebody/tiny"
 
 
-@pytest.fixture(params=list(PACKAGES))
+@pytest.fixture(params=["transformer", pytest.param("curated", marks=pytest.mark.slow)])
 def encoder(request, bert, tmp_path):
     """A config, and a pretrained encoder for it: its folder, and its name."""
     missing = unmet(EXTRAS[request.param])
