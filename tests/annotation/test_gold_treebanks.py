@@ -23,7 +23,7 @@ TREEBANKS = {
     "UD_Wolof-WTB": "wo_wtb",
 }
 SENTENCES_PER_DOC = 2
-N_DOCS = 25
+N_DOCS = 8
 
 
 def split_as_spacy(text):

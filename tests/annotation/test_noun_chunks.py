@@ -174,7 +174,7 @@ def agreement(docs, lang, *, pos=True):
     ("lang", "pos", "precision", "recall"),
     [("en", True, 0.98, 0.98), ("en", False, 0.94, 0.89), ("xx", True, 0.92, 0.97)],
 )
-@pytest.mark.parametrize("treebank", ["EWT", "GUM"])
+@pytest.mark.parametrize("treebank", ["EWT", pytest.param("GUM", marks=pytest.mark.slow)])
 def test_agreement_with_spacy_on_converted_trees(ud_folder, treebank, lang, pos, precision, recall):
     folder = ud_folder / f"UD_English-{treebank}"
     docs = read_conllu(folder / f"en_{treebank.lower()}-ud-dev.conllu", spacy.blank("en").vocab)

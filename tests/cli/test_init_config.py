@@ -240,6 +240,7 @@ def test_spacy_has_the_command(run, tmp_path):
     assert refused == "Unknown component 'x' in --pipeline, for --lang en\n"
 
 
+@pytest.mark.workflow
 def test_debug_config_finds_nothing_wrong(corpus, tmp_path):
     init_config(tmp_path / "own.cfg", options(ALL))
     paths = [f"--paths.{name}={corpus}" for name in ("train", "dev")]
@@ -252,6 +253,7 @@ def test_debug_config_finds_nothing_wrong(corpus, tmp_path):
     [(["root_mst"], "en"), ([*NEIGHBOURS, "root_mst"], "en"), (["root_mst", "tagger"], "zh")],
     ids=["alone", "with-others", "chinese"],
 )
+@pytest.mark.workflow
 def test_config_trains(pipeline, lang, corpus, tmp_path):
     init_config(tmp_path / "own.cfg", options(pipeline, lang=lang))
     train(

@@ -10,6 +10,8 @@ from spacy.training import Example
 
 from spacy_rootmind.annotation.extensions import register_extensions
 
+pytestmark = pytest.mark.workflow
+
 TEXTS = [
     "The teacher that she met gave the boy a book.",
     "\n Yes",

@@ -17,6 +17,8 @@ from commandline import (
 from conftest import QUICKSTART, ROOT, read_conllu
 from spacy.util import load_config
 
+pytestmark = pytest.mark.workflow
+
 ASSETS = QUICKSTART / "assets"
 # As a user adds it to a config of their own.
 BY_HAND = '\n[components.root_mst]\nfactory = "root_mst"\n'

@@ -17,6 +17,8 @@ from spacy.training import Example
 from spacy.util import load_config, load_model_from_config, registry
 from thinc.api import Adam
 
+pytestmark = pytest.mark.workflow
+
 TEXTS = ["The teacher that she met gave the boy a book.", "\n Yes", "", "Dogs bark. A cat came."]
 UNSURE = {
     "components.root_mst.confidence": True,

@@ -305,6 +305,7 @@ def test_other_processes_get_only_the_component(nlp):
     assert 0 < again(Doc(nlp.vocab, words=["It", "rained"]))[0]._.head_prob <= 1
 
 
+@pytest.mark.workflow
 def test_assembled_and_packaged_pipelines_have_the_assigned_settings(nlp, tmp_path):
     parser_of(nlp).temperature = 3.0
     nlp.to_disk(tmp_path / "model")

@@ -479,6 +479,7 @@ def workspace(tmp_path, quickstart_docs, dev):
 
 
 @pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.workflow
 def test_training_fits_the_temperature_of_what_it_saves(workspace, dev, shared):
     done = workspace(shared=shared)
     assert done.returncode == 0, done.stdout + done.stderr
