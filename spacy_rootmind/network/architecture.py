@@ -22,16 +22,13 @@ from spacy_rootmind.network.label_scores import (
     begin_label_scores,
 )
 from spacy_rootmind.network.listeners import (
+    GRAD_FACTOR,
     Tok2Vec,
-    listeners_in,
     require_width,
     token_vectors,
 )
 from spacy_rootmind.network.tree_scorer import TreeGradient, TreeInput, TreeScorer, TreeScores
 from spacy_rootmind.network.types import Docs, Floats1d, Floats2d, Floats3d
-
-# The norm of the gradient of all words' vectors is 7 to 200 times that of spaCy's tagger.
-GRAD_FACTOR = 0.05
 
 
 class ParserInput(NamedTuple):
@@ -120,7 +117,7 @@ def build_biaffine_parser(
     dropout: float = 0.33,
     boundary_width: int = 64,
     null_label: bool = False,
-    grad_factor: float = GRAD_FACTOR,
+    grad_factor: float = 0.05,
     nO: int | None = None,
 ) -> ParserModel:
     """Build a graph-based parser over token vectors.
@@ -153,8 +150,9 @@ def build_biaffine_parser(
         The network learns from it what makes an arc right; parses never contain it.
     grad_factor
         Factor on the gradient of token vectors that come from a listener, so that they learn from
-        all components that share them, not from this one alone. It multiplies that of listeners to
-        transformers. Token vectors of the parser's own get the whole gradient.
+        all components that share them, not from this one alone: its norm is 7 to 200 times that of
+        spaCy's tagger. It multiplies the factor that listeners to transformers have. Token vectors
+        of the parser's own get the whole gradient.
     nO
         Number of labels; filled in by the component from its data.
 
@@ -196,7 +194,7 @@ def build_biaffine_parser(
             "trees": trees,
             "labels": trees.get_ref("labels"),
         },
-        attrs={"grad_factor": grad_factor},
+        attrs={GRAD_FACTOR: grad_factor},
     )
     _use_numpy_blas(model)
     return model
@@ -296,18 +294,14 @@ def find_vectors(
     model: ParserModel, docs: Docs, is_train: bool
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], Docs]]:
     """Compute the token vectors alone, of shape (n_tokens, width) per Doc."""
-    tok2vec = model.get_ref("tok2vec")
-    vectors, backprop_vectors = token_vectors(
-        tok2vec, docs, model.get_dim("nI"), model.ops, is_train
+    return token_vectors(
+        model.get_ref("tok2vec"),
+        docs,
+        model.get_dim("nI"),
+        model.ops,
+        is_train,
+        grad_factor=model.attrs[GRAD_FACTOR],
     )
-    factor = model.attrs["grad_factor"] if is_train and listeners_in(tok2vec) else 1.0
-
-    def backprop(d_vectors: list[Floats2d]) -> Docs:
-        if factor != 1.0:
-            d_vectors = [d * factor for d in d_vectors]
-        return backprop_vectors(d_vectors)
-
-    return vectors, backprop
 
 
 def find_boundaries(

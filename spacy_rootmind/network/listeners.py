@@ -13,6 +13,9 @@ from thinc.api import Model, Ops
 from spacy_rootmind.compat import CURATED_LISTENER, CURATED_LISTENER_STATE
 from spacy_rootmind.network.types import Docs, Floats2d
 
+# The factor on the gradient of shared token vectors, among the attributes of the parser's network.
+GRAD_FACTOR = "grad_factor"
+
 # From a list of Docs to one array of shape (n_tokens, width) per Doc.
 Tok2Vec = Model[Any, list[Floats2d]]
 
@@ -41,9 +44,17 @@ def require_width(tok2vec: Tok2Vec) -> None:
 
 
 def token_vectors(
-    tok2vec: Tok2Vec, docs: Docs, width: int, ops: Ops, is_train: bool
+    tok2vec: Tok2Vec,
+    docs: Docs,
+    width: int,
+    ops: Ops,
+    is_train: bool,
+    *,
+    grad_factor: float,
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], Docs]]:
     """Compute the vectors of all tokens, of shape (n_tokens, width) per Doc.
+
+    If they come from a listener, their gradient is multiplied by `grad_factor`.
 
     For a Doc that is empty or all whitespace, a transformer has no word pieces and its listener
     returns vectors of width 0. They are replaced by zeros and get no gradient.
@@ -59,8 +70,11 @@ def token_vectors(
     else:
         found, backprop_found = tok2vec(list(docs), is_train)
     vectors = [own if own.shape[1] else ops.alloc2f(len(own), width) for own in found]
+    is_shared = bool(listeners_in(tok2vec))
 
     def backprop(d_vectors: list[Floats2d]) -> Docs:
+        if is_shared:
+            d_vectors = [d * grad_factor for d in d_vectors]
         return backprop_found(
             [d if own.shape[1] else d[:, :0] for own, d in zip(found, d_vectors, strict=True)]
         )

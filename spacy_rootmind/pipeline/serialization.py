@@ -14,6 +14,7 @@ from spacy.pipeline import TrainablePipe
 from spacy_rootmind.network.architecture import ParserModel
 from spacy_rootmind.network.dropout import RATE
 from spacy_rootmind.network.labels import NULL_LABEL
+from spacy_rootmind.network.listeners import GRAD_FACTOR
 from spacy_rootmind.pipeline.labels import read_labels
 
 # Format of the saved `cfg`; raised when it changes.
@@ -121,11 +122,17 @@ def _refusing(source: object):
 
 
 def _set_weights(model: ParserModel, weights: Any) -> None:
-    # Dropout rates are those of the config, which may have changed since the weights were saved.
-    rates = [(node, node.attrs[RATE]) for node in model.walk() if RATE in node.attrs]
+    # What only training uses is as in the config, which may have changed since the weights were
+    # saved.
+    kept = [
+        (node.attrs, name, node.attrs[name])
+        for node in model.walk()
+        for name in (RATE, GRAD_FACTOR)
+        if name in node.attrs
+    ]
     model.from_dict(weights)
-    for node, rate in rates:
-        node.attrs[RATE] = rate
+    for attrs, name, value in kept:
+        attrs[name] = value
 
 
 # --- checks ------------------------------------------------------------------------------------

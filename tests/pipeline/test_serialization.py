@@ -10,6 +10,7 @@ import srsly
 from conftest import make_nlp
 
 from spacy_rootmind.network.dropout import RATE
+from spacy_rootmind.network.listeners import GRAD_FACTOR
 
 TEXT = "The teacher that she met gave the boy a book ."
 
@@ -130,6 +131,13 @@ def test_dropout_is_that_of_the_config(trained, saved):
     rates = [node.attrs[RATE] for node in model.walk() if RATE in node.attrs]
     assert rates
     assert set(rates) == {0.5}
+
+
+def test_grad_factor_is_that_of_the_config(trained, saved):
+    changed = {"components.root_mst.model.grad_factor": 0.5}
+    model = spacy.load(saved, config=changed).get_pipe("root_mst").model
+    assert trained.get_pipe("root_mst").model.attrs[GRAD_FACTOR] != 0.5
+    assert model.attrs[GRAD_FACTOR] == 0.5
 
 
 def test_attributes_are_there_after_unpickling_elsewhere(trained, saved, tmp_path):
