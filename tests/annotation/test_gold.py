@@ -108,6 +108,16 @@ def test_heads_that_are_missing_stay_missing_in_pieces_and_merged_tokens(vocab):
     assert labels_of(vocab, deps) == ["", "", "w", "ROOT"]
 
 
+def test_gold_cycle_within_a_merged_token_makes_no_root(vocab):
+    example = retokenized(
+        *(vocab, ["ab", "c"], [True, False]),
+        *(["a", "b", "c"], [False, True, False], [1, 0, 2], ["x", "y", "ROOT"]),
+    )
+    heads, deps = aligned_heads(example, "ROOT")
+    assert heads.tolist() == [MISSING, 1]
+    assert labels_of(vocab, deps) == ["", "ROOT"]
+
+
 def random_tree(rng, n):
     """Draw the heads of a tree over n words, in random order; its root is its own head."""
     order = rng.permutation(n)
