@@ -56,7 +56,7 @@ def debug_root_mst(
     as_json: Annotated[bool, Option("--json", "-j", help="Print the report as JSON")] = False,
 ) -> None:
     """Check training and development data for the component root_mst: trees, labels, sentences,
-    and gold heads that are lost because the pipeline's tokens differ.
+    and gold heads that are lost because the tokenizer merges tokens.
 
     Override settings of the config as usual: --paths.train corpus/train.spacy
     """  # noqa: D205
