@@ -1,13 +1,15 @@
 """Gold trees of training examples, aligned with the tokens and sentences to parse."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 from spacy.training import Example
 
+from spacy_rootmind.annotation.alignment import aligned_heads
+from spacy_rootmind.annotation.distributions import TeacherTarget, find_targets
 from spacy_rootmind.annotation.reading import (
     NO_LABEL,
     annotated_heads,
@@ -24,95 +26,6 @@ from spacy_rootmind.annotation.sentences import (
 )
 from spacy_rootmind.trees.checks import is_tree
 from spacy_rootmind.trees.conventions import MISSING
-
-
-def aligned_heads(
-    example: Example, root_label: str
-) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-    """Align gold heads and label hashes with the predicted tokens.
-
-    Each piece of a split gold token has its head and label; a head that is split is its first piece
-    that covers nothing else. So one piece of a split root is the root, and the others attach to it,
-    without a label: the root's belongs to root arcs alone. A merged token has the head and label of
-    the gold token closest to the root among those that it covers, which makes no cycle.
-
-    A head is MISSING where the reference has none, or where the token or its head has no
-    counterpart. `Example.get_aligned_parse` does not distinguish a missing head from a root, leaves
-    out the dependents of split tokens, and labels each piece of a split root as a root.
-    """
-    gold_heads, gold_deps = annotated_heads(example.reference, root_label)
-    gold_of = gold_counterparts(example, gold_heads)
-    piece_of = _head_pieces(example.alignment)
-    heads = np.full(len(gold_of), MISSING, dtype=np.int64)
-    deps = np.full(len(gold_of), NO_LABEL, dtype=np.uint64)
-    known = np.flatnonzero(gold_of != MISSING)
-    known = known[gold_heads[gold_of[known]] != MISSING]
-    own_gold = gold_of[known]
-    is_gold_root = gold_heads[own_gold] == own_gold
-    found = piece_of[gold_heads[own_gold]]
-    # A gold cycle within a merged token leaves an arc from the token to itself.
-    heads[known] = np.where((found == known) & ~is_gold_root, MISSING, found)
-    # A head without a counterpart gives no label either.
-    has_label = (heads[known] != MISSING) & ((found == known) | ~is_gold_root)
-    deps[known[has_label]] = gold_deps[own_gold[has_label]]
-    return heads, deps
-
-
-def _head_pieces(alignment) -> NDArray[np.int64]:
-    """Choose the predicted token that stands for each gold one as a head; MISSING without any."""
-    chosen = _first_counterparts(alignment.y2x)
-    n_covered = np.asarray(alignment.x2y.lengths)
-    for split in np.flatnonzero(np.asarray(alignment.y2x.lengths) > 1).tolist():
-        pieces = alignment.y2x[split]
-        chosen[split] = pieces[np.argmax(n_covered[pieces] == 1)]
-    return chosen
-
-
-def gold_counterparts(example: Example, gold_heads: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Choose a gold token for each predicted one; MISSING where it covers none.
-
-    Of several with a head, it is the one with the fewest arcs to the root of its tree. The head of
-    the chosen token then has fewer, so that no cycle is made.
-    """
-    x2y = example.alignment.x2y
-    chosen = _first_counterparts(x2y)
-    depths = _depths(gold_heads)
-    for merged in np.flatnonzero(np.asarray(x2y.lengths) > 1).tolist():
-        covered = [i for i in x2y[merged].tolist() if gold_heads[i] != MISSING]
-        if covered:
-            chosen[merged] = min(covered, key=depths.__getitem__)
-    return chosen
-
-
-def single_counterparts(alignment) -> NDArray[np.int64]:
-    """Find the counterpart of each token that has exactly one; MISSING elsewhere."""
-    counterparts = _first_counterparts(alignment)
-    counterparts[np.asarray(alignment.lengths) != 1] = MISSING
-    return counterparts
-
-
-def _first_counterparts(alignment) -> NDArray[np.int64]:
-    """Find the first counterpart of each token; MISSING where it has none."""
-    lengths = np.asarray(alignment.lengths)
-    counterparts = np.full(len(lengths), MISSING, dtype=np.int64)
-    has_any = lengths > 0
-    starts = np.cumsum(lengths) - lengths
-    counterparts[has_any] = np.asarray(alignment.data)[starts[has_any]]
-    return counterparts
-
-
-def _depths(heads: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Count the arcs from each token to the top of its tree; at least len(heads) below a cycle.
-
-    O(n log n): the chain that is counted doubles in length each time.
-    """
-    at = np.arange(len(heads))
-    above = np.where(heads == MISSING, at, heads)
-    depths = (above != at).astype(np.int64)
-    for _ in range(len(heads).bit_length()):
-        depths += depths[above]
-        above = above[above]
-    return depths
 
 
 def _predicted_words(example: Example, starts: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -188,17 +101,22 @@ class GoldBatch:
     sentences : list of Sentences
         The tokens to score, one list of sentences per Doc.
     heads : int array of shape (n_rows,)
-        Flat row of each row's gold head; MISSING where unknown, and for ROOT.
+        Flat row of each row's gold head; MISSING where unknown, for ROOT, and in sentences with
+        teachers.
     deps : uint64 array of shape (n_rows,)
-        Label hashes; 0 where unknown.
-    boundaries : int array of shape (all tokens,)
-        As returned by `gold_boundaries`, one Doc after another.
+        Label hashes; 0 where the head is MISSING or the label unknown.
+    boundaries : float array of shape (all tokens,)
+        Probability that each token starts a sentence, one Doc after another: as returned by
+        `gold_boundaries`, or what teachers say.
+    targets : mapping of int to TeacherTarget
+        Of the sentences with teachers, by their number in the batch. They replace gold.
     """
 
     sentences: list[Sentences]
     heads: NDArray[np.int64]
     deps: NDArray[np.uint64]
-    boundaries: NDArray[np.int8]
+    boundaries: NDArray[np.float64]
+    targets: Mapping[int, TeacherTarget] = field(default_factory=dict)
 
     @classmethod
     def from_examples(
@@ -207,32 +125,46 @@ class GoldBatch:
         root_label: str,
         mode: str = "auto",
         max_words: int | None = None,
+        *,
+        teachers: bool = True,
     ) -> "GoldBatch":
         """Align each example; a head outside the sentence or on whitespace counts as missing.
 
-        `training_starts` explains `mode` and `max_words`.
+        `training_starts` explains `mode` and `max_words`. Without `teachers`, the distributions
+        that references may have are ignored.
         """
         sentences: list[Sentences] = []
         heads: list[NDArray[np.int64]] = [np.zeros(0, dtype=np.int64)]
         deps: list[NDArray[np.uint64]] = [np.zeros(0, dtype=np.uint64)]
-        boundaries = [np.zeros(0, dtype=np.int8)]
-        n_rows = 0
+        boundaries = [np.zeros(0)]
+        targets: dict[int, TeacherTarget] = {}
+        n_rows = n_sentences = 0
         for example in examples:
             starts = training_starts(example, root_label, mode, max_words)
             doc_sentences = scored_tokens(example.predicted, starts)
-            boundaries.append(gold_boundaries(example, root_label))
             doc_heads, doc_deps = aligned_heads(example, root_label)
+            boundaries.append(gold_boundaries(example, root_label).astype(np.float64))
             sentences.append(doc_sentences)
+            found = find_targets(example, starts, doc_sentences) if teachers else {}
+            for number, target in found.items():
+                targets[n_sentences + number] = target
+                taught = doc_sentences[number]
+                doc_heads[taught], doc_deps[taught] = MISSING, NO_LABEL
+                if target.start_probs is not None:
+                    own = boundaries[-1][taught]
+                    boundaries[-1][taught] = np.where(own == MISSING, own, target.start_probs)
             for tokens in doc_sentences:
                 local, known = _within_sentence(doc_heads, tokens)
                 heads += [np.array([MISSING]), np.where(known, local + n_rows, MISSING)]
                 deps += [np.zeros(1, np.uint64), np.where(known, doc_deps[tokens], NO_LABEL)]
                 n_rows += len(tokens) + 1
+            n_sentences += len(doc_sentences)
         return cls(
             sentences,
             np.concatenate(heads),
             np.concatenate(deps).astype(np.uint64),
             np.concatenate(boundaries),
+            targets,
         )
 
 

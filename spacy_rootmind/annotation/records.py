@@ -1,4 +1,6 @@
-"""Parse details of a sentence, and their form in a Doc: confidence, probable arcs, alternatives.
+"""Parse details of a sentence, and their form in a Doc.
+
+They are its confidence, probable arcs, alternatives, and the distribution over its trees.
 
 The parser makes these records over the words of a sentence, numbered from 1 with ROOT as 0.
 `over_tokens` converts them to the sentence's tokens, numbered from 0 and whitespace included, with
@@ -10,7 +12,7 @@ attributes of a span, so that they move with the sentence through serialization,
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -129,12 +131,80 @@ class Alternatives:
 
 
 @dataclass(frozen=True, eq=False)
+class StoredDistribution:
+    """A distribution over the trees of a sentence, by the weights of its probable arcs.
+
+    Trees with other arcs have probability zero. `annotation.distributions` computes with it.
+
+    Attributes
+    ----------
+    dependents, heads : int array of shape (n_arcs,)
+    log_weights : float32 array of shape (n_arcs,)
+        Arc scores, with the temperature divided out.
+    label_arcs : int array of shape (n_entries,)
+        Index of an arc between words, once per label that is probable for it.
+    labels : int array of shape (n_entries,)
+        Index in `label_names`.
+    label_probs : float32 array of shape (n_entries,)
+        Probability of the label, given the arc.
+    label_names : tuple of str
+    start_probs : float32 array of shape (n,) or None
+        Probability that each word or token starts a sentence, whatever boundaries the Doc had; None
+        if the parser finds no boundaries.
+    """
+
+    dependents: NDArray[np.int32]
+    heads: NDArray[np.int32]
+    log_weights: NDArray[np.float32]
+    label_arcs: NDArray[np.int32]
+    labels: NDArray[np.int32]
+    label_probs: NDArray[np.float32]
+    label_names: tuple[str, ...]
+    start_probs: NDArray[np.float32] | None = None
+
+    def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "StoredDistribution":
+        """Convert to tokens; `words` are the places of the words among them."""
+        dependents = words[self.dependents - 1]
+        heads = np.where(self.heads == ROOT, dependents, words[np.maximum(self.heads, 1) - 1])
+        labels, names = _renumber(self.labels, self.label_names)
+        starts = None
+        if self.start_probs is not None:
+            starts = np.zeros(n_tokens, dtype=np.float32)
+            starts[words] = self.start_probs
+        return replace(
+            self,
+            dependents=dependents.astype(np.int32),
+            heads=heads.astype(np.int32),
+            labels=labels,
+            label_names=names,
+            start_probs=starts,
+        )
+
+    def over_words(self, words: NDArray[np.int64]) -> "StoredDistribution":
+        """Convert from tokens to words, numbered from 1 with ROOT as 0."""
+        dependents = np.searchsorted(words, self.dependents) + 1
+        heads = np.searchsorted(words, self.heads) + 1
+        heads[self.heads == self.dependents] = ROOT
+        starts = None if self.start_probs is None else self.start_probs[words]
+        return replace(
+            self,
+            dependents=dependents.astype(np.int32),
+            heads=heads.astype(np.int32),
+            start_probs=starts,
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class ParseDetails:
-    """What the parser was asked to find besides a sentence's tree; None for the rest."""
+    """What the parser was asked to find besides a sentence's tree; None or empty for the rest.
+
+    `distributions` are those of several teachers, where Docs of several were joined.
+    """
 
     confidence: Confidence | None = None
     arcs: ArcTable | None = None
     alternatives: Alternatives | None = None
+    distributions: tuple[StoredDistribution, ...] = ()
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "ParseDetails":
         """Convert to tokens; `words` are the places of the words among them."""
@@ -143,12 +213,14 @@ class ParseDetails:
             None if self.confidence is None else self.confidence.over_tokens(*at),
             None if self.arcs is None else self.arcs.over_tokens(*at),
             None if self.alternatives is None else self.alternatives.over_tokens(*at),
+            tuple(one.over_tokens(*at) for one in self.distributions),
         )
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was found."""
-        return self.confidence is None and self.arcs is None and self.alternatives is None
+        found = self.confidence, self.arcs, self.alternatives
+        return not self.distributions and all(part is None for part in found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,9 +396,16 @@ def _pack(record: SentenceRecord) -> dict[str, Any]:
     for name in ("confidence", "arcs", "alternatives"):
         part = getattr(details, name)
         if part is not None:
-            packed[name] = dict(vars(part))
-            if "label_names" in packed[name]:
-                packed[name]["label_names"] = list(part.label_names)
+            packed[name] = _pack_part(part)
+    if details.distributions:
+        packed["distributions"] = [_pack_part(one) for one in details.distributions]
+    return packed
+
+
+def _pack_part(part: Any) -> dict[str, Any]:
+    packed = dict(vars(part))
+    if "label_names" in packed:
+        packed["label_names"] = list(part.label_names)
     return packed
 
 
@@ -338,8 +417,15 @@ def _unpack(packed: dict[str, Any]) -> SentenceRecord:
         ("alternatives", Alternatives),
     ):
         if name in packed:
-            fields = dict(packed[name])
-            if "label_names" in fields:
-                fields["label_names"] = tuple(fields["label_names"])
-            parts[name] = kind(**fields)
+            parts[name] = _unpack_part(kind, packed[name])
+    parts["distributions"] = tuple(
+        _unpack_part(StoredDistribution, one) for one in packed.get("distributions", ())
+    )
     return SentenceRecord(packed["tree"], ParseDetails(**parts))
+
+
+def _unpack_part(kind: Any, packed: dict[str, Any]) -> Any:
+    fields = dict(packed)
+    if "label_names" in fields:
+        fields["label_names"] = tuple(fields["label_names"])
+    return kind(**fields)

@@ -1,7 +1,7 @@
 """Conversion of trees from words to tokens, and their annotation on a Doc."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ from spacy.attrs import DEP, HEAD
 from spacy.tokens import Doc
 
 from spacy_rootmind.annotation import doc_trees
+from spacy_rootmind.annotation.distributions import stored_distributions
 from spacy_rootmind.annotation.records import ParseDetails, SentenceRecord, store_records
 from spacy_rootmind.annotation.sentences import (
     SPACE_LABEL,
@@ -102,7 +103,19 @@ def annotate(doc: Doc, parse: DocParse) -> None:
     deps = np.array([hashes[label] for label in parse.deps], dtype=np.uint64)
     doc_trees.set_trees(doc, parse.heads, deps, parse.starts)
     # Without new records, too: those of an earlier parse no longer hold.
-    store_records(doc, parse.records)
+    store_records(doc, [_with_earlier_teachers(doc, *record) for record in parse.records])
+
+
+def _with_earlier_teachers(
+    doc: Doc, start: int, stop: int, record: SentenceRecord
+) -> tuple[int, int, SentenceRecord]:
+    """Join a sentence's new distribution to those that other teachers have left on the Doc."""
+    new = record.details.distributions
+    if new:
+        earlier = stored_distributions(doc, start, stop)
+        details = replace(record.details, distributions=(*earlier, *new))
+        record = replace(record, details=details)
+    return start, stop, record
 
 
 def restore_edges(doc: Doc) -> Doc:

@@ -31,6 +31,7 @@ class InputFormat(str, Enum):
     text = "text"
     jsonl = "jsonl"
     conllu = "conllu"
+    spacy = "spacy"
 
 
 class OutputFormat(str, Enum):
@@ -61,7 +62,9 @@ def parse_command(
     from_format: Annotated[
         InputFormat | None,
         Option(
-            "--from", "-f", help="Input format; by default from the suffix (.txt, .jsonl, .conllu)"
+            "--from",
+            "-f",
+            help="Input format; by default from the suffix (.txt, .jsonl, .conllu, .spacy)",
         ),
     ] = None,
     to_format: Annotated[
@@ -86,6 +89,15 @@ def parse_command(
             "--arcs",
             metavar="PROBABILITY",
             help="Write all arcs of at least this probability; by default as set in the pipeline",
+        ),
+    ] = None,
+    distributions: Annotated[
+        float | None,
+        Option(
+            "--distributions",
+            metavar="PROBABILITY",
+            help="Keep in the Docs, for another parser to learn from, the tree distribution of each "
+            "sentence: its arcs of at least this probability, such as 0.01",
         ),
     ] = None,
     alternatives: Annotated[
@@ -133,11 +145,13 @@ def parse_command(
     ] = None,
     quiet: Annotated[bool, Option("--quiet", "-q", help="Print warnings and errors only")] = False,
 ) -> None:
-    """Parse texts, tokens or CoNLL-U, and write CoNLL-U, JSONL or Docs.
+    """Parse texts, tokens, CoNLL-U or Docs, and write CoNLL-U, JSONL or Docs.
 
     Input formats: text has one text per line. jsonl has one object per line, with "text" or
     "tokens" (a list of strings, or a list of lists of strings, one per sentence); other fields are
     kept. conllu becomes one Doc per sentence; only heads, labels and empty columns are replaced.
+    Docs keep their sentences and everything that the pipeline does not set; a folder of Docs counts
+    as its files.
 
     Docs are written to a folder, as files of bounded size, or to one file NAME.spacy, which is put
     together in memory at the end.
@@ -160,6 +174,7 @@ def parse_command(
         paragraphs=paragraphs,
         confidence=confidence,
         arcs=arcs,
+        distributions=distributions,
         alternatives=alternatives and alternatives.value,
         k=k,
         seed=seed,

@@ -15,7 +15,7 @@ from spacy.training import Example
 from spacy.util import registry, resolve_dot_names
 from wasabi import Printer
 
-from spacy_rootmind.annotation.gold import aligned_heads, gold_counterparts
+from spacy_rootmind.annotation.alignment import aligned_heads, gold_counterparts
 from spacy_rootmind.annotation.reading import annotated_heads
 from spacy_rootmind.annotation.sentences import words_of
 from spacy_rootmind.cli.check import compare, count, report, say

@@ -1,17 +1,19 @@
-"""Input records: texts or sentences to parse, and failures."""
+"""Input records: texts, sentences or Docs to parse, and failures."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from spacy.language import Language
 from spacy.tokens import Doc
+from spacy.vocab import Vocab
 
 from spacy_rootmind.cli.conllu import Sentence
 
 
 @dataclass
 class InputRecord:
-    """A text, or a sentence of CoNLL-U, to be parsed as one Doc.
+    """A text, a sentence of CoNLL-U, or a Doc, to be parsed as one Doc.
 
     Attributes
     ----------
@@ -29,6 +31,8 @@ class InputRecord:
         All fields of a JSONL record; written again to JSONL.
     sentence : Sentence, optional
         The sentence of CoNLL-U; written again to CoNLL-U.
+    load_doc : callable, optional
+        Loads a Doc that was saved, with its annotation. It has the given words.
     """
 
     file: str
@@ -39,6 +43,7 @@ class InputRecord:
     starts: list[bool] | None = None
     fields: dict[str, Any] = field(default_factory=dict)
     sentence: Sentence | None = None
+    load_doc: Callable[[Vocab], Doc] | None = None
 
     @property
     def n_chars(self) -> int:
@@ -47,6 +52,8 @@ class InputRecord:
 
     def make_doc(self, nlp: Language) -> Doc:
         """Make the Doc to parse."""
+        if self.load_doc is not None:
+            return self.load_doc(nlp.vocab)
         if self.words is None:
             return nlp.make_doc(self.text or "")
         starts: list[bool | int | None] | None = None

@@ -1,4 +1,4 @@
-"""Input files, read line by line in constant memory, counted and hashed on the way."""
+"""Input files, counted and hashed while they are read: line by line in constant memory, or whole."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -47,13 +47,14 @@ class Inputs:
     Attributes
     ----------
     names : list of str
-        File names as given; messages call the standard input "stdin".
+        File names as given, and the files of Docs in folders, sorted. Messages call the standard
+        input "stdin".
     n_bytes : int
         Number of bytes read so far.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        self.names = list(names)
+        self.names = [file for name in names for file in _files_of(name)]
         self.n_bytes = 0
         self._hash = blake2b(digest_size=16)
         self._check()
@@ -69,7 +70,9 @@ class Inputs:
             if not Path(name).exists():
                 raise InputError(f"file not found: {name}")
             if Path(name).is_dir():
-                raise InputError(f"expected files, received a folder: {name}")
+                raise InputError(
+                    f"expected files, or folders of .spacy files, received a folder: {name}"
+                )
             with closing(_open(name)):
                 pass
 
@@ -111,6 +114,22 @@ class Inputs:
             if name != STDIN:
                 stream.close()
 
+    def content(self, name: str) -> bytes:
+        """Read all of one file.
+
+        Raises
+        ------
+        InputError
+            If reading fails.
+        """
+        try:
+            data = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
+        except OSError as error:
+            raise InputError(f"cannot read {display_name(name)}: {error}") from error
+        self.n_bytes += len(data)
+        self._hash.update(b"\0file\0" + data)
+        return data
+
     def _read_line(self, stream: BinaryIO) -> bytes:
         data = stream.readline(MAX_LINE + 1)
         self.n_bytes += len(data)
@@ -125,6 +144,14 @@ class Inputs:
 def display_name(name: str) -> str:
     """Return the name of an input for messages."""
     return "stdin" if name == STDIN else name
+
+
+def _files_of(name: str) -> list[str]:
+    """List the files of Docs in a folder; any other name stands for itself."""
+    path = Path(name)
+    if name == STDIN or not path.is_dir():
+        return [name]
+    return [str(file) for file in sorted(path.glob("*.spacy"))] or [name]
 
 
 def _open(name: str) -> BinaryIO:

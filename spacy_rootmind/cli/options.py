@@ -20,6 +20,7 @@ class ParseOptions:
     paragraphs: bool = False
     confidence: bool | None = None
     arcs: float | None = None
+    distributions: float | None = None
     alternatives: str | None = None
     k: int = 5
     seed: int = 0

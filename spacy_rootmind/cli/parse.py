@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -38,12 +39,17 @@ def parse(options: ParseOptions) -> int:
     messages = Messages(options.quiet)
     to_format = output_format(options)
     check_output(options, to_format)
+    if options.distributions is not None and to_format != "spacy":
+        raise CommandError(
+            f"Cannot write tree distributions as {to_format}",
+            "Only Docs keep them: give --output FOLDER --to spacy.",
+        )
     try:
         inputs = Inputs(options.inputs)
         for name in [] if options.from_format else inputs.names:
             input_format(name)
         nlp = load_pipeline(options)
-        output = open_output(options, to_format, nlp)
+        output = open_output(options, to_format, nlp, inputs.names)
         run = Run(options, nlp, inputs, output, messages)
         with watched_signals(), warnings.catch_warnings():
             # spaCy's warning about workers that ended early; failed records are reported here.
@@ -103,8 +109,10 @@ def check_output(options: ParseOptions, to_format: str) -> None:
     check_free(path, makes_folder=makes_folder, force=options.force, resume=options.resume)
 
 
-def open_output(options: ParseOptions, to_format: str, nlp: Language) -> Output:
-    """Make the output; its `start` opens it."""
+def open_output(
+    options: ParseOptions, to_format: str, nlp: Language, names: Sequence[str]
+) -> Output:
+    """Make the output; its `start` opens it. `names` are those of the input files."""
     path = Path(options.output)
     if options.output == STDOUT:
         return StreamOutput(WRITERS[to_format], sys.stdout.buffer)
@@ -113,14 +121,18 @@ def open_output(options: ParseOptions, to_format: str, nlp: Language) -> Output:
             return StreamOutput(WRITERS[to_format], open(path, "wb"))
         except OSError as error:
             raise CommandError(f"Cannot write {path}: {error.strerror}") from error
-    settings = identity(options, to_format, nlp)
+    settings = identity(options, to_format, nlp, names)
     if to_format == "spacy":
         return DocsOutput(path, settings)
     return FileOutput(WRITERS[to_format], path, settings)
 
 
-def identity(options: ParseOptions, to_format: str, nlp: Language) -> dict[str, Any]:
+def identity(
+    options: ParseOptions, to_format: str, nlp: Language, names: Sequence[str]
+) -> dict[str, Any]:
     """Return everything that the output depends on, except the input, as JSON values.
+
+    `names` are those of the input files.
 
     The number of processes changes where chunks and so batches end, which at most changes the last
     digits of sums: a run may be resumed with another.
@@ -136,11 +148,12 @@ def identity(options: ParseOptions, to_format: str, nlp: Language) -> dict[str, 
         "pipeline": hash_files(nlp.path),
         "code": hash_files(options.code),
         "settings": options.settings,
-        "from": [options.from_format or input_format(name) for name in options.inputs],
+        "from": [options.from_format or input_format(name) for name in names],
         "to": to_format,
         "paragraphs": options.paragraphs,
         "confidence": options.confidence,
         "arcs": options.arcs,
+        "distributions": options.distributions,
         "alternatives": alternatives,
         # Batches are padded, so batch sizes may change the last digits of sums.
         "batch_size": options.batch_size,

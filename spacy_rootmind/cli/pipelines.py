@@ -50,6 +50,11 @@ def load_pipeline(options: ParseOptions) -> Language:
             parser.arc_threshold = options.arcs
         except ValueError as error:
             raise CommandError("Cannot use --arcs", str(error)) from error
+    if options.distributions is not None:
+        try:
+            parser.distribution_threshold = options.distributions
+        except ValueError as error:
+            raise CommandError("Cannot use --distributions", str(error)) from error
     if options.alternatives is not None:
         parser.alternatives = alternatives_method(options)
     return nlp

@@ -1,17 +1,25 @@
-"""Readers of text, JSONL and CoNLL-U, which yield input records and failures lazily.
+"""Readers of text, JSONL, CoNLL-U and Docs, which yield input records and failures lazily.
 
 - text: one text per line, or one per paragraph (separated by empty lines), with its line ends;
 - jsonl: one object per line, {"text": ...} or {"tokens": [...]}. Tokens are strings, or lists of
   strings, one list per sentence. With text and tokens, the tokens are found in the text. Of a Doc
   written by `Doc.to_json`, text, tokens and sentences are read. Other fields are kept;
-- conllu: one Doc per sentence of the file.
+- conllu: one Doc per sentence of the file;
+- spacy: the Docs of a DocBin with their annotation, one file in memory at a time. Their number in
+  the file stands for the line.
 """
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from spacy.strings import StringStore
+from spacy.tokens import Doc, DocBin
+from spacy.vocab import Vocab
 
 from spacy_rootmind.cli.conllu import ConlluError, Sentence, SentenceBuilder, words_and_spaces
 from spacy_rootmind.cli.input_records import Failure, InputRecord
@@ -23,7 +31,11 @@ InputRecords = Iterator[InputRecord | Failure]
 def read_records(inputs: Inputs, form: str | None, paragraphs: bool = False) -> InputRecords:
     """Read all files: in the given format, or each in the format of its suffix."""
     for name in inputs.names:
-        reader = READERS[form or input_format(name)]
+        own_form = form or input_format(name)
+        if own_form == DOCS:
+            yield from read_docs(display_name(name), inputs.content(name))
+            continue
+        reader = READERS[own_form]
         if paragraphs and reader is read_texts:
             reader = read_paragraphs
         yield from reader(display_name(name), inputs.lines(name))
@@ -43,7 +55,7 @@ def input_format(name: str) -> str:
     except KeyError:
         raise InputError(
             f"cannot tell the format of {name} from its suffix: expected {', '.join(SUFFIXES)}, or "
-            f"--from with one of {', '.join(READERS)}"
+            f"--from with one of {', '.join([*READERS, DOCS])}"
         ) from None
 
 
@@ -291,6 +303,47 @@ def read_sentences(file: str, lines: Iterable[Line]) -> Iterator[Sentence | Fail
             yield Failure(file, error.line, str(error))
 
 
+# --- Docs --------------------------------------------------------------------------------------
+
+
+def read_docs(file: str, content: bytes) -> InputRecords:
+    """Read the Docs of a file, one record each.
+
+    Raises
+    ------
+    InputError
+        If the file is damaged, or no DocBin.
+    """
+    try:
+        stored = DocBin().from_bytes(content)
+        strings = StringStore(stored.strings)
+        words = [[strings[orth] for orth in tokens[:, 0].tolist()] for tokens in stored.tokens]
+    # A damaged file can make msgpack and spaCy raise nearly anything.
+    except Exception as error:
+        raise InputError(
+            f"expected Docs as DocBin saves them in {file}, found something else or a damaged "
+            f"file ({error})"
+        ) from error
+    for i, own in enumerate(words):
+        load = partial(load_doc, stored, strings, i)
+        yield InputRecord(file, i + 1, words=own, load_doc=load)
+
+
+def load_doc(stored: DocBin, strings: StringStore, number: int, vocab: Vocab) -> Doc:
+    """Load one of the Docs of a DocBin, and no strings but its own."""
+    alone = DocBin(attrs=stored.attrs, store_user_data=True)
+    of_doc = slice(number, number + 1)
+    alone.tokens, alone.spaces = stored.tokens[of_doc], stored.spaces[of_doc]
+    alone.cats, alone.flags = stored.cats[of_doc], stored.flags[of_doc]
+    alone.span_groups, alone.user_data = stored.span_groups[of_doc], stored.user_data[of_doc]
+    # Small numbers are values of other kinds, and names of spaCy's symbols at the same time.
+    found = {strings[i] for i in np.unique(alone.tokens[0]).tolist() if i in strings}
+    alone.strings = found & stored.strings
+    [doc] = alone.get_docs(vocab)
+    return doc
+
+
+DOCS = "spacy"
 READERS: dict[str, Callable[[str, Iterable[Line]], InputRecords]] = {
     "text": read_texts,
     "jsonl": read_jsonl,
@@ -301,4 +354,5 @@ SUFFIXES = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".conllu": "conllu",
+    ".spacy": DOCS,
 }

@@ -24,21 +24,21 @@ Labeller = Model[Any, Floats2d]
 
 
 class ChosenArcs(NamedTuple):
-    """Arcs to label, each dependent at most once, with what their labels should be in training.
+    """Arcs to label, with what their labels should be in training.
 
     Attributes
     ----------
     deps, heads : int array of shape (n_arcs,)
         Flat rows.
-    targets : int array of shape (n_arcs,)
-        Column of the right label.
+    targets : int array of shape (n_arcs,) or float array of shape (n_arcs, n_labels)
+        Column of the right label; or the weight of each label, which need not sum to one.
     weight : float
         Weight of these arcs in the loss.
     """
 
     deps: Ints1d
     heads: Ints1d
-    targets: Ints1d
+    targets: Ints1d | Floats2d
     weight: float = 1.0
 
 

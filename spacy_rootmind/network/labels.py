@@ -177,9 +177,9 @@ def _with_one(xp: Any, X: Floats2d) -> Floats2d:
 def _scatter(
     model: Model[InT, OutT], arcs: Arcs, like: Floats2d, d_deps: Floats2d, d_heads: Floats2d
 ) -> tuple[Floats2d, Floats2d]:
-    """Add the gradients of the arcs' two sides to their rows; a head may have many dependents."""
+    """Add the gradients of the arcs' two sides to their rows, which may have many arcs."""
     all_deps, all_heads = model.ops.xp.zeros_like(like), model.ops.xp.zeros_like(like)
-    all_deps[arcs.deps] = d_deps
+    model.ops.scatter_add(all_deps, arcs.deps, model.ops.as_contig(d_deps))
     model.ops.scatter_add(all_heads, arcs.heads, model.ops.as_contig(d_heads))
     return all_deps, all_heads
 

@@ -102,6 +102,10 @@ def make_root_mst(
     alternatives
         Makes `span._.parses` of each sentence: `spacy_rootmind.kbest.v1`,
         `spacy_rootmind.sample.v1` or `spacy_rootmind.sample_without_replacement.v1`.
+    distribution_threshold : float, optional
+        Stores the distribution over each sentence's trees in the Doc, for another parser to learn
+        from: the arcs with at least this probability and those of the parse, with their weights and
+        label probabilities. See `docs/distillation.md`.
     noun_chunks
         How `doc.noun_chunks` are found: "auto" by Universal Dependencies labels in Docs that have
         them, where spaCy has no function for the language or one for other labels; None as without

@@ -59,12 +59,15 @@ class SentencePlan:
         Scored tokens of each sentence.
     constraints : list of SentenceConstraints or None
         Of each sentence.
+    log_odds : float array of shape (n_tokens,)
+        The network's log-odds that each token starts a sentence.
     """
 
     doc: Doc
     starts: Starts
     sentences: Sentences
     constraints: list[SentenceConstraints | None]
+    log_odds: NDArray[np.floating]
 
 
 def parse_docs(
@@ -119,7 +122,7 @@ def _parse_sentences(
     tasks = []
     for plan in plans:
         for words, constraints in zip(plan.sentences, plan.constraints, strict=True):
-            tasks.append(Task(plan.doc, words, first, constraints))
+            tasks.append(Task(plan.doc, words, first, constraints, plan.log_odds[words]))
         first += len(plan.doc)
     positions = [len(task.words) + 1 for task in tasks]
     costs = [m * max(m, MIN_SCORES) for m in positions]
@@ -207,10 +210,10 @@ def plan_sentences(
         context.on_split(doc, n_split)
     sentences = scored_tokens(doc, starts)
     if constraints is None:
-        return SentencePlan(doc, starts, sentences, [None] * len(sentences))
+        return SentencePlan(doc, starts, sentences, [None] * len(sentences), log_odds)
     constraints.check_starts(doc, starts)
     of_sentences = [constraints.of_sentence(words) for words in sentences]
-    return SentencePlan(doc, starts, sentences, of_sentences)
+    return SentencePlan(doc, starts, sentences, of_sentences, log_odds)
 
 
 def _bind_log_odds(

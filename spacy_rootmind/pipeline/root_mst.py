@@ -285,6 +285,9 @@ class RootMST(TrainablePipe):
     ) -> dict[str, float]:
         """Learn from a batch; adds the loss, summed over words, to `losses[self.name]`.
 
+        A sentence with tree distributions of teachers is learnt from these, whatever the objective;
+        see `annotation.distributions.find_targets`.
+
         Words without a known head, or with a head in another sentence, are left out. With an
         objective over trees, so are heads that contradict a tree with one root: all on a cycle, and
         all root arcs of a sentence with several.
@@ -367,11 +370,16 @@ class RootMST(TrainablePipe):
             scores = scores._replace(labels=labels)
         return self._loss(gold, scores)
 
-    def _align(self, examples: Sequence[Example]) -> GoldBatch:
+    def _align(self, examples: Sequence[Example], *, teachers: bool = True) -> GoldBatch:
         settings = self.settings
-        return GoldBatch.from_examples(
-            examples, self.root_label, settings.sentences, settings.max_sentence_length
-        )
+        with self._named():
+            return GoldBatch.from_examples(
+                examples,
+                self.root_label,
+                settings.sentences,
+                settings.max_sentence_length,
+                teachers=teachers,
+            )
 
     def _make_input(self, examples: Sequence[Example], gold: GoldBatch) -> ParserInput:
         """Make the network's input for aligned examples, with the arcs whose labels are trained."""
@@ -412,7 +420,8 @@ class RootMST(TrainablePipe):
         for chunk in util.minibatch(examples, size=FIT_BATCH):
             if not any(len(eg.predicted) for eg in chunk):
                 continue
-            gold = self._align(chunk)
+            # Temperatures are fitted to gold trees: how sure a teacher was would be no measure.
+            gold = self._align(chunk, teachers=False)
             given = self._make_input(chunk, gold)._replace(choose_arcs=None)
             trees = self.model.predict(given).trees
             with self._named():

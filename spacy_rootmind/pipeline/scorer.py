@@ -9,7 +9,7 @@ import numpy as np
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_rootmind.annotation.gold import single_counterparts
+from spacy_rootmind.annotation.alignment import single_counterparts
 from spacy_rootmind.annotation.reading import annotated_heads
 from spacy_rootmind.annotation.sentences import sentence_starts
 from spacy_rootmind.compat import parser_score

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 
-from spacy_rootmind.annotation.records import ParseDetails
+from spacy_rootmind.annotation.records import ParseDetails, StoredDistribution
 from spacy_rootmind.annotation.writing import SentenceParse
 from spacy_rootmind.network.architecture import ParserModel, require_finite
 from spacy_rootmind.network.label_scores import find_best_labels
@@ -22,6 +22,12 @@ from spacy_rootmind.pipeline.confidence import (
     label_arcs,
 )
 from spacy_rootmind.pipeline.constraints import SentenceConstraints
+from spacy_rootmind.pipeline.distributions import (
+    WeightedArcs,
+    find_weighted_arcs,
+    sigmoid,
+    store_distributions,
+)
 from spacy_rootmind.pipeline.settings import Settings
 from spacy_rootmind.trees.decoding import decode
 from spacy_rootmind.trees.distribution import TreeDistribution
@@ -56,12 +62,25 @@ class PredictionContext:
 
 @dataclass(frozen=True)
 class Task:
-    """A sentence to parse: its Doc, its words there, the Doc's first row, its constraints."""
+    """A sentence to parse.
+
+    Attributes
+    ----------
+    doc : Doc
+    words : int array of shape (n,)
+        The tokens of the Doc that are its words.
+    first : int
+        First row of the Doc.
+    constraints : SentenceConstraints or None
+    log_odds : float array of shape (n,)
+        The network's log-odds that each word starts a sentence.
+    """
 
     doc: Doc
     words: NDArray[np.int64]
     first: int
     constraints: SentenceConstraints | None
+    log_odds: NDArray[np.floating]
 
     def name(self) -> str:
         """Name the sentence in messages."""
@@ -164,13 +183,17 @@ class SentenceParser:
         confidence: list[Any] = [None] * n
         arcs: list[Any] = [None] * n
         alternatives: list[Any] = [None] * n
+        distributions: list[Any] = [()] * n
         if settings.confidence or settings.arc_threshold is not None:
             confidence, arcs = self._find_probabilities(weights, heads)
         if settings.alternatives is not None:
             alternatives = label_alternatives(
                 self.labeller, self.scores, self._make_alternatives(weights), self.context.labels
             )
-        return [ParseDetails(*parts) for parts in zip(confidence, arcs, alternatives, strict=True)]
+        if settings.distribution_threshold is not None:
+            distributions = [(one,) for one in self._find_distributions(weights, heads)]
+        parts = zip(confidence, arcs, alternatives, distributions, strict=True)
+        return [ParseDetails(*part) for part in parts]
 
     def _find_probabilities(
         self, weights: list[NDArray[np.float64]], heads: list[NDArray[np.int32]]
@@ -199,6 +222,29 @@ class SentenceParser:
                 self.context.label_temperature,
             )
         return confidence, arcs
+
+    def _find_distributions(
+        self, weights: list[NDArray[np.float64]], heads: list[NDArray[np.int32]]
+    ) -> list[StoredDistribution]:
+        context = self.context
+        threshold: Any = context.settings.distribution_threshold
+        found: dict[int, WeightedArcs] = {}
+        for bucket, own, best in zip(self.buckets, weights, heads, strict=True):
+            trees = TreeDistribution(own, bucket.lengths)
+            arcs = find_weighted_arcs(trees, own, bucket.lengths, best, threshold)
+            found.update(zip(bucket.sentences, arcs, strict=True))
+        starts: list[Any] = [None] * len(self.tasks)
+        if context.finds_boundaries:
+            starts = [sigmoid(task.log_odds) for task in self.tasks]
+        return store_distributions(
+            self.labeller,
+            self.scores,
+            [found[sentence] for sentence in range(len(self.tasks))],
+            starts,
+            context.labels,
+            threshold,
+            context.label_temperature,
+        )
 
     def _make_alternatives(self, weights: list[NDArray[np.float64]]) -> list[Trees]:
         make: Any = self.context.settings.alternatives

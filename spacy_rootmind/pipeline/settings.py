@@ -39,6 +39,7 @@ class Settings:
     confidence: bool = False
     arc_threshold: float | None = None
     alternatives: Callable | None = None
+    distribution_threshold: float | None = None
     noun_chunks: str | Callable | None = "auto"
     learn_rate_factor: float = 1.0
 
@@ -51,8 +52,9 @@ class Settings:
 
     @property
     def finds_details(self) -> bool:
-        """Whether parses come with details that extension attributes read."""
-        return self.confidence or self.arc_threshold is not None or self.alternatives is not None
+        """Whether parses come with details."""
+        optional = self.arc_threshold, self.alternatives, self.distribution_threshold
+        return self.confidence or any(setting is not None for setting in optional)
 
     def as_config(self) -> dict[str, Any]:
         """Return the settings as in a config, and functions as they are if they have no block."""
@@ -149,6 +151,7 @@ CHECKS: dict[str, Check] = {
     "confidence": _flag,
     "arc_threshold": _optional(_probability),
     "alternatives": _optional(_function),
+    "distribution_threshold": _optional(_probability),
     "noun_chunks": _optional(_noun_chunks),
     "learn_rate_factor": _positive,
 }

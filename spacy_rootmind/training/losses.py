@@ -190,15 +190,16 @@ def perceptron(
     return float(np.maximum(gains, 0.0).sum()), xp.asarray(gradient)
 
 
-def boundary_loss(scores: Floats1d, truths: Ints1d) -> tuple[float, Floats1d]:
+def boundary_loss(scores: Floats1d, truths: Floats1d | Ints1d) -> tuple[float, Floats1d]:
     """Cross entropy of sentence starts.
 
     Parameters
     ----------
     scores : float array of shape (n,)
         Log-odds that a token starts a sentence.
-    truths : int array of shape (n,)
-        1 where it does, 0 where not, MISSING where unknown.
+    truths : float or int array of shape (n,)
+        The probability that it does: 1 or 0 where that is known, what a teacher says otherwise.
+        MISSING where unknown.
 
     Returns
     -------
@@ -209,12 +210,11 @@ def boundary_loss(scores: Floats1d, truths: Ints1d) -> tuple[float, Floats1d]:
     """
     xp = get_array_module(scores)
     known = truths != MISSING
-    sign = 1.0 - 2.0 * truths
-    # log(1 + exp(z)) without overflow, z the log-odds of the wrong answer.
-    wrong = scores * sign
-    each = xp.maximum(wrong, 0.0) + xp.log1p(xp.exp(-xp.abs(wrong)))
-    share = xp.exp(wrong - each)
-    gradient = (share * sign * known).astype(scores.dtype)
+    # log(1 + exp(z)) without overflow, z the log-odds of each wrong answer.
+    rest = xp.log1p(xp.exp(-xp.abs(scores)))
+    each = truths * xp.maximum(-scores, 0.0) + (1.0 - truths) * xp.maximum(scores, 0.0) + rest
+    share = xp.exp(xp.minimum(scores, 0.0) - rest)
+    gradient = ((share - truths) * known).astype(scores.dtype)
     return float((each * known).sum()), gradient
 
 

@@ -1,18 +1,23 @@
-"""The training objective: from gold trees and the network's scores to loss and gradient.
+"""The training objective: from gold trees or teachers, and the scores, to loss and gradient.
 
 Pure functions of their arguments: no layer runs here, and no gradient is accumulated.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from thinc.api import Ops
 
 from spacy_rootmind.annotation.gold import GoldBatch, drop_contradictions
 from spacy_rootmind.network.architecture import ParserGradient, ParserScores, require_finite
 from spacy_rootmind.network.label_scores import ChosenArcs, LabelScores
+from spacy_rootmind.network.layout import Bucket
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.network.types import Floats1d, Floats2d, Floats3d, Ints1d, Ints2d
+from spacy_rootmind.training.distillation import label_targets, pad_marginals, tree_cross_entropy
 from spacy_rootmind.training.losses import OBJECTIVES, boundary_loss
 from spacy_rootmind.trees.conventions import MISSING, ROOT
 
@@ -62,8 +67,8 @@ def parser_loss(
     total += label_total
     d_boundaries: Floats1d | None = None
     if finds_boundaries:
-        targets: Ints1d = gold.boundaries.astype("i4")
-        loss, d_boundaries = boundary_loss(scores.boundaries, ops.asarray(targets))
+        truths: Floats1d = gold.boundaries.astype("f4")
+        loss, d_boundaries = boundary_loss(scores.boundaries, ops.asarray(truths))
         total += loss
     return total, ParserGradient(rounds, d_labels, d_boundaries)
 
@@ -91,15 +96,43 @@ def _arc_loss(
         require_finite(ops.xp, arcs, "arc")
     heads_by_bucket = gold_heads(ops, gold, scores)
     for i, (bucket, padded) in enumerate(zip(scores.layout.buckets, heads_by_bucket, strict=True)):
-        if objective != "head_selection":
-            padded = drop_contradictions(padded, bucket.lengths)
-        heads = ops.asarray(padded)
+        parts = _parts_of_bucket(ops, gold, bucket, padded, objective)
         for step, arcs in enumerate(scores.rounds):
             weight = 1.0 if arcs is scores.arcs else EARLY_ROUND_WEIGHT
-            loss, gradient = OBJECTIVES[objective](arcs[i], bucket, heads)
+            gradient = ops.xp.empty_like(arcs[i])
+            for places, part in parts:
+                loss, gradient[places] = part(arcs[i][places])
+                total += loss * weight
             rounds[step].append(gradient * weight)
-            total += loss * weight
     return total, rounds
+
+
+# From arc scores of some sentences of a bucket to their loss and its gradient.
+PartOfLoss = Callable[[Floats3d], tuple[float, Floats3d]]
+
+
+def _parts_of_bucket(
+    ops: Ops, gold: GoldBatch, bucket: Bucket, heads: Ints2d, objective: str
+) -> list[tuple[Any, PartOfLoss]]:
+    """Make the losses of the sentences with gold trees, and of those with teachers.
+
+    Returns the places of the sentences in the bucket with each.
+    """
+    if objective != "head_selection":
+        heads = drop_contradictions(heads, bucket.lengths)
+    gold_loss: Any = OBJECTIVES[objective]
+    is_taught = np.array([sentence in gold.targets for sentence in bucket.sentences])
+    if not is_taught.any():
+        return [(slice(None), partial(gold_loss, bucket=bucket, gold=ops.asarray(heads)))]
+    parts: list[tuple[Any, PartOfLoss]] = []
+    places, others = is_taught.nonzero()[0], (~is_taught).nonzero()[0]
+    taught = bucket.select(places)
+    marginals = pad_marginals(taught, gold.targets)
+    parts.append((places, partial(tree_cross_entropy, bucket=taught, marginals=marginals)))
+    if len(others):
+        rest, own_heads = bucket.select(others), ops.asarray(heads[others])
+        parts.append((others, partial(gold_loss, bucket=rest, gold=own_heads)))
+    return parts
 
 
 def gold_heads(ops: Ops, gold: GoldBatch, scores: TreeScores) -> list[Ints2d]:
@@ -116,7 +149,7 @@ def gold_heads(ops: Ops, gold: GoldBatch, scores: TreeScores) -> list[Ints2d]:
 
 
 def arcs_to_label(
-    ops: Ops, gold: GoldBatch, numbers: Mapping[int, int], null_column: int | None
+    ops: Ops, gold: GoldBatch, columns: Mapping[int, int], null_column: int | None
 ) -> Callable[[TreeScores], list[ChosenArcs]]:
     """Choose the arcs whose labels are trained, once their scores are known.
 
@@ -125,7 +158,7 @@ def arcs_to_label(
     ops : Ops
         Those of the network.
     gold : GoldBatch
-    numbers : mapping of int to int
+    columns : mapping of int to int
         Column of each label in the label scores, by its hash.
     null_column : int or None
         Column of the null label, which is then trained on wrong arcs; None without it.
@@ -133,25 +166,29 @@ def arcs_to_label(
 
     def choose(trees: TreeScores) -> list[ChosenArcs]:
         _require_same_sentences(gold, trees)
-        deps, targets = labelled_words(ops, gold, trees, numbers)
+        deps, targets = labelled_words(ops, gold, trees, columns)
         chosen = [ChosenArcs(deps, gold.heads[deps], targets, LABEL_WEIGHT)]
         if null_column is not None:
             deps, heads = wrong_arcs(ops, trees, gold_heads(ops, gold, trees))
             targets = np.full(len(deps), null_column)
             chosen.append(ChosenArcs(deps, heads, targets, NULL_WEIGHT))
+        if gold.targets:
+            n_columns = len(columns) + (null_column is not None)
+            arcs = label_targets(trees.layout, gold.targets, columns, n_columns)
+            chosen.append(ChosenArcs(*arcs, LABEL_WEIGHT))
         return [arcs for arcs in chosen if len(arcs.deps)]
 
     return choose
 
 
 def labelled_words(
-    ops: Ops, gold: GoldBatch, scores: TreeScores, numbers: Mapping[int, int]
+    ops: Ops, gold: GoldBatch, scores: TreeScores, columns: Mapping[int, int]
 ) -> tuple[Ints1d, Ints1d]:
     """Find the words whose gold arc has a label that the network scores, and its column."""
-    columns = np.array([numbers.get(dep, MISSING) for dep in gold.deps.tolist()], dtype="i8")
+    targets = np.array([columns.get(dep, MISSING) for dep in gold.deps.tolist()], dtype="i8")
     roots = ops.to_numpy(scores.layout.roots)
-    deps = ((columns != MISSING) & ~np.isin(gold.heads, roots)).nonzero()[0]
-    return deps, columns[deps]
+    deps = ((targets != MISSING) & ~np.isin(gold.heads, roots)).nonzero()[0]
+    return deps, targets[deps]
 
 
 def wrong_arcs(ops: Ops, scores: TreeScores, padded_heads: list[Ints2d]) -> tuple[Ints1d, Ints1d]:
@@ -180,11 +217,21 @@ def _label_loss(ops: Ops, labels: Sequence[LabelScores]) -> tuple[float, list[Fl
     total = 0.0
     gradients = []
     for arcs, scores in labels:
-        probs = ops.softmax(scores)
-        each = ops.xp.arange(len(arcs.deps))
-        targets = ops.asarray(arcs.targets)
-        loss = -float(ops.xp.log(probs[each, targets] + 1e-30).sum())
-        probs[each, targets] -= 1.0
+        loss, gradient = _label_cross_entropy(ops, scores, ops.asarray(arcs.targets))
         total += loss * arcs.weight
-        gradients.append(probs * arcs.weight)
+        gradients.append(gradient * arcs.weight)
     return total, gradients
+
+
+def _label_cross_entropy(ops: Ops, scores: Floats2d, targets: Any) -> tuple[float, Floats2d]:
+    """Compute the cross entropy of labels, by the column of each or the weights of all."""
+    probs = ops.softmax(scores)
+    log_probs = ops.xp.log(probs + 1e-30)
+    if targets.ndim == 2:
+        totals = targets.sum(axis=1, keepdims=True)
+        loss = -float((targets * log_probs).sum())
+        return loss, (probs * totals - targets).astype(probs.dtype)
+    each = ops.xp.arange(len(targets))
+    loss = -float(log_probs[each, targets].sum())
+    probs[each, targets] -= 1.0
+    return loss, probs

@@ -8,7 +8,8 @@ import spacy
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from spacy_rootmind.annotation.gold import GoldBatch, aligned_heads, training_starts
+from spacy_rootmind.annotation.alignment import aligned_heads
+from spacy_rootmind.annotation.gold import GoldBatch, training_starts
 from spacy_rootmind.annotation.reading import annotated_heads, choose_root_label
 from spacy_rootmind.trees.checks import is_tree
 from spacy_rootmind.trees.conventions import MISSING

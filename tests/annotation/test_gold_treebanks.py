@@ -10,7 +10,8 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.training.converters import conllu_to_docs
 
-from spacy_rootmind.annotation.gold import GoldBatch, aligned_heads, drop_contradictions
+from spacy_rootmind.annotation.alignment import aligned_heads
+from spacy_rootmind.annotation.gold import GoldBatch, drop_contradictions
 from spacy_rootmind.trees.checks import is_tree
 from spacy_rootmind.trees.conventions import MISSING
 

@@ -33,6 +33,7 @@ ASSIGNED = {
     "confidence": (True, True),
     "arc_threshold": (0.25, 0.25),
     "alternatives": (kbest(3), KBEST),
+    "distribution_threshold": (0.01, 0.01),
     "noun_chunks": (
         ud_noun_chunks("en"),
         {"@misc": "spacy_rootmind.ud_noun_chunks.v1", "lang": "en"},

@@ -1,0 +1,182 @@
+"""Tree distributions of a teacher: their form in a Doc, and the targets of learning from them.
+
+A distribution over trees is stored by its arc weights, not by its arc probabilities. The marginals
+of any weights are those of a distribution over trees with one root, whichever arcs were left out
+and however the weights were rounded. Rounded probabilities are not: where those of the arcs from
+ROOT do not sum to one, the cross entropy of tree distributions has no lower bound.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.strings import StringStore
+from spacy.tokens import Doc
+from spacy.training import Example
+
+from spacy_rootmind.annotation.alignment import single_counterparts
+from spacy_rootmind.annotation.records import (
+    OutdatedDetailsError,
+    StoredDistribution,
+    has_records,
+    is_record_key,
+    read_record,
+)
+from spacy_rootmind.annotation.sentences import words_of
+from spacy_rootmind.trees.distribution import TreeDistribution
+from spacy_rootmind.trees.errors import NoTreeError
+
+
+@dataclass(frozen=True, eq=False)
+class TeacherTarget:
+    """What a sentence's teachers say on average; words are numbered from 1, with ROOT as 0.
+
+    Attributes
+    ----------
+    marginals : float array of shape (n + 1, n + 1)
+        Probability of each arc, `marginals[dep, head]`: those of a distribution over trees with a
+        single root.
+    deps, heads : int array of shape (n_entries,)
+        Arcs between words, with a row for each of their labels.
+    labels : uint64 array of shape (n_entries,)
+        Label hashes.
+    label_probs : float array of shape (n_entries,)
+        Probability of arc and label together.
+    start_probs : float array of shape (n,) or None
+        Probability that each word starts a sentence; None if no teacher finds boundaries.
+    """
+
+    marginals: NDArray[np.float64]
+    deps: NDArray[np.int64]
+    heads: NDArray[np.int64]
+    labels: NDArray[np.uint64]
+    label_probs: NDArray[np.float64]
+    start_probs: NDArray[np.float64] | None
+
+
+def find_targets(
+    example: Example, starts: NDArray[np.int64], sentences: Sequence[NDArray[np.int64]]
+) -> dict[int, TeacherTarget]:
+    """Find the targets of the sentences of a predicted Doc, by the number of the sentence.
+
+    A sentence has one if the reference has the same sentence with the same tokens, and teachers'
+    distributions of it.
+
+    Parameters
+    ----------
+    example : Example
+    starts : int array of shape (n_sentences + 1,)
+        As returned by `gold.training_starts`.
+    sentences : list of int array
+        Scored tokens of each sentence.
+    """
+    if not has_records(example.reference):
+        return {}
+    targets = {}
+    gold_of = single_counterparts(example.alignment.x2y)
+    predicted_of = single_counterparts(example.alignment.y2x)
+    for number, words in enumerate(sentences):
+        start, stop = int(starts[number]), int(starts[number + 1])
+        gold = gold_of[start:stop]
+        same = np.arange(gold[0], gold[0] + len(gold))
+        if not (len(words) and np.array_equal(gold, same)):
+            continue
+        if not np.array_equal(predicted_of[gold], np.arange(start, stop)):
+            continue
+        stored = stored_distributions(example.reference, int(gold[0]), int(gold[-1]) + 1)
+        if stored:
+            strings = example.reference.vocab.strings
+            targets[number] = average(stored, words - start, strings)
+    return targets
+
+
+def stored_distributions(doc: Doc, start: int, stop: int) -> tuple[StoredDistribution, ...]:
+    """Read the distributions of the sentence that has these tokens; empty if it has none."""
+    with suppress(OutdatedDetailsError):
+        record = read_record(doc[start:stop])
+        return () if record is None else record.details.distributions
+    return ()
+
+
+def has_distributions(doc: Doc) -> bool:
+    """Tell whether a teacher has left tree distributions on a Doc that has words."""
+    words = words_of(doc)
+    return not len(words) or any(
+        is_record_key(key) and "distributions" in record for key, record in doc.user_data.items()
+    )
+
+
+def average(
+    stored: Sequence[StoredDistribution], words: NDArray[np.int64], strings: StringStore
+) -> TeacherTarget:
+    """Average the distributions of a sentence's teachers.
+
+    Parameters
+    ----------
+    stored : list of StoredDistribution
+        Over tokens.
+    words : int array of shape (n,)
+        Tokens of the sentence that are words.
+    strings : StringStore
+        Hashes labels.
+
+    Raises
+    ------
+    ValueError
+        If the weights allow no tree, as in a damaged Doc.
+    """
+    share = 1.0 / len(stored)
+    marginals = np.zeros((len(words) + 1, len(words) + 1))
+    deps, heads, labels, probs, start_probs = [], [], [], [], []
+    for one in stored:
+        own = one.over_words(words)
+        of_arcs = arc_probabilities(own, len(words))
+        marginals += share * of_arcs
+        arcs = own.label_arcs
+        deps.append(own.dependents[arcs].astype(np.int64))
+        heads.append(own.heads[arcs].astype(np.int64))
+        hashes = np.array([strings[name] for name in own.label_names], dtype=np.uint64)
+        labels.append(hashes[own.labels] if len(arcs) else np.zeros(0, np.uint64))
+        joint = of_arcs[deps[-1], heads[-1]] * _normalized(own)
+        probs.append(share * joint)
+        if own.start_probs is not None:
+            start_probs.append(own.start_probs.astype(np.float64))
+    return TeacherTarget(
+        marginals,
+        np.concatenate(deps),
+        np.concatenate(heads),
+        np.concatenate(labels),
+        np.concatenate(probs),
+        np.mean(start_probs, axis=0) if start_probs else None,
+    )
+
+
+def arc_probabilities(stored: StoredDistribution, n: int) -> NDArray[np.float64]:
+    """Compute the arc marginals of a distribution over the words of a sentence.
+
+    Raises
+    ------
+    ValueError
+        If its arcs allow no tree.
+    """
+    weights = np.zeros((n + 1, n + 1))
+    allowed = np.zeros((n + 1, n + 1), dtype=bool)
+    weights[stored.dependents, stored.heads] = stored.log_weights
+    allowed[stored.dependents, stored.heads] = True
+    try:
+        return TreeDistribution(weights, allowed=allowed).marginals
+    except NoTreeError as error:
+        raise ValueError(
+            f"expected tree distributions as root_mst stores them, found one of {n} words whose "
+            f"{len(stored.dependents)} arcs make no tree: the Doc was damaged or edited; parse it "
+            f"again with the teacher"
+        ) from error
+
+
+def _normalized(stored: StoredDistribution) -> NDArray[np.float64]:
+    """Scale the label probabilities of each arc to a sum of one: improbable ones were left out."""
+    totals = np.zeros(len(stored.dependents))
+    np.add.at(totals, stored.label_arcs, stored.label_probs)
+    return stored.label_probs / totals[stored.label_arcs]

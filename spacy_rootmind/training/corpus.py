@@ -1,0 +1,117 @@
+"""A corpus to train on that mixes gold Docs with Docs that teachers have parsed."""
+
+import random
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from spacy.language import Language
+from spacy.training import Corpus, Example
+
+from spacy_rootmind.annotation.distributions import has_distributions
+
+Reader = Callable[[Language], Iterable[Example]]
+
+
+class DistillationCorpus:
+    """Streams gold examples and examples from teachers, mixed at random.
+
+    Each call yields all gold examples once, and examples from teachers until these have their share
+    of the words. The next call goes on with the teachers' Docs where the last one stopped, and
+    starts them again after the last. Gold examples are kept in memory, and one file of Docs.
+
+    spaCy calls a corpus once per epoch, and keeps what it yields unless `training.max_epochs` is
+    -1.
+
+    Parameters
+    ----------
+    gold : callable
+        From the pipeline to gold examples.
+    files : list of Path
+        Files of Docs with tree distributions.
+    gold_share : float
+        Share of gold words.
+    """
+
+    def __init__(self, gold: Reader, files: list[Path], gold_share: float) -> None:
+        self.gold = gold
+        self.files = files
+        self.gold_share = gold_share
+        self._taught: Iterator[Example] | None = None
+
+    def __call__(self, nlp: Language) -> Iterator[Example]:
+        """Yield the examples of an epoch."""
+        gold = list(self.gold(nlp))
+        if not any(len(example.reference) for example in gold):
+            raise ValueError(
+                "expected gold examples to mix with those of teachers, found none with tokens: "
+                "see the corpus that `gold` names"
+            )
+        random.shuffle(gold)
+        if self._taught is None:
+            self._taught = self._stream(nlp)
+        words_per_gold_word = (1.0 - self.gold_share) / self.gold_share
+        balance = 0.0
+        for example in gold:
+            yield example
+            balance += words_per_gold_word * len(example.reference)
+            while balance > 0.0:
+                taught = next(self._taught)
+                balance -= len(taught.reference)
+                yield taught
+
+    def _stream(self, nlp: Language) -> Iterator[Example]:
+        """Yield the teachers' examples, over and over, in another order each time."""
+        files = list(self.files)
+        while True:
+            random.shuffle(files)
+            for file in files:
+                examples = list(Corpus(file)(nlp))
+                _require_distributions(file, examples)
+                random.shuffle(examples)
+                yield from examples
+
+
+def _require_distributions(file: Path, examples: list[Example]) -> None:
+    """Refuse a file without examples, or with a Doc that no teacher has parsed."""
+    if not examples:
+        raise ValueError(f"expected Docs with tokens in {file}, found none: remove the file")
+    for number, example in enumerate(examples, start=1):
+        if not has_distributions(example.reference):
+            raise ValueError(
+                f"expected Docs with tree distributions in {file}, found none in Doc {number} "
+                f"({example.reference[:8].text!r}): write them with `python -m spacy_rootmind "
+                f"parse TEACHER ... --to spacy --distributions 0.01`"
+            )
+
+
+def make_distillation_corpus(
+    gold: Reader, teachers: Path, gold_share: float = 0.5
+) -> DistillationCorpus:
+    """Create a reader that mixes gold examples with those of teachers.
+
+    Registered as `spacy_rootmind.DistillationCorpus.v1`; needs `training.max_epochs = -1`.
+
+    Parameters
+    ----------
+    gold
+        A reader of gold examples, such as the block of `spacy.Corpus.v1`.
+    teachers
+        A .spacy file, or a folder of them, whose Docs have tree distributions.
+    gold_share
+        Share of gold words, above 0 and below 1.
+
+    Raises
+    ------
+    ValueError
+        If there are no such files, or the share is out of range.
+    """
+    if not 0.0 < gold_share < 1.0:
+        raise ValueError(f"expected gold_share above 0 and below 1, received {gold_share}")
+    path = Path(teachers)
+    files = sorted(path.rglob("*.spacy")) if path.is_dir() else [path]
+    if not files or not all(file.is_file() for file in files):
+        raise ValueError(
+            f"expected a .spacy file or a folder of them as teachers, found none at {path}: write "
+            f"them with `python -m spacy_rootmind parse TEACHER ... --to spacy --distributions 0.01`"
+        )
+    return DistillationCorpus(gold, files, gold_share)

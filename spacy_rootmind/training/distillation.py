@@ -1,0 +1,113 @@
+"""Learning from a teacher's tree distributions: cross entropies with their gradients.
+
+A distribution over trees enters by its arc marginals alone. With q the teacher's distribution, Q its
+arc marginals and s the student's scores, the cross entropy of the two is
+
+    -sum_t q(t) log p(t)  =  log Z(s) - sum_{d,h} Q[d,h] s[d,h]
+
+as log p(t) is a sum over arcs. The gradient by s is the student's marginals minus the teacher's. No
+tree has to be sampled or listed, and the teacher's trees need not be projective.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+from thinc.api import get_array_module
+from thinc.util import to_numpy
+
+from spacy_rootmind.annotation.distributions import TeacherTarget
+from spacy_rootmind.network.layout import Bucket, Layout
+from spacy_rootmind.network.types import Floats3d
+from spacy_rootmind.trees.distribution import TreeDistribution
+
+
+def tree_cross_entropy(
+    scores: Floats3d, bucket: Bucket, marginals: NDArray[np.float64]
+) -> tuple[float, Floats3d]:
+    """Cross entropy of a teacher's and the student's distribution over single-root trees.
+
+    It is at least the entropy of the teacher's distribution, and equals it where the two are the
+    same. Where the teacher is sure of one tree, it is `losses.tree_crf`.
+
+    Parameters
+    ----------
+    scores : float array of shape (b, m, m)
+        The student's arc scores, `scores[sentence, dep, head]`.
+    bucket : Bucket
+        The sentences' lengths.
+    marginals : float array of shape (b, m, m)
+        The teacher's arc marginals: those of a distribution over trees with a single root, so that
+        each word has a head and one word is below ROOT. Zero in the padding.
+
+    Returns
+    -------
+    loss : float
+        Sum over sentences, in nats.
+    gradient : float array of shape (b, m, m)
+        Of the loss by the scores.
+
+    Notes
+    -----
+    n^3 multiplications per sentence.
+    """
+    xp = get_array_module(scores)
+    square = to_numpy(scores)
+    trees = TreeDistribution(square, bucket.lengths)
+    gradient = trees.marginals - marginals
+    expected = np.where(marginals > 0.0, square, 0.0) * marginals
+    loss = np.asarray(trees.log_partition).sum() - expected.sum()
+    return float(loss), xp.asarray(gradient.astype(scores.dtype))
+
+
+def pad_marginals(bucket: Bucket, targets: Mapping[int, TeacherTarget]) -> NDArray[np.float64]:
+    """Pad the teachers' arc marginals of the sentences of a bucket, shape (b, m, m)."""
+    m = bucket.rows.shape[1]
+    padded = np.zeros((len(bucket.sentences), m, m))
+    for i, sentence in enumerate(bucket.sentences):
+        own = targets[sentence].marginals
+        padded[i, : len(own), : len(own)] = own
+    return padded
+
+
+def label_targets(
+    layout: Layout,
+    targets: Mapping[int, TeacherTarget],
+    columns: Mapping[int, int],
+    n_columns: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Find the arcs between words whose labels are learnt from teachers, and what of each label.
+
+    Parameters
+    ----------
+    layout : Layout
+        Of the sentences of the batch.
+    targets : mapping of int to TeacherTarget
+        By the number of the sentence.
+    columns : mapping of int to int
+        Column of each label in the label scores, by its hash. Nothing is learnt from other labels.
+    n_columns : int
+        Columns of the label scores.
+
+    Returns
+    -------
+    deps, heads : int array of shape (n_arcs,)
+        Flat rows.
+    probs : float array of shape (n_arcs, n_columns)
+        Probability of the arc and the label together.
+    """
+    roots = to_numpy(layout.roots)
+    deps, heads, found, probs = [], [], [], []
+    for sentence, target in targets.items():
+        own = np.array([columns.get(label, -1) for label in target.labels.tolist()], dtype="i8")
+        is_known = own >= 0
+        deps.append(target.deps[is_known] + roots[sentence])
+        heads.append(target.heads[is_known] + roots[sentence])
+        found.append(own[is_known])
+        probs.append(target.label_probs[is_known])
+    entries = np.stack([np.concatenate(deps), np.concatenate(heads)], axis=1)
+    arcs, places = np.unique(entries, axis=0, return_inverse=True)
+    dense = np.zeros((len(arcs), n_columns))
+    # Teachers that agree on an arc and its label add up.
+    np.add.at(dense, (places.reshape(-1), np.concatenate(found)), np.concatenate(probs))
+    return arcs[:, 0], arcs[:, 1], dense

@@ -1,0 +1,181 @@
+"""`parse` on Docs, and with the tree distributions that other parsers learn from."""
+
+import numpy as np
+import pytest
+import spacy
+from spacy.tokens import Doc, DocBin
+
+from spacy_rootmind.annotation.records import read_record
+from spacy_rootmind.cli.app import read_settings
+from spacy_rootmind.cli.inputs import InputError, Inputs
+from spacy_rootmind.cli.messages import CommandError
+from spacy_rootmind.cli.options import ParseOptions
+from spacy_rootmind.cli.parse import parse
+from spacy_rootmind.cli.readers import read_docs, read_records
+
+TEXTS = ["The cat saw a dog.  She slept. ", "A man waved!", "Ünïcode wörds 😀 were seen."]
+
+
+@pytest.fixture(scope="module")
+def nlp():
+    return spacy.blank("en")
+
+
+@pytest.fixture
+def docs(nlp):
+    """Docs with annotation of all kinds."""
+    made = [nlp.make_doc(text) for text in TEXTS]
+    made[0][1].tag_, made[0][1].lemma_ = "NN", "cat"
+    made[0][2].set_morph("Tense=Past")
+    made[0].user_data["source"] = {"page": 3}
+    made[0].spans["all"] = [made[0][:3]]
+    for token in made[0]:
+        token.is_sent_start = token.i in (0, 3)
+    made[1].cats["short"] = 1.0
+    return made
+
+
+def save(docs, path, **settings):
+    DocBin(docs=docs, store_user_data=True, **settings).to_disk(path)
+    return path
+
+
+def load(path, nlp):
+    files = sorted(path.glob("*.spacy")) if path.is_dir() else [path]
+    return [doc for file in files for doc in DocBin().from_disk(file).get_docs(nlp.vocab)]
+
+
+def run(pipeline, inputs, output, **options):
+    options = {"quiet": True, "n_process": 1, **options}
+    return parse(ParseOptions(str(pipeline), [str(i) for i in inputs], str(output), **options))
+
+
+def test_docs_are_read_with_their_annotation(docs, tmp_path):
+    path = save(docs, tmp_path / "in.spacy")
+    records = list(read_records(Inputs([str(path)]), None))
+    assert [record.line for record in records] == [1, 2, 3]
+    assert [record.words for record in records] == [[t.text for t in doc] for doc in docs]
+    other = spacy.blank("en")
+    # In any order, and again, as for a Doc that is parsed once more.
+    for number in (2, 0, 1, 0):
+        found, doc = records[number].make_doc(other), docs[number]
+        assert found.text == doc.text
+        assert found.user_data == doc.user_data
+        assert found.cats == doc.cats
+        assert list(found.spans) == list(doc.spans)
+        for name in ("tag_", "lemma_", "is_sent_start"):
+            assert [getattr(t, name) for t in found] == [getattr(t, name) for t in doc]
+        assert [str(t.morph) for t in found] == [str(t.morph) for t in doc]
+    # Strings of one Doc do not come with another.
+    alone = spacy.blank("en")
+    records[1].make_doc(alone)
+    assert "wörds" not in alone.vocab.strings
+
+
+def test_a_folder_stands_for_its_files(docs, tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for name, doc in zip(("b", "c", "a"), docs, strict=True):
+        save([doc], folder / f"{name}.spacy")
+    (folder / "notes.txt").write_text("Not read.\n")
+    records = list(read_records(Inputs([str(folder)]), None))
+    assert ["".join(record.words) for record in records] == [
+        "".join(t.text for t in docs[i]) for i in (2, 0, 1)
+    ]
+    (tmp_path / "none").mkdir()
+    with pytest.raises(InputError, match="received a folder"):
+        Inputs([str(tmp_path / "none")])
+
+
+@pytest.mark.parametrize("damage", [b"", b"text", "cut", "flip"])
+def test_damaged_docs_are_one_error(docs, damage):
+    content = DocBin(docs=docs).to_bytes()
+    if damage == "cut":
+        content = content[: len(content) // 2]
+    elif damage == "flip":
+        content = bytes([*content[:40], content[40] ^ 255, *content[41:]])
+    else:
+        content = damage
+    with pytest.raises(InputError, match=r"expected Docs as DocBin saves them in in\.spacy"):
+        list(read_docs("in.spacy", content))
+
+
+def test_docs_keep_their_tokens_and_sentences(pipeline, docs, tmp_path, nlp):
+    path = save(docs, tmp_path / "in.spacy")
+    assert run(pipeline, [path], tmp_path / "out.spacy") == 0
+    found = load(tmp_path / "out.spacy", nlp)
+    assert [doc.text for doc in found] == [doc.text for doc in docs]
+    assert all(doc.has_annotation("DEP") for doc in found)
+    assert [sent.start for sent in found[0].sents] == [0, 3]
+    assert found[0][1].tag_ == "NN"
+    assert found[0].user_data["source"] == {"page": 3}
+
+
+def distributions(doc):
+    return [read_record(sent).details.distributions for sent in doc.sents]
+
+
+def test_teachers_write_one_after_another(pipeline, tmp_path, nlp):
+    """The second one parses what the first one wrote, and each leaves its distribution."""
+    (tmp_path / "in.txt").write_text("\n".join(TEXTS), encoding="utf8")
+    first, second = tmp_path / "first", tmp_path / "second"
+    options = {"to_format": "spacy", "distributions": 0.01}
+    assert run(pipeline, [tmp_path / "in.txt"], first, **options) == 0
+    settings = read_settings(["components.root_mst.temperature=3.0"])
+    assert run(pipeline, [first], second, settings=settings, **options) == 0
+    once, twice = load(first, nlp), load(second, nlp)
+    assert [doc.text for doc in once] == [text.removesuffix("\n") for text in TEXTS]
+    for before, after in zip(once, twice, strict=True):
+        for [one], both in zip(distributions(before), distributions(after), strict=True):
+            assert len(both) == 2
+            np.testing.assert_array_equal(both[0].log_weights, one.log_weights)
+            # The same arcs at another temperature, and more of them are probable.
+            assert len(both[1].dependents) >= len(one.dependents)
+
+
+def test_distributions_need_docs(pipeline, tmp_path):
+    (tmp_path / "in.txt").write_text("One.\n")
+    for name in ("out.conllu", "out.jsonl"):
+        with pytest.raises(CommandError) as error:
+            run(pipeline, [tmp_path / "in.txt"], tmp_path / name, distributions=0.01)
+        assert "--to spacy" in error.value.text
+    with pytest.raises(CommandError, match="Cannot use --distributions"):
+        run(pipeline, [tmp_path / "in.txt"], tmp_path / "out.spacy", distributions=1.5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt"]
+
+
+def test_an_interrupted_run_on_docs_resumes(pipeline, tmp_path, nlp, monkeypatch):
+    from spacy_rootmind.cli import outputs, run as run_module
+
+    monkeypatch.setattr(run_module, "CHUNK_RECORDS", 2)
+    monkeypatch.setattr(outputs, "PART_DOCS", 2)
+    texts = [f"The cat saw {i} dogs." for i in range(9)]
+    for i in range(3):
+        save([nlp.make_doc(text) for text in texts[3 * i : 3 * i + 3]], tmp_path / f"{i}.spacy")
+    inputs = [tmp_path / f"{i}.spacy" for i in range(3)]
+    assert run(pipeline, inputs, tmp_path / "whole", to_format="spacy", distributions=0.1) == 0
+    # Half of it, then a Doc that stops the run.
+    broken = [*inputs[:2], tmp_path / "bad.spacy"]
+    broken[2].write_bytes(b"damaged")
+    out = tmp_path / "out"
+    with pytest.raises(CommandError, match="expected Docs as DocBin"):
+        run(pipeline, broken, out, to_format="spacy", distributions=0.1)
+    assert not out.exists()
+    broken[2].write_bytes(inputs[2].read_bytes())
+    assert run(pipeline, broken, out, to_format="spacy", distributions=0.1, resume=True) == 0
+    expected, found = load(tmp_path / "whole", nlp), load(out, nlp)
+    assert [doc.text for doc in found] == [doc.text for doc in expected] == texts
+    for one, other in zip(expected, found, strict=True):
+        assert [t.head.i for t in one] == [t.head.i for t in other]
+    # With another setting, it is another run.
+    with pytest.raises(CommandError, match="already exists"):
+        run(pipeline, broken, out, to_format="spacy", distributions=0.2)
+
+
+def test_docs_without_words(pipeline, tmp_path, nlp):
+    empty = [Doc(nlp.vocab), Doc(nlp.vocab, words=[" ", "\n"]), nlp.make_doc("One cat.")]
+    path = save(empty, tmp_path / "in.spacy")
+    assert run(pipeline, [path], tmp_path / "out", to_format="spacy", distributions=0.1) == 0
+    found = load(tmp_path / "out", nlp)
+    assert [len(doc) for doc in found] == [0, 2, 3]
+    assert distributions(found[2])[0]

@@ -1,0 +1,440 @@
+"""Learning from tree distributions: the losses, what Docs keep, and whole trainings."""
+
+import math
+
+import numpy as np
+import pytest
+import reference
+from conftest import gold_examples, make_nlp, train
+from gradients import assert_directional
+from reference import FloatArray
+from spacy.tokens import Doc, DocBin
+from spacy.training import Example
+from strategies import rng_for
+from thinc.api import Ops
+
+from spacy_rootmind import TreeDistribution
+from spacy_rootmind.annotation.distributions import arc_probabilities, average, find_targets
+from spacy_rootmind.annotation.gold import GoldBatch
+from spacy_rootmind.annotation.records import FORMAT, NAME, StoredDistribution, read_record
+from spacy_rootmind.annotation.sentences import sentences_of
+from spacy_rootmind.network.architecture import ParserInput
+from spacy_rootmind.network.layout import Layout
+from spacy_rootmind.training.distillation import tree_cross_entropy
+from spacy_rootmind.training.losses import OBJECTIVES, tree_crf
+from spacy_rootmind.trees.conventions import MISSING
+
+OPS = Ops()
+TEXT = "The cat  saw a dog that slept.\nShe said that it rained. A man waved!"
+
+
+def buckets_of(lengths):
+    return Layout.from_lengths(OPS, lengths).buckets
+
+
+def teacher_marginals(rng, bucket, scale=1.0):
+    scores = scale * rng.standard_normal(bucket.allowed.shape)
+    return TreeDistribution(scores, bucket.lengths).marginals, scores
+
+
+# --- the loss ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+def test_cross_entropy_is_the_sum_over_all_trees(n):
+    """-sum_t q(t) log p(t), one tree at a time."""
+    rng = rng_for("cross entropy", n)
+    [bucket] = buckets_of([n])
+    trees = reference.enumerate_trees(n, True)
+    marginals, taught = teacher_marginals(rng, bucket)
+    scores = rng.standard_normal(bucket.allowed.shape)
+
+    def log_probs(square: FloatArray) -> FloatArray:
+        each = np.array([reference.tree_score(square[0], tree) for tree in trees])
+        return each - np.logaddexp.reduce(each)
+
+    loss, _ = tree_cross_entropy(scores, bucket, marginals)
+    assert loss == pytest.approx(-(np.exp(log_probs(taught)) * log_probs(scores)).sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cross_entropy_gradient_matches_finite_differences(dtype):
+    rng = rng_for("cross entropy gradient")
+    for bucket in buckets_of([3, 1, 5, 3, 0, 9]):
+        marginals, _ = teacher_marginals(rng, bucket)
+        scores = rng.standard_normal(bucket.allowed.shape).astype(dtype)
+        loss, gradient = tree_cross_entropy(scores, bucket, marginals)
+        assert isinstance(loss, float)
+        assert gradient.dtype == dtype
+        if dtype == np.float64:
+            assert_directional(
+                lambda b=bucket, m=marginals, s=scores: tree_cross_entropy(s, b, m)[0],
+                scores,
+                gradient,
+                rng,
+            )
+
+
+def test_cross_entropy_is_least_where_the_student_is_the_teacher():
+    rng = rng_for("least")
+    for bucket in buckets_of([4, 7, 1]):
+        marginals, taught = teacher_marginals(rng, bucket)
+        loss, gradient = tree_cross_entropy(taught, bucket, marginals)
+        entropy = TreeDistribution(taught, bucket.lengths).entropy.sum()
+        assert loss == pytest.approx(entropy, rel=1e-9)
+        np.testing.assert_allclose(gradient, 0.0, atol=1e-12)
+        # A constant for all arcs from ROOT changes no distribution over single-root trees.
+        moved = taught.copy()
+        moved[:, :, 0] += 3.0
+        assert tree_cross_entropy(moved, bucket, marginals)[0] == pytest.approx(entropy, rel=1e-9)
+
+
+def test_a_sure_teacher_is_a_gold_tree():
+    rng = rng_for("sure")
+    for bucket in buckets_of([4, 7, 1, 2]):
+        gold = np.full(bucket.rows.shape, MISSING)
+        marginals = np.zeros(bucket.allowed.shape)
+        for i, n in enumerate(bucket.lengths.tolist()):
+            gold[i, : n + 1] = reference.random_heads(rng, n, True)
+            marginals[i, np.arange(1, n + 1), gold[i, 1 : n + 1]] = 1.0
+        scores = rng.standard_normal(bucket.allowed.shape)
+        loss, gradient = tree_cross_entropy(scores, bucket, marginals)
+        expected, of_crf = tree_crf(scores, bucket, gold)
+        assert loss == pytest.approx(expected, rel=1e-9)
+        np.testing.assert_allclose(gradient, of_crf, atol=1e-9)
+
+
+# --- what a Doc keeps --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def teacher(quickstart_docs):
+    """A parser that has learnt a little, finds boundaries, and keeps its distributions."""
+    nlp = make_nlp(distribution_threshold=1e-9, temperature=1.5)
+    docs = [Doc.from_docs(quickstart_docs[i : i + 4]) for i in range(0, 60, 4)]
+    return train(nlp, gold_examples(docs, nlp), steps=25, size=5)
+
+
+@pytest.fixture
+def threshold(teacher):
+    """Set the teacher's threshold for a test."""
+    parser = teacher.get_pipe("root_mst")
+    before = parser.distribution_threshold
+
+    def set_it(value):
+        parser.distribution_threshold = value
+
+    yield set_it
+    set_it(before)
+
+
+def stored_of(doc):
+    """The sentences with their distributions."""
+    return [(sent, read_record(sent).details.distributions) for sent in doc.sents]
+
+
+def scored(nlp, doc):
+    """The arc log-weights of each sentence of a parsed Doc, from the network itself."""
+    parser = nlp.get_pipe("root_mst")
+    trees = parser.model.predict(ParserInput([doc], [sentences_of(doc)])).trees
+    found = {}
+    for bucket, arcs in zip(trees.layout.buckets, trees.arcs, strict=True):
+        for i, sentence in enumerate(bucket.sentences):
+            m = bucket.lengths[i] + 1
+            found[sentence] = arcs[i, :m, :m].astype("f8") / parser.temperature
+    return [found[i] for i in range(len(found))]
+
+
+def words_in(sent):
+    return np.array([token.i - sent.start for token in sent if not token.is_space])
+
+
+def test_stored_weights_make_the_distribution_again(teacher):
+    doc = teacher(TEXT)
+    assert len(list(doc.sents)) > 1
+    for (sent, [stored]), weights in zip(stored_of(doc), scored(teacher, doc), strict=True):
+        words = words_in(sent)
+        found = average([stored], words, doc.vocab.strings)
+        expected = TreeDistribution(weights).marginals
+        np.testing.assert_allclose(found.marginals, expected, atol=1e-5)
+        # Labels of all arcs between words, each as probable as its arc in total.
+        totals = np.zeros_like(expected)
+        np.add.at(totals, (found.deps, found.heads), found.label_probs)
+        np.testing.assert_allclose(totals[:, 1:], found.marginals[:, 1:], atol=1e-6)
+        assert not totals[:, 0].any()
+        assert {doc.vocab.strings[label] for label in found.labels.tolist()} <= set(
+            teacher.get_pipe("root_mst").labels[1:]
+        )
+
+
+@pytest.mark.parametrize("least", [1e-6, 0.01, 0.3, 1.0])
+def test_targets_are_distributions_whatever_was_left_out(teacher, threshold, least):
+    threshold(least)
+    doc = teacher(TEXT)
+    for sent, [stored] in stored_of(doc):
+        words = words_in(sent)
+        n = len(words)
+        target = average([stored], words, doc.vocab.strings)
+        sums = target.marginals.sum(axis=1)
+        np.testing.assert_allclose(sums[1:], 1.0, atol=1e-9)
+        assert target.marginals[:, 0].sum() == pytest.approx(1.0, abs=1e-9)
+        assert len(stored.dependents) >= n
+        if least == 1.0:
+            assert len(stored.dependents) == n
+            heads = np.array([t.head.i - sent.start for t in sent if not t.is_space])
+            assert sorted(stored.heads) == sorted(heads)
+
+
+def test_boundaries_are_the_network_s_whatever_the_doc_had(teacher):
+    doc = teacher(TEXT)
+    given = Doc(
+        teacher.vocab,
+        words=[token.text for token in doc],
+        spaces=[bool(token.whitespace_) for token in doc],
+        sent_starts=[i == 0 for i in range(len(doc))],
+    )
+    teacher.get_pipe("root_mst")(given)
+    assert len(list(given.sents)) == 1
+    found = np.concatenate([stored.start_probs for _, [stored] in stored_of(doc)])
+    [(_, [whole])] = stored_of(given)
+    np.testing.assert_allclose(found, whole.start_probs, atol=1e-6)
+    starts = np.array([token.is_sent_start for token in doc])
+    plain = np.array([not token.is_space and token.i > 0 for token in doc])
+    assert (found[plain & starts] > 0.5).all()
+    assert (found[plain & ~starts] <= 0.5).all()
+
+
+def test_distributions_survive_saving(teacher):
+    doc = teacher(TEXT)
+    saved = DocBin(store_user_data=True, docs=[doc]).to_bytes()
+    [loaded] = DocBin().from_bytes(saved).get_docs(teacher.vocab)
+    for (_, [before]), (_, [after]) in zip(stored_of(doc), stored_of(loaded), strict=True):
+        for name, value in vars(before).items():
+            np.testing.assert_array_equal(value, getattr(after, name))
+            assert type(value) is type(getattr(after, name))
+
+
+def test_nothing_is_stored_unless_asked_for(trained):
+    doc = trained(TEXT)
+    assert not doc.user_data
+    assert not find_targets(Example(trained.make_doc(TEXT), doc), *bounds_of(trained, doc))
+
+
+def bounds_of(nlp, doc):
+    starts = np.array([*(sent.start for sent in doc.sents), len(doc)])
+    return starts, sentences_of(doc)
+
+
+def test_several_teachers_average(teacher, quickstart_docs):
+    """A second parse of a Doc adds to what the first one left."""
+    other = make_nlp(distribution_threshold=1e-9)
+    other.initialize(lambda: gold_examples(quickstart_docs[:8], other))
+    doc = teacher(TEXT)
+    of_first = [average(stored, words_in(s), doc.vocab.strings) for s, stored in stored_of(doc)]
+    starts = [sent.start for sent in doc.sents]
+    other.get_pipe("root_mst")(doc)
+    assert [sent.start for sent in doc.sents] == starts
+    for (sent, stored), first in zip(stored_of(doc), of_first, strict=True):
+        assert len(stored) == 2
+        words, strings = words_in(sent), doc.vocab.strings
+        both = average(stored, words, strings)
+        second = average(stored[1:], words, strings)
+        np.testing.assert_allclose(both.marginals, (first.marginals + second.marginals) / 2)
+        assert both.label_probs.sum() == pytest.approx(
+            (first.label_probs.sum() + second.label_probs.sum()) / 2
+        )
+        if first.start_probs is not None and second.start_probs is not None:
+            mean = (first.start_probs + second.start_probs) / 2
+            np.testing.assert_allclose(both.start_probs, mean)
+    # Without the setting, a parse drops them as all else that no longer holds.
+    other.get_pipe("root_mst").distribution_threshold = None
+    other.get_pipe("root_mst")(doc)
+    assert not doc.user_data
+
+
+# --- from Docs to targets ----------------------------------------------------------------------
+
+
+def align(nlp, doc, predicted=None, **settings):
+    example = Example(nlp.make_doc(doc.text) if predicted is None else predicted, doc)
+    return GoldBatch.from_examples([example], "ROOT", **settings)
+
+
+def test_sentences_with_teachers_have_no_gold(teacher):
+    doc = teacher(TEXT)
+    batch = align(teacher, doc)
+    assert set(batch.targets) == set(range(len(list(doc.sents))))
+    assert (batch.heads == MISSING).all()
+    assert not batch.deps.any()
+    is_known = batch.boundaries != MISSING
+    assert is_known.tolist() == [i > 0 and not t.is_space for i, t in enumerate(doc)]
+    assert ((batch.boundaries[is_known] > 0) & (batch.boundaries[is_known] < 1)).any()
+    for number, (sent, stored) in enumerate(stored_of(doc)):
+        expected = average(stored, words_in(sent), doc.vocab.strings)
+        np.testing.assert_array_equal(batch.targets[number].marginals, expected.marginals)
+    plain = align(teacher, doc, teachers=False)
+    assert not plain.targets
+    assert (plain.heads != MISSING).any()
+
+
+def test_other_tokens_or_sentences_learn_the_teacher_s_tree(teacher):
+    """Distributions fit the tokens of the sentence that was parsed, and no others."""
+    doc = teacher(TEXT)
+    words = [token.text for token in doc]
+    spaces = [bool(token.whitespace_) for token in doc]
+    at = words.index("saw")
+    split = Doc(
+        teacher.vocab,
+        words=[*words[:at], "sa", "w", *words[at + 1 :]],
+        spaces=[*spaces[:at], False, spaces[at], *spaces[at + 1 :]],
+    )
+    sentence = next(i for i, s in enumerate(doc.sents) if s.start <= at < s.end)
+    batch = align(teacher, doc, split)
+    assert set(batch.targets) == set(range(len(list(doc.sents)))) - {sentence}
+    assert (batch.heads != MISSING).sum() >= 3
+    # Sentences that are cut at a maximum length.
+    longest = max(len(words_in(sent)) for sent in doc.sents)
+    cut = align(teacher, doc, max_words=longest - 1)
+    assert len(cut.targets) < len(batch.sentences[0]) + 1
+    assert (cut.heads != MISSING).any()
+
+
+def test_a_doc_with_and_without_a_teacher_in_one_batch(teacher, quickstart_docs):
+    gold = Doc.from_docs(quickstart_docs[:3])
+    doc = teacher(TEXT)
+    examples = [Example(teacher.make_doc(gold.text), gold), Example(teacher.make_doc(TEXT), doc)]
+    batch = GoldBatch.from_examples(examples, "ROOT")
+    alone = GoldBatch.from_examples(examples[:1], "ROOT")
+    assert set(batch.targets) == {3 + i for i in range(len(list(doc.sents)))}
+    assert batch.heads[: len(alone.heads)].tolist() == alone.heads.tolist()
+
+
+def test_damaged_weights_are_refused(teacher):
+    doc = teacher(TEXT)
+    key = next(key for key in doc.user_data if NAME in key)
+    record = doc.user_data[key]
+    assert record["format"] == FORMAT
+    stored = record["distributions"][0]
+    stored["heads"] = stored["dependents"].copy()
+    student = make_nlp()
+    student.initialize(lambda: [Example(student.make_doc(TEXT), doc)])
+    with pytest.raises(ValueError, match=r"\[root_mst\] expected tree distributions .*no tree"):
+        student.update([Example(student.make_doc(TEXT), doc)])
+
+
+def test_arc_probabilities_ignore_a_common_weight():
+    """All that counts are differences between the arcs of a word."""
+    rng = rng_for("common weight")
+    deps, heads = np.nonzero(~np.eye(5, dtype=bool) & (np.arange(5) > 0)[:, None])
+    weights = rng.normal(size=len(deps))
+    make = [
+        StoredDistribution(
+            deps, heads, (weights + shift).astype("f4"), *(np.zeros(0, int),) * 3, ()
+        )
+        for shift in (0.0, 1000.0, -1000.0)
+    ]
+    plain, above, below = (arc_probabilities(one, 4) for one in make)
+    np.testing.assert_allclose(above, plain, atol=1e-3)
+    np.testing.assert_allclose(below, plain, atol=1e-3)
+
+
+# --- training ----------------------------------------------------------------------------------
+
+
+def divergence(teacher, student, texts):
+    """Mean Kullback-Leibler divergence of the student's tree distributions from the teacher's."""
+    total = []
+    for text in texts:
+        doc = teacher(text)
+        pairs = zip(scored(teacher, doc), scored(student, doc), strict=True)
+        total += [TreeDistribution(a).kl_divergence(TreeDistribution(b)) for a, b in pairs]
+    return float(np.mean(total))
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_a_student_becomes_its_teacher(teacher, quickstart_docs, objective):
+    texts = [" ".join(doc.text for doc in quickstart_docs[i : i + 2]) for i in range(60, 76, 2)]
+    student = make_nlp(objective=objective)
+    examples = [Example(student.make_doc(text), teacher(text)) for text in texts]
+    train(student, examples, steps=1, size=8)
+    before = divergence(teacher, student, texts)
+    train(student, examples, steps=80, size=8)
+    after = divergence(teacher, student, texts)
+    assert after < 0.15 * before
+    # What the teacher was unsure of, the student is unsure of as well; labels are learnt too.
+    same = [t.dep_ == s.dep_ for x in texts for t, s in zip(teacher(x), student(x), strict=True)]
+    assert np.mean(same) > 0.8
+
+
+@pytest.mark.parametrize("null_label", [False, True])
+def test_the_gradient_is_that_of_the_loss(teacher, quickstart_docs, null_label):
+    """Arc and label scores and boundaries are moved, one at a time."""
+    doc = teacher(TEXT)
+    gold = Doc.from_docs(quickstart_docs[:2])
+    student = make_nlp()
+    student.remove_pipe("root_mst")
+    from conftest import SMALL_MODEL
+
+    student.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "null_label": null_label}})
+    examples = [Example(student.make_doc(d.text), d) for d in (gold, doc)]
+    student.initialize(lambda: examples)
+    parser = student.get_pipe("root_mst")
+    scores, _ = parser.model.begin_update(parser.training_input(examples))
+    assert len(scores.labels) == 2 + null_label
+    rng = rng_for("whole gradient", null_label)
+    # In double precision, for differences.
+    scores.trees.rounds[:] = [[a.astype("f8") for a in arcs] for arcs in scores.trees.rounds]
+    labels = [one._replace(scores=one.scores.astype("f8")) for one in scores.labels]
+    scores = scores._replace(labels=labels, boundaries=scores.boundaries.astype("f8"))
+    _, gradient = parser.get_loss(examples, scores)
+
+    def loss():
+        return parser.get_loss(examples, scores)[0]
+
+    for arcs, d_arcs in zip(scores.trees.rounds[-1], gradient.rounds[-1], strict=True):
+        assert_directional(loss, arcs, d_arcs, rng, rel=1e-4)
+    for one, d_scores in zip(scores.labels, gradient.labels, strict=True):
+        assert_directional(loss, one.scores, d_scores, rng, rel=1e-4)
+    assert_directional(loss, scores.boundaries, gradient.boundaries, rng, rel=1e-4)
+
+
+def test_labels_that_the_student_lacks_teach_nothing(teacher):
+    doc = teacher(TEXT)
+    example = Example(teacher.make_doc(TEXT), doc)
+    student = make_nlp()
+    known = teacher.get_pipe("root_mst").labels[1:3]
+    student.get_pipe("root_mst").initialize(
+        lambda: [example], labels={"root_label": "ROOT", "labels": list(known)}
+    )
+    parser = student.get_pipe("root_mst")
+    arcs = parser.training_input([example])
+    scores = parser.model.predict(arcs._replace(choose_arcs=None))
+    [chosen] = arcs.choose_arcs(scores.trees)
+    assert chosen.targets.shape == (len(chosen.deps), 2)
+    expected = sum(
+        target.label_probs[i]
+        for target in align(teacher, doc).targets.values()
+        for i, label in enumerate(target.labels.tolist())
+        if doc.vocab.strings[label] in known
+    )
+    assert chosen.targets.sum() == pytest.approx(expected)
+    assert math.isfinite(parser.get_loss([example], scores)[0])
+
+
+def test_temperatures_are_fitted_to_trees(teacher):
+    """How sure a teacher was says nothing of how often the student is right."""
+    docs = [teacher(TEXT)]
+    examples = [Example(teacher.make_doc(doc.text), doc) for doc in docs]
+    plain = [doc.copy() for doc in docs]
+    for doc in plain:
+        doc.user_data.clear()
+    parser = teacher.get_pipe("root_mst")
+    before = {**parser.cfg}
+    try:
+        with_teachers = parser.fit_temperature(examples)
+        without = parser.fit_temperature(
+            [Example(teacher.make_doc(doc.text), doc) for doc in plain]
+        )
+    finally:
+        parser.cfg.update(before)
+    assert with_teachers == without != 1.0
