@@ -96,8 +96,8 @@ def parse_command(
         Option(
             "--distributions",
             metavar="PROBABILITY",
-            help="Keep in the Docs, for another parser to learn from, the tree distribution of each "
-            "sentence: its arcs of at least this probability, such as 0.01",
+            help="Keep each sentence's tree distribution in the Docs, for another parser to learn "
+            "from: all arcs of at least this probability, such as 0.01",
         ),
     ] = None,
     alternatives: Annotated[

@@ -1,4 +1,4 @@
-"""Input files, counted and hashed while they are read: line by line in constant memory, or whole."""
+"""Input files, read line by line in constant memory or whole, counted and hashed on the way."""
 
 import sys
 from collections.abc import Iterator, Sequence

@@ -420,7 +420,7 @@ class RootMST(TrainablePipe):
         for chunk in util.minibatch(examples, size=FIT_BATCH):
             if not any(len(eg.predicted) for eg in chunk):
                 continue
-            # Temperatures are fitted to gold trees: how sure a teacher was would be no measure.
+            # Temperatures are fitted to trees: a teacher's confidence says nothing about errors.
             gold = self._align(chunk, teachers=False)
             given = self._make_input(chunk, gold)._replace(choose_arcs=None)
             trees = self.model.predict(given).trees

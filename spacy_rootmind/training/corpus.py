@@ -9,6 +9,10 @@ from spacy.training import Corpus, Example
 
 from spacy_rootmind.annotation.distributions import has_distributions
 
+HINT = (
+    "write them with `python -m spacy_rootmind parse TEACHER ... --to spacy --distributions 0.01`"
+)
+
 Reader = Callable[[Language], Iterable[Example]]
 
 
@@ -79,13 +83,12 @@ def _require_distributions(file: Path, examples: list[Example]) -> None:
         if not has_distributions(example.reference):
             raise ValueError(
                 f"expected Docs with tree distributions in {file}, found none in Doc {number} "
-                f"({example.reference[:8].text!r}): write them with `python -m spacy_rootmind "
-                f"parse TEACHER ... --to spacy --distributions 0.01`"
+                f"({example.reference[:8].text!r}): {HINT}"
             )
 
 
 def make_distillation_corpus(
-    gold: Reader, teachers: Path, gold_share: float = 0.5
+    gold: Reader, teachers: Path | None, gold_share: float = 0.5
 ) -> DistillationCorpus:
     """Create a reader that mixes gold examples with those of teachers.
 
@@ -107,11 +110,15 @@ def make_distillation_corpus(
     """
     if not 0.0 < gold_share < 1.0:
         raise ValueError(f"expected gold_share above 0 and below 1, received {gold_share}")
+    if teachers is None:
+        raise ValueError(
+            f"expected the Docs of teachers, received none: set `teachers` in the corpus's section "
+            f"(--paths.taught with configs/distillation.cfg); {HINT}"
+        )
     path = Path(teachers)
     files = sorted(path.rglob("*.spacy")) if path.is_dir() else [path]
     if not files or not all(file.is_file() for file in files):
         raise ValueError(
-            f"expected a .spacy file or a folder of them as teachers, found none at {path}: write "
-            f"them with `python -m spacy_rootmind parse TEACHER ... --to spacy --distributions 0.01`"
+            f"expected a .spacy file or a folder of them as teachers, found none at {path}: {HINT}"
         )
     return DistillationCorpus(gold, files, gold_share)

@@ -1,7 +1,7 @@
 """Learning from a teacher's tree distributions: cross entropies with their gradients.
 
-A distribution over trees enters by its arc marginals alone. With q the teacher's distribution, Q its
-arc marginals and s the student's scores, the cross entropy of the two is
+A distribution over trees enters by its arc marginals alone. With q the teacher's distribution, Q
+its arc marginals and s the student's scores, the cross entropy of the two is
 
     -sum_t q(t) log p(t)  =  log Z(s) - sum_{d,h} Q[d,h] s[d,h]
 

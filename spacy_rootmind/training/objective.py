@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from thinc.api import Ops
 
 from spacy_rootmind.annotation.gold import GoldBatch, drop_contradictions

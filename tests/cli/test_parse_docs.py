@@ -145,7 +145,8 @@ def test_distributions_need_docs(pipeline, tmp_path):
 
 
 def test_an_interrupted_run_on_docs_resumes(pipeline, tmp_path, nlp, monkeypatch):
-    from spacy_rootmind.cli import outputs, run as run_module
+    from spacy_rootmind.cli import outputs
+    from spacy_rootmind.cli import run as run_module
 
     monkeypatch.setattr(run_module, "CHUNK_RECORDS", 2)
     monkeypatch.setattr(outputs, "PART_DOCS", 2)

@@ -98,6 +98,11 @@ def test_the_share_is_checked(folders, share):
         make(folders, gold_share=share)
 
 
+def test_teachers_must_be_given(folders):
+    with pytest.raises(ValueError, match=r"expected the Docs of teachers, received none: .*taught"):
+        make_distillation_corpus(Corpus(folders / "gold"), None)
+
+
 @pytest.mark.parametrize("name", ["missing", "missing.spacy", "empty"])
 def test_teachers_must_be_there(folders, tmp_path, name):
     (tmp_path / "empty").mkdir()

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import reference
-from conftest import gold_examples, make_nlp, train
+from conftest import SMALL_MODEL, gold_examples, make_nlp, train
 from gradients import assert_directional
 from reference import FloatArray
 from spacy.tokens import Doc, DocBin
@@ -373,8 +373,6 @@ def test_the_gradient_is_that_of_the_loss(teacher, quickstart_docs, null_label):
     gold = Doc.from_docs(quickstart_docs[:2])
     student = make_nlp()
     student.remove_pipe("root_mst")
-    from conftest import SMALL_MODEL
-
     student.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "null_label": null_label}})
     examples = [Example(student.make_doc(d.text), d) for d in (gold, doc)]
     student.initialize(lambda: examples)
@@ -422,7 +420,7 @@ def test_labels_that_the_student_lacks_teach_nothing(teacher):
 
 
 def test_temperatures_are_fitted_to_trees(teacher):
-    """How sure a teacher was says nothing of how often the student is right."""
+    """A teacher's confidence says nothing about the student's errors."""
     docs = [teacher(TEXT)]
     examples = [Example(teacher.make_doc(doc.text), doc) for doc in docs]
     plain = [doc.copy() for doc in docs]
