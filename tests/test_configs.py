@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import spacy
 import srsly
-from commandline import run_module, spacy_command
+from commandline import spacy_command
 from conftest import QUICKSTART, ROOT
 from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
@@ -48,35 +48,6 @@ def test_config_is_what_spacy_writes(name, tmp_path):
         pytest.importorskip(PACKAGES[name], reason=f"needs {PACKAGES[name]}")
     fill_config(tmp_path / "filled.cfg", ROOT / "configs" / f"{name}.cfg", silent=True)
     assert settings_in(ROOT / "configs" / f"{name}.cfg") == settings_in(tmp_path / "filled.cfg")
-
-
-@pytest.mark.workflow
-def test_a_student_is_trained_from_the_command_line(quickstart_docs, corpus, trained, tmp_path):
-    """The commands of the page and the config, at a small size."""
-    pipeline, texts = tmp_path / "teacher", tmp_path / "texts.txt"
-    trained.to_disk(pipeline)
-    texts.write_text("\n".join(doc.text for doc in quickstart_docs[40:100]), encoding="utf8")
-    taught = tmp_path / "taught"
-    written = run_module(
-        "spacy_rootmind", "parse", pipeline, texts, "--output", taught, "--to", "spacy",
-        "--distributions", "0.01", cwd=tmp_path,
-    )  # fmt: skip
-    assert written.returncode == 0, written.stderr
-    out = tmp_path / "out"
-    settings = {
-        "paths.train": corpus,
-        "paths.dev": corpus,
-        "paths.taught": taught,
-        "training.max_steps": 20,
-        "training.eval_frequency": 10,
-        "training.optimizer.learn_rate.total_steps": 20,
-    }
-    options = [part for name, value in settings.items() for part in (f"--{name}", value)]
-    config = ROOT / "configs" / "distillation.cfg"
-    spacy_command("train", config, "--output", out, *options, cwd=tmp_path)
-    nlp = spacy.load(out / "model-best")
-    assert nlp.meta["performance"]["dep_uas"] > 0.3
-    assert all(len([t for t in s if t.head == t]) == 1 for s in nlp("A cat saw her. It ran.").sents)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.parent.parent.name)

@@ -18,6 +18,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.util import registry
 from thinc.api import Config
 
+from spacy_rootmind.annotation.distributions import stored_distributions
 from spacy_rootmind.pipeline.settings import default_settings
 from spacy_rootmind.training.losses import OBJECTIVES
 from spacy_rootmind.trees import checks, decoding, distribution, probabilities, sampling
@@ -264,8 +265,9 @@ def test_readme_training_commands_run(ud_folder, tmp_path):
     assert re.search(r"^LAS +\d", result.stdout, flags=re.MULTILINE)
 
 
-def test_command_line_examples_run(trained, quickstart_docs, tmp_path):
-    """Run as printed, in a folder that looks like a checkout after the quickstart."""
+@pytest.fixture
+def checkout(trained, quickstart_docs, tmp_path):
+    """A folder that looks like a checkout after the quickstart, to run commands in as printed."""
     quickstart = tmp_path / "projects" / "quickstart"
     (quickstart / "training").mkdir(parents=True)
     (quickstart / "corpus").mkdir()
@@ -275,24 +277,50 @@ def test_command_line_examples_run(trained, quickstart_docs, tmp_path):
     for part in ("train", "dev"):
         docs = [Doc.from_docs(quickstart_docs[:10])]
         DocBin(docs=docs).to_disk(quickstart / "corpus" / f"en_quick-ud-{part}.spacy")
-    [shown] = [block for block in blocks("README.md", "bash") if "spacy_rootmind parse" in block]
-    [block] = [block for block in blocks("docs/command-line.md", "bash") if shown in block]
+    return tmp_path
+
+
+def run_commands(block, folder):
+    """Run a block of commands in a folder; returns the process."""
     paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
     result = subprocess.run(
         ["bash", "-ec", block],
-        cwd=tmp_path,
+        cwd=folder,
         env={**os.environ, "PATH": os.pathsep.join(paths)},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert result.returncode == 0, result.stderr
-    parsed = (tmp_path / "parsed.conllu").read_text(encoding="utf8")
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result
+
+
+def test_command_line_examples_run(checkout):
+    [shown] = [block for block in blocks("README.md", "bash") if "spacy_rootmind parse" in block]
+    [block] = [block for block in blocks("docs/command-line.md", "bash") if shown in block]
+    result = run_commands(block, checkout)
+    parsed = (checkout / "parsed.conllu").read_text(encoding="utf8")
     assert "HeadProb=" in parsed
     assert parsed.count("# parse_3 = ") > 10
-    assert len((tmp_path / "parsed.jsonl").read_text(encoding="utf8").splitlines()) > 50
+    assert len((checkout / "parsed.jsonl").read_text(encoding="utf8").splitlines()) > 50
     assert "Labels of roots: root 700" in result.stdout
     assert "of the texts are also in train" in result.stdout
+
+
+@pytest.mark.workflow
+def test_distillation_examples_run(checkout):
+    for block in blocks("docs/distillation.md", "bash"):
+        run_commands(block, checkout)
+    student = spacy.load(checkout / "student" / "model-best")
+    assert student.get_pipe("root_mst").labels
+    vocab = spacy.blank("en").vocab
+    counts = []
+    for folder in ("taught", "taught-twice"):
+        docs = DocBin().from_disk(checkout / folder / "part-00001.spacy").get_docs(vocab)
+        counts += [
+            {len(stored_distributions(s.doc, s.start, s.end)) for d in docs for s in d.sents}
+        ]
+    assert counts == [{1}, {2}]
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/migrating.md"])
