@@ -53,7 +53,11 @@ CASES = {
         [5, "kbest", {"@misc": "spacy_rootmind.kbest.v1", "k": 0}, {"@misc": 3}, {"k": kbest(2)}],
         A_FUNCTION,
     ),
-    "distribution_threshold": (0.01, [0, 1.5, float("nan"), "0.01", True], "a probability above 0"),
+    "distribution_threshold": (
+        0.01,
+        [0, 1.5, float("nan"), "0.01", True],
+        "a probability above 0 and at most 1",
+    ),
     "noun_chunks": (None, ["yes", "", 1, True, {"@misc": 3}], f'"auto", {A_FUNCTION}'),
     "learn_rate_factor": (5, [0, -1, float("inf"), float("nan"), None], "a number above 0"),
 }
