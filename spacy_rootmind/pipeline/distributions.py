@@ -7,7 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.annotation.records import StoredDistribution
-from spacy_rootmind.network.label_scores import Labeller, find_probable_labels
+from spacy_rootmind.network.label_scores import (
+    Labeller,
+    find_best_labels,
+    find_probable_labels,
+)
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.trees.conventions import ROOT
 from spacy_rootmind.trees.distribution import TreeDistribution
@@ -15,11 +19,12 @@ from spacy_rootmind.trees.distribution import TreeDistribution
 
 @dataclass(frozen=True, eq=False)
 class WeightedArcs:
-    """Arcs of a sentence with their log-weights; arrays of shape (n_arcs,)."""
+    """Arcs of a sentence with their log-weights and probabilities; arrays of shape (n_arcs,)."""
 
     deps: NDArray[np.int64]
     heads: NDArray[np.int64]
     log_weights: NDArray[np.float64]
+    probs: NDArray[np.float64]
 
 
 def find_weighted_arcs(
@@ -46,10 +51,12 @@ def find_weighted_arcs(
     """
     found = []
     for i, n in enumerate(lengths.tolist()):
-        keep = trees.marginals[i, : n + 1, : n + 1] >= threshold
+        marginals = trees.marginals[i]
+        keep = marginals[: n + 1, : n + 1] >= threshold
         keep[np.arange(1, n + 1), heads[i, 1 : n + 1]] = True
         deps, own_heads = keep.nonzero()
-        found.append(WeightedArcs(deps, own_heads, log_weights[i, deps, own_heads]))
+        at = deps, own_heads
+        found.append(WeightedArcs(*at, log_weights[i][at], marginals[at]))
     return found
 
 
@@ -69,25 +76,24 @@ def store_distributions(
 ) -> list[StoredDistribution]:
     """Add to the arcs of each sentence the probabilities of their labels.
 
-    A label is kept if its probability, given the arc, is at least `threshold`; the best one always
-    is. `temperature` divides label scores.
+    A label is kept if the probability of arc and label together is at least `threshold`, and the
+    best one of each arc always. `temperature` divides label scores.
     """
     if not arcs:
         return []
     sentence = np.repeat(np.arange(len(arcs)), [len(own.deps) for own in arcs])
     heads = np.concatenate([own.heads for own in arcs])
     deps = np.concatenate([own.deps for own in arcs])
+    probs = np.concatenate([own.probs for own in arcs])
     inner = np.flatnonzero(heads != ROOT)
     first = labeller.ops.to_numpy(scores.layout.roots)[sentence[inner]]
-    # The best of several labels has at least its equal share.
-    least = min(threshold, 0.5 / len(label_names))
-    entries, labels, probs = find_probable_labels(
+    entries, labels, label_probs = _find_labels(
         labeller,
         scores,
         deps[inner] + first,
         heads[inner] + first,
-        np.ones(len(inner)),
-        least,
+        probs[inner],
+        threshold,
         temperature,
     )
     # Of the batch's arcs, then of the sentence's.
@@ -104,9 +110,30 @@ def store_distributions(
                 own.log_weights.astype(np.float32),
                 (entries[mine] - begin).astype(np.int32),
                 labels[mine].astype(np.int32),
-                probs[mine].astype(np.float32),
+                label_probs[mine].astype(np.float32),
                 label_names,
                 starts,
             )
         )
     return stored
+
+
+def _find_labels(
+    labeller: Labeller,
+    scores: TreeScores,
+    deps: NDArray[np.int64],
+    heads: NDArray[np.int64],
+    arc_probs: NDArray[np.float64],
+    threshold: float,
+    temperature: float,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """Find the labels to keep: the number of the arc, the label and its probability on the arc."""
+    arcs, labels, joint = find_probable_labels(
+        labeller, scores, deps, heads, arc_probs, threshold, temperature
+    )
+    others = np.setdiff1d(np.arange(len(deps)), arcs)
+    best, log_probs = find_best_labels(labeller, scores, deps[others], heads[others], temperature)
+    all_arcs = np.concatenate([arcs, others])
+    order = np.argsort(all_arcs, kind="stable")
+    probs = np.concatenate([joint / arc_probs[arcs], np.exp(log_probs)])
+    return all_arcs[order], np.concatenate([labels, best])[order], probs[order]
