@@ -78,11 +78,14 @@ def system_config(system: str, lang: str) -> Config:
     """Make a system's config, without paths, seed and steps.
 
     That of root_mst is configs/cpu.cfg for the language; that of spaCy's parser is what `spacy init
-    config --pipeline parser --optimize efficiency` writes.
+    config --pipeline parser --optimize efficiency` writes. Both use NumPy's BLAS.
     """
     if system == ROOT_MST:
-        return make_config(ConfigOptions(lang, [ROOT_MST]))
-    return init_config(lang=lang, pipeline=[PARSER], optimize="efficiency", gpu=False)
+        config = make_config(ConfigOptions(lang, [ROOT_MST]))
+    else:
+        config = init_config(lang=lang, pipeline=[PARSER], optimize="efficiency", gpu=False)
+    config["nlp"]["after_pipeline_creation"] = {"@callbacks": "spacy_rootmind.numpy_blas.v1"}
+    return config
 
 
 def measure_pace(config: Config, output: Path) -> Pace:
