@@ -18,14 +18,12 @@ from pathlib import Path
 
 import spacy
 from lib.confidence import measure_confidence, reliability
-from lib.pipelines import on_gold_tokens, read_gold
+from lib.pipelines import read_gold, score_text, score_tokens
 from lib.tables import table
 from spacy.tokens import Doc
-from spacy.training import Example
 from thinc.api import Config
 
 from spacy_rootmind.pipeline.root_mst import RootMST
-from spacy_rootmind.pipeline.scorer import score_parses
 
 PARSER = {
     "@architectures": "spacy.TransitionBasedParser.v2",
@@ -82,9 +80,7 @@ def write_config(source: Path, target: Path) -> None:
 def score_model(model: str, gold: Sequence[Doc]) -> list[str]:
     """Score a pipeline, in percent."""
     nlp = spacy.load(model)
-    texts = nlp.pipe(doc.text for doc in gold)
-    from_text = score_parses(map(Example, texts, gold))
-    on_tokens = score_parses(map(Example, on_gold_tokens(nlp, gold), gold))
+    from_text, on_tokens = score_text(nlp, gold), score_tokens(nlp, gold)
     row = [model]
     row += [f"{100 * from_text[name]:.2f}" for name in FROM_TEXT.values()]
     row += [f"{100 * on_tokens[name]:.2f}" for name in ON_TOKENS.values()]

@@ -335,7 +335,7 @@ def test_init_config_examples_run(page, tmp_path):
 
 def test_config_blocks_resolve():
     [component] = blocks("README.md", "ini")
-    [callback] = blocks("docs/settings.md", "ini")
+    callback, blas = blocks("docs/settings.md", "ini")
     settings = Config().from_str("[components]\n\n" + component)
     nlp = spacy.blank("en")
     nlp.add_pipe("tok2vec")
@@ -346,3 +346,7 @@ def test_config_blocks_resolve():
     merged = shipped.merge(shown).merge({"paths": {"train": "a.spacy", "dev": "b.spacy"}})
     found = registry.resolve(merged.interpolate()["training"], schema=ConfigSchemaTraining)
     assert callable(found["before_to_disk"])
+    shared = Config().from_disk(ROOT / "configs" / "pipeline.cfg", interpolate=False)
+    shown = Config().from_str("[nlp]\n\n" + blas)
+    name = "after_pipeline_creation"
+    assert shown["nlp"][name] == shared["nlp"][name]

@@ -1,11 +1,15 @@
-"""Loading of pipelines and treebanks, and parsing of gold tokens."""
+"""Loading of pipelines and treebanks, parsing of gold tokens, and scores."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import spacy
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
+from spacy.training import Example
+
+from spacy_rootmind.pipeline.scorer import score_parses
 
 
 def load(model: str, **settings: object) -> Language:
@@ -31,3 +35,13 @@ def on_gold_tokens(nlp: Language, docs: Iterable[Doc]) -> list[Doc]:
         for doc in docs
     ]
     return list(nlp.pipe(fresh))
+
+
+def score_text(nlp: Language, gold: Sequence[Doc]) -> dict[str, Any]:
+    """Score a pipeline that parses the text of gold Docs and finds tokens and sentences itself."""
+    return score_parses(map(Example, nlp.pipe(doc.text for doc in gold), gold))
+
+
+def score_tokens(nlp: Language, gold: Sequence[Doc]) -> dict[str, Any]:
+    """Score a pipeline that parses the gold tokens and sentences of Docs."""
+    return score_parses(map(Example, on_gold_tokens(nlp, gold), gold))

@@ -44,6 +44,14 @@ total_steps = 7000
 initial_rate = 0.002
 """
 
+# The parser's own layers do so anyway; the shared tok2vec and the other components do not.
+WITH_OTHERS = """
+[nlp]
+
+[nlp.after_pipeline_creation]
+@callbacks = "spacy_rootmind.numpy_blas.v1"
+"""
+
 OVER_TRANSFORMER = """
 [system]
 gpu_allocator = "pytorch"
@@ -215,6 +223,9 @@ ENCODERS = {
 
 # In front of the lines that start like this.
 COMMENTS = {
+    "[nlp.after_pipeline_creation]": (
+        "All components multiply matrices with NumPy's BLAS, which is faster than Thinc's."
+    ),
     "max_steps =": (
         "The learning rate falls to zero over total_steps below: change both together."
     ),

@@ -112,6 +112,8 @@ def make_config(options: ConfigOptions) -> Config:
         config["paths"]["encoder"] = options.transformer or options.curated
     else:
         merge(config, Config().from_str(sections.ON_CPU, interpolate=False))
+        if names != [PARSER]:
+            merge(config, Config().from_str(sections.WITH_OTHERS, interpolate=False))
         tok2vec = share_tok2vec(config)
         if options.vectors is not None:
             config["paths"]["vectors"] = options.vectors

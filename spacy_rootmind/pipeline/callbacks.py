@@ -1,4 +1,4 @@
-"""Callbacks for training configs."""
+"""Callbacks for configs."""
 
 # spaCy reads the annotations of callbacks at run time: no `from __future__ import annotations`.
 from collections.abc import Callable, Iterable, Sequence
@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from spacy import util
 from spacy.language import Language
 from spacy.training import Example
+from thinc.api import Model
+
+from spacy_rootmind.network.blas import use_numpy_blas
 
 # Docs that the components before the parser annotate at once.
 CHUNK = 64
@@ -41,6 +44,24 @@ def make_fit_temperature(
         return nlp
 
     return fit
+
+
+def make_numpy_blas() -> Callable[[Language], Language]:
+    """Multiply matrices with NumPy's BLAS in all components of a pipeline.
+
+    Registered as `spacy_rootmind.numpy_blas.v1`, for `nlp.after_pipeline_creation`, which runs
+    before each training and each time the pipeline is loaded. Layers that are made later, those of
+    components that are added included, do not change.
+    """
+
+    def set_blas(nlp: Language) -> Language:
+        for _, pipe in nlp.components:
+            model = getattr(pipe, "model", None)
+            if isinstance(model, Model):
+                use_numpy_blas(model)
+        return nlp
+
+    return set_blas
 
 
 def _score_again(nlp: Language, examples: Iterable[Example]) -> None:

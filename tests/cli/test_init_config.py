@@ -108,9 +108,12 @@ def test_all_components_listen_to_one_another(kind):
 
 @pytest.mark.parametrize("name", ["cpu", *ENCODERS])
 def test_training_with_others_has_the_shipped_settings(name):
-    """All but the score weights, the components, whose vectors are now shared, and grad_factor."""
+    """All but score weights, components (their vectors are now shared), BLAS and grad_factor."""
     chosen = {name: ENCODERS[name][0]} if name in ENCODERS else {}
     config, own = make_config(options(ALL, **chosen)), shipped(name)
+    blas = None if name in ENCODERS else {"@callbacks": "spacy_rootmind.numpy_blas.v1"}
+    assert config["nlp"].pop("after_pipeline_creation") == blas
+    assert own["nlp"].pop("after_pipeline_creation") is None
     for part in (config, own):
         del part["training"]["score_weights"], part["nlp"]["pipeline"]
     assert {key: part for key, part in config.items() if key != "components"} == {
@@ -151,7 +154,8 @@ def test_config_needs_no_filling(chosen, tmp_path):
 
 def test_comments_are_before_what_they_are_about(tmp_path):
     found = set()
-    for chosen in ({}, *({kind: name} for kind, (name, _) in ENCODERS.items())):
+    others = {"pipeline": ["tagger", "root_mst"]}
+    for chosen in ({}, others, *({kind: name} for kind, (name, _) in ENCODERS.items())):
         init_config(tmp_path / "own.cfg", options(**chosen), force=True)
         lines = (tmp_path / "own.cfg").read_text("utf8").splitlines()
         assert max(map(len, lines)) <= 110

@@ -1,0 +1,150 @@
+"""Trainings of `root_mst` and of spaCy's `parser` that take a given CPU time.
+
+CPU time is that of the process: of initialization, of all steps, and of what happens every few
+steps, evaluation on the dev set and saving. Other work on the machine hardly affects it.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import StringIO
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean
+
+import spacy
+from spacy.language import Language
+from spacy.training import Corpus
+from spacy.training.initialize import init_nlp
+from spacy.training.loop import train as train_nlp
+from thinc.api import Config
+
+from spacy_rootmind.cli.init_config import ConfigOptions, make_config
+from spacy_rootmind.compat import init_config
+
+ROOT_MST, PARSER = SYSTEMS = ("root_mst", "parser")
+CLOCK = "benchmarks.clock.v1"
+# Evaluations of root_mst on the dev set, after that of step 0.
+EVALUATIONS = 5
+# At most one of this many steps is for warm-up.
+WARMUP = 10
+# Steps in which the pace is measured.
+PILOT_STEPS = 20
+
+
+class TimeIsUpError(Exception):
+    """A training has taken its CPU time."""
+
+
+@dataclass(frozen=True)
+class Times:
+    """CPU time of a training before each step and at its end, in seconds since its start."""
+
+    steps: Sequence[float]
+    end: float
+
+
+@dataclass(frozen=True)
+class Pace:
+    """CPU time of the parts of a training, in seconds.
+
+    Attributes
+    ----------
+    start : float
+        Initialization.
+    step : float
+        One step.
+    checkpoint : float
+        One evaluation on the dev set, and saving.
+    """
+
+    start: float
+    step: float
+    checkpoint: float
+
+    def steps_within(self, budget: float) -> int:
+        """Return how many steps take this time with everything else: at least one per evaluation.
+
+        The number is a multiple of that of evaluations, so that the last step is evaluated.
+        """
+        # Those after step 0, and the last save.
+        checkpoints = (EVALUATIONS + 2) * self.checkpoint
+        steps = math.floor((budget - self.start - checkpoints) / self.step)
+        return max(EVALUATIONS, steps - steps % EVALUATIONS)
+
+
+def system_config(system: str, lang: str) -> Config:
+    """Make a system's config, without paths, seed and steps.
+
+    That of root_mst is configs/cpu.cfg for the language; that of spaCy's parser is what `spacy init
+    config --pipeline parser --optimize efficiency` writes. Both use NumPy's BLAS.
+    """
+    if system == ROOT_MST:
+        config = make_config(ConfigOptions(lang, [ROOT_MST]))
+    else:
+        config = init_config(lang=lang, pipeline=[PARSER], optimize="efficiency", gpu=False)
+    config["nlp"]["after_pipeline_creation"] = {"@callbacks": "spacy_rootmind.numpy_blas.v1"}
+    return config
+
+
+def measure_pace(config: Config, output: Path) -> Pace:
+    """Measure the pace of a training of root_mst in its first steps."""
+    limit_steps(config, PILOT_STEPS)
+    config["training"]["eval_frequency"] = PILOT_STEPS + 1
+    times = train(config, output)
+    first, *others = (after - before for before, after in pairwise(times.steps))
+    return Pace(times.steps[0], mean(others), first - mean(others))
+
+
+def limit_steps(config: Config, steps: int) -> None:
+    """Set the number of steps of root_mst, and with it the schedule of its learning rate."""
+    training = config["training"]
+    schedule = training["optimizer"]["learn_rate"]
+    training["max_steps"] = schedule["total_steps"] = steps
+    schedule["warmup_steps"] = min(schedule["warmup_steps"], steps // WARMUP)
+    training["eval_frequency"] = max(1, steps // EVALUATIONS)
+
+
+def limit_nothing(config: Config) -> None:
+    """Let spaCy's parser train until its time is up.
+
+    Its learning rate does not depend on the number of steps.
+    """
+    config["training"]["max_steps"] = config["training"]["patience"] = 0
+
+
+def train(config: Config, output: Path, limit: float = math.inf) -> Times:
+    """Train to the end, or for so many seconds of CPU time; saves to model-best and model-last."""
+    start = time.process_time()
+    steps: list[float] = []
+
+    def look(_nlp: Language, _step: dict) -> None:
+        steps.append(time.process_time() - start)
+        if steps[-1] >= limit:
+            raise TimeIsUpError
+
+    spacy.registry.callbacks.register(CLOCK, func=lambda: look)
+    config["training"]["before_update"] = {"@callbacks": CLOCK}
+    nlp = init_nlp(config)
+    try:
+        train_nlp(nlp, output, stdout=StringIO(), stderr=StringIO())
+    except TimeIsUpError:
+        # spaCy has saved the last pipeline.
+        del steps[-1]
+    return Times(steps, time.process_time() - start)
+
+
+def load_best(output: Path, dev: Path) -> Language:
+    """Load the better of model-best and model-last on the dev set.
+
+    The last is not evaluated if time was up between two evaluations.
+    """
+    pipelines = [spacy.load(output / name) for name in ("model-best", "model-last")]
+    return max(pipelines, key=lambda nlp: _dev_score(nlp, dev))
+
+
+def _dev_score(nlp: Language, dev: Path) -> float:
+    """Score a pipeline as both configs do in training."""
+    scores = nlp.evaluate(list(Corpus(dev)(nlp)))
+    return (scores["dep_uas"] + scores["dep_las"]) / 2

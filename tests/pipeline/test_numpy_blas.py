@@ -1,0 +1,131 @@
+"""The callback with which all components multiply matrices with NumPy's BLAS."""
+
+import numpy as np
+import pytest
+import spacy
+from conftest import ROOT, SMALL_MODEL
+from spacy.training import Example
+from spacy.util import fix_random_seed, load_config, load_model_from_config
+from thinc.api import Config, MPSOps, NumpyOps
+
+from spacy_rootmind.pipeline.callbacks import make_numpy_blas
+
+CALLBACK = {"@callbacks": "spacy_rootmind.numpy_blas.v1"}
+TOK2VEC = {**SMALL_MODEL["tok2vec"], "width": 16}
+LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": 16, "upstream": "*"}
+TAGGER = {"@architectures": "spacy.Tagger.v2", "nO": None, "tok2vec": LISTENER}
+PARSER = {
+    "@architectures": "spacy.TransitionBasedParser.v2",
+    "state_type": "parser",
+    "extra_state_tokens": False,
+    "hidden_width": 8,
+    "maxout_pieces": 2,
+    "use_upper": True,
+    "nO": None,
+    "tok2vec": LISTENER,
+}
+OTHERS = {
+    "tok2vec": {"factory": "tok2vec", "model": TOK2VEC},
+    # Without a model.
+    "sentencizer": {"factory": "sentencizer"},
+    "tagger": {"factory": "tagger", "model": TAGGER},
+    "parser": {"factory": "parser", "model": PARSER},
+}
+ALL = {**OTHERS, "root_mst": {"factory": "root_mst", "model": {**SMALL_MODEL, "tok2vec": LISTENER}}}
+TEXTS = ["The cat saw a dog.", "Which book did Anna read?", ""]
+
+
+def make_nlp(components, callback=CALLBACK, disabled=()):
+    """A pipeline that is not initialized."""
+    config = Config(spacy.blank("en").config)
+    config["components"] = components
+    config["nlp"].update(
+        pipeline=list(components), disabled=list(disabled), after_pipeline_creation=callback
+    )
+    fix_random_seed(0)
+    return load_model_from_config(config, auto_fill=True)
+
+
+def initialize(nlp, docs):
+    """Initialize on sentences of the bundled treebank; returns them as Examples."""
+    examples = [Example(nlp.make_doc(doc.text), doc) for doc in docs[:20]]
+    nlp.initialize(lambda: examples)
+    return examples
+
+
+def libraries(nlp):
+    """Whether a component's layers use BLIS; those with both are listed with both."""
+    models = {name: pipe.model for name, pipe in nlp.components if hasattr(pipe, "model")}
+    return {name: {node.ops.use_blis for node in model.walk()} for name, model in models.items()}
+
+
+def test_without_the_callback_only_the_parser_uses_numpy():
+    found = libraries(make_nlp(ALL, callback=None))
+    assert found == {"tok2vec": {True}, "tagger": {True}, "parser": {True}, "root_mst": {False}}
+
+
+@pytest.mark.parametrize("components", [OTHERS, ALL], ids=["without root_mst", "with root_mst"])
+def test_all_components_use_numpy(components, quickstart_docs, tmp_path):
+    nlp = make_nlp(components, disabled=["tagger"])
+    assert libraries(nlp) == {name: {False} for name in components if name != "sentencizer"}
+    initialize(nlp, quickstart_docs)
+    assert libraries(nlp) == {name: {False} for name in components if name != "sentencizer"}
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    assert libraries(loaded) == libraries(nlp)
+    assert [doc.to_json() for doc in loaded.pipe(TEXTS)] == [
+        doc.to_json() for doc in nlp.pipe(TEXTS)
+    ]
+
+
+def test_sourced_components_use_numpy(quickstart_docs, tmp_path):
+    source = make_nlp(OTHERS, callback=None)
+    initialize(source, quickstart_docs)
+    source.to_disk(tmp_path)
+    nlp = make_nlp({name: {"source": str(tmp_path)} for name in ("tok2vec", "tagger")})
+    assert libraries(nlp) == {"tok2vec": {False}, "tagger": {False}}
+    texts = [doc.text for doc in quickstart_docs[:20]]
+    expected = [[token.tag_ for token in doc] for doc in source.pipe(texts)]
+    assert [[token.tag_ for token in doc] for doc in nlp.pipe(texts)] == expected
+
+
+def test_training_is_that_with_blis(quickstart_docs):
+    """Losses of some steps, and vectors and tags after them, agree to a few digits."""
+    losses, outputs = [], []
+    for callback in (CALLBACK, None):
+        nlp = make_nlp(ALL, callback)
+        examples = initialize(nlp, quickstart_docs)
+        losses.append([nlp.update(examples[i : i + 5], drop=0.0) for i in (0, 5, 10)])
+        docs = list(nlp.pipe(TEXTS))
+        outputs.append([nlp.get_pipe(name).model.predict(docs) for name in ("tok2vec", "tagger")])
+    for own, expected in zip(*losses, strict=True):
+        assert set(own) == {"tok2vec", "tagger", "parser", "root_mst"}
+        assert own == pytest.approx(expected, rel=1e-3)
+    for own, expected in zip(*outputs, strict=True):
+        for a, b in zip(own, expected, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-2, atol=1e-3)
+
+
+def test_other_backends_stay():
+    """Only Thinc's plain CPU operations change, not those of a GPU or of Apple's processors."""
+    nlp = make_nlp(OTHERS, callback=None)
+    apple = MPSOps()
+    assert isinstance(apple, NumpyOps)
+    for node in nlp.get_pipe("tagger").model.walk():
+        node.ops = apple
+    assert make_numpy_blas()(nlp) is nlp
+    assert all(node.ops is apple for node in nlp.get_pipe("tagger").model.walk())
+    assert libraries(nlp)["tok2vec"] == {False}
+
+
+def test_components_that_are_added_later_keep_their_library():
+    """As the documentation says."""
+    nlp = make_nlp({"tok2vec": OTHERS["tok2vec"]})
+    nlp.add_pipe("tagger")
+    assert libraries(nlp) == {"tok2vec": {False}, "tagger": {True}}
+
+
+def test_shipped_pipeline_uses_numpy():
+    nlp = load_model_from_config(load_config(ROOT / "configs" / "pipeline.cfg"), auto_fill=False)
+    assert set(libraries(nlp)) == set(nlp.pipe_names)
+    assert all(found == {False} for found in libraries(nlp).values())
