@@ -66,7 +66,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CONVERT = ROOT / "projects" / "ud" / "scripts" / "convert.py"
 # A treebank that comes with the package, for --smoke.
 BUNDLED = {"quickstart": ROOT / "projects" / "quickstart" / "assets"}
-# All that have the three sets, a licence to share, and a tokenizer without further packages.
+# Several families, scripts and sizes, with all three sets and a tokenizer that needs no package.
 TREEBANKS = (
     "Afrikaans-AfriBooms",
     "Belarusian-HSE",
