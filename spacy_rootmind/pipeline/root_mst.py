@@ -28,6 +28,11 @@ from spacy_rootmind.network.architecture import (
 from spacy_rootmind.network.label_scores import predict_label_scores
 from spacy_rootmind.network.labels import NULL_LABEL
 from spacy_rootmind.pipeline import serialization
+from spacy_rootmind.pipeline.attributes import (
+    attributes_read,
+    require_annotated_vectors,
+    require_attributes,
+)
 from spacy_rootmind.pipeline.config_blocks import component_blocks
 from spacy_rootmind.pipeline.labels import choose_labels, is_placeholder
 from spacy_rootmind.pipeline.noun_chunks import adopt_noun_chunks, set_noun_chunks
@@ -212,7 +217,8 @@ class RootMST(TrainablePipe):
             a streamed corpus may start without. The Doc that `nlp.initialize` makes up where it has
             no examples is accepted as well.
         nlp
-            The pipeline; not needed.
+            The pipeline, to check that attributes which the network reads are predicted in
+            training.
         labels : dict or list of str, optional
             `label_data` as `spacy init labels` writes it, or a list of labels. By default, the
             labels of the examples. The root's label is that of `label_data`, or the first one in
@@ -223,11 +229,14 @@ class RootMST(TrainablePipe):
         Raises
         ------
         ValueError
-            If no example has heads and `labels` are not given, or `labels` is not as described.
+            If no example has heads and `labels` are not given, `labels` is not as described, or
+            `attributes.require_annotated_vectors` refuses the training config.
         """
         validate_get_examples(get_examples, "RootMST.initialize")
         examples = list(get_examples())
         with self._named():
+            if nlp is not None:
+                require_annotated_vectors(nlp, self.name, attributes_read(self.model))
             root_label, names = choose_labels(examples, labels, self.root_label, self.cfg["labels"])
         n_labels = self._label_layer.maybe_get_dim("nO")
         if n_labels not in (None, len(names)):
@@ -376,6 +385,8 @@ class RootMST(TrainablePipe):
     def _make_input(self, examples: Sequence[Example], gold: GoldBatch) -> ParserInput:
         """Make the network's input for aligned examples, with the arcs whose labels are trained."""
         docs = [eg.predicted for eg in examples]
+        with self._named():
+            require_attributes(docs, attributes_read(self.model))
         columns = self._label_columns()
         null_column = len(columns) if self._label_layer.attrs[NULL_LABEL] else None
         choose_arcs = arcs_to_label(self.model.ops, gold, columns, null_column)
@@ -438,8 +449,10 @@ class RootMST(TrainablePipe):
             label_temperature=self.cfg["label_temperature"],
             on_split=self._warn_of_split,
         )
+        docs = list(docs)
         with self._named():
-            return parse_docs(self.model, list(docs), context)
+            require_attributes(docs, attributes_read(self.model))
+            return parse_docs(self.model, docs, context)
 
     def _warn_of_split(self, doc: Doc, n_split: int) -> None:
         """Warn once that a sentence was too long."""
