@@ -181,7 +181,8 @@ def add_warnings(corpora: list[Corpus], settings: list[dict[str, Any]]) -> None:
 
 def attribute_warnings(nlp: Language, name: str) -> list[str]:
     """Describe what the parser's network reads and would not find in training."""
-    attributes = attributes_read(nlp.get_pipe(name).model)
+    parser: Any = nlp.get_pipe(name)
+    attributes = attributes_read(parser.model)
     warnings = [
         f"the network of {name} reads {attribute}, which no component sets in training: list one "
         f"that does, such as {SETTERS[attribute]}, before {name} and in "
