@@ -85,6 +85,13 @@ def test_features_are_predicted_by_the_components_of_their_config():
     require_annotated_vectors(nlp, "root_mst", read)
 
 
+def test_spacy_debugs_the_parser_of_a_config_with_features(corpus, tmp_path):
+    """It updates the parser alone, without the components that predict its features."""
+    arguments = ["--paths.train", corpus, "--paths.dev", corpus]
+    printed = spacy_command("debug", "model", FEATURES, "root_mst", *arguments, cwd=tmp_path)
+    assert "model looks good" in printed
+
+
 def test_config_with_a_shared_tok2vec_trains(corpus, tmp_path):
     config = load_config(CONFIGS[0])
     tok2vec = dict(config["components"]["root_mst"]["model"]["tok2vec"])

@@ -190,6 +190,11 @@ class RootMST(TrainablePipe):
                 f"`spacy train`), or load a trained pipeline"
             )
 
+    def _require_attributes(self, docs: Sequence[Doc]) -> None:
+        """Refuse Docs without the attributes that the network reads."""
+        with self._named():
+            require_attributes(docs, attributes_read(self.model))
+
     @contextmanager
     def _named(self) -> Iterator[None]:
         """Prefix errors with the name of this component."""
@@ -297,7 +302,14 @@ class RootMST(TrainablePipe):
         Words without a known head, or with a head in another sentence, are left out. With an
         objective over trees, so are heads that contradict a tree with one root: all on a cycle, and
         all root arcs of a sentence with several.
+
+        Raises
+        ------
+        ValueError
+            If the network reads an attribute that no token of a Doc has. Without `sgd` and `losses`
+            it is taken as unset: `spacy debug model` tries the component alone like this.
         """
+        is_trial = sgd is None and losses is None
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         examples = list(examples)
@@ -305,6 +317,8 @@ class RootMST(TrainablePipe):
         if not any(len(eg.predicted) for eg in examples):
             return losses
         self._require_initialized()
+        if not is_trial:
+            self._require_attributes([eg.predicted for eg in examples])
         set_dropout_rate(self.model, drop)
         gold = self._align(examples)
         scores, backprop = self.model.begin_update(self._make_input(examples, gold))
@@ -350,6 +364,7 @@ class RootMST(TrainablePipe):
         """
         examples = list(examples)
         validate_examples(examples, "RootMST.training_input")
+        self._require_attributes([eg.predicted for eg in examples])
         return self._make_input(examples, self._align(examples))
 
     def get_loss(
@@ -385,8 +400,6 @@ class RootMST(TrainablePipe):
     def _make_input(self, examples: Sequence[Example], gold: GoldBatch) -> ParserInput:
         """Make the network's input for aligned examples, with the arcs whose labels are trained."""
         docs = [eg.predicted for eg in examples]
-        with self._named():
-            require_attributes(docs, attributes_read(self.model))
         columns = self._label_columns()
         null_column = len(columns) if self._label_layer.attrs[NULL_LABEL] else None
         choose_arcs = arcs_to_label(self.model.ops, gold, columns, null_column)
@@ -423,6 +436,7 @@ class RootMST(TrainablePipe):
         for chunk in util.minibatch(examples, size=FIT_BATCH):
             if not any(len(eg.predicted) for eg in chunk):
                 continue
+            self._require_attributes([eg.predicted for eg in chunk])
             gold = self._align(chunk)
             given = self._make_input(chunk, gold)._replace(choose_arcs=None)
             trees = self.model.predict(given).trees
@@ -450,8 +464,8 @@ class RootMST(TrainablePipe):
             on_split=self._warn_of_split,
         )
         docs = list(docs)
+        self._require_attributes(docs)
         with self._named():
-            require_attributes(docs, attributes_read(self.model))
             return parse_docs(self.model, docs, context)
 
     def _warn_of_split(self, doc: Doc, n_split: int) -> None:
