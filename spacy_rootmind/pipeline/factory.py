@@ -23,6 +23,7 @@ dropout = 0.33
 boundary_width = 64
 null_label = false
 grad_factor = 0.05
+features = null
 
 [model.tok2vec]
 @architectures = "spacy.Tok2Vec.v2"
