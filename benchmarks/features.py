@@ -8,9 +8,10 @@ from text, with spaCy's scorer:
 - `predicted`: the same, and the parser reads what the others predict (`configs/features.cfg`);
 - `gold`: as an upper bound, the parser reads the treebank's attributes, also in the test set.
 
-Each training writes a file of results, and is skipped if that exists: run again to resume. All
-trainings take the same number of steps; the last step is scored. Treebanks without a dev set hold
-out a tenth of their training Docs for the temperatures.
+Each training writes a file of results, and is skipped if that exists: run again to resume, or once
+with all treebanks after runs in parallel, for the whole table. All trainings take the same number
+of steps; the last step is scored. Treebanks without a dev set hold out a tenth of their training
+Docs for the temperatures.
 
     python benchmarks/features.py --ud FOLDER --treebank UD_Irish-IDT --treebank UD_Wolof-WTB
 """
@@ -169,8 +170,9 @@ def run(folder: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
         for seed, inputs in product(range(options.seeds), options.inputs or INPUTS):
             path = options.out / f"{folder.name}-{inputs}-{options.steps}-{seed}.json"
             if not path.exists():
+                names = {"treebank": folder.name, "inputs": inputs, "seed": seed}
                 found = measure(inputs, Path(corpus), lang, seed, options.steps)
-                write(path, {"treebank": folder.name, "inputs": inputs, "seed": seed, **found})
+                write(path, {**names, "steps": options.steps, **found})
             results.append(srsly.read_json(path))
     return results
 
