@@ -28,6 +28,9 @@ MODULES = {
 # `Doc.from_docs`, `Span.as_doc` and the like.
 EXTENSION_KEY = "._."
 
+# Name of the layer that reads token attributes; its attribute "columns" lists them.
+ATTRIBUTE_EXTRACTOR = "extract_features"
+
 # Attributes of the listeners of spacy-curated-transformers: a mark, and what they received.
 CURATED_LISTENER = "_TRANSFORMER_LISTENER"
 CURATED_LISTENER_STATE = "_state"

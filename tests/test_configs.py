@@ -13,7 +13,14 @@ from spacy.tokens import DocBin
 from spacy.training import Example
 from spacy.util import load_config, load_model_from_config
 
+from spacy_rootmind.pipeline.attributes import (
+    attributes_read,
+    require_annotated_vectors,
+    unset_attributes,
+)
+
 CONFIGS = [ROOT / "configs" / "cpu.cfg", QUICKSTART / "configs" / "config.cfg"]
+FEATURES = ROOT / "configs" / "features.cfg"
 # What the configs over transformers need as well.
 PACKAGES = {"transformer": "spacy_transformers", "curated": "spacy_curated_transformers"}
 
@@ -42,7 +49,7 @@ def settings_in(path):
     return [line for line in lines if line and not line.startswith("#")]
 
 
-@pytest.mark.parametrize("name", ["cpu", "distillation", "pipeline", "transformer", "curated"])
+@pytest.mark.parametrize("name", ["cpu", "distillation", "features", "pipeline", "transformer", "curated"])
 def test_config_is_what_spacy_writes(name, tmp_path):
     if name in PACKAGES:
         pytest.importorskip(PACKAGES[name], reason=f"needs {PACKAGES[name]}")
@@ -50,7 +57,9 @@ def test_config_is_what_spacy_writes(name, tmp_path):
     assert settings_in(ROOT / "configs" / f"{name}.cfg") == settings_in(tmp_path / "filled.cfg")
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.parent.parent.name)
+@pytest.mark.parametrize(
+    "path", [*CONFIGS, FEATURES], ids=lambda path: f"{path.parent.parent.name}-{path.stem}"
+)
 def test_config_trains_and_loads(path, corpus, tmp_path):
     overrides = {
         "paths.train": corpus,
@@ -64,6 +73,23 @@ def test_config_trains_and_loads(path, corpus, tmp_path):
     doc = nlp("The cat saw a dog.")
     assert sum(token.head.i == token.i for token in doc) == 1
     assert len(list(doc.sents)) == 1
+
+
+def test_features_are_predicted_by_the_components_of_their_config():
+    config = load_config(FEATURES)
+    nlp = load_model_from_config(config, auto_fill=False)
+    assert nlp.pipe_names == ["tok2vec", "tagger", "morphologizer", "root_mst"]
+    read = attributes_read(nlp.get_pipe("root_mst").model)
+    assert read == ["TAG", "POS", "MORPH"]
+    assert list(unset_attributes(nlp, "root_mst", read)) == []
+    require_annotated_vectors(nlp, "root_mst", read)
+
+
+def test_spacy_debugs_the_parser_of_a_config_with_features(corpus, tmp_path):
+    """It updates the parser alone, without the components that predict its features."""
+    arguments = ["--paths.train", corpus, "--paths.dev", corpus]
+    printed = spacy_command("debug", "model", FEATURES, "root_mst", *arguments, cwd=tmp_path)
+    assert "model looks good" in printed
 
 
 def test_config_with_a_shared_tok2vec_trains(corpus, tmp_path):

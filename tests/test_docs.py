@@ -7,18 +7,23 @@ import re
 import subprocess
 import sys
 from inspect import signature
+from itertools import takewhile
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 import spacy
 from conftest import ROOT
+from spacy.cli.train import train
 from spacy.schemas import ConfigSchemaTraining
 from spacy.tokens import Doc, DocBin
-from spacy.util import registry
+from spacy.util import load_model_from_config, registry
+from spacy.vectors import Vectors
 from thinc.api import Config
 
 from spacy_rootmind.annotation.distributions import stored_distributions
+from spacy_rootmind.pipeline.attributes import SETTERS, attributes_read
 from spacy_rootmind.pipeline.settings import default_settings
 from spacy_rootmind.training.losses import OBJECTIVES
 from spacy_rootmind.trees import checks, decoding, distribution, probabilities, sampling
@@ -331,6 +336,88 @@ def test_init_config_examples_run(page, tmp_path):
     subprocess.run(["bash", "-ec", block], cwd=tmp_path, env=environment, check=True)
     names = Config().from_disk(tmp_path / "own.cfg", interpolate=False)["nlp"]["pipeline"]
     assert names == ["tok2vec", *re.search(r"--pipeline (\S+)", block).group(1).split(",")]
+
+
+def named_in_table(page, column):
+    """Names in a column of the first table of a page."""
+    lines = (ROOT / page).read_text(encoding="utf8").splitlines()
+    [first, *_] = [i for i, line in enumerate(lines) if line.startswith("|---")]
+    rows = takewhile(lambda line: line.startswith("|"), lines[first + 1 :])
+    return [re.findall(r"`(\w+)`", row.split("|")[column]) for row in rows]
+
+
+def test_features_page_names_the_components_that_set_attributes():
+    attributes, setters = (named_in_table("docs/features.md", column) for column in (1, 2))
+    assert {name for names in attributes for name in names} == set(SETTERS)
+    nlp = spacy.blank("en")
+    for names, components in zip(attributes, setters, strict=True):
+        assert {SETTERS[name] for name in names} == {components[0]}
+        for component in components:
+            assigned = nlp.get_factory_meta(component).assigns
+            assert {f"token.{name.lower()}" for name in names} <= set(assigned)
+
+
+def with_parents(block):
+    """Give the sections of a block the headings above them, which a whole config has."""
+    names = re.findall(r"^\[(.*)\]$", block, flags=re.MULTILINE)
+    parents = {name.rsplit(".", i)[0] for name in names for i in range(1, name.count(".") + 1)}
+    return "".join(f"[{name}]\n\n" for name in sorted(parents - set(names))) + block
+
+
+def merged(name, block):
+    """A shipped config with a block of a page, which changes some sections and adds others."""
+    config = Config().from_disk(ROOT / "configs" / name, interpolate=False)
+    return config.merge(Config().from_str(with_parents(block)))
+
+
+def test_features_page_shows_what_its_config_has():
+    """The block for a config that has a tagger and a morphologizer already."""
+    [shown, *_] = blocks("docs/features.md", "ini")
+    shipped = Config().from_disk(ROOT / "configs" / "features.cfg", interpolate=False)
+    assert merged("features.cfg", shown) == shipped
+    nlp = load_model_from_config(merged("pipeline.cfg", shown))
+    assert attributes_read(nlp.get_pipe("root_mst").model) == ["TAG", "POS", "MORPH"]
+
+
+@pytest.fixture
+def features_corpus(quickstart_docs, tmp_path):
+    """Overrides for short trainings on a small corpus."""
+    docs = [Doc.from_docs(quickstart_docs[i : i + 5]) for i in range(0, 40, 5)]
+    DocBin(docs=docs).to_disk(tmp_path / "corpus.spacy")
+    corpus = str(tmp_path / "corpus.spacy")
+    steps = {"training.max_steps": 4, "training.eval_frequency": 4}
+    return {"paths.train": corpus, "paths.dev": corpus, **steps}
+
+
+def test_features_page_trains_in_two_steps(features_corpus, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    [block] = [block for block in blocks("docs/features.md", "bash") if "init config" in block]
+    [init, *_] = block.splitlines()
+    subprocess.run([sys.executable, *init.split()[1:]], check=True)
+    train(Path("tagger.cfg"), Path("tagger"), overrides=features_corpus)
+    [shown] = [block for block in blocks("docs/features.md", "ini") if "source =" in block]
+    merged("cpu.cfg", shown).to_disk("own.cfg")
+    train(Path("own.cfg"), Path("training"), overrides=features_corpus)
+    tagger, nlp = spacy.load("tagger/model-best"), spacy.load("training/model-last")
+    for name in ("tok2vec", "tagger", "morphologizer"):
+        assert nlp.get_pipe(name).model.to_bytes() == tagger.get_pipe(name).model.to_bytes()
+    doc = nlp("The cat saw a dog.")
+    assert doc.has_annotation("MORPH")
+    assert doc.has_annotation("DEP")
+
+
+def test_features_page_trains_with_static_vectors(features_corpus, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["cat", "dog", "saw"]
+    nlp = spacy.blank("en")
+    nlp.vocab.vectors = Vectors(strings=nlp.vocab.strings, data=np.eye(3, 5, dtype="f"), keys=words)
+    nlp.to_disk("vectors")
+    [shown] = [block for block in blocks("docs/features.md", "ini") if "vectors = true" in block]
+    merged("cpu.cfg", shown).to_disk("own.cfg")
+    train(Path("own.cfg"), Path("training"), overrides=features_corpus)
+    nlp = spacy.load("training/model-last")
+    assert nlp.vocab.vectors.shape == (3, 5)
+    assert nlp("The cat saw a dog.").has_annotation("DEP")
 
 
 def test_config_blocks_resolve():

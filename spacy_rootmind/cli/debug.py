@@ -23,6 +23,12 @@ from spacy_rootmind.cli.checks import WARNING, Findings, check_treebank
 from spacy_rootmind.cli.messages import CommandError
 from spacy_rootmind.cli.treebanks import doc_annotation, gold_docs, stored_root_label
 from spacy_rootmind.compat import show_validation_error
+from spacy_rootmind.pipeline.attributes import (
+    SETTERS,
+    attributes_read,
+    require_annotated_vectors,
+    unset_attributes,
+)
 from spacy_rootmind.trees.conventions import MISSING
 
 # Share of gold heads lost to tokenization above which there is a warning.
@@ -85,6 +91,8 @@ def debug(config_path: Path, overrides: dict[str, Any], *, limit: int, as_json: 
     corpora = [train, dev]
     compare([corpus.findings for corpus in corpora])
     add_warnings(corpora, settings)
+    for name in names:
+        train.warnings += attribute_warnings(nlp, name)
     return report_corpora(corpora, as_json=as_json)
 
 
@@ -169,6 +177,23 @@ def add_warnings(corpora: list[Corpus], settings: list[dict[str, Any]]) -> None:
             "start: convert the treebank with several sentences per Doc (`spacy convert -n 10`), "
             "and leave gold_preproc off"
         )
+
+
+def attribute_warnings(nlp: Language, name: str) -> list[str]:
+    """Describe what the parser's network reads and would not find in training."""
+    parser: Any = nlp.get_pipe(name)
+    attributes = attributes_read(parser.model)
+    warnings = [
+        f"the network of {name} reads {attribute}, which no component sets in training: list one "
+        f"that does, such as {SETTERS[attribute]}, before {name} and in "
+        f"training.annotating_components"
+        for attribute in unset_attributes(nlp, name, attributes)
+    ]
+    try:
+        require_annotated_vectors(nlp, name, attributes)
+    except ValueError as error:
+        warnings.append(str(error))
+    return warnings
 
 
 def report_corpora(corpora: list[Corpus], *, as_json: bool) -> int:

@@ -4,7 +4,7 @@ A forward pass has three steps, and training, calibration and prediction share t
 vectors and sentence boundaries), `score` (arcs of given sentences) and, from `label_scores`, labels
 of chosen arcs. The model itself runs them in this order.
 
-Docs pass through to the token vectors; nothing here reads them.
+Docs pass through to the token vectors and features; nothing here reads them.
 """
 
 import math
@@ -25,6 +25,7 @@ from spacy_rootmind.network.label_scores import (
 from spacy_rootmind.network.listeners import (
     GRAD_FACTOR,
     Tok2Vec,
+    listeners_in,
     require_width,
     token_vectors,
 )
@@ -118,7 +119,8 @@ def build_biaffine_parser(
     dropout: float = 0.33,
     boundary_width: int = 64,
     null_label: bool = False,
-    grad_factor: float = 0.05,
+    grad_factor: float = 0.4,
+    features: Tok2Vec | None = None,
     nO: int | None = None,
 ) -> ParserModel:
     """Build a graph-based parser over token vectors.
@@ -154,6 +156,10 @@ def build_biaffine_parser(
         all components that share them, not from this one alone: its norm is 7 to 200 times that of
         spaCy's tagger. It multiplies the factor that listeners to transformers have. Token vectors
         of the parser's own get the whole gradient.
+    features : Model[list[Doc], list[Floats2d]], optional
+        More vectors of each token, appended to those of `tok2vec`: embeddings of attributes that
+        earlier components set, such as `spacy.MultiHashEmbed.v2` makes, or static vectors. They
+        are layers of the parser's own and get the whole gradient.
     nO
         Number of labels; filled in by the component from its data.
 
@@ -165,7 +171,8 @@ def build_biaffine_parser(
     Raises
     ------
     ValueError
-        If a width, `refinements`, `dropout` or `grad_factor` is out of range.
+        If a width, `refinements`, `dropout` or `grad_factor` is out of range, or `features` have a
+        listener.
     """
     sizes = (
         ("lstm_width", lstm_width, 0),
@@ -181,6 +188,11 @@ def build_biaffine_parser(
         raise ValueError(f"expected a dropout of at least 0 and below 1, received {dropout}")
     if not 0.0 < grad_factor < math.inf:
         raise ValueError(f"expected grad_factor above 0, received {grad_factor}")
+    if features is not None and listeners_in(features):
+        raise ValueError(
+            "expected features that are layers of the parser's own, received a listener, which "
+            "belongs in tok2vec"
+        )
     boundaries = SentenceStarts(boundary_width)
     trees = TreeScorer(lstm_width, arc_width, label_width, refinements, dropout, null_label, nO)
     model: ParserModel = Model(
@@ -188,9 +200,10 @@ def build_biaffine_parser(
         forward,
         init=init,
         dims={"nI": None},
-        layers=[tok2vec, boundaries, trees],
+        layers=[tok2vec, boundaries, trees, *([] if features is None else [features])],
         refs={
             "tok2vec": tok2vec,
+            "features": features,
             "boundaries": boundaries,
             "trees": trees,
             "labels": trees.get_ref("labels"),
@@ -202,19 +215,27 @@ def build_biaffine_parser(
 
 
 def init(model: ParserModel, X: Docs | ParserInput | None = None, Y: object = None) -> None:
-    """Initialize the token vectors, then size the other layers by their width."""
-    tok2vec = model.get_ref("tok2vec")
+    """Initialize the token vectors and features, then size the other layers by their width."""
+    tok2vec, features = model.get_ref("tok2vec"), model.maybe_get_ref("features")
     docs = [] if X is None else list(_as_input(X).docs)
     require_width(tok2vec)
-    tok2vec.initialize(X=docs or None)
-    width = tok2vec.maybe_get_dim("nO")
-    if width is None:
-        # A listener to a transformer learns its width from the vectors it receives.
-        width = tok2vec.predict(docs[:1])[0].shape[1]
+    width = _init_vectors(tok2vec, docs)
     model.set_dim("nI", width)
-    for layer in model.layers[1:]:
+    if features is not None:
+        width += _init_vectors(features, docs)
+    for name in ("boundaries", "trees"):
+        layer = model.get_ref(name)
         layer.set_dim("nI", width)
         layer.initialize()
+
+
+def _init_vectors(layer: Tok2Vec, docs: list) -> int:
+    """Initialize a layer that makes vectors of tokens; returns their width."""
+    layer.initialize(X=docs or None)
+    width = layer.maybe_get_dim("nO")
+    # A listener to a transformer learns its width from the vectors it receives; embeddings that
+    # spaCy mixes do not tell theirs.
+    return layer.predict(docs[:1])[0].shape[1] if width is None else width
 
 
 def forward(
@@ -282,15 +303,28 @@ def encode(
 def find_vectors(
     model: ParserModel, docs: Docs, is_train: bool
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], Docs]]:
-    """Compute the token vectors alone, of shape (n_tokens, width) per Doc."""
-    return token_vectors(
+    """Compute the token vectors alone, features included, of shape (n_tokens, width) per Doc."""
+    width = model.get_dim("nI")
+    vectors, backprop_vectors = token_vectors(
         model.get_ref("tok2vec"),
         docs,
-        model.get_dim("nI"),
+        width,
         model.ops,
         is_train,
         grad_factor=model.attrs[GRAD_FACTOR],
     )
+    features = model.maybe_get_ref("features")
+    if features is None:
+        return vectors, backprop_vectors
+    found, backprop_features = features(list(docs), is_train)
+    xp = model.ops.xp
+    both = [xp.hstack(parts) for parts in zip(vectors, found, strict=True)]
+
+    def backprop(d_both: list[Floats2d]) -> Docs:
+        backprop_features([xp.ascontiguousarray(d[:, width:]) for d in d_both])
+        return backprop_vectors([xp.ascontiguousarray(d[:, :width]) for d in d_both])
+
+    return both, backprop
 
 
 def find_boundaries(

@@ -22,7 +22,8 @@ refinements = 1
 dropout = 0.33
 boundary_width = 64
 null_label = false
-grad_factor = 0.05
+grad_factor = 0.4
+features = null
 
 [model.tok2vec]
 @architectures = "spacy.Tok2Vec.v2"

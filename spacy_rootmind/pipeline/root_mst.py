@@ -28,6 +28,11 @@ from spacy_rootmind.network.architecture import (
 from spacy_rootmind.network.label_scores import predict_label_scores
 from spacy_rootmind.network.labels import NULL_LABEL
 from spacy_rootmind.pipeline import serialization
+from spacy_rootmind.pipeline.attributes import (
+    attributes_read,
+    require_annotated_vectors,
+    require_attributes,
+)
 from spacy_rootmind.pipeline.config_blocks import component_blocks
 from spacy_rootmind.pipeline.labels import choose_labels, is_placeholder
 from spacy_rootmind.pipeline.noun_chunks import adopt_noun_chunks, set_noun_chunks
@@ -185,6 +190,11 @@ class RootMST(TrainablePipe):
                 f"`spacy train`), or load a trained pipeline"
             )
 
+    def _require_attributes(self, docs: Sequence[Doc]) -> None:
+        """Refuse Docs without the attributes that the network reads."""
+        with self._named():
+            require_attributes(docs, attributes_read(self.model))
+
     @contextmanager
     def _named(self) -> Iterator[None]:
         """Prefix errors with the name of this component."""
@@ -212,7 +222,8 @@ class RootMST(TrainablePipe):
             a streamed corpus may start without. The Doc that `nlp.initialize` makes up where it has
             no examples is accepted as well.
         nlp
-            The pipeline; not needed.
+            The pipeline, to check that attributes which the network reads are predicted in
+            training.
         labels : dict or list of str, optional
             `label_data` as `spacy init labels` writes it, or a list of labels. By default, the
             labels of the examples. The root's label is that of `label_data`, or the first one in
@@ -223,11 +234,14 @@ class RootMST(TrainablePipe):
         Raises
         ------
         ValueError
-            If no example has heads and `labels` are not given, or `labels` is not as described.
+            If no example has heads and `labels` are not given, `labels` is not as described, or
+            `attributes.require_annotated_vectors` refuses the training config.
         """
         validate_get_examples(get_examples, "RootMST.initialize")
         examples = list(get_examples())
         with self._named():
+            if nlp is not None:
+                require_annotated_vectors(nlp, self.name, attributes_read(self.model))
             root_label, names = choose_labels(examples, labels, self.root_label, self.cfg["labels"])
         n_labels = self._label_layer.maybe_get_dim("nO")
         if n_labels not in (None, len(names)):
@@ -291,7 +305,14 @@ class RootMST(TrainablePipe):
         Words without a known head, or with a head in another sentence, are left out. With an
         objective over trees, so are heads that contradict a tree with one root: all on a cycle, and
         all root arcs of a sentence with several.
+
+        Raises
+        ------
+        ValueError
+            If the network reads an attribute that no token of a Doc has. Without `sgd` and `losses`
+            it is taken as unset: `spacy debug model` tries the component alone like this.
         """
+        is_trial = sgd is None and losses is None
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         examples = list(examples)
@@ -299,6 +320,8 @@ class RootMST(TrainablePipe):
         if not any(len(eg.predicted) for eg in examples):
             return losses
         self._require_initialized()
+        if not is_trial:
+            self._require_attributes([eg.predicted for eg in examples])
         set_dropout_rate(self.model, drop)
         gold = self._align(examples)
         scores, backprop = self.model.begin_update(self._make_input(examples, gold))
@@ -344,6 +367,7 @@ class RootMST(TrainablePipe):
         """
         examples = list(examples)
         validate_examples(examples, "RootMST.training_input")
+        self._require_attributes([eg.predicted for eg in examples])
         return self._make_input(examples, self._align(examples))
 
     def get_loss(
@@ -420,6 +444,7 @@ class RootMST(TrainablePipe):
         for chunk in util.minibatch(examples, size=FIT_BATCH):
             if not any(len(eg.predicted) for eg in chunk):
                 continue
+            self._require_attributes([eg.predicted for eg in chunk])
             # Temperatures are fitted to trees: a teacher's confidence says nothing about errors.
             gold = self._align(chunk, teachers=False)
             given = self._make_input(chunk, gold)._replace(choose_arcs=None)
@@ -447,8 +472,10 @@ class RootMST(TrainablePipe):
             label_temperature=self.cfg["label_temperature"],
             on_split=self._warn_of_split,
         )
+        docs = list(docs)
+        self._require_attributes(docs)
         with self._named():
-            return parse_docs(self.model, list(docs), context)
+            return parse_docs(self.model, docs, context)
 
     def _warn_of_split(self, doc: Doc, n_split: int) -> None:
         """Warn once that a sentence was too long."""

@@ -70,6 +70,22 @@ def test_report_as_json(paths, capsys):
     assert "texts are also in train" in report["corpora"][1]["warnings"][0]
 
 
+def test_attributes_that_training_does_not_find_are_warned_of(paths, capsys):
+    def warnings(*annotating):
+        overrides = {**paths, "training.annotating_components": list(annotating)}
+        debug(CONFIG.with_name("features.cfg"), overrides, limit=3, as_json=True)
+        return json.loads(capsys.readouterr().out)["corpora"][0]["warnings"]
+
+    assert warnings("tok2vec", "tagger", "morphologizer") == []
+    missing = warnings("tok2vec", "tagger")
+    assert [warning.split(", which")[0] for warning in missing] == [
+        "the network of root_mst reads POS",
+        "the network of root_mst reads MORPH",
+    ]
+    [upstream] = warnings("tagger", "morphologizer")
+    assert "list 'tok2vec' there" in upstream
+
+
 def test_limit_bounds_the_examples_read(paths, capsys):
     assert debug(CONFIG, paths, limit=3, as_json=True) == 0
     report = json.loads(capsys.readouterr().out)

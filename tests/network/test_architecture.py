@@ -7,7 +7,12 @@ from spacy.tokens import Doc
 from thinc.api import Model, Ops
 
 from spacy_rootmind.annotation.sentences import sentences_of, words_of
-from spacy_rootmind.network.architecture import ParserGradient, ParserInput, build_biaffine_parser
+from spacy_rootmind.network.architecture import (
+    ParserGradient,
+    ParserInput,
+    build_biaffine_parser,
+    find_vectors,
+)
 from spacy_rootmind.network.label_scores import ChosenArcs
 
 OPS = Ops()
@@ -55,9 +60,14 @@ def in_double(model):
     return model
 
 
-@pytest.mark.parametrize(("lstm_width", "refinements"), [(0, 0), (4, 2)])
-def test_model_gradient_matches_finite_differences(docs, lstm_width, refinements):
-    model = build_biaffine_parser(toy_tok2vec(), lstm_width, 4, 3, refinements, 0.0, nO=3)
+@pytest.mark.parametrize(
+    ("lstm_width", "refinements", "with_features"), [(0, 0, False), (4, 2, False), (4, 1, True)]
+)
+def test_model_gradient_matches_finite_differences(docs, lstm_width, refinements, with_features):
+    features = toy_tok2vec("features") if with_features else None
+    model = build_biaffine_parser(
+        toy_tok2vec(), lstm_width, 4, 3, refinements, 0.0, features=features, nO=3
+    )
     model.get_ref("labels").set_dim("nO", 3)
     model.initialize(X=docs)
     in_double(model)
@@ -110,11 +120,17 @@ def test_model_gradient_matches_finite_differences(docs, lstm_width, refinements
             assert numeric == pytest.approx(analytic, rel=1e-5, abs=1e-7), (node.name, name)
 
 
+@pytest.mark.parametrize("with_features", [False, True])
 @pytest.mark.parametrize(("name", "expected"), [("tok2vec-listener", 0.25), ("toy", 1.0)])
-def test_grad_factor_scales_the_gradient_of_shared_vectors_only(docs, name, expected):
+def test_grad_factor_scales_the_gradient_of_shared_vectors_only(
+    docs, name, expected, with_features
+):
     def gradients(factor):
         tok2vec = toy_tok2vec(name)
-        model = build_biaffine_parser(tok2vec, 4, 4, 3, 1, 0.0, grad_factor=factor, nO=3)
+        features = toy_tok2vec("features") if with_features else None
+        model = build_biaffine_parser(
+            tok2vec, 4, 4, 3, 1, 0.0, grad_factor=factor, features=features, nO=3
+        )
         model.get_ref("labels").set_dim("nO", 3)
         model.initialize(X=docs)
         in_double(model)
@@ -126,6 +142,7 @@ def test_grad_factor_scales_the_gradient_of_shared_vectors_only(docs, name, expe
         backprop(ParserGradient(rounds, [], np.ones_like(boundaries)))
         layers = [node for node in model.walk() if node is not tok2vec]
         own = [node.get_grad(param) for node in layers for param in node.grad_names]
+        assert features is None or np.abs(features.get_grad("E")).max() > 0
         return tok2vec.get_grad("E"), own
 
     whole, whole_own = gradients(1.0)
@@ -134,6 +151,27 @@ def test_grad_factor_scales_the_gradient_of_shared_vectors_only(docs, name, expe
     np.testing.assert_allclose(scaled, whole * expected)
     for found, same in zip(scaled_own, whole_own, strict=True):
         np.testing.assert_array_equal(found, same)
+
+
+def test_features_are_appended_to_the_token_vectors(docs):
+    """Also to those of a Doc that the transformer has no pieces for, whose vectors have width 0."""
+    tok2vec, features = toy_tok2vec(), toy_tok2vec("features")
+    forward = tok2vec._func
+
+    def without_pieces(model, docs, is_train):
+        vectors, backprop = forward(model, docs, is_train)
+        return [own if len(own) > 1 else own[:, :0] for own in vectors], backprop
+
+    tok2vec._func = without_pieces
+    model = build_biaffine_parser(tok2vec, 4, 4, 3, 1, 0.0, features=features, nO=3)
+    model.get_ref("labels").set_dim("nO", 3)
+    model.initialize(X=docs)
+    in_double(model)
+    vectors, _ = find_vectors(model, docs, is_train=False)
+    assert [len(own) for own in vectors] == [6, 0, 1, 9]
+    E, F = tok2vec.get_param("E"), features.get_param("E")
+    np.testing.assert_array_equal(vectors[3], np.hstack([E[:9], F[:9]]))
+    np.testing.assert_array_equal(vectors[2], np.hstack([np.zeros((1, WIDTH)), F[:1]]))
 
 
 def test_plain_docs_count_as_one_sentence_each(docs):

@@ -217,6 +217,38 @@ def test_replaced_listener_parses_alike_and_learns_alone(trained, gold, tmp_path
     assert not unchanged(before, encoder_of(nlp, "root_mst"))
 
 
+def test_predicted_tags_are_inputs_over_a_transformer(package, encoder, gold, tmp_path):
+    """A tagger and the parser share an encoder; the parser reads the tags."""
+    heard = listener(package)
+    parser = root_mst(heard)
+    parser["model"]["features"] = {
+        "@architectures": "spacy.MultiHashEmbed.v2",
+        "width": 8,
+        "attrs": ["TAG"],
+        "rows": [100],
+        "include_static_vectors": False,
+    }
+    components = {"tagger": tagger(heard), "root_mst": parser}
+    nlp, _ = initialized(make_config(package, encoder, components), gold)
+    optimizer = nlp.create_optimizer()
+    optimizer.learn_rate = 0.003
+    table = nlp.get_pipe("root_mst").model.get_ref("features")
+    before = table.to_bytes()
+    losses = []
+    for _ in range(4):
+        fresh = gold_examples(gold[:4], nlp)
+        annotates = ["transformer", "tagger"]
+        losses.append(nlp.update(fresh, sgd=optimizer, annotates=annotates)["root_mst"])
+    assert losses[-1] < losses[0]
+    assert table.to_bytes() != before
+    expected = [arcs(doc) for doc in nlp.pipe([*TEXTS, "", " "])]
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    assert [arcs(doc) for doc in loaded.pipe([*TEXTS, "", " "])] == expected
+    with pytest.raises(ValueError, match="expected TAG"):
+        loaded(TEXTS[0], disable=["tagger"])
+
+
 # --- saving ------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,116 @@
+"""Token attributes that the network reads, and that components before the parser set."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from spacy.attrs import IDS, intify_attr
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from spacy_rootmind.annotation.sentences import words_of
+from spacy_rootmind.compat import ATTRIBUTE_EXTRACTOR
+from spacy_rootmind.network.architecture import ParserModel
+
+# Attributes that no token has until a component sets them, and a component that does. Every token
+# has the others, such as NORM, from the vocab.
+SETTERS = {
+    "TAG": "tagger",
+    "POS": "morphologizer",
+    "MORPH": "morphologizer",
+    "LEMMA": "trainable_lemmatizer",
+}
+
+
+def attributes_read(model: ParserModel) -> list[str]:
+    """List the attributes in `SETTERS` that a network reads, in the order there."""
+    columns = {
+        intify_attr(column)
+        for node in model.walk()
+        if node.name == ATTRIBUTE_EXTRACTOR
+        for column in node.attrs["columns"]
+    }
+    return [name for name in SETTERS if IDS[name] in columns]
+
+
+def require_attributes(docs: Iterable[Doc], attributes: Sequence[str]) -> None:
+    """Refuse Docs with words none of whose tokens has one of these attributes.
+
+    The network takes a token without the attribute, among others that have it, for one with a value
+    of its own, "unset". A Doc without it was not seen by the component that sets it.
+
+    Raises
+    ------
+    ValueError
+        If there is such a Doc.
+    """
+    if not attributes:
+        return
+    for doc in docs:
+        for name in attributes:
+            if not doc.has_annotation(name) and len(words_of(doc)):
+                raise ValueError(
+                    f"expected {name} on the tokens of each Doc, which the network reads, found "
+                    f"none in {doc.text[:40]!r}: put a component that sets it, such as "
+                    f"`{SETTERS[name]}`, before the parser; to train, list this component, and the "
+                    f"tok2vec or transformer that it listens to, in training.annotating_components "
+                    f"(or the argument `annotates` of `nlp.update`)"
+                )
+
+
+def require_annotated_vectors(nlp: Language, name: str, attributes: Sequence[str]) -> None:
+    """Refuse a training config in which attributes are predicted without token vectors.
+
+    In training, a component that annotates predicts from the vectors that its tok2vec has left on
+    the Docs. It finds zeros if that does not annotate as well, and spaCy does not tell.
+
+    Parameters
+    ----------
+    nlp : Language
+    name : str
+        Name of the parser.
+    attributes : sequence of str
+        The attributes that its network reads.
+
+    Raises
+    ------
+    ValueError
+        If a component before the parser is one of `training.annotating_components` and listens to
+        one that is not.
+    """
+    if not attributes or name not in nlp.pipe_names:
+        return
+    annotating = _annotating(nlp)
+    before = nlp.pipe_names[: nlp.pipe_names.index(name)]
+    for upstream, pipe in nlp.pipeline:
+        for listening in getattr(pipe, "listening_components", ()):
+            if listening in before and listening in annotating and upstream not in annotating:
+                raise ValueError(
+                    f"the network reads {', '.join(attributes)}, but in training {listening!r} "
+                    f"would annotate without token vectors: it is one of "
+                    f"training.annotating_components and listens to {upstream!r}, which is not; "
+                    f"list {upstream!r} there too"
+                )
+
+
+def unset_attributes(nlp: Language, name: str, attributes: Iterable[str]) -> Iterator[str]:
+    """Find the attributes that no component sets in training, as far as their factories tell.
+
+    Parameters
+    ----------
+    nlp : Language
+    name : str
+        Name of the parser.
+    attributes : iterable of str
+        The attributes that its network reads.
+    """
+    before = nlp.pipe_names[: nlp.pipe_names.index(name)]
+    annotating = [other for other in before if other in _annotating(nlp)]
+    assigned = [nlp.get_pipe_meta(other).assigns for other in annotating]
+    # A factory that names nothing may set anything.
+    if all(assigned):
+        found = {attribute for assigns in assigned for attribute in assigns}
+        yield from (name for name in attributes if f"token.{name.lower()}" not in found)
+
+
+def _annotating(nlp: Language) -> list[str]:
+    """List the components that annotate in training."""
+    return nlp.config.interpolate().get("training", {}).get("annotating_components", [])

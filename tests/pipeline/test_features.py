@@ -1,0 +1,343 @@
+"""Attributes of tokens and static vectors as inputs of the parser (`model.features`)."""
+
+import numpy as np
+import pytest
+import spacy
+from conftest import SMALL_MODEL, gold_examples, join, make_nlp
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.util import fix_random_seed, minibatch
+from spacy.vectors import Vectors
+from thinc.api import SGD, Config
+
+from spacy_rootmind.network.architecture import find_vectors
+from spacy_rootmind.pipeline.attributes import attributes_read, unset_attributes
+
+EMBED = {
+    "@architectures": "spacy.MultiHashEmbed.v2",
+    "width": 8,
+    "attrs": ["TAG"],
+    "rows": [100],
+    "include_static_vectors": False,
+}
+TOK2VEC = SMALL_MODEL["tok2vec"]
+LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": TOK2VEC["width"]}
+TEXTS = ["The cat saw a dog.", "She slept. He read the book that he had.", ""]
+
+
+def embed(*attrs, **settings):
+    return {**EMBED, "attrs": list(attrs), "rows": [100] * len(attrs), **settings}
+
+
+def with_features(*attrs, tok2vec=TOK2VEC, **settings):
+    """The config of a network that reads these attributes."""
+    return {**SMALL_MODEL, "tok2vec": tok2vec, "features": embed(*attrs, **settings)}
+
+
+def shared(*attrs, upstream="tok2vec"):
+    """A pipeline whose tagger and parser share token vectors, not initialized."""
+    fix_random_seed(0)
+    listener = {**LISTENER, "upstream": upstream}
+    tagger = {"@architectures": "spacy.Tagger.v2", "tok2vec": listener}
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tok2vec", config={"model": TOK2VEC})
+    nlp.add_pipe("tagger", config={"model": tagger})
+    nlp.add_pipe("root_mst", config={"model": with_features(*attrs, tok2vec=listener)})
+    return nlp
+
+
+@pytest.fixture(scope="module")
+def examples(quickstart_docs):
+    """Gold Docs of several sentences; use `gold_examples` for Examples of a pipeline."""
+    return join(quickstart_docs[:100], 5)
+
+
+@pytest.fixture(scope="module")
+def tagged(examples):
+    """A pipeline trained so that the parser reads the tags that the tagger predicts."""
+    nlp = shared("TAG")
+    own = gold_examples(examples, nlp)
+    optimizer = nlp.initialize(lambda: own)
+    optimizer.learn_rate = 0.01
+    for _ in range(10):
+        for batch in minibatch(own, 5):
+            fresh = [Example(eg.predicted.copy(), eg.reference) for eg in batch]
+            nlp.update(fresh, sgd=optimizer, annotates=["tok2vec", "tagger"])
+    return nlp
+
+
+def arcs(doc):
+    return [(token.head.i, token.dep_) for token in doc]
+
+
+# --- what is learnt ----------------------------------------------------------------------------
+
+
+def star_examples(nlp, n, rng):
+    """Sentences of equal words: all attach to the one that has another tag, or another lemma."""
+    made = []
+    for _ in range(n):
+        length = int(rng.integers(3, 7))
+        root = int(rng.integers(length))
+        tags = ["root" if i == root else "other" for i in range(length)]
+        words = ["x"] * length
+        deps = ["ROOT" if i == root else "dep" for i in range(length)]
+        gold = Doc(nlp.vocab, words=words, heads=[root] * length, deps=deps)
+        made.append(Example(Doc(nlp.vocab, words=words, tags=tags, lemmas=tags), gold))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("attr", "learns"), [("TAG", True), ("LEMMA", True), ("MORPH", False), (None, False)]
+)
+def test_heads_that_only_an_attribute_decides_are_learnt_with_it_alone(attr, learns):
+    model = SMALL_MODEL if attr is None else with_features(attr)
+    nlp = make_nlp(model=model, sentences="doc")
+    given = star_examples(nlp, 60, np.random.default_rng(0))
+    for example in given:
+        for token in example.predicted:
+            token.set_morph("Case=Nom")
+    optimizer = nlp.initialize(lambda: given[:40])
+    optimizer.learn_rate = 0.01
+    for _ in range(15):
+        nlp.update(given[:40], sgd=optimizer)
+    parses = [nlp(example.predicted) for example in given[40:]]
+    pairs = [
+        (token.head.i, gold.head.i)
+        for doc, eg in zip(parses, given[40:], strict=True)
+        for token, gold in zip(doc, eg.reference, strict=True)
+    ]
+    accuracy = np.mean([head == gold for head, gold in pairs])
+    assert accuracy == 1.0 if learns else accuracy < 0.6
+
+
+def test_scores_depend_on_the_attributes_read():
+    nlp = make_nlp(model=with_features("TAG", "MORPH"))
+    nlp.get_pipe("root_mst").add_label("obj")
+    nlp.initialize()
+    words = ["a", "b", "c"]
+    plain = Doc(nlp.vocab, words=words, tags=["N", "V", "N"], morphs=["", "Case=Nom", ""])
+    model = nlp.get_pipe("root_mst").model
+
+    def scores(tags=("N", "V", "N"), morph="Case=Nom", pos="NOUN"):
+        doc = Doc(nlp.vocab, words=words, tags=tags, morphs=["", morph, ""], pos=[pos] * 3)
+        return model.predict([doc]).trees.arcs[0]
+
+    [expected] = model.predict([plain]).trees.arcs
+    np.testing.assert_array_equal(scores(pos="VERB"), expected)
+    assert not np.allclose(scores(tags=("N", "N", "N")), expected)
+    assert not np.allclose(scores(morph="Case=Acc"), expected)
+
+
+def test_learn_rate_factor_is_also_that_of_the_features():
+    def step(factor):
+        nlp = make_nlp(model=with_features("TAG"), learn_rate_factor=factor, sentences="doc")
+        given = star_examples(nlp, 10, np.random.default_rng(0))
+        nlp.initialize(lambda: given)
+        pipe = nlp.get_pipe("root_mst")
+        [table] = [node for node in pipe.model.get_ref("features").walk() if node.has_param("E")]
+        before = table.get_param("E").copy()
+        pipe.update(given, sgd=SGD(0.01))
+        return np.abs(table.get_param("E") - before).sum()
+
+    assert step(20.0) == pytest.approx(20.0 * step(1.0), rel=1e-2)
+    assert step(1.0) > 0
+
+
+def test_dev_docs_are_annotated_before_temperatures_are_fitted(tagged, examples):
+    make = spacy.registry.callbacks.get("spacy_rootmind.fit_temperature.v1")
+    before = tagged.get_pipe("root_mst").cfg["temperature"]
+    try:
+        make(lambda nlp: gold_examples(examples[:4], nlp))(tagged)
+        assert tagged.get_pipe("root_mst").cfg["temperature"] != before
+    finally:
+        tagged.get_pipe("root_mst").cfg["temperature"] = before
+
+
+# --- attributes that are missing ---------------------------------------------------------------
+
+
+def test_attributes_read_are_those_that_components_set():
+    nlp = make_nlp(model=with_features("NORM", "MORPH", "TAG"))
+    assert attributes_read(nlp.get_pipe("root_mst").model) == ["TAG", "MORPH"]
+    own = {
+        "@architectures": "spacy.Tok2Vec.v2",
+        "embed": embed("LOWER", "POS", width=16),
+        "encode": {
+            "@architectures": "spacy.MaxoutWindowEncoder.v2",
+            "width": 16,
+            "depth": 1,
+            "window_size": 1,
+            "maxout_pieces": 2,
+        },
+    }
+    nlp = make_nlp(model={**SMALL_MODEL, "tok2vec": own})
+    assert attributes_read(nlp.get_pipe("root_mst").model) == ["POS"]
+    assert attributes_read(make_nlp().get_pipe("root_mst").model) == []
+
+
+def test_training_without_annotating_components_is_refused(examples):
+    nlp = shared("TAG")
+    own = gold_examples(examples[:4], nlp)
+    nlp.initialize(lambda: own)
+    match = r"\[root_mst\] expected TAG .* found none in .*tagger.*annotating_components"
+    with pytest.raises(ValueError, match=match):
+        nlp.update(own, sgd=nlp.create_optimizer())
+    with pytest.raises(ValueError, match="expected TAG"):
+        nlp.get_pipe("root_mst").training_input(own)
+
+
+def test_parsing_without_the_tagger_is_refused_doc_by_doc(tagged):
+    with pytest.raises(ValueError, match="expected TAG on the tokens of each Doc"):
+        tagged(TEXTS[0], disable=["tagger"])
+    failed = []
+    docs = [tagged.make_doc(TEXTS[0]), Doc(tagged.vocab, words=["A", "dog"], tags=["DT", "NN"])]
+    with tagged.select_pipes(enable=["tok2vec", "root_mst"]):
+        parser = tagged.get_pipe("root_mst")
+        parser.set_error_handler(lambda name, pipe, docs, error: failed.extend(docs))
+        try:
+            found = list(tagged.pipe(docs))
+        finally:
+            parser.set_error_handler(spacy.util.raise_error)
+    assert [doc.text for doc in found] == ["A dog "]
+    assert [doc.text for doc in failed] == [TEXTS[0]]
+
+
+def test_docs_without_words_need_no_attributes_and_single_tokens_may_lack_them(tagged):
+    with tagged.select_pipes(enable=["tok2vec", "root_mst"]):
+        docs = [
+            tagged.make_doc(""),
+            tagged.make_doc(" \n"),
+            Doc(tagged.vocab, words=["A", "dog"], tags=["DT", ""]),
+        ]
+        assert all(doc.has_annotation("DEP") for doc in tagged.pipe(docs))
+
+
+def test_annotation_without_token_vectors_is_refused(examples):
+    nlp = shared("TAG")
+    nlp.config["training"]["annotating_components"] = ["tagger"]
+    own = gold_examples(examples[:4], nlp)
+    match = r"'tagger' would annotate without .* list 'tok2vec' there"
+    with pytest.raises(ValueError, match=match):
+        nlp.initialize(lambda: own)
+    nlp.config["training"]["annotating_components"] = ["tok2vec", "tagger"]
+    nlp.initialize(lambda: own)
+
+
+@pytest.mark.parametrize(
+    ("annotating", "missing"),
+    [
+        ([], ["TAG", "MORPH"]),
+        (["tok2vec", "tagger"], ["MORPH"]),
+        (["tok2vec", "tagger", "morphologizer"], []),
+        (["late"], ["TAG", "MORPH"]),
+        (["unknown"], []),
+    ],
+)
+def test_attributes_that_no_component_sets_in_training_are_found(annotating, missing):
+    nlp = spacy.blank("en")
+    for name in ("tok2vec", "tagger", "morphologizer"):
+        nlp.add_pipe(name)
+    # Its factory does not say what it assigns.
+    nlp.add_pipe("attribute_ruler", name="unknown")
+    nlp.add_pipe("root_mst", config={"model": with_features("TAG", "MORPH")})
+    nlp.add_pipe("morphologizer", name="late")
+    nlp.config["training"]["annotating_components"] = annotating
+    assert list(unset_attributes(nlp, "root_mst", ["TAG", "MORPH"])) == missing
+
+
+def test_a_listener_as_features_is_refused():
+    model = {**SMALL_MODEL, "features": {**LISTENER, "upstream": "*"}}
+    with pytest.raises(ValueError, match="received a listener, which belongs in tok2vec"):
+        make_nlp(model=model)
+
+
+# --- use and saving ----------------------------------------------------------------------------
+
+
+def test_parses_follow_the_predicted_tags(tagged):
+    doc = tagged(TEXTS[1])
+    given = Doc(tagged.vocab, words=[token.text for token in doc])
+    for token, own in zip(given, doc, strict=True):
+        token.tag_ = own.tag_
+    model = tagged.get_pipe("root_mst").model
+    given = tagged.get_pipe("tok2vec")(given)
+    same = model.predict([given]).trees.arcs[0]
+    np.testing.assert_array_equal(same, model.predict([doc]).trees.arcs[0])
+    given[0].tag_ = "VBZ" if given[0].tag_ != "VBZ" else "DT"
+    assert not np.allclose(same, model.predict([given]).trees.arcs[0])
+
+
+def test_saved_pipeline_parses_alike(tagged, tmp_path):
+    expected = [arcs(doc) for doc in tagged.pipe(TEXTS)]
+    tagged.to_disk(tmp_path / "model")
+    loaded = spacy.load(tmp_path / "model")
+    assert [arcs(doc) for doc in loaded.pipe(TEXTS)] == expected
+    again = spacy.blank("en").from_config(loaded.config).from_bytes(tagged.to_bytes())
+    assert [arcs(doc) for doc in again.pipe(TEXTS)] == expected
+    with loaded.memory_zone():
+        assert [arcs(doc) for doc in loaded.pipe(TEXTS)] == expected
+    docs = loaded.pipe(TEXTS * 2, n_process=2, batch_size=2)
+    assert [arcs(doc) for doc in docs] == expected * 2
+
+
+def test_pipeline_saved_without_features_does_not_load_with_them(trained, tmp_path):
+    trained.to_disk(tmp_path)
+    config = {"components.root_mst.model.features": EMBED}
+    with pytest.raises(ValueError, match=r"expected \d+ layers, found \d+"):
+        spacy.load(tmp_path, config=config)
+
+
+def test_replaced_listener_parses_alike(tagged, tmp_path):
+    tagged.to_disk(tmp_path)
+    nlp = spacy.load(tmp_path)
+    expected = [arcs(doc) for doc in nlp.pipe(TEXTS)]
+    nlp.replace_listeners("tok2vec", "root_mst", ["model.tok2vec"])
+    assert [arcs(doc) for doc in nlp.pipe(TEXTS)] == expected
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_long_docs_are_parsed_like_short_ones(tagged, examples, is_shared, monkeypatch):
+    """Vectors of the parser's own are computed in slices of a Doc."""
+    nlp = tagged.from_config(tagged.config).from_bytes(tagged.to_bytes())
+    if not is_shared:
+        nlp.replace_listeners("tok2vec", "root_mst", ["model.tok2vec"])
+    words = [token.text for doc in examples[:4] for token in doc]
+    whole = arcs(nlp(Doc(nlp.vocab, words=words)))
+    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", 50)
+    assert arcs(nlp(Doc(nlp.vocab, words=words))) == whole
+
+
+def test_static_vectors_are_features_of_the_parser(examples, tmp_path):
+    """Also without attributes, and next to a tok2vec without static vectors."""
+    model = with_features("LOWER", include_static_vectors=True)
+    nlp = make_nlp(model=model)
+    words = sorted({token.text for doc in examples for token in doc})
+    rows = np.random.default_rng(0).normal(size=(len(words), 6)).astype("f")
+    nlp.vocab.vectors = Vectors(strings=nlp.vocab.strings, data=rows, keys=words)
+    own = gold_examples(examples[:4], nlp)
+    optimizer = nlp.initialize(lambda: own)
+    losses = [nlp.update(own, sgd=optimizer)["root_mst"] for _ in range(5)]
+    assert losses[-1] < losses[0]
+    doc = nlp.make_doc(TEXTS[0])
+    parser = nlp.get_pipe("root_mst")
+    before = find_vectors(parser.model, [doc], is_train=False)[0][0]
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    model = loaded.get_pipe("root_mst").model
+    after = find_vectors(model, [loaded.make_doc(TEXTS[0])], is_train=False)[0][0]
+    np.testing.assert_array_equal(after, before)
+    loaded.vocab.vectors.data[:] = 0.0
+    moved = find_vectors(model, [loaded.make_doc(TEXTS[0])], is_train=False)[0][0]
+    assert before.shape[1] == TOK2VEC["width"] + EMBED["width"]
+    width = TOK2VEC["width"]
+    np.testing.assert_array_equal(moved[:, :width], before[:, :width])
+    assert not np.allclose(moved[:, width:], before[:, width:])
+
+
+def test_settings_of_features_are_in_the_config():
+    nlp = make_nlp(model=with_features("TAG"))
+    text = nlp.config.to_str()
+    found = Config().from_str(text)["components"]["root_mst"]["model"]["features"]
+    assert found == EMBED
+    assert make_nlp().config["components"]["root_mst"]["model"]["features"] is None
