@@ -3,6 +3,9 @@
 The only other one is the memory layout of `Doc`, in `cython_src/doc_trees.pyx`.
 """
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -34,6 +37,24 @@ ATTRIBUTE_EXTRACTOR = "extract_features"
 # Attributes of the listeners of spacy-curated-transformers: a mark, and what they received.
 CURATED_LISTENER = "_TRANSFORMER_LISTENER"
 CURATED_LISTENER_STATE = "_state"
+
+
+@contextmanager
+def gc_unchanged() -> Iterator[None]:
+    """Leave the garbage collector on or off as it was, whatever happens.
+
+    `srsly.msgpack_loads` (srsly 2.5, `_msgpack_api.py`) calls `gc.disable()`, decodes, and calls
+    `gc.enable()` after that, not in a `finally`: if the bytes are damaged, the collector stays off
+    for the rest of the process. If they are not, it is on, even if it was off before.
+    """
+    was_enabled = gc.isenabled()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+        else:
+            gc.disable()
 
 
 def __getattr__(name: str) -> Any:

@@ -24,6 +24,7 @@ from spacy.vocab import Vocab
 from spacy_rootmind.cli.conllu import ConlluError, Sentence, SentenceBuilder, words_and_spaces
 from spacy_rootmind.cli.input_records import Failure, InputRecord
 from spacy_rootmind.cli.inputs import MAX_LINE, STDIN, InputError, Inputs, Line, display_name
+from spacy_rootmind.compat import gc_unchanged
 
 InputRecords = Iterator[InputRecord | Failure]
 
@@ -315,7 +316,8 @@ def read_docs(file: str, content: bytes) -> InputRecords:
         If the file is damaged, or no DocBin.
     """
     try:
-        stored = DocBin().from_bytes(content)
+        with gc_unchanged():
+            stored = DocBin().from_bytes(content)
         strings = StringStore(stored.strings)
         words = [[strings[orth] for orth in tokens[:, 0].tolist()] for tokens in stored.tokens]
     # A damaged file can make msgpack and spaCy raise nearly anything.
@@ -339,7 +341,8 @@ def load_doc(stored: DocBin, strings: StringStore, number: int, vocab: Vocab) ->
     # Small numbers are values of other kinds, and names of spaCy's symbols at the same time.
     found = {strings[i] for i in np.unique(alone.tokens[0]).tolist() if i in strings}
     alone.strings = found & stored.strings
-    [doc] = alone.get_docs(vocab)
+    with gc_unchanged():
+        [doc] = alone.get_docs(vocab)
     return doc
 
 

@@ -23,6 +23,7 @@ from spacy_rootmind.cli import conllu
 from spacy_rootmind.cli.input_records import Failure
 from spacy_rootmind.cli.inputs import InputError, Inputs
 from spacy_rootmind.cli.readers import read_sentences
+from spacy_rootmind.compat import gc_unchanged
 from spacy_rootmind.trees.conventions import MISSING
 
 # Invalid heads, next to ROOT, tokens and MISSING.
@@ -147,8 +148,9 @@ def _head(column: str, n_words: int) -> int:
 def read_docs(path: Path) -> Iterator[GoldDoc | Failure]:
     """Read a file of Docs."""
     try:
-        stored = DocBin().from_disk(path)
-        annotation = list(stored_annotation(stored))
+        with gc_unchanged():
+            stored = DocBin().from_disk(path)
+            annotation = list(stored_annotation(stored))
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
     # A damaged file may raise almost any error.

@@ -524,7 +524,7 @@ class RootMST(TrainablePipe):
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Save the component to bytes; raises as `to_disk`. Settings are in the config."""
         self._refuse_unnamed()
-        return super().to_bytes(exclude=exclude)
+        return serialization.save_bytes(self, exclude)
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
         """Save the component to a folder. Settings are in the config of the pipeline.
@@ -535,7 +535,7 @@ class RootMST(TrainablePipe):
             If a setting was assigned a function that a config cannot name.
         """
         self._refuse_unnamed()
-        super().to_disk(path, exclude=exclude)
+        serialization.save_folder(self, util.ensure_path(path), exclude)
 
     def _refuse_unnamed(self) -> None:
         for name in sorted(self._unnamed):
@@ -558,7 +558,8 @@ class RootMST(TrainablePipe):
         Raises
         ------
         ValueError
-            If a file is missing, truncated, or of another version. The component is then unchanged.
+            If a file is missing or damaged, or does not fit the config or the other files. The
+            component is then unchanged.
         """
         with self._named():
             serialization.load_folder(self, util.ensure_path(path), exclude)

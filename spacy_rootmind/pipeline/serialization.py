@@ -1,26 +1,48 @@
-"""Format, checks and loading of saved components.
+"""Format, checks, saving and loading of components.
 
-Everything is read and checked before the component changes.
+A saved component has two parts besides its vocab, each a file or an entry of the bytes:
+
+- `cfg`, JSON: the format number, labels and temperatures, and a checksum of the other part;
+- `model`, msgpack: what Thinc's `Model.to_dict` makes, the format number, and a digest of the labels.
+
+Everything is read and checked before the component changes. The checksum tells damage, and weights
+that were saved with another `cfg`. The digest tells whose labels the weights score where they come
+without a `cfg`, or where that was edited. What else of the config decides the meaning of weights is
+in the layers that Thinc writes, and `network.weights` compares it.
 """
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import srsly
+from spacy import util
 from spacy.pipeline import TrainablePipe
+from spacy.vocab import Vocab
 
+from spacy_rootmind.compat import gc_unchanged
 from spacy_rootmind.network.architecture import ParserModel
 from spacy_rootmind.network.dropout import RATE
-from spacy_rootmind.network.labels import NULL_LABEL
 from spacy_rootmind.network.listeners import GRAD_FACTOR
+from spacy_rootmind.network.weights import check_weights
 from spacy_rootmind.pipeline.labels import read_labels
 
-# Format of the saved `cfg`; raised when it changes.
-FORMAT = 2
+# Format of the saved parts; raised when it changes. `tests/saved` has a component of each format.
+FORMAT = 3
+# The oldest format that is read: 2, of versions before 0.1.0, has no checksum and no digest.
+OLDEST_FORMAT = 2
 # Parts of a component besides its vocab.
 PARTS = ("cfg", "model")
+# Entries that a saved part has, and the component in memory does not.
+CHECKSUM = "model_sha256"
+DIGEST = "labels_sha256"
+
+
+class NewerFormatError(ValueError):
+    """Data in a format that only a newer version of the package can read."""
 
 
 def initial_cfg() -> dict[str, Any]:
@@ -35,6 +57,46 @@ def initial_cfg() -> dict[str, Any]:
     }
 
 
+def labels_digest(cfg: dict[str, Any]) -> str:
+    """Compute the digest of a component's labels, in their order."""
+    return _sha256(json.dumps([cfg["root_label"], *cfg["labels"]]).encode("utf8"))
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+# --- saving ------------------------------------------------------------------------------------
+
+
+def save_bytes(component: TrainablePipe, exclude: Iterable[str]) -> bytes:
+    """Save a component to bytes."""
+    exclude = tuple(exclude)
+    parts = {name: lambda data=data: data for name, data in _save(component).items()}
+    vocab = {"vocab": lambda: component.vocab.to_bytes(exclude=exclude)}
+    return util.to_bytes({**parts, **vocab}, exclude)
+
+
+def save_folder(component: TrainablePipe, folder: Path, exclude: Iterable[str]) -> None:
+    """Save a component to a folder."""
+    exclude = tuple(exclude)
+    writers: dict[str, Callable[[Path], Any]] = {
+        name: lambda path, data=data: path.write_bytes(data)
+        for name, data in _save(component).items()
+    }
+    writers["vocab"] = lambda path: component.vocab.to_disk(path, exclude=exclude)
+    util.to_disk(folder, writers, exclude)
+
+
+def _save(component: TrainablePipe) -> dict[str, bytes]:
+    """Make the parts of a component."""
+    weights = component.model.to_dict()
+    digest = labels_digest(component.cfg)
+    model = srsly.msgpack_dumps({**weights, "format": FORMAT, DIGEST: digest})
+    cfg = {**component.cfg, "format": FORMAT, CHECKSUM: _sha256(model)}
+    return {"cfg": srsly.json_dumps(cfg).encode("utf8"), "model": model}
+
+
 # --- loading -----------------------------------------------------------------------------------
 
 
@@ -46,22 +108,26 @@ def load_bytes(component: TrainablePipe, data: bytes, exclude: Iterable[str]) ->
     ValueError
         If they are incomplete or do not fit. The component is then unchanged.
     """
+    exclude = tuple(exclude)
     source = "the given bytes"
-    with _refusing(source):
-        found = srsly.msgpack_loads(data)
-        wanted = [name for name in PARTS if name not in exclude]
-        if wanted and not any(name in found for name in wanted):
-            raise ValueError(f"expected {' and '.join(wanted)}, received {sorted(found)}")
-        # A part that `to_bytes` left out stays as it is, as with spaCy's own components.
-        parts = {name: found[name] for name in wanted if name in found}
-        vocab = None if "vocab" in exclude else found.get("vocab")
-    _load(
-        component,
-        parts,
-        source,
-        lambda: None if vocab is None else component.vocab.from_bytes(vocab, exclude=exclude),
-        source,
-    )
+    with gc_unchanged():
+        with _refusing(source):
+            found = srsly.msgpack_loads(data)
+            wanted = [name for name in PARTS if name not in exclude]
+            if not isinstance(found, dict) or (
+                wanted and not any(name in found for name in wanted)
+            ):
+                shown = sorted(map(str, found)) if isinstance(found, dict) else type(found).__name__
+                raise ValueError(f"expected {' and '.join(wanted)}, found {shown}")
+            # A part that `to_bytes` left out stays as it is, as with spaCy's own components.
+            parts = {name: _as_bytes(name, found[name]) for name in wanted if name in found}
+            vocab = None if "vocab" in exclude else found.get("vocab")
+        _load(
+            component,
+            parts,
+            {name: f"{source} ({name})" for name in (*PARTS, "vocab")},
+            None if vocab is None else lambda own: own.from_bytes(vocab, exclude=exclude),
+        )
 
 
 def load_folder(component: TrainablePipe, folder: Path, exclude: Iterable[str]) -> None:
@@ -72,40 +138,55 @@ def load_folder(component: TrainablePipe, folder: Path, exclude: Iterable[str]) 
     ValueError
         If a file is missing, truncated, or does not fit. The component is then unchanged.
     """
+    exclude = tuple(exclude)
     parts: dict[str, bytes] = {}
     for name in PARTS:
         if name not in exclude:
             with _refusing(folder / name):
                 parts[name] = (folder / name).read_bytes()
     has_vocab = "vocab" not in exclude
-    _load(
-        component,
-        parts,
-        folder,
-        lambda: component.vocab.from_disk(folder / "vocab", exclude=exclude) if has_vocab else None,
-        folder / "vocab",
-    )
+    with gc_unchanged():
+        _load(
+            component,
+            parts,
+            {name: folder / name for name in (*PARTS, "vocab")},
+            (lambda own: own.from_disk(folder / "vocab", exclude=exclude)) if has_vocab else None,
+        )
+
+
+def _as_bytes(name: str, part: Any) -> bytes:
+    # spaCy's own components write their cfg as a string.
+    if isinstance(part, str):
+        return part.encode("utf8")
+    if not isinstance(part, bytes):
+        raise ValueError(f"expected {name} as bytes, found {type(part).__name__}")
+    return part
 
 
 def _load(
     component: TrainablePipe,
     parts: dict[str, bytes],
-    source: object,
-    load_vocab: Callable[[], object],
-    vocab_source: object,
+    sources: dict[str, Any],
+    load_vocab: Callable[[Vocab], object] | None,
 ) -> None:
-    """Read and check weights and state, then load the vocab, then change the component."""
-    weights, cfg = None, component.cfg
-    with _refusing(source):
-        if "cfg" in parts:
-            cfg = read_cfg(parts["cfg"])
-        if "model" in parts:
-            weights = srsly.msgpack_loads(parts["model"])
-            check_weights(component.model, weights, len(cfg["labels"]))
-    with _refusing(vocab_source):
-        load_vocab()
+    """Read and check state, weights and vocab, then change the component."""
+    weights, cfg, checksum = None, component.cfg, None
+    if "cfg" in parts:
+        with _refusing(sources["cfg"]):
+            cfg, checksum = read_cfg(parts["cfg"])
+            if "model" not in parts:
+                _check_labels(cfg, component)
+    if "model" in parts:
+        with _refusing(sources["model"]):
+            weights = read_weights(parts["model"], checksum, component.model, cfg)
+    if load_vocab is not None:
+        with _refusing(sources["vocab"]):
+            # Loading fails halfway, so it is tried on another one.
+            load_vocab(Vocab())
+            load_vocab(component.vocab)
     if weights is not None:
-        _set_weights(component.model, weights)
+        with _refusing(sources["model"]):
+            _set_weights(component.model, weights)
     component.cfg.update(cfg)
 
 
@@ -114,14 +195,22 @@ def _refusing(source: object):
     """Turn any error of reading into one ValueError that names its source."""
     try:
         yield
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+    except MemoryError:
+        raise
+    except NewerFormatError as error:
+        raise ValueError(f"cannot load {source}: {error}") from error
+    # Damaged data can make msgpack, Thinc and spaCy raise nearly anything.
+    except Exception as error:
+        reason = str(error) if isinstance(error, OSError | ValueError) else repr(error)
         raise ValueError(
-            f"cannot load {source}: {error}. It is incomplete, or was saved with another version "
-            f"or config; save it again, or load it with the config it was trained with"
+            f"cannot load {source}: {reason}. It is incomplete or damaged, or was saved with "
+            f"another version or config; save it again, or load it with the config it was trained "
+            f"with"
         ) from error
 
 
 def _set_weights(model: ParserModel, weights: Any) -> None:
+    _set_shims(model, weights["shims"])
     # What only training uses is as in the config, which may have changed since the weights were
     # saved.
     kept = [
@@ -130,79 +219,100 @@ def _set_weights(model: ParserModel, weights: Any) -> None:
         for name in (RATE, GRAD_FACTOR)
         if name in node.attrs
     ]
-    model.from_dict(weights)
+    model.from_dict({**weights, "shims": [[] for _ in weights["shims"]]})
     for attrs, name, value in kept:
         attrs[name] = value
+
+
+def _set_shims(model: ParserModel, saved: list[list[bytes]]) -> None:
+    """Set the weights of wrapped networks, such as PyTorch's; on an error, none of them.
+
+    Other frameworks check these when they read them, and may do so halfway.
+    """
+    shims = [shim for node in model.walk() for shim in node.shims]
+    data = [one for of_node in saved for one in of_node]
+    before = [shim.to_bytes() for shim in shims]
+    try:
+        for shim, one in zip(shims, data, strict=True):
+            shim.from_bytes(one)
+    except Exception:
+        for shim, one in zip(shims, before, strict=True):
+            shim.from_bytes(one)
+        raise
 
 
 # --- checks ------------------------------------------------------------------------------------
 
 
-def check_weights(model: ParserModel, weights: dict[str, Any], n_labels: int) -> None:
-    """Compare saved weights with a network and its number of labels.
-
-    Raises
-    ------
-    ValueError
-        If they do not fit.
-    """
-    nodes = list(model.walk())
-    if len(weights["nodes"]) != len(nodes):
-        raise ValueError(f"expected {len(nodes)} layers, found {len(weights['nodes'])}")
-    labels = model.get_ref("labels")
-    label_layer = weights["nodes"][nodes.index(labels)]
-    # The labels of an uninitialized component are not fixed yet.
-    if label_layer["dims"]["nO"] not in (None, n_labels):
-        raise ValueError(
-            f"expected weights for {n_labels} labels besides the root's, as in cfg, found weights "
-            f"for {label_layer['dims']['nO']}"
+def _check_format(found: Any, what: str) -> None:
+    if type(found) is int and found > FORMAT:
+        raise NewerFormatError(
+            f"expected a {what} of format {FORMAT} or older, found {found}: it was saved by a newer "
+            f"version of spacy-rootmind; update the package, or save it with this version"
         )
-    null_label = bool(labels.attrs[NULL_LABEL])
-    for term in labels.layers:
-        found = weights["nodes"][nodes.index(term)]["dims"]["nO"]
-        if found not in (None, n_labels + null_label):
-            raise ValueError(
-                f"expected weights for {n_labels} labels besides the root's and null_label = "
-                f"{str(null_label).lower()}, as in the config, found weights for {found} in all"
-            )
-    for node, saved, params in zip(nodes, weights["nodes"], weights["params"], strict=True):
-        for dim, size in saved["dims"].items():
-            expected = node.maybe_get_dim(dim)
-            if expected is not None and expected != size:
-                raise ValueError(f"expected {dim} of {node.name} to be {expected}, found {size}")
-        if set(params) != set(node.param_names):
-            raise ValueError(
-                f"expected {node.name} to have {sorted(node.param_names)}, found {sorted(params)}"
-            )
-        for name, value in params.items():
-            own = node.get_param(name).shape if node.has_param(name) else None
-            if value is not None and own is not None and value.shape != own:
-                raise ValueError(
-                    f"expected {name} of {node.name} of shape {own}, found {value.shape}"
-                )
+    if type(found) is not int or found < OLDEST_FORMAT:
+        raise ValueError(f"expected a {what} of format {FORMAT}, found {found!r}")
 
 
-def read_cfg(data: bytes) -> dict[str, Any]:
-    """Read a saved `cfg`, refusing another format."""
+def _check_labels(cfg: dict[str, Any], component: TrainablePipe) -> None:
+    """Refuse labels without weights that are not those of a component's own weights."""
+    is_initialized = component.model.get_ref("labels").has_dim("nO")
+    if is_initialized and labels_digest(cfg) != labels_digest(component.cfg):
+        raise ValueError(
+            f"expected the labels of the weights that are loaded already, "
+            f"{[component.cfg['root_label'], *component.cfg['labels']]}, found "
+            f"{[cfg['root_label'], *cfg['labels']]}"
+        )
+
+
+def read_weights(
+    data: bytes, checksum: str | None, model: ParserModel, cfg: dict[str, Any]
+) -> dict[str, Any]:
+    """Read the saved `model`, and check that it fits a network and a `cfg`.
+
+    `checksum` is that of the cfg that was saved with it, if there is one.
+    """
+    if checksum is not None and _sha256(data) != checksum:
+        raise ValueError(
+            "expected the weights that were saved together with cfg, found others, or some that "
+            "were changed since"
+        )
+    weights = srsly.msgpack_loads(data)
+    # Format 2 has neither a number nor a digest here.
+    is_old = isinstance(weights, dict) and "format" not in weights and DIGEST not in weights
+    if isinstance(weights, dict) and not is_old:
+        _check_format(weights.get("format"), "model")
+    check_weights(model, weights, len(cfg["labels"]))
+    if not is_old and weights.get(DIGEST) != labels_digest(cfg):
+        raise ValueError(
+            f"expected weights for the labels {[cfg['root_label'], *cfg['labels']]}, in this order, "
+            f"found weights for others"
+        )
+    return weights
+
+
+def read_cfg(data: bytes) -> tuple[dict[str, Any], str | None]:
+    """Read a saved `cfg`; returns the component's state, and the checksum of its weights."""
     cfg = srsly.json_loads(data)
-    if not isinstance(cfg, dict) or cfg.get("format") != FORMAT:
-        found = cfg.get("format") if isinstance(cfg, dict) else cfg
-        raise ValueError(f"expected a cfg of format {FORMAT}, found {found!r}")
+    if not isinstance(cfg, dict):
+        raise ValueError(f"expected a cfg as an object, found {type(cfg).__name__}")
+    _check_format(cfg.get("format"), "cfg")
+    if cfg["format"] == OLDEST_FORMAT:
+        # Parsers saved before there was a label_temperature have none fitted.
+        cfg = {"label_temperature": 1.0, **cfg, CHECKSUM: None}
+    elif not isinstance(cfg.get(CHECKSUM), str):
+        raise ValueError(f"expected {CHECKSUM} as a string, found {cfg.get(CHECKSUM)!r}")
+    expected = {*initial_cfg(), CHECKSUM}
+    if set(cfg) != expected:
+        raise ValueError(f"expected a cfg with {sorted(expected)}, found {sorted(cfg)}")
     root_label, labels = read_labels(cfg)
-    # Parsers saved before there was a label_temperature have none fitted.
-    temperatures = {"label_temperature": 1.0, **cfg}
     for name in ("temperature", "label_temperature"):
-        value = temperatures.get(name)
+        value = cfg[name]
         if not isinstance(value, float) or not 0 < value < float("inf"):
             raise ValueError(f"expected a {name} above 0, found {value!r}")
-    finds_boundaries = cfg.get("finds_boundaries")
-    if not isinstance(finds_boundaries, bool):
-        raise ValueError(f"expected finds_boundaries as true or false, found {finds_boundaries!r}")
-    return {
-        "format": FORMAT,
-        "root_label": root_label,
-        "labels": labels,
-        "finds_boundaries": finds_boundaries,
-        "temperature": temperatures["temperature"],
-        "label_temperature": temperatures["label_temperature"],
-    }
+    if not isinstance(cfg["finds_boundaries"], bool):
+        raise ValueError(
+            f"expected finds_boundaries as true or false, found {cfg['finds_boundaries']!r}"
+        )
+    checksum = cfg.pop(CHECKSUM)
+    return {**cfg, "format": FORMAT, "root_label": root_label, "labels": labels}, checksum

@@ -1,5 +1,6 @@
 """Saved components: what comes back, and what damaged files get."""
 
+import hashlib
 import pickle
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from conftest import make_nlp
 
 from spacy_rootmind.network.dropout import RATE
 from spacy_rootmind.network.listeners import GRAD_FACTOR
+from spacy_rootmind.pipeline.serialization import CHECKSUM
 
 TEXT = "The teacher that she met gave the boy a book ."
 
@@ -23,6 +25,13 @@ def parse_of(nlp):
 def saved(trained, tmp_path):
     trained.to_disk(tmp_path / "model")
     return tmp_path / "model"
+
+
+def replace_weights(folder, data):
+    """Write other weights to a saved component, with their checksum."""
+    (folder / "model").write_bytes(data)
+    cfg = srsly.read_json(folder / "cfg")
+    srsly.write_json(folder / "cfg", {**cfg, CHECKSUM: hashlib.sha256(data).hexdigest()})
 
 
 def test_to_disk_and_back(trained, saved):
@@ -80,18 +89,28 @@ def test_from_disk_damaged_file_is_named_and_changes_nothing(trained, saved, nam
 def test_from_disk_other_format_is_refused(saved):
     path = saved / "root_mst" / "cfg"
     srsly.write_json(path, {**srsly.read_json(path), "format": 99})
-    with pytest.raises(ValueError, match="expected a cfg of format 2, found 99"):
+    with pytest.raises(ValueError, match=r"format 3 or older, found 99: .*update the package") as e:
+        spacy.load(saved)
+    assert "save it again" not in str(e.value)
+    srsly.write_json(path, {**srsly.read_json(path), "format": 1})
+    with pytest.raises(ValueError, match="expected a cfg of format 3, found 1"):
         spacy.load(saved)
 
 
-def test_parsers_saved_without_a_temperature_of_labels_have_none(saved):
+def test_from_bytes_of_weights_of_a_newer_format_are_refused(trained):
+    message = srsly.msgpack_loads(trained.get_pipe("root_mst").to_bytes(exclude=["cfg", "vocab"]))
+    weights = {**srsly.msgpack_loads(message["model"]), "format": 4}
+    data = srsly.msgpack_dumps({"model": srsly.msgpack_dumps(weights)})
+    pipe = make_nlp().from_bytes(trained.to_bytes()).get_pipe("root_mst")
+    with pytest.raises(ValueError, match=r"bytes \(model\): .*format 3 or older, found 4"):
+        pipe.from_bytes(data)
+
+
+def test_temperatures_are_read(saved):
     path = saved / "root_mst" / "cfg"
     cfg = srsly.read_json(path)
     srsly.write_json(path, {**cfg, "label_temperature": 2.5})
     assert spacy.load(saved).get_pipe("root_mst").cfg["label_temperature"] == 2.5
-    del cfg["label_temperature"]
-    srsly.write_json(path, cfg)
-    assert spacy.load(saved).get_pipe("root_mst").cfg["label_temperature"] == 1.0
     srsly.write_json(path, {**cfg, "label_temperature": 0.0})
     with pytest.raises(ValueError, match=r"expected a label_temperature above 0, found 0\.0"):
         spacy.load(saved)
@@ -170,12 +189,11 @@ def test_from_disk_without_vocab_changes_nothing(trained, saved):
 
 
 def test_from_disk_other_parameter_shapes_are_refused(trained, saved):
-    path = saved / "root_mst" / "model"
-    weights = srsly.msgpack_loads(path.read_bytes())
+    weights = srsly.msgpack_loads((saved / "root_mst" / "model").read_bytes())
     for params in weights["params"]:
         if "dep_distance" in params:
             params["W"] = params["W"][:3, :3]
-    path.write_bytes(srsly.msgpack_dumps(weights))
+    replace_weights(saved / "root_mst", srsly.msgpack_dumps(weights))
     pipe = make_nlp().from_bytes(trained.to_bytes()).get_pipe("root_mst")
     with pytest.raises(ValueError, match="expected W of biaffine_arcs of shape"):
         pipe.from_disk(saved / "root_mst", exclude=["vocab"])
