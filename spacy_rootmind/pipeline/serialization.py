@@ -201,7 +201,8 @@ def _refusing(source: object):
         raise ValueError(f"cannot load {source}: {error}") from error
     # Damaged data can make msgpack, Thinc and spaCy raise nearly anything.
     except Exception as error:
-        reason = str(error) if isinstance(error, OSError | ValueError) else repr(error)
+        is_explained = isinstance(error, OSError | ValueError) and str(error)
+        reason = str(error) if is_explained else repr(error)
         raise ValueError(
             f"cannot load {source}: {reason}. It is incomplete or damaged, or was saved with "
             f"another version or config; save it again, or load it with the config it was trained "

@@ -1,0 +1,522 @@
+"""Damaged and mixed-up components: one error that names the file, before anything changes."""
+
+import copy
+import gc
+import hashlib
+import random
+
+import numpy as np
+import pytest
+import spacy
+import srsly
+from conftest import ROOT, SMALL_MODEL, gold_examples, make_nlp, train
+from damage import damaged
+from spacy.util import fix_random_seed, load_config
+
+from spacy_rootmind.network.weights import SHAPES
+from spacy_rootmind.pipeline.serialization import CHECKSUM, DIGEST
+
+TEXT = "The teacher that she met gave the boy a book ."
+WITHOUT_VOCAB = {"exclude": ["vocab"]}
+
+
+def parse_of(nlp):
+    return [(token.head.i, token.dep_) for token in nlp(TEXT)]
+
+
+def state_of(pipe):
+    return pipe.model.to_bytes(), dict(pipe.cfg)
+
+
+@pytest.fixture(scope="module")
+def parts(trained):
+    """Both parts of a saved component, `model` decoded."""
+    found = srsly.msgpack_loads(trained.get_pipe("root_mst").to_bytes(**WITHOUT_VOCAB))
+    return srsly.json_loads(found["cfg"]), srsly.msgpack_loads(found["model"])
+
+
+@pytest.fixture(scope="module")
+def loaded(trained):
+    """A pipeline that has loaded the component, and still has it after each test."""
+    return make_nlp().from_bytes(trained.to_bytes())
+
+
+@pytest.fixture(scope="module")
+def relabelled(trained):
+    """A trained component with as many labels, of other names."""
+    nlp = make_nlp()
+    nlp.get_pipe("root_mst").from_bytes(trained.get_pipe("root_mst").to_bytes())
+    cfg = nlp.get_pipe("root_mst").cfg
+    cfg["labels"] = [f"{label}:other" for label in cfg["labels"]]
+    return nlp.get_pipe("root_mst")
+
+
+def write(folder, cfg, model, *, checksum=True):
+    """Write the parts of a component; `model` may be bytes or a message."""
+    folder.mkdir(exist_ok=True)
+    data = model if isinstance(model, bytes) else srsly.msgpack_dumps(model)
+    (folder / "model").write_bytes(data)
+    if isinstance(cfg, dict) and checksum:
+        cfg = {**cfg, CHECKSUM: hashlib.sha256(data).hexdigest()}
+    (folder / "cfg").write_bytes(
+        cfg if isinstance(cfg, bytes) else srsly.json_dumps(cfg).encode("utf8")
+    )
+
+
+def assert_refused(nlp, load, match):
+    """Loading raises one ValueError; component, parses and the garbage collector are as before."""
+    pipe = nlp.get_pipe("root_mst")
+    state, parse = state_of(pipe), parse_of(nlp)
+    assert gc.isenabled()
+    with pytest.raises(ValueError, match=r"^\[root_mst\] cannot load ") as caught:
+        load(pipe)
+    assert gc.isenabled()
+    found = str(caught.value)
+    assert found.count("cannot load") == 1
+    caught.match(match)
+    assert state_of(pipe) == state
+    assert parse_of(nlp) == parse
+
+
+def assert_both_refused(nlp, folder, match):
+    """Parts in a folder are refused from there, naming the file, and as bytes."""
+    data = {name: (folder / name).read_bytes() for name in ("cfg", "model")}
+    part = match[0]
+    assert_refused(
+        nlp,
+        lambda pipe: pipe.from_disk(folder, **WITHOUT_VOCAB),
+        rf"{folder.name}/{part}: .*{match[1]}",
+    )
+    assert_refused(
+        nlp,
+        lambda pipe: pipe.from_bytes(srsly.msgpack_dumps(data)),
+        rf"the given bytes \({part}\): .*{match[1]}",
+    )
+    # A component that has no weights yet knows fewer sizes, and needs them all the same.
+    assert_refused_unloaded(folder, match[1])
+
+
+def assert_refused_unloaded(folder, match):
+    pipe = make_nlp().get_pipe("root_mst")
+    state = state_of(pipe)
+    with pytest.raises(ValueError, match=match):
+        pipe.from_disk(folder, **WITHOUT_VOCAB)
+    assert state_of(pipe) == state
+
+
+# --- entries of the structure ------------------------------------------------------------------
+
+
+def layer(message, name):
+    return [info["name"] for info in message["nodes"]].index(name)
+
+
+def set_param(name, param, change):
+    def damage(message):
+        params = message["params"][layer(message, name)]
+        params[param] = change(params[param])
+
+    return damage
+
+
+def with_value(value):
+    def change(array):
+        changed = array.copy()
+        changed.flat[changed.size // 2] = value
+        return changed
+
+    return change
+
+
+def set_dim(name, dim, size):
+    def damage(message):
+        message["nodes"][layer(message, name)]["dims"][dim] = size
+
+    return damage
+
+
+def set_ref(name, ref, place):
+    def damage(message):
+        message["nodes"][layer(message, name)]["refs"][ref] = place
+
+    return damage
+
+
+def set_attr(name, attr, value):
+    def damage(message):
+        message["attrs"][layer(message, name)][attr] = value
+
+    return damage
+
+
+def rename(name, new):
+    def damage(message):
+        message["nodes"][layer(message, name)]["name"] = new
+
+    return damage
+
+
+def drop_attr(name, attr):
+    def damage(message):
+        del message["attrs"][layer(message, name)][attr]
+
+    return damage
+
+
+def double_width(message):
+    """Sizes that agree layer by layer, but not with the token vectors."""
+    i = layer(message, "tree_scorer")
+    message["nodes"][i]["dims"]["nI"] *= 2
+    message["params"][i]["root"] = np.tile(message["params"][i]["root"], 2)
+
+
+def rename_param(message):
+    params = message["params"][layer(message, "biaffine_arcs")]
+    params["w"] = params.pop("W")
+
+
+def drop(part, name):
+    def damage(message):
+        del message[part][layer(message, name)]
+
+    return damage
+
+
+DAMAGE = {
+    "NaN": (set_param("bilstm", "W", with_value(np.nan)), "W of bilstm to be finite"),
+    "infinity": (set_param("hashembed", "E", with_value(np.inf)), "E of hashembed to be finite"),
+    "double": (set_param("maxout", "W", lambda a: a.astype("f8")), "of type float32, found float64"),
+    "half": (set_param("maxout", "W", lambda a: a.astype("f2")), "of type float32, found float16"),
+    "bytes swapped": (set_param("maxout", "b", lambda a: a.astype(">f4")), "of type float32"),
+    "integers": (set_param("tree_scorer", "root", lambda a: a.astype("i4")), "float32, found int32"),
+    "transposed": (set_param("hashembed", "E", lambda a: a.T), r"E of hashembed of shape \(200, "),
+    "flat": (set_param("label_biaffine", "U", np.ravel), "U of label_biaffine of shape"),
+    "cut": (set_param("biaffine_arcs", "dep_distance", lambda a: a[:, 1:]), "dep_distance of bi"),
+    "a list": (set_param("biaffine_arcs", "b", np.ndarray.tolist), "b of biaffine_arcs as an array"),
+    "none": (set_param("biaffine_arcs", "b", lambda a: None), "b of biaffine_arcs as an array"),
+    "a number": (set_param("layernorm", "G", lambda a: 1.0), "G of layernorm as an array"),
+    "one row": (set_param("label_perceptron", "C", lambda a: a[0]), "C of label_perceptron of sh"),
+    "other parameter": (rename_param, r"biaffine_arcs to have the parameters \['W', "),
+    "dim": (set_dim("biaffine_arcs", "nH", 17), "nH of biaffine_arcs to be 16, found 17"),
+    "width": (double_width, "nI of tree_scorer to be 32, found 64"),
+    "negative dim": (set_dim("bilstm", "nI", -1), "nI of bilstm to be a size, found -1"),
+    "dim as text": (set_dim("bilstm", "nI", "32"), "nI of bilstm to be a size"),
+    "no width": (set_dim("refine", "nI", None), "nI of refine to be 32, found None"),
+    "other dim": (set_dim("refine", "nX", 1), "refine to have the dimensions"),
+    "ref outside": (set_ref("biaffine_parser", "labels", 999), "reference labels of biaffine_par"),
+    "ref elsewhere": (set_ref("biaffine_parser", "trees", 0), "trees of biaffine_parser to be tree_"),
+    "ref to none": (set_ref("tree_scorer", "lstm", None), "lstm of tree_scorer to be bilstm, found"),
+    "ref too many": (set_ref("biaffine_parser", "features", 1), "features of biaffine_parser to be"),
+    "name": (rename("refine", "refind"), "a layer refine, found refind"),
+    "name as number": (rename("refine", 3), "name, dims and refs of refine"),
+    "attribute": (set_attr("extract_features", "columns", b"\x91\xa3TAG"), "columns of extract_fea"),
+    "seed": (set_attr("hashembed", "seed", b"\x01"), "seed of hashembed to be 8"),
+    "attribute lost": (drop_attr("expand_window", "window_size"), "an attribute window_size"),
+    "attribute garbage": (set_attr("refine", "parser_dropout", b"\xc1"), "FormatError"),
+    "dropout as text": (set_attr("refine", "parser_dropout", b"\xa1x"), "to be a finite number"),
+    "attributes": (lambda m: m["attrs"].__setitem__(0, []), "attributes of biaffine_parser as"),
+    "shims": (lambda m: m["shims"].__setitem__(0, [b""]), "0 wrapped networks in biaffine_parser"),
+    "shim of a number": (lambda m: m["shims"].__setitem__(0, 3), "wrapped networks of biaffine_pa"),
+    "layer lost": (drop("nodes", "refine"), r"expected \d+ layers, found \d+ in nodes"),
+    "params lost": (drop("params", "refine"), r"expected \d+ layers, found \d+ in params"),
+    "part lost": (lambda m: m.pop("shims"), "a list of shims, one per layer, found None"),
+    "digest lost": (lambda m: m.pop(DIGEST), "in this order, found weights for others"),
+    "digest": (lambda m: m.update({DIGEST: "0" * 64}), "in this order, found weights for others"),
+    "format lost": (lambda m: m.pop("format"), "expected a model of format 3, found None"),
+    "format as text": (lambda m: m.update(format="3"), "expected a model of format 3, found '3'"),
+}
+
+
+@pytest.mark.parametrize("case", DAMAGE)
+def test_damaged_structure_is_refused(loaded, parts, tmp_path, case):
+    damage, match = DAMAGE[case]
+    cfg, message = copy.deepcopy(parts)
+    damage(message)
+    write(tmp_path, cfg, message)
+    assert_both_refused(loaded, tmp_path, ("model", match))
+
+
+@pytest.mark.parametrize("message", [[], 3, None, {}, "nodes", {"nodes": []}])
+def test_something_else_than_weights_is_refused(loaded, parts, tmp_path, message):
+    write(tmp_path, parts[0], srsly.msgpack_dumps(message))
+    assert_both_refused(loaded, tmp_path, ("model", "expected"))
+
+
+CFG = {
+    "a list": (lambda cfg: [cfg], "a cfg as an object, found list"),
+    "no labels": (lambda cfg: cfg.pop("labels") and cfg, "expected a cfg with .*'labels'"),
+    "extra": (lambda cfg: {**cfg, "extra": 1}, "expected a cfg with .*found .*'extra'"),
+    "labels as text": (lambda cfg: {**cfg, "labels": "nsubj"}, "labels as a list of strings"),
+    "a label is a number": (lambda cfg: {**cfg, "labels": [1]}, "labels as a list of strings"),
+    "root is none": (lambda cfg: {**cfg, "root_label": None}, "labels as a list of strings"),
+    "temperature": (lambda cfg: {**cfg, "temperature": -1.0}, "a temperature above 0, found -1.0"),
+    "boundaries": (lambda cfg: {**cfg, "finds_boundaries": 1}, "finds_boundaries as true or false"),
+    "format": (lambda cfg: {**cfg, "format": True}, "expected a cfg of format 3, found True"),
+    "checksum": (lambda cfg: {**cfg, CHECKSUM: 0}, f"{CHECKSUM} as a string, found 0"),
+}
+
+
+@pytest.mark.parametrize("case", CFG)
+def test_damaged_cfg_is_refused(loaded, parts, tmp_path, case):
+    damage, match = CFG[case]
+    cfg, message = copy.deepcopy(parts)
+    write(tmp_path, damage(cfg), message, checksum=False)
+    assert_both_refused(loaded, tmp_path, ("cfg", match))
+
+
+@pytest.mark.parametrize("change", ["swapped labels", "other label", "other root"])
+def test_other_labels_than_the_weights_are_for_are_refused(loaded, parts, tmp_path, change):
+    cfg, message = copy.deepcopy(parts)
+    first, second, *rest = cfg["labels"]
+    changed = {
+        "swapped labels": {"labels": [second, first, *rest]},
+        "other label": {"labels": ["other", second, *rest]},
+        "other root": {"root_label": "root"},
+    }
+    write(tmp_path, {**cfg, **changed[change]}, message)
+    assert_both_refused(loaded, tmp_path, ("model", "expected weights for the labels"))
+
+
+# --- files -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_changed_bytes_are_refused_or_harmless(loaded, trained, tmp_path, seed):
+    rng = random.Random(seed)
+    pipe = trained.get_pipe("root_mst")
+    pipe.to_disk(tmp_path, **WITHOUT_VOCAB)
+    name = rng.choice(["cfg", "model"])
+    data = (tmp_path / name).read_bytes()
+    if seed % 3:
+        [changed], _ = damaged(rng, [data], share=1.0)
+    else:
+        changed = data[: rng.randrange(len(data))]
+    (tmp_path / name).write_bytes(changed)
+    try:
+        make_nlp().get_pipe("root_mst").from_disk(tmp_path, **WITHOUT_VOCAB)
+    except ValueError:
+        # A changed checksum tells that the other file does not belong to this one.
+        found = name if name == "model" else "(cfg|model)"
+        assert_refused(loaded, lambda pipe: pipe.from_disk(tmp_path, **WITHOUT_VOCAB), found)
+    else:
+        # Space in JSON, or the digits of a temperature.
+        assert name == "cfg"
+        other = make_nlp().from_bytes(trained.to_bytes())
+        other.get_pipe("root_mst").from_disk(tmp_path, **WITHOUT_VOCAB)
+        assert parse_of(other) == parse_of(trained)
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_changed_bytes_of_weights_alone_raise_nothing_else(loaded, parts, seed):
+    """Without a cfg there is no checksum: what passes is sound, and what fails changes nothing."""
+    rng = random.Random(seed)
+    data = srsly.msgpack_dumps(parts[1])
+    # Most bytes are weights; the structure is what lies between them.
+    head = rng.choice([0, 0, 0, len(data)])
+    start = head and rng.randrange(head)
+    [changed], _ = damaged(rng, [data[start : start + 8000]], share=1.0)
+    changed = data[:start] + changed + data[start + 8000 :]
+    pipe = loaded.get_pipe("root_mst")
+    before = pipe.to_bytes(**WITHOUT_VOCAB)
+    try:
+        pipe.from_bytes(srsly.msgpack_dumps({"model": changed}))
+    except ValueError as error:
+        assert "cannot load the given bytes (model)" in str(error)  # noqa: PT017
+        assert pipe.to_bytes(**WITHOUT_VOCAB) == before
+    else:
+        assert len(parse_of(loaded)) == len(TEXT.split())
+        pipe.from_bytes(before)
+    assert gc.isenabled()
+
+
+@pytest.mark.parametrize("swapped", ["cfg", "model"])
+def test_files_of_two_components_with_as_many_labels_are_refused(
+    loaded, trained, relabelled, tmp_path, swapped
+):
+    trained.get_pipe("root_mst").to_disk(tmp_path / "one", **WITHOUT_VOCAB)
+    relabelled.to_disk(tmp_path / "other", **WITHOUT_VOCAB)
+    (tmp_path / "one" / swapped).write_bytes((tmp_path / "other" / swapped).read_bytes())
+    assert_both_refused(loaded, tmp_path / "one", ("model", "saved together with cfg, found other"))
+
+
+@pytest.mark.parametrize("part", ["cfg", "model"])
+def test_bytes_of_one_part_of_another_component_are_refused(loaded, relabelled, part):
+    other = {"cfg": "model", "model": "cfg"}[part]
+    data = relabelled.to_bytes(exclude=["vocab", other])
+    match = {"cfg": "labels of the weights that are loaded", "model": "weights for the labels"}
+    assert_refused(loaded, lambda pipe: pipe.from_bytes(data), match[part])
+
+
+def test_files_of_two_trainings_are_refused(loaded, trained, quickstart_docs, tmp_path):
+    """Labels and config are the same; the temperature and the weights are not of one component."""
+    nlp = make_nlp()
+    again = train(nlp, gold_examples(quickstart_docs[:100], nlp), steps=1)
+    assert again.get_pipe("root_mst").labels == trained.get_pipe("root_mst").labels
+    trained.get_pipe("root_mst").to_disk(tmp_path / "one", **WITHOUT_VOCAB)
+    again.get_pipe("root_mst").to_disk(tmp_path / "other", **WITHOUT_VOCAB)
+    (tmp_path / "one" / "model").write_bytes((tmp_path / "other" / "model").read_bytes())
+    assert_both_refused(loaded, tmp_path / "one", ("model", "saved together with cfg, found other"))
+
+
+def test_damaged_vocab_is_refused_before_anything_changes(loaded, trained, tmp_path):
+    trained.get_pipe("root_mst").to_disk(tmp_path)
+    (tmp_path / "vocab" / "strings.json").write_text('["a-new-string", 3')
+    strings = set(loaded.vocab.strings)
+    assert_refused(loaded, lambda pipe: pipe.from_disk(tmp_path), "/vocab")
+    assert set(loaded.vocab.strings) == strings
+
+
+@pytest.mark.parametrize("is_enabled", [True, False])
+@pytest.mark.parametrize("data", [b"\xc1", None])
+def test_garbage_collector_is_left_as_it_was(trained, is_enabled, data):
+    """msgpack of srsly leaves it off when it fails, and on when it does not."""
+    pipe = make_nlp().get_pipe("root_mst")
+    whole = trained.get_pipe("root_mst").to_bytes()
+    try:
+        if not is_enabled:
+            gc.disable()
+        if data is None:
+            pipe.from_bytes(whole)
+        else:
+            with pytest.raises(ValueError, match="cannot load"):
+                pipe.from_bytes(data)
+        assert gc.isenabled() == is_enabled
+    finally:
+        gc.enable()
+
+
+# --- configs -----------------------------------------------------------------------------------
+
+EMBED = SMALL_MODEL["tok2vec"]
+FEATURES = {
+    "@architectures": "spacy.MultiHashEmbed.v2",
+    "width": 8,
+    "attrs": ["TAG"],
+    "rows": [20],
+    "include_static_vectors": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "match"),
+    [
+        ({"features": FEATURES}, r"expected \d+ layers, found \d+"),
+        ({"null_label": True}, "null_label of biaffine_labels to be True, as in the config, found F"),
+        ({"lstm_width": 0}, r"expected \d+ layers, found \d+"),
+        ({"boundary_width": 32}, "nH of sentence_starts to be 32, found 64"),
+        ({"tok2vec": {**EMBED, "width": 16}}, "to be 16, found 32"),
+        ({"tok2vec": {**EMBED, "embed_size": 300}}, "nV of hashembed to be 300, found 200"),
+        ({"tok2vec": {**EMBED, "window_size": 2}}, "window_size of expand_window to be 2, as in"),
+    ],
+)
+def test_config_of_another_network_is_refused(trained, tmp_path, changed, match):
+    trained.to_disk(tmp_path)
+    config = {f"components.root_mst.model.{name}": value for name, value in changed.items()}
+    with pytest.raises(ValueError, match=rf"root_mst/model: .*{match}"):
+        spacy.load(tmp_path, config=config)
+
+
+def multi_hash(attrs):
+    embed = {**FEATURES, "width": 16, "attrs": attrs, "rows": [50] * len(attrs)}
+    encode = {
+        "@architectures": "spacy.MaxoutWindowEncoder.v2",
+        "width": 16,
+        "window_size": 1,
+        "maxout_pieces": 2,
+        "depth": 1,
+    }
+    return {"@architectures": "spacy.Tok2Vec.v2", "embed": embed, "encode": encode}
+
+
+def make_multi_hash(attrs):
+    fix_random_seed(0)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": multi_hash(attrs)}})
+    return nlp
+
+
+def test_attributes_of_another_config_are_refused(quickstart_docs):
+    """All arrays have the same shapes."""
+    nlp = make_multi_hash(["NORM", "PREFIX"])
+    nlp.initialize(lambda: gold_examples(quickstart_docs[:20], nlp))
+    data = nlp.get_pipe("root_mst").to_bytes()
+    make_multi_hash(["NORM", "PREFIX"]).get_pipe("root_mst").from_bytes(data)
+    other = make_multi_hash(["NORM", "SUFFIX"]).get_pipe("root_mst")
+    with pytest.raises(ValueError, match=r"columns of extract_features to be .*'SUFFIX'\], as in"):
+        other.from_bytes(data)
+
+
+def test_config_may_change_settings_and_training(trained, tmp_path):
+    trained.to_disk(tmp_path)
+    changed = {
+        "components.root_mst.model.dropout": 0.5,
+        "components.root_mst.model.grad_factor": 0.5,
+        "components.root_mst.temperature": 2.0,
+        "components.root_mst.decode": "tree",
+        "components.root_mst.objective": "head_selection",
+        "components.root_mst.confidence": True,
+        "components.root_mst.alternatives": {"@misc": "spacy_rootmind.kbest.v1", "k": 2},
+    }
+    nlp = spacy.load(tmp_path, config=changed)
+    assert nlp.get_pipe("root_mst").temperature == 2.0
+    assert [head for head, _ in parse_of(nlp)] == [head for head, _ in parse_of(trained)]
+
+
+# --- what the checks know ----------------------------------------------------------------------
+
+
+def networks():
+    for path in sorted((ROOT / "configs").glob("*.cfg")):
+        config = load_config(path).interpolate()
+        model = config["components"]["root_mst"]["model"]
+        if "tok2vec" in model and "Listener" not in model["tok2vec"]["@architectures"]:
+            yield pytest.param(model, id=path.stem)
+    yield pytest.param({**SMALL_MODEL, "features": FEATURES}, id="features")
+    yield pytest.param({**SMALL_MODEL, "null_label": True, "refinements": 2}, id="null_label")
+
+
+@pytest.mark.parametrize("model", list(networks()))
+def test_shapes_of_all_arrays_are_known(model, quickstart_docs):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("root_mst", config={"model": model})
+    examples = gold_examples(quickstart_docs[:5], nlp)
+    for example in examples:
+        for token in example.predicted:
+            token.tag_ = "X"
+    nlp.get_pipe("root_mst").initialize(lambda: examples)
+    for node in nlp.get_pipe("root_mst").model.walk():
+        if node.param_names:
+            dims = {dim: node.get_dim(dim) for dim in node.dim_names if node.has_dim(dim)}
+            expected = {name: node.get_param(name).shape for name in node.param_names}
+            assert SHAPES[node.name](dims) == expected
+
+
+def test_replaced_listener_is_loaded(quickstart_docs, tmp_path):
+    fix_random_seed(0)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tok2vec", config={"model": EMBED})
+    listener = {
+        "@architectures": "spacy.Tok2VecListener.v1",
+        "width": EMBED["width"],
+        "upstream": "tok2vec",
+    }
+    nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": listener}})
+    nlp.initialize(lambda: gold_examples(quickstart_docs[:20], nlp))
+    expected = parse_of(nlp)
+    nlp.to_disk(tmp_path / "shared")
+    assert parse_of(spacy.load(tmp_path / "shared")) == expected
+    nlp.replace_listeners("tok2vec", "root_mst", ["model.tok2vec"])
+    assert parse_of(nlp) == expected
+    nlp.to_disk(tmp_path / "own")
+    own = spacy.load(tmp_path / "own")
+    assert parse_of(own) == expected
+    target = spacy.blank("en")
+    target.add_pipe("root_mst", source=own)
+    target.to_disk(tmp_path / "sourced")
+    assert parse_of(spacy.load(tmp_path / "sourced")) == expected
+    # The network of one does not fit the config of the other.
+    with pytest.raises(ValueError, match=r"expected \d+ layers, found \d+"):
+        spacy.load(tmp_path / "shared").get_pipe("root_mst").from_disk(
+            tmp_path / "own" / "root_mst", **WITHOUT_VOCAB
+        )
