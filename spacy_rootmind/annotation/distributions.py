@@ -71,6 +71,11 @@ def find_targets(
         As returned by `gold.training_starts`.
     sentences : list of int array
         Scored tokens of each sentence.
+
+    Raises
+    ------
+    ValueError
+        If what a teacher left cannot be read, or allows no tree.
     """
     if not has_records(example.reference):
         return {}
@@ -88,12 +93,22 @@ def find_targets(
         stored = stored_distributions(example.reference, int(gold[0]), int(gold[-1]) + 1)
         if stored:
             strings = example.reference.vocab.strings
-            targets[number] = average(stored, words - start, strings)
+            try:
+                targets[number] = average(stored, words - start, strings)
+            except ValueError as error:
+                text = example.reference[int(gold[0]) : int(gold[-1]) + 1].text
+                raise ValueError(f"cannot learn the sentence {text[:40]!r}: {error}") from error
     return targets
 
 
 def stored_distributions(doc: Doc, start: int, stop: int) -> tuple[StoredDistribution, ...]:
-    """Read the distributions of the sentence that has these tokens; empty if it has none."""
+    """Read the distributions of the sentence that has these tokens; empty if it has none.
+
+    Raises
+    ------
+    UnreadableDetailsError
+        If its record has another format or is damaged.
+    """
     with suppress(OutdatedDetailsError):
         record = read_record(doc[start:stop])
         return () if record is None else record.details.distributions
@@ -104,7 +119,8 @@ def has_distributions(doc: Doc) -> bool:
     """Tell whether a teacher has left tree distributions on a Doc that has words."""
     words = words_of(doc)
     return not len(words) or any(
-        is_record_key(key) and "distributions" in record for key, record in doc.user_data.items()
+        is_record_key(key) and isinstance(record, dict) and "distributions" in record
+        for key, record in doc.user_data.items()
     )
 
 
@@ -125,7 +141,7 @@ def average(
     Raises
     ------
     ValueError
-        If the weights allow no tree, as in a damaged Doc.
+        If the weights allow no tree or arcs are not between words, as in a damaged Doc.
     """
     share = 1.0 / len(stored)
     marginals = np.zeros((len(words) + 1, len(words) + 1))

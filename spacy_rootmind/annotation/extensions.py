@@ -97,7 +97,7 @@ def check_details(item: Doc | Span) -> None:
     ------
     ValueError
         If tokens, sentences or heads were changed after they were parsed, or if the details have
-        another format. The message says which sentence or token.
+        another format or are damaged. The message says which sentence or token.
     """
     sentences = [item] if isinstance(item, Span) else item.sents if has_records(item) else ()
     for sentence in sentences:
@@ -141,11 +141,11 @@ def _read(sentence: Span) -> SentenceRecord | None:
         return None
 
 
-def _read_token(token: Token) -> ParsedToken | None:
-    """Read the record that a token is in; None, with a warning, if it was changed itself."""
+def _read_token(token: Token, part: str) -> ParsedToken | None:
+    """Read a part of the record that a token is in; None, with a warning, if it was changed itself."""
     if not has_records(token.doc):
         return None
-    found = find_parsed_token(token)
+    found = find_parsed_token(token, part)
     if found is None:
         _warn(f"the token {token.text!r} is not one of those that were parsed")
     return found
@@ -175,9 +175,9 @@ def get_head_prob(token: Token) -> float | None:
     Raises
     ------
     ValueError
-        If the details have another format.
+        If the details have another format or are damaged.
     """
-    found = _read_token(token)
+    found = _read_token(token, "confidence")
     if found is None or found.record.details.confidence is None:
         return None
     head = found.tokens[found.record.tree[found.place]]
@@ -213,7 +213,7 @@ def get_log_prob(span: Span) -> float | None:
     Raises
     ------
     ValueError
-        If the details have another format.
+        If the details have another format or are damaged.
     """
     record = _read(span)
     if record is None or record.details.confidence is None:
@@ -223,7 +223,7 @@ def get_log_prob(span: Span) -> float | None:
     except OutdatedDetailsError as error:
         _warn(error)
         return None
-    return record.details.confidence.log_prob
+    return float(record.details.confidence.log_prob)
 
 
 def get_entropy(span: Span) -> float | None:
@@ -234,12 +234,12 @@ def get_entropy(span: Span) -> float | None:
     Raises
     ------
     ValueError
-        If the details have another format.
+        If the details have another format or are damaged.
     """
     record = _read(span)
     if record is None or record.details.confidence is None:
         return None
-    return record.details.confidence.entropy
+    return float(record.details.confidence.entropy)
 
 
 # --- alternatives and arcs ---------------------------------------------------------------------
@@ -253,7 +253,7 @@ def get_parses(span: Span) -> list[Parse] | None:
     Raises
     ------
     ValueError
-        If the details have another format.
+        If the details have another format or are damaged.
     """
     record = _read(span)
     if record is None or record.details.alternatives is None:
@@ -275,7 +275,7 @@ def get_arcs(span: Span) -> list[Arc] | None:
     Raises
     ------
     ValueError
-        If the details have another format.
+        If the details have another format or are damaged.
     """
     record = _read(span)
     if record is None or record.details.arcs is None:
@@ -291,9 +291,9 @@ def get_token_arcs(token: Token) -> list[Arc] | None:
     Raises
     ------
     ValueError
-        If the details have another format.
+        If the details have another format or are damaged.
     """
-    found = _read_token(token)
+    found = _read_token(token, "arcs")
     if found is None or found.record.details.arcs is None:
         return None
     arcs = found.record.details.arcs

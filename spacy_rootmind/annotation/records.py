@@ -20,14 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc, Span, Token
 
+from spacy_rootmind.annotation.record_schema import FORMAT, SCHEMA, check_record
 from spacy_rootmind.annotation.sentences import SPACE_LABEL, attach_spaces
 from spacy_rootmind.compat import EXTENSION_KEY
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 
 # Second item of the keys in `doc.user_data`; the first and last character of the sentence follow.
 NAME = "rootmind"
-# Format of what is stored under these keys; raised when it changes.
-FORMAT = 1
 
 
 class OutdatedDetailsError(ValueError):
@@ -181,7 +180,18 @@ class StoredDistribution:
         )
 
     def over_words(self, words: NDArray[np.int64]) -> "StoredDistribution":
-        """Convert from tokens to words, numbered from 1 with ROOT as 0."""
+        """Convert from tokens to words, numbered from 1 with ROOT as 0.
+
+        Raises
+        ------
+        ValueError
+            If some arc is not between words.
+        """
+        if not (np.isin(self.dependents, words).all() and np.isin(self.heads, words).all()):
+            raise ValueError(
+                "expected tree distributions as root_mst stores them, found one with arcs of "
+                "whitespace: the Doc was damaged or edited; parse it again with the teacher"
+            )
         dependents = np.searchsorted(words, self.dependents) + 1
         heads = np.searchsorted(words, self.heads) + 1
         heads[self.heads == self.dependents] = ROOT
@@ -272,12 +282,11 @@ def read_record(span: Span) -> SentenceRecord | None:
     OutdatedDetailsError
         If the Doc has records, but none of this span, or if the sentence was tokenized again since
         it was parsed.
-    ValueError
-        If the record has another format.
+    UnreadableDetailsError
+        If the record has another format or is damaged.
     """
     stored: dict[Any, Any] = span.doc.user_data
-    packed = stored.get(_key(span))
-    if packed is None:
+    if _key(span) not in stored:
         if has_records(span.doc):
             raise OutdatedDetailsError(
                 f"expected one of the sentences that root_mst parsed, with the boundaries that it "
@@ -285,7 +294,8 @@ def read_record(span: Span) -> SentenceRecord | None:
                 f"other spans only"
             )
         return None
-    _check_format(packed, span)
+    packed = stored[_key(span)]
+    check_record(packed, span)
     if not np.array_equal(packed["ends"], token_ends(span)):
         raise OutdatedDetailsError(
             f"the sentence {span.text[:40]!r} was tokenized again after it was parsed, so its "
@@ -293,16 +303,6 @@ def read_record(span: Span) -> SentenceRecord | None:
             f"ends, received {len(span)}; parse the Doc again"
         )
     return _unpack(packed)
-
-
-def _check_format(packed: Any, span: Span) -> None:
-    if not isinstance(packed, dict) or packed.get("format") != FORMAT:
-        found = packed.get("format") if isinstance(packed, dict) else None
-        raise ValueError(
-            f"expected parse details of format {FORMAT}, found format {found!r} at the sentence "
-            f"{span.text[:40]!r}: the Doc was saved by another version of spacy-rootmind; parse it "
-            f"again"
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,16 +323,16 @@ class ParsedToken:
     tokens: list[Token | None]
 
 
-def find_parsed_token(token: Token) -> ParsedToken | None:
-    """Find a token in the records of its Doc, by its characters.
+def find_parsed_token(token: Token, part: str) -> ParsedToken | None:
+    """Find a token in the records of its Doc, by its characters, and read a part of its record.
 
     Neither the present boundaries of its sentence nor the other tokens need to be those that were
     parsed. None if the token itself was merged or split, or is in none of the records.
 
     Raises
     ------
-    ValueError
-        If the record has another format.
+    UnreadableDetailsError
+        If the record has another format or is damaged.
     """
     doc = token.doc
     stored: dict[Any, Any] = doc.user_data
@@ -342,9 +342,10 @@ def find_parsed_token(token: Token) -> ParsedToken | None:
         if start <= token.idx and _end(token) <= end:
             packed = stored[key]
             span: Any = doc.char_span(start, end, alignment_mode="expand")
-            _check_format(packed, span)
+            check_record(packed, span, [part])
             # Tokens with the same ends, and after the same ends, have the same text.
-            parsed = list(pairwise([start, *np.maximum(packed["ends"] + key[2], start).tolist()]))
+            ends = [max(end + key[2], start) for end in packed["ends"].tolist()]
+            parsed = list(pairwise([start, *ends]))
             before = _end(doc[span.start - 1]) if span.start else 0
             present = list(pairwise([max(before, start), *map(_end, span)]))
             own = present[token.i - span.start]
@@ -352,7 +353,7 @@ def find_parsed_token(token: Token) -> ParsedToken | None:
                 return None
             token_at = dict(zip(present, span, strict=True))
             return ParsedToken(
-                parsed.index(own), _unpack(packed), [token_at.get(extent) for extent in parsed]
+                parsed.index(own), _unpack(packed, [part]), [token_at.get(extent) for extent in parsed]
             )
     return None
 
@@ -376,7 +377,7 @@ def is_record_key(key: object) -> bool:
         and len(key) == 4
         and key[:2] == (EXTENSION_KEY, NAME)
         # An attribute of the Doc itself that a user gave the same name has no characters.
-        and None not in key
+        and all(isinstance(place, int) for place in key[2:])
     )
 
 
@@ -393,7 +394,7 @@ def _pack(record: SentenceRecord) -> dict[str, Any]:
     """Convert to plain arrays, numbers and lists, which spaCy can serialize."""
     packed: dict[str, Any] = {"format": FORMAT, "tree": record.tree}
     details = record.details
-    for name in ("confidence", "arcs", "alternatives"):
+    for name in KINDS:
         part = getattr(details, name)
         if part is not None:
             packed[name] = _pack_part(part)
@@ -409,18 +410,18 @@ def _pack_part(part: Any) -> dict[str, Any]:
     return packed
 
 
-def _unpack(packed: dict[str, Any]) -> SentenceRecord:
+# Parts of a record that it has at most one of.
+KINDS = {"confidence": Confidence, "arcs": ArcTable, "alternatives": Alternatives}
+
+
+def _unpack(packed: dict[str, Any], names: Iterable[str] = tuple(SCHEMA)) -> SentenceRecord:
+    """Read some parts of a record that was checked."""
     parts: dict[str, Any] = {}
-    for name, kind in (
-        ("confidence", Confidence),
-        ("arcs", ArcTable),
-        ("alternatives", Alternatives),
-    ):
-        if name in packed:
-            parts[name] = _unpack_part(kind, packed[name])
-    parts["distributions"] = tuple(
-        _unpack_part(StoredDistribution, one) for one in packed.get("distributions", ())
-    )
+    for name in names:
+        if name in KINDS and name in packed:
+            parts[name] = _unpack_part(KINDS[name], packed[name])
+        elif name in packed:
+            parts[name] = tuple(_unpack_part(StoredDistribution, one) for one in packed[name])
     return SentenceRecord(packed["tree"], ParseDetails(**parts))
 
 

@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy import util
 from spacy.attrs import DEP, HEAD
 from spacy.tokens import Doc
 
 from spacy_rootmind.annotation import doc_trees
 from spacy_rootmind.annotation.distributions import stored_distributions
+from spacy_rootmind.annotation.record_schema import UnreadableDetailsError
 from spacy_rootmind.annotation.records import ParseDetails, SentenceRecord, store_records
 from spacy_rootmind.annotation.sentences import (
     SPACE_LABEL,
@@ -109,10 +111,18 @@ def annotate(doc: Doc, parse: DocParse) -> None:
 def _with_earlier_teachers(
     doc: Doc, start: int, stop: int, record: SentenceRecord
 ) -> tuple[int, int, SentenceRecord]:
-    """Join a sentence's new distribution to those that other teachers have left on the Doc."""
+    """Join a sentence's new distribution to those that other teachers have left on the Doc.
+
+    Where these cannot be read, they are dropped like all else that an earlier parser has left, and
+    a warning is logged: a Doc is parsed whatever it carries.
+    """
     new = record.details.distributions
     if new:
-        earlier = stored_distributions(doc, start, stop)
+        try:
+            earlier = stored_distributions(doc, start, stop)
+        except UnreadableDetailsError as error:
+            util.logger.warning("Tree distributions of earlier teachers are dropped: %s", error)
+            earlier = ()
         details = replace(record.details, distributions=(*earlier, *new))
         record = replace(record, details=details)
     return start, stop, record

@@ -1,0 +1,370 @@
+"""Malformed records in `doc.user_data`: a clear ValueError from accessors, none from the parser."""
+
+import copy
+import logging
+import random
+
+import numpy as np
+import pytest
+from conftest import gold_examples, make_nlp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spacy.tokens import Doc, DocBin
+from spacy.training import Example
+
+from spacy_rootmind.annotation.distributions import has_distributions
+from spacy_rootmind.annotation.extensions import ATTRIBUTES, check_details, get_head_probs
+from spacy_rootmind.annotation.record_schema import SCHEMA, UnreadableDetailsError
+from spacy_rootmind.annotation.records import is_record_key, read_record
+
+WORDS = ["The", "teacher", " ", "saw", "him", ".", "She", "left", "."]
+SENT_STARTS = [True, *[False] * 5, True, False, False]
+
+
+def new_doc(vocab):
+    return Doc(vocab, words=WORDS, sent_starts=SENT_STARTS)
+
+
+@pytest.fixture(scope="module")
+def parser(trained):
+    """A parser that leaves every kind of details on a Doc."""
+    nlp = make_nlp(
+        confidence=True,
+        arc_threshold=0.01,
+        distribution_threshold=0.01,
+        alternatives={"@misc": "spacy_rootmind.kbest.v1", "k": 3},
+    )
+    nlp.get_pipe("root_mst").from_bytes(trained.get_pipe("root_mst").to_bytes())
+    return nlp
+
+
+@pytest.fixture(scope="module")
+def parsed(parser):
+    doc = parser(new_doc(parser.vocab))
+    # It has learnt from Docs of one sentence each, and finds no boundaries.
+    for record in doc.user_data.values():
+        record["distributions"][0]["start_probs"] = np.full(len(record["tree"]), 0.5, "f4")
+    return doc
+
+
+def first_record(doc):
+    return min((key, value) for key, value in doc.user_data.items() if is_record_key(key))[1]
+
+
+def with_record(doc, record):
+    """A copy of a Doc that has another record of its first sentence."""
+    changed = doc.copy()
+    key = min(key for key in changed.user_data if is_record_key(key))
+    changed.user_data[key] = record
+    return changed
+
+
+def accessors(doc):
+    """Call each way of reading details, with all spans and tokens."""
+    for owner, name, getter in ATTRIBUTES:
+        for item in doc if owner.__name__ == "Token" else doc.sents:
+            yield name, lambda getter=getter, item=item: getter(item)
+    for sentence in doc.sents:
+        yield "get_head_probs", lambda sentence=sentence: get_head_probs(sentence)
+    yield "check_details", lambda: check_details(doc)
+
+
+def read_everything(doc):
+    """Names of the accessors that refuse a Doc; any other error fails the test."""
+    refused = set()
+    for name, read in accessors(doc):
+        try:
+            read()
+        except UnreadableDetailsError as error:
+            assert "parse" in str(error)  # noqa: PT017
+            assert "The teacher" in str(error)  # noqa: PT017
+            refused.add(name)
+    return refused
+
+
+def assert_parser_does_not_mind(parser, doc):
+    """Parsing overwrites the records, and Docs that carry them can be saved."""
+    again = Doc(parser.vocab).from_bytes(doc.to_bytes())
+    stored = DocBin(store_user_data=True, docs=[doc]).to_bytes()
+    [from_bin] = DocBin().from_bytes(stored).get_docs(parser.vocab)
+    for one in (doc.copy(), again, from_bin, Doc.from_docs([doc, new_doc(parser.vocab)])):
+        assert len(list(parser.pipe([one]))) == 1
+        assert read_everything(one) == set()
+
+
+# --- known cases -------------------------------------------------------------------------------
+
+CASES = {
+    "text": ("arcs", lambda record: "nothing"),
+    "none": ("arcs", lambda record: None),
+    "no format": ("arcs", lambda record: record.pop("format") and record),
+    "array as format": ("arcs", lambda record: {**record, "format": np.array([1, 1])}),
+    "true as format": ("arcs", lambda record: {**record, "format": True}),
+    "other format": ("arcs", lambda record: {**record, "format": 2}),
+    "no ends": ("arcs", lambda record: record.pop("ends") is not None and record),
+    "no tree": ("arcs", lambda record: record.pop("tree") is not None and record),
+    "tree outside": ("head_prob", lambda record: {**record, "tree": record["tree"] + 99}),
+    "tree too short": ("head_prob", lambda record: {**record, "tree": record["tree"][1:]}),
+    "unknown part": ("arcs", lambda record: {**record, "more": 1}),
+    "ends as list": ("arcs", lambda record: {**record, "ends": record["ends"].tolist()}),
+    "arcs as text": ("arcs", lambda record: {**record, "arcs": "arcs"}),
+    "distributions": ("check_details", lambda record: {**record, "distributions": {}}),
+    "distribution": ("check_details", lambda record: {**record, "distributions": [3]}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_malformed_record_is_a_clear_error(parser, parsed, case):
+    accessor, damage = CASES[case]
+    doc = with_record(parsed, damage(copy.deepcopy(first_record(parsed))))
+    assert accessor in read_everything(doc)
+    assert_parser_does_not_mind(parser, doc)
+
+
+def set_field(part, name, change):
+    def damage(record):
+        own = record[part][0] if part == "distributions" else record[part]
+        own[name] = change(own[name])
+        return record
+
+    return damage
+
+
+def with_first(value):
+    def change(array):
+        changed = array.copy()
+        changed.flat[0] = value
+        return changed
+
+    return change
+
+
+FIELDS = [
+    *[
+        (part, name, change)
+        for part, columns in SCHEMA.items()
+        for name, column in columns.items()
+        for change in (
+            [lambda value: "text", lambda value: [value], lambda value: float("nan")]
+            if column is None
+            else [
+                np.ndarray.tolist,
+                lambda array: array[..., None],
+                lambda array: array[:-1],
+                lambda array: array.astype("O"),
+                lambda array: array.astype("c8"),
+                *(
+                    [with_first(np.nan)]
+                    if column.below is None
+                    else [with_first(-1), with_first(99), lambda array: array.astype("f4")]
+                ),
+                *([with_first(-0.5), with_first(7.0)] if column.low == 0.0 else []),
+            ]
+        )
+    ],
+    *[
+        (part, "label_names", change)
+        for part in SCHEMA
+        if part != "confidence"
+        for change in (lambda names: [], lambda names: 3, lambda names: [1, *names[1:]])
+    ],
+    ("distributions", "log_weights", with_first(np.inf)),
+    ("distributions", "label_probs", np.zeros_like),
+]
+READERS = {
+    "confidence": "head_prob",
+    "arcs": "arcs",
+    "alternatives": "parses",
+    "distributions": "check_details",
+}
+
+
+@pytest.mark.parametrize(("part", "name", "change"), FIELDS)
+def test_malformed_field_is_named(parsed, part, name, change):
+    record = set_field(part, name, change)(copy.deepcopy(first_record(parsed)))
+    doc = with_record(parsed, record)
+    # Where one of two arrays has lost an item, it is the other that does not fit.
+    with pytest.raises(UnreadableDetailsError, match=rf"The teacher.*in {part}, expected .*parse"):
+        check_details(doc)
+    assert READERS[part] in read_everything(doc)
+
+
+def test_sound_records_are_read(parsed):
+    assert read_everything(parsed) == set()
+    record = read_record(next(parsed.sents))
+    assert len(record.details.distributions) == 1
+    assert len(record.details.alternatives.log_probs) == 3
+
+
+# --- random damage -----------------------------------------------------------------------------
+
+JUNK = [
+    None,
+    True,
+    -1,
+    10**12,
+    float("nan"),
+    float("inf"),
+    "text",
+    b"bytes",
+    [],
+    ["a", 1],
+    {},
+    {"format": 1},
+    np.zeros(0),
+    np.zeros((2, 3), dtype="i4"),
+    np.array(3),
+    np.array([1, -5, 10**15]),
+    np.array(["a", "b"]),
+    np.array([np.nan, np.inf]),
+    np.array([True, False]),
+]
+
+
+def places(record, path=()):
+    """Paths of all entries of a record."""
+    entries = record.items() if isinstance(record, dict) else enumerate(record)
+    for key, value in entries:
+        yield (*path, key)
+        if isinstance(value, dict | list):
+            yield from places(value, (*path, key))
+
+
+def damage(rng, record):
+    """Change some entries of a record at random."""
+    for _ in range(rng.choice([1, 1, 1, 3])):
+        *path, last = rng.choice(list(places(record)))
+        owner = record
+        for key in path:
+            owner = owner[key]
+        value = owner[last]
+        how = rng.randrange(5)
+        if how == 0:
+            del owner[last]
+        elif how == 1 and isinstance(owner, dict):
+            owner[rng.choice(["extra", 3, last])] = copy.deepcopy(rng.choice(JUNK))
+        elif how > 1 and isinstance(value, np.ndarray) and value.size:
+            owner[last] = damage_array(rng, value)
+        else:
+            owner[last] = copy.deepcopy(rng.choice(JUNK))
+        if not record:
+            break
+    return record
+
+
+def damage_array(rng, array):
+    changed = array.copy()
+    values = [np.nan, np.inf, -np.inf, 1e30, -1.0] if array.dtype.kind == "f" else [-1, 99, 2**31 - 1]
+    changed.flat[rng.randrange(array.size)] = rng.choice(values)
+    choices = [
+        changed,
+        changed,
+        array[1:],
+        array[:0],
+        np.concatenate([array, array]),
+        array.astype(rng.choice(["f8", "i8", "u8", "i1", "?", "U3"])),
+        array[::-1],
+        array.reshape((1, -1)),
+        array[..., 0],
+    ]
+    return rng.choice(choices)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**32))
+def test_random_damage_never_raises_anything_else(parser, parsed, seed):
+    rng = random.Random(seed)
+    record = damage(rng, copy.deepcopy(first_record(parsed)))
+    doc = with_record(parsed, record)
+    read_everything(doc)
+    has_distributions(doc)
+    if rng.random() < 0.1:
+        assert_parser_does_not_mind(parser, doc)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(seed=st.integers(0, 2**32))
+def test_training_on_random_damage_names_component_and_sentence(parser, parsed, seed):
+    rng = random.Random(seed)
+    record = copy.deepcopy(first_record(parsed))
+    record = {**record, "distributions": damage(rng, record["distributions"])}
+    pipe = parser.get_pipe("root_mst")
+    example = Example(new_doc(parser.vocab), with_record(parsed, record))
+    try:
+        loss, _ = pipe.get_loss([example], pipe.model.predict(pipe.training_input([example])))
+    except ValueError as error:
+        assert str(error).startswith("[root_mst] ")  # noqa: PT017
+        assert "The teacher" in str(error)  # noqa: PT017
+    else:
+        assert np.isfinite(loss)
+
+
+# --- training and earlier records --------------------------------------------------------------
+
+
+def taught(parsed, change):
+    """An example whose teacher left something else on the first sentence."""
+    record = copy.deepcopy(first_record(parsed))
+    record["distributions"] = [change(record["distributions"][0])]
+    return Example(new_doc(parsed.vocab), with_record(parsed, record))
+
+
+def one_arc(stored):
+    """A distribution that allows no tree."""
+    kept = {name: stored[name][:1] for name in ("dependents", "heads", "log_weights")}
+    none = {name: stored[name][:0] for name in ("label_arcs", "labels", "label_probs")}
+    return {**stored, **kept, **none}
+
+
+def to_whitespace(stored):
+    return {**stored, "dependents": np.full_like(stored["dependents"], WORDS.index(" "))}
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (one_arc, "cannot learn the sentence 'The teacher.*arcs make no tree"),
+        (to_whitespace, "The teacher.*(arcs of whitespace|arcs between words)"),
+        (lambda stored: {**stored, "label_names": []}, "The teacher.*integers from 0, below 0"),
+        (lambda stored: 3, r"The teacher.*in distributions, expected it as a dict"),
+    ],
+)
+def test_training_on_malformed_distributions_is_refused(parser, parsed, change, match):
+    pipe = parser.get_pipe("root_mst")
+    before = pipe.model.to_bytes()
+    with pytest.raises(ValueError, match=rf"^\[root_mst\] .*{match}"):
+        pipe.update([taught(parsed, change)], losses={})
+    assert pipe.model.to_bytes() == before
+
+
+def test_training_on_gold_trees_ignores_no_other_part(parser, parsed):
+    """A record is read as a whole: one whose arcs are damaged is not trained on either."""
+    record = {**first_record(parsed), "arcs": None}
+    pipe = parser.get_pipe("root_mst")
+    example = Example(new_doc(parser.vocab), with_record(parsed, record))
+    with pytest.raises(ValueError, match=r"^\[root_mst\] .*The teacher.*in arcs"):
+        pipe.update([example], losses={})
+
+
+def test_earlier_teachers_that_cannot_be_read_are_dropped_with_a_warning(parser, parsed, caplog):
+    doc = with_record(parsed, {"format": 99})
+    with caplog.at_level(logging.WARNING):
+        parser(doc)
+    [warning] = [one.getMessage() for one in caplog.records if "dropped" in one.getMessage()]
+    assert "format 99" in warning
+    assert "The teacher" in warning
+    counts = [len(read_record(sentence).details.distributions) for sentence in doc.sents]
+    # The second sentence has kept what an earlier teacher said, and got the new one.
+    assert counts == [1, 2]
+
+
+def test_keys_of_another_form_are_not_records(parser, parsed):
+    doc = parsed.copy()
+    for key in ("a", None, 1.5):
+        doc.user_data["._.", "rootmind", key, 3] = {"format": 1}
+    assert read_everything(doc) == set()
+    doc.user_data["._.", "rootmind", -(10**15), 10**15] = {"format": 1}
+    doc.user_data["._.", "rootmind", 5, 2] = "backwards"
+    assert read_everything(doc) <= {"head_prob", "arcs"}
+    assert len(list(parser.pipe([doc]))) == 1
+    assert gold_examples([doc], parser)
