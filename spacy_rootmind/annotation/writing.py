@@ -113,19 +113,34 @@ def _with_earlier_teachers(
 ) -> tuple[int, int, SentenceRecord]:
     """Join a sentence's new distribution to those that other teachers have left on the Doc.
 
-    Where these cannot be read, they are dropped like all else that an earlier parser has left, and
-    a warning is logged: a Doc is parsed whatever it carries.
+    Where these cannot be read, they are dropped like all else that an earlier parser has left, with
+    a warning: a Doc is parsed whatever it carries.
     """
     new = record.details.distributions
     if new:
         try:
             earlier = stored_distributions(doc, start, stop)
         except UnreadableDetailsError as error:
-            util.logger.warning("Tree distributions of earlier teachers are dropped: %s", error)
+            _warn_of_dropped(error)
             earlier = ()
         details = replace(record.details, distributions=(*earlier, *new))
         record = replace(record, details=details)
     return start, stop, record
+
+
+_has_warned = False
+
+
+def _warn_of_dropped(reason: Exception) -> None:
+    """Warn once per process: a corpus may be full of such Docs."""
+    global _has_warned
+    if not _has_warned:
+        _has_warned = True
+        util.logger.warning(
+            "Tree distributions that earlier teachers left on a Doc are dropped: %s. This warning "
+            "is not repeated.",
+            reason,
+        )
 
 
 def restore_edges(doc: Doc) -> Doc:
