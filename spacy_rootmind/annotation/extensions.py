@@ -142,7 +142,7 @@ def _read(sentence: Span) -> SentenceRecord | None:
 
 
 def _read_token(token: Token, part: str) -> ParsedToken | None:
-    """Read a part of the record that a token is in; None, with a warning, if it was changed itself."""
+    """Read a part of a token's record; None, with a warning, if the token was changed itself."""
     if not has_records(token.doc):
         return None
     found = find_parsed_token(token, part)

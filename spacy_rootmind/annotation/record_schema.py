@@ -199,7 +199,8 @@ def _refuse(name: str, expected: str, found: object) -> None:
 
 def _shown(found: object) -> str:
     if isinstance(found, np.ndarray):
-        return f"an array of type {found.dtype} and shape {found.shape}: {_cut(found.ravel()[:8].tolist())}"
+        values = _cut(found.ravel()[:8].tolist())
+        return f"an array of type {found.dtype} and shape {found.shape}: {values}"
     return _cut(found)
 
 

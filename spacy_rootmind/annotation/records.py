@@ -353,7 +353,9 @@ def find_parsed_token(token: Token, part: str) -> ParsedToken | None:
                 return None
             token_at = dict(zip(present, span, strict=True))
             return ParsedToken(
-                parsed.index(own), _unpack(packed, [part]), [token_at.get(extent) for extent in parsed]
+                parsed.index(own),
+                _unpack(packed, [part]),
+                [token_at.get(extent) for extent in parsed],
             )
     return None
 

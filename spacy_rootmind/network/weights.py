@@ -93,9 +93,7 @@ def check_weights(model: Model, message: Any, n_labels: int) -> None:
         _check_refs(node, message["nodes"][i]["refs"], nodes)
         _check_attrs(node, message["attrs"][i])
         _check_shims(node, message["shims"][i])
-    sizes = {
-        node.id: info["dims"] for node, info in zip(nodes, message["nodes"], strict=True)
-    }
+    sizes = {node.id: info["dims"] for node, info in zip(nodes, message["nodes"], strict=True)}
     is_initialized = _check_labels(model, sizes, n_labels)
     if is_initialized:
         _check_widths(model, sizes)

@@ -16,7 +16,7 @@ from spacy_rootmind.annotation import writing
 from spacy_rootmind.annotation.distributions import has_distributions
 from spacy_rootmind.annotation.extensions import ATTRIBUTES, check_details, get_head_probs
 from spacy_rootmind.annotation.record_schema import SCHEMA, UnreadableDetailsError
-from spacy_rootmind.annotation.records import is_record_key, read_record
+from spacy_rootmind.annotation.records import OutdatedDetailsError, is_record_key, read_record
 
 WORDS = ["The", "teacher", " ", "saw", "him", ".", "She", "left", "."]
 SENT_STARTS = [True, *[False] * 5, True, False, False]
@@ -80,6 +80,9 @@ def read_everything(doc):
             assert "parse" in str(error)  # noqa: PT017
             assert "The teacher" in str(error)  # noqa: PT017
             refused.add(name)
+        except OutdatedDetailsError:
+            # Other numbers may be sound, as those of another sentence.
+            assert name == "check_details"  # noqa: PT017
     return refused
 
 
@@ -257,7 +260,9 @@ def damage(rng, record):
 def damage_array(rng, array):
     array = np.atleast_1d(array)
     changed = array.copy()
-    values = [np.nan, np.inf, -np.inf, 1e30, -1.0] if array.dtype.kind == "f" else [-1, 99, 2**31 - 1]
+    values = [np.nan, np.inf, -np.inf, 1e30, -1.0]
+    if array.dtype.kind == "i":
+        values = [-1, 99, np.iinfo(array.dtype).max]
     changed.flat[rng.randrange(array.size)] = rng.choice(values)
     choices = [
         changed,

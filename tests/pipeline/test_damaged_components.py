@@ -185,14 +185,23 @@ def drop(part, name):
 DAMAGE = {
     "NaN": (set_param("bilstm", "W", with_value(np.nan)), "W of bilstm to be finite"),
     "infinity": (set_param("hashembed", "E", with_value(np.inf)), "E of hashembed to be finite"),
-    "double": (set_param("maxout", "W", lambda a: a.astype("f8")), "of type float32, found float64"),
+    "double": (
+        set_param("maxout", "W", lambda a: a.astype("f8")),
+        "of type float32, found float64",
+    ),
     "half": (set_param("maxout", "W", lambda a: a.astype("f2")), "of type float32, found float16"),
     "bytes swapped": (set_param("maxout", "b", lambda a: a.astype(">f4")), "of type float32"),
-    "integers": (set_param("tree_scorer", "root", lambda a: a.astype("i4")), "float32, found int32"),
+    "integers": (
+        set_param("tree_scorer", "root", lambda a: a.astype("i4")),
+        "float32, found int32",
+    ),
     "transposed": (set_param("hashembed", "E", lambda a: a.T), r"E of hashembed of shape \(200, "),
     "flat": (set_param("label_biaffine", "U", np.ravel), "U of label_biaffine of shape"),
     "cut": (set_param("biaffine_arcs", "dep_distance", lambda a: a[:, 1:]), "dep_distance of bi"),
-    "a list": (set_param("biaffine_arcs", "b", np.ndarray.tolist), "b of biaffine_arcs as an array"),
+    "a list": (
+        set_param("biaffine_arcs", "b", np.ndarray.tolist),
+        "b of biaffine_arcs as an array",
+    ),
     "none": (set_param("biaffine_arcs", "b", lambda a: None), "b of biaffine_arcs as an array"),
     "a number": (set_param("layernorm", "G", lambda a: 1.0), "G of layernorm as an array"),
     "one row": (set_param("label_perceptron", "C", lambda a: a[0]), "C of label_perceptron of sh"),
@@ -204,12 +213,24 @@ DAMAGE = {
     "no width": (set_dim("refine", "nI", None), "nI of refine to be 32, found None"),
     "other dim": (set_dim("refine", "nX", 1), "refine to have the dimensions"),
     "ref outside": (set_ref("biaffine_parser", "labels", 999), "reference labels of biaffine_par"),
-    "ref elsewhere": (set_ref("biaffine_parser", "trees", 0), "trees of biaffine_parser to be tree_"),
-    "ref to none": (set_ref("tree_scorer", "lstm", None), "lstm of tree_scorer to be bilstm, found"),
-    "ref too many": (set_ref("biaffine_parser", "features", 1), "features of biaffine_parser to be"),
+    "ref elsewhere": (
+        set_ref("biaffine_parser", "trees", 0),
+        "trees of biaffine_parser to be tree_",
+    ),
+    "ref to none": (
+        set_ref("tree_scorer", "lstm", None),
+        "lstm of tree_scorer to be bilstm, found",
+    ),
+    "ref too many": (
+        set_ref("biaffine_parser", "features", 1),
+        "features of biaffine_parser to be",
+    ),
     "name": (rename("refine", "refind"), "a layer refine, found refind"),
     "name as number": (rename("refine", 3), "name, dims and refs of refine"),
-    "attribute": (set_attr("extract_features", "columns", b"\x91\xa3TAG"), "columns of extract_fea"),
+    "attribute": (
+        set_attr("extract_features", "columns", b"\x91\xa3TAG"),
+        "columns of extract_fea",
+    ),
     "seed": (set_attr("hashembed", "seed", b"\x01"), "seed of hashembed to be 8"),
     "attribute lost": (drop_attr("expand_window", "window_size"), "an attribute window_size"),
     "attribute garbage": (set_attr("refine", "parser_dropout", b"\xc1"), "FormatError"),
@@ -402,7 +423,10 @@ FEATURES = {
     ("changed", "match"),
     [
         ({"features": FEATURES}, r"expected \d+ layers, found \d+"),
-        ({"null_label": True}, "null_label of biaffine_labels to be True, as in the config, found F"),
+        (
+            {"null_label": True},
+            "null_label of biaffine_labels to be True, as in the config, found F",
+        ),
         ({"lstm_width": 0}, r"expected \d+ layers, found \d+"),
         ({"boundary_width": 32}, "nH of sentence_starts to be 32, found 64"),
         ({"tok2vec": {**EMBED, "width": 16}}, "to be 16, found 32"),
