@@ -352,11 +352,8 @@ def find_parsed_token(token: Token, part: str) -> ParsedToken | None:
             if own not in parsed:
                 return None
             token_at = dict(zip(present, span, strict=True))
-            return ParsedToken(
-                parsed.index(own),
-                _unpack(packed, [part]),
-                [token_at.get(extent) for extent in parsed],
-            )
+            tokens = [token_at.get(extent) for extent in parsed]
+            return ParsedToken(parsed.index(own), _unpack(packed, [part]), tokens)
     return None
 
 

@@ -3,7 +3,7 @@
 A saved component has two parts besides its vocab, each a file or an entry of the bytes:
 
 - `cfg`, JSON: the format number, labels and temperatures, and a checksum of the other part;
-- `model`, msgpack: what Thinc's `Model.to_dict` makes, the format number, and a digest of the labels.
+- `model`, msgpack: what Thinc's `Model.to_dict` makes, the format number and a digest of the labels.
 
 Everything is read and checked before the component changes. The checksum tells damage, and weights
 that were saved with another `cfg`. The digest tells whose labels the weights score where they come
@@ -15,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,17 +73,20 @@ def _sha256(data: bytes) -> str:
 def save_bytes(component: TrainablePipe, exclude: Iterable[str]) -> bytes:
     """Save a component to bytes."""
     exclude = tuple(exclude)
-    parts = {name: lambda data=data: data for name, data in _save(component).items()}
-    vocab = {"vocab": lambda: component.vocab.to_bytes(exclude=exclude)}
-    return util.to_bytes({**parts, **vocab}, exclude)
+    parts = _save(component)
+    getters: dict[str, Callable[[], bytes]] = {
+        name: partial(parts.__getitem__, name) for name in parts
+    }
+    getters["vocab"] = lambda: component.vocab.to_bytes(exclude=exclude)
+    return util.to_bytes(getters, exclude)
 
 
 def save_folder(component: TrainablePipe, folder: Path, exclude: Iterable[str]) -> None:
     """Save a component to a folder."""
     exclude = tuple(exclude)
+    parts = _save(component)
     writers: dict[str, Callable[[Path], Any]] = {
-        name: lambda path, data=data: path.write_bytes(data)
-        for name, data in _save(component).items()
+        name: lambda path: path.write_bytes(parts[path.name]) for name in parts
     }
     writers["vocab"] = lambda path: component.vocab.to_disk(path, exclude=exclude)
     util.to_disk(folder, writers, exclude)
@@ -248,8 +252,8 @@ def _set_shims(model: ParserModel, saved: list[list[bytes]]) -> None:
 def _check_format(found: Any, what: str) -> None:
     if type(found) is int and found > FORMAT:
         raise NewerFormatError(
-            f"expected a {what} of format {FORMAT} or older, found {found}: it was saved by a newer "
-            f"version of spacy-rootmind; update the package, or save it with this version"
+            f"expected a {what} of format {FORMAT} or older, found {found}: it was saved by a "
+            f"newer version of spacy-rootmind; update the package, or save it with this version"
         )
     if type(found) is not int or found < OLDEST_FORMAT:
         raise ValueError(f"expected a {what} of format {FORMAT}, found {found!r}")
@@ -286,8 +290,8 @@ def read_weights(
     check_weights(model, weights, len(cfg["labels"]))
     if not is_old and weights.get(DIGEST) != labels_digest(cfg):
         raise ValueError(
-            f"expected weights for the labels {[cfg['root_label'], *cfg['labels']]}, in this order, "
-            f"found weights for others"
+            f"expected weights for the labels {[cfg['root_label'], *cfg['labels']]}, in this "
+            f"order, found weights for others"
         )
     return weights
 

@@ -82,7 +82,7 @@ def read_everything(doc):
             refused.add(name)
         except OutdatedDetailsError:
             # Other numbers may be sound, as those of another sentence.
-            assert name == "check_details"  # noqa: PT017
+            assert name == "check_details"
     return refused
 
 

@@ -1,4 +1,4 @@
-"""Components that earlier versions saved are loaded and parse as they did; see tests/saved/make.py."""
+"""Components of all formats are loaded and parse as they did; see tests/saved/make.py."""
 
 import json
 

@@ -86,7 +86,7 @@ def main():
     nlp.config.to_disk(folder.with_suffix(".cfg"))
     nlp.get_pipe("root_mst").to_disk(folder, exclude=["vocab"])
     words = [token.text for token in own[0].reference]
-    parses = [parse(nlp, words), parse(nlp, "a book saw the unknown word .".split())]
+    parses = [parse(nlp, words), parse(nlp, ["a", "book", "saw", "an", "elk", "."])]
     folder.with_suffix(".json").write_text(json.dumps(parses) + "\n", encoding="utf8")
 
 
