@@ -3,7 +3,7 @@
 A saved component has two parts besides its vocab, each a file or an entry of the bytes:
 
 - `cfg`, JSON: the format number, labels and temperatures, and a checksum of the other part;
-- `model`, msgpack: what Thinc's `Model.to_dict` makes, the format number and a digest of the labels.
+- `model`, msgpack: what Thinc's `Model.to_dict` makes, a format number and a digest of the labels.
 
 Everything is read and checked before the component changes. The checksum tells damage, and weights
 that were saved with another `cfg`. The digest tells whose labels the weights score where they come

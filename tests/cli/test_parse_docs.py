@@ -1,11 +1,16 @@
 """`parse` on Docs, and with the tree distributions that other parsers learn from."""
 
+import gc
+import zlib
+
 import numpy as np
 import pytest
 import spacy
+import srsly
 from spacy.tokens import Doc, DocBin
 
 from spacy_rootmind.annotation.records import read_record
+from spacy_rootmind.cli import treebanks
 from spacy_rootmind.cli.app import read_settings
 from spacy_rootmind.cli.inputs import InputError, Inputs
 from spacy_rootmind.cli.messages import CommandError
@@ -98,6 +103,26 @@ def test_damaged_docs_are_one_error(docs, damage):
         content = damage
     with pytest.raises(InputError, match=r"expected Docs as DocBin saves them in in\.spacy"):
         list(read_docs("in.spacy", content))
+
+
+def test_garbage_collector_stays_on_after_damaged_docs(docs, nlp, tmp_path):
+    """Compression is whole, and msgpack inside is not: srsly then leaves the collector off."""
+    assert gc.isenabled()
+    with pytest.raises(InputError, match="damaged"):
+        list(read_docs("in.spacy", zlib.compress(b"\xc1")))
+    assert gc.isenabled()
+    stored = DocBin(docs=docs, store_user_data=True)
+    stored.user_data[0] = b"\xc1"
+    [record, *_] = read_docs("in.spacy", stored.to_bytes())
+    with pytest.raises(srsly.msgpack.exceptions.FormatError):
+        record.load_doc(nlp.vocab)
+    assert gc.isenabled()
+    path = tmp_path / "gold.spacy"
+    path.write_bytes(zlib.compress(b"\xc1"))
+    [failure] = treebanks.read_docs(path)
+    assert "damaged" in failure.reason
+    assert gc.isenabled()
+
 
 
 def test_docs_keep_their_tokens_and_sentences(pipeline, docs, tmp_path, nlp):
