@@ -98,7 +98,7 @@ def _save(component: TrainablePipe) -> dict[str, bytes]:
     digest = labels_digest(component.cfg)
     model = srsly.msgpack_dumps({**weights, "format": FORMAT, DIGEST: digest})
     cfg = {**component.cfg, "format": FORMAT, CHECKSUM: _sha256(model)}
-    return {"cfg": srsly.json_dumps(cfg).encode("utf8"), "model": model}
+    return {"cfg": srsly.json_dumps(cfg, indent=2).encode("utf8"), "model": model}
 
 
 # --- loading -----------------------------------------------------------------------------------
