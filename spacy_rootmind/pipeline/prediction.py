@@ -22,6 +22,7 @@ from spacy_rootmind.annotation.sentences import (
     words_of,
 )
 from spacy_rootmind.annotation.writing import DocParse, SentenceParse, join_sentences
+from spacy_rootmind.compat import EXTENSION_KEY
 from spacy_rootmind.network.architecture import (
     ParserModel,
     encode,
@@ -167,10 +168,26 @@ def _long_vectors(model: ParserModel, doc: Doc) -> Floats2d:
         return find_vectors(model, [doc], is_train=False)[0][0]
     parts = []
     for start, stop, first, last in _slices(len(doc)):
-        piece = doc[first:last].as_doc(copy_user_data=True)
+        piece = _copy_slice(doc, first, last)
         [seen] = find_vectors(model, [piece], is_train=False)[0]
         parts.append(seen[start - first : stop - first].copy())
     return model.ops.xp.concatenate(parts)
+
+
+def _copy_slice(doc: Doc, first: int, last: int) -> Doc:
+    """Copy a slice of a Doc, with the user data that layers may read.
+
+    `as_doc(copy_user_data=True)` fails on keys that only look like those of extension attributes.
+    """
+    piece = doc[first:last].as_doc()
+    offset = doc[first].idx
+    stored: dict[Any, Any] = doc.user_data
+    for key, value in stored.items():
+        if isinstance(key, tuple) and len(key) == 4 and key[0] == EXTENSION_KEY:
+            places = [at - offset if isinstance(at, int) else at for at in key[2:]]
+            key = (*key[:2], *places)
+        piece.user_data[key] = value
+    return piece
 
 
 def _slices(n: int) -> Iterator[tuple[int, int, int, int]]:

@@ -124,7 +124,6 @@ def test_garbage_collector_stays_on_after_damaged_docs(docs, nlp, tmp_path):
     assert gc.isenabled()
 
 
-
 def test_docs_keep_their_tokens_and_sentences(pipeline, docs, tmp_path, nlp):
     path = save(docs, tmp_path / "in.spacy")
     assert run(pipeline, [path], tmp_path / "out.spacy") == 0
