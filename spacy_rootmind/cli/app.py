@@ -12,6 +12,8 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
+from spacy_rootmind.cli.options import MAX_WORD_LENGTH
+
 COMMAND = "python -m spacy_rootmind"
 HELP = """Make a training config with root_mst, check treebanks, or parse files."""
 
@@ -76,6 +78,16 @@ def parse_command(
     paragraphs: Annotated[
         bool, Option("--paragraphs", "-p", help="Read one text per paragraph, not per line")
     ] = False,
+    max_word_length: Annotated[
+        int,
+        Option(
+            "--max-word-length",
+            metavar="CHARACTERS",
+            min=1,
+            help="Tokenize more characters without whitespace than this in pieces, since spaCy's "
+            "tokenizer can take minutes for them",
+        ),
+    ] = MAX_WORD_LENGTH,
     confidence: Annotated[
         bool | None,
         Option(
@@ -172,6 +184,7 @@ def parse_command(
         from_format=from_format and from_format.value,
         to_format=to_format and to_format.value,
         paragraphs=paragraphs,
+        max_word_length=max_word_length,
         confidence=confidence,
         arcs=arcs,
         distributions=distributions,
@@ -283,6 +296,8 @@ def read_settings(settings: list[str]) -> dict[str, Any]:
             found[name] = json.loads(value)
         except ValueError:
             found[name] = value
+        except RecursionError:
+            raise CommandError(f"Cannot read --set {name}: its brackets are too deep") from None
     return found
 
 

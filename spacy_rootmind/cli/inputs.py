@@ -54,10 +54,14 @@ class Inputs:
     """
 
     def __init__(self, names: Sequence[str]) -> None:
-        self.names = [file for name in names for file in _files_of(name)]
         self.n_bytes = 0
         self._hash = blake2b(digest_size=16)
-        self._check()
+        try:
+            self.names = [file for name in names for file in _files_of(name)]
+            self._check()
+        # From names that the system does not allow, and folders that may not be read.
+        except OSError as error:
+            raise InputError(f"cannot read {error.filename}: {error.strerror}") from error
 
     def _check(self) -> None:
         if self.names.count(STDIN) > 1:

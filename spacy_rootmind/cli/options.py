@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 STDOUT = "-"
+# In characters: spaCy's tokenizer takes half a second for the worst words of this length.
+MAX_WORD_LENGTH = 1000
 
 
 @dataclass
@@ -18,6 +20,7 @@ class ParseOptions:
     from_format: str | None = None
     to_format: str | None = None
     paragraphs: bool = False
+    max_word_length: int = MAX_WORD_LENGTH
     confidence: bool | None = None
     arcs: float | None = None
     distributions: float | None = None

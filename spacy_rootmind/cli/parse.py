@@ -37,8 +37,11 @@ def parse(options: ParseOptions) -> int:
         If it cannot start, or has to stop.
     """
     messages = Messages(options.quiet)
-    to_format = output_format(options)
-    check_output(options, to_format)
+    try:
+        to_format = output_format(options)
+        check_output(options, to_format)
+    except OSError as error:
+        raise CommandError(f"Cannot write {options.output_name}: {error.strerror}") from error
     if options.distributions is not None and to_format != "spacy":
         raise CommandError(
             f"Cannot write tree distributions as {to_format}",
@@ -151,6 +154,7 @@ def identity(
         "from": [options.from_format or input_format(name) for name in names],
         "to": to_format,
         "paragraphs": options.paragraphs,
+        "max_word_length": options.max_word_length,
         "confidence": options.confidence,
         "arcs": options.arcs,
         "distributions": options.distributions,

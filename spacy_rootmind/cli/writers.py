@@ -292,7 +292,8 @@ def write_jsonl(doc: Doc, record: InputRecord, n_before: int) -> bytes:
     for number, sentence in enumerate(doc.sents):
         _add_parse(data, number, sentence)
     try:
-        return (json.dumps(data, ensure_ascii=False) + "\n").encode("utf8")
+        # JSON has no NaN, which a damaged model may give: the record fails.
+        return (json.dumps(data, ensure_ascii=False, allow_nan=False) + "\n").encode("utf8")
     except UnicodeEncodeError:
         # Another field has a lone surrogate, which JSON can escape.
         return (json.dumps(data) + "\n").encode("utf8")

@@ -67,7 +67,8 @@ def render(
     options : dict, optional
         displaCy's options for dependencies. `collapse_punct` is off by default, since the arcs of
         punctuation have probabilities too. By default, words are as far apart as they and their
-        labels need; with `distance`, all are equally far. `highlight` is the colour of arcs that are not in the parse.
+        labels need; with `distance`, all are equally far. `highlight` is the colour of arcs that
+        are not in the parse.
     path : str or Path, optional
         File to write instead of showing or returning the picture: an HTML page, or one SVG if the
         name ends with `.svg`.
@@ -209,7 +210,8 @@ def html_page(svgs: Sequence[str], lang: str, *, is_rtl: bool) -> str:
 
 def write(path: Path, markup: str) -> None:
     """Write a file completely, or not at all."""
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+    # No longer than most names, which may be as long as the system allows.
+    partial = path.with_name(f".{uuid.uuid4().hex[:8]}")
     try:
         try:
             partial.write_text(markup, encoding="utf8")

@@ -325,6 +325,27 @@ def test_errors_come_before_anything_is_written(settings, reason, pipeline, tmp_
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
+@posix_only
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"output": "x" * 300 + ".conllu"}, "Cannot write x+.conllu: File name too long"),
+        ({"output": "x" * 300, "to_format": "spacy"}, "Cannot write x+: File name too long"),
+        # The name itself is allowed, but not that of the unfinished output.
+        ({"output": "x" * 240 + ".conllu"}, "Cannot write x+.conllu: File name too long"),
+        ({"output": "x/" * 3000 + "y.jsonl"}, "Cannot write .*: File name too long"),
+        ({"inputs": ["x" * 300 + ".txt"]}, "Cannot read the input: cannot read x+.txt: File name"),
+    ],
+)
+def test_names_that_are_too_long_are_errors_before_anything_is_written(
+    settings, reason, pipeline, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CommandError, match=reason):
+        parse(options_for(pipeline, tmp_path, **settings))
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
@@ -372,6 +393,14 @@ def test_input_is_not_overwritten(pipeline, tmp_path):
         (["parse", "model", "-", "--n-process", "0"], 1),
         (["parse", "model", "-", "--set", "confidence=true"], 1),
         (["parse", "no_such_model", "-"], 1),
+        (["parse", "model", "-", "--max-word-length", "0"], 2),
+        (["parse", "model", "-", "--set", f"components.x={'[' * 50_000}"], 1),
+        (["parse", "model", "-", "--output", "x" * 300], 1),
+        (["parse", "x" * 300, "-"], 1),
+        (["parse", "model", "-", "--code", "x" * 300], 1),
+        (["parse", "model", "x" * 300 + ".txt"], 1),
+        (["check", "x" * 300 + ".conllu"], 1),
+        (["init-config", "x" * 300 + ".cfg"], 1),
     ],
 )
 def test_wrong_arguments_have_an_exit_code_and_no_traceback(arguments, code, run):

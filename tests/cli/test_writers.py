@@ -437,3 +437,9 @@ def test_jsonl_of_merged_tokens_has_what_still_holds(merging):
     ]
     assert not {"log_prob", "entropy", "parses"} & set(data["sents"][0])
     assert {"log_prob", "entropy", "parses"} <= set(data["sents"][1])
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_numbers_that_json_lacks_are_an_error(number, plain):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_jsonl(*parse_text(plain, "It rained.", score=[number]), 0)

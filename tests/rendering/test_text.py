@@ -59,6 +59,6 @@ def test_texts_are_cut_between_signs():
 
 def test_words_with_another_direction_are_isolated():
     assert isolate("abc") == "abc"
-    assert isolate("ילדה") == "\u2068ילדה\u2069"
+    assert isolate("קראה") == "\u2068קראה\u2069"
     assert isolate("abc", is_rtl=True) == "\u2068abc\u2069"
     assert isolate("\u202eab\u2069c") == "abc"
