@@ -205,6 +205,8 @@ def html_page(svgs: Sequence[str], lang: str, *, is_rtl: bool) -> str:
     content = "".join(FIGURE.format(content=svg) for svg in svgs)
     # Without the declaration, browsers guess a file's encoding.
     template = TPL_PAGE.replace("<head>", '<head>\n        <meta charset="utf-8">')
+    # Wide pictures need the width of the page.
+    template = template.replace("padding: 4rem 2rem", "padding: 2rem 1rem")
     return template.format(content=content, lang=escape(lang), dir="rtl" if is_rtl else "ltr")
 
 

@@ -19,7 +19,9 @@ NUMBER_SIZE = 11.0
 MARGIN = 14.0
 # Between two words, and on both sides of a label under its arc.
 WORD_GAP, COMPACT_GAP = 10.0, 7.0
-LABEL_GAP = 6.0
+LABEL_GAP = 5.0
+# Most arcs at the end of another that count for its length.
+MOST_OTHERS = 4
 # Width that each arc needs at the words that it connects.
 PORT = 5.0
 # Heights of arcs: the least distance between two, and what all together may have if it is more.
@@ -67,7 +69,7 @@ def place_columns(
     gap = COMPACT_GAP if settings["compact"] else WORD_GAP
     left = settings.get("offset_x", max(widths[0] / 2, overhang(drawings, 0)) + MARGIN)
     places = [left]
-    needs = label_needs(drawings)
+    needs = label_needs(drawings, settings)
     for column in range(1, len(columns)):
         place = places[-1] + (widths[column - 1] + widths[column]) / 2 + gap
         for start, need in needs.get(column, {}).items():
@@ -116,14 +118,23 @@ def count_arcs(drawing: Drawing) -> list[int]:
     return counts
 
 
-def label_needs(drawings: Sequence[Drawing]) -> dict[int, dict[int, float]]:
-    """Find the distances that labels need: for an arc's right end, that from its left end."""
+def label_needs(
+    drawings: Sequence[Drawing], settings: Mapping[str, Any]
+) -> dict[int, dict[int, float]]:
+    """Find the distances that labels need: for an arc's right end, that from its left end.
+
+    An arc between neighbours ends outside of the others there, so that it is shorter.
+    """
     needs: dict[int, dict[int, float]] = {}
     for drawing in drawings:
+        counts = count_arcs(drawing)
         for arc in drawing.arcs:
             start, end = sorted((arc.head, arc.dep))
             if start != end:
                 need = label_width(arc) + 2 * LABEL_GAP
+                if end - start == 1:
+                    others = min(counts[start] - 1, MOST_OTHERS) + min(counts[end] - 1, MOST_OTHERS)
+                    need += others / 2 * settings["arrow_spacing"]
                 places = needs.setdefault(end, {})
                 places[start] = max(places.get(start, 0), need)
     return needs

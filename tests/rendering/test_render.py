@@ -880,6 +880,7 @@ def test_right_to_left(tmp_path):
     assert "direction: rtl" in page.attributes["body"][0]["style"]
     styles = [e["style"] for e in page.attributes["text"] if "direction" in e.get("style", "")]
     assert styles == ["direction: rtl"] * 2 * len(words)
+    assert "padding: 2rem 1rem" in page.attributes["body"][0]["style"]
     # The page's direction reverses neither captions nor labels.
     assert page.attributes["svg"][0]["style"].endswith("direction: ltr")
 
