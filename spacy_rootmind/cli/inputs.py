@@ -54,14 +54,10 @@ class Inputs:
     """
 
     def __init__(self, names: Sequence[str]) -> None:
+        self.names = [file for name in names for file in _files_of(name)]
         self.n_bytes = 0
         self._hash = blake2b(digest_size=16)
-        try:
-            self.names = [file for name in names for file in _files_of(name)]
-            self._check()
-        # From names that the system does not allow, and folders that may not be read.
-        except OSError as error:
-            raise InputError(f"cannot read {error.filename}: {error.strerror}") from error
+        self._check()
 
     def _check(self) -> None:
         if self.names.count(STDIN) > 1:
@@ -153,8 +149,12 @@ def display_name(name: str) -> str:
 def _files_of(name: str) -> list[str]:
     """List the files of Docs in a folder; any other name stands for itself."""
     path = Path(name)
-    if name == STDIN or not path.is_dir():
-        return [name]
+    try:
+        if name == STDIN or not path.is_dir():
+            return [name]
+    # From a name that the system does not allow, or a folder that may not be read.
+    except OSError as error:
+        raise InputError(f"cannot read {name}: {error.strerror}") from error
     return [str(file) for file in sorted(path.glob("*.spacy"))] or [name]
 
 

@@ -309,6 +309,12 @@ def test_jsonl_is_a_doc_and_more(nlp):
             assert other["log_prob"] == pytest.approx(parse.log_prob, abs=1e-6)
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_numbers_that_json_lacks_are_an_error(number, plain):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_jsonl(*parse_text(plain, "It rained.", score=[number]), 0)
+
+
 def test_jsonl_without_settings_is_a_doc_alone(plain):
     doc, record = parse_text(plain, "Zo\u00eb slept.")
     data = write_jsonl(doc, record, 0)
@@ -437,9 +443,3 @@ def test_jsonl_of_merged_tokens_has_what_still_holds(merging):
     ]
     assert not {"log_prob", "entropy", "parses"} & set(data["sents"][0])
     assert {"log_prob", "entropy", "parses"} <= set(data["sents"][1])
-
-
-@pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_numbers_that_json_lacks_are_an_error(number, plain):
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        write_jsonl(*parse_text(plain, "It rained.", score=[number]), 0)
