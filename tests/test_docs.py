@@ -307,7 +307,7 @@ def test_init_config_examples_run(page, tmp_path):
 
 def test_config_blocks_resolve():
     [component] = blocks("README.md", "ini")
-    [callback] = blocks("docs/settings.md", "ini")
+    half, callback = blocks("docs/settings.md", "ini")
     settings = Config().from_str("[components]\n\n" + component)
     nlp = spacy.blank("en")
     nlp.add_pipe("tok2vec")
@@ -318,3 +318,5 @@ def test_config_blocks_resolve():
     merged = shipped.merge(shown).merge({"paths": {"train": "a.spacy", "dev": "b.spacy"}})
     found = registry.resolve(merged.interpolate()["training"], schema=ConfigSchemaTraining)
     assert callable(found["before_to_disk"])
+    names = re.findall(r'@architectures = "(.*)"', half)
+    assert [callable(registry.architectures.get(name)) for name in names] == [True, True]
