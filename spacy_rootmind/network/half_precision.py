@@ -1,14 +1,13 @@
 """Storage of a network's weights in half precision.
 
-Half-precision numbers have 11 significant bits. Weights that are rounded to them give nearly the same
-scores, and take half the space; what is computed with them stays in single precision.
+Half-precision numbers have 11 significant bits. Weights that are rounded to them give nearly the
+same scores, and take half the space; computations stay in single precision.
 """
 
 from collections.abc import Callable
 from typing import Any
 
 from thinc.api import Model
-from thinc.types import ArrayXd
 
 Message = dict[str, Any]
 """What `Model.to_dict` makes; under "params", the weights of each layer by name."""
@@ -63,7 +62,7 @@ def init(model: Model, X: Any = None, Y: Any = None) -> None:
             model.set_dim(name, layer.get_dim(name))
 
 
-def _convert(message: Message, convert: Callable[[ArrayXd], ArrayXd]) -> Message:
+def _convert(message: Message, convert: Callable[[Any], Any]) -> Message:
     """Convert all weights; the message itself stays as it is."""
     params = [
         {name: value if value is None else convert(value) for name, value in layer.items()}
@@ -72,7 +71,7 @@ def _convert(message: Message, convert: Callable[[ArrayXd], ArrayXd]) -> Message
     return {**message, "params": params}
 
 
-def _narrow(weights: ArrayXd) -> ArrayXd:
+def _narrow(weights: Any) -> Any:
     if weights.dtype != "float32":
         return weights
     largest = abs(weights).max() if weights.size else 0.0
@@ -86,7 +85,7 @@ def _narrow(weights: ArrayXd) -> ArrayXd:
     return weights.astype("float16")
 
 
-def _widen(weights: ArrayXd) -> ArrayXd:
+def _widen(weights: Any) -> Any:
     return weights.astype("float32") if weights.dtype == "float16" else weights
 
 
