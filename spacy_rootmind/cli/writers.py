@@ -415,8 +415,8 @@ def _probabilities(sentence: Span, words: Sequence[Token]) -> list[str]:
 
 
 def percent(prob: float) -> str:
-    """Format a probability for reading."""
-    return f"{100 * prob:.1f} %"
+    """Format a probability for reading; that of a long sentence's tree is not shown as zero."""
+    return "< 0.1 %" if 0 < prob < 0.0005 else f"{100 * prob:.1f} %"
 
 
 WRITERS: dict[str, Writer] = {"conllu": write_conllu, "jsonl": write_jsonl, "tree": write_tree}

@@ -493,6 +493,14 @@ def test_alternatives_are_drawn_once(nlp):
             assert f"\n{line} {token.text} " in drawn
 
 
+@pytest.mark.parametrize(
+    ("prob", "shown"),
+    [(0.0, "0.0 %"), (1e-9, "< 0.1 %"), (0.0006, "0.1 %"), (0.905, "90.5 %"), (1.0, "100.0 %")],
+)
+def test_percent(prob, shown):
+    assert percent(prob) == shown
+
+
 def test_drawn_tree_of_nothing_is_nothing(nlp):
     for text in ("", "  ", "\n"):
         doc, record = parse_text(nlp, text)

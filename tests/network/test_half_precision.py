@@ -90,6 +90,17 @@ def test_training_continues(nlp, quickstart_docs):
     assert any((old != new).any() for old, new in zip(before, after, strict=True))
 
 
+def test_listeners_can_be_replaced(nlp, tmp_path):
+    """The parser's own copy of the vectors is then stored as the parser is, exactly."""
+    other = load_model_from_config(Config(nlp.config).copy()).from_bytes(nlp.to_bytes())
+    other.replace_listeners("tok2vec", "root_mst", ["model.tok2vec"])
+    other.remove_pipe("tok2vec")
+    other.to_disk(tmp_path)
+    (arcs, probs), (other_arcs, other_probs) = parse(spacy.load(tmp_path)), parse(other)
+    assert arcs == other_arcs
+    assert probs == pytest.approx(other_probs, abs=1e-6)
+
+
 def test_single_precision_is_read(nlp):
     """A pipeline that was trained without can be given the architecture afterwards."""
     inner = nlp.get_pipe("tok2vec").model.layers[0]
