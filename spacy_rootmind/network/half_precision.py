@@ -27,11 +27,11 @@ class HalfPrecision(Model):
         ValueError
             If a weight is too large for half precision, or not a number.
         """
-        return _convert(super().to_dict(), _narrow)
+        return narrowed(super().to_dict())
 
     def from_dict(self, msg: Message) -> Model:
         """Read what `to_dict` made, as single precision."""
-        return super().from_dict(_convert(msg, _widen))
+        return super().from_dict(widened(msg))
 
 
 def build_half_precision(model: Model) -> Model:
@@ -60,6 +60,22 @@ def init(model: Model, X: Any = None, Y: Any = None) -> None:
     for name in layer.dim_names:
         if layer.has_dim(name):
             model.set_dim(name, layer.get_dim(name))
+
+
+def narrowed(message: Message) -> Message:
+    """Return a serialized network with weights in half precision.
+
+    Raises
+    ------
+    ValueError
+        If a weight is too large for half precision, or not a number.
+    """
+    return _convert(message, _narrow)
+
+
+def widened(message: Message) -> Message:
+    """Return a serialized network with weights in single precision."""
+    return _convert(message, _widen)
 
 
 def _convert(message: Message, convert: Callable[[Any], Any]) -> Message:

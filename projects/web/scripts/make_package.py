@@ -1,8 +1,8 @@
 """Write the package of a trained English pipeline: small, scored, with licence and attribution.
 
-Token vectors are stored in half precision, and words of the training corpora are left out of the
-vocabulary. The scores are those of the pipeline as it is stored. A page that shows trees by the
-pipeline, the README of the repository, gets them again.
+Token vectors and the parser are stored in half precision, and words of the training corpora are
+left out of the vocabulary. The scores are those of the pipeline as it is stored. A page that shows
+trees by the pipeline, the README of the repository, gets them again.
 """
 
 import argparse
@@ -24,7 +24,12 @@ from spacy.training import Corpus
 from spacy.util import load_config, walk_dict
 from wasabi import msg
 
-from spacy_rootmind.network.half_precision import HalfPrecision, build_half_precision
+from spacy_rootmind.network.half_precision import (
+    HalfPrecision,
+    build_half_precision,
+    narrowed,
+)
+from spacy_rootmind.pipeline.root_mst import RootMST
 
 PROJECT = Path(__file__).parent.parent
 NAME = "en_rootmind_web_sm"
@@ -76,6 +81,10 @@ def store(trained: Path, folder: Path, corpus: Path) -> Language:
         if not isinstance(tok2vec.model, HalfPrecision):
             tok2vec.model = build_half_precision(tok2vec.model)
     nlp.to_disk(folder)
+    for name, pipe in nlp.pipeline:
+        if isinstance(pipe, RootMST):
+            weights = narrowed(pipe.model.to_dict())
+            srsly.write_msgpack(folder / name / "model", weights)
     clean_config(folder / "config.cfg")
     whole = spacy.load(folder)
     srsly.write_json(folder / "vocab" / "strings.json", needed_strings(whole))
@@ -160,7 +169,7 @@ def figures(on_text: dict[str, Any], on_tokens: dict[str, Any]) -> str:
     lines = ["| | text | gold tokens |", "|---|---|---|"]
     for name, title in FIGURES.items():
         if on_text.get(name) is not None:
-            # On gold tokens, sentences are given.
+            # Docs of gold tokens are single sentences.
             other = "" if name.startswith("sents") else f"{100 * on_tokens[name]:.2f}"
             lines.append(f"| {title} | {100 * on_text[name]:.2f} | {other} |")
     return "\n".join(lines)
