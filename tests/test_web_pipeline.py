@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -129,13 +130,14 @@ def test_scores_are_those_of_the_weights(nlp, meta, ud_folder, tmp_path):
 def test_package_installs_and_parses_elsewhere(web_pipeline, nlp, tmp_path):
     """In an environment with nothing else, from another folder."""
     environment = make_installed(tmp_path)
-    # setuptools, which builds it, is in no environment by itself, and is not downloaded here.
-    install = ("pip", "install", "--no-index", "--no-deps", "--no-build-isolation")
-    built = tmp_path / "wheels"
+    # A build leaves files in its folder.
+    copy = tmp_path / "copy"
+    shutil.copytree(PIPELINE, copy, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    # The environment has no setuptools to build it with, and none is downloaded here.
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*command, "-w", built, PIPELINE], cwd=tmp_path, check=True)
-    [wheel] = built.glob("en_rootmind_web_sm-*.whl")
-    environment.run(*install, wheel, cwd=tmp_path)
+    subprocess.run([*command, "-w", tmp_path, copy], cwd=tmp_path, check=True)
+    [wheel] = tmp_path.glob("en_rootmind_web_sm-*.whl")
+    environment.run("pip", "install", "--no-index", "--no-deps", wheel, cwd=tmp_path)
     environment.run("pip", "check", cwd=tmp_path)
     code = (
         "import json, spacy, sys; doc = spacy.load('en_rootmind_web_sm')(sys.argv[1]); "

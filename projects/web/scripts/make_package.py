@@ -209,12 +209,12 @@ def readme_of(meta: dict[str, Any], table: str, release: str, size: int) -> str:
         for requirement in meta["requirements"]
         if requirement.startswith("spacy-rootmind")
     ]
-    components = [f"`{name}`" for name in meta["pipeline"]]
+    *others, last = [f"`{name}`" for name in meta["pipeline"]]
     return text.format(
         name=NAME,
         version=meta["version"],
         needed=needed,
-        components=f"{', '.join(components[:-1])} and {components[-1]}",
+        components=f"{', '.join(others)} and {last}" if others else last,
         megabytes=f"{size / 1e6:.1f}",
         figures=table,
         release=release,
