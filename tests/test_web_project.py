@@ -89,6 +89,23 @@ def test_stored_pipeline_is_small_and_parses_alike(trained, corpus, tmp_path):
     assert [token.tag_ for token in doc] == [token.tag_ for token in again("The cat slept.")]
 
 
+def test_parser_with_token_vectors_of_its_own_is_stored(trained, corpus, tmp_path):
+    """A pipeline like that of configs/cpu.cfg."""
+    nlp = spacy.load(trained)
+    nlp.replace_listeners("tok2vec", "root_mst", ["model.tok2vec"])
+    nlp.select_pipes(enable="root_mst")
+    for name in nlp.disabled:
+        nlp.remove_pipe(name)
+    nlp.to_disk(tmp_path / "alone")
+    stored = make_package.store(tmp_path / "alone", tmp_path / "stored", corpus)
+    assert stored.pipe_names == ["root_mst"]
+    folders = [tmp_path / name / "root_mst" for name in ("alone", "stored")]
+    single, half = ((folder / "model").stat().st_size for folder in folders)
+    assert half < 0.6 * single
+    meta = {**stored.meta, "requirements": ["spacy-rootmind>=1"]}
+    assert "from the web: `root_mst`." in make_package.readme_of(meta, "", "r1", 1)
+
+
 def test_stored_pipeline_may_not_be_too_large(trained, corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(make_package, "MAX_BYTES", 1000)
     with pytest.raises(
