@@ -222,8 +222,9 @@ def test_malformed_trees_and_accuracy_are_counted_right(project, treebank):
     assert line[5] == ""
     assert [float(line[6]), float(line[7])] == pytest.approx(uas)
     assert float(line[8]) == pytest.approx(100 * (uas[1] / uas[0] - 1))
-    assert [float(line[9]), float(line[10])] == pytest.approx(exact)
-    mended, spoilt = map(int, line[12:])
+    assert [float(line[10]), float(line[11])] == pytest.approx(exact)
+    assert line[9] == line[13] == ""
+    mended, spoilt = map(int, line[14:])
     assert mended - spoilt == round((uas[1] - uas[0]) * words / 100)
 
 

@@ -11,8 +11,8 @@ projects/papers writes, such as scores/English-EWT/0-head_selection.npz; sentenc
 Cotterell (2020), which was rewritten in June 2022 over the former's algorithm:
 `spanningtrees-2021` is a checkout of commit 68c68e6 (August 2021), the last one before the paper.
 
-Times are medians of processor time, of calls in turns. Factors are ratios of two times, averaged over
-lengths. All decoders of one root must reach the same score first.
+Times are medians of processor time, of calls in turns. Factors are ratios of two times, averaged
+over lengths. All decoders of one root must reach the same score first.
 """
 
 import argparse

@@ -7,7 +7,8 @@ Efficient Sampling of Dependency Structure, EMNLP 2021. The experiment in their 
 Here `words` does not count ROOT, and the preparation for a graph is part of the time of its 20
 samples. `slope` is the exponent of n, by least squares on logarithms, over all lengths as in the
 paper (1.42 for Colbourn, 1.14 for the biased Wilson), and over the upper half of them; times are
-medians of processor time, of calls in turns. The second table has the mean number of steps that walks take, exactly.
+medians of processor time, of calls in turns. The second table has the mean number of steps that
+walks take, in closed form.
 """
 
 import argparse
