@@ -42,7 +42,7 @@ from spacy_rootmind import arc_marginals
 
 BIASED = "wilson_biased"
 SAMPLES = 20
-SIZES = (5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
+SIZES = tuple(range(5, 101, 5))
 OURS = (WILSON, BIASED, REJECT, AUTO, COLBOURN, ANCESTRAL)
 # Graphs per size, for the steps of walks.
 STEP_GRAPHS = 10

@@ -391,7 +391,7 @@ def main() -> None:
     report = Report(
         options.root / "results",
         "mind_the_root",
-        "Please Mind the Root (Zmigrod, Vieira & Cotterell 2020)",
+        "Measured for Please Mind the Root",
     )
     report.text(
         "The same scores, decoded without and with the root constraint. A tree with several roots "

@@ -438,7 +438,7 @@ def main() -> None:
     report = Report(
         options.root / "results",
         "root_of_a_problem",
-        "A Root of a Problem (Stanojević & Cohen 2021)",
+        "Measured for A Root of a Problem",
     )
     report.text(
         "Trained networks, and the same networks before training. The latter are not the paper's "
