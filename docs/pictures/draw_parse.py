@@ -1,4 +1,4 @@
-"""The README's picture; run this in a checkout, after the quickstart."""
+"""The README's picture; run this in a checkout, after the first training."""
 
 import spacy
 

@@ -17,6 +17,7 @@ class ParseOptions:
     pipeline: str
     inputs: list[str]
     output: str = STDOUT
+    texts: list[str] = field(default_factory=list)
     from_format: str | None = None
     to_format: str | None = None
     paragraphs: bool = False
@@ -39,6 +40,11 @@ class ParseOptions:
     quiet: bool = False
 
     @property
+    def is_stdout(self) -> bool:
+        """Whether the output is printed."""
+        return self.output == STDOUT
+
+    @property
     def n_workers(self) -> int:
         """Number of processes."""
         return (os.cpu_count() or 1) if self.n_process == -1 else self.n_process
@@ -46,4 +52,4 @@ class ParseOptions:
     @property
     def output_name(self) -> str:
         """Name of the output in messages."""
-        return "stdout" if self.output == STDOUT else self.output
+        return "stdout" if self.is_stdout else self.output

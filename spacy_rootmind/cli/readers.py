@@ -30,7 +30,8 @@ InputRecords = Iterator[InputRecord | Failure]
 
 
 def read_records(inputs: Inputs, form: str | None, paragraphs: bool = False) -> InputRecords:
-    """Read all files: in the given format, or each in the format of its suffix."""
+    """Read the texts, then all files: in the given format, or each in the format of its suffix."""
+    yield from read_texts("--text", inputs.given_texts())
     for name in inputs.names:
         own_form = form or input_format(name)
         if own_form == DOCS:

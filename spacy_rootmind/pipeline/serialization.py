@@ -13,6 +13,7 @@ from spacy.pipeline import TrainablePipe
 
 from spacy_rootmind.network.architecture import ParserModel
 from spacy_rootmind.network.dropout import RATE
+from spacy_rootmind.network.half_precision import widened
 from spacy_rootmind.network.labels import NULL_LABEL
 from spacy_rootmind.network.listeners import GRAD_FACTOR
 from spacy_rootmind.pipeline.labels import read_labels
@@ -100,7 +101,8 @@ def _load(
         if "cfg" in parts:
             cfg = read_cfg(parts["cfg"])
         if "model" in parts:
-            weights = srsly.msgpack_loads(parts["model"])
+            # `to_disk` writes single precision, but packages may keep half of it.
+            weights = widened(srsly.msgpack_loads(parts["model"]))
             check_weights(component.model, weights, len(cfg["labels"]))
     with _refusing(vocab_source):
         load_vocab()
