@@ -24,8 +24,8 @@ LINE_HEIGHT = 18.0
 TAG_HEIGHT = 17.0
 # Widest caption of a narrower tree.
 MIN_WIDTH = 500.0
-# A browser makes a wide picture as narrow as the page, but no smaller than this part of its size:
-# the reader scrolls sooner than he loses the small letters.
+# Browsers shrink a wide picture to the page, but no further than this part of its size,
+# so that small letters stay legible; a picture that is still too wide is scrolled.
 MIN_SCALE = 0.6
 # Width of an arc in a merged picture whose share is 0, as a part of the usual one; 1 more for 1.
 # Lines differ in width and not in opacity, so that those with a small share are as visible.
