@@ -1,6 +1,6 @@
 """Sampling word after word from the inverse Laplacian, O(n^3) per tree.
 
-Colbourn, Myrvold & Neufeld 1996, for dependency trees Zmigrod, Vieira & Cotterell 2021 (section 3).
+Colbourn, Myrvold & Neufeld 1996, for dependency trees Zmigrod, Vieira & Cotterell 2021 (section 4).
 The Laplacian M has a row per word: minus the weights of its heads, with their sum on the diagonal;
 with a single root, column 1 holds the root weights instead (Koo et al. 2007). Its determinant is
 the weight of all trees, its inverse B gives the probabilities of a word's heads, and fixing a

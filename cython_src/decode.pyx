@@ -6,7 +6,7 @@ Three stages, each leaving early when it settles the sentence:
 2. Tarjan 1977 for dense graphs: walk along best arcs, contract every cycle met. Only rows are
    merged; columns stay the original heads, and labels name the node that holds a head now. So a
    node's best head is a column index, words are read in place, and nothing is moved.
-3. Gabow & Tarjan 1984, as Zmigrod, Vieira & Cotterell 2020 (section 3) use it: while ROOT has
+3. Gabow & Tarjan 1984, as Zmigrod, Vieira & Cotterell 2020 (section 2.2) use it: while ROOT has
    several children, take away the root arc that costs least, contracting the cycle if one arises.
 
 A contraction of k members costs O(k n) and the members never come back, so all contractions

@@ -1,7 +1,7 @@
 """The three published reductions of single-root to unconstrained decoding, for comparison.
 
 Stanojevic & Cohen 2021: `naive` (section 3) tries every word as the only child of ROOT;
-`preselection` (section 4) tries only the root children of the best unconstrained tree;
+`preselection` (section 3) tries only the root children of the best unconstrained tree;
 `reweighting` (section 4) lowers all root arcs by more than any tree can gain and decodes once.
 Below them is Tarjan's algorithm or the textbook's.
 """

@@ -12,8 +12,6 @@ from typing import Any
 # Undocumented names that are imported from here, and their modules. Each is looked up when it is
 # imported: one that an update removes breaks only the code that needs it.
 MODULES = {
-    "DependencyRenderer": "spacy.displacy.render",
-    "TPL_FIGURE": "spacy.displacy.templates",
     "TPL_PAGE": "spacy.displacy.templates",
     "debug_cli": "spacy.cli._util",
     "get_doc_settings": "spacy.displacy",

@@ -17,6 +17,7 @@ from spacy_rootmind.network.label_scores import ChosenArcs, begin_label_scores
 
 ROOT = Path(__file__).parent.parent
 QUICKSTART = ROOT / "projects" / "quickstart"
+PIPELINE = ROOT / "pipelines" / "en_rootmind_web_sm"
 
 SMALL_MODEL = {
     "@architectures": "spacy_rootmind.BiaffineParser.v1",
@@ -86,6 +87,15 @@ def mark_slow(items):
         for i, cases in enumerate(kinds.values()):
             for case in cases[: i % len(cases)] + cases[i % len(cases) + 1 :]:
                 case.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def web_pipeline():
+    """The folder of the English pipeline in the repository, which need not be installed."""
+    if not PIPELINE.parent.is_dir():
+        pytest.skip("the source distribution has no pipelines")
+    [folder] = PIPELINE.glob(f"{PIPELINE.name}/{PIPELINE.name}-*")
+    return folder
 
 
 @pytest.fixture(scope="session")

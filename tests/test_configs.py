@@ -49,7 +49,9 @@ def settings_in(path):
     return [line for line in lines if line and not line.startswith("#")]
 
 
-@pytest.mark.parametrize("name", ["cpu", "distillation", "features", "pipeline", "transformer", "curated"])
+@pytest.mark.parametrize(
+    "name", ["cpu", "distillation", "features", "pipeline", "transformer", "curated"]
+)
 def test_config_is_what_spacy_writes(name, tmp_path):
     if name in PACKAGES:
         pytest.importorskip(PACKAGES[name], reason=f"needs {PACKAGES[name]}")

@@ -73,7 +73,7 @@ def test_package_is_installed_from_a_checkout_everywhere():
     for path in [*PAGES, *files]:
         if path.suffix in suffixes and path.is_file():
             text = path.read_text(encoding="utf8")
-            assert not re.search(r"pip install [^\n]*spacy[-_]rootmind", text), path
+            assert not re.search(r"pip install [^\n&]*spacy[-_]rootmind", text), path
 
 
 def test_readme_names_every_page():
@@ -117,7 +117,8 @@ def test_distribution_examples_print_what_they_say(capsys):
 
 
 def run(block, model, namespace):
-    code = block.replace("projects/quickstart/training/model-best", str(model))
+    """Run an example with a pipeline in place of those that it loads."""
+    code = re.sub("projects/quickstart/training/model-best|en_rootmind_web_sm", str(model), block)
     exec(compile(code, "documentation", "exec"), namespace)
 
 
@@ -127,9 +128,9 @@ def model(trained, tmp_path):
     return tmp_path / "model-best"
 
 
-def test_readme_pipeline_example_runs(model, capsys):
+def test_readme_pipeline_example_runs(web_pipeline, capsys):
     [block] = blocks("README.md", "python")
-    run(block, model, {})
+    run(block, web_pipeline, {})
     words, sentence, parses = 10, 1, 3
     assert len(capsys.readouterr().out.splitlines()) == words + sentence + parses
 
@@ -272,13 +273,12 @@ def test_readme_training_commands_run(ud_folder, tmp_path):
 
 @pytest.fixture
 def checkout(trained, quickstart_docs, tmp_path):
-    """A folder that looks like a checkout after the quickstart, to run commands in as printed."""
+    """A folder that looks like a checkout after the first training, to run commands in."""
     quickstart = tmp_path / "projects" / "quickstart"
-    (quickstart / "training").mkdir(parents=True)
-    (quickstart / "corpus").mkdir()
+    (quickstart / "corpus").mkdir(parents=True)
+    trained.to_disk(quickstart / "training" / "model-best")
     (quickstart / "assets").symlink_to(ROOT / "projects" / "quickstart" / "assets")
     (tmp_path / "configs").symlink_to(ROOT / "configs")
-    trained.to_disk(quickstart / "training" / "model-best")
     for part in ("train", "dev"):
         docs = [Doc.from_docs(quickstart_docs[:10])]
         DocBin(docs=docs).to_disk(quickstart / "corpus" / f"en_quick-ud-{part}.spacy")
@@ -300,10 +300,10 @@ def run_commands(block, folder):
     return result
 
 
-def test_command_line_examples_run(checkout):
-    [shown] = [block for block in blocks("README.md", "bash") if "spacy_rootmind parse" in block]
+def test_command_line_examples_run(checkout, web_pipeline):
+    [shown] = [block for block in blocks("README.md", "bash") if "--output parsed" in block]
     [block] = [block for block in blocks("docs/command-line.md", "bash") if shown in block]
-    result = run_commands(block, checkout)
+    result = run_commands(block.replace("en_rootmind_web_sm", str(web_pipeline)), checkout)
     parsed = (checkout / "parsed.conllu").read_text(encoding="utf8")
     assert "HeadProb=" in parsed
     assert parsed.count("# parse_3 = ") > 10
@@ -422,7 +422,7 @@ def test_features_page_trains_with_static_vectors(features_corpus, tmp_path, mon
 
 def test_config_blocks_resolve():
     [component] = blocks("README.md", "ini")
-    callback, blas = blocks("docs/settings.md", "ini")
+    half, callback, blas = blocks("docs/settings.md", "ini")
     settings = Config().from_str("[components]\n\n" + component)
     nlp = spacy.blank("en")
     nlp.add_pipe("tok2vec")
@@ -433,6 +433,8 @@ def test_config_blocks_resolve():
     merged = shipped.merge(shown).merge({"paths": {"train": "a.spacy", "dev": "b.spacy"}})
     found = registry.resolve(merged.interpolate()["training"], schema=ConfigSchemaTraining)
     assert callable(found["before_to_disk"])
+    names = re.findall(r'@architectures = "(.*)"', half)
+    assert [callable(registry.architectures.get(name)) for name in names] == [True, True]
     shared = Config().from_disk(ROOT / "configs" / "pipeline.cfg", interpolate=False)
     shown = Config().from_str("[nlp]\n\n" + blas)
     name = "after_pipeline_creation"

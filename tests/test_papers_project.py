@@ -222,8 +222,9 @@ def test_malformed_trees_and_accuracy_are_counted_right(project, treebank):
     assert line[5] == ""
     assert [float(line[6]), float(line[7])] == pytest.approx(uas)
     assert float(line[8]) == pytest.approx(100 * (uas[1] / uas[0] - 1))
-    assert [float(line[9]), float(line[10])] == pytest.approx(exact)
-    mended, spoilt = map(int, line[12:])
+    assert [float(line[10]), float(line[11])] == pytest.approx(exact)
+    assert line[9] == line[13] == ""
+    mended, spoilt = map(int, line[14:])
     assert mended - spoilt == round((uas[1] - uas[0]) * words / 100)
 
 
@@ -382,6 +383,25 @@ def test_other_objectives_are_compared(project):
         squares, _, _ = matrices(project, line[0], "tree_crf")
         roots = [(decode(square, single_root=False) == 0).sum() for square in squares]
         assert float(line[4]) == pytest.approx(100 * np.mean(np.array(roots) > 1))
+
+
+def test_published_rows_average_to_the_published_groups():
+    """Table 1 of the paper from the rows of its table 2, which are rounded."""
+    with (PAPERS / "scripts" / "zmigrod2020_table2.csv").open(encoding="utf8", newline="") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == 63
+    groups = {10_000: (20, 0.63, 0.0041, 0.15), 1000: (32, 1.02, 0.0012, 0.22)}
+    groups[0] = (11, 6.21, 0.0368, 2.91)
+    highest = np.inf
+    for lowest, (count, rate, uas, exact) in groups.items():
+        members = [line for line in lines if lowest <= int(line["train"]) < highest]
+        keys = ("malformed", "uas_change", "exact_match_change")
+        means = [np.mean([float(line[key]) for line in members]) for key in keys]
+        assert len(members) == count
+        assert means[0] == pytest.approx(rate, abs=0.006)
+        assert means[1] == pytest.approx(uas, abs=0.0003)
+        assert means[2] == pytest.approx(exact, abs=0.006)
+        highest = lowest
 
 
 # --- A Root of a Problem -----------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Number of roots of trees drawn uniformly: closed form, enumeration and samples.
+"""Number of roots of the best tree without the root constraint, and of trees drawn uniformly.
 
 Usage: python benchmarks/papers/root_counts.py [--smoke]
 
@@ -10,19 +10,21 @@ Stanojevic & Cohen (2021), A Root of a Problem: Optimizing Single-Root Dependenc
 has r root arcs. C(n, r) r n^(n - r - 1) is the number of forests of r rooted trees over n labelled
 words (Cayley), and (n + 1)^(n - 1) that of all trees. Since C(n, r) r / n = C(n - 1, r - 1), it is
 r - 1 ~ Binomial(n - 1, 1 / (n + 1)): 2 n / (n + 1) roots are expected, and the share of single-root
-trees, (n / (n + 1))^(n - 1), falls towards 1 / e.
+trees, (n / (n + 1))^(n - 1), falls towards 1 / e. So equation 1, the expected number of runs of
+the root preselection algorithm, E[r] + 1 - P(r = 1), rises towards 3 - 1 / e.
 
 The formula is first checked by enumeration, n <= 5, and then compared with trees that are drawn
-without the root constraint under zero scores; errors are in standard errors. Another column has
-the best trees under random scores, which are not equally probable, so that the formula does not
-apply. The run ends with status 1 if the samples differ significantly.
+without the root constraint under zero scores; errors are in standard errors. The run ends with
+status 1 if the samples differ significantly. Two more tables have the paper's bounds on the number
+of roots (section 3), and the best trees under independent random scores (figure 2 has uniform
+ones), to which the formula does not apply, since they are not equally probable.
 """
 
 import argparse
 import os
 import sys
 from fractions import Fraction
-from math import comb
+from math import comb, exp, factorial
 from pathlib import Path
 
 # Set before NumPy is imported, so that it uses one thread.
@@ -40,6 +42,14 @@ from spacy_rootmind import decode, sample_trees
 SIZES = (2, 3, 5, 10, 20, 40, 80)
 METHODS = ("auto", "wilson", "ancestral", "colbourn")
 SHOWN = 5
+# The paper: P(more than r roots) is less than this for any n (section 3).
+BOUNDS = {4: Fraction(2, 100), 5: Fraction(4, 1000), 6: Fraction(5, 10_000)}
+BOUND_SIZES = (10, 50, 100, 150)
+# Largest n for which bounds are checked one by one.
+BOUND_LAST = 1000
+# Distributions of the scores of the best trees, and their sizes.
+FAMILIES = ("uniform", "gaussian")
+BEST_SIZES = (5, 10, 20, 40, 80, 150)
 # Standard errors; some hundred numbers are compared.
 FAR = 5.0
 # Smaller expected counts are pooled.
@@ -75,13 +85,52 @@ def drawn_counts(n: int, total: int, method: str, seed: int) -> NDArray[np.int64
     return np.bincount((heads == 0).sum(axis=1), minlength=n + 1)
 
 
-def best_counts(n: int, total: int) -> NDArray[np.int64]:
-    """Count the best trees under Gaussian scores by number of roots."""
+def more_than(r: int, n: int) -> Fraction:
+    """Calculate the probability of more than r roots exactly."""
+    return 1 - sum((share(each, n) for each in range(1, min(r, n) + 1)), Fraction(0))
+
+
+def bound_lines() -> list[list[str]]:
+    """Compare the paper's bounds with the formula; returns lines of a table."""
+    lines = []
+    for r, bound in BOUNDS.items():
+        # r - 1 tends to a Poisson distribution of mean 1.
+        limit = 1 - sum(exp(-1) / factorial(each) for each in range(r))
+        sizes = range(1, BOUND_LAST + 1)
+        broken = next((n for n in sizes if more_than(r, n) >= bound), None)
+        holds = f"up to n = {broken - 1}" if broken else f"for all n up to {BOUND_LAST:,}"
+        cells = [f"{float(more_than(r, n)):.5f}" for n in BOUND_SIZES]
+        lines.append([f"P(r > {r})", f"{float(bound):g}", *cells, f"{limit:.5f}", holds])
+    return lines
+
+
+def runs(mean: float, single: float) -> float:
+    """Calculate equation 1 from the mean number of roots and the share of single-root trees."""
+    return mean + 1 - single
+
+
+def best_lines(sizes: tuple[int, ...], total: int) -> list[list[str]]:
+    """Count the roots of best trees under independent scores; returns lines of a table."""
+    lines = []
+    for n in sizes:
+        mean = 2 * n / (n + 1)
+        cells = [f"{mean:.3f}", f"{runs(mean, float(share(1, n))):.3f}"]
+        for family in FAMILIES:
+            counts = best_counts(n, total, family)
+            mean = float((counts * np.arange(n + 1)).sum() / total)
+            cells += [f"{mean:.3f}", f"{runs(mean, counts[1] / total):.3f}"]
+        lines.append([str(n), *cells])
+    return lines
+
+
+def best_counts(n: int, total: int, family: str) -> NDArray[np.int64]:
+    """Count the best trees under random scores by number of roots."""
     rng = np.random.default_rng(n)
+    draw = {"uniform": rng.random, "gaussian": rng.standard_normal}[family]
     counts = np.zeros(n + 1, dtype=np.int64)
     size = max(1, CHUNK // (n + 1) ** 2)
     while total:
-        scores = rng.standard_normal((min(size, total), n + 1, n + 1), dtype=np.float32)
+        scores = draw((min(size, total), n + 1, n + 1), dtype=np.float32)
         heads = decode(scores, single_root=False)
         counts += np.bincount((heads == 0).sum(axis=1), minlength=n + 1)
         total -= len(scores)
@@ -117,7 +166,7 @@ def share_cell(counts: NDArray[np.int64], r: int, n: int) -> tuple[str, float]:
     return f"{counts[r] / total:.5f} ({off:+.1f})", abs(off)
 
 
-def share_lines(n: int, drawn: dict[str, NDArray[np.int64]], best: NDArray[np.int64]) -> tuple:
+def share_lines(n: int, drawn: dict[str, NDArray[np.int64]]) -> tuple:
     """Lay out the table of one n; returns the largest error too."""
     lines, furthest = [], 0.0
     for r in range(1, min(n, SHOWN) + 1):
@@ -127,17 +176,16 @@ def share_lines(n: int, drawn: dict[str, NDArray[np.int64]], best: NDArray[np.in
             cells.append(text)
             if counts.sum() * share(r, n) >= COMMON:
                 furthest = max(furthest, off)
-        lines.append([str(r), f"{float(share(r, n)):.5f}", *cells, f"{best[r] / best.sum():.5f}"])
+        lines.append([str(r), f"{float(share(r, n)):.5f}", *cells])
     cells = []
     for counts in drawn.values():
         mean, off = roots_off(counts, n)
         cells.append(f"{mean:.5f} ({off:+.1f})")
         furthest = max(furthest, abs(off))
-    mean = (best * np.arange(n + 1)).sum() / best.sum()
-    lines.append(["roots expected", f"{2 * n / (n + 1):.5f}", *cells, f"{mean:.5f}"])
+    lines.append(["roots expected", f"{2 * n / (n + 1):.5f}", *cells])
     statistics = [chi_square(counts, n) for counts in drawn.values()]
     cells = [f"{statistic:.1f} / {freedom}" for statistic, freedom in statistics]
-    lines.append(["chi-square / degrees", "", *cells, ""])
+    lines.append(["chi-square / degrees", "", *cells])
     for statistic, freedom in statistics:
         furthest = max(furthest, (statistic - freedom) / np.sqrt(2 * freedom) - FAR)
     return lines, furthest
@@ -157,15 +205,24 @@ def main() -> None:
     print("P(r; n) = C(n, r) r n^(n - r - 1) / (n + 1)^(n - 1), by enumeration:", end="\n\n")
     header = ("n", "trees", "of them with 1, 2, ... roots", "as the formula says")
     print(table(header, check_formula(4 if options.smoke else 5)))
+    print("\nThe paper's bounds on the number of roots:", end="\n\n")
+    header = ("", "less than", *(f"n = {n}" for n in BOUND_SIZES), "limit", "holds")
+    print(table(header, bound_lines()))
+    trees = max(1, total // 10)
+    print(f"\nBest trees of {trees:,} matrices of independent scores for each n:", end="\n\n")
+    header = ["n", "roots by equation 2", "runs by equation 1"]
+    for family in FAMILIES:
+        header += [f"roots, {family} scores", f"runs, {family} scores"]
+    print(table(header, best_lines(sizes if options.smoke else BEST_SIZES, trees)))
     wrong = []
     for n in sizes:
         drawn = {
             method: drawn_counts(n, total, method, seed) for seed, method in enumerate(METHODS)
         }
-        lines, furthest = share_lines(n, drawn, best_counts(n, max(1, total // 10)))
+        lines, furthest = share_lines(n, drawn)
         if furthest > FAR:
             wrong.append(f"n = {n} by {furthest:.1f} standard errors")
-        header = ["roots", "P(r; n)", *(f"`{name}`" for name in drawn), "best tree, random scores"]
+        header = ["roots", "P(r; n)", *(f"`{name}`" for name in drawn)]
         print(f"\n### n = {n}, {total:,} trees per sampler\n\n{table(header, lines)}")
     if wrong:
         sys.exit("WRONG: " + "; ".join(wrong))

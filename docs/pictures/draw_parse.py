@@ -1,4 +1,4 @@
-"""The README's picture; run this in a checkout, after the quickstart."""
+"""The README's picture; run this in a checkout, after the first training."""
 
 import spacy
 
@@ -13,5 +13,5 @@ spacy_rootmind.render(
     nlp("Anna saw the man with the telescope."),
     path="docs/pictures/parse.svg",
     max_alternatives=1,
-    options={"compact": True, "collapse_punct": True, "distance": 120, "word_spacing": 35},
+    options={"collapse_punct": True},
 )

@@ -25,6 +25,7 @@ from spacy_rootmind.annotation.records import (
     read_record,
 )
 from spacy_rootmind.annotation.sentences import words_of
+from spacy_rootmind.trees.conventions import MISSING
 from spacy_rootmind.trees.distribution import TreeDistribution
 from spacy_rootmind.trees.errors import NoTreeError
 
@@ -85,10 +86,7 @@ def find_targets(
     for number, words in enumerate(sentences):
         start, stop = int(starts[number]), int(starts[number + 1])
         gold = gold_of[start:stop]
-        same = np.arange(gold[0], gold[0] + len(gold))
-        if not (len(words) and np.array_equal(gold, same)):
-            continue
-        if not np.array_equal(predicted_of[gold], np.arange(start, stop)):
+        if not len(words) or not _has_same_tokens(gold, predicted_of, start):
             continue
         stored = stored_distributions(example.reference, int(gold[0]), int(gold[-1]) + 1)
         if stored:
@@ -99,6 +97,16 @@ def find_targets(
                 text = example.reference[int(gold[0]) : int(gold[-1]) + 1].text
                 raise ValueError(f"cannot learn the sentence {text[:40]!r}: {error}") from error
     return targets
+
+
+def _has_same_tokens(gold: NDArray[np.int64], predicted_of: NDArray[np.int64], start: int) -> bool:
+    """Tell whether tokens from `start` on are consecutive gold tokens, one for one."""
+    n = len(gold)
+    return (
+        gold[0] != MISSING
+        and np.array_equal(gold, np.arange(gold[0], gold[0] + n))
+        and np.array_equal(predicted_of[gold], np.arange(start, start + n))
+    )
 
 
 def stored_distributions(doc: Doc, start: int, stop: int) -> tuple[StoredDistribution, ...]:

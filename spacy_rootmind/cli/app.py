@@ -12,6 +12,8 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
+from spacy_rootmind.cli.options import MAX_WORD_LENGTH
+
 COMMAND = "python -m spacy_rootmind"
 HELP = """Make a training config with root_mst, check treebanks, or parse files."""
 
@@ -40,6 +42,7 @@ class OutputFormat(str, Enum):
     conllu = "conllu"
     jsonl = "jsonl"
     spacy = "spacy"
+    tree = "tree"
 
 
 class Alternatives(str, Enum):
@@ -55,7 +58,14 @@ def parse_command(
     pipeline: Annotated[
         str, Argument(metavar="PIPELINE", help="Pipeline with root_mst: a folder or a package")
     ],
-    inputs: Annotated[list[str], Argument(metavar="INPUT", help="Files to parse; - for stdin")],
+    inputs: Annotated[
+        list[str] | None,
+        Argument(metavar="INPUT", help="Files to parse; - for stdin", show_default=False),
+    ] = None,
+    texts: Annotated[
+        list[str] | None,
+        Option("--text", metavar="TEXT", help="A text to parse instead of files; may be repeated"),
+    ] = None,
     output: Annotated[
         str, Option("--output", "-o", help="File or folder to write; - for stdout")
     ] = "-",
@@ -70,12 +80,25 @@ def parse_command(
     to_format: Annotated[
         OutputFormat | None,
         Option(
-            "--to", "-t", help="Output format; by default from the suffix (.conllu, .jsonl, .spacy)"
+            "--to",
+            "-t",
+            help="Output format; by default from the suffix (.conllu, .jsonl, .spacy). tree, the "
+            "default for --text, is drawn for reading",
         ),
     ] = None,
     paragraphs: Annotated[
         bool, Option("--paragraphs", "-p", help="Read one text per paragraph, not per line")
     ] = False,
+    max_word_length: Annotated[
+        int,
+        Option(
+            "--max-word-length",
+            metavar="CHARACTERS",
+            min=1,
+            help="Tokenize more characters without whitespace than this in pieces, since spaCy's "
+            "tokenizer can take minutes for them",
+        ),
+    ] = MAX_WORD_LENGTH,
     confidence: Annotated[
         bool | None,
         Option(
@@ -153,6 +176,9 @@ def parse_command(
     Docs keep their sentences and everything that the pipeline does not set; a folder of Docs counts
     as its files.
 
+    Texts given with --text are drawn as trees, with the probability of each head in per cent, and
+    after "or" other heads with a probability of at least 5 %, or what --arcs says.
+
     Docs are written to a folder, as files of bounded size, or to one file NAME.spacy, which is put
     together in memory at the end.
 
@@ -163,15 +189,18 @@ def parse_command(
     from spacy_rootmind.cli.options import ParseOptions
     from spacy_rootmind.cli.parse import parse
 
+    check_input(bool(inputs), bool(texts), from_format is not None or paragraphs)
     if n_process == 0:
         raise CommandError("Expected --n-process to be positive or -1, received 0")
     options = ParseOptions(
         pipeline=pipeline,
-        inputs=inputs,
+        inputs=inputs or [],
+        texts=texts or [],
         output=output,
         from_format=from_format and from_format.value,
         to_format=to_format and to_format.value,
         paragraphs=paragraphs,
+        max_word_length=max_word_length,
         confidence=confidence,
         arcs=arcs,
         distributions=distributions,
@@ -267,6 +296,24 @@ def init_config_command(
     init_config(output, options, force=force)
 
 
+def check_input(has_files: bool, has_texts: bool, has_file_options: bool) -> None:
+    """Check that there are either files or texts to parse.
+
+    Raises
+    ------
+    typer.BadParameter
+        If there are both or neither, or options of files with texts.
+    """
+    if has_files == has_texts:
+        received = "both" if has_texts else "neither"
+        raise typer.BadParameter(f"expected files to parse or --text, received {received}")
+    if has_texts and has_file_options:
+        raise typer.BadParameter(
+            "expected --from and --paragraphs with files, received them with --text; each --text "
+            "is one text"
+        )
+
+
 def read_settings(settings: list[str]) -> dict[str, Any]:
     """Read settings NAME=VALUE; values that are not JSON are taken as strings."""
     from spacy_rootmind.cli.messages import CommandError
@@ -283,6 +330,8 @@ def read_settings(settings: list[str]) -> dict[str, Any]:
             found[name] = json.loads(value)
         except ValueError:
             found[name] = value
+        except RecursionError:
+            raise CommandError(f"Cannot read --set {name}: its brackets are too deep") from None
     return found
 
 

@@ -61,7 +61,11 @@ def treebank_paths(paths: Iterable[Path]) -> list[Path]:
     """
     files: list[Path] = []
     for path in paths:
-        if not path.exists():
+        try:
+            exists = path.exists()
+        except OSError as error:
+            raise CommandError(f"Cannot check {path}: {error.strerror}") from error
+        if not exists:
             raise CommandError(f"File not found: {path}")
         inside = [file for suffix in SUFFIXES for file in walk_directory(path, suffix)]
         files += inside if path.is_dir() else [path]

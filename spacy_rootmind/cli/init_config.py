@@ -57,7 +57,11 @@ def init_config(output: Path, options: ConfigOptions, *, force: bool = False) ->
     if str(output) == "-":
         print(add_comments(make_config(options).to_str(), header("config.cfg", options)))
         return
-    if output.exists() and not force:
+    try:
+        exists = output.exists()
+    except OSError as error:
+        raise CommandError(f"Cannot write {output}: {error.strerror}") from error
+    if exists and not force:
         raise CommandError(f"{output} exists: use --force to overwrite it")
     text = add_comments(make_config(options).to_str(), header(output.name, options))
     try:

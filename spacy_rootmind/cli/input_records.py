@@ -21,6 +21,8 @@ class InputRecord:
         Where the record starts, for messages.
     text : str, optional
         Tokenized by the pipeline, unless there are words.
+    pieces : list of str, optional
+        The text in pieces to be tokenized one by one, if the tokenizer cannot take it as a whole.
     words : list of str, optional
         The given tokens.
     spaces : list of bool, optional
@@ -38,6 +40,7 @@ class InputRecord:
     file: str
     line: int
     text: str | None = None
+    pieces: list[str] | None = None
     words: list[str] | None = None
     spaces: list[bool] | None = None
     starts: list[bool] | None = None
@@ -55,7 +58,12 @@ class InputRecord:
         if self.load_doc is not None:
             return self.load_doc(nlp.vocab)
         if self.words is None:
-            return nlp.make_doc(self.text or "")
+            text = self.text or ""
+            # A text beyond spaCy's limit is refused as a whole.
+            if self.pieces is None or len(text) > nlp.max_length:
+                return nlp.make_doc(text)
+            docs = [nlp.tokenizer(piece) for piece in self.pieces]
+            return Doc.from_docs(docs, ensure_whitespace=False)
         starts: list[bool | int | None] | None = None
         if self.starts is not None:
             starts = list(self.starts)

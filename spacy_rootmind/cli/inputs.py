@@ -42,19 +42,22 @@ class Line(NamedTuple):
 
 
 class Inputs:
-    """Input files, read one after another; "-" is the standard input.
+    """Texts, and input files, read one after another; "-" is the standard input.
 
     Attributes
     ----------
     names : list of str
         File names as given, and the files of Docs in folders, sorted. Messages call the standard
         input "stdin".
+    texts : list of str
+        Texts that were given themselves.
     n_bytes : int
         Number of bytes read so far.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], texts: Sequence[str] = ()) -> None:
         self.names = [file for name in names for file in _files_of(name)]
+        self.texts = list(texts)
         self.n_bytes = 0
         self._hash = blake2b(digest_size=16)
         self._check()
@@ -78,14 +81,22 @@ class Inputs:
 
     @property
     def total_bytes(self) -> int | None:
-        """Total size of the files; None if one of them is a stream."""
-        if not all(name != STDIN and Path(name).is_file() for name in self.names):
+        """Total size of the files; None if one of them is a stream, or if there are texts."""
+        if self.texts or not all(name != STDIN and Path(name).is_file() for name in self.names):
             return None
         return sum(Path(name).stat().st_size for name in self.names)
 
     def digest(self) -> str:
         """Return a hash of everything read so far."""
         return self._hash.hexdigest()
+
+    def given_texts(self) -> Iterator[Line]:
+        """Read the texts, each as one line, whatever it contains."""
+        for number, text in enumerate(self.texts, start=1):
+            # Bytes of the command line that are not UTF-8 were decoded as surrogates.
+            data = text.encode("utf8", "surrogateescape")
+            self._hash.update(b"\0text\0" + data)
+            yield Line(number, data)
 
     def lines(self, name: str) -> Iterator[Line]:
         """Read one of the files.
@@ -149,8 +160,12 @@ def display_name(name: str) -> str:
 def _files_of(name: str) -> list[str]:
     """List the files of Docs in a folder; any other name stands for itself."""
     path = Path(name)
-    if name == STDIN or not path.is_dir():
-        return [name]
+    try:
+        if name == STDIN or not path.is_dir():
+            return [name]
+    # From a name that the system does not allow, or a folder that may not be read.
+    except OSError as error:
+        raise InputError(f"cannot read {name}: {error.strerror}") from error
     return [str(file) for file in sorted(path.glob("*.spacy"))] or [name]
 
 

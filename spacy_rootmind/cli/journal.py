@@ -76,7 +76,7 @@ class Journal:
             version, settings = data["format"], data["settings"]
             counts = Counts(**data["counts"])
             state = State(counts, str(data["input_digest"]), int(data["written"]))
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CommandError(
                 f"Cannot read {self.path}: {error!r}", "Start again with --force."
             ) from error
@@ -113,9 +113,14 @@ def _differences(before: Any, now: dict[str, Any]) -> list[str]:
     ]
 
 
+def new_path(path: Path) -> Path:
+    """Return the path of a file until it replaces another one."""
+    return path.with_name(path.name + ".new")
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Replace a file atomically: it has either its old or its new content."""
-    new = path.with_name(path.name + ".new")
+    new = new_path(path)
     try:
         with open(new, "wb") as file:
             file.write(data)

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 STDOUT = "-"
+# In characters: spaCy's tokenizer takes half a second for the worst words of this length.
+MAX_WORD_LENGTH = 1000
 
 
 @dataclass
@@ -15,9 +17,11 @@ class ParseOptions:
     pipeline: str
     inputs: list[str]
     output: str = STDOUT
+    texts: list[str] = field(default_factory=list)
     from_format: str | None = None
     to_format: str | None = None
     paragraphs: bool = False
+    max_word_length: int = MAX_WORD_LENGTH
     confidence: bool | None = None
     arcs: float | None = None
     distributions: float | None = None
@@ -36,6 +40,11 @@ class ParseOptions:
     quiet: bool = False
 
     @property
+    def is_stdout(self) -> bool:
+        """Whether the output is printed."""
+        return self.output == STDOUT
+
+    @property
     def n_workers(self) -> int:
         """Number of processes."""
         return (os.cpu_count() or 1) if self.n_process == -1 else self.n_process
@@ -43,4 +52,4 @@ class ParseOptions:
     @property
     def output_name(self) -> str:
         """Name of the output in messages."""
-        return "stdout" if self.output == STDOUT else self.output
+        return "stdout" if self.is_stdout else self.output

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Protocol
 from spacy.tokens import Doc, DocBin
 
 from spacy_rootmind.cli.input_records import InputRecord
-from spacy_rootmind.cli.journal import Counts, Journal, State, write_atomically
+from spacy_rootmind.cli.journal import Counts, Journal, State, new_path, write_atomically
 from spacy_rootmind.cli.messages import CommandError
 from spacy_rootmind.cli.writers import Writer, check_unchanged, restore_given_columns
 
@@ -264,7 +264,10 @@ def check_free(path: Path, *, makes_folder: bool, force: bool, resume: bool) -> 
     ------
     CommandError
         If the output or an unfinished one exists.
+    OSError
+        If the system does not allow the names of the files to write.
     """
+    check_name(path)
     if force and resume:
         raise CommandError("Expected --force or --resume, received both")
     if path.exists() and not force:
@@ -279,6 +282,18 @@ def check_free(path: Path, *, makes_folder: bool, force: bool, resume: bool) -> 
             f"{partial_path(path)} exists from a run that did not finish",
             "Continue it with --resume, or start again with --force.",
         )
+
+
+def check_name(path: Path) -> None:
+    """Look up the longest name that a run gives to a file next to its output.
+
+    Raises
+    ------
+    OSError
+        If it is too long, or in a folder that may not be read.
+    """
+    with suppress(FileNotFoundError, NotADirectoryError):
+        os.stat(new_path(journal_path(path)))
 
 
 def is_docs_folder(path: Path) -> bool:

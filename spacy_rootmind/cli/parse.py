@@ -3,6 +3,7 @@
 import sys
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from spacy.language import Language
 
 from spacy_rootmind.cli.inputs import STDIN, InputError, Inputs
 from spacy_rootmind.cli.messages import CommandError, Messages
-from spacy_rootmind.cli.options import STDOUT, ParseOptions
+from spacy_rootmind.cli.options import ParseOptions
 from spacy_rootmind.cli.outputs import (
     DocsOutput,
     FileOutput,
@@ -26,6 +27,8 @@ from spacy_rootmind.cli.run import Run
 from spacy_rootmind.cli.writers import WRITERS
 
 OUTPUT_SUFFIXES = {".conllu": "conllu", ".jsonl": "jsonl", ".ndjson": "jsonl", ".spacy": "spacy"}
+# Drawn trees show other heads from this probability on.
+DRAWN_ARCS = 0.05
 
 
 def parse(options: ParseOptions) -> int:
@@ -36,16 +39,20 @@ def parse(options: ParseOptions) -> int:
     CommandError
         If it cannot start, or has to stop.
     """
-    messages = Messages(options.quiet)
-    to_format = output_format(options)
-    check_output(options, to_format)
+    try:
+        to_format = output_format(options)
+        check_output(options, to_format)
+    except OSError as error:
+        raise CommandError(f"Cannot write {options.output_name}: {error.strerror}") from error
     if options.distributions is not None and to_format != "spacy":
         raise CommandError(
             f"Cannot write tree distributions as {to_format}",
             "Only Docs keep them: give --output FOLDER --to spacy.",
         )
+    options = with_defaults(options, to_format)
+    messages = Messages(options.quiet)
     try:
-        inputs = Inputs(options.inputs)
+        inputs = Inputs(options.inputs, options.texts)
         for name in [] if options.from_format else inputs.names:
             input_format(name)
         nlp = load_pipeline(options)
@@ -62,8 +69,17 @@ def parse(options: ParseOptions) -> int:
         raise CommandError(f"Cannot read the input: {error}") from error
 
 
+def with_defaults(options: ParseOptions, to_format: str) -> ParseOptions:
+    """Fill in what is left open: drawn trees have probabilities, and texts need no report."""
+    if to_format == "tree":
+        confidence = True if options.confidence is None else options.confidence
+        arcs = DRAWN_ARCS if options.arcs is None and confidence else options.arcs
+        options = replace(options, confidence=confidence, arcs=arcs)
+    return replace(options, quiet=options.quiet or bool(options.texts and options.is_stdout))
+
+
 def output_format(options: ParseOptions) -> str:
-    """Find the format from the suffix of the output; CoNLL-U for a stream.
+    """Find the format from the suffix of the output; for a stream, trees of texts, else CoNLL-U.
 
     Raises
     ------
@@ -73,20 +89,21 @@ def output_format(options: ParseOptions) -> str:
     if options.to_format is not None:
         return options.to_format
     if is_stream(options):
-        return "conllu"
+        return "tree" if options.texts else "conllu"
     try:
         return OUTPUT_SUFFIXES[Path(options.output).suffix.lower()]
     except KeyError:
         raise CommandError(
             f"Cannot tell the format of {options.output} from its suffix",
-            f"Expected {', '.join(OUTPUT_SUFFIXES)}, or --to with one of conllu, jsonl, spacy.",
+            f"Expected {', '.join(OUTPUT_SUFFIXES)}, or --to with one of conllu, jsonl, spacy, "
+            f"tree.",
         ) from None
 
 
 def is_stream(options: ParseOptions) -> bool:
     """Tell whether the output is a stream, which cannot be resumed: stdout, a pipe, a device."""
     path = Path(options.output)
-    return options.output == STDOUT or (path.exists() and not (path.is_file() or path.is_dir()))
+    return options.is_stdout or (path.exists() and not (path.is_file() or path.is_dir()))
 
 
 def check_output(options: ParseOptions, to_format: str) -> None:
@@ -114,7 +131,7 @@ def open_output(
 ) -> Output:
     """Make the output; its `start` opens it. `names` are those of the input files."""
     path = Path(options.output)
-    if options.output == STDOUT:
+    if options.is_stdout:
         return StreamOutput(WRITERS[to_format], sys.stdout.buffer)
     if is_stream(options):
         try:
@@ -151,6 +168,7 @@ def identity(
         "from": [options.from_format or input_format(name) for name in names],
         "to": to_format,
         "paragraphs": options.paragraphs,
+        "max_word_length": options.max_word_length,
         "confidence": options.confidence,
         "arcs": options.arcs,
         "distributions": options.distributions,

@@ -10,6 +10,7 @@
 """
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain
@@ -30,7 +31,8 @@ InputRecords = Iterator[InputRecord | Failure]
 
 
 def read_records(inputs: Inputs, form: str | None, paragraphs: bool = False) -> InputRecords:
-    """Read all files: in the given format, or each in the format of its suffix."""
+    """Read the texts, then all files: in the given format, or each in the format of its suffix."""
+    yield from read_texts("--text", inputs.given_texts())
     for name in inputs.names:
         own_form = form or input_format(name)
         if own_form == DOCS:
@@ -130,9 +132,11 @@ def read_jsonl(file: str, lines: Iterable[Line]) -> InputRecords:
             continue
         try:
             yield json_record(file, line.number, line.decode())
-        # RecursionError: from very deeply nested brackets.
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             yield Failure(file, line.number, f"not a record: {error}")
+        except RecursionError:
+            reason = "not a record: expected fewer brackets within one another"
+            yield Failure(file, line.number, reason)
 
 
 def json_record(file: str, line: int, source: str) -> InputRecord:
@@ -144,7 +148,7 @@ def json_record(file: str, line: int, source: str) -> InputRecord:
         If it is not a JSON object, has neither text nor tokens, or they do not fit together.
     """
     try:
-        fields = json.loads(source)
+        fields = json.loads(source, parse_constant=refuse_constant, parse_float=finite_float)
     except json.JSONDecodeError as error:
         raise ValueError(f"invalid JSON, {error.msg} at character {error.pos + 1}") from error
     if not isinstance(fields, dict):
@@ -161,6 +165,19 @@ def json_record(file: str, line: int, source: str) -> InputRecord:
         if text is not None:
             record.words, record.spaces, record.starts = find_words(text, words, record.starts)
     return record
+
+
+def refuse_constant(name: str) -> None:
+    """Refuse NaN and Infinity, which Python reads but JSON does not have."""
+    raise ValueError(f"invalid JSON, {name} is not a number of JSON; write null")
+
+
+def finite_float(source: str) -> float:
+    """Read a number, which must not be so large that it becomes infinite."""
+    number = float(source)
+    if math.isinf(number):
+        raise ValueError(f"expected numbers up to 1.8e308, found {source[:40]}")
+    return number
 
 
 def read_tokens(tokens: Any, text: str | None, sents: Any) -> tuple[list[str], list[bool] | None]:

@@ -10,6 +10,7 @@ from spacy.tokens import Doc
 from spacy_rootmind.cli.input_records import Failure, InputRecord
 from spacy_rootmind.cli.inputs import InputError, Inputs
 from spacy_rootmind.cli.journal import Counts, State
+from spacy_rootmind.cli.long_runs import cut_long_runs
 from spacy_rootmind.cli.messages import Bar, CommandError, Messages
 from spacy_rootmind.cli.options import ParseOptions
 from spacy_rootmind.cli.outputs import Output, StreamOutput
@@ -84,6 +85,8 @@ class Run:
 
     def _parse(self, records: InputRecords, progress: Bar) -> bool:
         """Parse chunk by chunk; returns whether all of the input was parsed."""
+        limit = self.options.max_word_length
+        records = cut_long_runs(records, self.nlp, limit, self.messages.warn)
         scale = 1 if self.options.n_process == 1 else CHUNKS_A_PROCESS * self.options.n_workers
         for chunk in chunks(records, CHUNK_RECORDS * scale, CHUNK_CHARS * scale):
             # Frees what the chunk adds to the vocabulary.

@@ -1,4 +1,4 @@
-"""Writers of CoNLL-U and JSONL, with probabilities and alternative parses if the Doc has them.
+"""Writers of CoNLL-U, JSONL and drawn trees, with the probabilities and alternatives of the Doc.
 
 In CoNLL-U, `HeadProb=` in MISC is the probability of a word's head, and `Arcs=` the probable arcs
 to the word as HEAD:DEPREL:PROBABILITY, separated by commas; in their labels, "|", "," and "%" are
@@ -9,12 +9,16 @@ the log probability, then HEAD:DEPREL of each word.
 In JSONL, tokens have "head_prob" and "arcs", and sentences "log_prob", "entropy" and "parses".
 Heads are indices of tokens in the Doc, as in "tokens".
 
+Drawn trees are for reading. After each word come its part of speech, its label, the probability of
+its head, and after "or" the probable arcs from other heads.
+
 If a component after the parser merged or split tokens, what no longer holds is left out.
 """
 
 import json
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
@@ -30,6 +34,7 @@ from spacy_rootmind.annotation.extensions import (
 from spacy_rootmind.cli import conllu
 from spacy_rootmind.cli.conllu import EMPTY, as_column, set_misc
 from spacy_rootmind.cli.input_records import InputRecord
+from spacy_rootmind.cli.text_trees import align, draw_tree, printable
 
 Writer = Callable[[Doc, InputRecord, int], bytes]
 """Formats a Doc, given its record and the number of sentences written before."""
@@ -185,15 +190,22 @@ def _parse_comments(sentence: Span, words: Sequence[Token]) -> list[str]:
     comments = [
         f"# parse_{key} = {decimals(value)}" for key, value in values.items() if value is not None
     ]
+    for i, (heads, deps, log_prob) in enumerate(_numbered_parses(sentence, words), start=1):
+        arcs = (f"{head}:{dep}" for head, dep in zip(heads, deps, strict=True))
+        comments.append(f"# parse_{i} = {decimals(log_prob)} {' '.join(arcs)}")
+    return comments
+
+
+def _numbered_parses(
+    sentence: Span, words: Sequence[Token]
+) -> Iterator[tuple[list[int], list[str], float]]:
+    """Yield the alternatives: heads as numbered in CoNLL-U, labels, and log probability."""
     positions = [token.i - sentence.start for token in words]
     number = {position: i for i, position in enumerate(positions, start=1)}
-    for i, parse in enumerate(get_parses(sentence) or (), start=1):
+    for parse in get_parses(sentence) or ():
         heads = parse.heads.tolist()
-        arcs = (
-            f"{0 if heads[j] == j else number[heads[j]]}:{deprel(parse.deps[j])}" for j in positions
-        )
-        comments.append(f"# parse_{i} = {decimals(parse.log_prob)} {' '.join(arcs)}")
-    return comments
+        numbers = [0 if heads[j] == j else number[heads[j]] for j in positions]
+        yield numbers, [deprel(parse.deps[j]) for j in positions], parse.log_prob
 
 
 def decimals(value: float) -> str:
@@ -292,7 +304,8 @@ def write_jsonl(doc: Doc, record: InputRecord, n_before: int) -> bytes:
     for number, sentence in enumerate(doc.sents):
         _add_parse(data, number, sentence)
     try:
-        return (json.dumps(data, ensure_ascii=False) + "\n").encode("utf8")
+        # JSON has no NaN, which a damaged model may give: the record fails.
+        return (json.dumps(data, ensure_ascii=False, allow_nan=False) + "\n").encode("utf8")
     except UnicodeEncodeError:
         # Another field has a lone surrogate, which JSON can escape.
         return (json.dumps(data) + "\n").encode("utf8")
@@ -330,4 +343,81 @@ def rounded(value: float) -> float:
     return round(float(value), PROB_DIGITS) + 0.0
 
 
-WRITERS: dict[str, Writer] = {"conllu": write_conllu, "jsonl": write_jsonl}
+# --- drawn trees -------------------------------------------------------------------------------
+
+
+def write_tree(doc: Doc, record: InputRecord, n_before: int) -> bytes:
+    """Draw the sentences of a Doc as text; whitespace tokens are not words, as in CoNLL-U.
+
+    Raises
+    ------
+    ValueError
+        If the pipeline has changed the tokens of the record, or a sentence is not a tree.
+    """
+    check_unchanged(doc, record)
+    restore_given_columns(doc, record)
+    drawn = []
+    for sentence in doc.sents:
+        words = [token for token in sentence if not token.is_space]
+        if words:
+            drawn.append(_draw_sentence(sentence, words) + "\n")
+    return "".join(drawn).encode("utf8")
+
+
+def _draw_sentence(sentence: Span, words: Sequence[Token]) -> str:
+    """Draw a sentence: its text, its tree, the probability of the tree, and alternatives."""
+    heads, deps = _tree(sentence, words)
+    numbers = [int(head) for head in heads]
+    lines = [printable(as_column(sentence.text)), ""]
+    lines += _draw_words(words, numbers, deps, _probabilities(sentence, words))
+    log_prob = get_log_prob(sentence)
+    if log_prob is not None:
+        lines += ["", f"Probability of the tree: {percent(math.exp(log_prob))}"]
+    for other_numbers, other_deps, log_prob in _numbered_parses(sentence, words):
+        if (other_numbers, other_deps) != (numbers, deps):
+            lines += ["", f"Alternative: {percent(math.exp(log_prob))}", ""]
+            lines += _draw_words(words, other_numbers, other_deps, [""] * len(words))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _draw_words(
+    words: Sequence[Token], heads: Sequence[int], deps: Sequence[str], details: Sequence[str]
+) -> list[str]:
+    """Draw a tree, with heads counted from 1 and 0 above the root, and details of each word."""
+    drawing = draw_tree([head - 1 for head in heads])
+    columns = [
+        [f"{line} {_shown(token)}" for line, token in zip(drawing, words, strict=True)],
+        [token.pos_ for token in words],
+        deps,
+        details,
+    ]
+    return align(list(zip(*(column for column in columns if any(column)), strict=True)))
+
+
+def _shown(token: Token) -> str:
+    return printable(as_column(token.text))
+
+
+def _probabilities(sentence: Span, words: Sequence[Token]) -> list[str]:
+    """Format the probability of each word's head, and the probable arcs from other heads."""
+    probs = get_head_probs(sentence)
+    heads = [None if probs is None else probs[token.i - sentence.start] for token in words]
+    others: dict[int, list[str]] = {token.i: [] for token in words}
+    for arc in get_arcs(sentence) or ():
+        if arc.head != arc.token.head:
+            head = "" if arc.head == arc.token else f"{_shown(arc.head)} "
+            others[arc.token.i].append(f"{head}{deprel(arc.dep)} {percent(arc.prob)}")
+    cells = []
+    for token, prob in zip(words, heads, strict=True):
+        shown = "" if prob is None else f"{percent(prob):>7}"
+        rest = ", ".join(others[token.i])
+        cells.append(f"{shown}  or {rest}" if rest else shown)
+    return cells
+
+
+def percent(prob: float) -> str:
+    """Format a probability for reading; that of a long sentence's tree is not shown as zero."""
+    return "< 0.1 %" if 0 < prob < 0.0005 else f"{100 * prob:.1f} %"
+
+
+WRITERS: dict[str, Writer] = {"conllu": write_conllu, "jsonl": write_jsonl, "tree": write_tree}

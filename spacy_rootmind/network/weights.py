@@ -73,7 +73,7 @@ def check_weights(model: Model, message: Any, n_labels: int) -> None:
     model : Model
         As `architecture.build_biaffine_parser` makes it; it does not change.
     message : dict
-        As `Model.to_dict` makes it; anything, if it is damaged.
+        As `Model.to_dict` makes it, or `half_precision.narrowed`; anything, if it is damaged.
     n_labels : int
         Number of labels besides the root's.
 
@@ -279,8 +279,9 @@ def _check_params(node: Model, params: Any, dims: Dims, is_initialized: bool) ->
             _require(not (is_initialized and node.name in SHAPES), f"{what} as an array", value)
             continue
         _require(isinstance(value, np.ndarray), f"{what} as an array", value)
-        dtype = np.dtype("float32" if own is None else str(own.dtype))
-        _require(value.dtype == dtype, f"{what} of type {dtype}", str(value.dtype))
+        dtypes = ("float32" if own is None else str(own.dtype), "float16")
+        found = str(value.dtype)
+        _require(found in dtypes, f"{what} of type {dtypes[0]} or float16", found)
         shape = shapes.get(name) if own is None else own.shape
         _require(
             shape is not None or node.name not in SHAPES, f"all dimensions of {_name(node)}", dims

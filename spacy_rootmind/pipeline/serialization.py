@@ -27,6 +27,7 @@ from spacy.vocab import Vocab
 from spacy_rootmind.compat import gc_unchanged
 from spacy_rootmind.network.architecture import ParserModel
 from spacy_rootmind.network.dropout import RATE
+from spacy_rootmind.network.half_precision import narrowed, widened
 from spacy_rootmind.network.listeners import GRAD_FACTOR
 from spacy_rootmind.network.weights import check_weights
 from spacy_rootmind.pipeline.labels import read_labels
@@ -81,10 +82,12 @@ def save_bytes(component: TrainablePipe, exclude: Iterable[str]) -> bytes:
     return util.to_bytes(getters, exclude)
 
 
-def save_folder(component: TrainablePipe, folder: Path, exclude: Iterable[str]) -> None:
-    """Save a component to a folder."""
+def save_folder(
+    component: TrainablePipe, folder: Path, exclude: Iterable[str], *, half_precision: bool = False
+) -> None:
+    """Save a component to a folder, if asked with weights in half precision."""
     exclude = tuple(exclude)
-    parts = _save(component)
+    parts = _save(component, half_precision)
     writers: dict[str, Callable[[Path], Any]] = {
         name: lambda path: path.write_bytes(parts[path.name]) for name in parts
     }
@@ -92,9 +95,11 @@ def save_folder(component: TrainablePipe, folder: Path, exclude: Iterable[str]) 
     util.to_disk(folder, writers, exclude)
 
 
-def _save(component: TrainablePipe) -> dict[str, bytes]:
+def _save(component: TrainablePipe, half_precision: bool = False) -> dict[str, bytes]:
     """Make the parts of a component."""
     weights = component.model.to_dict()
+    if half_precision:
+        weights = narrowed(weights)
     digest = labels_digest(component.cfg)
     model = srsly.msgpack_dumps({**weights, "format": FORMAT, DIGEST: digest})
     cfg = {**component.cfg, "format": FORMAT, CHECKSUM: _sha256(model)}
@@ -293,7 +298,8 @@ def read_weights(
             f"expected weights for the labels {[cfg['root_label'], *cfg['labels']]}, in this "
             f"order, found weights for others"
         )
-    return weights
+    # `to_disk` writes single precision, but packages may keep half of it.
+    return widened(weights)
 
 
 def read_cfg(data: bytes) -> tuple[dict[str, Any], str | None]:

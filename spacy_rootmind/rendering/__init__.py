@@ -1,1 +1,1 @@
-"""Pictures of parses and their alternatives, drawn by displaCy."""
+"""Pictures of parses and their alternatives, in displaCy's style."""

@@ -12,14 +12,22 @@ from spacy import displacy
 from spacy.tokens import Doc, Span
 from spacy.util import is_in_jupyter, minify_html
 
-from spacy_rootmind.compat import TPL_FIGURE, TPL_PAGE
+from spacy_rootmind.compat import TPL_PAGE
 from spacy_rootmind.rendering.drawing import draw_sentence, runs_rtl
-from spacy_rootmind.rendering.svg import clean, complete_svg, draw_picture, stack
+from spacy_rootmind.rendering.svg import complete_svg, draw_picture, stack
+from spacy_rootmind.rendering.text import clean
 
 FLAGS = ("add_lemma", "collapse_phrases", "collapse_punct", "compact", "fine_grained")
 TEXTS = ("bg", "color", "font", "highlight")
 NUMBERS = ("arrow_spacing", "arrow_stroke", "arrow_width", "distance", "offset_x", "word_spacing")
 HIGHLIGHT = "#d1242f"
+FONT = "Arial, Helvetica, Liberation Sans, sans-serif"
+# Like displaCy's, but as wide as the page; a very wide picture is scrolled by itself.
+FIGURE = """
+<figure style="margin: 0 0 3rem; overflow-x: auto">{content}</figure>
+"""
+# In pixels; `distance` and `offset_x` have no default, but are as large as the texts need.
+SIZES = {"arrow_spacing": 8, "arrow_stroke": 1.5, "arrow_width": 7, "word_spacing": 22}
 
 
 def render(
@@ -37,10 +45,14 @@ def render(
 
     If the Doc was parsed with `confidence`, each arc's label shows the probability of its head. If
     it was parsed with `alternatives`, those that differ from the parse are drawn below it, in order
-    and each tree once; the arcs that differ have another colour and are listed in the caption.
+    and each tree once; the arcs that differ have another colour, dashes and bold labels, and are
+    listed in the caption.
     In a sentence of more than eight words, alternatives have only the words of arcs that differ,
     with "…" for the others. Where the Doc was changed after it was parsed, the picture has what
     still holds.
+
+    A picture is as wide as its words and labels need, and shrinks to the width of the page, to 60
+    percent of its size at least: about 25 words fit a notebook's cell.
 
     Parameters
     ----------
@@ -54,8 +66,9 @@ def render(
         Whether to show the picture in a notebook instead of returning it; None detects a notebook.
     options : dict, optional
         displaCy's options for dependencies. `collapse_punct` is off by default, since the arcs of
-        punctuation have probabilities too. `distance` and `offset_x` are by default large enough
-        for words and labels. `highlight` is the colour of arcs that are not in the parse.
+        punctuation have probabilities too. By default, words are as far apart as they and their
+        labels need; with `distance`, all are equally far. `highlight` is the colour of arcs that
+        are not in the parse.
     path : str or Path, optional
         File to write instead of showing or returning the picture: an HTML page, or one SVG if the
         name ends with `.svg`.
@@ -130,10 +143,10 @@ def check_options(options: Mapping[str, Any]) -> dict[str, Any]:
             raise ValueError(
                 f"expected a number of pixels, 0 or more, for option {name!r}, received {value!r}"
             )
-    settings = {"bg": "#ffffff", "color": "#000000", "font": "Arial", "highlight": HIGHLIGHT}
+    settings = {"bg": "#ffffff", "color": "#000000", "font": FONT, "highlight": HIGHLIGHT}
     settings.update({name: escape(clean(options[name])) for name in TEXTS if name in options})
     others = {name: value for name, value in options.items() if name not in TEXTS}
-    return {**dict.fromkeys(FLAGS, False), **settings, **others}
+    return {**dict.fromkeys(FLAGS, False), **SIZES, **settings, **others}
 
 
 def is_size(value: object) -> bool:
@@ -189,15 +202,18 @@ def find_sentences(docs: Doc | Span | Iterable[Doc | Span]) -> Iterator[Span]:
 
 def html_page(svgs: Sequence[str], lang: str, *, is_rtl: bool) -> str:
     """Write displaCy's page with one figure per sentence and the encoding declared."""
-    content = "".join(TPL_FIGURE.format(content=svg) for svg in svgs)
+    content = "".join(FIGURE.format(content=svg) for svg in svgs)
     # Without the declaration, browsers guess a file's encoding.
     template = TPL_PAGE.replace("<head>", '<head>\n        <meta charset="utf-8">')
+    # Wide pictures need the width of the page.
+    template = template.replace("padding: 4rem 2rem", "padding: 2rem 1rem")
     return template.format(content=content, lang=escape(lang), dir="rtl" if is_rtl else "ltr")
 
 
 def write(path: Path, markup: str) -> None:
     """Write a file completely, or not at all."""
-    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+    # No longer than most names, which may be as long as the system allows.
+    partial = path.with_name(f".{uuid.uuid4().hex[:8]}")
     try:
         try:
             partial.write_text(markup, encoding="utf8")

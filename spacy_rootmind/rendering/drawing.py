@@ -3,10 +3,11 @@
 Trees are drawn over columns, one per word, counted from 0. Whitespace has no column. On request,
 punctuation shares the column of the word before it and a noun chunk is one column, unless that
 would hide another token's arc in any of the sentence's trees. In a long sentence, alternatives have
-only the columns of arcs that differ: these would otherwise be off the screen.
+only the columns of arcs that differ, so that these are easy to find.
 """
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -23,14 +24,13 @@ from spacy_rootmind.annotation.extensions import (
     is_outdated,
 )
 from spacy_rootmind.compat import get_doc_settings
+from spacy_rootmind.rendering.text import ELLIPSIS, isolate, shorten
 from spacy_rootmind.trees.conventions import MISSING
 
 # Drawn for a whitespace token that cannot be hidden because another parser made it a head.
 VISIBLE_SPACE = "␣"
-# Unicode isolates: a word's direction does not affect the text around it.
-ISOLATE, END_ISOLATE = "\u2068", "\u2069"
-# Drawn for columns that are left out.
-ELLIPSIS = "…"
+# Widest word that is drawn or listed, as a multiple of the font size: about 32 letters.
+MAX_WORD = 18.0
 # Most columns of a drawing that has all of them; longer ones have those of arcs that differ.
 MAX_COLUMNS = 8
 # Most arcs that a caption lists.
@@ -64,14 +64,16 @@ class Column(NamedTuple):
 class Arc(NamedTuple):
     """An arc between columns; an arc from ROOT has its dependent as head.
 
-    `is_different` marks an arc that the Doc's own parse does not have. `share` is the arc's share
-    of the alternatives' probability in a merged picture, otherwise None.
+    `is_different` marks an arc that the Doc's own parse does not have. `number` is the arc's
+    probability as text, or its share of the alternatives' probability in a merged picture, which
+    `share` has too; it is empty if unknown.
     """
 
     head: int
     dep: int
     label: str
     is_different: bool
+    number: str = ""
     share: float | None = None
 
 
@@ -248,8 +250,8 @@ def tree_arcs(
         if ends is None:
             continue
         prob = None if probs is None else probs[i]
-        text = label if prob is None else f"{label} {prob:.2f}"
-        arcs.append(Arc(*ends, text, i in different))
+        number = "" if prob is None else f"{prob:.2f}"
+        arcs.append(Arc(*ends, label, i in different, number))
     return arcs
 
 
@@ -285,7 +287,7 @@ def merge(
         ends = arc_columns(i, head, column_of)
         if ends is not None and share >= MIN_SHARE:
             is_different = (head, label) != (chosen.heads[i], chosen.deps[i])
-            arcs.append(Arc(*ends, f"{label} {share:.0%}", is_different, share))
+            arcs.append(Arc(*ends, label, is_different, f"{share:.0%}", share))
     parts = [
         f"total {describe_prob(total)} of {len(alternatives)} parses",
         "percentages are the arcs' shares of this total, not their probabilities",
@@ -386,11 +388,12 @@ def token_names(span: Span) -> list[str]:
     """Name tokens for captions: by text, with a number where several have the same text."""
     is_rtl = runs_rtl(span)
     texts = [token.text for token in span]
+    counts = Counter(texts)
     names = []
     for i, text in enumerate(texts, start=1):
         # Captions run from left to right, whatever the direction of the words in them.
-        name = f"{ISOLATE}{text}{END_ISOLATE}" if is_rtl else text
-        names.append(name if texts.count(text) == 1 else f"{name}-{i}")
+        name = isolate(shorten(text, 1.0, MAX_WORD), is_rtl=is_rtl)
+        names.append(name if counts[text] == 1 else f"{name}-{i}")
     return names
 
 

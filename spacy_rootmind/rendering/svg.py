@@ -1,63 +1,66 @@
-"""Pictures of trees as SVG: displaCy's drawings, captions and their layout."""
+"""Pictures of trees as SVG: words, arcs, captions, and their arrangement."""
 
 import math
-import re
-import unicodedata
-import uuid
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-from spacy_rootmind.compat import DependencyRenderer
-from spacy_rootmind.rendering.drawing import Arc, Column, Drawing
+from spacy_rootmind.rendering.drawing import MAX_WORD, Arc, Column, Drawing
+from spacy_rootmind.rendering.layout import (
+    LABEL_SIZE,
+    MARGIN,
+    NUMBER_SIZE,
+    TAG_SIZE,
+    WORD_SIZE,
+    Layout,
+    Line,
+    lay_out,
+    place_columns,
+)
+from spacy_rootmind.rendering.text import clean, shorten, text_width, wrap
 
-# Pixels; displaCy exposes neither its font sizes nor the empty space above its arcs.
-FONT_SIZE = 16.0
-LABEL_SIZE = 0.8 * FONT_SIZE
-CAPTION_SIZE = 14.0
-LINE_HEIGHT = 20.0
-MARGIN = 14.0
-MIN_WIDTH = 600.0
-MIN_RISE = 30.0
-# By how much displaCy shortens a compact arc for each level above it.
-COMPACT_STEP = 3.0
-# Average width of a letter, as a fraction of the font size.
-LETTER_WIDTH = 0.58
-# Most letters of a word; longer ones are cut, since the longest sets the width of all columns.
-MAX_WORD = 32
+CAPTION_SIZE = 13.0
+LINE_HEIGHT = 18.0
+TAG_HEIGHT = 17.0
+# Widest caption of a narrower tree.
+MIN_WIDTH = 500.0
+# Browsers shrink a wide picture to the page, but no further than this part of its size,
+# so that small letters stay legible; a picture that is still too wide is scrolled.
+MIN_SCALE = 0.6
 # Width of an arc in a merged picture whose share is 0, as a part of the usual one; 1 more for 1.
 # Lines differ in width and not in opacity, so that those with a small share are as visible.
 MIN_STROKE = 0.6
-# Distance from a line to the base of a label on it.
-ON_LINE = "0.35em"
-
-NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# Corners of arcs: width, height, and how far their control points are from the corner.
+CORNER = 26.0
+CURVE = 0.4
+# Between a line and the label above it, and between the bases of label and number.
+LABEL_DISTANCE = 4.0
+NUMBER_BELOW = NUMBER_SIZE + 6.0
 
 SVG = """
 <svg xmlns="http://www.w3.org/2000/svg" xml:lang="{lang}" class="displacy-parses" width="{width}" \
-height="{height}" style="display: block; max-width: none; height: {height}px; color: {color}; \
-background: {bg}; font-family: {font}; font-size: {size}px; direction: ltr">{content}</svg>
+height="{height}" viewBox="0 0 {width} {height}" style="display: block; max-width: 100%; \
+min-width: {min_width}px; height: auto; color: {color}; background: {bg}; font-family: {font}; \
+font-size: {size}px; direction: ltr">{content}</svg>
 """
-ROOT_ARROW = """
-<g class="displacy-arrow displacy-root">
-    <path class="displacy-arc" stroke-width="{stroke}px" d="M{x},{top} L{x},{bottom}" fill="none" \
-stroke="currentColor"/>
-    <text class="displacy-label" x="{x}" y="{label_y}" fill="currentColor" text-anchor="middle" \
-style="font-size: 0.8em; letter-spacing: 1px">{label}</text>
+TREE = """
+<g class="displacy" transform="translate(0,{y})">{content}</g>
+"""
+WORD = """
+<text class="displacy-token" fill="currentColor" text-anchor="middle"{style}>{lines}</text>
+"""
+ARROW = """
+<g class="displacy-arrow{kind}">
+    <path class="displacy-arc" d="{path}" fill="none" stroke="currentColor" \
+stroke-width="{stroke}px"{dashes}/>
     <path class="displacy-arrowhead" d="{head}" fill="currentColor"/>
+    {grounds}
+    <g class="displacy-label" fill="currentColor" text-anchor="middle">{label}</g>
 </g>
 """
-# A copy of the label in the background's colour, with thicker strokes.
-OUTLINE = """
-<text aria-hidden="true" dy="1.25em" style="font-size: 0.8em; letter-spacing: 1px">
-    <textPath xlink:href="#arrow-{id}-{i}" startOffset="50%" stroke="{bg}" stroke-width="4px" \
-stroke-linejoin="round" text-anchor="middle">{label}</textPath>
-</text>
-"""
-# A gap in a line for the label on it.
-GAP = """
-<path d="M{left},{y} L{right},{y}" fill="none" stroke="{bg}" stroke-width="{height}px"/>
-"""
+LABEL = """<text x="{x}" y="{y}" style="font-size: {size}px">{text}</text>"""
+# Keeps lines that cross a label or number apart from its letters.
+GROUND = """<rect x="{x}" y="{y}" width="{width}" height="{height}" fill="{bg}"/>"""
 CAPTION = """
 <text class="displacy-caption" fill="currentColor" text-anchor="{anchor}" \
 style="font-size: {size}px">{lines}</text>
@@ -72,79 +75,39 @@ class Picture(NamedTuple):
     content: str
 
 
-# --- trees -------------------------------------------------------------------------------------
-
-
-class TreeRenderer(DependencyRenderer):
-    """displaCy's renderer, with a style for each arc and one for all words.
-
-    displaCy never receives the direction of a right-to-left text: it would draw arcs from right to
-    left too, and browsers without SVG 2's attribute `side` would show their labels upside down.
-    """
-
-    arrow_stroke: float
-
-    def __init__(self, options: dict[str, Any], *, is_rtl: bool) -> None:
-        super().__init__(options)
-        self.word_style = "direction: rtl" if is_rtl else ""
-        # Distance from the middle of the last word to the right edge.
-        self.right: float = options["offset_right"]
-        self.arcs: list[dict[str, Any]] = []
-        # Left end, right end and height of the arc that was drawn last.
-        self.line: tuple[float, float, float] = (0, 0, 0)
-
-    def render_svg(
-        self, render_id: int | str, words: list[dict[str, Any]], arcs: list[dict[str, Any]]
-    ) -> str:
-        """Draw a tree; see `displacy_arc`."""
-        self.arcs = arcs
-        return super().render_svg(render_id, words, arcs)
-
-    def render_word(self, text: str, tag: str, lemma: str | None, i: int) -> str:
-        """Draw a word."""
-        return styled(super().render_word(text, tag, lemma, i), self.word_style)
-
-    def render_arrow(self, label: str, start: int, end: int, direction: str, i: int) -> str:
-        """Draw an arc and an outline that separates its label from the lines it lies on."""
-        arc = self.arcs[i]
-        usual, self.arrow_stroke = self.arrow_stroke, arc["stroke"]
-        arrow = super().render_arrow(label, start, end, direction, i)
-        self.arrow_stroke = usual
-        line, mark, rest = arrow.partition("<text")
-        outline = OUTLINE.format(id=self.id, i=i, bg=self.bg, label=label)
-        gap = self.render_gap(arc["gap"]) if self.compact else ""
-        return styled(line + gap + outline + mark + rest, arc["style"])
-
-    def render_gap(self, width: float) -> str:
-        """Draw a gap in the middle of the arc that was drawn last, for a label on it."""
-        left, right, y = self.line
-        margin = max((right - left - width) / 2, self.arrow_stroke)
-        ends = {"left": left + margin, "right": right - margin}
-        return GAP.format(**ends, y=y, height=LABEL_SIZE, bg=self.bg)
-
-    def get_arc(self, x_start: int, y: int, y_curve: int, x_end: int) -> str:
-        """Draw the line of an arc."""
-        self.line = (x_start, x_end, y_curve)
-        return super().get_arc(x_start, y, y_curve, x_end)
-
-
-def styled(markup: str, style: str) -> str:
-    """Apply a CSS style to markup."""
-    return f'<g style="{style}">{markup}</g>' if style else markup
+# --- sentences ---------------------------------------------------------------------------------
 
 
 def draw_picture(
     drawings: Sequence[Drawing], settings: Mapping[str, Any], *, is_rtl: bool
 ) -> Picture:
-    """Draw the trees of a sentence one below the other, each under its caption."""
+    """Draw the trees of a sentence one below the other, each under its caption.
+
+    Words of trees with the same columns are exactly below each other. Tags and lemmas are those of
+    the first tree.
+    """
     drawings = [prepare(mirror(drawing) if is_rtl else drawing) for drawing in drawings]
-    options = {**fit_spacing(drawings, settings), **settings}
+    complete = [drawing for drawing in drawings if drawing.columns == drawings[0].columns]
+    shared = place_columns(complete, settings)
+    trees = [
+        draw_tree(
+            drawing,
+            lay_out(
+                drawing,
+                *(shared if drawing in complete else place_columns([drawing], settings)),
+                settings,
+                is_first=number == 0,
+            ),
+            settings,
+            is_rtl=is_rtl,
+            is_first=number == 0,
+        )
+        for number, drawing in enumerate(drawings)
+    ]
+    width = max(MIN_WIDTH, *(tree.width for tree in trees))
     parts = []
-    for drawing in drawings:
-        renderer = TreeRenderer(options, is_rtl=is_rtl)
-        tree = draw_tree(drawing, renderer, settings)
+    for drawing, tree in zip(drawings, trees, strict=True):
         if drawing.caption:
-            width = max(tree.width, MIN_WIDTH)
             parts.append(draw_caption(clean(drawing.caption), width, is_rtl=is_rtl))
         parts.append(tree)
     return stack(parts, is_rtl=is_rtl)
@@ -158,120 +121,154 @@ def mirror(drawing: Drawing) -> Drawing:
 
 
 def prepare(drawing: Drawing) -> Drawing:
-    """Cut long words, and remove what XML does not allow; displaCy escapes words alone."""
-    columns = [
-        Column(shorten(clean(text)), escape(clean(tag)), escape(clean(lemma)))
-        for text, tag, lemma in drawing.columns
-    ]
-    return drawing._replace(columns=columns)
+    """Cut long texts and remove what XML does not allow."""
+    columns = [Column(*(shown(text, WORD_SIZE) for text in column)) for column in drawing.columns]
+    arcs = [arc._replace(label=shown(arc.label, LABEL_SIZE)) for arc in drawing.arcs]
+    return Drawing(drawing.caption, columns, arcs)
 
 
-def fit_spacing(drawings: Sequence[Drawing], settings: Mapping[str, Any]) -> dict[str, float]:
-    """Compute the distance between columns and the margins so that all texts fit."""
-    is_compact = settings["compact"]
-    distance = 150.0 if is_compact else 175.0
-    left_end = right_end = 0.0
-    for drawing in drawings:
-        # A label bends with its curved arc, and needs more space than on a rectangular one.
-        padding = 30.0 + count_levels(drawing) * COMPACT_STEP if is_compact else 55.0
-        widths = [max(text_width(text, FONT_SIZE) for text in column) for column in drawing.columns]
-        for arc in drawing.arcs:
-            width = label_width(arc.label)
-            if arc.head == arc.dep:
-                widths[arc.dep] = max(widths[arc.dep], width)
-            else:
-                distance = max(distance, (width + padding) / abs(arc.head - arc.dep))
-        for left, right in zip(widths, [*widths[1:], widths[-1]], strict=True):
-            distance = max(distance, (left + right) / 2 + MARGIN)
-        left_end, right_end = max(left_end, widths[0]), max(right_end, widths[-1])
-    return {
-        "distance": math.ceil(distance),
-        "offset_x": max(50, math.ceil(left_end / 2 + MARGIN)),
-        "offset_right": max(50, math.ceil(right_end / 2 + MARGIN)),
-    }
+def shown(text: str, size: float) -> str:
+    """Return a text as it is drawn, before markup is escaped."""
+    return shorten(clean(text), size, MAX_WORD * size)
 
 
-def count_levels(drawing: Drawing) -> int:
-    """Count the heights at which displaCy draws the arcs of a drawing."""
-    ends = [(min(arc.head, arc.dep), max(arc.head, arc.dep)) for arc in drawing.arcs]
-    arcs = [
-        {"start": start, "end": end, "label": str(i)}
-        for i, (start, end) in enumerate(ends)
-        if start != end
-    ]
-    return max(DependencyRenderer().get_levels(arcs).values(), default=0)
+# --- trees -------------------------------------------------------------------------------------
 
 
-def draw_tree(drawing: Drawing, renderer: TreeRenderer, settings: Mapping[str, Any]) -> Picture:
-    """Draw a tree without the empty space of displaCy's picture."""
-    highlight = settings["highlight"]
-    words = [
-        {"text": text, "tag": tag, "lemma": lemma if settings["add_lemma"] else None}
-        for text, tag, lemma in drawing.columns
-    ]
+def draw_tree(
+    drawing: Drawing, layout: Layout, settings: Mapping[str, Any], *, is_rtl: bool, is_first: bool
+) -> Picture:
+    """Draw a tree; one that is not the first has neither tags nor lemmas."""
+    rows = ["text"]
+    if is_first:
+        rows += [
+            row
+            for row in ("lemma", "tag")
+            if (row == "tag" or settings["add_lemma"])
+            and any(getattr(column, row) for column in drawing.columns)
+        ]
     # Long arcs first: where arcs cross, the label of the lower one is drawn on top.
-    longest_first = sorted(drawing.arcs, key=lambda arc: -abs(arc.head - arc.dep))
-    arcs = [displacy_arc(arc, renderer, highlight) for arc in longest_first if arc.head != arc.dep]
-    svg = renderer.render_svg(uuid.uuid4().hex, words, arcs)
-    rise = renderer.highest_level * renderer.distance * (1 / 6 if renderer.compact else 3 / 8)
-    highest = renderer.offset_y - max(rise, MIN_RISE) - renderer.arrow_stroke
-    roots = "".join(
-        draw_root(arc, renderer, highest - MARGIN, highlight)
-        for arc in drawing.arcs
-        if arc.head == arc.dep
-    )
-    top = highest - 2 * MARGIN
-    n_lines = sum(any(word[line] for word in words) for line in ("lemma", "tag"))
-    bottom = renderer.offset_y + renderer.word_spacing + n_lines * 2 * FONT_SIZE + 2 * MARGIN
-    content = f'<g transform="translate(0,{-top})">{roots}{svg}</g>'
-    width = renderer.offset_x + (len(words) - 1) * renderer.distance + renderer.right
-    return Picture(width, bottom - top, content)
+    lines = sorted(layout.lines, key=lambda line: -line.rise)
+    content = [draw_arrow(line, settings, fades=not is_first) for line in lines]
+    baseline = settings["word_spacing"]
+    for column, place in zip(drawing.columns, layout.places, strict=True):
+        content.append(draw_word(column, place, rows, baseline, is_rtl=is_rtl))
+    bottom = baseline + (len(rows) - 1) * TAG_HEIGHT + MARGIN
+    markup = TREE.format(y=px(layout.height), content="".join(content))
+    return Picture(layout.width, layout.height + bottom, markup)
 
 
-def displacy_arc(arc: Arc, renderer: TreeRenderer, highlight: str) -> dict[str, Any]:
-    """Convert an arc to displaCy's format, with a style in CSS and two widths.
+def draw_word(
+    column: Column, place: float, rows: Sequence[str], baseline: float, *, is_rtl: bool
+) -> str:
+    """Draw a word, and its lemma and tag below it."""
+    lines = []
+    for number, row in enumerate(rows):
+        name = "word" if row == "text" else row
+        size = "" if row == "text" else f' style="font-size: {px(TAG_SIZE)}px"'
+        lines.append(
+            f'<tspan class="displacy-{name}" x="{px(place)}" '
+            f'y="{px(baseline + number * TAG_HEIGHT)}"{size}>'
+            f"{escape(getattr(column, row))}</tspan>"
+        )
+    style = ' style="direction: rtl"' if is_rtl else ""
+    return WORD.format(style=style, lines="".join(lines))
 
-    displaCy computes an arc's height from its ends and label, so opposite arcs between two words
-    need different labels: the class of the `tspan` makes them different. Compact arcs are so close
-    that a label below its line would belong to the next one as well: it is put on its own.
+
+def draw_arrow(line: Line, settings: Mapping[str, Any], *, fades: bool) -> str:
+    """Draw an arc with its label and number.
+
+    Arcs that differ from the parse's have another colour, dashes and bold labels; in alternatives,
+    the others fade.
     """
-    direction = "left" if arc.dep < arc.head else "right"
-    place = f' dy="{ON_LINE}"' if renderer.compact else ""
-    return {
-        "start": min(arc.head, arc.dep),
-        "end": max(arc.head, arc.dep),
-        "label": f'<tspan class="displacy-{direction}"{place}>{escape(clean(arc.label))}</tspan>',
-        "dir": direction,
-        "style": arc_style(arc, highlight),
-        "stroke": arc_stroke(arc, renderer.arrow_stroke),
-        "gap": label_width(arc.label) + LABEL_SIZE / 2,
-    }
-
-
-def arc_style(arc: Arc, highlight: str) -> str:
-    """Return an arc's style in CSS; an empty string for displaCy's own style."""
-    return f"color: {highlight}" if arc.is_different else ""
-
-
-def arc_stroke(arc: Arc, usual: float) -> float:
-    """Return the width of an arc's line: wider for a larger share of a merged picture."""
-    return usual if arc.share is None else round(usual * (MIN_STROKE + arc.share), 2)
-
-
-def draw_root(arc: Arc, renderer: TreeRenderer, label_y: float, highlight: str) -> str:
-    """Draw the arc from ROOT, which displaCy leaves out, as an arrow from above."""
-    x = renderer.offset_x + arc.dep * renderer.distance + renderer.arrow_spacing / 2
-    bottom = renderer.offset_y
-    markup = ROOT_ARROW.format(
-        x=x,
-        top=label_y + MARGIN / 2,
-        bottom=bottom,
-        label_y=label_y,
-        stroke=arc_stroke(arc, renderer.arrow_stroke),
-        label=escape(clean(arc.label)),
-        head=renderer.get_arrowhead("right", x, bottom, x),
+    arc = line.arc
+    is_root = arc.head == arc.dep
+    x = (line.head_x + line.dep_x) / 2
+    y = -line.rise - LABEL_DISTANCE
+    usual = settings["arrow_stroke"]
+    stroke = usual if arc.share is None else usual * (MIN_STROKE + arc.share)
+    markup = ARROW.format(
+        kind=" displacy-root" if is_root else "",
+        path=root_path(line, settings) if is_root else arc_path(line, settings),
+        stroke=px(stroke),
+        dashes=' stroke-dasharray="6 3"' if arc.is_different else "",
+        head=arrowhead(line.dep_x, settings["arrow_width"]),
+        grounds=draw_grounds(arc, x, y, settings["bg"]),
+        label=draw_label(arc, x, y),
     )
-    return styled(markup, arc_style(arc, highlight))
+    if arc.is_different:
+        return styled(markup, f"color: {settings['highlight']}; font-weight: bold")
+    return styled(markup, "opacity: 0.65") if fades else markup
+
+
+def draw_grounds(arc: Arc, x: float, y: float, bg: str) -> str:
+    """Draw the background of a label, and of a number below the line."""
+    texts = [(arc.label, LABEL_SIZE, y)]
+    if arc.head != arc.dep and arc.number:
+        texts.append((arc.number, NUMBER_SIZE, y + NUMBER_BELOW))
+    grounds = []
+    for text, size, base in texts:
+        width = text_width(text, size)
+        left, top = px(x - width / 2), px(base - 0.8 * size)
+        grounds.append(GROUND.format(x=left, y=top, width=px(width), height=px(size), bg=bg))
+    return "".join(grounds)
+
+
+def draw_label(arc: Arc, x: float, y: float) -> str:
+    """Draw a label above its line, and its number below it.
+
+    The arc from ROOT has both above it, in one line.
+    """
+    label = {"x": px(x), "y": px(y), "size": px(LABEL_SIZE), "text": escape(arc.label)}
+    number = {"size": px(NUMBER_SIZE), "text": escape(arc.number)}
+    if not arc.number:
+        return LABEL.format(**label)
+    if arc.head == arc.dep:
+        label["text"] += f' <tspan style="font-size: {number["size"]}px">{number["text"]}</tspan>'
+        return LABEL.format(**label)
+    below = LABEL.format(x=px(x), y=px(y + NUMBER_BELOW), **number)
+    return f"{LABEL.format(**label)} {below}"
+
+
+def arc_path(line: Line, settings: Mapping[str, Any]) -> str:
+    """Return the path of an arc from its left end to its right end."""
+    left, right = sorted((line.head_x, line.dep_x))
+    top = -line.rise
+    # The line ends within the arrow's head.
+    ends = {left: 0.0, right: 0.0, line.dep_x: -settings["arrow_width"] / 2}
+    if settings["compact"]:
+        corners = f"L{px(left)},{px(top)} L{px(right)},{px(top)}"
+        return f"M{px(left)},{px(ends[left])} {corners} L{px(right)},{px(ends[right])}"
+    width = min((right - left) / 2, CORNER)
+    height = min(line.rise * 0.8, CORNER)
+    low = px(top + height)
+    control = px(top + height * CURVE)
+    return (
+        f"M{px(left)},{px(ends[left])} L{px(left)},{low} "
+        f"C{px(left)},{control} {px(left + width * CURVE)},{px(top)} {px(left + width)},{px(top)} "
+        f"L{px(right - width)},{px(top)} "
+        f"C{px(right - width * CURVE)},{px(top)} {px(right)},{control} {px(right)},{low} "
+        f"L{px(right)},{px(ends[right])}"
+    )
+
+
+def root_path(line: Line, settings: Mapping[str, Any]) -> str:
+    """Return the path of the arc from ROOT, which displaCy leaves out: an arrow from above."""
+    x = px(line.dep_x)
+    return f"M{x},{px(-line.rise)} L{x},{px(-settings['arrow_width'] / 2)}"
+
+
+def arrowhead(x: float, width: float) -> str:
+    """Return the path of an arrow's head, which points to a word."""
+    return f"M{px(x)},2 L{px(x - width / 2)},{px(-width)} {px(x + width / 2)},{px(-width)}"
+
+
+def styled(markup: str, style: str) -> str:
+    """Apply a CSS style to markup."""
+    return f'<g style="{style}">{markup}</g>'
+
+
+# --- captions ----------------------------------------------------------------------------------
 
 
 def draw_caption(text: str, width: float, *, is_rtl: bool) -> Picture:
@@ -280,13 +277,13 @@ def draw_caption(text: str, width: float, *, is_rtl: bool) -> Picture:
     lines = wrap(text, CAPTION_SIZE, width - 2 * MARGIN)
     content = CAPTION.format(
         anchor="end" if is_rtl else "start",
-        size=CAPTION_SIZE,
+        size=px(CAPTION_SIZE),
         lines="".join(
-            f'<tspan x="{x}" y="{number * LINE_HEIGHT}">{escape(line)}</tspan>'
+            f'<tspan x="{px(x)}" y="{px(number * LINE_HEIGHT)}">{escape(line)}</tspan>'
             for number, line in enumerate(lines, start=1)
         ),
     )
-    return Picture(width, len(lines) * LINE_HEIGHT + MARGIN, content)
+    return Picture(width, len(lines) * LINE_HEIGHT + MARGIN / 2, content)
 
 
 # --- pictures ----------------------------------------------------------------------------------
@@ -299,57 +296,27 @@ def stack(pictures: Sequence[Picture], *, is_rtl: bool) -> Picture:
     parts = []
     for picture in pictures:
         x = width - picture.width if is_rtl else 0
-        parts.append(f'<g transform="translate({x},{height})">{picture.content}</g>')
+        parts.append(f'<g transform="translate({px(x)},{px(height)})">{picture.content}</g>')
         height += picture.height
     return Picture(width, height, "".join(parts))
 
 
 def complete_svg(picture: Picture, settings: Mapping[str, Any], lang: str) -> str:
-    """Add the outermost element to a picture."""
+    """Add the outermost element to a picture, which shrinks with the page."""
+    width = math.ceil(picture.width)
     return SVG.format(
-        **picture._asdict(),
+        width=width,
+        min_width=math.floor(width * MIN_SCALE),
+        height=math.ceil(picture.height),
+        content=picture.content,
         lang=escape(lang),
-        size=FONT_SIZE,
+        size=px(WORD_SIZE),
         color=settings["color"],
         bg=settings["bg"],
         font=settings["font"],
     )
 
 
-# --- text --------------------------------------------------------------------------------------
-
-
-def clean(text: str) -> str:
-    """Replace the control characters that XML does not allow."""
-    return NOT_IN_XML.sub("\ufffd", text)
-
-
-def shorten(text: str) -> str:
-    """Cut a word that is longer than MAX_WORD."""
-    return text if len(text) <= MAX_WORD else text[: MAX_WORD - 1] + "…"
-
-
-def text_width(text: str, size: float) -> float:
-    """Estimate the width of a text in pixels."""
-    letters = 0.0
-    for char in text:
-        if not unicodedata.combining(char):
-            letters += 1.0 if unicodedata.east_asian_width(char) in "WF" else LETTER_WIDTH
-    return letters * size
-
-
-def label_width(label: str) -> float:
-    """Estimate the width of a label in pixels, with displaCy's letter spacing."""
-    return text_width(label, LABEL_SIZE) + len(label)
-
-
-def wrap(text: str, size: float, width: float) -> list[str]:
-    """Break a text into lines at spaces."""
-    lines = [""]
-    for word in text.split(" "):
-        longer = f"{lines[-1]} {word}" if lines[-1] else word
-        if lines[-1] and text_width(longer, size) > width:
-            lines.append(word)
-        else:
-            lines[-1] = longer
-    return lines
+def px(value: float) -> str:
+    """Write a number of pixels, rounded to tenths."""
+    return f"{round(value, 1) + 0.0:g}"

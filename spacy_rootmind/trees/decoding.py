@@ -150,8 +150,9 @@ def decode(
     ----------
     Tarjan (1977), Finding optimum branchings. Gabow & Tarjan (1984), Efficient algorithms for a
     family of matroid intersection problems. Zmigrod, Vieira & Cotterell (2020), Please Mind the
-    Root, section 3. Stanojevic & Cohen (2021), A Root of a Problem: the reductions, and ArcMax
-    (section 5). Eisner (1996), Three new probabilistic models for dependency parsing.
+    Root, section 2.2. Stanojevic & Cohen (2021), A Root of a Problem: "naive" and "preselection"
+    (section 3), "reweighting" (section 4), ArcMax (section 5). Eisner (1996), Three new
+    probabilistic models for dependency parsing.
 
     Examples
     --------

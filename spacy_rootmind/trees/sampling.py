@@ -84,9 +84,10 @@ def sample_trees(
           over all trees (`log_partition`), takes no longer where words strongly prefer each other,
           and is about as fast as a walk.
         - "colbourn": the head of word after word in the order of the sentence, by rank-one updates
-          of the inverse Laplacian. Raises ArithmeticError where its digits are lost, as is usual
-          for confident models: once probabilities do not add up to 1, or are
-          negative, by more than 1e-7.
+          of the inverse Laplacian. Raises ArithmeticError where its digits are lost: once
+          probabilities do not add up to 1, or are negative, by more than 1e-7. That is rare: it
+          takes two words whose scores for each other are some 20 above those of their other heads
+          (8, if any number of roots is allowed and ROOT scores lower still).
         - "wilson": the root token from its exact marginal, then loop-erased random walks to it. In
           two words that strongly prefer each other a walk may be trapped for ever.
         - "wilson_reject": walks to ROOT, again and again until one tree has a single root.
@@ -153,9 +154,9 @@ def sample_trees(
     ----------
     Wilson (1996), Generating random spanning trees more quickly than the cover time. Colbourn,
     Myrvold & Neufeld (1996), Two algorithms for unranking arborescences. Zmigrod, Vieira &
-    Cotterell (2021), Efficient Sampling of Dependency Structure. Stanojevic (2022), Unbiased and
-    Efficient Sampling of Dependency Trees. Shi, Bieber & Sutton (2020), Incremental Sampling
-    Without Replacement for Sequence Models.
+    Cotterell (2021), Efficient Sampling of Dependency Structure, section 3 ("wilson_biased") and
+    section 4 ("colbourn"). Stanojevic (2022), Unbiased and Efficient Sampling of Dependency Trees.
+    Shi, Bieber & Sutton (2020), Incremental Sampling Without Replacement for Sequence Models.
 
     Examples
     --------

@@ -225,6 +225,65 @@ def test_number_of_processes_makes_no_difference(pipeline, tmp_path):
     assert len(trees[0]) == 40
 
 
+def test_given_texts_are_drawn(pipeline, run):
+    result = run("parse", pipeline, "--text", "The cat\nslept.", "--text", "It rained.")
+    assert result.returncode == 0, result.stderr
+    # Nothing but the trees, for a reader.
+    assert result.stderr == b""
+    drawn = result.stdout.decode()
+    titles = re.findall(r"^[A-Z].*[.!]$", drawn, flags=re.MULTILINE)
+    assert titles == ["The cat slept.", "It rained."]
+    assert drawn.count("─ ") == 7
+    assert drawn.count("Probability of the tree: ") == 2
+
+
+def test_given_texts_in_other_formats(pipeline, tmp_path):
+    texts = ["The cat slept.", "  ", "It rained."]
+    for name in ("a.jsonl", "b.conllu", "c.spacy"):
+        assert parse(ParseOptions(str(pipeline), [], str(tmp_path / name), texts)) == 0
+    lines = (tmp_path / "a.jsonl").read_text(encoding="utf8").splitlines()
+    assert [json.loads(line)["text"] for line in lines] == ["The cat slept.", "It rained."]
+    found = sentences_in(tmp_path / "b.conllu")
+    assert [sentence.comment("text") for sentence in found] == ["The cat slept.", "It rained."]
+    # Probabilities belong to drawn trees alone.
+    assert "HeadProb" not in (tmp_path / "b.conllu").read_text(encoding="utf8")
+
+
+def test_files_can_be_drawn(pipeline, tmp_path, run):
+    write_texts(tmp_path / "a.txt", 2)
+    drawn = {}
+    for name, options in {"plain": ["--no-confidence"], "all": ["--arcs", "0.001"]}.items():
+        output = tmp_path / name
+        result = run("parse", pipeline, tmp_path / "a.txt", "--to", "tree", "-o", output, *options)
+        assert result.returncode == 0, result.stderr
+        drawn[name] = output.read_text(encoding="utf8")
+    assert "%" not in drawn["plain"]
+    assert drawn["all"].count("──┼─") == drawn["plain"].count("──┼─") >= 1
+    assert drawn["all"].count(" or ") >= 1
+
+
+def test_text_that_is_not_utf8_is_reported(pipeline, run):
+    result = run("parse", pipeline, "--text", "It rained.", "--text", os.fsdecode(b"It r\xe4ined."))
+    assert result.returncode == 1
+    assert b"It rained." in result.stdout
+    assert b"--text:2: expected UTF-8, found byte 0xe4 at 5" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "expected files to parse or --text, received neither"),
+        (["a.txt", "--text", "It rained."], "expected files to parse or --text, received both"),
+        (["--text", "It rained.", "-p"], "expected --from and --paragraphs with files"),
+        (["--text", "It rained.", "-f", "jsonl"], "expected --from and --paragraphs with files"),
+    ],
+)
+def test_texts_and_files_exclude_each_other(arguments, message, run):
+    result = run("parse", "model", *arguments)
+    assert result.returncode == 2
+    assert message in result.stderr.decode()
+
+
 def test_nothing_to_parse(pipeline, tmp_path, capsys):
     (tmp_path / "a.txt").write_text("\n  \n", encoding="utf8")
     output = tmp_path / "out.conllu"
@@ -325,6 +384,27 @@ def test_errors_come_before_anything_is_written(settings, reason, pipeline, tmp_
     assert os.listdir(tmp_path) == ["a.txt"]
 
 
+@posix_only
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"output": "x" * 300 + ".conllu"}, "Cannot write x+.conllu: File name too long"),
+        ({"output": "x" * 300, "to_format": "spacy"}, "Cannot write x+: File name too long"),
+        # The name itself is allowed, but not that of the unfinished output.
+        ({"output": "x" * 240 + ".conllu"}, "Cannot write x+.conllu: File name too long"),
+        ({"output": "x/" * 3000 + "y.jsonl"}, "Cannot write .*: File name too long"),
+        ({"inputs": ["x" * 300 + ".txt"]}, "Cannot read the input: cannot read x+.txt: File name"),
+    ],
+)
+def test_names_that_are_too_long_are_errors_before_anything_is_written(
+    settings, reason, pipeline, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CommandError, match=reason):
+        parse(options_for(pipeline, tmp_path, **settings))
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
@@ -372,6 +452,14 @@ def test_input_is_not_overwritten(pipeline, tmp_path):
         (["parse", "model", "-", "--n-process", "0"], 1),
         (["parse", "model", "-", "--set", "confidence=true"], 1),
         (["parse", "no_such_model", "-"], 1),
+        (["parse", "model", "-", "--max-word-length", "0"], 2),
+        (["parse", "model", "-", "--set", f"components.x={'[' * 50_000}"], 1),
+        (["parse", "model", "-", "--output", "x" * 300], 1),
+        (["parse", "x" * 300, "-"], 1),
+        (["parse", "model", "-", "--code", "x" * 300], 1),
+        (["parse", "model", "x" * 300 + ".txt"], 1),
+        (["check", "x" * 300 + ".conllu"], 1),
+        (["init-config", "x" * 300 + ".cfg"], 1),
     ],
 )
 def test_wrong_arguments_have_an_exit_code_and_no_traceback(arguments, code, run):

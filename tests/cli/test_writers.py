@@ -1,6 +1,7 @@
 """The writers write what was parsed, in forms that other tools can read."""
 
 import json
+import math
 import random
 import re
 
@@ -16,7 +17,15 @@ from spacy_rootmind.cli.conllu import DEPREL, FORM, HEAD, ID, LEMMA, MISC, RANGE
 from spacy_rootmind.cli.input_records import InputRecord
 from spacy_rootmind.cli.inputs import Inputs, Line
 from spacy_rootmind.cli.readers import read_conllu, read_records, read_sentences
-from spacy_rootmind.cli.writers import decimals, restore_given_columns, write_conllu, write_jsonl
+from spacy_rootmind.cli.text_trees import draw_tree
+from spacy_rootmind.cli.writers import (
+    decimals,
+    percent,
+    restore_given_columns,
+    write_conllu,
+    write_jsonl,
+    write_tree,
+)
 from spacy_rootmind.pipeline import alternatives
 
 UNESCAPED = {r"\s": " ", r"\t": "\t", r"\r": "\r", r"\n": "\n", r"\p": "|", r"\\": "\\"}
@@ -309,6 +318,12 @@ def test_jsonl_is_a_doc_and_more(nlp):
             assert other["log_prob"] == pytest.approx(parse.log_prob, abs=1e-6)
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_numbers_that_json_lacks_are_an_error(number, plain):
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        write_jsonl(*parse_text(plain, "It rained.", score=[number]), 0)
+
+
 def test_jsonl_without_settings_is_a_doc_alone(plain):
     doc, record = parse_text(plain, "Zo\u00eb slept.")
     data = write_jsonl(doc, record, 0)
@@ -437,3 +452,73 @@ def test_jsonl_of_merged_tokens_has_what_still_holds(merging):
     ]
     assert not {"log_prob", "entropy", "parses"} & set(data["sents"][0])
     assert {"log_prob", "entropy", "parses"} <= set(data["sents"][1])
+
+
+# --- drawn trees -------------------------------------------------------------------------------
+
+
+def test_drawn_tree_has_words_labels_and_probabilities(nlp):
+    doc, record = parse_text(nlp, "The cat  saw a dog that slept. She said that it rained.")
+    blocks = write_tree(doc, record, 0).decode().split("Probability of the tree: ")
+    for sentence, block, following in zip(doc.sents, blocks, blocks[1:], strict=False):
+        words = [token for token in sentence if not token.is_space]
+        number = {token: i for i, token in enumerate(words)}
+        heads = [-1 if token.head == token else number[token.head] for token in words]
+        drawing = draw_tree(heads)
+        rows = block.splitlines()[-len(words) - 1 : -1]
+        for row, line, token in zip(rows, drawing, words, strict=True):
+            form, label, prob, sign, *others = row.removeprefix(line).split()
+            assert (form, label) == (token.text, token.dep_.replace("ROOT", "root"))
+            assert f"{prob} {sign}" == percent(token._.head_prob)
+            expected = [
+                f"{'' if arc.head == token else f'{arc.head} '}"
+                f"{arc.dep.replace('ROOT', 'root')} {percent(arc.prob)}"
+                for arc in token._.arcs
+                if arc.head != token.head
+            ]
+            assert " ".join(others) == ("or " + ", ".join(expected) if expected else "")
+        assert following.startswith(percent(math.exp(sentence._.parse_log_prob)))
+
+
+def test_alternatives_are_drawn_once(nlp):
+    doc, record = parse_text(nlp, "The cat saw a dog that slept.")
+    [sentence] = doc.sents
+    others = [
+        parse
+        for parse in sentence._.parses
+        if (parse.heads.tolist(), parse.deps)
+        != ([token.head.i for token in doc], [token.dep_ for token in doc])
+    ]
+    drawn = write_tree(doc, record, 0).decode()
+    assert len(others) == 2
+    shown = re.findall(r"^Alternative: (.*)$", drawn, flags=re.MULTILINE)
+    assert shown == [percent(math.exp(parse.log_prob)) for parse in others]
+    for parse in others:
+        heads = [-1 if head == i else head for i, head in enumerate(parse.heads.tolist())]
+        for line, token in zip(draw_tree(heads), doc, strict=True):
+            assert f"\n{line} {token.text} " in drawn
+
+
+@pytest.mark.parametrize(
+    ("prob", "shown"),
+    [(0.0, "0.0 %"), (1e-9, "< 0.1 %"), (0.0006, "0.1 %"), (0.905, "90.5 %"), (1.0, "100.0 %")],
+)
+def test_percent(prob, shown):
+    assert percent(prob) == shown
+
+
+def test_drawn_tree_of_nothing_is_nothing(nlp):
+    for text in ("", "  ", "\n"):
+        doc, record = parse_text(nlp, text)
+        assert write_tree(doc, record, 0) == b""
+
+
+def test_drawn_tree_has_the_given_parts_of_speech_and_no_control_characters(plain):
+    rows = [["1", "\x1b[2Jcat", "_", "NOUN"], ["2", "sleeps", "_", "VERB"]]
+    data = b"\n".join("\t".join([*row, *["_"] * 6]).encode() for row in rows)
+    lines = (Line(i, line) for i, line in enumerate(data.split(b"\n"), start=1))
+    [record] = read_conllu("in", lines)
+    drawn = write_tree(plain(record.make_doc(plain)), record, 0).decode()
+    assert "\x1b" not in drawn
+    assert re.search(r" \\x1b\[2Jcat  NOUN  \w", drawn)
+    assert "%" not in drawn

@@ -14,7 +14,7 @@ from damage import damaged
 from spacy.util import fix_random_seed, load_config
 
 from spacy_rootmind.network.weights import SHAPES
-from spacy_rootmind.pipeline.serialization import CHECKSUM, DIGEST
+from spacy_rootmind.pipeline.serialization import CHECKSUM, DIGEST, save_folder
 
 TEXT = "The teacher that she met gave the boy a book ."
 WITHOUT_VOCAB = {"exclude": ["vocab"]}
@@ -187,9 +187,8 @@ DAMAGE = {
     "infinity": (set_param("hashembed", "E", with_value(np.inf)), "E of hashembed to be finite"),
     "double": (
         set_param("maxout", "W", lambda a: a.astype("f8")),
-        "float32, found float64",
+        "float32 or float16, found float64",
     ),
-    "half": (set_param("maxout", "W", lambda a: a.astype("f2")), "of type float32, found float16"),
     "bytes swapped": (set_param("maxout", "b", lambda a: a.astype(">f4")), "of type float32"),
     "integers": (
         set_param("tree_scorer", "root", lambda a: a.astype("i4")),
@@ -514,6 +513,20 @@ def test_shapes_of_all_arrays_are_known(model, quickstart_docs):
             dims = {dim: node.get_dim(dim) for dim in node.dim_names if node.has_dim(dim)}
             expected = {name: node.get_param(name).shape for name in node.param_names}
             assert SHAPES[node.name](dims) == expected
+
+
+def test_half_precision_is_read(trained, tmp_path):
+    save_folder(trained.get_pipe("root_mst"), tmp_path, ["vocab"], half_precision=True)
+    nlp = make_nlp()
+    pipe = nlp.get_pipe("root_mst").from_disk(tmp_path, **WITHOUT_VOCAB)
+    assert {
+        str(node.get_param(n).dtype) for node in pipe.model.walk() for n in node.param_names
+    } == {"float32"}
+    heads = [head for head, _ in parse_of(trained)]
+    assert [head for head, _ in parse_of(nlp)] == heads
+    (tmp_path / "model").write_bytes((tmp_path / "model").read_bytes()[:-1] + b"\x7c")
+    with pytest.raises(ValueError, match="saved together with cfg"):
+        pipe.from_disk(tmp_path, **WITHOUT_VOCAB)
 
 
 def test_replaced_listener_is_loaded(quickstart_docs, tmp_path):

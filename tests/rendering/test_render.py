@@ -267,21 +267,21 @@ def test_one_sentence_or_several_docs(docs):
     assert read_arcs(render([sentences[1], docs.kbest])) == [second, first, second]
 
 
-def test_ids_are_unique_over_pictures(docs):
-    ids = re.findall(r' id="([^"]+)"', render(docs.kbest) + render(docs.kbest))
-    assert len(ids) == len(set(ids)) > 20
+def test_pictures_have_no_ids_that_could_occur_twice_in_a_page(docs):
+    assert not re.search(r"\b(id|href)=", render(docs.kbest, page=True))
 
 
-def test_labels_follow_their_own_arcs(docs):
+def test_labels_are_above_their_own_lines_and_numbers_below(docs):
     for svg in ElementTree.fromstring(f"<all>{render(docs.kbest)}</all>"):
-        lines = {e.get("id") for e in find(svg, "displacy-arc")} - {None}
-        used = Counter(
-            e.get("{http://www.w3.org/1999/xlink}href")[1:]
-            for e in svg.iter()
-            if tag(e) == "textPath"
-        )
-        # As an outline and as text.
-        assert used == dict.fromkeys(lines, 2)
+        for tree in find(svg, "displacy"):
+            for arrow in find(tree, "displacy-arrow"):
+                [line], texts = find(arrow, "displacy-arc"), find(arrow, "displacy-label")[0]
+                points = list(zip(*[iter(numbers(line))] * 2, strict=True))
+                left, right, top = points[0][0], points[-1][0], min(y for _, y in points)
+                label, *number = ((float(e.get("x")), float(e.get("y"))) for e in texts)
+                assert left - 0.1 <= label[0] <= right + 0.1
+                assert top - 5 < label[1] < top
+                assert all(top + 8 < y < top + 15 and x == label[0] for x, y in number)
 
 
 def test_root_arrow_comes_from_above_all_arcs(docs):
@@ -291,9 +291,8 @@ def test_root_arrow_comes_from_above_all_arcs(docs):
         x, top, end_x, bottom = numbers(line)
         assert x == end_x
         others = [numbers(e) for e in find(tree.element, "displacy-arc") if e is not line]
-        # A cubic curve rises to three quarters of the way to its control points.
-        assert all(top < y - 0.75 * (y - control) for _, y, _, control, *_ in others)
-        assert all(bottom == y for _, y, *_ in others)
+        assert all(top < min(points[1::2]) for points in others)
+        assert {bottom, 0.0} == {end for _, start, *_, end in others for end in (start, end)}
 
 
 # --- alternatives ------------------------------------------------------------------------------
@@ -407,24 +406,25 @@ def test_long_captions_are_broken_into_lines():
     svg = ElementTree.fromstring(render(doc, options={"distance": 50}))
     [text] = find(svg, "displacy-caption")[1:]
     assert len(text) > 1
-    assert all(len(line.text) * 14 * 0.5 < float(svg.get("width")) for line in text)
-    assert [float(line.get("y")) for line in text] == [20.0 * (i + 1) for i in range(len(text))]
+    assert all(len(line.text) * 13 * 0.4 < float(svg.get("width")) for line in text)
+    assert [float(line.get("y")) for line in text] == [18.0 * (i + 1) for i in range(len(text))]
     assert captions(svg)[1].count("a b c d e f g h") == 6
 
 
 def test_labels_are_drawn_over_longer_arcs():
     doc = make_doc([*"abcde"], [2, 3, 2, 2, 2], [*"uvRxy"])
     svg = ElementTree.fromstring(render(doc))
-    [nested] = find(svg, "displacy")
-    parts = [e for e in nested.iter() if tag(e) == "textPath"]
-    lengths = {"u": 2, "v": 2, "x": 1, "y": 2}
-    # Each label's outline comes first, and the root's arrow before all.
-    drawn = [text_of(e) for e in parts]
-    assert drawn[::2] == drawn[1::2]
-    assert [e.get("stroke") for e in parts] == ["#ffffff", None] * 4
-    assert [lengths[label] for label in drawn[::2]] == [2, 2, 2, 1]
-    order = list(svg.iter())
-    assert order.index(find(svg, "displacy-root")[0]) < order.index(nested)
+    arrows = find(svg, "displacy-arrow")
+    labels = [text_of(find(arrow, "displacy-label")[0]) for arrow in arrows]
+    assert labels[0] == "R"
+    assert labels[-1] == "x"
+    tops = [min(numbers(find(arrow, "displacy-arc")[0])[1::2]) for arrow in arrows]
+    assert tops == sorted(tops)
+    for arrow in arrows:
+        names = [e.get("class") or tag(e) for e in arrow]
+        assert names[-2:] == ["rect", "displacy-label"]
+        [ground] = [e for e in arrow if tag(e) == "rect"]
+        assert ground.get("fill") == "#ffffff"
 
 
 def test_captions_and_trees_do_not_overlap(docs):
@@ -474,10 +474,10 @@ def test_merged_arcs_are_the_wider_the_larger_their_share_and_never_pale(sampled
     shares = sorted(widths)
     assert shares == [11, 33, 67, 89]
     assert [widths[share] for share in shares] == sorted(widths.values())
-    assert 1 < widths[11] < 2 < widths[89] < 4
+    assert 0.75 < widths[11] < 1.5 < widths[89] < 3
     assert "opacity" not in ElementTree.tostring(svg, encoding="unicode")
     [plain] = find(ElementTree.fromstring(render(make_doc(["a"], [0], ["R"]))), "displacy-arc")
-    assert plain.get("stroke-width") == "2px"
+    assert plain.get("stroke-width") == "1.5px"
 
 
 def test_merged_arcs_with_the_same_ends_and_label_lie_apart():
@@ -588,39 +588,18 @@ def test_long_sentences_from_right_to_left():
 # --- compact arcs ------------------------------------------------------------------------------
 
 
-def test_compact_labels_are_on_their_own_line():
-    words = [*"abcdefgh"]
-    doc = make_doc(words, [0] * 8, ["ROOT", *["a:long:label"] * 7])
-    svg = ElementTree.fromstring(render(doc, options={"compact": True}))
-    arrows = [arrow for arrow in find(svg, "displacy-arrow") if len(list(arrow)) > 3]
-    assert len(arrows) == 7
-    heights = set()
-    for arrow in arrows:
-        line, gap, outline, label, _ = arrow
-        (x, _), (left, height), (right, _), _ = zip(*[iter(numbers(line))] * 2, strict=True)
-        assert x == left
-        gap_left, gap_height, gap_right, _ = numbers(gap)
-        # The gap is on the line, in its middle, and leaves some of the line on both sides.
-        assert gap_height == height
-        assert gap_left + gap_right == pytest.approx(left + right)
-        assert left < gap_left < gap_right < right
-        assert gap_right - gap_left > len("a:long:label") * 12.8 * 0.4
-        assert gap.get("stroke") == "#ffffff"
-        assert 'dy="0.35em"' in ElementTree.tostring(outline, encoding="unicode")
-        assert 'dy="0.35em"' in ElementTree.tostring(label, encoding="unicode")
-        heights.add(height)
-    # Labels are not as high as the distance between two lines.
-    assert len(heights) == 7
-    assert min(b - a for a, b in pairwise(sorted(heights))) > 12.8
-    assert 'dy="0.35em"' not in render(doc)
-
-
-def test_a_compact_label_wider_than_its_line_leaves_its_ends():
-    doc = make_doc(["a", "b"], [0, 0], ["ROOT", "a:very:long:label"])
-    svg = ElementTree.fromstring(render(doc, options={"compact": True, "distance": 50}))
-    [arrow] = [arrow for arrow in find(svg, "displacy-arrow") if len(list(arrow)) > 3]
-    line, gap, *_ = arrow
-    assert numbers(line)[0] < numbers(gap)[0] < numbers(gap)[2] < numbers(line)[-2]
+def test_compact_arcs_are_rectangular_and_lower():
+    doc = make_doc([*"abcdefgh"], [0] * 8, ["ROOT", *["a:long:label"] * 7])
+    heights = {}
+    for compact in (False, True):
+        svg = ElementTree.fromstring(render(doc, options={"compact": compact}))
+        lines = [e.get("d") for e in find(svg, "displacy-arc")]
+        assert [("C" in line) for line in lines] == [False] + [not compact] * 7
+        tops = sorted(min(numbers(e)[1::2]) for e in find(svg, "displacy-arc"))
+        heights[compact] = tops
+        # Labels are not as high as the distance between two lines.
+        assert min(b - a for a, b in pairwise(tops)) > 12
+    assert heights[True][0] > heights[False][0]
 
 
 # --- Docs that were changed --------------------------------------------------------------------
@@ -698,10 +677,10 @@ def test_missing_heads_are_not_drawn():
 
 @pytest.mark.parametrize("path", [None, "out.html", "out.svg"])
 def test_markup_in_texts_is_escaped(path, tmp_path):
-    words = ['<b class="x">', "&amp;", "</svg>", "'", "\x07"]
-    deps = ["<R>&", "<i>", "&", '"', "x"]
+    words = ["<script>x()</script>", "&amp;", "</svg>", "'", "\x07"]
+    deps = ["<script>R&", "<i>", "&", '"', "x"]
     doc = make_doc(words, [0] * 5, deps, tags=["</text>", "&lt;", '"', "'", "\x00"])
-    doc[0].lemma_ = "<u>"
+    doc[0].lemma_ = "<script>"
     other = with_parses(doc, [[0, 0, 1, 1, 1]], [-1.0])
     options = {"fine_grained": True, "add_lemma": True, "font": '"Open Sans", serif'}
     target = tmp_path / (path or "unused")
@@ -709,18 +688,22 @@ def test_markup_in_texts_is_escaped(path, tmp_path):
     if path is not None:
         markup = target.read_text(encoding="utf8")
     if path == "out.html":
-        Page(markup)
+        assert "script" not in Page(markup).attributes
         markup = re.search(r"<svg.*</svg>", markup, re.DOTALL)[0]
     svg = ElementTree.fromstring(markup)
-    assert {tag(e) for e in svg.iter()} == {"svg", "g", "path", "text", "tspan", "textPath"}
+    assert {tag(e) for e in svg.iter()} == {"svg", "g", "path", "rect", "text", "tspan"}
     assert 'font-family: "Open Sans", serif;' in svg.get("style")
     tree = trees(svg)[0]
     assert tree.words == [*words[:4], "\ufffd"]
     tags, lemmas = tree.lines
     assert tags == ["</text>", "&lt;", '"', "'", "\ufffd"]
-    assert lemmas[0] == "<u>"
+    assert lemmas[0] == "<script>"
     assert {arc.label for arc in tree.arcs()} == set(deps)
     assert captions(svg)[-1].endswith("dep(&amp;, </svg>), dep(&amp;, '), dep(&amp;, \ufffd)")
+
+
+def places_of(svg):
+    return [float(word.get("x")) for word in find(svg, "displacy-word")]
 
 
 def test_texts_fit_between_words():
@@ -729,37 +712,148 @@ def test_texts_fit_between_words():
         [long, long, "y" * 80, "z"], [1, 1, 1, 2], [*"abc", "very:long:label:indeed:it:is"]
     )
     svg = ElementTree.fromstring(render(doc))
-    words = find(svg, "displacy-word")
-    places = [float(word.get("x")) for word in words]
-    assert words[2].text == "y" * 31 + "…"
-    # Latin letters are half as wide as the font size on average.
-    assert places[0] >= 30 * 16 / 4
-    assert places[1] - places[0] >= 30 * 8
-    assert places[3] - places[2] >= 28 * 12.8 / 2
-    assert places[-1] + 8 < float(svg.get("width")) <= places[-1] + 100
+    words, places = find(svg, "displacy-word"), places_of(svg)
+    assert re.fullmatch("y{28,36}…", words[2].text)
+    # An x is half as wide as the font size.
+    assert places[0] >= 30 * 15 / 4
+    assert places[1] - places[0] >= 30 * 7.5
+    assert places[3] - places[2] >= 28 * 12 * 0.4
+    assert places[-1] + 4 < float(svg.get("width")) <= places[-1] + 100
 
 
-@pytest.mark.parametrize(("compact", "least"), [(False, 175), (True, 150)])
-def test_labels_fit_below_their_arcs(compact, least):
-    def distance(label):
-        doc = make_doc(["a", "b", "c"], [0, 0, 0], ["ROOT", label, "x"])
-        svg = ElementTree.fromstring(render(doc, options={"compact": compact}))
-        first, second, _ = (float(e.get("x")) for e in find(svg, "displacy-word"))
+@pytest.mark.parametrize("compact", [False, True])
+def test_words_and_labels_decide_how_far_words_are_apart(compact):
+    def distance(word, label):
+        doc = make_doc([word, "b", "c"], [0, 0, 0], ["ROOT", label, "x"])
+        first, second, _ = places_of(
+            ElementTree.fromstring(render(doc, options={"compact": compact}))
+        )
         return second - first
 
-    # Letters at 0.8 of the font size, half as wide as high, one pixel apart.
-    assert distance("x" * 40) >= 40 * (0.8 * 16 * 0.5 + 1)
-    assert distance("x") == least
+    assert 15 < distance("a", "x") < 40 < distance("a" * 10, "x") < 90
+    # Letters of 12 pixels, half as wide as high.
+    assert 30 * 6 <= distance("a", "x" * 30) <= 30 * 8
 
 
 def test_wide_letters_take_more_room():
     def distance(word):
-        svg = ElementTree.fromstring(render(make_doc([word, word], [0, 0], ["ROOT", "x"])))
-        first, second = (float(e.get("x")) for e in find(svg, "displacy-word"))
+        first, second = places_of(
+            ElementTree.fromstring(render(make_doc([word, word], [0, 0], ["ROOT", "x"])))
+        )
         return second - first
 
-    assert distance("語" * 20) >= 320 > distance("y" * 20)
+    assert distance("語" * 15) >= 15 * 15 > distance("y" * 15)
     assert distance("e\u0301" * 10) == distance("e" * 10)
+
+
+SENTENCE = (
+    "The committee that reviewed the proposals last week decided to postpone its final vote "
+    "because several members had not yet received the new reports ."
+)
+HEADS = [1, 8, 3, 1, 5, 3, 7, 3, 8, 10, 8, 13, 13, 10, 20, 16, 20, 20, 20, 20, 10, 23, 23, 20, 8]
+LABELS = (
+    "det nsubj nsubj acl:relcl det obj amod obl:tmod ROOT mark xcomp nmod:poss amod obj mark amod "
+    "nsubj aux advmod advmod advcl det amod obj punct"
+)
+
+
+def with_confidence(doc):
+    for stored in doc.user_data.values():
+        n = len(doc)
+        stored["confidence"] = {
+            "head_probs": np.full(n, 0.8, dtype=np.float32),
+            "log_prob": -1.0,
+            "entropy": 1.0,
+        }
+    return doc
+
+
+def test_25_words_with_probabilities_are_legible_without_scrolling():
+    doc = make_doc(SENTENCE.split(), HEADS, LABELS.split(), pos=["NOUN"] * 25)
+    doc = with_confidence(with_parses(doc, [HEADS, moved(HEADS, w20=8)], [-1.0, -2.0]))
+    svg = ElementTree.fromstring(render(doc))
+    width, height = float(svg.get("width")), float(svg.get("height"))
+    assert svg.get("viewBox") == f"0 0 {width:g} {height:g}"
+    style = dict(part.split(": ", 1) for part in svg.get("style").split("; "))
+    assert (style["max-width"], style["height"]) == ("100%", "auto")
+    # Words of 15 pixels have at least 9 in a notebook's cell or a page.
+    least = float(style["min-width"].removesuffix("px"))
+    assert 0.6 * width - 1 <= least <= 840
+    assert height < width
+
+
+def test_labels_neither_overlap_nor_leave_their_arcs():
+    doc = make_doc(SENTENCE.split(), HEADS, LABELS.split())
+    doc = with_confidence(with_parses(doc, [HEADS], [-1.0]))
+    boxes = []
+    for arrow in find(ElementTree.fromstring(render(doc)), "displacy-arrow"):
+        path = numbers(find(arrow, "displacy-arc")[0])
+        for text in find(arrow, "displacy-label")[0]:
+            size = float(re.search(r"[\d.]+", text.get("style"))[0])
+            x, y = float(text.get("x")), float(text.get("y"))
+            # Most letters are half as wide as high, or less.
+            half = len(text_of(text)) * size * 0.5 / 2
+            if "displacy-root" not in arrow.get("class"):
+                assert path[0] < x - half < x + half < path[-2]
+            boxes.append((x - half, x + half, y - 0.7 * size, y))
+    assert len(boxes) == 2 * 25 - 1
+    for i, (left, right, top, bottom) in enumerate(boxes):
+        for other_left, other_right, other_top, other_bottom in boxes[:i]:
+            assert (
+                right < other_left or other_right < left or bottom < other_top or other_bottom < top
+            )
+
+
+def random_projective_tree(rng, start, end, head, heads):
+    """Give the words from `start` to `end` heads within them, one of them `head`."""
+    if start == end:
+        return
+    root = int(rng.integers(start, end))
+    heads[root] = root if head is None else head
+    for left, right in ((start, root), (root + 1, end)):
+        cuts = sorted({left, right, *rng.integers(left, right + 1, size=2).tolist()})
+        for a, b in pairwise(cuts):
+            random_projective_tree(rng, a, b, root, heads)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_arcs_of_projective_trees_do_not_cross(seed):
+    rng = np.random.default_rng(seed)
+    heads = [0] * 18
+    random_projective_tree(rng, 0, 18, None, heads)
+    doc = make_doc(["word"] * 18, heads, ["ROOT" if i == h else "x" for i, h in enumerate(heads)])
+    svg = ElementTree.fromstring(render(doc, options={"compact": True}))
+    paths = [numbers(e) for e in find(svg, "displacy-arc")]
+    boxes = [(path[0], path[-2], min(path[1::2])) for path in paths if len(path) > 4]
+    assert len(boxes) == 17
+    for left, right, top in boxes:
+        for other_left, other_right, other_top in boxes:
+            if other_left < left < other_right or other_left < right < other_right:
+                assert other_left < left < right < other_right
+                assert other_top < top
+
+
+def test_alternatives_are_exactly_below_the_parse_and_less_prominent(sampled):
+    svg = ElementTree.fromstring(render(sampled))
+    found = find(svg, "displacy")
+    assert len(found) == 3
+    assert len({tuple(places_of(tree)) for tree in found}) == 1
+    drawn = trees(svg)
+    assert set(drawn[0].styles.values()) == {""}
+    assert set(drawn[1].styles.values()) == {"opacity: 0.65", f"color: {RED}; font-weight: bold"}
+
+
+def test_arcs_that_differ_can_be_told_without_colours(sampled):
+    svg = ElementTree.fromstring(render(sampled))
+    parents = {child: parent for parent in svg.iter() for child in parent}
+    n_dashed = 0
+    for arrow in find(svg, "displacy-arrow"):
+        differs = RED in (parents[arrow].get("style") or "")
+        [line] = find(arrow, "displacy-arc")
+        assert (line.get("stroke-dasharray") is not None) == differs
+        assert ("bold" in (parents[arrow].get("style") or "")) == differs
+        n_dashed += differs
+    assert n_dashed == 3
 
 
 # --- from right to left ------------------------------------------------------------------------
@@ -784,16 +878,29 @@ def test_right_to_left(tmp_path):
     page = Page((tmp_path / "he.html").read_text(encoding="utf8"))
     assert page.attributes["html"] == [{"lang": "he"}]
     assert "direction: rtl" in page.attributes["body"][0]["style"]
-    styles = [g.get("style") for g in page.attributes["g"] if "direction" in (g.get("style") or "")]
+    styles = [e["style"] for e in page.attributes["text"] if "direction" in e.get("style", "")]
     assert styles == ["direction: rtl"] * 2 * len(words)
+    assert "padding: 2rem 1rem" in page.attributes["body"][0]["style"]
     # The page's direction reverses neither captions nor labels.
     assert page.attributes["svg"][0]["style"].endswith("direction: ltr")
+
+
+def test_direction_of_single_words_does_not_spread():
+    words = ["saw", "קראה", "\u202eevil", "\u2069x"]
+    doc = with_parses(
+        make_doc(words, [0] * 4, ["ROOT", *"abc"]), [[0] * 4, [1, 1, 1, 1]], [-1.0, -2.0]
+    )
+    texts, [tree, _] = parse_one_svg(render(doc))
+    assert tree.words == words
+    # In captions, the Hebrew word is isolated, and the others cannot turn the rest around.
+    he = "\u2068קראה\u2069"
+    assert texts[1].endswith(f"dep({he}, saw), ROOT({he}), dep({he}, evil), dep({he}, x)")
 
 
 # --- options -----------------------------------------------------------------------------------
 
 
-def test_style_options_work_as_in_displacy(docs):
+def test_style_options_work_as_in_displacy():
     style = {
         "compact": True,
         "color": "white",
@@ -806,19 +913,21 @@ def test_style_options_work_as_in_displacy(docs):
         "arrow_spacing": 13,
         "word_spacing": 60,
     }
-    sentence = next(make_doc(["a", "b"], [0, 0], ["ROOT", "x"]).sents)
-    ours = ElementTree.fromstring(render(sentence, options=style))
-    theirs = ElementTree.fromstring(displacy.render(sentence, options=style, jupyter=False))
-    [nested] = find(ours, "displacy")
-    assert nested.get("style") == theirs.get("style")
-    for part in ("arc", "arrowhead"):
-        drawn = [e.attrib for e in find(nested, f"displacy-{part}")]
-        wanted = [e.attrib for e in find(theirs, f"displacy-{part}")]
-        assert [a["d"] for a in drawn] == [a["d"] for a in wanted]
-        assert [a.get("stroke-width") for a in drawn] == [a.get("stroke-width") for a in wanted]
-    words = [[e.attrib for e in find(svg, "displacy-word")] for svg in (nested, theirs)]
-    assert words[0] == words[1]
-    assert "color: white; background: #09a3d5" in ours.get("style")
+    doc = make_doc(["a", "b", "c"], [0, 0, 0], ["ROOT", "x", "y"])
+    ours = ElementTree.fromstring(render(doc, options=style))
+    theirs = ElementTree.fromstring(displacy.render(doc, options=style, jupyter=False))
+    assert places_of(ours) == places_of(theirs) == [77, 410, 743]
+    for name in ("color: white", "background: #09a3d5", "font-family: Source Sans Pro"):
+        assert name in ours.get("style")
+        assert name in theirs.get("style")
+    for svg in (ours, theirs):
+        assert {e.get("stroke-width") for e in find(svg, "displacy-arc")} == {"3px"}
+    heads = [numbers(e) for e in find(ours, "displacy-arrowhead")]
+    assert {round(points[4] - points[2], 1) for points in heads} == {9.0}
+    assert {float(word.get("y")) for word in find(ours, "displacy-word")} == {60}
+    # Three arcs end at the first word.
+    ends = sorted(numbers(e)[0] for e in find(ours, "displacy-arc"))
+    assert ends == [64, 77, 90]
 
 
 def test_highlight(sampled):

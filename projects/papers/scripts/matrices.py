@@ -15,7 +15,7 @@ BATCH_SCORES = 1 << 20
 # States of a network: untrained, or the objective it was trained with. The papers' parsers score
 # the head of each word by itself.
 UNTRAINED, TRAINED = "untrained", "head_selection"
-STATE_TITLES = {TRAINED: "trained", UNTRAINED: "random weights"}
+STATE_TITLES = {TRAINED: "trained", UNTRAINED: "untrained"}
 # First sentence length of each bin.
 BINS = (5, 10, 15, 20, 25, 30, 40, 50, 70)
 # spaCy's name for the folder of the last model.

@@ -2,13 +2,18 @@
 
 Zmigrod, Vieira & Cotterell (2020), Please Mind the Root: Decoding Arborescences for Dependency
 Parsing, tables 1 and 2, figures 3 and 4. Decodes the score matrices of all treebanks twice, with
-and without the constraint, and compares heads. Writes mind_the_root.md, CSV and PNG.
+and without the constraint, and compares heads. Figure 1 is a malformed tree. Writes
+mind_the_root.md, CSV and PNG.
 """
 
 import argparse
+import csv
+from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 
 import numpy as np
+from examples import report_examples
 from matplotlib.transforms import Bbox
 from matrices import TRAINED, UNTRAINED, Floats, Matrices, find_scores, require_scores
 from outcomes import (
@@ -25,27 +30,10 @@ from report import BLUE, RED, Report, panels, plain_logarithmic, plt
 from root_scores import report_root_scores
 
 PROJECT = Path(__file__).resolve().parents[1]
-# Malformed trees, %, as published for the parser of Stanza (Qi et al. 2020).
-PUBLISHED = {
-    "Kurmanji-MG": 23.57,
-    "Livvi-KKPP": 12.26,
-    "Lithuanian-HSE": 7.27,
-    "Buryat-BDT": 6.61,
-    "Upper_Sorbian-UFAL": 6.42,
-    "Afrikaans-AfriBooms": 6.35,
-    "Hungarian-Szeged": 4.23,
-    "Vietnamese-VTB": 3.38,
-    "Kazakh-KTB": 2.58,
-    "Turkish-IMST": 2.54,
-    "Irish-IDT": 2.42,
-    "Marathi-UFAL": 2.13,
-    "Wolof-WTB": 1.49,
-    "Belarusian-HSE": 0.79,
-    "Tamil-TTB": 0.0,
-    "Telugu-MTG": 0.0,
-}
-# Averages, %, over the paper's 63 treebanks, and over those with fewer than FEW training sentences.
-PUBLISHED_ALL, PUBLISHED_FEW = 1.80, 6.21
+# Table 2 of the paper, for the parsers of Stanza (Qi et al. 2020); `treebank` is the name here.
+PUBLISHED_TABLE = Path(__file__).parent / "zmigrod2020_table2.csv"
+# Groups of table 1: from this many training sentences to fewer than that many.
+GROUPS = {"high": (10_000, inf), "medium": (FEW, 10_000), "low": (0, FEW)}
 # Places of a label next to its point: offset in points, and the edges that are aligned.
 LABEL_PLACES = (
     (6, 0, "left", "center"),
@@ -57,6 +45,37 @@ LABEL_PLACES = (
 )
 # Least number of treebanks for a rank correlation.
 MANY = 5
+
+
+@dataclass(frozen=True)
+class Published:
+    """A row of the paper's table 2.
+
+    Attributes
+    ----------
+    train, test : int
+        Sentences.
+    malformed, uas_change, exact_match_change : float
+        Malformed trees, and relative changes by the constraint, %.
+    """
+
+    train: int
+    test: int
+    malformed: float
+    uas_change: float
+    exact_match_change: float
+
+
+def read_published() -> tuple[list[Published], dict[str, Published]]:
+    """Read the paper's table 2: all rows, and those of treebanks with a known name, by name."""
+    rows, named = [], {}
+    with PUBLISHED_TABLE.open(encoding="utf8", newline="") as file:
+        for line in csv.DictReader(file):
+            shares = (float(line[key]) for key in ("malformed", "uas_change", "exact_match_change"))
+            rows.append(Published(int(line["train"]), int(line["test"]), *shares))
+            if line["treebank"]:
+                named[line["treebank"]] = rows[-1]
+    return rows, named
 
 
 def examine_others(root: Path) -> dict[str, dict[str, Outcome]]:
@@ -87,7 +106,7 @@ def objective_lines(
     return lines
 
 
-def row(name: str, each: Outcome) -> list:
+def row(name: str, each: Outcome, published: Published | None) -> list:
     """Lay out a line of the main table."""
     return [
         name,
@@ -95,11 +114,13 @@ def row(name: str, each: Outcome) -> list:
         each.sentences,
         each.malformed,
         each.rate,
-        PUBLISHED.get(name),
+        published and published.malformed,
         *each.uas,
         relative(*each.uas),
+        published and published.uas_change,
         *each.exact_match,
         relative(*each.exact_match),
+        published and published.exact_match_change,
         each.repaired,
         each.broken,
     ]
@@ -115,55 +136,65 @@ HEADER = (
     "UAS, any roots",
     "UAS, one root",
     "UAS change, %",
+    "published, %",
     "exact match, any roots",
     "exact match, one root",
     "exact match change, %",
+    "published, %",
     "heads mended",
     "heads spoilt",
 )
 
 
 GROUP_HEADER = (
+    "training sentences",
     "treebanks",
-    "how many",
-    "malformed, %, average",
-    "malformed, %, together",
-    "published average, %",
-    "UAS change, %, average",
-    "UAS change, %, together",
-    "exact match change, %, together",
+    "published",
+    "malformed, %",
+    "published, %",
+    "published, the same treebanks, %",
+    "UAS change, %",
+    "published, %",
+    "exact match change, %",
+    "published, %",
 )
 
 
-def group_lines(outcomes: dict[str, Outcome]) -> list[list]:
-    """Average over treebanks, as in the paper, and pool their sentences."""
-    groups = {
-        f"fewer than {FEW:,} training sentences": [
-            each for each in outcomes.values() if each.train_sentences < FEW
-        ],
-        f"{FEW:,} and more": [each for each in outcomes.values() if each.train_sentences >= FEW],
-        "all": list(outcomes.values()),
-    }
-    published = (PUBLISHED_FEW, None, PUBLISHED_ALL)
+def group_lines(
+    outcomes: dict[str, Outcome], table: list[Published], published: dict[str, Published]
+) -> list[list]:
+    """Average over treebanks by training size, as table 1 does; nan is left out."""
+    groups = {name: (low, high) for name, (low, high) in GROUPS.items()} | {"all": (0, inf)}
     lines = []
-    for (name, members), theirs in zip(groups.items(), published, strict=True):
-        if members:
-            pooled = add_up(members)
-            mean_rate = float(np.mean([each.rate for each in members]))
-            mean_uas = float(np.mean([relative(*each.uas) for each in members]))
-            lines.append(
-                [
-                    name,
-                    len(members),
-                    mean_rate,
-                    pooled.rate,
-                    theirs,
-                    mean_uas,
-                    relative(*pooled.uas),
-                    relative(*pooled.exact_match),
-                ]
-            )
+    for name, (low, high) in groups.items():
+        members = {
+            treebank: each
+            for treebank, each in outcomes.items()
+            if low <= each.train_sentences < high
+        }
+        if not members:
+            continue
+        theirs = [row for row in table if low <= row.train < high]
+        same = [published[treebank].malformed for treebank in members if treebank in published]
+        lines.append(
+            [
+                name,
+                len(members),
+                len(theirs),
+                _mean([each.rate for each in members.values()]),
+                _mean([row.malformed for row in theirs]),
+                _mean(same),
+                _mean([relative(*each.uas) for each in members.values()]),
+                _mean([row.uas_change for row in theirs]),
+                _mean([relative(*each.exact_match) for each in members.values()]),
+                _mean([row.exact_match_change for row in theirs]),
+            ]
+        )
     return lines
+
+
+def _mean(values: list[float]) -> float:
+    return mean_and_deviation(values)[0]
 
 
 def seed_lines(seeds: dict[str, list[Outcome]]) -> list[list]:
@@ -203,7 +234,12 @@ SEED_HEADER = (
 )
 
 
-def draw(seeds: dict[str, list[Outcome]], outcomes: dict[str, Outcome], report: Report) -> None:
+def draw(
+    seeds: dict[str, list[Outcome]],
+    outcomes: dict[str, Outcome],
+    published: dict[str, Published],
+    report: Report,
+) -> None:
     """Plot rates and changes against training size."""
     figure, (axis,) = panels(1, 6.6, 4.4)
     sizes = [each.train_sentences for each in outcomes.values()]
@@ -213,8 +249,9 @@ def draw(seeds: dict[str, list[Outcome]], outcomes: dict[str, Outcome], report: 
     if np.isfinite(deviations).any():
         bars = np.nan_to_num(deviations)
         axis.errorbar(sizes, own_rates, bars, fmt="none", ecolor=RED, capsize=2, zorder=2)
-    published = [(each, PUBLISHED[name]) for name, each in outcomes.items() if name in PUBLISHED]
-    for index, (each, rate) in enumerate(published):
+    rates = {name: published[name].malformed for name in outcomes if name in published}
+    for index, (name, rate) in enumerate(rates.items()):
+        each = outcomes[name]
         label = "published" if not index else None
         x = each.train_sentences
         axis.plot([x, x], [rate, each.rate], color="grey", linewidth=0.5)
@@ -222,7 +259,7 @@ def draw(seeds: dict[str, list[Outcome]], outcomes: dict[str, Outcome], report: 
     axis.set_ylabel("malformed trees, %")
     axis.set_ylim(0, 1.12 * max(own_rates, default=1.0) + 1)
     _training_sizes(axis)
-    _label_points(axis, outcomes, np.nan_to_num(deviations))
+    _label_points(axis, outcomes, rates, np.nan_to_num(deviations))
     bars = " Bars: deviation over seeds." if any(len(own) > 1 for own in seeds.values()) else ""
     report.figure(
         "figures-3-4-malformed",
@@ -257,12 +294,14 @@ def _training_sizes(axis: plt.Axes) -> None:
     axis.legend(frameon=False)
 
 
-def _label_points(axis: plt.Axes, outcomes: dict[str, Outcome], deviations: Floats) -> None:
+def _label_points(
+    axis: plt.Axes, outcomes: dict[str, Outcome], rates: dict[str, float], deviations: Floats
+) -> None:
     """Label the points on the side where the label hides the least."""
     axis.figure.canvas.draw()
     taken = []
     for (name, each), deviation in zip(outcomes.items(), deviations, strict=True):
-        ends = (each.rate - deviation, each.rate + deviation, PUBLISHED.get(name, each.rate))
+        ends = (each.rate - deviation, each.rate + deviation, rates.get(name, each.rate))
         low, high = (axis.transData.transform((each.train_sentences, f(ends))) for f in (min, max))
         taken.append(Bbox([low - 5, high + 5]))
     for name, each in outcomes.items():
@@ -297,7 +336,9 @@ def _outside(box: Bbox, frame: Bbox) -> float:
     return box.width * box.height - _common(box, frame)
 
 
-def remarks(outcomes: dict[str, Outcome]) -> list[str]:
+def remarks(
+    outcomes: dict[str, Outcome], table: list[Published], published: dict[str, Published]
+) -> list[str]:
     """Summarize the figures."""
     pooled = add_up(list(outcomes.values()))
     lines = [
@@ -309,14 +350,15 @@ def remarks(outcomes: dict[str, Outcome]) -> list[str]:
         rates = [one.rate for one in each]
         size = rank_correlation([one.train_sentences for one in each], rates)
         accuracy = rank_correlation([one.uas[0] for one in each], rates)
+        theirs = rank_correlation([one.train for one in table], [one.malformed for one in table])
         lines.append(
-            f"Rank correlation of the rate with training size: {size:.2f}; with UAS: "
-            f"{accuracy:.2f}."
+            f"Rank correlation of the rate with training size: {size:.2f} (published, over "
+            f"{len(table)} treebanks: {theirs:.2f}); with UAS: {accuracy:.2f}."
         )
-    both = [name for name in outcomes if name in PUBLISHED]
+    both = [name for name in outcomes if name in published]
     if len(both) >= MANY:
         ours = [outcomes[name].rate for name in both]
-        theirs = [PUBLISHED[name] for name in both]
+        theirs = [published[name].malformed for name in both]
         higher = sum(own > other for own, other in zip(ours, theirs, strict=True))
         lines.append(
             f"With the published rates: {rank_correlation(ours, theirs):.2f}, over {len(both)} "
@@ -345,10 +387,11 @@ def main() -> None:
     seeds = {name: examine_files(own) for name, own in files.items()}
     seeds = dict(sorted(seeds.items(), key=lambda item: item[1][0].train_sentences))
     outcomes = {name: pool_seeds(own) for name, own in seeds.items()}
+    table, published = read_published()
     report = Report(
         options.root / "results",
         "mind_the_root",
-        "Please Mind the Root (Zmigrod, Vieira & Cotterell 2020): tables 1 and 2, figures 3 and 4",
+        "Measured for Please Mind the Root",
     )
     report.text(
         "The same scores, decoded without and with the root constraint. A tree with several roots "
@@ -357,24 +400,28 @@ def main() -> None:
         "constrained, or only the unconstrained tree has right. Sentences of all seeds count "
         "together.",
         training_line(files),
-        "## Tables 1 and 2: treebanks",
+        "## Table 1: averages by training size",
+        f"Averages over treebanks: high, {GROUPS['high'][0]:,} training sentences and more; "
+        f"medium, {FEW:,} and more; low, fewer. The published averages are those of the rows of "
+        "table 2, by the paper's own training sizes.",
     )
-    report.table("treebanks", HEADER, [row(name, each) for name, each in outcomes.items()])
-    report.text(
-        "## Tables 1 and 2: averages",
-        "Rates and changes averaged over treebanks, and of their sentences together; the published "
-        "averages are over all of the paper's treebanks of that size.",
+    report.table("groups", GROUP_HEADER, group_lines(outcomes, table, published))
+    report.text(*remarks(outcomes, table, published), "## Table 2: treebanks")
+    report.table(
+        "treebanks",
+        HEADER,
+        [row(name, each, published.get(name)) for name, each in outcomes.items()],
     )
-    report.table("groups", GROUP_HEADER, group_lines(outcomes))
-    report.text(*remarks(outcomes))
     if any(len(own) > 1 for own in seeds.values()):
         report.text(
-            "## Tables 1 and 2: mean and deviation over seeds",
+            "## Table 2: mean and deviation over seeds",
             "The average is over treebanks, for each seed.",
         )
         report.table("seeds", SEED_HEADER, seed_lines(seeds))
     report.text("## Figures 3 and 4: against training size")
-    draw(seeds, outcomes, report)
+    draw(seeds, outcomes, published, report)
+    first = int(next(iter(files.values()))[0].name.partition("-")[0])
+    report_examples(options.root, report, list(outcomes), first)
     report_root_scores(options.root, report, {name: files[name] for name in outcomes})
     others = examine_others(options.root)
     if others:

@@ -201,6 +201,29 @@ def count_roots(scores: list[Floats]) -> np.ndarray:
     return roots
 
 
+def shuffled(scores: Floats, rng: np.random.Generator) -> Floats:
+    """Shuffle the scores of each word among its heads, so that words have nothing in common."""
+    found = scores.copy()
+    for dep in range(1, len(scores)):
+        heads = np.delete(np.arange(len(scores)), dep)
+        found[dep, heads] = scores[dep, rng.permutation(heads)]
+    return found
+
+
+def describe_shuffled(own: dict[str, list[Floats]]) -> str:
+    """Count the roots of untrained networks with shuffled scores."""
+    rng = np.random.default_rng(0)
+    roots = [
+        float(count_roots([shuffled(square, rng) for square in scores]).mean())
+        for scores in own.values()
+    ]
+    return (
+        f"With the scores of untrained networks shuffled among the heads of each word, so that "
+        f"they are independent: {np.mean(roots):.2f} roots, average of {len(roots)} treebanks, "
+        f"{min(roots):.2f} to {max(roots):.2f}."
+    )
+
+
 def settled_by_arcmax(scores: list[Floats]) -> np.ndarray:
     """Tell for each sentence whether the best head of each word makes a single-root tree."""
     settled = np.zeros(len(scores), dtype=bool)
@@ -282,7 +305,7 @@ def report_shares(root: Path, report: Report, options: argparse.Namespace) -> No
     medians = [float(np.median([line[i] for line in lines])) for i in range(3, len(lines[0]))]
     lines.append(["median", None, None, *medians])
     report.text(
-        "## Share of time in decoding",
+        "## Figure 1: share of time in decoding",
         f"Up to {options.sentences} test sentences of at most {options.longest} words a treebank. "
         f"Time of decoding over that of decoding and the network, %, single-root decoding of "
         f"batches by each algorithm. `networkx` is plain Python, over lowered root arcs.",
@@ -316,15 +339,20 @@ def report_roots(report: Report, states: dict[str, dict[str, list[Floats]]]) -> 
     ]
     means = [float(counts.mean()) for counts in pooled.values()]
     rows.append(["mean number", *means, expected_roots(lengths)])
+    single = [own[0] / 100 for own in columns.values()]
+    runs = [mean + 1 - share for mean, share in zip(rows[-1][1:], single, strict=True)]
+    rows.append(["runs of preselection", *runs])
     report.text(
-        "## Roots of unconstrained trees",
+        "## Figure 2, equations 1 and 2: roots of unconstrained trees",
         "Share of test sentences, %, whose best tree without the constraint has so many roots: "
-        "with a trained network, with random weights, and by equation 2, which is for trees drawn "
-        "with equal probability.",
+        "with a trained network, with an untrained one, and by equation 2, which is for trees "
+        "drawn with equal probability. The last row is equation 1, the mean number of runs of root "
+        "preselection.",
     )
     names = STATE_TITLES
     header = ["roots", *(names.get(column, column) for column in columns)]
     report.table("roots", header, rows)
+    report.text(describe_shuffled(states[UNTRAINED]))
     figure, (axis,) = panels(1, 6.4, 3.6)
     width = 0.8 / len(columns)
     for index, (column, own) in enumerate(columns.items()):
@@ -351,7 +379,7 @@ def _report_arcmax(report: Report, states: dict, roots: dict) -> None:
             ]
         lines.append(line)
     report.text(
-        "## How often ArcMax suffices",
+        "## Section 5: how often ArcMax suffices",
         "Share of sentences, %, where the best head of each word makes a single-root tree, so that "
         "decoding is over; share with several roots without the constraint; mean number of roots.",
     )
@@ -364,7 +392,7 @@ def _report_arcmax(report: Report, states: dict, roots: dict) -> None:
 def report_lengths(report: Report, states: dict, options: argparse.Namespace) -> None:
     """Report times of algorithms over sentence length, with a plot."""
     report.text(
-        "## Time over length, with ArcMax and without",
+        "## Figures 4 to 6 and 11: time over length",
         "Microseconds a sentence, sentences of all treebanks together, in batches. ArcMax before: "
         "tried once; inside: before each unconstrained run that a reduction makes. `textbook` runs "
         "contract by Chu-Liu-Edmonds, the others by Tarjan's O(n²) algorithm.",
@@ -381,7 +409,7 @@ def report_lengths(report: Report, states: dict, options: argparse.Namespace) ->
     report.figure(
         "length",
         draw_lengths(timed),
-        "Time a sentence over its length: above with trained networks, below with random weights. "
+        "Time a sentence over its length: above with trained networks, below with untrained ones. "
         "Dashed: with the textbook's contraction.",
     )
 
@@ -434,12 +462,12 @@ def main() -> None:
     report = Report(
         options.root / "results",
         "root_of_a_problem",
-        "A Root of a Problem (Stanojević & Cohen 2021): figures 1 to 6, 11 and 13",
+        "Measured for A Root of a Problem",
     )
     report.text(
-        "What figures 1 to 6, 11 and 13 show together, on these matrices: the share of time in "
-        "decoding, numbers of roots with trained and random weights, and algorithms with ArcMax "
-        "and without. Which of them shows what is not known here, so the sections have no numbers.",
+        "Trained networks, and the same networks before training. The latter are not the paper's "
+        "random weights, which are uniform and independent: `benchmarks/papers/root_counts.py` and "
+        "`benchmarks/papers/stanojevic2021_speed.py` measure those.",
         setup_line(options),
     )
     states = {

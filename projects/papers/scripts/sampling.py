@@ -28,7 +28,7 @@ from report import (
 )
 from train import PROJECT
 
-from spacy_rootmind import arc_marginals, sample_trees
+from spacy_rootmind import TreeDistribution, arc_marginals, sample_trees
 
 # Samples per sentence, as in the paper.
 SAMPLES = 20
@@ -198,7 +198,7 @@ def measure_duplicates(chosen: list[Floats], k: int) -> list[float]:
 def report_times(
     report: Report, pooled: dict[str, list[Floats]], options: argparse.Namespace
 ) -> None:
-    """Report times of samplers with trained and random weights, with a plot."""
+    """Report times of samplers with trained and untrained networks, with a plot."""
     report.text(
         "## Figure 6: time a sample over length",
         f"Microseconds a sample, {SAMPLES} samples a sentence, what is prepared for a sentence "
@@ -218,8 +218,8 @@ def report_times(
     report.figure(
         "figure-6",
         draw_times(timed),
-        f"Time a sample over sentence length, {SAMPLES} a sentence, with trained networks and with "
-        f"random weights.",
+        f"Time a sample over sentence length, {SAMPLES} a sentence, with trained and with "
+        f"untrained networks.",
     )
 
 
@@ -242,12 +242,50 @@ def draw_times(timed: dict[str, list[list]]) -> plt.Figure:
     return figure
 
 
+def measure_tries(scores: list[Floats]) -> list[float]:
+    """Calculate how many walks to ROOT one single-root tree takes: 1 / P(a single root).
+
+    Returns
+    -------
+    list of float
+        Mean, median and largest over sentences, and the share of those above three, %.
+    """
+    tries = np.array(
+        [np.exp(-TreeDistribution(square.astype(float)).single_root_log_prob) for square in scores]
+    )
+    return [*map(float, (tries.mean(), np.median(tries), tries.max())), 100 * (tries > 3).mean()]
+
+
+def report_tries(report: Report, states: dict[str, dict[str, list[Floats]]]) -> None:
+    """Report the tries of `wilson_reject`, and where `colbourn` loses its digits."""
+    names = {state: STATE_TITLES[state] for state in states}
+    rows = [
+        [
+            treebank,
+            names[state],
+            len(scores),
+            *measure_tries(scores),
+            sum(not succeeds(square.astype(float), "colbourn") for square in scores),
+        ]
+        for state, own in states.items()
+        for treebank, scores in own.items()
+    ]
+    report.text(
+        "## Footnote 5: tries of `wilson_reject`, and digits that `colbourn` loses",
+        "Expected number of walks to ROOT until a tree has a single root, 1 / P(a single root), "
+        "and the number of sentences on which `colbourn` raises an error.",
+    )
+    header = ("treebank", "network", "sentences", "mean", "median", "largest", "more than 3, %")
+    header += ("`colbourn` fails",)
+    report.table("tries", header, rows)
+
+
 def report_bias(
     report: Report, pooled: dict[str, list[Floats]], options: argparse.Namespace
 ) -> None:
     """Report the bias of the naive draw, with a plot."""
     report.text(
-        "## Bias of the naive draw of a root",
+        "## Theorem 2: bias of the naive draw of a root",
         f"Distance in total variation between how often each word is the root and its exact "
         f"probability, {options.samples:,} samples a sentence: mean, median and largest over "
         f"sentences of {SHORTEST} to {LONGEST} words; and the mean distance from the law that the "
@@ -289,7 +327,7 @@ def report_duplicates(
         for k in KS:
             rows.append([STATE_TITLES[state], k, len(chosen), *measure_duplicates(chosen, k)])
     report.text(
-        "## Duplicates with and without replacement",
+        "## Section 5: duplicates with and without replacement",
         f"Share of k draws that repeat an earlier tree of the same sentence, and probability that "
         f"the distinct trees drawn have together, averages over sentences of {SHORTEST} to "
         f"{LONGEST} words.",
@@ -319,15 +357,18 @@ def main() -> None:
     report = Report(
         options.root / "results",
         "sampling",
-        "Efficient Sampling of Dependency Structure (Zmigrod, Vieira & Cotterell 2021): figure 6, "
-        "and the bias of its first version",
+        "Measured for Efficient Sampling of Dependency Structure",
     )
     report.text(setup_line(options))
-    pooled = {}
-    for state in (TRAINED, UNTRAINED):
-        loaded = load_all(require_scores(options.root, state))
-        pooled[state] = [square for scores in loaded.values() for square in scores]
+    states = {
+        state: load_all(require_scores(options.root, state)) for state in (TRAINED, UNTRAINED)
+    }
+    pooled = {
+        state: [square for scores in own.values() for square in scores]
+        for state, own in states.items()
+    }
     report_times(report, pooled, options)
+    report_tries(report, states)
     report_bias(report, pooled, options)
     report_duplicates(report, pooled, options)
     report.write()

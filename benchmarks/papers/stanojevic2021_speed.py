@@ -1,0 +1,254 @@
+"""Speed of decoders over sentence length, as in figures 3 to 6 and 11 of Stanojevic & Cohen (2021).
+
+Usage: python benchmarks/papers/stanojevic2021_speed.py [--smoke] [--scores FILE.npz]
+           [--checkout Fast-MST-Algorithm=PATH] [--checkout spanningtrees=PATH]
+           [--checkout spanningtrees-2021=PATH]
+
+A Root of a Problem, EMNLP 2021, section 6: matrices of each length, with uniform weights
+("random") and of a trained parser ("trained": `--scores`, a file that the command `train` of
+projects/papers writes, such as scores/English-EWT/0-head_selection.npz; sentences within
+`NEAR` words of each length). The peers are the code of the paper, and that of Zmigrod, Vieira &
+Cotterell (2020), which was rewritten in June 2022 over the former's algorithm:
+`spanningtrees-2021` is a checkout of commit 68c68e6 (August 2021), the last one before the paper.
+
+Times are medians of processor time, of calls in turns. Factors are ratios of two times, averaged
+over lengths. All decoders of one root must reach the same score first.
+"""
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import process_time
+
+# Set before NumPy is imported, so that it uses one thread.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import numpy as np
+from lib.checkouts import checkout_file, commit, load_file
+from lib.decoder_peers import by_head
+from lib.decoders import Decoder, one_by_one, padded_heads
+from lib.inputs import Batch, uniform
+from lib.options import add_options, read_checkouts
+from lib.tables import duration, setup_line, table
+from lib.timing import interleave
+
+from spacy_rootmind import __version__, decode, tree_score
+
+LENGTHS = (10, 20, 30, 40, 50)
+# Matrices of each length, of which peers get the first ten; words by which trained ones may differ.
+COUNT, PEER_COUNT, NEAR = 100, 10, 2
+ONE, ANY = "one root", "any roots"
+CLE = "_chu_liu_edmonds"
+FAST, FAST_PLAIN = "Fast-MST-Algorithm", "Fast-MST-Algorithm, ArcMax off"
+SPANNING, SPANNING_2021 = "spanningtrees", "spanningtrees-2021"
+CHECKOUTS = (FAST, SPANNING, SPANNING_2021)
+
+
+def ours() -> list[Decoder]:
+    """List the paper's combinations, with our algorithms."""
+
+    def make(algorithm: str, arcmax: bool | str, single_root: bool = True) -> Decoder:
+        options = {"algorithm": algorithm, "arcmax": arcmax, "single_root": single_root}
+        way = {False: "", True: ", ArcMax before", "inside": ", ArcMax inside"}[arcmax]
+
+        def bind(batch: Batch) -> Callable:
+            return lambda: decode(batch.scores, batch.lengths, **options)
+
+        task = ONE if single_root else ANY
+        return Decoder(algorithm + way, "ours", task, bind, "Cython", __version__)
+
+    found = [make("gabow_tarjan", way) for way in (False, True)]
+    for reduction in ("reweighting", "preselection"):
+        found += [make(reduction, way) for way in (False, True, "inside")]
+        found += [make(reduction + CLE, way) for way in (False, True)]
+    found += [make("tarjan", way, False) for way in (False, True)]
+    return [*found, make("chu_liu_edmonds", False, False)]
+
+
+def peers(checkouts: dict[str, Path]) -> list[Decoder]:
+    """Load the decoders of the two papers, as far as there are checkouts."""
+    found = []
+    loaders = {FAST: fast_mst, SPANNING: spanningtrees, SPANNING_2021: spanningtrees_2021}
+    for name, load in loaders.items():
+        try:
+            found += load(checkouts)
+        except (ImportError, OSError) as error:
+            print(f"{name}: not here; --checkout {name}=PATH ({error})")
+    return found
+
+
+def fast_mst(checkouts: dict[str, Path]) -> list[Decoder]:
+    """Load the paper's own code: reweighting over Tarjan, with ArcMax and without."""
+    file = checkout_file(checkouts, FAST, "mst.py")
+    module = load_file("fast_mst", file)
+    calls = {
+        FAST: lambda scores: module.fast_parse(scores, True),
+        FAST_PLAIN: lambda scores: module.tarjan(module.reweighting(scores)),
+    }
+    return [
+        Decoder(name, "peer", ONE, one_by_one(call, by_head), "Python", commit(file.parent))
+        for name, call in calls.items()
+    ]
+
+
+def spanningtrees(checkouts: dict[str, Path]) -> list[Decoder]:
+    """Load Zmigrod et al.'s Gabow-Tarjan, the present version."""
+    folder = checkout_file(checkouts, SPANNING, "spanningtrees/mst.py").parents[1]
+    make = _import_from(folder, "spanningtrees.mst").MST
+
+    def call(scores: np.ndarray) -> np.ndarray:
+        return make(scores).mst(root_constraint=True)
+
+    bind = one_by_one(call, by_head)
+    return [Decoder(SPANNING, "peer", ONE, bind, "Python", commit(folder))]
+
+
+def spanningtrees_2021(checkouts: dict[str, Path]) -> list[Decoder]:
+    """Load Zmigrod et al.'s Gabow-Tarjan as it was before it was rewritten in 2022."""
+    folder = checkout_file(checkouts, SPANNING_2021, "spanningtrees/contract.py").parents[1]
+    make = _import_from(folder, "spanningtrees.mst").MST
+    build = _import_from(folder, "spanningtrees.graph").Graph.build
+
+    def call(graph: dict) -> np.ndarray:
+        return make(graph, root_constraint=True).mst().to_array()
+
+    # It looks for the lightest tree, and for an alias that NumPy 2 removed.
+    vars(np).setdefault("int", int)
+    bind = one_by_one(call, lambda scores: build(-by_head(scores)))
+    return [Decoder(SPANNING_2021, "peer", ONE, bind, "Python", commit(folder))]
+
+
+def _import_from(folder: Path, name: str) -> object:
+    """Import a module from a checkout, whatever other checkout has a package of that name."""
+    for known in [known for known in sys.modules if known.partition(".")[0] == "spanningtrees"]:
+        origin = getattr(sys.modules[known], "__file__", None)
+        if origin is None or folder not in Path(origin).parents:
+            del sys.modules[known]
+    sys.path.insert(0, str(folder))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(str(folder))
+
+
+def random_batches(lengths: tuple[int, ...]) -> dict[int, Batch]:
+    """Make matrices of uniform weights."""
+    rng = np.random.default_rng(0)
+    found = {}
+    for n in lengths:
+        scores = np.stack([uniform(rng, n) for _ in range(COUNT)])
+        found[n] = Batch(scores, np.full(COUNT, n, dtype=np.intp))
+    return found
+
+
+def trained_batches(file: Path, lengths: tuple[int, ...]) -> dict[int, Batch]:
+    """Choose matrices of a trained parser, by length."""
+    with np.load(file) as stored:
+        words, flat = stored["lengths"], stored["scores"]
+    starts = np.concatenate([[0], np.cumsum((words + 1) ** 2)])
+    found = {}
+    rng = np.random.default_rng(0)
+    for n in lengths:
+        members = rng.permutation(np.flatnonzero(np.abs(words - n) <= NEAR))[:COUNT]
+        if not len(members):
+            continue
+        size = int(words[members].max()) + 1
+        scores = np.zeros((len(members), size, size), dtype=np.float32)
+        for row, member in zip(scores, members, strict=True):
+            m = int(words[member]) + 1
+            row[:m, :m] = flat[starts[member] : starts[member + 1]].reshape(m, m)
+        found[n] = Batch(scores, words[members].astype(np.intp))
+    return found
+
+
+def check(decoders: list[Decoder], batch: Batch) -> None:
+    """Require the best score from every decoder of one root, on the first matrices."""
+    batch = batch.take(PEER_COUNT)
+    best = tree_score(batch.scores, decode(batch.scores, batch.lengths), batch.lengths)
+    for decoder in decoders:
+        if decoder.task == ONE:
+            heads = padded_heads(decoder.bind(batch)(), batch)
+            found = tree_score(batch.scores, heads, batch.lengths)
+            if not np.allclose(found, best, rtol=1e-5, atol=1e-3):
+                sys.exit(f"WRONG: {decoder.name} is off the best score by {best - found}")
+
+
+def time_decoders(
+    decoders: list[Decoder], batches: dict[int, Batch], budget: float
+) -> dict[str, list[float]]:
+    """Time all decoders on all lengths; microseconds per sentence."""
+    found: dict[str, list[float]] = {decoder.name: [] for decoder in decoders}
+    for batch in batches.values():
+        check(decoders, batch)
+        parts = {d.name: batch.take(PEER_COUNT) if d.kind == "peer" else batch for d in decoders}
+        calls = {decoder.name: decoder.bind(parts[decoder.name]) for decoder in decoders}
+        for name, times in interleave(calls, budget, 5, process_time).items():
+            found[name].append(float(np.median(times)) / len(parts[name]) * 1e6)
+    return found
+
+
+# Factors in the paper (section 6): its number by setting, then slower and faster code.
+FACTORS = (
+    ("reweighting against Gabow-Tarjan", {"trained": 2.6, "random": 3.6}),
+    ("ArcMax and reweighting against Gabow-Tarjan", {"trained": 11.0}),
+)
+SIDES = {
+    "spanningtrees-2021, its peer then": (SPANNING_2021, (FAST_PLAIN, FAST)),
+    "spanningtrees today": (SPANNING, (FAST_PLAIN, FAST)),
+    "our `gabow_tarjan`, ArcMax off": ("gabow_tarjan", ("reweighting", "reweighting{}")),
+    "our `gabow_tarjan`, ArcMax before": (
+        "gabow_tarjan, ArcMax before",
+        ("reweighting{}", "reweighting{}"),
+    ),
+}
+
+
+def factor_lines(title: str, times: dict[str, list[float]]) -> list[list[str]]:
+    """Average the ratios of the paper's factors over lengths; returns lines of a table."""
+    lines = []
+    for place, (what, published) in enumerate(FACTORS):
+        for side, (slower, faster) in SIDES.items():
+            other = faster[place].format(", ArcMax before")
+            if slower in times and other in times:
+                ratios = np.array(times[slower]) / np.array(times[other])
+                shown = f"{published[title]}" if title in published else ""
+                cells = f"{ratios.mean():.2f}", f"{ratios.min():.2f} to {ratios.max():.2f}"
+                lines.append([what, shown, side, f"`{other}`", *cells])
+    return lines
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_options(parser)
+    parser.add_argument("--scores", type=Path, help="matrices of a trained parser (.npz)")
+    parser.add_argument("--budget", type=float, help="seconds per decoder and length (0.5)")
+    options = parser.parse_args()
+    lengths = LENGTHS[:2] if options.smoke else LENGTHS
+    budget = options.budget or (0.01 if options.smoke else 0.5)
+    decoders = [*ours(), *peers(read_checkouts(options, CHECKOUTS))]
+    settings = {"random": random_batches(lengths)}
+    if options.scores:
+        settings["trained"] = trained_batches(options.scores, lengths)
+    print(setup_line(), end="\n\n")
+    for decoder in decoders:
+        if decoder.kind == "peer":
+            print(f"{decoder.name}: {decoder.version}")
+    for title, batches in settings.items():
+        times = time_decoders(decoders, batches, budget)
+        lines = [[d.name, d.task, *map(duration, times[d.name])] for d in decoders]
+        print(f"\n### {title}, time per sentence\n")
+        print(table(["decoder", "finds", *(f"n = {n}" for n in batches)], lines))
+        print("\nTime of the side over that of the other, mean over lengths:\n")
+        header = ["factor", "published", "side", "other", "mean", "from to"]
+        print(table(header, factor_lines(title, times)))
+
+
+if __name__ == "__main__":
+    main()

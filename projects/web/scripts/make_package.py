@@ -1,0 +1,306 @@
+"""Write the package of a trained English pipeline: small, scored, with licence and attribution.
+
+Token vectors and the parser are stored in half precision, and words of the training corpora are
+left out of the vocabulary. The scores are those of the pipeline as it is stored. A page that shows
+trees by the pipeline, the README of the repository, gets them again.
+"""
+
+import argparse
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import spacy
+import srsly
+from spacy.language import Language
+from spacy.pipeline import EditTreeLemmatizer
+from spacy.tokens import DocBin
+from spacy.training import Corpus
+from spacy.util import load_config, walk_dict
+from wasabi import msg
+
+from spacy_rootmind.network.half_precision import HalfPrecision, build_half_precision
+from spacy_rootmind.pipeline.root_mst import RootMST
+from spacy_rootmind.pipeline.serialization import save_folder
+
+PROJECT = Path(__file__).parent.parent
+NAME = "en_rootmind_web_sm"
+TREEBANK = "UD_English-EWT"
+AUTHOR = "The spacy-rootmind developers"
+SPACY = ">=3.8.0,<3.9.0"
+# Of all files of the package's data; a limit of the repository, which keeps every version.
+MAX_BYTES = 8_000_000
+FIGURES = {
+    "tag_acc": "tags (XPOS)",
+    "pos_acc": "parts of speech (UPOS)",
+    "morph_acc": "features",
+    "lemma_acc": "lemmas",
+    "dep_uas": "UAS",
+    "dep_las": "LAS",
+    "dep_las_conll18": "LAS as in CoNLL 2018",
+    "dep_uem": "sentences with all heads right",
+    "root_acc": "sentences with the right root",
+    "root_violations": "sentences without exactly one root",
+    "sents_f": "sentences found, F",
+}
+HALF = "spacy_rootmind.HalfPrecision.v1"
+# The command under the page's first heading with "Quickstart", after "&&", and what it prints.
+SHOWN = re.compile(
+    r"^#+ [^\n]*Quickstart.*?^```bash\n[^\n]*?&& (?P<command>[^\n]*)\n```$.*?"
+    r"^```\n(?P<output>.*?)^```$",
+    flags=re.DOTALL | re.MULTILINE,
+)
+
+
+class PackageError(ValueError):
+    """The pipeline cannot be packaged; the message says why and what to do."""
+
+
+# --- the pipeline ------------------------------------------------------------------------------
+
+
+def store(trained: Path, folder: Path, corpus: Path) -> Language:
+    """Store a trained pipeline in little space, and return it as it is stored.
+
+    Raises
+    ------
+    PackageError
+        If it is still too large, or parses otherwise than with its whole vocabulary.
+    """
+    nlp = spacy.load(trained)
+    if nlp.has_pipe("tok2vec"):
+        tok2vec = nlp.get_pipe("tok2vec")
+        if not isinstance(tok2vec.model, HalfPrecision):
+            tok2vec.model = build_half_precision(tok2vec.model)
+    nlp.to_disk(folder)
+    for name, pipe in nlp.pipeline:
+        if isinstance(pipe, RootMST):
+            save_folder(pipe, folder / name, ["vocab"], half_precision=True)
+    clean_config(folder / "config.cfg")
+    whole = spacy.load(folder)
+    srsly.write_json(folder / "vocab" / "strings.json", needed_strings(whole))
+    stored = spacy.load(folder)
+    texts = [doc.text for doc in DocBin().from_disk(corpus).get_docs(nlp.vocab)]
+    for expected, found in zip(whole.pipe(texts), stored.pipe(texts), strict=True):
+        if found.to_json() != expected.to_json():
+            raise PackageError(
+                f"without the words of the training corpora, the pipeline parses otherwise: "
+                f"{expected.text[:80]!r}. A component keeps strings that are not its labels: add "
+                f"them to needed_strings"
+            )
+    size = size_of(folder)
+    if size > MAX_BYTES:
+        raise PackageError(
+            f"expected a pipeline of at most {MAX_BYTES} bytes, found {size}: train one with fewer "
+            f"rows in the tables of its token vectors, or without a component"
+        )
+    return stored
+
+
+def clean_config(path: Path) -> None:
+    """Remove the paths of this machine, and say how token vectors are stored.
+
+    Raises
+    ------
+    PackageError
+        If there are paths outside the section [paths].
+    """
+    config = load_config(path, interpolate=False)
+    config["paths"] = dict.fromkeys(config["paths"])
+    config = config.interpolate()
+    for place, value in walk_dict(config):
+        if isinstance(value, str) and Path(value).is_absolute():
+            raise PackageError(
+                f"expected a config without paths of this machine, found {'.'.join(place)} = "
+                f"{value!r}: train with a config that has it in [paths]"
+            )
+    tok2vec = config["components"].get("tok2vec")
+    if tok2vec is not None and tok2vec["model"]["@architectures"] != HALF:
+        tok2vec["model"] = {"@architectures": HALF, "model": tok2vec["model"]}
+    config.to_disk(path)
+
+
+def needed_strings(nlp: Language) -> list[str]:
+    """List the strings of a pipeline without the other words of its training corpora.
+
+    Those are the strings of the tokenizer's rules, the labels, and the pieces of words that a
+    lemmatizer replaces. Others enter the vocabulary with the texts that are parsed.
+    """
+    needed = set(spacy.blank(nlp.lang).vocab.strings)
+    for _, pipe in nlp.pipeline:
+        if isinstance(pipe, EditTreeLemmatizer):
+            trees = srsly.msgpack_loads(pipe.trees.to_bytes())["trees"]
+            pieces = {tree.get(side, 0) for tree in trees for side in ("orig", "subst")} - {0}
+            needed |= {nlp.vocab.strings[piece] for piece in pieces}
+        else:
+            needed |= set(getattr(pipe, "labels", ()))
+    return sorted(needed)
+
+
+def size_of(folder: Path) -> int:
+    """Return the size of all files in a folder, in bytes."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+# --- scores ------------------------------------------------------------------------------------
+
+
+def score(nlp: Language, corpus: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Score a pipeline on the text of Docs, and on gold tokens with one sentence per Doc."""
+    on_text = nlp.evaluate(list(Corpus(corpus)(nlp)))
+    on_tokens = nlp.evaluate(list(Corpus(corpus, gold_preproc=True)(nlp)))
+    for scores in (on_text, on_tokens):
+        # That of this machine, whatever else it was doing.
+        del scores["speed"]
+    return on_text, on_tokens
+
+
+def figures(on_text: dict[str, Any], on_tokens: dict[str, Any]) -> str:
+    """Make the table of the package's README."""
+    lines = ["| | text | gold tokens |", "|---|---|---|"]
+    for name, title in FIGURES.items():
+        if on_text.get(name) is not None:
+            # Docs of gold tokens are single sentences.
+            other = "" if name.startswith("sents") else f"{100 * on_tokens[name]:.2f}"
+            lines.append(f"| {title} | {100 * on_text[name]:.2f} | {other} |")
+    return "\n".join(lines)
+
+
+# --- the package -------------------------------------------------------------------------------
+
+
+def describe(nlp: Language, scores: dict[str, Any], version: str, release: str) -> dict[str, Any]:
+    """Make the package's meta.json."""
+    source = {
+        "name": f"Universal Dependencies English Web Treebank, release {release}",
+        "url": f"https://github.com/UniversalDependencies/{TREEBANK}",
+        "license": "CC BY-SA 4.0",
+        "author": "The Board of Trustees of The Leland Stanford Junior University and others",
+    }
+    meta = {name: value for name, value in nlp.meta.items() if name != "spacy_git_version"}
+    return {
+        **meta,
+        "name": NAME.partition("_")[2],
+        "version": version,
+        "description": "English pipeline for text from the web: one root per sentence, and the "
+        "probability of each head (root_mst)",
+        "author": AUTHOR,
+        "license": "CC BY-SA 4.0",
+        "sources": [source],
+        "spacy_version": SPACY,
+        "performance": scores,
+    }
+
+
+def readme_of(meta: dict[str, Any], table: str, release: str, size: int) -> str:
+    """Make the package's README."""
+    text = (PROJECT / "package" / "README.md").read_text(encoding="utf8")
+    [needed] = [
+        requirement.removeprefix("spacy-rootmind")
+        for requirement in meta["requirements"]
+        if requirement.startswith("spacy-rootmind")
+    ]
+    *others, last = [f"`{name}`" for name in meta["pipeline"]]
+    return text.format(
+        name=NAME,
+        version=meta["version"],
+        needed=needed,
+        components=f"{', '.join(others)} and {last}" if others else last,
+        megabytes=f"{size / 1e6:.1f}",
+        figures=table,
+        release=release,
+        treebank=TREEBANK,
+    )
+
+
+def write_package(folder: Path, table: str, release: str, target: Path) -> None:
+    """Make the package of a stored pipeline as `spacy package` does, in place of the old one."""
+    shutil.copyfile(PROJECT / "package" / "LICENSE", folder / "LICENSE")
+    with TemporaryDirectory() as output:
+        command = ["package", folder, output, "--build", "none"]
+        run("spacy", *command)
+        [made] = Path(output).iterdir()
+        meta = srsly.read_json(made / "meta.json")
+        data = made / NAME / f"{NAME}-{meta['version']}"
+        # Installing it copies meta.json to both places, which must not change the checkout.
+        for place in (made / NAME, data):
+            shutil.copyfile(made / "meta.json", place / "meta.json")
+        readme = readme_of(meta, table, release, size_of(data))
+        for place in (made, data):
+            (place / "README.md").write_text(readme, encoding="utf8")
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(made, target)
+
+
+def data_of(package: Path) -> Path:
+    """Return the folder of the pipeline in its package."""
+    [folder] = (package / NAME).glob(f"{NAME}-*")
+    return folder
+
+
+# --- the page that shows trees -----------------------------------------------------------------
+
+
+def with_output(page: str, package: Path) -> str:
+    """Return a page with what its first command prints, run with the pipeline in a package.
+
+    Raises
+    ------
+    PackageError
+        If the page has no such command.
+    """
+    found = SHOWN.search(page)
+    if found is None:
+        raise PackageError(
+            'expected a page with a heading that contains "Quickstart", below it a block '
+            '"```bash" with one line "pip install ... && python -m ...", and a block "```" for '
+            "what that prints"
+        )
+    python, module_option, module, *arguments = shlex.split(found["command"])
+    if (python, module_option) != ("python", "-m"):
+        raise PackageError(f'expected "python -m" after "&&", found {found["command"]!r}')
+    pipeline = str(data_of(package))
+    printed = run(module, *(pipeline if name == NAME else name for name in arguments))
+    return page[: found.start("output")] + printed.strip("\n") + "\n" + page[found.end("output") :]
+
+
+def run(module: str, *arguments: Any) -> str:
+    """Run `python -m`; returns what it printed to the standard output."""
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, encoding="utf8").stdout
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("trained", type=Path, help="folder of the trained pipeline")
+    parser.add_argument("corpus", type=Path, help="test set that convert.py wrote")
+    parser.add_argument("package", type=Path, help="folder of the package, which is replaced")
+    parser.add_argument("--version", required=True)
+    parser.add_argument("--release", required=True, help="release of the treebank")
+    parser.add_argument("--page", type=Path, required=True, help="page to show trees on")
+    args = parser.parse_args()
+    try:
+        with TemporaryDirectory() as temporary:
+            folder = Path(temporary) / "pipeline"
+            nlp = store(args.trained, folder, args.corpus)
+            on_text, on_tokens = score(nlp, args.corpus)
+            meta = describe(nlp, on_text, args.version, args.release)
+            srsly.write_json(folder / "meta.json", meta)
+            table = figures(on_text, on_tokens)
+            write_package(folder, table, args.release, args.package)
+        page = args.page.read_text(encoding="utf8")
+        args.page.write_text(with_output(page, args.package), encoding="utf8")
+    except PackageError as error:
+        sys.exit(str(error))
+    print(table)
+    msg.good(f"{args.package}: {size_of(data_of(args.package))} bytes")
+
+
+if __name__ == "__main__":
+    main()

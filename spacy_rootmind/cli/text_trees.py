@@ -1,0 +1,131 @@
+"""Dependency trees drawn as text, one line per word, for readers at a terminal.
+
+The words stand in the order of the sentence, and the root is connected to the left margin:
+
+      ╭─── Anna
+    ──┼─── said
+      │ ╭─ she
+      ╰─┴─ slept
+
+Each word with dependents has a vertical line, to the right of its head's line, that reaches from
+the first of its dependents to the last. Lines that share a row are drawn in different lanes, so
+that non-projective trees can be drawn as well; where a word's own line crosses a vertical one
+without being connected to it, the crossing is ╪.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from unicodedata import combining, east_asian_width
+
+
+@dataclass(frozen=True)
+class VerticalLine:
+    """The line that connects a word with its dependents."""
+
+    lane: int
+    first: int
+    last: int
+
+    def meets(self, other: "VerticalLine") -> bool:
+        """Tell whether both lines would be drawn in one place."""
+        return self.lane == other.lane and self.covers(other.first, other.last)
+
+    def covers(self, first: int, last: int) -> bool:
+        """Tell whether the line shares a row with this range."""
+        return self.first <= last and first <= self.last
+
+
+def draw_tree(heads: Sequence[int]) -> list[str]:
+    """Draw a tree as what stands to the left of each word.
+
+    Parameters
+    ----------
+    heads : sequence of int
+        The head of each word, counted from 0; -1 for the root.
+    """
+    lines = _vertical_lines(heads)
+    n_lanes = 1 + max((line.lane for line in lines.values()), default=0)
+    return ["".join(_row(word, heads, lines, n_lanes)) for word in range(len(heads))]
+
+
+def _vertical_lines(heads: Sequence[int]) -> dict[int, VerticalLine]:
+    """Find the vertical line of each word that has dependents, from the root downwards."""
+    dependents: dict[int, list[int]] = {}
+    for word, head in enumerate(heads):
+        dependents.setdefault(head, []).append(word)
+    lines: dict[int, VerticalLine] = {}
+    waiting = list(dependents[-1])
+    for word in waiting:
+        own = dependents.get(word)
+        if own is None:
+            continue
+        waiting += own
+        lane = lines[heads[word]].lane + 1 if heads[word] >= 0 else 0
+        line = VerticalLine(lane, min(word, own[0]), max(word, own[-1]))
+        while any(line.meets(other) for other in lines.values()):
+            line = VerticalLine(line.lane + 1, line.first, line.last)
+        lines[word] = line
+    return lines
+
+
+def _row(
+    word: int, heads: Sequence[int], lines: dict[int, VerticalLine], n_lanes: int
+) -> Iterator[str]:
+    """Yield what is drawn in front of a word: the margin, then each lane and the gap after it."""
+    head = heads[word]
+    start = lines[head].lane if head >= 0 else -1
+    covered = {line.lane for line in lines.values() if line.covers(word, word)}
+    yield "──" if head < 0 else "  "
+    for lane in range(n_lanes):
+        if lane == start:
+            yield _branch(lines[head], word)
+        elif word in lines and lane == lines[word].lane:
+            yield _joint(lines[word], word)
+        elif lane < start:
+            yield "│" if lane in covered else " "
+        else:
+            yield "╪" if lane in covered else "─"
+        yield "─" if lane >= start else " "
+
+
+def _branch(line: VerticalLine, word: int) -> str:
+    """Return where a dependent leaves the line of its head."""
+    if word == line.first:
+        return "╭"
+    return "╰" if word == line.last else "├"
+
+
+def _joint(line: VerticalLine, word: int) -> str:
+    """Return where a word meets the line to its dependents."""
+    if word == line.first:
+        return "┬"
+    return "┴" if word == line.last else "┼"
+
+
+# --- tables ------------------------------------------------------------------------------------
+
+
+def align(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Join cells to lines with aligned columns, all but the last; each row has as many cells."""
+    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell + " " * (width - display_width(cell))
+            for cell, width in zip(row, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def display_width(text: str) -> int:
+    """Return the number of columns that a terminal needs for a text."""
+    return sum(
+        0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text
+    )
+
+
+def printable(text: str) -> str:
+    """Escape characters that would control the terminal instead of being shown."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )

@@ -1,0 +1,109 @@
+"""Storage of a network's weights in half precision.
+
+Half-precision numbers have 11 significant bits. Weights that are rounded to them give nearly the
+same scores, and take half the space; computations stay in single precision.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from thinc.api import Model
+
+Message = dict[str, Any]
+"""What `Model.to_dict` makes; under "params", the weights of each layer by name."""
+
+
+class HalfPrecision(Model):
+    """A layer that passes on what another computes, and writes all weights in half precision.
+
+    Weights that are written in single precision are read as well.
+    """
+
+    def to_dict(self) -> Message:
+        """Serialize the network, with weights in half precision.
+
+        Raises
+        ------
+        ValueError
+            If a weight is too large for half precision, or not a number.
+        """
+        return narrowed(super().to_dict())
+
+    def from_dict(self, msg: Message) -> Model:
+        """Read what `to_dict` made, as single precision."""
+        return super().from_dict(widened(msg))
+
+
+def build_half_precision(model: Model) -> Model:
+    """Store a network's weights in half precision: registered as `spacy_rootmind.HalfPrecision.v1`.
+
+    It is for the network of a component; within another network, it does nothing.
+
+    Parameters
+    ----------
+    model : Model
+        The network, such as the token vectors of a component `tok2vec`.
+    """
+    dims = {name: model.get_dim(name) if model.has_dim(name) else None for name in model.dim_names}
+    return HalfPrecision("half_precision", forward, init=init, layers=[model], dims=dims)
+
+
+def forward(model: Model, inputs: Any, is_train: bool) -> tuple[Any, Callable]:
+    """Run the network."""
+    return model.layers[0](inputs, is_train)
+
+
+def init(model: Model, X: Any = None, Y: Any = None) -> None:
+    """Initialize the network, and take over its dimensions."""
+    [layer] = model.layers
+    layer.initialize(X, Y)
+    for name in layer.dim_names:
+        if layer.has_dim(name):
+            model.set_dim(name, layer.get_dim(name))
+
+
+def narrowed(message: Message) -> Message:
+    """Return a serialized network with weights in half precision.
+
+    Raises
+    ------
+    ValueError
+        If a weight is too large for half precision, or not a number.
+    """
+    return _convert(message, _narrow)
+
+
+def widened(message: Message) -> Message:
+    """Return a serialized network with weights in single precision."""
+    return _convert(message, _widen)
+
+
+def _convert(message: Message, convert: Callable[[Any], Any]) -> Message:
+    """Convert all weights; the message itself stays as it is."""
+    params = [
+        {name: value if value is None else convert(value) for name, value in layer.items()}
+        for layer in message["params"]
+    ]
+    return {**message, "params": params}
+
+
+def _narrow(weights: Any) -> Any:
+    if weights.dtype != "float32":
+        return weights
+    largest = abs(weights).max() if weights.size else 0.0
+    # The comparison is also false if some weight is not a number.
+    if not largest < MAX_HALF:
+        raise ValueError(
+            f"expected weights below {MAX_HALF} to write them in half precision, found {largest}; "
+            f"write them in single precision, without the architecture spacy_rootmind."
+            f"HalfPrecision.v1"
+        )
+    return weights.astype("float16")
+
+
+def _widen(weights: Any) -> Any:
+    return weights.astype("float32") if weights.dtype == "float16" else weights
+
+
+# Larger numbers would become infinite.
+MAX_HALF = 65504.0

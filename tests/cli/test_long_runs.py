@@ -1,0 +1,126 @@
+"""Texts on which spaCy's tokenizer alone would take minutes."""
+
+import json
+import random
+
+import pytest
+import spacy
+
+from spacy_rootmind.cli.input_records import Failure, InputRecord
+from spacy_rootmind.cli.long_runs import PIECE, cut_long_runs
+from spacy_rootmind.cli.options import ParseOptions
+from spacy_rootmind.cli.parse import parse
+
+
+@pytest.fixture(scope="module")
+def nlp():
+    return spacy.blank("en")
+
+
+def cut_texts(nlp, texts, max_length=100):
+    """Cut texts; returns the records and the warnings."""
+    warnings = []
+    records = (InputRecord("in", i + 1, text=text) for i, text in enumerate(texts))
+    return list(cut_long_runs(records, nlp, max_length, warnings.append)), warnings
+
+
+@pytest.mark.parametrize("alphabet", ["ab", "(!\"'.,$", "é\u0301😀語", "a b\t\n\u00a0\u2028 "])
+@pytest.mark.parametrize("seed", range(4))
+def test_text_stays_the_same_and_words_are_bounded(nlp, alphabet, seed):
+    rng = random.Random(seed)
+    text = "".join(
+        "".join(rng.choices(alphabet, k=rng.choice([5, 99, 100, 101, 260]))) + rng.choice(" \n")
+        for _ in range(10)
+    )
+    [record], warnings = cut_texts(nlp, [text])
+    longest = max(map(len, text.split()), default=0)
+    assert len(warnings) == (longest > 100)
+    doc = record.make_doc(nlp)
+    assert doc.text == text
+    assert max(len(token.text) for token in doc if not token.is_space) <= 100
+    if not warnings:
+        assert record.pieces is None
+
+
+def test_the_rest_of_a_text_is_tokenized_as_ever(nlp):
+    before, after = "I don't  know (U.S.), ", "\n gonna see Mr. Smith's 5km."
+    [record], [warning] = cut_texts(nlp, [f"{before}{'x' * 120}{after}"])
+    doc = record.make_doc(nlp)
+    expected = [*nlp(before), *nlp(after)]
+    found = [token for token in doc if "x" not in token.text]
+    for attribute in ("text", "whitespace_", "norm_"):
+        assert [getattr(t, attribute) for t in found] == [getattr(t, attribute) for t in expected]
+    assert [len(token) for token in doc if "x" in token.text] == [PIECE, PIECE, 20]
+    assert warning == (
+        "in:1: tokenized 120 characters without whitespace, from character 23 on, in pieces; "
+        "--max-word-length sets which runs are cut"
+    )
+
+
+def test_several_runs_have_one_warning(nlp):
+    records, warnings = cut_texts(nlp, ["a", f"{'b' * 101} c {'d' * 300} {'e' * 102}"])
+    assert records[0].pieces is None
+    assert len(warnings) == 1
+    assert "in:2: tokenized 300 characters" in warnings[0]
+    assert "from character 105 on and 2 more" in warnings[0]
+
+
+def test_small_limits_bound_the_pieces(nlp):
+    [record], _ = cut_texts(nlp, ["abcdefgh ij"], max_length=3)
+    assert [token.text for token in record.make_doc(nlp)] == ["abc", "def", "gh", "ij"]
+
+
+def test_given_words_failures_and_other_tokenizers_are_left_alone(nlp):
+    given = [InputRecord("in", 1, text="x" * 200, words=["x" * 200]), Failure("in", 2, "bad")]
+    assert list(cut_long_runs(iter(given), nlp, 100, pytest.fail)) == given
+    chinese = spacy.blank("zh")
+    [record], warnings = cut_texts(chinese, ["語" * 300])
+    assert warnings == []
+    assert len(record.make_doc(chinese)) == 300
+
+
+def test_texts_beyond_spacys_limit_are_refused_as_before():
+    nlp = spacy.blank("en")
+    nlp.max_length = 150
+    [record], _ = cut_texts(nlp, ["(" * 151])
+    with pytest.raises(ValueError, match="E088"):
+        record.make_doc(nlp)
+
+
+def test_tokenizer_never_gets_a_longer_run_than_allowed(nlp, monkeypatch):
+    rng = random.Random(0)
+    words = ["".join(rng.choices("()[]{}$#*!?", k=rng.choice([3, 900, 5000]))) for _ in range(30)]
+    [record], _ = cut_texts(nlp, [" ".join(words)], max_length=1000)
+    given = []
+    tokenizer = nlp.tokenizer
+    monkeypatch.setattr(nlp, "tokenizer", lambda text: given.append(text) or tokenizer(text))
+    record.make_doc(nlp)
+    # One piece has the end of a run, a run that is short enough, and the start of the next.
+    runs = [len(run) for text in given for run in text.split()]
+    assert sum(runs) == sum(map(len, words))
+    assert max(runs) == 900
+
+
+@pytest.mark.parametrize("form", ["text", "jsonl"])
+def test_command_parses_nested_brackets(form, pipeline, tmp_path, capsys):
+    lines = ["The cat slept.", "[" * 3000 + "]" * 3000, "It rained."]
+    if form == "jsonl":
+        lines = [json.dumps({"text": line}) for line in lines]
+    source, target = tmp_path / "in.dat", tmp_path / "out.jsonl"
+    source.write_text("\n".join(lines), encoding="utf8")
+    options = ParseOptions(str(pipeline), [str(source)], str(target), from_format=form)
+    assert parse(options) == 0
+    written = [json.loads(line) for line in target.read_text(encoding="utf8").splitlines()]
+    assert [doc["text"] for doc in written][1] == "[" * 3000 + "]" * 3000
+    assert len(written) == 3
+    assert f"{source}:2: tokenized 6000 characters without whitespace" in capsys.readouterr().err
+
+
+def test_limit_is_an_option(pipeline, tmp_path, run):
+    source, target = tmp_path / "in.txt", tmp_path / "out.conllu"
+    source.write_text("abcdef gh\n", encoding="utf8")
+    done = run("parse", pipeline, source, "-o", target, "--max-word-length", "4")
+    assert done.returncode == 0
+    assert "tokenized 6 characters" in str(done.stderr)
+    words = [line.split("\t")[1] for line in target.read_text().splitlines() if line[:1].isdigit()]
+    assert words == ["abcd", "ef", "gh"]

@@ -1,0 +1,138 @@
+"""Weights in half precision on disk: a small file, nearly the same numbers, single precision."""
+
+import numpy as np
+import pytest
+import spacy
+from conftest import SMALL_MODEL, gold_examples
+from spacy.util import fix_random_seed, load_model_from_config, registry
+from thinc.api import Config, Linear
+
+from spacy_rootmind.network.half_precision import build_half_precision
+
+TOK2VEC = {
+    "@architectures": "spacy_rootmind.HalfPrecision.v1",
+    "model": SMALL_MODEL["tok2vec"],
+}
+LISTENER = {
+    "@architectures": "spacy.Tok2VecListener.v1",
+    "width": SMALL_MODEL["tok2vec"]["width"],
+    "upstream": "tok2vec",
+}
+TEXT = "The teacher that she met gave the boy a book."
+
+
+@pytest.fixture(scope="module")
+def nlp(quickstart_docs):
+    """A pipeline that has learnt a little, and has its shared token vectors in half precision."""
+    fix_random_seed(0)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tok2vec", config={"model": TOK2VEC})
+    nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": LISTENER}})
+    examples = gold_examples(quickstart_docs[:40], nlp)
+    optimizer = nlp.initialize(lambda: examples)
+    for _ in range(10):
+        nlp.update(examples, sgd=optimizer)
+    return nlp
+
+
+def weights_of(model):
+    return [
+        node.get_param(name)
+        for node in model.walk()
+        for name in node.param_names
+        if node.has_param(name)
+    ]
+
+
+def parse(nlp):
+    """Heads, labels and probabilities."""
+    nlp.get_pipe("root_mst").confidence = True
+    doc = nlp(TEXT)
+    return [(t.head.i, t.dep_) for t in doc], [t._.head_prob for t in doc]
+
+
+@pytest.mark.parametrize("way", ["folder", "bytes"])
+def test_pipeline_is_read_as_it_was_rounded(way, nlp, tmp_path):
+    if way == "folder":
+        nlp.to_disk(tmp_path)
+        read = spacy.load(tmp_path)
+    else:
+        config = Config(nlp.config).copy()
+        read = load_model_from_config(config).from_bytes(nlp.to_bytes())
+    before, after = (weights_of(one.get_pipe("tok2vec").model) for one in (nlp, read))
+    assert len(before) == len(after) >= 6
+    for old, new in zip(before, after, strict=True):
+        assert new.dtype == "float32"
+        np.testing.assert_array_equal(new, old.astype("float16").astype("float32"))
+    # Rounding is done once: what was read is written and read again without a change.
+    assert read.get_pipe("tok2vec").model.to_bytes() == nlp.get_pipe("tok2vec").model.to_bytes()
+    (arcs, probs), (other_arcs, other_probs) = parse(nlp), parse(read)
+    assert arcs == other_arcs
+    assert probs == pytest.approx(other_probs, abs=0.02)
+    assert probs != other_probs
+
+
+def test_file_has_two_bytes_per_weight(nlp, tmp_path):
+    nlp.to_disk(tmp_path)
+    n_weights = sum(weights.size for weights in weights_of(nlp.get_pipe("tok2vec").model))
+    assert (tmp_path / "tok2vec" / "model").stat().st_size < 2.2 * n_weights
+
+
+def test_training_continues(nlp, quickstart_docs):
+    other = load_model_from_config(Config(nlp.config).copy()).from_bytes(nlp.to_bytes())
+    examples = gold_examples(quickstart_docs[:20], other)
+    before = [weights.copy() for weights in weights_of(other.get_pipe("tok2vec").model)]
+    optimizer = other.resume_training()
+    # spaCy applies the gradient of shared vectors in the next step.
+    for _ in range(2):
+        other.update(examples, sgd=optimizer)
+    after = weights_of(other.get_pipe("tok2vec").model)
+    assert any((old != new).any() for old, new in zip(before, after, strict=True))
+
+
+def test_listeners_can_be_replaced(nlp, tmp_path):
+    """The parser's own copy of the vectors is then stored as the parser is, exactly."""
+    other = load_model_from_config(Config(nlp.config).copy()).from_bytes(nlp.to_bytes())
+    other.replace_listeners("tok2vec", "root_mst", ["model.tok2vec"])
+    other.remove_pipe("tok2vec")
+    other.to_disk(tmp_path)
+    (arcs, probs), (other_arcs, other_probs) = parse(spacy.load(tmp_path)), parse(other)
+    assert arcs == other_arcs
+    assert probs == pytest.approx(other_probs, abs=1e-6)
+
+
+def test_single_precision_is_read(nlp):
+    """A pipeline that was trained without can be given the architecture afterwards."""
+    inner = nlp.get_pipe("tok2vec").model.layers[0]
+    build = registry.architectures.get("spacy.HashEmbedCNN.v2")
+    arguments = {k: v for k, v in SMALL_MODEL["tok2vec"].items() if not k.startswith("@")}
+    model = build(**arguments)
+    model.from_bytes(inner.to_bytes())
+    outer = build_half_precision(model)
+    assert outer.get_dim("nO") == 32
+    message = outer.to_dict()
+    exact = {**message, "params": [{}, *inner.to_dict()["params"]]}
+    outer.from_dict(exact)
+    for old, new in zip(weights_of(inner), weights_of(outer), strict=True):
+        np.testing.assert_array_equal(new, old)
+
+
+@pytest.mark.parametrize("weight", [7e4, np.inf, np.nan])
+def test_weights_that_do_not_fit_are_refused(weight):
+    layer = Linear(2, 3)
+    layer.initialize()
+    layer.set_param("b", np.array([0.0, weight], dtype="float32"))
+    with pytest.raises(ValueError, match=r"expected weights below 65504.*single precision"):
+        build_half_precision(layer).to_bytes()
+
+
+def test_gradient_and_output_are_those_of_the_network():
+    layer = Linear(2, 3)
+    layer.initialize()
+    wrapped = build_half_precision(layer)
+    assert (wrapped.get_dim("nO"), wrapped.get_dim("nI")) == (2, 3)
+    inputs = np.arange(6, dtype="float32").reshape(2, 3)
+    found, backprop = wrapped(inputs, is_train=True)
+    expected, expected_backprop = layer(inputs, is_train=True)
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(backprop(found), expected_backprop(found))

@@ -1,0 +1,150 @@
+"""The English pipeline in the repository: its package, what it says of itself, and its parses."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+import spacy
+import srsly
+from commandline import assert_one_root_each
+from conftest import PIPELINE, QUICKSTART, ROOT
+from environments import make_installed
+from spacy.tokens import DocBin
+from spacy.training import Corpus
+
+from spacy_rootmind.network.half_precision import HalfPrecision
+
+PROJECT = ROOT / "projects" / "web"
+README = ROOT / "README.md"
+sys.path.insert(0, str(PROJECT / "scripts"))
+sys.path.insert(0, str(ROOT / "projects" / "ud" / "scripts"))
+import make_package  # noqa: E402
+
+TEXT = "Which book did Anna say that she had read? She saw the man with the telescope."
+
+
+@pytest.fixture(scope="module")
+def nlp(web_pipeline):
+    return spacy.load(web_pipeline)
+
+
+@pytest.fixture(scope="module")
+def meta(web_pipeline):
+    return srsly.read_json(web_pipeline / "meta.json")
+
+
+# --- the package -------------------------------------------------------------------------------
+
+
+def test_package_is_small(web_pipeline):
+    assert make_package.size_of(web_pipeline) < 8_000_000
+
+
+def test_installing_changes_no_file_of_the_checkout(web_pipeline):
+    """Its setup.py copies meta.json to both places."""
+    expected = (PIPELINE / "meta.json").read_bytes()
+    for folder in (PIPELINE / PIPELINE.name, web_pipeline):
+        assert (folder / "meta.json").read_bytes() == expected
+
+
+def test_package_has_licence_and_attribution(web_pipeline, meta):
+    assert meta["license"] == "CC BY-SA 4.0"
+    [source] = meta["sources"]
+    assert "English Web Treebank" in source["name"]
+    assert source["license"] == "CC BY-SA 4.0"
+    for folder in (PIPELINE, web_pipeline):
+        licence = (folder / "LICENSE").read_text(encoding="utf8")
+        assert licence.startswith("Attribution-ShareAlike 4.0 International")
+        readme = (folder / "README.md").read_text(encoding="utf8")
+        assert "The Board of Trustees of The Leland Stanford Junior University" in readme
+        assert "https://creativecommons.org/licenses/by-sa/4.0/" in readme
+
+
+def test_package_requires_spacy_and_this_package(meta):
+    names = {re.split(r"[<>=]", requirement)[0] for requirement in meta["requirements"]}
+    assert names == {"spacy", "spacy-rootmind"}
+    assert meta["spacy_version"] == ">=3.8.0,<3.9.0"
+
+
+def test_package_has_no_path_of_a_machine(web_pipeline):
+    for path in PIPELINE.rglob("*"):
+        if path.suffix in (".json", ".cfg", ".md", ".py"):
+            assert not re.search(r"[\"' =]/(tmp|home|root|work|Users)\b", path.read_text("utf8"))
+
+
+def test_readme_of_the_package_has_its_scores(meta):
+    readme = (PIPELINE / "README.md").read_text(encoding="utf8")
+    shown = dict(re.findall(r"^\| (.*?) \| ([\d.]+) \|", readme, flags=re.MULTILINE))
+    expected = {
+        title: f"{100 * meta['performance'][name]:.2f}"
+        for name, title in make_package.FIGURES.items()
+        if meta["performance"].get(name) is not None
+    }
+    assert shown == expected
+    assert {"UAS", "LAS"} <= set(shown)
+    assert meta["performance"]["root_violations"] == 0
+
+
+# --- its parses --------------------------------------------------------------------------------
+
+
+def test_every_sentence_has_one_root(nlp):
+    texts = (QUICKSTART / "assets" / "input.txt").read_text(encoding="utf8").splitlines()
+    for doc in nlp.pipe([*texts, " ".join(texts), TEXT, "", "  "]):
+        assert_one_root_each(doc)
+    docs = list(nlp.pipe([TEXT]))
+    assert len(list(docs[0].sents)) == 2
+    assert all(token.pos_ and token.tag_ for token in docs[0])
+
+
+def test_weights_are_stored_in_half_precision(nlp):
+    assert isinstance(nlp.get_pipe("tok2vec").model, HalfPrecision)
+
+
+def test_readme_shows_what_is_printed(web_pipeline):
+    """`spacy project run package projects/web` writes it; see CONTRIBUTING.md."""
+    page = README.read_text(encoding="utf8")
+    assert make_package.with_output(page, PIPELINE) == page
+    assert "Probability of the tree: " in make_package.SHOWN.search(page)["output"]
+
+
+@pytest.mark.workflow
+def test_scores_are_those_of_the_weights(nlp, meta, ud_folder, tmp_path):
+    import convert
+    from treebank import read_sentences, space_ends
+
+    path = ud_folder / "UD_English-EWT" / "en_ewt-ud-test.conllu"
+    sentences = space_ends({"test": read_sentences([path])})["test"]
+    docs, _ = convert.convert_split(sentences, convert.ORTHOGRAPHIC, nlp, 10)
+    DocBin(docs=docs).to_disk(tmp_path / "test.spacy")
+    found = nlp.evaluate(list(Corpus(tmp_path / "test.spacy")(nlp)))
+    for name in make_package.FIGURES:
+        if meta["performance"].get(name) is not None:
+            assert found[name] == pytest.approx(meta["performance"][name], abs=0.002), name
+
+
+@pytest.mark.workflow
+def test_package_installs_and_parses_elsewhere(web_pipeline, nlp, tmp_path):
+    """In an environment with nothing else, from another folder."""
+    environment = make_installed(tmp_path)
+    # A build leaves files in its folder.
+    copy = tmp_path / "copy"
+    shutil.copytree(PIPELINE, copy, ignore=shutil.ignore_patterns("build", "*.egg-info"))
+    # The environment has no setuptools to build it with, and none is downloaded here.
+    command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*command, "-w", tmp_path, copy], cwd=tmp_path, check=True)
+    [wheel] = tmp_path.glob("en_rootmind_web_sm-*.whl")
+    environment.run("pip", "install", "--no-index", "--no-deps", wheel, cwd=tmp_path)
+    environment.run("pip", "check", cwd=tmp_path)
+    code = (
+        "import json, spacy, sys; doc = spacy.load('en_rootmind_web_sm')(sys.argv[1]); "
+        "print(json.dumps([[t.head.i, t.dep_, t.tag_] for t in doc]))"
+    )
+    printed = environment.run("python", "-c", code, TEXT, cwd=tmp_path)
+    expected = [[token.head.i, token.dep_, token.tag_] for token in nlp(TEXT)]
+    assert json.loads(printed.splitlines()[-1]) == expected
+    [info] = environment.folder.glob("lib/python*/site-packages/en_rootmind_web_sm-*.dist-info")
+    assert list(info.rglob("LICENSE"))

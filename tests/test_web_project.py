@@ -1,0 +1,188 @@
+"""The project that makes the English pipeline of the repository, with very small networks."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import spacy
+import srsly
+from commandline import assert_one_root_each, root_mst, run_spacy, tagger, write_config, write_docs
+from conftest import ROOT, SMALL_MODEL, gold_examples, join
+from spacy.util import fix_random_seed, load_config
+from ud_treebanks import write_treebank
+
+PROJECT = ROOT / "projects" / "web"
+sys.path.insert(0, str(PROJECT / "scripts"))
+import make_package  # noqa: E402
+
+WIDTH = SMALL_MODEL["tok2vec"]["width"]
+LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": WIDTH, "upstream": "tok2vec"}
+TOK2VEC = {"factory": "tok2vec", "model": SMALL_MODEL["tok2vec"]}
+PAGE = """# Made up
+
+## Quickstart
+
+```bash
+pip install -e . && python -m spacy_rootmind parse en_rootmind_web_sm --text "It rained."
+```
+
+prints
+
+```
+old
+```
+
+Text below.
+"""
+
+
+@pytest.fixture(scope="module")
+def corpus(quickstart_docs, tmp_path_factory):
+    return write_docs(
+        tmp_path_factory.mktemp("corpus") / "test.spacy", join(quickstart_docs[:40], 5)
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(quickstart_docs, tmp_path_factory):
+    """A pipeline with shared token vectors, hardly trained."""
+    fix_random_seed(0)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
+    for name in ("morphologizer", "trainable_lemmatizer"):
+        section = tagger(LISTENER, factory=name)
+        nlp.add_pipe(name, config={"model": section["model"]})
+    nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": LISTENER}})
+    examples = gold_examples(join(quickstart_docs[:100], 5), nlp)
+    optimizer = nlp.initialize(lambda: examples)
+    for _ in range(3):
+        nlp.update(examples, sgd=optimizer)
+    folder = tmp_path_factory.mktemp("trained") / "model-best"
+    nlp.config["paths"]["train"] = "/somewhere/train.spacy"
+    nlp.to_disk(folder)
+    return folder
+
+
+def test_stored_pipeline_is_small_and_parses_alike(trained, corpus, tmp_path):
+    stored = make_package.store(trained, tmp_path / "stored", corpus)
+    for name in ("tok2vec", "root_mst"):
+        folders = [trained, tmp_path / "stored"]
+        single, half = ((folder / name / "model").stat().st_size for folder in folders)
+        assert 0.5 < half / single < 0.7, name
+        model = stored.get_pipe(name).model
+        weights = [node.get_param(p) for node in model.walk() for p in node.param_names]
+        assert {array.dtype.name for array in weights} == {"float32"}
+    strings = [
+        set(srsly.read_json(folder / "vocab" / "strings.json"))
+        for folder in (trained, tmp_path / "stored")
+    ]
+    # A word of the treebank that is no label and not in the tokenizer's rules.
+    assert "turtle" in strings[0] - strings[1]
+    assert {"nsubj", "root"} & strings[1]
+    config = load_config(tmp_path / "stored" / "config.cfg")
+    assert config["paths"]["train"] is None
+    assert config["components"]["root_mst"]["model"]["tok2vec"]["width"] == WIDTH
+    again = make_package.store(tmp_path / "stored", tmp_path / "again", corpus)
+    assert again.get_pipe("tok2vec").model.to_bytes() == stored.get_pipe("tok2vec").model.to_bytes()
+    doc = stored("The cat slept.")
+    assert [token.tag_ for token in doc] == [token.tag_ for token in again("The cat slept.")]
+
+
+def test_parser_with_token_vectors_of_its_own_is_stored(trained, corpus, tmp_path):
+    """A pipeline like that of configs/cpu.cfg."""
+    nlp = spacy.load(trained)
+    nlp.replace_listeners("tok2vec", "root_mst", ["model.tok2vec"])
+    nlp.select_pipes(enable="root_mst")
+    for name in nlp.disabled:
+        nlp.remove_pipe(name)
+    nlp.to_disk(tmp_path / "alone")
+    stored = make_package.store(tmp_path / "alone", tmp_path / "stored", corpus)
+    assert stored.pipe_names == ["root_mst"]
+    folders = [tmp_path / name / "root_mst" for name in ("alone", "stored")]
+    single, half = ((folder / "model").stat().st_size for folder in folders)
+    assert half < 0.6 * single
+    meta = {**stored.meta, "requirements": ["spacy-rootmind>=1"]}
+    assert "from the web: `root_mst`." in make_package.readme_of(meta, "", "r1", 1)
+
+
+def test_stored_pipeline_may_not_be_too_large(trained, corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(make_package, "MAX_BYTES", 1000)
+    with pytest.raises(
+        make_package.PackageError, match=r"at most 1000 bytes, found \d+: train one"
+    ):
+        make_package.store(trained, tmp_path / "stored", corpus)
+
+
+def test_strings_that_are_needed_are_not_left_out(trained, corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(make_package, "needed_strings", lambda nlp: ["nsubj"])
+    with pytest.raises((make_package.PackageError, KeyError), match=r"parses otherwise|E018"):
+        make_package.store(trained, tmp_path / "stored", corpus)
+
+
+def test_paths_of_the_machine_are_refused(trained, corpus, tmp_path):
+    shutil.copytree(trained, tmp_path / "trained")
+    path = tmp_path / "trained" / "config.cfg"
+    config = load_config(path, interpolate=False)
+    config["corpora"] = {"train": {"@readers": "spacy.Corpus.v1", "path": "/data/train.spacy"}}
+    config.to_disk(path, interpolate=False)
+    with pytest.raises(make_package.PackageError, match=r"found corpora.train.path = '/data/train"):
+        make_package.store(tmp_path / "trained", tmp_path / "stored", corpus)
+
+
+@pytest.mark.parametrize(
+    ("page", "message"),
+    [
+        ("# Nothing", 'a heading that contains "Quickstart"'),
+        (PAGE.replace("python -m", "spacy"), 'expected "python -m" after "&&"'),
+    ],
+)
+def test_page_needs_a_command(page, message):
+    with pytest.raises(make_package.PackageError, match=message):
+        make_package.with_output(page, Path("made"))
+
+
+@pytest.mark.workflow
+def test_project_makes_a_package(quickstart_docs, tmp_path):
+    """From a treebank to a package and a page, all commands of the project."""
+    checkout = tmp_path / "checkout"
+    made = shutil.ignore_patterns("assets", "corpus", "training", "project.lock", "__pycache__")
+    for name in ("web", "ud"):
+        shutil.copytree(ROOT / "projects" / name, checkout / "projects" / name, ignore=made)
+    (checkout / "README.md").write_text(PAGE, encoding="utf8")
+    write_treebank(tmp_path / "treebanks" / "UD_English-EWT")
+    components = {
+        "tok2vec": TOK2VEC,
+        "morphologizer": tagger(LISTENER, factory="morphologizer"),
+        "root_mst": root_mst(LISTENER),
+    }
+    path = write_config(tmp_path / "tiny.cfg", components, tmp_path, steps=20)
+    config = load_config(path)
+    # A path of this machine, which is refused.
+    config["training"]["logger"]["output_file"] = None
+    config.to_disk(path)
+    variables = {"source": tmp_path / "treebanks", "config": path, "version": "1.2.3"}
+    result = run_spacy(
+        *("project", "run", "all", checkout / "projects" / "web"),
+        *(f"--vars.{name}={value}" for name, value in variables.items()),
+        cwd=tmp_path,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    folder = checkout / "pipelines" / make_package.NAME
+    meta = srsly.read_json(folder / "meta.json")
+    assert (meta["name"], meta["version"]) == ("rootmind_web_sm", "1.2.3")
+    assert meta["performance"]["root_violations"] == 0
+    assert "speed" not in meta["performance"]
+    readme = (folder / "README.md").read_text(encoding="utf8")
+    assert f"| LAS | {100 * meta['performance']['dep_las']:.2f} |" in readme
+    assert "`tok2vec`, `morphologizer` and `root_mst`" in readme
+    assert "{" not in readme.replace("config={", "")
+    data = make_package.data_of(folder)
+    assert data.name == f"{make_package.NAME}-1.2.3"
+    assert_one_root_each(spacy.load(data)("It rained. She said that it rained."))
+    page = (checkout / "README.md").read_text(encoding="utf8")
+    _, shown, after = page.partition("It rained.\n\n")
+    assert shown
+    assert "Probability of the tree: " in after
+    assert after.endswith("```\n\nText below.\n")
+    assert "old" not in page

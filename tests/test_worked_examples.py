@@ -1,0 +1,192 @@
+"""Worked examples of the papers and of the textbook, with the numbers that are printed there."""
+
+import math
+
+import numpy as np
+import pytest
+from checks import greedy_heads
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.vocab import Vocab
+
+from spacy_rootmind import (
+    TreeDistribution,
+    arc_marginals,
+    decode,
+    decode_kbest,
+    is_tree,
+    sample_trees,
+    tree_score,
+)
+from spacy_rootmind.pipeline.scorer import score_parses
+
+FORBIDDEN = -np.inf
+SINGLE_ROOT = ("gabow_tarjan", "reweighting", "preselection", "naive")
+
+
+# --- Speech and Language Processing, chapter 18 ------------------------------------------------
+
+# Figure 18.11; rows are dependents, columns heads: ROOT, Book, that, flight.
+BOOK_THAT_FLIGHT = np.array([[0, 0, 0, 0], [12, 0, 6, 5], [4, 5, 0, 7], [4, 7, 8, 0]], dtype="f")
+# Figure 18.13: the best arc into each word scores 0.
+RESCORED = np.array([[0, 0, 0, 0], [0, 0, -6, -7], [-3, -2, 0, 0], [-4, -1, 0, 0]], dtype="f")
+
+
+def test_book_that_flight_has_a_cycle_of_best_arcs():
+    best = BOOK_THAT_FLIGHT - np.diag([np.inf] * 4)
+    assert best[1:].argmax(axis=1).tolist() == [0, 3, 2]
+    rescored = BOOK_THAT_FLIGHT - best.max(axis=1, keepdims=True)
+    words = ~np.eye(4, dtype=bool)[1:]
+    assert (rescored[1:][words] == RESCORED[1:][words]).all()
+
+
+@pytest.mark.parametrize("scores", [BOOK_THAT_FLIGHT, RESCORED], ids=["scores", "rescored"])
+@pytest.mark.parametrize("algorithm", [*SINGLE_ROOT, "tarjan", "chu_liu_edmonds"])
+def test_book_that_flight(scores, algorithm):
+    """Figure 18.13: ROOT → Book → flight → that, whether the root is constrained or not."""
+    heads = decode(scores, algorithm=algorithm, single_root=algorithm in SINGLE_ROOT)
+    assert heads.tolist() == [-1, 0, 3, 1]
+    assert tree_score(scores, heads) == {12: 26, 0: -1}[scores[1, 0]]
+
+
+# --- Speech and Language Processing, section 18.4 ----------------------------------------------
+
+BOOK_ME = ["Book", "me", "the", "flight", "through", "Houston"]
+
+
+def test_book_me_the_flight_through_houston():
+    """Figure 18.15: LAS of 2/3, UAS of 5/6."""
+    vocab = Vocab()
+    reference = Doc(
+        vocab,
+        BOOK_ME,
+        heads=[0, 0, 3, 0, 5, 3],
+        deps=["ROOT", "iobj", "det", "obj", "case", "nmod"],
+    )
+    system = Doc(
+        vocab,
+        BOOK_ME,
+        heads=[0, 3, 3, 0, 5, 3],
+        deps=["ROOT", "nsubj", "det", "xcomp", "case", "nmod"],
+    )
+    scores = score_parses([Example(system, reference)])
+    assert scores["dep_uas"] == pytest.approx(5 / 6)
+    assert scores["dep_las"] == pytest.approx(2 / 3)
+    assert scores["dep_ls"] == pytest.approx(4 / 6)
+    assert scores["dep_uem"] == 0
+
+
+# --- Please Mind the Root (Zmigrod, Vieira & Cotterell 2020) -----------------------------------
+
+
+def figure_2() -> np.ndarray:
+    """The left-most graph; the arc of 30, within the cycle, is in no tree below."""
+    scores = np.full((5, 5), FORBIDDEN)
+    for head, dep, weight in (
+        (0, 1, 90),
+        (0, 2, 40),
+        (1, 3, 10),
+        (2, 4, 60),
+        (4, 3, 70),
+        (3, 2, 50),
+        (2, 3, 30),
+        (4, 1, 20),
+    ):
+        scores[dep, head] = weight
+    return scores
+
+
+def test_someplace_that_is_like_30_dollars_an_entree():
+    """Figure 1: the malformed tree has two roots, and the right one a single root."""
+    malformed = np.array([-1, 0, 5, 5, 5, 1, 5, 8, 0])
+    right = np.array([-1, 0, 5, 5, 5, 1, 5, 8, 5])
+    assert is_tree(malformed, single_root=False)
+    assert not is_tree(malformed)
+    assert is_tree(right)
+
+
+def test_figure_2_best_arcs_have_the_critical_cycle():
+    """2 → 4 → 3 → 2."""
+    assert greedy_heads(figure_2()).tolist()[1:] == [0, 3, 4, 2]
+
+
+@pytest.mark.parametrize("algorithm", ["gabow_tarjan", "tarjan", "chu_liu_edmonds"])
+def test_figure_2_best_tree_with_any_number_of_roots_weighs_260(algorithm):
+    """Step (b): root arcs of 90 and, into the contracted cycle, of 170."""
+    heads = decode(figure_2(), single_root=False, algorithm=algorithm, arcmax=False)
+    assert heads.tolist() == [-1, 0, 0, 4, 2]
+    assert tree_score(figure_2(), heads) == 260
+
+
+@pytest.mark.parametrize("algorithm", SINGLE_ROOT)
+def test_figure_2_best_tree_with_one_root_weighs_210(algorithm):
+    """Steps (c) and (d): the root arc into the cycle goes, and 1 → 3 opens the cycle."""
+    heads = decode(figure_2(), algorithm=algorithm)
+    assert heads.tolist() == [-1, 0, 3, 1, 2]
+    assert tree_score(figure_2(), heads) == 210
+
+
+def test_figure_2_other_root_arc_leads_to_190():
+    """Step (c): without the root arc of 90 the best tree weighs 190, so 210 is preferred."""
+    trees, weights = decode_kbest(figure_2(), 10)
+    second = trees[trees[:, 2] == 0][0]
+    assert second.tolist() == [-1, 4, 0, 4, 2]
+    assert weights[trees[:, 2] == 0][0] == 190
+    assert weights[0] == 210
+
+
+# --- A Root of a Problem (Stanojević & Cohen 2021) ---------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 20, 150])
+def test_equation_2_share_of_trees_with_one_root(n):
+    """P(1; n) = n^(n-1) / (n + 1)^(n-1), of (n + 1)^(n-1) trees."""
+    zeros = np.zeros((n + 1, n + 1))
+    trees = TreeDistribution(zeros, single_root=False)
+    assert float(trees.log_partition) == pytest.approx((n - 1) * math.log(n + 1))
+    share = (n - 1) * math.log(n / (n + 1))
+    one_root = TreeDistribution(zeros).log_partition - trees.log_partition
+    assert float(one_root) == pytest.approx(share)
+    assert float(TreeDistribution(zeros).single_root_log_prob) == pytest.approx(share)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 20, 150])
+def test_equation_2_expected_number_of_roots(n):
+    """2 n / (n + 1), below 2 for any n; with it, equation 1 stays below 3 - 1/e runs."""
+    marginals = arc_marginals(np.zeros((n + 1, n + 1)), single_root=False)
+    roots = marginals[1:, 0].sum()
+    assert roots == pytest.approx(2 * n / (n + 1))
+    one_root = float(np.exp(TreeDistribution(np.zeros((n + 1, n + 1))).single_root_log_prob))
+    assert 1 <= roots + 1 - one_root + 1e-12 < 3 - 1 / math.e
+
+
+# --- Efficient Sampling of Dependency Structures (Zmigrod, Vieira & Cotterell 2021) ------------
+
+
+def theorem_2() -> np.ndarray:
+    """A graph as in the proof: root arcs of 1/2 each; two trees use the first, one the second."""
+    scores = np.full((4, 4), FORBIDDEN)
+    scores[1, 0] = scores[2, 0] = math.log(0.5)
+    # With word 1 as root: 1 → 2, and 3 under 1 or 2. With word 2: 2 → 3 → 1.
+    for head, dep in ((1, 2), (1, 3), (2, 3), (3, 1)):
+        scores[dep, head] = 0.0
+    return scores
+
+
+def test_theorem_2_root_arcs_have_marginals_of_two_and_one_third():
+    trees, _ = decode_kbest(theorem_2(), 10)
+    roots = (trees[:, 1:] == 0).argmax(axis=1) + 1
+    assert sorted(roots.tolist()) == [1, 1, 2]
+    marginals = arc_marginals(theorem_2())
+    assert marginals[1:, 0] == pytest.approx([2 / 3, 1 / 3, 0])
+
+
+@pytest.mark.parametrize(
+    ("method", "share"), [("wilson", 2 / 3), ("auto", 2 / 3), ("wilson_biased", 1 / 2)]
+)
+def test_theorem_2_naive_draw_of_the_root_is_biased(method, share):
+    """Drawn by their weights, the root arcs come out equal."""
+    k = 20_000
+    heads, _ = sample_trees(theorem_2(), k, method=method, seed=0)
+    # Five standard errors.
+    assert (heads[:, 1] == 0).mean() == pytest.approx(share, abs=5 * 0.5 / math.sqrt(k))
