@@ -276,6 +276,7 @@ def checkout(trained, quickstart_docs, tmp_path):
     """A folder that looks like a checkout after the first training, to run commands in."""
     quickstart = tmp_path / "projects" / "quickstart"
     (quickstart / "corpus").mkdir(parents=True)
+    (quickstart / "training").mkdir()
     trained.to_disk(quickstart / "training" / "model-best")
     (quickstart / "assets").symlink_to(ROOT / "projects" / "quickstart" / "assets")
     (tmp_path / "configs").symlink_to(ROOT / "configs")
