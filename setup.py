@@ -10,7 +10,9 @@ from setuptools import Extension, setup
 DEBUG = os.environ.get("ROOTMIND_DEBUG") == "1"
 SANITIZE = ["-g", "-O1", "-fsanitize=address,undefined"] if DEBUG else []
 SOURCES = Path("cython_src")
-HEADERS = [f"{SOURCES}/{name}" for name in ("rows.h", "weights.h", "weights.pxd", "wide.h")]
+HEADERS = [
+    f"{SOURCES}/{name}" for name in ("interrupt.h", "rows.h", "weights.h", "weights.pxd", "wide.h")
+]
 
 extensions = [
     Extension(

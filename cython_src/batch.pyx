@@ -18,7 +18,18 @@ from spacy_rootmind.kernel.decode cimport (
     DECODE_OK,
     score_t,
 )
+from spacy_rootmind.kernel.interrupt cimport (
+    ROWS_PER_POLL,
+    do_part,
+    poll,
+    poll_row,
+    run_call,
+    this_call,
+)
 from spacy_rootmind.kernel.pool cimport run_chunks, start_helpers
+
+cdef enum:
+    MANY_STEPS = 1 << 20    # at most, in sentences that are too short to poll
 
 OK = DECODE_OK
 NO_TREE = DECODE_NO_TREE
@@ -88,6 +99,7 @@ cdef inline void gather_as(
     cdef double* out
     cdef Py_ssize_t dep, head
     for dep in range(1, n + 1):
+        poll_row(dep, n)
         row = score_row(batch, sentence, dep)
         out = square + dep * (n + 1)
         if batch.is_plain:
@@ -122,45 +134,82 @@ cdef class Worker:
     """An algorithm with its memory, for one thread."""
 
 
-# What a thread works with: the batch, which all share, and its worker's function and memory.
+# What a thread works with: the call and the batch, which all share, its worker's function and
+# memory, and the sentences it has taken.
 cdef struct Thread:
     SentenceFunction handle
     void* state
     const Batch* batch
+    void* call
+    Py_ssize_t start
+    Py_ssize_t stop
+    Py_ssize_t failed
+
+
+# All threads of a batch.
+cdef struct Crew:
+    const Batch* batch
+    Py_ssize_t n_threads
+    Thread[MAX_THREADS] threads
+    (void*)[MAX_THREADS] states
+    Py_ssize_t failed
+
+
+cdef int handle_sentences(void* argument) noexcept nogil:
+    """Handle the sentences that a thread has taken, up to the first that fails."""
+    cdef Thread* thread = <Thread*>argument
+    cdef SentenceFunction handle = thread.handle
+    cdef Py_ssize_t sentence
+    cdef int status
+    for sentence in range(thread.start, thread.stop):
+        if sentence % ROWS_PER_POLL == 0:
+            poll(MANY_STEPS)
+        status = handle(thread.state, thread.batch, sentence)
+        if status != DECODE_OK:
+            thread.failed = sentence
+            return status
+    return DECODE_OK
 
 
 cdef int handle_chunk(
         void* state, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t* failed) noexcept nogil:
     """Handle sentences start..stop-1, up to the first that fails."""
-    cdef const Thread* thread = <const Thread*>state
-    cdef SentenceFunction handle = thread.handle
-    cdef Py_ssize_t sentence
+    cdef Thread* thread = <Thread*>state
     cdef int status
-    for sentence in range(start, stop):
-        status = handle(thread.state, thread.batch, sentence)
-        if status != DECODE_OK:
-            failed[0] = sentence
-            return status
-    return DECODE_OK
+    thread.start = thread.failed = start
+    thread.stop = stop
+    status = do_part(thread.call, handle_sentences, thread)
+    failed[0] = thread.failed
+    return status
+
+
+cdef int run_crew(void* argument) noexcept nogil:
+    """Handle all sentences, with all threads."""
+    cdef Crew* crew = <Crew*>argument
+    cdef Py_ssize_t i
+    for i in range(crew.n_threads):
+        crew.threads[i].call = this_call()
+    return run_chunks(
+        handle_chunk, crew.states, crew.n_threads, crew.batch.lengths, crew.batch.n_sentences,
+        &crew.failed)
 
 
 cdef tuple run_batch(ScoreBuffer buffer, list workers):
     """Handle all sentences of a batch; see the declaration. At most MAX_THREADS workers."""
-    cdef Py_ssize_t n_threads = len(workers)
-    cdef Py_ssize_t i, failed = 0
-    cdef Thread[MAX_THREADS] threads
-    cdef (void*)[MAX_THREADS] states
+    cdef Py_ssize_t i
+    cdef Crew crew
     cdef Worker worker
     cdef int status
-    for i in range(n_threads):
+    crew.batch = &buffer.c
+    crew.n_threads = len(workers)
+    crew.failed = 0
+    for i in range(crew.n_threads):
         worker = workers[i]
-        threads[i].handle = worker.handle
-        threads[i].state = worker.state
-        threads[i].batch = &buffer.c
-        states[i] = &threads[i]
-    if n_threads > 1:
-        start_helpers(n_threads)
-    with nogil:
-        status = run_chunks(
-            handle_chunk, states, n_threads, buffer.c.lengths, buffer.c.n_sentences, &failed)
-    return status, failed
+        crew.threads[i].handle = worker.handle
+        crew.threads[i].state = worker.state
+        crew.threads[i].batch = &buffer.c
+        crew.states[i] = &crew.threads[i]
+    if crew.n_threads > 1:
+        start_helpers(crew.n_threads)
+    status = run_call(run_crew, &crew)
+    return status, crew.failed

@@ -10,6 +10,7 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc
 
 from spacy_rootmind.kernel.decode cimport DECODE_NO_MEMORY, DECODE_NO_TREE, DECODE_OK
+from spacy_rootmind.kernel.interrupt cimport poll_row
 
 
 cdef int cycle_workspace_init(CycleWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
@@ -53,6 +54,7 @@ cdef void start(const double* square, Py_ssize_t n, CycleWorkspace* ws) noexcept
     cdef Py_ssize_t dep, head
     ws.slot[0] = ws.node[0] = 0
     for dep in range(1, width):
+        poll_row(dep, n)
         ws.slot[dep] = ws.node[dep] = <int32_t>dep
         ws.parent[dep] = 0
         for head in range(width):
@@ -66,6 +68,7 @@ cdef bint choose_heads(Py_ssize_t n, Py_ssize_t n_slots, CycleWorkspace* ws) noe
     cdef Py_ssize_t i, j, slot, head, entry
     cdef double largest, value
     for i in range(1, n_slots):
+        poll_row(i, n_slots)
         slot = ws.slot[i]
         largest = -INFINITY
         ws.best[slot] = -1
@@ -117,6 +120,7 @@ cdef Py_ssize_t contract_cycle(
         ws.mark[ws.cycle[i]] = -1
     kept = ws.cycle[0]
     for i in range(length):
+        poll_row(i, n_slots)
         member = ws.cycle[i]
         ws.parent[ws.node[member]] = cycle_node
         value = ws.weight[member * width + ws.best[member]]
@@ -125,6 +129,7 @@ cdef Py_ssize_t contract_cycle(
             if ws.mark[other] != -1:
                 ws.weight[member * width + other] -= value
     for j in range(n_slots):
+        poll_row(j, 2 * length)
         other = ws.slot[j]
         if ws.mark[other] == -1:
             continue

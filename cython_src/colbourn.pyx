@@ -14,6 +14,7 @@ from libc.stdint cimport int32_t
 from libc.string cimport memcpy
 
 from spacy_rootmind.kernel.decode cimport DECODE_LOST_DIGITS, DECODE_OK
+from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.random cimport RandomSource, draw_index
 
 # How far from 1 the sum of the probabilities of a word's heads may be, and how far below 0 one.
@@ -72,6 +73,7 @@ cdef void fix_arc(
     pivot = step[own]
     step[own] -= 1
     for i in range(n):
+        poll_row(i, n)
         for j in range(n):
             inverse[i * n + j] -= column[i] / pivot * step[j]
 
@@ -91,6 +93,7 @@ cdef int draw_by_inverse(
     cdef Py_ssize_t word, head
     heads[0] = -1
     for word in range(n):
+        poll_row(word, n)
         memcpy(current + word * n, inverse + word * inverse_stride, n * sizeof(double))
     for word in range(1, n + 1):
         fill_probabilities(

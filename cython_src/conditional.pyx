@@ -40,6 +40,7 @@ from spacy_rootmind.kernel.insertion cimport (
     insertion_free,
     insertion_init,
 )
+from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.random cimport RandomSource, draw_index
 from weights cimport (
     Wide,
@@ -148,6 +149,7 @@ cdef void partial_restart(
     tree.beyond_float64 = False
     tree.takes_root = True
     for word in range(1, tree.n + 1):
+        poll_row(word, tree.n)
         above = word
         while above != 0 and tree.place[above] < n_fixed:
             above = tree.heads[above]
@@ -174,6 +176,7 @@ cdef void contract(
     cdef const weight_t* row
     cdef weight_t* out
     for i in range(1, m + 1):
+        poll_row(i, 2 * tree.n)
         row = weights + tree.order[tree.n_fixed + i - 1] * tree.sum.stride
         out = contracted + i * tree.rest.stride
         memset(out, 0, (m + 1) * sizeof(weight_t))
@@ -285,6 +288,7 @@ cdef int partial_draw_rest(PartialTree* tree, const RandomSource* random) noexce
     if status != DECODE_OK:
         return status
     for i in range(1, tree.n - tree.n_fixed + 1):
+        poll_row(i, 4 * tree.n)
         word = tree.order[tree.n_fixed + i - 1]
         if tree.rest.beyond_float64:
             head = draw_within(
@@ -342,6 +346,7 @@ cdef weight_t weigh_next(
     memset(reach, 0, (m + 5) * sizeof(weight_t))
     reach[0] = weight_from(1, weights)
     for i in range(2, m + 1):
+        poll_row(i, m)
         reach[i] = dot(<const weight_t*>reach, pivots + i * tree.rest.stride, i)
     out[0] = row[0] if root_is_open(tree, others.root_word) else weight_from(0, weights)
     total = out[0]

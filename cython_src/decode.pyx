@@ -22,17 +22,21 @@ from libc.stdlib cimport free, malloc
 
 from spacy_rootmind.kernel.batch cimport Batch, score_row
 from spacy_rootmind.kernel.decoders cimport Decoder, DecoderState, check_memory
+from spacy_rootmind.kernel.interrupt cimport ROWS_PER_POLL, poll, poll_row
 
 
 cdef extern from "rows.h" nogil:
     enum:
         SCAN_OK
         SCAN_BAD_SCORE
+        SCAN_NO_HEAD
     ctypedef struct RowPasses:
         int (*scan_sentence_f32)(
-            const float*, Py_ssize_t, Py_ssize_t, double*, int32_t*, int32_t*) noexcept nogil
+            const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*, int32_t*,
+            int32_t*) noexcept nogil
         int (*scan_sentence_f64)(
-            const double*, Py_ssize_t, Py_ssize_t, double*, int32_t*, int32_t*) noexcept nogil
+            const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*, int32_t*,
+            int32_t*) noexcept nogil
         int32_t (*scan_row)(const double*, Py_ssize_t, double*) noexcept nogil
         void (*lower_f32)(double*, const float*, double, Py_ssize_t) noexcept nogil
         void (*lower_f64)(double*, const double*, double, Py_ssize_t) noexcept nogil
@@ -213,6 +217,7 @@ cdef bint sums_overflow(const double* square, Py_ssize_t n) noexcept nogil:
     cdef Py_ssize_t dep, head
     cdef double score, largest = 0
     for dep in range(1, n + 1):
+        poll_row(dep, n)
         for head in range(n + 1):
             score = fabs(square[dep * (n + 1) + head])
             if head != dep and largest < score < INFINITY:
@@ -268,16 +273,24 @@ cdef inline int scan_sentence(
     The one pass over the input that every sentence costs. DECODE_BAD_SCORE for NaN or +inf,
     DECODE_NO_TREE if a word has no head above -inf.
     """
+    cdef Py_ssize_t first = 1, last
     cdef int found
-    if score_t is float:
-        found = row_passes.scan_sentence_f32(
-            scores, row_stride, n, ws.alt_score, ws.alt_head, heads)
-    else:
-        found = row_passes.scan_sentence_f64(
-            scores, row_stride, n, ws.alt_score, ws.alt_head, heads)
-    if found == SCAN_BAD_SCORE:
-        return DECODE_BAD_SCORE
-    return DECODE_OK if found == SCAN_OK else DECODE_NO_TREE
+    cdef bint no_head = False
+    while True:
+        last = min(first + ROWS_PER_POLL, n)
+        if score_t is float:
+            found = row_passes.scan_sentence_f32(
+                scores, row_stride, n, first, last, ws.alt_score, ws.alt_head, heads)
+        else:
+            found = row_passes.scan_sentence_f64(
+                scores, row_stride, n, first, last, ws.alt_score, ws.alt_head, heads)
+        if found == SCAN_BAD_SCORE:
+            return DECODE_BAD_SCORE
+        no_head |= found == SCAN_NO_HEAD
+        if last == n:
+            return DECODE_NO_TREE if no_head else DECODE_OK
+        poll(ROWS_PER_POLL * n)
+        first = last + 1
 
 
 # --- contraction -------------------------------------------------------------------------------
@@ -327,6 +340,7 @@ cdef void merge_member(
     cdef double via_node = ws.root_score[node] - cost
     cdef int32_t label = ws.label[ws.first_word[cycle]]
     cdef int32_t word
+    poll_row(ws.n_merges, n)
     if node <= n:
         merge_row(out, lowering, scores + node * row_stride, cost, n, from_row)
     else:
@@ -470,6 +484,7 @@ cdef Py_ssize_t remove_root_arcs(
             children[n_children] = <int32_t>node
             gain[n_children] = ws.alt_score[node] - ws.root_score[node]
     while n_children > 1:
+        poll_row(n_children, n)
         place = row_passes.scan_row(gain, n_children, &best_gain)
         if place == 0:
             return DECODE_NO_TREE

@@ -30,6 +30,7 @@ from spacy_rootmind.kernel.conditional cimport (
     partial_weights,
 )
 from spacy_rootmind.kernel.decode cimport DECODE_NO_MEMORY, DECODE_OK, DECODE_UNSETTLED
+from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.random cimport RandomSource, draw_index
 
 cdef enum:
@@ -201,6 +202,7 @@ cdef Py_ssize_t descend(
     """Choose heads as far as there are nodes; returns how many, and fills `path` and the order."""
     cdef Py_ssize_t number = 0, depth = 0, head
     while trie.n_nodes > 0 and number >= 0:
+        poll_row(depth, 4 * tree.n)
         head = choose(trie, number, random)
         trie.path[depth] = number
         tree.order[depth] = trie.nodes[number].word
@@ -222,6 +224,7 @@ cdef int branch_off(
     partial_restart(tree, depth, depth)
     status = partial_draw_rest(tree, random)
     while status == DECODE_OK and depth < tree.n:
+        poll_row(depth, 16 * tree.n)
         trie.path[depth] = trie.n_nodes
         status = add_node(trie, parent, head, tree)
         parent = trie.path[depth]
@@ -241,6 +244,7 @@ cdef int remove_tree(Trie* trie, PartialTree* tree) noexcept nogil:
     cdef TrieNode* node
     cdef int status
     for depth in range(tree.n - 1, -1, -1):
+        poll_row(depth, 4 * tree.n)
         number = trie.path[depth]
         node = &trie.nodes[number]
         place = number * trie.width + tree.heads[node.word]

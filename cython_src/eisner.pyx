@@ -22,6 +22,7 @@ from spacy_rootmind.kernel.decode cimport (
     workspace_init_for_arcmax,
 )
 from spacy_rootmind.kernel.decoders cimport Decoder, DecoderState, check_memory
+from spacy_rootmind.kernel.interrupt cimport ROWS_PER_POLL, poll, poll_row
 
 
 cdef extern from "rows.h" nogil:
@@ -74,28 +75,40 @@ cdef void chart_workspace_free(ChartWorkspace* ws) noexcept nogil:
     ws.block = NULL
 
 
+cdef inline void fill_span(
+        const double* square, Py_ssize_t width, Py_ssize_t i, Py_ssize_t j, ChartWorkspace* ws
+) noexcept nogil:
+    """Find the best of each kind from i to j, whose parts are there already. O(j - i)."""
+    cdef Py_ssize_t length = j - i
+    cdef double inner = row_passes.max_sum(
+        ws.right + i * width + i, ws.left + j * width + i + 1, length)
+    ws.arc[i * width + j] = inner + square[j * width + i]
+    ws.arc[j * width + i] = -INFINITY if i == 0 else inner + square[i * width + j]
+    ws.right[i * width + j] = row_passes.max_sum(
+        ws.arc + i * width + i + 1, ws.right + j * width + i + 1, length)
+    ws.right[j * width + i] = ws.right[i * width + j]
+    ws.left[i * width + j] = row_passes.max_sum(
+        ws.left + i * width + i, ws.arc + j * width + i, length)
+    ws.left[j * width + i] = ws.left[i * width + j]
+
+
 cdef void fill_chart(
         const double* square, Py_ssize_t n, Py_ssize_t first, ChartWorkspace* ws) noexcept nogil:
     """Fill the charts for all spans within first..n; first = 0 takes ROOT as a node like others."""
     cdef Py_ssize_t width = n + 1
-    cdef Py_ssize_t i, j, length
-    cdef double inner
+    cdef Py_ssize_t i, j, stop
     for i in range(first, width):
         ws.right[i * width + i] = ws.left[i * width + i] = 0
     # Long spans from short ones; for j downwards every part of (i, j) is there already.
     for j in range(first + 1, width):
-        for i in range(j - 1, first - 1, -1):
-            length = j - i
-            inner = row_passes.max_sum(
-                ws.right + i * width + i, ws.left + j * width + i + 1, length)
-            ws.arc[i * width + j] = inner + square[j * width + i]
-            ws.arc[j * width + i] = -INFINITY if i == 0 else inner + square[i * width + j]
-            ws.right[i * width + j] = row_passes.max_sum(
-                ws.arc + i * width + i + 1, ws.right + j * width + i + 1, length)
-            ws.right[j * width + i] = ws.right[i * width + j]
-            ws.left[i * width + j] = row_passes.max_sum(
-                ws.left + i * width + i, ws.arc + j * width + i, length)
-            ws.left[j * width + i] = ws.left[i * width + j]
+        stop = j
+        while stop - first > ROWS_PER_POLL:
+            for i in range(stop - 1, stop - 1 - ROWS_PER_POLL, -1):
+                fill_span(square, width, i, j, ws)
+            stop -= ROWS_PER_POLL
+            poll(3 * ROWS_PER_POLL * (j - stop))
+        for i in range(stop - 1, first - 1, -1):
+            fill_span(square, width, i, j, ws)
 
 
 cdef Py_ssize_t find_split(
@@ -123,9 +136,11 @@ cdef void follow_splits(
         Py_ssize_t n, Py_ssize_t top, int32_t* heads, ChartWorkspace* ws) noexcept nogil:
     """Expand the spans on the stack down to their arcs; O(n) each, O(n^2) in all."""
     cdef Py_ssize_t width = n + 1
-    cdef Py_ssize_t i, j, length, k
+    cdef Py_ssize_t i, j, length, k, n_spans = 0
     cdef int32_t kind
     while top > 0:
+        n_spans += 1
+        poll_row(n_spans, n)
         top -= 3
         kind = ws.todo[top]
         i = min(ws.todo[top + 1], ws.todo[top + 2])

@@ -27,6 +27,7 @@ from spacy_rootmind.kernel.decode cimport (
     DECODE_OK,
     DECODE_UNSETTLED,
 )
+from spacy_rootmind.kernel.interrupt cimport poll_row
 from weights cimport (
     Wide,
     add_exactly,
@@ -147,6 +148,7 @@ cdef int find_highest(
     ws.scale_low = ws.root_shift_low = 0
     ws.root_shift = -INFINITY if single_root else 0
     for dep in range(1, n + 1):
+        poll_row(dep, n)
         root = square[dep * (n + 1)]
         highest = weight_passes.max_of_row(
             square + dep * (n + 1) + single_root, n + 1 - single_root, &bad)
@@ -215,6 +217,7 @@ cdef void weigh_as(const double* square, const weight_t* of_type, TreeSum* ws) n
     cdef int dropped = 0
     cdef weight_t* weights = <weight_t*>ws.weights
     for dep in range(1, n + 1):
+        poll_row(dep, 4 * n)
         exp_row(
             weights + dep * ws.stride + ws.single_root,
             square + dep * (n + 1) + ws.single_root, ws.highest[dep], n + 1 - ws.single_root,

@@ -30,6 +30,7 @@ from libc.string cimport memset
 
 from spacy_rootmind.kernel.decode cimport DECODE_NO_MEMORY, DECODE_OK, DECODE_UNSETTLED
 from spacy_rootmind.kernel.elimination cimport TreeSum
+from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.random cimport RandomSource, draw_index, next_double
 from weights cimport (
     Wide,
@@ -108,6 +109,7 @@ cdef void fill_columns(
     cdef const weight_t* pivots = <const weight_t*>sum.pivots
     cdef Py_ssize_t k, head
     for k in range(1, sum.n + 1):
+        poll_row(k, 8 * k)
         for head in range(k):
             columns[head * width + k] = pivots[k * sum.stride + head]
 
@@ -144,6 +146,7 @@ cdef void weigh_root(
     cdef weight_t even, odd
     cdef Py_ssize_t word, k
     for word in range(n, sum.root_word - 1, -1):
+        poll_row(word, n)
         factors = <const weight_t*>sum.factors + word * sum.stride
         even = direct[word] = weights[word * sum.stride]
         if root > 0:
@@ -289,8 +292,10 @@ cdef void attach_waiting(
         const RandomSource* random, int32_t* heads) noexcept nogil:
     """Give the words whose arcs were cut the head k."""
     cdef Py_ssize_t word = insertion.first_waiting[k]
-    cdef Py_ssize_t following
+    cdef Py_ssize_t following, n_attached = 0
     while word != 0:
+        n_attached += 1
+        poll_row(n_attached, 4 * sum.n)
         following = insertion.next_waiting[word]
         insertion.cut[word] = False
         heads[word] = <int32_t>k
@@ -311,6 +316,7 @@ cdef int draw_as(
     memset(insertion.cut, 0, sum.n + 1)
     heads[0] = -1
     for k in range(1, sum.n + 1):
+        poll_row(k, 16 * sum.n)
         pivots = <const weight_t*>sum.pivots + k * sum.stride
         root_cut = cut_waiting(insertion, k, heads)
         if sum.single_root and (k == sum.root_word or (k > sum.root_word and root_cut)):

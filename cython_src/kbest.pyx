@@ -28,6 +28,7 @@ from spacy_rootmind.kernel.decode cimport (
     workspace_free,
     workspace_init_keeping_rows,
 )
+from spacy_rootmind.kernel.interrupt cimport do_part, poll_row, run_call, this_call
 
 
 # --- memory ------------------------------------------------------------------------------------
@@ -184,7 +185,10 @@ cdef void load_set(KBestSearch* search, Py_ssize_t number) noexcept nogil:
     cdef double* row
     cdef double score
     cdef TreeSet* rule
-    memcpy(search.square, search.scores, width * width * sizeof(double))
+    for other in range(1, width):
+        poll_row(other, width)
+        memcpy(
+            search.square + other * width, search.scores + other * width, width * sizeof(double))
     while number > 0:
         rule = &search.sets[number]
         row = search.square + rule.dep * width
@@ -335,6 +339,7 @@ cdef bint find_next(KBestSearch* search, Pending* pending) noexcept nogil:
     for cycle in range(search.n + 1, ws.n_nodes):
         ws.stamp[ws.entered_member[cycle]] = 1
     for node in range(1, ws.n_nodes):
+        poll_row(node, 2 * search.n)
         if ws.stamp[node]:
             continue
         next_best = best_from_same_head(search, node, &dep)
@@ -450,6 +455,7 @@ cdef int k_best_trees(
         return DECODE_LOST_DIGITS
     status = find_first_of(search, 0)
     while status == DECODE_OK and search.found < k and search.n_pending > 0:
+        poll_row(search.found, 4 * n * n)
         next = pop(search)
         if next.known < 0:
             status = find_first_of(search, next.tree_set)
@@ -465,6 +471,24 @@ cdef int k_best_trees(
 
 # --- the Python boundary -----------------------------------------------------------------------
 
+# The arguments of `k_best_trees`.
+cdef struct KBestTask:
+    const double* scores
+    Py_ssize_t n
+    Py_ssize_t k
+    bint single_root
+    KBestSearch* search
+
+
+cdef int search_part(void* argument) noexcept nogil:
+    cdef KBestTask* task = <KBestTask*>argument
+    return k_best_trees(task.scores, task.n, task.k, task.single_root, task.search)
+
+
+cdef int search_all(void* argument) noexcept nogil:
+    return do_part(this_call(), search_part, argument)
+
+
 def decode_kbest(const double[:, ::1] scores not None, Py_ssize_t k, bint single_root):
     """Find the k best trees of one sentence; returns (status, heads).
 
@@ -474,9 +498,14 @@ def decode_kbest(const double[:, ::1] scores not None, Py_ssize_t k, bint single
     cdef Py_ssize_t n = scores.shape[0] - 1
     cdef int32_t[:, ::1] heads
     cdef int status
-    with nogil:
-        status = k_best_trees(&scores[0, 0], n, k, single_root, &search)
+    cdef KBestTask task
+    task.scores = &scores[0, 0]
+    task.n = n
+    task.k = k
+    task.single_root = single_root
+    task.search = &search
     try:
+        status = run_call(search_all, &task)
         if status == DECODE_NO_MEMORY:
             raise MemoryError(
                 f"no memory for the {k} best trees of {n} words; ask for fewer"

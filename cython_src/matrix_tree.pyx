@@ -24,6 +24,7 @@ from spacy_rootmind.kernel.elimination cimport (
     make_wide,
     weigh_arcs,
 )
+from spacy_rootmind.kernel.interrupt cimport poll_row
 from weights cimport (
     Wide,
     add,
@@ -190,6 +191,7 @@ cdef void differentiate(const weight_t* of_type, TreeSum* ws) noexcept nogil:
     cdef Py_ssize_t k, j, head
     cdef double rest
     for k in range(1, n + 1):
+        poll_row(k, 8 * n)
         own = adjoints + k * stride
         for j in range(1, k):
             column[j] = factors[j * stride + k]
@@ -221,6 +223,7 @@ cdef bint multiply_by_weights(
     cdef double total
     cdef bint sound = True
     for dep in range(1, ws.n + 1):
+        poll_row(dep, ws.n)
         weights = <const weight_t*>ws.weights + dep * ws.stride
         adjoints = <const weight_t*>ws.adjoints + dep * ws.stride
         total = multiply_rows(marginals + dep * width, weights, adjoints, ws.n + 1)
@@ -271,6 +274,7 @@ cdef double cross_entropy(
     if ws.n == 0:
         return 0.0
     for dep in range(1, ws.n + 1):
+        poll_row(dep, 4 * ws.n)
         for head in range(ws.n + 1):
             marginal = marginals[dep * width + head]
             if marginal > 0:
@@ -337,6 +341,7 @@ cdef bint root_shares_as(
         below[word] = weight_from(0, of_type)
         shares[word] = 0
     for word in range(ws.root_word, n + 1):
+        poll_row(word, n)
         below[word] = (
             weight_from(1, of_type) if word == ws.root_word else divide(below[word], sums[word]))
         factor = below[word]

@@ -23,10 +23,21 @@ from cpython.pythread cimport (
 )
 from libc.limits cimport ULONG_MAX
 
+from spacy_rootmind.kernel.interrupt cimport await_signals
+
+
+cdef extern from "Python.h" nogil:
+    ctypedef enum PyLockStatus:
+        PY_LOCK_ACQUIRED
+    PyLockStatus PyThread_acquire_lock_timed(
+        PyThread_type_lock lock, long long microseconds, int by_signals) noexcept
+
+
 cdef enum:
     MAX_HELPERS = 255       # as many as the threads of a batch, less the caller
     CHUNKS_PER_THREAD = 16  # enough that one hard sentence does not leave the others waiting
     SPINS = 4000            # about 0.1 milliseconds
+    MICROSECONDS_PER_CHECK = 50000  # for signals
 
 cdef struct Helper:
     PyThread_type_lock wake     # held while there is nothing to do
@@ -83,6 +94,17 @@ cdef void wait_for(PyThread_type_lock lock) noexcept nogil:
         if PyThread_acquire_lock(lock, NOWAIT_LOCK):
             return
     PyThread_acquire_lock(lock, WAIT_LOCK)
+
+
+cdef void wait_for_helpers() noexcept nogil:
+    """Wait until the last helper is done; if a signal's handler raises, they are told to stop."""
+    cdef int _spin
+    for _spin in range(SPINS):
+        if PyThread_acquire_lock(pool.finished, NOWAIT_LOCK):
+            return
+    while PyThread_acquire_lock_timed(
+            pool.finished, MICROSECONDS_PER_CHECK, True) != PY_LOCK_ACQUIRED:
+        await_signals()
 
 
 cdef Py_ssize_t take_chunk(Job* job) noexcept nogil:
@@ -192,7 +214,7 @@ cdef int run_chunks(
     if job.n_working > 0:
         job.caller_waits = True
         PyThread_release_lock(pool.lock)
-        wait_for(pool.finished)
+        wait_for_helpers()
         wait_for(pool.lock)
     status = job.status
     failed[0] = job.failed

@@ -27,6 +27,7 @@ from spacy_rootmind.kernel.decode cimport (
     workspace_init,
 )
 from spacy_rootmind.kernel.decoders cimport Decoder, DecoderState, check_memory
+from spacy_rootmind.kernel.interrupt cimport poll_row
 
 NAMES = {
     "unconstrained": UNCONSTRAINED,
@@ -154,6 +155,7 @@ cdef int decode_by_reweighting(
     cdef Py_ssize_t n_roots = 0
     cdef int status
     for dep in range(1, width):
+        poll_row(dep, width)
         for head in range(width):
             value = square[dep * width + head]
             if head != dep and value != -INFINITY:

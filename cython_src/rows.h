@@ -56,13 +56,14 @@ enum { SCAN_OK, SCAN_BAD_SCORE, SCAN_NO_HEAD };
 
 #define DEFINE_SCAN_SENTENCE(NAME, BEST_OF_ROW, T, LARGEST, BAD, NOT_BAD, IS_BAD)                \
     static int NAME(                                                                             \
-        const T *RESTRICT scores, ptrdiff_t stride, ptrdiff_t n, double *RESTRICT alt_score,     \
-        int32_t *RESTRICT alt_head, int32_t *RESTRICT best_head)                                 \
+        const T *RESTRICT scores, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t first,                \
+        ptrdiff_t last, double *RESTRICT alt_score, int32_t *RESTRICT alt_head,                  \
+        int32_t *RESTRICT best_head)                                                             \
     {                                                                                            \
         BAD bad = NOT_BAD;                                                                       \
         int bad_root = 0, no_head = 0;                                                           \
         ptrdiff_t dep;                                                                           \
-        for (dep = 1; dep <= n; ++dep) {                                                         \
+        for (dep = first; dep <= last; ++dep) {                                                  \
             const T *row = scores + dep * stride;                                                \
             const T root = row[0];                                                               \
             T alt;                                                                               \
@@ -300,9 +301,10 @@ AVX2_FUNCTION static double max_sum_avx2(
 
 typedef struct {
     int (*scan_sentence_f32)(
-        const float *, ptrdiff_t, ptrdiff_t, double *, int32_t *, int32_t *);
+        const float *, ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t, double *, int32_t *, int32_t *);
     int (*scan_sentence_f64)(
-        const double *, ptrdiff_t, ptrdiff_t, double *, int32_t *, int32_t *);
+        const double *, ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t, double *, int32_t *,
+        int32_t *);
     int32_t (*scan_row)(const double *, ptrdiff_t, double *);
     void (*lower_f32)(double *, const float *, double, ptrdiff_t);
     void (*lower_f64)(double *, const double *, double, ptrdiff_t);

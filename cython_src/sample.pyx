@@ -33,6 +33,7 @@ from spacy_rootmind.kernel.insertion cimport (
     insertion_free,
     insertion_init,
 )
+from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.matrix_tree cimport (
     log_probability,
     root_shares,
@@ -202,9 +203,11 @@ cdef int draw_by_rejection(
         TreeSampler* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
     """Walk to ROOT until the tree has a single root."""
     cdef Py_ssize_t n = sampler.sum.n
-    cdef Py_ssize_t word, n_roots = 0
+    cdef Py_ssize_t word, n_roots = 0, n_walks = 0
     cdef int64_t steps = steps_for(sampler)
     while n_roots != 1:
+        n_walks += 1
+        poll_row(n_walks, 32 * n)
         if not walk_tree(0, &steps, random, heads, &sampler.walk):
             return SAMPLE_NO_STEPS
         heads[0] = -1
@@ -246,6 +249,7 @@ cdef int sampler_draw(
     cdef int status
     found[0] = 0
     for i in range(k):
+        poll_row(i, 32 * sampler.sum.n)
         if sampler.sum.n == 0:
             if i > 0 and sampler.method == SAMPLE_DISTINCT:
                 return DECODE_OK

@@ -25,6 +25,7 @@ from spacy_rootmind.kernel.decode cimport (
     DECODE_OK,
 )
 from spacy_rootmind.kernel.elimination cimport TreeSum, tree_sum_free, tree_sum_init
+from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.matrix_tree cimport (
     arc_marginals,
     cross_entropy,
@@ -245,6 +246,7 @@ cdef int find_log_probs(void* state, const Batch* batch, Py_ssize_t sentence) no
         task.summaries + sentence * (N_CONSTANTS + task.width), batch.lengths[sentence],
         task.single_root, &sum)
     for tree in range(sentence * task.n_trees, (sentence + 1) * task.n_trees):
+        poll_row(tree, 4 * task.width)
         task.out[tree] = find_log_prob(
             batch, sentence, task.heads + tree * task.width, &sum, worker.square)
     return DECODE_OK
@@ -274,6 +276,7 @@ cdef int find_expectation(void* state, const Batch* batch, Py_ssize_t sentence) 
     cdef double total = 0, low = 0, marginal, value
     gather(batch, sentence, worker.square)
     for dep in range(1, n + 1):
+        poll_row(dep, 4 * n)
         for head in range(n + 1):
             marginal = marginals[dep * task.width + head]
             if marginal > 0:

@@ -15,7 +15,11 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
 from spacy_rootmind.kernel.decode cimport DECODE_NO_MEMORY, DECODE_OK
+from spacy_rootmind.kernel.interrupt cimport poll, poll_row
 from spacy_rootmind.kernel.random cimport RandomSource, next_double
+
+cdef enum:
+    STEPS_PER_POLL = 1 << 16    # of a walk, each a dozen nanoseconds
 
 # A place in a cell below this is drawn again within it, so that rare heads keep their probability.
 cdef double REDRAW_BELOW = 2.0 ** -20
@@ -100,6 +104,7 @@ cdef void prepare_walk(
     tables.n = n
     tables.n_cells = n + 1 - lowest
     for dep in range(1, n + 1):
+        poll_row(dep, 8 * n)
         for head in range(lowest, n + 1):
             tables.scratch[head - lowest] = weights[dep * stride + head] if head != dep else 0
         tables.has_head[dep] = fill_cells(
@@ -123,7 +128,9 @@ cdef bint walk_tree(
     """Draw a tree in which all words hang from `root`, directly or not; see the declaration."""
     cdef Py_ssize_t n_cells = tables.n_cells
     cdef Py_ssize_t start, word
-    cdef int64_t left = steps[0]
+    # Of all steps allowed, those up to the next poll, and the others.
+    cdef int64_t left = min(steps[0], STEPS_PER_POLL)
+    cdef int64_t later = steps[0] - left
     cdef unsigned char* in_tree = tables.in_tree
     memset(in_tree, 0, tables.n + 1)
     in_tree[root] = True
@@ -132,6 +139,10 @@ cdef bint walk_tree(
     for start in range(1, tables.n + 1):
         word = start
         while not in_tree[word]:
+            if left == 0:
+                poll(16 * STEPS_PER_POLL)
+                left = min(later, STEPS_PER_POLL)
+                later -= left
             if left == 0 or not tables.has_head[word]:
                 steps[0] = 0
                 return False
@@ -142,5 +153,5 @@ cdef bint walk_tree(
         while not in_tree[word]:
             in_tree[word] = True
             word = heads[word]
-    steps[0] = left
+    steps[0] = left + later
     return True
