@@ -101,13 +101,13 @@ def _bytes_of_decode(
     squares = 24.0 if projective else 4.1 + 16 * ("chu_liu_edmonds" in algorithm)
     if projective or _TABLE[algorithm].decoder is not TreeDecoder:
         squares += 8
-    return squares * n**2 * min(num_threads, max(sentences, 1)) + 4 * sentences * width
+    return squares * n * n * min(num_threads, max(sentences, 1)) + 4.0 * sentences * width
 
 
 def _bytes_of_kbest(scores: ScoreArray, k: int, **_: object) -> float:
     """Count bytes: the scores twice, contractions, and k trees twice."""
     n = len(scores)
-    return (8.1 + 2 * 8) * n**2 + 2 * 4 * n * min(k, n ** max(n - 2, 0))
+    return 24.1 * n * n + 8.0 * n * min(k, int(n ** max(n - 2, 0)))
 
 
 @names_memory(_bytes_of_decode)

@@ -41,13 +41,13 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 def _bytes_of_query(trees: "TreeDistribution", *_: object) -> float:
     """Count bytes: sums per thread, marginals, and a summary per sentence."""
-    sentences, width = trees._batch.shape[:2]
+    sentences, width = len(trees._batch), trees._batch.shape[1]
     threads = min(trees._threads, max(sentences, 1))
-    return 40.0 * threads * trees._longest**2 + 8 * sentences * (width + kernel.CONSTANTS)
+    return float(40 * threads * trees._longest**2 + 8 * sentences * (width + kernel.CONSTANTS))
 
 
 def _bytes_with_marginals(trees: "TreeDistribution", *_: object) -> float:
-    return _bytes_of_query(trees) + 8.0 * trees._batch.size
+    return _bytes_of_query(trees) + 8.0 * int(trees._batch.size)
 
 
 class TreeDistribution:

@@ -23,21 +23,22 @@ CALLS = {
     ],
     "decode_kbest": [
         "decode_kbest(normal(4000), 1)",
-        "decode_kbest(normal(2000), 10**6)",
         "decode_kbest(normal(4000), 2, allowed=np.ones((4001, 4001), dtype=bool))",
     ],
     "log_partition": ["log_partition(normal(3000))"],
     "arc_marginals": [
         "arc_marginals(normal(3000))",
         "arc_marginals(np.broadcast_to(normal(100), (9000, 101, 101)))",
-        "arc_marginals(normal(1200) * 1000)",
+        "arc_marginals(normal(1800) * 1000)",
     ],
     "entropy": ["entropy(normal(3000))"],
     "tree_log_prob": ["tree_log_prob(normal(3000), np.arange(3001) - 1)"],
     "TreeDistribution.log_partition": ["TreeDistribution(normal(3000)).log_partition"],
     "TreeDistribution.marginals": ["TreeDistribution(normal(3000)).marginals"],
     "TreeDistribution.entropy": ["TreeDistribution(normal(3000)).entropy"],
-    "TreeDistribution.single_root_log_prob": ["TreeDistribution(normal(3000)).single_root_log_prob"],
+    "TreeDistribution.single_root_log_prob": [
+        "TreeDistribution(normal(3000)).single_root_log_prob"
+    ],
     "TreeDistribution.log_prob": ["TreeDistribution(normal(3000)).log_prob(np.arange(3001) - 1)"],
     "TreeDistribution.cross_entropy": [
         "TreeDistribution(normal(3000)).cross_entropy(TreeDistribution(normal(3000)))"
@@ -102,9 +103,7 @@ def test_errors_say_how_much_memory_which_call_needs(name):
     messages = done.stdout.splitlines()
     assert len(messages) == len(CALLS[name])
     for message, call in zip(messages, CALLS[name], strict=True):
-        found = re.match(
-            re.escape(name) + r" needs at least ([\d.]+) (MiB|GiB) of memory", message
-        )
+        found = re.match(re.escape(name) + r" needs at least ([\d.]+) (MiB|GiB) of memory", message)
         assert found, (call, message)
         # No more was left, and no call needs ten times what it is said to.
         size = float(found[1]) * (1024 if found[2] == "GiB" else 1)
