@@ -25,7 +25,10 @@ CALLS = {
     "marginals in threads": ("normal(700, 90)", "arc_marginals(x, num_threads=3)"),
     "entropy": ("normal(3000)", "entropy(x)"),
     "tree_log_prob": ("normal(4500)", "tree_log_prob(x, np.arange(4501) - 1)"),
-    "wide numbers": ("normal(1500) * 1000", "log_partition(x)"),
+    "wide numbers": (
+        "normal(1500) + 900 * ((np.arange(1501)[:, None] ^ 1) == np.arange(1501))",
+        "log_partition(x)",
+    ),
     "kl_divergence": (
         "normal(3000)",
         "TreeDistribution(x).kl_divergence(TreeDistribution(x, single_root=False))",
@@ -51,7 +54,6 @@ PROGRAM = """
     import json, os, signal, sys, time
     import numpy as np
     from spacy_rootmind import *
-    from spacy_rootmind import is_tree
 
     def normal(n, batch=None):
         shape = (n + 1, n + 1) if batch is None else (batch, n + 1, n + 1)
@@ -135,9 +137,9 @@ def test_handlers_that_do_not_raise_do_not_end_a_call():
         x = normal(1200)
         alone = log_partition(x)
         print("start", flush=True)
-        until = time.monotonic() + 2
+        until = time.monotonic() + 30
         same = True
-        while len(seen) < 3 and time.monotonic() < until + 30:
+        while len(seen) < 3 and time.monotonic() < until:
             same &= bool(log_partition(x) == alone)
         print(json.dumps([len(seen), all(seen), same]))
     """)
