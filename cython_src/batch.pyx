@@ -22,7 +22,6 @@ from spacy_rootmind.kernel.interrupt cimport (
     ROWS_PER_POLL,
     do_part,
     poll,
-    poll_row,
     run_call,
     this_call,
 )
@@ -90,16 +89,15 @@ cdef void describe(Batch* batch, const Py_buffer* scores, const Py_buffer* allow
 
 
 cdef inline void gather_as(
-        const Batch* batch, Py_ssize_t sentence, const score_t* of_type,
-        double* square) noexcept nogil:
-    """`gather` for one type of scores, which is all that `of_type` stands for."""
+        const Batch* batch, Py_ssize_t sentence, const score_t* of_type, double* square,
+        Py_ssize_t first, Py_ssize_t last) noexcept nogil:
+    """`gather` for some rows and one type of scores, which is all that `of_type` stands for."""
     cdef Py_ssize_t n = batch.lengths[sentence]
     cdef const char* allowed = NULL
     cdef const char* row
     cdef double* out
     cdef Py_ssize_t dep, head
-    for dep in range(1, n + 1):
-        poll_row(dep, n)
+    for dep in range(first, last + 1):
         row = score_row(batch, sentence, dep)
         out = square + dep * (n + 1)
         if batch.is_plain:
@@ -122,10 +120,18 @@ cdef inline void gather_as(
 
 cdef void gather(const Batch* batch, Py_ssize_t sentence, double* square) noexcept nogil:
     """Copy one sentence of any type and layout; see the declaration."""
-    if batch.is_float32:
-        gather_as(batch, sentence, <const float*>NULL, square)
-    else:
-        gather_as(batch, sentence, <const double*>NULL, square)
+    cdef Py_ssize_t n = batch.lengths[sentence]
+    cdef Py_ssize_t first = 1, last
+    while True:
+        last = min(first + ROWS_PER_POLL, n)
+        if batch.is_float32:
+            gather_as(batch, sentence, <const float*>NULL, square, first, last)
+        else:
+            gather_as(batch, sentence, <const double*>NULL, square, first, last)
+        if last == n:
+            return
+        poll(ROWS_PER_POLL * n)
+        first = last + 1
 
 
 # --- sentences ---------------------------------------------------------------------------------

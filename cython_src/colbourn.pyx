@@ -21,6 +21,59 @@ from spacy_rootmind.kernel.random cimport RandomSource, draw_index
 cdef double TOLERANCE = 1e-7
 
 
+cdef void swap_rows(double* first, double* second, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    cdef double value
+    for i in range(n):
+        value = first[i]
+        first[i] = second[i]
+        second[i] = value
+
+
+cdef bint invert_matrix(double* matrix, Py_ssize_t n, Py_ssize_t* swapped) noexcept nogil:
+    """Gauss-Jordan elimination in place with partial pivoting; see the declaration.
+
+    As long as a few draws take; LAPACK is faster, and deaf to Ctrl-C until it is done.
+    """
+    cdef Py_ssize_t k, i, j, largest
+    cdef double* pivot
+    cdef double* row
+    cdef double factor
+    for k in range(n):
+        largest = k
+        for i in range(k + 1, n):
+            if fabs(matrix[i * n + k]) > fabs(matrix[largest * n + k]):
+                largest = i
+        # NaN is no pivot either.
+        if not fabs(matrix[largest * n + k]) > 0:
+            return False
+        swapped[k] = largest
+        pivot = matrix + k * n
+        if largest != k:
+            swap_rows(pivot, matrix + largest * n, n)
+        factor = pivot[k]
+        pivot[k] = 1
+        for j in range(n):
+            pivot[j] /= factor
+        for i in range(n):
+            poll_row(i, n)
+            row = matrix + i * n
+            factor = row[k]
+            if i != k and factor != 0:
+                row[k] = 0
+                for j in range(n):
+                    row[j] -= factor * pivot[j]
+    # Rows that were swapped are columns of the inverse.
+    for i in range(n):
+        poll_row(i, n)
+        row = matrix + i * n
+        for k in range(n - 1, -1, -1):
+            factor = row[k]
+            row[k] = row[swapped[k]]
+            row[swapped[k]] = factor
+    return True
+
+
 cdef void fill_probabilities(
         const double* row, const double* inverse, Py_ssize_t n, Py_ssize_t word, bint single_root,
         double* probabilities) noexcept nogil:

@@ -32,9 +32,13 @@ cdef extern from "rows.h" nogil:
         SCAN_NO_HEAD
     ctypedef struct RowPasses:
         int (*scan_sentence_f32)(
+            const float*, Py_ssize_t, Py_ssize_t, double*, int32_t*, int32_t*) noexcept nogil
+        int (*scan_sentence_f64)(
+            const double*, Py_ssize_t, Py_ssize_t, double*, int32_t*, int32_t*) noexcept nogil
+        int (*scan_rows_f32)(
             const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*, int32_t*,
             int32_t*) noexcept nogil
-        int (*scan_sentence_f64)(
+        int (*scan_rows_f64)(
             const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*, int32_t*,
             int32_t*) noexcept nogil
         int32_t (*scan_row)(const double*, Py_ssize_t, double*) noexcept nogil
@@ -46,6 +50,9 @@ cdef extern from "rows.h" nogil:
             double*, double, const double*, double, Py_ssize_t, uint8_t*) noexcept nogil
     RowPasses row_passes
     int choose_row_passes(int simd) noexcept
+
+cdef enum:
+    LONG = 1024     # words; shorter sentences are scanned without a poll
 
 
 def use_simd(bint wanted):
@@ -265,6 +272,29 @@ cdef inline void choose_best(TreeWorkspace* ws, Py_ssize_t node) noexcept nogil:
         ws.best_head[node] = ws.alt_head[node]
 
 
+cdef int scan_long_sentence(
+        const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, int32_t* heads,
+        TreeWorkspace* ws) noexcept nogil:
+    """`scan_sentence` in parts, with a poll after each."""
+    cdef Py_ssize_t first, last = 0
+    cdef int found
+    cdef bint no_head = False
+    while last < n:
+        first = last + 1
+        last = min(last + ROWS_PER_POLL, n)
+        if score_t is float:
+            found = row_passes.scan_rows_f32(
+                scores, row_stride, n, first, last, ws.alt_score, ws.alt_head, heads)
+        else:
+            found = row_passes.scan_rows_f64(
+                scores, row_stride, n, first, last, ws.alt_score, ws.alt_head, heads)
+        if found == SCAN_BAD_SCORE:
+            return SCAN_BAD_SCORE
+        no_head |= found == SCAN_NO_HEAD
+        poll(ROWS_PER_POLL * n)
+    return SCAN_NO_HEAD if no_head else SCAN_OK
+
+
 cdef inline int scan_sentence(
         const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n, int32_t* heads,
         TreeWorkspace* ws) noexcept nogil:
@@ -273,24 +303,18 @@ cdef inline int scan_sentence(
     The one pass over the input that every sentence costs. DECODE_BAD_SCORE for NaN or +inf,
     DECODE_NO_TREE if a word has no head above -inf.
     """
-    cdef Py_ssize_t first = 1, last
     cdef int found
-    cdef bint no_head = False
-    while True:
-        last = min(first + ROWS_PER_POLL, n)
-        if score_t is float:
-            found = row_passes.scan_sentence_f32(
-                scores, row_stride, n, first, last, ws.alt_score, ws.alt_head, heads)
-        else:
-            found = row_passes.scan_sentence_f64(
-                scores, row_stride, n, first, last, ws.alt_score, ws.alt_head, heads)
-        if found == SCAN_BAD_SCORE:
-            return DECODE_BAD_SCORE
-        no_head |= found == SCAN_NO_HEAD
-        if last == n:
-            return DECODE_NO_TREE if no_head else DECODE_OK
-        poll(ROWS_PER_POLL * n)
-        first = last + 1
+    if n > LONG:
+        found = scan_long_sentence(scores, row_stride, n, heads, ws)
+    elif score_t is float:
+        found = row_passes.scan_sentence_f32(
+            scores, row_stride, n, ws.alt_score, ws.alt_head, heads)
+    else:
+        found = row_passes.scan_sentence_f64(
+            scores, row_stride, n, ws.alt_score, ws.alt_head, heads)
+    if found == SCAN_BAD_SCORE:
+        return DECODE_BAD_SCORE
+    return DECODE_OK if found == SCAN_OK else DECODE_NO_TREE
 
 
 # --- contraction -------------------------------------------------------------------------------

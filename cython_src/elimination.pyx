@@ -27,7 +27,7 @@ from spacy_rootmind.kernel.decode cimport (
     DECODE_OK,
     DECODE_UNSETTLED,
 )
-from spacy_rootmind.kernel.interrupt cimport poll_row
+from spacy_rootmind.kernel.interrupt cimport poll_pivot, poll_row
 from weights cimport (
     Wide,
     add_exactly,
@@ -148,7 +148,6 @@ cdef int find_highest(
     ws.scale_low = ws.root_shift_low = 0
     ws.root_shift = -INFINITY if single_root else 0
     for dep in range(1, n + 1):
-        poll_row(dep, n)
         root = square[dep * (n + 1)]
         highest = weight_passes.max_of_row(
             square + dep * (n + 1) + single_root, n + 1 - single_root, &bad)
@@ -293,6 +292,7 @@ cdef int eliminate(
         memcpy(row, weights + word * stride, (n + 1) * sizeof(weight_t))
         if root_word[0] > 0:
             row[0] = weight_from(0, of_type)
+        poll_pivot(n - word)
         apply_pivots(row, pivots, stride, n, word + 1)
         total = sum_row(row + (not has_root), word - (not has_root))
         whole = sum_row(weights + word * stride + single_root, n + 1 - single_root)

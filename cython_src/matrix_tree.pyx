@@ -24,7 +24,7 @@ from spacy_rootmind.kernel.elimination cimport (
     make_wide,
     weigh_arcs,
 )
-from spacy_rootmind.kernel.interrupt cimport poll_row
+from spacy_rootmind.kernel.interrupt cimport poll_pivot, poll_row
 from weights cimport (
     Wide,
     add,
@@ -191,10 +191,10 @@ cdef void differentiate(const weight_t* of_type, TreeSum* ws) noexcept nogil:
     cdef Py_ssize_t k, j, head
     cdef double rest
     for k in range(1, n + 1):
-        poll_row(k, 8 * n)
         own = adjoints + k * stride
         for j in range(1, k):
             column[j] = factors[j * stride + k]
+        poll_pivot(k)
         pull_back(adjoints, stride, k, pivots + k * stride, column, pulled, products)
         for j in range(1, k):
             adjoints[j * stride + k] = products[j]

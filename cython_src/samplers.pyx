@@ -8,7 +8,9 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
 
 from spacy_rootmind.kernel.batch cimport Batch, ScoreBuffer, Worker, gather, run_batch
+from spacy_rootmind.kernel.colbourn cimport invert_matrix
 from spacy_rootmind.kernel.decode cimport DECODE_OK
+from spacy_rootmind.kernel.interrupt cimport do_part, run_call, this_call
 from spacy_rootmind.kernel.random cimport RandomSource
 from spacy_rootmind.kernel.sample cimport (
     SAMPLE_ANCESTRAL,
@@ -114,6 +116,41 @@ cdef int find_sources(list bit_generators, RandomSource* sources) except -1:
         sources[i].next_double = generator.next_double
         sources[i].state = generator.state
     return 0
+
+
+# The arguments of `invert_matrix`, and its result.
+cdef struct InverseTask:
+    double* matrix
+    Py_ssize_t n
+    Py_ssize_t* swapped
+    bint exists
+
+
+cdef int invert_part(void* argument) noexcept nogil:
+    cdef InverseTask* task = <InverseTask*>argument
+    task.exists = invert_matrix(task.matrix, task.n, task.swapped)
+    return DECODE_OK
+
+
+cdef int invert_all(void* argument) noexcept nogil:
+    return do_part(this_call(), invert_part, argument)
+
+
+def invert(double[:, ::1] matrix not None):
+    """Invert a square matrix in place; returns whether it has an inverse, up to rounding."""
+    cdef InverseTask task
+    task.n = matrix.shape[0]
+    if task.n == 0:
+        return True
+    task.matrix = &matrix[0, 0]
+    task.swapped = <Py_ssize_t*>malloc(task.n * sizeof(Py_ssize_t))
+    if task.swapped is NULL:
+        raise MemoryError("no memory for a row")
+    try:
+        run_call(invert_all, &task)
+    finally:
+        free(task.swapped)
+    return bool(task.exists)
 
 
 def sample_batch(

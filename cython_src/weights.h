@@ -119,18 +119,17 @@ static double multiply_rows_portable(
     return sum;
 }
 
-/* pull_back: for rows j = first..stop-1 of a matrix, which is to be called for all of 1..k-1 in their
- * order, products[j] = the dot product of row j with `pivot`, and sums = the sum of factors[j] times
- * row j. `sums` has room up to a multiple of 4; `pivot` holds zeros from k on. */
+/* pull_back: for rows j = 1..k-1 of a matrix, products[j] = the dot product of row j with `pivot`,
+ * and sums = the sum of factors[j] times row j. `sums` has room up to a multiple of 4; `pivot`
+ * holds zeros from k on. */
 static void pull_back_portable(
-    const double *RESTRICT matrix, ptrdiff_t stride, ptrdiff_t k, ptrdiff_t first, ptrdiff_t stop,
-    const double *RESTRICT pivot, const double *RESTRICT factors, double *RESTRICT sums,
-    double *RESTRICT products)
+    const double *RESTRICT matrix, ptrdiff_t stride, ptrdiff_t k, const double *RESTRICT pivot,
+    const double *RESTRICT factors, double *RESTRICT sums, double *RESTRICT products)
 {
     ptrdiff_t i, j;
-    for (i = 0; first == 1 && i < k; ++i)
+    for (i = 0; i < k; ++i)
         sums[i] = 0.0;
-    for (j = first; j < stop; ++j) {
+    for (j = 1; j < k; ++j) {
         const double *row = matrix + j * stride;
         double product = 0.0;
         for (i = 0; i < k; ++i) {
@@ -318,14 +317,14 @@ FMA_FUNCTION static void apply_pivots_avx2(
 }
 
 FMA_FUNCTION static void pull_back_avx2(
-    const double *matrix, ptrdiff_t stride, ptrdiff_t k, ptrdiff_t first, ptrdiff_t stop,
-    const double *pivot, const double *factors, double *sums, double *products)
+    const double *matrix, ptrdiff_t stride, ptrdiff_t k, const double *pivot,
+    const double *factors, double *sums, double *products)
 {
     ptrdiff_t i, j;
-    for (i = 0; first == 1 && i < k; i += 4)
+    for (i = 0; i < k; i += 4)
         _mm256_storeu_pd(sums + i, _mm256_setzero_pd());
     /* Four rows at a time: pivot and sums are then loaded once for all four. */
-    for (j = first; j + 3 < stop; j += 4) {
+    for (j = 1; j + 3 < k; j += 4) {
         const double *r0 = matrix + j * stride, *r1 = r0 + stride, *r2 = r1 + stride;
         const double *r3 = r2 + stride;
         const __m256d f0 = _mm256_set1_pd(factors[j]), f1 = _mm256_set1_pd(factors[j + 1]);
@@ -350,7 +349,7 @@ FMA_FUNCTION static void pull_back_avx2(
         _mm256_storeu_pd(products + j, _mm256_add_pd(
             _mm256_permute2f128_pd(low, high, 0x20), _mm256_permute2f128_pd(low, high, 0x31)));
     }
-    for (; j < stop; ++j) {
+    for (; j < k; ++j) {
         const double *row = matrix + j * stride;
         const __m256d factor = _mm256_set1_pd(factors[j]);
         __m256d product = _mm256_setzero_pd();
@@ -377,8 +376,7 @@ typedef struct {
     double (*multiply_rows)(double *, const double *, const double *, ptrdiff_t);
     void (*apply_pivots)(double *, const double *, ptrdiff_t, ptrdiff_t, ptrdiff_t);
     void (*pull_back)(
-        const double *, ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t, const double *, const double *,
-        double *, double *);
+        const double *, ptrdiff_t, ptrdiff_t, const double *, const double *, double *, double *);
 } WeightPasses;
 
 #define WEIGHT_PASSES(ISA)                                                                       \

@@ -4,8 +4,6 @@ For the modules of this package only: the header is not installed.
 """
 from libc.stdint cimport int64_t
 
-from spacy_rootmind.kernel.interrupt cimport ROWS_PER_POLL, poll
-
 
 cdef extern from "weights.h" nogil:
     ctypedef struct Wide:
@@ -22,8 +20,8 @@ cdef extern from "weights.h" nogil:
         void (*apply_pivots)(
             double*, const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t) noexcept nogil
         void (*pull_back)(
-            const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, const double*,
-            const double*, double*, double*) noexcept nogil
+            const double*, Py_ssize_t, Py_ssize_t, const double*, const double*, double*, double*
+        ) noexcept nogil
     WeightPasses weight_passes
     int choose_weight_passes(int simd) noexcept
     double subtract_exactly(double a, double b, double* low) noexcept
@@ -42,8 +40,7 @@ cdef extern from "weights.h" nogil:
     double wide_multiply_rows(double*, const Wide*, const Wide*, Py_ssize_t) noexcept
     void wide_apply_pivots(Wide*, const Wide*, Py_ssize_t, Py_ssize_t, Py_ssize_t) noexcept
     void wide_pull_back(
-        const Wide*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, const Wide*, const Wide*,
-        Wide*, Wide*) noexcept
+        const Wide*, Py_ssize_t, Py_ssize_t, const Wide*, const Wide*, Wide*, Wide*) noexcept
 
 ctypedef fused weight_t:
     double
@@ -165,16 +162,6 @@ cdef inline double multiply_rows(
 cdef inline void apply_pivots(
         weight_t* row, const weight_t* pivots, Py_ssize_t stride, Py_ssize_t last,
         Py_ssize_t first) noexcept nogil:
-    while last - first >= ROWS_PER_POLL:
-        apply_some_pivots(row, pivots, stride, last, last - ROWS_PER_POLL + 1)
-        poll(ROWS_PER_POLL * last)
-        last -= ROWS_PER_POLL
-    apply_some_pivots(row, pivots, stride, last, first)
-
-
-cdef inline void apply_some_pivots(
-        weight_t* row, const weight_t* pivots, Py_ssize_t stride, Py_ssize_t last,
-        Py_ssize_t first) noexcept nogil:
     if weight_t is double:
         weight_passes.apply_pivots(row, pivots, stride, last, first)
     else:
@@ -184,20 +171,7 @@ cdef inline void apply_some_pivots(
 cdef inline void pull_back(
         const weight_t* matrix, Py_ssize_t stride, Py_ssize_t k, const weight_t* pivot,
         const weight_t* factors, weight_t* sums, weight_t* products) noexcept nogil:
-    cdef Py_ssize_t first = 1
-    while k - first > ROWS_PER_POLL:
-        pull_some_back(
-            matrix, stride, k, first, first + ROWS_PER_POLL, pivot, factors, sums, products)
-        poll(2 * ROWS_PER_POLL * k)
-        first += ROWS_PER_POLL
-    pull_some_back(matrix, stride, k, first, k, pivot, factors, sums, products)
-
-
-cdef inline void pull_some_back(
-        const weight_t* matrix, Py_ssize_t stride, Py_ssize_t k, Py_ssize_t first, Py_ssize_t stop,
-        const weight_t* pivot, const weight_t* factors, weight_t* sums, weight_t* products
-) noexcept nogil:
     if weight_t is double:
-        weight_passes.pull_back(matrix, stride, k, first, stop, pivot, factors, sums, products)
+        weight_passes.pull_back(matrix, stride, k, pivot, factors, sums, products)
     else:
-        wide_pull_back(matrix, stride, k, first, stop, pivot, factors, sums, products)
+        wide_pull_back(matrix, stride, k, pivot, factors, sums, products)

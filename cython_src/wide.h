@@ -197,14 +197,14 @@ static inline void wide_apply_pivots(
 }
 
 static inline void wide_pull_back(
-    const Wide *matrix, ptrdiff_t stride, ptrdiff_t k, ptrdiff_t first, ptrdiff_t stop,
-    const Wide *pivot, const Wide *factors, Wide *sums, Wide *products)
+    const Wide *matrix, ptrdiff_t stride, ptrdiff_t k, const Wide *pivot, const Wide *factors,
+    Wide *sums, Wide *products)
 {
     const Wide zero = {0.0, 0};
     ptrdiff_t i, j;
-    for (i = 0; first == 1 && i < k; ++i)
+    for (i = 0; i < k; ++i)
         sums[i] = zero;
-    for (j = first; j < stop; ++j) {
+    for (j = 1; j < k; ++j) {
         const Wide *row = matrix + j * stride;
         products[j] = wide_dot(row, pivot, k);
         wide_add_scaled(sums, row, factors[j], k);

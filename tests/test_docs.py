@@ -1,6 +1,7 @@
 """The documentation's examples, links and tables, checked against the code."""
 
 import doctest
+import inspect
 import json
 import os
 import re
@@ -81,11 +82,20 @@ def test_readme_names_every_page():
         assert f"]({page.relative_to(ROOT).as_posix()})" in README
 
 
+class Finder(doctest.DocTestFinder):
+    """Finds decorated functions as well."""
+
+    def _from_module(self, module, found) -> bool:
+        return super()._from_module(module, inspect.unwrap(found))
+
+
 @pytest.mark.parametrize("module", [checks, decoding, distribution, probabilities, sampling])
 def test_docstring_examples_run(module):
-    result = doctest.testmod(module)
-    assert result.attempted > 0
-    assert result.failed == 0
+    runner = doctest.DocTestRunner()
+    for examples in Finder().find(module):
+        runner.run(examples)
+    assert runner.tries > 0
+    assert runner.failures == 0
 
 
 @pytest.mark.parametrize("call", ["decode(scores", "arc_marginals(scores"])

@@ -3,6 +3,8 @@ from libc.stdint cimport int32_t
 
 from spacy_rootmind.kernel.random cimport RandomSource
 
+# Inverts a matrix of n x n in place; `swapped` has room for n. False if it has no inverse. O(n^3).
+cdef bint invert_matrix(double* matrix, Py_ssize_t n, Py_ssize_t* swapped) noexcept nogil
 # Draws heads[1..n] from weights[dep * stride + head] and the inverse of their Laplacian, n x n with
 # rows of inverse_stride. `work` has room for n x n + 3 n + 1. Returns a DecodeStatus.
 cdef int draw_by_inverse(

@@ -26,8 +26,15 @@ cdef void poll(Py_ssize_t steps) noexcept nogil
 
 cdef enum:
     ROWS_PER_POLL = 64      # so that short sentences never poll
+    POLLED_PIVOTS = 128     # from this one on
 
 # Polls at every 64th row, for rows of n elements.
 cdef inline void poll_row(Py_ssize_t row, Py_ssize_t n) noexcept nogil:
     if row % ROWS_PER_POLL == 0:
         poll(ROWS_PER_POLL * n)
+
+
+# Polls at every pivot that costs a matrix of k x k.
+cdef inline void poll_pivot(Py_ssize_t k) noexcept nogil:
+    if k >= POLLED_PIVOTS:
+        poll(k * k)

@@ -15,8 +15,19 @@ from spacy_rootmind.trees.conventions import (
     as_lengths,
     as_score_batch,
 )
+from spacy_rootmind.trees.errors import names_memory
 
 
+def _bytes_of_scores(scores: ScoreArray, heads: IntArray, *_: object) -> float:
+    """Count bytes: heads, and the scores of their arcs, as 64-bit numbers."""
+    return 32.0 * heads.size
+
+
+def _bytes_of_heads(heads: IntArray, *_: object, **__: object) -> float:
+    return 32.0 * np.size(heads)
+
+
+@names_memory(_bytes_of_scores)
 def tree_score(
     scores: ScoreArray, heads: IntArray, lengths: IntArray | int | None = None
 ) -> np.float64 | NDArray[np.float64]:
@@ -58,6 +69,7 @@ def tree_score(
     return totals if scores.ndim == 3 else np.float64(totals[0])
 
 
+@names_memory(_bytes_of_heads)
 def is_tree(
     heads: IntArray, lengths: IntArray | int | None = None, *, single_root: bool = True
 ) -> bool | NDArray[np.bool_]:
@@ -93,6 +105,7 @@ def is_tree(
     return answer if np.ndim(heads) == 2 else bool(answer[0])
 
 
+@names_memory(_bytes_of_heads)
 def is_projective(
     heads: IntArray, lengths: IntArray | int | None = None
 ) -> bool | NDArray[np.bool_]:

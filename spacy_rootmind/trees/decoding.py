@@ -27,7 +27,14 @@ from spacy_rootmind.trees.conventions import (
     as_num_threads,
     as_score_batch,
 )
-from spacy_rootmind.trees.errors import NoTreeError, only_allowed, raise_failure
+from spacy_rootmind.trees.errors import (
+    NoTreeError,
+    blocks_of_rows,
+    measure,
+    names_memory,
+    only_allowed,
+    raise_failure,
+)
 
 
 class Algorithm(NamedTuple):
@@ -80,6 +87,30 @@ _LOST_DIGITS = {
 }
 
 
+def _bytes_of_decode(
+    scores: ScoreArray,
+    lengths: IntArray | int | None = None,
+    *,
+    projective: bool = False,
+    algorithm: str = "gabow_tarjan",
+    num_threads: int = 1,
+    **_: object,
+) -> float:
+    """Count bytes: a workspace per thread, and the result."""
+    sentences, width, n = measure(scores, lengths)
+    squares = 24.0 if projective else 4.1 + 16 * ("chu_liu_edmonds" in algorithm)
+    if projective or _TABLE[algorithm].decoder is not TreeDecoder:
+        squares += 8
+    return squares * n * n * min(num_threads, max(sentences, 1)) + 4.0 * sentences * width
+
+
+def _bytes_of_kbest(scores: ScoreArray, k: int, **_: object) -> float:
+    """Count bytes: the scores twice, contractions, and k trees twice."""
+    n = len(scores)
+    return 24.1 * n * n + 8.0 * n * min(k, int(n ** max(n - 2, 0)))
+
+
+@names_memory(_bytes_of_decode)
 def decode(
     scores: ScoreArray,
     lengths: IntArray | int | None = None,
@@ -193,6 +224,7 @@ def decode(
     return heads if scores.ndim == 3 else heads[0]
 
 
+@names_memory(_bytes_of_kbest)
 def decode_kbest(
     scores: ScoreArray, k: int, *, allowed: BoolArray | None = None, single_root: bool = True
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
@@ -264,8 +296,10 @@ def decode_kbest(
         raise_failure(
             batch, mask, words, failed, single_root=single_root, lost_digits=_LOST_DIGITS[False]
         )
-    repeated = np.broadcast_to(batch[0], (len(heads), n + 1, n + 1))
-    tree_scores = np.atleast_1d(tree_score(repeated, heads))
+    tree_scores = np.empty(len(heads))
+    for rows in blocks_of_rows(len(heads), n + 1):
+        repeated = np.broadcast_to(batch[0], (len(heads[rows]), n + 1, n + 1))
+        tree_scores[rows] = tree_score(repeated, heads[rows])
     order = np.argsort(-tree_scores, kind="stable")
     return heads[order], tree_scores[order]
 

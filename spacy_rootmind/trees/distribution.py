@@ -29,7 +29,7 @@ from spacy_rootmind.trees.conventions import (
     as_score_batch,
 )
 from spacy_rootmind.trees.decoding import decode
-from spacy_rootmind.trees.errors import LOST_DIGITS, NoTreeError, raise_failure
+from spacy_rootmind.trees.errors import LOST_DIGITS, NoTreeError, names_memory, raise_failure
 from spacy_rootmind.trees.sampling import Seed, sample_trees
 
 # Marginals above this are no rounding errors of 0.
@@ -37,6 +37,17 @@ _SURELY_POSITIVE = 1e-6
 
 Float = np.float64 | NDArray[np.float64]
 Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+def _bytes_of_query(trees: "TreeDistribution", *_: object) -> float:
+    """Count bytes: sums per thread, marginals, and a summary per sentence."""
+    sentences, width = len(trees._batch), trees._batch.shape[1]
+    threads = min(trees._threads, max(sentences, 1))
+    return float(40 * threads * trees._longest**2 + 8 * sentences * (width + kernel.CONSTANTS))
+
+
+def _bytes_with_marginals(trees: "TreeDistribution", *_: object) -> float:
+    return _bytes_of_query(trees) + 8.0 * int(trees._batch.size)
 
 
 class TreeDistribution:
@@ -144,6 +155,7 @@ class TreeDistribution:
     # Queries
 
     @property
+    @names_memory(_bytes_of_query)
     def log_partition(self) -> Float:
         """Log of the summed weights of all trees, log Z, in nats.
 
@@ -162,6 +174,7 @@ class TreeDistribution:
         return self._numbers(self._summaries[:, kernel.LOG_Z])
 
     @property
+    @names_memory(_bytes_with_marginals)
     def marginals(self) -> NDArray[np.float64]:
         """Probability of each arc, `marginals[dep, head]`.
 
@@ -182,6 +195,7 @@ class TreeDistribution:
         return marginals
 
     @property
+    @names_memory(_bytes_with_marginals)
     def entropy(self) -> Float:
         """Entropy of the distribution, in nats.
 
@@ -206,6 +220,7 @@ class TreeDistribution:
         return self._numbers(self._entropy)
 
     @property
+    @names_memory(_bytes_of_query)
     def single_root_log_prob(self) -> Float:
         """Log probability that a tree of these scores has a single root, among all trees.
 
@@ -240,6 +255,7 @@ class TreeDistribution:
             self._single_root_log_prob = log_probs
         return self._numbers(self._single_root_log_prob)
 
+    @names_memory(_bytes_of_query)
     def log_prob(self, heads: IntArray) -> Float:
         """Find the log probability of given trees.
 
@@ -337,6 +353,7 @@ class TreeDistribution:
             num_threads=self._threads,
         )
 
+    @names_memory(_bytes_with_marginals)
     def cross_entropy(self, other: "TreeDistribution") -> Float:
         """Find the mean of minus the log probability of a tree under another distribution.
 
@@ -379,6 +396,7 @@ class TreeDistribution:
         high, low = self._cross_entropy(other)
         return self._numbers(np.where(infinite, np.inf, np.maximum(high + low, 0.0)))
 
+    @names_memory(_bytes_with_marginals)
     def kl_divergence(self, other: "TreeDistribution") -> Float:
         """Find the Kullback-Leibler divergence to `other`: `cross_entropy` minus `entropy`.
 
@@ -421,6 +439,7 @@ class TreeDistribution:
         difference = (high - own_high) + (low - own_low)
         return self._numbers(np.where(infinite, np.inf, np.maximum(difference, 0.0)))
 
+    @names_memory(_bytes_with_marginals)
     def expectation(self, values: NDArray[Any]) -> Float:
         """Find the expected value of a sum over the arcs of a tree.
 

@@ -1,6 +1,8 @@
-"""Kernel statuses as exceptions."""
+"""Kernel statuses as exceptions, and what a call says that runs out of memory."""
 
-from typing import NoReturn
+import functools
+from collections.abc import Callable
+from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,15 +16,75 @@ LOST_DIGITS = (
 )
 
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
 class NoTreeError(ValueError):
     """No tree of the wanted kind has a score above -inf."""
 
 
+def names_memory(
+    count_bytes: Callable[..., float],
+) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
+    """Make a function's MemoryError say which function needed how many bytes.
+
+    `count_bytes` gets the function's arguments, and is called only then.
+    """
+
+    def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+        @functools.wraps(function)
+        def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            try:
+                return function(*args, **kwargs)
+            except MemoryError as error:
+                size = _format_size(count_bytes(*args, **kwargs))
+                raise MemoryError(
+                    f"{function.__qualname__} needs at least {size} of memory for these arguments; "
+                    f"use fewer sentences, trees or threads at once, or shorter sentences"
+                ) from error
+
+        return call
+
+    return decorate
+
+
+def _format_size(n_bytes: float) -> str:
+    unit, name = (2**30, "GiB") if n_bytes >= 2**30 else (2**20, "MiB")
+    return f"{n_bytes / unit:.1f} {name}"
+
+
+def measure(scores: Any, lengths: Any = None) -> tuple[int, int, int]:
+    """Count the sentences, their longest row and the longest sentence's words, all checked."""
+    width = scores.shape[-1]
+    words = width - 1 if lengths is None else int(np.max(lengths, initial=0))
+    return (len(scores) if scores.ndim == 3 else 1), width, words
+
+
 def only_allowed(scores: ScoreArray, mask: NDArray[np.uint8] | None) -> NDArray[np.float64]:
     """Copy the scores of one sentence, with -inf where an arc is not allowed."""
-    if mask is None:
-        return scores.astype(np.float64, order="C")
-    return np.where(mask, scores, -np.inf).astype(np.float64, order="C")
+    copy = np.empty(scores.shape)
+    # In parts, between which Ctrl-C gets through.
+    for rows in blocks_of_rows(len(scores), scores.shape[1]):
+        part = scores[rows]
+        copy[rows] = part if mask is None else np.where(mask[rows], part, -np.inf)
+    return copy
+
+
+def filled(shape: tuple[int, ...], value: float, dtype: type[Scalar]) -> NDArray[Scalar]:
+    """Make an array as np.full does, in parts, between which Ctrl-C gets through."""
+    array = np.empty(shape, dtype=dtype)
+    flat = array.reshape(-1)
+    for part in blocks_of_rows(len(flat), 1):
+        flat[part] = value
+    return array
+
+
+def blocks_of_rows(n_rows: int, width: int) -> list[slice]:
+    """Split rows into blocks that NumPy handles in a fraction of a second."""
+    size = max(2**22 // max(width, 1), 1)
+    return [slice(start, start + size) for start in range(0, n_rows, size)]
 
 
 def raise_failure(

@@ -4,16 +4,40 @@ Each function is a query of a `TreeDistribution`, which answers several with one
 Conventions are those of spacy_rootmind.trees.conventions.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.trees.checks import check_one_tree_each
 from spacy_rootmind.trees.conventions import BoolArray, IntArray, ScoreArray
 from spacy_rootmind.trees.distribution import TreeDistribution
+from spacy_rootmind.trees.errors import measure, names_memory
 
 __all__ = ["arc_marginals", "entropy", "log_partition", "tree_log_prob"]
 
 
+def _bytes_of_sums(
+    scores: ScoreArray,
+    lengths: IntArray | int | None = None,
+    *,
+    num_threads: int = 1,
+    **_: object,
+) -> float:
+    """Count bytes: sums per thread, and a summary per sentence."""
+    sentences, width, n = measure(scores, lengths)
+    return 40.0 * n**2 * min(num_threads, max(sentences, 1)) + 8 * sentences * (width + 8)
+
+
+def _bytes_with_marginals(scores: ScoreArray, *args: Any, **options: Any) -> float:
+    return _bytes_of_sums(scores, *args, **options) + 8.0 * scores.size
+
+
+def _bytes_of_log_prob(scores: ScoreArray, heads: IntArray, *args: Any, **options: Any) -> float:
+    return _bytes_of_sums(scores, *args, **options) + 24.0 * heads.size
+
+
+@names_memory(_bytes_of_sums)
 def log_partition(
     scores: ScoreArray,
     lengths: IntArray | int | None = None,
@@ -77,6 +101,7 @@ def log_partition(
     ).log_partition
 
 
+@names_memory(_bytes_with_marginals)
 def arc_marginals(
     scores: ScoreArray,
     lengths: IntArray | int | None = None,
@@ -125,6 +150,7 @@ def arc_marginals(
     return trees._shaped(trees._find_marginals())
 
 
+@names_memory(_bytes_with_marginals)
 def entropy(
     scores: ScoreArray,
     lengths: IntArray | int | None = None,
@@ -171,6 +197,7 @@ def entropy(
     ).entropy
 
 
+@names_memory(_bytes_of_log_prob)
 def tree_log_prob(
     scores: ScoreArray,
     heads: IntArray,

@@ -3,7 +3,6 @@
 Conventions are those of spacy_rootmind.trees.conventions.
 """
 
-import contextlib
 import sys
 from typing import Any
 
@@ -22,7 +21,15 @@ from spacy_rootmind.trees.conventions import (
     as_num_threads,
     as_score_batch,
 )
-from spacy_rootmind.trees.errors import LOST_DIGITS, only_allowed, raise_failure
+from spacy_rootmind.trees.errors import (
+    LOST_DIGITS,
+    blocks_of_rows,
+    filled,
+    measure,
+    names_memory,
+    only_allowed,
+    raise_failure,
+)
 
 __all__ = ["METHODS", "sample_trees"]
 
@@ -38,6 +45,38 @@ _COLBOURN_LOST_DIGITS = (
 Seed = int | np.random.Generator | None
 
 
+# Numbers of n^2 bytes per thread, beyond what all methods take for sums.
+_SQUARES = {
+    "auto": 24,
+    "ancestral": 8,
+    "colbourn": 8,
+    "wilson": 16,
+    "wilson_reject": 48,
+    "wilson_biased": 16,
+}
+
+
+def _bytes_of_samples(
+    scores: ScoreArray,
+    k: int,
+    lengths: IntArray | int | None = None,
+    *,
+    replace: bool = True,
+    method: str = "auto",
+    num_threads: int = 1,
+    **_: object,
+) -> float:
+    """Count bytes: a sampler per thread, the trees, and for some methods matrices per sentence."""
+    sentences, width, n = measure(scores, lengths)
+    threads = min(num_threads, max(sentences, 1))
+    trees = sentences * k * (4.0 * width + 8)
+    if not replace:
+        return threads * 96 * n**2 + trees
+    inverses = 16 * sentences * n**2 if method == "colbourn" else 0
+    return threads * (40 + _SQUARES[method]) * n**2 + inverses + trees
+
+
+@names_memory(_bytes_of_samples)
 def sample_trees(
     scores: ScoreArray,
     k: int,
@@ -141,8 +180,7 @@ def sample_trees(
     those that are; "ancestral" O(n^2 log n) for the former and O(n^3) at most; "auto" no more than
     both together; "colbourn" O(n^3); a draw without replacement 2 n^3 / 3 multiplications, and
     O(n^2) of memory for as long as the call lasts. Where float64 would underflow, "ancestral" and
-    draws without replacement take some ten times as long. A call cannot be interrupted by Ctrl-C,
-    but ends by itself.
+    draws without replacement take some ten times as long.
 
     Draw order: tree after tree. A walk draws the root token first; then words in the order of the
     sentence walk to the tree, one random number a step, and in one of a million times a second one.
@@ -183,8 +221,8 @@ def sample_trees(
     if len(batch) * k_found * batch.shape[1] > sys.maxsize // 8:
         raise MemoryError(f"no memory for {k_found} trees of {longest} words; ask for fewer")
     streams = _spawn(seed, len(batch))
-    heads = np.full((len(batch), k_found, batch.shape[1]), -1, dtype=np.int32)
-    log_probs = np.full((len(batch), k_found), -np.inf)
+    heads = filled((len(batch), k_found, batch.shape[1]), -1, np.int32)
+    log_probs = filled((len(batch), k_found), -np.inf, np.float64)
     found = np.zeros(len(batch), dtype=np.intp)
     inverses = weights = None
     if method == "colbourn":
@@ -292,14 +330,16 @@ def _inverse_laplacians(
     A sentence without an inverse gets NaN: the kernel then reports lost digits.
     """
     longest = int(words.max(initial=0))
-    inverses = np.full((len(batch), longest, longest), np.nan)
+    inverses = np.empty((len(batch), longest, longest))
     weights = np.zeros((len(batch), longest + 1, longest + 1))
     for sentence, n in enumerate(words.tolist()):
         scores = only_allowed(batch[sentence], None if mask is None else mask[sentence])
         inside = weights[sentence, : n + 1, : n + 1]
         inside[1:] = _weights(scores[1 : n + 1, : n + 1], single_root)
-        with contextlib.suppress(np.linalg.LinAlgError):
-            inverses[sentence, :n, :n] = np.linalg.inv(_laplacian(inside[1:], single_root))
+        laplacian = _laplacian(inside[1:], single_root)
+        if not kernel.invert(laplacian):
+            laplacian.fill(np.nan)
+        inverses[sentence, :n, :n] = laplacian
     return inverses, weights
 
 
@@ -311,7 +351,9 @@ def _weights(scores: NDArray[np.float64], single_root: bool) -> NDArray[np.float
         scores -= scores.max(axis=1, keepdims=True, initial=-np.inf)
         if single_root:
             scores[:, 0] -= scores[:, 0].max(initial=-np.inf)
-        return np.exp(scores)
+        for rows in blocks_of_rows(*scores.shape):
+            scores[rows] = np.exp(scores[rows])
+    return scores
 
 
 def _laplacian(weights: NDArray[np.float64], single_root: bool) -> NDArray[np.float64]:

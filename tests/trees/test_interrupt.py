@@ -1,0 +1,171 @@
+"""Ctrl-C during long calls: soon, without traces, and only where a handler raises."""
+
+import json
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs signals from outside")
+
+# What takes many seconds: an expression that makes `x`, and the call.
+TRAP = "trap(40)"
+CALLS = {
+    "decode": ("normal(12000)", "[decode(x) for _ in range(99)]"),
+    "decode in threads": ("normal(700, 90)", "[decode(x, num_threads=3) for _ in range(999)]"),
+    "projective": ("normal(2500)", "decode(x, projective=True)"),
+    "naive": ("normal(2500)", "decode(x, algorithm='naive')"),
+    "textbook": ("normal(5000)", "decode(x, algorithm='chu_liu_edmonds', single_root=False)"),
+    "kbest": ("normal(200)", "decode_kbest(x, 10**6)"),
+    "log_partition": ("normal(4500)", "log_partition(x)"),
+    "marginals": ("normal(3000)", "arc_marginals(x)"),
+    "marginals in threads": ("normal(700, 90)", "arc_marginals(x, num_threads=3)"),
+    "entropy": ("normal(3000)", "entropy(x)"),
+    "tree_log_prob": ("normal(4500)", "tree_log_prob(x, np.arange(4501) - 1)"),
+    "wide numbers": (
+        "normal(1500) + 900 * ((np.arange(1501)[:, None] ^ 1) == np.arange(1501))",
+        "log_partition(x)",
+    ),
+    "kl_divergence": (
+        "normal(3000)",
+        "TreeDistribution(x).kl_divergence(TreeDistribution(x, single_root=False))",
+    ),
+    "single_root_log_prob": ("normal(4500)", "TreeDistribution(x).single_root_log_prob"),
+    "auto": ("normal(60)", "sample_trees(x, 10**7)"),
+    "ancestral": ("normal(400)", "sample_trees(x, 10**6, method='ancestral')"),
+    "colbourn": ("normal(300)", "sample_trees(x, 10**5, method='colbourn')"),
+    "inverse of colbourn": ("normal(3000)", "sample_trees(x, 1, method='colbourn')"),
+    "wilson": (TRAP, "sample_trees(x, 1, method='wilson', max_steps=10**12)"),
+    "wilson_reject": (TRAP, "sample_trees(x, 1, method='wilson_reject', max_steps=10**12)"),
+    "wilson_biased": ("normal(60)", "sample_trees(x, 10**7, method='wilson_biased')"),
+    "rejections": (
+        "normal(60) + 60 * (np.arange(61) == 0)",
+        "sample_trees(x, 1, method='wilson_reject', max_steps=10**12)",
+    ),
+    "without replacement": ("normal(300)", "sample_trees(x, 10**4, replace=False)"),
+    "is_tree": ("(np.arange(10**8) % 100 - 1).reshape(-1, 100)", "[is_tree(x) for _ in range(99)]"),
+}
+FEW = ("decode in threads", "kbest", "marginals", "wilson", "without replacement")
+
+PROGRAM = """
+    import json, os, signal, sys, time
+    import numpy as np
+    from spacy_rootmind import *
+
+    def normal(n, batch=None):
+        shape = (n + 1, n + 1) if batch is None else (batch, n + 1, n + 1)
+        return np.random.default_rng(0).standard_normal(shape, dtype="f")
+
+    def trap(n):
+        scores = np.zeros((n + 1, n + 1))
+        scores[1, 2] = scores[2, 1] = 60
+        return scores
+
+    def n_threads():
+        return len(os.listdir("/proc/self/task")) if os.path.exists("/proc/self/task") else 1
+
+    small = normal(30, 200)
+    def results():
+        heads, log_probs = sample_trees(small, 2, seed=0, num_threads=3)
+        return [decode(small, num_threads=3), arc_marginals(small, num_threads=3), heads]
+    expected = results()
+    threads = n_threads()
+"""
+INTERRUPTED = """
+    x = {x}
+    print("start", flush=True)
+    try:
+        {call}
+    except KeyboardInterrupt:
+        late = time.monotonic()
+    again = all((a == b).all() for a, b in zip(results(), expected))
+    print(json.dumps([late, again, n_threads() - threads]))
+"""
+
+
+def run(program: str) -> subprocess.Popen:
+    """Start a program that prints "start", and wait for that."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    assert line == "start\n", process.communicate()[1]
+    return process
+
+
+def read(process: subprocess.Popen) -> list:
+    """Wait for the end, and read what was printed last."""
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode == 0, errors
+    return json.loads(out)
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in FEW else pytest.param(name, marks=pytest.mark.slow) for name in CALLS]
+)
+def test_ctrl_c_ends_a_call_within_a_second(name):
+    x, call = CALLS[name]
+    program = textwrap.dedent(PROGRAM) + textwrap.dedent(INTERRUPTED).format(x=x, call=call)
+    process = run(program)
+    threading.Event().wait(0.4)
+    sent = json.loads(subprocess.check_output([sys.executable, "-c", CLOCK]))
+    process.send_signal(signal.SIGINT)
+    late, again, threads = read(process)
+    # A busy machine needs more than the tenth of a second that it is.
+    assert late - sent < 3
+    assert again
+    assert threads == 0
+
+
+CLOCK = "import time; print(time.monotonic())"
+
+
+def test_handlers_that_do_not_raise_do_not_end_a_call():
+    program = textwrap.dedent(PROGRAM) + textwrap.dedent("""
+        seen = []
+        def handle(number, frame):
+            # A handler may itself make such calls.
+            seen.append(bool((decode(small, num_threads=3) == expected[0]).all()))
+        signal.signal(signal.SIGINT, handle)
+        x = normal(1200)
+        alone = log_partition(x)
+        print("start", flush=True)
+        until = time.monotonic() + 30
+        same = True
+        while len(seen) < 3 and time.monotonic() < until:
+            same &= bool(log_partition(x) == alone)
+        print(json.dumps([len(seen), all(seen), same]))
+    """)
+    process = run(program)
+    for _ in range(3):
+        threading.Event().wait(0.3)
+        process.send_signal(signal.SIGINT)
+    assert read(process) == [3, True, True]
+
+
+def test_a_call_of_another_thread_goes_on():
+    program = textwrap.dedent(PROGRAM) + textwrap.dedent("""
+        from concurrent.futures import ThreadPoolExecutor
+        x = normal(1500)
+        alone = log_partition(x)
+        with ThreadPoolExecutor(1) as pool:
+            other = pool.submit(lambda: [float(log_partition(x)) for _ in range(4)])
+            print("start", flush=True)
+            try:
+                arc_marginals(normal(3000))
+                interrupted = False
+            except KeyboardInterrupt:
+                interrupted = True
+            print(json.dumps([interrupted, other.result() == [float(alone)] * 4]))
+    """)
+    process = run(program)
+    threading.Event().wait(0.5)
+    process.send_signal(signal.SIGINT)
+    assert read(process) == [True, True]
