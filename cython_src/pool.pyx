@@ -97,7 +97,7 @@ cdef void wait_for(PyThread_type_lock lock) noexcept nogil:
 
 
 cdef void wait_for_helpers() noexcept nogil:
-    """Wait until the last helper is done; if a signal's handler raises, they stop soon."""
+    """Wait until the last helper is done; they stop early if a signal's handler raises."""
     cdef int _spin
     for _spin in range(SPINS):
         if PyThread_acquire_lock(pool.finished, NOWAIT_LOCK):
