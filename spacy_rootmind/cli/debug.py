@@ -46,7 +46,7 @@ class Corpus:
     findings : Findings
         Findings in the gold Docs.
     n_heads, n_lost : int
-        Number of gold heads, and of those that are lost because the pipeline's tokens differ.
+        Number of gold heads, and of those lost where the pipeline's tokenizer merges gold tokens.
     texts : set of str
         Texts of the gold Docs.
     warnings : list of str

@@ -38,7 +38,7 @@ MAX_BYTES = 8_000_000
 FIGURES = {
     "tag_acc": "tags (XPOS)",
     "pos_acc": "parts of speech (UPOS)",
-    "morph_acc": "features",
+    "morph_acc": "morphological features",
     "lemma_acc": "lemmas",
     "dep_uas": "UAS",
     "dep_las": "LAS",
