@@ -17,9 +17,9 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_rootmind.annotation.alignment import single_counterparts
+from spacy_rootmind.annotation.details import StoredDistribution
 from spacy_rootmind.annotation.records import (
     OutdatedDetailsError,
-    StoredDistribution,
     has_records,
     is_record_key,
     read_record,

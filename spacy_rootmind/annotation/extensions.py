@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy import util
 from spacy.tokens import Doc, Span, Token
 
 from spacy_rootmind.annotation import doc_trees
+from spacy_rootmind.annotation.details import ArcTable
 from spacy_rootmind.annotation.records import (
-    ArcTable,
     OutdatedDetailsError,
     ParsedToken,
     SentenceRecord,
@@ -29,6 +28,7 @@ from spacy_rootmind.annotation.records import (
     has_records,
     read_record,
 )
+from spacy_rootmind.annotation.warn_once import WarnOnce
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,10 @@ class Arc:
 
 # --- details that no longer hold ---------------------------------------------------------------
 
-_has_warned = False
+warn_of_outdated = WarnOnce(
+    "Parse details are None where they no longer hold: %s. Call "
+    "`spacy_rootmind.annotation.extensions.check_details` to raise an error instead."
+)
 
 
 def check_details(item: Doc | Span) -> None:
@@ -137,7 +140,7 @@ def _read(sentence: Span) -> SentenceRecord | None:
     try:
         return read_record(sentence)
     except OutdatedDetailsError as error:
-        _warn(error)
+        warn_of_outdated(error)
         return None
 
 
@@ -147,21 +150,8 @@ def _read_token(token: Token, part: str) -> ParsedToken | None:
         return None
     found = find_parsed_token(token, part)
     if found is None:
-        _warn(f"the token {token.text!r} is not one of those that were parsed")
+        warn_of_outdated(f"the token {token.text!r} is not one of those that were parsed")
     return found
-
-
-def _warn(reason: object) -> None:
-    """Warn once per process: a loop over many Docs would repeat it for each token."""
-    global _has_warned
-    if not _has_warned:
-        _has_warned = True
-        util.logger.warning(
-            "Parse details are None where they no longer hold: %s. Call "
-            "`spacy_rootmind.annotation.extensions.check_details` to raise an error instead. This "
-            "warning is not repeated.",
-            reason,
-        )
 
 
 # --- confidence --------------------------------------------------------------------------------
@@ -182,7 +172,7 @@ def get_head_prob(token: Token) -> float | None:
         return None
     head = found.tokens[found.record.tree[found.place]]
     if head != token.head:
-        _warn(f"the head of {token.text!r} was changed after it was parsed")
+        warn_of_outdated(f"the head of {token.text!r} was changed after it was parsed")
         return None
     return float(found.record.details.confidence.head_probs[found.place])
 
@@ -221,7 +211,7 @@ def get_log_prob(span: Span) -> float | None:
     try:
         _refuse_other_heads(record, span)
     except OutdatedDetailsError as error:
-        _warn(error)
+        warn_of_outdated(error)
         return None
     return float(record.details.confidence.log_prob)
 
@@ -299,7 +289,7 @@ def get_token_arcs(token: Token) -> list[Arc] | None:
     arcs = found.record.details.arcs
     own = arcs.dependents == found.place
     if any(found.tokens[head] is None for head in arcs.heads[own].tolist()):
-        _warn(f"a probable head of {token.text!r} is not one of the present tokens")
+        warn_of_outdated(f"a probable head of {token.text!r} is not one of the present tokens")
         return None
     return _make_arcs(found.tokens, arcs, own)
 

@@ -6,21 +6,26 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy import util
 from spacy.attrs import DEP, HEAD
 from spacy.tokens import Doc
 
 from spacy_rootmind.annotation import doc_trees
+from spacy_rootmind.annotation.details import ParseDetails
 from spacy_rootmind.annotation.distributions import stored_distributions
 from spacy_rootmind.annotation.record_schema import UnreadableDetailsError
-from spacy_rootmind.annotation.records import ParseDetails, SentenceRecord, store_records
+from spacy_rootmind.annotation.records import SentenceRecord, store_records
 from spacy_rootmind.annotation.sentences import (
     SPACE_LABEL,
     Sentences,
     attach_spaces,
     sentence_starts,
 )
+from spacy_rootmind.annotation.warn_once import WarnOnce
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
+
+warn_of_dropped = WarnOnce(
+    "Tree distributions that earlier teachers left on a Doc are dropped: %s."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,26 +126,11 @@ def _with_earlier_teachers(
         try:
             earlier = stored_distributions(doc, start, stop)
         except UnreadableDetailsError as error:
-            _warn_of_dropped(error)
+            warn_of_dropped(error)
             earlier = ()
         details = replace(record.details, distributions=(*earlier, *new))
         record = replace(record, details=details)
     return start, stop, record
-
-
-_has_warned = False
-
-
-def _warn_of_dropped(reason: Exception) -> None:
-    """Warn once per process: a corpus may be full of such Docs."""
-    global _has_warned
-    if not _has_warned:
-        _has_warned = True
-        util.logger.warning(
-            "Tree distributions that earlier teachers left on a Doc are dropped: %s. This warning "
-            "is not repeated.",
-            reason,
-        )
 
 
 def restore_edges(doc: Doc) -> Doc:

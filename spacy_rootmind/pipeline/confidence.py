@@ -1,16 +1,15 @@
-"""Confidence, probable arcs and labelled alternatives of sentences, from their scores.
+"""Confidence, labelled arcs and labelled alternatives of sentences, from their scores.
 
-All of them refer to the words of a sentence, as in `annotation.records`.
+All of them refer to the words of a sentence, as in `annotation.details`.
 """
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.annotation.records import Alternatives, ArcTable, Confidence
+from spacy_rootmind.annotation.details import Alternatives, ArcTable, Confidence
 from spacy_rootmind.network.label_scores import (
     Labeller,
     find_best_labels,
@@ -18,17 +17,9 @@ from spacy_rootmind.network.label_scores import (
 )
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.pipeline.alternatives import Trees
+from spacy_rootmind.pipeline.arcs import BatchArcs, ProbableArcs
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 from spacy_rootmind.trees.distribution import TreeDistribution
-
-
-@dataclass(frozen=True, eq=False)
-class ProbableArcs:
-    """Arcs of a sentence without labels; arrays of shape (n_arcs,)."""
-
-    deps: NDArray[np.int64]
-    heads: NDArray[np.int64]
-    probs: NDArray[np.float64]
 
 
 def find_confidence(
@@ -55,18 +46,6 @@ def find_confidence(
         )
         for i, n in enumerate(lengths.tolist())
     ]
-
-
-def find_arcs(
-    trees: TreeDistribution, lengths: NDArray[np.intp], threshold: float
-) -> list[ProbableArcs]:
-    """Find the arcs of each sentence with a probability of at least `threshold`."""
-    found = []
-    for marginals, n in zip(trees.marginals, lengths.tolist(), strict=True):
-        own = marginals[: n + 1, : n + 1]
-        deps, heads = np.nonzero(own >= threshold)
-        found.append(ProbableArcs(deps, heads, own[deps, heads]))
-    return found
 
 
 def label_alternatives(
@@ -117,28 +96,21 @@ def label_arcs(
     """
     if not arcs:
         return []
-    sentence = np.repeat(np.arange(len(arcs)), [len(own.deps) for own in arcs])
-    deps = np.concatenate([own.deps for own in arcs])
-    heads = np.concatenate([own.heads for own in arcs])
-    probs = np.concatenate([own.probs for own in arcs])
-    inner, outer = np.flatnonzero(heads), np.flatnonzero(heads == ROOT)
-    first = labeller.ops.to_numpy(scores.layout.roots)[sentence[inner]]
+    batch = BatchArcs.join(arcs)
+    roots = labeller.ops.to_numpy(scores.layout.roots)
+    inner, outer = batch.between_words(), np.flatnonzero(batch.heads == ROOT)
     rows, labels, joint = find_probable_labels(
-        labeller,
-        scores,
-        deps[inner] + first,
-        heads[inner] + first,
-        probs[inner],
-        threshold,
-        temperature,
+        labeller, scores, *batch.flat_rows(inner, roots), batch.probs[inner], threshold, temperature
     )
     rows = np.concatenate([outer, inner[rows]])
     labels = np.concatenate([np.full(len(outer), ROOT_LABEL), labels])
-    joint = np.concatenate([probs[outer], joint])
-    order = np.lexsort((-joint, deps[rows], sentence[rows]))
+    joint = np.concatenate([batch.probs[outer], joint])
+    order = np.lexsort((-joint, batch.deps[rows], batch.sentences[rows]))
     rows, labels, joint = rows[order], labels[order], joint[order]
-    ends = np.searchsorted(sentence[rows], np.arange(len(arcs) + 1))
+    ends = np.searchsorted(batch.sentences[rows], np.arange(len(arcs) + 1))
     return [
-        ArcTable(deps[rows[own]], heads[rows[own]], labels[own], joint[own], label_names)
+        ArcTable(
+            batch.deps[rows[own]], batch.heads[rows[own]], labels[own], joint[own], label_names
+        )
         for own in (slice(*pair) for pair in itertools.pairwise(ends))
     ]

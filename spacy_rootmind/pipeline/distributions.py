@@ -1,63 +1,18 @@
 """Tree distributions of sentences, from their scores, in the form in which a Doc stores them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.annotation.records import StoredDistribution
+from spacy_rootmind.annotation.details import StoredDistribution
 from spacy_rootmind.network.label_scores import (
     Labeller,
     find_best_labels,
     find_probable_labels,
 )
 from spacy_rootmind.network.tree_scorer import TreeScores
-from spacy_rootmind.trees.conventions import ROOT
-from spacy_rootmind.trees.distribution import TreeDistribution
-
-
-@dataclass(frozen=True, eq=False)
-class WeightedArcs:
-    """Arcs of a sentence with their log-weights and probabilities; arrays of shape (n_arcs,)."""
-
-    deps: NDArray[np.int64]
-    heads: NDArray[np.int64]
-    log_weights: NDArray[np.float64]
-    probs: NDArray[np.float64]
-
-
-def find_weighted_arcs(
-    trees: TreeDistribution,
-    log_weights: NDArray[np.float64],
-    lengths: NDArray[np.intp],
-    heads: NDArray[np.int32],
-    threshold: float,
-) -> list[WeightedArcs]:
-    """Find the arcs of each sentence with a probability of at least `threshold`, and its parse's.
-
-    With those of the parse, at least one tree can be made of what is kept.
-
-    Parameters
-    ----------
-    trees : TreeDistribution
-        Of b sentences.
-    log_weights : float array of shape (b, m, m)
-        Their arc scores, with the temperature divided out.
-    lengths : int array of shape (b,)
-    heads : int array of shape (b, m)
-        As returned by `decode`.
-    threshold : float
-    """
-    found = []
-    for i, n in enumerate(lengths.tolist()):
-        marginals = trees.marginals[i]
-        keep = marginals[: n + 1, : n + 1] >= threshold
-        keep[np.arange(1, n + 1), heads[i, 1 : n + 1]] = True
-        deps, own_heads = keep.nonzero()
-        at = deps, own_heads
-        found.append(WeightedArcs(*at, log_weights[i][at], marginals[at]))
-    return found
+from spacy_rootmind.pipeline.arcs import BatchArcs, ProbableArcs
 
 
 def sigmoid(log_odds: NDArray[np.floating]) -> NDArray[np.float32]:
@@ -68,47 +23,38 @@ def sigmoid(log_odds: NDArray[np.floating]) -> NDArray[np.float32]:
 def store_distributions(
     labeller: Labeller,
     scores: TreeScores,
-    arcs: Sequence[WeightedArcs],
+    arcs: Sequence[ProbableArcs],
+    log_weights: Sequence[NDArray[np.float64]],
     start_probs: Sequence[NDArray[np.float32] | None],
     label_names: tuple[str, ...],
     threshold: float,
     temperature: float,
 ) -> list[StoredDistribution]:
-    """Add to the arcs of each sentence the probabilities of their labels.
+    """Join the arcs of each sentence, their log-weights, and the probabilities of their labels.
 
     A label is kept if the probability of arc and label together is at least `threshold`, and the
     best one of each arc always. `temperature` divides label scores.
     """
     if not arcs:
         return []
-    sentence = np.repeat(np.arange(len(arcs)), [len(own.deps) for own in arcs])
-    heads = np.concatenate([own.heads for own in arcs])
-    deps = np.concatenate([own.deps for own in arcs])
-    probs = np.concatenate([own.probs for own in arcs])
-    inner = np.flatnonzero(heads != ROOT)
-    first = labeller.ops.to_numpy(scores.layout.roots)[sentence[inner]]
+    batch = BatchArcs.join(arcs)
+    roots = labeller.ops.to_numpy(scores.layout.roots)
+    inner = batch.between_words()
     entries, labels, label_probs = _find_labels(
-        labeller,
-        scores,
-        deps[inner] + first,
-        heads[inner] + first,
-        probs[inner],
-        threshold,
-        temperature,
+        labeller, scores, *batch.flat_rows(inner, roots), batch.probs[inner], threshold, temperature
     )
     # Of the batch's arcs, then of the sentence's.
     entries = inner[entries]
-    ends = np.cumsum([len(own.deps) for own in arcs])
+    bounds = batch.bounds.tolist()
     stored = []
-    for own, end, starts in zip(arcs, ends.tolist(), start_probs, strict=True):
-        begin = end - len(own.deps)
-        mine = slice(*np.searchsorted(entries, [begin, end]))
+    for i, (own, weights, starts) in enumerate(zip(arcs, log_weights, start_probs, strict=True)):
+        mine = slice(*np.searchsorted(entries, bounds[i : i + 2]))
         stored.append(
             StoredDistribution(
                 own.deps.astype(np.int32),
                 own.heads.astype(np.int32),
-                own.log_weights.astype(np.float32),
-                (entries[mine] - begin).astype(np.int32),
+                weights.astype(np.float32),
+                (entries[mine] - bounds[i]).astype(np.int32),
                 labels[mine].astype(np.int32),
                 label_probs[mine].astype(np.float32),
                 label_names,

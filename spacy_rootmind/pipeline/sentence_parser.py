@@ -8,23 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 
-from spacy_rootmind.annotation.records import ParseDetails, StoredDistribution
+from spacy_rootmind.annotation.details import ParseDetails, StoredDistribution
 from spacy_rootmind.annotation.writing import SentenceParse
 from spacy_rootmind.network.architecture import ParserModel, require_finite
 from spacy_rootmind.network.label_scores import find_best_labels
 from spacy_rootmind.network.layout import Bucket
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.pipeline.alternatives import Trees
+from spacy_rootmind.pipeline.arcs import find_arcs
 from spacy_rootmind.pipeline.confidence import (
-    find_arcs,
     find_confidence,
     label_alternatives,
     label_arcs,
 )
 from spacy_rootmind.pipeline.constraints import SentenceConstraints
 from spacy_rootmind.pipeline.distributions import (
-    WeightedArcs,
-    find_weighted_arcs,
     sigmoid,
     store_distributions,
 )
@@ -209,7 +207,7 @@ class SentenceParser:
                 for sentence, part in zip(bucket.sentences, found, strict=True):
                     confidence[sentence] = part
             if settings.arc_threshold is not None:
-                probable = find_arcs(trees, bucket.lengths, settings.arc_threshold)
+                probable = find_arcs(trees.marginals, bucket.lengths, settings.arc_threshold)
                 for sentence, table in zip(bucket.sentences, probable, strict=True):
                     arcs[sentence] = table
         if settings.arc_threshold is not None:
@@ -228,18 +226,23 @@ class SentenceParser:
     ) -> list[StoredDistribution]:
         context = self.context
         threshold: Any = context.settings.distribution_threshold
-        found: dict[int, WeightedArcs] = {}
-        for bucket, own, best in zip(self.buckets, weights, heads, strict=True):
-            trees = TreeDistribution(own, bucket.lengths)
-            arcs = find_weighted_arcs(trees, own, bucket.lengths, best, threshold)
-            found.update(zip(bucket.sentences, arcs, strict=True))
+        arcs: list[Any] = [None] * len(self.tasks)
+        log_weights: list[Any] = [None] * len(self.tasks)
+        for bucket, own, parses in zip(self.buckets, weights, heads, strict=True):
+            marginals = TreeDistribution(own, bucket.lengths).marginals
+            # With the arcs of the parse, what is kept makes at least one tree.
+            found = find_arcs(marginals, bucket.lengths, threshold, parses)
+            for i, sentence in enumerate(bucket.sentences):
+                arcs[sentence] = found[i]
+                log_weights[sentence] = own[i][found[i].deps, found[i].heads]
         starts: list[Any] = [None] * len(self.tasks)
         if context.finds_boundaries:
             starts = [sigmoid(task.log_odds) for task in self.tasks]
         return store_distributions(
             self.labeller,
             self.scores,
-            [found[sentence] for sentence in range(len(self.tasks))],
+            arcs,
+            log_weights,
             starts,
             context.labels,
             threshold,

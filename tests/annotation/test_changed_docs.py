@@ -7,19 +7,13 @@ from spacy.pipeline.functions import merge_entities, merge_noun_chunks
 from spacy.tokens import Doc, DocBin, Span
 
 from spacy_rootmind.annotation import extensions
+from spacy_rootmind.annotation.details import Alternatives, ArcTable, Confidence, ParseDetails
 from spacy_rootmind.annotation.extensions import (
     check_details,
     get_head_probs,
     register_extensions,
 )
-from spacy_rootmind.annotation.records import (
-    Alternatives,
-    ArcTable,
-    Confidence,
-    ParseDetails,
-    SentenceRecord,
-    store_records,
-)
+from spacy_rootmind.annotation.records import SentenceRecord, store_records
 
 VOCAB = spacy.blank("en").vocab
 WORDS = ["She", "moved", "to", "New", "York", ".", "It", " ", "rained", "there", "."]
@@ -60,7 +54,7 @@ def make_doc():
 def log(caplog, monkeypatch):
     """The messages that are logged, as in a new process."""
     register_extensions()
-    monkeypatch.setattr(extensions, "_has_warned", False)
+    monkeypatch.setattr(extensions.warn_of_outdated, "has_warned", False)
     return caplog
 
 

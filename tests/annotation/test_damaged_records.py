@@ -358,7 +358,7 @@ def test_training_on_gold_trees_ignores_no_other_part(parser, parsed):
 def test_earlier_teachers_that_cannot_be_read_are_dropped_with_a_warning(
     parser, parsed, caplog, monkeypatch
 ):
-    monkeypatch.setattr(writing, "_has_warned", False)
+    monkeypatch.setattr(writing.warn_of_dropped, "has_warned", False)
     doc = with_record(parsed, {"format": 99})
     with caplog.at_level(logging.WARNING):
         parser(doc)

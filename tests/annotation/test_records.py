@@ -5,13 +5,10 @@ import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
 
+from spacy_rootmind.annotation.details import Alternatives, ArcTable, Confidence, ParseDetails
 from spacy_rootmind.annotation.extensions import get_head_prob, get_head_probs, register_extensions
 from spacy_rootmind.annotation.records import (
     FORMAT,
-    Alternatives,
-    ArcTable,
-    Confidence,
-    ParseDetails,
     SentenceRecord,
     is_record_key,
     read_record,

@@ -20,8 +20,8 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from strategies import rng_for
 
+from spacy_rootmind.annotation.details import ParseDetails
 from spacy_rootmind.annotation.gold import GoldBatch, training_starts
-from spacy_rootmind.annotation.records import ParseDetails
 from spacy_rootmind.annotation.sentences import bounds, scored_tokens, words_of
 from spacy_rootmind.annotation.writing import SentenceParse, annotate, join_sentences
 from spacy_rootmind.network.architecture import ParserInput

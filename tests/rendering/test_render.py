@@ -19,13 +19,9 @@ from spacy.tokens import Doc
 
 import spacy_rootmind
 from spacy_rootmind import render
+from spacy_rootmind.annotation.details import Alternatives, ParseDetails
 from spacy_rootmind.annotation.extensions import register_extensions
-from spacy_rootmind.annotation.records import (
-    Alternatives,
-    ParseDetails,
-    SentenceRecord,
-    store_records,
-)
+from spacy_rootmind.annotation.records import SentenceRecord, store_records
 
 TEXT = "The cat  saw a dog that slept.\nShe said that it rained."
 RED = "#d1242f"

@@ -14,9 +14,10 @@ from strategies import rng_for
 from thinc.api import Ops
 
 from spacy_rootmind import TreeDistribution
+from spacy_rootmind.annotation.details import StoredDistribution
 from spacy_rootmind.annotation.distributions import arc_probabilities, average, find_targets
 from spacy_rootmind.annotation.gold import GoldBatch
-from spacy_rootmind.annotation.records import FORMAT, NAME, StoredDistribution, read_record
+from spacy_rootmind.annotation.records import FORMAT, NAME, read_record
 from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.network.layout import Layout
