@@ -127,6 +127,7 @@ def train(config: Config, output: Path, limit: float = math.inf) -> Times:
     spacy.registry.callbacks.register(CLOCK, func=lambda: look)
     config["training"]["before_update"] = {"@callbacks": CLOCK}
     nlp = init_nlp(config)
+    output.mkdir(parents=True, exist_ok=True)
     try:
         train_nlp(nlp, output, stdout=StringIO(), stderr=StringIO())
     except TimeIsUpError:

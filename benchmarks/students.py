@@ -1,0 +1,335 @@
+"""Accuracy over speed of parsers that learn from a teacher, of several sizes.
+
+Trains students with configs/distillation.cfg and other widths and depths, one of them without the
+teacher's Docs (configs/cpu.cfg), and spaCy's `parser` with the settings of its quickstart, all for
+the same number of steps. Scores them on the test set from text, with spaCy's scorer, and times them
+on the same texts, in turns and by processor time, on one core with tokenization.
+
+Multiply-adds per word are the weights that the network multiplies vectors by: all but its embedding
+tables, each used once per word. The roofline is the speed at which these products alone would run
+at the pace of a large product of matrices, measured in the same run.
+
+    python benchmarks/students.py --corpus CORPUS --taught TAUGHT
+
+CORPUS is a folder with train.spacy, dev.spacy and test.spacy; TAUGHT is what the teacher has parsed
+with `python -m spacy_rootmind parse --to spacy --distributions`. Each finished training is a line
+in students.jsonl: repeat the command to continue. Writes students.md and students.png.
+"""
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+# Set before NumPy is imported: all figures are of one thread.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+import numpy as np
+import spacy
+from lib.pipelines import read_gold, score_text
+from lib.records import Record, Records
+from lib.tables import setup_line, table
+from lib.trainings import PARSER, ROOT_MST, system_config, train
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+from spacy.training.converters import conllu_to_docs
+from spacy.util import load_config
+from thinc.api import Config
+
+ROOT = Path(__file__).resolve().parents[1]
+QUICKSTART = ROOT / "projects" / "quickstart" / "assets"
+MODEL = "components.root_mst.model"
+ENCODER = f"{MODEL}.tok2vec.encode"
+KEY = ("student", "steps", "seed")
+SCORES = {"UAS": "dep_uas", "LAS": "dep_las", "sents F": "sents_f"}
+# Weights that are looked up, not multiplied.
+TABLES = {"hashembed"}
+
+
+@dataclass(frozen=True)
+class Student:
+    """A parser to train.
+
+    Attributes
+    ----------
+    settings : dict of str to int
+        What it has other than configs/distillation.cfg.
+    is_taught : bool
+        Whether it learns from the teacher's Docs.
+    system : str
+    """
+
+    settings: dict[str, int] = field(default_factory=dict)
+    is_taught: bool = True
+    system: str = ROOT_MST
+
+
+STUDENTS = {
+    "spaCy's parser": Student(is_taught=False, system=PARSER),
+    "gold only": Student(is_taught=False),
+    "standard": Student(),
+    "wide": Student(
+        {
+            f"{ENCODER}.width": 128,
+            f"{MODEL}.lstm_width": 192,
+            f"{MODEL}.arc_width": 192,
+        }
+    ),
+    "no LSTM": Student({f"{MODEL}.lstm_width": 0, f"{ENCODER}.depth": 6}),
+    "shallow": Student({f"{ENCODER}.depth": 2}),
+    "slim": Student(
+        {
+            f"{ENCODER}.depth": 2,
+            f"{ENCODER}.maxout_pieces": 2,
+            f"{MODEL}.lstm_width": 96,
+            f"{MODEL}.arc_width": 96,
+            f"{MODEL}.label_width": 32,
+        }
+    ),
+    "tiny": Student(
+        {
+            f"{ENCODER}.width": 64,
+            f"{ENCODER}.depth": 2,
+            f"{ENCODER}.maxout_pieces": 2,
+            f"{MODEL}.lstm_width": 64,
+            f"{MODEL}.arc_width": 64,
+            f"{MODEL}.label_width": 32,
+            f"{MODEL}.refinements": 0,
+        }
+    ),
+}
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--corpus", type=Path, help="a folder with train, dev and test.spacy")
+    parser.add_argument("--taught", type=Path, help="Docs with a teacher's distributions")
+    parser.add_argument("--students", nargs="+", choices=STUDENTS, default=list(STUDENTS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="seeds (0)")
+    parser.add_argument("--steps", type=int, default=7000, help="steps of each training (7000)")
+    parser.add_argument("--rounds", type=int, default=5, help="times that texts are parsed (5)")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--smoke", action="store_true", help="two students, a tiny treebank")
+    options = parser.parse_args()
+    if options.smoke:
+        options.students, options.steps, options.rounds = ["gold only", "tiny"], 2, 1
+    elif options.corpus is None or options.taught is None:
+        parser.error("expected --corpus and --taught, or --smoke")
+    return options
+
+
+# --- training ----------------------------------------------------------------------------------
+
+
+def make_config(student: Student, options: argparse.Namespace, seed: int) -> Config:
+    """Make the config of a training."""
+    overrides: dict[str, Any] = {
+        "paths.train": str(options.corpus / "train.spacy"),
+        "paths.dev": str(options.corpus / "dev.spacy"),
+        "system.seed": seed,
+        "training.max_steps": options.steps,
+        "training.eval_frequency": max(1, options.steps // 7),
+    }
+    if student.system == PARSER:
+        text = system_config(PARSER, "en").to_str()
+        overrides["training.patience"] = 0
+        return Config().from_str(text, overrides=overrides, interpolate=False)
+    overrides["training.optimizer.learn_rate.total_steps"] = options.steps
+    overrides["training.optimizer.learn_rate.warmup_steps"] = min(250, options.steps // 10)
+    if student.is_taught:
+        overrides["paths.taught"] = str(options.taught)
+    name = "distillation.cfg" if student.is_taught else "cpu.cfg"
+    config = load_config(ROOT / "configs" / name, overrides=overrides, interpolate=False)
+    return Config().from_str(config.to_str(), overrides=student.settings, interpolate=False)
+
+
+def train_and_score(name: str, seed: int, options: argparse.Namespace, output: Path) -> Record:
+    """Train a student, keep its last pipeline, and score it on the test set."""
+    times = train(make_config(STUDENTS[name], options, seed), output)
+    nlp = spacy.load(output / "model-last")
+    scores = score_text(nlp, read_gold(options.corpus / "test.spacy"))
+    return {
+        "student": name,
+        "steps": options.steps,
+        "seed": seed,
+        "seconds": times.end,
+        "multiply_adds": count_multiply_adds(nlp),
+        **{key: scores[key] for key in SCORES.values()},
+    }
+
+
+def count_multiply_adds(nlp: Language) -> int:
+    """Count the weights of all networks but those of embedding tables."""
+    total = 0
+    for _, pipe in nlp.pipeline:
+        for node in pipe.model.walk():
+            if node.name not in TABLES:
+                total += sum(
+                    node.get_param(name).size for name in node.param_names if node.has_param(name)
+                )
+    return total
+
+
+# --- speed -------------------------------------------------------------------------------------
+
+
+def time_pipelines(folders: dict[str, Path], texts: Sequence[str], rounds: int) -> dict[str, float]:
+    """Measure words per second of processor time, in turns; returns medians."""
+    pipelines = {name: spacy.load(folder) for name, folder in folders.items()}
+    speeds: dict[str, list[float]] = {name: [] for name in pipelines}
+    for _ in range(rounds):
+        for name, nlp in pipelines.items():
+            start = time.process_time()
+            words = sum(map(len, nlp.pipe(texts)))
+            speeds[name].append(words / (time.process_time() - start))
+    return {name: statistics.median(own) for name, own in speeds.items()}
+
+
+def measure_peak() -> float:
+    """Measure multiply-adds per second of a large float32 product, the best of several."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.random((2048, 2048), dtype=np.float32) for _ in range(2))
+    seconds = []
+    for _ in range(5):
+        start = time.process_time()
+        a @ b
+        seconds.append(time.process_time() - start)
+    return 2048**3 / min(seconds)
+
+
+# --- report ------------------------------------------------------------------------------------
+
+
+def pareto_front(points: dict[str, tuple[float, float]]) -> list[str]:
+    """List those that no other one is better than in both figures, the fastest last."""
+    front = [
+        name
+        for name, (speed, score) in points.items()
+        if not any(s >= speed and t >= score for s, t in set(points.values()) - {(speed, score)})
+    ]
+    return sorted(front, key=lambda name: points[name][0])
+
+
+def report(runs: dict[str, list[Record]], speeds: dict[str, float], peak: float) -> str:
+    """Lay out the table."""
+    rows = []
+    for name, records in runs.items():
+        multiply_adds = records[0]["multiply_adds"]
+        rows.append(
+            [
+                name,
+                *(spread([record[key] for record in records]) for key in SCORES.values()),
+                f"{speeds[name]:,.0f}",
+                f"{multiply_adds / 1e6:.2f}",
+                f"{peak / multiply_adds:,.0f}",
+                f"{statistics.mean(record['seconds'] for record in records) / 60:.0f}",
+            ]
+        )
+    speed = ["words per second", "million multiply-adds per word", "roofline", "training, CPU min"]
+    steps = next(iter(runs.values()))[0]["steps"]
+    return "\n\n".join(
+        [
+            f"Trained for {steps} steps, scored on the test set from text, timed on one core. "
+            f"Large products of matrices run at {peak / 1e9:.0f} billion multiply-adds per second.",
+            table(["", *SCORES, *speed], rows),
+            setup_line(),
+        ]
+    )
+
+
+def spread(values: Sequence[float]) -> str:
+    """Format mean and sample standard deviation, in percent."""
+    text = f"{100 * statistics.mean(values):.2f}"
+    return text if len(values) == 1 else f"{text} ± {100 * statistics.stdev(values):.2f}"
+
+
+def plot(points: dict[str, tuple[float, float]], path: Path) -> None:
+    """Draw LAS over speed, with the Pareto front as a line."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+    front = pareto_front(points)
+    axes.plot(*zip(*(points[name] for name in front), strict=True), color="0.7", zorder=0)
+    for name, (speed, score) in points.items():
+        color = "C1" if STUDENTS[name].system == PARSER else "C0"
+        axes.scatter(speed, score, color=color, s=24)
+        axes.annotate(name, (speed, score), xytext=(5, 5), textcoords="offset points")
+    axes.set_xlabel("words per second, one core")
+    axes.set_ylabel("LAS from text, %")
+    axes.margins(0.15)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+# --- the command -------------------------------------------------------------------------------
+
+
+def make_smoke_corpus(options: argparse.Namespace, folder: Path) -> None:
+    """Write the quickstart's treebank, and Docs that a parser trained for two steps has taught."""
+    for split in ("train", "dev", "test"):
+        source = QUICKSTART / f"en_quick-ud-{split}.conllu"
+        docs = list(conllu_to_docs(source.read_text("utf8"), 10, no_print=True))
+        DocBin(docs=docs).to_disk(folder / f"{split}.spacy")
+    options.corpus, options.out = folder, folder / "results"
+    options.taught = folder / "taught.spacy"
+    train(make_config(STUDENTS["gold only"], options, 0), folder / "teacher")
+    settings = {"components.root_mst.distribution_threshold": 0.01}
+    teacher = spacy.load(folder / "teacher" / "model-last", config=settings)
+    taught: list[Doc] = list(teacher.pipe(doc.text for doc in docs))
+    DocBin(docs=taught, store_user_data=True).to_disk(options.taught)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Train what is missing, time all, and write table and plot."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    records = Records(options.out / "students.jsonl", KEY)
+    records.repair()
+    folders = {}
+    for seed in options.seeds:
+        for name in options.students:
+            folder = options.out / "students" / f"{name}, {options.steps} steps, seed {seed}"
+            if (name, options.steps, seed) not in records.read():
+                records.add(train_and_score(name, seed, options, folder))
+            folders.setdefault(name, folder / "model-last")
+    done = records.read()
+    runs = {
+        name: [done[name, options.steps, seed] for seed in options.seeds]
+        for name in options.students
+    }
+    texts = [doc.text for doc in read_gold(options.corpus / "test.spacy")]
+    speeds = time_pipelines(folders, texts, options.rounds)
+    points = {
+        name: (speeds[name], 100 * statistics.mean(record["dep_las"] for record in own))
+        for name, own in runs.items()
+    }
+    text = report(runs, speeds, measure_peak()) + "\n"
+    (options.out / "students.md").write_text(text, encoding="utf8")
+    plot(points, options.out / "students.png")
+    print(text)
+
+
+def main() -> None:
+    """Run the command."""
+    options = parse_arguments()
+    if options.smoke:
+        with TemporaryDirectory() as folder:
+            make_smoke_corpus(options, Path(folder))
+            run(options)
+    else:
+        run(options)
+
+
+if __name__ == "__main__":
+    main()
