@@ -29,6 +29,9 @@ MODULES = {
 # `Doc.from_docs`, `Span.as_doc` and the like.
 EXTENSION_KEY = "._."
 
+# Key in `doc.user_data` of the vectors that packages for transformers leave on a Doc.
+TRANSFORMER_OUTPUT = (EXTENSION_KEY, "trf_data", None, None)
+
 # Name of the layer that reads token attributes; its attribute "columns" lists them.
 ATTRIBUTE_EXTRACTOR = "extract_features"
 

@@ -9,6 +9,7 @@ import spacy
 import srsly
 from commandline import assert_one_root_each, root_mst, run_spacy, tagger, write_config, write_docs
 from conftest import ROOT, SMALL_MODEL, gold_examples, join
+from spacy.cli.init_config import fill_config
 from spacy.util import fix_random_seed, load_config
 from ud_treebanks import write_treebank
 
@@ -142,11 +143,38 @@ def test_page_needs_a_command(page, message):
         make_package.with_output(page, Path("made"))
 
 
+def test_student_is_the_shipped_pipeline_with_a_teacher():
+    student, shipped = (
+        load_config(path, interpolate=False)
+        for path in (PROJECT / "student.cfg", ROOT / "configs" / "pipeline.cfg")
+    )
+    train = student["corpora"].pop("train")
+    assert train.pop("gold") == shipped["corpora"].pop("train")
+    assert train["teachers"] == "${paths.taught}"
+    assert student["training"].pop("max_epochs") == -1
+    assert shipped["training"].pop("max_epochs") == 0
+    assert student["paths"].pop("taught") is None
+    assert student == shipped
+
+
+@pytest.mark.parametrize("name", ["student", "teacher"])
+def test_config_is_what_spacy_writes(name, tmp_path):
+    if name == "teacher":
+        pytest.importorskip("spacy_transformers", reason="needs spacy_transformers")
+    path = PROJECT / f"{name}.cfg"
+    fill_config(tmp_path / "filled.cfg", path, silent=True)
+    assert load_config(tmp_path / "filled.cfg", interpolate=False) == load_config(
+        path, interpolate=False
+    )
+
+
 @pytest.mark.workflow
 def test_project_makes_a_package(quickstart_docs, tmp_path):
-    """From a treebank to a package and a page, all commands of the project."""
+    """From a treebank to a package and a page, without a teacher."""
     checkout = tmp_path / "checkout"
-    made = shutil.ignore_patterns("assets", "corpus", "training", "project.lock", "__pycache__")
+    made = shutil.ignore_patterns(
+        *("assets", "corpus", "teacher", "taught", "training", "project.lock", "__pycache__")
+    )
     for name in ("web", "ud"):
         shutil.copytree(ROOT / "projects" / name, checkout / "projects" / name, ignore=made)
     (checkout / "README.md").write_text(PAGE, encoding="utf8")
@@ -161,9 +189,13 @@ def test_project_makes_a_package(quickstart_docs, tmp_path):
     # A path of this machine, which is refused.
     config["training"]["logger"]["output_file"] = None
     config.to_disk(path)
-    variables = {"source": tmp_path / "treebanks", "config": path, "version": "1.2.3"}
+    variables = {
+        "source": tmp_path / "treebanks",
+        "treebank_config": path,
+        "version": "1.2.3",
+    }
     result = run_spacy(
-        *("project", "run", "all", checkout / "projects" / "web"),
+        *("project", "run", "treebank", checkout / "projects" / "web"),
         *(f"--vars.{name}={value}" for name, value in variables.items()),
         cwd=tmp_path,
     )

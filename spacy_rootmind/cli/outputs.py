@@ -17,6 +17,7 @@ from spacy_rootmind.cli.input_records import InputRecord
 from spacy_rootmind.cli.journal import Counts, Journal, State, new_path, write_atomically
 from spacy_rootmind.cli.messages import CommandError
 from spacy_rootmind.cli.writers import Writer, check_unchanged, restore_given_columns
+from spacy_rootmind.compat import TRANSFORMER_OUTPUT
 
 # Largest number of Docs and of tokens in one file of Docs.
 PART_DOCS = 10_000
@@ -197,6 +198,9 @@ class DocsOutput:
         """Serialize one Doc by itself, so that an error does not affect the others."""
         check_unchanged(doc, record)
         restore_given_columns(doc, record)
+        # Kilobytes per word that nothing reads again.
+        user_data: dict[Any, Any] = doc.user_data
+        user_data.pop(TRANSFORMER_OUTPUT, None)
         return DocBin(store_user_data=True, docs=[doc])
 
     def write(self, prepared: DocBin) -> None:

@@ -122,7 +122,7 @@ class RootMST(TrainablePipe):
             raise ValueError(f"expected a label as a non-empty string, received {label!r}")
         if label in self.labels:
             return 0
-        if self._is_initialized:
+        if self.is_initialized:
             raise ValueError(
                 f"[{self.name}] cannot add label {label!r}: the network already has "
                 f"{len(self.cfg['labels'])} labels; initialize it again with all of them"
@@ -140,7 +140,8 @@ class RootMST(TrainablePipe):
         return self.model.get_ref("labels")
 
     @property
-    def _is_initialized(self) -> bool:
+    def is_initialized(self) -> bool:
+        """Whether the network has a score for each label; no other labels can be learnt then."""
         return bool(self._label_layer.has_dim("nO"))
 
     # --- settings ------------------------------------------------------------------------------
@@ -184,7 +185,7 @@ class RootMST(TrainablePipe):
         set_noun_chunks(self.vocab, self.settings.noun_chunks)
 
     def _require_initialized(self) -> None:
-        if not self._is_initialized:
+        if not self.is_initialized:
             raise ValueError(
                 f"[{self.name}] is not initialized: train it (`nlp.initialize`, or "
                 f"`spacy train`), or load a trained pipeline"

@@ -1,10 +1,12 @@
 """A corpus to train on that mixes gold Docs with Docs that teachers have parsed."""
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from spacy.language import Language
+from spacy.tokens import Doc
 from spacy.training import Corpus, Example
 
 from spacy_rootmind.annotation.distributions import has_distributions
@@ -12,6 +14,10 @@ from spacy_rootmind.annotation.distributions import has_distributions
 HINT = (
     "write them with `python -m spacy_rootmind parse TEACHER ... --to spacy --distributions 0.01`"
 )
+
+# As many examples of a corpus that is read again for each epoch are all that spaCy initializes
+# components from.
+SAMPLE = 100
 
 Reader = Callable[[Language], Iterable[Example]]
 
@@ -24,7 +30,9 @@ class DistillationCorpus:
     starts them again after the last. Gold examples are kept in memory, and one file of Docs.
 
     spaCy calls a corpus once per epoch, and keeps what it yields unless `training.max_epochs` is
-    -1.
+    -1. It then initializes components from the first 100 examples, which would leave out rare
+    labels. While a component of the pipeline has no labels yet, the corpus therefore yields all
+    gold examples as at most 100, joined.
 
     Parameters
     ----------
@@ -50,6 +58,9 @@ class DistillationCorpus:
                 "expected gold examples to mix with those of teachers, found none with tokens: "
                 "see the corpus that `gold` names"
             )
+        if _lacks_labels(nlp):
+            yield from _join_rest(gold)
+            return
         random.shuffle(gold)
         if self._taught is None:
             self._taught = self._stream(nlp)
@@ -73,6 +84,39 @@ class DistillationCorpus:
                 _require_distributions(file, examples)
                 random.shuffle(examples)
                 yield from examples
+
+
+def _lacks_labels(nlp: Language) -> bool:
+    """Tell whether some component that is trained does not know its labels yet.
+
+    `root_mst` says so itself: the root's label is among its labels from the start.
+    """
+    return any(
+        getattr(pipe, "is_trainable", False)
+        and hasattr(pipe, "labels")
+        and not getattr(pipe, "is_initialized", pipe.labels)
+        for _, pipe in nlp.pipeline
+    )
+
+
+def _join_rest(examples: Sequence[Example]) -> Iterator[Example]:
+    """Yield at most SAMPLE examples with the words of all, the first ones as they are.
+
+    With the first ones, components try out their networks, which takes memory for long Docs.
+    """
+    half = SAMPLE // 2
+    yield from examples[:half]
+    others = examples[half:]
+    size = max(1, -(-len(others) // half))
+    for start in range(0, len(others), size):
+        yield _join(others[start : start + size])
+
+
+def _join(examples: Sequence[Example]) -> Example:
+    sides = ([eg.predicted for eg in examples], [eg.reference for eg in examples])
+    # None for no Docs at all.
+    joined: list[Any] = [Doc.from_docs(docs) for docs in sides]
+    return Example(*joined)
 
 
 def _require_distributions(file: Path, examples: list[Example]) -> None:

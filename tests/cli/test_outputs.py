@@ -5,7 +5,7 @@ import os
 
 import pytest
 import spacy
-from spacy.tokens import DocBin
+from spacy.tokens import Doc, DocBin
 from spacy.training import Corpus
 
 from spacy_rootmind.cli import outputs
@@ -268,6 +268,21 @@ def test_doc_that_cannot_be_packed_leaves_the_others_in_order(tmp_path, nlp):
     output.close()
     docs = DocBin().from_disk(output.path).get_docs(nlp.vocab)
     assert numbers_in(docs) == [("Text 0.", 0), ("Text 1.", 1)]
+
+
+def test_vectors_of_a_transformer_are_not_written(tmp_path, nlp):
+    # As spacy-transformers and spacy-curated-transformers do.
+    Doc.set_extension("trf_data", default=None, force=True)
+    try:
+        doc = nlp("Text.")
+        doc._.trf_data = [0.5] * 1000
+        doc.user_data["number"] = 7
+        output = DocsOutput(tmp_path / "out.spacy", SETTINGS)
+        [written] = output.prepare(doc, InputRecord("in", 1, text="Text."), 0).get_docs(nlp.vocab)
+        assert written._.trf_data is None
+        assert written.user_data["number"] == 7
+    finally:
+        Doc.remove_extension("trf_data")
 
 
 # --- names -------------------------------------------------------------------------------------

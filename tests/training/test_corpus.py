@@ -1,13 +1,15 @@
 """The corpus that mixes gold Docs with those of teachers."""
 
 import random
-from itertools import islice
+from itertools import chain, islice
 
 import pytest
 import spacy
-from conftest import gold_examples, make_nlp, train
+from conftest import ROOT, gold_examples, make_nlp, train
 from spacy.tokens import Doc, DocBin
 from spacy.training import Corpus
+from spacy.training.initialize import init_nlp
+from spacy.util import load_config
 
 from spacy_rootmind.training import corpus as corpus_module
 from spacy_rootmind.training.corpus import make_distillation_corpus
@@ -90,6 +92,46 @@ def test_one_file_is_in_memory_at_a_time(folders, monkeypatch):
     while n_taught < 11:
         n_taught += is_taught(next(stream))
     assert len(opened) == 2
+
+
+def test_components_get_the_labels_of_all_gold_docs(folders, quickstart_docs, tmp_path):
+    """Also those after the first 100, from which alone spaCy initializes with a stream."""
+    docs = [doc.copy() for doc in quickstart_docs[:130]]
+    token = next(token for token in docs[-1] if token.head != token)
+    token.dep_, token.tag_ = "rare", "RARE"
+    DocBin(docs=docs).to_disk(tmp_path / "train.spacy")
+    overrides = {
+        "paths.train": str(tmp_path / "train.spacy"),
+        "paths.dev": str(tmp_path / "train.spacy"),
+        "paths.taught": str(folders / "taught"),
+    }
+    config = load_config(ROOT / "configs" / "distillation.cfg", overrides=overrides)
+    config["nlp"]["pipeline"] = ["tagger", "root_mst"]
+    config["components"]["tagger"] = {"factory": "tagger"}
+    nlp = init_nlp(config)
+    assert "rare" in nlp.get_pipe("root_mst").labels
+    assert "RARE" in nlp.get_pipe("tagger").labels
+    corpus = make_distillation_corpus(Corpus(tmp_path / "train.spacy"), folders / "taught")
+    examples = list(corpus(nlp))
+    assert sum(not is_taught(example) for example in examples) == 130
+    assert any(map(is_taught, examples))
+
+
+@pytest.mark.parametrize("n_docs", [1, 50, 51, 100, 101, 130])
+def test_components_are_initialized_with_all_words(folders, quickstart_docs, n_docs, tmp_path):
+    DocBin(docs=quickstart_docs[:n_docs]).to_disk(tmp_path / "train.spacy")
+    corpus = make_distillation_corpus(Corpus(tmp_path / "train.spacy"), folders / "taught")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tagger")
+    examples = list(corpus(nlp))
+    assert len(examples) <= 100
+    heads = [
+        [token.head.text for token in example.reference if not token.is_space]
+        for example in examples
+    ]
+    expected = [[t.head.text for t in doc if not t.is_space] for doc in quickstart_docs[:n_docs]]
+    assert list(chain(*heads)) == list(chain(*expected))
+    assert all(example.x.text == example.y.text for example in examples)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.5, 2.0, float("nan")])
