@@ -167,7 +167,7 @@ def sample_trees(
         "auto".
     ArithmeticError
         If sums of scores overflow, or trees need an arc that lies 1e15 below another of its word,
-        without replacement also if only those not yet drawn do; if "colbourn" lost its digits.
+        without replacement also where only those not yet drawn do; if "colbourn" lost its digits.
     MemoryError
         If there is no memory for so many different trees.
     TypeError, ValueError
