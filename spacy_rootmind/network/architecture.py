@@ -182,7 +182,7 @@ def build_biaffine_parser(
         ("refinements", refinements, 0),
         ("boundary_width", boundary_width, 1),
     )
-    # Configs let "64", 64.0 or true pass as an integer, and give it as it is.
+    # Configs let texts such as "64" pass as numbers, and leave them as they are.
     for name, size, least in sizes:
         if not _is_a(Integral, size) or size < least:
             raise ValueError(

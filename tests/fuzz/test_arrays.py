@@ -1,7 +1,7 @@
 """Fuzzers of the array functions: what the oracles say, or an error that is documented.
 
-An input is a batch of up to three sentences of up to four words, in any float type and memory layout,
-with any value anywhere, padded with NaN. Other arguments, of no use, only have to be refused.
+An input is a batch of up to three sentences of up to four words, in either float type and any memory
+layout, with any value anywhere, padded with NaN. Arguments of no use only have to be refused.
 """
 
 import re
@@ -210,7 +210,8 @@ def test_decode(drawn):
         return
     assert_nothing_to_refuse(problem)
     assert heads.shape == problem.scores.shape[:-1]
-    for own, sentence in zip(heads[None] if problem.is_one else heads, problem.sentences):
+    rows = heads[None] if problem.is_one else heads
+    for own, sentence in zip(rows, problem.sentences, strict=True):
         n = len(sentence) - 1
         assert (own[n + 1 :] == -1).all()
         own = own[: n + 1]

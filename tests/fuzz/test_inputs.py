@@ -1,11 +1,11 @@
 """Fuzzers of the command line's input: CoNLL-U, JSONL, text and Docs.
 
-Each record is parsed and written, or is a failure with its place and a reason; what is written can be
-read again and has the same words. `corpus` has input that once failed; put more there.
+Each record is parsed and written, or is a failure with its place and a reason. What is written can
+be read again, with the same words. `corpus` has input that once failed; put more there.
 """
 
 import json
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 import pytest
@@ -188,7 +188,7 @@ def json_records(draw):
         record = {"tokens": [text.split(), draw(st.lists(FORMS, max_size=3))]}
     elif kind == 3:
         ends = sorted(draw(st.lists(st.integers(0, 14), max_size=6)))
-        tokens = [{"start": i, "end": j} for i, j in zip(ends, ends[1:], strict=False)]
+        tokens = [{"start": i, "end": j} for i, j in pairwise(ends)]
         record |= {"tokens": tokens, "sents": draw(st.sampled_from([tokens[:1], tokens[::2]]))}
     for key in draw(
         st.lists(st.sampled_from(["text", "tokens", "sents", "id", "ents"]), max_size=2)
