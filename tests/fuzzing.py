@@ -1,7 +1,7 @@
 """What the fuzzers share: how many examples, limits on time, damaged bytes and values.
 
-By default a fuzzer runs a few examples, the same in each run. `ROOTMIND_FUZZ=100000` asks for as many
-of each, new ones in each run; a failure is kept in `.hypothesis` and tried first in the next run.
+By default a fuzzer runs a few examples, the same in each run. `ROOTMIND_FUZZ=100000` asks for as
+many of each, new ones in each run; a failure is kept in `.hypothesis` and tried first in the next.
 """
 
 import os

@@ -1,7 +1,8 @@
 """Fuzzers of the array functions: what the oracles say, or an error that is documented.
 
-An input is a batch of up to three sentences of up to four words, in either float type and any memory
-layout, with any value anywhere, padded with NaN. Arguments of no use only have to be refused.
+An input is a batch of up to three sentences of up to four words, in either float type and any
+memory layout, with any value anywhere, padded with NaN. Arguments of no use only have to be
+refused.
 """
 
 import re
