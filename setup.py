@@ -8,7 +8,8 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 DEBUG = os.environ.get("ROOTMIND_DEBUG") == "1"
-SANITIZE = ["-g", "-O1", "-fsanitize=address,undefined"] if DEBUG else []
+# Coverage counts what ran under the sanitizers, for .ci/sanitized.py.
+SANITIZE = ["-g", "-O1", "-fsanitize=address,undefined", "--coverage"] if DEBUG else []
 SOURCES = Path("cython_src")
 HEADERS = [
     f"{SOURCES}/{name}" for name in ("interrupt.h", "rows.h", "weights.h", "weights.pxd", "wide.h")
@@ -33,6 +34,8 @@ extensions.append(
         [str(SOURCES / "doc_trees.pyx")],
         include_dirs=[numpy.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
+        extra_compile_args=SANITIZE,
+        extra_link_args=SANITIZE,
         language="c++",
     )
 )

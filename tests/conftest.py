@@ -9,11 +9,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
 import spacy
+from no_network import forbid_network
 from spacy.training import Example
 from spacy.training.converters import conllu_to_docs
 from spacy.util import fix_random_seed
 
 from spacy_rootmind.network.label_scores import ChosenArcs, begin_label_scores
+
+forbid_network()
 
 ROOT = Path(__file__).parent.parent
 QUICKSTART = ROOT / "projects" / "quickstart"

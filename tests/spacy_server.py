@@ -11,6 +11,9 @@ import sys
 
 import spacy.cli
 import spacy.lang.en  # noqa: F401
+from no_network import forbid_network
+
+forbid_network()
 
 
 def next_command():

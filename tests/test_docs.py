@@ -29,7 +29,7 @@ from spacy_rootmind.pipeline.settings import default_settings
 from spacy_rootmind.training.losses import OBJECTIVES
 from spacy_rootmind.trees import checks, decoding, distribution, probabilities, sampling
 
-PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
 PAGES += sorted((ROOT / "docs").glob("*.md"))
 README = (ROOT / "README.md").read_text(encoding="utf8")
 WORDS = ["Anna", "saw", "the", "man", "with", "the", "telescope."]
@@ -75,6 +75,19 @@ def test_package_is_installed_from_a_checkout_everywhere():
         if path.suffix in suffixes and path.is_file():
             text = path.read_text(encoding="utf8")
             assert not re.search(r"pip install [^\n&]*spacy[-_]rootmind", text), path
+
+
+def test_every_promise_names_tests_that_exist():
+    text = (ROOT / "docs" / "promises.md").read_text(encoding="utf8")
+    for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
+        named = re.findall(r"\btests/[\w/.:]+", section)
+        assert named, section
+        for name in named:
+            file, _, function = name.partition("::")
+            path = ROOT / file
+            sources = sorted(path.glob("test_*.py")) if path.is_dir() else [path]
+            found = "".join(source.read_text(encoding="utf8") for source in sources)
+            assert re.search(rf"^def {function or 'test_'}", found, flags=re.MULTILINE), name
 
 
 def test_readme_names_every_page():

@@ -1,12 +1,16 @@
 """What the package says of itself, in every place that says it."""
 
+import re
 import subprocess
 import sys
-from importlib.metadata import version
+from importlib.metadata import requires, version
 from pathlib import Path
 
+import pytest
 import srsly
 from conftest import ROOT
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import spacy_rootmind
 
@@ -27,3 +31,42 @@ def test_type_checkers_find_the_package():
     [package, *_] = [folder for folder in folders if folder.is_dir()]
     assert (package / "py.typed").is_file()
     assert {path.stem for path in package.glob("kernel/*.pyi")} >= {"batch", "samplers"}
+
+
+# Extras that CI does not install.
+NOT_PINNED = {"benchmark-torch", "benchmark-checkouts"}
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+
+
+def constraints(python):
+    """Versions in `.ci/constraints.txt` for a version of Python on Linux."""
+    environment = {"python_version": python, "python_full_version": f"{python}.9"}
+    found = {}
+    for line in (ROOT / ".ci" / "constraints.txt").read_text(encoding="utf8").splitlines():
+        if line.startswith("#"):
+            continue
+        assert re.match(r"[\w.-]+==[\w.]+( ; .*)?$", line), line
+        pin = Requirement(line)
+        if pin.marker is None or pin.marker.evaluate({**environment, "sys_platform": "linux"}):
+            [specifier] = pin.specifier
+            assert found.setdefault(pin.name, specifier.version) == specifier.version
+    return found
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_constraints_pin_what_ci_installs(python):
+    """Each requirement has one version, which is allowed."""
+    if not (ROOT / ".ci").is_dir():
+        pytest.skip("the source distribution has no .ci")
+    pinned = constraints(python)
+    tools = (ROOT / ".ci" / "tools.txt").read_text(encoding="utf8").splitlines()
+    wanted = [Requirement(line) for line in tools if line and not line.startswith("#")]
+    for line in requires("spacy-rootmind"):
+        requirement = Requirement(line)
+        extras = set(re.findall(r'extra == "([\w-]+)"', line.replace("'", '"')))
+        if requirement.name != "spacy-rootmind" and not extras & NOT_PINNED:
+            wanted.append(requirement)
+    assert len(wanted) > 15
+    for requirement in wanted:
+        name = canonicalize_name(requirement.name)
+        assert requirement.specifier.contains(pinned[name]), (requirement, pinned[name])

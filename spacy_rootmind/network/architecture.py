@@ -9,6 +9,7 @@ Docs pass through to the token vectors and features; nothing here reads them.
 
 import math
 from collections.abc import Callable, Sequence
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -171,8 +172,8 @@ def build_biaffine_parser(
     Raises
     ------
     ValueError
-        If a width, `refinements`, `dropout` or `grad_factor` is out of range, or `features` have a
-        listener.
+        If a width, `refinements`, `dropout`, `null_label` or `grad_factor` is out of range or of
+        another type, or `features` have a listener.
     """
     sizes = (
         ("lstm_width", lstm_width, 0),
@@ -181,13 +182,18 @@ def build_biaffine_parser(
         ("refinements", refinements, 0),
         ("boundary_width", boundary_width, 1),
     )
+    # Configs let texts such as "64" pass as numbers, and leave them as they are.
     for name, size, least in sizes:
-        if size < least:
-            raise ValueError(f"expected {name} of at least {least}, received {size}")
-    if not 0.0 <= dropout < 1.0:
-        raise ValueError(f"expected a dropout of at least 0 and below 1, received {dropout}")
-    if not 0.0 < grad_factor < math.inf:
-        raise ValueError(f"expected grad_factor above 0, received {grad_factor}")
+        if not _is_a(Integral, size) or size < least:
+            raise ValueError(
+                f"expected {name} as an integer of at least {least}, received {size!r}"
+            )
+    if not _is_a(Real, dropout) or not 0.0 <= dropout < 1.0:
+        raise ValueError(f"expected a dropout of at least 0 and below 1, received {dropout!r}")
+    if not _is_a(Real, grad_factor) or not 0.0 < grad_factor < math.inf:
+        raise ValueError(f"expected grad_factor as a number above 0, received {grad_factor!r}")
+    if not isinstance(null_label, bool | np.bool_):
+        raise ValueError(f"expected null_label to be true or false, received {null_label!r}")
     if features is not None and listeners_in(features):
         raise ValueError(
             "expected features that are layers of the parser's own, received a listener, which "
@@ -212,6 +218,10 @@ def build_biaffine_parser(
     )
     use_numpy_blas(model)
     return model
+
+
+def _is_a(kind: type, value: object) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def init(model: ParserModel, X: Docs | ParserInput | None = None, Y: object = None) -> None:

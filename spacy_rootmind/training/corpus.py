@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from spacy.language import Language
+from spacy.pipeline import Pipe, TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Corpus, Example
 
@@ -92,8 +93,9 @@ def _lacks_labels(nlp: Language) -> bool:
     `root_mst` says so itself: the root's label is among its labels from the start.
     """
     return any(
-        getattr(pipe, "is_trainable", False)
-        and hasattr(pipe, "labels")
+        # A component that learns no labels, such as tok2vec, has those of the base class: none.
+        isinstance(pipe, TrainablePipe)
+        and type(pipe).labels is not Pipe.labels
         and not getattr(pipe, "is_initialized", pipe.labels)
         for _, pipe in nlp.pipeline
     )

@@ -154,6 +154,7 @@ def sample_trees(
     heads : int32 array of shape (k', n + 1) or (B, k, N + 1)
         Trees in the order they were drawn. -1 at index 0 and in the padding. Without replacement a
         sentence may have fewer than k trees; then k' < k, or the further rows of a batch are -1.
+        Trees with an arc further than 1e15 below another of its word count as impossible there.
     log_probs : float64 array of shape (k',) or (B, k)
         The exact log probability of each tree, as of `tree_log_prob`, whatever the method and with
         or without replacement; -inf in rows without a tree.

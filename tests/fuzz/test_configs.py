@@ -1,0 +1,135 @@
+"""Fuzzers of configs: a setting is refused with a message, or the parser parses with it."""
+
+import copy
+
+import numpy as np
+import pytest
+import spacy
+from conftest import SMALL_MODEL
+from fuzzing import VALUES, fuzz, no_hang
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from spacy.tokens import Doc
+
+from spacy_rootmind.pipeline.settings import DECODE, SENTENCES, default_settings
+from spacy_rootmind.training.losses import OBJECTIVES
+
+WORDS = ["She", " ", "saw", "him", ".", "It", "rained"]
+STARTS = [True, *[False] * 4, True, False]
+CALLBACKS = [
+    {"@misc": "spacy_rootmind.kbest.v1", "k": 2},
+    {"@misc": "spacy_rootmind.sample.v1", "k": 2, "seed": 0},
+    {"@misc": "spacy_rootmind.sample_without_replacement.v1", "k": 200, "seed": None},
+    {"@misc": "spacy_rootmind.kbest.v1", "k": 0},
+    {"@misc": "spacy_rootmind.sample.v1", "k": 2, "seed": -1},
+    {"@misc": "spacy_rootmind.sample.v1"},
+    {"@misc": "nothing.v1"},
+]
+RATES = st.one_of(st.none(), st.floats(), st.sampled_from([0.0, 1e-300, 0.05, 0.5, 1.0, 1e300]))
+GOOD = {
+    "objective": st.sampled_from(sorted(OBJECTIVES)),
+    "sentences": st.sampled_from(SENTENCES),
+    "max_sentence_length": st.integers(1, 8),
+    "decode": st.sampled_from(DECODE),
+    "constraints": st.sampled_from(
+        [{"@misc": "spacy_rootmind.preset_heads.v1"}, {"@misc": "spacy_rootmind.span_subtrees.v1"}]
+    ),
+    "temperature": RATES,
+    "confidence": st.booleans(),
+    "arc_threshold": RATES,
+    "alternatives": st.sampled_from(CALLBACKS),
+    "distribution_threshold": RATES,
+    "noun_chunks": st.sampled_from(["auto", None, {"@misc": "spacy_rootmind.ud_noun_chunks.v1"}]),
+    "learn_rate_factor": RATES,
+}
+SIZES = st.one_of(st.integers(-1, 9), st.sampled_from([None, 0.5, "1", True]))
+NETWORK = {
+    "lstm_width": SIZES,
+    "arc_width": SIZES,
+    "label_width": SIZES,
+    "boundary_width": SIZES,
+    "refinements": st.integers(-1, 3),
+    "dropout": RATES,
+    "grad_factor": RATES,
+    "null_label": st.booleans(),
+}
+
+
+def test_every_setting_is_fuzzed():
+    assert set(GOOD) == set(default_settings())
+
+
+@st.composite
+def sections(draw, values, rare):
+    """Values for some settings, now and then any value."""
+    chosen = draw(st.lists(st.sampled_from(sorted(values)), max_size=3, unique=True))
+    return {
+        name: draw(VALUES if draw(st.integers(0, rare)) == 0 else values[name]) for name in chosen
+    }
+
+
+def parse_and_train(config):
+    """Make a parser, parse with it, and train it for a step."""
+    nlp = spacy.blank("en")
+    parser = nlp.add_pipe("root_mst", config=config)
+    for label in ("nsubj", "obj", "punct"):
+        parser.add_label(label)
+    nlp.initialize()
+    docs = [Doc(nlp.vocab, words=WORDS, sent_starts=STARTS), Doc(nlp.vocab, words=["one"])]
+    # Sentences are given, as `sentences = "given"` wants it.
+    docs[1][0].is_sent_start = True
+    for doc in nlp.pipe(docs):
+        for sentence in doc.sents:
+            assert sum(token.head == token for token in sentence) == 1
+        if parser.confidence:
+            probs = [token._.head_prob for token in doc if not token.is_space]
+            assert all(0 <= prob <= 1 + 1e-9 for prob in probs), probs
+    again = spacy.blank("en")
+    again.add_pipe("root_mst", config=copy.deepcopy(nlp.get_pipe_config("root_mst")))
+    again.from_bytes(nlp.to_bytes())
+
+
+@settings(fuzz(20))
+@given(sections(GOOD, rare=3), sections(NETWORK, rare=9))
+def test_configs(component, network):
+    config = {"model": {**copy.deepcopy(SMALL_MODEL), **network}, **component}
+    with no_hang(), np.errstate(over="ignore"):
+        try:
+            parse_and_train(config)
+        except ValueError as error:
+            assert str(error)  # noqa: PT017
+
+
+@pytest.fixture(scope="module")
+def parser():
+    return spacy.blank("en").add_pipe("root_mst", config={"model": SMALL_MODEL})
+
+
+@settings(fuzz(100))
+@given(st.sampled_from(sorted(GOOD)), VALUES)
+def test_assigned_settings(parser, name, value):
+    """A setting that is refused stays as it was."""
+    before = getattr(parser, name)
+    try:
+        setattr(parser, name, value)
+    except ValueError as error:
+        assert name in str(error)  # noqa: PT017
+        assert getattr(parser, name) == before
+    else:
+        setattr(parser, name, before)
+
+
+# --- what failed once --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["arc_width", "refinements"])
+def test_sizes_as_text_are_refused(name):
+    """Configs let a text pass where a number is expected, if it is one."""
+    with pytest.raises(ValueError, match=rf"expected {name} as an integer .* received '16'"):
+        spacy.blank("en").add_pipe("root_mst", config={"model": {**SMALL_MODEL, name: "16"}})
+
+
+@pytest.mark.parametrize("name", ["dropout", "grad_factor"])
+def test_rates_as_text_are_refused(name):
+    with pytest.raises(ValueError, match=rf"expected .*{name} .* received '0.5'"):
+        spacy.blank("en").add_pipe("root_mst", config={"model": {**SMALL_MODEL, name: "0.5"}})

@@ -1,0 +1,47 @@
+"""The guard against connections to other machines, in tests and the commands that they run."""
+
+import socket
+import threading
+
+import pytest
+from commandline import run_module
+from no_network import NetworkUseError, is_local
+
+# Addresses that nobody has, for documentation (RFC 5737, RFC 3849).
+OTHERS = [("192.0.2.1", 9), ("2001:db8::1", 9, 0, 0)]
+
+
+@pytest.mark.parametrize("address", OTHERS, ids=["IPv4", "IPv6"])
+def test_connections_to_other_machines_raise(address):
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    with socket.socket(family) as stream, pytest.raises(NetworkUseError, match=address[0]):
+        stream.connect(address)
+    with socket.socket(family, socket.SOCK_DGRAM) as stream, pytest.raises(NetworkUseError):
+        stream.sendto(b"", address)
+
+
+def test_names_of_other_machines_are_not_looked_up():
+    with pytest.raises(NetworkUseError, match=r"example\.invalid"):
+        socket.create_connection(("example.invalid", 80), timeout=1)
+
+
+def test_connections_within_the_machine_work():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=lambda: server.accept()[0].close())
+        thread.start()
+        with socket.create_connection(("localhost", server.getsockname()[1]), timeout=10) as stream:
+            assert stream.recv(1) == b""
+        thread.join()
+    assert is_local("/a/socket")
+    assert is_local(("::1", 80, 0, 0))
+    assert not is_local(("localhost.example", 80))
+
+
+def test_commands_that_tests_run_have_the_guard(tmp_path):
+    """They are forked from a process that has it."""
+    (tmp_path / "connects.py").write_text(
+        "import socket\nsocket.socket().connect(('192.0.2.1', 9))\n", encoding="utf8"
+    )
+    result = run_module("connects", cwd=tmp_path)
+    assert result.returncode != 0
+    assert b"NetworkUseError" in result.stderr
