@@ -6,7 +6,7 @@ from conftest import gold_examples, make_nlp, train
 from faults.runs import HERE, ParseRun, TrainRun, contents
 
 # Parsed in several chunks, and written to several files of Docs.
-N_TEXTS = 40
+N_TEXTS = 30
 WORDS = ["cat", "dog", "girl", "farmer", "letter", "window", "guest", "child"]
 
 

@@ -30,12 +30,20 @@ import runpy
 import signal
 import sys
 import time
+from io import IOBase, StringIO
 from pathlib import Path
+from types import ModuleType
 
 OPERATIONS = {
     *("open", "write", "flush", "truncate", "ftruncate", "fsync", "close", "flock"),
     *("replace", "rename", "unlink", "remove", "mkdir", "rmdir", "sendfile"),
 }
+
+
+def is_of_files(function):
+    """Tell whether a function is one of the system or of a file: strings have `replace`, too."""
+    owner = function.__self__
+    return isinstance(owner, ModuleType | IOBase) and not isinstance(owner, StringIO)
 
 
 class Moments:
@@ -52,7 +60,7 @@ class Moments:
         # Other events have no function; returns have the same as calls.
         if event[:2] != "c_" or function.__name__ not in OPERATIONS:
             return
-        if os.getpid() != self._owner:
+        if os.getpid() != self._owner or not is_of_files(function):
             return
         while frame is not None and not frame.f_code.co_filename.endswith(self._within):
             frame = frame.f_back
@@ -145,12 +153,19 @@ def main():
         limit_files(faults["file_size"], faults.get("torn", False))
     if "within" in faults:
         start_at(faults["first"], moments)
+    code = 0
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as stop:
+        code = stop.code or 0
     finally:
         sys.setprofile(None)
         if "count" in faults:
             Path(faults["count"]).write_text(str(moments.n))
+    # Python would take longer to clear its memory than for all the rest.
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

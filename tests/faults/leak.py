@@ -47,6 +47,8 @@ class Mallinfo(ctypes.Structure):
 def measure():
     """Return the resident memory, without pages that malloc does not need, and bytes in use."""
     gc.collect()
+    # Up to 4096 names of attributes, which NumPy makes each time that it looks up a method.
+    sys._clear_type_cache()
     LIBC.malloc_trim(0)
     rss = int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
     LIBC.mallinfo2.restype = Mallinfo

@@ -127,7 +127,8 @@ class TrainRun(Command):
         return self.folder / "out"
 
     def arguments(self):
-        log = f"--training.logger.output_file={self.folder / 'log.jsonl'}"
+        # The name of a log would be saved in the config.
+        log = "--training.logger.output_file=null"
         return ("spacy", "train", self.config, "--output", self.output, log)
 
     def check_left(self):
