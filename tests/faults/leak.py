@@ -11,6 +11,7 @@ import gc
 import json
 import os
 import sys
+from array import array
 from itertools import cycle, islice
 from pathlib import Path
 
@@ -100,12 +101,12 @@ def main():
     # Caches are filled, and memory for one block is there.
     for _ in range(3):
         run_block()
-    measured = []
-    for _ in range(options.n_blocks + 1):
+    # Made before, so that the measurements themselves take no memory.
+    rss, in_use = (array("q", [0] * (options.n_blocks + 1)) for _ in range(2))
+    for i in range(options.n_blocks + 1):
         run_block()
-        measured.append(measure())
-    rss, in_use = zip(*measured, strict=True)
-    print(json.dumps({"rss": rss, "in_use": in_use}))
+        rss[i], in_use[i] = measure()
+    print(json.dumps({"rss": list(rss), "in_use": list(in_use)}))
 
 
 if __name__ == "__main__":
