@@ -118,7 +118,7 @@ def test_run_that_overwrites_keeps_the_old_output_until_it_is_complete(resume, m
     whole = expected("docs")
     run.output.mkdir()
     (run.output / "part-00001.spacy").write_bytes(b"old")
-    result = run(faults={**WRITERS, "at": 20, "signal": signal.SIGTERM})
+    result = run(faults={**WRITERS, "at": 30, "signal": signal.SIGTERM})
     assert result.returncode == 143
     assert b"--resume" in result.stderr
     assert [path.read_bytes() for path in run.output.iterdir()] == [b"old"]
