@@ -68,38 +68,59 @@ def write_config(path, components, corpora, *, steps=10, **training):
     return path
 
 
-@cache
-def server():
-    """Start the process that commands are forked from; it ends with this one."""
-    process = subprocess.Popen(
-        [sys.executable, Path(__file__).with_name("spacy_server.py")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **PLAIN, "PYTHONUTF8": "1"},
-    )
-    atexit.register(process.communicate)
-    return process
+class Server:
+    """A process that commands are forked from; it ends with this one.
 
+    It has imported spaCy and the given modules.
+    """
 
-def run_module(module, *arguments, cwd, **environment):
-    """Run `python -m` in a process of its own; returns what `subprocess.run` does, with bytes."""
-    with TemporaryDirectory() as folder:
-        outputs = {name: Path(folder, name) for name in ("stdout", "stderr")}
-        for path in outputs.values():
+    def __init__(self, *modules, **environment):
+        self._process = subprocess.Popen(
+            [sys.executable, Path(__file__).with_name("spacy_server.py"), *modules],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **PLAIN, "PYTHONUTF8": "1", **environment},
+        )
+        atexit.register(self._process.communicate)
+
+    def start(self, module, *arguments, cwd, signal=None, **environment):
+        """Start `python -m` in a process of its own; one at a time.
+
+        `signal` is a dict of the number of a signal to send, the delay in seconds, and whether all
+        of the process's group gets it.
+        """
+        self._folder = TemporaryDirectory()
+        self._outputs = {name: Path(self._folder.name, name) for name in ("stdout", "stderr")}
+        for path in self._outputs.values():
             path.touch()
         command = {
             "module": module,
             "arguments": list(map(str, arguments)),
             "cwd": str(cwd),
             "environment": {**os.environ, **environment},
-            **{name: str(path) for name, path in outputs.items()},
+            **{name: str(path) for name, path in self._outputs.items()},
+            **({"signal": signal} if signal else {}),
         }
-        server().stdin.write(json.dumps(command) + "\n")
-        server().stdin.flush()
-        returncode = int(server().stdout.readline())
-        printed = {name: path.read_bytes() for name, path in outputs.items()}
-    return subprocess.CompletedProcess(command["arguments"], returncode, **printed)
+        self._arguments = command["arguments"]
+        self._process.stdin.write(json.dumps(command) + "\n")
+        self._process.stdin.flush()
+
+    def wait(self):
+        """Wait for the command to end; returns what `subprocess.run` does, with bytes."""
+        returncode = int(self._process.stdout.readline())
+        printed = {name: path.read_bytes() for name, path in self._outputs.items()}
+        self._folder.cleanup()
+        return subprocess.CompletedProcess(self._arguments, returncode, **printed)
+
+
+server = cache(Server)
+
+
+def run_module(module, *arguments, cwd, **environment):
+    """Run `python -m` in a process of its own; returns what `subprocess.run` does, with bytes."""
+    server().start(module, *arguments, cwd=cwd, **environment)
+    return server().wait()
 
 
 def run_spacy(*arguments, cwd):

@@ -1,13 +1,17 @@
 """A server that runs `python -m` in forks of a process that has imported spaCy, but no plugins.
 
 A fork takes a tenth of a second, an interpreter that imports spaCy more than a second. Commands
-come from stdin, one JSON object per line, and their exit codes go to stdout.
+come from stdin, one JSON object per line, and their exit codes go to stdout. The arguments are
+further modules to import. A command with `signal` and `delay` is a process group of its own, and
+gets the signal after so many seconds, alone or with its group.
 """
 
+import importlib
 import json
 import os
 import runpy
 import sys
+import time
 
 import spacy.cli
 import spacy.lang.en  # noqa: F401
@@ -19,16 +23,30 @@ forbid_network()
 def next_command():
     """Return a command in a process of its own, for each that is read."""
     for line in sys.stdin:
+        command = json.loads(line)
         child = os.fork()
         if child == 0:
-            return json.loads(line)
+            return command
+        if "signal" in command:
+            interrupt(child, **command["signal"])
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
     sys.exit()
 
 
+def interrupt(child, number, delay, group):
+    """Send a signal to a child, or to its group, unless it has ended before."""
+    os.setpgid(child, child)
+    time.sleep(delay)
+    (os.killpg if group else os.kill)(child, number)
+
+
 def main():
+    for name in sys.argv[1:]:
+        importlib.import_module(name)
     command = next_command()
+    if "signal" in command:
+        os.setpgid(0, 0)
     for descriptor, name in enumerate((os.devnull, command["stdout"], command["stderr"])):
         os.dup2(os.open(name, os.O_RDWR), descriptor)
     os.environ.clear()

@@ -157,7 +157,12 @@ def parse_command(
     ] = 1,
     strict: Annotated[bool, Option("--strict", help="Stop at the first record that fails")] = False,
     resume: Annotated[
-        bool, Option("--resume", help="Continue an unfinished run, if there is one")
+        bool,
+        Option(
+            "--resume",
+            help="Continue an unfinished run, if there is one; with --force, one that overwrites "
+            "the output",
+        ),
     ] = False,
     force: Annotated[bool, Option("--force", "-F", help="Overwrite the output")] = False,
     progress: Annotated[

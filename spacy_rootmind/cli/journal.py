@@ -100,8 +100,9 @@ class Journal:
         write_atomically(self.path, json.dumps(data, indent=1).encode("utf8"))
 
     def remove(self) -> None:
-        """Delete the journal."""
+        """Delete the journal, and what is left of one that was not written completely."""
         self.path.unlink(missing_ok=True)
+        new_path(self.path).unlink(missing_ok=True)
 
 
 def _differences(before: Any, now: dict[str, Any]) -> list[str]:

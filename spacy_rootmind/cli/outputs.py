@@ -31,8 +31,11 @@ class Output(Protocol):
     def handles(self) -> list[int]:
         """Descriptors of open files that forked processes must close."""
 
-    def start(self, resume: bool) -> State | None:
-        """Open the output; return the state of the run to resume, if any."""
+    def start(self, resume: bool, overwrite: bool = True) -> State | None:
+        """Open the output; return the state of the run to resume, if any.
+
+        `overwrite` allows an output of that name, which another run may have made meanwhile.
+        """
 
     def prepare(self, doc: Doc, record: InputRecord, n_before: int) -> Any:
         """Convert a Doc to what is written; raise an error if it does not fit its record."""
@@ -58,7 +61,7 @@ class StreamOutput:
         self._stream = stream
         self.handles: list[int] = []
 
-    def start(self, resume: bool) -> State | None:
+    def start(self, resume: bool, overwrite: bool = True) -> State | None:
         """Refuse to resume."""
         if resume:
             raise CommandError("Cannot resume the output to a stream", "Give --output.")
@@ -90,14 +93,15 @@ class FileOutput:
         self.journal = Journal(journal_path(path), settings)
         self._file: BinaryIO | None = None
 
-    def start(self, resume: bool) -> State | None:
+    def start(self, resume: bool, overwrite: bool = True) -> State | None:
         """Open the file; truncate it to the size in the journal, or to nothing."""
-        state = self.journal.read() if resume and self.partial.exists() else None
+        is_new = not self.partial.exists()
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # Do not truncate the file yet: another run may be writing it.
         handle = os.open(self.partial, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
         self._file = os.fdopen(handle, "r+b")
-        lock(handle, self.partial)
+        claim(handle, self.partial, self.path, overwrite)
+        state = self.journal.read() if resume and not is_new else None
         length = self._file.seek(0, os.SEEK_END)
         written = 0 if state is None else state.written
         if length < written:
@@ -137,9 +141,12 @@ class FileOutput:
         """Give the file its final name."""
         self.file.flush()
         os.fsync(self.file.fileno())
-        self.file.close()
+        if os.name != "posix":
+            # Other systems do not rename open files. Here, it stays locked until it has its name.
+            self.file.close()
         os.replace(self.partial, self.path)
         self.journal.remove()
+        self.file.close()
 
     def close(self) -> None:
         """Close the file; drop buffered bytes that cannot be written."""
@@ -169,14 +176,15 @@ class DocsOutput:
         """Whether the output stays a folder of parts."""
         return self.path.suffix != ".spacy"
 
-    def start(self, resume: bool) -> State | None:
+    def start(self, resume: bool, overwrite: bool = True) -> State | None:
         """Make the folder of parts; remove parts that the journal does not count."""
-        state = self.journal.read() if resume and self.partial.exists() else None
-        self._n_parts = 0 if state is None else state.written
+        is_new = not self.partial.exists()
         self.partial.mkdir(parents=True, exist_ok=True)
         if os.name == "posix":
             self.handles.append(os.open(self.partial, os.O_RDONLY))
-            lock(self.handles[0], self.partial)
+            claim(self.handles[0], self.partial, self.path, overwrite)
+        state = self.journal.read() if resume and not is_new else None
+        self._n_parts = 0 if state is None else state.written
         if state is None:
             self.journal.remove()
         expected = {self._part(i) for i in range(self._n_parts)}
@@ -225,9 +233,7 @@ class DocsOutput:
         if len(self._bin) or not self._n_parts:
             self._write_part()
         if self.is_folder:
-            if self.path.exists():
-                remove_docs(self.path)
-            os.replace(self.partial, self.path)
+            replace_docs(self.partial, self.path)
         else:
             self._merge_parts()
             shutil.rmtree(self.partial)
@@ -240,7 +246,9 @@ class DocsOutput:
         merged = DocBin(store_user_data=True)
         for i in range(self._n_parts):
             merged.merge(DocBin(store_user_data=True).from_disk(self._part(i)))
-        write_atomically(self.path, merged.to_bytes())
+        whole = self.partial / self.path.name
+        write_atomically(whole, merged.to_bytes())
+        os.replace(whole, self.path)
 
     def close(self) -> None:
         """Release the lock; drop Docs that are not in a part yet."""
@@ -272,10 +280,8 @@ def check_free(path: Path, *, makes_folder: bool, force: bool, resume: bool) -> 
         If the system does not allow the names of the files to write.
     """
     check_name(path)
-    if force and resume:
-        raise CommandError("Expected --force or --resume, received both")
     if path.exists() and not force:
-        raise CommandError(f"{path} already exists", "Overwrite it with --force.")
+        raise CommandError(f"{path} already exists", "It is complete; overwrite it with --force.")
     if path.is_dir() and not (makes_folder and is_docs_folder(path)):
         raise CommandError(
             f"{path} is a folder, and has other files than Docs",
@@ -305,12 +311,51 @@ def is_docs_folder(path: Path) -> bool:
     return all(file.match("part-*.spacy") and file.is_file() for file in path.iterdir())
 
 
+def replace_docs(new: Path, path: Path) -> None:
+    """Replace a folder of Docs, or a file of that name, without ever leaving a part of it there."""
+    old = path.with_name(path.name + ".partial.old")
+    if old.exists():
+        remove_docs(old)
+    if path.exists():
+        os.replace(path, old)
+    os.replace(new, path)
+    if old.exists():
+        remove_docs(old)
+
+
 def remove_docs(path: Path) -> None:
     """Remove a folder of Docs, or a file of that name."""
     if path.is_dir() and is_docs_folder(path):
         shutil.rmtree(path)
     else:
         path.unlink()
+
+
+def claim(handle: int, partial: Path, path: Path, overwrite: bool) -> None:
+    """Lock an unfinished output, and check that no other run has completed it meanwhile.
+
+    Raises
+    ------
+    CommandError
+        If another run is writing the same output, or has completed it.
+    """
+    lock(handle, partial)
+    try:
+        is_current = os.path.samestat(os.fstat(handle), os.stat(partial))
+    except FileNotFoundError:
+        is_current = False
+    if not is_current:
+        raise CommandError(f"Another run has just completed {path}")
+    if path.exists() and not overwrite:
+        # Empty if it was made by this run.
+        with suppress(OSError):
+            if partial.is_dir():
+                partial.rmdir()
+            elif not partial.stat().st_size:
+                partial.unlink()
+        raise CommandError(
+            f"{path} already exists", "Another run has just completed it; see --force."
+        )
 
 
 def lock(handle: int, path: Path) -> None:

@@ -1,5 +1,6 @@
 """A run of the command `parse`, which parses records chunk by chunk."""
 
+import os
 import sys
 from itertools import islice
 from time import perf_counter
@@ -13,7 +14,7 @@ from spacy_rootmind.cli.journal import Counts, State
 from spacy_rootmind.cli.long_runs import cut_long_runs
 from spacy_rootmind.cli.messages import Bar, CommandError, Messages
 from spacy_rootmind.cli.options import ParseOptions
-from spacy_rootmind.cli.outputs import Output, StreamOutput
+from spacy_rootmind.cli.outputs import DocsOutput, FileOutput, Output
 from spacy_rootmind.cli.processes import WORKERS, end_workers
 from spacy_rootmind.cli.readers import InputRecords, read_records
 from spacy_rootmind.cli.stream import chunks, parse_records
@@ -47,7 +48,7 @@ class Run:
         """Parse all records; returns the exit code."""
         start = perf_counter()
         try:
-            state = self.output.start(self.options.resume)
+            state = self.output.start(self.options.resume, self.options.force)
             records = read_records(self.inputs, self.options.from_format, self.options.paragraphs)
             if state is not None:
                 self._skip(records, state)
@@ -152,8 +153,9 @@ class Run:
         return self.counts.records if progress.total is None else self.inputs.n_bytes
 
     def hint(self) -> str:
-        """Return advice on how to resume the run."""
-        if not isinstance(self.output, StreamOutput):
+        """Return advice on how to resume the run, if it has left anything to resume."""
+        output = self.output
+        if isinstance(output, FileOutput | DocsOutput) and os.path.exists(output.partial):
             return "Run the same command with --resume to continue."
         return ""
 

@@ -117,8 +117,10 @@ def test_resuming_with_other_settings_raises(tmp_path):
     output.start(resume=False)
     output.commit(Counts(1), "x")
     output.close()
+    other = file_output(tmp_path / "out.txt", k=6)
     with pytest.raises(CommandError, match="other settings") as caught:
-        file_output(tmp_path / "out.txt", k=6).start(resume=True)
+        other.start(resume=True)
+    other.close()
     assert "k: was 5, now 6" in caught.value.text
     assert "pipeline" not in caught.value.text
 
@@ -182,6 +184,117 @@ def test_two_runs_cannot_write_the_same(tmp_path, name):
     third = make()
     third.start(resume=True)
     third.close()
+
+
+def make_output(folder, name):
+    return file_output(folder / name) if name == "out.txt" else DocsOutput(folder / name, SETTINGS)
+
+
+@pytest.mark.parametrize("name", ["out.txt", "out", "out.spacy"])
+def test_output_completed_by_another_run_meanwhile_is_not_overwritten(name, tmp_path):
+    first = make_output(tmp_path, name)
+    first.start(resume=False)
+    first.finish()
+    first.close()
+    second = make_output(tmp_path, name)
+    with pytest.raises(CommandError, match="already exists"):
+        second.start(resume=False, overwrite=False)
+    second.close()
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files are locked on POSIX systems only")
+@pytest.mark.parametrize("resume", [True, False])
+@pytest.mark.parametrize("name", ["out.txt", "out", "out.spacy"])
+def test_output_completed_just_before_it_is_locked_is_not_overwritten(
+    name, resume, tmp_path, monkeypatch
+):
+    """The second run has opened the unfinished output, which is then renamed."""
+    first = make_output(tmp_path, name)
+    first.start(resume=False)
+    if name == "out.txt":
+        put(first, "a")
+    real = outputs.lock
+
+    def finish_and_lock(handle, path):
+        first.finish()
+        first.close()
+        real(handle, path)
+
+    monkeypatch.setattr(outputs, "lock", finish_and_lock)
+    second = make_output(tmp_path, name)
+    with pytest.raises(CommandError, match="Another run has just completed"):
+        second.start(resume)
+    second.close()
+    assert os.listdir(tmp_path) == [name]
+    if name == "out.txt":
+        assert first.path.read_text() == "0: a\n"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="files are locked on POSIX systems only")
+@pytest.mark.parametrize("name", ["out.txt", "out"])
+def test_output_stays_locked_until_it_has_its_name(name, tmp_path, monkeypatch):
+    first, second = make_output(tmp_path, name), make_output(tmp_path, name)
+    first.start(resume=False)
+    real = os.replace
+
+    def start_and_replace(old, new):
+        if new == first.path:
+            with pytest.raises(CommandError, match="Another run is writing"):
+                second.start(resume=True)
+            second.close()
+        real(old, new)
+
+    monkeypatch.setattr(os, "replace", start_and_replace)
+    first.finish()
+    first.close()
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("fails_at", [1, 2])
+def test_docs_are_replaced_as_a_whole(fails_at, tmp_path, monkeypatch, nlp):
+    def make(n_docs):
+        output = DocsOutput(tmp_path / "out", SETTINGS)
+        output.start(resume=False)
+        put_docs(output, nlp, 0, n_docs)
+        return output
+
+    make(2).finish()
+    output = make(3)
+    n_calls = 0
+    real = os.replace
+
+    def fail_once(old, new):
+        nonlocal n_calls
+        # Parts are replaced as well.
+        n_calls += new.parent == tmp_path
+        if n_calls == fails_at:
+            n_calls += 1
+            raise OSError("killed")
+        real(old, new)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", fail_once)
+        with pytest.raises(OSError, match="killed"):
+            output.finish()
+    output.close()
+    if fails_at == 1:
+        assert len(DocBin().from_disk(output.path / "part-00001.spacy")) == 2
+    else:
+        assert not output.path.exists()
+    make(3).finish()
+    assert len(DocBin().from_disk(output.path / "part-00001.spacy")) == 3
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_remains_of_a_journal_are_removed(tmp_path):
+    output = file_output(tmp_path / "out.txt")
+    output.start(resume=False)
+    # Killed while it was written.
+    (tmp_path / "out.txt.partial.json.new").write_text("{")
+    output.finish()
+    output.close()
+    assert os.listdir(tmp_path) == ["out.txt"]
 
 
 # --- files of Docs -----------------------------------------------------------------------------
@@ -303,8 +416,7 @@ def test_existing_output_is_only_overwritten_with_force(tmp_path):
         with pytest.raises(CommandError, match="already exists"):
             check_free(path, **{**options, "resume": resume})
     check_free(path, **{**options, "force": True})
-    with pytest.raises(CommandError, match="received both"):
-        check_free(path, makes_folder=False, force=True, resume=True)
+    check_free(path, makes_folder=False, force=True, resume=True)
 
 
 def test_only_folders_of_docs_are_overwritten(tmp_path, nlp):

@@ -375,7 +375,6 @@ def options_for(folder, tmp_path, **settings):
         ({"output": "-", "resume": True}, "Cannot resume"),
         ({"code": Path("no_such_file.py")}, "Cannot import"),
         ({"gpu_id": 99}, "Cannot use GPU 99"),
-        ({"force": True, "resume": True}, "received both"),
     ],
 )
 def test_errors_come_before_anything_is_written(settings, reason, pipeline, tmp_path):

@@ -1,0 +1,97 @@
+"""A small pipeline, texts, and processes that run commands on them."""
+
+import pytest
+from commandline import Server, root_mst, write_config, write_docs
+from conftest import gold_examples, make_nlp, train
+from faults.runs import HERE, ParseRun, TrainRun, contents
+
+# Parsed in several chunks, and written to several files of Docs.
+N_TEXTS = 30
+WORDS = ["cat", "dog", "girl", "farmer", "letter", "window", "guest", "child"]
+
+
+@pytest.fixture(scope="session")
+def pipeline(quickstart_docs, tmp_path_factory):
+    """The folder of a parser that has hardly learnt anything."""
+    nlp = make_nlp()
+    train(nlp, gold_examples(quickstart_docs[:20], nlp), steps=3)
+    folder = tmp_path_factory.mktemp("pipeline") / "model"
+    nlp.to_disk(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def source(tmp_path_factory):
+    path = tmp_path_factory.mktemp("texts") / "in.txt"
+    lines = [f"The {WORDS[i % 8]} saw a {WORDS[i // 8]} {i}.\n" for i in range(N_TEXTS)]
+    path.write_text("".join(lines), encoding="utf8")
+    return path
+
+
+def make_launcher(pipeline):
+    """Start a server of commands with a pipeline that is loaded already."""
+    return Server("spacy_rootmind.cli.app", "loaded", PYTHONPATH=str(HERE), PIPELINE=str(pipeline))
+
+
+@pytest.fixture(scope="session")
+def launcher(pipeline):
+    return make_launcher(pipeline)
+
+
+@pytest.fixture(scope="session")
+def other_launcher(pipeline):
+    """For commands at the same time."""
+    return make_launcher(pipeline)
+
+
+@pytest.fixture(scope="session")
+def make_run(launcher, pipeline, source, tmp_path_factory):
+    """Make a run of `parse` in a new folder."""
+
+    def make(form, *options):
+        folder = tmp_path_factory.mktemp("parse") / "run"
+        folder.mkdir()
+        return ParseRun(launcher, folder, options, pipeline, source, form)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def expected(make_run):
+    """The outputs of uninterrupted runs, by format, made when they are asked for."""
+    found = {}
+
+    def get(form, *options):
+        if (form, options) not in found:
+            run = make_run(form, *options)
+            result = run()
+            assert result.returncode == 0, result.stderr
+            found[form, options] = contents(run.output)
+        return found[form, options]
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def make_training(launcher, quickstart_docs, tmp_path_factory):
+    """Make a run of `spacy train` in a new folder, which saves at three steps and at the end."""
+    corpora = tmp_path_factory.mktemp("corpora")
+    write_docs(corpora / "train.spacy", quickstart_docs[:30])
+    write_docs(corpora / "dev.spacy", quickstart_docs[30:36])
+    config = write_config(corpora / "config.cfg", {"root_mst": root_mst()}, corpora, steps=4)
+
+    def make(*options):
+        folder = tmp_path_factory.mktemp("training") / "run"
+        folder.mkdir()
+        return TrainRun(launcher, folder, options, config)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def expected_training(make_training):
+    """What an uninterrupted training saves."""
+    run = make_training()
+    result = run()
+    assert result.returncode == 0, result.stderr
+    return contents(run.output)

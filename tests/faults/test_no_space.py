@@ -1,0 +1,145 @@
+"""Outputs that cannot be written, since the disk is full or a folder may not be changed."""
+
+import os
+import random
+import signal
+import subprocess
+
+import pytest
+from faults.inject import wait_for
+from faults.runs import FORMATS, WRITERS, contents, names_in
+
+# Enough for messages, which go to files as well.
+SMALLEST = 1000
+
+
+def check_limit(run, limit, torn, expected):
+    """Check resuming a run whose files may not grow beyond a limit; returns if it was reached."""
+    result = run(faults={"file_size": limit, "torn": torn})
+    if result.returncode == 0:
+        return False
+    if torn:
+        assert result.returncode == -signal.SIGXFSZ
+    else:
+        assert result.returncode == 1
+        assert b"Cannot write" in result.stderr
+    run.check_resumed(expected)
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("torn", [False, True])
+@pytest.mark.parametrize("form", FORMATS)
+def test_run_that_cannot_write_all_of_a_file_is_resumed(form, torn, make_run, expected):
+    whole = expected(form)
+    rng = random.Random(f"{form} {torn}")
+    limits = [rng.randint(SMALLEST, max(map(len, whole.values()))) for _ in range(5)]
+    n_reached = sum(check_limit(make_run(form), limit, torn, whole) for limit in limits)
+    print(f"{form}: {n_reached} of {len(limits)} limits reached")
+    assert n_reached
+
+
+@pytest.mark.workflow
+@pytest.mark.parametrize("torn", [False, True])
+def test_run_that_cannot_write_all_of_one_file_is_resumed(torn, make_run, expected):
+    assert check_limit(make_run("file of docs"), SMALLEST + 500, torn, expected("file of docs"))
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder on a file system of 256 KiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("needs mount")
+    if done.returncode:
+        pytest.skip(f"may not mount: {done.stderr.decode().strip()}")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def fill(folder, n_free):
+    """Fill a file system until only so many bytes are free."""
+    left = os.statvfs(folder)
+    (folder / "ballast").write_bytes(bytes(left.f_bavail * left.f_frsize - n_free))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMATS)
+def test_run_on_a_full_disk_is_resumed(form, small_disk, make_run, expected):
+    run = make_run(form)
+    run.folder = small_disk / "run"
+    n_full = 0
+    for n_pages in (0, 1, 2, 3):
+        run.folder.mkdir()
+        fill(small_disk, n_pages * 4096)
+        result = run()
+        (small_disk / "ballast").unlink()
+        if result.returncode:
+            n_full += 1
+            assert b"No space left on device" in result.stderr
+            run.check_resumed(expected(form))
+        subprocess.run(["rm", "-r", str(run.folder)], check=True)
+    print(f"{form}: {n_full} times full")
+    assert n_full
+
+
+# --- folders that may not be changed -----------------------------------------------------------
+
+
+def check_refused(run, *options, **faults):
+    result = run(*options, faults={"unprivileged": True, **faults})
+    assert result.returncode == 1, result.stderr
+    assert b"Permission denied" in result.stderr
+    return result
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMATS)
+def test_run_to_a_folder_that_may_not_be_changed_leaves_nothing(form, make_run, expected):
+    run = make_run(form)
+    run.folder.chmod(0o555)
+    result = check_refused(run)
+    # There is nothing to resume.
+    assert b"--resume" not in result.stderr
+    run.folder.chmod(0o755)
+    assert not names_in(run.folder)
+    run.check_resumed(expected(form))
+
+
+@pytest.mark.workflow
+def test_unfinished_output_that_may_not_be_changed_is_resumed_later(make_run, expected):
+    run = make_run("conllu")
+    run(faults={**WRITERS, "at": 30, "signal": signal.SIGKILL})
+    before = contents(run.folder)
+    [partial] = run.folder.glob("*.partial")
+    partial.chmod(0o444)
+    check_refused(run, "--resume")
+    assert contents(run.folder) == before
+    partial.chmod(0o644)
+    run.check_resumed(expected("conllu"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMATS)
+def test_run_whose_folder_is_closed_meanwhile_is_resumed(form, make_run, expected):
+    reached, go = (make_run(form).folder / name for name in ("reached", "go"))
+    run = make_run(form)
+    faults = {**WRITERS, "at": 12, "reached": str(reached), "go": str(go), "unprivileged": True}
+    run.start(faults=faults)
+    wait_for(reached)
+    folders = [path for path in (run.folder, *run.folder.iterdir()) if path.is_dir()]
+    for folder in folders:
+        folder.chmod(0o555)
+    go.touch()
+    result = run.server.wait()
+    for folder in folders:
+        folder.chmod(0o755)
+    assert result.returncode == 1
+    assert b"Permission denied" in result.stderr
+    assert b"--resume" in result.stderr
+    assert not run.output.exists()
+    run.check_resumed(expected(form))
