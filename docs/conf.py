@@ -1,7 +1,7 @@
 """Settings of the documentation's site.
 
-The sources are the repository's pages, wherever they lie, so that links between them lead the same way
-on the site and in a checkout: `sphinx-build -W -c docs . docs/_build/html`, in the repository's root.
+The sources are the repository's pages, wherever they lie, so that links between them lead the same
+way on the site and in a checkout. CONTRIBUTING.md has the commands.
 """
 
 import os
@@ -83,6 +83,7 @@ nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 600
 nb_execution_show_tb = True
+nb_merge_streams = True
 
 # --- docstrings --------------------------------------------------------------------------------
 
@@ -115,5 +116,6 @@ html_static_path = ["theme"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
+html_show_copyright = False
 pygments_style = "default"
 pygments_dark_style = "github-dark"

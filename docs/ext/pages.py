@@ -38,7 +38,7 @@ def append_sections(app: Sphinx, name: str, source: list[str]) -> None:
 
 
 def link_folders(app: Sphinx, document: nodes.document) -> None:
-    """Let links to folders lead to their READMEs; without one on the site, leave the text alone."""
+    """Let links to folders lead to their READMEs; without one on the site, keep the text alone."""
     folder = Path(app.env.doc2path(app.env.docname)).parent
     for link in list(document.findall(addnodes.pending_xref)):
         target = folder / link["reftarget"]
