@@ -74,8 +74,6 @@ exclude_patterns = ["docs/_build", "build", "dist", ".*"]
 # The anchors that GitHub gives to headings.
 myst_heading_anchors = 4
 myst_enable_extensions = ["deflist"]
-# They turn the dashes of options into others.
-smartquotes = False
 
 # --- notebooks ---------------------------------------------------------------------------------
 

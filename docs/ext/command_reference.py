@@ -1,5 +1,6 @@
 """The options of each command, from the parsers that read them."""
 
+import re
 from typing import Any
 
 import typer
@@ -24,6 +25,11 @@ def describe(name: str, command: Any) -> str:
     usage = " ".join([name, *command.collect_usage_pieces(context)])
     title = name.removeprefix(f"{COMMAND} ").removeprefix("python -m spacy ")
     rows = [param.get_help_record(context) for param in command.get_params(context)]
-    options = definitions(filter(None, rows))
-    parts = f"## {code(title)}", block("text", usage), command.help, options
+    options = definitions((names, mark_options(text)) for names, text in filter(None, rows))
+    parts = f"## {code(title)}", block("text", usage), mark_options(command.help), options
     return "\n\n".join(parts)
+
+
+def mark_options(text: str) -> str:
+    """Format options in a text as code."""
+    return re.sub(r"(?<![\w-])--[a-z][\w.-]*[a-z]", lambda match: code(match[0]), text)
