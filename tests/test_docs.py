@@ -30,7 +30,7 @@ from spacy_rootmind.training.losses import OBJECTIVES
 from spacy_rootmind.trees import checks, decoding, distribution, probabilities, sampling
 
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
-PAGES += sorted((ROOT / "docs").glob("*.md"))
+PAGES += sorted(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)
 README = (ROOT / "README.md").read_text(encoding="utf8")
 WORDS = ["Anna", "saw", "the", "man", "with", "the", "telescope."]
 
@@ -46,7 +46,7 @@ def anchors(page):
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_link_targets_exist(page):
     links = re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf8"))
     for link in links:

@@ -24,7 +24,18 @@ below are therefore functions of this module with arguments bound, not nested fu
 
 
 def kbest(k: int) -> Maker:
-    """Make the k most probable trees, best first; registered as `spacy_rootmind.kbest.v1`."""
+    """Make the k most probable trees, best first; registered as `spacy_rootmind.kbest.v1`.
+
+    Parameters
+    ----------
+    k : int
+        Trees per sentence, at least 1. Fewer are made where there are no more.
+
+    Raises
+    ------
+    ValueError
+        If k is not as described.
+    """
     _check(k)
     return _registered("kbest", partial(_best, k=k), k=k)
 
@@ -33,6 +44,18 @@ def sample(k: int, seed: int | None = 0) -> Maker:
     """Make k independent samples; registered as `spacy_rootmind.sample.v1`.
 
     With a seed, a sentence's samples depend on the seed and its words alone.
+
+    Parameters
+    ----------
+    k : int
+        Samples per sentence, at least 1.
+    seed : int, optional
+        At least 0; None for other samples each time.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not as described.
     """
     _check(k, seed)
     made = partial(_samples, k=k, seed=seed, replace=True)
@@ -43,6 +66,18 @@ def sample_without_replacement(k: int, seed: int | None = 0) -> Maker:
     """Make up to k different samples; registered as `spacy_rootmind.sample_without_replacement.v1`.
 
     With a seed, a sentence's samples depend on the seed and its words alone.
+
+    Parameters
+    ----------
+    k : int
+        Most samples per sentence, at least 1.
+    seed : int, optional
+        At least 0; None for other samples each time.
+
+    Raises
+    ------
+    ValueError
+        If an argument is not as described.
     """
     _check(k, seed)
     made = partial(_samples, k=k, seed=seed, replace=False)

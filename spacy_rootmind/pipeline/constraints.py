@@ -54,6 +54,11 @@ def preset_heads(root_label: str = "ROOT") -> Constrain:
     A head counts as set if the token has a label; a token that is its own head must also have the
     label `root_label`, or "root" in any case. Heads of whitespace tokens, and heads that are
     whitespace tokens, are not kept.
+
+    Parameters
+    ----------
+    root_label : str
+        Label of roots.
     """
     block = {"@misc": "spacy_rootmind.preset_heads.v1", "root_label": root_label}
     return RegisteredFunction(block, partial(_preset_heads, root_label=root_label))
@@ -64,6 +69,11 @@ def span_subtrees(spans_key: str | None = None) -> Constrain:
 
     The spans are `doc.spans[spans_key]`, or the entities without a key. A Doc without this span
     group has no constraints.
+
+    Parameters
+    ----------
+    spans_key : str, optional
+        Name of the span group.
     """
     block = {"@misc": "spacy_rootmind.span_subtrees.v1", "spans_key": spans_key}
     return RegisteredFunction(block, partial(_span_subtrees, spans_key=spans_key))

@@ -102,7 +102,7 @@ class RootMST(TrainablePipe):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """All labels: the root's, then those that the network scores, in its order."""
+        """All labels, the root's first, then those that the network scores, in its order."""
         return (self.root_label, *self.cfg["labels"])
 
     @property
@@ -148,7 +148,7 @@ class RootMST(TrainablePipe):
 
     @property
     def temperature(self) -> float:
-        """Divisor of the arc scores: the setting, or else the fitted temperature."""
+        """Divisor of the arc scores, as set, or else as fitted."""
         given = self.settings.temperature
         return self.cfg["temperature"] if given is None else given
 
@@ -176,7 +176,7 @@ class RootMST(TrainablePipe):
 
     @property
     def noun_chunks(self) -> str | Callable | None:
-        """How `doc.noun_chunks` are found: the setting."""
+        """The setting noun_chunks; see `factory.make_root_mst`."""
         return self.settings.noun_chunks
 
     @noun_chunks.setter
