@@ -40,6 +40,7 @@ site_sections = {
     "Use": ["command-line", "alternatives", "label-schemes", "arrays"],
     "Train": ["settings", "transformers", "features", "distillation"],
     "Understand": [
+        "promises",
         "benchmarks",
         "Replicated papers <projects/papers>",
         "Results next to the papers <projects/papers/results>",
@@ -55,6 +56,7 @@ site_sections = {
         "pipelines/en_rootmind_web_sm",
         "Project: any treebank <projects/ud>",
         "Project: en_rootmind_web_sm <projects/web>",
+        "security",
         "contributing",
         "changelog",
     ],
@@ -63,6 +65,7 @@ include_patterns = [
     "README.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
+    "SECURITY.md",
     "docs/**.md",
     "pipelines/en_rootmind_web_sm/README.md",
     "projects/papers/README.md",
