@@ -26,6 +26,7 @@ from spacy_rootmind.cli.pipelines import load_pipeline
 from spacy_rootmind.cli.readers import find_words, read_tokens
 from spacy_rootmind.cli.stream import parse_records
 
+ID_COLUMN = "id"
 # Characters that are parsed together, at most, beyond a first piece: they bound memory.
 CHUNK_CHARS = 100_000
 # Rows of a batch of results.
@@ -88,7 +89,7 @@ class ArrowParser:
         rows: str = "sentences",
         text: str = "text",
         tokens: str = "tokens",
-        id_column: str | None = "id",
+        id_column: str | None = ID_COLUMN,
         confidence: bool | None = None,
         arcs: float | None = None,
         alternatives: str | None = None,
@@ -143,10 +144,17 @@ class ArrowParser:
             If the pipeline cannot be loaded, or the table has no such columns. What is wrong with a
             single document becomes a row with an error.
         """
-        self._check_columns(data.schema.names)
+        self.check_columns(data.schema.names)
         return pa.Table.from_batches(self.parse(self._read(data)), schema=self.schema)
 
-    def _check_columns(self, names: Sequence[str]) -> None:
+    def check_columns(self, names: Sequence[str]) -> None:
+        """Check that a table has the columns to read.
+
+        Raises
+        ------
+        ValueError
+            If one is missing.
+        """
         wanted = [] if self.id_column is None else [self.id_column]
         wanted += [] if self.text in names or self.tokens in names else [self.text]
         missing = [name for name in wanted if name not in names]

@@ -1,0 +1,208 @@
+"""Running the parts of a job on dask.distributed.
+
+Dask places the parts, starts those of workers that died again, and gives a part up after more
+deaths than its setting `distributed.scheduler.allowed-failures`. Such a part is then searched for
+the documents that kill their workers: it is cut into pieces that are tried by themselves, those
+that die are cut again, and single documents are confirmed alone. The part is parsed without them.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+
+import dask
+from distributed import Client, Future, KilledWorker, LocalCluster, as_completed, wait
+
+from spacy_rootmind.bulk.counts import Counts
+from spacy_rootmind.bulk.inputs import Part
+from spacy_rootmind.bulk.job import Job, JobError, count_documents, parse_part, try_documents
+
+# Times that a worker may die at a part, on a cluster of our own, before the part is searched.
+ALLOWED_FAILURES = 3
+# Times that dask repeats a part after an error, such as one of the network.
+RETRIES = 2
+# Pieces that a part or a piece is cut into to find the documents that kill.
+PIECES = 8
+# Parts that the scheduler has at a time: enough for all workers, few for its memory.
+WINDOW = 256
+PARTS_A_THREAD = 4
+# Priority of a search, before other parts.
+FIRST = 10
+
+
+class LostSchedulerError(Exception):
+    """The scheduler is gone, or has forgotten the parts."""
+
+
+@dataclass
+class Failed:
+    """Parts without a result, and why; `killers` are documents that were left out."""
+
+    parts: list[tuple[Part, str]] = field(default_factory=list)
+    killers: int = 0
+
+
+@contextmanager
+def local_client(n_workers: int) -> Iterator[Client]:
+    """Start a cluster in this process, with a process per worker."""
+    settings = {
+        "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
+        # A part that waits at a worker would count as a suspect when that dies.
+        "distributed.scheduler.worker-saturation": 1.0,
+    }
+    with (
+        dask.config.set(settings),
+        LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="localhost:0",
+            silence_logs="CRITICAL",
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@contextmanager
+def remote_client(address: str) -> Iterator[Client]:
+    """Connect with a scheduler that runs.
+
+    Raises
+    ------
+    OSError
+        If there is none.
+    """
+    with Client(address, set_as_default=False, timeout=30) as client:
+        yield client
+
+
+def run_parts(
+    client: Client, job: Job, parts: Sequence[Part], report: Callable[[Part, Counts], None]
+) -> Failed:
+    """Parse parts; `report` receives each that is finished. Those that kill come last.
+
+    Raises
+    ------
+    JobError
+        If a worker cannot do any part.
+    LostSchedulerError
+        If the scheduler is gone.
+    """
+    failed = Failed()
+    killed = []
+    for part, future in _completed(client, job, parts):
+        error = _error(future)
+        if error is None:
+            report(part, future.result())
+        elif isinstance(error, KilledWorker):
+            killed.append(part)
+        else:
+            failed.parts.append((part, _describe(error)))
+    for part in killed:
+        _parse_without_killers(client, job, part, report, failed)
+    return failed
+
+
+def _completed(client: Client, job: Job, parts: Sequence[Part]) -> Iterator[tuple[Part, Future]]:
+    """Submit parts, a limited number at a time, and yield those that end."""
+    waiting = iter(parts)
+    threads = sum(client.nthreads().values())
+    running: dict[Future, Part] = {}
+
+    def submit(part: Part) -> Future:
+        future = client.submit(parse_part, job, part, pure=False, retries=RETRIES)
+        running[future] = part
+        return future
+
+    window = max(WINDOW, PARTS_A_THREAD * threads)
+    first = [submit(part) for part in islice(waiting, window)]
+    futures = as_completed(first, loop=client.loop)
+    for future in futures:
+        yield running.pop(future), future
+        future.release()
+        for part in islice(waiting, 1):
+            futures.add(submit(part))
+
+
+def _error(future: Future) -> BaseException | None:
+    """Return the error of a future that ended, unless it is one of the whole run.
+
+    Raises
+    ------
+    JobError
+        If the worker cannot do any part.
+    LostSchedulerError
+        If the future was neither finished nor failed.
+    """
+    if future.status == "finished":
+        return None
+    if future.status != "error":
+        raise LostSchedulerError
+    error = future.exception()
+    if isinstance(error, JobError):
+        raise error
+    return error
+
+
+def _describe(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _parse_without_killers(
+    client: Client, job: Job, part: Part, report: Callable[[Part, Counts], None], failed: Failed
+) -> None:
+    """Find the documents of a part that kill their workers, and parse the others."""
+    killers = find_killers(client, job, part)
+    failed.killers += len(killers)
+    future = client.submit(
+        parse_part, job, part, frozenset(killers), pure=False, retries=RETRIES, priority=FIRST
+    )
+    wait(future)
+    error = _error(future)
+    if error is None:
+        report(part, future.result())
+    else:
+        failed.parts.append((part, _describe(error)))
+
+
+def find_killers(client: Client, job: Job, part: Part) -> list[int]:
+    """Return the numbers of the documents in a part that kill the workers that parse them."""
+    n_documents = client.submit(count_documents, job, part, pure=False, retries=RETRIES)
+    wait(n_documents)
+    if _error(n_documents) is not None:
+        return []
+    suspects = [(0, n_documents.result())]
+    killers: list[int] = []
+    while suspects:
+        pieces = [piece for first, stop in suspects for piece in _cut(first, stop)]
+        suspects = []
+        for first, stop in _killed(client, job, part, pieces):
+            if stop - first > 1:
+                suspects.append((first, stop))
+            # Alone: another worker's death may have been blamed on it.
+            elif _killed(client, job, part, [(first, stop)]):
+                killers.append(first)
+    return killers
+
+
+def _cut(first: int, stop: int) -> list[tuple[int, int]]:
+    step = max(1, -(-(stop - first) // PIECES))
+    return [(i, min(i + step, stop)) for i in range(first, stop, step)]
+
+
+def _killed(
+    client: Client, job: Job, part: Part, pieces: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Try pieces of a part; return those that killed their workers."""
+    futures = [
+        client.submit(try_documents, job, part, *piece, pure=False, priority=FIRST)
+        for piece in pieces
+    ]
+    wait(futures)
+    return [
+        piece
+        for piece, future in zip(pieces, futures, strict=True)
+        if isinstance(_error(future), KilledWorker)
+    ]
