@@ -104,8 +104,8 @@ def run_engine(client, parser: ArrowParser, corpus: Path, folder: Path, n_worker
     parts = [Part(i, source, *cut) for i, cut in enumerate(cuts)]
     job = Job(parser, output, *hashes_of(parser))
     failed = engine.run_parts(client, job, parts, lambda part, counts: None)
-    if failed.parts:
-        raise RuntimeError(f"parts failed: {failed.parts}")
+    if failed:
+        raise RuntimeError(f"parts failed: {failed}")
 
 
 # --- memory ------------------------------------------------------------------------------------

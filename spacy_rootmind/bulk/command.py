@@ -123,11 +123,11 @@ def _bulk(options: BulkOptions, messages: Messages) -> int:
     present = {part.number for part in done}
     todo = [part for part in parts if part.number not in present]
     progress = Progress(_bar(options, parts, done), counts_of(folder, done))
-    failed = Failed()
+    failed: Failed = []
     with progress.bar:
         if todo:
             failed = _run(options, job, todo, progress, messages)
-    if not failed.parts:
+    if not failed:
         folder.remove_temporary()
     return _report(options, messages, progress, failed, len(parts))
 
@@ -189,19 +189,19 @@ def _report(
     speed = f" ({progress.words_a_second:,.0f} words per second)" if progress.now.words else ""
     summary = (
         f"{total.documents} documents, {total.sentences} sentences, {total.words} words in "
-        f"{n_parts - len(failed.parts)} parts in {options.output}{speed}"
+        f"{n_parts - len(failed)} parts in {options.output}{speed}"
     )
     if total.errors:
         kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(total.errors.items()))
         messages.warn(f"Errors, in the column error: {kinds}")
-    for part, reason in failed.parts:
+    for part, reason in failed:
         place = f"{part.source.name}, {part.start} to {part.stop}"
         messages.fail(f"Part {part.number} ({place}): {reason}")
-    if failed.parts:
-        messages.fail(f"{len(failed.parts)} of {n_parts} parts are missing. {summary}", HINT)
+    if failed:
+        messages.fail(f"{len(failed)} of {n_parts} parts are missing. {summary}", HINT)
     else:
         messages.good(summary)
-    return 1 if failed.parts or total.errors else 0
+    return 1 if failed or total.errors else 0
 
 
 @contextmanager

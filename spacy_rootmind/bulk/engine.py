@@ -8,7 +8,6 @@ that die are cut again, and single documents are confirmed alone. The part is pa
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import islice
 
 import dask
@@ -35,12 +34,8 @@ class LostSchedulerError(Exception):
     """The scheduler is gone, or has forgotten the parts."""
 
 
-@dataclass
-class Failed:
-    """Parts without a result, and why; `killers` are documents that were left out."""
-
-    parts: list[tuple[Part, str]] = field(default_factory=list)
-    killers: int = 0
+# Parts without a result, and why.
+Failed = list[tuple[Part, str]]
 
 
 @contextmanager
@@ -81,7 +76,9 @@ def remote_client(address: str) -> Iterator[Client]:
 def run_parts(
     client: Client, job: Job, parts: Sequence[Part], report: Callable[[Part, Counts], None]
 ) -> Failed:
-    """Parse parts; `report` receives each that is finished. Those that kill come last.
+    """Parse parts and return those that failed; `report` receives the others as they are finished.
+
+    Those that kill their workers come last.
 
     Raises
     ------
@@ -90,7 +87,7 @@ def run_parts(
     LostSchedulerError
         If the scheduler is gone.
     """
-    failed = Failed()
+    failed: Failed = []
     killed = []
     for part, future in _completed(client, job, parts):
         error = _error(future)
@@ -99,7 +96,7 @@ def run_parts(
         elif isinstance(error, KilledWorker):
             killed.append(part)
         else:
-            failed.parts.append((part, _describe(error)))
+            failed.append((part, _describe(error)))
     for part in killed:
         _parse_without_killers(client, job, part, report, failed)
     return failed
@@ -155,7 +152,6 @@ def _parse_without_killers(
 ) -> None:
     """Find the documents of a part that kill their workers, and parse the others."""
     killers = find_killers(client, job, part)
-    failed.killers += len(killers)
     future = client.submit(
         parse_part, job, part, frozenset(killers), pure=False, retries=RETRIES, priority=FIRST
     )
@@ -164,7 +160,7 @@ def _parse_without_killers(
     if error is None:
         report(part, future.result())
     else:
-        failed.parts.append((part, _describe(error)))
+        failed.append((part, _describe(error)))
 
 
 def find_killers(client: Client, job: Job, part: Part) -> list[int]:

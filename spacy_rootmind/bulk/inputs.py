@@ -201,10 +201,7 @@ def _cut_rows(source: Source, part_bytes: int, parser: ArrowParser) -> list[tupl
         if n_bytes > part_bytes:
             step = max(1, group.num_rows * part_bytes // n_bytes)
             cuts = [*range(start, stop, step), stop]
-            parts += [
-                (i, j, n_bytes * (j - i) // group.num_rows)
-                for i, j in pairwise(cuts)
-            ]
+            parts += [(i, j, n_bytes * (j - i) // group.num_rows) for i, j in pairwise(cuts)]
             first = stop
         else:
             size += n_bytes

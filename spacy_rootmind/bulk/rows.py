@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from spacy.attrs import HEAD
+from spacy.attrs import HEAD, SPACY
+from spacy.morphology import Morphology
 from spacy.tokens import Doc, Span
 
 from spacy_rootmind.annotation.records import (
@@ -36,40 +37,45 @@ EMPTY_SENTENCE: Row = {
 
 def sentence_rows(doc: Doc, first_char: int) -> list[Row]:
     """Make a row per sentence of a Doc, whose text starts at `first_char` of the document."""
+    columns = _token_columns(doc)
     heads = np.arange(len(doc)) + doc.to_array([HEAD]).astype(np.int64)
-    columns = {name: attr for name, attr in ATTRIBUTES.items() if doc.has_annotation(attr)}
+    ends = np.cumsum([len(text) for text in columns["tokens"]] + doc.to_array([SPACY]))
+    places = np.concatenate([[0], ends[:-1]]).astype(np.int64)
     has_details = has_records(doc)
     rows = []
     for sentence in doc.sents:
-        own = (heads[sentence.start : sentence.end] - sentence.start).astype(np.int32)
-        row = _tree_row(sentence, own, first_char)
-        for name in columns:
-            row[name] = [READERS[name](token) for token in sentence]
+        first, stop, start = sentence.start, sentence.end, sentence.start_char
+        row: Row = {name: values[first:stop] for name, values in columns.items()}
+        row["start"], row["end"] = first_char + start, first_char + sentence.end_char
+        row["offsets"] = (places[first:stop] - start).tolist()
+        own = (heads[first:stop] - first).astype(np.int32)
+        row["heads"] = own.tolist()
         if has_details:
             _add_details(row, sentence, own)
         rows.append(row)
     return rows
 
 
-READERS = {
-    "pos": lambda token: token.pos_,
-    "tags": lambda token: token.tag_,
-    "morphs": lambda token: str(token.morph),
-    "lemmas": lambda token: token.lemma_,
-}
-
-
-def _tree_row(sentence: Span, heads: NDArray[np.int32], first_char: int) -> Row:
-    start = sentence.start_char
-    return {
-        "start": first_char + start,
-        "end": first_char + sentence.end_char,
-        "tokens": [token.text for token in sentence],
-        "offsets": [token.idx - start for token in sentence],
-        "spaces": [bool(token.whitespace_) for token in sentence],
-        "heads": heads.tolist(),
-        "deps": [token.dep_ for token in sentence],
+def _token_columns(doc: Doc) -> dict[str, list[Any]]:
+    """List texts, spaces, labels, and what else the pipeline has set, token by token."""
+    columns: dict[str, list[Any]] = {
+        "tokens": [token.text for token in doc],
+        "spaces": doc.to_array([SPACY]).astype(bool).tolist(),
+        "deps": _names(doc, "DEP"),
     }
+    for name, attribute in ATTRIBUTES.items():
+        if doc.has_annotation(attribute):
+            columns[name] = _names(doc, attribute)
+    return columns
+
+
+def _names(doc: Doc, attribute: str) -> list[str]:
+    """List the values of an attribute as strings, each different one looked up once."""
+    numbers, own = np.unique(doc.to_array([attribute]), return_inverse=True)
+    names = [doc.vocab.strings[number] for number in numbers.tolist()]
+    if attribute == "MORPH":
+        names = ["" if name == Morphology.EMPTY_MORPH else name for name in names]
+    return np.array([*names, ""], dtype=object)[own].tolist()
 
 
 def _add_details(row: Row, sentence: Span, heads: NDArray[np.int32]) -> None:

@@ -96,7 +96,7 @@ class Run:
         )
 
     def finish(self, process, code=0):
-        assert process.wait(timeout=500) == code, self.log.read_text()
+        assert process.wait(timeout=900) == code, self.log.read_text()
 
     def n_parts(self):
         return len(list(self.output.glob("part-*.parquet")))
@@ -178,7 +178,7 @@ def wait_until(condition, seconds=60):
 
 def test_a_document_that_kills_is_isolated(run, trained):
     run.environment["BULK_TEST_SECONDS"] = "0"
-    run.write_corpus([*run.texts[:5], "A poison cat.", *run.texts[5:20]])
+    run.write_corpus([*run.texts[:3], "A poison cat.", *run.texts[3:9]])
     process = run.start("--part-size", 2000)
     run.finish(process, code=1)
     assert "1 killed" in run.log.read_text()
