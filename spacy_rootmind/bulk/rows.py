@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from spacy.attrs import HEAD, SPACY
-from spacy.morphology import Morphology
 from spacy.tokens import Doc, Span
 
 from spacy_rootmind.annotation.records import (
@@ -24,6 +23,8 @@ from spacy_rootmind.bulk.schema import DOCUMENTS, SENTENCE_FIELDS, SENTENCES
 Row = dict[str, Any]
 # Annotation of tokens that the pipeline may set, as a column and as spaCy calls it.
 ATTRIBUTES = {"pos": "POS", "tags": "TAG", "morphs": "MORPH", "lemmas": "LEMMA"}
+# What spaCy's string store has for a token without features.
+EMPTY_MORPH = "_"
 EMPTY_SENTENCE: Row = {
     "start": 0,
     "end": 0,
@@ -74,7 +75,7 @@ def _names(doc: Doc, attribute: str) -> list[str]:
     numbers, own = np.unique(doc.to_array([attribute]), return_inverse=True)
     names = [doc.vocab.strings[number] for number in numbers.tolist()]
     if attribute == "MORPH":
-        names = ["" if name == Morphology.EMPTY_MORPH else name for name in names]
+        names = ["" if name == EMPTY_MORPH else name for name in names]
     return np.array([*names, ""], dtype=object)[own].tolist()
 
 
