@@ -56,6 +56,8 @@ def local_client(n_workers: int) -> Iterator[Client]:
             silence_logs="CRITICAL",
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
+        # For dask's functions that take no client.
+        client.as_current(),
     ):
         yield client
 
@@ -69,7 +71,7 @@ def remote_client(address: str) -> Iterator[Client]:
     OSError
         If there is none.
     """
-    with Client(address, set_as_default=False, timeout=30) as client:
+    with Client(address, set_as_default=False, timeout=30) as client, client.as_current():
         yield client
 
 
@@ -115,7 +117,7 @@ def _completed(client: Client, job: Job, parts: Sequence[Part]) -> Iterator[tupl
 
     window = max(WINDOW, PARTS_A_THREAD * threads)
     first = [submit(part) for part in islice(waiting, window)]
-    futures = as_completed(first, loop=client.loop)
+    futures = as_completed(first)
     for future in futures:
         yield running.pop(future), future
         future.release()
