@@ -199,8 +199,9 @@ def _killed(
         for piece in pieces
     ]
     wait(futures)
+    # A piece that ended well is "lost" if its worker has died since: it has killed nothing.
     return [
         piece
         for piece, future in zip(pieces, futures, strict=True)
-        if isinstance(_error(future), KilledWorker)
+        if future.status == "error" and isinstance(future.exception(), KilledWorker)
     ]
