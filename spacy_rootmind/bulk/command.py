@@ -17,6 +17,7 @@ from spacy_rootmind.bulk.counts import Counts
 from spacy_rootmind.bulk.engine import (
     Failed,
     LostSchedulerError,
+    LostWorkersError,
     local_client,
     remote_client,
     run_parts,
@@ -95,6 +96,8 @@ def bulk(options: BulkOptions) -> int:
         raise CommandError(f"Cannot read the input: {error}") from error
     except LostSchedulerError as error:
         raise CommandError("The scheduler is gone, or has restarted", HINT) from error
+    except LostWorkersError as error:
+        raise CommandError("There are no workers any more", HINT) from error
     except JobError as error:
         raise CommandError("Workers cannot parse", str(error)) from error
 

@@ -6,12 +6,14 @@ the documents that kill their workers: it is cut into pieces that are tried by t
 that die are cut again, and single documents are confirmed alone. The part is parsed without them.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from itertools import islice
 
 import dask
-from distributed import Client, Future, KilledWorker, LocalCluster, as_completed, wait
+from distributed import Client, Future, KilledWorker, LocalCluster, wait
 
 from spacy_rootmind.bulk.counts import Counts
 from spacy_rootmind.bulk.inputs import Part
@@ -28,10 +30,18 @@ WINDOW = 256
 PARTS_A_THREAD = 4
 # Priority of a search, before other parts.
 FIRST = 10
+# Seconds without any worker after which a run ends. Those that die are usually back in a few.
+PATIENCE = 120.0
+# Seconds between two looks at whether there are workers.
+LOOK = 5.0
 
 
 class LostSchedulerError(Exception):
     """The scheduler is gone, or has forgotten the parts."""
+
+
+class LostWorkersError(Exception):
+    """There are no workers, and none has come for PATIENCE seconds."""
 
 
 # Parts without a result, and why.
@@ -43,6 +53,8 @@ def local_client(n_workers: int) -> Iterator[Client]:
     """Start a cluster in this process, with a process per worker."""
     settings = {
         "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
+        # Otherwise dask stops starting a worker that happens to be dead this long after a death.
+        "distributed.deploy.lost-worker-timeout": "1 day",
         # A part that waits at a worker would count as a suspect when that dies.
         "distributed.scheduler.worker-saturation": 1.0,
     }
@@ -88,11 +100,13 @@ def run_parts(
         If a worker cannot do any part.
     LostSchedulerError
         If the scheduler is gone.
+    LostWorkersError
+        If there are no workers any more.
     """
     failed: Failed = []
     killed = []
     for part, future in _completed(client, job, parts):
-        error = _error(future)
+        error = _error(client, future)
         if error is None:
             report(part, future.result())
         elif isinstance(error, KilledWorker):
@@ -107,38 +121,63 @@ def run_parts(
 def _completed(client: Client, job: Job, parts: Sequence[Part]) -> Iterator[tuple[Part, Future]]:
     """Submit parts, a limited number at a time, and yield those that end."""
     waiting = iter(parts)
-    threads = sum(client.nthreads().values())
+    window = max(WINDOW, PARTS_A_THREAD * sum(client.nthreads().values()))
     running: dict[Future, Part] = {}
 
-    def submit(part: Part) -> Future:
-        future = client.submit(parse_part, job, part, pure=False, retries=RETRIES)
-        running[future] = part
-        return future
+    def submit(n_parts: int) -> None:
+        for part in islice(waiting, n_parts):
+            future = client.submit(parse_part, job, part, pure=False, retries=RETRIES)
+            running[future] = part
 
-    window = max(WINDOW, PARTS_A_THREAD * threads)
-    first = [submit(part) for part in islice(waiting, window)]
-    futures = as_completed(first)
-    for future in futures:
-        yield running.pop(future), future
-        future.release()
-        for part in islice(waiting, 1):
-            futures.add(submit(part))
+    submit(window)
+    while running:
+        _wait(client, list(running), "FIRST_COMPLETED")
+        for future in [future for future in running if future.done()]:
+            yield running.pop(future), future
+            future.release()
+            submit(1)
 
 
-def _error(future: Future) -> BaseException | None:
-    """Return the error of a future that ended, unless it is one of the whole run.
+def _wait(client: Client, futures: Sequence[Future], until: str = "ALL_COMPLETED") -> None:
+    """Wait for futures to end.
+
+    Raises
+    ------
+    LostSchedulerError
+        If the scheduler is gone.
+    LostWorkersError
+        If there are no workers any more.
+    """
+    last_seen = time.monotonic()
+    while True:
+        try:
+            wait(futures, timeout=LOOK, return_when=until)
+            return
+        except CancelledError:
+            raise LostSchedulerError from None
+        except TimeoutError:
+            now = time.monotonic()
+            if client.nthreads():
+                last_seen = now
+            elif now - last_seen > PATIENCE:
+                raise LostWorkersError from None
+
+
+def _error(client: Client, future: Future) -> BaseException | None:
+    """Return the error of a future, unless it is one of the whole run.
+
+    A result is lost if its worker dies before it is read; dask then computes it again.
 
     Raises
     ------
     JobError
         If the worker cannot do any part.
     LostSchedulerError
-        If the future was neither finished nor failed.
+        If the scheduler is gone.
+    LostWorkersError
+        If there are no workers any more.
     """
-    if future.status == "finished":
-        return None
-    if future.status != "error":
-        raise LostSchedulerError
+    _wait(client, [future])
     error = future.exception()
     if isinstance(error, JobError):
         raise error
@@ -157,8 +196,7 @@ def _parse_without_killers(
     future = client.submit(
         parse_part, job, part, frozenset(killers), pure=False, retries=RETRIES, priority=FIRST
     )
-    wait(future)
-    error = _error(future)
+    error = _error(client, future)
     if error is None:
         report(part, future.result())
     else:
@@ -168,8 +206,7 @@ def _parse_without_killers(
 def find_killers(client: Client, job: Job, part: Part) -> list[int]:
     """Return the numbers of the documents in a part that kill the workers that parse them."""
     n_documents = client.submit(count_documents, job, part, pure=False, retries=RETRIES)
-    wait(n_documents)
-    if _error(n_documents) is not None:
+    if _error(client, n_documents) is not None:
         return []
     suspects = [(0, n_documents.result())]
     killers: list[int] = []
@@ -198,7 +235,7 @@ def _killed(
         client.submit(try_documents, job, part, *piece, pure=False, priority=FIRST)
         for piece in pieces
     ]
-    wait(futures)
+    _wait(client, futures)
     # A piece that ended well is "lost" if its worker has died since: it has killed nothing.
     return [
         piece

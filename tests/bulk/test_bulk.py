@@ -12,7 +12,7 @@ import fsspec
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from spacy_rootmind.bulk import ArrowParser, job, read_docs
+from spacy_rootmind.bulk import ArrowParser, engine, job, read_docs
 from spacy_rootmind.bulk.command import BulkOptions, bulk
 from spacy_rootmind.bulk.engine import find_killers
 from spacy_rootmind.bulk.inputs import Part, list_sources
@@ -257,9 +257,23 @@ class DoneFuture:
         self.result, self.exception = (lambda: result), (lambda: error)
 
 
+def test_a_run_without_workers_ends(monkeypatch):
+    monkeypatch.setattr(engine, "PATIENCE", 0.2)
+    monkeypatch.setattr(engine, "LOOK", 0.1)
+    with (
+        distributed.LocalCluster(
+            n_workers=0, processes=False, dashboard_address="localhost:0"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        client.as_current(),
+        pytest.raises(engine.LostWorkersError),
+    ):
+        engine._wait(client, [client.submit(int, pure=False)])
+
+
 @pytest.mark.parametrize("deadly", [set(), {0}, {999}, {123, 124, 700}])
 def test_documents_that_kill_are_found_with_few_deaths(deadly, monkeypatch):
-    monkeypatch.setattr("spacy_rootmind.bulk.engine.wait", lambda futures: None)
+    monkeypatch.setattr(engine, "_wait", lambda client, futures: None)
     client = DyingClient(deadly)
     assert sorted(find_killers(client, None, None)) == sorted(deadly)
     deaths = [piece for piece in client.tried if any(piece[0] <= n < piece[1] for n in deadly)]
