@@ -15,7 +15,7 @@ from typer import Argument, Option
 from spacy_rootmind.cli.options import MAX_WORD_LENGTH
 
 COMMAND = "python -m spacy_rootmind"
-HELP = """Make a training config with root_mst, check treebanks, or parse files."""
+HELP = """Make a training config with root_mst, check treebanks, or parse files or corpora."""
 
 app = typer.Typer(
     name="spacy_rootmind",
@@ -43,6 +43,22 @@ class OutputFormat(str, Enum):
     jsonl = "jsonl"
     spacy = "spacy"
     tree = "tree"
+
+
+class BulkFormat(str, Enum):
+    """Input formats of `bulk`."""
+
+    text = "text"
+    jsonl = "jsonl"
+    conllu = "conllu"
+    parquet = "parquet"
+
+
+class Rows(str, Enum):
+    """Rows that `bulk` writes."""
+
+    sentences = "sentences"
+    documents = "documents"
 
 
 class Alternatives(str, Enum):
@@ -224,6 +240,152 @@ def parse_command(
         quiet=quiet,
     )
     raise typer.Exit(parse(options))
+
+
+@app.command("bulk", no_args_is_help=True)
+def bulk_command(
+    pipeline: Annotated[
+        str, Argument(metavar="PIPELINE", help="Pipeline with root_mst: a folder or a package")
+    ],
+    inputs: Annotated[
+        list[str], Argument(metavar="INPUT", help="Files, folders, patterns or URLs to parse")
+    ],
+    output: Annotated[str, Option("--output", "-o", help="Folder or URL to write")],
+    from_format: Annotated[
+        BulkFormat | None,
+        Option("--from", "-f", help="Input format; by default from the suffix"),
+    ] = None,
+    paragraphs: Annotated[
+        bool, Option("--paragraphs", "-p", help="Read one text per paragraph, not per line")
+    ] = False,
+    rows: Annotated[Rows, Option(help="One row per sentence, or per document")] = Rows.sentences,
+    text_column: Annotated[str, Option(help="Column of texts in Parquet")] = "text",
+    tokens_column: Annotated[str, Option(help="Column of tokens in Parquet")] = "tokens",
+    id_column: Annotated[str, Option(help="Column that identifies documents in Parquet")] = "id",
+    max_word_length: Annotated[
+        int,
+        Option(
+            "--max-word-length",
+            metavar="CHARACTERS",
+            min=1,
+            help="Tokenize more characters without whitespace than this in pieces",
+        ),
+    ] = MAX_WORD_LENGTH,
+    confidence: Annotated[
+        bool | None,
+        Option(
+            "--confidence/--no-confidence",
+            help="Write probabilities of heads and trees; by default as set in the pipeline",
+        ),
+    ] = None,
+    arcs: Annotated[
+        float | None,
+        Option(
+            "--arcs",
+            metavar="PROBABILITY",
+            help="Write all arcs of at least this probability; by default as set in the pipeline",
+        ),
+    ] = None,
+    alternatives: Annotated[
+        Alternatives | None,
+        Option(
+            "--alternatives",
+            "-a",
+            help="Write alternative parses; by default as set in the pipeline",
+        ),
+    ] = None,
+    k: Annotated[int, Option("-k", min=1, help="Parses per sentence, with --alternatives")] = 5,
+    seed: Annotated[int, Option(min=0, help="Random seed, with --alternatives sample")] = 0,
+    settings: Annotated[
+        list[str] | None,
+        Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Change a setting of the pipeline's config; may be repeated",
+        ),
+    ] = None,
+    code: Annotated[
+        Path | None,
+        Option("--code", "-c", help="Python file with registered functions to import"),
+    ] = None,
+    part_size: Annotated[
+        int | None,
+        Option(
+            "--part-size",
+            metavar="BYTES",
+            min=1,
+            help="Input per part, the work that is lost when a process dies; by default up to "
+            "4 MiB",
+        ),
+    ] = None,
+    n_workers: Annotated[
+        int, Option("--n-workers", "-n", min=-1, help="Processes; -1 for one per core")
+    ] = -1,
+    scheduler: Annotated[
+        str | None,
+        Option(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="Run on the workers of this dask scheduler, such as tcp://host:8786",
+        ),
+    ] = None,
+    progress: Annotated[
+        bool | None,
+        Option(
+            "--progress/--no-progress", help="Show a progress bar; by default only on a terminal"
+        ),
+    ] = None,
+    quiet: Annotated[bool, Option("--quiet", "-q", help="Print warnings and errors only")] = False,
+) -> None:
+    """Parse a corpus of any size into a folder of Parquet files, with dask.
+
+    Input is text, JSONL, CoNLL-U, also compressed (.gz, .zst), or Parquet; as for `parse`. It is
+    cut into parts by size, and each part becomes a file. Run the same command again after a fault:
+    it only does what is missing.
+
+    A document that cannot be read or parsed, or that kills its process each time, becomes a row
+    with an error, and the exit code is 1.
+    """
+    from spacy_rootmind.cli.messages import CommandError
+
+    try:
+        from spacy_rootmind.bulk.command import BulkOptions, absolute, bulk
+        from spacy_rootmind.bulk.parser import ArrowParser
+    except ImportError as error:
+        raise CommandError(
+            f"Cannot import {error.name or 'pyarrow'}",
+            "`bulk` needs the extra [bulk]: pyarrow, distributed and fsspec.",
+        ) from error
+    if n_workers == 0:
+        raise CommandError("Expected --n-workers to be positive or -1, received 0")
+    parser = ArrowParser(
+        absolute(pipeline),
+        rows=rows.value,
+        text=text_column,
+        tokens=tokens_column,
+        id_column=id_column,
+        confidence=confidence,
+        arcs=arcs,
+        alternatives=alternatives and alternatives.value,
+        k=k,
+        seed=seed,
+        settings=read_settings(settings or []),
+        code=code and code.resolve(),
+        max_word_length=max_word_length,
+    )
+    options = BulkOptions(
+        inputs,
+        output,
+        parser,
+        from_format=from_format and from_format.value,
+        paragraphs=paragraphs,
+        part_bytes=part_size,
+        n_workers=n_workers,
+        scheduler=scheduler,
+        progress=progress,
+        quiet=quiet,
+    )
+    raise typer.Exit(bulk(options))
 
 
 @app.command("check", no_args_is_help=True)

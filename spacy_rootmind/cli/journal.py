@@ -83,7 +83,7 @@ class Journal:
         if version != FORMAT or settings != self.settings:
             raise CommandError(
                 "Cannot resume: the unfinished run had other settings",
-                "\n".join(_differences(settings, self.settings))
+                "\n".join(differences(settings, self.settings))
                 + "\nUse the same settings, or start again with --force.",
             )
         return state
@@ -105,7 +105,8 @@ class Journal:
         new_path(self.path).unlink(missing_ok=True)
 
 
-def _differences(before: Any, now: dict[str, Any]) -> list[str]:
+def differences(before: Any, now: dict[str, Any]) -> list[str]:
+    """Describe which settings differ, one per line."""
     before = before if isinstance(before, dict) else {}
     return [
         f"{key}: was {before.get(key)!r}, now {now.get(key)!r}"

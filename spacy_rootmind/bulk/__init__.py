@@ -1,0 +1,18 @@
+"""Parsing of corpora of any size: Arrow tables in and out, on engines that exist.
+
+`ArrowParser` is a function from table to table, which Ray Data, Spark, Daft and Dask take, and
+`python -m spacy_rootmind bulk` runs on dask.distributed. `read_docs` reads its results as Docs.
+"""
+
+try:
+    import pyarrow  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        "spacy_rootmind.bulk needs pyarrow, which is not installed: install it, or this package "
+        "with its extra [arrow]"
+    ) from error
+
+from spacy_rootmind.bulk.parser import ArrowParser
+from spacy_rootmind.bulk.reading import read_docs
+
+__all__ = ["ArrowParser", "read_docs"]

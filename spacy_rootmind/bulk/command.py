@@ -1,0 +1,231 @@
+"""The command `bulk`: parses a corpus of any size into a folder of Parquet."""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from types import FrameType
+
+from spacy_rootmind.bulk.counts import Counts
+from spacy_rootmind.bulk.engine import (
+    Failed,
+    LostSchedulerError,
+    LostWorkersError,
+    local_client,
+    remote_client,
+    run_parts,
+)
+from spacy_rootmind.bulk.folder import OutputFolder
+from spacy_rootmind.bulk.inputs import Part, Source, cut_source, list_sources
+from spacy_rootmind.bulk.job import Job, JobError, hashes_of, identity, part_name, read_counts
+from spacy_rootmind.bulk.parser import ArrowParser
+from spacy_rootmind.cli.inputs import InputError
+from spacy_rootmind.cli.messages import Bar, CommandError, Messages
+from spacy_rootmind.cli.processes import Interrupted
+
+# Larger parts lose more work when a worker dies, smaller ones cost more files. Small inputs have
+# enough parts for some workers.
+MAX_PART_BYTES = 4 << 20
+MIN_PART_BYTES = 64 << 10
+FEW_PARTS = 64
+READERS_OF_COUNTS = 16
+HINT = "Run the same command again to continue."
+
+
+@dataclass
+class BulkOptions:
+    """Options of the command; see its help."""
+
+    inputs: list[str]
+    output: str
+    parser: ArrowParser
+    from_format: str | None = None
+    paragraphs: bool = False
+    part_bytes: int | None = None
+    n_workers: int = -1
+    scheduler: str | None = None
+    progress: bool | None = None
+    quiet: bool = False
+
+
+@dataclass
+class Progress:
+    """Counts of all parts, and those of this run, with a progress bar over bytes."""
+
+    bar: Bar
+    total: Counts
+    now: Counts = field(default_factory=Counts)
+    start: float = field(default_factory=perf_counter)
+
+    def add(self, part: Part, counts: Counts) -> None:
+        """Add a part that is finished."""
+        self.total.add(counts)
+        self.now.add(counts)
+        self.bar.set_postfix_str(f"{self.words_a_second:,.0f} words/s", refresh=False)
+        self.bar.update(part.size)
+
+    @property
+    def words_a_second(self) -> float:
+        """Words per second of this run."""
+        return self.now.words / max(perf_counter() - self.start, 1e-9)
+
+
+def bulk(options: BulkOptions) -> int:
+    """Run the command; returns the exit code.
+
+    Raises
+    ------
+    CommandError
+        If it cannot start, or has to stop.
+    """
+    messages = Messages(options.quiet)
+    try:
+        with watched_signals():
+            return _bulk(options, messages)
+    except Interrupted as stop:
+        messages.fail("Interrupted", HINT)
+        return 128 + stop.number
+    except InputError as error:
+        raise CommandError(f"Cannot read the input: {error}") from error
+    except LostSchedulerError as error:
+        raise CommandError("The scheduler is gone, or has restarted", HINT) from error
+    except LostWorkersError as error:
+        raise CommandError("There are no workers any more", HINT) from error
+    except JobError as error:
+        raise CommandError("Workers cannot parse", str(error)) from error
+
+
+def _bulk(options: BulkOptions, messages: Messages) -> int:
+    parser = options.parser
+    try:
+        hashes = hashes_of(parser)
+    except ValueError as error:
+        raise CommandError(str(error)) from error
+    sources = list_sources(options.inputs, options.from_format, options.paragraphs)
+    job = Job(parser, options.output, *hashes)
+    try:
+        folder = OutputFolder(options.output, identity(job), sources)
+        cut = partial(
+            cut_source, part_bytes=options.part_bytes or part_bytes(sources), parser=parser
+        )
+        parts = folder.start(cut)
+        done = folder.done(parts)
+    except OSError as error:
+        raise CommandError(f"Cannot write {options.output}: {error}") from error
+    except ValueError as error:
+        raise CommandError(f"Cannot read the input: {error}") from error
+    if done:
+        messages.info(f"{len(done)} of {len(parts)} parts are there already")
+    present = {part.number for part in done}
+    todo = [part for part in parts if part.number not in present]
+    progress = Progress(_bar(options, parts, done), counts_of(folder, done))
+    failed: Failed = []
+    with progress.bar:
+        if todo:
+            failed = _run(options, job, todo, progress, messages)
+    if not failed:
+        folder.remove_temporary()
+    return _report(options, messages, progress, failed, len(parts))
+
+
+def part_bytes(sources: Sequence[Source]) -> int:
+    """Choose the size of parts."""
+    total = sum(source.size for source in sources)
+    return min(max(total // FEW_PARTS, MIN_PART_BYTES), MAX_PART_BYTES)
+
+
+def counts_of(folder: OutputFolder, parts: Sequence[Part]) -> Counts:
+    """Add up the counts of the parts that are there."""
+    total = Counts()
+    paths = [f"{folder.path}/{part_name(part.number)}" for part in parts]
+    with ThreadPoolExecutor(READERS_OF_COUNTS) as pool:
+        for counts in pool.map(partial(read_counts, folder.fs), paths):
+            total.add(counts)
+    return total
+
+
+def _run(
+    options: BulkOptions, job: Job, parts: Sequence[Part], progress: Progress, messages: Messages
+) -> Failed:
+    n_workers = (os.cpu_count() or 1) if options.n_workers == -1 else options.n_workers
+    connect = (
+        partial(local_client, min(n_workers, len(parts)))
+        if options.scheduler is None
+        else partial(remote_client, options.scheduler)
+    )
+    try:
+        with connect() as client:
+            messages.info(f"Dashboard: {client.dashboard_link}")
+            progress.start = perf_counter()
+            return run_parts(client, job, parts, progress.add)
+    except OSError as error:
+        if options.scheduler is None:
+            raise
+        raise CommandError(f"Cannot reach the scheduler {options.scheduler}: {error}") from error
+
+
+def _bar(options: BulkOptions, parts: Sequence[Part], done: Sequence[Part]) -> Bar:
+    shown = options.progress
+    return Bar(
+        desc="Parsing",
+        total=sum(part.size for part in parts),
+        initial=sum(part.size for part in done),
+        unit="B",
+        unit_scale=True,
+        # None shows the bar only if stderr is a terminal.
+        disable=options.quiet or (None if shown is None else not shown),
+        file=sys.stderr,
+    )
+
+
+def _report(
+    options: BulkOptions, messages: Messages, progress: Progress, failed: Failed, n_parts: int
+) -> int:
+    total = progress.total
+    speed = f" ({progress.words_a_second:,.0f} words per second)" if progress.now.words else ""
+    summary = (
+        f"{total.documents} documents, {total.sentences} sentences, {total.words} words in "
+        f"{n_parts - len(failed)} parts in {options.output}{speed}"
+    )
+    if total.errors:
+        kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(total.errors.items()))
+        messages.warn(f"Errors, in the column error: {kinds}")
+    for part, reason in failed:
+        place = f"{part.source.name}, {part.start} to {part.stop}"
+        messages.fail(f"Part {part.number} ({place}): {reason}")
+    if failed:
+        messages.fail(f"{len(failed)} of {n_parts} parts are missing. {summary}", HINT)
+    else:
+        messages.good(summary)
+    return 1 if failed or total.errors else 0
+
+
+@contextmanager
+def watched_signals() -> Iterator[None]:
+    """Turn signals to stop into `Interrupted`."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Interrupted(number)
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, previous in before.items():
+            signal.signal(number, previous)
+
+
+def absolute(name: str) -> str:
+    """Make the path of a folder absolute: workers may run elsewhere. Other names stay."""
+    return str(Path(name).resolve()) if Path(name).exists() else name

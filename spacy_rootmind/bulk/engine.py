@@ -1,0 +1,244 @@
+"""Running the parts of a job on dask.distributed.
+
+Dask places the parts, starts those of workers that died again, and gives a part up after more
+deaths than its setting `distributed.scheduler.allowed-failures`. Such a part is then searched for
+the documents that kill their workers: it is cut into pieces that are tried by themselves, those
+that die are cut again, and single documents are confirmed alone. The part is parsed without them.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from itertools import islice
+
+import dask
+from distributed import Client, Future, KilledWorker, LocalCluster, wait
+
+from spacy_rootmind.bulk.counts import Counts
+from spacy_rootmind.bulk.inputs import Part
+from spacy_rootmind.bulk.job import Job, JobError, count_documents, parse_part, try_documents
+
+# Times that a worker may die at a part, on a cluster of our own, before the part is searched.
+ALLOWED_FAILURES = 3
+# Times that dask repeats a part after an error, such as one of the network.
+RETRIES = 2
+# Pieces that a part or a piece is cut into to find the documents that kill.
+PIECES = 8
+# Parts that the scheduler has at a time: enough for all workers, few for its memory.
+WINDOW = 256
+PARTS_A_THREAD = 4
+# Priority of a search, before other parts.
+FIRST = 10
+# Seconds without any worker after which a run ends. Those that die are usually back in a few.
+PATIENCE = 120.0
+# Seconds between two looks at whether there are workers.
+LOOK = 5.0
+
+
+class LostSchedulerError(Exception):
+    """The scheduler is gone, or has forgotten the parts."""
+
+
+class LostWorkersError(Exception):
+    """There are no workers, and none has come for PATIENCE seconds."""
+
+
+# Parts without a result, and why.
+Failed = list[tuple[Part, str]]
+
+
+@contextmanager
+def local_client(n_workers: int) -> Iterator[Client]:
+    """Start a cluster in this process, with a process per worker."""
+    settings = {
+        "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
+        # Otherwise dask stops starting a worker that happens to be dead this long after a death.
+        "distributed.deploy.lost-worker-timeout": "1 day",
+        # A part that waits at a worker would count as a suspect when that dies.
+        "distributed.scheduler.worker-saturation": 1.0,
+    }
+    with (
+        dask.config.set(settings),
+        LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address="localhost:0",
+            silence_logs="CRITICAL",
+        ) as cluster,
+        Client(cluster, set_as_default=False) as client,
+        # For dask's functions that take no client.
+        client.as_current(),
+    ):
+        yield client
+
+
+@contextmanager
+def remote_client(address: str) -> Iterator[Client]:
+    """Connect with a scheduler that runs.
+
+    Raises
+    ------
+    OSError
+        If there is none.
+    """
+    with Client(address, set_as_default=False, timeout=30) as client, client.as_current():
+        yield client
+
+
+def run_parts(
+    client: Client, job: Job, parts: Sequence[Part], report: Callable[[Part, Counts], None]
+) -> Failed:
+    """Parse parts and return those that failed; `report` receives the others as they are finished.
+
+    Those that kill their workers come last.
+
+    Raises
+    ------
+    JobError
+        If a worker cannot do any part.
+    LostSchedulerError
+        If the scheduler is gone.
+    LostWorkersError
+        If there are no workers any more.
+    """
+    failed: Failed = []
+    killed = []
+    for part, future in _completed(client, job, parts):
+        error = _error(client, future)
+        if error is None:
+            report(part, future.result())
+        elif isinstance(error, KilledWorker):
+            killed.append(part)
+        else:
+            failed.append((part, _describe(error)))
+    for part in killed:
+        _parse_without_killers(client, job, part, report, failed)
+    return failed
+
+
+def _completed(client: Client, job: Job, parts: Sequence[Part]) -> Iterator[tuple[Part, Future]]:
+    """Submit parts, a limited number at a time, and yield those that end."""
+    waiting = iter(parts)
+    window = max(WINDOW, PARTS_A_THREAD * sum(client.nthreads().values()))
+    running: dict[Future, Part] = {}
+
+    def submit(n_parts: int) -> None:
+        for part in islice(waiting, n_parts):
+            future = client.submit(parse_part, job, part, pure=False, retries=RETRIES)
+            running[future] = part
+
+    submit(window)
+    while running:
+        _wait(client, list(running), "FIRST_COMPLETED")
+        for future in [future for future in running if future.done()]:
+            yield running.pop(future), future
+            future.release()
+            submit(1)
+
+
+def _wait(client: Client, futures: Sequence[Future], until: str = "ALL_COMPLETED") -> None:
+    """Wait for futures to end.
+
+    Raises
+    ------
+    LostSchedulerError
+        If the scheduler is gone.
+    LostWorkersError
+        If there are no workers any more.
+    """
+    last_seen = time.monotonic()
+    while True:
+        try:
+            wait(futures, timeout=LOOK, return_when=until)
+            return
+        except CancelledError:
+            raise LostSchedulerError from None
+        except TimeoutError:
+            now = time.monotonic()
+            if client.nthreads():
+                last_seen = now
+            elif now - last_seen > PATIENCE:
+                raise LostWorkersError from None
+
+
+def _error(client: Client, future: Future) -> BaseException | None:
+    """Return the error of a future, unless it is one of the whole run.
+
+    A result is lost if its worker dies before it is read; dask then computes it again.
+
+    Raises
+    ------
+    JobError
+        If the worker cannot do any part.
+    LostSchedulerError
+        If the scheduler is gone.
+    LostWorkersError
+        If there are no workers any more.
+    """
+    _wait(client, [future])
+    error = future.exception()
+    if isinstance(error, JobError):
+        raise error
+    return error
+
+
+def _describe(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _parse_without_killers(
+    client: Client, job: Job, part: Part, report: Callable[[Part, Counts], None], failed: Failed
+) -> None:
+    """Find the documents of a part that kill their workers, and parse the others."""
+    killers = find_killers(client, job, part)
+    future = client.submit(
+        parse_part, job, part, frozenset(killers), pure=False, retries=RETRIES, priority=FIRST
+    )
+    error = _error(client, future)
+    if error is None:
+        report(part, future.result())
+    else:
+        failed.append((part, _describe(error)))
+
+
+def find_killers(client: Client, job: Job, part: Part) -> list[int]:
+    """Return the numbers of the documents in a part that kill the workers that parse them."""
+    n_documents = client.submit(count_documents, job, part, pure=False, retries=RETRIES)
+    if _error(client, n_documents) is not None:
+        return []
+    suspects = [(0, n_documents.result())]
+    killers: list[int] = []
+    while suspects:
+        pieces = [piece for first, stop in suspects for piece in _cut(first, stop)]
+        suspects = []
+        for first, stop in _killed(client, job, part, pieces):
+            if stop - first > 1:
+                suspects.append((first, stop))
+            # Alone: another worker's death may have been blamed on it.
+            elif _killed(client, job, part, [(first, stop)]):
+                killers.append(first)
+    return killers
+
+
+def _cut(first: int, stop: int) -> list[tuple[int, int]]:
+    step = max(1, -(-(stop - first) // PIECES))
+    return [(i, min(i + step, stop)) for i in range(first, stop, step)]
+
+
+def _killed(
+    client: Client, job: Job, part: Part, pieces: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Try pieces of a part; return those that killed their workers."""
+    futures = [
+        client.submit(try_documents, job, part, *piece, pure=False, priority=FIRST)
+        for piece in pieces
+    ]
+    _wait(client, futures)
+    # A piece that ended well is "lost" if its worker has died since: it has killed nothing.
+    return [
+        piece
+        for piece, future in zip(pieces, futures, strict=True)
+        if future.status == "error" and isinstance(future.exception(), KilledWorker)
+    ]

@@ -1,0 +1,168 @@
+"""The output folder of a run, its manifest, and which parts are there.
+
+- `part-0000000.parquet`, ...: the parses of each part of the input.
+- `_manifest.parquet`: the part of the input that each of them holds: file, start and stop, in
+  decompressed bytes or in rows.
+- `_run.json`: what the output depends on. It is written last, so that a run with this file also has
+  its manifest.
+
+Readers of Parquet pass over names with an underscore.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, astuple
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spacy_rootmind.bulk.inputs import Part, Source
+from spacy_rootmind.bulk.job import part_name
+from spacy_rootmind.bulk.schema import VERSION
+from spacy_rootmind.cli.journal import differences
+from spacy_rootmind.cli.messages import CommandError
+
+FORMAT = 1
+RUN, MANIFEST = "_run.json", "_manifest.parquet"
+MANIFEST_SCHEMA = pa.schema(
+    [
+        ("part", pa.int32()),
+        ("path", pa.string()),
+        ("unit", pa.string()),
+        ("start", pa.int64()),
+        ("stop", pa.int64()),
+        ("size", pa.int64()),
+        ("file", pa.int32()),
+    ]
+)
+Cuts = list[tuple[int, int, int]]
+
+
+class OutputFolder:
+    """A folder of parts, on any file system.
+
+    Parameters
+    ----------
+    url : str
+    identity : dict
+        What the output depends on, except the input, as JSON values.
+    sources : list of Source
+    """
+
+    def __init__(self, url: str, identity: dict[str, Any], sources: list[Source]) -> None:
+        self.fs, self.path = fsspec.core.url_to_fs(url)
+        self.url = self.fs.unstrip_protocol(self.path)
+        self.sources = sources
+        self.identity = {"format": FORMAT, "schema": VERSION, **identity}
+
+    def start(self, cut: Callable[[Source], Cuts]) -> list[Part]:
+        """Open the folder, and return all parts of the run; a new run cuts its input.
+
+        Raises
+        ------
+        CommandError
+            If the folder has something else, or a run with other settings or another input.
+        OSError
+            If it cannot be read or written.
+        """
+        if self.fs.exists(f"{self.path}/{RUN}"):
+            self._check_run()
+            return list(self._read_manifest())
+        names = self._names()
+        if names - {MANIFEST}:
+            raise CommandError(
+                f"{self.path} is not empty, and is no output of `bulk`",
+                f"It has {', '.join(sorted(names)[:3])}. Give another --output.",
+            )
+        self.fs.makedirs(self.path, exist_ok=True)
+        parts: list[Part] = []
+        for source in self.sources:
+            for start, stop, size in cut(source):
+                parts.append(Part(len(parts), source, start, stop, size))
+        self._write_manifest(parts)
+        run = {**self.identity, "inputs": [asdict(source) for source in self.sources]}
+        self._replace(RUN, json.dumps(run, indent=1).encode("utf8"))
+        return parts
+
+    def _check_run(self) -> None:
+        try:
+            found = json.loads(self.fs.cat_file(f"{self.path}/{RUN}"))
+            before = [Source(**source) for source in found.pop("inputs")]
+        except (ValueError, KeyError, TypeError) as error:
+            raise CommandError(
+                f"Cannot read {self.path}/{RUN}: {error!r}", "Give another --output."
+            ) from error
+        # As JSON reads it: tuples are lists.
+        own = json.loads(json.dumps(self.identity))
+        if found != own:
+            raise CommandError(
+                f"{self.path} has parses with other settings",
+                "\n".join(differences(found, own))
+                + "\nUse the same settings, or give another --output.",
+            )
+        if before != self.sources:
+            raise CommandError(
+                f"{self.path} has parses of another input",
+                "\n".join(_changes(before, self.sources))
+                + "\nUse the same files, or give another --output.",
+            )
+
+    def _names(self) -> set[str]:
+        if not self.fs.exists(self.path):
+            return set()
+        return {path.rsplit("/", 1)[-1] for path in self.fs.ls(self.path, detail=False)}
+
+    def done(self, parts: list[Part]) -> list[Part]:
+        """List the parts that are there."""
+        self.fs.invalidate_cache()
+        names = self._names()
+        return [part for part in parts if part_name(part.number) in names]
+
+    def remove_temporary(self) -> None:
+        """Remove what workers that were killed have left."""
+        for name in self._names():
+            if name.startswith(".part-") and name.endswith(".tmp"):
+                self.fs.rm(f"{self.path}/{name}")
+
+    def _write_manifest(self, parts: list[Part]) -> None:
+        numbers = {source: i for i, source in enumerate(self.sources)}
+        columns = [
+            [part.number for part in parts],
+            [part.source.name for part in parts],
+            ["rows" if part.source.form == "parquet" else "bytes" for part in parts],
+            [part.start for part in parts],
+            [part.stop for part in parts],
+            [part.size for part in parts],
+            [numbers[part.source] for part in parts],
+        ]
+        arrays = [
+            pa.array(values, field.type)
+            for values, field in zip(columns, MANIFEST_SCHEMA, strict=True)
+        ]
+        sink = pa.BufferOutputStream()
+        pq.write_table(pa.Table.from_arrays(arrays, schema=MANIFEST_SCHEMA), sink)
+        self._replace(MANIFEST, sink.getvalue().to_pybytes())
+
+    def _read_manifest(self) -> Iterator[Part]:
+        content = pa.py_buffer(self.fs.cat_file(f"{self.path}/{MANIFEST}"))
+        names = ("part", "file", "start", "stop", "size")
+        table = pq.read_table(pa.BufferReader(content))
+        for number, file, *places in zip(*(table[n].to_pylist() for n in names), strict=True):
+            yield Part(number, self.sources[file], *places)
+
+    def _replace(self, name: str, content: bytes) -> None:
+        """Write a file under a temporary name and rename it."""
+        temporary = f"{self.path}/.{name}.tmp"
+        self.fs.pipe_file(temporary, content)
+        self.fs.mv(temporary, f"{self.path}/{name}")
+
+
+def _changes(before: list[Source], now: list[Source]) -> list[str]:
+    """Say what differs between two lists of files, at most three of them."""
+    old, new = ({source.url: astuple(source) for source in found} for found in (before, now))
+    changes = [f"no longer given: {url}" for url in old if url not in new]
+    changes += [f"not there before: {url}" for url in new if url not in old]
+    changes += [f"changed: {url}" for url in new if url in old and old[url] != new[url]]
+    return changes[:3] or ["the files have another order"]

@@ -1,0 +1,335 @@
+"""Input files of any file system, cut into parts by size, and the documents of a part.
+
+Text, JSONL and CoNLL-U are cut at bytes, Parquet at rows. A document belongs to the part in which
+it starts: a line to that of its first byte, a paragraph or a sentence of CoNLL-U to that of the
+empty line before it. So each part can be read without the others.
+
+Compressed files can only be read from their beginning: a part decompresses what comes before it,
+and does not parse it. That is a small share of the work while a file has few parts, so such a file
+is cut into at most `COMPRESSED_PARTS`.
+"""
+
+import gzip
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
+from pathlib import PurePosixPath
+from typing import Any, BinaryIO, cast
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spacy_rootmind.bulk.documents import Document
+from spacy_rootmind.bulk.parser import ID_COLUMN, ArrowParser, make_document
+from spacy_rootmind.bulk.schema import INPUT
+from spacy_rootmind.cli.input_records import Failure, InputRecord
+from spacy_rootmind.cli.inputs import BYTE_ORDER_MARK, MAX_LINE, InputError, Line
+from spacy_rootmind.cli.readers import READERS, is_blank, read_paragraphs
+
+PARQUET = "parquet"
+SUFFIXES = {
+    ".txt": "text",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".conllu": "conllu",
+    ".parquet": PARQUET,
+}
+COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
+PARAGRAPHS = "paragraphs"
+# Formats whose documents are separated by empty lines.
+BLOCKS = {PARAGRAPHS, "conllu"}
+FORMS = {**READERS, PARAGRAPHS: read_paragraphs}
+COMPRESSED_PARTS = 64
+BUFFER = 1 << 20
+# What file systems call the time or the hash of a file's last change.
+VERSIONS = (
+    "ETag",
+    "etag",
+    "md5Hash",
+    "mtime",
+    "LastModified",
+    "last_modified",
+    "updated",
+    "created",
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """An input file: its name as given, where it is, its format and compression, and its state."""
+
+    name: str
+    url: str
+    form: str
+    compression: str | None
+    size: int
+    version: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of an input file: bytes, decompressed, or rows of Parquet, from `start` to `stop`.
+
+    `size` is its approximate size in bytes.
+    """
+
+    number: int
+    source: Source
+    start: int
+    stop: int
+    size: int
+
+
+# --- files -------------------------------------------------------------------------------------
+
+
+def list_sources(
+    names: Sequence[str], form: str | None = None, paragraphs: bool = False
+) -> list[Source]:
+    """List the files of inputs: files, folders of files of known formats, patterns, URLs.
+
+    Raises
+    ------
+    InputError
+        If a file is not there, or its format is not known.
+    """
+    sources = []
+    for name in names:
+        try:
+            fs, path = fsspec.core.url_to_fs(name)
+            found = _find(fs, path, name)
+        except (OSError, ValueError, ImportError) as error:
+            raise InputError(f"cannot read {name}: {error}") from error
+        if not found:
+            raise InputError(f"expected files of a known format in {name}, found none")
+        sources += [_source(fs, place, own, form, paragraphs) for own, place in found]
+    return sources
+
+
+def _find(fs: Any, path: str, name: str) -> list[tuple[str, str]]:
+    """List the names and places of files."""
+    if fs.isdir(path):
+        places = [place for place in sorted(fs.find(path)) if _is_data(place[len(path) :])]
+        return [(name.rstrip("/") + place[len(path.rstrip("/")) :], place) for place in places]
+    if any(mark in path for mark in "*?[") and not fs.exists(path):
+        return [(fs.unstrip_protocol(place), place) for place in sorted(fs.glob(path))]
+    if not fs.exists(path):
+        raise InputError(f"file not found: {name}")
+    return [(name, path)]
+
+
+def _is_data(path: str) -> bool:
+    """Tell whether a file in a folder is data of a known format; others are passed over."""
+    parts = PurePosixPath(path.lstrip("/")).parts
+    return not any(part.startswith(("_", ".")) for part in parts) and _form(parts[-1]) is not None
+
+
+def _form(name: str) -> str | None:
+    path = PurePosixPath(name.lower())
+    return SUFFIXES.get((path.with_suffix("") if path.suffix in COMPRESSIONS else path).suffix)
+
+
+def _source(fs: Any, place: str, name: str, form: str | None, paragraphs: bool) -> Source:
+    form = form or _form(name)
+    if form is None:
+        raise InputError(
+            f"cannot tell the format of {name} from its suffix: expected {', '.join(SUFFIXES)}, "
+            f"also with {' or '.join(COMPRESSIONS)}, or --from"
+        )
+    if paragraphs and form == "text":
+        form = PARAGRAPHS
+    compression = None
+    if form != PARQUET:
+        compression = COMPRESSIONS.get(PurePosixPath(name.lower()).suffix)
+    info = fs.info(place)
+    version = next((str(info[key]) for key in VERSIONS if info.get(key) is not None), "")
+    return Source(name, fs.unstrip_protocol(place), form, compression, info["size"], version)
+
+
+# --- parts -------------------------------------------------------------------------------------
+
+
+def cut_source(source: Source, part_bytes: int, parser: ArrowParser) -> list[tuple[int, int, int]]:
+    """Cut a file into parts: start, stop and approximate size of each.
+
+    Raises
+    ------
+    InputError
+        If it cannot be read.
+    """
+    try:
+        if source.form == PARQUET:
+            return _cut_rows(source, part_bytes, parser)
+        size = source.size if source.compression is None else _decompressed_size(source)
+    except (OSError, EOFError, ValueError) as error:
+        raise InputError(f"cannot read {source.name}: {error}") from error
+    if source.compression is not None:
+        part_bytes = max(part_bytes, -(-size // COMPRESSED_PARTS))
+    starts = range(0, size, part_bytes)
+    return [(i, min(i + part_bytes, size), min(part_bytes, size - i)) for i in starts]
+
+
+def _decompressed_size(source: Source) -> int:
+    with open_source(source) as stream:
+        return sum(map(len, iter(lambda: stream.read(BUFFER), b"")))
+
+
+def _cut_rows(source: Source, part_bytes: int, parser: ArrowParser) -> list[tuple[int, int, int]]:
+    """Cut Parquet at row groups, and within those that are too large."""
+    with fsspec.open(source.url, "rb") as stream:
+        file = pq.ParquetFile(stream)
+        # Without ids, rows are named by their places.
+        parser.check_columns([*file.schema_arrow.names, ID_COLUMN])
+        wanted = {parser.text, parser.tokens}
+        groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+    parts: list[tuple[int, int, int]] = []
+    first = start = size = 0
+    for group in groups:
+        columns = (group.column(i) for i in range(group.num_columns))
+        n_bytes = sum(
+            column.total_uncompressed_size
+            for column in columns
+            if column.path_in_schema.split(".")[0] in wanted
+        )
+        if size and size + n_bytes > part_bytes:
+            parts.append((first, start, size))
+            first, size = start, 0
+        stop = start + group.num_rows
+        if n_bytes > part_bytes:
+            step = max(1, group.num_rows * part_bytes // n_bytes)
+            cuts = [*range(start, stop, step), stop]
+            parts += [(i, j, n_bytes * (j - i) // group.num_rows) for i, j in pairwise(cuts)]
+            first = stop
+        else:
+            size += n_bytes
+        start = stop
+    return [*parts, (first, start, size)] if start > first else parts
+
+
+# --- documents ---------------------------------------------------------------------------------
+
+
+def read_part(part: Part, parser: ArrowParser) -> Iterator[Document]:
+    """Read the documents of a part.
+
+    Raises
+    ------
+    OSError
+        If reading fails.
+    """
+    if part.source.form == PARQUET:
+        yield from _read_rows(part, parser)
+        return
+    read = FORMS[part.source.form]
+    own = _own_blocks if part.source.form in BLOCKS else _own_lines
+    with open_source(part.source) as stream:
+        _go_to(stream, max(part.start - 1, 0), part.source)
+        for record in read(part.source.name, own(_lines(stream, part.start), part)):
+            yield _document(record)
+
+
+@contextmanager
+def open_source(source: Source) -> Iterator[BinaryIO]:
+    """Open a file for reading, decompressed."""
+    with fsspec.open(source.url, "rb") as stream:
+        if source.compression == "gzip":
+            yield cast(BinaryIO, gzip.GzipFile(fileobj=stream))
+        elif source.compression == "zstd":
+            inner = pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), "zstd")
+            yield cast(BinaryIO, io.BufferedReader(inner, BUFFER))
+        else:
+            yield stream
+
+
+def _go_to(stream: BinaryIO, place: int, source: Source) -> None:
+    if source.compression is None:
+        stream.seek(place)
+    while source.compression is not None and place:
+        place -= len(stream.read(min(place, BUFFER))) or place
+
+
+def _lines(stream: BinaryIO, start: int) -> Iterator[Line]:
+    """Read the lines that start at or after byte `start`, numbered by their first bytes.
+
+    The stream is one byte before, unless `start` is 0: the line may start exactly there.
+    """
+    place = start - 1 + _skip_line(stream) if start else 0
+    while data := stream.readline(MAX_LINE + 1):
+        begin = place
+        place += len(data)
+        if len(data) > MAX_LINE:
+            if not data.endswith(b"\n"):
+                place += _skip_line(stream)
+            yield Line(begin, None)
+            continue
+        if not begin:
+            data = data.removeprefix(BYTE_ORDER_MARK)
+        yield Line(begin, data.removesuffix(b"\n").removesuffix(b"\r"))
+
+
+def _skip_line(stream: BinaryIO) -> int:
+    """Skip the rest of a line; returns its length."""
+    skipped = 0
+    while data := stream.readline(BUFFER):
+        skipped += len(data)
+        if data.endswith(b"\n"):
+            break
+    return skipped
+
+
+def _own_lines(lines: Iterable[Line], part: Part) -> Iterator[Line]:
+    return takewhile(lambda line: line.number < part.stop, lines)
+
+
+def _own_blocks(lines: Iterable[Line], part: Part) -> Iterator[Line]:
+    """Choose the lines of the blocks that follow an empty line of this part."""
+    is_own = part.start == 0
+    for line in lines:
+        if is_blank(line):
+            if line.number >= part.stop:
+                return
+            is_own = True
+        if is_own:
+            yield line
+        elif line.number >= part.stop:
+            return
+
+
+def _document(record: InputRecord | Failure) -> Document:
+    place = f"{record.file}:{record.line}"
+    if isinstance(record, Failure):
+        return Document(place, error=f"{INPUT}: {record.reason}")
+    name = record.fields.get("id", record.fields.get("sent_id"))
+    is_named = isinstance(name, (str, int)) and not isinstance(name, bool)
+    return Document(
+        str(name) if is_named else place, record.text, record.words, record.spaces, record.starts
+    )
+
+
+def _read_rows(part: Part, parser: ArrowParser) -> Iterator[Document]:
+    with fsspec.open(part.source.url, "rb") as stream:
+        # Pages are read as they are needed.
+        file = pq.ParquetFile(stream, pre_buffer=False, buffer_size=BUFFER)
+        names = [parser.id_column, parser.text, parser.tokens]
+        present = [name for name in names if name in file.schema_arrow.names]
+        end = 0
+        for number in range(file.metadata.num_row_groups):
+            start, end = end, end + file.metadata.row_group(number).num_rows
+            if end <= part.start or start >= part.stop:
+                continue
+            for batch in file.iter_batches(64, row_groups=[number], columns=present):
+                stop = start + batch.num_rows
+                for row in range(max(start, part.start), min(stop, part.stop)):
+                    values = {name: batch.column(name)[row - start].as_py() for name in present}
+                    name = values.get(parser.id_column)
+                    yield make_document(
+                        f"{part.source.name}:{row}" if name is None else str(name),
+                        values.get(parser.text),
+                        values.get(parser.tokens),
+                    )
+                start = stop
+                if start >= part.stop:
+                    break

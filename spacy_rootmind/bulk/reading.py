@@ -1,0 +1,152 @@
+"""Docs from parsed corpora."""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.dataset as ds
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+
+from spacy_rootmind.annotation.extensions import register_extensions
+from spacy_rootmind.annotation.records import (
+    Alternatives,
+    ArcTable,
+    Confidence,
+    ParseDetails,
+    SentenceRecord,
+)
+from spacy_rootmind.annotation.writing import DocParse, annotate
+from spacy_rootmind.bulk.rows import ATTRIBUTES, Row
+from spacy_rootmind.bulk.schema import check_version
+
+# Rows in memory at a time.
+READ_ROWS = 1024
+ID = "id"
+
+
+def read_docs(
+    parquet: str | Path | Sequence[str | Path] | ds.Dataset, vocab: Vocab, *, errors: str = "skip"
+) -> Iterator[Doc]:
+    """Read Docs from Parquet with one row per sentence, in the order of files and rows.
+
+    Docs have tokens, heads, labels, sentences, parts of speech, tags, morphology and lemmas, and
+    the attributes for probabilities, arcs and alternatives. `doc.user_data["id"]` is the id of the
+    document.
+
+    Parameters
+    ----------
+    parquet : path, list of paths or pyarrow.dataset.Dataset
+        Files, a folder of files, or a dataset, also of a remote file system.
+    vocab : Vocab
+        Vocabulary of the Docs, such as `spacy.blank("en").vocab`.
+    errors : {"skip", "raise"}
+        Documents with errors are left out, or raise a ValueError.
+
+    Raises
+    ------
+    ValueError
+        If the files have another schema.
+    """
+    if errors not in ("skip", "raise"):
+        raise ValueError(f"expected errors to be 'skip' or 'raise', received {errors!r}")
+    register_extensions()
+    source: Any = [str(path) for path in parquet] if isinstance(parquet, list) else parquet
+    dataset = source if isinstance(source, ds.Dataset) else ds.dataset(source, format="parquet")
+    check_version(dataset.schema)
+    for rows in _documents(dataset):
+        error = next((row["error"] for row in rows if row["error"] is not None), None)
+        if error is None:
+            yield make_doc(rows, vocab)
+        elif errors == "raise":
+            raise ValueError(f"expected the parse of document {rows[0]['id']!r}, found {error}")
+
+
+def _documents(dataset: ds.Dataset) -> Iterator[list[Row]]:
+    """Group the rows of each document: they are consecutive, and the first starts at 0."""
+    for fragment in dataset.get_fragments():
+        batches = fragment.to_batches(schema=dataset.schema, batch_size=READ_ROWS)
+        number = 0
+
+        def place(row: Row) -> tuple[int, str | None]:
+            nonlocal number
+            # A document that could not be read has no start.
+            if not row["start"]:
+                number += 1
+            return number, row["id"]
+
+        rows = (row for batch in batches for row in batch.to_pylist())
+        for _, own in groupby(rows, place):
+            yield list(own)
+
+
+def make_doc(rows: Sequence[Row], vocab: Vocab) -> Doc:
+    """Make a Doc from the rows of its sentences."""
+    words = [word for row in rows for word in row["tokens"]]
+    spaces = [space for row in rows for space in row["spaces"]]
+    starts = np.cumsum([0, *(len(row["tokens"]) for row in rows)])
+    doc = Doc(vocab, words=words, spaces=spaces, **_attributes(rows))
+    doc.user_data[ID] = rows[0]["id"]
+    if not words:
+        return doc
+    heads = [start + np.array(row["heads"]) for start, row in zip(starts, rows, strict=False)]
+    deps = [dep for row in rows for dep in row["deps"]]
+    records = []
+    for row, start, end in zip(rows, starts.tolist(), starts[1:].tolist(), strict=False):
+        details = _details(row)
+        if not details.is_empty:
+            tree = np.array(row["heads"], dtype=np.int32)
+            records.append((start, end, SentenceRecord(tree, details)))
+    parse = DocParse(np.concatenate(heads).astype(np.int32), deps, starts.astype(np.int32), records)
+    annotate(doc, parse)
+    return doc
+
+
+def _attributes(rows: Sequence[Row]) -> dict[str, Any]:
+    """Collect the annotation of tokens that all sentences have; columns are named as in `Doc`."""
+    return {
+        name: [value for row in rows for value in row[name]]
+        for name in ATTRIBUTES
+        if all(row[name] is not None for row in rows)
+    }
+
+
+def _details(row: Row) -> ParseDetails:
+    confidence = None
+    if row["head_probs"] is not None:
+        probs = np.array(row["head_probs"], dtype=np.float32)
+        confidence = Confidence(probs, row["log_prob"], row["entropy"])
+    arcs = None if row["arcs"] is None else _arcs(row["arcs"])
+    alternatives = None
+    if row["parses"] is not None:
+        alternatives = _alternatives(row["parses"], len(row["tokens"]))
+    return ParseDetails(confidence, arcs, alternatives)
+
+
+def _arcs(arcs: Sequence[Row]) -> ArcTable:
+    labels, names = _numbered([arc["dep"] for arc in arcs])
+    return ArcTable(
+        np.array([arc["token"] for arc in arcs], dtype=np.int32),
+        np.array([arc["head"] for arc in arcs], dtype=np.int32),
+        labels,
+        np.array([arc["prob"] for arc in arcs], dtype=np.float64),
+        names,
+    )
+
+
+def _alternatives(parses: Sequence[Row], n_tokens: int) -> Alternatives:
+    shape = (len(parses), n_tokens)
+    labels, names = _numbered([dep for parse in parses for dep in parse["deps"]])
+    return Alternatives(
+        np.array([parse["heads"] for parse in parses], dtype=np.int32).reshape(shape),
+        labels.reshape(shape),
+        np.array([parse["log_prob"] for parse in parses], dtype=np.float64),
+        names,
+    )
+
+
+def _numbered(labels: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:
+    names, numbers = np.unique(np.array(labels, dtype=object).astype(str), return_inverse=True)
+    return numbers.astype(np.int32), tuple(names.tolist())

@@ -1,0 +1,147 @@
+"""From parsed Docs to rows of the schema."""
+
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from spacy.attrs import HEAD, SPACY
+from spacy.tokens import Doc, Span
+
+from spacy_rootmind.annotation.records import (
+    Alternatives,
+    ArcTable,
+    OutdatedDetailsError,
+    ParseDetails,
+    has_records,
+    read_record,
+)
+from spacy_rootmind.bulk.schema import DOCUMENTS, SENTENCE_FIELDS, SENTENCES
+
+Row = dict[str, Any]
+# Annotation of tokens that the pipeline may set, as a column and as spaCy calls it.
+ATTRIBUTES = {"pos": "POS", "tags": "TAG", "morphs": "MORPH", "lemmas": "LEMMA"}
+# What spaCy's string store has for a token without features.
+EMPTY_MORPH = "_"
+EMPTY_SENTENCE: Row = {
+    "start": 0,
+    "end": 0,
+    "tokens": [],
+    "offsets": [],
+    "spaces": [],
+    "heads": [],
+    "deps": [],
+}
+
+
+def sentence_rows(doc: Doc, first_char: int) -> list[Row]:
+    """Make a row per sentence of a Doc, whose text starts at `first_char` of the document."""
+    columns = _token_columns(doc)
+    heads = np.arange(len(doc)) + doc.to_array([HEAD]).astype(np.int64)
+    ends = np.cumsum([len(text) for text in columns["tokens"]] + doc.to_array([SPACY]))
+    places = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+    has_details = has_records(doc)
+    rows = []
+    for sentence in doc.sents:
+        first, stop, start = sentence.start, sentence.end, sentence.start_char
+        row: Row = {name: values[first:stop] for name, values in columns.items()}
+        row["start"], row["end"] = first_char + start, first_char + sentence.end_char
+        row["offsets"] = (places[first:stop] - start).tolist()
+        own = (heads[first:stop] - first).astype(np.int32)
+        row["heads"] = own.tolist()
+        if has_details:
+            _add_details(row, sentence, own)
+        rows.append(row)
+    return rows
+
+
+def _token_columns(doc: Doc) -> dict[str, list[Any]]:
+    """List texts, spaces, labels, and what else the pipeline has set, token by token."""
+    columns: dict[str, list[Any]] = {
+        "tokens": [token.text for token in doc],
+        "spaces": doc.to_array([SPACY]).astype(bool).tolist(),
+        "deps": _names(doc, "DEP"),
+    }
+    for name, attribute in ATTRIBUTES.items():
+        if doc.has_annotation(attribute):
+            columns[name] = _names(doc, attribute)
+    return columns
+
+
+def _names(doc: Doc, attribute: str) -> list[str]:
+    """List the values of an attribute as strings, each different one looked up once."""
+    numbers, own = np.unique(doc.to_array([attribute]), return_inverse=True)
+    names = [doc.vocab.strings[number] for number in numbers.tolist()]
+    if attribute == "MORPH":
+        names = ["" if name == EMPTY_MORPH else name for name in names]
+    return np.array([*names, ""], dtype=object)[own].tolist()
+
+
+def _add_details(row: Row, sentence: Span, heads: NDArray[np.int32]) -> None:
+    """Add probabilities, arcs and alternatives, unless a later component made them outdated."""
+    try:
+        record = read_record(sentence)
+    except OutdatedDetailsError:
+        return
+    details = ParseDetails() if record is None else record.details
+    if record is not None and details.confidence is not None:
+        row["entropy"] = details.confidence.entropy
+        # With other heads, the probabilities are those of another tree.
+        if np.array_equal(record.tree, heads):
+            row["head_probs"] = details.confidence.head_probs.tolist()
+            row["log_prob"] = details.confidence.log_prob
+    if details.arcs is not None:
+        row["arcs"] = _arcs(details.arcs)
+    if details.alternatives is not None:
+        row["parses"] = _parses(details.alternatives)
+
+
+def _arcs(arcs: ArcTable) -> list[Row]:
+    columns = (c.tolist() for c in (arcs.dependents, arcs.heads, arcs.labels, arcs.probs))
+    return [
+        {"token": token, "head": head, "dep": arcs.label_names[label], "prob": prob}
+        for token, head, label, prob in zip(*columns, strict=True)
+    ]
+
+
+def _parses(found: Alternatives) -> list[Row]:
+    columns = (c.tolist() for c in (found.heads, found.labels, found.log_probs))
+    return [
+        {"log_prob": log_prob, "heads": heads, "deps": [found.label_names[i] for i in labels]}
+        for heads, labels, log_prob in zip(*columns, strict=True)
+    ]
+
+
+# --- tables ------------------------------------------------------------------------------------
+
+
+def sentence_batch(rows: Sequence[Row]) -> pa.RecordBatch:
+    """Make a batch with one row per sentence or error."""
+    return pa.RecordBatch.from_arrays(_columns(rows, SENTENCES), schema=SENTENCES)
+
+
+def document_batch(documents: Sequence[tuple[str | None, list[Row]]]) -> pa.RecordBatch:
+    """Make a batch with one row per document, given its id and the rows of its parts.
+
+    Of several errors, the first is kept.
+    """
+    parsed = [[row for row in rows if row.get("error") is None] for _, rows in documents]
+    errors = [
+        next((row["error"] for row in rows if row.get("error")), None) for _, rows in documents
+    ]
+    sentences = pa.StructArray.from_arrays(
+        _columns([row for rows in parsed for row in rows], SENTENCE_FIELDS), fields=SENTENCE_FIELDS
+    )
+    offsets = [0, *accumulate(map(len, parsed))]
+    columns = [
+        pa.array([name for name, _ in documents], pa.string()),
+        pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), sentences),
+        pa.array(errors, pa.string()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=DOCUMENTS)
+
+
+def _columns(rows: Sequence[Row], fields: pa.Schema | list[pa.Field]) -> list[pa.Array]:
+    return [pa.array([row.get(field.name) for row in rows], field.type) for field in fields]

@@ -1,0 +1,113 @@
+"""The columns of parsed corpora, version 1.
+
+A version never changes: other columns, types or meanings get a new number. The number is in the
+schema's metadata, under `METADATA_KEY`.
+
+One row per sentence (`SENTENCES`):
+
+- `id`: string. The document's.
+- `sentence`: int32. Number of the sentence in the document, from 0.
+- `start`, `end`: int64. The first character of the sentence in the document's text, and the one
+  after the last.
+- `tokens`: list of string, whitespace tokens included.
+- `offsets`: list of int32. The first character of each token, counted from `start`.
+- `spaces`: list of bool. Whether a space follows each token.
+- `heads`: list of int32. The head of each token, counted from 0 within the sentence; the root is
+  its own head.
+- `deps`: list of string. The label of each token.
+- `pos`, `tags`, `morphs`, `lemmas`: lists of string, or null where the pipeline does not set them.
+- `head_probs`: list of float. The probability of each token's head, whatever its label.
+- `log_prob`, `entropy`: double. Log probability of the tree, and entropy of the distribution over
+  trees, in nats.
+- `arcs`: list of struct (`token` int32, `head` int32, `dep` string, `prob` float). The probable
+  labelled arcs, numbered as `heads`.
+- `parses`: list of struct (`log_prob` double, `heads` list of int32, `deps` list of string). The
+  alternative parses.
+- `error`: string, `KIND: REASON`; null for sentences. A row with an error stands for a document
+  that has no parse, or for the part from `start` to `end` of a long one; everything from `sentence`
+  on is null. `ERROR_KINDS` lists the kinds.
+
+`head_probs`, `log_prob` and `entropy` are null without confidence, `arcs` without a threshold and
+`parses` without alternatives. A document without tokens is one row with `sentence` 0 and empty
+lists.
+
+One row per document (`DOCUMENTS`): `id`, `sentences` (list of struct, with the columns from
+`sentence` to `parses`) and `error`, the first one of the document.
+"""
+
+import pyarrow as pa
+
+VERSION = 1
+METADATA_KEY = b"spacy_rootmind.bulk.schema"
+METADATA = {METADATA_KEY: str(VERSION).encode()}
+
+STRINGS = pa.list_(pa.string())
+INDICES = pa.list_(pa.int32())
+ARC = pa.struct(
+    [("token", pa.int32()), ("head", pa.int32()), ("dep", pa.string()), ("prob", pa.float32())]
+)
+PARSE = pa.struct([("log_prob", pa.float64()), ("heads", INDICES), ("deps", STRINGS)])
+
+SENTENCE_FIELDS = [
+    pa.field("sentence", pa.int32()),
+    pa.field("start", pa.int64()),
+    pa.field("end", pa.int64()),
+    pa.field("tokens", STRINGS),
+    pa.field("offsets", INDICES),
+    pa.field("spaces", pa.list_(pa.bool_())),
+    pa.field("heads", INDICES),
+    pa.field("deps", STRINGS),
+    pa.field("pos", STRINGS),
+    pa.field("tags", STRINGS),
+    pa.field("morphs", STRINGS),
+    pa.field("lemmas", STRINGS),
+    pa.field("head_probs", pa.list_(pa.float32())),
+    pa.field("log_prob", pa.float64()),
+    pa.field("entropy", pa.float64()),
+    pa.field("arcs", pa.list_(ARC)),
+    pa.field("parses", pa.list_(PARSE)),
+]
+SENTENCES = pa.schema(
+    [pa.field("id", pa.string()), *SENTENCE_FIELDS, pa.field("error", pa.string())],
+    metadata=METADATA,
+)
+DOCUMENTS = pa.schema(
+    [
+        pa.field("id", pa.string()),
+        pa.field("sentences", pa.list_(pa.struct(SENTENCE_FIELDS))),
+        pa.field("error", pa.string()),
+    ],
+    metadata=METADATA,
+)
+SCHEMAS = {"sentences": SENTENCES, "documents": DOCUMENTS}
+
+INPUT, PIPELINE, KILLED = "input", "pipeline", "killed"
+ERROR_KINDS = {
+    INPUT: "the document could not be read",
+    PIPELINE: "the pipeline raised an error",
+    KILLED: "the document killed the process that parsed it, each time",
+}
+
+
+def check_version(schema: pa.Schema) -> None:
+    """Check that a table has the columns of this version.
+
+    Engines may drop the metadata, so the number alone may be missing.
+
+    Raises
+    ------
+    ValueError
+        If it has another version, or other columns.
+    """
+    found = (schema.metadata or {}).get(METADATA_KEY, METADATA[METADATA_KEY]).decode()
+    if found != str(VERSION):
+        raise ValueError(
+            f"expected parses with version {VERSION} of the schema, found version {found}: read "
+            f"them with the release of spacy-rootmind that wrote them, or parse again"
+        )
+    missing = [name for name in SENTENCES.names if name not in schema.names]
+    if missing:
+        raise ValueError(
+            f"expected parses with one row per sentence, found no column {', '.join(missing)} "
+            f"among {', '.join(schema.names)}"
+        )

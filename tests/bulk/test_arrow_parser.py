@@ -1,0 +1,244 @@
+"""`ArrowParser`, against `nlp.pipe`."""
+
+import pickle
+import subprocess
+import sys
+
+import pytest
+import spacy
+from spacy.tokens import Doc
+
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow: the extra [arrow]")
+
+from spacy_rootmind.bulk import ArrowParser
+from spacy_rootmind.bulk.documents import Document, cut_document, find_break
+from spacy_rootmind.bulk.schema import DOCUMENTS, ERROR_KINDS, METADATA_KEY, SENTENCES
+
+TEXTS = [
+    "The cat saw a dog. The dog slept.",
+    "",
+    "She saw him,\n\nand he saw her.  ",
+    "   ",
+    "A girl wrote the letter to a guest.",
+]
+
+CODE = """
+from spacy.language import Language
+
+@Language.component("bulk_test_fails")
+def fails(doc):
+    if any(token.text == "unbearable" for token in doc):
+        raise ValueError("cannot stand it")
+    return doc
+"""
+
+
+def table_of(texts, **columns):
+    return pa.table({"id": [f"d{i}" for i in range(len(texts))], "text": texts, **columns})
+
+
+def rows_of(found, name):
+    return [row for row in found.to_pylist() if row["id"] == name]
+
+
+def assert_row_is(row, sentence):
+    """Assert that a row has the tokens and the tree of a sentence that was parsed elsewhere."""
+    assert row["error"] is None
+    assert row["tokens"] == [token.text for token in sentence]
+    assert row["spaces"] == [bool(token.whitespace_) for token in sentence]
+    assert row["heads"] == [token.head.i - sentence.start for token in sentence]
+    assert row["deps"] == [token.dep_ for token in sentence]
+    assert (row["start"], row["end"]) == (sentence.start_char, sentence.end_char)
+    assert row["offsets"] == [token.idx - sentence.start_char for token in sentence]
+
+
+def test_rows_are_what_the_pipeline_finds_one_by_one(pipeline, trained):
+    found = ArrowParser(pipeline)(table_of(TEXTS))
+    assert found.schema.equals(SENTENCES, check_metadata=True)
+    for i, text in enumerate(TEXTS):
+        rows = rows_of(found, f"d{i}")
+        sentences = list(trained(text).sents)
+        assert [row["sentence"] for row in rows] == list(range(len(sentences) or 1))
+        for row, sentence in zip(rows, sentences, strict=bool(sentences)):
+            assert_row_is(row, sentence)
+    [empty] = rows_of(found, "d1")
+    assert (empty["tokens"], empty["heads"], empty["error"]) == ([], [], None)
+
+
+def test_probabilities_arcs_and_parses_are_those_of_the_component(pipeline):
+    settings = {
+        "components.root_mst.confidence": True,
+        "components.root_mst.arc_threshold": 0.1,
+        "components.root_mst.alternatives": {"@misc": "spacy_rootmind.kbest.v1", "k": 3},
+    }
+    nlp = spacy.load(pipeline, config=settings)
+    parser = ArrowParser(pipeline, confidence=True, arcs=0.1, alternatives="kbest", k=3)
+    rows = parser(table_of(TEXTS[:1])).to_pylist()
+    for row, sentence in zip(rows, nlp(TEXTS[0]).sents, strict=True):
+        assert row["head_probs"] == pytest.approx([t._.head_prob for t in sentence], abs=1e-4)
+        assert row["log_prob"] == pytest.approx(sentence._.parse_log_prob, abs=1e-3)
+        assert row["entropy"] == pytest.approx(sentence._.parse_entropy, abs=1e-3)
+        arcs = [
+            (a.token.i - sentence.start, a.head.i - sentence.start, a.dep) for a in sentence._.arcs
+        ]
+        assert [(a["token"], a["head"], a["dep"]) for a in row["arcs"]] == arcs
+        assert [(p["heads"], p["deps"]) for p in row["parses"]] == [
+            (parse.heads.tolist(), parse.deps) for parse in sentence._.parses
+        ]
+    plain = ArrowParser(pipeline)(table_of(TEXTS[:1])).to_pylist()
+    assert {row[name] for row in plain for name in ("head_probs", "arcs", "parses")} == {None}
+
+
+def test_rows_of_documents_have_the_same_sentences(pipeline):
+    by_sentence = ArrowParser(pipeline)(table_of(TEXTS)).to_pylist()
+    found = ArrowParser(pipeline, rows="documents")(table_of(TEXTS))
+    assert found.schema.equals(DOCUMENTS, check_metadata=True)
+    rows = found.to_pylist()
+    assert [row["id"] for row in rows] == [f"d{i}" for i in range(len(TEXTS))]
+    nested = [{"id": r["id"], **s, "error": None} for r in rows for s in r["sentences"]]
+    assert nested == by_sentence
+
+
+def test_record_batches_and_sliced_tables_are_parsed(pipeline):
+    parser = ArrowParser(pipeline)
+    whole = parser(table_of(TEXTS))
+    [batch] = table_of(TEXTS).to_batches()
+    assert parser(batch).equals(whole)
+    parts = [parser(table_of(TEXTS).slice(i, 2)) for i in (0, 2, 4)]
+    assert pa.concat_tables(parts).column("heads").equals(whole.column("heads"))
+    assert parser(table_of(TEXTS).slice(0, 0)).num_rows == 0
+
+
+def test_schema_has_a_version():
+    assert SENTENCES.metadata[METADATA_KEY] == b"1"
+    # Version 1 never changes.
+    names = "id sentence start end tokens offsets spaces heads deps pos tags morphs lemmas"
+    names += " head_probs log_prob entropy arcs parses error"
+    assert " ".join(SENTENCES.names) == names
+
+
+def test_tokens_are_kept_and_found_in_the_text(pipeline, trained):
+    tokens = [[["The", "cat", "slept", "."], ["He", "saw", "her"]], [["Hi"]], [["Hi"]]]
+    data = table_of(["The cat slept.  He saw her", None, "Bye"], tokens=tokens)
+    found = ArrowParser(pipeline)(data)
+    first, second = rows_of(found, "d0")
+    assert first["tokens"] == ["The", "cat", "slept", ".", " "]
+    assert second["tokens"] == ["He", "saw", "her"]
+    assert (second["start"], second["end"]) == (16, 26)
+    assert [row["tokens"] for row in rows_of(found, "d1")] == [["Hi"]]
+    [wrong] = rows_of(found, "d2")
+    assert wrong["error"].startswith("input: expected the token 'Hi' in the text")
+
+
+def test_errors_of_single_documents_become_rows(pipeline, trained, tmp_path):
+    code = tmp_path / "code.py"
+    code.write_text(CODE)
+    nlp = spacy.load(pipeline)
+    spacy.util.import_file("bulk_test_code", code)
+    nlp.add_pipe("bulk_test_fails")
+    nlp.to_disk(tmp_path / "fails")
+    texts = ["The cat slept.", "The unbearable cat.", None, "The dog slept."]
+    for rows in ("sentences", "documents"):
+        parser = ArrowParser(tmp_path / "fails", code=code, rows=rows)
+        found = parser(table_of(texts)).to_pylist()
+        errors = [row["error"] for row in found]
+        assert errors[0] is errors[3] is None
+        assert "cannot stand it" in errors[1]
+        assert [error.split(":")[0] for error in errors[1:3]] == ["pipeline", "input"]
+        assert {error.split(":")[0] for error in errors[1:3]} <= set(ERROR_KINDS)
+
+
+def test_long_documents_are_parsed_in_pieces(pipeline, trained):
+    """Cut between sentences, the pieces are those of separate documents."""
+    text = " ".join(TEXTS[0] for _ in range(20))
+    found = ArrowParser(pipeline, max_chars=200)(table_of([text, TEXTS[0]]))
+    rows = rows_of(found, "d0")
+    assert [row["sentence"] for row in rows] == list(range(len(rows)))
+    tokens = [token for row in rows for token in row["tokens"]]
+    spaces = [space for row in rows for space in row["spaces"]]
+    assert Doc(trained.vocab, words=tokens, spaces=spaces).text == text
+    for row in rows:
+        assert text[row["start"] : row["end"]].startswith(row["tokens"][0])
+        assert [text[row["start"] + i] for i in row["offsets"]] == [t[0] for t in row["tokens"]]
+    assert rows_of(found, "d1")[0]["sentence"] == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Ab cd. Ef gh.\n\nIj kl. Mn", 15),
+        ("Ab cd. Ef gh.\nIj kl. Mn", 14),
+        ("Ab cd. Ef gh. Ij kl mn op", 14),
+        ("Ab cd ef gh 3.14159265 kl mn", 12),
+        ("a" * 30, 20),
+    ],
+)
+def test_breaks_are_where_sentences_end(text, expected):
+    assert find_break(text, 0, 20) == expected
+
+
+def test_pieces_are_the_document():
+    text = "One. Two!\n" * 30 + "x" * 100
+    pieces = list(cut_document(Document("a", text), 50, 20))
+    assert "".join(piece.record.text for piece in pieces) == text
+    assert max(len(piece.record.text) for piece in pieces) <= 50
+    assert [piece.is_last for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+    words = ["One", "two", "."] * 40
+    starts = [i % 3 == 0 for i in range(len(words))]
+    for own in (starts, None):
+        pieces = list(cut_document(Document("a", None, words, None, own), 50, 20))
+        assert [word for piece in pieces for word in piece.record.words] == words
+        assert len(pieces) > 5
+        assert all(piece.record.words[-1] == "." for piece in pieces)
+
+
+def test_long_runs_without_whitespace_are_tokenized_in_pieces(pipeline):
+    found = ArrowParser(pipeline, max_word_length=100)(table_of(["(" * 5000]))
+    tokens = [token for row in found.to_pylist() for token in row["tokens"]]
+    assert "".join(tokens) == "(" * 5000
+
+
+def test_a_parser_can_be_pickled_and_loads_once(pipeline, monkeypatch):
+    from spacy_rootmind.bulk import parser as module
+
+    calls = []
+    load = module.load_pipeline
+    monkeypatch.setattr(module, "load_pipeline", lambda options: calls.append(1) or load(options))
+    parser = ArrowParser(pipeline, confidence=False, k=7)
+    copy = pickle.loads(pickle.dumps(parser))
+    assert not calls
+    assert copy(table_of(TEXTS)).equals(parser(table_of(TEXTS)))
+    assert len(calls) == 1
+    assert len(pickle.dumps(parser)) < 2000
+
+
+def test_columns_can_be_named(pipeline):
+    data = pa.table({"body": TEXTS, "number": range(len(TEXTS))})
+    found = ArrowParser(pipeline, text="body", id_column="number")(data)
+    assert set(found.column("id").to_pylist()) == set("01234")
+    with pytest.raises(ValueError, match="expected a column 'id' and 'text', found body, number"):
+        ArrowParser(pipeline)(data)
+    nameless = ArrowParser(pipeline, id_column=None)(table_of(TEXTS))
+    assert nameless.column("id").null_count == nameless.num_rows
+
+
+def test_wrong_arguments_are_refused(pipeline, trained, tmp_path):
+    with pytest.raises(TypeError, match="name or the folder of a pipeline"):
+        ArrowParser(trained)
+    with pytest.raises(ValueError, match="sentences, documents, received 'words'"):
+        ArrowParser(pipeline, rows="words")
+    with pytest.raises(ValueError, match="Cannot load"):
+        ArrowParser(tmp_path / "nothing")(table_of(TEXTS))
+
+
+def test_error_names_the_extra_without_pyarrow():
+    code = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "import spacy_rootmind\n"
+        "try:\n    import spacy_rootmind.bulk\n"
+        "except ImportError as error:\n    print(error)"
+    )
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert "its extra [arrow]" in printed.stdout

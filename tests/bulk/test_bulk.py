@@ -1,0 +1,281 @@
+"""`python -m spacy_rootmind bulk` on a cluster within this process, against `nlp.pipe`."""
+
+import json
+
+import pytest
+import spacy
+
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow: the extra [arrow]")
+distributed = pytest.importorskip("distributed", reason="needs distributed: the extra [bulk]")
+import dask
+import fsspec
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from spacy_rootmind.bulk import ArrowParser, engine, job, read_docs
+from spacy_rootmind.bulk.command import BulkOptions, bulk
+from spacy_rootmind.bulk.engine import find_killers
+from spacy_rootmind.bulk.inputs import Part, list_sources
+from spacy_rootmind.cli.messages import CommandError
+
+N_TEXTS = 60
+
+
+@pytest.fixture(scope="module")
+def address():
+    """A scheduler with two threads of this process as workers."""
+    with (
+        dask.config.set({"distributed.admin.tick.limit": "1h"}),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        ) as cluster,
+    ):
+        yield cluster.scheduler_address
+
+
+@pytest.fixture
+def texts():
+    return [f"The cat saw a dog {i}. The dog slept." for i in range(N_TEXTS)]
+
+
+@pytest.fixture
+def corpus(texts, tmp_path):
+    path = tmp_path / "corpus.txt"
+    path.write_text("\n".join(texts) + "\n", encoding="utf8")
+    return path
+
+
+def options(pipeline, address, inputs, output, **changes):
+    settings = {"part_bytes": 500, "quiet": True, **changes}
+    parser = settings.pop("parser", None) or ArrowParser(pipeline)
+    return BulkOptions([str(i) for i in inputs], str(output), parser, scheduler=address, **settings)
+
+
+def rows_of(folder):
+    return ds.dataset(str(folder), format="parquet").to_table().to_pylist()
+
+
+def assert_parsed_once(folder, nlp, texts):
+    """Assert that the rows are those of `nlp.pipe`: none lost, none twice, the trees equal."""
+    docs = list(read_docs(folder, spacy.blank("en").vocab))
+    assert [doc.text for doc in docs] == texts
+    for doc, expected in zip(docs, nlp.pipe(texts), strict=True):
+        assert [t.head.i for t in doc] == [t.head.i for t in expected]
+        assert [t.dep_ for t in doc] == [t.dep_ for t in expected]
+        assert [s.start for s in doc.sents] == [s.start for s in expected.sents]
+    assert len({doc.user_data["id"] for doc in docs}) == len(texts)
+
+
+def test_parses_are_those_of_nlp_pipe(pipeline, trained, address, corpus, texts, tmp_path, capfd):
+    output = tmp_path / "output"
+    assert bulk(options(pipeline, address, [corpus], output, quiet=False)) == 0
+    assert_parsed_once(output, trained, texts)
+    manifest = pq.read_table(output / "_manifest.parquet").to_pylist()
+    assert len(manifest) == len(list(output.glob("part-*.parquet"))) > 4
+    assert [row["start"] for row in manifest[1:]] == [row["stop"] for row in manifest[:-1]]
+    assert manifest[-1]["stop"] == corpus.stat().st_size
+    printed = capfd.readouterr().err
+    n_words = sum(len(doc) for doc in trained.pipe(texts))
+    assert f"{N_TEXTS} documents" in printed
+    assert f"{n_words} words in {len(manifest)} parts" in printed
+    assert "words per second" in printed
+    assert "Dashboard: " in printed
+
+
+def test_all_formats_have_the_same_parses(pipeline, address, corpus, texts, tmp_path):
+    lines = "".join(
+        json.dumps({"text": text, "id": f"t{i}"}) + "\n" for i, text in enumerate(texts)
+    )
+    names = {}
+    for suffix, codec in ((".jsonl", None), (".jsonl.gz", "gzip"), (".jsonl.zst", "zstd")):
+        names[suffix] = tmp_path / f"c{suffix}"
+        data = lines.encode()
+        names[suffix].write_bytes(pa.compress(data, codec, asbytes=True) if codec else data)
+    names[".parquet"] = tmp_path / "c.parquet"
+    data = {"text": texts, "id": [f"t{i}" for i in range(N_TEXTS)]}
+    pq.write_table(pa.table(data), names[".parquet"], row_group_size=25)
+    expected = None
+    for suffix, name in names.items():
+        output = tmp_path / suffix[1:]
+        assert bulk(options(pipeline, address, [name], output, part_bytes=1000)) == 0
+        rows = rows_of(output)
+        expected = expected or rows
+        assert [r["id"] for r in rows] == [r["id"] for r in expected]
+        assert [r["heads"] for r in rows] == [r["heads"] for r in expected]
+
+
+def test_a_second_run_does_what_is_missing(
+    pipeline, trained, address, corpus, texts, tmp_path, monkeypatch
+):
+    output = tmp_path / "output"
+    run = options(pipeline, address, [corpus], output)
+    assert bulk(run) == 0
+    files = sorted(output.glob("part-*.parquet"))
+    before = [path.stat().st_mtime_ns for path in files]
+    files[2].unlink()
+    (output / f".{files[2].name}.abc.tmp").touch()
+    calls = []
+    write = job.write
+    monkeypatch.setattr(job, "write", lambda *args: calls.append(1) or write(*args))
+    assert bulk(run) == 0
+    assert len(calls) == 1
+    after = [path.stat().st_mtime_ns for path in files]
+    assert [i for i in range(len(files)) if before[i] != after[i]] == [2]
+    assert_parsed_once(output, trained, texts)
+    assert not list(output.glob(".part*"))
+    # A part that is there is not parsed again, even if it is asked for.
+    source = list_sources([str(corpus)])[0]
+    hashes = job.hashes_of(run.parser)
+    part = Part(2, source, 0, 0, 0)
+    counts = job.parse_part(job.Job(run.parser, str(output), *hashes), part)
+    assert counts.documents > 0
+    assert len(calls) == 1
+
+
+def test_another_run_in_the_same_folder_is_refused(pipeline, address, corpus, tmp_path):
+    output = tmp_path / "output"
+    assert bulk(options(pipeline, address, [corpus], output)) == 0
+    before = sorted(path.name for path in output.iterdir())
+    parser = ArrowParser(pipeline, confidence=True)
+    with pytest.raises(CommandError, match="other settings") as error:
+        bulk(options(pipeline, address, [corpus], output, parser=parser))
+    assert "confidence: was None, now True" in error.value.text
+    nlp = spacy.load(pipeline)
+    nlp.get_pipe("root_mst").temperature = 2.0
+    nlp.to_disk(tmp_path / "other")
+    with pytest.raises(CommandError, match="other settings") as error:
+        bulk(options(tmp_path / "other", address, [corpus], output))
+    assert "pipeline: was" in error.value.text
+    more = tmp_path / "more.txt"
+    more.write_text("One more.\n")
+    with pytest.raises(CommandError, match="another input") as error:
+        bulk(options(pipeline, address, [corpus, more], output))
+    assert "not there before" in error.value.text
+    corpus.write_text("Something else.\n")
+    with pytest.raises(CommandError, match="another input") as error:
+        bulk(options(pipeline, address, [corpus], output))
+    assert "changed: " in error.value.text
+    assert sorted(path.name for path in output.iterdir()) == before
+    with pytest.raises(CommandError, match="is not empty, and is no output"):
+        bulk(options(pipeline, address, [corpus], tmp_path))
+
+
+def test_remote_file_systems(pipeline, trained, address, texts, tmp_path):
+    fs = fsspec.filesystem("memory")
+    fs.pipe_file("/bulk-in/a.txt", "\n".join(texts).encode())
+    output = "memory://bulk-out"
+    assert bulk(options(pipeline, address, ["memory://bulk-in/*.txt"], output)) == 0
+    names = [path.rsplit("/", 1)[1] for path in fs.ls("/bulk-out", detail=False)]
+    assert sum(name.startswith("part-") for name in names) > 4
+    assert not any(name.startswith(".") for name in names)
+    fs.get("/bulk-out/", str(tmp_path / "copy") + "/", recursive=True)
+    assert_parsed_once(tmp_path / "copy", trained, texts)
+    for folder in ("/bulk-in", "/bulk-out"):
+        fs.rm(folder, recursive=True)
+
+
+def test_errors_are_rows_and_counted(pipeline, address, tmp_path, capfd):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "The cat slept."}\n{broken\n{"no": "text"}\n{"text": ""}\n')
+    for rows in ("sentences", "documents"):
+        parser = ArrowParser(pipeline, rows=rows)
+        output = tmp_path / rows
+        assert bulk(options(pipeline, address, [path], output, parser=parser)) == 1
+        found = rows_of(output)
+        assert [row["error"] is None for row in found] == [True, False, False, True]
+        assert "Errors, in the column error: 2 input" in capfd.readouterr().err
+        [part] = output.glob("part-*.parquet")
+        counts = job.read_counts(fsspec.filesystem("file"), str(part))
+        assert (counts.documents, counts.sentences, counts.words) == (4, 1, 4)
+
+
+def test_an_empty_input_makes_an_empty_output(pipeline, address, tmp_path):
+    (tmp_path / "a.txt").write_text("\n \n")
+    assert bulk(options(pipeline, address, [tmp_path / "a.txt"], tmp_path / "output")) == 0
+    assert rows_of(tmp_path / "output") == []
+    (tmp_path / "b.txt").write_text("")
+    assert bulk(options(pipeline, address, [tmp_path / "b.txt"], tmp_path / "none")) == 0
+
+
+def test_a_worker_with_another_pipeline_ends_the_run(
+    pipeline, address, corpus, tmp_path, monkeypatch
+):
+    run = options(pipeline, address, [corpus], tmp_path / "output")
+    check = job.Job.check
+
+    def check_another(self):
+        check(job.Job(self.parser, self.output, "other", None))
+
+    monkeypatch.setattr(job.Job, "check", check_another)
+    with pytest.raises(CommandError, match="Workers cannot parse") as error:
+        bulk(run)
+    assert "install the same version" in error.value.text
+
+
+def test_parts_that_fail_are_reported_and_done_by_the_next_run(
+    pipeline, trained, address, corpus, texts, tmp_path, monkeypatch, capfd
+):
+    output = tmp_path / "output"
+    run = options(pipeline, address, [corpus], output)
+    real = job.read_part
+    fails = True
+
+    def read(part, parser):
+        if fails and part.number == 1:
+            raise OSError("the disk is on fire")
+        return real(part, parser)
+
+    monkeypatch.setattr(job, "read_part", read)
+    assert bulk(run) == 1
+    printed = capfd.readouterr().err
+    assert "the disk is on fire" in printed
+    assert "Run the same command again" in printed
+    assert not (output / job.part_name(1)).exists()
+    fails = False
+    assert bulk(run) == 0
+    assert_parsed_once(output, trained, texts)
+
+
+class DyingClient:
+    """Stands for a cluster where the parts of some functions kill their workers."""
+
+    def __init__(self, deadly):
+        self.deadly = deadly
+        self.tried = []
+
+    def submit(self, function, job, part, *piece, **options):
+        if function.__name__ == "count_documents":
+            return DoneFuture(result=1000)
+        self.tried.append(piece)
+        dies = any(piece[0] <= number < piece[1] for number in self.deadly)
+        return DoneFuture(error=distributed.KilledWorker("key", None, 3) if dies else None)
+
+
+class DoneFuture:
+    def __init__(self, result=None, error=None):
+        self.status = "error" if error else "finished"
+        self.result, self.exception = (lambda: result), (lambda: error)
+
+
+def test_a_run_without_workers_ends(monkeypatch):
+    monkeypatch.setattr(engine, "PATIENCE", 0.2)
+    monkeypatch.setattr(engine, "LOOK", 0.1)
+    with (
+        distributed.LocalCluster(
+            n_workers=0, processes=False, dashboard_address="localhost:0"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+        client.as_current(),
+        pytest.raises(engine.LostWorkersError),
+    ):
+        engine._wait(client, [client.submit(int, pure=False)])
+
+
+@pytest.mark.parametrize("deadly", [set(), {0}, {999}, {123, 124, 700}])
+def test_documents_that_kill_are_found_with_few_deaths(deadly, monkeypatch):
+    monkeypatch.setattr(engine, "_wait", lambda client, futures: None)
+    client = DyingClient(deadly)
+    assert sorted(find_killers(client, None, None)) == sorted(deadly)
+    deaths = [piece for piece in client.tried if any(piece[0] <= n < piece[1] for n in deadly)]
+    # Four levels of eight pieces, and the confirmation.
+    assert len(deaths) <= 5 * len(deadly)

@@ -1,0 +1,145 @@
+"""The examples of docs/bulk.md, run as printed, and its table of columns."""
+
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from conftest import ROOT
+
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow: the extra [arrow]")
+import pyarrow.parquet as pq
+
+from spacy_rootmind.bulk import ArrowParser
+from spacy_rootmind.bulk.schema import ERROR_KINDS, SENTENCES
+
+PAGE = (ROOT / "docs" / "bulk.md").read_text(encoding="utf8")
+TEXTS = ["The cat saw a dog. The dog slept.", "Anna said that she had read it.", ""]
+
+
+def example(word):
+    """Return the example of the page that contains a word."""
+    blocks = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
+    [found] = [block for block in blocks if word in block]
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a corpus, to run examples in."""
+    monkeypatch.chdir(tmp_path)
+    data = {"id": [f"d{i}" for i in range(len(TEXTS))], "text": TEXTS}
+    pq.write_table(pa.table(data), tmp_path / "corpus.parquet", row_group_size=2)
+    return tmp_path
+
+
+@pytest.fixture
+def parses(folder, web_pipeline):
+    """The corpus, parsed, under the name in the examples."""
+    parser = ArrowParser(web_pipeline, confidence=True, arcs=0.01)
+    (folder / "parses").mkdir()
+    table = pq.read_table(folder / "corpus.parquet")
+    pq.write_table(parser(table), folder / "parses" / "part-0000000.parquet")
+    return folder
+
+
+def run(word, pipeline, folder):
+    """Run an example in a process of its own; returns what it prints."""
+    code = example(word).replace("en_rootmind_web_sm", str(pipeline))
+    (folder / "example.py").write_text(code, encoding="utf8")
+    result = subprocess.run(
+        [sys.executable, "example.py"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def assert_parsed(rows, pipeline):
+    """Assert that the rows of sentences are those of the corpus, in any order."""
+    data = {"id": [f"d{i}" for i in range(len(TEXTS))], "text": TEXTS}
+    expected = ArrowParser(pipeline, confidence=True)(pa.table(data)).to_pylist()
+    rows = sorted(rows, key=lambda row: (row["id"], row["sentence"]))
+    for name in ("id", "sentence", "tokens", "heads", "deps", "error"):
+        assert [row[name] for row in rows] == [row[name] for row in expected]
+    for row, other in zip(rows, expected, strict=True):
+        assert (row["head_probs"] or []) == pytest.approx(other["head_probs"] or [], abs=1e-4)
+
+
+def test_table_of_columns_is_the_schema():
+    section = PAGE.split("## Columns")[1].split("\n## ")[0]
+    rows = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| `")]
+    shown = {name: kind for names, kind in rows for name in re.findall(r"`(\w+)`", names)}
+    assert list(shown) == SENTENCES.names
+    short = {"list<element: ": "list of ", ">": "", "list<item: ": "list of "}
+    for field in SENTENCES:
+        kind = str(field.type)
+        for old, new in short.items():
+            kind = kind.replace(old, new)
+        assert shown[field.name].strip() == re.sub(r"struct<.*", "struct", kind), field.name
+    assert all(f"`{kind}`" in section for kind in ERROR_KINDS)
+
+
+@pytest.mark.parametrize("word", ["import ray", "pyspark", "import daft", "client.map"])
+def test_examples_of_engines_are_short(word):
+    assert len(example(word).splitlines()) <= 15
+
+
+def test_docs_are_read_again(parses, web_pipeline):
+    printed = run("read_docs", web_pipeline, parses).splitlines()
+    assert [line.split()[:2] for line in printed] == [
+        ["d0", "saw"],
+        ["d0", "slept"],
+        ["d1", "said"],
+    ]
+
+
+def test_duckdb_finds_subjects(parses, web_pipeline):
+    pytest.importorskip("duckdb", reason="needs duckdb")
+    printed = run("duckdb", web_pipeline, parses)
+    found = re.search(r"anna\s*│\s*(\S+)", printed)
+    assert 0.5 < float(found[1]) <= 1.5, printed
+
+
+def test_polars_finds_doubtful_sentences(parses, web_pipeline):
+    pytest.importorskip("polars", reason="needs polars")
+    printed = run("polars", web_pipeline, parses)
+    assert "Anna said that she" in printed
+    assert "shape: (2, 4)" in printed
+
+
+@pytest.mark.workflow
+def test_dask_example_runs(folder, web_pipeline):
+    pytest.importorskip("distributed", reason="needs distributed")
+    (folder / "parses-dask").mkdir()
+    run("client.map", web_pipeline, folder)
+    assert len(list((folder / "parses-dask").iterdir())) == 2
+    assert_parsed(pq.read_table(folder / "parses-dask").to_pylist(), web_pipeline)
+
+
+@pytest.mark.workflow
+def test_daft_example_runs(folder, web_pipeline):
+    pytest.importorskip("daft", reason="needs daft")
+    run("import daft", web_pipeline, folder)
+    documents = pq.read_table(folder / "parses-daft").to_pylist()
+    assert [row["error"] for row in documents] == [None] * len(TEXTS)
+    rows = [{"id": d["id"], "error": None, **s} for d in documents for s in d["sentences"]]
+    assert_parsed(rows, web_pipeline)
+
+
+@pytest.mark.workflow
+def test_spark_example_runs(folder, web_pipeline, monkeypatch):
+    pytest.importorskip("pyspark", reason="needs pyspark")
+    if shutil.which("java") is None:
+        pytest.skip("needs Java")
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    run("pyspark", web_pipeline, folder)
+    assert_parsed(pq.read_table(folder / "parses-spark").to_pylist(), web_pipeline)
+
+
+@pytest.mark.workflow
+def test_ray_example_runs(folder, web_pipeline):
+    pytest.importorskip("ray.data", reason="needs ray[data]")
+    run("import ray", web_pipeline, folder)
+    assert_parsed(pq.read_table(folder / "parses-ray").to_pylist(), web_pipeline)

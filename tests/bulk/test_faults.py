@@ -1,0 +1,265 @@
+"""`bulk` while workers, the scheduler and the command itself are killed, as separate processes."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from itertools import count
+
+import pytest
+import spacy
+from spacy.util import import_file
+
+pytest.importorskip("pyarrow", reason="needs pyarrow: the extra [arrow]")
+distributed = pytest.importorskip("distributed", reason="needs distributed: the extra [bulk]")
+
+from spacy_rootmind.bulk import read_docs
+
+posix_only = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX systems")
+pytestmark = [pytest.mark.workflow, posix_only]
+
+N_TEXTS = 80
+# Parsing is slow enough to be killed, and says where it happens.
+CODE = """
+import os, time
+from pathlib import Path
+from spacy.language import Language
+
+@Language.component("bulk_test_slow")
+def slow(doc):
+    folder = os.environ.get("BULK_TEST_FOLDER")
+    if folder:
+        Path(folder, str(os.getpid())).touch()
+        time.sleep(float(os.environ.get("BULK_TEST_SECONDS", "0")))
+        if any(token.text == "poison" for token in doc):
+            os._exit(1)
+    return doc
+"""
+
+
+@pytest.fixture
+def code(tmp_path):
+    path = tmp_path / "code.py"
+    path.write_text(CODE)
+    return path
+
+
+@pytest.fixture
+def slow_pipeline(pipeline, code, tmp_path):
+    nlp = spacy.load(pipeline)
+    import_file("bulk_test_code", code)
+    nlp.add_pipe("bulk_test_slow")
+    nlp.to_disk(tmp_path / "slow")
+    return tmp_path / "slow"
+
+
+class Run:
+    """Runs of the command, in processes of their own, that parse the same corpus."""
+
+    def __init__(self, pipeline, code, folder):
+        self.folder, self.output, self.pids = folder, folder / "output", folder / "pids"
+        self.pids.mkdir()
+        self.corpus = folder / "corpus.txt"
+        self.pipeline, self.code = pipeline, code
+        self.environment = {
+            **os.environ,
+            "BULK_TEST_FOLDER": str(self.pids),
+            "BULK_TEST_SECONDS": "0.1",
+            "PYTHONUTF8": "1",
+        }
+        self.processes = []
+        self.logs = count()
+
+    def write_corpus(self, texts):
+        self.texts = texts
+        self.corpus.write_text("\n".join(texts) + "\n", encoding="utf8")
+
+    def start_module(self, *arguments):
+        self.log = self.folder / f"log-{next(self.logs)}.txt"
+        with open(self.log, "wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", *map(str, arguments)],
+                env=self.environment,
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+            )
+        self.processes.append(process)
+        return process
+
+    def start(self, *arguments):
+        return self.start_module(
+            *("spacy_rootmind", "bulk", self.pipeline, self.corpus, "-o", self.output),
+            *("--code", self.code, "--part-size", 300, "-n", 2, *arguments),
+        )
+
+    def finish(self, process, code=0):
+        assert process.wait(timeout=900) == code, self.log.read_text()
+
+    def n_parts(self):
+        return len(list(self.output.glob("part-*.parquet")))
+
+    def wait_for_parts(self, n, process):
+        while self.n_parts() < n and process.poll() is None:
+            time.sleep(0.05)
+
+    def workers(self):
+        """Processes that have parsed and still run."""
+        return [int(path.name) for path in self.pids.iterdir() if is_alive(int(path.name))]
+
+    def kill_worker(self, rng):
+        """Kill a worker; returns whether there was one."""
+        workers = self.workers()
+        if not workers:
+            return False
+        try:
+            os.kill(rng.choice(workers), signal.SIGKILL)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def end(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def run(slow_pipeline, code, tmp_path):
+    run = Run(slow_pipeline, code, tmp_path)
+    run.write_corpus([f"The cat saw a dog {i}. The dog slept." for i in range(N_TEXTS)])
+    yield run
+    run.end()
+
+
+def assert_parsed_once(run, nlp):
+    """Assert that the rows are those of `nlp.pipe`: none lost, none twice, the trees equal."""
+    docs = list(read_docs(run.output, spacy.blank("en").vocab))
+    assert [doc.text for doc in docs] == run.texts
+    for doc, expected in zip(docs, nlp.pipe(run.texts), strict=True):
+        assert [t.head.i for t in doc] == [t.head.i for t in expected]
+        assert [t.dep_ for t in doc] == [t.dep_ for t in expected]
+
+
+def test_killed_workers_and_a_killed_command_lose_nothing(run, trained):
+    rng = random.Random(0)
+    process = run.start()
+    run.wait_for_parts(1, process)
+    assert run.kill_worker(rng)
+    run.wait_for_parts(run.n_parts() + 1, process)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL
+    before = run.n_parts()
+    assert before > 0
+    wait_until(lambda: not run.workers())
+    process = run.start()
+    run.finish(process)
+    assert "parts are there already" in run.log.read_text()
+    assert_parsed_once(run, trained)
+
+
+def wait_until(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def test_a_document_that_kills_is_isolated(run, trained):
+    run.environment["BULK_TEST_SECONDS"] = "0"
+    run.write_corpus([*run.texts[:3], "A poison cat.", *run.texts[3:9]])
+    process = run.start("--part-size", 2000)
+    run.finish(process, code=1)
+    assert "1 killed" in run.log.read_text()
+    docs = list(read_docs(run.output, spacy.blank("en").vocab))
+    texts = [text for text in run.texts if "poison" not in text]
+    assert [doc.text for doc in docs] == texts
+    with pytest.raises(ValueError, match="killed: the process that parsed this document died"):
+        list(read_docs(run.output, spacy.blank("en").vocab, errors="raise"))
+
+
+def test_interrupted_runs_continue(run, trained):
+    process = run.start()
+    run.wait_for_parts(1, process)
+    process.terminate()
+    assert process.wait(timeout=100) == 128 + signal.SIGTERM
+    assert "Run the same command again" in run.log.read_text()
+    wait_until(lambda: not run.workers())
+    assert run.n_parts() > 0
+    run.finish(run.start())
+    assert_parsed_once(run, trained)
+
+
+class Cluster:
+    """A scheduler and workers in processes of their own."""
+
+    def __init__(self, run):
+        self.file = run.folder / f"scheduler-{next(run.logs)}.json"
+        module = "distributed.cli.dask_scheduler"
+        at = ("--scheduler-file", self.file)
+        self.scheduler = run.start_module(module, *at, "--port", 0, "--no-dashboard")
+        wait_until(self.file.exists)
+        module = "distributed.cli.dask_worker"
+        flags = ("--nworkers", 2, "--nthreads", 1, "--no-dashboard")
+        self.workers = run.start_module(module, *at, *flags)
+
+    @property
+    def address(self):
+        from json import loads
+
+        return loads(self.file.read_text())["address"]
+
+    def end(self):
+        for process in (self.scheduler, self.workers):
+            process.kill()
+            process.wait()
+
+
+def test_a_killed_scheduler_ends_the_run_and_another_continues(run, trained):
+    cluster = Cluster(run)
+    process = run.start("--scheduler", cluster.address)
+    log = run.log
+    run.wait_for_parts(1, process)
+    cluster.scheduler.kill()
+    run.log = log
+    run.finish(process, code=1)
+    assert "Run the same command again" in log.read_text()
+    cluster.end()
+    wait_until(lambda: not run.workers())
+    cluster = Cluster(run)
+    run.finish(run.start("--scheduler", cluster.address))
+    assert_parsed_once(run, trained)
+
+
+@pytest.mark.slow
+def test_thirty_kills_lose_nothing(run, trained):
+    """Workers, and now and then the command itself, at random moments."""
+    rng = random.Random(1)
+    run.write_corpus([f"The cat saw a dog {i}. The dog slept." for i in range(600)])
+    kills, process = 0, run.start()
+    while kills < 30:
+        run.wait_for_parts(1, process)
+        time.sleep(rng.uniform(0, 3))
+        if process.poll() is not None:
+            break
+        if rng.random() < 0.2:
+            process.kill()
+            process.wait()
+            kills += 1
+            process = run.start()
+        else:
+            kills += run.kill_worker(rng)
+    run.finish(process)
+    assert kills == 30
+    assert_parsed_once(run, trained)
