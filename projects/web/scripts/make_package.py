@@ -49,12 +49,6 @@ FIGURES = {
     "sents_f": "sentences found, F",
 }
 HALF = "spacy_rootmind.HalfPrecision.v1"
-TEACHER = {
-    "name": "all-MiniLM-L6-v2, the encoder of the teacher",
-    "url": "https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2",
-    "license": "Apache 2.0",
-    "author": "The authors of sentence-transformers",
-}
 # The command under the page's first heading with "Quickstart", after "&&", and what it prints.
 SHOWN = re.compile(
     r"^#+ [^\n]*Quickstart.*?^```bash\n[^\n]*?&& (?P<command>[^\n]*)\n```$.*?"
@@ -197,7 +191,7 @@ def describe(nlp: Language, scores: dict[str, Any], version: str, release: str) 
         "probability of each head (root_mst)",
         "author": AUTHOR,
         "license": "CC BY-SA 4.0",
-        "sources": [source, TEACHER],
+        "sources": [source],
         "spacy_version": SPACY,
         "performance": scores,
     }
