@@ -191,11 +191,11 @@ def test_project_makes_a_package(quickstart_docs, tmp_path):
     config.to_disk(path)
     variables = {
         "source": tmp_path / "treebanks",
-        "treebank_config": path,
+        "config": path,
         "version": "1.2.3",
     }
     result = run_spacy(
-        *("project", "run", "treebank", checkout / "projects" / "web"),
+        *("project", "run", "all", checkout / "projects" / "web"),
         *(f"--vars.{name}={value}" for name, value in variables.items()),
         cwd=tmp_path,
     )
