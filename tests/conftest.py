@@ -1,6 +1,7 @@
 """Treebanks and pipelines that several tests share."""
 
 import os
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from spacy.util import fix_random_seed
 from spacy_rootmind.network.label_scores import ChosenArcs, begin_label_scores
 
 forbid_network()
+# A shell starts commands in the background without Ctrl-C, and what they start inherits this.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).parent.parent
 QUICKSTART = ROOT / "projects" / "quickstart"
