@@ -18,6 +18,8 @@ from typing import NoReturn
 
 # Seconds between checks that the parent process still runs.
 PARENT_INTERVAL = 1.0
+# Seconds between checks that no worker was killed, besides those when a child ends.
+CHILD_INTERVAL = 1.0
 
 
 class Interrupted(BaseException):
@@ -68,12 +70,19 @@ def watched_signals() -> Iterator[None]:
             end_workers()
 
     handlers = {signal.SIGINT: stop, signal.SIGTERM: stop}
-    if hasattr(signal, "SIGCHLD") and hasattr(os, "waitid"):
-        handlers[signal.SIGCHLD] = child_ended
+    has_children = hasattr(signal, "SIGCHLD") and hasattr(os, "waitid")
+    if has_children:
+        handlers |= {signal.SIGCHLD: child_ended, signal.SIGALRM: child_ended}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    if has_children:
+        # A signal that comes just before the main process starts to wait for workers does not end
+        # the wait; the next one does, and then Python runs the handlers of both.
+        signal.setitimer(signal.ITIMER_REAL, CHILD_INTERVAL, CHILD_INTERVAL)
     try:
         yield
     finally:
+        if has_children:
+            signal.setitimer(signal.ITIMER_REAL, 0)
         for number, previous in before.items():
             signal.signal(number, previous)
 
