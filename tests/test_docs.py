@@ -141,16 +141,6 @@ def test_distribution_examples_print_the_output_shown(capsys):
         assert capsys.readouterr().out.splitlines() == shown
 
 
-def test_distribution_examples_print_what_they_say(capsys):
-    found = [b for b in blocks("docs/arrays.md", "python") if "trees." in b]
-    assert len(found) == 4
-    namespace = {}
-    for block in found:
-        exec(compile(block, "arrays.md", "exec"), namespace)
-        shown = re.findall(r"^print.*  # (.*)$", block, flags=re.MULTILINE)
-        assert capsys.readouterr().out.splitlines() == shown
-
-
 def run(block, model, namespace):
     """Run an example with a pipeline in place of those that it loads."""
     code = re.sub("projects/quickstart/training/model-best|en_rootmind_web_sm", str(model), block)

@@ -1,17 +1,13 @@
 """The command `bulk`: parses a corpus of any size into a folder of Parquet."""
 
 import os
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from types import FrameType
 
 from spacy_rootmind.bulk.counts import Counts
 from spacy_rootmind.bulk.engine import (
@@ -28,7 +24,7 @@ from spacy_rootmind.bulk.job import Job, JobError, hashes_of, identity, part_nam
 from spacy_rootmind.bulk.parser import ArrowParser
 from spacy_rootmind.cli.inputs import InputError
 from spacy_rootmind.cli.messages import Bar, CommandError, Messages
-from spacy_rootmind.cli.processes import Interrupted
+from spacy_rootmind.cli.processes import Interrupted, stop_signals
 
 # Larger parts lose more work when a worker dies, smaller ones cost more files. Small inputs have
 # enough parts for some workers.
@@ -87,7 +83,7 @@ def bulk(options: BulkOptions) -> int:
     """
     messages = Messages(options.quiet)
     try:
-        with watched_signals():
+        with stop_signals():
             return _bulk(options, messages)
     except Interrupted as stop:
         messages.fail("Interrupted", HINT)
@@ -205,25 +201,6 @@ def _report(
     else:
         messages.good(summary)
     return 1 if failed or total.errors else 0
-
-
-@contextmanager
-def watched_signals() -> Iterator[None]:
-    """Turn signals to stop into `Interrupted`."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise Interrupted(number)
-
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, stop) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, previous in before.items():
-            signal.signal(number, previous)
 
 
 def absolute(name: str) -> str:

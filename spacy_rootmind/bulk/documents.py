@@ -59,17 +59,13 @@ class Document:
 
 @dataclass
 class Piece:
-    """A part of a document that is parsed as one Doc; `start` counts characters."""
+    """A part of a document that is parsed as one Doc; `start` and `end` count characters."""
 
     document: Document
     start: int
     end: int
     record: InputRecord
-
-    @property
-    def is_last(self) -> bool:
-        """Whether the document ends with this piece."""
-        return self.record.fields["is_last"]
+    is_last: bool
 
 
 def cut_document(document: Document, max_chars: int, max_word_length: int) -> Iterator[Piece]:
@@ -84,12 +80,13 @@ def _cut_text(document: Document, max_chars: int, max_word_length: int) -> Itera
     while True:
         end = start + find_break(text, start, max_chars)
         part = text[start:end]
-        record = _record(start, end == len(text), text=part)
+        is_last = end == len(text)
+        record = InputRecord("", start, text=part)
         runs = long_runs(part, max_word_length)
         if runs:
             record.pieces = cut(part, runs, min(PIECE, max_word_length))
-        yield Piece(document, start, end, record)
-        if end == len(text):
+        yield Piece(document, start, end, record, is_last)
+        if is_last:
             return
         start = end
 
@@ -113,16 +110,16 @@ def _cut_words(document: Document, max_chars: int, max_word_length: int) -> Iter
     while True:
         last = _last_word(words, starts, first, max_chars)
         size = sum(map(len, words[first:last])) + sum(spaces[first:last])
-        own_starts = starts and [True, *starts[first + 1 : last]]
-        record = _record(
+        is_last = last == len(words)
+        record = InputRecord(
+            "",
             place,
-            last == len(words),
             words=words[first:last],
             spaces=spaces[first:last],
-            starts=own_starts,
+            starts=starts and [True, *starts[first + 1 : last]],
         )
-        yield Piece(document, place, place + size, record)
-        if last == len(words):
+        yield Piece(document, place, place + size, record, is_last)
+        if is_last:
             return
         first, place = last, place + size
 
@@ -139,7 +136,3 @@ def _last_word(words: Sequence[str], starts: list[bool] | None, first: int, max_
     if starts is not None:
         return next((i for i in places if starts[i]), end)
     return next((i for i in places if words[i - 1] in (*MARKS, *WIDE_MARKS)), end)
-
-
-def _record(start: int, is_last: bool, **given: object) -> InputRecord:
-    return InputRecord("", start, fields={"is_last": is_last}, **given)  # type: ignore[arg-type]

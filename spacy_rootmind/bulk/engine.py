@@ -8,12 +8,14 @@ that die are cut again, and single documents are confirmed alone. The part is pa
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from itertools import islice
+from typing import Any
 
 import dask
+import distributed
 from distributed import Client, Future, KilledWorker, LocalCluster, wait
+from distributed.client import ClosedClientError
 
 from spacy_rootmind.bulk.counts import Counts
 from spacy_rootmind.bulk.inputs import Part
@@ -106,16 +108,39 @@ def run_parts(
     failed: Failed = []
     killed = []
     for part, future in _completed(client, job, parts):
-        error = _error(client, future)
+        counts, error = _outcome(client, future)
         if error is None:
-            report(part, future.result())
+            report(part, counts)
         elif isinstance(error, KilledWorker):
             killed.append(part)
         else:
             failed.append((part, _describe(error)))
     for part in killed:
-        _parse_without_killers(client, job, part, report, failed)
+        counts, error = _parse_without_killers(client, job, part)
+        if error is None:
+            report(part, counts)
+        else:
+            failed.append((part, _describe(error)))
     return failed
+
+
+@contextmanager
+def _scheduler_errors() -> Iterator[None]:
+    """Turn errors of the connection into a LostSchedulerError."""
+    try:
+        yield
+    except distributed.TimeoutError:
+        # On some versions of Python an OSError, but one that says that it is not done yet.
+        raise
+    except (OSError, distributed.CancelledError, ClosedClientError) as error:
+        raise LostSchedulerError from error
+
+
+def _submit(
+    client: Client, function: Callable[..., Any], *arguments: Any, **options: Any
+) -> Future:
+    with _scheduler_errors():
+        return client.submit(function, *arguments, pure=False, **options)
 
 
 def _completed(client: Client, job: Job, parts: Sequence[Part]) -> Iterator[tuple[Part, Future]]:
@@ -126,7 +151,7 @@ def _completed(client: Client, job: Job, parts: Sequence[Part]) -> Iterator[tupl
 
     def submit(n_parts: int) -> None:
         for part in islice(waiting, n_parts):
-            future = client.submit(parse_part, job, part, pure=False, retries=RETRIES)
+            future = _submit(client, parse_part, job, part, retries=RETRIES)
             running[future] = part
 
     submit(window)
@@ -151,11 +176,10 @@ def _wait(client: Client, futures: Sequence[Future], until: str = "ALL_COMPLETED
     last_seen = time.monotonic()
     while True:
         try:
-            wait(futures, timeout=LOOK, return_when=until)
+            with _scheduler_errors():
+                wait(futures, timeout=LOOK, return_when=until)
             return
-        except CancelledError:
-            raise LostSchedulerError from None
-        except TimeoutError:
+        except distributed.TimeoutError:
             now = time.monotonic()
             if client.nthreads():
                 last_seen = now
@@ -163,8 +187,8 @@ def _wait(client: Client, futures: Sequence[Future], until: str = "ALL_COMPLETED
                 raise LostWorkersError from None
 
 
-def _error(client: Client, future: Future) -> BaseException | None:
-    """Return the error of a future, unless it is one of the whole run.
+def _outcome(client: Client, future: Future) -> tuple[Any, BaseException | None]:
+    """Wait for a future, and return its result and its error, one of which is None.
 
     A result is lost if its worker dies before it is read; dask then computes it again.
 
@@ -177,11 +201,20 @@ def _error(client: Client, future: Future) -> BaseException | None:
     LostWorkersError
         If there are no workers any more.
     """
-    _wait(client, [future])
-    error = future.exception()
-    if isinstance(error, JobError):
-        raise error
-    return error
+    while True:
+        _wait(client, [future])
+        error = future.exception() if future.status == "error" else None
+        if isinstance(error, JobError):
+            raise error
+        if error is not None:
+            return None, error
+        try:
+            with _scheduler_errors():
+                return future.result(timeout=LOOK), None
+        except Exception as late:
+            # Not read in time; or lost, and an error when it was computed again.
+            if not isinstance(late, distributed.TimeoutError) and future.status != "error":
+                raise
 
 
 def _describe(error: BaseException) -> str:
@@ -189,26 +222,22 @@ def _describe(error: BaseException) -> str:
 
 
 def _parse_without_killers(
-    client: Client, job: Job, part: Part, report: Callable[[Part, Counts], None], failed: Failed
-) -> None:
+    client: Client, job: Job, part: Part
+) -> tuple[Any, BaseException | None]:
     """Find the documents of a part that kill their workers, and parse the others."""
-    killers = find_killers(client, job, part)
-    future = client.submit(
-        parse_part, job, part, frozenset(killers), pure=False, retries=RETRIES, priority=FIRST
-    )
-    error = _error(client, future)
-    if error is None:
-        report(part, future.result())
-    else:
-        failed.append((part, _describe(error)))
+    killers = frozenset(find_killers(client, job, part))
+    future = _submit(client, parse_part, job, part, killers, retries=RETRIES, priority=FIRST)
+    return _outcome(client, future)
 
 
 def find_killers(client: Client, job: Job, part: Part) -> list[int]:
     """Return the numbers of the documents in a part that kill the workers that parse them."""
-    n_documents = client.submit(count_documents, job, part, pure=False, retries=RETRIES)
-    if _error(client, n_documents) is not None:
+    n_documents, error = _outcome(
+        client, _submit(client, count_documents, job, part, retries=RETRIES)
+    )
+    if error is not None:
         return []
-    suspects = [(0, n_documents.result())]
+    suspects = [(0, n_documents)]
     killers: list[int] = []
     while suspects:
         pieces = [piece for first, stop in suspects for piece in _cut(first, stop)]
@@ -232,8 +261,7 @@ def _killed(
 ) -> list[tuple[int, int]]:
     """Try pieces of a part; return those that killed their workers."""
     futures = [
-        client.submit(try_documents, job, part, *piece, pure=False, priority=FIRST)
-        for piece in pieces
+        _submit(client, try_documents, job, part, *piece, priority=FIRST) for piece in pieces
     ]
     _wait(client, futures)
     # A piece that ended well is "lost" if its worker has died since: it has killed nothing.

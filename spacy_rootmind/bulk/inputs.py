@@ -26,7 +26,7 @@ from spacy_rootmind.bulk.documents import Document
 from spacy_rootmind.bulk.parser import ID_COLUMN, ArrowParser, make_document
 from spacy_rootmind.bulk.schema import INPUT
 from spacy_rootmind.cli.input_records import Failure, InputRecord
-from spacy_rootmind.cli.inputs import BYTE_ORDER_MARK, MAX_LINE, InputError, Line
+from spacy_rootmind.cli.inputs import MAX_LINE, InputError, Line, read_lines, without_mark
 from spacy_rootmind.cli.readers import READERS, is_blank, read_paragraphs
 
 PARQUET = "parquet"
@@ -256,28 +256,21 @@ def _lines(stream: BinaryIO, start: int) -> Iterator[Line]:
 
     The stream is one byte before, unless `start` is 0: the line may start exactly there.
     """
-    place = start - 1 + _skip_line(stream) if start else 0
-    while data := stream.readline(MAX_LINE + 1):
-        begin = place
+    place = max(start - 1, 0)
+
+    def read() -> bytes:
+        nonlocal place
+        data = stream.readline(MAX_LINE + 1)
         place += len(data)
-        if len(data) > MAX_LINE:
-            if not data.endswith(b"\n"):
-                place += _skip_line(stream)
-            yield Line(begin, None)
-            continue
-        if not begin:
-            data = data.removeprefix(BYTE_ORDER_MARK)
-        yield Line(begin, data.removesuffix(b"\n").removesuffix(b"\r"))
+        return data
 
-
-def _skip_line(stream: BinaryIO) -> int:
-    """Skip the rest of a line; returns its length."""
-    skipped = 0
-    while data := stream.readline(BUFFER):
-        skipped += len(data)
-        if data.endswith(b"\n"):
-            break
-    return skipped
+    lines = read_lines(read)
+    if start:
+        next(lines, None)
+    begin = place
+    for data in lines:
+        yield Line(begin, data if begin else without_mark(data))
+        begin = place
 
 
 def _own_lines(lines: Iterable[Line], part: Part) -> Iterator[Line]:

@@ -10,14 +10,9 @@ import pyarrow.dataset as ds
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
+from spacy_rootmind.annotation.details import Alternatives, ArcTable, Confidence, ParseDetails
 from spacy_rootmind.annotation.extensions import register_extensions
-from spacy_rootmind.annotation.records import (
-    Alternatives,
-    ArcTable,
-    Confidence,
-    ParseDetails,
-    SentenceRecord,
-)
+from spacy_rootmind.annotation.records import SentenceRecord
 from spacy_rootmind.annotation.writing import DocParse, annotate
 from spacy_rootmind.bulk.rows import ATTRIBUTES, Row
 from spacy_rootmind.bulk.schema import check_version
@@ -53,8 +48,7 @@ def read_docs(
     if errors not in ("skip", "raise"):
         raise ValueError(f"expected errors to be 'skip' or 'raise', received {errors!r}")
     register_extensions()
-    source: Any = [str(path) for path in parquet] if isinstance(parquet, list) else parquet
-    dataset = source if isinstance(source, ds.Dataset) else ds.dataset(source, format="parquet")
+    dataset = parquet if isinstance(parquet, ds.Dataset) else _open(parquet)
     check_version(dataset.schema)
     for rows in _documents(dataset):
         error = next((row["error"] for row in rows if row["error"] is not None), None)
@@ -62,6 +56,11 @@ def read_docs(
             yield make_doc(rows, vocab)
         elif errors == "raise":
             raise ValueError(f"expected the parse of document {rows[0]['id']!r}, found {error}")
+
+
+def _open(parquet: str | Path | Sequence[str | Path]) -> ds.Dataset:
+    paths = parquet if isinstance(parquet, (str, Path)) else [str(path) for path in parquet]
+    return ds.dataset(paths, format="parquet")
 
 
 def _documents(dataset: ds.Dataset) -> Iterator[list[Row]]:

@@ -10,14 +10,8 @@ from numpy.typing import NDArray
 from spacy.attrs import HEAD, SPACY
 from spacy.tokens import Doc, Span
 
-from spacy_rootmind.annotation.records import (
-    Alternatives,
-    ArcTable,
-    OutdatedDetailsError,
-    ParseDetails,
-    has_records,
-    read_record,
-)
+from spacy_rootmind.annotation.details import Alternatives, ArcTable, ParseDetails
+from spacy_rootmind.annotation.records import OutdatedDetailsError, has_records, read_record
 from spacy_rootmind.bulk.schema import DOCUMENTS, SENTENCE_FIELDS, SENTENCES
 
 Row = dict[str, Any]

@@ -69,11 +69,73 @@ class Alternatives(str, Enum):
     sample_without_replacement = "sample-without-replacement"
 
 
+# Options of both `parse` and `bulk`.
+PipelineName = Annotated[
+    str, Argument(metavar="PIPELINE", help="Pipeline with root_mst: a folder or a package")
+]
+Paragraphs = Annotated[
+    bool, Option("--paragraphs", "-p", help="Read one text per paragraph, not per line")
+]
+MaxWordLength = Annotated[
+    int,
+    Option(
+        "--max-word-length",
+        metavar="CHARACTERS",
+        min=1,
+        help="Tokenize more characters without whitespace than this in pieces, since spaCy's "
+        "tokenizer can take minutes for them",
+    ),
+]
+Confidence = Annotated[
+    bool | None,
+    Option(
+        "--confidence/--no-confidence",
+        help="Write probabilities of heads and trees; by default as set in the pipeline",
+    ),
+]
+Arcs = Annotated[
+    float | None,
+    Option(
+        "--arcs",
+        metavar="PROBABILITY",
+        help="Write all arcs of at least this probability; by default as set in the pipeline",
+    ),
+]
+Method = Annotated[
+    Alternatives | None,
+    Option(
+        "--alternatives",
+        "-a",
+        help="Write alternative parses; by default as set in the pipeline",
+    ),
+]
+NumberOfParses = Annotated[
+    int, Option("-k", min=1, help="Parses per sentence, with --alternatives")
+]
+Seed = Annotated[int, Option(min=0, help="Random seed, with --alternatives sample")]
+Settings = Annotated[
+    list[str] | None,
+    Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Change a setting of the pipeline's config, for example "
+        "components.root_mst.temperature=1.5; may be repeated",
+    ),
+]
+Code = Annotated[
+    Path | None,
+    Option("--code", "-c", help="Python file with registered functions to import"),
+]
+Progress = Annotated[
+    bool | None,
+    Option("--progress/--no-progress", help="Show a progress bar; by default only on a terminal"),
+]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print warnings and errors only")]
+
+
 @app.command("parse", no_args_is_help=True)
 def parse_command(
-    pipeline: Annotated[
-        str, Argument(metavar="PIPELINE", help="Pipeline with root_mst: a folder or a package")
-    ],
+    pipeline: PipelineName,
     inputs: Annotated[
         list[str] | None,
         Argument(metavar="INPUT", help="Files to parse; - for stdin", show_default=False),
@@ -102,34 +164,10 @@ def parse_command(
             "default for --text, is drawn for reading",
         ),
     ] = None,
-    paragraphs: Annotated[
-        bool, Option("--paragraphs", "-p", help="Read one text per paragraph, not per line")
-    ] = False,
-    max_word_length: Annotated[
-        int,
-        Option(
-            "--max-word-length",
-            metavar="CHARACTERS",
-            min=1,
-            help="Tokenize more characters without whitespace than this in pieces, since spaCy's "
-            "tokenizer can take minutes for them",
-        ),
-    ] = MAX_WORD_LENGTH,
-    confidence: Annotated[
-        bool | None,
-        Option(
-            "--confidence/--no-confidence",
-            help="Write probabilities of heads and trees; by default as set in the pipeline",
-        ),
-    ] = None,
-    arcs: Annotated[
-        float | None,
-        Option(
-            "--arcs",
-            metavar="PROBABILITY",
-            help="Write all arcs of at least this probability; by default as set in the pipeline",
-        ),
-    ] = None,
+    paragraphs: Paragraphs = False,
+    max_word_length: MaxWordLength = MAX_WORD_LENGTH,
+    confidence: Confidence = None,
+    arcs: Arcs = None,
     distributions: Annotated[
         float | None,
         Option(
@@ -139,29 +177,11 @@ def parse_command(
             "from: all arcs of at least this probability, such as 0.01",
         ),
     ] = None,
-    alternatives: Annotated[
-        Alternatives | None,
-        Option(
-            "--alternatives",
-            "-a",
-            help="Write alternative parses; by default as set in the pipeline",
-        ),
-    ] = None,
-    k: Annotated[int, Option("-k", min=1, help="Parses per sentence, with --alternatives")] = 5,
-    seed: Annotated[int, Option(min=0, help="Random seed, with --alternatives sample")] = 0,
-    settings: Annotated[
-        list[str] | None,
-        Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Change a setting of the pipeline's config, for example "
-            "components.root_mst.temperature=1.5; may be repeated",
-        ),
-    ] = None,
-    code: Annotated[
-        Path | None,
-        Option("--code", "-c", help="Python file with registered functions to import"),
-    ] = None,
+    alternatives: Method = None,
+    k: NumberOfParses = 5,
+    seed: Seed = 0,
+    settings: Settings = None,
+    code: Code = None,
     gpu_id: Annotated[int, Option("--gpu-id", "-g", help="GPU ID; -1 for the CPU")] = -1,
     batch_size: Annotated[
         int | None,
@@ -181,13 +201,8 @@ def parse_command(
         ),
     ] = False,
     force: Annotated[bool, Option("--force", "-F", help="Overwrite the output")] = False,
-    progress: Annotated[
-        bool | None,
-        Option(
-            "--progress/--no-progress", help="Show a progress bar; by default only on a terminal"
-        ),
-    ] = None,
-    quiet: Annotated[bool, Option("--quiet", "-q", help="Print warnings and errors only")] = False,
+    progress: Progress = None,
+    quiet: Quiet = False,
 ) -> None:
     """Parse texts, tokens, CoNLL-U or Docs, and write CoNLL-U, JSONL or Docs.
 
@@ -244,9 +259,7 @@ def parse_command(
 
 @app.command("bulk", no_args_is_help=True)
 def bulk_command(
-    pipeline: Annotated[
-        str, Argument(metavar="PIPELINE", help="Pipeline with root_mst: a folder or a package")
-    ],
+    pipeline: PipelineName,
     inputs: Annotated[
         list[str], Argument(metavar="INPUT", help="Files, folders, patterns or URLs to parse")
     ],
@@ -255,59 +268,19 @@ def bulk_command(
         BulkFormat | None,
         Option("--from", "-f", help="Input format; by default from the suffix"),
     ] = None,
-    paragraphs: Annotated[
-        bool, Option("--paragraphs", "-p", help="Read one text per paragraph, not per line")
-    ] = False,
+    paragraphs: Paragraphs = False,
     rows: Annotated[Rows, Option(help="One row per sentence, or per document")] = Rows.sentences,
     text_column: Annotated[str, Option(help="Column of texts in Parquet")] = "text",
     tokens_column: Annotated[str, Option(help="Column of tokens in Parquet")] = "tokens",
     id_column: Annotated[str, Option(help="Column that identifies documents in Parquet")] = "id",
-    max_word_length: Annotated[
-        int,
-        Option(
-            "--max-word-length",
-            metavar="CHARACTERS",
-            min=1,
-            help="Tokenize more characters without whitespace than this in pieces",
-        ),
-    ] = MAX_WORD_LENGTH,
-    confidence: Annotated[
-        bool | None,
-        Option(
-            "--confidence/--no-confidence",
-            help="Write probabilities of heads and trees; by default as set in the pipeline",
-        ),
-    ] = None,
-    arcs: Annotated[
-        float | None,
-        Option(
-            "--arcs",
-            metavar="PROBABILITY",
-            help="Write all arcs of at least this probability; by default as set in the pipeline",
-        ),
-    ] = None,
-    alternatives: Annotated[
-        Alternatives | None,
-        Option(
-            "--alternatives",
-            "-a",
-            help="Write alternative parses; by default as set in the pipeline",
-        ),
-    ] = None,
-    k: Annotated[int, Option("-k", min=1, help="Parses per sentence, with --alternatives")] = 5,
-    seed: Annotated[int, Option(min=0, help="Random seed, with --alternatives sample")] = 0,
-    settings: Annotated[
-        list[str] | None,
-        Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Change a setting of the pipeline's config; may be repeated",
-        ),
-    ] = None,
-    code: Annotated[
-        Path | None,
-        Option("--code", "-c", help="Python file with registered functions to import"),
-    ] = None,
+    max_word_length: MaxWordLength = MAX_WORD_LENGTH,
+    confidence: Confidence = None,
+    arcs: Arcs = None,
+    alternatives: Method = None,
+    k: NumberOfParses = 5,
+    seed: Seed = 0,
+    settings: Settings = None,
+    code: Code = None,
     part_size: Annotated[
         int | None,
         Option(
@@ -329,13 +302,8 @@ def bulk_command(
             help="Run on the workers of this dask scheduler, such as tcp://host:8786",
         ),
     ] = None,
-    progress: Annotated[
-        bool | None,
-        Option(
-            "--progress/--no-progress", help="Show a progress bar; by default only on a terminal"
-        ),
-    ] = None,
-    quiet: Annotated[bool, Option("--quiet", "-q", help="Print warnings and errors only")] = False,
+    progress: Progress = None,
+    quiet: Quiet = False,
 ) -> None:
     """Parse a corpus of any size into a folder of Parquet files, with dask.
 

@@ -1,8 +1,9 @@
 """Input files, read line by line in constant memory or whole, counted and hashed on the way."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -109,16 +110,8 @@ class Inputs:
         self._hash.update(b"\0file\0")
         stream = _open(name)
         try:
-            number = 0
-            while data := self._read_line(stream):
-                number += 1
-                if number == 1:
-                    data = data.removeprefix(BYTE_ORDER_MARK)
-                if len(data) > MAX_LINE:
-                    self._skip_line(stream, data)
-                    yield Line(number, None)
-                else:
-                    yield Line(number, data.removesuffix(b"\n").removesuffix(b"\r"))
+            for number, data in enumerate(read_lines(partial(self._read_line, stream)), start=1):
+                yield Line(number, without_mark(data) if number == 1 else data)
         except OSError as error:
             raise InputError(f"cannot read {display_name(name)}: {error}") from error
         finally:
@@ -147,9 +140,24 @@ class Inputs:
         self._hash.update(data)
         return data
 
-    def _skip_line(self, stream: BinaryIO, data: bytes) -> None:
+
+def read_lines(read: Callable[[], bytes]) -> Iterator[bytes | None]:
+    """Yield lines without their ends; None for one that is longer than MAX_LINE.
+
+    `read` returns what follows in a file, up to the end of a line or more than MAX_LINE bytes.
+    """
+    while data := read():
+        if len(data) <= MAX_LINE:
+            yield data.removesuffix(b"\n").removesuffix(b"\r")
+            continue
         while data and not data.endswith(b"\n"):
-            data = self._read_line(stream)
+            data = read()
+        yield None
+
+
+def without_mark(data: bytes | None) -> bytes | None:
+    """Remove the byte order mark from the first line of a file."""
+    return data and data.removeprefix(BYTE_ORDER_MARK)
 
 
 def display_name(name: str) -> str:

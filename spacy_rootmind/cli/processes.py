@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing import active_children
 from types import FrameType
@@ -20,6 +20,8 @@ from typing import NoReturn
 PARENT_INTERVAL = 1.0
 # Seconds between checks that no worker was killed, besides those when a child ends.
 CHILD_INTERVAL = 1.0
+
+Handler = Callable[[int, FrameType | None], None]
 
 
 class Interrupted(BaseException):
@@ -60,29 +62,50 @@ def watched_signals() -> Iterator[None]:
     """
     owner = os.getpid()
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        if os.getpid() == owner:
-            end_workers()
-            raise Interrupted(number)
-
     def child_ended(number: int, frame: FrameType | None) -> None:
         if os.getpid() == owner and child_was_killed():
             end_workers()
 
-    handlers = {signal.SIGINT: stop, signal.SIGTERM: stop}
-    has_children = hasattr(signal, "SIGCHLD") and hasattr(os, "waitid")
-    if has_children:
-        handlers |= {signal.SIGCHLD: child_ended, signal.SIGALRM: child_ended}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    if has_children:
+    if not (hasattr(signal, "SIGCHLD") and hasattr(os, "waitid")):
+        with stop_signals(end_workers):
+            yield
+        return
+    with (
+        stop_signals(end_workers),
+        _handlers({signal.SIGCHLD: child_ended, signal.SIGALRM: child_ended}),
+    ):
         # A signal that comes just before the main process starts to wait for workers does not end
         # the wait; the next one does, and then Python runs the handlers of both.
         signal.setitimer(signal.ITIMER_REAL, CHILD_INTERVAL, CHILD_INTERVAL)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+@contextmanager
+def stop_signals(before: Callable[[], None] = lambda: None) -> Iterator[None]:
+    """Turn signals to stop into `Interrupted`, after calling `before`.
+
+    Processes that are forked inherit the handlers, which do nothing there.
+    """
+    owner = os.getpid()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if os.getpid() == owner:
+            before()
+            raise Interrupted(number)
+
+    with _handlers({signal.SIGINT: stop, signal.SIGTERM: stop}):
+        yield
+
+
+@contextmanager
+def _handlers(handlers: Mapping[int, Handler]) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        if has_children:
-            signal.setitimer(signal.ITIMER_REAL, 0)
         for number, previous in before.items():
             signal.signal(number, previous)
 

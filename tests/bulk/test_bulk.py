@@ -1,6 +1,7 @@
 """`python -m spacy_rootmind bulk` on a cluster within this process, against `nlp.pipe`."""
 
 import json
+from itertools import count
 
 import pytest
 import spacy
@@ -254,7 +255,7 @@ class DyingClient:
 class DoneFuture:
     def __init__(self, result=None, error=None):
         self.status = "error" if error else "finished"
-        self.result, self.exception = (lambda: result), (lambda: error)
+        self.result, self.exception = (lambda timeout: result), (lambda: error)
 
 
 def test_a_run_without_workers_ends(monkeypatch):
@@ -269,6 +270,38 @@ def test_a_run_without_workers_ends(monkeypatch):
         pytest.raises(engine.LostWorkersError),
     ):
         engine._wait(client, [client.submit(int, pure=False)])
+
+
+def test_a_scheduler_that_is_gone_before_a_result_is_read(monkeypatch):
+    def result(timeout):
+        raise OSError("Stream is closed")
+
+    monkeypatch.setattr(engine, "_wait", lambda client, futures: None)
+    future = DoneFuture()
+    future.result = result
+    with pytest.raises(engine.LostSchedulerError):
+        engine._outcome(None, future)
+
+
+def test_a_result_that_is_lost_with_its_worker_is_waited_for_again(monkeypatch):
+    def result(timeout):
+        if next(tries) == 0:
+            raise distributed.TimeoutError
+        return "counts"
+
+    tries = count()
+    waits = []
+    monkeypatch.setattr(engine, "_wait", lambda client, futures: waits.append(futures))
+    future = DoneFuture()
+    future.result = result
+    assert engine._outcome(None, future) == ("counts", None)
+    assert waits == [[future]] * 2
+
+
+def test_an_error_of_a_part_is_told_from_one_of_the_scheduler(monkeypatch):
+    monkeypatch.setattr(engine, "_wait", lambda client, futures: None)
+    error = TimeoutError("the file system does not answer")
+    assert engine._outcome(None, DoneFuture(error=error)) == (None, error)
 
 
 @pytest.mark.parametrize("deadly", [set(), {0}, {999}, {123, 124, 700}])

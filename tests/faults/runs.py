@@ -1,6 +1,7 @@
 """Commands with faults, and checks of what they leave."""
 
 import json
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,7 +41,7 @@ def names_in(folder):
 
 
 @dataclass
-class Command:
+class Command(ABC):
     """A command that writes to a folder of its own, where it can be started with faults."""
 
     server: object
@@ -48,9 +49,9 @@ class Command:
     # Options that a test always gives.
     options: tuple = ()
 
+    @abstractmethod
     def arguments(self):
         """Return the module and its arguments."""
-        raise NotImplementedError
 
     def start(self, *options, faults=(), signal=None, server=None):
         """Start the command on a server."""
