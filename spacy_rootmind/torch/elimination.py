@@ -34,7 +34,7 @@ def eliminate(scores: Tensor, possible: Tensor, single_root: bool) -> Tensor:
     Parameters
     ----------
     scores : float64 tensor of shape (B, N + 1, N + 1)
-        On the CPU, with a tree in each sentence.
+        With N of at least 1, on the CPU, with a tree in each sentence.
     possible : bool tensor of the shape of `scores`
         False outside of sentences and where an arc is forbidden. Words outside have no heads.
     single_root : bool
@@ -48,10 +48,8 @@ def eliminate(scores: Tensor, possible: Tensor, single_root: bool) -> Tensor:
     -----
     O(n^3) time, and as much memory until derivatives have been found.
     """
-    total = scores.new_zeros(len(scores))
-    if scores.shape[1] == 1:
-        return total
     logs = _weigh(scores, possible, single_root)
+    total = scores.new_zeros(len(scores))
     # Whether ROOT counts among the heads that remain; with a single root, once its dependent, whose
     # other heads have all gone, has taken its place.
     has_root = torch.full((len(scores),), not single_root)

@@ -380,6 +380,8 @@ def _covariance(scores: Tensor, trees: TreeDistribution, values: Tensor) -> Tens
     It is the derivative of the marginals in the direction of `values`, and is itself differentiable
     where a graph is being made.
     """
+    if scores.shape[1] == 1:
+        return torch.zeros_like(scores)
     makes_graph = torch.is_grad_enabled()
     with torch.enable_grad():
         copy = scores.to("cpu", torch.float64)
