@@ -1,8 +1,8 @@
-"""The log partition in differentiable torch operations, for derivatives beyond the first.
+"""The log partition in torch operations, which torch can differentiate any number of times.
 
-Values and first derivatives come from the kernel. This is its elimination without subtraction
-(`spacy_rootmind.kernel.elimination`) once more, on logs of weights: whatever the scores, nothing
-underflows, and derivatives are accurate to rounding of the differences among the scores of a word.
+The kernel's elimination without subtraction (`spacy_rootmind.kernel.elimination`) once more, on logs
+of weights: whatever the scores, nothing underflows, and derivatives are accurate to rounding of the
+differences among the scores of a word.
 """
 
 from typing import Any

@@ -1,7 +1,8 @@
 """Log partition, arc marginals, entropy and divergence of torch tensors, with gradients.
 
-The kernel finds values and first derivatives. Beyond these, the derivative of marginals is the
-covariance of the arcs of a tree with a sum over them, by way of an elimination in torch.
+The kernel finds values, first derivatives, and those of marginals: covariances of the arcs of a tree
+with a sum over them. An elimination in torch does where these shall be differentiated again, and for
+sentences whose weights are beyond float64.
 """
 
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spacy_rootmind.torch.elimination import eliminate
+from spacy_rootmind.trees.covariance import arc_covariances
 from spacy_rootmind.trees.distribution import TreeDistribution
 
 __all__ = ["arc_marginals", "entropy", "kl_divergence", "log_partition"]
@@ -61,8 +63,9 @@ def log_partition(
 
     Notes
     -----
-    n^3 multiplications with the gradient, n^3 / 3 without. Gradients of the gradient take O(n^3)
-    memory per sentence, and longer: they are those of an elimination in torch operations.
+    n^3 multiplications with the gradient, n^3 / 3 without; some 3 n^3 for a gradient of the
+    gradient. Higher ones take O(n^3) memory per sentence, and much longer: they are those of an
+    elimination in torch operations.
 
     Examples
     --------
@@ -382,15 +385,26 @@ def _covariance(scores: Tensor, trees: TreeDistribution, values: Tensor) -> Tens
     """
     if scores.shape[1] == 1:
         return torch.zeros_like(scores)
+    wide = values.to("cpu", torch.float64)
+    if torch.is_grad_enabled():
+        return _differentiate(scores.to("cpu", torch.float64), trees, wide, slice(None)).to(scores)
+    found, settled = arc_covariances(trees, wide.detach().numpy())
+    covariances = torch.from_numpy(found)
+    if not settled.all():
+        left = torch.from_numpy(~settled)
+        copy = scores.detach().to("cpu", torch.float64).requires_grad_()
+        covariances[left] = _differentiate(copy, trees, wide, left)[left]
+    return covariances.to(scores)
+
+
+def _differentiate(
+    scores: Tensor, trees: TreeDistribution, values: Tensor, sentences: slice | Tensor
+) -> Tensor:
+    """Find covariances of some sentences of a batch by an elimination in torch, 0 in the others."""
     makes_graph = torch.is_grad_enabled()
+    possible = torch.from_numpy(trees._possible_arcs())[sentences]
     with torch.enable_grad():
-        copy = scores.to("cpu", torch.float64)
-        if not makes_graph:
-            copy = copy.detach().requires_grad_()
-        possible = torch.from_numpy(trees._possible_arcs())
-        total = eliminate(copy, possible, trees._single_root).sum()
-        (marginals,) = torch.autograd.grad(total, copy, create_graph=True)
-        (found,) = torch.autograd.grad(
-            marginals, copy, values.to("cpu", torch.float64), create_graph=makes_graph
-        )
-    return found.to(scores)
+        total = eliminate(scores[sentences], possible, trees._single_root).sum()
+        (marginals,) = torch.autograd.grad(total, scores, create_graph=True)
+        (found,) = torch.autograd.grad(marginals, scores, values, create_graph=makes_graph)
+    return found
