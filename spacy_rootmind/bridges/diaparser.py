@@ -1,12 +1,14 @@
-"""Our decoder of non-projective trees in DiaParser.
+"""Our decoder in DiaParser.
 
-`install()` replaces `diaparser.utils.alg.mst`, `uninstall()` puts it back. Both may be repeated.
+`install()` puts it in place of `diaparser.utils.alg.mst`,
+`uninstall()` puts that back. Both may be repeated.
 """
 
-from spacy_rootmind.bridges.tensors import decode_batch
 from spacy_rootmind.bridges.replacement import Replacement
+from spacy_rootmind.bridges.tensors import decode_batch
 
-_REPLACEMENT = Replacement("diaparser.utils.alg", "mst", decode_batch)
+_MODULE = "diaparser.utils.alg"
+_REPLACEMENT = Replacement(_MODULE, "mst", decode_batch)
 
 install = _REPLACEMENT.install
 uninstall = _REPLACEMENT.uninstall

@@ -110,7 +110,7 @@ class TreeDistribution(Distribution):
         return found.transpose(0, 1).reshape(outer)
 
     @torch.no_grad()
-    def sample(self, sample_shape: Any = torch.Size()) -> Tensor:
+    def sample(self, sample_shape: Any = ()) -> Tensor:
         """Draw trees exactly, with replacement.
 
         Parameters

@@ -1,6 +1,6 @@
 """The log partition in torch operations, which torch can differentiate any number of times.
 
-The kernel's elimination without subtraction (`spacy_rootmind.kernel.elimination`) once more, on logs
+The kernel's elimination without subtraction (`spacy_rootmind.kernel.elimination`), repeated on logs
 of weights: whatever the scores, nothing underflows, and derivatives are accurate to rounding of the
 differences among the scores of a word.
 """

@@ -1,12 +1,12 @@
 """Log partition, arc marginals, entropy and divergence of torch tensors, with gradients.
 
-The kernel finds values, first derivatives, and those of marginals: covariances of the arcs of a tree
-with a sum over them. An elimination in torch does where these shall be differentiated again, and for
-sentences whose weights are beyond float64.
+The kernel finds values, their gradients, and those of marginals: covariances of the arcs of a tree
+with a sum over them. An elimination in torch takes over where these have to be differentiated
+again, and for sentences whose weights are beyond float64.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from spacy_rootmind.trees.distribution import TreeDistribution
 
 __all__ = ["arc_marginals", "entropy", "kl_divergence", "log_partition"]
 
-Lengths = Tensor | NDArray[np.integer[Any]] | Sequence[int] | int
+Lengths: TypeAlias = Tensor | NDArray[np.integer[Any]] | Sequence[int] | int
 
 
 # --- the functions -----------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def log_probs(scores: Tensor, trees: TreeDistribution, heads: Tensor) -> Tensor:
     return found
 
 
-def _like(scores: Tensor, found: NDArray[Any]) -> Tensor:
+def _like(scores: Tensor, found: NDArray[np.float64] | np.float64) -> Tensor:
     """Copy a result to where the scores are."""
     return torch.tensor(found, dtype=scores.dtype, device=scores.device)
 

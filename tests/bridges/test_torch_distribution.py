@@ -43,7 +43,7 @@ def test_queries_are_those_of_the_functions():
 
 
 def test_divergence_of_kinds_of_trees():
-    """The single-root trees are some of all trees, so the divergence is minus the log of a share."""
+    """Single-root trees are some of all trees, so the divergence is minus the log of a share."""
     scores = make_scores(4, 4)
     one = tensors.TreeDistribution(scores)
     every = tensors.TreeDistribution(scores, single_root=False)

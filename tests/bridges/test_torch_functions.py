@@ -229,9 +229,9 @@ def test_errors_name_what_is_wrong():
         tensors.log_partition(np.zeros((3, 3)))
     with pytest.raises(TypeError, match=r"received torch.bfloat16; convert .* scores.float"):
         tensors.entropy(torch.zeros(3, 3, dtype=torch.bfloat16))
+    scores = torch.zeros(2, 3, 3)
+    scores[1, 2, 1] = torch.nan
     with pytest.raises(ValueError, match=r"sentence 1: the score of dep 2, head 1 is nan"):
-        scores = torch.zeros(2, 3, 3)
-        scores[1, 2, 1] = torch.nan
         tensors.arc_marginals(scores)
     with pytest.raises(spacy_rootmind.NoTreeError, match="sentence 0"):
         tensors.log_partition(torch.full((3, 3), -torch.inf))
