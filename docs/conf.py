@@ -93,6 +93,8 @@ autodoc_member_order = "bysource"
 # Docstrings have the types, with shapes.
 autodoc_typehints = "none"
 autodoc_preserve_defaults = True
+# The site is built without it.
+autodoc_mock_imports = ["torch"]
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 add_module_names = False

@@ -1,5 +1,7 @@
 """The distribution over trees as one of torch.distributions."""
 
+from __future__ import annotations  # the site has a stand-in for torch, without `|`
+
 from typing import Any, ClassVar
 
 import numpy as np
@@ -51,7 +53,7 @@ class TreeDistribution(Distribution):
     def __init__(
         self,
         scores: Tensor,
-        lengths: Lengths | None = None,
+        lengths: Lengths = None,
         *,
         allowed: Tensor | None = None,
         single_root: bool = True,

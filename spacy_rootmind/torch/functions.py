@@ -5,6 +5,8 @@ with a sum over them. An elimination in torch takes over where these have to be 
 again, and for sentences whose weights are beyond float64.
 """
 
+from __future__ import annotations  # the site has a stand-in for torch, without `|`
+
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -19,7 +21,7 @@ from spacy_rootmind.trees.distribution import TreeDistribution
 
 __all__ = ["arc_marginals", "entropy", "kl_divergence", "log_partition"]
 
-Lengths: TypeAlias = Tensor | NDArray[np.integer[Any]] | Sequence[int] | int
+Lengths: TypeAlias = "Tensor | NDArray[np.integer[Any]] | Sequence[int] | int | None"
 
 
 # --- the functions -----------------------------------------------------------------------------
@@ -27,7 +29,7 @@ Lengths: TypeAlias = Tensor | NDArray[np.integer[Any]] | Sequence[int] | int
 
 def log_partition(
     scores: Tensor,
-    lengths: Lengths | None = None,
+    lengths: Lengths = None,
     *,
     allowed: Tensor | None = None,
     single_root: bool = True,
@@ -82,7 +84,7 @@ def log_partition(
 
 def arc_marginals(
     scores: Tensor,
-    lengths: Lengths | None = None,
+    lengths: Lengths = None,
     *,
     allowed: Tensor | None = None,
     single_root: bool = True,
@@ -126,7 +128,7 @@ def arc_marginals(
 
 def entropy(
     scores: Tensor,
-    lengths: Lengths | None = None,
+    lengths: Lengths = None,
     *,
     allowed: Tensor | None = None,
     single_root: bool = True,
@@ -167,7 +169,7 @@ def entropy(
 def kl_divergence(
     scores: Tensor,
     others: Tensor,
-    lengths: Lengths | None = None,
+    lengths: Lengths = None,
     *,
     allowed: Tensor | None = None,
     single_root: bool = True,
@@ -181,7 +183,7 @@ def kl_divergence(
         As for `log_partition`.
     others : tensor of the shape and dtype of `scores`
         The scores of the other distribution, with the same lengths, allowed arcs and kind of trees.
-        For others, make two `TreeDistribution`s.
+        Where these differ, make a `TreeDistribution` of each.
 
     Returns
     -------
@@ -217,7 +219,7 @@ def kl_divergence(
 
 def bind(
     scores: Tensor,
-    lengths: Lengths | None,
+    lengths: Lengths,
     allowed: Tensor | None,
     single_root: bool,
     num_threads: int,

@@ -42,7 +42,7 @@ def arc_covariances(
     over trees.
     """
     batch, longest = trees._batch, trees._longest
-    kept = np.where(trees._possible_arcs(), values, 0.0)
+    kept = np.where(trees._possible_arcs(), np.asarray(values, dtype=np.float64), 0.0)
     found = np.zeros(batch.shape)
     settled = np.ones(len(batch), dtype=np.uint8)
     threads = min(trees._threads, max(len(batch), 1))

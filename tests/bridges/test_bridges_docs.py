@@ -1,9 +1,12 @@
 """The examples of docs/bridges.md, run as printed, and its table of bridges."""
 
 import re
+from pathlib import Path
 
 import pytest
 from conftest import ROOT
+
+from spacy_rootmind import bridges
 
 PAGE = (ROOT / "docs" / "bridges.md").read_text(encoding="utf8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
@@ -20,7 +23,7 @@ def test_examples_print_the_output_shown(block, capsys):
 def test_every_bridge_is_in_the_table():
     rows = re.findall(r"^\| `spacy_rootmind\.bridges\.(\w+)` \| `([\w.]+)`", PAGE, re.MULTILINE)
     replaced = {}
-    for path in (ROOT / "spacy_rootmind" / "bridges").glob("*.py"):
+    for path in Path(bridges.__file__).parent.glob("*.py"):
         source = path.read_text(encoding="utf8")
         if "install =" in source:
             [module] = re.findall(r'^_MODULE = "(.*)"', source, re.MULTILINE)

@@ -66,7 +66,7 @@ WRONG = {
 
 def import_package(name):
     for module in (PACKAGES[name].home, PACKAGES[name].parser):
-        pytest.importorskip(module, reason=f"needs {name}", exc_type=ImportError)
+        pytest.importorskip(module, reason=f"needs {name}")
 
 
 @pytest.fixture

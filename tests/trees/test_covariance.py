@@ -106,6 +106,13 @@ def test_covariances_are_derivatives_of_marginals(single_root):
         np.testing.assert_allclose(found, (ahead - behind) / (2 * step), rtol=0, atol=1e-6)
 
 
+def test_values_may_be_float32():
+    rng = rng_for("covariance dtype")
+    scores, values = rng.normal(size=(2, 9, 9)).astype(np.float32)
+    wide = covariances(scores, values.astype(np.float64))
+    assert np.array_equal(covariances(scores, values), wide)
+
+
 def test_constants_of_words_change_nothing():
     rng = rng_for("covariance constants")
     scores, values = rng.normal(size=(2, 9, 9))
