@@ -1,5 +1,7 @@
 """The examples of docs/bridges.md, run as printed, and its table of bridges."""
 
+import doctest
+import importlib
 import re
 from pathlib import Path
 
@@ -18,6 +20,15 @@ def test_examples_print_the_output_shown(block, capsys):
     exec(compile(block, "bridges.md", "exec"), {})
     shown = re.findall(r"^print.*  # (.*)$", block, flags=re.MULTILINE)
     assert capsys.readouterr().out.splitlines() == shown
+
+
+@pytest.mark.parametrize("name", ["distribution", "functions"])
+def test_docstring_examples_run(name):
+    pytest.importorskip("torch", reason="needs torch, of the extra [torch]")
+    module = importlib.import_module(f"spacy_rootmind.torch.{name}")
+    results = doctest.testmod(module)
+    assert results.attempted > 0
+    assert results.failed == 0
 
 
 def test_every_bridge_is_in_the_table():

@@ -198,6 +198,24 @@ def test_gradient_of_log_partition_needs_no_second_elimination(monkeypatch):
     assert torch.equal(scores.grad, tensors.arc_marginals(scores.detach()))
 
 
+@pytest.mark.parametrize("name", ONE)
+def test_empty_batches_and_sentences(name):
+    function = getattr(tensors, name)
+    for shape in [(0, 4, 4), (2, 1, 1), (1, 1)]:
+        scores = torch.zeros(shape, requires_grad=True)
+        function(scores).sum().backward()
+        assert scores.grad.tolist() == torch.zeros(shape).tolist()
+
+
+def test_lengths_may_be_numbers_lists_and_arrays():
+    scores = random_scores(2, 4, 4).detach()
+    wanted = tensors.entropy(scores, torch.tensor([3, 2]))
+    for lengths in ([3, 2], np.array([3, 2])):
+        assert torch.equal(tensors.entropy(scores, lengths), wanted)
+    for length in (2, torch.tensor(2), torch.tensor([2])):
+        assert torch.equal(tensors.entropy(scores[1], length), wanted[1])
+
+
 def test_divergence_is_infinite_where_trees_are_missing():
     scores = check_scores(2, 3, 3)
     others = scores.detach().clone()
