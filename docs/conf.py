@@ -37,7 +37,7 @@ root_doc = "index"
 # The README comes first; the rest of the site in its order.
 site_sections = {
     "Start": ["first-training", "tutorial", "migrating"],
-    "Use": ["command-line", "bulk", "alternatives", "label-schemes", "arrays"],
+    "Use": ["command-line", "bulk", "alternatives", "label-schemes", "arrays", "bridges"],
     "Train": ["settings", "transformers", "features", "distillation"],
     "Understand": [
         "promises",
@@ -93,6 +93,8 @@ autodoc_member_order = "bysource"
 # Docstrings have the types, with shapes.
 autodoc_typehints = "none"
 autodoc_preserve_defaults = True
+# The site is built without it.
+autodoc_mock_imports = ["torch"]
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 add_module_names = False

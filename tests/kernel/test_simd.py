@@ -4,11 +4,19 @@ import numpy as np
 import pytest
 from strategies import DTYPES, FAMILIES, rng_for
 
-from spacy_rootmind import NoTreeError, arc_marginals, decode, log_partition, sample_trees
-from spacy_rootmind.kernel import conditional, eisner, elimination, matrix_tree
+from spacy_rootmind import (
+    NoTreeError,
+    TreeDistribution,
+    arc_marginals,
+    decode,
+    log_partition,
+    sample_trees,
+)
+from spacy_rootmind.kernel import conditional, covariance, eisner, elimination, matrix_tree
 from spacy_rootmind.kernel import decode as decode_kernel
+from spacy_rootmind.trees.covariance import arc_covariances
 
-MODULES = (decode_kernel, eisner, elimination, matrix_tree, conditional)
+MODULES = (decode_kernel, eisner, elimination, matrix_tree, conditional, covariance)
 
 
 def use_simd(wanted):
@@ -65,6 +73,17 @@ def test_bad_scores_are_found_in_every_lane(wrong, dtype, portable):
                 for run in (portable, lambda function: function()):
                     with pytest.raises(ValueError, match=f"dep {dep}, head {head}"):
                         run(lambda s=scores: decode(s))
+
+
+def test_same_covariances(portable):
+    rng = rng_for("simd covariances")
+    for n in [*range(1, 36), 64, 65, 100]:
+        scores, values = rng.normal(size=(2, 1, n + 1, n + 1))
+
+        def run(scores=scores, values=values):
+            return arc_covariances(TreeDistribution(scores), values)[0]
+
+        np.testing.assert_allclose(run(), portable(run), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("single_root", [True, False])

@@ -33,6 +33,10 @@ CALLS = {
         "normal(3000)",
         "TreeDistribution(x).kl_divergence(TreeDistribution(x, single_root=False))",
     ),
+    "covariances": (
+        "normal(2000)[None]",
+        "arc_covariances(TreeDistribution(x), x)",
+    ),
     "single_root_log_prob": ("normal(4500)", "TreeDistribution(x).single_root_log_prob"),
     "auto": ("normal(60)", "sample_trees(x, 10**7)"),
     "ancestral": ("normal(400)", "sample_trees(x, 10**6, method='ancestral')"),
@@ -54,6 +58,7 @@ PROGRAM = """
     import json, os, signal, sys, time
     import numpy as np
     from spacy_rootmind import *
+    from spacy_rootmind.trees.covariance import arc_covariances
 
     def normal(n, batch=None):
         shape = (n + 1, n + 1) if batch is None else (batch, n + 1, n + 1)

@@ -1,0 +1,1 @@
+"""Decoders of other parsers, replaced by ours: a module for each parser, with `install()`."""

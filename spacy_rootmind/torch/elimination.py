@@ -1,0 +1,93 @@
+"""The log partition in torch operations, which torch can differentiate any number of times.
+
+The kernel's elimination without subtraction (`spacy_rootmind.kernel.elimination`), repeated on logs
+of weights: whatever the scores, nothing underflows, and derivatives are accurate to rounding of the
+differences among the scores of a word.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+# The log weight of an arc that cannot be; its exponential is 0, and no difference is NaN.
+_IMPOSSIBLE = -1e30
+
+
+class _LogAddExp(torch.autograd.Function):
+    """log(exp(a) + exp(b)), with derivatives of any order, also where a and b are far apart."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        ctx.save_for_backward(a, b)
+        return torch.logaddexp(a, b)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        a, b = ctx.saved_tensors
+        return grad * torch.sigmoid(a - b), grad * torch.sigmoid(b - a)
+
+
+def eliminate(scores: Tensor, possible: Tensor, single_root: bool) -> Tensor:
+    """Sum the weights of all trees, as logs, up to a constant of each sentence.
+
+    Parameters
+    ----------
+    scores : float64 tensor of shape (B, N + 1, N + 1)
+        With N of at least 1, on the CPU, with a tree in each sentence.
+    possible : bool tensor of the shape of `scores`
+        False outside of sentences and where an arc is forbidden. Words outside have no heads.
+    single_root : bool
+        Whether the trees have exactly one word below ROOT.
+
+    Returns
+    -------
+    log_partition : float64 tensor of shape (B,)
+
+    Notes
+    -----
+    O(n^3) time, and as much memory until derivatives have been found.
+    """
+    logs = _weigh(scores, possible, single_root)
+    total = scores.new_zeros(len(scores))
+    # Whether ROOT counts among the heads that remain; with a single root, once its dependent, whose
+    # other heads have all gone, has taken its place.
+    has_root = torch.full((len(scores),), not single_root)
+    for word in range(scores.shape[1] - 1, 0, -1):
+        heads, dependents = logs[:, -1, :-1], logs[:, :-1, -1]
+        root = torch.where(has_root, heads[:, 0], _IMPOSSIBLE)
+        log_sum = torch.logsumexp(torch.cat([root[:, None], heads[:, 1:]], dim=1), dim=1)
+        becomes_root = ~has_root & (log_sum < _IMPOSSIBLE / 2)
+        log_sum = torch.where(becomes_root, heads[:, 0], log_sum)
+        total = total + log_sum
+        if word == 1:
+            break
+        through = dependents[:, :, None] + (heads - log_sum[:, None])[:, None, :]
+        left = _LogAddExp.apply(logs[:, :-1, :-1], through)
+        column = torch.where(becomes_root[:, None], dependents, left[:, :, 0])
+        logs = torch.cat([column[:, :, None], left[:, :, 1:]], dim=2)
+        has_root = has_root | becomes_root
+    return total
+
+
+def _weigh(scores: Tensor, possible: Tensor, single_root: bool) -> Tensor:
+    """Take words' rows of the log weights, each lowered by its highest.
+
+    A word outside of its sentence gets word 1 as its only head, or ROOT if it is the first.
+    """
+    logs = torch.where(possible, scores, _IMPOSSIBLE)[:, 1:]
+    inside = possible[:, 1:].any(dim=2)
+    # Constants, which change neither derivatives of the result nor those of these.
+    given = logs.detach()
+    shift = given[:, :, single_root:].amax(dim=2)
+    shift = torch.where(shift < _IMPOSSIBLE / 2, given[:, :, 0], shift)
+    logs = logs - torch.where(inside, shift, 0.0)[:, :, None]
+    if single_root:
+        # Root scores are never added to others before the end.
+        root_shift = torch.where(inside, logs.detach()[:, :, 0], _IMPOSSIBLE).amax(dim=1)
+        root = logs[:, :, 0] - root_shift.clamp(min=_IMPOSSIBLE / 2)[:, None]
+        logs = torch.cat([root[:, :, None], logs[:, :, 1:]], dim=2)
+    alone = torch.full_like(logs, _IMPOSSIBLE)
+    alone[:, 1:, 1] = 0.0
+    alone[:, 0, 0] = 0.0
+    return torch.where(inside[:, :, None], logs.clamp(min=_IMPOSSIBLE), alone)

@@ -1,0 +1,43 @@
+"""The examples of docs/bridges.md, run as printed, and its table of bridges."""
+
+import doctest
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+from spacy_rootmind import bridges
+
+PAGE = (ROOT / "docs" / "bridges.md").read_text(encoding="utf8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if "torch" in block])
+def test_examples_print_the_output_shown(block, capsys):
+    pytest.importorskip("torch", reason="needs torch, of the extra [torch]")
+    exec(compile(block, "bridges.md", "exec"), {})
+    shown = re.findall(r"^print.*  # (.*)$", block, flags=re.MULTILINE)
+    assert capsys.readouterr().out.splitlines() == shown
+
+
+@pytest.mark.parametrize("name", ["distribution", "functions"])
+def test_docstring_examples_run(name):
+    pytest.importorskip("torch", reason="needs torch, of the extra [torch]")
+    module = importlib.import_module(f"spacy_rootmind.torch.{name}")
+    results = doctest.testmod(module)
+    assert results.attempted > 0
+    assert results.failed == 0
+
+
+def test_every_bridge_is_in_the_table():
+    rows = re.findall(r"^\| `spacy_rootmind\.bridges\.(\w+)` \| `([\w.]+)`", PAGE, re.MULTILINE)
+    replaced = {}
+    for path in Path(bridges.__file__).parent.glob("*.py"):
+        source = path.read_text(encoding="utf8")
+        if "install =" in source:
+            [module] = re.findall(r'^_MODULE = "(.*)"', source, re.MULTILINE)
+            [function] = re.findall(r'Replacement\(_MODULE, "(\w+)"', source)
+            replaced[path.stem] = f"{module}.{function}"
+    assert dict(rows) == replaced

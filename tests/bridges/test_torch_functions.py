@@ -1,0 +1,310 @@
+"""Values and gradients of the functions of tensors, against enumeration and other packages."""
+
+import functools
+
+import numpy as np
+import pytest
+import reference
+from probability_cases import closed_pairs, scaled
+from strategies import rng_for
+
+import spacy_rootmind
+
+torch = pytest.importorskip("torch", reason="needs torch, of the extra [torch]")
+from spacy_rootmind import torch as tensors  # noqa: E402
+
+ONE = ("log_partition", "arc_marginals", "entropy")
+ROOTS = pytest.mark.parametrize("single_root", [True, False])
+
+
+def random_scores(*shape, seed=0, scale=1.0, holes=0.0):
+    """Normal scores, with -inf at a rate around a tree, and NaN where nobody may read."""
+    rng = rng_for(f"torch {shape} {seed}")
+    n = shape[-1] - 1
+    batch = [scaled(rng, n, scale, holes=holes) for _ in range(int(np.prod(shape[:-2])))]
+    return torch.tensor(np.array(batch).reshape(shape), requires_grad=True)
+
+
+def check_scores(*shape, seed=0):
+    """Scores for finite differences, which are taken at every element."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True)
+
+
+class Enumeration:
+    """The functions of one sentence, over the list of its trees, differentiated by torch."""
+
+    def __init__(self, n, single_root):
+        trees = torch.tensor(reference.enumerate_trees(n, single_root), dtype=torch.int64)
+        arcs = torch.nn.functional.one_hot(trees.clamp(min=0), n + 1).double()
+        arcs[:, 0] = 0
+        self.arcs = arcs
+
+    def log_probs(self, scores):
+        possible = self.arcs.any(dim=0) & (scores > -torch.inf)
+        sound = (self.arcs * ~possible).sum(dim=(1, 2)) == 0
+        totals = (self.arcs * torch.where(possible, scores, 0.0)).sum(dim=(1, 2))
+        totals = torch.where(sound, totals, -torch.inf)
+        return totals - totals.logsumexp(dim=0), totals
+
+    def log_partition(self, scores):
+        return self.log_probs(scores)[1].logsumexp(dim=0)
+
+    def arc_marginals(self, scores):
+        log_probs, _ = self.log_probs(scores)
+        return (self.arcs * log_probs.exp()[:, None, None]).sum(dim=0)
+
+    def entropy(self, scores):
+        return self.kl_divergence(scores, None)
+
+    def kl_divergence(self, scores, others):
+        own = self.log_probs(scores)[0]
+        there = own > -torch.inf
+        finite = torch.where(there, own, 0.0)
+        if others is None:
+            return -(torch.where(there, own.exp(), 0.0) * finite).sum()
+        other = torch.where(there, self.log_probs(others)[0], 0.0)
+        return (torch.where(there, own.exp(), 0.0) * (finite - other)).sum()
+
+
+def derivatives(function, *inputs):
+    """The value, the gradient and the gradient of the gradient of a random functional."""
+    value = function(*inputs)
+    generator = torch.Generator().manual_seed(1)
+    direction = torch.randn(value.shape, generator=generator, dtype=value.dtype)
+    first = torch.autograd.grad((value * direction).sum(), inputs, create_graph=True)
+    ways = [torch.randn(g.shape, generator=generator, dtype=g.dtype) for g in first]
+    total = sum((g * way).sum() for g, way in zip(first, ways, strict=True))
+    second = torch.autograd.grad(total, inputs, allow_unused=True)
+    return [value, *first, *second]
+
+
+def assert_same(found, wanted, atol=1e-12):
+    for result, expected in zip(found, wanted, strict=True):
+        torch.testing.assert_close(result, expected, rtol=0, atol=atol)
+
+
+@ROOTS
+@pytest.mark.parametrize(("n", "holes"), [(1, 0.0), (2, 0.0), (3, 0.3), (5, 0.0), (5, 0.3)])
+@pytest.mark.parametrize("name", ONE)
+def test_derivatives_match_enumeration(name, n, holes, single_root):
+    scores = random_scores(n + 1, n + 1, holes=holes)
+    ours = functools.partial(getattr(tensors, name), single_root=single_root)
+    oracle = getattr(Enumeration(n, single_root), name)
+    assert_same(derivatives(ours, scores), derivatives(oracle, scores))
+
+
+@ROOTS
+@pytest.mark.parametrize("n", [2, 4])
+def test_derivatives_of_divergence_match_enumeration(n, single_root):
+    scores, others = random_scores(n + 1, n + 1), random_scores(n + 1, n + 1, seed=1)
+    ours = functools.partial(tensors.kl_divergence, single_root=single_root)
+    oracle = Enumeration(n, single_root).kl_divergence
+    assert_same(derivatives(ours, scores, others), derivatives(oracle, scores, others))
+
+
+@ROOTS
+@pytest.mark.parametrize("name", ONE)
+def test_gradcheck(name, single_root):
+    """With padding, a forbidden arc and an empty sentence."""
+    allowed = torch.ones(3, 4, 4, dtype=torch.bool)
+    allowed[0, 2, 1] = False
+
+    def function(scores):
+        return getattr(tensors, name)(
+            scores, torch.tensor([3, 2, 0]), allowed=allowed, single_root=single_root
+        )
+
+    scores = check_scores(3, 4, 4)
+    assert torch.autograd.gradcheck(function, scores)
+    assert torch.autograd.gradgradcheck(function, scores)
+
+
+@ROOTS
+def test_gradcheck_of_divergence(single_root):
+    function = functools.partial(
+        tensors.kl_divergence, lengths=torch.tensor([3, 1]), single_root=single_root
+    )
+    inputs = check_scores(2, 4, 4), check_scores(2, 4, 4, seed=1)
+    assert torch.autograd.gradcheck(function, inputs)
+    assert torch.autograd.gradgradcheck(function, inputs)
+
+
+@ROOTS
+@pytest.mark.parametrize("escape", [1.0, 100.0, 1000.0])
+def test_second_derivatives_are_exact_for_confident_scores(escape, single_root):
+    """Words that prefer each other make the Laplacian singular to rounding."""
+    given = closed_pairs(rng_for("torch pairs"), 5, escape)
+    scores = torch.tensor(given, requires_grad=True)
+    ours = functools.partial(tensors.arc_marginals, single_root=single_root)
+    oracle = Enumeration(5, single_root).arc_marginals
+    found, wanted = derivatives(ours, scores), derivatives(oracle, scores)
+    assert_same(found, wanted, atol=1e-15 * max(escape, 100))
+
+
+def test_scores_beyond_float64_have_second_derivatives():
+    """Weights from exp(-3000) on, all of which count once the others cancel."""
+    scores = torch.zeros(4, 4, dtype=torch.float64)
+    scores[1, [0, 3]] = scores[2, [0, 3]] = -3000
+    scores[3, 0] = scores[3, 1] = -1500
+    scores.requires_grad_()
+    oracle = Enumeration(3, True).arc_marginals
+    assert_same(derivatives(tensors.arc_marginals, scores), derivatives(oracle, scores), 1e-11)
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_sentences_of_a_batch_are_as_alone(name):
+    """Padding and all that nobody may read hold NaN, and get gradient 0."""
+    lengths = [4, 2, 0, 3]
+    batch = torch.full((4, 5, 5), torch.nan, dtype=torch.float64)
+    for row, n in zip(batch, lengths, strict=True):
+        row[: n + 1, : n + 1] = random_scores(n + 1, n + 1).detach()
+    batch.requires_grad_()
+    function = getattr(tensors, name)
+    found = function(batch, torch.tensor(lengths), num_threads=2)
+    found.square().sum().backward()
+    for sentence, n in enumerate(lengths):
+        alone = batch[sentence, : n + 1, : n + 1].detach().requires_grad_()
+        value = function(alone)
+        value.square().sum().backward()
+        own = found[sentence, : n + 1, : n + 1] if found.ndim == 3 else found[sentence]
+        torch.testing.assert_close(own, value, rtol=0, atol=0)
+        grad = batch.grad[sentence]
+        torch.testing.assert_close(grad[: n + 1, : n + 1], alone.grad, rtol=0, atol=1e-12)
+        assert grad[n + 1 :].eq(0).all()
+        assert grad[:, n + 1 :].eq(0).all()
+
+
+def test_results_are_those_of_arrays_in_the_dtype_of_the_scores():
+    scores = random_scores(2, 6, 6).detach()
+    for name in ONE:
+        wanted = getattr(spacy_rootmind, name)(scores.numpy())
+        assert np.array_equal(getattr(tensors, name)(scores).numpy(), wanted)
+    narrow = scores.float().requires_grad_()
+    found = tensors.entropy(narrow)
+    found.sum().backward()
+    wide = narrow.detach().double().requires_grad_()
+    tensors.entropy(wide).sum().backward()
+    assert found.dtype == narrow.grad.dtype == torch.float32
+    torch.testing.assert_close(narrow.grad, wide.grad.float(), rtol=0, atol=1e-7)
+
+
+def test_gradient_of_log_partition_needs_no_second_elimination(monkeypatch):
+    scores = random_scores(2, 6, 6)
+    log_z = tensors.log_partition(scores)
+    monkeypatch.setattr(spacy_rootmind.TreeDistribution, "_eliminate", None)
+    log_z.sum().backward()
+    monkeypatch.undo()
+    assert torch.equal(scores.grad, tensors.arc_marginals(scores.detach()))
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_empty_batches_and_sentences(name):
+    function = getattr(tensors, name)
+    for shape in [(0, 4, 4), (2, 1, 1), (1, 1)]:
+        scores = torch.zeros(shape, requires_grad=True)
+        function(scores).sum().backward()
+        assert scores.grad.tolist() == torch.zeros(shape).tolist()
+
+
+def test_lengths_may_be_numbers_lists_and_arrays():
+    scores = random_scores(2, 4, 4).detach()
+    wanted = tensors.entropy(scores, torch.tensor([3, 2]))
+    for lengths in ([3, 2], np.array([3, 2])):
+        assert torch.equal(tensors.entropy(scores, lengths), wanted)
+    for length in (2, torch.tensor(2), torch.tensor([2])):
+        assert torch.equal(tensors.entropy(scores[1], length), wanted[1])
+
+
+def test_divergence_is_infinite_where_trees_are_missing():
+    scores = check_scores(2, 3, 3)
+    others = scores.detach().clone()
+    others[0, 1, 0] = -torch.inf
+    found = tensors.kl_divergence(scores, others)
+    assert found.tolist() == [torch.inf, 0.0]
+    found.sum().backward()
+    assert scores.grad[0].isnan().any()
+    assert scores.grad[1].eq(0).all()
+
+
+def test_divergence_ignores_impossible_arcs_of_the_other():
+    """An arc that no tree can have does not count, whatever the other distribution says of it."""
+    scores = torch.tensor(
+        [[0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 2, 0]], dtype=torch.float64
+    )
+    scores[1, 1:] = -torch.inf
+    scores.requires_grad_()
+    others = scores.detach().clone()
+    others[2, 0] = -torch.inf
+    found = tensors.kl_divergence(scores, others)
+    found.backward()
+    assert found.item() == pytest.approx(0.0, abs=1e-15)
+    assert scores.grad.abs().max() < 1e-15
+
+
+def test_errors_name_what_is_wrong():
+    with pytest.raises(TypeError, match=r"torch tensor, received ndarray"):
+        tensors.log_partition(np.zeros((3, 3)))
+    with pytest.raises(TypeError, match=r"received torch.bfloat16; convert .* scores.float"):
+        tensors.entropy(torch.zeros(3, 3, dtype=torch.bfloat16))
+    scores = torch.zeros(2, 3, 3)
+    scores[1, 2, 1] = torch.nan
+    with pytest.raises(ValueError, match=r"sentence 1: the score of dep 2, head 1 is nan"):
+        tensors.arc_marginals(scores)
+    with pytest.raises(spacy_rootmind.NoTreeError, match="sentence 0"):
+        tensors.log_partition(torch.full((3, 3), -torch.inf))
+
+
+def test_second_derivatives_keep_to_the_graph_of_the_scores():
+    """Through parameters that scores are made of, as in training."""
+    weights = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+    features = check_scores(2, 5, 5).detach()
+
+    def entropy_of(weight):
+        return tensors.entropy(weight * features).sum()
+
+    assert torch.autograd.gradcheck(entropy_of, weights)
+    assert torch.autograd.gradgradcheck(entropy_of, weights)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_results_are_on_the_device_of_the_scores():
+    scores = random_scores(2, 5, 5).detach().cuda().requires_grad_()
+    found = tensors.entropy(scores, torch.tensor([4, 2]))
+    found.sum().backward()
+    assert found.device == scores.grad.device == scores.device
+    assert tensors.TreeDistribution(scores).sample((2,)).device == scores.device
+
+
+# --- other packages ----------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.*does not define `arg_constraints`")
+@pytest.mark.parametrize("multiroot", [True, False])
+def test_marginals_are_those_of_torch_struct(multiroot):
+    """Torch-Struct adds 1e-5 to each weight, which shows in the digits beyond."""
+    torch_struct = pytest.importorskip("torch_struct", reason="needs torch-struct")
+    scores = random_scores(2, 6, 6).detach().nan_to_num()
+    # Its rows are heads, and root scores are on the diagonal.
+    potentials = scores[:, 1:, 1:].transpose(1, 2).clone()
+    potentials.diagonal(0, 1, 2).copy_(scores[:, 1:, 0])
+    theirs = torch_struct.NonProjectiveDependencyCRF(potentials.float(), multiroot=multiroot)
+    ours = tensors.arc_marginals(scores.float(), single_root=not multiroot)
+    found = ours[:, 1:, 1:].transpose(1, 2).clone()
+    found.diagonal(0, 1, 2).copy_(ours[:, 1:, 0])
+    torch.testing.assert_close(found, theirs.marginals, rtol=0, atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("multiroot", [True, False])
+def test_queries_are_those_of_supar(multiroot):
+    structs = pytest.importorskip("supar.structs", reason="needs supar")
+    scores = random_scores(2, 6, 6).detach().nan_to_num().requires_grad_()
+    others = random_scores(2, 6, 6, seed=1).detach().nan_to_num()
+    lengths = torch.tensor([5, 3])
+    theirs = structs.MatrixTree(scores, lengths, multiroot=multiroot)
+    other = structs.MatrixTree(others, lengths, multiroot=multiroot)
+    ours = functools.partial(tensors.entropy, lengths=lengths, single_root=not multiroot)
+    torch.testing.assert_close(ours(scores).float(), theirs.entropy.float(), rtol=0, atol=1e-5)
+    divergence = tensors.kl_divergence(scores, others, lengths, single_root=not multiroot)
+    torch.testing.assert_close(divergence.float(), theirs.kl(other).float(), rtol=0, atol=1e-5)
