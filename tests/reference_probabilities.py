@@ -124,15 +124,46 @@ def cross_entropy(
 
 def expectation(scores: FloatArray, single_root: bool, values: FloatArray) -> Decimal:
     """Return the mean over trees of the sum of values of their arcs, by enumeration."""
-    right = enumerated(scores, single_root)
     with localcontext(wide_context(DIGITS)):
-        mean = Decimal(0)
-        for heads in reference.enumerate_trees(len(scores) - 1, single_root):
-            log_prob = right.log_prob(scores, heads)
-            if log_prob.is_finite():
-                total = sum(map(Fraction, reference.arc_scores(values, heads)), Fraction(0))
-                mean += log_prob.exp() * as_decimal(total)
-        return mean
+        return _probabilities(scores, single_root) @ _sums(values, single_root)
+
+
+def covariance(
+    scores: FloatArray, single_root: bool, values: FloatArray, other: FloatArray
+) -> Decimal:
+    """Return the covariance over trees of two sums of values of their arcs, by enumeration."""
+    with localcontext(wide_context(DIGITS)):
+        probabilities = _probabilities(scores, single_root)
+        first, second = (_sums(each, single_root) for each in (values, other))
+        return probabilities @ (first * second) - (probabilities @ first) * (probabilities @ second)
+
+
+def arc_covariances(
+    scores: FloatArray, single_root: bool, values: FloatArray
+) -> NDArray[np.float64]:
+    """Return the covariances over trees of each arc and a sum of values, by enumeration."""
+    n = len(scores) - 1
+    with localcontext(wide_context(DIGITS)):
+        probabilities, sums = _probabilities(scores, single_root), _sums(values, single_root)
+        weighed = probabilities * (sums - probabilities @ sums)
+        found = np.full(scores.shape, Decimal(0))
+        for share, heads in zip(weighed, reference.enumerate_trees(n, single_root), strict=True):
+            found[np.arange(1, n + 1), heads[1:]] += share
+        return found.astype(np.float64)
+
+
+def _probabilities(scores: FloatArray, single_root: bool) -> NDArray[np.object_]:
+    """Return the probability of each tree, in the order of `enumerate_trees`."""
+    right = enumerated(scores, single_root)
+    trees = reference.enumerate_trees(len(scores) - 1, single_root)
+    return np.array([right.log_prob(scores, heads).exp() for heads in trees], dtype=object)
+
+
+def _sums(values: FloatArray, single_root: bool) -> NDArray[np.object_]:
+    """Return the sum of the values of each tree's arcs; those of -inf, for no arc, count as 0."""
+    exact = np.vectorize(Decimal, otypes=[object])(np.nan_to_num(values, neginf=0).astype(float))
+    trees = reference.enumerate_trees(len(values) - 1, single_root)
+    return exact[np.arange(1, len(values)), trees[:, 1:]].sum(axis=1) + Decimal(0)
 
 
 def single_root_log_prob(scores: FloatArray) -> Decimal | None:

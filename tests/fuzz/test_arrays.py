@@ -320,6 +320,8 @@ def test_tree_distribution(problem, seed, same):
         "kl": call(trees.kl_divergence, other),
         "cross": call(trees.cross_entropy, other),
         "count": call(trees.expectation, np.ones(problem.scores.shape)),
+        "variance": call(trees.covariance, np.ones(problem.scores.shape)),
+        "gradient": call(trees.entropy_gradient),
         "roots": call(lambda: trees.single_root_log_prob),
         "mode": call(trees.mode),
     }
@@ -335,6 +337,8 @@ def test_tree_distribution(problem, seed, same):
         return
     words = np.array([len(sentence) - 1 for sentence in problem.sentences], float)
     np.testing.assert_allclose(np.atleast_1d(found["count"]), words, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(found["variance"], 0, rtol=0, atol=1e-10)
+    assert np.isfinite(found["gradient"]).all()
     assert (np.atleast_1d(found["kl"]) >= 0).all()
     assert (np.atleast_1d(found["cross"]) >= 0).all()
     assert (np.atleast_1d(found["roots"]) <= 1e-12).all()

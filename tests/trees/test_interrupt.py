@@ -33,6 +33,7 @@ CALLS = {
         "normal(3000)",
         "TreeDistribution(x).kl_divergence(TreeDistribution(x, single_root=False))",
     ),
+    "covariance": ("normal(2000)", "TreeDistribution(x).covariance(x)"),
     "single_root_log_prob": ("normal(4500)", "TreeDistribution(x).single_root_log_prob"),
     "auto": ("normal(60)", "sample_trees(x, 10**7)"),
     "ancestral": ("normal(400)", "sample_trees(x, 10**6, method='ancestral')"),

@@ -46,6 +46,14 @@ CALLS = {
         "TreeDistribution(normal(3000)).kl_divergence(TreeDistribution(normal(3000)))"
     ],
     "TreeDistribution.expectation": ["TreeDistribution(normal(3000)).expectation(normal(3000))"],
+    "TreeDistribution.expectation_gradient": [
+        "TreeDistribution(normal(2000)).expectation_gradient(normal(2000))"
+    ],
+    "TreeDistribution.covariance": ["TreeDistribution(normal(2000)).covariance(normal(2000))"],
+    "TreeDistribution.second_moment": [
+        "TreeDistribution(normal(3000)).second_moment(normal(3000))"
+    ],
+    "TreeDistribution.entropy_gradient": ["TreeDistribution(normal(3000)).entropy_gradient()"],
     "sample_trees": [
         *(f"sample_trees(normal(3000), 1, method={method!r})" for method in METHODS),
         "sample_trees(normal(3000), 1, replace=False)",
