@@ -70,6 +70,11 @@ def enumerated(scores: FloatArray, single_root: bool) -> Distribution | None:
     return _remembered(_enumerated, scores, single_root)
 
 
+def enumerated_projective(scores: FloatArray, single_root: bool) -> Distribution | None:
+    """Return the distribution over projective trees, or None if there is none."""
+    return _remembered(_enumerated_projective, scores, single_root)
+
+
 def by_determinant(scores: FloatArray, single_root: bool) -> Distribution | None:
     """Return the distribution by the matrix-tree theorem, or None if there is no tree."""
     return _remembered(_by_determinant, scores, single_root)
@@ -210,6 +215,12 @@ def _finish(
 
 def _enumerated(scores: NDArray[np.float64], single_root: bool) -> Distribution | None:
     return _total(scores, reference.enumerate_trees(len(scores) - 1, single_root))
+
+
+def _enumerated_projective(scores: NDArray[np.float64], single_root: bool) -> Distribution | None:
+    if len(scores) == 1:
+        return _enumerated(scores, single_root)
+    return _total(scores, reference.enumerate_projective_trees(len(scores) - 1, single_root))
 
 
 def _total(scores: NDArray[np.float64], trees: NDArray[np.int32]) -> Distribution | None:

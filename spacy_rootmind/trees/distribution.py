@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from spacy_rootmind.kernel import sums as kernel
 from spacy_rootmind.kernel.batch import BAD_SCORE, OK
 from spacy_rootmind.trees import expectations
-from spacy_rootmind.trees.checks import check_range, form_trees
+from spacy_rootmind.trees.checks import check_range, form_trees, is_projective
 from spacy_rootmind.trees.conventions import (
     MISSING,
     BoolArray,
@@ -30,7 +30,13 @@ from spacy_rootmind.trees.conventions import (
     as_score_batch,
 )
 from spacy_rootmind.trees.decoding import decode
-from spacy_rootmind.trees.errors import LOST_DIGITS, NoTreeError, names_memory, raise_failure
+from spacy_rootmind.trees.errors import (
+    LOST_DIGITS,
+    NoTreeError,
+    kind_of,
+    names_memory,
+    raise_failure,
+)
 from spacy_rootmind.trees.sampling import Seed, sample_trees
 
 # Marginals above this are no rounding errors of 0.
@@ -79,6 +85,9 @@ class TreeDistribution:
         Not copied either.
     single_root : bool
         Whether the trees are those with exactly one word below ROOT, or with at least one.
+    projective : bool
+        Whether they are those without crossing arcs, that from ROOT before the first word included.
+        Covariances and the gradients of expectations and entropy are for all trees only.
     num_threads : int
         Threads that share the sentences of a batch, 256 at most. No result depends on it.
 
@@ -94,7 +103,8 @@ class TreeDistribution:
     ArithmeticError if sums of scores overflow, or each tree needs an arc that lies 1e15 below
     another of its word.
 
-    n^3 / 3 multiplications for `log_partition` and `log_prob`, n^3 with `marginals`. For a single
+    n^3 / 3 multiplications for `log_partition` and `log_prob`, n^3 with `marginals`; some ten times
+    as long with `projective`, by the inside-outside algorithm. For a single
     sentence the latter go on from the former. In a batch they start again: to use both, ask for
     `marginals` first, which give `log_partition` as well.
 
@@ -107,7 +117,8 @@ class TreeDistribution:
     Koo, Globerson, Carreras & Collins (2007), Structured Prediction Models via the Matrix-Tree
     Theorem. Zmigrod, Vieira & Cotterell (2021), Efficient Computation of Expectations under
     Spanning Tree Distributions. Grassmann, Taksar & Heyman (1985), Regenerative Analysis and Steady
-    State Distributions for Markov Chains: elimination without subtraction.
+    State Distributions for Markov Chains: elimination without subtraction. Eisner (1996), Three new
+    probabilistic models for dependency parsing: the spans of projective trees.
 
     Examples
     --------
@@ -130,6 +141,7 @@ class TreeDistribution:
         "_marginals",
         "_mask",
         "_one",
+        "_projective",
         "_single_root",
         "_single_root_log_prob",
         "_summaries",
@@ -144,6 +156,7 @@ class TreeDistribution:
         *,
         allowed: BoolArray | None = None,
         single_root: bool = True,
+        projective: bool = False,
         num_threads: int = 1,
     ):
         self._batch = batch = as_score_batch(scores)
@@ -152,6 +165,7 @@ class TreeDistribution:
         self._words = as_lengths(lengths, len(batch), batch.shape[1] - 1, single=self._one)
         self._longest = batch.shape[1] - 1 if lengths is None else int(self._words.max(initial=0))
         self._single_root = bool(single_root)
+        self._projective = bool(projective)
         self._threads = as_num_threads(num_threads)
         # Arrays over the batch, None until they are found.
         self._summaries: Any = None
@@ -304,7 +318,7 @@ class TreeDistribution:
         shape, flat, words = self._flatten(heads)
         given, _ = as_head_batch(flat, words)
         check_range(heads, given, words, len(words) // max(len(self._words), 1))
-        found = self._log_prob(_marked(given, words, self._single_root))
+        found = self._log_prob(self._marked(given, words))
         log_prob: Float = found.reshape(shape)[()]
         return log_prob
 
@@ -334,6 +348,7 @@ class TreeDistribution:
             *(self._shaped(self._batch), k, self._words),
             allowed=self._allowed(),
             single_root=self._single_root,
+            projective=self._projective,
             replace=replace,
             method=method,
             max_steps=max_steps,
@@ -359,6 +374,7 @@ class TreeDistribution:
             *(self._shaped(self._batch), self._words),
             allowed=self._allowed(),
             single_root=self._single_root,
+            projective=self._projective,
             num_threads=self._threads,
         )
 
@@ -369,7 +385,7 @@ class TreeDistribution:
         Parameters
         ----------
         other : TreeDistribution
-            Over the same sentences; `single_root` may differ.
+            Over the same sentences; `single_root` may differ. Projective only if this one is.
 
         Returns
         -------
@@ -412,7 +428,7 @@ class TreeDistribution:
         Parameters
         ----------
         other : TreeDistribution
-            Over the same sentences; `single_root` may differ.
+            Over the same sentences; `single_root` may differ. Projective only if this one is.
 
         Returns
         -------
@@ -673,6 +689,11 @@ class TreeDistribution:
 
     def _differentiate(self, functions: expectations.Functions) -> NDArray[np.float64]:
         """Find the covariances of functions with each arc, still scaled."""
+        if self._projective:
+            raise ValueError(
+                "covariances and gradients are for distributions over all trees; with "
+                "projective=True there are expectations alone"
+            )
         found, failed = expectations.differentiate(
             *(functions, self._batch, self._mask, self._words, self._single_root, self._threads)
         )
@@ -688,12 +709,14 @@ class TreeDistribution:
         sentences = "1 sentence" if count == 1 else f"{count} sentences"
         size = f"{self._longest} word" + "s" * (self._longest != 1)
         most = "" if self._one else "up to "
-        return f"TreeDistribution({sentences} of {most}{size}, single_root={self._single_root})"
+        kind = f"single_root={self._single_root}" + ", projective=True" * self._projective
+        return f"TreeDistribution({sentences} of {most}{size}, {kind})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle what the object was made of, without results."""
         scores = self._shaped(self._batch)
-        return _rebuild, (scores, self._words, self._allowed(), self._single_root, self._threads)
+        kind = self._single_root, self._projective
+        return _rebuild, (scores, self._words, self._allowed(), *kind, self._threads)
 
     def _find_marginals(self) -> NDArray[np.float64]:
         """Find the marginals of the batch, writable."""
@@ -781,7 +804,7 @@ class TreeDistribution:
     def _summations(self) -> list[kernel.Summation]:
         """Allocate memory for sums, once per thread."""
         threads = min(self._threads, max(len(self._words), 1))
-        return [kernel.Summation(self._longest) for _ in range(threads)]
+        return [kernel.Summation(self._longest, self._projective) for _ in range(threads)]
 
     def _queries(self) -> list[kernel.Query]:
         """Allocate memory for queries, once per thread."""
@@ -805,6 +828,7 @@ class TreeDistribution:
         raise_failure(
             *(self._batch, self._mask, self._words, failed),
             single_root=single_root,
+            kind=kind_of(self._projective),
             lost_digits=LOST_DIGITS,
         )
 
@@ -824,6 +848,14 @@ class TreeDistribution:
             )
         words = np.repeat(self._words, received[-2])
         return received[:-1], np.reshape(heads, (-1, wanted[-1])), words
+
+    def _marked(self, heads: NDArray[np.int64], words: NDArray[np.intp]) -> NDArray[np.int32]:
+        """Set index 0 to -1 where heads form a tree of the wanted kind, to 0 elsewhere."""
+        wanted = form_trees(heads, words, self._single_root)
+        if self._projective:
+            wanted[wanted] = is_projective(heads[wanted], words[wanted])
+        heads[:, 0] = np.where(wanted, MISSING, 0)
+        return heads.astype(np.int32, order="C")
 
     def _as_values(self, values: NDArray[Any]) -> tuple[NDArray[Any], bool]:
         """View the values of arcs as (B, d, N + 1, N + 1); tell whether d is an axis of results."""
@@ -853,6 +885,11 @@ class TreeDistribution:
     def _trees_missing_in(self, other: "TreeDistribution") -> NDArray[np.bool_]:
         """Tell for which sentences some tree of this distribution is not one of `other`."""
         self._check_same_sentences(other)
+        if other._projective and not self._projective:
+            raise ValueError(
+                "expected a distribution over all trees to compare with, as this one is; received "
+                "one with projective=True"
+            )
         marginals = self._find_marginals()
         possible = self._possible_arcs()
         missing = possible & ~other._possible_arcs()
@@ -862,12 +899,22 @@ class TreeDistribution:
             # The best tree by the number of its root arcs.
             points = np.zeros(self._batch.shape)
             points[:, :, 0] = 1.0
-            heads = decode(points, self._words, allowed=possible, single_root=False)
+            heads = decode(
+                points,
+                self._words,
+                allowed=possible,
+                single_root=False,
+                projective=self._projective,
+            )
             infinite = (heads == 0).sum(axis=1) > 1
         for sentence in np.flatnonzero(missing.any(axis=(1, 2)) & ~infinite).tolist():
             arcs, n = missing[sentence], self._words[sentence]
             infinite[sentence] = (marginals[sentence][arcs] > _SURELY_POSITIVE).any() or (
-                _some_tree_has(arcs[: n + 1, : n + 1], possible[sentence], self._single_root)
+                _some_tree_has(
+                    *(arcs[: n + 1, : n + 1], possible[sentence]),
+                    single_root=self._single_root,
+                    projective=self._projective,
+                )
             )
         return infinite
 
@@ -888,29 +935,31 @@ def _rebuild(
     lengths: NDArray[np.intp],
     allowed: BoolArray | None,
     single_root: bool,
+    projective: bool,
     num_threads: int,
 ) -> TreeDistribution:
     return TreeDistribution(
-        scores, lengths, allowed=allowed, single_root=single_root, num_threads=num_threads
+        scores,
+        lengths,
+        allowed=allowed,
+        single_root=single_root,
+        projective=projective,
+        num_threads=num_threads,
     )
 
 
-def _some_tree_has(arcs: NDArray[np.bool_], possible: NDArray[np.bool_], single_root: bool) -> bool:
-    """Tell whether one of the arcs is in some tree of possible arcs. O(n^2) for each word."""
+def _some_tree_has(
+    arcs: NDArray[np.bool_], possible: NDArray[np.bool_], *, single_root: bool, projective: bool
+) -> bool:
+    """Tell whether one of the arcs is in some tree of possible arcs; decodes once per word."""
     for dep in np.flatnonzero(arcs.any(axis=1)).tolist():
         only = possible[: len(arcs), : len(arcs)].copy()
         only[dep] = arcs[dep]
         try:
-            decode(np.zeros(arcs.shape), allowed=only, single_root=single_root)
+            decode(
+                np.zeros(arcs.shape), allowed=only, single_root=single_root, projective=projective
+            )
         except NoTreeError:
             continue
         return True
     return False
-
-
-def _marked(
-    heads: NDArray[np.int64], words: NDArray[np.intp], single_root: bool
-) -> NDArray[np.int32]:
-    """Set index 0 to -1 where heads form a tree of the wanted kind, to 0 elsewhere."""
-    heads[:, 0] = np.where(form_trees(heads, words, single_root), MISSING, 0)
-    return heads.astype(np.int32, order="C")
