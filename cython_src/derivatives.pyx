@@ -18,6 +18,12 @@ from libc.stdlib cimport calloc, free, malloc
 from spacy_rootmind.kernel.batch cimport Batch, ScoreBuffer, Worker, gather, run_batch
 from spacy_rootmind.kernel.decode cimport DECODE_LOST_DIGITS, DECODE_OK
 from spacy_rootmind.kernel.elimination cimport TreeSum, tree_sum_free, tree_sum_init
+from spacy_rootmind.kernel.inside_outside cimport (
+    SpanSums,
+    projective_derivatives,
+    span_sums_free,
+    span_sums_init,
+)
 from spacy_rootmind.kernel.interrupt cimport poll_pivot, poll_row
 from spacy_rootmind.kernel.matrix_tree cimport arc_marginals, sum_trees, sum_trees_wide
 from weights cimport (
@@ -61,6 +67,7 @@ cdef struct DerivativeState:
     double* backward            # per adjoint: the same
     double* of_sums             # per word: that of its sum
     Means means
+    SpanSums spans              # for projective trees, which need none of the above but the square
 
 
 # --- weighted means ----------------------------------------------------------------------------
@@ -288,23 +295,51 @@ cdef int differentiate_sentence(
     return status
 
 
+cdef int differentiate_projective(
+        void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
+    """`differentiate_sentence` for projective trees."""
+    cdef DerivativeState* ws = <DerivativeState*>state
+    cdef const DerivativeTask* task = ws.task
+    cdef Py_ssize_t n = batch.lengths[sentence], area = task.width * task.width
+    cdef Py_ssize_t i, first = sentence * task.n_directions
+    cdef int status
+    if n == 0:
+        return DECODE_OK
+    gather(batch, sentence, ws.square)
+    for i in range(first, first + task.n_directions):
+        status = projective_derivatives(
+            ws.square, n, task.single_root, task.values + i * area, task.width,
+            task.out + i * area, &ws.spans)
+        if status != DECODE_OK:
+            return status
+    return DECODE_OK
+
+
 cdef class Differentiation(Worker):
     """What one thread needs for sentences of up to `max_words` words."""
     cdef DerivativeState c
 
-    def __cinit__(self, Py_ssize_t max_words):
+    def __cinit__(self, Py_ssize_t max_words, bint projective=False):
         cdef size_t width = <size_t>max_words + 1
-        self.handle = differentiate_sentence
+        cdef int status
+        self.handle = differentiate_projective if projective else differentiate_sentence
         self.state = &self.c
         # Zeros: the derivative of a log stays 0 where there is no weight.
-        self.c.square = <double*>calloc(4 * width * width + 2 * width, sizeof(double))
+        self.c.square = <double*>calloc(
+            (1 if projective else 4) * width * width + 2 * width, sizeof(double))
         self.c.means.totals = malloc(width * sizeof(Wide))
+        if projective:
+            status = span_sums_init(&self.c.spans, max_words, True)
+        else:
+            status = tree_sum_init(&self.c.sum, max_words)
         if (
                 self.c.square is NULL or self.c.means.totals is NULL
-                or tree_sum_init(&self.c.sum, max_words) != DECODE_OK):
+                or status != DECODE_OK):
             raise MemoryError(
                 f"derivatives of marginals of {max_words} words need at least "
                 f"{64 * max_words * max_words / 2**20:.0f} MiB; split the sentence first")
+        if projective:
+            return
         self.c.marginals = self.c.square + width * width
         self.c.forward = self.c.marginals + width * width
         self.c.backward = self.c.forward + width * width
@@ -313,6 +348,7 @@ cdef class Differentiation(Worker):
 
     def __dealloc__(self):
         tree_sum_free(&self.c.sum)
+        span_sums_free(&self.c.spans)
         free(self.c.square)
         free(self.c.means.totals)
 

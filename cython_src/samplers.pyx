@@ -130,7 +130,7 @@ cdef class Sampler(Worker):
         self.c.square = <double*>malloc(width * width * sizeof(double))
         if method == "projective":
             self.handle = sample_projective
-            status = span_sums_init(&self.c.spans, max_words)
+            status = span_sums_init(&self.c.spans, max_words, False)
         else:
             self.handle = sample_sentence
             status = sampler_init(

@@ -193,7 +193,7 @@ cdef class Summation(Worker):
         self.c.projective = projective
         self.c.square = <double*>malloc(width * width * sizeof(double))
         if projective:
-            status = span_sums_init(&self.c.spans, max_words)
+            status = span_sums_init(&self.c.spans, max_words, False)
         else:
             status = tree_sum_init(&self.c.sum, max_words)
         check_memory(max_words, self.c.square is not NULL and status == DECODE_OK)

@@ -127,47 +127,59 @@ def cross_entropy(
         return mean, divergence
 
 
-def expectation(scores: FloatArray, single_root: bool, values: FloatArray) -> Decimal:
+def expectation(
+    scores: FloatArray, single_root: bool, values: FloatArray, *, projective: bool = False
+) -> Decimal:
     """Return the mean over trees of the sum of values of their arcs, by enumeration."""
+    trees, probabilities = _probabilities(scores, single_root, projective)
     with localcontext(wide_context(DIGITS)):
-        return _probabilities(scores, single_root) @ _sums(values, single_root)
+        return probabilities @ _sums(values, trees)
 
 
 def covariance(
-    scores: FloatArray, single_root: bool, values: FloatArray, other: FloatArray
+    scores: FloatArray,
+    single_root: bool,
+    values: FloatArray,
+    other: FloatArray,
+    *,
+    projective: bool = False,
 ) -> Decimal:
     """Return the covariance over trees of two sums of values of their arcs, by enumeration."""
+    trees, probabilities = _probabilities(scores, single_root, projective)
     with localcontext(wide_context(DIGITS)):
-        probabilities = _probabilities(scores, single_root)
-        first, second = (_sums(each, single_root) for each in (values, other))
+        first, second = (_sums(each, trees) for each in (values, other))
         return probabilities @ (first * second) - (probabilities @ first) * (probabilities @ second)
 
 
 def arc_covariances(
-    scores: FloatArray, single_root: bool, values: FloatArray
+    scores: FloatArray, single_root: bool, values: FloatArray, *, projective: bool = False
 ) -> NDArray[np.float64]:
     """Return the covariances over trees of each arc and a sum of values, by enumeration."""
-    n = len(scores) - 1
+    trees, probabilities = _probabilities(scores, single_root, projective)
     with localcontext(wide_context(DIGITS)):
-        probabilities, sums = _probabilities(scores, single_root), _sums(values, single_root)
+        sums = _sums(values, trees)
         weighed = probabilities * (sums - probabilities @ sums)
         found = np.full(scores.shape, Decimal(0))
-        for share, heads in zip(weighed, reference.enumerate_trees(n, single_root), strict=True):
-            found[np.arange(1, n + 1), heads[1:]] += share
+        for share, heads in zip(weighed, trees, strict=True):
+            found[np.arange(1, len(heads)), heads[1:]] += share
         return found.astype(np.float64)
 
 
-def _probabilities(scores: FloatArray, single_root: bool) -> NDArray[np.object_]:
-    """Return the probability of each tree, in the order of `enumerate_trees`."""
-    right = enumerated(scores, single_root)
-    trees = reference.enumerate_trees(len(scores) - 1, single_root)
-    return np.array([right.log_prob(scores, heads).exp() for heads in trees], dtype=object)
+def _probabilities(
+    scores: FloatArray, single_root: bool, projective: bool
+) -> tuple[NDArray[np.int32], NDArray[np.object_]]:
+    """Return all trees, and the probability of each."""
+    list_trees = reference.enumerate_projective_trees if projective else reference.enumerate_trees
+    trees = list_trees(len(scores) - 1, single_root)
+    right = (enumerated_projective if projective else enumerated)(scores, single_root)
+    with localcontext(wide_context(DIGITS)):
+        log_probs = [right.log_prob(scores, heads) for heads in trees]
+        return trees, np.array([log_prob.exp() for log_prob in log_probs], dtype=object)
 
 
-def _sums(values: FloatArray, single_root: bool) -> NDArray[np.object_]:
+def _sums(values: FloatArray, trees: NDArray[np.int32]) -> NDArray[np.object_]:
     """Return the sum of the values of each tree's arcs; those of -inf, for no arc, count as 0."""
     exact = np.vectorize(Decimal, otypes=[object])(np.nan_to_num(values, neginf=0).astype(float))
-    trees = reference.enumerate_trees(len(values) - 1, single_root)
     return exact[np.arange(1, len(values)), trees[:, 1:]].sum(axis=1) + Decimal(0)
 
 

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from spacy_rootmind.kernel.batch import Worker
 
 class Differentiation(Worker):
-    def __new__(cls, max_words: int) -> Differentiation: ...
+    def __new__(cls, max_words: int, projective: bool = False) -> Differentiation: ...
 
 def differentiate_batch(
     scores: NDArray[np.floating[Any]],

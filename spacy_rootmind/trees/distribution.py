@@ -50,7 +50,8 @@ def _bytes_of_query(trees: "TreeDistribution", *_: object) -> float:
     """Count bytes: sums per thread, marginals, and a summary per sentence."""
     sentences, width = len(trees._batch), trees._batch.shape[1]
     threads = min(trees._threads, max(sentences, 1))
-    return float(40 * threads * trees._longest**2 + 8 * sentences * (width + kernel.CONSTANTS))
+    squares = 88 if trees._projective else 40
+    return float(squares * threads * trees._longest**2 + 8 * sentences * (width + kernel.CONSTANTS))
 
 
 def _bytes_with_marginals(trees: "TreeDistribution", *_: object) -> float:
@@ -61,7 +62,8 @@ def _bytes_of_derivatives(trees: "TreeDistribution", *values: Any) -> float:
     """Count bytes: what one thread needs for derivatives, and values and results twice each."""
     size = max([getattr(array, "size", 0) for array in values], default=0)
     threads = min(trees._threads, max(len(trees._batch), 1))
-    return 64.0 * threads * trees._longest**2 + 16.0 * max(size, int(trees._batch.size))
+    squares = 168.0 if trees._projective else 64.0
+    return squares * threads * trees._longest**2 + 16.0 * max(size, int(trees._batch.size))
 
 
 class TreeDistribution:
@@ -87,7 +89,6 @@ class TreeDistribution:
         Whether the trees are those with exactly one word below ROOT, or with at least one.
     projective : bool
         Whether they are those without crossing arcs, that from ROOT before the first word included.
-        Covariances and the gradients of expectations and entropy are for all trees only.
     num_threads : int
         Threads that share the sentences of a batch, 256 at most. No result depends on it.
 
@@ -689,13 +690,9 @@ class TreeDistribution:
 
     def _differentiate(self, functions: expectations.Functions) -> NDArray[np.float64]:
         """Find the covariances of functions with each arc, still scaled."""
-        if self._projective:
-            raise ValueError(
-                "covariances and gradients are for distributions over all trees; with "
-                "projective=True there are expectations alone"
-            )
         found, failed = expectations.differentiate(
-            *(functions, self._batch, self._mask, self._words, self._single_root, self._threads)
+            *(functions, self._batch, self._mask, self._words),
+            *(self._single_root, self._projective, self._threads),
         )
         if failed[0] != OK:
             self._raise(failed, self._single_root)

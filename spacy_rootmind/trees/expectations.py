@@ -125,6 +125,7 @@ def differentiate(
     mask: NDArray[np.uint8] | None,
     words: NDArray[np.intp],
     single_root: bool,
+    projective: bool,
     num_threads: int,
 ) -> tuple[NDArray[np.float64], tuple[int, int]]:
     """Find the covariances of functions with each arc, over 2 ** exponents.
@@ -133,7 +134,7 @@ def differentiate(
     """
     found = np.zeros(functions.values.shape)
     workers = [
-        kernel.Differentiation(int(words.max(initial=0)))
+        kernel.Differentiation(int(words.max(initial=0)), projective)
         for _ in range(min(num_threads, max(len(words), 1)))
     ]
     failed = kernel.differentiate_batch(

@@ -39,6 +39,7 @@ CALLS = {
     "projective trees": ("normal(100)", "decode_kbest(x, 10**6, projective=True)"),
     "inside": ("normal(1200)", "TreeDistribution(x, projective=True).log_partition"),
     "outside": ("normal(700)", "TreeDistribution(x, projective=True).marginals"),
+    "projective covariance": ("normal(300)", "TreeDistribution(x, projective=True).covariance(x)"),
     "projective samples": ("normal(60)", "sample_trees(x, 10**6, projective=True)"),
     "auto": ("normal(60)", "sample_trees(x, 10**7)"),
     "ancestral": ("normal(400)", "sample_trees(x, 10**6, method='ancestral')"),

@@ -53,7 +53,10 @@ CALLS = {
     "TreeDistribution.expectation_gradient": [
         "TreeDistribution(normal(2000)).expectation_gradient(normal(2000))"
     ],
-    "TreeDistribution.covariance": ["TreeDistribution(normal(2000)).covariance(normal(2000))"],
+    "TreeDistribution.covariance": [
+        "TreeDistribution(normal(2000)).covariance(normal(2000))",
+        "TreeDistribution(normal(1200), projective=True).covariance(normal(1200))",
+    ],
     "TreeDistribution.second_moment": [
         "TreeDistribution(normal(3000)).second_moment(normal(3000))"
     ],

@@ -272,18 +272,6 @@ def test_projective_distributions_are_copied_as_such():
         assert make(trees).log_partition == trees.log_partition
 
 
-def test_projective_distributions_have_no_covariances():
-    trees = TreeDistribution(np.zeros((4, 4)), projective=True)
-    for query in (
-        trees.entropy_gradient,
-        lambda: trees.covariance(np.ones((4, 4))),
-        lambda: trees.expectation_gradient(np.ones((4, 4))),
-        lambda: trees.second_moment(np.ones((4, 4))),
-    ):
-        with pytest.raises(ValueError, match="over all trees"):
-            query()
-
-
 # k best
 
 
