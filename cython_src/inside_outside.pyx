@@ -53,7 +53,8 @@ ctypedef fused number_t:
 
 # --- numbers -----------------------------------------------------------------------------------
 
-cdef inline number_t number_from(Wide weight, double change, const number_t* of_type) noexcept nogil:
+cdef inline number_t number_from(
+        Wide weight, double change, const number_t* of_type) noexcept nogil:
     """Make a number of the type that `of_type` stands for."""
     cdef Dual dual
     if number_t is Wide:

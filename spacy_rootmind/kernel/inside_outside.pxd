@@ -5,8 +5,8 @@ from spacy_rootmind.kernel.elimination cimport TreeSum
 from spacy_rootmind.kernel.random cimport RandomSource
 
 # Sums over the spans of a sentence of up to max_words words. Matrices are (n + 1) x (n + 1), of
-# weights with a wide exponent (weights.h), which may know how their logs change; those of spans are indexed by the head and by the end
-# that it reaches to.
+# weights with a wide exponent (weights.h), which may know how their logs change; those of spans are
+# indexed by the head and by the end that it reaches to.
 cdef struct SpanSums:
     Py_ssize_t n            # of the sentence at hand
     bint single_root

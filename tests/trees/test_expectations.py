@@ -139,6 +139,33 @@ def test_entropy_gradient_is_exact_on_families(family, single_root, projective):
 
 @each_kind
 @each_root
+@each_dtype
+@pytest.mark.parametrize("family", sorted(WILD))
+def test_entropy_gradient_is_exact_or_refused_at_extreme_scores(
+    family, dtype, single_root, projective
+):
+    for scores in family_cases(family, dtype, {2: 8, 3: 8, 4: 2}, "entropy gradient"):
+        right = right_distribution(scores, single_root, projective)
+        if right is None:
+            continue
+        trees = TreeDistribution(scores, single_root=single_root, projective=projective)
+        try:
+            got = trees.entropy_gradient()
+        except ArithmeticError:
+            continue
+        # Less a constant per word, or 80 digits would not suffice.
+        likeliest = np.take_along_axis(scores, right.marginals.argmax(axis=1)[:, None], axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            lowered = scores.astype(np.float64) - likeliest
+        values = np.where(right.marginals > 1e-30, lowered, 0.0)
+        if np.isfinite(values).all():
+            expected = -oracle.arc_covariances(scores, single_root, values, projective=projective)
+            largest = max(1.0, np.abs(values).max()) * max(1.0, below_best(scores, right))
+            np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12 * largest)
+
+
+@each_kind
+@each_root
 @pytest.mark.parametrize("closed", sorted(CLOSED))
 def test_entropy_gradient_is_exact_on_closed_cycles(closed, single_root, projective):
     rng = rng_for("entropy gradient closed", closed)
