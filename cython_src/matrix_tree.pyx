@@ -29,6 +29,7 @@ from weights cimport (
     Wide,
     add,
     add_exactly,
+    add_signed,
     choose_weight_passes,
     divide,
     dot,
@@ -41,12 +42,9 @@ from weights cimport (
     to_wide,
     weight_from,
     weight_t,
-    wide_add,
-    wide_divide,
     wide_from,
     wide_log,
     wide_multiply,
-    wide_to_double,
 )
 
 # How far from 1 the sum of the probabilities of a word's heads may be.
@@ -155,22 +153,6 @@ cdef double log_probability(
 
 
 # --- marginals ---------------------------------------------------------------------------------
-
-cdef inline weight_t add_signed(weight_t weight, double other) noexcept nogil:
-    """weight + other, but not below 0."""
-    cdef Wide negative
-    cdef double ratio
-    if weight_t is double:
-        return max(weight + other, 0.0)
-    else:
-        if other >= 0:
-            return wide_add(weight, wide_from(other, 0))
-        negative = wide_from(-other, 0)
-        if weight.part == 0.0:
-            return weight
-        ratio = wide_to_double(wide_divide(negative, weight))
-        return wide_multiply(weight, wide_from(max(1 - ratio, 0.0), 0))
-
 
 cdef void differentiate(const weight_t* of_type, TreeSum* ws) noexcept nogil:
     """Fill `adjoints`, going through the elimination backwards. 2 n^3 / 3 multiplications.

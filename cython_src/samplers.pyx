@@ -10,7 +10,17 @@ from libc.stdlib cimport free, malloc
 from spacy_rootmind.kernel.batch cimport Batch, ScoreBuffer, Worker, gather, run_batch
 from spacy_rootmind.kernel.colbourn cimport invert_matrix
 from spacy_rootmind.kernel.decode cimport DECODE_OK
+from spacy_rootmind.kernel.elimination cimport TreeSum
+from spacy_rootmind.kernel.inside_outside cimport (
+    SpanSums,
+    describe_sum,
+    draw_projective,
+    span_sums_free,
+    span_sums_init,
+    sum_projective,
+)
 from spacy_rootmind.kernel.interrupt cimport do_part, run_call, this_call
+from spacy_rootmind.kernel.matrix_tree cimport log_probability
 from spacy_rootmind.kernel.random cimport RandomSource
 from spacy_rootmind.kernel.sample cimport (
     SAMPLE_ANCESTRAL,
@@ -60,6 +70,8 @@ cdef struct SampleTask:
 cdef struct SampleState:
     const SampleTask* task
     TreeSampler sampler
+    SpanSums spans                  # for projective trees, instead of `sampler`
+    bint single_root
     double* square                  # the scores of one sentence
 
 
@@ -83,6 +95,28 @@ cdef int sample_sentence(void* state, const Batch* batch, Py_ssize_t sentence) n
         task.width, task.log_probabilities + sentence * task.k, &task.found[sentence])
 
 
+cdef int sample_projective(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
+    """Draw projective trees of one sentence; returns a DecodeStatus."""
+    cdef SampleState* worker = <SampleState*>state
+    cdef const SampleTask* task = worker.task
+    cdef Py_ssize_t i, first = sentence * task.k
+    cdef TreeSum sum
+    cdef int status
+    gather(batch, sentence, worker.square)
+    status = sum_projective(
+        worker.square, batch.lengths[sentence], worker.single_root, &worker.spans)
+    if status != DECODE_OK:
+        return status
+    describe_sum(&worker.spans, &sum)
+    for i in range(first, first + task.k):
+        draw_projective(
+            &worker.spans, &task.sources[sentence], task.heads + i * task.width)
+        task.log_probabilities[i] = log_probability(
+            worker.square, task.heads + i * task.width, &sum)
+    task.found[sentence] = task.k
+    return DECODE_OK
+
+
 cdef class Sampler(Worker):
     """A way to draw trees with its memory, for one thread and up to `max_words` words."""
     cdef SampleState c
@@ -90,13 +124,18 @@ cdef class Sampler(Worker):
     def __cinit__(
             self, str method not None, Py_ssize_t max_words, bint single_root, int64_t max_steps):
         cdef size_t width = <size_t>max_words + 1
-        self.handle = sample_sentence
+        cdef int status
         self.state = &self.c
+        self.c.single_root = single_root
         self.c.square = <double*>malloc(width * width * sizeof(double))
-        if (
-            sampler_init(&self.c.sampler, METHODS[method], max_words, single_root, max_steps)
-            != DECODE_OK or self.c.square is NULL
-        ):
+        if method == "projective":
+            self.handle = sample_projective
+            status = span_sums_init(&self.c.spans, max_words, False)
+        else:
+            self.handle = sample_sentence
+            status = sampler_init(
+                &self.c.sampler, METHODS[method], max_words, single_root, max_steps)
+        if status != DECODE_OK or self.c.square is NULL:
             raise MemoryError(
                 f"sampling trees of {max_words} words needs at least "
                 f"{56 * max_words * max_words / 2**20:.0f} MiB; split the sentence first"
@@ -104,6 +143,7 @@ cdef class Sampler(Worker):
 
     def __dealloc__(self):
         sampler_free(&self.c.sampler)
+        span_sums_free(&self.c.spans)
         free(self.c.square)
 
 

@@ -25,6 +25,14 @@ from spacy_rootmind.kernel.decode cimport (
     DECODE_OK,
 )
 from spacy_rootmind.kernel.elimination cimport TreeSum, tree_sum_free, tree_sum_init
+from spacy_rootmind.kernel.inside_outside cimport (
+    SpanSums,
+    describe_sum,
+    projective_marginals,
+    span_sums_free,
+    span_sums_init,
+    sum_projective,
+)
 from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.matrix_tree cimport (
     arc_marginals,
@@ -99,7 +107,9 @@ cdef struct SumTask:
 
 cdef struct SumState:
     const SumTask* task
-    TreeSum sum
+    TreeSum sum             # over all trees; what `spans` amounts to if these are projective
+    SpanSums spans
+    bint projective
     double* square          # the scores of one sentence: contiguous, -inf where not allowed
     bint holds_sum          # of the last sentence, and the scores in `square`
 
@@ -114,6 +124,25 @@ cdef void clear_outside(double* marginals, Py_ssize_t n, Py_ssize_t width) noexc
         memset(marginals + (n + 1) * width, 0, (width - n - 1) * width * sizeof(double))
 
 
+cdef int sum_scores(SumState* worker, Py_ssize_t n) noexcept nogil:
+    """Sum over the trees of the scores at hand; returns a DecodeStatus."""
+    cdef int status
+    if not worker.projective:
+        return sum_trees(worker.square, n, worker.task.single_root, &worker.sum)
+    status = sum_projective(worker.square, n, worker.task.single_root, &worker.spans)
+    if status == DECODE_OK:
+        describe_sum(&worker.spans, &worker.sum)
+    return status
+
+
+cdef int find_marginals(SumState* worker, double* marginals) noexcept nogil:
+    """Fill the marginals of the trees last summed over; returns a DecodeStatus."""
+    if not worker.projective:
+        return arc_marginals(worker.square, marginals, worker.task.width, &worker.sum)
+    projective_marginals(marginals, worker.task.width, &worker.spans)
+    return DECODE_OK
+
+
 cdef int sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
     """Sum over the trees of one sentence; returns a DecodeStatus."""
     cdef SumState* worker = <SumState*>state
@@ -125,7 +154,7 @@ cdef int sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noex
     cdef int status = DECODE_OK
     if not (task.resume and worker.holds_sum):
         gather(batch, sentence, worker.square)
-        status = sum_trees(worker.square, n, task.single_root, &worker.sum)
+        status = sum_scores(worker, n)
         worker.holds_sum = status == DECODE_OK
     if status == DECODE_NO_TREE and task.allow_no_tree:
         summary[AT_LOG_Z] = -INFINITY
@@ -137,7 +166,7 @@ cdef int sum_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noex
         worker.holds_sum = False
         marginals = task.marginals + sentence * width * width
         clear_outside(marginals, n, width)
-        status = arc_marginals(worker.square, marginals, width, &worker.sum)
+        status = find_marginals(worker, marginals)
         if task.with_entropy:
             summary[AT_ENTROPY] = tree_entropy(worker.square, marginals, width, &worker.sum)
     return status
@@ -156,16 +185,21 @@ cdef class Summation(Worker):
     """What one thread needs to sum over the trees of sentences of up to `max_words` words."""
     cdef SumState c
 
-    def __cinit__(self, Py_ssize_t max_words):
+    def __cinit__(self, Py_ssize_t max_words, bint projective=False):
         cdef size_t width = <size_t>max_words + 1
+        cdef int status
         self.handle = sum_sentence
         self.state = &self.c
+        self.c.projective = projective
         self.c.square = <double*>malloc(width * width * sizeof(double))
-        check_memory(
-            max_words,
-            self.c.square is not NULL and tree_sum_init(&self.c.sum, max_words) == DECODE_OK)
+        if projective:
+            status = span_sums_init(&self.c.spans, max_words, False)
+        else:
+            status = tree_sum_init(&self.c.sum, max_words)
+        check_memory(max_words, self.c.square is not NULL and status == DECODE_OK)
 
     def __dealloc__(self):
+        span_sums_free(&self.c.spans)
         tree_sum_free(&self.c.sum)
         free(self.c.square)
 

@@ -118,6 +118,22 @@ cdef inline weight_t divide(weight_t a, weight_t b) noexcept nogil:
         return wide_divide(a, b)
 
 
+cdef inline weight_t add_signed(weight_t weight, double other) noexcept nogil:
+    """weight + other, but not below 0."""
+    cdef Wide negative
+    cdef double ratio
+    if weight_t is double:
+        return max(weight + other, 0.0)
+    else:
+        if other >= 0:
+            return wide_add(weight, wide_from(other, 0))
+        negative = wide_from(-other, 0)
+        if weight.part == 0.0:
+            return weight
+        ratio = wide_to_double(wide_divide(negative, weight))
+        return wide_multiply(weight, wide_from(max(1 - ratio, 0.0), 0))
+
+
 # --- rows --------------------------------------------------------------------------------------
 
 cdef inline void exp_row(

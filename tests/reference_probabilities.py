@@ -70,6 +70,11 @@ def enumerated(scores: FloatArray, single_root: bool) -> Distribution | None:
     return _remembered(_enumerated, scores, single_root)
 
 
+def enumerated_projective(scores: FloatArray, single_root: bool) -> Distribution | None:
+    """Return the distribution over projective trees, or None if there is none."""
+    return _remembered(_enumerated_projective, scores, single_root)
+
+
 def by_determinant(scores: FloatArray, single_root: bool) -> Distribution | None:
     """Return the distribution by the matrix-tree theorem, or None if there is no tree."""
     return _remembered(_by_determinant, scores, single_root)
@@ -122,17 +127,60 @@ def cross_entropy(
         return mean, divergence
 
 
-def expectation(scores: FloatArray, single_root: bool, values: FloatArray) -> Decimal:
+def expectation(
+    scores: FloatArray, single_root: bool, values: FloatArray, *, projective: bool = False
+) -> Decimal:
     """Return the mean over trees of the sum of values of their arcs, by enumeration."""
-    right = enumerated(scores, single_root)
+    trees, probabilities = _probabilities(scores, single_root, projective)
     with localcontext(wide_context(DIGITS)):
-        mean = Decimal(0)
-        for heads in reference.enumerate_trees(len(scores) - 1, single_root):
-            log_prob = right.log_prob(scores, heads)
-            if log_prob.is_finite():
-                total = sum(map(Fraction, reference.arc_scores(values, heads)), Fraction(0))
-                mean += log_prob.exp() * as_decimal(total)
-        return mean
+        return probabilities @ _sums(values, trees)
+
+
+def covariance(
+    scores: FloatArray,
+    single_root: bool,
+    values: FloatArray,
+    other: FloatArray,
+    *,
+    projective: bool = False,
+) -> Decimal:
+    """Return the covariance over trees of two sums of values of their arcs, by enumeration."""
+    trees, probabilities = _probabilities(scores, single_root, projective)
+    with localcontext(wide_context(DIGITS)):
+        first, second = (_sums(each, trees) for each in (values, other))
+        return probabilities @ (first * second) - (probabilities @ first) * (probabilities @ second)
+
+
+def arc_covariances(
+    scores: FloatArray, single_root: bool, values: FloatArray, *, projective: bool = False
+) -> NDArray[np.float64]:
+    """Return the covariances over trees of each arc and a sum of values, by enumeration."""
+    trees, probabilities = _probabilities(scores, single_root, projective)
+    with localcontext(wide_context(DIGITS)):
+        sums = _sums(values, trees)
+        weighed = probabilities * (sums - probabilities @ sums)
+        found = np.full(scores.shape, Decimal(0))
+        for share, heads in zip(weighed, trees, strict=True):
+            found[np.arange(1, len(heads)), heads[1:]] += share
+        return found.astype(np.float64)
+
+
+def _probabilities(
+    scores: FloatArray, single_root: bool, projective: bool
+) -> tuple[NDArray[np.int32], NDArray[np.object_]]:
+    """Return all trees, and the probability of each."""
+    list_trees = reference.enumerate_projective_trees if projective else reference.enumerate_trees
+    trees = list_trees(len(scores) - 1, single_root)
+    right = (enumerated_projective if projective else enumerated)(scores, single_root)
+    with localcontext(wide_context(DIGITS)):
+        log_probs = [right.log_prob(scores, heads) for heads in trees]
+        return trees, np.array([log_prob.exp() for log_prob in log_probs], dtype=object)
+
+
+def _sums(values: FloatArray, trees: NDArray[np.int32]) -> NDArray[np.object_]:
+    """Return the sum of the values of each tree's arcs; those of -inf, for no arc, count as 0."""
+    exact = np.vectorize(Decimal, otypes=[object])(np.nan_to_num(values, neginf=0).astype(float))
+    return exact[np.arange(1, len(values)), trees[:, 1:]].sum(axis=1) + Decimal(0)
 
 
 def single_root_log_prob(scores: FloatArray) -> Decimal | None:
@@ -179,6 +227,12 @@ def _finish(
 
 def _enumerated(scores: NDArray[np.float64], single_root: bool) -> Distribution | None:
     return _total(scores, reference.enumerate_trees(len(scores) - 1, single_root))
+
+
+def _enumerated_projective(scores: NDArray[np.float64], single_root: bool) -> Distribution | None:
+    if len(scores) == 1:
+        return _enumerated(scores, single_root)
+    return _total(scores, reference.enumerate_projective_trees(len(scores) - 1, single_root))
 
 
 def _total(scores: NDArray[np.float64], trees: NDArray[np.int32]) -> Distribution | None:

@@ -132,8 +132,8 @@ def test_array_example_prints_the_output_shown(call, capsys):
 
 
 def test_distribution_examples_print_the_output_shown(capsys):
-    found = [b for b in blocks("docs/arrays.md", "python") if "trees." in b]
-    assert len(found) == 4
+    found = [b for b in blocks("docs/arrays.md", "python") if re.search(r"(trees|projective)\.", b)]
+    assert len(found) == 6
     namespace = {}
     for block in found:
         exec(compile(block, "arrays.md", "exec"), namespace)

@@ -81,7 +81,8 @@ class Alternatives:
     labels : int array of shape (k, n)
         Index in `label_names`.
     log_probs : float array of shape (k,)
-        Log probabilities of the trees, labels aside, in nats.
+        Log probabilities in nats: of the trees, or of the trees with their labels if it was
+        labelled trees that were listed or drawn.
     label_names : tuple of str
     """
 

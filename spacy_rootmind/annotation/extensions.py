@@ -42,7 +42,8 @@ class Parse:
     deps : list of str
         Label of each token.
     log_prob : float
-        Log probability of the tree, labels aside, in nats.
+        Log probability in nats: of the tree, or of the tree with its labels if the alternatives are
+        `labelled`.
     span : Span
         The sentence.
     """

@@ -131,6 +131,32 @@ def find_best_labels(
     return columns + 1, log_probs
 
 
+def find_label_log_probs(
+    labeller: Labeller, trees: TreeScores, deps: Ints1d, heads: Ints1d, temperature: float = 1.0
+) -> NDArray[np.float64]:
+    """Find the log probabilities of all labels of each arc.
+
+    Parameters
+    ----------
+    deps, heads : int array of shape (n_arcs,)
+        Flat rows.
+    temperature : float
+        Divisor of the scores.
+
+    Returns
+    -------
+    log_probs : float array of shape (n_arcs, n_labels)
+        Column i is that of label number i + 1.
+    """
+    ops = labeller.ops
+    parts = [np.zeros((0, labeller.get_dim("nO")))]
+    for _, scores in iterate_label_scores(labeller, trees, deps, heads):
+        own = ops.to_numpy(scores).astype(np.float64)
+        behind = (own - own.max(axis=1, keepdims=True)) / temperature
+        parts.append(behind - np.log(np.exp(behind).sum(axis=1, keepdims=True)))
+    return np.concatenate(parts)
+
+
 def find_probable_labels(
     labeller: Labeller,
     trees: TreeScores,

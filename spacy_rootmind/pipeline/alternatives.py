@@ -2,13 +2,21 @@
 
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.pipeline.config_blocks import RegisteredFunction
 from spacy_rootmind.trees.decoding import decode_kbest
+from spacy_rootmind.trees.labelled import (
+    FindLogProbs,
+    LabelledTrees,
+    decode_kbest_labelled,
+    sample_labelled,
+)
 from spacy_rootmind.trees.probabilities import log_partition
 from spacy_rootmind.trees.sampling import sample_trees
 
@@ -23,24 +31,53 @@ below are therefore functions of this module with arguments bound, not nested fu
 """
 
 
-def kbest(k: int) -> Maker:
+@dataclass(frozen=True)
+class LabelledMaker:
+    """Makes trees with labels of their own, from a third argument as well: how to score labels.
+
+    Attributes
+    ----------
+    make : callable
+    """
+
+    make: Callable[[NDArray[np.floating], Sequence[str], FindLogProbs], LabelledTrees]
+
+    def __call__(
+        self, scores: NDArray[np.floating], words: Sequence[str], find_log_probs: FindLogProbs
+    ) -> LabelledTrees:
+        """Make the trees of a sentence, with the log probabilities of trees and labels together."""
+        return self.make(scores, words, find_log_probs)
+
+
+def labelled_maker(maker: object) -> LabelledMaker | None:
+    """Return the maker if it makes labelled trees, without the block of its config."""
+    if isinstance(maker, RegisteredFunction):
+        maker = maker.function
+    return maker if isinstance(maker, LabelledMaker) else None
+
+
+def kbest(k: int, labelled: bool = False) -> Maker:
     """Make the k most probable trees, best first; registered as `spacy_rootmind.kbest.v1`.
 
     Parameters
     ----------
     k : int
         Trees per sentence, at least 1. Fewer are made where there are no more.
+    labelled : bool
+        Whether trees with other labels are other trees, and `log_prob` includes the labels. By
+        default each tree has the best label of each arc, and `log_prob` is that of the tree.
 
     Raises
     ------
     ValueError
         If k is not as described.
     """
-    _check(k)
-    return _registered("kbest", partial(_best, k=k), k=k)
+    _check(k, labelled=labelled)
+    made = LabelledMaker(partial(_best_labelled, k=k)) if labelled else partial(_best, k=k)
+    return _registered("kbest", made, k=k, labelled=labelled)
 
 
-def sample(k: int, seed: int | None = 0) -> Maker:
+def sample(k: int, seed: int | None = 0, labelled: bool = False) -> Maker:
     """Make k independent samples; registered as `spacy_rootmind.sample.v1`.
 
     With a seed, a sentence's samples depend on the seed and its words alone.
@@ -51,15 +88,20 @@ def sample(k: int, seed: int | None = 0) -> Maker:
         Samples per sentence, at least 1.
     seed : int, optional
         At least 0; None for other samples each time.
+    labelled : bool
+        Whether labels are drawn as well, and `log_prob` includes them. By default each tree has the
+        best label of each arc, and `log_prob` is that of the tree.
 
     Raises
     ------
     ValueError
         If an argument is not as described.
     """
-    _check(k, seed)
-    made = partial(_samples, k=k, seed=seed, replace=True)
-    return _registered("sample", made, k=k, seed=seed)
+    _check(k, seed, labelled=labelled)
+    made: Callable[..., Any] = partial(_samples, k=k, seed=seed, replace=True)
+    if labelled:
+        made = LabelledMaker(partial(_labelled_samples, k=k, seed=seed))
+    return _registered("sample", made, k=k, seed=seed, labelled=labelled)
 
 
 def sample_without_replacement(k: int, seed: int | None = 0) -> Maker:
@@ -84,20 +126,28 @@ def sample_without_replacement(k: int, seed: int | None = 0) -> Maker:
     return _registered("sample_without_replacement", made, k=k, seed=seed)
 
 
-def _registered(name: str, maker: Maker, **settings: int | None) -> Maker:
+def _registered(name: str, maker: Callable[..., Any], **settings: int | None) -> Maker:
     """Add the block of a config that makes the same; integers of NumPy do not fit there."""
-    plain = {key: None if value is None else int(value) for key, value in settings.items()}
+    plain = {
+        key: value if value is None or isinstance(value, bool) else int(value)
+        for key, value in settings.items()
+    }
     return RegisteredFunction({"@misc": f"spacy_rootmind.{name}.v1", **plain}, maker)
 
 
-def _check(k: int, seed: int | None = None) -> None:
+def _check(k: int, seed: int | None = None, *, labelled: bool = False) -> None:
     """Refuse arguments before anything is parsed.
 
     Raises
     ------
     ValueError
-        If `k` is not an integer of at least 1, or `seed` neither None nor an integer of at least 0.
+        If `k` is not an integer of at least 1, `seed` neither None nor an integer of at least 0, or
+        `labelled` no bool.
     """
+    if not isinstance(labelled, bool):
+        raise ValueError(
+            f"expected the labelled of alternatives as true or false, received {labelled!r}"
+        )
     if not _is_integer(k) or k < 1:
         raise ValueError(
             f"expected the k of alternatives as an integer of at least 1, received {k!r}"
@@ -124,6 +174,24 @@ def _samples(
     replace: bool,
 ) -> Trees:
     return sample_trees(scores, k, replace=replace, seed=_generator(seed, words))
+
+
+def _best_labelled(
+    scores: NDArray[np.floating], words: Sequence[str], find_log_probs: FindLogProbs, *, k: int
+) -> LabelledTrees:
+    trees = decode_kbest_labelled(scores, k, find_log_probs)
+    return trees._replace(scores=trees.scores - log_partition(scores))
+
+
+def _labelled_samples(
+    scores: NDArray[np.floating],
+    words: Sequence[str],
+    find_log_probs: FindLogProbs,
+    *,
+    k: int,
+    seed: int | None,
+) -> LabelledTrees:
+    return sample_labelled(scores, k, find_log_probs, _generator(seed, words))
 
 
 def _generator(seed: int | None, words: Sequence[str]) -> np.random.Generator:

@@ -2,19 +2,20 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 
-from spacy_rootmind.annotation.details import ParseDetails, StoredDistribution
+from spacy_rootmind.annotation.details import Alternatives, ParseDetails, StoredDistribution
 from spacy_rootmind.annotation.writing import SentenceParse
 from spacy_rootmind.network.architecture import ParserModel, require_finite
-from spacy_rootmind.network.label_scores import find_best_labels
+from spacy_rootmind.network.label_scores import find_best_labels, find_label_log_probs
 from spacy_rootmind.network.layout import Bucket
 from spacy_rootmind.network.tree_scorer import TreeScores
-from spacy_rootmind.pipeline.alternatives import Trees
+from spacy_rootmind.pipeline.alternatives import LabelledMaker, Trees, labelled_maker
 from spacy_rootmind.pipeline.arcs import find_arcs
 from spacy_rootmind.pipeline.confidence import (
     find_confidence,
@@ -185,9 +186,7 @@ class SentenceParser:
         if settings.confidence or settings.arc_threshold is not None:
             confidence, arcs = self._find_probabilities(weights, heads)
         if settings.alternatives is not None:
-            alternatives = label_alternatives(
-                self.labeller, self.scores, self._make_alternatives(weights), self.context.labels
-            )
+            alternatives = self._find_alternatives(weights)
         if settings.distribution_threshold is not None:
             distributions = [(one,) for one in self._find_distributions(weights, heads)]
         parts = zip(confidence, arcs, alternatives, distributions, strict=True)
@@ -248,6 +247,42 @@ class SentenceParser:
             threshold,
             context.label_temperature,
         )
+
+    def _find_alternatives(self, weights: list[NDArray[np.float64]]) -> list[Alternatives]:
+        labelled = labelled_maker(self.context.settings.alternatives)
+        if labelled is not None:
+            return self._make_labelled_alternatives(weights, labelled)
+        return label_alternatives(
+            self.labeller, self.scores, self._make_alternatives(weights), self.context.labels
+        )
+
+    def _make_labelled_alternatives(
+        self, weights: list[NDArray[np.float64]], make: LabelledMaker
+    ) -> list[Alternatives]:
+        found: dict[int, Alternatives] = {}
+        for bucket, own in zip(self.buckets, weights, strict=True):
+            rows = self.labeller.ops.to_numpy(bucket.rows)
+            for i, sentence in enumerate(bucket.sentences):
+                m = bucket.lengths[i] + 1
+                trees = make(
+                    own[i, :m, :m],
+                    self.tasks[sentence].texts(),
+                    partial(self._find_log_probs, rows[i]),
+                )
+                found[sentence] = Alternatives(
+                    trees.heads[:, 1:], trees.labels[:, 1:], trees.scores, self.context.labels
+                )
+        return [found[sentence] for sentence in range(len(self.tasks))]
+
+    def _find_log_probs(
+        self, rows: NDArray[np.int64], deps: NDArray[np.int64], heads: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Find the log probabilities of labels of arcs in a sentence with these flat rows."""
+        log_probs = find_label_log_probs(
+            self.labeller, self.scores, rows[deps], rows[heads], self.context.label_temperature
+        )
+        require_finite(np, log_probs, "label")
+        return log_probs
 
     def _make_alternatives(self, weights: list[NDArray[np.float64]]) -> list[Trees]:
         make: Any = self.context.settings.alternatives

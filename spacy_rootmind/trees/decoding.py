@@ -15,6 +15,7 @@ from spacy_rootmind.kernel.decode import TreeDecoder
 from spacy_rootmind.kernel.decoders import Decoder, decode_batch
 from spacy_rootmind.kernel.eisner import ProjectiveDecoder
 from spacy_rootmind.kernel.kbest import decode_kbest as kernel_kbest
+from spacy_rootmind.kernel.projective_kbest import decode_kbest as kernel_projective_kbest
 from spacy_rootmind.kernel.reductions import ReductionDecoder
 from spacy_rootmind.trees.checks import tree_score
 from spacy_rootmind.trees.conventions import (
@@ -30,6 +31,7 @@ from spacy_rootmind.trees.conventions import (
 from spacy_rootmind.trees.errors import (
     NoTreeError,
     blocks_of_rows,
+    kind_of,
     measure,
     names_memory,
     only_allowed,
@@ -104,10 +106,10 @@ def _bytes_of_decode(
     return squares * n * n * min(num_threads, max(sentences, 1)) + 4.0 * sentences * width
 
 
-def _bytes_of_kbest(scores: ScoreArray, k: int, **_: object) -> float:
-    """Count bytes: the scores twice, contractions, and k trees twice."""
+def _bytes_of_kbest(scores: ScoreArray, k: int, *, projective: bool = False, **_: object) -> float:
+    """Count bytes: the scores twice, contractions or charts, and k trees twice."""
     n = len(scores)
-    return 24.1 * n * n + 8.0 * n * min(k, int(n ** max(n - 2, 0)))
+    return (40.0 if projective else 24.1) * n * n + 8.0 * n * min(k, int(n ** max(n - 2, 0)))
 
 
 @names_memory(_bytes_of_decode)
@@ -218,7 +220,7 @@ def decode(
             words,
             (status, sentence),
             single_root=single_root,
-            kind="projective tree" if projective else "tree",
+            kind=kind_of(projective),
             lost_digits=_LOST_DIGITS[algorithm.startswith("reweighting")],
         )
     return heads if scores.ndim == 3 else heads[0]
@@ -226,7 +228,12 @@ def decode(
 
 @names_memory(_bytes_of_kbest)
 def decode_kbest(
-    scores: ScoreArray, k: int, *, allowed: BoolArray | None = None, single_root: bool = True
+    scores: ScoreArray,
+    k: int,
+    *,
+    allowed: BoolArray | None = None,
+    single_root: bool = True,
+    projective: bool = False,
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     """Find the k highest-scoring trees of a sentence, best first.
 
@@ -240,6 +247,8 @@ def decode_kbest(
         False forbids an arc, whatever its score. Row 0 and the diagonal are ignored.
     single_root : bool
         Whether exactly one word has the head ROOT, or at least one.
+    projective : bool
+        Whether arcs must not cross, that from ROOT before the first word included.
 
     Returns
     -------
@@ -261,15 +270,17 @@ def decode_kbest(
 
     Notes
     -----
-    O(k n^2) time, O(k n + n^2) memory. Trees whose scores differ by no more than rounding may come
-    in either order, and which of several equally good trees is the last is not said. Rounding is
-    that of float64 at the largest magnitude among the scores of a word: to require an arc, forbid
-    the others (`allowed`) rather than give it a score of 1e17.
+    O(k n^2) time, O(k n + n^2) memory; with `projective`, O(n^3 + k n^2) time at most, and as much
+    memory as k derivations of each span that the trees have. Trees whose scores differ by no more
+    than rounding may come in either order, and which of several equally good trees is the last is
+    not said. Rounding is that of float64 at the largest magnitude among the scores of a word: to
+    require an arc, forbid the others (`allowed`) rather than give it a score of 1e17.
 
     References
     ----------
     Camerini, Fratta & Maffioli (1980), The k best spanning arborescences of a network. Zmigrod,
-    Vieira & Cotterell (2021), On Finding the K-best Non-projective Dependency Trees.
+    Vieira & Cotterell (2021), On Finding the K-best Non-projective Dependency Trees. Huang & Chiang
+    (2005), Better k-best Parsing, algorithm 3 ("projective").
 
     Examples
     --------
@@ -289,12 +300,16 @@ def decode_kbest(
     n = len(square) - 1
     # Cayley's formula; beyond it there is nothing to find.
     n_trees = n ** max(n - 1, 0) if single_root else (n + 1) ** max(n - 1, 0)
-    status, heads = kernel_kbest(square, min(k, n_trees, sys.maxsize), single_root)
+    search = kernel_projective_kbest if projective else kernel_kbest
+    status, heads = search(square, min(k, n_trees, sys.maxsize), single_root)
     if heads is None:
         words = np.array([n], dtype=np.intp)
         failed = (status, 0)
         raise_failure(
-            batch, mask, words, failed, single_root=single_root, lost_digits=_LOST_DIGITS[False]
+            *(batch, mask, words, failed),
+            single_root=single_root,
+            kind=kind_of(projective),
+            lost_digits=_LOST_DIGITS[False],
         )
     tree_scores = np.empty(len(heads))
     for rows in blocks_of_rows(len(heads), n + 1):

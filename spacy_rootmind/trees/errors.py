@@ -87,6 +87,11 @@ def blocks_of_rows(n_rows: int, width: int) -> list[slice]:
     return [slice(start, start + size) for start in range(0, n_rows, size)]
 
 
+def kind_of(projective: bool) -> str:
+    """Name the kind of tree that messages speak of."""
+    return "projective tree" if projective else "tree"
+
+
 def raise_failure(
     batch: ScoreArray,
     mask: NDArray[np.uint8] | None,

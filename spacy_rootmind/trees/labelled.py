@@ -1,8 +1,9 @@
-"""Labels of given trees, and the most probable labelled trees.
+"""Labels of given trees, and the most probable labelled trees, k best of them and samples.
 
 Labels cost more to score than arcs do, so they are scored on chosen arcs only.
 """
 
+import heapq
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -10,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
-from spacy_rootmind.trees.decoding import decode
+from spacy_rootmind.trees.decoding import decode, decode_kbest
+from spacy_rootmind.trees.sampling import sample_trees
 
 
 class PaddedArcs(NamedTuple):
@@ -27,6 +29,29 @@ class PaddedArcs(NamedTuple):
 
 FindLabels = Callable[[PaddedArcs], tuple[NDArray[np.int64], NDArray[np.float64]]]
 """Finds the number of each arc's best label, from 1, and that label's log probability."""
+
+
+FindLogProbs = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.float64]]
+"""Finds log probabilities of labels, (n_arcs, n_labels), of a sentence's arcs between words, given
+by dependents and heads. Column i is label number i + 1."""
+
+
+class LabelledTrees(NamedTuple):
+    """Labelled trees of one sentence.
+
+    Attributes
+    ----------
+    heads : int array of shape (k', n + 1)
+        As returned by `decode`.
+    labels : int array of shape (k', n + 1)
+        Numbers of the words' labels: ROOT_LABEL for the root, MISSING at index 0.
+    scores : float array of shape (k',)
+        Log-weights of the trees, or log probabilities; with those of their labels.
+    """
+
+    heads: NDArray[np.int32]
+    labels: NDArray[np.int32]
+    scores: NDArray[np.float64]
 
 
 def decode_labelled(
@@ -105,6 +130,196 @@ def label_trees(
     for i, own in enumerate(places):
         labels[i][own] = best[batch == i]
     return labels
+
+
+class ArcLabels:
+    """Log probabilities of the labels of one sentence's arcs, found when they are first needed."""
+
+    def __init__(self, n: int, find_log_probs: FindLogProbs) -> None:
+        self.find = find_log_probs
+        self.rows = np.full((n + 1, n + 1), MISSING, dtype=np.int64)
+        self.log_probs = np.empty((0, 0))
+
+    def add(self, deps: NDArray[np.int64], heads: NDArray[np.int64]) -> bool:
+        """Find those of arcs between words that are not there yet; tells whether there are any."""
+        places = np.unique(deps * len(self.rows) + heads)
+        deps, heads = np.divmod(places, len(self.rows))
+        new = (heads > 0) & (self.rows[deps, heads] == MISSING)
+        if not new.any():
+            return False
+        deps, heads = deps[new], heads[new]
+        self.rows[deps, heads] = len(self.log_probs) + np.arange(len(deps))
+        found = self.find(deps, heads)
+        self.log_probs = np.concatenate([self.log_probs.reshape(-1, found.shape[1]), found])
+        return True
+
+    def best(self) -> NDArray[np.float64]:
+        """Log probability of each arc's best label; 0, the most it can be, if not found yet."""
+        best = np.append(self.log_probs.max(axis=1, initial=-np.inf), 0.0)
+        return best[self.rows]
+
+
+def decode_kbest_labelled(
+    log_weights: NDArray[np.floating], k: int, find_log_probs: FindLogProbs
+) -> LabelledTrees:
+    """Find the k single-root trees that are the most probable together with their labels.
+
+    The weight of a tree is the sum of its arcs' log-weights and of the log probabilities of their
+    labels. The label of the arc from ROOT is certain. A tree may be listed with several labellings.
+
+    Parameters
+    ----------
+    log_weights : float array of shape (n + 1, n + 1)
+        Arc scores over their temperature; -inf forbids an arc.
+    k : int
+        Number of labelled trees, at least 1.
+    find_log_probs : FindLogProbs
+        Called with arcs between words, with each of them at most once.
+
+    Returns
+    -------
+    trees : LabelledTrees
+        Distinct, best first; k' < k only where there are no more.
+
+    Raises
+    ------
+    NoTreeError, ArithmeticError, MemoryError, TypeError, ValueError
+        As for `decode_kbest`.
+
+    Notes
+    -----
+    Exact, although few arcs are labelled: none of the k has a tree that is not among the k best
+    ones with best labels. These are found as by `decode_labelled`, with 0 for labels not known yet.
+    Of them, the labellings are listed best first: each but the best is made from one that is as
+    good or better by taking the next label of a word that does not come before those changed.
+    """
+    n = len(log_weights) - 1
+    labels = ArcLabels(n, find_log_probs)
+    weights = np.array(log_weights, dtype=np.float64)
+    n_rivals = 0
+    while True:
+        heads, _ = decode_kbest(weights + labels.best(), k)
+        deps = np.broadcast_to(np.arange(n + 1), heads.shape)[:, 1:].ravel()
+        unknown = labels.rows[deps, heads[:, 1:].ravel()] == MISSING
+        unknown &= heads[:, 1:].ravel() != ROOT
+        if not labels.add(deps, heads[:, 1:].ravel().astype(np.int64)):
+            return _list_labellings(heads, weights, labels, k)
+        # More in each round, so that there are few of them.
+        words = np.unique(deps[unknown])
+        rivals = _likeliest_heads(weights, words, n_rivals)
+        labels.add(np.repeat(words, rivals.shape[1]), rivals.ravel())
+        n_rivals = 2 * n_rivals + 1
+
+
+def _likeliest_heads(
+    weights: NDArray[np.float64], words: NDArray[np.int64], count: int
+) -> NDArray[np.int64]:
+    """Find the heads of words with the highest weights, ROOT where there are fewer."""
+    candidates = weights[words]
+    candidates[:, 0] = candidates[np.arange(len(words)), words] = -np.inf
+    best = np.argsort(-candidates, axis=1, kind="stable")[:, :count]
+    return np.where(np.take_along_axis(candidates, best, axis=1) > -np.inf, best, ROOT)
+
+
+def _list_labellings(
+    heads: NDArray[np.int32], weights: NDArray[np.float64], labels: ArcLabels, k: int
+) -> LabelledTrees:
+    """List the k best labelled trees of given trees."""
+    deps = np.arange(1, heads.shape[1])
+    orders = np.argsort(-labels.log_probs, axis=1, kind="stable")
+    falling = np.take_along_axis(labels.log_probs, orders, axis=1)
+    rows = labels.rows[deps, heads[:, 1:]]
+    rows[heads[:, 1:] == ROOT] = MISSING
+    best = (weights + labels.best())[deps, heads[:, 1:]].sum(axis=1)
+    # Of each labelling: minus its score, a number to tell equals apart, its tree, and the words
+    # that have not their best label, each with the place of its label among the best.
+    queue: list[tuple[float, int, int, tuple[tuple[int, int], ...]]]
+    queue = [(-score, tree, tree, ()) for tree, score in enumerate(best.tolist())]
+    heapq.heapify(queue)
+    number = len(queue)
+    found: list[tuple[float, int, tuple[tuple[int, int], ...]]] = []
+    while queue and len(found) < k:
+        loss, _, tree, changed = heapq.heappop(queue)
+        found.append((-loss, tree, changed))
+        first, rank = changed[-1] if changed else (0, 0)
+        for word in range(first, rows.shape[1]):
+            row, place = rows[tree, word], rank if changed and word == first else 0
+            if row == MISSING or place + 1 >= falling.shape[1]:
+                continue
+            step = float(falling[row, place] - falling[row, place + 1])
+            if step < np.inf:
+                kept = changed[:-1] if place else changed
+                number += 1
+                heapq.heappush(queue, (loss + step, number, tree, (*kept, (word, place + 1))))
+    return _as_labelled_trees(heads, rows, orders, found)
+
+
+def _as_labelled_trees(
+    heads: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    orders: NDArray[np.int64],
+    found: Sequence[tuple[float, int, tuple[tuple[int, int], ...]]],
+) -> LabelledTrees:
+    """Write out labellings; see `_list_labellings`."""
+    trees = np.array([tree for _, tree, _ in found], dtype=np.int64)
+    places = np.zeros((len(found), rows.shape[1]), dtype=np.int64)
+    for i, (_, _, changed) in enumerate(found):
+        for word, place in changed:
+            places[i, word] = place
+    labels = np.full((len(found), heads.shape[1]), ROOT_LABEL, dtype=np.int32)
+    labels[:, 0] = MISSING
+    own = rows[trees]
+    labels[:, 1:][own != MISSING] = orders[own[own != MISSING], places[own != MISSING]] + 1
+    return LabelledTrees(heads[trees], labels, np.array([score for score, _, _ in found]))
+
+
+def sample_labelled(
+    log_weights: NDArray[np.floating],
+    k: int,
+    find_log_probs: FindLogProbs,
+    generator: np.random.Generator,
+) -> LabelledTrees:
+    """Draw k single-root trees with their labels, in proportion to their probability.
+
+    Parameters
+    ----------
+    log_weights, k, find_log_probs
+        As for `decode_kbest_labelled`.
+    generator : numpy.random.Generator
+
+    Returns
+    -------
+    trees : LabelledTrees
+        In the order they were drawn, with the log probabilities of trees and labels together.
+
+    Raises
+    ------
+    NoTreeError, ArithmeticError, MemoryError, TypeError, ValueError
+        As for `sample_trees`.
+
+    Notes
+    -----
+    Given the tree, labels are independent of each other. One random number per word and tree.
+    """
+    heads, log_probs = sample_trees(log_weights, k, seed=generator)
+    known = ArcLabels(len(log_weights) - 1, find_log_probs)
+    deps = np.broadcast_to(np.arange(heads.shape[1]), heads.shape)
+    inside = heads > 0
+    known.add(deps[inside], heads[inside].astype(np.int64))
+    labels = np.where(heads == ROOT, ROOT_LABEL, MISSING).astype(np.int32)
+    numbers = generator.random(heads.shape)[inside]
+    rows = known.rows[deps[inside], heads[inside]]
+    shares = np.exp(known.log_probs)
+    passed = shares.cumsum(axis=1)
+    # The first label whose sum is above the number; rounding may leave it above all of them.
+    limits = numbers * passed[rows, -1] if len(rows) else numbers
+    drawn = np.zeros(len(rows), dtype=np.int64)
+    for column in range(shares.shape[1] - 1):
+        drawn += passed[rows, column] <= limits
+    labels[inside] = drawn + 1
+    scores = np.zeros(heads.shape)
+    scores[inside] = known.log_probs[rows, drawn]
+    return LabelledTrees(heads, labels, log_probs + scores.sum(axis=1))
 
 
 def _root_labels(heads: NDArray[np.int32], lengths: NDArray[np.intp]) -> NDArray[np.int32]:

@@ -25,6 +25,7 @@ from spacy_rootmind.trees.errors import (
     LOST_DIGITS,
     blocks_of_rows,
     filled,
+    kind_of,
     measure,
     names_memory,
     only_allowed,
@@ -62,6 +63,7 @@ def _bytes_of_samples(
     lengths: IntArray | int | None = None,
     *,
     replace: bool = True,
+    projective: bool = False,
     method: str = "auto",
     num_threads: int = 1,
     **_: object,
@@ -70,6 +72,8 @@ def _bytes_of_samples(
     sentences, width, n = measure(scores, lengths)
     threads = min(num_threads, max(sentences, 1))
     trees = sentences * k * (4.0 * width + 8)
+    if projective:
+        return threads * 88 * n**2 + trees
     if not replace:
         return threads * 96 * n**2 + trees
     inverses = 16 * sentences * n**2 if method == "colbourn" else 0
@@ -84,6 +88,7 @@ def sample_trees(
     *,
     allowed: BoolArray | None = None,
     single_root: bool = True,
+    projective: bool = False,
     replace: bool = True,
     method: str = "auto",
     max_steps: int | None = None,
@@ -105,6 +110,9 @@ def sample_trees(
         False forbids an arc, whatever its score. Row 0, the diagonal and the padding are ignored.
     single_root : bool
         Whether exactly one word has the head ROOT, or at least one.
+    projective : bool
+        Whether arcs must not cross, that from ROOT before the first word included. These trees are
+        drawn from the root down, span by span, and with replacement only; `method` is "auto".
     replace : bool
         Whether a tree may be drawn again. Without replacement each tree is drawn in proportion to
         its weight among those not drawn yet.
@@ -176,7 +184,8 @@ def sample_trees(
 
     Notes
     -----
-    Once per sentence: n^3 / 3 multiplications. Then for each tree: "wilson" takes the mean time of
+    With `projective`: O(n^3) once per sentence, O(n^2) at most for each tree. Otherwise, once per
+    sentence: n^3 / 3 multiplications. Then for each tree: "wilson" takes the mean time of
     a walk to the root, about 2 n steps for scores that are not far apart, and without bound for
     those that are; "ancestral" O(n^2 log n) for the former and O(n^3) at most; "auto" no more than
     both together; "colbourn" O(n^3); a draw without replacement 2 n^3 / 3 multiplications, and
@@ -186,8 +195,9 @@ def sample_trees(
     Draw order: tree after tree. A walk draws the root token first; then words in the order of the
     sentence walk to the tree, one random number a step, and in one of a million times a second one.
     "colbourn" draws one number a word, in the order of the sentence, "ancestral" puts words in by
-    that order. A number of a stream picks from heads or words in ascending order. What a seed draws
-    is kept from release to release.
+    that order. Projective trees draw a number for each outermost dependent and each border between
+    what governs it and what it governs. A number of a stream picks from heads or words in ascending
+    order. What a seed draws is kept from release to release.
 
     References
     ----------
@@ -196,6 +206,7 @@ def sample_trees(
     Cotterell (2021), Efficient Sampling of Dependency Structure, section 3 ("wilson_biased") and
     section 4 ("colbourn"). Stanojevic (2022), Unbiased and Efficient Sampling of Dependency Trees.
     Shi, Bieber & Sutton (2020), Incremental Sampling Without Replacement for Sequence Models.
+    Eisner (1996), Three new probabilistic models for dependency parsing ("projective").
 
     Examples
     --------
@@ -207,7 +218,7 @@ def sample_trees(
     >>> np.exp(log_probs).sum().round(6)
     np.float64(1.0)
     """
-    _check_method(method, single_root, replace)
+    _check_method(method, single_root, projective, replace)
     k = as_count("k", k)
     steps = _as_max_steps(max_steps, method)
     threads = as_num_threads(num_threads)
@@ -216,6 +227,8 @@ def sample_trees(
     words = as_lengths(lengths, batch.shape[0], batch.shape[1] - 1, single=scores.ndim == 2)
     longest = int(words.max(initial=0))
     k_found = k
+    if projective:
+        method = "projective"
     if not replace:
         method = "distinct"
         k_found = min(k, _most_trees(batch, mask, words, single_root, k))
@@ -248,6 +261,7 @@ def sample_trees(
             words,
             failed,
             single_root=single_root,
+            kind=kind_of(projective),
             lost_digits=_COLBOURN_LOST_DIGITS if method == "colbourn" else LOST_DIGITS,
         )
     if scores.ndim == 3:
@@ -255,10 +269,16 @@ def sample_trees(
     return heads[0, : found[0]], log_probs[0, : found[0]]
 
 
-def _check_method(method: str, single_root: bool, replace: bool) -> None:
+def _check_method(method: str, single_root: bool, projective: bool, replace: bool) -> None:
     """Refuse settings that do not go together."""
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}, expected one of {', '.join(METHODS)}")
+    if projective and method != "auto":
+        raise ValueError(f"projective=True has a method of its own; leave out method={method!r}")
+    if projective and not replace:
+        raise ValueError(
+            "projective trees are drawn with replacement only; use decode_kbest for distinct ones"
+        )
     if not replace and method not in ("auto", "ancestral"):
         raise ValueError(
             f"method {method!r} draws with replacement; for replace=False expected 'auto' or "

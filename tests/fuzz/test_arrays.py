@@ -226,14 +226,23 @@ def test_decode(drawn):
 
 
 @settings(fuzz(80))
-@given(problems(one=True), st.one_of(st.integers(1, 30), st.sampled_from([2**31, 2**63, 10**30])))
-def test_decode_kbest(problem, k):
+@given(
+    problems(one=True),
+    st.one_of(st.integers(1, 30), st.sampled_from([2**31, 2**63, 10**30])),
+    st.booleans(),
+)
+def test_decode_kbest(problem, k, projective):
     only = {"allowed": problem.allowed, "single_root": problem.single_root}
-    found = call(spacy_rootmind.decode_kbest, problem.scores, k, **only)
+    found = call(spacy_rootmind.decode_kbest, problem.scores, k, projective=projective, **only)
     [sentence] = problem.sentences
     if isinstance(found, Exception):
         assert is_wild(sentence) or not isinstance(found, ArithmeticError), problem
-        assert_refusal_is_right(problem, found)
+        if projective and isinstance(found, NoTreeError):
+            assert reference.best_enumerated(
+                sentence, problem.single_root, projective=True
+            ) is None or is_wild(sentence)
+        else:
+            assert_refusal_is_right(problem, found)
         return
     assert_nothing_to_refuse(problem)
     heads, tree_scores = found
@@ -241,9 +250,14 @@ def test_decode_kbest(problem, k):
     assert (np.diff(tree_scores) <= 0).all()
     if is_wild(sentence):
         return
-    possible = reference.enumerate_scores(sentence, problem.single_root)
-    assert len(heads) == min(k, np.isfinite(possible).sum())
-    best = reference.k_best_enumerated(sentence, len(heads), problem.single_root)
+    possible = np.isfinite(reference.enumerate_scores(sentence, problem.single_root))
+    if projective:
+        trees = reference.enumerate_trees(len(sentence) - 1, problem.single_root)
+        possible &= np.array([reference.is_projective(tree) for tree in trees], dtype=bool)
+    assert len(heads) == min(k, possible.sum())
+    best = reference.k_best_enumerated(
+        sentence, len(heads), problem.single_root, projective=projective
+    )
     for own, right in zip(heads, best, strict=True):
         assert reference.is_tree(own, problem.single_root)
         gap = abs(reference.score_gap(sentence, right, own))
@@ -320,6 +334,8 @@ def test_tree_distribution(problem, seed, same):
         "kl": call(trees.kl_divergence, other),
         "cross": call(trees.cross_entropy, other),
         "count": call(trees.expectation, np.ones(problem.scores.shape)),
+        "variance": call(trees.covariance, np.ones(problem.scores.shape)),
+        "gradient": call(trees.entropy_gradient),
         "roots": call(lambda: trees.single_root_log_prob),
         "mode": call(trees.mode),
     }
@@ -335,6 +351,8 @@ def test_tree_distribution(problem, seed, same):
         return
     words = np.array([len(sentence) - 1 for sentence in problem.sentences], float)
     np.testing.assert_allclose(np.atleast_1d(found["count"]), words, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(found["variance"], 0, rtol=0, atol=1e-10)
+    assert np.isfinite(found["gradient"]).all()
     assert (np.atleast_1d(found["kl"]) >= 0).all()
     assert (np.atleast_1d(found["cross"]) >= 0).all()
     assert (np.atleast_1d(found["roots"]) <= 1e-12).all()
@@ -446,16 +464,18 @@ JUNK_ARRAYS = st.one_of(
 JUNK = st.one_of(JUNK_ARRAYS, VALUES)
 ARGUMENTS = {
     "decode": ("lengths", "allowed", "single_root", "projective", "algorithm", "arcmax"),
-    "decode_kbest": ("k", "allowed", "single_root"),
+    "decode_kbest": ("k", "allowed", "single_root", "projective"),
     "log_partition": ("lengths", "allowed", "single_root", "num_threads"),
     "arc_marginals": ("lengths", "allowed", "single_root", "num_threads"),
     "entropy": ("lengths", "allowed", "single_root", "num_threads"),
     "tree_log_prob": ("heads", "lengths", "allowed", "num_threads"),
-    "sample_trees": ("k", "lengths", "allowed", "replace", "method", "max_steps", "seed"),
+    "sample_trees": (
+        *("k", "lengths", "allowed", "projective", "replace", "method", "max_steps", "seed"),
+    ),
     "tree_score": ("heads", "lengths"),
     "is_tree": ("lengths", "single_root"),
     "is_projective": ("lengths",),
-    "TreeDistribution": ("lengths", "allowed", "single_root", "num_threads"),
+    "TreeDistribution": ("lengths", "allowed", "single_root", "projective", "num_threads"),
 }
 FIRST = {"is_tree": "heads", "is_projective": "heads"}
 NEEDED = {"decode_kbest": ("k",), "sample_trees": ("k",)} | dict.fromkeys(

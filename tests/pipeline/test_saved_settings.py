@@ -18,7 +18,7 @@ from spacy_rootmind.pipeline.constraints import Constraints, preset_heads, span_
 from spacy_rootmind.pipeline.noun_chunks import ud_noun_chunks
 from spacy_rootmind.pipeline.settings import default_settings
 
-KBEST = {"@misc": "spacy_rootmind.kbest.v1", "k": 3}
+KBEST = {"@misc": "spacy_rootmind.kbest.v1", "k": 3, "labelled": False}
 # Per setting: a value other than the default, and what it is in a config.
 ASSIGNED = {
     "objective": ("perceptron", "perceptron"),

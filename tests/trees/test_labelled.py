@@ -1,18 +1,21 @@
 """Trees that are the best together with their labels: by enumeration, and without any shortcut."""
 
+import pickle
+
 import numpy as np
 import pytest
 import spacy
 from conftest import SMALL_MODEL, gold_examples, make_nlp, score_labels, train
 from reference import enumerate_trees
+from spacy.tokens import Doc
 from strategies import FAMILIES, pad_batch, rng_for
 
-from spacy_rootmind import NoTreeError, decode, tree_score
+from spacy_rootmind import NoTreeError, decode, tree_log_prob, tree_score
 from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.network import label_scores
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.network.label_scores import find_best_labels
-from spacy_rootmind.pipeline.alternatives import kbest
+from spacy_rootmind.pipeline.alternatives import kbest, sample
 from spacy_rootmind.pipeline.constraints import Constraints
 from spacy_rootmind.trees import labelled
 from spacy_rootmind.trees.conventions import MISSING, ROOT_LABEL
@@ -282,6 +285,85 @@ def test_confidence_and_alternatives_are_of_trees(unsure, parser):
             assert parse.deps == [token.dep_ for token in sentence]
         assert len(tree) == 1
     assert behind
+
+
+def labelled_log_prob(parser, doc, number, parse):
+    """Log probability of an alternative with its labels, from the network's scores."""
+    trees = parser.model.predict(ParserInput([doc], [sentences_of(doc)])).trees
+    words = [i for i, token in enumerate(parse.span) if not token.is_space]
+    place = {token: i for i, token in enumerate(words, start=1)}
+    heads = [-1] + [0 if parse.heads[i] == i else place[int(parse.heads[i])] for i in words]
+    for bucket, arcs in zip(trees.layout.buckets, trees.arcs, strict=True):
+        for i, sentence in enumerate(bucket.sentences):
+            if sentence == number:
+                weights = arcs[i, : len(heads), : len(heads)].astype("f8") / parser.temperature
+    total = tree_log_prob(weights, np.array(heads))
+    root = trees.layout.roots[number]
+    for dep, head in enumerate(heads[1:], start=1):
+        if head:
+            rows = np.array([dep]) + root, np.array([head]) + root
+            scores = score_labels(parser.model, trees, *rows)[0].astype("f8")
+            scores = scores[: len(parser.labels) - 1] / parser.cfg["label_temperature"]
+            label = parser.labels.index(parse.deps[words[dep - 1]])
+            total += scores[label - 1] - np.logaddexp.reduce(scores)
+        else:
+            assert parse.deps[words[dep - 1]] == "ROOT"
+    return total
+
+
+def test_labelled_k_best_begin_with_the_parse(unsure, parser, monkeypatch):
+    monkeypatch.setattr(parser.settings, "temperature", 1.0)
+    monkeypatch.setitem(parser.cfg, "label_temperature", 3.0)
+    parser.alternatives = kbest(k=60, labelled=True)
+    doc = unsure(TEXT)
+    for number, sentence in enumerate(doc.sents):
+        parses = sentence._.parses
+        assert len(parses) == 60
+        assert parses[0].heads.tolist() == [token.head.i - sentence.start for token in sentence]
+        assert parses[0].deps == [token.dep_ for token in sentence]
+        log_probs = [parse.log_prob for parse in parses]
+        assert log_probs == sorted(log_probs, reverse=True)
+        assert len({(parse.heads.tobytes(), *parse.deps) for parse in parses}) == 60
+        # Some tree has several labellings.
+        assert len({parse.heads.tobytes() for parse in parses}) < 60
+        for parse in parses[::6]:
+            expected = labelled_log_prob(parser, doc, number, parse)
+            assert parse.log_prob == pytest.approx(expected, abs=1e-4)
+
+
+def test_labelled_samples_have_the_probability_of_tree_and_labels(unsure, parser):
+    parser.alternatives = sample(k=40, seed=3, labelled=True)
+    doc, (_, again) = unsure(TEXT), unsure.pipe(["It rained.", TEXT])
+    for number, sentence in enumerate(doc.sents):
+        parses = sentence._.parses
+        assert len(parses) == 40
+        for parse in parses[::8]:
+            expected = labelled_log_prob(parser, doc, number, parse)
+            assert parse.log_prob == pytest.approx(expected, abs=1e-4)
+        assert len({tuple(parse.deps) for parse in parses}) > 1
+        other = list(again.sents)[number]._.parses
+        assert [parse.deps for parse in other] == [parse.deps for parse in parses]
+
+
+def test_labelled_alternatives_are_saved_and_pickled(unsure, parser):
+    parser.alternatives = kbest(k=3, labelled=True)
+    assert pickle.loads(pickle.dumps(parser.alternatives)).config == parser.alternatives.config
+    config = unsure.config["components"]["root_mst"]["alternatives"]
+    assert config == {"@misc": "spacy_rootmind.kbest.v1", "k": 3, "labelled": True}
+    doc = unsure(TEXT)
+    again = Doc(unsure.vocab).from_bytes(doc.to_bytes())
+    for one, other in zip(doc.sents, again.sents, strict=True):
+        found = [[(p.heads.tolist(), p.deps, p.log_prob) for p in s._.parses] for s in (one, other)]
+        assert found[0] == found[1]
+    for text in ("", " ", "Hello"):
+        for sentence in unsure(text).sents:
+            assert [parse.log_prob for parse in sentence._.parses] == [0]
+
+
+@pytest.mark.parametrize("make", [kbest, sample])
+def test_labelled_must_be_true_or_false(make):
+    with pytest.raises(ValueError, match="expected the labelled of alternatives as true or false"):
+        make(3, labelled="yes")
 
 
 def test_constraints_are_respected(unsure, parser):

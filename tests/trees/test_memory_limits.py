@@ -23,6 +23,7 @@ CALLS = {
     ],
     "decode_kbest": [
         "decode_kbest(normal(4000), 1)",
+        "decode_kbest(normal(3000), 1, projective=True)",
         "decode_kbest(normal(4000), 2, allowed=np.ones((4001, 4001), dtype=bool))",
     ],
     "log_partition": ["log_partition(normal(3000))"],
@@ -32,7 +33,10 @@ CALLS = {
     ],
     "entropy": ["entropy(normal(3000))"],
     "tree_log_prob": ["tree_log_prob(normal(3000), np.arange(3001) - 1)"],
-    "TreeDistribution.log_partition": ["TreeDistribution(normal(3000)).log_partition"],
+    "TreeDistribution.log_partition": [
+        "TreeDistribution(normal(3000)).log_partition",
+        "TreeDistribution(normal(2000), projective=True).log_partition",
+    ],
     "TreeDistribution.marginals": ["TreeDistribution(normal(3000)).marginals"],
     "TreeDistribution.entropy": ["TreeDistribution(normal(3000)).entropy"],
     "TreeDistribution.single_root_log_prob": [
@@ -46,9 +50,21 @@ CALLS = {
         "TreeDistribution(normal(3000)).kl_divergence(TreeDistribution(normal(3000)))"
     ],
     "TreeDistribution.expectation": ["TreeDistribution(normal(3000)).expectation(normal(3000))"],
+    "TreeDistribution.expectation_gradient": [
+        "TreeDistribution(normal(2000)).expectation_gradient(normal(2000))"
+    ],
+    "TreeDistribution.covariance": [
+        "TreeDistribution(normal(2000)).covariance(normal(2000))",
+        "TreeDistribution(normal(1200), projective=True).covariance(normal(1200))",
+    ],
+    "TreeDistribution.second_moment": [
+        "TreeDistribution(normal(3000)).second_moment(normal(3000))"
+    ],
+    "TreeDistribution.entropy_gradient": ["TreeDistribution(normal(3000)).entropy_gradient()"],
     "sample_trees": [
         *(f"sample_trees(normal(3000), 1, method={method!r})" for method in METHODS),
         "sample_trees(normal(3000), 1, replace=False)",
+        "sample_trees(normal(2000), 1, projective=True)",
         "sample_trees(normal(200), 10**5, replace=False)",
         "sample_trees(normal(100), 10**7)",
         "sample_trees(np.broadcast_to(normal(100), (9000, 101, 101)), 1, method='colbourn')",

@@ -1,0 +1,498 @@
+"""Sums over all projective trees of a sentence: the inside-outside algorithm on Eisner's spans.
+
+The spans are those of `eisner`, with sums of products in place of maxima. Each tree is made of them
+in exactly one way: the span of a head splits before what its outermost dependent governs, and the
+span between a head and a dependent where the one's descendants end. A single root splits the
+sentence in two; with several, ROOT is a head like others, to the left of all.
+
+Weights have a word's highest score as their unit, and a wide exponent. They are only added and
+multiplied, so that all numbers, small marginals among them, are accurate relative to themselves.
+
+Derivatives in the direction of given values are found by the same functions, from weights that know
+how their log changes: that of a product is a sum, that of a sum is a mean (see `derivatives`).
+"""
+from libc.math cimport INFINITY, isfinite
+from libc.stddef cimport size_t
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
+
+from spacy_rootmind.kernel.decode cimport (
+    DECODE_BAD_SCORE,
+    DECODE_LOST_DIGITS,
+    DECODE_NO_MEMORY,
+    DECODE_NO_TREE,
+    DECODE_OK,
+)
+from spacy_rootmind.kernel.elimination cimport TreeSum
+from spacy_rootmind.kernel.interrupt cimport ROWS_PER_POLL, poll
+from spacy_rootmind.kernel.random cimport RandomSource, next_double
+from weights cimport (
+    Wide,
+    add_exactly,
+    weight_passes,
+    wide_add,
+    wide_divide,
+    wide_exp_row,
+    wide_from,
+    wide_log,
+    wide_multiply,
+    wide_to_double,
+)
+
+
+# A weight, and the derivative of its log.
+cdef struct Dual:
+    Wide weight
+    double change
+
+ctypedef fused number_t:
+    Wide
+    Dual
+
+
+# --- numbers -----------------------------------------------------------------------------------
+
+cdef inline number_t number_from(
+        Wide weight, double change, const number_t* of_type) noexcept nogil:
+    """Make a number of the type that `of_type` stands for."""
+    cdef Dual dual
+    if number_t is Wide:
+        return weight
+    else:
+        dual.weight = weight
+        dual.change = change
+        return dual
+
+
+cdef inline Wide weight_of(number_t number) noexcept nogil:
+    if number_t is Wide:
+        return number
+    else:
+        return number.weight
+
+
+cdef inline double change_of(number_t number) noexcept nogil:
+    if number_t is Wide:
+        return 0
+    else:
+        return number.change
+
+
+cdef inline number_t plus(number_t a, number_t b) noexcept nogil:
+    cdef Dual sum
+    if number_t is Wide:
+        return wide_add(a, b)
+    else:
+        if b.weight.part == 0:
+            return a
+        if a.weight.part == 0:
+            return b
+        sum.weight = wide_add(a.weight, b.weight)
+        sum.change = a.change + (b.change - a.change) * wide_to_double(
+            wide_divide(b.weight, sum.weight))
+        return sum
+
+
+cdef inline number_t times(number_t a, number_t b) noexcept nogil:
+    cdef Dual product
+    if number_t is Wide:
+        return wide_multiply(a, b)
+    else:
+        product.weight = wide_multiply(a.weight, b.weight)
+        product.change = a.change + b.change
+        return product
+
+
+# --- memory ------------------------------------------------------------------------------------
+
+cdef int span_sums_init(
+        SpanSums* ws, Py_ssize_t max_words, bint with_changes) noexcept nogil:
+    """Allocate 80 n^2 + O(n) bytes, twice that with changes; DECODE_OK or DECODE_NO_MEMORY."""
+    cdef size_t width = <size_t>max_words + 1
+    cdef size_t area = width * width
+    cdef size_t item = sizeof(Dual) if with_changes else sizeof(Wide)
+    cdef char* place
+    memset(ws, 0, sizeof(SpanSums))
+    # Of a size_t of 32 bits, too.
+    if area > (<size_t>-1) // 256:
+        return DECODE_NO_MEMORY
+    ws.block = malloc(
+        (5 * area + 1) * item
+        + width * (sizeof(Wide) + sizeof(double) + 6 * sizeof(int32_t)))
+    if ws.block is NULL:
+        return DECODE_NO_MEMORY
+    place = <char*>ws.block
+    ws.weights = place
+    ws.complete = place + area * item
+    ws.arcs = place + 2 * area * item
+    ws.outer_complete = place + 3 * area * item
+    ws.outer_arcs = place + 4 * area * item
+    ws.total = place + 5 * area * item
+    ws.row = place + (5 * area + 1) * item
+    ws.highest = <double*>(<Wide*>ws.row + width)
+    ws.todo = <int32_t*>(ws.highest + width)
+    return DECODE_OK
+
+
+cdef void span_sums_free(SpanSums* ws) noexcept nogil:
+    """Free all memory; harmless when called twice."""
+    free(ws.block)
+    ws.block = NULL
+
+
+# --- inside ------------------------------------------------------------------------------------
+
+cdef int find_highest(const double* square, Py_ssize_t n, SpanSums* ws) noexcept nogil:
+    """Find the unit of each word's weights; returns a DecodeStatus."""
+    cdef Py_ssize_t dep
+    cdef int bad = 0
+    cdef bint no_head = False
+    cdef double scale = 0, low = 0
+    for dep in range(1, n + 1):
+        ws.highest[dep] = weight_passes.max_of_row(square + dep * (n + 1), n + 1, &bad)
+        no_head |= ws.highest[dep] == -INFINITY
+        scale = add_exactly(scale, ws.highest[dep], &low)
+    if bad:
+        return DECODE_BAD_SCORE
+    if no_head:
+        return DECODE_NO_TREE
+    return DECODE_OK if isfinite(scale + low) else DECODE_LOST_DIGITS
+
+
+cdef bint weigh(
+        const number_t* of_type, const double* square, const double* values, Py_ssize_t width,
+        SpanSums* ws) noexcept nogil:
+    """Fill the weights of all arcs; returns whether some score is too low for one."""
+    cdef number_t* weights = <number_t*>ws.weights
+    cdef Wide* row = <Wide*>ws.row
+    cdef Py_ssize_t n = ws.n, dep, head
+    cdef int dropped = 0
+    for dep in range(1, n + 1):
+        wide_exp_row(row, square + dep * (n + 1), ws.highest[dep], n + 1, &dropped)
+        for head in range(n + 1):
+            weights[dep * (n + 1) + head] = number_from(
+                row[head], 0 if values is NULL else values[dep * width + head], of_type)
+    return dropped
+
+
+cdef inline void fill_span(
+        const number_t* weights, number_t* complete, number_t* arcs, Py_ssize_t width,
+        Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+    """Sum over all spans from i to j, whose parts are there already. O(j - i)."""
+    cdef number_t zero = number_from(wide_from(0, 0), 0, weights)
+    cdef number_t sum = zero
+    cdef Py_ssize_t k
+    for k in range(i, j):
+        sum = plus(sum, times(complete[i * width + k], complete[j * width + k + 1]))
+    arcs[i * width + j] = times(sum, weights[j * width + i])
+    arcs[j * width + i] = zero if i == 0 else times(sum, weights[i * width + j])
+    sum = zero
+    for k in range(i + 1, j + 1):
+        sum = plus(sum, times(arcs[i * width + k], complete[k * width + j]))
+    complete[i * width + j] = sum
+    sum = zero
+    for k in range(i, j):
+        sum = plus(sum, times(arcs[j * width + k], complete[k * width + i]))
+    complete[j * width + i] = sum
+
+
+cdef inline number_t weight_of_root(
+        const number_t* of_type, const SpanSums* ws, Py_ssize_t root) noexcept nogil:
+    """The weight of all trees whose only root token is `root`."""
+    cdef Py_ssize_t width = ws.n + 1
+    cdef const number_t* complete = <const number_t*>ws.complete
+    return times(
+        (<const number_t*>ws.weights)[root * width],
+        times(complete[root * width + 1], complete[root * width + ws.n]))
+
+
+cdef void fill_spans(const number_t* of_type, SpanSums* ws) noexcept nogil:
+    """Sum over all spans and trees, given the weights. O(n^3)."""
+    cdef Py_ssize_t width = ws.n + 1, first = ws.single_root, i, j
+    cdef number_t* complete = <number_t*>ws.complete
+    cdef number_t* total = <number_t*>ws.total
+    for i in range(width):
+        complete[i * width + i] = number_from(wide_from(1, 0), 0, of_type)
+    # Long spans from short ones; for j downwards every part of (i, j) is there already.
+    for j in range(first + 1, width):
+        for i in range(j - 1, first - 1, -1):
+            if (j - i) % ROWS_PER_POLL == 0:
+                poll(30 * ROWS_PER_POLL * (j - i))
+            fill_span(<const number_t*>ws.weights, complete, <number_t*>ws.arcs, width, i, j)
+    if not ws.single_root:
+        total[0] = complete[ws.n]
+        return
+    total[0] = number_from(wide_from(0, 0), 0, of_type)
+    for i in range(1, width):
+        total[0] = plus(total[0], weight_of_root(of_type, ws, i))
+
+
+cdef int sum_numbers(
+        const number_t* of_type, const double* square, const double* values, Py_ssize_t width,
+        SpanSums* ws) noexcept nogil:
+    """Sum over the trees of `ws.n` words; returns a DecodeStatus."""
+    cdef int status
+    cdef bint dropped
+    (<number_t*>ws.total)[0] = number_from(wide_from(1, 0), 0, of_type)
+    if ws.n == 0:
+        return DECODE_OK
+    status = find_highest(square, ws.n, ws)
+    if status != DECODE_OK:
+        return status
+    dropped = weigh(of_type, square, values, width, ws)
+    fill_spans(of_type, ws)
+    if weight_of((<number_t*>ws.total)[0]).part == 0:
+        return DECODE_LOST_DIGITS if dropped else DECODE_NO_TREE
+    return DECODE_OK
+
+
+cdef int sum_projective(
+        const double* square, Py_ssize_t n, bint single_root, SpanSums* ws) noexcept nogil:
+    """Sum the weights of all projective trees. O(n^3).
+
+    `square` holds scores[dep, head], (n + 1) x (n + 1), contiguous, -inf on the diagonal. Returns
+    DECODE_OK, DECODE_BAD_SCORE, DECODE_NO_TREE or DECODE_LOST_DIGITS.
+    """
+    ws.n = n
+    ws.single_root = single_root
+    return sum_numbers(<const Wide*>NULL, square, NULL, 0, ws)
+
+
+cdef void describe_sum(const SpanSums* ws, TreeSum* sum) noexcept nogil:
+    """Describe the sum as one over all trees; see the declaration. O(n)."""
+    cdef Py_ssize_t dep
+    memset(sum, 0, sizeof(TreeSum))
+    sum.n = ws.n
+    sum.single_root = ws.single_root
+    sum.highest = <double*>ws.highest
+    for dep in range(1, ws.n + 1):
+        sum.scale_high = add_exactly(sum.scale_high, ws.highest[dep], &sum.scale_low)
+    sum.log_mass = wide_log((<Wide*>ws.total)[0], &sum.log_mass_low)
+
+
+# --- outside -----------------------------------------------------------------------------------
+
+cdef inline void push_back(
+        number_t outer, number_t one, number_t other, number_t* outer_one, number_t* outer_other
+) noexcept nogil:
+    """Add to the derivatives of two factors that of their product."""
+    outer_one[0] = plus(outer_one[0], times(outer, other))
+    outer_other[0] = plus(outer_other[0], times(outer, one))
+
+
+cdef inline void follow_back(
+        const number_t* of_type, SpanSums* ws, Py_ssize_t i, Py_ssize_t j) noexcept nogil:
+    """Go back through `fill_span`, once all longer spans are done. O(j - i)."""
+    cdef Py_ssize_t width = ws.n + 1, k
+    cdef const number_t* weights = <const number_t*>ws.weights
+    cdef const number_t* complete = <const number_t*>ws.complete
+    cdef const number_t* arcs = <const number_t*>ws.arcs
+    cdef number_t* outer_complete = <number_t*>ws.outer_complete
+    cdef number_t* outer_arcs = <number_t*>ws.outer_arcs
+    cdef number_t outer = outer_complete[i * width + j]
+    if weight_of(outer).part > 0:
+        for k in range(i + 1, j + 1):
+            push_back(
+                outer, arcs[i * width + k], complete[k * width + j], &outer_arcs[i * width + k],
+                &outer_complete[k * width + j])
+    outer = outer_complete[j * width + i]
+    if weight_of(outer).part > 0:
+        for k in range(i, j):
+            push_back(
+                outer, arcs[j * width + k], complete[k * width + i], &outer_arcs[j * width + k],
+                &outer_complete[k * width + i])
+    outer = times(outer_arcs[i * width + j], weights[j * width + i])
+    if i > 0:
+        outer = plus(outer, times(outer_arcs[j * width + i], weights[i * width + j]))
+    if weight_of(outer).part > 0:
+        for k in range(i, j):
+            push_back(
+                outer, complete[i * width + k], complete[j * width + k + 1],
+                &outer_complete[i * width + k], &outer_complete[j * width + k + 1])
+
+
+cdef inline double result_of(number_t number) noexcept nogil:
+    """A probability, or its derivative."""
+    cdef double probability = min(wide_to_double(weight_of(number)), 1.0)
+    if number_t is Wide:
+        return probability
+    else:
+        return probability * number.change
+
+
+cdef void begin_back(const number_t* of_type, SpanSums* ws) noexcept nogil:
+    """Fill the derivatives of the log of the total by the spans that it is made of."""
+    cdef Py_ssize_t width = ws.n + 1, i
+    cdef const number_t* weights = <const number_t*>ws.weights
+    cdef const number_t* complete = <const number_t*>ws.complete
+    cdef number_t* outer_complete = <number_t*>ws.outer_complete
+    cdef number_t* outer_arcs = <number_t*>ws.outer_arcs
+    cdef number_t total = (<number_t*>ws.total)[0]
+    cdef number_t one = number_from(
+        wide_divide(wide_from(1, 0), weight_of(total)), -change_of(total), of_type)
+    for i in range(width * width):
+        outer_complete[i] = outer_arcs[i] = number_from(wide_from(0, 0), 0, of_type)
+    if not ws.single_root:
+        outer_complete[ws.n] = one
+        return
+    for i in range(1, width):
+        push_back(
+            times(one, weights[i * width]), complete[i * width + 1], complete[i * width + ws.n],
+            &outer_complete[i * width + 1], &outer_complete[i * width + ws.n])
+
+
+cdef void find_results(
+        const number_t* of_type, double* out, Py_ssize_t width, SpanSums* ws) noexcept nogil:
+    """Fill the probabilities of all arcs, or their derivatives. O(n^3)."""
+    cdef Py_ssize_t n = ws.n, first = ws.single_root, i, j
+    cdef number_t* outer_arcs = <number_t*>ws.outer_arcs
+    cdef const number_t* arcs = <const number_t*>ws.arcs
+    cdef number_t total = (<number_t*>ws.total)[0]
+    cdef number_t one
+    if n == 0:
+        return
+    begin_back(of_type, ws)
+    one = number_from(
+        wide_divide(wide_from(1, 0), weight_of(total)), -change_of(total), of_type)
+    for i in range(1, n + 1):
+        out[i * width + i] = 0
+        if ws.single_root:
+            out[i * width] = result_of(times(one, weight_of_root(of_type, ws, i)))
+    for j in range(n, first, -1):
+        for i in range(first, j):
+            if (j - i) % ROWS_PER_POLL == 0:
+                poll(60 * ROWS_PER_POLL * (j - i))
+            follow_back(of_type, ws, i, j)
+            out[j * width + i] = result_of(
+                times(outer_arcs[i * (n + 1) + j], arcs[i * (n + 1) + j]))
+            if i > 0:
+                out[i * width + j] = result_of(
+                    times(outer_arcs[j * (n + 1) + i], arcs[j * (n + 1) + i]))
+
+
+cdef void projective_marginals(double* marginals, Py_ssize_t width, SpanSums* ws) noexcept nogil:
+    """Fill the marginals of the words of the sentence last summed over. O(n^3)."""
+    find_results(<const Wide*>NULL, marginals, width, ws)
+
+
+cdef int projective_derivatives(
+        const double* square, Py_ssize_t n, bint single_root, const double* values,
+        Py_ssize_t width, double* out, SpanSums* ws) noexcept nogil:
+    """Fill out[dep * width + head] with the derivatives of the marginals along values. O(n^3).
+
+    `values` have rows of `width` as well. `ws` has been made with changes. Returns a DecodeStatus.
+    """
+    cdef int status
+    ws.n = n
+    ws.single_root = single_root
+    status = sum_numbers(<const Dual*>NULL, square, values, width, ws)
+    if status == DECODE_OK:
+        find_results(<const Dual*>NULL, out, width, ws)
+    return status
+
+
+# --- samples -----------------------------------------------------------------------------------
+
+cdef inline bint passes(Wide weight, Wide total, double* left) noexcept nogil:
+    """Tell whether a part of the total, if it has any weight, is the one that was drawn."""
+    if weight.part == 0:
+        return False
+    left[0] -= wide_to_double(wide_divide(weight, total))
+    return left[0] < 0
+
+
+cdef Py_ssize_t draw_root(const SpanSums* ws, const RandomSource* random) noexcept nogil:
+    cdef double left = next_double(random)
+    cdef Py_ssize_t root, last = 0
+    cdef Wide weight
+    for root in range(1, ws.n + 1):
+        weight = weight_of_root(<const Wide*>NULL, ws, root)
+        if weight.part > 0:
+            last = root
+            if passes(weight, (<const Wide*>ws.total)[0], &left):
+                break
+    return last
+
+
+cdef Py_ssize_t draw_dependent(
+        const SpanSums* ws, Py_ssize_t head, Py_ssize_t end, const RandomSource* random
+) noexcept nogil:
+    """Draw the outermost dependent of a head in the span that reaches to `end`."""
+    cdef Py_ssize_t width = ws.n + 1
+    cdef const Wide* complete = <const Wide*>ws.complete
+    cdef double left = next_double(random)
+    cdef Py_ssize_t step = 1 if end > head else -1
+    cdef Py_ssize_t dep = head, last = 0
+    cdef Wide weight
+    while dep != end:
+        dep += step
+        weight = wide_multiply(
+            (<const Wide*>ws.arcs)[head * width + dep], complete[dep * width + end])
+        if weight.part > 0:
+            last = dep
+            if passes(weight, complete[head * width + end], &left):
+                break
+    return last
+
+
+cdef Py_ssize_t draw_border(
+        const SpanSums* ws, Py_ssize_t i, Py_ssize_t j, const RandomSource* random
+) noexcept nogil:
+    """Draw the last word between i and j that descends from i; i itself if there is none."""
+    cdef Py_ssize_t width = ws.n + 1, k, last = i
+    cdef const Wide* complete = <const Wide*>ws.complete
+    cdef double left = next_double(random)
+    cdef Wide total = wide_from(0, 0), weight
+    for k in range(i, j):
+        total = wide_add(
+            total, wide_multiply(complete[i * width + k], complete[j * width + k + 1]))
+    for k in range(i, j):
+        weight = wide_multiply(complete[i * width + k], complete[j * width + k + 1])
+        if weight.part > 0:
+            last = k
+            if passes(weight, total, &left):
+                break
+    return last
+
+
+cdef inline Py_ssize_t push(
+        int32_t* todo, Py_ssize_t top, Py_ssize_t head, Py_ssize_t end) noexcept nogil:
+    """Put a span of more than one word on the stack."""
+    if head == end:
+        return top
+    todo[top] = <int32_t>head
+    todo[top + 1] = <int32_t>end
+    return top + 2
+
+
+cdef void draw_projective(
+        SpanSums* ws, const RandomSource* random, int32_t* heads) noexcept nogil:
+    """Draw a tree in proportion to its weight, from the root down. O(n^2) at most."""
+    cdef Py_ssize_t top = 0
+    cdef Py_ssize_t head, end, dep, border
+    heads[0] = -1
+    if ws.n == 0:
+        return
+    if ws.single_root:
+        head = draw_root(ws, random)
+        heads[head] = 0
+        top = push(ws.todo, top, head, ws.n)
+        top = push(ws.todo, top, head, 1)
+    else:
+        top = push(ws.todo, top, 0, ws.n)
+    while top > 0:
+        top -= 2
+        head = ws.todo[top]
+        end = ws.todo[top + 1]
+        dep = draw_dependent(ws, head, end, random)
+        heads[dep] = <int32_t>head
+        poll(ws.n)
+        border = draw_border(ws, min(head, dep), max(head, dep), random)
+        top = push(ws.todo, top, dep, end)
+        if head < dep:
+            top = push(ws.todo, top, dep, border + 1)
+            top = push(ws.todo, top, head, border)
+        else:
+            top = push(ws.todo, top, head, border + 1)
+            top = push(ws.todo, top, dep, border)

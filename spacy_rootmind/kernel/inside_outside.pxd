@@ -1,0 +1,42 @@
+"""Sums over all projective trees of a sentence, arc marginals and samples, O(n^3)."""
+from libc.stdint cimport int32_t
+
+from spacy_rootmind.kernel.elimination cimport TreeSum
+from spacy_rootmind.kernel.random cimport RandomSource
+
+# Sums over the spans of a sentence of up to max_words words. Matrices are (n + 1) x (n + 1), of
+# weights with a wide exponent (weights.h), which may know how their logs change; those of spans are
+# indexed by the head and by the end that it reaches to.
+cdef struct SpanSums:
+    Py_ssize_t n            # of the sentence at hand
+    bint single_root
+    void* block
+    void* weights           # [dep, head]: exp(score - highest[dep])
+    void* complete          # all that the head governs on that side, up to there
+    void* arcs              # the same up to a dependent, without what this governs beyond
+    void* outer_complete    # derivatives of the log of the total by these
+    void* outer_arcs
+    void* total             # one number
+    void* row               # scratch, without changes
+    double* highest         # per word: its highest score
+    int32_t* todo           # stack of spans to be expanded, two numbers each
+
+# `with_changes` for derivatives, which then are all that they are good for.
+cdef int span_sums_init(SpanSums* ws, Py_ssize_t max_words, bint with_changes) noexcept nogil
+cdef void span_sums_free(SpanSums* ws) noexcept nogil
+# Sums over all projective trees; returns a DecodeStatus.
+cdef int sum_projective(
+    const double* square, Py_ssize_t n, bint single_root, SpanSums* ws) noexcept nogil
+# Describes the sum as one over all trees, for what `matrix_tree` reads off such a one. It shares
+# `highest`, and has no matrices.
+cdef void describe_sum(const SpanSums* ws, TreeSum* sum) noexcept nogil
+# marginals[dep * width + head] for words 1..n and heads 0..n.
+cdef void projective_marginals(double* marginals, Py_ssize_t width, SpanSums* ws) noexcept nogil
+# Sums again, and fills the derivatives of the marginals in a direction of values, which are of the
+# same shape; returns a DecodeStatus.
+cdef int projective_derivatives(
+    const double* square, Py_ssize_t n, bint single_root, const double* values, Py_ssize_t width,
+    double* out, SpanSums* ws) noexcept nogil
+# Draws a tree to heads[0..n]; O(n^2) at most.
+cdef void draw_projective(
+    SpanSums* ws, const RandomSource* random, int32_t* heads) noexcept nogil

@@ -1,0 +1,399 @@
+"""Second-order expectations of sums over arcs, and gradients of expectations and of entropy."""
+
+import itertools
+
+import numpy as np
+import pytest
+import reference
+import reference_probabilities as oracle
+from probability_cases import (
+    CLOSED,
+    SCALES,
+    WILD,
+    below_best,
+    family_cases,
+    may_fail,
+    scaled,
+    tame_batch,
+)
+from strategies import DTYPES, FAMILIES, pad_batch, rng_for
+
+from spacy_rootmind import NoTreeError, TreeDistribution, decode, entropy
+
+INF = np.inf
+
+each_root = pytest.mark.parametrize("single_root", [True, False])
+each_kind = pytest.mark.parametrize("projective", [False, True], ids=["all", "projective"])
+each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+
+
+def right_distribution(scores, single_root, projective):
+    find = oracle.enumerated_projective if projective else oracle.enumerated
+    return find(scores, single_root)
+
+
+def check_covariances(scores, single_root, values, other, *, projective):
+    """Assert covariance, variance, second moment and gradient against enumeration."""
+    kind = {"projective": projective}
+    right = right_distribution(scores, single_root, projective)
+    if right is None:
+        assert projective
+        return
+    trees = TreeDistribution(scores, single_root=single_root, **kind)
+    n = len(scores) - 1
+    # Marginals themselves lose what lies between the scores of a word.
+    relative = max(1e-13, reference.EPS * below_best(scores, right))
+    size = np.ptp(values) * n
+    tolerance = relative * size * np.ptp(other) * n + 1e-300
+    args = (scores, single_root)
+    got = trees.covariance(values, other)
+    assert abs(float(got) - float(oracle.covariance(*args, values, other, **kind))) <= tolerance
+    moment = oracle.covariance(*args, values, other, **kind) + oracle.expectation(
+        *args, values, **kind
+    ) * oracle.expectation(*args, other, **kind)
+    largest = np.abs(values).max() * np.abs(other).max() * n * n
+    assert trees.second_moment(values, other) == pytest.approx(
+        float(moment), abs=tolerance + 1e-13 * largest
+    )
+    gradient = trees.expectation_gradient(values)
+    expected = oracle.arc_covariances(*args, values, **kind)
+    np.testing.assert_allclose(gradient, expected, rtol=0, atol=relative * size)
+    variance = trees.covariance(values)
+    assert variance >= 0
+    assert variance == pytest.approx(
+        float(oracle.covariance(*args, values, values, **kind)), abs=relative * size**2
+    )
+
+
+def entropy_gradient(scores, single_root, projective=False):
+    """Return minus the covariances of arcs with scores, by enumeration."""
+    return -oracle.arc_covariances(scores, single_root, scores, projective=projective)
+
+
+def check_entropy_gradient(scores, single_root, projective):
+    right = right_distribution(scores, single_root, projective)
+    if right is None:
+        return
+    trees = TreeDistribution(scores, single_root=single_root, projective=projective)
+    try:
+        got = trees.entropy_gradient()
+    except ArithmeticError:
+        assert may_fail(scores, right), scores
+        return
+    assert got.shape == scores.shape
+    assert got.dtype == np.float64
+    tolerance = 1e-12 * max(1.0, below_best(scores, right)) ** 2
+    expected = entropy_gradient(scores, single_root, projective)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=tolerance)
+
+
+# Against enumeration
+
+
+@each_kind
+@each_root
+@each_dtype
+@pytest.mark.parametrize("scale", SCALES)
+def test_covariance_is_exact_at_all_scales(scale, dtype, single_root, projective):
+    rng = rng_for("covariance", scale, dtype.__name__)
+    for n, holes in itertools.product((1, 2, 3, 4), (0.0, 0.4)):
+        scores = scaled(rng, n, scale, dtype, holes=holes)
+        values, other = rng.standard_normal((2, n + 1, n + 1))
+        check_covariances(
+            scores, single_root, 1e6 * values, 1e-3 * other + 3, projective=projective
+        )
+
+
+@each_kind
+@each_root
+@pytest.mark.parametrize("closed", sorted(CLOSED))
+@pytest.mark.parametrize("escape", [5.0, 50.0, 400.0, 800.0, 2000.0])
+def test_covariance_is_exact_on_closed_cycles(closed, escape, single_root, projective):
+    rng = rng_for("covariance closed", closed, escape)
+    for n in (2, 3, 4):
+        scores = CLOSED[closed](rng, n, escape)
+        values, other = rng.standard_normal((2, n + 1, n + 1))
+        check_covariances(scores, single_root, values, other, projective=projective)
+
+
+@each_kind
+@each_root
+def test_covariance_is_exact_where_a_word_before_the_last_must_be_the_root(single_root, projective):
+    # The root token is found in the middle of the elimination.
+    rng = rng_for("root words")
+    for n in (2, 3, 4):
+        for root in range(1, n + 1):
+            scores = scaled(rng, n, 2.0)
+            scores[root, 1:] = -INF
+            values, other = rng.standard_normal((2, n + 1, n + 1))
+            check_covariances(scores, single_root, values, other, projective=projective)
+
+
+@each_kind
+@each_root
+@pytest.mark.parametrize("family", sorted(set(FAMILIES) - WILD))
+def test_entropy_gradient_is_exact_on_families(family, single_root, projective):
+    for scores in family_cases(family, np.float64, {1: 1, 2: 2, 3: 3, 4: 3}):
+        check_entropy_gradient(scores, single_root, projective)
+
+
+@each_kind
+@each_root
+@each_dtype
+@pytest.mark.parametrize("family", sorted(WILD))
+def test_entropy_gradient_is_exact_or_refused_at_extreme_scores(
+    family, dtype, single_root, projective
+):
+    for scores in family_cases(family, dtype, {2: 8, 3: 8, 4: 2}, "entropy gradient"):
+        right = right_distribution(scores, single_root, projective)
+        if right is None:
+            continue
+        trees = TreeDistribution(scores, single_root=single_root, projective=projective)
+        try:
+            got = trees.entropy_gradient()
+        except ArithmeticError:
+            continue
+        # Less a constant per word, or 80 digits would not suffice.
+        likeliest = np.take_along_axis(scores, right.marginals.argmax(axis=1)[:, None], axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            lowered = scores.astype(np.float64) - likeliest
+        values = np.where(right.marginals > 1e-30, lowered, 0.0)
+        if np.isfinite(values).all():
+            expected = -oracle.arc_covariances(scores, single_root, values, projective=projective)
+            largest = max(1.0, np.abs(values).max()) * max(1.0, below_best(scores, right))
+            np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12 * largest)
+
+
+@each_kind
+@each_root
+@pytest.mark.parametrize("closed", sorted(CLOSED))
+def test_entropy_gradient_is_exact_on_closed_cycles(closed, single_root, projective):
+    rng = rng_for("entropy gradient closed", closed)
+    for n, escape in itertools.product((2, 3, 4), (50.0, 800.0)):
+        check_entropy_gradient(CLOSED[closed](rng, n, escape), single_root, projective)
+
+
+@each_root
+@pytest.mark.parametrize("offset", [2.0**20, -(2.0**40)])
+def test_entropy_gradient_keeps_its_digits_next_to_large_constants(offset, single_root):
+    rng = rng_for("gradient offset")
+    scores = np.round(scaled(rng, 4, 1.0) * 256) / 256
+    right = entropy_gradient(scores, single_root)
+    shifted = scores + offset
+    if single_root:
+        shifted[:, 0] -= 3 * offset
+    got = TreeDistribution(shifted, single_root=single_root).entropy_gradient()
+    np.testing.assert_allclose(got, right, rtol=0, atol=1e-13)
+
+
+# Against finite differences, for more words than can be enumerated
+
+
+@each_kind
+@each_root
+@pytest.mark.parametrize("scale", [0.3, 2.0, 8.0])
+def test_entropy_gradient_matches_finite_differences(scale, single_root, projective):
+    rng = rng_for("differences", scale)
+    scores = scaled(rng, 25, scale, holes=0.2)
+    kind = {"single_root": single_root, "projective": projective}
+    got = TreeDistribution(scores, **kind).entropy_gradient()
+    step = 1e-5
+    for _ in range(20):
+        move = rng.standard_normal(scores.shape)
+        ahead, behind = (
+            TreeDistribution(scores + sign * step * move, **kind).entropy for sign in (1, -1)
+        )
+        numeric = (ahead - behind) / (2 * step)
+        inside = got != 0
+        assert (got * move)[inside].sum() == pytest.approx(numeric, rel=1e-6, abs=1e-7 * scale)
+
+
+@each_root
+def test_expectation_gradient_matches_finite_differences_of_marginals(single_root):
+    rng = rng_for("marginal differences")
+    scores = scaled(rng, 40, 2.0)
+    values, other = rng.standard_normal((2, 41, 41))
+    step = 1e-5
+    ahead, behind = (
+        TreeDistribution(scores + sign * step * values, single_root=single_root).marginals
+        for sign in (1, -1)
+    )
+    trees = TreeDistribution(scores, single_root=single_root)
+    got = trees.expectation_gradient(values)
+    np.testing.assert_allclose(got, (ahead - behind) / (2 * step), rtol=0, atol=1e-8)
+    assert trees.covariance(values, other) == pytest.approx((got * other).sum(), abs=1e-12)
+    assert trees.covariance(other, values) == pytest.approx((got * other).sum(), abs=1e-12)
+
+
+# Identities
+
+
+@each_root
+@pytest.mark.parametrize("n", [1, 2, 9, 60])
+def test_sums_that_are_the_same_for_all_trees_do_not_vary(n, single_root):
+    rng = rng_for("constants", n)
+    trees = TreeDistribution(scaled(rng, n, 3.0), single_root=single_root)
+    rows = np.repeat(rng.standard_normal((n + 1, 1)), n + 1, axis=1) * 1e6
+    values = rng.standard_normal((n + 1, n + 1))
+    assert trees.covariance(rows) == pytest.approx(0, abs=1e-12)
+    assert trees.covariance(rows, values) == pytest.approx(0, abs=1e-6)
+    assert trees.covariance(values + rows) == pytest.approx(trees.covariance(values), abs=1e-8)
+    if single_root:
+        values[:, 0] += 1e6
+        moved = trees.covariance(values)
+        values[:, 0] -= 1e6
+        assert moved == pytest.approx(trees.covariance(values), abs=1e-8)
+
+
+@each_root
+def test_the_only_tree_has_no_variance(single_root):
+    n = 7
+    heads = reference.random_heads(rng_for("only"), n, True)
+    scores = np.full((n + 1, n + 1), -INF)
+    scores[np.arange(1, n + 1), heads[1:]] = rng_for("only").standard_normal(n)
+    trees = TreeDistribution(scores, single_root=single_root)
+    values = np.full(scores.shape, np.nan)
+    values[np.arange(1, n + 1), heads[1:]] = 1e300
+    assert trees.covariance(values / 1e200) == 0
+    assert not trees.expectation_gradient(values).any()
+    assert not trees.entropy_gradient().any()
+
+
+@each_root
+def test_gradients_of_a_word_cancel(single_root):
+    rng = rng_for("cancel")
+    for n in (3, 30, 130):
+        trees = TreeDistribution(scaled(rng, n, 2.0), single_root=single_root)
+        for gradient in (
+            trees.entropy_gradient(),
+            trees.expectation_gradient(rng.random((n + 1, n + 1)) < 0.3),
+        ):
+            assert np.abs(gradient.sum(axis=1)).max() < 1e-12
+            if single_root:
+                assert abs(gradient[:, 0].sum()) < 1e-12
+            assert not gradient[0].any()
+            assert not gradient.diagonal().any()
+
+
+def test_entropy_gradient_leads_to_equal_trees():
+    scores = scaled(rng_for("ascent"), 5, 1.0)
+    scores = np.nan_to_num(scores)
+    for _ in range(400):
+        scores += TreeDistribution(scores).entropy_gradient()
+    assert entropy(scores) == pytest.approx(np.log(5**4), abs=1e-6)
+
+
+# Several functions, batches
+
+
+@each_root
+def test_several_functions_at_once(single_root):
+    rng = rng_for("several functions")
+    scores = np.stack([scaled(rng, 6, 1.0) for _ in range(3)])
+    values, other = rng.standard_normal((2, 3, 4, 7, 7))
+    other = other[:, :2]
+    trees = TreeDistribution(scores, single_root=single_root)
+    assert trees.expectation(values).shape == (3, 4)
+    assert trees.expectation_gradient(values).shape == values.shape
+    for query in (trees.covariance, trees.second_moment):
+        both = query(values, other)
+        assert both.shape == (3, 4, 2)
+        assert query(values).shape == (3, 4, 4)
+        assert query(values[:, 0], other).shape == (3, 2)
+        assert query(values, other[:, 0]).shape == (3, 4)
+        assert query(values[:, 0], other[:, 0]).shape == query(values[:, 0]).shape == (3,)
+        np.testing.assert_array_equal(query(values), query(values).swapaxes(1, 2))
+        for i, f, g in itertools.product(range(3), range(4), range(2)):
+            one = TreeDistribution(scores[i], single_root=single_root)
+            single = getattr(one, query.__name__)
+            assert both[i, f, g] == single(values[i, f], other[i, g])
+            assert single(values[i], other[i])[f, g] == both[i, f, g]
+    np.testing.assert_array_equal(trees.expectation(values)[:, 1], trees.expectation(values[:, 1]))
+    # Positive semidefinite, to rounding.
+    assert np.linalg.eigvalsh(trees.covariance(values)).min() > -1e-12
+
+
+def test_second_order_results_of_a_batch_are_those_of_its_sentences():
+    rng = rng_for("second-order batch")
+    matrices = [
+        one
+        for one in tame_batch("second order", 40, 9, np.float64)
+        if reference.best_projective(one, True) is not None
+    ]
+    assert len(matrices) > 20
+    scores, lengths = pad_batch(matrices, np.nan)
+    values = rng.standard_normal(scores.shape).astype(np.float32)
+    for num_threads, projective in itertools.product((1, 3), (False, True)):
+        kind = {"projective": projective}
+        trees = TreeDistribution(scores, lengths, num_threads=num_threads, **kind)
+        variance, gradient = trees.covariance(values), trees.entropy_gradient()
+        for i, one in enumerate(matrices):
+            size = len(one)
+            alone = TreeDistribution(one, **kind)
+            assert variance[i] == alone.covariance(values[i, :size, :size])
+            np.testing.assert_array_equal(gradient[i, :size, :size], alone.entropy_gradient())
+            assert not gradient[i, size:].any()
+            assert not gradient[i, :, size:].any()
+
+
+def test_second_order_results_of_nothing():
+    trees = TreeDistribution(np.zeros((0, 4, 4)))
+    assert trees.covariance(np.zeros((0, 4, 4))).shape == (0,)
+    assert trees.covariance(np.zeros((0, 3, 4, 4))).shape == (0, 3, 3)
+    assert trees.entropy_gradient().shape == (0, 4, 4)
+    empty = TreeDistribution(np.full((1, 1), np.nan))
+    assert empty.covariance(np.full((1, 1), np.nan)) == 0
+    assert empty.second_moment(np.zeros((2, 1, 1))).tolist() == [[0, 0], [0, 0]]
+    assert empty.entropy_gradient().tolist() == [[0]]
+
+
+def test_covariance_respects_allowed():
+    rng = rng_for("covariance allowed")
+    scores, values = rng.standard_normal((2, 6, 6))
+    allowed = rng.random(scores.shape) < 0.7
+    allowed[np.arange(1, 6), decode(scores)[1:]] = True
+    expected = TreeDistribution(np.where(allowed, scores, -INF)).covariance(values)
+    assert TreeDistribution(scores, allowed=allowed).covariance(values) == expected
+
+
+# Errors
+
+
+def test_covariance_refuses_what_expectation_refuses():
+    trees = TreeDistribution(np.zeros((2, 4, 4)))
+    good = np.zeros((2, 4, 4))
+    for query in (
+        trees.covariance,
+        trees.second_moment,
+        trees.expectation_gradient,
+        lambda values: trees.covariance(good, values),
+    ):
+        for values in (np.zeros((4, 4)), np.zeros((2, 4, 5)), np.zeros((3, 3, 4, 4)), np.zeros(2)):
+            with pytest.raises(ValueError, match=r"shape of scores, \(2, 4, 4\), received"):
+                query(values)
+        with pytest.raises(TypeError, match="values as a numpy array"):
+            query([[1.0]])
+        bad = good.copy()
+        bad[1, 2, 1] = np.nan
+        with pytest.raises(ValueError, match="sentence 1: the value of dep 2, head 1 is nan"):
+            query(bad)
+
+
+def test_covariance_says_that_products_overflow():
+    trees = TreeDistribution(np.zeros((2, 4, 4)))
+    values = rng_for("overflow").standard_normal((2, 4, 4))
+    values[0] = 0
+    with pytest.raises(ArithmeticError, match="sentence 1: products of its values overflow"):
+        trees.covariance(1e200 * values)
+    # One that is large, one that is small.
+    got = trees.covariance(1e300 * values, 1e-300 * values)
+    np.testing.assert_allclose(got, trees.covariance(values), rtol=1e-12)
+
+
+def test_second_order_errors_name_the_sentence():
+    scores = np.zeros((3, 4, 4))
+    scores[2, 1] = -INF
+    with pytest.raises(NoTreeError, match="sentence 2"):
+        TreeDistribution(scores).covariance(np.zeros(scores.shape))
+    with pytest.raises(NoTreeError, match="sentence 2"):
+        TreeDistribution(scores).entropy_gradient()
