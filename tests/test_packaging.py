@@ -14,11 +14,19 @@ from packaging.utils import canonicalize_name
 
 import spacy_rootmind
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 
 def test_one_version():
     citation = srsly.read_yaml(ROOT / "CITATION.cff")
     assert citation["version"] == spacy_rootmind.__version__
     assert version("spacy-rootmind") == spacy_rootmind.__version__
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf8")
+    [latest, *_] = re.findall(r"^## (\S+) \(", changelog, flags=re.MULTILINE)
+    assert latest == spacy_rootmind.__version__
 
 
 def test_type_checkers_find_the_package():
@@ -70,3 +78,13 @@ def test_constraints_pin_what_ci_installs(python):
     for requirement in wanted:
         name = canonicalize_name(requirement.name)
         assert requirement.specifier.contains(pinned[name]), (requirement, pinned[name])
+
+
+def test_wheels_are_tested_with_what_the_sdist_has():
+    """`release.yml` builds them from the sdist, and cibuildwheel refuses sources that are not there."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        sources = tomllib.load(file)["tool"]["cibuildwheel"]["test-sources"]
+    manifest = (ROOT / "MANIFEST.in").read_text(encoding="utf8")
+    included = set(re.findall(r"^graft (\S+)$", manifest, flags=re.MULTILINE))
+    included |= set(re.search(r"^include (.*)$", manifest, flags=re.MULTILINE)[1].split())
+    assert set(sources) <= included | {"pyproject.toml"}
