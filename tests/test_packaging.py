@@ -81,7 +81,7 @@ def test_constraints_pin_what_ci_installs(python):
 
 
 def test_wheels_are_tested_with_what_the_sdist_has():
-    """`release.yml` builds them from the sdist, and cibuildwheel refuses sources that are not there."""
+    """`release.yml` builds from the sdist, and cibuildwheel refuses sources that are not there."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         sources = tomllib.load(file)["tool"]["cibuildwheel"]["test-sources"]
     manifest = (ROOT / "MANIFEST.in").read_text(encoding="utf8")
