@@ -29,6 +29,12 @@ def test_one_version():
     assert latest == spacy_rootmind.__version__
 
 
+def test_pipeline_allows_the_version(web_pipeline):
+    required = map(Requirement, srsly.read_json(web_pipeline / "meta.json")["requirements"])
+    [own] = [requirement for requirement in required if requirement.name == "spacy-rootmind"]
+    assert own.specifier.contains(spacy_rootmind.__version__)
+
+
 def test_type_checkers_find_the_package():
     """In a folder of the path, where PEP 561 has them look, not behind an import hook."""
     code = "import sys; print(*sys.path, sep='\\n')"
