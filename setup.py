@@ -11,9 +11,7 @@ DEBUG = os.environ.get("ROOTMIND_DEBUG") == "1"
 # Coverage counts what ran under the sanitizers, for .ci/sanitized.py.
 SANITIZE = ["-g", "-O1", "-fsanitize=address,undefined", "--coverage"] if DEBUG else []
 SOURCES = Path("cython_src")
-HEADERS = [
-    f"{SOURCES}/{name}" for name in ("interrupt.h", "rows.h", "weights.h", "weights.pxd", "wide.h")
-]
+HEADERS = [str(path) for path in sorted([*SOURCES.glob("*.h"), SOURCES / "weights.pxd"])]
 
 extensions = [
     Extension(

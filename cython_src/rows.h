@@ -16,10 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Not on Windows: there GCC does not align what it spills of 32-byte registers. */
-#if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__) && !defined(_WIN32)
-#define ROWS_AVX2 1
-#include <immintrin.h>
+#include "processor.h"
+
+#ifdef HAS_AVX2_PASSES
 #define AVX2_FUNCTION __attribute__((target("avx2")))
 #endif
 
@@ -154,7 +153,7 @@ DEFINE_MERGE(merge_f64_portable, double)
 
 /* --- AVX2 ----------------------------------------------------------------------------------- */
 
-#ifdef ROWS_AVX2
+#ifdef HAS_AVX2_PASSES
 
 /* The loop of lower vectorises as it stands. */
 AVX2_FUNCTION DEFINE_LOWER(lower_f32_avx2, float)
@@ -350,8 +349,8 @@ static int choose_row_passes(int simd)
 {
     const RowPasses portable = ROW_PASSES(portable);
     row_passes = portable;
-#ifdef ROWS_AVX2
-    if (simd && __builtin_cpu_supports("avx2")) {
+#ifdef HAS_AVX2_PASSES
+    if (simd && has_avx2_and_fma()) {
         const RowPasses avx2 = ROW_PASSES(avx2);
         row_passes = avx2;
         return 1;

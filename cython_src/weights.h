@@ -16,11 +16,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "processor.h"
 #include "wide.h"
 
-#if (defined(__GNUC__) || defined(__clang__)) && defined(__x86_64__) && !defined(_WIN32)
-#define WEIGHTS_AVX2 1
-#include <immintrin.h>
+#ifdef HAS_AVX2_PASSES
 #define FMA_FUNCTION __attribute__((target("avx2,fma")))
 #endif
 
@@ -142,7 +141,7 @@ static void pull_back_portable(
 
 /* --- AVX2 with FMA -------------------------------------------------------------------------- */
 
-#ifdef WEIGHTS_AVX2
+#ifdef HAS_AVX2_PASSES
 
 FMA_FUNCTION static inline double horizontal_sum(__m256d v)
 {
@@ -392,8 +391,8 @@ static inline int choose_weight_passes(int simd)
 {
     const WeightPasses portable = WEIGHT_PASSES(portable);
     weight_passes = portable;
-#ifdef WEIGHTS_AVX2
-    if (simd && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+#ifdef HAS_AVX2_PASSES
+    if (simd && has_avx2_and_fma()) {
         const WeightPasses avx2 = WEIGHT_PASSES(avx2);
         weight_passes = avx2;
         return 1;

@@ -41,6 +41,7 @@ site_sections = {
     "Train": ["settings", "transformers", "features", "distillation"],
     "Understand": [
         "promises",
+        "versions",
         "benchmarks",
         "Replicated papers <projects/papers>",
         "Results next to the papers <projects/papers/results>",

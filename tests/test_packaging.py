@@ -1,5 +1,6 @@
 """What the package says of itself, in every place that says it."""
 
+import importlib.util
 import re
 import subprocess
 import sys
@@ -14,11 +15,25 @@ from packaging.utils import canonicalize_name
 
 import spacy_rootmind
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 
 def test_one_version():
     citation = srsly.read_yaml(ROOT / "CITATION.cff")
     assert citation["version"] == spacy_rootmind.__version__
     assert version("spacy-rootmind") == spacy_rootmind.__version__
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf8")
+    [latest, *_] = re.findall(r"^## (\S+) \(", changelog, flags=re.MULTILINE)
+    assert latest == spacy_rootmind.__version__
+
+
+def test_pipeline_allows_the_version(web_pipeline):
+    required = map(Requirement, srsly.read_json(web_pipeline / "meta.json")["requirements"])
+    [own] = [requirement for requirement in required if requirement.name == "spacy-rootmind"]
+    assert own.specifier.contains(spacy_rootmind.__version__)
 
 
 def test_type_checkers_find_the_package():
@@ -70,3 +85,47 @@ def test_constraints_pin_what_ci_installs(python):
     for requirement in wanted:
         name = canonicalize_name(requirement.name)
         assert requirement.specifier.contains(pinned[name]), (requirement, pinned[name])
+
+
+def test_wheels_are_tested_with_what_the_sdist_has():
+    """`release.yml` builds from the sdist, and cibuildwheel refuses sources that are not there."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        sources = tomllib.load(file)["tool"]["cibuildwheel"]["test-sources"]
+    manifest = (ROOT / "MANIFEST.in").read_text(encoding="utf8")
+    included = set(re.findall(r"^graft (\S+)$", manifest, flags=re.MULTILINE))
+    included |= set(re.search(r"^include (.*)$", manifest, flags=re.MULTILINE)[1].split())
+    assert set(sources) <= included | {"pyproject.toml"}
+
+
+@pytest.fixture
+def matrix(tmp_path, monkeypatch):
+    """The script that tests combinations of versions, with a copy of its page."""
+    path = ROOT / ".ci" / "matrix.py"
+    if not path.is_file():
+        pytest.skip("the source distribution has no .ci")
+    spec = importlib.util.spec_from_file_location("matrix", path)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "matrix", module)
+    spec.loader.exec_module(module)
+    module.PAGE = tmp_path / "versions.md"
+    module.PAGE.write_text((ROOT / "docs" / "versions.md").read_text("utf8"), encoding="utf8")
+    return module
+
+
+def test_table_of_versions_is_that_of_its_script(matrix):
+    page = matrix.PAGE.read_text(encoding="utf8")
+    matrix.write_table({})
+    assert matrix.PAGE.read_text(encoding="utf8") == page
+    names = [combination.name for combination in matrix.COMBINATIONS]
+    shown = re.findall(r"^\| (\S.*?) \| 3\.\d+ \|", page, flags=re.MULTILINE)
+    assert shown
+    assert shown == [name for name in names if name in shown]
+
+
+def test_a_combination_replaces_its_own_line(matrix):
+    page = matrix.PAGE.read_text(encoding="utf8").splitlines()
+    line = "| oldest | 3.10 | 3.8.2 | 1.25.2 |  | 1 failed |"
+    matrix.write_table({"oldest": line})
+    changed = matrix.PAGE.read_text(encoding="utf8").splitlines()
+    [place] = [i for i, old in enumerate(page) if old.startswith("| oldest |")]
+    assert changed == [*page[:place], line, *page[place + 1 :]]

@@ -77,8 +77,9 @@ def test_import_loads_neither_spacy_nor_thinc_nor_torch(tmp_path):
 
 
 def test_component_works_without_torch_and_transformers(tmp_path):
-    if find_spec("spacy_curated_transformers") is not None:
-        pytest.skip("spaCy imports spacy_curated_transformers, where it is, and that needs torch")
+    for name in ("spacy_curated_transformers", "spacy_transformers"):
+        if find_spec(name) is not None:
+            pytest.skip(f"spaCy imports {name}, where it is, and that needs torch")
     code = (
         "import sys; sys.modules.update(torch=None, transformers=None); "
         "import spacy; nlp = spacy.blank('en'); nlp.add_pipe('root_mst')"

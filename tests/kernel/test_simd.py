@@ -1,5 +1,8 @@
 """The SIMD passes and the portable ones find the same trees, and numbers equal but for rounding."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from strategies import DTYPES, FAMILIES, rng_for
@@ -47,6 +50,16 @@ def decode_or_none(scores, **options):
 def test_portable_can_always_be_chosen():
     assert use_simd(False) == [False] * len(MODULES)
     use_simd(True)
+
+
+def test_simd_is_used_where_the_processor_has_it():
+    """Whatever the compiler: Linux knows as well."""
+    processors = Path("/proc/cpuinfo")
+    text = processors.read_text(encoding="utf8") if processors.exists() else ""
+    flags = re.search(r"^flags\s*:(.*)$", text, flags=re.MULTILINE)
+    if flags is None:
+        pytest.skip("no x86-64 processor, or no Linux")
+    assert use_simd(True) == [{"avx2", "fma"} <= set(flags[1].split())] * len(MODULES)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

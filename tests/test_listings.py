@@ -1,0 +1,210 @@
+"""What `.ci/listings.py` writes for conda-forge and for spaCy's universe."""
+
+import hashlib
+import io
+import re
+import subprocess
+import sys
+import tarfile
+from importlib.metadata import metadata, requires
+
+import pytest
+import srsly
+from conftest import ROOT
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+import spacy_rootmind
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+SCRIPT = ROOT / ".ci" / "listings.py"
+ADDRESS = "https://github.com/someone/a-parser"
+# The fields that spaCy's website knows, and its categories of projects.
+FIELDS = {
+    "id", "title", "slogan", "description", "github", "pip", "code_example", "code_language", "url",
+    "thumb", "image", "author", "author_links", "category", "tags",
+}  # fmt: skip
+CATEGORIES = {
+    "pipeline", "training", "conversational", "research", "scientific", "visualizers", "apis",
+    "nonpython", "standalone", "models",
+}  # fmt: skip
+
+
+def make_sdist(folder, address):
+    """Write an sdist that has this package's metadata and nothing else."""
+    info = metadata("spacy-rootmind")
+    del info["Project-URL"]
+    if address:
+        info["Project-URL"] = f"Repository, {address}"
+    data = info.as_string().encode("utf8")
+    name = f"spacy_rootmind-{spacy_rootmind.__version__}"
+    with tarfile.open(folder / f"{name}.tar.gz", "w:gz") as archive:
+        for path in (f"{name}/PKG-INFO", f"{name}/spacy_rootmind.egg-info/PKG-INFO"):
+            entry = tarfile.TarInfo(path)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    return folder / f"{name}.tar.gz"
+
+
+def write_listings(folder):
+    command = [sys.executable, str(SCRIPT), str(folder), "ann", "bob"]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with an sdist and its listings."""
+    if not SCRIPT.is_file():
+        pytest.skip("the source distribution has no .ci")
+    folder = tmp_path_factory.mktemp("release")
+    make_sdist(folder, ADDRESS)
+    result = write_listings(folder)
+    assert result.returncode == 0, result.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def recipe(folder):
+    return srsly.read_yaml(folder / "recipe.yaml")
+
+
+@pytest.fixture(scope="module")
+def entry(folder):
+    return srsly.read_json(folder / "universe.json")
+
+
+@pytest.fixture(scope="module")
+def project():
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
+def test_nothing_is_left_open(folder):
+    for name in ("recipe.yaml", "universe.json"):
+        assert not re.search(r"@[A-Z\d]+@", (folder / name).read_text(encoding="utf8"))
+
+
+@pytest.mark.parametrize("address", [None, "https://example.org/a-parser"])
+def test_needs_the_address_of_the_repository(folder, tmp_path, address):
+    make_sdist(tmp_path, address)
+    result = write_listings(tmp_path)
+    assert result.returncode == 1
+    assert "Repository under [project.urls] in pyproject.toml" in result.stderr
+
+
+def test_needs_one_sdist(folder, tmp_path):
+    result = write_listings(tmp_path)
+    assert result.returncode == 1
+    assert "expected one sdist" in result.stderr
+
+
+# --- conda-forge -------------------------------------------------------------------------------
+
+
+def conda_requirements(lines):
+    """Read requirements of a recipe, but for those that name no package of the index."""
+    return {str(Requirement(line.replace(" ", "", 1))) for line in lines if "$" not in line}
+
+
+def test_recipe_names_the_release(recipe, folder):
+    [sdist] = folder.glob("*.tar.gz")
+    assert recipe["context"]["version"] == spacy_rootmind.__version__
+    assert recipe["source"]["sha256"] == hashlib.sha256(sdist.read_bytes()).hexdigest()
+    url = recipe["source"]["url"].replace("${{ version }}", spacy_rootmind.__version__)
+    assert url.endswith(f"/{sdist.name}")
+    assert recipe["about"]["homepage"] == recipe["about"]["repository"] == ADDRESS
+    assert recipe["extra"]["recipe-maintainers"] == ["ann", "bob"]
+
+
+def test_recipe_requires_what_the_package_requires(recipe, project):
+    run = [line for line in requires("spacy-rootmind") if "extra ==" not in line]
+    assert conda_requirements(recipe["requirements"]["run"]) == {
+        "python", *(str(Requirement(line)) for line in run)
+    }  # fmt: skip
+    # Its own NumPy is conda-forge's rule.
+    build = {str(Requirement(line)) for line in project["build-system"]["requires"]}
+    build = {"numpy" if line.startswith("numpy") else line for line in build}
+    assert conda_requirements(recipe["requirements"]["host"]) == {"python", "pip", *build}
+
+
+def test_recipe_tests_what_the_distribution_has(recipe, project):
+    [command] = recipe["tests"][1]["script"]
+    sources = [path.rstrip("/") for path in recipe["tests"][1]["files"]["source"]]
+    assert set(sources) == set(project["tool"]["cibuildwheel"]["test-sources"])
+    paths = re.findall(r"tests/\S+", command)
+    assert paths
+    for path in paths:
+        assert (ROOT / path).exists(), path
+    extra = {
+        Requirement(line.partition(";")[0]).name: Requirement(line.partition(";")[0])
+        for line in requires("spacy-rootmind")
+        if re.search(r"extra == .test\W", line)
+    }
+    for line in recipe["tests"][1]["requirements"]["run"]:
+        wanted = Requirement(line.replace(" ", "", 1))
+        assert wanted.specifier == extra[wanted.name].specifier
+
+
+def test_recipe_skips_other_versions_of_python(recipe, project):
+    skipped = [
+        re.fullmatch(r'match\(python, "(.*)"\)', line)[1] for line in recipe["build"]["skip"]
+    ]
+    allowed = SpecifierSet(project["project"]["requires-python"])
+    for minor in range(8, 20):
+        python = f"3.{minor}.0"
+        assert allowed.contains(python) != any(SpecifierSet(s).contains(python) for s in skipped)
+
+
+@pytest.mark.parametrize("platform", ["linux-64", "linux-aarch64", "osx-arm64", "win-64"])
+def test_recipe_renders(folder, platform):
+    """With the tool that conda-forge builds recipes with."""
+    rattler_build = pytest.importorskip("rattler_build")
+    from rattler_build.tool_config import PlatformConfig
+
+    path = folder / "recipe.yaml"
+    variants = rattler_build.VariantConfig({
+        "python": ["3.10.* *_cpython", "3.13.* *_cp313"], "c_compiler": ["gcc"],
+        "cxx_compiler": ["gxx"], "c_stdlib": ["sysroot"], "c_stdlib_version": ["2.17"],
+    })  # fmt: skip
+    config = rattler_build.RenderConfig(platform=PlatformConfig(target_platform=platform))
+    read = rattler_build.Stage0Recipe.from_yaml(path.read_text("utf8"), recipe_dir=folder)
+    rendered = [variant.recipe.to_dict() for variant in read.render(variants, config)]
+    assert len(rendered) == 2
+    for found in rendered:
+        assert found["package"]["version"] == spacy_rootmind.__version__
+        compilers = [f"gcc_{platform}", f"gxx_{platform}", f"sysroot_{platform} 2.17.*"]
+        assert found["requirements"]["build"] == compilers
+
+
+# --- spaCy's universe --------------------------------------------------------------------------
+
+
+def test_entry_fits_the_package(entry):
+    info = metadata("spacy-rootmind")
+    assert entry["slogan"] == info["Summary"]
+    assert entry["pip"] == entry["id"] == info["Name"]
+    assert entry["author"] == info["Author"]
+    assert entry["github"] == "someone/a-parser"
+    assert entry["author_links"] == {"github": "someone"}
+    address, path = entry["image"].split("/raw/main/")
+    assert address == ADDRESS
+    assert (ROOT / path).is_file()
+
+
+def test_entry_is_of_the_universe(entry):
+    assert set(entry) <= FIELDS
+    assert entry["category"]
+    assert set(entry["category"]) <= CATEGORIES
+
+
+def test_example_of_the_entry_runs(entry, web_pipeline, capsys):
+    code = "\n".join(entry["code_example"]).replace("en_rootmind_web_sm", str(web_pipeline))
+    exec(compile(code, "universe.json", "exec"), {})
+    words, parses = 8, 3
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == words + parses
+    assert lines[0].startswith("She nsubj saw 0.9")
