@@ -69,7 +69,9 @@ def build_linear_parser(
     width = len(columns)
     attributes: Model[Any, Any] = registry.get("layers", "spacy.FeatureExtractor.v1")(columns)
     boundaries = LinearStarts(width)
-    trees = LinearTreeScorer(len(attrs), columns.index(context), width, arc_bits, label_bits, nO)
+    trees = LinearTreeScorer(
+        len(attrs), columns.index(context), width, arc_bits, label_bits, nO
+    )
     model: ParserModel = Model(
         "linear_parser",
         forward,

@@ -92,9 +92,9 @@ def forward(
     """Score; the callback adds the gradient of the weights, and returns zeros for the input."""
     layout = Layout.from_lengths(model.ops, [len(words) for doc in X.sentences for words in doc])
     tokens = flat_tokens(X.vectors, X.sentences)
-    attributes = np.concatenate(X.vectors) if len(X.vectors) else _no_attributes(model)
+    attributes = np.concatenate(X.vectors)[tokens] if len(X.vectors) else _no_attributes(model)
     n_attrs = model.attrs[N_ATTRS]
-    keys = make_arc_keys(attributes[tokens], layout, n_attrs, model.attrs[CONTEXT])
+    keys = make_arc_keys(attributes, layout, n_attrs, model.attrs[CONTEXT])
     bucket_keys = make_bucket_keys(len(list_templates(n_attrs)))
     weights = model.get_param("W")
     scores = []
