@@ -64,14 +64,14 @@ def build_linear_parser(
     for name, bits in (("arc_bits", arc_bits), ("label_bits", label_bits)):
         is_integer = isinstance(bits, int) and not isinstance(bits, bool)
         if not is_integer or not 1 <= bits <= MAX_BITS:
-            raise ValueError(f"expected {name} as an integer from 1 to {MAX_BITS}, received {bits!r}")
+            raise ValueError(
+                f"expected {name} as an integer from 1 to {MAX_BITS}, received {bits!r}"
+            )
     columns = attrs if context in attrs else [*attrs, context]
     width = len(columns)
     attributes: Model[Any, Any] = registry.get("layers", "spacy.FeatureExtractor.v1")(columns)
     boundaries = LinearStarts(width)
-    trees = LinearTreeScorer(
-        len(attrs), columns.index(context), width, arc_bits, label_bits, nO
-    )
+    trees = LinearTreeScorer(len(attrs), columns.index(context), width, arc_bits, label_bits, nO)
     model: ParserModel = Model(
         "linear_parser",
         forward,

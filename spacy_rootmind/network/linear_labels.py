@@ -47,19 +47,19 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
     model.set_param("W", model.ops.alloc2f(model.get_dim("nV"), model.get_dim("nO")))
 
 
-def forward(
-    model: Model[InT, OutT], X: InT, is_train: bool
-) -> tuple[OutT, Callable[[OutT], Any]]:
+def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Callable[[OutT], Any]]:
     """Score; the callback adds the gradient of the weights, and returns zeros."""
     keys, _, arcs = X
     places = _find_places(keys, arcs, model.get_dim("nV"))
-    scores = model.ops.gather_add(model.get_param("W"), places)
+    weights: Floats2d = model.get_param("W")
+    scores = model.ops.gather_add(weights, places)
 
     def backprop(d_scores: OutT) -> Any:
         d_weights = gradient_of(model, "W")
         d_scores = np.ascontiguousarray(d_scores)
-        for column in places.T:
-            model.ops.scatter_add(d_weights, np.ascontiguousarray(column), d_scores)
+        columns: Ints2d = np.ascontiguousarray(places.T)
+        for column in columns:
+            model.ops.scatter_add(d_weights, column, d_scores)
         return np.zeros_like(keys)
 
     return scores, backprop

@@ -96,7 +96,7 @@ def forward(
     n_attrs = model.attrs[N_ATTRS]
     keys = make_arc_keys(attributes, layout, n_attrs, model.attrs[CONTEXT])
     bucket_keys = make_bucket_keys(len(list_templates(n_attrs)))
-    weights = model.get_param("W")
+    weights: Any = model.get_param("W")
     scores = []
     for bucket in layout.buckets:
         m = bucket.rows.shape[1]

@@ -1,6 +1,5 @@
 """The linear parser: its features against a plain listing, its gradients, what it learns."""
 
-
 from collections import Counter
 
 import numpy as np
@@ -327,8 +326,6 @@ def test_confidence_and_alternatives_work(quickstart_docs, learnt):
     finally:
         parser.confidence, parser.alternatives = False, None
         parser.cfg.update(temperature=1.0, label_temperature=1.0)
-
-
 
 
 def learn_one_tree(heads, margin):
