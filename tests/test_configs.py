@@ -21,6 +21,7 @@ from spacy_rootmind.pipeline.attributes import (
 
 CONFIGS = [ROOT / "configs" / "cpu.cfg", QUICKSTART / "configs" / "config.cfg"]
 FEATURES = ROOT / "configs" / "features.cfg"
+LINEAR = ROOT / "configs" / "linear.cfg"
 # What the configs over transformers need as well.
 PACKAGES = {"transformer": "spacy_transformers", "curated": "spacy_curated_transformers"}
 
@@ -50,7 +51,7 @@ def settings_in(path):
 
 
 @pytest.mark.parametrize(
-    "name", ["cpu", "distillation", "features", "pipeline", "transformer", "curated"]
+    "name", ["cpu", "distillation", "features", "linear", "pipeline", "transformer", "curated"]
 )
 def test_config_is_what_spacy_writes(name, tmp_path):
     if name in PACKAGES:
@@ -75,6 +76,15 @@ def test_config_trains_and_loads(path, corpus, tmp_path):
     doc = nlp("The cat saw a dog.")
     assert sum(token.head.i == token.i for token in doc) == 1
     assert len(list(doc.sents)) == 1
+
+
+def test_linear_parser_of_its_config_trains_and_loads(corpus, tmp_path):
+    overrides = {"paths.train": corpus, "paths.dev": corpus, "training.max_epochs": 2}
+    train(LINEAR, tmp_path / "out", overrides=overrides)
+    nlp = spacy.load(tmp_path / "out" / "model-last")
+    assert nlp.meta["performance"]["dep_uas"] > 0.5
+    doc = nlp("The cat saw a dog.")
+    assert sum(token.head.i == token.i for token in doc) == 1
 
 
 def test_features_are_predicted_by_the_components_of_their_config():

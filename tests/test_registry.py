@@ -38,6 +38,7 @@ def test_entry_points_are_declared():
         "ud_label_map",
         "spacy_rootmind.BiaffineParser.v1",
         "spacy_rootmind.HalfPrecision.v1",
+        "spacy_rootmind.LinearParser.v1",
         "spacy_rootmind.fit_temperature.v1",
         "spacy_rootmind.kbest.v1",
         "spacy_rootmind.label_map.v1",

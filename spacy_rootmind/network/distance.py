@@ -35,7 +35,7 @@ def _cached_buckets(m: int) -> Ints2d:
     return bucket_of(positions[:, None], positions[None, :]).astype("int32")
 
 
-def _buckets(m: int) -> Ints2d:
+def bucket_table(m: int) -> Ints2d:
     """List the bucket of every (dep, head); row 0 and the diagonal are arbitrary."""
     if m <= CACHED_POSITIONS:
         return _cached_buckets(m)
@@ -82,7 +82,7 @@ def spread(by_bucket: Floats3d, *, over_heads: bool) -> Floats3d:
     """
     xp = get_array_module(by_bucket)
     b, m, _ = by_bucket.shape
-    buckets = xp.asarray(_buckets(m))
+    buckets = xp.asarray(bucket_table(m))
     own = xp.arange(m)[:, None] if over_heads else xp.arange(m)[None, :]
     flat = by_bucket.reshape((b, m * N_BUCKETS))
     return xp.take(flat, own * N_BUCKETS + buckets, axis=1)

@@ -163,7 +163,7 @@ def _gather_rows(
     """Copy the vectors of scored tokens, and ROOT's, to their rows."""
     xp = model.ops.xp
     root = model.get_param("root")
-    tokens = model.ops.asarray(_flat_tokens(vectors, sentences))
+    tokens = model.ops.asarray(flat_tokens(vectors, sentences))
     rows = xp.empty((layout.n_rows, root.shape[0]), dtype=root.dtype)
     rows[layout.roots] = root
     if len(tokens):
@@ -180,7 +180,7 @@ def _gather_rows(
     return rows, backprop
 
 
-def _flat_tokens(
+def flat_tokens(
     vectors: Sequence[Floats2d], sentences: Sequence[Sequence[NDArray[np.int64]]]
 ) -> Ints1d:
     """Index of every scored token in the Docs' vectors, one Doc after another."""

@@ -13,6 +13,7 @@ from thinc.api import Model, deserialize_attr
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.boundaries import WINDOW
 from spacy_rootmind.network.labels import NULL_LABEL
+from spacy_rootmind.network.linear_trees import CONTEXT, N_ATTRS
 
 # What `Model.to_dict` makes: under each of these names, an item per layer.
 Message = dict[str, Any]
@@ -20,10 +21,19 @@ LISTS = ("nodes", "attrs", "params", "shims")
 
 # Attributes of layers that decide what their weights mean; others, such as dropout rates, may have
 # changed since.
-FIXED_ATTRS = ("column", "columns", "key_attr", NULL_LABEL, "seed", "window_size")
+FIXED_ATTRS = (
+    "column",
+    "columns",
+    "key_attr",
+    "seed",
+    "window_size",
+    NULL_LABEL,
+    N_ATTRS,
+    CONTEXT,
+)
 
 # Layers of the parser that refer to others.
-WITH_FIXED_REFS = ("biaffine_parser", "tree_scorer")
+WITH_FIXED_REFS = ("biaffine_parser", "tree_scorer", "linear_parser", "linear_trees")
 
 Dims = dict[str, Any]
 Shape = tuple[int, ...]
@@ -49,6 +59,9 @@ SHAPES: dict[str, Callable[[Dims], dict[str, Shape]]] = {
         "head_distance": (dims["nH"], distance.N_BUCKETS),
     },
     "label_biaffine": lambda dims: {"U": (dims["nH"] + 1, dims["nO"], dims["nH"] + 1)},
+    "linear_trees": lambda dims: {"W": (dims["nV"],)},
+    "linear_labels": lambda dims: {"W": (dims["nV"], dims["nO"])},
+    "linear_starts": lambda dims: {"W": (dims["nV"],)},
     "label_perceptron": lambda dims: {"C": (distance.N_BUCKETS, 2 * dims["nH"])},
     "linear": _affine,
     "mish": _affine,
@@ -215,7 +228,7 @@ def _check_labels(model: Model, sizes: dict[int, Dims], n_labels: int) -> bool:
         f"weights for {found}",
     )
     n_scored = n_labels + bool(labels.attrs[NULL_LABEL])
-    for layer in (*labels.layers, labels.layers[1].layers[2]):
+    for layer in _layers_per_label(labels):
         _require(
             sizes[layer.id]["nO"] == n_scored,
             f"{layer.name} to score {n_scored} labels",
@@ -224,8 +237,19 @@ def _check_labels(model: Model, sizes: dict[int, Dims], n_labels: int) -> bool:
     return True
 
 
+def _layers_per_label(labels: Model) -> list[Model]:
+    """List the layers below the label scores that have a dimension for each label."""
+    if not labels.layers:
+        return []
+    biaffine, perceptron = labels.layers
+    return [biaffine, perceptron, perceptron.layers[2]]
+
+
 def _check_widths(model: Model, sizes: dict[int, Dims]) -> None:
     """Check that the parser's own layers fit together, and the token vectors below them."""
+    if model.name == "linear_parser":
+        # All sizes but the number of labels are in the config.
+        return
     tok2vec, features = model.get_ref("tok2vec"), model.maybe_get_ref("features")
     width = sizes[model.id]["nI"]
     below = sizes[tok2vec.id].get("nO")

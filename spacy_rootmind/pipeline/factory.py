@@ -77,6 +77,10 @@ def make_root_mst(
         Training objective of the arc scores: "tree_crf" (the gold tree among all trees with one
         root), "head_selection" (each word's gold head among all heads) or "perceptron" (the gold
         tree ahead of all others by a margin). See `spacy_rootmind.training.losses`.
+    margin : float
+        With the objective "perceptron", by how much per wrong arc the gold tree's score has to be
+        above that of any other tree. With 0, the perceptron's own rule, there is an update only
+        where the best tree is wrong.
     sentences : str
         "auto" keeps boundaries from an earlier component or the user and predicts the others;
         "given" requires them; "doc" takes a Doc as one sentence.

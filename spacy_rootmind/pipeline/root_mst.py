@@ -422,6 +422,7 @@ class RootMST(TrainablePipe):
                 scores,
                 self.settings.objective,
                 self.cfg["finds_boundaries"],
+                self.settings.margin,
             )
 
     def _label_columns(self) -> dict[int, int]:

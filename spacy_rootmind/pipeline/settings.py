@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from spacy_rootmind.pipeline.config_blocks import RegisteredFunction
-from spacy_rootmind.training.losses import OBJECTIVES
+from spacy_rootmind.training.losses import MARGIN, OBJECTIVES
 
 SENTENCES = ("auto", "given", "doc")
 DECODE = ("tree", "labelled_tree")
@@ -31,6 +31,7 @@ class Settings:
     """
 
     objective: str = "tree_crf"
+    margin: float = MARGIN
     sentences: str = "auto"
     max_sentence_length: int = 512
     decode: str = "labelled_tree"
@@ -102,6 +103,12 @@ def _positive(name: str, value: Any) -> Any:
     return float(value)
 
 
+def _not_negative(name: str, value: Any) -> Any:
+    if not _is_number(value) or not 0 <= value < math.inf:
+        raise ValueError(f"expected {name} as a number of at least 0, received {value!r}")
+    return float(value)
+
+
 def _probability(name: str, value: Any) -> Any:
     if not _is_number(value) or not 0 < value <= 1:
         raise ValueError(
@@ -143,6 +150,7 @@ def _is_number(value: Any) -> bool:
 
 CHECKS: dict[str, Check] = {
     "objective": _choice(*OBJECTIVES),
+    "margin": _not_negative,
     "sentences": _choice(*SENTENCES),
     "max_sentence_length": _count,
     "decode": _choice(*DECODE),

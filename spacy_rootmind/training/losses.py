@@ -29,7 +29,7 @@ _CONTRADICTION = (
     "as missing"
 )
 
-# The margin per wrong arc of the perceptron as trained in a pipeline.
+# The default of the component's setting `margin`.
 MARGIN = 1.0
 
 
@@ -136,7 +136,8 @@ def perceptron(
     """Score of the best tree minus that of the best tree that agrees with gold.
 
     Both have a single root. A margin is added to the score of every arc that contradicts a gold
-    head: the loss is 0 only where the gold tree beats all others by `margin` per wrong arc.
+    head: the loss is 0 only where the gold tree beats all others by `margin` per wrong arc. Without
+    one, this is the perceptron's own rule: the gradient is 0 where the best tree is right.
 
     Parameters
     ----------
@@ -218,12 +219,18 @@ def boundary_loss(scores: Floats1d, truths: Floats1d | Ints1d) -> tuple[float, F
     return float((each * known).sum()), gradient
 
 
-Loss = Callable[[Floats3d, Bucket, Ints2d], tuple[float, Floats3d]]
+Loss = Callable[..., tuple[float, Floats3d]]
 OBJECTIVES: dict[str, Loss] = {
     "head_selection": head_selection,
     "tree_crf": tree_crf,
-    "perceptron": partial(perceptron, margin=MARGIN),
+    "perceptron": perceptron,
 }
+
+
+def choose_loss(objective: str, margin: float) -> Loss:
+    """Choose the loss of an objective, the perceptron's with a margin per wrong arc."""
+    loss = OBJECTIVES[objective]
+    return partial(loss, margin=margin) if objective == "perceptron" else loss
 
 
 def _find_complete(heads: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.bool_]:

@@ -17,7 +17,7 @@ from spacy_rootmind.network.layout import Bucket
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.network.types import Floats1d, Floats2d, Floats3d, Ints1d, Ints2d
 from spacy_rootmind.training.distillation import label_targets, pad_marginals, tree_cross_entropy
-from spacy_rootmind.training.losses import OBJECTIVES, boundary_loss
+from spacy_rootmind.training.losses import MARGIN, Loss, boundary_loss, choose_loss
 from spacy_rootmind.trees.conventions import MISSING, ROOT
 
 # Weight of the arc scores of all rounds of refinement but the last, whose weight is 1.
@@ -29,7 +29,12 @@ NULL_WEIGHT = 1.0
 
 
 def parser_loss(
-    ops: Ops, gold: GoldBatch, scores: ParserScores, objective: str, finds_boundaries: bool
+    ops: Ops,
+    gold: GoldBatch,
+    scores: ParserScores,
+    objective: str,
+    finds_boundaries: bool,
+    margin: float = MARGIN,
 ) -> tuple[float, ParserGradient]:
     """Sum the losses of arcs, labels and sentence boundaries.
 
@@ -44,6 +49,8 @@ def parser_loss(
         One of `losses.OBJECTIVES`.
     finds_boundaries : bool
         Whether sentence boundaries are trained.
+    margin : float
+        Of the perceptron, per wrong arc.
 
     Returns
     -------
@@ -61,7 +68,7 @@ def parser_loss(
             "expected label scores of the gold arcs, received none: give `arcs_to_label` to the "
             "network as `choose_arcs`"
         )
-    total, rounds = _arc_loss(ops, gold, scores.trees, objective)
+    total, rounds = _arc_loss(ops, gold, scores.trees, objective, margin)
     label_total, d_labels = _label_loss(ops, scores.labels)
     total += label_total
     d_boundaries: Floats1d | None = None
@@ -87,15 +94,20 @@ def _require_same_sentences(gold: GoldBatch, trees: TreeScores) -> None:
 
 
 def _arc_loss(
-    ops: Ops, gold: GoldBatch, scores: TreeScores, objective: str
+    ops: Ops, gold: GoldBatch, scores: TreeScores, objective: str, margin: float
 ) -> tuple[float, list[list[Floats3d]]]:
     total = 0.0
     rounds: list[list[Floats3d]] = [[] for _ in scores.rounds]
     for arcs in scores.arcs:
         require_finite(ops.xp, arcs, "arc")
+    gold_loss = choose_loss(objective, margin)
+    # Losses over trees need heads that form one.
+    is_over_trees = objective != "head_selection"
     heads_by_bucket = gold_heads(ops, gold, scores)
     for i, (bucket, padded) in enumerate(zip(scores.layout.buckets, heads_by_bucket, strict=True)):
-        parts = _parts_of_bucket(ops, gold, bucket, padded, objective)
+        if is_over_trees:
+            padded = drop_contradictions(padded, bucket.lengths)
+        parts = _parts_of_bucket(ops, gold, bucket, padded, gold_loss)
         for step, arcs in enumerate(scores.rounds):
             weight = 1.0 if arcs is scores.arcs else EARLY_ROUND_WEIGHT
             gradient = ops.xp.empty_like(arcs[i])
@@ -111,15 +123,12 @@ PartOfLoss = Callable[[Floats3d], tuple[float, Floats3d]]
 
 
 def _parts_of_bucket(
-    ops: Ops, gold: GoldBatch, bucket: Bucket, heads: Ints2d, objective: str
+    ops: Ops, gold: GoldBatch, bucket: Bucket, heads: Ints2d, gold_loss: Loss
 ) -> list[tuple[Any, PartOfLoss]]:
     """Make the losses of the sentences with gold trees, and of those with teachers.
 
     Returns the places of the sentences in the bucket with each.
     """
-    if objective != "head_selection":
-        heads = drop_contradictions(heads, bucket.lengths)
-    gold_loss: Any = OBJECTIVES[objective]
     is_taught = np.array([sentence in gold.targets for sentence in bucket.sentences])
     if not is_taught.any():
         return [(slice(None), partial(gold_loss, bucket=bucket, gold=ops.asarray(heads)))]

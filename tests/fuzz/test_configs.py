@@ -28,6 +28,7 @@ CALLBACKS = [
 RATES = st.one_of(st.none(), st.floats(), st.sampled_from([0.0, 1e-300, 0.05, 0.5, 1.0, 1e300]))
 GOOD = {
     "objective": st.sampled_from(sorted(OBJECTIVES)),
+    "margin": RATES,
     "sentences": st.sampled_from(SENTENCES),
     "max_sentence_length": st.integers(1, 8),
     "decode": st.sampled_from(DECODE),

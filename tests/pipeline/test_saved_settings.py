@@ -22,6 +22,7 @@ KBEST = {"@misc": "spacy_rootmind.kbest.v1", "k": 3, "labelled": False}
 # Per setting: a value other than the default, and what it is in a config.
 ASSIGNED = {
     "objective": ("perceptron", "perceptron"),
+    "margin": (0, 0.0),
     "sentences": ("doc", "doc"),
     "max_sentence_length": (77, 77),
     "decode": ("tree", "tree"),

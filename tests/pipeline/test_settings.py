@@ -25,6 +25,11 @@ CASES = {
         ["crf", "", None, 1],
         f"one of {', '.join(OBJECTIVES)}",
     ),
+    "margin": (
+        0,
+        [-0.1, float("inf"), float("nan"), "1", True, None],
+        "a number of at least 0",
+    ),
     "sentences": ("given", ["nonsense", "Auto", None], "one of auto, given, doc"),
     "max_sentence_length": (
         3,

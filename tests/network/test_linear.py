@@ -1,0 +1,371 @@
+"""The linear parser: its features against a plain listing, its gradients, what it learns."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import spacy
+from conftest import QUICKSTART, gold_examples, join, read_conllu
+from gradients import OPS, assert_parameters, in_double
+from spacy.tokens import Doc
+from spacy.training import Example
+from spacy.util import fix_random_seed
+from thinc.api import SGD, Adam
+
+from spacy_rootmind import decode
+from spacy_rootmind.network import distance
+from spacy_rootmind.network.boundaries import NOT_A_WORD, BoundaryInput
+from spacy_rootmind.network.feature_keys import list_templates, make_arc_keys
+from spacy_rootmind.network.labels import Arcs
+from spacy_rootmind.network.layout import Layout
+from spacy_rootmind.network.linear import build_linear_parser
+from spacy_rootmind.network.linear_labels import LinearLabels
+from spacy_rootmind.network.linear_starts import LinearStarts
+from spacy_rootmind.network.linear_trees import LinearTreeScorer
+from spacy_rootmind.network.tree_scorer import TreeGradient, TreeInput
+from spacy_rootmind.training.losses import OBJECTIVES
+
+MODEL = {
+    "@architectures": "spacy_rootmind.LinearParser.v1",
+    "arc_bits": 18,
+    "label_bits": 12,
+}
+LENGTHS = [3, 1, 7, 3, 12]
+# Three columns: two attributes of dependents and heads, and that of contexts.
+N_ATTRS, CONTEXT = 2, 2
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(7)
+
+
+def random_input(rng):
+    """Attributes of few values, so that words are often equal, in Docs of several sentences."""
+    vectors = [rng.integers(0, 4, size=(n, 3)).astype(np.uint64) for n in (11, 16)]
+    sentences = [
+        [np.arange(3), np.arange(3, 4), np.arange(4, 11)],
+        [np.arange(1, 4), np.arange(4, 16)],
+    ]
+    return TreeInput(vectors, sentences)
+
+
+def make_scorer(**sizes):
+    sizes = {"arc_bits": 20, "label_bits": 8, **sizes}
+    return LinearTreeScorer(N_ATTRS, CONTEXT, 3, nO=2, **sizes)
+
+
+def names_of_features(words, dep, head):
+    """The features of an arc as tuples; `words` are the attributes of ROOT and the words."""
+    context = [own[CONTEXT] for own in words]
+    edges = ["edge", *context, "end"]
+
+    def side(i):
+        left = ("left", edges[i] if i else "edge", context[i])
+        right = ("right", context[i], edges[i + 2])
+        return [("attr", a, words[i][a]) for a in range(N_ATTRS)] + [left, right]
+
+    bucket = int(distance.bucket_of(np.array(dep), np.array(head)))
+    found = []
+    for t, (of_dep, of_head) in enumerate(list_templates(N_ATTRS)):
+        parts = [
+            None if place is None else side(i)[place]
+            for i, place in ((dep, of_dep), (head, of_head))
+        ]
+        found += [(t, *parts), (t, *parts, bucket)]
+    if head:
+        for middle in set(context[min(dep, head) + 1 : max(dep, head)]):
+            found.append(("between", context[dep], context[head], middle, head > dep))
+            found.append(("alone", middle, head > dep))
+    return found
+
+
+def test_features_are_those_of_the_templates(rng):
+    """Weights of arcs' scores are in as many arcs, and the same ones, as features listed by name.
+
+    The gradient of one arc's score counts how often each weight is in it.
+    """
+    model = make_scorer()
+    model.initialize()
+    sentences = [[np.arange(n) for n in (1, 2, 5)], [np.arange(7)]]
+    X = TreeInput([rng.integers(0, 2, size=(n, 3)).astype(np.uint64) for n in (5, 7)], sentences)
+    scores, backprop = model.begin_update(X)
+    flat = [vectors[own] for vectors, doc in zip(*X, strict=True) for own in doc]
+    by_name, by_place = {}, {}
+    for b, bucket in enumerate(scores.layout.buckets):
+        for i, sentence in enumerate(bucket.sentences):
+            words = [("root",) * 3, *map(tuple, flat[sentence].tolist())]
+            for dep in range(1, len(words)):
+                for head in set(range(len(words))) - {dep}:
+                    arc = sentence, dep, head
+                    for name, count in Counter(names_of_features(words, dep, head)).items():
+                        by_name.setdefault(name, []).append((arc, count))
+                    d_scores = [np.zeros_like(square) for square in scores.arcs]
+                    d_scores[b][i, dep, head] = 1.0
+                    backprop(TreeGradient([d_scores], scores.rows))
+                    counts = model.get_grad("W")
+                    places = counts.nonzero()[0]
+                    for place in places.tolist():
+                        by_place.setdefault(place, []).append((arc, int(counts[place])))
+                    counts[places] = 0.0
+    assert len(by_name) > 600
+    assert sorted(map(sorted, by_name.values())) == sorted(map(sorted, by_place.values()))
+
+
+def test_tree_scorer_gradient_matches_finite_differences(rng):
+    model = in_double(make_scorer(arc_bits=9), rng)
+    X = random_input(rng)
+    scores, backprop = model.begin_update(X)
+    weights = [rng.normal(size=square.shape) for square in scores.arcs]
+    gradients = backprop(TreeGradient([weights], scores.rows))
+    assert [own.shape for own in gradients] == [own.shape for own in X.vectors]
+    model.get_ref("labels").set_grad("W", np.zeros_like(model.get_ref("labels").get_param("W")))
+
+    def total():
+        arcs = model.predict(X).arcs
+        return sum((S * W).sum() for S, W in zip(arcs, weights, strict=True))
+
+    assert_parameters(model, total, rng)
+
+
+def test_labels_gradient_matches_finite_differences(rng):
+    layout = Layout.from_lengths(OPS, LENGTHS)
+    attributes = rng.integers(0, 4, size=(len(layout.words), 3)).astype(np.uint64)
+    keys = make_arc_keys(attributes, layout, N_ATTRS, CONTEXT).templates
+    # Few weights, so that some are shared, also within an arc.
+    model = in_double(LinearLabels(5, nO=3), rng)
+    heads = layout.roots[layout.sentence_of_row[layout.words]]
+    heads[::2] += 1
+    arcs = Arcs(layout.words, heads, rng.integers(0, distance.N_BUCKETS, size=len(heads)))
+    weights = [rng.normal(size=(len(heads), 3)) for _ in range(2)]
+    # Labels of several sets of arcs are scored before their gradients are found.
+    for own in weights:
+        assert not model.begin_update((keys, layout, arcs))[1](own).any()
+
+    def total():
+        return (model.predict((keys, layout, arcs)) * sum(weights)).sum()
+
+    assert_parameters(model, total, rng)
+
+
+def test_starts_gradient_matches_finite_differences(rng):
+    model = in_double(LinearStarts(3), rng)
+    vectors = [rng.integers(0, 3, size=(n, 3)).astype(np.uint64) for n in (6, 0, 9)]
+    X = BoundaryInput(vectors, [np.array([0, 1, 4, 5]), np.zeros(0, int), np.arange(9)])
+    scores, backprop = model.begin_update(X)
+    np.testing.assert_array_equal(scores[[2, 3]], NOT_A_WORD)
+    weights = rng.normal(size=15)
+    backprop(weights)
+
+    def total():
+        return (model.predict(X) * weights)[model.predict(X) != NOT_A_WORD].sum()
+
+    assert_parameters(model, total, rng)
+
+
+def test_starts_see_the_words_around_whitespace(rng):
+    model = in_double(LinearStarts(2), rng)
+    words = rng.integers(0, 9, size=(5, 2)).astype(np.uint64)
+    plain = model.predict(BoundaryInput([words], [np.arange(5)]))
+    apart = np.insert(words, 2, 77, axis=0)
+    spaced = model.predict(BoundaryInput([apart], [np.array([0, 1, 3, 4, 5])]))
+    np.testing.assert_array_equal(np.delete(spaced, 2), plain)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"attrs": []},
+        {"attrs": "NORM"},
+        {"attrs": ["NORM", "NORM"]},
+        {"arc_bits": 0},
+        {"arc_bits": 31},
+        {"label_bits": 8.5},
+        {"label_bits": True},
+    ],
+    ids=str,
+)
+def test_wrong_settings_are_refused(settings):
+    [name] = settings
+    with pytest.raises(ValueError, match=f"expected {name} as "):
+        build_linear_parser(**settings)
+
+
+# --- in the component --------------------------------------------------------------------------
+
+
+def make_nlp(model=MODEL, **config):
+    """A blank pipeline with a linear parser."""
+    fix_random_seed(0)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("root_mst", config={"model": model, **config})
+    return nlp
+
+
+def learn(nlp, docs, epochs, optimizer, size=20):
+    examples = gold_examples(docs, nlp)
+    nlp.initialize(lambda: examples)
+    for _ in range(epochs):
+        for start in range(0, len(examples), size):
+            nlp.update(examples[start : start + size], sgd=optimizer)
+    return nlp
+
+
+def scores_of(nlp, docs):
+    return nlp.evaluate(gold_examples(docs, nlp))
+
+
+@pytest.fixture(scope="module")
+def dev_docs():
+    path = QUICKSTART / "assets" / "en_quick-ud-dev.conllu"
+    return read_conllu(path, spacy.blank("en").vocab)
+
+
+@pytest.fixture(scope="module")
+def learnt(quickstart_docs):
+    """A parser after five passes over the bundled treebank, which take seconds."""
+    optimizer = SGD(0.03, L2=0.0, grad_clip=0.0, use_averages=False)
+    return learn(make_nlp(), join(quickstart_docs, 4), 5, optimizer, size=2)
+
+
+def test_parser_learns_the_bundled_treebank(learnt, quickstart_docs, dev_docs):
+    assert scores_of(learnt, join(quickstart_docs[:200], 4))["dep_las_all"] > 0.95
+    dev = gold_examples(dev_docs, learnt)
+    for example in dev:
+        # As one sentence.
+        for token in example.predicted:
+            token.is_sent_start = token.i == 0
+    scores = learnt.evaluate(dev)
+    assert scores["dep_uas_all"] > 0.8
+    assert scores["dep_las_all"] > 0.7
+    assert scores["root_violations"] == 0
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_every_objective_teaches_it(objective, quickstart_docs):
+    docs = quickstart_docs[:40]
+    nlp = learn(make_nlp(objective=objective), docs, 6, Adam(0.01, L2=0.0), size=10)
+    assert scores_of(nlp, docs)["dep_las_all"] > 0.95
+
+
+def test_plain_perceptron_learns_with_averages(quickstart_docs):
+    """The textbook's: steps of one, no margin, and the average of all weights so far."""
+    docs = quickstart_docs[:40]
+    optimizer = SGD(1.0, L2=0.0, grad_clip=0.0, use_averages=True)
+    nlp = learn(make_nlp(objective="perceptron", margin=0.0), docs, 5, optimizer, size=4)
+    trees = nlp.get_pipe("root_mst").model.get_ref("trees")
+    weights = trees.get_param("W")
+    # Sums of whole steps.
+    np.testing.assert_array_equal(weights, np.round(weights))
+    with nlp.use_params(optimizer.averages):
+        assert scores_of(nlp, docs)["dep_uas_all"] > 0.95
+        assert not np.array_equal(trees.get_param("W"), weights)
+
+
+def test_tags_are_features(quickstart_docs):
+    """Words that say nothing leave the tags."""
+    docs = quickstart_docs[:60]
+    model = {**MODEL, "attrs": ["TAG"], "context": "POS"}
+    nlp = make_nlp(model)
+    examples = [Example(gold.copy(), gold) for gold in docs]
+    nlp.initialize(lambda: examples)
+    optimizer = Adam(0.01, L2=0.0)
+    for _ in range(6):
+        for start in range(0, len(examples), 20):
+            nlp.update(examples[start : start + 20], sgd=optimizer)
+    assert nlp.evaluate([Example(gold.copy(), gold) for gold in docs])["dep_uas_all"] > 0.9
+    with pytest.raises(ValueError, match="expected TAG on the tokens of each Doc"):
+        nlp("No tags here.")
+
+
+def test_parser_survives_bytes_and_disk(learnt, dev_docs, tmp_path):
+    text = " ".join(doc.text for doc in dev_docs[:5])
+    before = [(token.head.i, token.dep_) for token in learnt(text)]
+    learnt.to_disk(tmp_path / "saved")
+    loaded = spacy.load(tmp_path / "saved")
+    assert [(token.head.i, token.dep_) for token in loaded(text)] == before
+    fresh = make_nlp()
+    fresh.get_pipe("root_mst").from_bytes(learnt.get_pipe("root_mst").to_bytes())
+    assert [(token.head.i, token.dep_) for token in fresh(text)] == before
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"arc_bits": 17}, {"label_bits": 11}, {"context": "SHAPE"}, {"attrs": ["NORM", "SUFFIX"]}],
+    ids=str,
+)
+def test_weights_of_another_network_are_refused(learnt, other):
+    parser = make_nlp({**MODEL, **other}).get_pipe("root_mst")
+    with pytest.raises(ValueError, match="cannot load the given bytes"):
+        parser.from_bytes(learnt.get_pipe("root_mst").to_bytes())
+    assert not parser.is_initialized
+
+
+def test_a_batch_is_parsed_as_each_doc_alone(learnt, dev_docs):
+    texts = ["", " \n ", *(doc.text for doc in dev_docs[:20]), "Hi!\n\n" * 3]
+    together = [[token.head.i for token in doc] for doc in learnt.pipe(texts)]
+    assert together == [[token.head.i for token in learnt(text)] for text in texts]
+
+
+def test_long_docs_are_parsed(learnt):
+    words = ["The", "cat", "saw", "a", "dog", "."] * 900
+    doc = learnt(Doc(learnt.vocab, words=words))
+    assert len(list(doc.sents)) > 500
+    assert (doc[5305].text, doc[5305].head.text) == ("cat", "saw")
+
+
+def test_confidence_and_alternatives_work(quickstart_docs, learnt):
+    parser = learnt.get_pipe("root_mst")
+    parser.confidence = True
+    parser.alternatives = {"@misc": "spacy_rootmind.kbest.v1", "k": 3}
+    try:
+        doc = learnt(quickstart_docs[0].text)
+        assert len(next(doc.sents)._.parses) == 3
+        assert 0.0 < doc[0]._.head_prob <= 1.0
+        assert 0.1 < parser.fit_temperature(gold_examples(quickstart_docs[:20], learnt)) < 20.0
+    finally:
+        parser.confidence, parser.alternatives = False, None
+        parser.cfg.update(temperature=1.0, label_temperature=1.0)
+
+
+def learn_one_tree(heads, margin):
+    """Take a step of one from weights of zero; `heads` of "Book that flight", the first ROOT's.
+
+    Returns the layer with the new weights, and its input.
+    """
+    nlp = make_nlp(objective="perceptron", margin=margin, sentences="doc")
+    places = [dep if head == 0 else head - 1 for dep, head in enumerate(heads[1:])]
+    deps = ["ROOT" if head == 0 else "dep" for head in heads[1:]]
+    gold = Doc(nlp.vocab, words=["Book", "that", "flight"], heads=places, deps=deps)
+    learn(nlp, [gold], 1, SGD(1.0, L2=0.0, grad_clip=0.0, use_averages=False))
+    attributes = gold.to_array(["NORM", "PREFIX", "SUFFIX", "SHAPE"])
+    trees = nlp.get_pipe("root_mst").model.get_ref("trees")
+    return trees, TreeInput([attributes], [[np.arange(3)]])
+
+
+def test_without_margin_the_perceptron_only_learns_from_errors():
+    """All weights are zero, so that all trees are tied, and `decode` takes one of them."""
+    best = decode(np.zeros((4, 4))).tolist()
+    trees, _ = learn_one_tree(best, margin=0.0)
+    assert not trees.get_param("W").any()
+    trees, _ = learn_one_tree(best, margin=1.0)
+    assert trees.get_param("W").any()
+
+
+def test_without_margin_an_update_adds_the_gold_trees_features_and_takes_the_best_ones():
+    """The perceptron's rule, w + f(gold) - f(best), with "that" below another word than in best."""
+    best = decode(np.zeros((4, 4))).tolist()
+    gold = [-1, 0, 3, 1]
+    assert gold != best
+    trees, X = learn_one_tree(gold, margin=0.0)
+    update = trees.get_param("W")
+    scores, backprop = trees.begin_update(X)
+    features = np.zeros((1, 4, 4), dtype="f")
+    for dep in (1, 2, 3):
+        features[0, dep, gold[dep]] += 1.0
+        features[0, dep, best[dep]] -= 1.0
+    trees.set_grad("W", np.zeros_like(update))
+    backprop(TreeGradient([[features]], scores.rows))
+    np.testing.assert_array_equal(update, trees.get_grad("W"))
+    # Each feature of the gold tree alone weighs 1 now: the tree is the best.
+    np.testing.assert_array_equal(decode(scores.arcs[0][0]), gold)
