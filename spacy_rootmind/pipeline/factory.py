@@ -70,7 +70,8 @@ def make_root_mst(
     Parameters
     ----------
     model : Model[ParserInput, ParserScores]
-        Scores arcs and labels; see `spacy_rootmind.BiaffineParser.v1`.
+        Scores arcs and labels; see `spacy_rootmind.BiaffineParser.v1` and
+        `spacy_rootmind.LinearParser.v1`.
     scorer
         The scoring method.
     objective : str

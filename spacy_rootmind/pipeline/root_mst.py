@@ -53,7 +53,7 @@ FIT_BATCH = 32
 
 
 class RootMST(TrainablePipe):
-    """Dependency parser that decodes biaffine arc scores to single-root trees.
+    """Dependency parser that decodes arc scores to single-root trees.
 
     The sentence boundaries of a Doc are used, and others found (see `sentences`). Whitespace tokens
     are not scored: they attach to the word before them, or at the start of a sentence to its first
