@@ -61,7 +61,10 @@ def parse_arguments() -> argparse.Namespace:
 def write_config(source: Path, target: Path) -> None:
     """Write a config with spaCy's `parser` in place of root_mst."""
     config = Config().from_disk(source, interpolate=False)
-    tok2vec = config["components"].pop("root_mst")["model"]["tok2vec"]
+    model = config["components"].pop("root_mst")["model"]
+    if "tok2vec" not in model:
+        raise SystemExit(f"expected a parser with token vectors in {source}, which parser can use")
+    tok2vec = model["tok2vec"]
     # spaCy's advice: the upper layer helps over its own token vectors, not over a transformer.
     is_transformer = tok2vec["@architectures"].startswith("spacy-")
     model = {**PARSER, "use_upper": not is_transformer, "tok2vec": tok2vec}
