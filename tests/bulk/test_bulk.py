@@ -1,6 +1,7 @@
 """`python -m spacy_rootmind bulk` on a cluster within this process, against `nlp.pipe`."""
 
 import json
+import os
 from itertools import count
 
 import pytest
@@ -256,6 +257,12 @@ class DoneFuture:
     def __init__(self, result=None, error=None):
         self.status = "error" if error else "finished"
         self.result, self.exception = (lambda timeout: result), (lambda: error)
+
+
+def test_workers_keep_freed_memory(monkeypatch):
+    monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
+    with engine.local_client(1) as client:
+        assert list(client.run(os.environ.get, "MALLOC_TRIM_THRESHOLD_").values()) == [None]
 
 
 def test_a_run_without_workers_ends(monkeypatch):

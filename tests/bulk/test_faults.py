@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from itertools import count
 
 import pytest
@@ -244,22 +245,33 @@ def test_a_killed_scheduler_ends_the_run_and_another_continues(run, trained):
 
 @pytest.mark.slow
 def test_thirty_kills_lose_nothing(run, trained):
-    """Workers, and now and then the command itself, at random moments."""
+    """Workers, the command and the scheduler, at random moments."""
     rng = random.Random(1)
-    run.write_corpus([f"The cat saw a dog {i}. The dog slept." for i in range(600)])
-    kills, process = 0, run.start()
-    while kills < 30:
+    run.write_corpus([f"The cat saw a dog {i}. The dog slept." for i in range(1200)])
+    killed = Counter()
+    cluster = Cluster(run)
+    process = run.start("--scheduler", cluster.address)
+    while killed.total() < 30:
         run.wait_for_parts(1, process)
         time.sleep(rng.uniform(0, 3))
-        if process.poll() is not None:
-            break
-        if rng.random() < 0.2:
+        assert process.poll() is None, run.log.read_text()
+        [victim] = rng.choices(["worker", "command", "scheduler"], [0.6, 0.2, 0.2])
+        if victim == "worker":
+            killed[victim] += run.kill_worker(rng)
+            continue
+        killed[victim] += 1
+        if victim == "command":
             process.kill()
             process.wait()
-            kills += 1
-            process = run.start()
         else:
-            kills += run.kill_worker(rng)
+            cluster.scheduler.kill()
+            run.finish(process, code=1)
+            assert "The scheduler is gone" in run.log.read_text()
+            cluster.end()
+            wait_until(lambda: not run.workers())
+            cluster = Cluster(run)
+        process = run.start("--scheduler", cluster.address)
     run.finish(process)
-    assert kills == 30
+    print(dict(killed))
+    assert min(killed[victim] for victim in ("worker", "command", "scheduler")) >= 3
     assert_parsed_once(run, trained)
