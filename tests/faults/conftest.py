@@ -1,5 +1,7 @@
 """A small pipeline, texts, and processes that run commands on them."""
 
+import os
+
 import pytest
 from commandline import Server, root_mst, write_config, write_docs
 from conftest import gold_examples, make_nlp, train
@@ -30,7 +32,8 @@ def source(tmp_path_factory):
 
 def make_launcher(pipeline):
     """Start a server of commands with a pipeline that is loaded already."""
-    return Server("spacy_rootmind.cli.app", "loaded", PYTHONPATH=str(HERE), PIPELINE=str(pipeline))
+    path = os.pathsep.join([str(HERE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return Server("spacy_rootmind.cli.app", "loaded", PYTHONPATH=path, PIPELINE=str(pipeline))
 
 
 @pytest.fixture(scope="session")

@@ -37,7 +37,7 @@ def check_moments(form, name, moments, make_run, expected):
 def test_run_ended_while_writing_is_resumed(form, name, step, make_run, expected):
     n_moments = make_run(form).n_moments(WRITERS)
     # Most things happen at the end.
-    last = n_moments - 2 * step
+    last = max(1, n_moments - 2 * step)
     moments = [*range(1, last, step), *range(last, n_moments + 1, step // 8)]
     print(f"{form}: {len(moments)} of {n_moments} moments, {name}")
     check_moments(form, name, moments, make_run, expected)
