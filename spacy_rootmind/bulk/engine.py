@@ -58,7 +58,7 @@ def local_client(n_workers: int) -> Iterator[Client]:
         # Otherwise dask stops starting a worker that happens to be dead this long after a death.
         "distributed.deploy.lost-worker-timeout": "1 day",
         # Dask's default makes workers give freed memory back at once: parsing takes half as long
-        # again, all of it spent on asking for the memory anew.
+        # again, all of it spent on asking for that memory again.
         "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
         # A part that waits at a worker would count as a suspect when that dies.
         "distributed.scheduler.worker-saturation": 1.0,
