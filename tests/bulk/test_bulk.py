@@ -29,7 +29,7 @@ def address():
     with (
         dask.config.set({"distributed.admin.tick.limit": "1h"}),
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address="localhost:0"
         ) as cluster,
     ):
         yield cluster.scheduler_address
