@@ -164,7 +164,10 @@ def test_another_run_in_the_same_folder_is_refused(pipeline, address, corpus, tm
 
 def test_remote_file_systems(pipeline, trained, address, texts, tmp_path):
     fs = fsspec.filesystem("memory")
-    fs.pipe_file("/bulk-in/a.txt", "\n".join(texts).encode())
+    # A file in memory has one position for all threads that read it: each part is one of its own.
+    for start in range(0, len(texts), 5):
+        lines = "\n".join(texts[start : start + 5])
+        fs.pipe_file(f"/bulk-in/{start:02}.txt", lines.encode())
     output = "memory://bulk-out"
     assert bulk(options(pipeline, address, ["memory://bulk-in/*.txt"], output)) == 0
     names = [path.rsplit("/", 1)[1] for path in fs.ls("/bulk-out", detail=False)]
