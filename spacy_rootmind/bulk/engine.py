@@ -139,6 +139,11 @@ def _scheduler_errors() -> Iterator[None]:
         raise LostSchedulerError from error
 
 
+def _count_threads(client: Client) -> int:
+    with _scheduler_errors():
+        return sum(client.nthreads().values())
+
+
 def _submit(
     client: Client, function: Callable[..., Any], *arguments: Any, **options: Any
 ) -> Future:
@@ -149,7 +154,7 @@ def _submit(
 def _completed(client: Client, job: Job, parts: Sequence[Part]) -> Iterator[tuple[Part, Future]]:
     """Submit parts, a limited number at a time, and yield those that end."""
     waiting = iter(parts)
-    window = max(WINDOW, PARTS_A_THREAD * sum(client.nthreads().values()))
+    window = max(WINDOW, PARTS_A_THREAD * _count_threads(client))
     running: dict[Future, Part] = {}
 
     def submit(n_parts: int) -> None:
@@ -184,7 +189,7 @@ def _wait(client: Client, futures: Sequence[Future], until: str = "ALL_COMPLETED
             return
         except distributed.TimeoutError:
             now = time.monotonic()
-            if client.nthreads():
+            if _count_threads(client):
                 last_seen = now
             elif now - last_seen > PATIENCE:
                 raise LostWorkersError from None

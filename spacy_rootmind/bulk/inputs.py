@@ -26,7 +26,7 @@ from spacy_rootmind.bulk.documents import Document
 from spacy_rootmind.bulk.parser import ID_COLUMN, ArrowParser, make_document
 from spacy_rootmind.bulk.schema import INPUT
 from spacy_rootmind.cli.input_records import Failure, InputRecord
-from spacy_rootmind.cli.inputs import MAX_LINE, InputError, Line, read_lines, without_mark
+from spacy_rootmind.cli.inputs import InputError, Line, read_lines, without_mark
 from spacy_rootmind.cli.readers import READERS, is_blank, read_paragraphs
 
 PARQUET = "parquet"
@@ -258,9 +258,9 @@ def _lines(stream: BinaryIO, start: int) -> Iterator[Line]:
     """
     place = max(start - 1, 0)
 
-    def read() -> bytes:
+    def read(size: int) -> bytes:
         nonlocal place
-        data = stream.readline(MAX_LINE + 1)
+        data = stream.readline(size)
         place += len(data)
         return data
 

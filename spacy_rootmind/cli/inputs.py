@@ -134,24 +134,24 @@ class Inputs:
         self._hash.update(b"\0file\0" + data)
         return data
 
-    def _read_line(self, stream: BinaryIO) -> bytes:
-        data = stream.readline(MAX_LINE + 1)
+    def _read_line(self, stream: BinaryIO, size: int) -> bytes:
+        data = stream.readline(size)
         self.n_bytes += len(data)
         self._hash.update(data)
         return data
 
 
-def read_lines(read: Callable[[], bytes]) -> Iterator[bytes | None]:
+def read_lines(read: Callable[[int], bytes]) -> Iterator[bytes | None]:
     """Yield lines without their ends; None for one that is longer than MAX_LINE.
 
-    `read` returns what follows in a file, up to the end of a line or more than MAX_LINE bytes.
+    `read` returns what follows in a file, up to the end of a line and to a number of bytes.
     """
-    while data := read():
+    while data := read(MAX_LINE + 1):
         if len(data) <= MAX_LINE:
             yield data.removesuffix(b"\n").removesuffix(b"\r")
             continue
         while data and not data.endswith(b"\n"):
-            data = read()
+            data = read(MAX_LINE + 1)
         yield None
 
 

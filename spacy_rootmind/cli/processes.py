@@ -85,10 +85,13 @@ def watched_signals() -> Iterator[None]:
 
 @contextmanager
 def stop_signals(before: Callable[[], None] = lambda: None) -> Iterator[None]:
-    """Turn signals to stop into `Interrupted`, after calling `before`.
+    """Turn signals to stop into `Interrupted`, after calling `before`; in the main thread alone.
 
     Processes that are forked inherit the handlers, which do nothing there.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     owner = os.getpid()
 
     def stop(number: int, frame: FrameType | None) -> None:

@@ -282,6 +282,24 @@ def test_a_run_without_workers_ends(monkeypatch):
         engine._wait(client, [client.submit(int, pure=False)])
 
 
+class LostClient:
+    """Stands for a client whose scheduler no longer answers."""
+
+    def nthreads(self):
+        raise OSError("Stream is closed")
+
+
+def test_a_scheduler_that_is_gone_while_workers_are_counted(monkeypatch):
+    def wait(*arguments, **options):
+        raise distributed.TimeoutError
+
+    monkeypatch.setattr(engine, "wait", wait)
+    with pytest.raises(engine.LostSchedulerError):
+        engine._wait(LostClient(), [])
+    with pytest.raises(engine.LostSchedulerError):
+        engine.run_parts(LostClient(), None, [], None)
+
+
 def test_a_scheduler_that_is_gone_before_a_result_is_read(monkeypatch):
     def result(timeout):
         raise OSError("Stream is closed")

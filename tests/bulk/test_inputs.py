@@ -138,8 +138,7 @@ def test_rows_of_parquet_are_read_once(group, tmp_path):
 
 
 def test_long_lines_are_errors_of_their_own(tmp_path, monkeypatch):
-    for module in (inputs, __import__("spacy_rootmind.bulk.inputs", fromlist=["x"])):
-        monkeypatch.setattr(module, "MAX_LINE", 20)
+    monkeypatch.setattr(inputs, "MAX_LINE", 20)
     name = write(tmp_path / "a.txt", b"short\n" + b"x" * 50 + b"\nlast\n")
     [source] = list_sources([name])
     expected = read_all(source, 10_000)

@@ -2,8 +2,11 @@
 
 import subprocess
 import sys
+import threading
 
 import pytest
+
+from spacy_rootmind.cli.processes import stop_signals
 
 PROGRAM = """
 import multiprocessing, os, signal, time
@@ -28,3 +31,16 @@ def test_a_killed_worker_ends_the_others_even_if_its_signal_is_missed():
         [sys.executable, "-c", PROGRAM], timeout=60, capture_output=True, text=True
     )
     assert result.returncode == 0, result.stderr
+
+
+def test_signals_are_left_alone_outside_the_main_thread():
+    done = []
+
+    def work():
+        with stop_signals():
+            done.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert done

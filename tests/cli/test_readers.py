@@ -83,6 +83,14 @@ def test_paragraph_fails_as_a_whole_at_the_wrong_line():
     assert failures(found)[0][0] == 2
 
 
+def test_long_first_line_with_a_byte_order_mark_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(inputs_module, "MAX_LINE", 10)
+    path = tmp_path / "in.txt"
+    path.write_bytes(b"\xef\xbb\xbf" + b"x" * 30 + b"\nshort\n")
+    lines = list(Inputs([str(path)]).lines(str(path)))
+    assert lines == [Line(1, None), Line(2, b"short")]
+
+
 def test_line_without_end_takes_bounded_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(inputs_module, "MAX_LINE", 10)
     data = b"short\n" + b"x" * 35 + b"\n0123456789\r\n" + b"y" * 11
