@@ -77,6 +77,7 @@ def project(source, tmp_path_factory):
         *("spacy", "project", "run", "all", folder),
         *("--vars.source", source, "--vars.steps", STEPS),
         *("--vars.objectives", "head_selection,tree_crf", "--vars.repeats", 1),
+        *("--vars.epochs", 1, "--vars.rate_seeds", 0),
         cwd=folder.parent,
         ROOTMIND_UD="",
         NO_COLOR="1",
@@ -316,6 +317,61 @@ def test_placement_of_root_is_measured_right(project, treebank):
         assert cells[uas] == pytest.approx(100 * np.concatenate(right).mean())
     right = [decode(square)[1:] == own[1:] for square, own in zip(squares, gold, strict=True)]
     assert cells["one_root"] == pytest.approx(100 * np.concatenate(right).mean())
+
+
+def saved_rates(project, treebank, inputs):
+    path = project / "rates" / treebank / f"0-{inputs}.json"
+    return json.loads(path.read_text(encoding="utf8"))
+
+
+@pytest.mark.parametrize("treebank", TREEBANKS)
+def test_rates_are_those_of_parsers_trained_with_each_kind_of_input(project, source, treebank):
+    found = [saved_rates(project, treebank, inputs) for inputs in ("words", "predicted", "gold")]
+    words = sum(len(own) - 1 for own in gold_heads(source, treebank))
+    for own in found:
+        assert own["epochs"] == 1
+        assert own["train_sentences"] == matrices(project, treebank)[2]
+        assert own["sentences"] == TREEBANKS[treebank]["test"]
+        assert own["words"] == words
+    assert len({tuple(own["correct"]) for own in found}) == 3
+    [line] = [own for own in rows(project, "malformed_rates-treebanks") if own[0] == treebank]
+    shown = [f"{100 * own['malformed'] / own['sentences']:.2f}" for own in found]
+    assert line[2] == ""
+    assert line[3:] == [
+        cell
+        for own, rate in zip(found, shown, strict=True)
+        for cell in ("1", rate, f"{100 * own['correct'][0] / words:.2f}")
+    ]
+
+
+def test_counting_rates_again_trains_nothing(project, source):
+    files = sorted((project / "rates").rglob("*.json"))
+    before = [path.stat().st_mtime_ns for path in files]
+    arguments = ("--epochs", 1, "--seeds", 0)
+    result = run("scripts/malformed_rates.py", source, *arguments, cwd=project)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("done before") == 6
+    assert [path.stat().st_mtime_ns for path in files] == before
+
+
+GOLD_ATTRIBUTES = """
+import sys
+import spacy
+from malformed_rates import read_with_gold_attributes
+
+for example in read_with_gold_attributes(sys.argv[1])(spacy.blank("xx")):
+    for name in ("tag_", "pos_", "morph"):
+        gold = [str(getattr(token, name)) for token in example.reference]
+        assert any(gold)
+        assert [str(getattr(token, name)) for token in example.predicted] == gold
+    assert all(not token.has_head() for token in example.predicted)
+"""
+
+
+def test_gold_attributes_reach_the_parser(project):
+    path = project / "corpus" / "Toy-One" / "test.spacy"
+    result = run("-c", GOLD_ATTRIBUTES, path, cwd=project, PYTHONPATH=str(project / "scripts"))
+    assert result.returncode == 0, result.stderr
 
 
 RAISED = """

@@ -50,11 +50,17 @@ def read_seeds(text: str) -> list[int]:
     return seeds
 
 
-def find_treebanks(source: Path, wanted: str) -> dict[str, Path]:
-    """Find training files by name of treebank, smallest first.
+def find_treebanks(folder: str, wanted: str) -> dict[str, Path]:
+    """Find training files by name of treebank, smallest first; in ROOTMIND_UD without a folder.
 
     The name is that of the folder without "UD_", or else the first part of the file name.
     """
+    source = Path(folder or os.environ.get("ROOTMIND_UD", ""))
+    if not (folder or os.environ.get("ROOTMIND_UD")) or not source.is_dir():
+        raise SystemExit(
+            f"expected a folder of Universal Dependencies treebanks, received {folder!r}: pass "
+            f"--vars.source FOLDER to `spacy project run`, or set ROOTMIND_UD"
+        )
     found = {}
     for path in sorted(source.rglob("*-ud-train.conllu"), key=lambda path: path.stat().st_size):
         folder = path.parent.name
@@ -131,7 +137,7 @@ def score_sentences(nlp: Language, file: Path) -> tuple[list, list]:
     for start in range(0, len(docs), 64):
         part = slice(start, start + 64)
         scores += predict_arcs(nlp, docs[part], sentences[part])
-    heads = [_gold_heads(doc, *words) for doc, words in zip(gold, sentences, strict=True)]
+    heads = [gold_heads(doc, *words) for doc, words in zip(gold, sentences, strict=True)]
     return scores, heads
 
 
@@ -151,7 +157,7 @@ def predict_arcs(nlp: Language, docs: list[Doc], sentences: list) -> list:
     return [found[i] for i in range(len(found))]
 
 
-def _gold_heads(doc: Doc, words: np.ndarray) -> np.ndarray:
+def gold_heads(doc: Doc, words: np.ndarray) -> np.ndarray:
     """Return heads as numbered in the matrices, without whitespace tokens."""
     place = {int(token): i for i, token in enumerate(words, start=1)}
     heads = [0 if doc[i].head.i == i else place[doc[i].head.i] for i in place]
@@ -189,13 +195,7 @@ def main() -> None:
     parser.add_argument("--root", type=Path, default=PROJECT, help="folder to write to")
     options = parser.parse_args()
     seeds = read_seeds(options.seeds)
-    source = options.source or os.environ.get("ROOTMIND_UD", "")
-    if not source or not Path(source).is_dir():
-        raise SystemExit(
-            f"expected a folder of Universal Dependencies treebanks, received {source!r}: pass "
-            f"--vars.source FOLDER to `spacy project run`, or set ROOTMIND_UD"
-        )
-    for treebank, train_file in find_treebanks(Path(source), options.treebanks).items():
+    for treebank, train_file in find_treebanks(options.source, options.treebanks).items():
         for objective in options.objectives.split(","):
             for seed in seeds:
                 run(treebank, train_file, objective, options.steps, seed, options.root)

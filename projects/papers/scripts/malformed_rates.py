@@ -1,0 +1,337 @@
+"""Malformed trees of parsers that are trained to their end, with the inputs of the paper's parsers.
+
+Zmigrod, Vieira & Cotterell (2020), Please Mind the Root: Decoding Arborescences for Dependency
+Parsing, table 2 and figure 3. Trains the network of configs/tags.cfg on each treebank for the same
+number of epochs, keeps the checkpoint that is best on the dev set, and counts malformed trees of
+the test set, for each kind of input:
+
+- `words`: the words alone;
+- `predicted`: also the tags, parts of speech and features that a tagger and a morphologizer,
+  trained with the parser, predict;
+- `gold`: those of the treebank instead, as an upper bound.
+
+Small treebanks have small batches, so that each training takes at least LEAST_STEPS steps. A
+training writes its counts to rates/TREEBANK/SEED-INPUTS.json; those that exist for the same number
+of epochs are kept. Writes malformed_rates.md, CSV and PNG.
+"""
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from itertools import product
+from math import ceil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+# Set before NumPy is imported: with small matrices, threads mostly wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+import spacy
+import srsly
+from matrices import Matrices
+from mind_the_root import GROUPS, Published, read_published
+from outcomes import Outcome, examine, mean_and_deviation, rank_correlation
+from report import BLUE, ORANGE, RED, TEAL, Report, panels, plain_logarithmic
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+from spacy.training import Corpus, Example
+from spacy.training.batchers import minibatch_by_words
+from spacy.training.initialize import init_nlp
+from spacy.training.loop import train as train_nlp
+from spacy.util import load_config, registry
+from thinc.api import Config, NumpyOps, set_current_ops
+from train import PROJECT, blank_copy, convert, find_treebanks, gold_heads, predict_arcs, read_seeds
+
+from spacy_rootmind.annotation.sentences import sentences_of
+
+INPUTS = ("words", "predicted", "gold")
+COLOURS = dict(zip(INPUTS, (RED, TEAL, ORANGE), strict=True))
+TAGGERS = ("tagger", "morphologizer")
+GOLD_READER = "papers.gold_attributes"
+# Words in a batch, at most; and the least number of steps of a training, by smaller batches.
+BATCH_WORDS = 1000
+LEAST_STEPS = 600
+# Times that a training is scored on the dev set, and its best checkpoint chosen from.
+CHECKPOINTS = 10
+
+
+# --- training ----------------------------------------------------------------------------------
+
+
+@registry.readers(GOLD_READER)
+def read_with_gold_attributes(path: str) -> Callable[[Language], Iterator[Example]]:
+    """Make a corpus reader that copies tags, parts of speech and features to the predicted Docs."""
+
+    def read(nlp: Language) -> Iterator[Example]:
+        for example in Corpus(path, gold_preproc=True)(nlp):
+            copy_attributes(example.reference, example.predicted)
+            yield example
+
+    return read
+
+
+def copy_attributes(gold: Doc, doc: Doc) -> None:
+    """Copy tags, parts of speech and features to a Doc of the same tokens."""
+    for token, other in zip(gold, doc, strict=True):
+        other.tag_, other.pos_ = token.tag_, token.pos_
+        other.set_morph(str(token.morph))
+
+
+def batch_words(n_words: int, epochs: int) -> int:
+    """Choose the words of a batch."""
+    return max(1, min(BATCH_WORDS, n_words * epochs // LEAST_STEPS))
+
+
+def make_config(corpus: Path, inputs: str, epochs: int, seed: int) -> Config:
+    """Make the config of a training."""
+    docs = list(DocBin().from_disk(corpus / "train.spacy").get_docs(spacy.blank("xx").vocab))
+    size = batch_words(sum(len(doc) for doc in docs), epochs)
+    batches = minibatch_by_words(docs, size, tolerance=0.2, discard_oversize=False, get_length=len)
+    steps = epochs * sum(1 for _ in batches)
+    config = load_config(
+        PROJECT / "configs" / "tags.cfg",
+        {
+            "paths.train": str(corpus / "train.spacy"),
+            "paths.dev": str(corpus / "dev.spacy"),
+            "system.seed": seed,
+            "training.max_epochs": epochs,
+            "training.eval_frequency": ceil(steps / CHECKPOINTS),
+            "training.batcher.size": size,
+            "training.optimizer.learn_rate.total_steps": steps,
+            "training.optimizer.learn_rate.warmup_steps": steps // 20,
+        },
+        interpolate=False,
+    )
+    if inputs == "words":
+        config["components"]["root_mst"]["model"]["features"] = None
+    if inputs != "predicted":
+        config["training"]["annotating_components"] = []
+        config["nlp"]["pipeline"] = ["tok2vec", "root_mst"]
+        for name in TAGGERS:
+            del config["components"][name]
+    if inputs == "gold":
+        for part in ("train", "dev"):
+            config["corpora"][part] = {"@readers": GOLD_READER, "path": f"${{paths.{part}}}"}
+    return config
+
+
+def count(nlp: Language, file: Path, inputs: str, n_train: int, epochs: int) -> Outcome:
+    """Parse the sentences of a .spacy file with and without the constraint, and count."""
+    gold = list(DocBin().from_disk(file).get_docs(nlp.vocab))
+    docs = [blank_copy(nlp, doc) for doc in gold]
+    if inputs == "gold":
+        for own, doc in zip(gold, docs, strict=True):
+            copy_attributes(own, doc)
+    with nlp.select_pipes(disable="root_mst"):
+        docs = list(nlp.pipe(docs))
+    sentences = [sentences_of(doc) for doc in docs]
+    scores = []
+    for start in range(0, len(docs), 64):
+        part = slice(start, start + 64)
+        scores += predict_arcs(nlp, docs[part], sentences[part])
+    heads = [gold_heads(doc, *words) for doc, words in zip(gold, sentences, strict=True)]
+    return examine(Matrices(scores, heads, n_train, epochs))
+
+
+def run(treebank: str, train_file: Path, inputs: str, epochs: int, seed: int, root: Path) -> None:
+    """Train and count for one treebank, kind of input and seed, unless it is done."""
+    path = root / "rates" / treebank / f"{seed}-{inputs}.json"
+    name = f"{treebank}, {inputs}, seed {seed}"
+    if path.exists() and srsly.read_json(path)["epochs"] == epochs:
+        print(f"{name}: done before", flush=True)
+        return
+    start = time.perf_counter()
+    with TemporaryDirectory() as folder:
+        corpus = Path(folder) / "corpus"
+        n_train = convert(train_file, corpus)
+        train_nlp(init_nlp(make_config(corpus, inputs, epochs, seed)), Path(folder))
+        nlp = spacy.load(Path(folder) / "model-best")
+        found = count(nlp, corpus / "test.spacy", inputs, n_train, epochs)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    srsly.write_json(part, {"epochs": epochs, **asdict(found)})
+    part.replace(path)
+    seconds = time.perf_counter() - start
+    print(f"{name}: {found.rate:.2f} % malformed, {seconds:.0f} s", flush=True)
+
+
+# --- report ------------------------------------------------------------------------------------
+
+Results = dict[str, dict[str, list[Outcome]]]
+
+
+def read_results(root: Path, epochs: int) -> Results:
+    """Read the counts by treebank and inputs, one per seed; smallest treebank first."""
+    found: Results = {}
+    for path in sorted((root / "rates").glob("*/*.json")):
+        counts = srsly.read_json(path)
+        if counts.pop("epochs") == epochs:
+            inputs = path.stem.partition("-")[2]
+            found.setdefault(path.parent.name, {}).setdefault(inputs, []).append(Outcome(**counts))
+    return dict(sorted(found.items(), key=lambda item: training_size(item[1])))
+
+
+def training_size(own: dict[str, list[Outcome]]) -> int:
+    """Return the number of training sentences of a treebank."""
+    return next(iter(own.values()))[0].train_sentences
+
+
+def mean_rate(outcomes: list[Outcome]) -> float:
+    """Average the share of malformed trees over seeds, %."""
+    return mean_and_deviation([each.rate for each in outcomes])[0]
+
+
+def spread(values: list[float]) -> str:
+    """Show a mean, with the deviation if there are several values."""
+    mean, deviation = mean_and_deviation(values)
+    return f"{mean:.2f}" if np.isnan(deviation) else f"{mean:.2f} ± {deviation:.2f}"
+
+
+def rate_lines(results: Results, published: dict[str, Published]) -> list[list]:
+    """Lay out a line per treebank: published rate; seeds, rate and UAS for each kind of input."""
+    lines = []
+    for name, own in results.items():
+        rate = published[name].malformed if name in published else None
+        line = [name, training_size(own), rate]
+        for inputs in INPUTS:
+            outcomes = own.get(inputs, [])
+            if outcomes:
+                line += [len(outcomes), spread([each.rate for each in outcomes])]
+                line.append(spread([each.uas[0] for each in outcomes]))
+            else:
+                line += [0, "", ""]
+        lines.append(line)
+    return lines
+
+
+def group_lines(results: Results, published: dict[str, Published]) -> list[list]:
+    """Average over the treebanks that have all kinds of input and a published rate, by size."""
+    complete = {
+        name: own
+        for name, own in results.items()
+        if name in published and all(inputs in own for inputs in INPUTS)
+    }
+    lines = []
+    for group, (low, high) in {**GROUPS, "all": (0, float("inf"))}.items():
+        members = {n: own for n, own in complete.items() if low <= training_size(own) < high}
+        if members:
+            rates = [[mean_rate(own[inputs]) for own in members.values()] for inputs in INPUTS]
+            theirs = [published[name].malformed for name in members]
+            averages = [float(np.mean(column)) for column in (theirs, *rates)]
+            lines.append([group, len(members), *averages])
+    return lines
+
+
+def remarks(results: Results, table: list[Published], published: dict[str, Published]) -> list[str]:
+    """Correlate rates with training size, and with the published rates."""
+    theirs = rank_correlation([one.train for one in table], [one.malformed for one in table])
+    lines = [f"Published, over {len(table)} treebanks: {theirs:.2f}."]
+    for inputs in INPUTS:
+        own = {name: each[inputs] for name, each in results.items() if inputs in each}
+        rates = {name: mean_rate(outcomes) for name, outcomes in own.items()}
+        both = [name for name in own if name in published]
+        if len(both) < 2:
+            continue
+        sizes = [outcomes[0].train_sentences for outcomes in own.values()]
+        size = rank_correlation(sizes, list(rates.values()))
+        same = rank_correlation(
+            [rates[name] for name in both], [published[name].malformed for name in both]
+        )
+        lines.append(
+            f"`{inputs}`, over {len(own)}: {size:.2f}; with the published rates of "
+            f"{len(both)}: {same:.2f}."
+        )
+    return lines
+
+
+def draw(results: Results, published: dict[str, Published], report: Report) -> None:
+    """Plot rates against training size."""
+    figure, (axis,) = panels(1, 6.6, 4.4)
+    for inputs in INPUTS:
+        own = [each[inputs] for each in results.values() if inputs in each]
+        sizes = [outcomes[0].train_sentences for outcomes in own]
+        axis.scatter(sizes, [mean_rate(each) for each in own], color=COLOURS[inputs], label=inputs)
+    known = {name: own for name, own in results.items() if name in published}
+    axis.scatter(
+        [training_size(own) for own in known.values()],
+        [published[name].malformed for name in known],
+        color=BLUE,
+        marker="x",
+        label="published",
+    )
+    plain_logarithmic(axis, (10, 100, 1000, 10_000))
+    axis.set_xlabel("training sentences")
+    axis.set_ylabel("malformed trees, %")
+    axis.legend(frameon=False)
+    report.figure(
+        "figure-3",
+        figure,
+        "Malformed trees without the constraint against training size after equal epochs, one "
+        "point a treebank. The published rates stand at our training sizes.",
+    )
+
+
+def write_report(root: Path, epochs: int) -> None:
+    """Write tables and a plot of what was counted so far."""
+    results = read_results(root, epochs)
+    table, published = read_published()
+    report = Report(
+        root / "results", "malformed_rates", "Malformed trees of parsers trained to their end"
+    )
+    report.text(
+        "The network of `configs/cpu.cfg`, which scores the head of each word by itself "
+        f"(`head_selection`); {epochs} epochs on each treebank, of at least {LEAST_STEPS} steps in "
+        f"all; the best of {CHECKPOINTS} checkpoints on the dev set. Inputs: `words`, the words "
+        "alone; `predicted`, also the tags, parts of speech and features that a tagger and a "
+        "morphologizer predict, trained with the parser; `gold`, those of the treebank. No "
+        "pretrained vectors. Rates and UAS without the constraint, in percent, mean and deviation "
+        "over seeds; UAS with punctuation."
+    )
+    header = ["treebank", "training sentences", "published"]
+    for inputs in INPUTS:
+        header += [f"`{inputs}`: seeds", "malformed", "UAS"]
+    report.table("treebanks", header, rate_lines(results, published))
+    report.text(
+        "Averages over the treebanks with all kinds of input and a published rate, by training "
+        "sentences: high, 10,000 and more; medium, 1,000 and more; low, fewer."
+    )
+    report.table(
+        "groups",
+        ("training sentences", "treebanks", "published", *(f"`{inputs}`" for inputs in INPUTS)),
+        group_lines(results, published),
+    )
+    report.text(
+        "Rank correlation of the rate with the number of training sentences. "
+        + " ".join(remarks(results, table, published))
+    )
+    draw(results, published, report)
+    report.write()
+
+
+def main() -> None:
+    """Train what is missing, and write the report."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("source", nargs="?", default="", help="folder of treebanks ($ROOTMIND_UD)")
+    parser.add_argument("--treebanks", default="all", help="names separated by commas, or all")
+    parser.add_argument("--inputs", default=",".join(INPUTS), help="separated by commas")
+    parser.add_argument("--epochs", type=int, default=30)
+    parser.add_argument("--seeds", default="0 1 2", help="such as '0 1 2'")
+    parser.add_argument("--root", type=Path, default=PROJECT, help="folder to write to")
+    options = parser.parse_args()
+    chosen = options.inputs.split(",")
+    if not set(chosen) <= set(INPUTS):
+        raise SystemExit(f"expected inputs among {', '.join(INPUTS)}, received {options.inputs!r}")
+    # Thinc's BLIS is several times slower than NumPy's BLAS on some processors.
+    set_current_ops(NumpyOps(use_blis=False))
+    treebanks = find_treebanks(options.source, options.treebanks)
+    for seed, inputs in product(read_seeds(options.seeds), chosen):
+        for treebank, train_file in treebanks.items():
+            run(treebank, train_file, inputs, options.epochs, seed, options.root)
+    write_report(options.root, options.epochs)
+
+
+if __name__ == "__main__":
+    main()
