@@ -1,4 +1,4 @@
-"""Tree distributions of a teacher: their form in a Doc, and the targets of learning from them.
+"""Tree distributions of teachers in Docs, and the training targets made from them.
 
 A distribution over trees is stored by its arc weights, not by its arc probabilities. The marginals
 of any weights are those of a distribution over trees with one root, whichever arcs were left out
@@ -32,21 +32,21 @@ from spacy_rootmind.trees.errors import NoTreeError
 
 @dataclass(frozen=True, eq=False)
 class TeacherTarget:
-    """What a sentence's teachers say on average; words are numbered from 1, with ROOT as 0.
+    """The mean of a sentence's teachers; words are numbered from 1, with ROOT as 0.
 
     Attributes
     ----------
     marginals : float array of shape (n + 1, n + 1)
-        Probability of each arc, `marginals[dep, head]`: those of a distribution over trees with a
-        single root.
+        Probability of each arc, `marginals[dep, head]`, in a distribution over trees with a single
+        root.
     deps, heads : int array of shape (n_entries,)
-        Arcs between words, with a row for each of their labels.
+        Arcs between words, one entry for each of their labels.
     labels : uint64 array of shape (n_entries,)
         Label hashes.
     label_probs : float array of shape (n_entries,)
         Probability of arc and label together.
     start_probs : float array of shape (n,) or None
-        Probability that each word starts a sentence; None if no teacher finds boundaries.
+        Probability that each word starts a sentence; None if no teacher predicts boundaries.
     """
 
     marginals: NDArray[np.float64]
@@ -62,8 +62,8 @@ def find_targets(
 ) -> dict[int, TeacherTarget]:
     """Find the targets of the sentences of a predicted Doc, by the number of the sentence.
 
-    A sentence has one if the reference has the same sentence with the same tokens, and teachers'
-    distributions of it.
+    A sentence has a target if the reference has the same sentence with the same tokens and with
+    distributions.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def find_targets(
     Raises
     ------
     ValueError
-        If what a teacher left cannot be read, or allows no tree.
+        If a distribution cannot be read, or allows no tree.
     """
     if not has_records(example.reference):
         return {}
@@ -124,7 +124,7 @@ def stored_distributions(doc: Doc, start: int, stop: int) -> tuple[StoredDistrib
 
 
 def has_distributions(doc: Doc) -> bool:
-    """Tell whether a teacher has left tree distributions on a Doc that has words."""
+    """Tell whether a Doc has tree distributions; True for a Doc without words."""
     words = words_of(doc)
     return not len(words) or any(
         is_record_key(key) and isinstance(record, dict) and "distributions" in record

@@ -1,7 +1,7 @@
 """Our decoder in DiaParser.
 
-`install()` puts it in place of `diaparser.utils.alg.mst`,
-`uninstall()` puts that back. Both may be repeated.
+`install()` replaces `diaparser.utils.alg.mst`.
+`uninstall()` restores it. Both may be called repeatedly.
 """
 
 from spacy_rootmind.bridges.replacement import Replacement

@@ -1,4 +1,4 @@
-"""One function of another package, replaced wherever that package has imported it."""
+"""Replacement of a function in all modules of another package."""
 
 import importlib
 import sys
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Replacement:
-    """Puts a function of ours in the place of one of another package.
+    """A function of another package, and the one of ours that replaces it.
 
     Parameters
     ----------
@@ -16,7 +16,7 @@ class Replacement:
     name : str
         The function's name there.
     function : callable
-        What replaces it.
+        The replacement.
     """
 
     def __init__(self, module: str, name: str, function: Callable[..., Any]):
@@ -26,7 +26,7 @@ class Replacement:
         self._original: Callable[..., Any] | None = None
 
     def install(self) -> None:
-        """Replace the function, also in modules that have imported it; harmless if repeated.
+        """Replace the function, also in modules that have imported it; may be called repeatedly.
 
         Raises
         ------
@@ -44,7 +44,7 @@ class Replacement:
             self._swap(original, self.function)
 
     def uninstall(self) -> None:
-        """Put the package's own function back; harmless if repeated."""
+        """Restore the package's own function; may be called repeatedly."""
         if self._original is not None:
             self._swap(self.function, self._original)
             self._original = None

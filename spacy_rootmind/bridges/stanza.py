@@ -1,7 +1,7 @@
 """Our decoder in Stanza.
 
-`install()` puts it in place of `stanza.models.common.chuliu_edmonds.chuliu_edmonds_one_root`,
-`uninstall()` puts that back. Both may be repeated.
+`install()` replaces `stanza.models.common.chuliu_edmonds.chuliu_edmonds_one_root`.
+`uninstall()` restores it. Both may be called repeatedly.
 """
 
 from spacy_rootmind.bridges.arrays import decode_sentence

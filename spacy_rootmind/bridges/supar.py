@@ -1,7 +1,7 @@
 """Our decoder in SuPar.
 
-`install()` puts it in place of `supar.structs.fn.mst`,
-`uninstall()` puts that back. Both may be repeated.
+`install()` replaces `supar.structs.fn.mst`.
+`uninstall()` restores it. Both may be called repeatedly.
 """
 
 from spacy_rootmind.bridges.replacement import Replacement

@@ -1,7 +1,7 @@
-"""Parsing of corpora of any size: Arrow tables in and out, on engines that exist.
+"""Parsing of corpora of any size, as Arrow tables, on existing engines.
 
-`ArrowParser` is a function from table to table, which Ray Data, Spark, Daft and Dask take, and
-`python -m spacy_rootmind bulk` runs on dask.distributed. `read_docs` reads its results as Docs.
+`ArrowParser` is a function from table to table for Ray Data, Spark, Daft and Dask.
+`python -m spacy_rootmind bulk` runs it on dask.distributed. `read_docs` reads its results as Docs.
 """
 
 try:

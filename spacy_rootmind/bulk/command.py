@@ -26,8 +26,8 @@ from spacy_rootmind.cli.inputs import InputError
 from spacy_rootmind.cli.messages import Bar, CommandError, Messages
 from spacy_rootmind.cli.processes import Interrupted, stop_signals
 
-# Larger parts lose more work when a worker dies, smaller ones cost more files. Small inputs have
-# enough parts for some workers.
+# Larger parts lose more work when a worker dies, smaller ones make more files. Small inputs still
+# have enough parts for several workers.
 MAX_PART_BYTES = 4 << 20
 MIN_PART_BYTES = 64 << 10
 FEW_PARTS = 64
@@ -138,7 +138,7 @@ def part_bytes(sources: Sequence[Source]) -> int:
 
 
 def counts_of(folder: OutputFolder, parts: Sequence[Part]) -> Counts:
-    """Add up the counts of the parts that are there."""
+    """Add up the counts of finished parts."""
     total = Counts()
     paths = [f"{folder.path}/{part_name(part.number)}" for part in parts]
     with ThreadPoolExecutor(READERS_OF_COUNTS) as pool:
@@ -204,5 +204,5 @@ def _report(
 
 
 def absolute(name: str) -> str:
-    """Make the path of a folder absolute: workers may run elsewhere. Other names stay."""
+    """Make the path of a folder absolute, since workers may run elsewhere; keep other names."""
     return str(Path(name).resolve()) if Path(name).exists() else name

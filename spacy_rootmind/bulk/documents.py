@@ -1,10 +1,10 @@
 """Documents to parse, and the cutting of long ones.
 
 A document is parsed in one piece up to a limit of characters, which bounds memory. A longer one is
-cut where its text says that a sentence ends, and otherwise wherever it has to be: after the last
-empty line before the limit, else after the last line, the last full stop, question or exclamation
-mark, the last space, or at the limit. Cuts in its first half are not considered. A document with
-given tokens is cut before the last given sentence, else after the last such mark, else anywhere.
+cut where a sentence probably ends: after the last empty line before the limit, else after the last
+line, else after the last full stop, question or exclamation mark, else after the last space, else
+at the limit. Cuts before half the limit are not considered. A document with given tokens is cut
+before the last given sentence, else after the last such mark, else at the limit.
 """
 
 import re
@@ -41,7 +41,7 @@ class Document:
     words, spaces, starts : list, optional
         The given tokens, whether a space follows each, and whether each starts a sentence.
     error : str, optional
-        `KIND: REASON`, if it could not be read, or may not be parsed.
+        `KIND: REASON`, if it could not be read, or must not be parsed.
     """
 
     id: str | None
@@ -53,7 +53,7 @@ class Document:
 
     @property
     def n_chars(self) -> int:
-        """Size in characters, spaces between given words aside."""
+        """Size in characters, without the spaces between given words."""
         return len(self.text or "") if self.words is None else sum(map(len, self.words))
 
 

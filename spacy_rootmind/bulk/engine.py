@@ -1,9 +1,10 @@
 """Running the parts of a job on dask.distributed.
 
-Dask places the parts, starts those of workers that died again, and gives a part up after more
+Dask distributes the parts, repeats those of workers that died, and gives up a part after more
 deaths than its setting `distributed.scheduler.allowed-failures`. Such a part is then searched for
-the documents that kill their workers: it is cut into pieces that are tried by themselves, those
-that die are cut again, and single documents are confirmed alone. The part is parsed without them.
+the documents that kill their workers: it is cut into pieces that are tried separately, pieces that
+kill a worker are cut again, and single documents are confirmed alone. The part is parsed without
+them.
 """
 
 import time
@@ -34,7 +35,7 @@ PARTS_A_THREAD = 4
 FIRST = 10
 # Seconds without any worker after which a run ends. Those that die are usually back in a few.
 PATIENCE = 120.0
-# Seconds between two looks at whether there are workers.
+# Seconds between two checks for workers.
 LOOK = 5.0
 
 
@@ -81,7 +82,7 @@ def local_client(n_workers: int) -> Iterator[Client]:
 
 @contextmanager
 def remote_client(address: str) -> Iterator[Client]:
-    """Connect with a scheduler that runs.
+    """Connect to a running scheduler.
 
     Raises
     ------
@@ -95,9 +96,9 @@ def remote_client(address: str) -> Iterator[Client]:
 def run_parts(
     client: Client, job: Job, parts: Sequence[Part], report: Callable[[Part, Counts], None]
 ) -> Failed:
-    """Parse parts and return those that failed; `report` receives the others as they are finished.
+    """Parse parts and return those that failed; `report` receives the others as they finish.
 
-    Those that kill their workers come last.
+    Parts that kill their workers come last.
 
     Raises
     ------
@@ -133,7 +134,7 @@ def _scheduler_errors() -> Iterator[None]:
     try:
         yield
     except distributed.TimeoutError:
-        # On some versions of Python an OSError, but one that says that it is not done yet.
+        # An OSError on some versions of Python, but it only means that the wait is not over.
         raise
     except (OSError, distributed.CancelledError, ClosedClientError) as error:
         raise LostSchedulerError from error

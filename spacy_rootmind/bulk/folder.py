@@ -1,12 +1,12 @@
-"""The output folder of a run, its manifest, and which parts are there.
+"""The output folder of a run, its manifest, and its finished parts.
 
 - `part-0000000.parquet`, ...: the parses of each part of the input.
 - `_manifest.parquet`: the part of the input that each of them holds: file, start and stop, in
   decompressed bytes or in rows.
-- `_run.json`: what the output depends on. It is written last, so that a run with this file also has
-  its manifest.
+- `_run.json`: everything that the output depends on. It is written last, so that a run with this
+  file also has its manifest.
 
-Readers of Parquet pass over names with an underscore.
+Readers of Parquet ignore names that start with an underscore.
 """
 
 import json
@@ -63,7 +63,7 @@ class OutputFolder:
         Raises
         ------
         CommandError
-            If the folder has something else, or a run with other settings or another input.
+            If the folder holds other files, or a run with other settings or another input.
         OSError
             If it cannot be read or written.
         """
@@ -115,13 +115,13 @@ class OutputFolder:
         return {path.rsplit("/", 1)[-1] for path in self.fs.ls(self.path, detail=False)}
 
     def done(self, parts: list[Part]) -> list[Part]:
-        """List the parts that are there."""
+        """List the parts that are finished."""
         self.fs.invalidate_cache()
         names = self._names()
         return [part for part in parts if part_name(part.number) in names]
 
     def remove_temporary(self) -> None:
-        """Remove what workers that were killed have left."""
+        """Remove the temporary files of workers that were killed."""
         for name in self._names():
             if name.startswith(".part-") and name.endswith(".tmp"):
                 self.fs.rm(f"{self.path}/{name}")

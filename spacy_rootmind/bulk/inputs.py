@@ -4,9 +4,9 @@ Text, JSONL and CoNLL-U are cut at bytes, Parquet at rows. A document belongs to
 it starts: a line to that of its first byte, a paragraph or a sentence of CoNLL-U to that of the
 empty line before it. So each part can be read without the others.
 
-Compressed files can only be read from their beginning: a part decompresses what comes before it,
-and does not parse it. That is a small share of the work while a file has few parts, so such a file
-is cut into at most `COMPRESSED_PARTS`.
+Compressed files can only be read from their beginning: for each part, everything before it is
+decompressed, but not parsed. This takes little time if a file has few parts, so such a file is cut
+into at most `COMPRESSED_PARTS`.
 """
 
 import gzip
@@ -44,7 +44,7 @@ BLOCKS = {PARAGRAPHS, "conllu"}
 FORMS = {**READERS, PARAGRAPHS: read_paragraphs}
 COMPRESSED_PARTS = 64
 BUFFER = 1 << 20
-# What file systems call the time or the hash of a file's last change.
+# Names that file systems give to the time or the hash of a file's last change.
 VERSIONS = (
     "ETag",
     "etag",
@@ -59,7 +59,7 @@ VERSIONS = (
 
 @dataclass(frozen=True)
 class Source:
-    """An input file: its name as given, where it is, its format and compression, and its state."""
+    """An input file: its name as given, URL, format, compression, size and version."""
 
     name: str
     url: str
@@ -94,7 +94,7 @@ def list_sources(
     Raises
     ------
     InputError
-        If a file is not there, or its format is not known.
+        If a file does not exist, or its format is not known.
     """
     sources = []
     for name in names:
@@ -122,7 +122,7 @@ def _find(fs: Any, path: str, name: str) -> list[tuple[str, str]]:
 
 
 def _is_data(path: str) -> bool:
-    """Tell whether a file in a folder is data of a known format; others are passed over."""
+    """Tell whether a file in a folder is data of a known format; others are ignored."""
     parts = PurePosixPath(path.lstrip("/")).parts
     return not any(part.startswith(("_", ".")) for part in parts) and _form(parts[-1]) is not None
 
@@ -254,7 +254,7 @@ def _go_to(stream: BinaryIO, place: int, source: Source) -> None:
 def _lines(stream: BinaryIO, start: int) -> Iterator[Line]:
     """Read the lines that start at or after byte `start`, numbered by their first bytes.
 
-    The stream is one byte before, unless `start` is 0: the line may start exactly there.
+    Unless `start` is 0, the stream is one byte before it: a line may start exactly at `start`.
     """
     place = max(start - 1, 0)
 

@@ -1,6 +1,6 @@
-"""What a worker does: it parses a part of the input and writes its file.
+"""The work of one worker: parsing a part of the input and writing its file.
 
-A file has a temporary name until it is complete, and is then renamed. A part whose file is there is
+A file has a temporary name until it is complete, and is then renamed. A part whose file exists is
 not parsed again. So each part is in the output exactly once, however often it is started.
 """
 
@@ -36,7 +36,7 @@ class JobError(Exception):
 
 @dataclass(frozen=True)
 class Job:
-    """What all parts have in common: the parser, the output folder's URL, and hashes.
+    """The data that all parts share: the parser, the output folder's URL, and hashes.
 
     `pipeline_hash` and `code_hash` are those of the process that started the run.
     """
@@ -52,7 +52,7 @@ class Job:
         Raises
         ------
         JobError
-            If it has another, or cannot load it.
+            If it has another pipeline, or cannot load it.
         """
         try:
             found = hashes_of(self.parser)
@@ -82,7 +82,7 @@ def part_name(number: int) -> str:
 
 
 def parse_part(job: Job, part: Part, killers: frozenset[int] = frozenset()) -> Counts:
-    """Parse a part and write its file, unless it is there.
+    """Parse a part and write its file, unless the file exists.
 
     `killers` are the numbers of documents in the part that killed their processes: they are not
     parsed, and become errors.
@@ -90,7 +90,7 @@ def parse_part(job: Job, part: Part, killers: frozenset[int] = frozenset()) -> C
     Raises
     ------
     JobError
-        If the pipeline is not there.
+        If the pipeline is missing or another one.
     OSError
         If reading or writing fails.
     """
@@ -117,7 +117,7 @@ def parse_part(job: Job, part: Part, killers: frozenset[int] = frozenset()) -> C
 
 
 def with_errors(documents: Iterable[Document], killers: frozenset[int]) -> Iterator[Document]:
-    """Mark the documents that may not be parsed."""
+    """Mark the documents that must not be parsed."""
     error = f"{KILLED}: the process that parsed this document died each time"
     for number, document in enumerate(documents):
         yield replace(document, error=error) if number in killers else document
@@ -147,7 +147,7 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def read_counts(fs: Any, path: str) -> Counts:
-    """Read the counts of a part that is written."""
+    """Read the counts of a written part."""
     with fs.open(path, "rb") as stream:
         return Counts.from_metadata(pq.read_metadata(stream).metadata)
 

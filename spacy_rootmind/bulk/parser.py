@@ -48,8 +48,8 @@ _loading = threading.Lock()
 class ArrowParser:
     """Parse the documents of an Arrow table.
 
-    It can be pickled, and loads its pipeline once per process, when it is first called there. Ray
-    Data's `map_batches`, Spark's `mapInArrow`, Daft's functions on columns and Dask take it.
+    It can be pickled, and loads its pipeline once per process, when it is first called there. It
+    can be used in Ray Data's `map_batches`, Spark's `mapInArrow`, functions of Daft and Dask tasks.
 
     Parameters
     ----------
@@ -59,9 +59,9 @@ class ArrowParser:
         One row per sentence, or one per document with a list of its sentences, in the order of the
         input.
     text, tokens : str
-        Names of input columns. `text` has strings, `tokens` lists of strings, or lists of lists of
-        strings, one per sentence. One of them is enough; with both, the tokens are found in the
-        text.
+        Names of input columns. `text` has strings; `tokens` has lists of strings, or lists of lists
+        of strings, one per sentence. One of them is enough; with both, the tokens are located in
+        the text.
     id_column : str or None
         Name of the input column that identifies documents; None if there is none.
     confidence : bool, optional
@@ -77,9 +77,10 @@ class ArrowParser:
     code : Path, optional
         Python file with registered functions.
     max_chars : int
-        Parse longer documents in pieces; `spacy_rootmind.bulk.documents` says where they are cut.
+        Documents with more characters are parsed in pieces; `spacy_rootmind.bulk.documents` says
+        where they are cut.
     max_word_length : int
-        Tokenize more characters without whitespace than this in pieces.
+        Longer runs of characters without whitespace are tokenized in pieces.
     """
 
     def __init__(
@@ -141,8 +142,8 @@ class ArrowParser:
         Raises
         ------
         ValueError
-            If the pipeline cannot be loaded, or the table has no such columns. What is wrong with a
-            single document becomes a row with an error.
+            If the pipeline cannot be loaded, or a column is missing. An error in a single document
+            becomes a row with this error.
         """
         self.check_columns(data.schema.names)
         return pa.Table.from_batches(self.parse(self._read(data)), schema=self.schema)
@@ -234,7 +235,7 @@ class ArrowParser:
 
 
 def make_document(name: str | None, text: Any, tokens: Any) -> Document:
-    """Make a document from values of a table; with an error if they are none."""
+    """Make a document from values of a table; with an error if they are not valid."""
     try:
         if text is None and tokens is None:
             raise ValueError("expected a text or tokens, found null")

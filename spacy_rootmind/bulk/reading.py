@@ -27,9 +27,8 @@ def read_docs(
 ) -> Iterator[Doc]:
     """Read Docs from Parquet with one row per sentence, in the order of files and rows.
 
-    Docs have tokens, heads, labels, sentences, parts of speech, tags, morphology and lemmas, and
-    the attributes for probabilities, arcs and alternatives. `doc.user_data["id"]` is the id of the
-    document.
+    Docs have the tokens and all annotation in the files, including probabilities, arcs and
+    alternatives. `doc.user_data["id"]` is the id of the document.
 
     Parameters
     ----------
@@ -38,12 +37,12 @@ def read_docs(
     vocab : Vocab
         Vocabulary of the Docs, such as `spacy.blank("en").vocab`.
     errors : {"skip", "raise"}
-        Documents with errors are left out, or raise a ValueError.
+        Whether documents with errors are left out or raise a ValueError.
 
     Raises
     ------
     ValueError
-        If the files have another schema.
+        If the files have another schema, or a document has an error and `errors` is "raise".
     """
     if errors not in ("skip", "raise"):
         raise ValueError(f"expected errors to be 'skip' or 'raise', received {errors!r}")

@@ -15,7 +15,7 @@ from spacy_rootmind.annotation.records import OutdatedDetailsError, has_records,
 from spacy_rootmind.bulk.schema import DOCUMENTS, SENTENCE_FIELDS, SENTENCES
 
 Row = dict[str, Any]
-# Annotation of tokens that the pipeline may set, as a column and as spaCy calls it.
+# Annotation of tokens that the pipeline may set: the column, and spaCy's name.
 ATTRIBUTES = {"pos": "POS", "tags": "TAG", "morphs": "MORPH", "lemmas": "LEMMA"}
 # What spaCy's string store has for a token without features.
 EMPTY_MORPH = "_"
@@ -52,7 +52,7 @@ def sentence_rows(doc: Doc, first_char: int) -> list[Row]:
 
 
 def _token_columns(doc: Doc) -> dict[str, list[Any]]:
-    """List texts, spaces, labels, and what else the pipeline has set, token by token."""
+    """List texts, spaces, labels and other annotation that the pipeline has set, per token."""
     columns: dict[str, list[Any]] = {
         "tokens": [token.text for token in doc],
         "spaces": doc.to_array([SPACY]).astype(bool).tolist(),
@@ -65,7 +65,7 @@ def _token_columns(doc: Doc) -> dict[str, list[Any]]:
 
 
 def _names(doc: Doc, attribute: str) -> list[str]:
-    """List the values of an attribute as strings, each different one looked up once."""
+    """List the values of an attribute as strings; each distinct one is looked up once."""
     numbers, own = np.unique(doc.to_array([attribute]), return_inverse=True)
     names = [doc.vocab.strings[number] for number in numbers.tolist()]
     if attribute == "MORPH":

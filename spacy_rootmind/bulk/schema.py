@@ -5,7 +5,7 @@ schema's metadata, under `METADATA_KEY`.
 
 One row per sentence (`SENTENCES`):
 
-- `id`: string. The document's.
+- `id`: string. Of the document.
 - `sentence`: int32. Number of the sentence in the document, from 0.
 - `start`, `end`: int64. The first character of the sentence in the document's text, and the one
   after the last.
@@ -32,7 +32,7 @@ One row per sentence (`SENTENCES`):
 lists.
 
 One row per document (`DOCUMENTS`): `id`, `sentences` (list of struct, with the columns from
-`sentence` to `parses`) and `error`, the first one of the document.
+`sentence` to `parses`) and `error`, the document's first error.
 """
 
 import pyarrow as pa

@@ -307,9 +307,9 @@ def bulk_command(
 ) -> None:
     """Parse a corpus of any size into a folder of Parquet files, with dask.
 
-    Input is text, JSONL, CoNLL-U, also compressed (.gz, .zst), or Parquet; as for `parse`. It is
-    cut into parts by size, and each part becomes a file. Run the same command again after a fault:
-    it only does what is missing.
+    Input is Parquet, or, as for `parse`, text, JSONL or CoNLL-U, also compressed (.gz, .zst). It is
+    cut into parts by size, and each part becomes a file. After a fault, run the same command again:
+    it parses only the missing parts.
 
     A document that cannot be read or parsed, or that kills its process each time, becomes a row
     with an error, and the exit code is 1.

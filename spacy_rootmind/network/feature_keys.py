@@ -1,10 +1,10 @@
 """Keys of the features of arcs, from attributes of tokens.
 
 A feature is a conjunction of attributes of the dependent and of the head. Each side has a random
-key per template, and the key of the feature is their sum, so that tables per token are all that
-is stored for the n^2 arcs of a sentence. Its lowest bits are the place of its weight: features
-share weights by chance, as Weinberger et al. (2009), Feature Hashing for Large Scale Multitask
-Learning, describe. Keys depend on the attributes alone, not on the processor or NumPy's version.
+key per template, and the key of the feature is their sum, so only keys of tokens are stored for the
+n^2 arcs of a sentence. Its lowest bits are the place of its weight, so some features share a weight
+(Weinberger et al. 2009, Feature Hashing for Large Scale Multitask Learning). Keys depend on the
+attributes only, not on the processor or NumPy's version.
 """
 
 from typing import NamedTuple
@@ -30,11 +30,11 @@ class ArcKeys(NamedTuple):
     Attributes
     ----------
     templates : uint32 array of shape (n_rows, 2 * n_templates)
-        Per template, the key as the dependent, then per template that as the head.
+        The key as the dependent for each template, then the key as the head for each.
     between : uint32 array of shape (n_rows, N_BETWEEN)
-        Keys in features of what stands between dependent and head.
+        Keys in features of the words between dependent and head.
     previous : int32 array of shape (n_rows,)
-        The last row before with the same attribute between in its sentence, or -1.
+        The last earlier row of the sentence with the same context attribute, or -1.
     """
 
     templates: Ints2d
@@ -43,10 +43,10 @@ class ArcKeys(NamedTuple):
 
 
 def list_templates(n_attrs: int) -> list[tuple[int | None, int | None]]:
-    """List the templates: what of the dependent and of the head is in a feature.
+    """List the templates: the attributes of the dependent and of the head in a feature.
 
-    Each attribute and context alone, each attribute with each, and each context with each; None
-    for nothing. Numbers from `n_attrs` on are contexts.
+    Each attribute and context alone, each pair of attributes, and each pair of contexts; None for
+    no attribute. Numbers from `n_attrs` on are contexts.
     """
     attrs = range(n_attrs)
     contexts = range(n_attrs, n_attrs + N_CONTEXTS)
@@ -70,7 +70,7 @@ def make_arc_keys(attributes: Ints2d, layout: Layout, n_attrs: int, context: int
     n_attrs : int
         The first columns, which are attributes of dependents and heads.
     context : int
-        Column of the attribute of neighbours and of what stands between.
+        Column of the attribute of neighbours and of the words between.
     """
     rows = np.full((layout.n_rows, attributes.shape[1]), ROOT_ATTRIBUTE, dtype=np.uint64)
     rows[layout.words] = attributes
@@ -90,7 +90,7 @@ def make_arc_keys(attributes: Ints2d, layout: Layout, n_attrs: int, context: int
 
 
 def make_bucket_keys(n_templates: int) -> Ints2d:
-    """Make keys of distances, (N_BUCKETS, n_templates + 1); the last column: of directions."""
+    """Make keys of distances, (N_BUCKETS, n_templates + 1); the last column has directions."""
     numbers = np.arange(1, distance.N_BUCKETS * n_templates + 1, dtype=np.uint64)
     keys = _upper(mix(numbers)).reshape((distance.N_BUCKETS, n_templates))
     is_after = np.arange(distance.N_BUCKETS) > len(distance.BOUNDS)
@@ -148,8 +148,8 @@ def make_start_keys(attributes: Ints2d) -> Ints2d:
     Returns
     -------
     keys : uint32 array of shape (n_words, 4 * n_columns)
-        Of each attribute of the word, of the word before, of the word after, and of the first two
-        together.
+        Of each attribute of the word, of the word before, of the word after, and of the word and
+        the word before together.
     """
     n_columns = attributes.shape[1]
     own = mix(attributes + _odd(n_columns))

@@ -26,9 +26,9 @@ def build_linear_parser(
     """Build a graph-based parser whose scores are sums of weights of hashed features.
 
     It is the parser of Jurafsky & Martin's textbook, with the features of McDonald et al.:
-    attributes of dependent and head, alone and in pairs, their neighbours, and what stands between
-    them, each also with direction and distance. Labels and sentence starts are scored by features
-    as well. It always computes on the CPU.
+    attributes of dependent and head, alone, in pairs and with their neighbours, each also combined
+    with direction and distance, and attributes of the words between them. Labels and sentence
+    starts are scored by features as well. It always computes on the CPU.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ def build_linear_parser(
         The attribute of neighbours and of the words between dependent and head; "TAG" or "POS"
         where a component sets them.
     arc_bits
-        Logarithm to base 2 of the number of weights of arcs. Features that have the same place by
-        chance share a weight.
+        Logarithm to base 2 of the number of weights of arcs. Features with the same hash share a
+        weight.
     label_bits
         Logarithm to base 2 of the number of weights for each label.
     nO
@@ -53,7 +53,7 @@ def build_linear_parser(
     Raises
     ------
     ValueError
-        If there are no attributes, one is there twice, or a number of bits is out of range.
+        If there are no attributes, one is listed twice, or a number of bits is out of range.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Label scores of arcs that are sums of weights of hashed features."""
+"""Label scores of arcs as sums of weights of hashed features."""
 
 from collections.abc import Callable
 from typing import Any
@@ -66,7 +66,7 @@ def forward(model: Model[InT, OutT], X: InT, is_train: bool) -> tuple[OutT, Call
 
 
 def _find_places(keys: Ints2d, arcs: Arcs, n_weights: int) -> Ints2d:
-    """Find the weights of each arc: of each template together with the arc's direction."""
+    """Find the places of each arc's weights: one per template, with the arc's direction."""
     n_templates = keys.shape[1] // 2
     directions = make_bucket_keys(n_templates)[arcs.buckets, -1:]
     places = keys[arcs.deps, :n_templates] + keys[arcs.heads, n_templates:] + directions

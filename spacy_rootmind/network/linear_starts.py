@@ -1,4 +1,4 @@
-"""Log-odds that a token starts a sentence, as sums of weights of hashed features."""
+"""Log-odds of sentence starts as sums of weights of hashed features."""
 
 from collections.abc import Callable
 
@@ -20,8 +20,8 @@ BITS = 16
 def LinearStarts(nI: int) -> Model[InT, OutT]:
     """Score each word as a sentence start by its attributes and those of its neighbours.
 
-    Features are each attribute of the word, of the word before and of the word after it, and the
-    first two of these together.
+    Features are each attribute of the word, of the word before it and of the word after it, and the
+    attributes of the word and the word before it together.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ def LinearStarts(nI: int) -> Model[InT, OutT]:
     Returns
     -------
     model : Model[BoundaryInput -> scores]
-        BoundaryInput has attributes of tokens, uint64, in the place of vectors; scores : float
-        array of shape (all tokens,), log-odds of a start, one Doc after another; `NOT_A_WORD` for
+        BoundaryInput has attributes of tokens, uint64, instead of vectors; scores : float array of
+        shape (all tokens,), log-odds of a start, one Doc after another; `NOT_A_WORD` for
         whitespace. Gradients of the input are zero.
     """
     return Model(

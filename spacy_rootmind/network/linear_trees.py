@@ -1,4 +1,4 @@
-"""Arc scores of sentences that are sums of weights of hashed features."""
+"""Arc scores as sums of weights of hashed features."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,12 +34,11 @@ def LinearTreeScorer(
     label_bits: int,
     nO: int | None = None,
 ) -> LinearTreeModel:
-    """Score arcs by sums of weights of features, as of McDonald et al.
+    """Score arcs by sums of weights of features, like those of McDonald et al.
 
-    Features are those of `feature_keys.list_templates`, each alone and together with the arc's
-    direction and distance (`distance.BOUNDS`). For each distinct token between dependent and head,
-    there are two more, with the direction: its context attribute alone, and with those of
-    dependent and head.
+    Features are those of `feature_keys.list_templates`, each alone and combined with the arc's
+    direction and distance (`distance.BOUNDS`). Each distinct context attribute between dependent
+    and head adds two, combined with the direction: it alone, and with those of dependent and head.
 
     The label layer, reference "labels", has the same templates and weights of its own. It is sized
     and saved with this model, but runs on arcs that are chosen later.
@@ -59,8 +58,8 @@ def LinearTreeScorer(
     Returns
     -------
     model : Model[TreeInput, TreeScores]
-        TreeInput has attributes of tokens, uint64, in the place of vectors. `TreeScores.rows` are
-        keys of features, which have no gradient: gradients of the input are zero.
+        TreeInput has attributes of tokens, uint64, instead of vectors. `TreeScores.rows` are keys
+        of features, which have no gradient: gradients of the input are zero.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""A corpus to train on that mixes gold Docs with Docs that teachers have parsed."""
+"""A training corpus that mixes gold Docs with Docs that teachers have parsed."""
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,8 +16,7 @@ HINT = (
     "write them with `python -m spacy_rootmind parse TEACHER ... --to spacy --distributions 0.01`"
 )
 
-# As many examples of a corpus that is read again for each epoch are all that spaCy initializes
-# components from.
+# If a corpus is read again for each epoch, spaCy initializes components from this many examples.
 SAMPLE = 100
 
 Reader = Callable[[Language], Iterable[Example]]
@@ -27,8 +26,8 @@ class DistillationCorpus:
     """Streams gold examples and examples from teachers, mixed at random.
 
     Each call yields all gold examples once, and examples from teachers until these have their share
-    of the words. The next call goes on with the teachers' Docs where the last one stopped, and
-    starts them again after the last. Gold examples are kept in memory, and one file of Docs.
+    of the words. The next call continues with the teachers' Docs where the previous one stopped;
+    after the last Doc, they start again. Memory holds the gold examples and one file of Docs.
 
     spaCy calls a corpus once per epoch, and keeps what it yields unless `training.max_epochs` is
     -1. It then initializes components from the first 100 examples, which would leave out rare
@@ -38,7 +37,7 @@ class DistillationCorpus:
     Parameters
     ----------
     gold : callable
-        From the pipeline to gold examples.
+        Makes gold examples, given the pipeline.
     files : list of Path
         Files of Docs with tree distributions.
     gold_share : float
@@ -76,7 +75,7 @@ class DistillationCorpus:
                 yield taught
 
     def _stream(self, nlp: Language) -> Iterator[Example]:
-        """Yield the teachers' examples, over and over, in another order each time."""
+        """Yield the teachers' examples again and again, in another order each time."""
         files = list(self.files)
         while True:
             random.shuffle(files)
@@ -88,9 +87,9 @@ class DistillationCorpus:
 
 
 def _lacks_labels(nlp: Language) -> bool:
-    """Tell whether some component that is trained does not know its labels yet.
+    """Tell whether some trainable component has no labels yet.
 
-    `root_mst` says so itself: the root's label is among its labels from the start.
+    `root_mst` has `is_initialized` for this: it has the root's label from the start.
     """
     return any(
         # A component that learns no labels, such as tok2vec, has those of the base class: none.
@@ -102,9 +101,9 @@ def _lacks_labels(nlp: Language) -> bool:
 
 
 def _join_rest(examples: Sequence[Example]) -> Iterator[Example]:
-    """Yield at most SAMPLE examples with the words of all, the first ones as they are.
+    """Yield at most SAMPLE examples with the words of all; the first SAMPLE / 2 are unchanged.
 
-    With the first ones, components try out their networks, which takes memory for long Docs.
+    Components run their networks on the first ones, which takes memory for long Docs.
     """
     half = SAMPLE // 2
     yield from examples[:half]

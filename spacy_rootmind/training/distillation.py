@@ -5,8 +5,8 @@ its arc marginals and s the student's scores, the cross entropy of the two is
 
     -sum_t q(t) log p(t)  =  log Z(s) - sum_{d,h} Q[d,h] s[d,h]
 
-as log p(t) is a sum over arcs. The gradient by s is the student's marginals minus the teacher's. No
-tree has to be sampled or listed, and the teacher's trees need not be projective.
+as log p(t) is a sum over arcs. The gradient with respect to s is the student's marginals minus the
+teacher's. No tree has to be sampled or listed, and the teacher's trees need not be projective.
 """
 
 from collections.abc import Mapping
@@ -25,10 +25,10 @@ from spacy_rootmind.trees.distribution import TreeDistribution
 def tree_cross_entropy(
     scores: Floats3d, bucket: Bucket, marginals: NDArray[np.float64]
 ) -> tuple[float, Floats3d]:
-    """Cross entropy of a teacher's and the student's distribution over single-root trees.
+    """Find the cross entropy of a teacher's and the student's distribution over single-root trees.
 
-    It is at least the entropy of the teacher's distribution, and equals it where the two are the
-    same. Where the teacher is sure of one tree, it is `losses.tree_crf`.
+    It is at least the entropy of the teacher's distribution, and equals it if the two are the same.
+    If the teacher is certain of one tree, it is `losses.tree_crf`.
 
     Parameters
     ----------
@@ -37,15 +37,15 @@ def tree_cross_entropy(
     bucket : Bucket
         The sentences' lengths.
     marginals : float array of shape (b, m, m)
-        The teacher's arc marginals: those of a distribution over trees with a single root, so that
-        each word has a head and one word is below ROOT. Zero in the padding.
+        The teacher's arc marginals, of a distribution over trees with a single root: the row of
+        each word sums to one, and so does ROOT's column. Zero in the padding.
 
     Returns
     -------
     loss : float
         Sum over sentences, in nats.
     gradient : float array of shape (b, m, m)
-        Of the loss by the scores.
+        Of the loss with respect to the scores.
 
     Notes
     -----
@@ -76,7 +76,7 @@ def label_targets(
     columns: Mapping[int, int],
     n_columns: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """Find the arcs between words whose labels are learnt from teachers, and what of each label.
+    """Find the arcs whose labels are learnt from teachers, and the probability of each label.
 
     Parameters
     ----------
@@ -85,14 +85,14 @@ def label_targets(
     targets : mapping of int to TeacherTarget
         By the number of the sentence.
     columns : mapping of int to int
-        Column of each label in the label scores, by its hash. Nothing is learnt from other labels.
+        Column of each label in the label scores, by its hash. Other labels are ignored.
     n_columns : int
         Columns of the label scores.
 
     Returns
     -------
     deps, heads : int array of shape (n_arcs,)
-        Flat rows.
+        Flat rows of arcs between words.
     probs : float array of shape (n_arcs, n_columns)
         Probability of the arc and the label together.
     """

@@ -67,7 +67,7 @@ def _bytes_of_derivatives(trees: "TreeDistribution", *values: Any) -> float:
 
 
 class TreeDistribution:
-    """The distribution over the trees of each sentence, by the exponential of their score.
+    """The distribution over the trees of each sentence, proportional to exp(score).
 
     One elimination answers several questions. `log_partition` and `log_prob` need its first third
     alone; the first of `marginals`, `entropy`, `expectation`, `cross_entropy` and `kl_divergence`
@@ -88,7 +88,7 @@ class TreeDistribution:
     single_root : bool
         Whether the trees are those with exactly one word below ROOT, or with at least one.
     projective : bool
-        Whether they are those without crossing arcs, that from ROOT before the first word included.
+        Whether the trees are only those without crossing arcs; ROOT stands before the first word.
     num_threads : int
         Threads that share the sentences of a batch, 256 at most. No result depends on it.
 
@@ -99,15 +99,15 @@ class TreeDistribution:
 
     Notes
     -----
-    Scores themselves are looked at by the first query, which raises NoTreeError if a sentence has
-    no tree of the wanted kind; ValueError for NaN or +inf inside a sentence, where allowed; and
-    ArithmeticError if sums of scores overflow, or each tree needs an arc that lies 1e15 below
-    another of its word.
+    The values of scores are checked by the first query. It raises NoTreeError if a sentence has no
+    tree of the wanted kind; ValueError for NaN or +inf inside a sentence, where allowed; and
+    ArithmeticError if sums of scores overflow, or each tree needs an arc whose score is 1e15 below
+    that of another arc of its word.
 
-    n^3 / 3 multiplications for `log_partition` and `log_prob`, n^3 with `marginals`. With
-    `projective` they take five times as long for 25 words and fifty times for 200, by the
-    inside-outside algorithm. For a single sentence the latter go on from the former. In a batch
-    they start again: to use both, ask for `marginals` first, which give `log_partition` as well.
+    n^3 / 3 multiplications for `log_partition` and `log_prob`, n^3 with `marginals`. For a single
+    sentence, `marginals` continue where `log_partition` stopped. In a batch they start again: to
+    use both, ask for `marginals` first, which give `log_partition` as well. With `projective`, by
+    the inside-outside algorithm, all take five times as long for 25 words and fifty times for 200.
 
     An object may be used by several threads at once. Arrays that it returns are copies, except for
     `marginals`, which are read-only. A copy of the object has the same scores (a deep copy has its
@@ -204,8 +204,8 @@ class TreeDistribution:
 
         Float64 array of the shape of the scores, read-only. Each word's row adds up to 1; with
         `single_root`, so does ROOT's column. 0 where no arc can be: in row 0, on the diagonal, in
-        the padding, where forbidden. These are also the derivatives of `log_partition` by the
-        scores. n^3 multiplications. The error is a few units in the last place of 1.
+        the padding, where forbidden. These are also the derivatives of `log_partition` with
+        respect to the scores. n^3 multiplications. The error is a few units in the last place of 1.
 
         Examples
         --------
@@ -302,9 +302,8 @@ class TreeDistribution:
 
         Notes
         -----
-        O(n log n) for each tree, after n^3 / 3 multiplications unless some other query has made
-        them. More accurate than `tree_score` minus `log_partition`, which
-        may both be large.
+        O(n log n) for each tree, after n^3 / 3 multiplications unless another query has made them.
+        More accurate than `tree_score` minus `log_partition`, which may both be large.
 
         Examples
         --------
@@ -391,9 +390,9 @@ class TreeDistribution:
         Returns
         -------
         cross_entropy : float64, or float64 array of shape (B,)
-            In nats, never negative. inf where a tree that has a score here is not one of `other`:
-            it has an arc forbidden there, or several roots and `other` allows one. That goes by
-            which arcs are allowed and finite, also where such a tree's probability underflows.
+            In nats, never negative. inf where a tree that is possible here is impossible in
+            `other`: it has an arc forbidden there, or several roots where `other` allows one. A
+            tree is possible if its arcs are allowed and finite, even if its probability underflows.
 
         Raises
         ------
@@ -443,7 +442,7 @@ class TreeDistribution:
 
         Notes
         -----
-        As for `cross_entropy`. Of the two totals the digits beyond float64 are subtracted as well.
+        As for `cross_entropy`. The two totals are subtracted with their digits beyond float64.
 
         References
         ----------
@@ -567,28 +566,27 @@ class TreeDistribution:
         Returns
         -------
         covariance : float64, or float64 array of shape (B,), (d,), (e,), (d, e), (B, d, e), ...
-            The mean over all trees of the product of both sums, less the product of their means. An
-            axis of sentences comes first, then those of sums of which there may be several. By
-            default symmetric, with a diagonal of variances that are never negative.
+            The mean over all trees of the product of both sums, less the product of their means.
+            The axis of sentences comes first, then d, then e, each if there is such an axis.
+            Without `other`, symmetric, with a diagonal of variances that are never negative.
 
         Raises
         ------
         TypeError, ValueError
             If values are not as described, or not finite for an arc of positive probability.
         ArithmeticError
-            If products of values overflow, or scores are as far apart as those that
-            `log_partition` refuses.
+            If products of values overflow, or scores are too far apart, as for `log_partition`.
 
         Notes
         -----
-        O(n^3) for each sum in `values`, some ten times as long as `marginals` (four times, with
+        O(n^3) for each sum in `values`, about ten times as long as `marginals` (four times with
         `projective`); O(n^2) for each pair after that. The error is absolute: a few units in the
-        last place of n times the product of the largest differences among the values of a word, of
-        arcs of positive probability.
+        last place of n d1 d2, where d1 and d2 are the largest differences among the values of the
+        arcs of a word, in either sum, over arcs of positive probability.
 
-        The covariances of a sum with each arc are the derivatives of the marginals as scores move
-        along its values. These are found in the elimination and its reverse, without subtraction
-        of weights, so that nothing is lost where words strongly prefer each other.
+        The covariances of a sum with each arc are the derivatives of the marginals in the direction
+        of its values. These are found in the elimination and its reverse, without subtraction of
+        weights, so that no digits are lost where words strongly prefer each other.
 
         References
         ----------
@@ -616,8 +614,8 @@ class TreeDistribution:
     def second_moment(self, values: NDArray[Any], other: NDArray[Any] | None = None) -> Float:
         """Find the expected product of two sums over the arcs of a tree.
 
-        Parameters, shapes, errors, cost and source are those of `covariance`, to which this adds
-        the product of both expectations.
+        Parameters, shapes, errors, cost and source are those of `covariance`. This is the
+        covariance plus the product of both expectations.
 
         Examples
         --------

@@ -111,7 +111,6 @@ def test_polars_finds_doubtful_sentences(parses, web_pipeline):
 @pytest.mark.workflow
 def test_dask_example_runs(folder, web_pipeline):
     pytest.importorskip("distributed", reason="needs distributed")
-    (folder / "parses-dask").mkdir()
     run("client.map", web_pipeline, folder)
     assert len(list((folder / "parses-dask").iterdir())) == 2
     assert_parsed(pq.read_table(folder / "parses-dask").to_pylist(), web_pipeline)
