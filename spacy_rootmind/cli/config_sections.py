@@ -44,12 +44,17 @@ total_steps = 7000
 initial_rate = 0.002
 """
 
-# The parser's own layers do so anyway; the shared tok2vec and the other components do not.
+# The parser's own layers use NumPy's BLAS anyway; the shared tok2vec and the other components do not.
 WITH_OTHERS = """
 [nlp]
 
 [nlp.after_pipeline_creation]
 @callbacks = "spacy_rootmind.numpy_blas.v1"
+
+[components]
+
+[components.root_mst]
+learn_rate_factor = 3.0
 """
 
 OVER_TRANSFORMER = """
@@ -232,6 +237,9 @@ COMMENTS = {
     "[training.before_to_disk]": (
         "Before each save, the temperatures of arc and label probabilities are fitted to the dev "
         "corpus."
+    ),
+    "learn_rate_factor = 3.0": (
+        "The parser's own layers learn faster than the token vectors that it shares."
     ),
     "accumulate_gradient = 3": "Each batch is processed in this many parts, which bounds memory.",
     "use_averages = false": (
