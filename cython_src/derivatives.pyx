@@ -4,19 +4,21 @@ With scores s + h v in place of s, the derivative of an arc's probability by h a
 covariance, over trees, of that arc and of the sum of v over a tree's arcs. So it gives
 second-order expectations, and the gradients of first-order ones.
 
-The elimination and its way back (see `elimination`, `matrix_tree`) are gone through once more. What
-is computed for each weight, and each adjoint, is the derivative of its log. It is a difference of
-two expectations of v: however small or large the weights are, it lies within a few times the
-differences among the values of v, and fits float64. It is a mean of other such derivatives, weighed
-by positive weights. So errors are not magnified, and are absolute: those of marginals times
-these differences.
+The sums over trees are made first (see `elimination`, `matrix_tree`); then the elimination and the
+way back through it are made once more, for the derivatives of all their numbers. Each is the number
+times a difference of two expectations of v, which lies within a few times the differences among the
+values of v. Nothing is subtracted in the weights themselves, so errors are not magnified, and are
+absolute: those of marginals times these differences.
+
+Numbers are float64 where that is enough, and wide ones where it turns out not to be.
 """
-from libc.math cimport fabs
+from libc.math cimport fabs, frexp, isfinite, ldexp
 from libc.stddef cimport size_t
 from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memset
 
 from spacy_rootmind.kernel.batch cimport Batch, ScoreBuffer, Worker, gather, run_batch
-from spacy_rootmind.kernel.decode cimport DECODE_LOST_DIGITS, DECODE_OK
+from spacy_rootmind.kernel.decode cimport DECODE_LOST_DIGITS, DECODE_NO_MEMORY, DECODE_OK
 from spacy_rootmind.kernel.elimination cimport TreeSum, tree_sum_free, tree_sum_init
 from spacy_rootmind.kernel.inside_outside cimport (
     SpanSums,
@@ -25,31 +27,346 @@ from spacy_rootmind.kernel.inside_outside cimport (
     span_sums_init,
 )
 from spacy_rootmind.kernel.interrupt cimport poll_pivot, poll_row
-from spacy_rootmind.kernel.matrix_tree cimport arc_marginals, sum_trees, sum_trees_wide
+from spacy_rootmind.kernel.matrix_tree cimport sum_trees, sum_trees_wide
 from weights cimport (
     Wide,
     add,
     add_signed,
+    choose_weight_passes,
     divide,
-    is_zero,
+    dot,
     multiply,
+    pull_back,
+    subtract,
+    subtract_exactly,
     to_double,
     weight_from,
     weight_t,
 )
 
-# What the derivatives of a word's marginals, which cancel, may add up to, over n. For values of at
-# most 1.
+# How far from 1 the sum of a word's marginals may be; and from 0 that of their derivatives, over n.
 cdef double TOLERANCE = 1e-9
-# Beyond this a difference holds no digits of what was subtracted.
-cdef double DIGITS = 2.0**53
+# Differences of four values cannot overflow if the values are this much smaller.
+cdef double EIGHTH = 0.125
 
 
-cdef struct Means:
-    # Per head: a sum of weights, as weight_t, and the mean of what is weighed by them; for float64
-    # their sum of products instead.
-    void* totals
-    double* means
+def use_simd(bint wanted):
+    """Use the processor's SIMD instructions, or the portable C; returns whether SIMD is in use.
+
+    For tests and benchmarks. Not while another thread is at work.
+    """
+    return bool(choose_weight_passes(wanted))
+
+
+use_simd(True)
+
+
+# --- values ------------------------------------------------------------------------------------
+
+cdef double value_of_likeliest(
+        const double* given, const double* marginals, Py_ssize_t n, bint single_root
+) noexcept nogil:
+    """An eighth of the value of a word's likeliest arc; from ROOT only if there is no other."""
+    cdef Py_ssize_t head, likeliest = 0
+    cdef double most = 0
+    for head in range(single_root, n + 1):
+        if marginals[head] > most:
+            most = marginals[head]
+            likeliest = head
+    return EIGHTH * given[likeliest]
+
+
+cdef bint normalize(
+        const double* given, const double* marginals, Py_ssize_t width, Py_ssize_t n,
+        bint single_root, double* values, int* exponent) noexcept nogil:
+    """Take from values what is the same in all trees, and divide by a power of two above the rest.
+
+    So the values of likeliest arcs become 0, as do those of impossible ones. Returns whether all
+    that count are finite.
+    """
+    cdef Py_ssize_t dep, head, i, root = 1
+    cdef double constant, value, rest, scale, root_constant = 0, largest = 0
+    cdef bint finite = True
+    if single_root and n > 0:
+        for dep in range(2, n + 1):
+            if marginals[dep * width] > marginals[root * width]:
+                root = dep
+        i = root * width
+        root_constant = EIGHTH * given[i] - value_of_likeliest(given + i, marginals + i, n, True)
+    for dep in range(1, n + 1):
+        i = dep * width
+        constant = value_of_likeliest(given + i, marginals + i, n, single_root)
+        for head in range(n + 1):
+            value = 0
+            if marginals[i + head] > 0:
+                value = subtract_exactly(EIGHTH * given[i + head], constant, &rest)
+                if head == 0 and single_root:
+                    # They may be large before: keep what was rounded away.
+                    value = value - root_constant + rest
+                finite &= isfinite(value)
+                largest = max(largest, fabs(value))
+            values[i + head] = value
+    if not finite:
+        return False
+    frexp(largest, exponent)
+    # Its inverse, too, has to be in float64.
+    exponent[0] = max(exponent[0], -1000)
+    scale = ldexp(1.0, -exponent[0])
+    for dep in range(1, n + 1):
+        for head in range(n + 1):
+            values[dep * width + head] *= scale
+    exponent[0] += 3
+    return True
+
+
+def normalize_batch(
+        const double[:, :, :, ::1] given not None, const double[:, :, ::1] marginals not None,
+        const Py_ssize_t[::1] lengths not None, bint single_root,
+        double[:, :, :, ::1] values not None, int[:, ::1] exponents not None):
+    """Bring given[sentence, direction, dep, head] to magnitudes of at most 1, in `values`.
+
+    Constants per word, and one of ROOT with a single root, are taken away; then values are divided
+    by 2 ** exponents[sentence, direction]. Those of arcs of probability 0 become 0. Returns the
+    first sentence in which another one is not finite, or -1.
+    """
+    cdef Py_ssize_t sentence, direction
+    cdef Py_ssize_t width = given.shape[3]
+    for sentence in range(given.shape[0]):
+        for direction in range(given.shape[1]):
+            if not normalize(
+                    &given[sentence, direction, 0, 0], &marginals[sentence, 0, 0], width,
+                    lengths[sentence], single_root, &values[sentence, direction, 0, 0],
+                    &exponents[sentence, direction]):
+                return sentence
+    return -1
+
+
+# --- workspace ---------------------------------------------------------------------------------
+
+# Derivatives of the numbers of a TreeSum, of the same type, and with rows of its stride.
+cdef struct Tangents:
+    size_t size
+    void* block             # NULL until it is needed
+    void* factors
+    void* pivots
+    void* adjoints
+    void* sums              # as a row
+    void* root_pivots       # as a row
+    void* scratch           # seven rows
+
+
+cdef int tangents_init(Tangents* t, const TreeSum* sum) noexcept nogil:
+    """Allocate for all sentences of a TreeSum, unless that has been done; a DecodeStatus."""
+    cdef size_t row = <size_t>sum.stride * (sizeof(Wide) if sum.is_wide else sizeof(double))
+    cdef size_t matrix = row * (<size_t>sum.max_words + 1)
+    cdef char* place
+    if t.block is not NULL:
+        return DECODE_OK
+    t.size = 3 * matrix + 9 * row
+    # Zeros: vector passes read what nobody has written, to multiply it by zero.
+    t.block = calloc(t.size, 1)
+    if t.block is NULL:
+        return DECODE_NO_MEMORY
+    place = <char*>t.block
+    t.factors = place
+    t.pivots = place + matrix
+    t.adjoints = place + 2 * matrix
+    place += 3 * matrix
+    t.sums = place
+    t.root_pivots = place + row
+    t.scratch = place + 2 * row
+    return DECODE_OK
+
+
+cdef void forget_numbers(TreeSum* sum, Tangents* t) noexcept nogil:
+    """Remove numbers that overflowed, which must not be multiplied by the zeros of later ones."""
+    memset(t.block, 0, t.size)
+    memset(sum.adjoints, 0, (<size_t>sum.max_words + 1) * sum.stride * sizeof(double))
+
+
+# --- forwards ----------------------------------------------------------------------------------
+
+cdef inline void apply_changed_pivot(
+        weight_t* row, const weight_t* pivot, const weight_t* change, weight_t by,
+        weight_t factor, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        row[i] = add(row[i], add(multiply(by, pivot[i]), multiply(factor, change[i])))
+
+
+cdef void move_root(
+        const weight_t* of_type, TreeSum* sum, Tangents* t, Py_ssize_t word) noexcept nogil:
+    """Let `word` take the place of ROOT for the words before it, as the elimination did."""
+    cdef weight_t* pivots = <weight_t*>sum.pivots
+    cdef weight_t* changes = <weight_t*>t.pivots
+    cdef weight_t* root_changes = <weight_t*>t.root_pivots
+    cdef Py_ssize_t k
+    for k in range(word + 1, sum.n + 1):
+        pivots[k * sum.stride] = weight_from(0, of_type)
+        root_changes[k] = changes[k * sum.stride]
+        changes[k * sum.stride] = weight_from(0, of_type)
+
+
+cdef void change_pivot(
+        const weight_t* of_type, TreeSum* sum, Tangents* t, Py_ssize_t word, bint has_root
+) noexcept nogil:
+    """Find the derivatives of the sum and the pivot row of a word from those of its row."""
+    cdef const weight_t* pivot = <const weight_t*>sum.pivots + word * sum.stride
+    cdef const weight_t* row = <const weight_t*>t.factors + word * sum.stride
+    cdef weight_t* change = <weight_t*>t.pivots + word * sum.stride
+    cdef weight_t total = (<const weight_t*>sum.sums)[word]
+    cdef weight_t change_of_total = weight_from(0, of_type)
+    cdef Py_ssize_t head
+    if word == sum.root_word:
+        change_of_total = row[0]
+        for head in range(word):
+            change[head] = weight_from(0, of_type)
+    else:
+        for head in range(not has_root, word):
+            change_of_total = add(change_of_total, row[head])
+        for head in range(word):
+            change[head] = divide(
+                subtract(row[head], multiply(pivot[head], change_of_total)), total)
+    for head in range(word, min(word + 4, sum.stride)):
+        change[head] = weight_from(0, of_type)
+    (<weight_t*>t.sums)[word] = change_of_total
+
+
+cdef void change_elimination(
+        const weight_t* of_type, const double* values, Py_ssize_t width, TreeSum* sum, Tangents* t
+) noexcept nogil:
+    """Eliminate the words once more, for the derivatives of what the elimination left."""
+    cdef Py_ssize_t n = sum.n, stride = sum.stride
+    cdef weight_t* pivots = <weight_t*>sum.pivots
+    cdef const weight_t* root_pivots = <const weight_t*>sum.root_pivots
+    cdef const weight_t* factors = <const weight_t*>sum.factors
+    cdef const weight_t* weights = <const weight_t*>sum.weights
+    cdef const weight_t* changes = <const weight_t*>t.pivots
+    cdef weight_t* row
+    cdef Py_ssize_t word, head, k
+    # As they were before ROOT lost its place.
+    for k in range(sum.root_word + 1, n + 1):
+        if sum.root_word > 0:
+            pivots[k * stride] = root_pivots[k]
+    for word in range(n, 0, -1):
+        row = <weight_t*>t.factors + word * stride
+        for head in range(n + 1):
+            row[head] = multiply(
+                weights[word * stride + head], weight_from(values[word * width + head], of_type))
+        if word < sum.root_word:
+            row[0] = weight_from(0, of_type)
+        poll_pivot(n - word)
+        for k in range(n, word, -1):
+            apply_changed_pivot(
+                row, pivots + k * stride, changes + k * stride, row[k], factors[word * stride + k],
+                k)
+        change_pivot(of_type, sum, t, word, not sum.single_root or word < sum.root_word)
+        if word == sum.root_word:
+            move_root(of_type, sum, t, word)
+
+
+# --- backwards ---------------------------------------------------------------------------------
+
+cdef void change_adjoints(const weight_t* of_type, TreeSum* sum, Tangents* t) noexcept nogil:
+    """Find the adjoints of the weights as `matrix_tree` does, and their derivatives."""
+    cdef Py_ssize_t n = sum.n, stride = sum.stride
+    cdef weight_t* adjoints = <weight_t*>sum.adjoints
+    cdef weight_t* changes = <weight_t*>t.adjoints
+    cdef weight_t* pivots = <weight_t*>sum.pivots
+    cdef weight_t* pivot_changes = <weight_t*>t.pivots
+    cdef const weight_t* factors = <const weight_t*>sum.factors
+    cdef const weight_t* factor_changes = <const weight_t*>t.factors
+    cdef const weight_t* sums = <const weight_t*>sum.sums
+    cdef const weight_t* sum_changes = <const weight_t*>t.sums
+    cdef weight_t* column = <weight_t*>t.scratch
+    cdef weight_t* column_change = column + stride
+    cdef weight_t* pulled = column + 2 * stride
+    cdef weight_t* pulled_change = column + 3 * stride
+    cdef weight_t* products = column + 4 * stride
+    cdef weight_t* products_change = column + 5 * stride
+    cdef weight_t* more = column + 6 * stride
+    cdef const weight_t* pivot
+    cdef const weight_t* pivot_change
+    cdef weight_t* own
+    cdef weight_t* change
+    cdef Py_ssize_t k, j, head
+    cdef double rest, rest_change
+    for k in range(1, n + 1):
+        own = adjoints + k * stride
+        change = changes + k * stride
+        pivot = pivots + k * stride
+        pivot_change = pivot_changes + k * stride
+        for j in range(1, k):
+            column[j] = factors[j * stride + k]
+            column_change[j] = factor_changes[j * stride + k]
+        poll_pivot(3 * k)
+        # The products by both factors of each sum, one of which is a derivative.
+        pull_back(changes, stride, k, pivot, column, more, products)
+        pull_back(
+            adjoints, stride, k, pivot_change, column_change, pulled_change, products_change)
+        for head in range(k):
+            pulled_change[head] = add(pulled_change[head], more[head])
+        for j in range(1, k):
+            changes[j * stride + k] = add(products_change[j], products[j])
+        pull_back(adjoints, stride, k, pivot, column, pulled, products)
+        rest = 1 - to_double(dot(pulled, pivot, k))
+        rest_change = -to_double(
+            add(dot(pulled_change, pivot, k), dot(pulled, pivot_change, k)))
+        for j in range(1, k):
+            adjoints[j * stride + k] = products[j]
+        for head in range(k):
+            if sum.single_root and head == 0 and k > sum.root_word:
+                # ROOT had no part in S.
+                own[0] = divide(pulled[0], sums[k])
+                change[0] = pulled_change[0]
+            else:
+                own[head] = divide(add_signed(pulled[head], rest), sums[k])
+                change[head] = add(pulled_change[head], weight_from(rest_change, of_type))
+            change[head] = divide(
+                subtract(change[head], multiply(own[head], sum_changes[k])), sums[k])
+        own[k] = weight_from(0, of_type)
+        change[k] = weight_from(0, of_type)
+        if k == sum.root_word:
+            for j in range(1, k):
+                adjoints[j * stride] = weight_from(0, of_type)
+                changes[j * stride] = weight_from(0, of_type)
+            for j in range(k + 1, n + 1):
+                pivots[j * stride] = (<const weight_t*>sum.root_pivots)[j]
+                pivot_changes[j * stride] = (<const weight_t*>t.root_pivots)[j]
+
+
+# --- a sentence --------------------------------------------------------------------------------
+
+cdef bint differentiate(
+        const weight_t* of_type, const double* values, double* out, Py_ssize_t width, TreeSum* sum,
+        Tangents* t) noexcept nogil:
+    """Find the derivatives in one direction; returns whether they and the marginals add up."""
+    cdef const weight_t* weights
+    cdef const weight_t* adjoints
+    cdef const weight_t* changes
+    cdef weight_t marginal
+    cdef Py_ssize_t dep, head
+    cdef double total, total_change
+    cdef bint sound = True
+    change_elimination(of_type, values, width, sum, t)
+    change_adjoints(of_type, sum, t)
+    for dep in range(1, sum.n + 1):
+        poll_row(dep, 2 * sum.n)
+        weights = <const weight_t*>sum.weights + dep * sum.stride
+        adjoints = <const weight_t*>sum.adjoints + dep * sum.stride
+        changes = <const weight_t*>t.adjoints + dep * sum.stride
+        total = -1
+        total_change = 0
+        for head in range(sum.n + 1):
+            marginal = multiply(weights[head], adjoints[head])
+            total += to_double(marginal)
+            out[dep * width + head] = to_double(add(
+                multiply(marginal, weight_from(values[dep * width + head], of_type)),
+                multiply(weights[head], changes[head])))
+            total_change += out[dep * width + head]
+        sound &= fabs(total) < TOLERANCE and fabs(total_change) < TOLERANCE * sum.n
+    return sound
+
 
 cdef struct DerivativeTask:
     bint single_root
@@ -60,211 +377,11 @@ cdef struct DerivativeTask:
 
 cdef struct DerivativeState:
     const DerivativeTask* task
-    TreeSum sum
     double* square              # the scores of one sentence
-    double* marginals
-    double* forward             # per arc and pivot: derivative of its log
-    double* backward            # per adjoint: the same
-    double* of_sums             # per word: that of its sum
-    Means means
+    TreeSum sum
+    Tangents tangents
+    Tangents wide               # those of sum.wide
     SpanSums spans              # for projective trees, which need none of the above but the square
-
-
-# --- weighted means ----------------------------------------------------------------------------
-
-cdef inline void start_means(
-        const weight_t* of_type, Means* means, Py_ssize_t n) noexcept nogil:
-    cdef weight_t* totals = <weight_t*>means.totals
-    cdef Py_ssize_t i
-    for i in range(n):
-        totals[i] = weight_from(0, of_type)
-        means.means[i] = 0
-
-
-cdef inline void add_to_mean(
-        weight_t weight, double value, weight_t* total, double* mean) noexcept nogil:
-    """Let a value take part in a mean."""
-    if weight_t is double:
-        total[0] += weight
-        mean[0] += weight * value
-    else:
-        if not is_zero(weight):
-            total[0] = add(total[0], weight)
-            mean[0] += (value - mean[0]) * to_double(divide(weight, total[0]))
-
-
-cdef inline double mean_of(weight_t total, double mean) noexcept nogil:
-    """The mean of all values; 0 if none has any weight."""
-    if weight_t is double:
-        return mean / total if total > 0 else 0.0
-    else:
-        return mean
-
-
-# --- forwards ----------------------------------------------------------------------------------
-
-cdef void follow_elimination(
-        const weight_t* of_type, const double* values, Py_ssize_t width, DerivativeState* ws
-) noexcept nogil:
-    """Fill `forward` and `of_sums`: how log weights, shares of heads and their sums change.
-
-    As `eliminate` of `elimination`.
-    """
-    cdef const TreeSum* sum = ws.sum.wide if ws.sum.beyond_float64 else &ws.sum
-    cdef Py_ssize_t n = sum.n, stride = sum.stride
-    cdef const weight_t* weights = <const weight_t*>sum.weights
-    cdef const weight_t* pivots = <const weight_t*>sum.pivots
-    cdef const weight_t* factors = <const weight_t*>sum.factors
-    cdef weight_t* totals = <weight_t*>ws.means.totals
-    cdef double* means = ws.means.means
-    cdef weight_t total, factor
-    cdef double mean, change
-    cdef Py_ssize_t word, head, k, first
-    for word in range(n, 0, -1):
-        poll_pivot(n - word)
-        start_means(of_type, &ws.means, n + 1)
-        for head in range(word < sum.root_word, n + 1):
-            add_to_mean(
-                weights[word * stride + head], values[word * width + head],
-                &totals[head], &means[head])
-        for k in range(n, word, -1):
-            factor = factors[word * stride + k]
-            if is_zero(factor):
-                continue
-            change = mean_of(totals[k], means[k])
-            ws.forward[word * (n + 1) + k] = change
-            # From words before the root token, words after it no longer lead to ROOT.
-            first = word < sum.root_word < k
-            for head in range(first, k):
-                add_to_mean(
-                    multiply(factor, pivots[k * stride + head]),
-                    change + ws.forward[k * (n + 1) + head], &totals[head], &means[head])
-        total = weight_from(0, of_type)
-        mean = 0
-        if word == sum.root_word:
-            add_to_mean(totals[0], mean_of(totals[0], means[0]), &total, &mean)
-        else:
-            for head in range(sum.single_root and word > sum.root_word, word):
-                add_to_mean(totals[head], mean_of(totals[head], means[head]), &total, &mean)
-        ws.of_sums[word] = mean_of(total, mean)
-        for head in range(word):
-            ws.forward[word * (n + 1) + head] = (
-                0.0 if word == sum.root_word
-                else mean_of(totals[head], means[head]) - ws.of_sums[word])
-
-
-# --- backwards ---------------------------------------------------------------------------------
-
-cdef inline double bounded(double change, Py_ssize_t n) noexcept nogil:
-    """Bring back the derivative of a log that rounding took beyond what it can be.
-
-    That is less than three times the most that sums of n values of at most 1 can differ by. What
-    was rounded has next to no weight.
-    """
-    return min(max(change, -6.0 * n), 6.0 * n)
-
-
-cdef inline void add_rest(
-        weight_t pulled, double change, double rest, double rest_change, bint wanted,
-        weight_t* out, double* out_change) noexcept nogil:
-    """Add `rest` to a weight, if wanted, but not below 0; and the change of its log."""
-    cdef double ratio, rest_ratio
-    out[0] = pulled
-    out_change[0] = change
-    if not wanted:
-        return
-    out[0] = add_signed(pulled, rest)
-    out_change[0] = 0
-    if is_zero(out[0]):
-        return
-    ratio = to_double(divide(pulled, out[0]))
-    rest_ratio = to_double(divide(weight_from(fabs(rest_change), &out[0]), out[0]))
-    # Else it is what rounding left of a difference.
-    if ratio < DIGITS:
-        out_change[0] = ratio * change + (rest_ratio if rest_change > 0 else -rest_ratio)
-
-
-cdef void follow_back(const weight_t* of_type, DerivativeState* ws) noexcept nogil:
-    """Fill `backward`: how the logs of adjoints change.
-
-    As `differentiate` of `matrix_tree`, whose adjoints are found again on the way: it clears those
-    of arcs from ROOT to words before the root token once they have been used.
-    """
-    cdef TreeSum* sum = ws.sum.wide if ws.sum.beyond_float64 else &ws.sum
-    cdef Py_ssize_t n = sum.n, stride = sum.stride
-    cdef weight_t* adjoints = <weight_t*>sum.adjoints
-    cdef const weight_t* pivots = <const weight_t*>sum.pivots
-    cdef const weight_t* factors = <const weight_t*>sum.factors
-    cdef const weight_t* sums = <const weight_t*>sum.sums
-    cdef weight_t* pulled = <weight_t*>ws.means.totals
-    cdef double* means = ws.means.means
-    cdef weight_t product, adjoint, factor
-    cdef double mean, change, rest, rest_change, share
-    cdef Py_ssize_t k, j, head
-    for k in range(1, n + 1):
-        poll_pivot(k)
-        start_means(of_type, &ws.means, k)
-        for j in range(1, k):
-            product = weight_from(0, of_type)
-            mean = 0
-            factor = factors[j * stride + k]
-            for head in range(k):
-                adjoint = adjoints[j * stride + head]
-                change = ws.backward[j * (n + 1) + head]
-                add_to_mean(
-                    multiply(adjoint, pivots[k * stride + head]),
-                    change + ws.forward[k * (n + 1) + head], &product, &mean)
-                add_to_mean(
-                    multiply(adjoint, factor), change + ws.forward[j * (n + 1) + k],
-                    &pulled[head], &means[head])
-            adjoints[j * stride + k] = product
-            ws.backward[j * (n + 1) + k] = bounded(mean_of(product, mean), n)
-        rest = 1
-        rest_change = 0
-        for head in range(k):
-            means[head] = mean_of(pulled[head], means[head])
-            share = to_double(multiply(pulled[head], pivots[k * stride + head]))
-            rest -= share
-            rest_change -= share * (means[head] + ws.forward[k * (n + 1) + head])
-        for head in range(k):
-            # ROOT had no part in S.
-            add_rest(
-                pulled[head], means[head], rest, rest_change,
-                head > 0 or not sum.single_root or k <= sum.root_word, &product, &mean)
-            adjoints[k * stride + head] = divide(product, sums[k])
-            ws.backward[k * (n + 1) + head] = bounded(mean - ws.of_sums[k], n)
-        adjoints[k * stride + k] = weight_from(0, of_type)
-        ws.backward[k * (n + 1) + k] = 0
-        if k == sum.root_word:
-            for j in range(1, k):
-                adjoints[j * stride] = weight_from(0, of_type)
-
-
-# --- a sentence --------------------------------------------------------------------------------
-
-cdef bint follow(const double* values, double* out, DerivativeState* ws) noexcept nogil:
-    """Find the derivatives in one direction; returns whether those of each word add up to 0."""
-    cdef Py_ssize_t n = ws.sum.n, width = ws.task.width
-    cdef Py_ssize_t dep, head
-    cdef double total, marginal
-    cdef bint sound = True
-    if ws.sum.beyond_float64:
-        follow_elimination(<const Wide*>NULL, values, width, ws)
-        follow_back(<const Wide*>NULL, ws)
-    else:
-        follow_elimination(<const double*>NULL, values, width, ws)
-        follow_back(<const double*>NULL, ws)
-    for dep in range(1, n + 1):
-        poll_row(dep, n)
-        total = 0
-        for head in range(n + 1):
-            marginal = ws.marginals[dep * (n + 1) + head]
-            if marginal > 0:
-                out[dep * width + head] = marginal * (
-                    values[dep * width + head] + ws.backward[dep * (n + 1) + head])
-                total += out[dep * width + head]
-        sound &= fabs(total) < TOLERANCE * n
-    return sound
 
 
 cdef int differentiate_sentence(
@@ -275,23 +392,29 @@ cdef int differentiate_sentence(
     cdef Py_ssize_t n = batch.lengths[sentence], area = task.width * task.width
     cdef Py_ssize_t direction = sentence * task.n_directions
     cdef Py_ssize_t stop = direction + task.n_directions
+    cdef const double* values
+    cdef double* out
     cdef int status
     if n == 0:
         return DECODE_OK
     gather(batch, sentence, ws.square)
     status = sum_trees(ws.square, n, task.single_root, &ws.sum)
-    if status == DECODE_OK:
-        status = arc_marginals(ws.square, ws.marginals, n + 1, &ws.sum)
     while status == DECODE_OK and direction < stop:
-        if follow(task.values + direction * area, task.out + direction * area, ws):
+        values = task.values + direction * area
+        out = task.out + direction * area
+        if ws.sum.beyond_float64:
+            status = tangents_init(&ws.wide, ws.sum.wide)
+            if status == DECODE_OK and not differentiate(
+                    <const Wide*>NULL, values, out, task.width, ws.sum.wide, &ws.wide):
+                status = DECODE_LOST_DIGITS
             direction += 1
-        elif ws.sum.beyond_float64:
-            return DECODE_LOST_DIGITS
+        elif differentiate(
+                <const double*>NULL, values, out, task.width, &ws.sum, &ws.tangents):
+            direction += 1
         else:
-            # Adjoints may be too small for float64 where marginals are not.
+            # Adjoints may be beyond float64 where weights are not.
+            forget_numbers(&ws.sum, &ws.tangents)
             status = sum_trees_wide(ws.square, &ws.sum)
-            if status == DECODE_OK:
-                status = arc_marginals(ws.square, ws.marginals, n + 1, &ws.sum)
     return status
 
 
@@ -315,6 +438,8 @@ cdef int differentiate_projective(
     return DECODE_OK
 
 
+# --- the boundary ------------------------------------------------------------------------------
+
 cdef class Differentiation(Worker):
     """What one thread needs for sentences of up to `max_words` words."""
     cdef DerivativeState c
@@ -324,33 +449,24 @@ cdef class Differentiation(Worker):
         cdef int status
         self.handle = differentiate_projective if projective else differentiate_sentence
         self.state = &self.c
-        # Zeros: the derivative of a log stays 0 where there is no weight.
-        self.c.square = <double*>calloc(
-            (1 if projective else 4) * width * width + 2 * width, sizeof(double))
-        self.c.means.totals = malloc(width * sizeof(Wide))
+        self.c.square = <double*>malloc(width * width * sizeof(double))
         if projective:
             status = span_sums_init(&self.c.spans, max_words, True)
         else:
             status = tree_sum_init(&self.c.sum, max_words)
-        if (
-                self.c.square is NULL or self.c.means.totals is NULL
-                or status != DECODE_OK):
+            if status == DECODE_OK:
+                status = tangents_init(&self.c.tangents, &self.c.sum)
+        if self.c.square is NULL or status != DECODE_OK:
             raise MemoryError(
                 f"derivatives of marginals of {max_words} words need at least "
                 f"{64 * max_words * max_words / 2**20:.0f} MiB; split the sentence first")
-        if projective:
-            return
-        self.c.marginals = self.c.square + width * width
-        self.c.forward = self.c.marginals + width * width
-        self.c.backward = self.c.forward + width * width
-        self.c.of_sums = self.c.backward + width * width
-        self.c.means.means = self.c.of_sums + width
 
     def __dealloc__(self):
+        free(self.c.wide.block)
+        free(self.c.tangents.block)
         tree_sum_free(&self.c.sum)
         span_sums_free(&self.c.spans)
         free(self.c.square)
-        free(self.c.means.totals)
 
 
 def differentiate_batch(
@@ -359,8 +475,8 @@ def differentiate_batch(
     """Find derivatives of the marginals of all sentences, with one thread per worker.
 
     `scores`, `allowed` and `lengths` are as for ScoreBuffer. values[sentence, direction, dep, head]
-    are at most 1 in magnitude. Adds to `out`, of the same shape, which holds zeros. Returns
-    (status, sentence) of the first sentence that fails, or (OK, any).
+    are at most 1 in magnitude. Fills `out`, of the same shape, for the words of each sentence.
+    Returns (status, sentence) of the first sentence that fails, or (OK, any).
     """
     cdef ScoreBuffer buffer = ScoreBuffer(scores, allowed, lengths)
     cdef Differentiation worker

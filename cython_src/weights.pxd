@@ -104,6 +104,14 @@ cdef inline weight_t add(weight_t a, weight_t b) noexcept nogil:
         return wide_add(a, b)
 
 
+cdef inline weight_t subtract(weight_t a, weight_t b) noexcept nogil:
+    """a - b, for derivatives: differences of weights lose digits."""
+    if weight_t is double:
+        return a - b
+    else:
+        return wide_add(a, wide_from(-b.part, b.exponent))
+
+
 cdef inline weight_t multiply(weight_t a, weight_t b) noexcept nogil:
     if weight_t is double:
         return a * b

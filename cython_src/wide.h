@@ -14,8 +14,8 @@ static inline double subtract_exactly(double a, double b, double *low)
     return high;
 }
 
-/* part 2^(512 exponent), where part is 0 or from 2^-256 to 2^256. For sentences whose weights, or
- * products of whose weights, are beyond float64. */
+/* part 2^(512 exponent), where the magnitude of part is 0 or from 2^-256 to 2^256. For sentences
+ * whose weights, or products of whose weights, are beyond float64. Derivatives may be negative. */
 typedef struct {
     double part;
     int64_t exponent;
@@ -31,13 +31,14 @@ typedef struct {
 
 static inline Wide wide_from(double part, int64_t exponent)
 {
+    const double size = fabs(part);
     Wide number;
     number.part = part;
     number.exponent = part == 0.0 ? 0 : exponent;
-    if (part >= WIDE_TOP) {
+    if (size >= WIDE_TOP) {
         number.part *= WIDE_STEP_DOWN;
         number.exponent += 1;
-    } else if (part < WIDE_BOTTOM && part != 0.0) {
+    } else if (size < WIDE_BOTTOM && part != 0.0) {
         number.part *= WIDE_STEP_UP;
         number.exponent -= 1;
     }
@@ -71,6 +72,7 @@ static inline Wide wide_divide(Wide a, Wide b)
     return wide_from(a.part / b.part, a.exponent - b.exponent);
 }
 
+/* For numbers that are not negative. */
 static inline int wide_less(Wide a, Wide b)
 {
     if (a.part == 0.0 || b.part == 0.0)
@@ -88,7 +90,7 @@ static inline int wide_less(Wide a, Wide b)
 static inline double wide_to_double(Wide a)
 {
     if (a.exponent < -4 || a.exponent > 4)
-        return a.part == 0.0 || a.exponent < 0 ? 0.0 : (double)INFINITY;
+        return a.part == 0.0 || a.exponent < 0 ? 0.0 : copysign((double)INFINITY, a.part);
     return ldexp(a.part, (int)a.exponent * WIDE_BITS);
 }
 

@@ -5,6 +5,16 @@ from numpy.typing import NDArray
 
 from spacy_rootmind.kernel.batch import Worker
 
+def use_simd(wanted: bool) -> bool: ...
+def normalize_batch(
+    given: NDArray[np.float64],
+    marginals: NDArray[np.float64],
+    lengths: NDArray[np.intp],
+    single_root: bool,
+    values: NDArray[np.float64],
+    exponents: NDArray[np.intc],
+) -> int: ...
+
 class Differentiation(Worker):
     def __new__(cls, max_words: int, projective: bool = False) -> Differentiation: ...
 

@@ -1,8 +1,8 @@
 """Log partition, arc marginals, entropy and divergence of torch tensors, with gradients.
 
 The kernel finds values, their gradients, and those of marginals: covariances of the arcs of a tree
-with a sum over them. An elimination in torch takes over where these have to be differentiated
-again, and for sentences whose weights are beyond float64.
+with a sum over them. Where these have to be differentiated again, an elimination in torch takes
+over.
 """
 
 from __future__ import annotations  # the site has a stand-in for torch, without `|`
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from spacy_rootmind.torch.elimination import eliminate
-from spacy_rootmind.trees.covariance import arc_covariances
 from spacy_rootmind.trees.distribution import TreeDistribution
 
 __all__ = ["arc_marginals", "entropy", "kl_divergence", "log_partition"]
@@ -311,7 +310,7 @@ class _Entropy(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         # Entropy = log Z - sum of P * scores: what remains is the derivative of P.
         (scores,) = ctx.saved_tensors
-        values = _centred(scores.to("cpu", torch.float64), ctx.trees)
+        values = scores.to("cpu", torch.float64)
         return -grad[:, None, None] * _covariance(scores, ctx.trees, values), None
 
 
@@ -335,8 +334,7 @@ class _Divergence(torch.autograd.Function):
         scores, others = ctx.saved_tensors
         by_scores = by_others = None
         if ctx.needs_input_grad[0]:
-            gaps = scores.to("cpu", torch.float64) - others.to("cpu", torch.float64)
-            values = _centred(gaps, ctx.trees)
+            values = scores.to("cpu", torch.float64) - others.to("cpu", torch.float64)
             by_scores = grad[:, None, None] * _covariance(scores, ctx.trees, values)
         if ctx.needs_input_grad[1]:
             own = _ArcMarginals.apply(scores, ctx.trees)
@@ -368,17 +366,6 @@ class _LogProb(torch.autograd.Function):
         return arcs - grad.sum(dim=1)[:, None, None] * marginals, None, None
 
 
-def _centred(values: Tensor, trees: TreeDistribution) -> Tensor:
-    """Subtract from values of arcs a constant per word, and drop those of impossible arcs.
-
-    The constants add up to the same in all trees, so they change no covariance but its rounding.
-    """
-    likely = torch.from_numpy(trees._find_marginals() > 0)
-    highest = torch.where(likely, values.detach(), -torch.inf).amax(dim=2, keepdim=True)
-    highest = torch.where(likely.any(dim=2, keepdim=True), highest, 0.0)
-    return torch.where(likely, values - highest, 0.0)
-
-
 def _covariance(scores: Tensor, trees: TreeDistribution, values: Tensor) -> Tensor:
     """Find the covariance of each arc, as 0 or 1, with the sum of the values of a tree's arcs.
 
@@ -389,24 +376,36 @@ def _covariance(scores: Tensor, trees: TreeDistribution, values: Tensor) -> Tens
         return torch.zeros_like(scores)
     wide = values.to("cpu", torch.float64)
     if torch.is_grad_enabled():
-        return _differentiate(scores.to("cpu", torch.float64), trees, wide, slice(None)).to(scores)
-    found, settled = arc_covariances(trees, wide.detach().numpy())
-    covariances = torch.from_numpy(found)
-    if not settled.all():
-        left = torch.from_numpy(~settled)
-        copy = scores.detach().to("cpu", torch.float64).requires_grad_()
-        covariances[left] = _differentiate(copy, trees, wide, left)[left]
-    return covariances.to(scores)
+        return _differentiate(scores.to("cpu", torch.float64), trees, wide).to(scores)
+    return torch.from_numpy(_covariance_in_kernel(trees, wide.detach().numpy())).to(scores)
 
 
-def _differentiate(
-    scores: Tensor, trees: TreeDistribution, values: Tensor, sentences: slice | Tensor
-) -> Tensor:
-    """Find covariances of some sentences of a batch by an elimination in torch, 0 in the others."""
-    makes_graph = torch.is_grad_enabled()
-    possible = torch.from_numpy(trees._possible_arcs())[sentences]
-    with torch.enable_grad():
-        total = eliminate(scores[sentences], possible, trees._single_root).sum()
-        (marginals,) = torch.autograd.grad(total, scores, create_graph=True)
-        (found,) = torch.autograd.grad(marginals, scores, values, create_graph=makes_graph)
+def _covariance_in_kernel(trees: TreeDistribution, values: NDArray[Any]) -> NDArray[np.float64]:
+    """Find these covariances, NaN in sentences with a value that is not finite."""
+    wrong = ~np.isfinite(values)
+    if not wrong.any():
+        return trees._arc_covariances(values)
+    likely = trees._find_marginals() > 0
+    wrong = (wrong & likely).any(axis=(1, 2), keepdims=True)
+    found = trees._arc_covariances(np.where(wrong, 0.0, values))
+    return np.where(wrong & likely, np.nan, found)
+
+
+def _differentiate(scores: Tensor, trees: TreeDistribution, values: Tensor) -> Tensor:
+    """Find these covariances by an elimination in torch, so that they may be differentiated."""
+    possible = torch.from_numpy(trees._possible_arcs())
+    total = eliminate(scores, possible, trees._single_root).sum()
+    (marginals,) = torch.autograd.grad(total, scores, create_graph=True)
+    (found,) = torch.autograd.grad(marginals, scores, _centred(values, trees), create_graph=True)
     return found
+
+
+def _centred(values: Tensor, trees: TreeDistribution) -> Tensor:
+    """Subtract from values of arcs a constant per word, and drop those of impossible arcs.
+
+    The constants add up to the same in all trees, so they change no covariance but its rounding.
+    """
+    likely = torch.from_numpy(trees._find_marginals() > 0)
+    highest = torch.where(likely, values.detach(), -torch.inf).amax(dim=2, keepdim=True)
+    highest = torch.where(likely.any(dim=2, keepdim=True), highest, 0.0)
+    return torch.where(likely, values - highest, 0.0)

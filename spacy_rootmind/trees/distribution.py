@@ -547,8 +547,8 @@ class TreeDistribution:
         >>> trees.expectation_gradient(gold[:, None] == np.arange(3))[1:].round(3).tolist()
         [[0.393, 0.0, -0.393], [-0.393, 0.393, 0.0]]
         """
-        functions = self._normalize(values)
-        found = expectations.gradients(functions, self._differentiate(functions))
+        found = self._arc_covariances(values)
+        expectations.check_overflow(found)
         return self._shaped(found)
 
     @names_memory(_bytes_of_derivatives)
@@ -579,10 +579,10 @@ class TreeDistribution:
 
         Notes
         -----
-        O(n^3) for each sum in `values`, about ten times as long as `marginals` (four times with
-        `projective`); O(n^2) for each pair after that. The error is absolute: a few units in the
-        last place of n d1 d2, where d1 and d2 are the largest differences among the values of the
-        arcs of a word, in either sum, over arcs of positive probability.
+        O(n^3) for each sum in `values`, about four times as long as `marginals`; O(n^2) for each
+        pair after that. The error is absolute: a few units in the last place of n d1 d2, where d1
+        and d2 are the largest differences among the values of the arcs of a word, in either sum,
+        over arcs of positive probability.
 
         The covariances of a sum with each arc are the derivatives of the marginals in the direction
         of its values. These are found in the elimination and its reverse, without subtraction of
@@ -686,6 +686,11 @@ class TreeDistribution:
         return expectations.normalize(
             *(batch, self._find_marginals(), self._words, self._single_root, several)
         )
+
+    def _arc_covariances(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """Find the covariances of sums with each arc of the batch, infinite where they overflow."""
+        functions = self._normalize(values)
+        return expectations.rescale(functions, self._differentiate(functions))
 
     def _differentiate(self, functions: expectations.Functions) -> NDArray[np.float64]:
         """Find the covariances of functions with each arc, still scaled."""

@@ -22,13 +22,13 @@ class Functions(NamedTuple):
     values : float64 array of shape (B, d, N + 1, N + 1)
         What each arc adds, over 2 ** exponents, less constants that add up to the same for each
         tree. At most 1 in magnitude; 0 for arcs of probability 0.
-    exponents : int array of shape (B, d)
+    exponents : int array of shape (B, d), of C's int as `np.ldexp` wants it
     several : bool
         Whether there may be other numbers of functions than one, d being an axis of results.
     """
 
     values: NDArray[np.float64]
-    exponents: NDArray[np.int64]
+    exponents: NDArray[np.intc]
     several: bool
 
 
@@ -76,47 +76,13 @@ def normalize(
     Each tree has one arc of each word, and one from ROOT if roots are single. So what the values of
     all of them have in common does not matter, and may be taken away.
     """
+    given = np.ascontiguousarray(values, dtype=np.float64)
     normal = np.zeros(values.shape)
-    exponents = np.zeros(values.shape[:2], dtype=np.int64)
-    for sentence, n in enumerate(words.tolist()):
-        own = marginals[sentence, 1 : n + 1, : n + 1]
-        check_finite(values[sentence], marginals[sentence], sentence)
-        for function, given in enumerate(values[sentence]):
-            part = np.where(own > 0, given[1 : n + 1, : n + 1], 0.0).astype(np.float64)
-            first = _scale(part)
-            if n > 0:
-                _center(part, own, single_root)
-            exponents[sentence, function] = first + _scale(part)
-            normal[sentence, function, 1 : n + 1, : n + 1] = part
+    exponents = np.zeros(values.shape[:2], dtype=np.intc)
+    wrong = kernel.normalize_batch(given, marginals, words, single_root, normal, exponents)
+    if wrong >= 0:
+        check_finite(values[wrong], marginals[wrong], wrong)
     return Functions(normal, exponents, several)
-
-
-def _scale(values: NDArray[np.float64]) -> int:
-    """Divide values, in place, by a power of two that is above them; returns its exponent."""
-    exponent = int(np.frexp(np.abs(values).max(initial=0.0))[1])
-    # In two steps: the power itself may be beyond float64.
-    half = -exponent // 2
-    values[:] = np.ldexp(np.ldexp(values, half), -exponent - half)
-    return exponent
-
-
-def _center(values: NDArray[np.float64], marginals: NDArray[np.float64], single_root: bool) -> None:
-    """Subtract, in place, the value of each word's likeliest arc, and then of the one from ROOT."""
-    words = np.arange(len(values))
-    first = int(single_root)
-    likeliest = first + marginals[:, first:].argmax(axis=1)
-    # A word that can only be the root token.
-    likeliest[marginals[words, likeliest] == 0] = 0
-    constants = values[words, likeliest]
-    roots = values[:, 0].copy()
-    values -= constants[:, None]
-    if single_root:
-        # Root values may be large until the second constant is gone: keep what was rounded away.
-        back = values[:, 0] - roots
-        rest = (roots - (values[:, 0] - back)) - (constants + back)
-        values[:, 0] -= values[marginals[:, 0].argmax(), 0]
-        values[:, 0] += rest
-    values[marginals == 0] = 0.0
 
 
 def differentiate(
@@ -143,11 +109,10 @@ def differentiate(
     return found, failed
 
 
-def gradients(functions: Functions, derivatives: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Undo the scaling of covariances with arcs; 0 where an arc is impossible."""
+def rescale(functions: Functions, derivatives: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Undo, in place, the scaling of covariances with arcs, which may overflow."""
     with np.errstate(over="ignore"):
-        found = np.ldexp(derivatives, functions.exponents[..., None, None])
-    _check_overflow(found)
+        found = np.ldexp(derivatives, functions.exponents[..., None, None], out=derivatives)
     return found if functions.several else found[:, 0]
 
 
@@ -175,7 +140,7 @@ def covariances(
         found[:, diagonal, diagonal] = np.maximum(found[:, diagonal, diagonal], 0.0)
     with np.errstate(over="ignore"):
         found = np.ldexp(found, first.exponents[:, :, None] + second.exponents[:, None])
-    _check_overflow(found)
+    check_overflow(found)
     return drop_axes(found, first.several, second.several)
 
 
@@ -186,7 +151,8 @@ def drop_axes(found: NDArray[np.float64], first: bool, second: bool) -> NDArray[
     return found if first else found[:, 0]
 
 
-def _check_overflow(found: NDArray[np.float64]) -> None:
+def check_overflow(found: NDArray[np.float64]) -> None:
+    """Raise unless results are finite."""
     if not np.isfinite(found).all():
         sentence = int(np.argwhere(~np.isfinite(found))[0, 0])
         raise ArithmeticError(f"sentence {sentence}: products of its values overflow; scale them")

@@ -142,14 +142,45 @@ def test_second_derivatives_are_exact_for_confident_scores(escape, single_root):
     assert_same(found, wanted, atol=1e-15 * max(escape, 100))
 
 
-def test_scores_beyond_float64_have_second_derivatives():
+@pytest.mark.parametrize("name", ONE)
+def test_scores_beyond_float64_have_second_derivatives(name):
     """Weights from exp(-3000) on, all of which count once the others cancel."""
     scores = torch.zeros(4, 4, dtype=torch.float64)
     scores[1, [0, 3]] = scores[2, [0, 3]] = -3000
     scores[3, 0] = scores[3, 1] = -1500
     scores.requires_grad_()
-    oracle = Enumeration(3, True).arc_marginals
-    assert_same(derivatives(tensors.arc_marginals, scores), derivatives(oracle, scores), 1e-11)
+    ours, oracle = getattr(tensors, name), getattr(Enumeration(3, True), name)
+    found, wanted = derivatives(ours, scores), derivatives(oracle, scores)
+    for result, expected in zip(found, wanted, strict=True):
+        torch.testing.assert_close(result, expected, rtol=1e-11, atol=1e-11)
+
+
+@ROOTS
+@pytest.mark.parametrize("wrong", [torch.nan, torch.inf, -torch.inf])
+def test_gradients_that_are_not_finite_give_nan(wrong, single_root):
+    """In their own sentence alone, and not if they belong to an arc that cannot be."""
+    scores = random_scores(3, 4, 4).detach()
+    scores[1:, 2, 3] = -torch.inf
+    scores.requires_grad_()
+    marginals = tensors.arc_marginals(scores, single_root=single_root)
+    finite = torch.randn(3, 4, 4, dtype=torch.float64)
+    given = finite.clone()
+    given[0, 3, 1] = given[1, 2, 3] = given[2, 0, 0] = wrong
+    (found,) = torch.autograd.grad(marginals, scores, given, retain_graph=True)
+    (wanted,) = torch.autograd.grad(marginals, scores, finite)
+    assert torch.equal(found[1:], wanted[1:])
+    assert torch.equal(found[0].isnan(), marginals[0] > 0)
+    assert found[0].nan_to_num().eq(0).all()
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e308])
+def test_gradients_may_have_any_size(size):
+    scores = random_scores(4, 4)
+    marginals = tensors.arc_marginals(scores)
+    given = torch.rand(4, 4, dtype=torch.float64)
+    (wanted,) = torch.autograd.grad(marginals, scores, given, retain_graph=True)
+    (found,) = torch.autograd.grad(marginals, scores, given * size)
+    torch.testing.assert_close(found / size, wanted, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", ONE)

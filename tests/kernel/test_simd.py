@@ -15,11 +15,10 @@ from spacy_rootmind import (
     log_partition,
     sample_trees,
 )
-from spacy_rootmind.kernel import conditional, covariance, eisner, elimination, matrix_tree
+from spacy_rootmind.kernel import conditional, derivatives, eisner, elimination, matrix_tree
 from spacy_rootmind.kernel import decode as decode_kernel
-from spacy_rootmind.trees.covariance import arc_covariances
 
-MODULES = (decode_kernel, eisner, elimination, matrix_tree, conditional, covariance)
+MODULES = (decode_kernel, eisner, elimination, matrix_tree, conditional, derivatives)
 
 
 def use_simd(wanted):
@@ -91,10 +90,10 @@ def test_bad_scores_are_found_in_every_lane(wrong, dtype, portable):
 def test_same_covariances(portable):
     rng = rng_for("simd covariances")
     for n in [*range(1, 36), 64, 65, 100]:
-        scores, values = rng.normal(size=(2, 1, n + 1, n + 1))
+        scores, values = rng.normal(size=(2, n + 1, n + 1))
 
         def run(scores=scores, values=values):
-            return arc_covariances(TreeDistribution(scores), values)[0]
+            return TreeDistribution(scores).expectation_gradient(values)
 
         np.testing.assert_allclose(run(), portable(run), rtol=0, atol=1e-12)
 

@@ -336,6 +336,27 @@ def test_second_order_results_of_a_batch_are_those_of_its_sentences():
             assert not gradient[i, :, size:].any()
 
 
+def test_wide_numbers_leave_no_trace_in_the_next_sentences():
+    """A thread keeps its memory: after long sentences, and after those that overflowed."""
+    rng = rng_for("after wide numbers")
+    escapes = [1.0, 3.0, 400.0, 3.0, 800.0, 3.0, 2000.0, 3.0]
+    matrices = [
+        CLOSED[closed](rng, int(n), escape)
+        for closed in sorted(CLOSED)
+        for n, escape in zip(rng.permutation(8) + 2, escapes, strict=True)
+    ]
+    scores, lengths = pad_batch(matrices, np.nan)
+    values = rng.standard_normal(scores.shape)
+    values[np.isnan(scores)] = np.nan
+    for num_threads in (1, 2):
+        trees = TreeDistribution(scores, lengths, num_threads=num_threads)
+        found = trees.expectation_gradient(values)
+        for i, one in enumerate(matrices):
+            own = np.s_[i, : len(one), : len(one)]
+            alone = TreeDistribution(one).expectation_gradient(values[own])
+            np.testing.assert_array_equal(found[own], alone)
+
+
 def test_second_order_results_of_nothing():
     trees = TreeDistribution(np.zeros((0, 4, 4)))
     assert trees.covariance(np.zeros((0, 4, 4))).shape == (0,)

@@ -33,10 +33,6 @@ CALLS = {
         "normal(3000)",
         "TreeDistribution(x).kl_divergence(TreeDistribution(x, single_root=False))",
     ),
-    "arc covariances": (
-        "normal(2000)[None]",
-        "arc_covariances(TreeDistribution(x), x)",
-    ),
     "covariance": ("normal(2000)", "TreeDistribution(x).covariance(x)"),
     "single_root_log_prob": ("normal(4500)", "TreeDistribution(x).single_root_log_prob"),
     "projective kbest": ("normal(1500)", "decode_kbest(x, 9, projective=True)"),
@@ -65,7 +61,6 @@ PROGRAM = """
     import json, os, signal, sys, time
     import numpy as np
     from spacy_rootmind import *
-    from spacy_rootmind.trees.covariance import arc_covariances
 
     def normal(n, batch=None):
         shape = (n + 1, n + 1) if batch is None else (batch, n + 1, n + 1)
