@@ -14,7 +14,7 @@ from spacy_rootmind.torch.functions import Lengths
 
 
 class TreeDistribution(Distribution):
-    """The distribution over the trees of each sentence, by the exponential of their score.
+    """The distribution over the trees of each sentence, proportional to exp(score).
 
     Parameters
     ----------
@@ -30,8 +30,8 @@ class TreeDistribution(Distribution):
     -----
     Its events are heads, int64 of shape (N + 1,), with -1 at index 0 and in the padding. It has no
     batch shape for a single sentence, and (B,) for a batch. `torch.distributions.kl_divergence`
-    takes two such distributions. Scores themselves are looked at by the first query, which raises
-    what `log_partition` raises. Each elimination is made once: further queries use it.
+    takes two such distributions. The values of scores are checked by the first query, which
+    raises what `log_partition` raises. Each elimination is made once: further queries use it.
 
     `sample` draws its seed from torch's default generator, so `torch.manual_seed` reproduces it.
 
@@ -118,7 +118,7 @@ class TreeDistribution(Distribution):
         Parameters
         ----------
         sample_shape : torch.Size
-            How many; none for one of each sentence.
+            How many trees of each sentence; `()` for one.
 
         Returns
         -------

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# The log weight of an arc that cannot be; its exponential is 0, and no difference is NaN.
+# The log weight of an impossible arc; its exponential is 0, and no difference is NaN.
 _IMPOSSIBLE = -1e30
 
 
@@ -36,7 +36,8 @@ def eliminate(scores: Tensor, possible: Tensor, single_root: bool) -> Tensor:
     scores : float64 tensor of shape (B, N + 1, N + 1)
         With N of at least 1, on the CPU, with a tree in each sentence.
     possible : bool tensor of the shape of `scores`
-        False outside of sentences and where an arc is forbidden. Words outside have no heads.
+        False outside of sentences and where an arc is forbidden. Rows outside of
+        sentences are all False.
     single_root : bool
         Whether the trees have exactly one word below ROOT.
 
@@ -71,7 +72,7 @@ def eliminate(scores: Tensor, possible: Tensor, single_root: bool) -> Tensor:
 
 
 def _weigh(scores: Tensor, possible: Tensor, single_root: bool) -> Tensor:
-    """Take words' rows of the log weights, each lowered by its highest.
+    """Take the rows of words from the log weights, each minus its maximum.
 
     A word outside of its sentence gets word 1 as its only head, or ROOT if it is the first.
     """

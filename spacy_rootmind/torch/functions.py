@@ -39,8 +39,8 @@ def log_partition(
     Parameters
     ----------
     scores : float32 or float64 tensor of shape (n + 1, n + 1) or (B, N + 1, N + 1)
-        Arc scores (log-weights), `scores[dep, head]`, on any device. They are copied to the CPU,
-        where all is computed in float64.
+        Arc scores (log-weights), `scores[dep, head]`, on any device. They are copied to the CPU;
+        computation is in float64.
     lengths : int tensor of shape (B,), optional
         Words in each sentence, 0 to N. All sentences have N words by default. For a single
         sentence, an int.
@@ -65,8 +65,8 @@ def log_partition(
     Notes
     -----
     n^3 multiplications with the gradient, n^3 / 3 without; some 3 n^3 for a gradient of the
-    gradient. Higher ones take O(n^3) memory per sentence, and much longer: they are those of an
-    elimination in torch operations.
+    gradient. Higher derivatives take O(n^3) memory per sentence and much longer, by an elimination
+    in torch operations.
 
     Examples
     --------
@@ -109,7 +109,8 @@ def arc_marginals(
 
     Notes
     -----
-    n^3 multiplications. Gradients as those of the gradient of `log_partition`.
+    n^3 multiplications. Gradients cost as much as those of the gradient of
+    `log_partition`.
 
     Examples
     --------
@@ -152,7 +153,7 @@ def entropy(
 
     Notes
     -----
-    n^3 multiplications. Gradients as those of `arc_marginals`.
+    n^3 multiplications. Gradients cost as much as those of `arc_marginals`.
 
     Examples
     --------
@@ -198,8 +199,8 @@ def kl_divergence(
     Notes
     -----
     n^3 multiplications for the one and n^3 / 3 for the other, n^3 if it needs a gradient. The
-    gradient by `others` is the difference of the marginals; that by `scores` is found as those of
-    `arc_marginals`.
+    gradient with respect to `others` is the difference of the marginals; that with respect to
+    `scores` costs as much as those of `arc_marginals`.
 
     Examples
     --------

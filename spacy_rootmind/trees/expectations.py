@@ -20,11 +20,11 @@ class Functions(NamedTuple):
     Attributes
     ----------
     values : float64 array of shape (B, d, N + 1, N + 1)
-        What each arc adds, over 2 ** exponents, less constants that add up to the same for each
+        Values of arcs divided by 2 ** exponents, minus constants whose sum is the same for every
         tree. At most 1 in magnitude; 0 for arcs of probability 0.
     exponents : int array of shape (B, d), of C's int as `np.ldexp` wants it
     several : bool
-        Whether there may be other numbers of functions than one, d being an axis of results.
+        Whether results have the axis d.
     """
 
     values: NDArray[np.float64]
@@ -73,8 +73,8 @@ def normalize(
 ) -> Functions:
     """Bring functions to the same size: covariances then neither overflow nor lose digits.
 
-    Each tree has one arc of each word, and one from ROOT if roots are single. So what the values of
-    all of them have in common does not matter, and may be taken away.
+    Each tree has one arc of each word, and one from ROOT if roots are single. So a constant shared
+    by all of these arcs changes no covariance, and is subtracted.
     """
     given = np.ascontiguousarray(values, dtype=np.float64)
     normal = np.zeros(values.shape)
@@ -145,7 +145,7 @@ def covariances(
 
 
 def drop_axes(found: NDArray[np.float64], first: bool, second: bool) -> NDArray[np.float64]:
-    """Take results of shape (B, d, e) from axes of which there are not several functions."""
+    """Drop the axes d and e of arguments that are single functions."""
     if not second:
         found = found[:, :, 0]
     return found if first else found[:, 0]
