@@ -44,7 +44,7 @@ total_steps = 7000
 initial_rate = 0.002
 """
 
-# The parser's own layers use NumPy's BLAS anyway; the shared tok2vec and the other components do not.
+# The parser's own layers use NumPy's BLAS anyway, the shared tok2vec and other components do not.
 WITH_OTHERS = """
 [nlp]
 
