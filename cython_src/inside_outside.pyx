@@ -403,10 +403,9 @@ cdef inline Wide weight_of_dependent(
 
 
 cdef inline Wide weight_of_border(
-        const SpanSums* ws, Py_ssize_t i, Py_ssize_t j, Py_ssize_t last) noexcept nogil:
+        const Wide* complete, Py_ssize_t width, Py_ssize_t i, Py_ssize_t j, Py_ssize_t last
+) noexcept nogil:
     """The weight of all between i and j of which the words up to `last` descend from i."""
-    cdef Py_ssize_t width = ws.n + 1
-    cdef const Wide* complete = <const Wide*>ws.complete
     return wide_multiply(complete[i * width + last], complete[j * width + last + 1])
 
 
@@ -453,13 +452,14 @@ cdef Py_ssize_t draw_border(
         const SpanSums* ws, Py_ssize_t i, Py_ssize_t j, const RandomSource* random
 ) noexcept nogil:
     """Draw the last word between i and j that descends from i; i itself if there is none."""
-    cdef Py_ssize_t k, last = i
+    cdef Py_ssize_t width = ws.n + 1, k, last = i
+    cdef const Wide* complete = <const Wide*>ws.complete
     cdef double left = next_double(random)
     cdef Wide total = wide_from(0, 0), weight
     for k in range(i, j):
-        total = wide_add(total, weight_of_border(ws, i, j, k))
+        total = wide_add(total, weight_of_border(complete, width, i, j, k))
     for k in range(i, j):
-        weight = weight_of_border(ws, i, j, k)
+        weight = weight_of_border(complete, width, i, j, k)
         if weight.part > 0:
             last = k
             if passes(weight, total, &left):
@@ -558,7 +558,8 @@ cdef void draft_weigh(const SpanSums* ws, const Draft* draft, void* weights) noe
     else:
         head, end = min(head, draft.dep), max(head, draft.dep)
         for i in range(draft.n_choices):
-            out[i] = weight_of_border(ws, head, end, head + i)
+            out[i] = weight_of_border(
+                <const Wide*>ws.complete, ws.n + 1, head, end, head + i)
 
 
 cdef void draft_choose(SpanSums* ws, Draft* draft, Py_ssize_t choice) noexcept nogil:
