@@ -490,13 +490,15 @@ class _Race:
     def _rows(self, tree: int) -> NDArray[np.int64]:
         """Find the labels of a tree's words, but for the root."""
         deps = np.flatnonzero(self._heads[tree] > 0)
-        return self._labels.rows[deps, self._heads[tree, deps]]
+        rows: NDArray[np.int64] = self._labels.rows[deps, self._heads[tree, deps]]
+        return rows
 
     def _draw_columns(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Draw labels: the first whose sum is above a random number."""
         passed = self._passed[rows]
         numbers = self._generator.random((len(rows), 1))
-        return (passed[:, :-1] <= numbers * passed[:, -1:]).sum(axis=1)
+        columns: NDArray[np.int64] = (passed[:, :-1] <= numbers * passed[:, -1:]).sum(axis=1)
+        return columns
 
     def _draw_log_times(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
         """Draw logs of exponential times at a rate of 1."""
