@@ -2,14 +2,15 @@
 
 A trie (Shi, Bieber & Sutton 2020) over the choices by which a tree is drawn from the root down (see
 `inside_outside`): its root token, then for span after span the outermost dependent and the border.
-Which choice is next depends on those before it alone, so each node has its own. It holds how much
-of its mass remains in every alternative: of one never chosen its share, exact from the sums over
-spans; of another its share times what remains in the node that follows. As in `distinct`, nothing
-is ever subtracted. Masses have a wide exponent, so what remains after the probable trees is as
-accurate as they are.
+Which choice is next depends on earlier ones alone, so each node has its own. It holds how much of
+its mass remains in every alternative: for one never chosen its share, exact from the sums over
+spans; for the others their share times what remains in the node that follows. As in `distinct`,
+nothing is ever subtracted. Masses have a wide exponent, so what remains after the probable trees is
+as accurate as they are.
 
-A tree has at most 2 n choices among at most n, and new nodes for those after it has left the trie:
-memory is O(n^2) per tree drawn, and less where spans are split in the middle.
+A tree takes at most 2 n choices among at most n alternatives, and adds nodes for those below the
+point where it leaves the trie: memory is O(n^2) per tree drawn, and less where spans are split near
+the middle.
 """
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
