@@ -56,7 +56,8 @@ cdef void trie_free(Trie* trie) noexcept nogil:
     trie.room = trie.row_room = trie.path_room = 0
 
 
-cdef inline bint grow(void** array, size_t items, size_t size) noexcept nogil:
+cdef bint grow(void** array, size_t items, size_t size) noexcept nogil:
+    """Change the number of items in an array; returns whether there is memory for them."""
     cdef void* grown = NULL
     if items <= (<size_t>-1) / 4 / size:
         grown = realloc(array[0], items * size)
@@ -185,6 +186,10 @@ cdef int trie_begin(Trie* trie, PartialTree* tree) noexcept nogil:
     return DECODE_OK
 
 
+cdef double trie_log_remaining(const Trie* trie) noexcept nogil:
+    return trie.nodes[0].log_remaining if trie.n_nodes > 0 else 0
+
+
 # --- draws -------------------------------------------------------------------------------------
 
 cdef Py_ssize_t choose(Trie* trie, Py_ssize_t number, const RandomSource* random) noexcept nogil:
@@ -274,7 +279,7 @@ cdef int trie_draw(
     """Draw a tree into tree.heads, or set `exhausted`; returns a DecodeStatus."""
     cdef Py_ssize_t depth
     cdef int status = DECODE_OK
-    exhausted[0] = trie.n_nodes > 0 and trie.nodes[0].log_remaining == -INFINITY
+    exhausted[0] = trie_log_remaining(trie) == -INFINITY
     if exhausted[0]:
         return DECODE_OK
     depth = descend(trie, tree, random)

@@ -14,7 +14,7 @@ how their log changes: that of a product is a sum, that of a sum is a mean (see 
 from libc.math cimport INFINITY, isfinite
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport abs, free, malloc
 from libc.string cimport memset
 
 from spacy_rootmind.kernel.decode cimport (
@@ -394,6 +394,21 @@ cdef int projective_derivatives(
 
 # --- samples -----------------------------------------------------------------------------------
 
+cdef inline Wide weight_of_dependent(
+        const SpanSums* ws, Py_ssize_t head, Py_ssize_t dep, Py_ssize_t end) noexcept nogil:
+    """The weight of all that a head governs up to `end`, with that outermost dependent."""
+    cdef Py_ssize_t width = ws.n + 1
+    return wide_multiply(
+        (<const Wide*>ws.arcs)[head * width + dep], (<const Wide*>ws.complete)[dep * width + end])
+
+
+cdef inline Wide weight_of_border(
+        const Wide* complete, Py_ssize_t width, Py_ssize_t i, Py_ssize_t j, Py_ssize_t last
+) noexcept nogil:
+    """The weight of all between i and j of which the words up to `last` descend from i."""
+    return wide_multiply(complete[i * width + last], complete[j * width + last + 1])
+
+
 cdef inline bint passes(Wide weight, Wide total, double* left) noexcept nogil:
     """Tell whether a part of the total, if it has any weight, is the one that was drawn."""
     if weight.part == 0:
@@ -419,19 +434,16 @@ cdef Py_ssize_t draw_dependent(
         const SpanSums* ws, Py_ssize_t head, Py_ssize_t end, const RandomSource* random
 ) noexcept nogil:
     """Draw the outermost dependent of a head in the span that reaches to `end`."""
-    cdef Py_ssize_t width = ws.n + 1
-    cdef const Wide* complete = <const Wide*>ws.complete
+    cdef Wide total = (<const Wide*>ws.complete)[head * (ws.n + 1) + end], weight
     cdef double left = next_double(random)
     cdef Py_ssize_t step = 1 if end > head else -1
     cdef Py_ssize_t dep = head, last = 0
-    cdef Wide weight
     while dep != end:
         dep += step
-        weight = wide_multiply(
-            (<const Wide*>ws.arcs)[head * width + dep], complete[dep * width + end])
+        weight = weight_of_dependent(ws, head, dep, end)
         if weight.part > 0:
             last = dep
-            if passes(weight, complete[head * width + end], &left):
+            if passes(weight, total, &left):
                 break
     return last
 
@@ -445,10 +457,9 @@ cdef Py_ssize_t draw_border(
     cdef double left = next_double(random)
     cdef Wide total = wide_from(0, 0), weight
     for k in range(i, j):
-        total = wide_add(
-            total, wide_multiply(complete[i * width + k], complete[j * width + k + 1]))
+        total = wide_add(total, weight_of_border(complete, width, i, j, k))
     for k in range(i, j):
-        weight = wide_multiply(complete[i * width + k], complete[j * width + k + 1])
+        weight = weight_of_border(complete, width, i, j, k)
         if weight.part > 0:
             last = k
             if passes(weight, total, &left):
@@ -466,33 +477,105 @@ cdef inline Py_ssize_t push(
     return top + 2
 
 
+cdef inline Py_ssize_t push_root(
+        SpanSums* ws, Py_ssize_t root, int32_t* heads) noexcept nogil:
+    """Begin a tree with that root token; returns the top of the stack."""
+    heads[root] = 0
+    return push(ws.todo, push(ws.todo, 0, root, ws.n), root, 1)
+
+
+cdef inline Py_ssize_t push_parts(
+        int32_t* todo, Py_ssize_t top, Py_ssize_t dep, Py_ssize_t border) noexcept nogil:
+    """Replace the span on top by its parts, given its outermost dependent; returns the new top."""
+    cdef Py_ssize_t head = todo[top - 2]
+    cdef Py_ssize_t end = todo[top - 1]
+    top = push(todo, top - 2, dep, end)
+    if head < dep:
+        top = push(todo, top, dep, border + 1)
+        return push(todo, top, head, border)
+    top = push(todo, top, head, border + 1)
+    return push(todo, top, dep, border)
+
+
 cdef void draw_projective(
         SpanSums* ws, const RandomSource* random, int32_t* heads) noexcept nogil:
     """Draw a tree in proportion to its weight, from the root down. O(n^2) at most."""
-    cdef Py_ssize_t top = 0
-    cdef Py_ssize_t head, end, dep, border
+    cdef Py_ssize_t head, dep, border, top
     heads[0] = -1
     if ws.n == 0:
         return
     if ws.single_root:
-        head = draw_root(ws, random)
-        heads[head] = 0
-        top = push(ws.todo, top, head, ws.n)
-        top = push(ws.todo, top, head, 1)
+        top = push_root(ws, draw_root(ws, random), heads)
     else:
-        top = push(ws.todo, top, 0, ws.n)
+        top = push(ws.todo, 0, 0, ws.n)
     while top > 0:
-        top -= 2
-        head = ws.todo[top]
-        end = ws.todo[top + 1]
-        dep = draw_dependent(ws, head, end, random)
+        head = ws.todo[top - 2]
+        dep = draw_dependent(ws, head, ws.todo[top - 1], random)
         heads[dep] = <int32_t>head
         poll(ws.n)
         border = draw_border(ws, min(head, dep), max(head, dep), random)
-        top = push(ws.todo, top, dep, end)
-        if head < dep:
-            top = push(ws.todo, top, dep, border + 1)
-            top = push(ws.todo, top, head, border)
-        else:
-            top = push(ws.todo, top, head, border + 1)
-            top = push(ws.todo, top, dep, border)
+        top = push_parts(ws.todo, top, dep, border)
+
+
+# --- the same decisions, one at a time ---------------------------------------------------------
+
+cdef inline void next_span(const SpanSums* ws, Draft* draft) noexcept nogil:
+    """Turn to the outermost dependent of the span on top, if there is one."""
+    draft.stage = DRAFT_COMPLETE
+    draft.n_choices = 0
+    if draft.top > 0:
+        draft.stage = DRAFT_DEPENDENT
+        draft.n_choices = abs(ws.todo[draft.top - 1] - ws.todo[draft.top - 2])
+
+
+cdef void draft_begin(SpanSums* ws, int32_t* heads, Draft* draft) noexcept nogil:
+    """Begin a tree; see the declaration."""
+    heads[0] = -1
+    draft.heads = heads
+    draft.top = 0
+    if ws.single_root and ws.n > 0:
+        draft.stage = DRAFT_ROOT
+        draft.n_choices = ws.n
+    else:
+        draft.top = push(ws.todo, 0, 0, ws.n)
+        next_span(ws, draft)
+
+
+cdef void draft_weigh(const SpanSums* ws, const Draft* draft, void* weights) noexcept nogil:
+    """Find the weights of the choices; see the declaration. O(n)."""
+    cdef Wide* out = <Wide*>weights
+    cdef Py_ssize_t i, head, end, step
+    if draft.stage == DRAFT_ROOT:
+        for i in range(draft.n_choices):
+            out[i] = weight_of_root(<const Wide*>NULL, ws, i + 1)
+        return
+    head = ws.todo[draft.top - 2]
+    end = ws.todo[draft.top - 1]
+    if draft.stage == DRAFT_DEPENDENT:
+        step = 1 if end > head else -1
+        for i in range(draft.n_choices):
+            out[i] = weight_of_dependent(ws, head, head + step * (i + 1), end)
+    else:
+        head, end = min(head, draft.dep), max(head, draft.dep)
+        for i in range(draft.n_choices):
+            out[i] = weight_of_border(
+                <const Wide*>ws.complete, ws.n + 1, head, end, head + i)
+
+
+cdef void draft_choose(SpanSums* ws, Draft* draft, Py_ssize_t choice) noexcept nogil:
+    """Make a choice and go on to the next one. O(1)."""
+    cdef Py_ssize_t head, step
+    if draft.stage == DRAFT_ROOT:
+        draft.top = push_root(ws, choice + 1, draft.heads)
+        next_span(ws, draft)
+        return
+    head = ws.todo[draft.top - 2]
+    if draft.stage == DRAFT_DEPENDENT:
+        step = 1 if ws.todo[draft.top - 1] > head else -1
+        draft.dep = head + step * (choice + 1)
+        draft.heads[draft.dep] = <int32_t>head
+        draft.stage = DRAFT_BORDER
+        draft.n_choices = choice + 1
+    else:
+        draft.top = push_parts(ws.todo, draft.top, draft.dep, min(head, draft.dep) + choice)
+        next_span(ws, draft)

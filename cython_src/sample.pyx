@@ -25,7 +25,12 @@ from spacy_rootmind.kernel.decode cimport (
     DECODE_OK,
     DECODE_UNSETTLED,
 )
-from spacy_rootmind.kernel.distinct cimport trie_begin, trie_draw, trie_free
+from spacy_rootmind.kernel.distinct cimport (
+    trie_begin,
+    trie_draw,
+    trie_free,
+    trie_log_remaining,
+)
 from spacy_rootmind.kernel.elimination cimport tree_sum_free, tree_sum_init, weigh_arcs
 from spacy_rootmind.kernel.insertion cimport (
     insertion_begin,
@@ -255,6 +260,8 @@ cdef int sampler_draw(
                 return DECODE_OK
             heads[i * width] = -1
         else:
+            if sampler.log_remaining is not NULL:
+                sampler.log_remaining[i] = trie_log_remaining(&sampler.trie)
             status = draw_tree(sampler, random, heads + i * width, &exhausted)
             if status != DECODE_OK or exhausted:
                 return status

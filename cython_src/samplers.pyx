@@ -21,6 +21,12 @@ from spacy_rootmind.kernel.inside_outside cimport (
 )
 from spacy_rootmind.kernel.interrupt cimport do_part, run_call, this_call
 from spacy_rootmind.kernel.matrix_tree cimport log_probability
+from spacy_rootmind.kernel.projective_distinct cimport (
+    ProjectiveTrie,
+    projective_trie_begin,
+    projective_trie_draw,
+    projective_trie_free,
+)
 from spacy_rootmind.kernel.random cimport RandomSource
 from spacy_rootmind.kernel.sample cimport (
     SAMPLE_ANCESTRAL,
@@ -62,6 +68,7 @@ cdef struct SampleTask:
     int32_t* heads                  # k rows per sentence
     Py_ssize_t width
     double* log_probabilities       # k per sentence
+    double* log_remaining           # the same, or NULL
     Py_ssize_t* found               # per sentence
     const double* inverses
     const double* inverse_weights
@@ -71,6 +78,7 @@ cdef struct SampleState:
     const SampleTask* task
     TreeSampler sampler
     SpanSums spans                  # for projective trees, instead of `sampler`
+    ProjectiveTrie trie             # for different ones
     bint single_root
     double* square                  # the scores of one sentence
 
@@ -87,6 +95,9 @@ cdef int sample_sentence(void* state, const Batch* batch, Py_ssize_t sentence) n
         sampler.inverse = task.inverses + sentence * stride * stride
         sampler.inverse_weights = task.inverse_weights + sentence * (stride + 1) * (stride + 1)
         sampler.inverse_stride = stride
+    sampler.log_remaining = NULL
+    if task.log_remaining is not NULL:
+        sampler.log_remaining = task.log_remaining + sentence * task.k
     status = sampler_begin(sampler, worker.square, batch.lengths[sentence])
     if status != DECODE_OK:
         return status
@@ -95,16 +106,21 @@ cdef int sample_sentence(void* state, const Batch* batch, Py_ssize_t sentence) n
         task.width, task.log_probabilities + sentence * task.k, &task.found[sentence])
 
 
+cdef int begin_projective(
+        SampleState* worker, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
+    """Sum over the projective trees of a sentence; returns a DecodeStatus."""
+    gather(batch, sentence, worker.square)
+    return sum_projective(
+        worker.square, batch.lengths[sentence], worker.single_root, &worker.spans)
+
+
 cdef int sample_projective(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
     """Draw projective trees of one sentence; returns a DecodeStatus."""
     cdef SampleState* worker = <SampleState*>state
     cdef const SampleTask* task = worker.task
     cdef Py_ssize_t i, first = sentence * task.k
     cdef TreeSum sum
-    cdef int status
-    gather(batch, sentence, worker.square)
-    status = sum_projective(
-        worker.square, batch.lengths[sentence], worker.single_root, &worker.spans)
+    cdef int status = begin_projective(worker, batch, sentence)
     if status != DECODE_OK:
         return status
     describe_sum(&worker.spans, &sum)
@@ -114,6 +130,34 @@ cdef int sample_projective(void* state, const Batch* batch, Py_ssize_t sentence)
         task.log_probabilities[i] = log_probability(
             worker.square, task.heads + i * task.width, &sum)
     task.found[sentence] = task.k
+    return DECODE_OK
+
+
+cdef int sample_projective_distinct(
+        void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
+    """Draw different projective trees of one sentence; returns a DecodeStatus."""
+    cdef SampleState* worker = <SampleState*>state
+    cdef const SampleTask* task = worker.task
+    cdef Py_ssize_t i, first = sentence * task.k
+    cdef TreeSum sum
+    cdef int status = begin_projective(worker, batch, sentence)
+    if status == DECODE_OK:
+        status = projective_trie_begin(&worker.trie, batch.lengths[sentence])
+    if status != DECODE_OK:
+        return status
+    describe_sum(&worker.spans, &sum)
+    for i in range(first, first + task.k):
+        if worker.trie.exhausted:
+            break
+        if task.log_remaining is not NULL:
+            task.log_remaining[i] = worker.trie.log_remaining
+        status = projective_trie_draw(
+            &worker.trie, &worker.spans, &task.sources[sentence], task.heads + i * task.width)
+        if status != DECODE_OK:
+            return status
+        task.log_probabilities[i] = log_probability(
+            worker.square, task.heads + i * task.width, &sum)
+        task.found[sentence] += 1
     return DECODE_OK
 
 
@@ -128,8 +172,10 @@ cdef class Sampler(Worker):
         self.state = &self.c
         self.c.single_root = single_root
         self.c.square = <double*>malloc(width * width * sizeof(double))
-        if method == "projective":
+        if method in ("projective", "projective_distinct"):
             self.handle = sample_projective
+            if method == "projective_distinct":
+                self.handle = sample_projective_distinct
             status = span_sums_init(&self.c.spans, max_words, False)
         else:
             self.handle = sample_sentence
@@ -144,6 +190,7 @@ cdef class Sampler(Worker):
     def __dealloc__(self):
         sampler_free(&self.c.sampler)
         span_sums_free(&self.c.spans)
+        projective_trie_free(&self.c.trie)
         free(self.c.square)
 
 
@@ -197,11 +244,12 @@ def sample_batch(
         object scores, object allowed, object lengths, list samplers, list bit_generators,
         int32_t[:, :, ::1] heads not None, double[:, ::1] log_probabilities not None,
         Py_ssize_t[::1] found not None, const double[:, :, ::1] inverses=None,
-        const double[:, :, ::1] inverse_weights=None):
+        const double[:, :, ::1] inverse_weights=None, double[:, ::1] log_remaining=None):
     """Draw trees of all sentences, with one bit generator per sentence and thread per sampler.
 
     `scores`, `allowed` and `lengths` are as for ScoreBuffer. For colbourn, `inverses` are those of
     the sentences' Laplacians, n x n, and `inverse_weights` the weights in these, (n + 1) x (n + 1).
+    Without replacement, `log_remaining` gets the log of the mass that was left before each draw.
     Returns (status, sentence) of the first sentence that fails, or (OK, any).
     """
     cdef ScoreBuffer buffer = ScoreBuffer(scores, allowed, lengths)
@@ -215,6 +263,7 @@ def sample_batch(
     task.width = heads.shape[2]
     task.log_probabilities = &log_probabilities[0, 0]
     task.found = &found[0]
+    task.log_remaining = NULL if log_remaining is None else &log_remaining[0, 0]
     task.inverses = task.inverse_weights = NULL
     task.inverse_stride = 0
     if inverses is not None and inverses.shape[2] > 0:

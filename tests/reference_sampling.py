@@ -146,13 +146,20 @@ def only_allowed(scores: FloatArray, allowed: BoolArray | None) -> NDArray[np.fl
     return reference.clean(scores if allowed is None else np.where(allowed, scores, -np.inf))
 
 
-def tree_law(scores: FloatArray, single_root: bool = True, allowed: BoolArray | None = None) -> Law:
+def tree_law(
+    scores: FloatArray,
+    single_root: bool = True,
+    allowed: BoolArray | None = None,
+    projective: bool = False,
+) -> Law:
     """Return the law of trees by enumeration, n <= 6; gaps to the best tree are exact."""
     inside = only_allowed(scores, allowed)
     n = len(inside) - 1
     trees = reference.enumerate_trees(n, single_root)
     rough = reference.enumerate_scores(inside, single_root)
     possible = rough > -np.inf
+    if projective:
+        possible &= np.array([reference.is_projective(heads) for heads in trees], dtype=bool)
     trees, rough = trees[possible], rough[possible]
     if not len(trees):
         return Law(trees, rough, 0.0)

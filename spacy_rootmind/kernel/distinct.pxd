@@ -1,4 +1,5 @@
 """Sampling without replacement."""
+from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
 
 from spacy_rootmind.kernel.conditional cimport PartialTree
@@ -24,9 +25,14 @@ cdef struct Trie:
     Py_ssize_t path_room
     double* scratch
 
+# Changes the number of items in an array; returns whether there is memory for them.
+cdef bint grow(void** array, size_t items, size_t size) noexcept nogil
+
 cdef void trie_free(Trie* trie) noexcept nogil
 # Begins a sentence; returns a DecodeStatus.
 cdef int trie_begin(Trie* trie, PartialTree* tree) noexcept nogil
 # Draws a tree that was not drawn yet into tree.heads, or sets `exhausted` if there is none.
 cdef int trie_draw(
     Trie* trie, PartialTree* tree, const RandomSource* random, bint* exhausted) noexcept nogil
+# The log of the mass of the trees not drawn yet, of 1.
+cdef double trie_log_remaining(const Trie* trie) noexcept nogil

@@ -21,6 +21,21 @@ cdef struct SpanSums:
     double* highest         # per word: its highest score
     int32_t* todo           # stack of spans to be expanded, two numbers each
 
+# What a projective tree that is drawn is to have next.
+cdef enum DraftStage:
+    DRAFT_ROOT          # its root token
+    DRAFT_DEPENDENT     # the outermost dependent of the head of a span
+    DRAFT_BORDER        # the border between what this governs and what the head governs
+    DRAFT_COMPLETE
+
+# A tree that is drawn from the root down, by one choice after another. At most 2 n of them.
+cdef struct Draft:
+    int32_t* heads
+    Py_ssize_t top          # of the stack of spans
+    Py_ssize_t dep          # at a border: the dependent
+    DraftStage stage
+    Py_ssize_t n_choices    # 0 once it is complete
+
 # `with_changes` for derivatives, which then are all that they are good for.
 cdef int span_sums_init(SpanSums* ws, Py_ssize_t max_words, bint with_changes) noexcept nogil
 cdef void span_sums_free(SpanSums* ws) noexcept nogil
@@ -40,3 +55,10 @@ cdef int projective_derivatives(
 # Draws a tree to heads[0..n]; O(n^2) at most.
 cdef void draw_projective(
     SpanSums* ws, const RandomSource* random, int32_t* heads) noexcept nogil
+
+# The same, where others make the choices: begins a tree in heads[0..n], ...
+cdef void draft_begin(SpanSums* ws, int32_t* heads, Draft* draft) noexcept nogil
+# fills the weights of the choices in order, n_choices numbers with a wide exponent (weights.h), ...
+cdef void draft_weigh(const SpanSums* ws, const Draft* draft, void* weights) noexcept nogil
+# and makes one of them.
+cdef void draft_choose(SpanSums* ws, Draft* draft, Py_ssize_t choice) noexcept nogil

@@ -41,6 +41,7 @@ cdef struct TreeSampler:
     const double* inverse   # for colbourn: that of its Laplacian
     const double* inverse_weights   # and the weights in it; rows a column longer than the inverse's
     Py_ssize_t inverse_stride
+    double* log_remaining   # for distinct, unless NULL: the mass not drawn yet, before each draw
 
 cdef int sampler_init(
     TreeSampler* sampler, SampleMethod method, Py_ssize_t max_words, bint single_root,

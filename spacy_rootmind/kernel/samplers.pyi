@@ -22,5 +22,6 @@ def sample_batch(
     found: NDArray[np.intp],
     inverses: NDArray[np.float64] | None = None,
     inverse_weights: NDArray[np.float64] | None = None,
+    log_remaining: NDArray[np.float64] | None = None,
 ) -> tuple[int, int]: ...
 def invert(matrix: NDArray[np.float64]) -> bool: ...

@@ -16,6 +16,7 @@ from spacy_rootmind.trees.labelled import (
     LabelledTrees,
     decode_kbest_labelled,
     sample_labelled,
+    sample_labelled_distinct,
 )
 from spacy_rootmind.trees.probabilities import log_partition
 from spacy_rootmind.trees.sampling import sample_trees
@@ -100,11 +101,11 @@ def sample(k: int, seed: int | None = 0, labelled: bool = False) -> Maker:
     _check(k, seed, labelled=labelled)
     made: Callable[..., Any] = partial(_samples, k=k, seed=seed, replace=True)
     if labelled:
-        made = LabelledMaker(partial(_labelled_samples, k=k, seed=seed))
+        made = LabelledMaker(partial(_labelled_samples, k=k, seed=seed, replace=True))
     return _registered("sample", made, k=k, seed=seed, labelled=labelled)
 
 
-def sample_without_replacement(k: int, seed: int | None = 0) -> Maker:
+def sample_without_replacement(k: int, seed: int | None = 0, labelled: bool = False) -> Maker:
     """Make up to k different samples; registered as `spacy_rootmind.sample_without_replacement.v1`.
 
     With a seed, a sentence's samples depend on the seed and its words alone.
@@ -115,15 +116,21 @@ def sample_without_replacement(k: int, seed: int | None = 0) -> Maker:
         Most samples per sentence, at least 1.
     seed : int, optional
         At least 0; None for other samples each time.
+    labelled : bool
+        Whether labels are drawn as well, so that the same tree with other labels is another sample,
+        and `log_prob` includes them. By default each tree has the best label of each arc, and
+        `log_prob` is that of the tree.
 
     Raises
     ------
     ValueError
         If an argument is not as described.
     """
-    _check(k, seed)
-    made = partial(_samples, k=k, seed=seed, replace=False)
-    return _registered("sample_without_replacement", made, k=k, seed=seed)
+    _check(k, seed, labelled=labelled)
+    made: Callable[..., Any] = partial(_samples, k=k, seed=seed, replace=False)
+    if labelled:
+        made = LabelledMaker(partial(_labelled_samples, k=k, seed=seed, replace=False))
+    return _registered("sample_without_replacement", made, k=k, seed=seed, labelled=labelled)
 
 
 def _registered(name: str, maker: Callable[..., Any], **settings: int | None) -> Maker:
@@ -190,8 +197,10 @@ def _labelled_samples(
     *,
     k: int,
     seed: int | None,
+    replace: bool,
 ) -> LabelledTrees:
-    return sample_labelled(scores, k, find_log_probs, _generator(seed, words))
+    draw = sample_labelled if replace else sample_labelled_distinct
+    return draw(scores, k, find_log_probs, _generator(seed, words))
 
 
 def _generator(seed: int | None, words: Sequence[str]) -> np.random.Generator:

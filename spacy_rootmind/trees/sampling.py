@@ -4,7 +4,7 @@ Conventions are those of spacy_rootmind.trees.conventions.
 """
 
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +71,7 @@ def _bytes_of_samples(
     """Count bytes: a sampler per thread, the trees, and for some methods matrices per sentence."""
     sentences, width, n = measure(scores, lengths)
     threads = min(num_threads, max(sentences, 1))
-    trees = sentences * k * (4.0 * width + 8)
+    trees = sentences * k * (4.0 * width + (8 if replace else 16))
     if projective:
         return threads * 88 * n**2 + trees
     if not replace:
@@ -112,7 +112,7 @@ def sample_trees(
         Whether exactly one word has the head ROOT, or at least one.
     projective : bool
         Whether arcs must not cross, that from ROOT before the first word included. These trees are
-        drawn from the root down, span by span, and with replacement only; `method` is "auto".
+        drawn from the root down, span by span; `method` is "auto".
     replace : bool
         Whether a tree may be drawn again. Without replacement each tree is drawn in proportion to
         its weight among those not drawn yet.
@@ -184,7 +184,8 @@ def sample_trees(
 
     Notes
     -----
-    With `projective`: O(n^3) once per sentence, O(n^2) at most for each tree. Otherwise, once per
+    With `projective`: O(n^3) once per sentence, O(n^2) at most for each tree, and without
+    replacement as much memory for as long as the call lasts. Otherwise, once per
     sentence: n^3 / 3 multiplications. Then for each tree: "wilson" takes the mean time of
     a walk to the root, about 2 n steps for scores that are not far apart, and without bound for
     those that are; "ancestral" O(n^2 log n) for the former and O(n^3) at most; "auto" no more than
@@ -196,8 +197,8 @@ def sample_trees(
     sentence walk to the tree, one random number a step, and in one of a million times a second one.
     "colbourn" draws one number a word, in the order of the sentence, "ancestral" puts words in by
     that order. Projective trees draw a number for each outermost dependent and each border between
-    what governs it and what it governs. A number of a stream picks from heads or words in ascending
-    order. What a seed draws is kept from release to release.
+    what governs it and what it governs, with or without replacement. A number of a stream picks
+    from heads or words in ascending order. What a seed draws is kept from release to release.
 
     References
     ----------
@@ -225,18 +226,76 @@ def sample_trees(
     batch = as_score_batch(scores)
     mask = as_allowed_batch(allowed, scores)
     words = as_lengths(lengths, batch.shape[0], batch.shape[1] - 1, single=scores.ndim == 2)
-    longest = int(words.max(initial=0))
-    k_found = k
-    if projective:
-        method = "projective"
     if not replace:
-        method = "distinct"
-        k_found = min(k, _most_trees(batch, mask, words, single_root, k))
-    if len(batch) * k_found * batch.shape[1] > sys.maxsize // 8:
-        raise MemoryError(f"no memory for {k_found} trees of {longest} words; ask for fewer")
+        method = "projective_distinct" if projective else "distinct"
+    elif projective:
+        method = "projective"
+    drawn = _draw(batch, mask, words, k, method, single_root, steps, seed, threads)
+    if scores.ndim == 3:
+        return _widen(drawn.heads, k, -1), _widen(drawn.log_probs, k, -np.inf)
+    found = drawn.found[0]
+    return drawn.heads[0, :found], drawn.log_probs[0, :found]
+
+
+class Drawn(NamedTuple):
+    """Trees of a batch.
+
+    Attributes
+    ----------
+    heads : int array of shape (B, k, N + 1)
+    log_probs : float array of shape (B, k)
+    found : int array of shape (B,)
+        How many of the k trees of each sentence there are.
+    log_remaining : float array of shape (B, k)
+        Without replacement: the log of the probability that is left before each draw.
+    """
+
+    heads: NDArray[np.int32]
+    log_probs: NDArray[np.float64]
+    found: NDArray[np.intp]
+    log_remaining: NDArray[np.float64]
+
+
+def draw_distinct(
+    scores: ScoreArray, k: int, seed: Seed
+) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
+    """Draw single-root trees of a sentence as `sample_trees` does without replacement.
+
+    Returns
+    -------
+    heads : int array of shape (k', n + 1)
+    log_probs, log_remaining : float array of shape (k',)
+        See `Drawn`.
+    """
+    batch = as_score_batch(scores)
+    words = as_lengths(None, 1, batch.shape[1] - 1, single=True)
+    drawn = _draw(batch, None, words, as_count("k", k), "distinct", True, 0, seed, 1)
+    found = drawn.found[0]
+    return drawn.heads[0, :found], drawn.log_probs[0, :found], drawn.log_remaining[0, :found]
+
+
+def _draw(
+    batch: ScoreArray,
+    mask: NDArray[np.uint8] | None,
+    words: NDArray[np.intp],
+    k: int,
+    method: str,
+    single_root: bool,
+    steps: int,
+    seed: Seed,
+    threads: int,
+) -> Drawn:
+    """Draw up to k trees of each sentence; raises as `sample_trees` does."""
+    longest = int(words.max(initial=0))
+    distinct = method.endswith("distinct")
+    if distinct:
+        k = min(k, _most_trees(batch, mask, words, single_root, k))
+    if len(batch) * k * batch.shape[1] > sys.maxsize // 8:
+        raise MemoryError(f"no memory for {k} trees of {longest} words; ask for fewer")
     streams = _spawn(seed, len(batch))
-    heads = filled((len(batch), k_found, batch.shape[1]), -1, np.int32)
-    log_probs = filled((len(batch), k_found), -np.inf, np.float64)
+    heads = filled((len(batch), k, batch.shape[1]), -1, np.int32)
+    log_probs = filled((len(batch), k), -np.inf, np.float64)
+    log_remaining = np.zeros((len(batch), k) if distinct else (0, 0))
     found = np.zeros(len(batch), dtype=np.intp)
     inverses = weights = None
     if method == "colbourn":
@@ -246,7 +305,8 @@ def sample_trees(
         for _ in range(min(threads, max(len(words), 1)))
     ]
     failed = kernel.sample_batch(
-        batch, mask, words, samplers, streams, heads, log_probs, found, inverses, weights
+        *(batch, mask, words, samplers, streams, heads, log_probs, found, inverses, weights),
+        log_remaining if distinct else None,
     )
     if failed[0] == kernel.NO_STEPS:
         raise RuntimeError(
@@ -261,12 +321,10 @@ def sample_trees(
             words,
             failed,
             single_root=single_root,
-            kind=kind_of(projective),
+            kind=kind_of(method.startswith("projective")),
             lost_digits=_COLBOURN_LOST_DIGITS if method == "colbourn" else LOST_DIGITS,
         )
-    if scores.ndim == 3:
-        return _widen(heads, k, -1), _widen(log_probs, k, -np.inf)
-    return heads[0, : found[0]], log_probs[0, : found[0]]
+    return Drawn(heads, log_probs, found, log_remaining)
 
 
 def _check_method(method: str, single_root: bool, projective: bool, replace: bool) -> None:
@@ -275,10 +333,6 @@ def _check_method(method: str, single_root: bool, projective: bool, replace: boo
         raise ValueError(f"unknown method {method!r}, expected one of {', '.join(METHODS)}")
     if projective and method != "auto":
         raise ValueError(f"projective=True has a method of its own; leave out method={method!r}")
-    if projective and not replace:
-        raise ValueError(
-            "projective trees are drawn with replacement only; use decode_kbest for distinct ones"
-        )
     if not replace and method not in ("auto", "ancestral"):
         raise ValueError(
             f"method {method!r} draws with replacement; for replace=False expected 'auto' or "

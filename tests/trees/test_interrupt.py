@@ -41,6 +41,10 @@ CALLS = {
     "outside": ("normal(700)", "TreeDistribution(x, projective=True).marginals"),
     "projective covariance": ("normal(300)", "TreeDistribution(x, projective=True).covariance(x)"),
     "projective samples": ("normal(60)", "sample_trees(x, 10**6, projective=True)"),
+    "projective without replacement": (
+        "normal(100)",
+        "[sample_trees(x, 2000, projective=True, replace=False) for _ in range(999)]",
+    ),
     "auto": ("normal(60)", "sample_trees(x, 10**7)"),
     "ancestral": ("normal(400)", "sample_trees(x, 10**6, method='ancestral')"),
     "colbourn": ("normal(300)", "sample_trees(x, 10**5, method='colbourn')"),

@@ -7,6 +7,7 @@ import pytest
 import spacy
 from conftest import SMALL_MODEL, gold_examples, make_nlp, score_labels, train
 from reference import enumerate_trees
+from spacy import registry
 from spacy.tokens import Doc
 from strategies import FAMILIES, pad_batch, rng_for
 
@@ -15,7 +16,7 @@ from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.network import label_scores
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.network.label_scores import find_best_labels
-from spacy_rootmind.pipeline.alternatives import kbest, sample
+from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
 from spacy_rootmind.pipeline.constraints import Constraints
 from spacy_rootmind.trees import labelled
 from spacy_rootmind.trees.conventions import MISSING, ROOT_LABEL
@@ -345,6 +346,39 @@ def test_labelled_samples_have_the_probability_of_tree_and_labels(unsure, parser
         assert [parse.deps for parse in other] == [parse.deps for parse in parses]
 
 
+def test_labelled_samples_without_replacement_are_distinct(unsure, parser):
+    parser.alternatives = sample_without_replacement(k=40, seed=3, labelled=True)
+    doc, (_, again) = unsure(TEXT), unsure.pipe(["It rained.", TEXT])
+    for number, sentence in enumerate(doc.sents):
+        parses = sentence._.parses
+        assert len({(parse.heads.tobytes(), *parse.deps) for parse in parses}) == 40
+        for parse in parses[::8]:
+            expected = labelled_log_prob(parser, doc, number, parse)
+            assert parse.log_prob == pytest.approx(expected, abs=1e-4)
+        other = list(again.sents)[number]._.parses
+        assert [parse.deps for parse in other] == [parse.deps for parse in parses]
+
+
+def test_labelled_samples_without_replacement_by_config(unsure, parser):
+    block = {
+        "@misc": "spacy_rootmind.sample_without_replacement.v1",
+        "k": 3,
+        "seed": 1,
+        "labelled": True,
+    }
+    found = []
+    for maker in (
+        sample_without_replacement(k=3, seed=1, labelled=True),
+        registry.resolve({"maker": block})["maker"],
+    ):
+        parser.alternatives = pickle.loads(pickle.dumps(maker))
+        assert unsure.config["components"]["root_mst"]["alternatives"] == block
+        parses = [parse for sentence in unsure(TEXT).sents for parse in sentence._.parses]
+        found.append([(parse.heads.tolist(), parse.deps, parse.log_prob) for parse in parses])
+    assert len(found[0]) == 6
+    assert found[0] == found[1]
+
+
 def test_labelled_alternatives_are_saved_and_pickled(unsure, parser):
     parser.alternatives = kbest(k=3, labelled=True)
     assert pickle.loads(pickle.dumps(parser.alternatives)).config == parser.alternatives.config
@@ -360,7 +394,7 @@ def test_labelled_alternatives_are_saved_and_pickled(unsure, parser):
             assert [parse.log_prob for parse in sentence._.parses] == [0]
 
 
-@pytest.mark.parametrize("make", [kbest, sample])
+@pytest.mark.parametrize("make", [kbest, sample, sample_without_replacement])
 def test_labelled_must_be_true_or_false(make):
     with pytest.raises(ValueError, match="expected the labelled of alternatives as true or false"):
         make(3, labelled="yes")

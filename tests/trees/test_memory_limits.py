@@ -65,6 +65,7 @@ CALLS = {
         *(f"sample_trees(normal(3000), 1, method={method!r})" for method in METHODS),
         "sample_trees(normal(3000), 1, replace=False)",
         "sample_trees(normal(2000), 1, projective=True)",
+        "sample_trees(normal(200), 10**5, projective=True, replace=False)",
         "sample_trees(normal(200), 10**5, replace=False)",
         "sample_trees(normal(100), 10**7)",
         "sample_trees(np.broadcast_to(normal(100), (9000, 101, 101)), 1, method='colbourn')",

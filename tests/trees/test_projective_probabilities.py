@@ -404,10 +404,9 @@ def test_projective_samples_where_words_prefer_each_other(single_root):
 def test_projective_samples_come_in_one_way():
     scores = np.zeros((4, 4))
     for method in set(METHODS) - {"auto"}:
-        with pytest.raises(ValueError, match="projective=True has a method of its own"):
-            sample_trees(scores, 2, projective=True, method=method)
-    with pytest.raises(ValueError, match="with replacement only"):
-        sample_trees(scores, 2, projective=True, replace=False)
+        for replace in (True, False):
+            with pytest.raises(ValueError, match="projective=True has a method of its own"):
+                sample_trees(scores, 2, projective=True, replace=replace, method=method)
 
 
 @each_root

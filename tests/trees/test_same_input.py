@@ -82,6 +82,7 @@ SUMS = {
 SAMPLERS = {
     **{f"sample {method}": functools.partial(sampled, method=method) for method in METHODS},
     "sample distinct": functools.partial(sampled, replace=False),
+    "sample distinct projective": functools.partial(sampled, replace=False, projective=True),
     "sample all": functools.partial(sampled, single_root=False),
 }
 QUERIES = {**DECODERS, **SUMS, **SAMPLERS}

@@ -26,6 +26,13 @@ WAYS = {
     "few_steps": {"max_steps": 5},
     "distinct": {"replace": False},
     "distinct_unconstrained": {"replace": False, "single_root": False},
+    "projective": {"projective": True},
+    "projective_distinct": {"projective": True, "replace": False},
+    "projective_distinct_unconstrained": {
+        "projective": True,
+        "replace": False,
+        "single_root": False,
+    },
 }
 
 each_way = pytest.mark.parametrize("way", sorted(WAYS))
@@ -722,13 +729,13 @@ DRAWN = {
         [4, 3, 6, 5, 2, 0],
     ],
     "distinct": [[2, 6, 5, 3, 2, 0], [2, 5, 0, 2, 3, 2], [2, 5, 6, 5, 3, 0], [5, 3, 6, 1, 6, 0]],
+    "projective": [[0, 1, 5, 5, 2, 2], [0, 1, 2, 5, 1, 1], [0, 3, 6, 5, 6, 1], [0, 1, 1, 5, 1, 5]],
 }
 
 
 @pytest.mark.parametrize("method", DRAWN)
 def test_seed_draws_what_it_drew_before(method):
-    options = {"replace": False} if method == "distinct" else {"method": method}
-    heads, _ = sample_trees(QUARTERS, 4, seed=2026, **options)
+    heads, _ = sample_trees(QUARTERS, 4, seed=2026, **WAYS[method])
     assert heads[:, 1:].tolist() == DRAWN[method]
 
 
