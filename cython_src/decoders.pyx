@@ -1,4 +1,4 @@
-"""The Python boundary of decoding: decoders, and batches of sentences.
+"""The Python boundary of the decoders, for batches of sentences.
 
 Arguments are checked in spacy_rootmind.trees.decoding and trusted here.
 """

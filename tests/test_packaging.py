@@ -48,6 +48,13 @@ def test_type_checkers_find_the_package():
     assert {path.stem for path in package.glob("kernel/*.pyi")} >= {"batch", "samplers"}
 
 
+@pytest.mark.parametrize("path", sorted(ROOT.glob("cython_src/*.p*")), ids=lambda path: path.name)
+def test_no_docstring_reads_as_an_encoding(path):
+    """Cython 3.1 takes "decoding: word" for one, in the first two lines."""
+    first = path.read_text(encoding="utf8").split("\n")[:2]
+    assert not [line for line in first if re.search(r"coding[:=]\s*[-\w.]+", line)]
+
+
 # Extras that CI does not install, and that of the site, which does not install on Python 3.10.
 NOT_PINNED = {"benchmark-torch", "benchmark-checkouts", "docs"}
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
