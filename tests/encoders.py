@@ -30,8 +30,8 @@ def write_bert(folder, sentences):
     pieces = BertWordPieceTokenizer(lowercase=False)
     pieces.train_from_iterator(sentences, vocab_size=N_PIECES, show_progress=False)
     pieces.save_model(str(folder))
-    tokenizer = BertTokenizerFast(
-        vocab_file=str(folder / "vocab.txt"), do_lower_case=False, model_max_length=MAX_PIECES
+    tokenizer = BertTokenizerFast.from_pretrained(
+        folder, do_lower_case=False, model_max_length=MAX_PIECES
     )
     config = BertConfig(vocab_size=len(tokenizer), max_position_embeddings=MAX_PIECES, **SIZES)
     return write(folder, tokenizer, BertModel, config)
@@ -45,11 +45,7 @@ def write_roberta(folder, sentences):
         sentences, vocab_size=N_PIECES + 256, special_tokens=marks, show_progress=False
     )
     pieces.save_model(str(folder))
-    tokenizer = RobertaTokenizerFast(
-        vocab_file=str(folder / "vocab.json"),
-        merges_file=str(folder / "merges.txt"),
-        model_max_length=MAX_PIECES,
-    )
+    tokenizer = RobertaTokenizerFast.from_pretrained(folder, model_max_length=MAX_PIECES)
     # RoBERTa counts positions from 2.
     config = RobertaConfig(
         vocab_size=len(tokenizer),

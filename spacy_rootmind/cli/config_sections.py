@@ -54,7 +54,12 @@ WITH_OTHERS = """
 [components]
 
 [components.root_mst]
-learn_rate_factor = 3.0
+learn_rate_factor = 2.0
+
+[components.root_mst.model]
+lstm_width = 192
+arc_width = 192
+label_width = 96
 """
 
 OVER_TRANSFORMER = """
@@ -238,7 +243,7 @@ COMMENTS = {
         "Before each save, the temperatures of arc and label probabilities are fitted to the dev "
         "corpus."
     ),
-    "learn_rate_factor = 3.0": (
+    "learn_rate_factor = 2.0": (
         "The parser's own layers learn faster than the token vectors that it shares."
     ),
     "accumulate_gradient = 3": "Each batch is processed in this many parts, which bounds memory.",

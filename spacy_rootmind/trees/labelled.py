@@ -1,4 +1,4 @@
-"""Labels of given trees, and the most probable labelled trees, k best of them and samples.
+"""Labels of given trees; the best, the k best and sampled labelled trees.
 
 Labels cost more to score than arcs do, so they are scored on chosen arcs only.
 """
@@ -144,7 +144,7 @@ class ArcLabels:
         self.log_probs = np.empty((0, 0))
 
     def add(self, deps: NDArray[np.int64], heads: NDArray[np.int64]) -> bool:
-        """Find those of arcs between words that are not there yet; tells whether there are any."""
+        """Find those of arcs between words that are not there yet; returns whether any were new."""
         places = np.unique(deps * len(self.rows) + heads)
         deps, heads = np.divmod(places, len(self.rows))
         new = (heads > 0) & (self.rows[deps, heads] == MISSING)
@@ -193,8 +193,8 @@ def decode_kbest_labelled(
     -----
     Exact, although few arcs are labelled: none of the k has a tree that is not among the k best
     ones with best labels. These are found as by `decode_labelled`, with 0 for labels not known yet.
-    Of them, the labellings are listed best first: each but the best is made from one that is as
-    good or better by taking the next label of a word that does not come before those changed.
+    Labellings of these trees are listed best first: each one follows from another, at least as
+    good, by moving the last changed word, or a later one, to its next label.
     """
     n = len(log_weights) - 1
     labels = ArcLabels(n, find_log_probs)
@@ -207,7 +207,7 @@ def decode_kbest_labelled(
         unknown &= heads[:, 1:].ravel() != ROOT
         if not labels.add(deps, heads[:, 1:].ravel().astype(np.int64)):
             return _list_labellings(heads, weights, labels, k)
-        # More in each round, so that there are few of them.
+        # More in each round, so that there are few rounds.
         words = np.unique(deps[unknown])
         rivals = _likeliest_heads(weights, words, n_rivals)
         labels.add(np.repeat(words, rivals.shape[1]), rivals.ravel())
@@ -235,7 +235,7 @@ def _list_labellings(
     rows[heads[:, 1:] == ROOT] = MISSING
     best = (weights + labels.best())[deps, heads[:, 1:]].sum(axis=1)
     # Of each labelling: minus its score, a number to tell equals apart, its tree, and the words
-    # that have not their best label, each with the place of its label among the best.
+    # without their best label, each with the place of its label among the best.
     queue: list[tuple[float, int, int, tuple[tuple[int, int], ...]]]
     queue = [(-score, tree, tree, ()) for tree, score in enumerate(best.tolist())]
     heapq.heapify(queue)

@@ -108,7 +108,7 @@ def test_all_components_listen_to_one_another(kind):
 
 @pytest.mark.parametrize("name", ["cpu", *ENCODERS])
 def test_training_with_others_has_the_shipped_settings(name):
-    """All but score weights, components (their vectors are now shared), BLAS and learning rates."""
+    """All but score weights, vectors (now shared), BLAS, learning rates and widths."""
     chosen = {name: ENCODERS[name][0]} if name in ENCODERS else {}
     config, own = make_config(options(ALL, **chosen)), shipped(name)
     blas = None if name in ENCODERS else {"@callbacks": "spacy_rootmind.numpy_blas.v1"}
@@ -127,7 +127,9 @@ def test_training_with_others_has_the_shipped_settings(name):
         shared = Config(config).interpolate()["components"]["tok2vec"]["model"]
         assert shared == Config(own).interpolate()["components"]["root_mst"]["model"]["tok2vec"]
         del parser["model"]["tok2vec"], own_parser["model"]["tok2vec"]
-        assert parser.pop("learn_rate_factor") == 3 * own_parser.pop("learn_rate_factor")
+        assert parser.pop("learn_rate_factor") == 2 * own_parser.pop("learn_rate_factor")
+        for name in ("lstm_width", "arc_width", "label_width"):
+            assert parser["model"].pop(name) == 1.5 * own_parser["model"].pop(name)
     assert parser == own_parser
 
 
