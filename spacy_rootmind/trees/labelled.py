@@ -503,7 +503,8 @@ class _Race:
     def _draw_log_times(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
         """Draw logs of exponential times at a rate of 1."""
         numbers = np.maximum(self._generator.random(shape), 2.0**-54)
-        return np.log(-np.log1p(-numbers))
+        log_times: NDArray[np.float64] = np.log(-np.log1p(-numbers))
+        return log_times
 
     def _expect_tree(self, tree: int, log_time: float) -> None:
         """Add the next tree, if there is one, to arrive after the time of the one before."""
