@@ -10,11 +10,11 @@ from libc.stdlib cimport free, malloc
 from cython cimport floating
 
 cdef enum:
-    # Columns of `between`: keys of a token as the dependent, the head and what stands between ...
+    # Columns of `between`: keys of a token as the dependent, the head and the words between ...
     AS_DEP
     AS_HEAD
     AS_MIDDLE
-    # ... and of what stands between alone.
+    # ... and of the words between alone.
     ALONE
 
 

@@ -20,7 +20,7 @@ ROOT_ATTRIBUTE = 0x9E3779B97F4A7C15
 END_ATTRIBUTE = 0xC2B2AE3D27D4EB4F
 # Contexts: the token with the one before it, and with the one after it.
 N_CONTEXTS = 2
-# Columns of ArcKeys.between: as the dependent, the head, what stands between, and that alone.
+# Columns of ArcKeys.between: as the dependent, the head, the words between, and that alone.
 N_BETWEEN = 4
 
 

@@ -15,9 +15,8 @@ from spacy_rootmind.trees.labelled import (
     FindLogProbs,
     LabelledTrees,
     decode_kbest_labelled,
-    sample_labelled,
-    sample_labelled_distinct,
 )
+from spacy_rootmind.trees.labelled_sampling import sample_labelled, sample_labelled_distinct
 from spacy_rootmind.trees.probabilities import log_partition
 from spacy_rootmind.trees.sampling import sample_trees
 

@@ -119,7 +119,8 @@ def make_root_mst(
         start, end and label of each chunk, in all Docs of the pipeline.
     learn_rate_factor : float
         Factor on the learning rate of the layers above the token vectors. A pretrained transformer
-        needs a small rate; the new layers above it need a larger one.
+        needs a small rate; the new layers above it need a larger one. So may layers above token
+        vectors that are shared with other components.
 
     Raises
     ------

@@ -10,11 +10,8 @@ from strategies import FAMILIES, rng_for
 
 from spacy_rootmind import NoTreeError, decode_kbest, log_partition
 from spacy_rootmind.trees.conventions import MISSING, ROOT_LABEL
-from spacy_rootmind.trees.labelled import (
-    decode_kbest_labelled,
-    sample_labelled,
-    sample_labelled_distinct,
-)
+from spacy_rootmind.trees.labelled import decode_kbest_labelled
+from spacy_rootmind.trees.labelled_sampling import sample_labelled, sample_labelled_distinct
 
 
 class Labels:

@@ -43,9 +43,7 @@ from spacy.training.initialize import init_nlp
 from spacy.training.loop import train as train_nlp
 from spacy.util import load_config, registry
 from thinc.api import Config, NumpyOps, set_current_ops
-from train import PROJECT, blank_copy, convert, find_treebanks, gold_heads, predict_arcs, read_seeds
-
-from spacy_rootmind.annotation.sentences import sentences_of
+from train import PROJECT, blank_copy, convert, find_treebanks, read_seeds, score_docs
 
 INPUTS = ("words", "predicted", "gold")
 COLOURS = dict(zip(INPUTS, (RED, TEAL, ORANGE), strict=True))
@@ -127,12 +125,7 @@ def count(nlp: Language, file: Path, inputs: str, n_train: int, epochs: int) -> 
             copy_attributes(own, doc)
     with nlp.select_pipes(disable="root_mst"):
         docs = list(nlp.pipe(docs))
-    sentences = [sentences_of(doc) for doc in docs]
-    scores = []
-    for start in range(0, len(docs), 64):
-        part = slice(start, start + 64)
-        scores += predict_arcs(nlp, docs[part], sentences[part])
-    heads = [gold_heads(doc, *words) for doc, words in zip(gold, sentences, strict=True)]
+    scores, heads = score_docs(nlp, docs, gold)
     return examine(Matrices(scores, heads, n_train, epochs))
 
 
@@ -324,6 +317,8 @@ def main() -> None:
     chosen = options.inputs.split(",")
     if not set(chosen) <= set(INPUTS):
         raise SystemExit(f"expected inputs among {', '.join(INPUTS)}, received {options.inputs!r}")
+    if options.epochs < 1:
+        raise SystemExit(f"expected --epochs of 1 or more, received {options.epochs}")
     # Thinc's BLIS is several times slower than NumPy's BLAS on some processors.
     set_current_ops(NumpyOps(use_blis=False))
     treebanks = find_treebanks(options.source, options.treebanks)

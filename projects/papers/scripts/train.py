@@ -131,13 +131,17 @@ def train(
 def score_sentences(nlp: Language, file: Path) -> tuple[list, list]:
     """Score all arcs of the sentences of a .spacy file; returns matrices and gold heads."""
     gold = list(DocBin().from_disk(file).get_docs(nlp.vocab))
-    docs = [blank_copy(nlp, doc) for doc in gold]
+    return score_docs(nlp, [blank_copy(nlp, doc) for doc in gold], gold)
+
+
+def score_docs(nlp: Language, docs: list[Doc], gold: list[Doc]) -> tuple[list, list]:
+    """Score all arcs of Docs that other components have seen; see `score_sentences`."""
     sentences = [sentences_of(doc) for doc in docs]
     scores = []
     for start in range(0, len(docs), 64):
         part = slice(start, start + 64)
         scores += predict_arcs(nlp, docs[part], sentences[part])
-    heads = [gold_heads(doc, *words) for doc, words in zip(gold, sentences, strict=True)]
+    heads = [_gold_heads(doc, *words) for doc, words in zip(gold, sentences, strict=True)]
     return scores, heads
 
 
@@ -157,7 +161,7 @@ def predict_arcs(nlp: Language, docs: list[Doc], sentences: list) -> list:
     return [found[i] for i in range(len(found))]
 
 
-def gold_heads(doc: Doc, words: np.ndarray) -> np.ndarray:
+def _gold_heads(doc: Doc, words: np.ndarray) -> np.ndarray:
     """Return heads as numbered in the matrices, without whitespace tokens."""
     place = {int(token): i for i, token in enumerate(words, start=1)}
     heads = [0 if doc[i].head.i == i else place[doc[i].head.i] for i in place]
