@@ -10,7 +10,9 @@ them.
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import dask
@@ -37,6 +39,8 @@ FIRST = 10
 PATIENCE = 120.0
 # Seconds between two checks for workers.
 LOOK = 5.0
+# Seconds in which results are collected, to read them together; workers have other parts meanwhile.
+BATCH = 0.05
 
 
 class LostSchedulerError(Exception):
@@ -111,8 +115,7 @@ def run_parts(
     """
     failed: Failed = []
     killed = []
-    for part, future in _completed(client, job, parts):
-        counts, error = _outcome(client, future)
+    for part, counts, error in _completed(client, job, parts):
         if error is None:
             report(part, counts)
         elif isinstance(error, KilledWorker):
@@ -152,27 +155,76 @@ def _submit(
         return client.submit(function, *arguments, pure=False, **options)
 
 
-def _completed(client: Client, job: Job, parts: Sequence[Part]) -> Iterator[tuple[Part, Future]]:
-    """Submit parts, a limited number at a time, and yield those that end."""
+def _completed(
+    client: Client, job: Job, parts: Sequence[Part]
+) -> Iterator[tuple[Part, Any, BaseException | None]]:
+    """Submit parts, a limited number at a time; yield those that end, with result and error."""
     waiting = iter(parts)
     window = max(WINDOW, PARTS_A_THREAD * _count_threads(client))
     running: dict[Future, Part] = {}
+    # Each future says when it ends: waiting for a set of them takes time for each of the set.
+    ended: SimpleQueue[Future] = SimpleQueue()
 
     def submit(n_parts: int) -> None:
-        for part in islice(waiting, n_parts):
-            future = _submit(client, parse_part, job, part, retries=RETRIES)
+        batch = list(islice(waiting, n_parts))
+        with _scheduler_errors():
+            # One message to the scheduler for all of them.
+            futures = client.map(partial(parse_part, job), batch, pure=False, retries=RETRIES)
+        for future, part in zip(futures, batch, strict=True):
             running[future] = part
+            future.add_done_callback(ended.put)
 
     submit(window)
     while running:
-        _wait(client, list(running), "FIRST_COMPLETED")
-        for future in [future for future in running if future.done()]:
-            yield running.pop(future), future
-            future.release()
-            submit(1)
+        done = _take(client, ended)
+        found = _outcomes(client, done)
+        for future in done:
+            if future in found:
+                yield running.pop(future), *found[future]
+                future.release()
+            else:
+                future.add_done_callback(ended.put)
+        submit(window - len(running))
 
 
-def _wait(client: Client, futures: Sequence[Future], until: str = "ALL_COMPLETED") -> None:
+class _Patience:
+    """Checks, while the client waits, that there are workers."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.last_seen = time.monotonic()
+
+    def check(self) -> None:
+        """Raise a LostWorkersError if there has been no worker for PATIENCE seconds."""
+        now = time.monotonic()
+        if _count_threads(self.client):
+            self.last_seen = now
+        elif now - self.last_seen > PATIENCE:
+            raise LostWorkersError
+
+
+def _take(client: Client, ended: SimpleQueue[Future]) -> list[Future]:
+    """Wait until a queue is not empty, let it fill for BATCH seconds, and empty it.
+
+    Raises
+    ------
+    LostSchedulerError
+        If the scheduler is gone.
+    LostWorkersError
+        If there are no workers any more.
+    """
+    patience = _Patience(client)
+    while True:
+        try:
+            first = ended.get(timeout=LOOK)
+        except Empty:
+            patience.check()
+        else:
+            time.sleep(BATCH)
+            return [first, *(ended.get() for _ in range(ended.qsize()))]
+
+
+def _wait(client: Client, futures: Sequence[Future]) -> None:
     """Wait for futures to end.
 
     Raises
@@ -182,24 +234,64 @@ def _wait(client: Client, futures: Sequence[Future], until: str = "ALL_COMPLETED
     LostWorkersError
         If there are no workers any more.
     """
-    last_seen = time.monotonic()
+    patience = _Patience(client)
     while True:
         try:
             with _scheduler_errors():
-                wait(futures, timeout=LOOK, return_when=until)
+                wait(futures, timeout=LOOK)
             return
         except distributed.TimeoutError:
-            now = time.monotonic()
-            if _count_threads(client):
-                last_seen = now
-            elif now - last_seen > PATIENCE:
-                raise LostWorkersError from None
+            patience.check()
+
+
+def _outcomes(
+    client: Client, futures: Sequence[Future]
+) -> dict[Future, tuple[Any, BaseException | None]]:
+    """Read the result or the error of futures that have ended; the other of the two is None.
+
+    A result is lost if its worker dies before it is read; dask then computes it again, and the
+    future is not among those returned.
+
+    Raises
+    ------
+    JobError
+        If the worker cannot do any part.
+    LostSchedulerError
+        If the scheduler is gone.
+    """
+    found: dict[Future, tuple[Any, BaseException | None]] = {}
+    finished = []
+    for future in futures:
+        if future.status != "error":
+            if future.done():
+                finished.append(future)
+            continue
+        error = future.exception()
+        if isinstance(error, JobError):
+            raise error
+        found[future] = None, error
+    if not finished:
+        return found
+    # One message for all results. `gather` itself has no limit of time.
+    gather = partial(client.gather, asynchronous=True)
+    try:
+        with _scheduler_errors():
+            results = client.sync(gather, finished, callback_timeout=LOOK)
+    except Exception as late:
+        # Not read in time; or lost, and an error when it was computed again.
+        if not isinstance(late, distributed.TimeoutError) and not any(
+            future.status == "error" for future in finished
+        ):
+            raise
+    else:
+        found.update(
+            {future: (result, None) for future, result in zip(finished, results, strict=True)}
+        )
+    return found
 
 
 def _outcome(client: Client, future: Future) -> tuple[Any, BaseException | None]:
     """Wait for a future, and return its result and its error, one of which is None.
-
-    A result is lost if its worker dies before it is read; dask then computes it again.
 
     Raises
     ------
@@ -212,18 +304,8 @@ def _outcome(client: Client, future: Future) -> tuple[Any, BaseException | None]
     """
     while True:
         _wait(client, [future])
-        error = future.exception() if future.status == "error" else None
-        if isinstance(error, JobError):
-            raise error
-        if error is not None:
-            return None, error
-        try:
-            with _scheduler_errors():
-                return future.result(timeout=LOOK), None
-        except Exception as late:
-            # Not read in time; or lost, and an error when it was computed again.
-            if not isinstance(late, distributed.TimeoutError) and future.status != "error":
-                raise
+        for outcome in _outcomes(client, [future]).values():
+            return outcome
 
 
 def _describe(error: BaseException) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from itertools import count
+from queue import SimpleQueue
 
 import pytest
 import spacy
@@ -241,7 +241,40 @@ def test_parts_that_fail_are_reported_and_done_by_the_next_run(
     assert_parsed_once(output, trained, texts)
 
 
-class DyingClient:
+class DoneFuture:
+    """Stands for a future that has ended."""
+
+    def __init__(self, result=None, error=None):
+        self.status = "error" if error else "finished"
+        self.result, self.exception = result, lambda: error
+
+    def done(self):
+        return True
+
+    def add_done_callback(self, call):
+        call(self)
+
+    def release(self):
+        pass
+
+
+class DoneClient:
+    """Stands for a cluster where each part is done at once."""
+
+    def nthreads(self):
+        return {"worker": 1}
+
+    def map(self, function, parts, **options):
+        return [DoneFuture(function(part)) for part in parts]
+
+    def gather(self, futures, asynchronous):
+        return [future.result for future in futures]
+
+    def sync(self, function, *arguments, callback_timeout):
+        return function(*arguments)
+
+
+class DyingClient(DoneClient):
     """Stands for a cluster where the parts of some functions kill their workers."""
 
     def __init__(self, deadly):
@@ -250,16 +283,10 @@ class DyingClient:
 
     def submit(self, function, job, part, *piece, **options):
         if function.__name__ == "count_documents":
-            return DoneFuture(result=1000)
+            return DoneFuture(1000)
         self.tried.append(piece)
         dies = any(piece[0] <= number < piece[1] for number in self.deadly)
         return DoneFuture(error=distributed.KilledWorker("key", None, 3) if dies else None)
-
-
-class DoneFuture:
-    def __init__(self, result=None, error=None):
-        self.status = "error" if error else "finished"
-        self.result, self.exception = (lambda timeout: result), (lambda: error)
 
 
 def test_workers_keep_freed_memory(monkeypatch):
@@ -298,38 +325,70 @@ def test_a_scheduler_that_is_gone_while_workers_are_counted(monkeypatch):
         engine._wait(LostClient(), [])
     with pytest.raises(engine.LostSchedulerError):
         engine.run_parts(LostClient(), None, [], None)
+    monkeypatch.setattr(engine, "LOOK", 0.1)
+    with pytest.raises(engine.LostSchedulerError):
+        engine._take(LostClient(), SimpleQueue())
 
 
 def test_a_scheduler_that_is_gone_before_a_result_is_read(monkeypatch):
-    def result(timeout):
-        raise OSError("Stream is closed")
+    class Client(DoneClient):
+        def gather(self, futures, asynchronous):
+            raise OSError("Stream is closed")
 
     monkeypatch.setattr(engine, "_wait", lambda client, futures: None)
-    future = DoneFuture()
-    future.result = result
     with pytest.raises(engine.LostSchedulerError):
-        engine._outcome(None, future)
+        engine._outcome(Client(), DoneFuture())
+
+
+class ForgetfulClient(DoneClient):
+    """Stands for a cluster where each result is lost, with its worker, when it is first read."""
+
+    def __init__(self):
+        self.lost = set()
+
+    def gather(self, futures, asynchronous):
+        new = set(futures) - self.lost
+        if new:
+            self.lost.add(next(iter(new)))
+            raise distributed.TimeoutError
+        return super().gather(futures, asynchronous)
 
 
 def test_a_result_that_is_lost_with_its_worker_is_waited_for_again(monkeypatch):
-    def result(timeout):
-        if next(tries) == 0:
-            raise distributed.TimeoutError
-        return "counts"
-
-    tries = count()
     waits = []
     monkeypatch.setattr(engine, "_wait", lambda client, futures: waits.append(futures))
-    future = DoneFuture()
-    future.result = result
-    assert engine._outcome(None, future) == ("counts", None)
+    future = DoneFuture("counts")
+    assert engine._outcome(ForgetfulClient(), future) == ("counts", None)
     assert waits == [[future]] * 2
+
+
+def test_parts_whose_results_are_lost_are_reported_once(monkeypatch):
+    monkeypatch.setattr(engine, "parse_part", lambda job, part: -part)
+    reported = []
+    failed = engine.run_parts(
+        ForgetfulClient(), None, range(20), lambda *found: reported.append(found)
+    )
+    assert failed == []
+    assert sorted(reported) == [(part, -part) for part in range(20)]
+
+
+def test_more_parts_than_the_scheduler_has_at_a_time(monkeypatch):
+    monkeypatch.setattr(engine, "parse_part", lambda job, part: (job, part))
+    monkeypatch.setattr(engine, "BATCH", 0.0)
+    n_parts = 3 * engine.WINDOW + 1
+    reported = []
+    with engine.local_client(1) as client:
+        failed = engine.run_parts(
+            client, "job", range(n_parts), lambda *found: reported.append(found)
+        )
+    assert failed == []
+    assert sorted(reported) == [(part, ("job", part)) for part in range(n_parts)]
 
 
 def test_an_error_of_a_part_is_told_from_one_of_the_scheduler(monkeypatch):
     monkeypatch.setattr(engine, "_wait", lambda client, futures: None)
     error = TimeoutError("the file system does not answer")
-    assert engine._outcome(None, DoneFuture(error=error)) == (None, error)
+    assert engine._outcome(DoneClient(), DoneFuture(error=error)) == (None, error)
 
 
 @pytest.mark.parametrize("deadly", [set(), {0}, {999}, {123, 124, 700}])
