@@ -11,8 +11,8 @@ the test set, for each kind of input:
 - `gold`: those of the treebank instead, as an upper bound.
 
 Small treebanks have small batches, so that each training takes at least LEAST_STEPS steps. A
-training writes its counts to rates/TREEBANK/SEED-INPUTS.json; those that exist for the same number
-of epochs are kept. Writes malformed_rates.md, CSV and PNG.
+training adds a line with its counts to rates.jsonl, and is left out if that has one for the same
+number of epochs. Writes malformed_rates.md, CSV and PNG.
 """
 
 import argparse
@@ -54,6 +54,32 @@ BATCH_WORDS = 1000
 LEAST_STEPS = 600
 # Times that a training is scored on the dev set, and its best checkpoint chosen from.
 CHECKPOINTS = 10
+
+
+# --- counts ------------------------------------------------------------------------------------
+
+# Treebank, inputs, seed and epochs.
+Key = tuple[str, str, int, int]
+KEY = ("treebank", "inputs", "seed", "epochs")
+
+
+class Rates:
+    """The file of counts: a line of JSON per training."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> dict[Key, Outcome]:
+        """Read the counts of all trainings."""
+        lines = srsly.read_jsonl(self.path) if self.path.exists() else ()
+        return {tuple(line.pop(name) for name in KEY): Outcome(**line) for line in lines}
+
+    def add(self, key: Key, counts: Outcome) -> None:
+        """Add the counts of a training."""
+        line = srsly.json_dumps({**dict(zip(KEY, key, strict=True)), **asdict(counts)})
+        # One write, so that other processes may add lines as well.
+        with self.path.open("a", encoding="utf8") as file:
+            file.write(line + "\n")
 
 
 # --- training ----------------------------------------------------------------------------------
@@ -129,11 +155,10 @@ def count(nlp: Language, file: Path, inputs: str, n_train: int, epochs: int) -> 
     return examine(Matrices(scores, heads, n_train, epochs))
 
 
-def run(treebank: str, train_file: Path, inputs: str, epochs: int, seed: int, root: Path) -> None:
+def run(treebank: str, train_file: Path, inputs: str, epochs: int, seed: int, rates: Rates) -> None:
     """Train and count for one treebank, kind of input and seed, unless it is done."""
-    path = root / "rates" / treebank / f"{seed}-{inputs}.json"
     name = f"{treebank}, {inputs}, seed {seed}"
-    if path.exists() and srsly.read_json(path)["epochs"] == epochs:
+    if (treebank, inputs, seed, epochs) in rates.read():
         print(f"{name}: done before", flush=True)
         return
     start = time.perf_counter()
@@ -143,10 +168,7 @@ def run(treebank: str, train_file: Path, inputs: str, epochs: int, seed: int, ro
         train_nlp(init_nlp(make_config(corpus, inputs, epochs, seed)), Path(folder))
         nlp = spacy.load(Path(folder) / "model-best")
         found = count(nlp, corpus / "test.spacy", inputs, n_train, epochs)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    srsly.write_json(part, {"epochs": epochs, **asdict(found)})
-    part.replace(path)
+    rates.add((treebank, inputs, seed, epochs), found)
     seconds = time.perf_counter() - start
     print(f"{name}: {found.rate:.2f} % malformed, {seconds:.0f} s", flush=True)
 
@@ -156,14 +178,12 @@ def run(treebank: str, train_file: Path, inputs: str, epochs: int, seed: int, ro
 Results = dict[str, dict[str, list[Outcome]]]
 
 
-def read_results(root: Path, epochs: int) -> Results:
-    """Read the counts by treebank and inputs, one per seed; smallest treebank first."""
+def results_of(rates: Rates, epochs: int) -> Results:
+    """Group the counts by treebank and inputs, one per seed; smallest treebank first."""
     found: Results = {}
-    for path in sorted((root / "rates").glob("*/*.json")):
-        counts = srsly.read_json(path)
-        if counts.pop("epochs") == epochs:
-            inputs = path.stem.partition("-")[2]
-            found.setdefault(path.parent.name, {}).setdefault(inputs, []).append(Outcome(**counts))
+    for (treebank, inputs, _, own_epochs), counts in rates.read().items():
+        if own_epochs == epochs:
+            found.setdefault(treebank, {}).setdefault(inputs, []).append(counts)
     return dict(sorted(found.items(), key=lambda item: training_size(item[1])))
 
 
@@ -267,9 +287,9 @@ def draw(results: Results, published: dict[str, Published], report: Report) -> N
     )
 
 
-def write_report(root: Path, epochs: int) -> None:
+def write_report(root: Path, rates: Rates, epochs: int) -> None:
     """Write tables and a plot of what was counted so far."""
-    results = read_results(root, epochs)
+    results = results_of(rates, epochs)
     table, published = read_published()
     report = Report(
         root / "results", "malformed_rates", "Malformed trees of parsers trained to their end"
@@ -322,10 +342,12 @@ def main() -> None:
     # Thinc's BLIS is several times slower than NumPy's BLAS on some processors.
     set_current_ops(NumpyOps(use_blis=False))
     treebanks = find_treebanks(options.source, options.treebanks)
+    options.root.mkdir(parents=True, exist_ok=True)
+    rates = Rates(options.root / "rates.jsonl")
     for seed, inputs in product(read_seeds(options.seeds), chosen):
         for treebank, train_file in treebanks.items():
-            run(treebank, train_file, inputs, options.epochs, seed, options.root)
-    write_report(options.root, options.epochs)
+            run(treebank, train_file, inputs, options.epochs, seed, rates)
+    write_report(options.root, rates, options.epochs)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 # Only a few, since they are committed.
 PICTURES = (
     "mind_the_root-figures-3-4-malformed.png",
+    "malformed_rates-figure-3.png",
     "root_of_a_problem-length.png",
     "sampling-figure-6.png",
 )
