@@ -243,6 +243,9 @@ COMMENTS = {
         "Before each save, the temperatures of arc and label probabilities are fitted to the dev "
         "corpus."
     ),
+    'neg_prefix = ""': (
+        'spaCy\'s default, "!", fails where that is a tag, as in Irish and Vietnamese.'
+    ),
     "learn_rate_factor = 2.0": (
         "The parser's own layers learn faster than the token vectors that it shares."
     ),

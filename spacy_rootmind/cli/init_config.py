@@ -108,6 +108,9 @@ def make_config(options: ConfigOptions) -> Config:
         # Score weights are those of all components, and root_mst has token vectors of its own.
         config = init_spacy_config(lang=options.lang, pipeline=names)
     merge(config, Config().from_str(sections.TRAINING, interpolate=False))
+    for section in config["components"].values():
+        if "neg_prefix" in section:
+            section["neg_prefix"] = ""
     if options.encoder is not None:
         grad_factor = config["components"][PARSER]["model"]["grad_factor"]
         listen_to_transformer(config, options.encoder)

@@ -11,7 +11,8 @@ from conftest import QUICKSTART, ROOT, read_conllu
 from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
 from spacy.tokens import Doc
-from spacy.util import load_config
+from spacy.training import Example
+from spacy.util import load_config, load_model_from_config
 from spacy.vectors import Vectors
 from thinc.api import Config
 
@@ -276,6 +277,14 @@ def test_config_trains(pipeline, lang, corpus, tmp_path):
     doc = nlp(Doc(nlp.vocab, words=[token.text for token in gold]))
     assert doc.has_annotation("DEP")
     assert doc.has_annotation("TAG") == ("tagger" in pipeline)
+
+
+def test_tags_may_begin_with_an_exclamation_mark():
+    nlp = load_model_from_config(make_config(options(["tagger", "root_mst"])))
+    gold = Doc(nlp.vocab, ["Go", "!"], tags=["VB", "!"], heads=[0, 0], deps=["ROOT", "punct"])
+    examples = [Example(nlp.make_doc(gold.text), gold)]
+    nlp.initialize(lambda: examples)
+    assert nlp.update(examples)["tagger"] > 0
 
 
 @pytest.mark.parametrize("pipeline", [["root_mst"], ["tagger", "root_mst"]])
