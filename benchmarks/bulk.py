@@ -214,11 +214,19 @@ def print_report(records: Records) -> None:
             )
         heads = ["way", "processes", "words per second", "times nlp.pipe", "over the rounds"]
         print(table(heads, rows))
-    for kind, unit in (("memory", "sentences"), ("scheduler", "parts")):
+    for kind, unit, rate in (
+        ("memory", "sentences", None),
+        ("scheduler", "parts", "parts_a_second"),
+    ):
         own = sorted((r for r in found if r["kind"] == kind), key=lambda record: record[unit])
         if own:
-            rows = [[f"{record[unit]:,}", f"{record['mib']:.0f}"] for record in own]
-            print(f"\n{kind}\n" + table([unit, "MiB"], rows))
+            heads = [unit, "MiB", *(["per second"] if rate else [])]
+            rows = [
+                [f"{record[unit]:,}", f"{record['mib']:.0f}"]
+                + ([f"{record[rate]:.0f}"] if rate else [])
+                for record in own
+            ]
+            print(f"\n{kind}\n" + table(heads, rows))
 
 
 def main() -> None:
