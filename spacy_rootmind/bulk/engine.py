@@ -162,11 +162,13 @@ def _completed(
     waiting = iter(parts)
     window = max(WINDOW, PARTS_A_THREAD * _count_threads(client))
     running: dict[Future, Part] = {}
-    # Each future says when it ends: waiting for a set of them takes time for each of the set.
+    # Each future says when it ends, since waiting for several takes time for each of them.
     ended: SimpleQueue[Future] = SimpleQueue()
 
     def submit(n_parts: int) -> None:
         batch = list(islice(waiting, n_parts))
+        if not batch:
+            return
         with _scheduler_errors():
             # One message to the scheduler for all of them.
             futures = client.map(partial(parse_part, job), batch, pure=False, retries=RETRIES)
