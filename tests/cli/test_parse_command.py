@@ -147,7 +147,12 @@ def test_alternatives_are_those_of_the_option(pipeline, tmp_path, name):
     def parses(output, **settings):
         inputs = [str(tmp_path / "a.txt")]
         path = str(tmp_path / output)
-        assert parse(ParseOptions(str(pipeline), inputs, path, alternatives=name, **settings)) == 0
+        # Samples of a confident parser may all be the same tree.
+        flat = {"components.root_mst.temperature": 5.0}
+        options = ParseOptions(
+            str(pipeline), inputs, path, alternatives=name, settings=flat, **settings
+        )
+        assert parse(options) == 0
         [sentence] = sentences_in(tmp_path / output)
         return [sentence.comment(f"parse_{i}") for i in range(1, 12)]
 
@@ -157,7 +162,7 @@ def test_alternatives_are_those_of_the_option(pipeline, tmp_path, name):
     assert parses("b.conllu", k=10, seed=1) == first
     assert (parses("c.conllu", k=10, seed=2) == first) is (name == "kbest")
     n_different = len(set(first[:10]))
-    assert n_different == 10 if name != "sample" else n_different >= 1
+    assert n_different == 10 if name != "sample" else n_different > 1
 
 
 def test_arcs_are_those_that_are_probable_enough(pipeline, tmp_path):

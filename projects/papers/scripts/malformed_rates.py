@@ -18,7 +18,7 @@ number of epochs. Writes malformed_rates.md, CSV and PNG.
 import argparse
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from itertools import product
 from math import ceil
@@ -240,8 +240,14 @@ def group_lines(results: Results, published: dict[str, Published]) -> list[list]
 
 def remarks(results: Results, table: list[Published], published: dict[str, Published]) -> list[str]:
     """Correlate rates with training size, and with the published rates."""
-    theirs = rank_correlation([one.train for one in table], [one.malformed for one in table])
-    lines = [f"Published, over {len(table)} treebanks: {theirs:.2f}."]
+
+    def theirs(rows: Sequence[Published]) -> float:
+        return rank_correlation([row.train for row in rows], [row.malformed for row in rows])
+
+    lines = [f"Published, over {len(table)} treebanks: {theirs(table):.2f}."]
+    shared = [published[name] for name in results if name in published]
+    if len(shared) > 1:
+        lines = [f"{lines[0][:-1]}; over the {len(shared)} that are ours: {theirs(shared):.2f}."]
     for inputs in INPUTS:
         own = {name: each[inputs] for name, each in results.items() if inputs in each}
         rates = {name: mean_rate(outcomes) for name, outcomes in own.items()}
