@@ -107,9 +107,9 @@ def test_sourced_component_goes_on_learning(plain, plain_config, corpora, tmp_pa
     assert spacy.load(again).get_pipe("root_mst").labels == (
         spacy.load(plain).get_pipe("root_mst").labels
     )
-    # It starts where the first run stopped.
-    start, stop = log_of(config)[0]["scores"], log_of(plain_config)[-1]["scores"]
-    assert start["dep_las"] > 0.9 * stop["dep_las"]
+    # It starts, but for one step, where the first run stopped.
+    first, *_, last = [entry["scores"]["dep_las"] for entry in log_of(plain_config)]
+    assert log_of(config)[0]["scores"]["dep_las"] > (first + last) / 2
 
 
 def test_sourced_component_keeps_its_settings_and_takes_new_labels_as_unknown(
