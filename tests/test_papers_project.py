@@ -551,7 +551,8 @@ def test_draws_without_replacement_have_no_duplicates(project):
 
 # --- what is written ---------------------------------------------------------------------------
 
-COMMANDS = ("mind_the_root", "root_of_a_problem", "sampling")
+COMMANDS = ("mind_the_root", "malformed_rates", "root_of_a_problem", "sampling")
+N_PICTURES = 4
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -577,13 +578,13 @@ def test_report_puts_tables_into_the_text(project, reported):
     for name in COMMANDS:
         written = (project / "results" / f"{name}.md").read_text(encoding="utf8")
         tables = {line for line in lines_of(written) if line.startswith("|")}
-        assert len(tables) > 10
+        assert len(tables) > 3
         assert tables <= lines_of(reported)
 
 
-def test_report_shows_three_of_the_plots(project, reported):
+def test_report_shows_some_of_the_plots(project, reported):
     shown = re.findall(r"^!\[.+\]\((.+)\)$", reported, flags=re.MULTILINE)
-    assert len(shown) == 3
+    assert len(shown) == N_PICTURES
     for plot in shown:
         original = project / "results" / plot.removeprefix("pictures/")
         assert (project / plot).read_bytes() == original.read_bytes()
@@ -601,7 +602,7 @@ def test_results_of_the_run_are_those_of_the_template():
     template = (PAPERS / "RESULTS.template.md").read_text(encoding="utf8")
     assert lines_of(template) - lines_of(text) == {f"{{{{{name}}}}}" for name in COMMANDS}
     shown = re.findall(r"^!\[.+\]\((.+)\)$", text, flags=re.MULTILINE)
-    assert len(shown) == 3
+    assert len(shown) == N_PICTURES
     for plot in shown:
         content = (PAPERS / plot).read_bytes()
         assert content.startswith(b"\x89PNG")
