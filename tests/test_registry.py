@@ -18,6 +18,7 @@ ENTRY_POINTS = [
         "spacy_callbacks",
         "spacy_misc",
         "spacy_scorers",
+        "spacy_vectors",
     )
     for entry in entry_points(group=group)
     if entry.value.startswith("spacy_rootmind")
@@ -38,6 +39,7 @@ def test_entry_points_are_declared():
         "ud_label_map",
         "spacy_rootmind.BiaffineParser.v1",
         "spacy_rootmind.HalfPrecision.v1",
+        "spacy_rootmind.HalfPrecisionVectors.v1",
         "spacy_rootmind.LinearParser.v1",
         "spacy_rootmind.fit_temperature.v1",
         "spacy_rootmind.kbest.v1",

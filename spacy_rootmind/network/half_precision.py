@@ -70,7 +70,7 @@ def narrowed(message: Message) -> Message:
     ValueError
         If a weight is too large for half precision, or not a number.
     """
-    return _convert(message, _narrow)
+    return _convert(message, to_half_precision)
 
 
 def widened(message: Message) -> Message:
@@ -87,18 +87,25 @@ def _convert(message: Message, convert: Callable[[Any], Any]) -> Message:
     return {**message, "params": params}
 
 
-def _narrow(weights: Any) -> Any:
-    if weights.dtype != "float32":
-        return weights
-    largest = abs(weights).max() if weights.size else 0.0
-    # The comparison is also false if some weight is not a number.
+def to_half_precision(numbers: Any) -> Any:
+    """Round single-precision numbers to half precision; arrays of other types stay as they are.
+
+    Raises
+    ------
+    ValueError
+        If a number is too large for half precision, or not a number.
+    """
+    if numbers.dtype != "float32":
+        return numbers
+    largest = abs(numbers).max() if numbers.size else 0.0
+    # The comparison is also false if some number is not a number.
     if not largest < MAX_HALF:
         raise ValueError(
             f"expected weights below {MAX_HALF} to write them in half precision, found {largest}; "
-            f"write them in single precision, without the architecture spacy_rootmind."
-            f"HalfPrecision.v1"
+            f"write them in single precision, without spacy_rootmind.HalfPrecision.v1 (weights) or "
+            f"spacy_rootmind.HalfPrecisionVectors.v1 (word vectors)"
         )
-    return weights.astype("float16")
+    return numbers.astype("float16")
 
 
 def _widen(weights: Any) -> Any:

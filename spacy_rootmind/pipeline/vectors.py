@@ -1,0 +1,77 @@
+"""Word vectors that are stored in half precision, with the attribute that they are looked up by."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from spacy.vectors import Vectors
+from spacy.vocab import Vocab
+from thinc.api import Ops
+
+from spacy_rootmind.network.half_precision import to_half_precision
+
+
+class HalfPrecisionVectors(Vectors):
+    """Word vectors that are written in half precision, and read back in single precision.
+
+    Otherwise spaCy's `Vectors`, with one difference: `attr`, the attribute that vectors are looked
+    up by, is written in every mode; spaCy writes it in floret mode alone, and looks up by `ORTH`
+    after reading.
+    """
+
+    def to_ops(self, ops: Ops) -> None:
+        """Move the vectors to a device, in single precision."""
+        super().to_ops(ops)
+        if self.data.dtype == "float16":
+            self.data = self.data.astype("float32")
+
+    def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
+        """Write the vectors to a folder, as spaCy's `Vectors.to_disk`.
+
+        Raises
+        ------
+        ValueError
+            If a number is too large for half precision, or not a number.
+        """
+        super(HalfPrecisionVectors, self._narrowed()).to_disk(path, exclude=exclude)
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """Serialize the vectors, as spaCy's `Vectors.to_bytes`.
+
+        Raises
+        ------
+        ValueError
+            If a number is too large for half precision, or not a number.
+        """
+        return super(HalfPrecisionVectors, self._narrowed()).to_bytes(exclude=exclude)
+
+    def __reduce__(self) -> tuple[Callable, tuple[bytes]]:
+        """Pickle what `to_bytes` makes."""
+        return _unpickle, (self.to_bytes(),)
+
+    def _narrowed(self) -> "HalfPrecisionVectors":
+        """Return a copy with data in half precision, which shares everything else."""
+        data = to_half_precision(self.data.astype("float32"))
+        copy = HalfPrecisionVectors(strings=self.strings, data=data, name=self.name)
+        copy._set_cfg(self._get_cfg())
+        copy.key2row = self.key2row
+        return copy
+
+    def _get_cfg(self) -> dict[str, Any]:
+        return {**super()._get_cfg(), "attr": self.attr}
+
+
+def make_half_precision_vectors(attr: str = "ORTH") -> Callable[[Vocab], HalfPrecisionVectors]:
+    """Make word vectors for `[nlp.vectors]`: `spacy_rootmind.HalfPrecisionVectors.v1`.
+
+    Parameters
+    ----------
+    attr : str
+        The attribute that vectors are looked up by, such as `ORTH` or `NORM`. Vectors that are read
+        bring their own.
+    """
+    return lambda vocab: HalfPrecisionVectors(strings=vocab.strings, attr=attr)
+
+
+def _unpickle(data: bytes) -> HalfPrecisionVectors:
+    return HalfPrecisionVectors().from_bytes(data)

@@ -1,0 +1,137 @@
+"""Word vectors in half precision on disk: a small file, nearly the same numbers, the same keys."""
+
+import pickle
+
+import numpy as np
+import pytest
+import spacy
+from conftest import SMALL_MODEL, gold_examples
+from spacy.training.initialize import load_vectors_into_model
+from spacy.util import fix_random_seed, load_model_from_config
+from thinc.api import Config
+
+from spacy_rootmind.pipeline.vectors import HalfPrecisionVectors
+
+WORDS = ("cat", "dog", "book", "she")
+WIDTH = 7
+CONFIG = {
+    "nlp": {
+        "vectors": {"@vectors": "spacy_rootmind.HalfPrecisionVectors.v1", "attr": "NORM"},
+    }
+}
+TOK2VEC = {
+    "@architectures": "spacy.Tok2Vec.v2",
+    "embed": {
+        "@architectures": "spacy.MultiHashEmbed.v2",
+        "width": 16,
+        "attrs": ["NORM"],
+        "rows": [100],
+        "include_static_vectors": True,
+    },
+    "encode": {
+        "@architectures": "spacy.MaxoutWindowEncoder.v2",
+        "width": 16,
+        "depth": 1,
+        "window_size": 1,
+        "maxout_pieces": 2,
+    },
+}
+
+
+@pytest.fixture
+def nlp():
+    """A blank pipeline with vectors of a few words."""
+    nlp = spacy.blank("en", config=CONFIG)
+    data = np.random.default_rng(0).normal(size=(len(WORDS), WIDTH)).astype("float32")
+    nlp.vocab.vectors = HalfPrecisionVectors(
+        strings=nlp.vocab.strings, data=data, keys=WORDS, attr="NORM", name="few"
+    )
+    return nlp
+
+
+def again(nlp, way, folder):
+    """The pipeline, written and read."""
+    if way == "folder":
+        nlp.to_disk(folder)
+        return spacy.load(folder)
+    if way == "bytes":
+        return load_model_from_config(Config(nlp.config).copy()).from_bytes(nlp.to_bytes())
+    return pickle.loads(pickle.dumps(nlp))
+
+
+@pytest.mark.parametrize("way", ["folder", "bytes", "pickle"])
+def test_vectors_are_read_as_they_were_rounded(way, nlp, tmp_path):
+    read = again(nlp, way, tmp_path / "nlp")
+    vectors = read.vocab.vectors
+    assert isinstance(vectors, HalfPrecisionVectors)
+    assert vectors.data.dtype == "float32"
+    rounded = nlp.vocab.vectors.data.astype("float16").astype("float32")
+    np.testing.assert_array_equal(vectors.data, rounded)
+    assert (rounded != nlp.vocab.vectors.data).any()
+    # Rounding is done once.
+    assert vectors.to_bytes() == again(read, way, tmp_path / "read").vocab.vectors.to_bytes()
+
+
+@pytest.mark.parametrize("way", ["folder", "bytes", "pickle"])
+def test_vectors_are_looked_up_by_their_attribute(way, nlp, tmp_path):
+    doc = again(nlp, way, tmp_path / "nlp")("The CAT saw Dog.")
+    assert [token.has_vector for token in doc] == [False, True, False, True, False]
+    np.testing.assert_allclose(doc[1].vector, nlp.vocab.vectors["cat"], rtol=1e-3)
+
+
+def test_writing_leaves_single_precision(nlp, tmp_path):
+    before = nlp.vocab.vectors.data.copy()
+    nlp.to_disk(tmp_path)
+    np.testing.assert_array_equal(nlp.vocab.vectors.data, before)
+    assert np.load(tmp_path / "vocab" / "vectors").dtype == "float16"
+
+
+def test_file_of_single_precision_is_read(nlp, tmp_path):
+    """As that of spaCy's vectors, whose attribute is lost."""
+    plain = spacy.blank("en")
+    plain.vocab.vectors = spacy.vectors.Vectors(
+        strings=plain.vocab.strings, data=nlp.vocab.vectors.data, keys=WORDS
+    )
+    plain.to_disk(tmp_path)
+    load_vectors_into_model(nlp, tmp_path)
+    np.testing.assert_array_equal(nlp.vocab.vectors.data, plain.vocab.vectors.data)
+    assert [token.has_vector for token in nlp("cat CAT")] == [True, False]
+
+
+def test_floret_vectors_are_stored(nlp, tmp_path):
+    data = np.random.default_rng(1).normal(size=(50, WIDTH)).astype("float32")
+    nlp.vocab.vectors = HalfPrecisionVectors(
+        strings=nlp.vocab.strings, data=data, mode="floret", minn=2, maxn=3, hash_count=2
+    )
+    read = again(nlp, "folder", tmp_path)
+    assert read.vocab.vectors.mode == "floret"
+    np.testing.assert_allclose(
+        read.vocab.vectors["anything"], nlp.vocab.vectors["anything"], atol=2e-3
+    )
+
+
+@pytest.mark.parametrize("number", [7e4, np.inf, np.nan])
+def test_numbers_that_do_not_fit_are_refused(number, nlp, tmp_path):
+    nlp.vocab.vectors.data[1, 2] = number
+    with pytest.raises(ValueError, match=r"expected weights below 65504.*HalfPrecisionVectors"):
+        nlp.vocab.vectors.to_disk(tmp_path)
+
+
+def test_parser_learns_from_vectors(nlp, quickstart_docs, tmp_path):
+    """Trained, written and read, a parser scores as with the rounded vectors."""
+    fix_random_seed(0)
+    nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": TOK2VEC}})
+    examples = gold_examples(quickstart_docs[:20], nlp)
+    optimizer = nlp.initialize(lambda: examples)
+    for _ in range(3):
+        nlp.update(examples, sgd=optimizer)
+    text = "The cat saw a dog. She had a book."
+    read = again(nlp, "folder", tmp_path)
+    for own in (nlp, read):
+        own.get_pipe("root_mst").confidence = True
+    nlp.vocab.vectors.data = read.vocab.vectors.data
+    expected, found = nlp(text), read(text)
+    assert [t.head.i for t in found] == [t.head.i for t in expected]
+    assert [t._.head_prob for t in found] == pytest.approx([t._.head_prob for t in expected])
+    read.vocab.vectors.data = -read.vocab.vectors.data
+    assert [t._.head_prob for t in read(text)] != [t._.head_prob for t in found]
