@@ -20,7 +20,6 @@ from spacy.cli.train import train
 from spacy.schemas import ConfigSchemaTraining
 from spacy.tokens import Doc, DocBin
 from spacy.util import load_model_from_config, registry
-from spacy.vectors import Vectors
 from thinc.api import Config
 
 from spacy_rootmind.annotation.distributions import stored_distributions
@@ -432,18 +431,27 @@ def test_features_page_trains_in_two_steps(features_corpus, tmp_path, monkeypatc
     assert doc.has_annotation("DEP")
 
 
-def test_features_page_trains_with_static_vectors(features_corpus, tmp_path, monkeypatch):
+@pytest.mark.parametrize("place", ["features", "tok2vec.embed"])
+def test_features_page_trains_with_static_vectors(place, features_corpus, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    [shown] = [
+        block
+        for block in blocks("docs/features.md", "ini")
+        if f"model.{place}]" in block and "vectors = true" in block
+    ]
+    config = merged("cpu.cfg", shown)
     words = ["cat", "dog", "saw"]
-    nlp = spacy.blank("en")
-    nlp.vocab.vectors = Vectors(strings=nlp.vocab.strings, data=np.eye(3, 5, dtype="f"), keys=words)
+    nlp = spacy.blank("en", config={"nlp": {"vectors": config["nlp"]["vectors"]}})
+    data = np.eye(3, 5, dtype="f")
+    nlp.vocab.vectors = type(nlp.vocab.vectors)(strings=nlp.vocab.strings, data=data, keys=words)
     nlp.to_disk("vectors")
-    [shown] = [block for block in blocks("docs/features.md", "ini") if "vectors = true" in block]
-    merged("cpu.cfg", shown).to_disk("own.cfg")
+    config.to_disk("own.cfg")
     train(Path("own.cfg"), Path("training"), overrides=features_corpus)
     nlp = spacy.load("training/model-last")
     assert nlp.vocab.vectors.shape == (3, 5)
-    assert nlp("The cat saw a dog.").has_annotation("DEP")
+    doc = nlp("The cat saw a dog.")
+    assert doc[1].has_vector
+    assert doc.has_annotation("DEP")
 
 
 def test_config_blocks_resolve():

@@ -4,6 +4,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import spacy
 import srsly
@@ -11,7 +12,10 @@ from commandline import assert_one_root_each, root_mst, run_spacy, tagger, write
 from conftest import ROOT, SMALL_MODEL, gold_examples, join
 from spacy.cli.init_config import fill_config
 from spacy.util import fix_random_seed, load_config
+from spacy.vectors import Vectors
 from ud_treebanks import write_treebank
+
+from spacy_rootmind.pipeline.vectors import HalfPrecisionVectors
 
 PROJECT = ROOT / "projects" / "web"
 sys.path.insert(0, str(PROJECT / "scripts"))
@@ -121,6 +125,35 @@ def test_strings_that_are_needed_are_not_left_out(trained, corpus, tmp_path, mon
         make_package.store(trained, tmp_path / "stored", corpus)
 
 
+def with_vectors(trained, folder, vectors_class, **settings):
+    """The pipeline with vectors of two words, which no component uses."""
+    nlp = spacy.load(trained, config={"nlp": {"vectors": settings}})
+    data = np.array([[0.1, 2], [3, 4]], dtype="float32")
+    nlp.vocab.vectors = vectors_class(
+        strings=nlp.vocab.strings, data=data, keys=["turtle", "boat"], attr="NORM"
+    )
+    nlp.to_disk(folder)
+    return folder
+
+
+def test_word_vectors_are_stored_without_their_words(trained, corpus, tmp_path):
+    settings = {"@vectors": "spacy_rootmind.HalfPrecisionVectors.v1"}
+    path = with_vectors(trained, tmp_path / "trained", HalfPrecisionVectors, **settings)
+    stored = make_package.store(path, tmp_path / "stored", corpus)
+    assert np.load(tmp_path / "stored" / "vocab" / "vectors").dtype == "float16"
+    assert "turtle" not in srsly.read_json(tmp_path / "stored" / "vocab" / "strings.json")
+    doc = stored("The TURTLE swam.")
+    assert [token.has_vector for token in doc] == [False, True, False, False]
+    assert doc[1].vector == pytest.approx([0.1, 2], rel=1e-3)
+
+
+def test_word_vectors_in_single_precision_are_refused(trained, corpus, tmp_path):
+    settings = {"@vectors": "spacy.Vectors.v1"}
+    path = with_vectors(trained, tmp_path / "trained", Vectors, **settings)
+    with pytest.raises(make_package.PackageError, match=r"vectors in half precision.*student.cfg"):
+        make_package.store(path, tmp_path / "stored", corpus)
+
+
 def test_paths_of_the_machine_are_refused(trained, corpus, tmp_path):
     shutil.copytree(trained, tmp_path / "trained")
     path = tmp_path / "trained" / "config.cfg"
@@ -143,7 +176,7 @@ def test_page_needs_a_command(page, message):
         make_package.with_output(page, Path("made"))
 
 
-def test_student_is_the_shipped_pipeline_with_a_teacher():
+def test_student_is_the_shipped_pipeline_with_a_teacher_and_vectors():
     student, shipped = (
         load_config(path, interpolate=False)
         for path in (PROJECT / "student.cfg", ROOT / "configs" / "pipeline.cfg")
@@ -154,6 +187,12 @@ def test_student_is_the_shipped_pipeline_with_a_teacher():
     assert student["training"].pop("max_epochs") == -1
     assert shipped["training"].pop("max_epochs") == 0
     assert student["paths"].pop("taught") is None
+    vectors = student["nlp"].pop("vectors")
+    assert vectors["@vectors"] == "spacy_rootmind.HalfPrecisionVectors.v1"
+    assert shipped["nlp"].pop("vectors")["@vectors"] == "spacy.Vectors.v1"
+    for config, expected in ((student, True), (shipped, False)):
+        embed = config["components"]["tok2vec"]["model"]["embed"]
+        assert embed.pop("include_static_vectors") is expected
     assert student == shipped
 
 

@@ -1,8 +1,8 @@
 """Write the package of a trained English pipeline: small, scored, with licence and attribution.
 
-Token vectors and the parser are stored in half precision, and words of the training corpora are
-left out of the vocabulary. The scores are those of the pipeline as it is stored. A page that shows
-trees by the pipeline, the README of the repository, gets them again.
+Token vectors and the parser are stored in half precision, as word vectors are, and words of the
+training corpora are left out of the vocabulary. The scores are those of the pipeline as it is
+stored. A page that shows trees by the pipeline, the README of the repository, gets them again.
 """
 
 import argparse
@@ -27,6 +27,7 @@ from wasabi import msg
 from spacy_rootmind.network.half_precision import HalfPrecision, build_half_precision
 from spacy_rootmind.pipeline.root_mst import RootMST
 from spacy_rootmind.pipeline.serialization import save_folder
+from spacy_rootmind.pipeline.vectors import HalfPrecisionVectors
 
 PROJECT = Path(__file__).parent.parent
 NAME = "en_rootmind_web_sm"
@@ -70,9 +71,16 @@ def store(trained: Path, folder: Path, corpus: Path) -> Language:
     Raises
     ------
     PackageError
-        If it is still too large, or parses otherwise than with its whole vocabulary.
+        If it is still too large, has word vectors in single precision, or parses otherwise than
+        with its whole vocabulary.
     """
     nlp = spacy.load(trained)
+    vectors = nlp.vocab.vectors
+    if len(vectors) and not isinstance(vectors, HalfPrecisionVectors):
+        raise PackageError(
+            "expected word vectors in half precision, found others: train with [nlp.vectors] as in "
+            "student.cfg"
+        )
     if nlp.has_pipe("tok2vec"):
         tok2vec = nlp.get_pipe("tok2vec")
         if not isinstance(tok2vec.model, HalfPrecision):

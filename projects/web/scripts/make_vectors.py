@@ -113,7 +113,7 @@ def encode(
         is_split_into_words=True,
         padding=True,
         truncation=True,
-        max_length=min(MAX_PIECES, model.config.max_position_embeddings),
+        max_length=min(MAX_PIECES, tokenizer.model_max_length),
         return_tensors="pt",
     )
     layers = model(**pieces, output_hidden_states=True).hidden_states
@@ -148,23 +148,27 @@ def reduce_width(vectors: np.ndarray, counts: np.ndarray, width: int) -> np.ndar
     return (reduced / np.sqrt(np.mean(reduced**2))).astype("float32")
 
 
-def make_vectors(nlp: Language, encoder: str, paths: list[Path], options: argparse.Namespace) -> int:
-    """Give a blank pipeline vectors; returns their number.
+def make_vectors(
+    nlp: Language, encoder: str, paths: list[Path], width: int, most: int, least: int
+) -> int:
+    """Give a blank pipeline vectors of the most frequent words; returns their number.
 
     Raises
     ------
     VectorsError
         If the text is too small, or the transformer narrower than the vectors.
     """
-    tokenizer, model = AutoTokenizer.from_pretrained(encoder), AutoModel.from_pretrained(encoder)
-    if model.config.hidden_size < options.width:
+    # As within a sentence: byte-level tokenizers tell words after a space from others.
+    tokenizer = AutoTokenizer.from_pretrained(encoder, add_prefix_space=True)
+    model = AutoModel.from_pretrained(encoder)
+    if model.config.hidden_size < width:
         raise VectorsError(
             f"expected a width of at most {model.config.hidden_size}, that of {encoder}, received "
-            f"{options.width}"
+            f"{width}"
         )
-    counts = choose_words(read_windows(paths, nlp), options.words, options.least)
+    counts = choose_words(read_windows(paths, nlp), most, least)
     vectors = average_vectors(read_windows(paths, nlp), counts, tokenizer, model.eval())
-    reduced = reduce_width(vectors, np.array([*counts.values()], dtype=float), options.width)
+    reduced = reduce_width(vectors, np.array([*counts.values()], dtype=float), width)
     nlp.vocab.vectors = HalfPrecisionVectors(
         strings=nlp.vocab.strings, data=reduced, keys=counts, attr="NORM", name="contextual_means"
     )
@@ -184,7 +188,9 @@ def main() -> None:
     options = parser.parse_args()
     nlp = spacy.blank(options.lang, config=CONFIG)
     try:
-        n_words = make_vectors(nlp, options.encoder, options.texts, options)
+        n_words = make_vectors(
+            nlp, options.encoder, options.texts, options.width, options.words, options.least
+        )
     except VectorsError as error:
         sys.exit(str(error))
     nlp.to_disk(options.output)

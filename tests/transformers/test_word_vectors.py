@@ -1,0 +1,150 @@
+"""Static word vectors from a transformer, as the project of the English pipeline makes them."""
+
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+import spacy
+from commandline import write_docs
+from conftest import ROOT
+from spacy.training.initialize import load_vectors_into_model
+
+pytest.importorskip("transformers", reason="needs transformers")
+sys.path.insert(0, str(ROOT / "projects" / "web" / "scripts"))
+import make_vectors
+from transformers import AutoModel, AutoTokenizer
+
+LINES = (
+    "The teacher read a book.  She read it again and again.",
+    "THE book was long; the unbelievableness of it!",
+    "",
+    "   ",
+    "A teacher",
+)
+
+
+@pytest.fixture(scope="module", params=["bert", "roberta"])
+def loaded(request, encoder, gold, tmp_path_factory):
+    """Tokenizer and model of either kind."""
+    if request.param == "roberta":
+        from encoders import write_roberta
+
+        folder = tmp_path_factory.mktemp("roberta")
+        encoder = write_roberta(folder, [doc.text for doc in gold])
+    tokenizer = AutoTokenizer.from_pretrained(encoder, add_prefix_space=True)
+    return tokenizer, AutoModel.from_pretrained(encoder).eval()
+
+
+@pytest.fixture
+def texts(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(LINES), encoding="utf8")
+    return path
+
+
+@pytest.fixture
+def nlp():
+    return spacy.blank("en", config=make_vectors.CONFIG)
+
+
+def means_one_by_one(windows, tokenizer, model):
+    """Mean vectors by word, without batches."""
+    vectors = {}
+    for window in windows:
+        pieces = tokenizer(
+            [[token.text for token in window]], is_split_into_words=True, return_tensors="pt"
+        )
+        layers = [
+            layer[0].detach().numpy() for layer in model(**pieces, output_hidden_states=True)[2]
+        ]
+        hidden = np.mean(layers[len(layers) // 2 :], axis=0)
+        for number, token in enumerate(window):
+            own = [place for place, word in enumerate(pieces.word_ids(0)) if word == number]
+            vectors.setdefault(token.norm_, []).append(hidden[own].mean(0))
+    return {word: np.mean(found, axis=0) for word, found in vectors.items()}
+
+
+def test_vectors_are_means_over_pieces_layers_and_occurrences(nlp, texts, loaded, monkeypatch):
+    # Several batches, of windows that are cut within documents.
+    monkeypatch.setattr(make_vectors, "WINDOW", 4)
+    monkeypatch.setattr(make_vectors, "BATCH", 2)
+    monkeypatch.setattr(make_vectors, "SORTED", 3)
+    windows = list(make_vectors.read_windows([texts], nlp))
+    assert max(map(len, windows)) == 4
+    counts = make_vectors.choose_words(windows, most=100, least=1)
+    assert counts["the"] == 3
+    found = make_vectors.average_vectors(iter(windows), counts, *loaded)
+    expected = means_one_by_one(windows, *loaded)
+    assert set(counts) == set(expected)
+    for word, vector in zip(counts, found, strict=True):
+        np.testing.assert_allclose(vector, expected[word], atol=1e-5, err_msg=word)
+    # Some word has several pieces.
+    tokenizer, _ = loaded
+    assert max(len(tokenizer.tokenize(word)) for word in counts) > 1
+
+
+def test_words_whose_pieces_are_cut_off_count_as_little_as_possible(nlp, loaded):
+    """The last words of a window of very long words are not seen."""
+    text = "a " + " ".join("readagain" * 9 for _ in range(20)) + " teacher"
+    [window] = [list(nlp.make_doc(text))]
+    counts = Counter(token.norm_ for token in window)
+    found = make_vectors.average_vectors(iter([window]), counts, *loaded)
+    assert np.isfinite(found).all()
+    assert found[0].any()
+    assert not found[-1].any()
+
+
+def test_docs_are_read_as_their_text(nlp, texts, tmp_path):
+    docs = [nlp.make_doc(line) for line in LINES if line.strip()]
+    path = write_docs(tmp_path / "docs.spacy", docs)
+    as_text, as_docs = (
+        [[token.text for token in window] for window in make_vectors.read_windows([own], nlp)]
+        for own in (texts, path)
+    )
+    assert as_docs == as_text
+
+
+def test_frequent_words_are_chosen(nlp, texts):
+    windows = list(make_vectors.read_windows([texts], nlp))
+    counts = make_vectors.choose_words(windows, most=3, least=2)
+    assert len(counts) == 3
+    assert min(counts.values()) >= 2
+    assert counts["the"] == 3
+    with pytest.raises(make_vectors.VectorsError, match=r"at least 9 times, found none among \d+"):
+        make_vectors.choose_words(windows, most=3, least=9)
+
+
+def test_components_are_those_of_the_weighted_vectors():
+    rng = np.random.default_rng(0)
+    counts = rng.integers(1, 50, 40).astype(float)
+    vectors = rng.normal(size=(40, 6)) * [5, 4, 3, 2, 1, 0.5] + 7
+    found = make_vectors.reduce_width(vectors, counts, 3)
+    assert found.dtype == "float32"
+    assert (found**2).mean() == pytest.approx(1, abs=1e-5)
+    weights = np.sqrt(counts)
+    np.testing.assert_allclose(weights @ found, 0, atol=1e-3)
+    centred = vectors - np.average(vectors, axis=0, weights=weights)
+    _, _, directions = np.linalg.svd(np.sqrt(weights)[:, None] * centred, full_matrices=False)
+    expected = centred @ directions[:3].T
+    expected /= np.sqrt((expected**2).mean())
+    np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-4)
+
+
+def test_command_writes_vectors_of_words(encoder, texts, tmp_path, monkeypatch, capsys):
+    output = tmp_path / "vectors"
+    arguments = [encoder, output, texts, "--width", 5, "--words", 6, "--least", 1]
+    monkeypatch.setattr(sys, "argv", ["make_vectors.py", *map(str, arguments)])
+    make_vectors.main()
+    assert "vectors of 6 words" in " ".join(capsys.readouterr().out.split())
+    doc = spacy.load(output)("The THE the unbelievableness")
+    assert [token.has_vector for token in doc] == [True, True, True, False]
+    other = spacy.blank("en", config=make_vectors.CONFIG)
+    load_vectors_into_model(other, output)
+    assert other.vocab.vectors.shape == (6, 5)
+    assert other("THE")[0].has_vector
+
+
+def test_vectors_are_not_wider_than_the_transformer(encoder, nlp, texts):
+    with pytest.raises(make_vectors.VectorsError, match=r"a width of at most \d+, that of"):
+        make_vectors.make_vectors(nlp, str(encoder), [texts], 10_000, 10, 1)
