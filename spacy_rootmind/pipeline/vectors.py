@@ -19,6 +19,8 @@ class HalfPrecisionVectors(Vectors):
     after reading.
     """
 
+    data: Any
+
     def to_ops(self, ops: Ops) -> None:
         """Move the vectors to a device, in single precision."""
         super().to_ops(ops)
