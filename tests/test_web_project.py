@@ -108,7 +108,9 @@ def test_parser_with_token_vectors_of_its_own_is_stored(trained, corpus, tmp_pat
     single, half = ((folder / "model").stat().st_size for folder in folders)
     assert half < 0.6 * single
     meta = {**stored.meta, "requirements": ["spacy-rootmind>=1"]}
-    assert "from the web: `root_mst`." in make_package.readme_of(meta, "", "r1", 1)
+    readme = make_package.readme_of(meta, "", "r1", 1)
+    assert "from the web: `root_mst`." in readme
+    assert "spacy project run all projects/web" in readme
 
 
 def test_stored_pipeline_may_not_be_too_large(trained, corpus, tmp_path, monkeypatch):
@@ -145,6 +147,14 @@ def test_word_vectors_are_stored_without_their_words(trained, corpus, tmp_path):
     doc = stored("The TURTLE swam.")
     assert [token.has_vector for token in doc] == [False, True, False, False]
     assert doc[1].vector == pytest.approx([0.1, 2], rel=1e-3)
+    meta = make_package.describe(stored, {}, "1.0.0", "r1")
+    assert [source["license"] for source in meta["sources"]] == [
+        "CC BY-SA 4.0",
+        "Apache License 2.0",
+    ]
+    readme = make_package.readme_of({**meta, "requirements": ["spacy-rootmind>=1"]}, "", "r1", 1)
+    assert "of 2 words" in readme
+    assert "spacy project run distilled projects/web" in readme
 
 
 def test_word_vectors_in_single_precision_are_refused(trained, corpus, tmp_path):

@@ -50,6 +50,12 @@ FIGURES = {
     "sents_f": "sentences found, F",
 }
 HALF = "spacy_rootmind.HalfPrecision.v1"
+ENCODER = {
+    "name": "all-MiniLM-L6-v2",
+    "url": "https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2",
+    "license": "Apache License 2.0",
+    "author": "The authors of sentence-transformers",
+}
 # The command under the page's first heading with "Quickstart", after "&&", and what it prints.
 SHOWN = re.compile(
     r"^#+ [^\n]*Quickstart.*?^```bash\n[^\n]*?&& (?P<command>[^\n]*)\n```$.*?"
@@ -199,15 +205,20 @@ def describe(nlp: Language, scores: dict[str, Any], version: str, release: str) 
         "probability of each head (root_mst)",
         "author": AUTHOR,
         "license": "CC BY-SA 4.0",
-        "sources": [source],
+        "sources": [source, ENCODER] if len(nlp.vocab.vectors) else [source],
         "spacy_version": SPACY,
         "performance": scores,
     }
 
 
 def readme_of(meta: dict[str, Any], table: str, release: str, size: int) -> str:
-    """Make the package's README."""
+    """Make the package's README.
+
+    A pipeline with word vectors comes from the workflow `distilled`, others from `all`.
+    """
     text = (PROJECT / "package" / "README.md").read_text(encoding="utf8")
+    n_vectors = meta["vectors"]["vectors"]
+    made = PROJECT / "package" / f"made_from_{'teacher' if n_vectors else 'treebank'}.md"
     [needed] = [
         requirement.removeprefix("spacy-rootmind")
         for requirement in meta["requirements"]
@@ -222,7 +233,7 @@ def readme_of(meta: dict[str, Any], table: str, release: str, size: int) -> str:
         megabytes=f"{size / 1e6:.1f}",
         figures=table,
         release=release,
-        treebank=TREEBANK,
+        made=made.read_text(encoding="utf8").strip().format(n_vectors=f"{n_vectors:,}"),
     )
 
 
