@@ -1,18 +1,19 @@
 """Accuracy over speed of parsers that learn from a teacher, of several sizes.
 
-Trains students with configs/distillation.cfg and other widths and depths, one of them without the
-teacher's Docs (configs/cpu.cfg), and spaCy's `parser` with the settings of its quickstart, all for
-the same number of steps. Scores them on the test set from text, with spaCy's scorer, and times them
+Trains students with configs/distillation.cfg, static word vectors, and other widths and depths, some
+without the teacher's Docs (configs/cpu.cfg) or without vectors, and spaCy's `parser` with the
+settings of its quickstart, all for the same number of steps. Scores them on the test set from text, with spaCy's scorer, and times them
 on the same texts, in turns and by processor time, on one core with tokenization.
 
 Multiply-adds per word are the weights that the network multiplies vectors by: all but its embedding
 tables, each used once per word. The roofline is the speed at which these products alone would run
 at the pace of a large product of matrices, measured in the same run.
 
-    python benchmarks/students.py --corpus CORPUS --taught TAUGHT
+    python benchmarks/students.py --corpus CORPUS --taught TAUGHT --vectors VECTORS
 
 CORPUS is a folder with train.spacy, dev.spacy and test.spacy; TAUGHT is what the teacher has parsed
-with `python -m spacy_rootmind parse --to spacy --distributions`. Each finished training is a line
+with `python -m spacy_rootmind parse --to spacy --distributions`; VECTORS is what
+projects/web/scripts/make_vectors.py wrote. Each finished training is a line
 in students.jsonl: repeat the command to continue. Writes students.md and students.png.
 """
 
@@ -41,9 +42,12 @@ from spacy.training.converters import conllu_to_docs
 from spacy.util import load_config
 from thinc.api import Config
 
+from spacy_rootmind.pipeline.vectors import HalfPrecisionVectors
+
 ROOT = Path(__file__).resolve().parents[1]
 QUICKSTART = ROOT / "projects" / "quickstart" / "assets"
 MODEL = "components.root_mst.model"
+EMBED = f"{MODEL}.tok2vec.embed"
 ENCODER = f"{MODEL}.tok2vec.encode"
 KEY = ("student", "steps", "seed")
 SCORES = {"UAS": "dep_uas", "LAS": "dep_las", "sents F": "sents_f"}
@@ -61,17 +65,22 @@ class Student:
         What it has other than configs/distillation.cfg.
     is_taught : bool
         Whether it learns from the teacher's Docs.
+    has_vectors : bool
+        Whether its token vectors include static word vectors.
     system : str
     """
 
     settings: dict[str, int] = field(default_factory=dict)
     is_taught: bool = True
+    has_vectors: bool = True
     system: str = ROOT_MST
 
 
 STUDENTS = {
-    "spaCy's parser": Student(is_taught=False, system=PARSER),
-    "gold only": Student(is_taught=False),
+    "spaCy's parser": Student(is_taught=False, has_vectors=False, system=PARSER),
+    "gold only": Student(is_taught=False, has_vectors=False),
+    "gold, vectors": Student(is_taught=False),
+    "taught": Student(has_vectors=False),
     "standard": Student(),
     "wide": Student(
         {
@@ -112,6 +121,7 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--corpus", type=Path, help="a folder with train, dev and test.spacy")
     parser.add_argument("--taught", type=Path, help="Docs with a teacher's distributions")
+    parser.add_argument("--vectors", type=Path, help="a pipeline with word vectors")
     parser.add_argument("--students", nargs="+", choices=STUDENTS, default=list(STUDENTS))
     parser.add_argument("--seeds", nargs="+", type=int, default=[0], help="seeds (0)")
     parser.add_argument("--steps", type=int, default=7000, help="steps of each training (7000)")
@@ -121,8 +131,8 @@ def parse_arguments() -> argparse.Namespace:
     options = parser.parse_args()
     if options.smoke:
         options.students, options.steps, options.rounds = ["gold only", "tiny"], 2, 1
-    elif options.corpus is None or options.taught is None:
-        parser.error("expected --corpus and --taught, or --smoke")
+    elif None in (options.corpus, options.taught, options.vectors):
+        parser.error("expected --corpus, --taught and --vectors, or --smoke")
     return options
 
 
@@ -146,6 +156,10 @@ def make_config(student: Student, options: argparse.Namespace, seed: int) -> Con
     overrides["training.optimizer.learn_rate.warmup_steps"] = min(250, options.steps // 10)
     if student.is_taught:
         overrides["paths.taught"] = str(options.taught)
+    if student.has_vectors:
+        overrides["paths.vectors"] = str(options.vectors)
+        overrides["nlp.vectors.@vectors"] = "spacy_rootmind.HalfPrecisionVectors.v1"
+        overrides[f"{EMBED}.include_static_vectors"] = True
     name = "distillation.cfg" if student.is_taught else "cpu.cfg"
     config = load_config(ROOT / "configs" / name, overrides=overrides, interpolate=False)
     return Config().from_str(config.to_str(), overrides=student.settings, interpolate=False)
@@ -277,13 +291,18 @@ def plot(points: dict[str, tuple[float, float]], path: Path) -> None:
 
 
 def make_smoke_corpus(options: argparse.Namespace, folder: Path) -> None:
-    """Write the quickstart's treebank, and Docs that a parser trained for two steps has taught."""
+    """Write the quickstart's treebank, random vectors, and Docs of a parser trained for two steps."""
     for split in ("train", "dev", "test"):
         source = QUICKSTART / f"en_quick-ud-{split}.conllu"
         docs = list(conllu_to_docs(source.read_text("utf8"), 10, no_print=True))
         DocBin(docs=docs).to_disk(folder / f"{split}.spacy")
     options.corpus, options.out = folder, folder / "results"
-    options.taught = folder / "taught.spacy"
+    options.taught, options.vectors = folder / "taught.spacy", folder / "vectors"
+    nlp = spacy.blank("en")
+    words = sorted({token.text for doc in docs for token in doc})
+    data = np.random.default_rng(0).normal(size=(len(words), 16)).astype("float32")
+    nlp.vocab.vectors = HalfPrecisionVectors(strings=nlp.vocab.strings, data=data, keys=words)
+    nlp.to_disk(options.vectors)
     train(make_config(STUDENTS["gold only"], options, 0), folder / "teacher")
     settings = {"components.root_mst.distribution_threshold": 0.01}
     teacher = spacy.load(folder / "teacher" / "model-last", config=settings)
