@@ -1,9 +1,10 @@
 """Accuracy over speed of parsers that learn from a teacher, of several sizes.
 
-Trains students with configs/distillation.cfg, static word vectors, and other widths and depths, some
-without the teacher's Docs (configs/cpu.cfg) or without vectors, and spaCy's `parser` with the
-settings of its quickstart, all for the same number of steps. Scores them on the test set from text, with spaCy's scorer, and times them
-on the same texts, in turns and by processor time, on one core with tokenization.
+Trains students with configs/distillation.cfg, static word vectors, and other widths and depths,
+some without the teacher's Docs (configs/cpu.cfg) or without vectors, and spaCy's `parser` with the
+settings of its quickstart, all for the same number of steps. Scores them on the test set from text,
+with spaCy's scorer, and times them on the same texts, in turns and by processor time, on one core
+with tokenization.
 
 Multiply-adds per word are the weights that the network multiplies vectors by: all but its embedding
 tables, each used once per word. The roofline is the speed at which these products alone would run
@@ -291,7 +292,7 @@ def plot(points: dict[str, tuple[float, float]], path: Path) -> None:
 
 
 def make_smoke_corpus(options: argparse.Namespace, folder: Path) -> None:
-    """Write the quickstart's treebank, random vectors, and Docs of a parser trained for two steps."""
+    """Write the quickstart's treebank, random vectors, and Docs that a tiny training has taught."""
     for split in ("train", "dev", "test"):
         source = QUICKSTART / f"en_quick-ud-{split}.conllu"
         docs = list(conllu_to_docs(source.read_text("utf8"), 10, no_print=True))
