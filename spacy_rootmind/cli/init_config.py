@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import spacy
+import srsly
 from spacy.language import Language
-from spacy.util import combine_score_weights
+from spacy.util import combine_score_weights, get_package_path, is_package, load_config
 from thinc.api import Config
 
 from spacy_rootmind.cli import config_sections as sections
@@ -124,9 +125,32 @@ def make_config(options: ConfigOptions) -> Config:
         tok2vec = share_tok2vec(config)
         if options.vectors is not None:
             config["paths"]["vectors"] = options.vectors
+            config["nlp"]["vectors"] = vectors_section(options.vectors, config["nlp"]["vectors"])
             tok2vec["embed"]["include_static_vectors"] = True
     config["training"]["score_weights"] = settled(config["training"]["score_weights"])
     return config
+
+
+def vectors_section(name: str, default: dict[str, Any]) -> dict[str, Any]:
+    """Return the section [nlp.vectors] of a folder or package, or a default if it is not here.
+
+    Only the class that vectors were saved by is sure to read them as they are.
+
+    Raises
+    ------
+    CommandError
+        If it is no pipeline.
+    """
+    folder = Path(name)
+    if not folder.exists():
+        if not is_package(name):
+            return default
+        package = get_package_path(name)
+        meta = srsly.read_json(package / "meta.json")
+        folder = package / f"{meta['lang']}_{meta['name']}-{meta['version']}"
+    with spacys_errors(f"Cannot read word vectors from {name}"):
+        config = load_config(folder / "config.cfg", interpolate=False)
+    return config["nlp"].get("vectors", default)
 
 
 def settled(weights: dict[str, float | None]) -> dict[str, float | None]:

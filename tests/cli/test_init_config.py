@@ -300,3 +300,24 @@ def test_vectors_are_used(pipeline, vectors, corpus, tmp_path):
     first = nlp.get_pipe(nlp.pipe_names[0])
     names = [node.name for node in first.model.walk()]
     assert "static_vectors" in names
+
+
+def test_vectors_keep_their_class(tmp_path):
+    """Vectors that spaCy's own class would misread, looked up by another attribute."""
+    section = {"@vectors": "spacy_rootmind.HalfPrecisionVectors.v1", "attr": "NORM"}
+    spacy.blank("en", config={"nlp": {"vectors": section}}).to_disk(tmp_path / "words")
+    config = make_config(options(["root_mst"], vectors=str(tmp_path / "words")))
+    assert config["nlp"]["vectors"] == section
+
+
+def test_vectors_of_a_package_keep_their_class(web_pipeline, monkeypatch):
+    monkeypatch.syspath_prepend(web_pipeline.parent.parent)
+    monkeypatch.setattr("spacy_rootmind.cli.init_config.is_package", lambda name: True)
+    section = load_config(web_pipeline / "config.cfg")["nlp"]["vectors"]
+    config = make_config(options(["root_mst"], vectors=web_pipeline.parent.name))
+    assert config["nlp"]["vectors"] == section
+
+
+def test_folder_that_is_no_pipeline_has_no_vectors(tmp_path):
+    with pytest.raises(CommandError, match=r"Cannot read word vectors from .*config"):
+        make_config(options(["root_mst"], vectors=str(tmp_path)))
