@@ -10,7 +10,8 @@ from commandline import write_docs
 from conftest import ROOT
 from spacy.training.initialize import load_vectors_into_model
 
-pytest.importorskip("transformers", reason="needs transformers")
+pytest.importorskip("torch", reason="needs torch")
+pytest.importorskip("transformers.models", reason="needs transformers")
 sys.path.insert(0, str(ROOT / "projects" / "web" / "scripts"))
 import make_vectors
 from transformers import AutoModel, AutoTokenizer
