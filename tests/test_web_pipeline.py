@@ -16,6 +16,7 @@ from spacy.tokens import DocBin
 from spacy.training import Corpus
 
 from spacy_rootmind.network.half_precision import HalfPrecision
+from spacy_rootmind.pipeline.vectors import HalfPrecisionVectors
 
 PROJECT = ROOT / "projects" / "web"
 README = ROOT / "README.md"
@@ -52,15 +53,17 @@ def test_installing_changes_no_file_of_the_checkout(web_pipeline):
 
 def test_package_has_licence_and_attribution(web_pipeline, meta):
     assert meta["license"] == "CC BY-SA 4.0"
-    [source] = meta["sources"]
-    assert "English Web Treebank" in source["name"]
-    assert source["license"] == "CC BY-SA 4.0"
+    treebank, encoder = meta["sources"]
+    assert "English Web Treebank" in treebank["name"]
+    assert treebank["license"] == "CC BY-SA 4.0"
+    assert encoder["license"] == "Apache License 2.0"
     for folder in (PIPELINE, web_pipeline):
         licence = (folder / "LICENSE").read_text(encoding="utf8")
         assert licence.startswith("Attribution-ShareAlike 4.0 International")
         readme = (folder / "README.md").read_text(encoding="utf8")
         assert "The Board of Trustees of The Leland Stanford Junior University" in readme
         assert "https://creativecommons.org/licenses/by-sa/4.0/" in readme
+        assert "all-MiniLM-L6-v2" in readme
 
 
 def test_package_requires_spacy_and_this_package(meta):
@@ -102,6 +105,8 @@ def test_every_sentence_has_one_root(nlp):
 
 def test_weights_are_stored_in_half_precision(nlp):
     assert isinstance(nlp.get_pipe("tok2vec").model, HalfPrecision)
+    assert isinstance(nlp.vocab.vectors, HalfPrecisionVectors)
+    assert nlp("The CAT")[1].has_vector
 
 
 def test_readme_shows_what_is_printed(web_pipeline):

@@ -34,8 +34,6 @@ from spacy_rootmind.pipeline.labels import read_labels
 
 # Format of the saved parts; raised when it changes. `tests/saved` has a component of each format.
 FORMAT = 3
-# The oldest format that is read: 2, of versions before 0.1.0, has no checksum and no digest.
-OLDEST_FORMAT = 2
 # Parts of a component besides its vocab.
 PARTS = ("cfg", "model")
 # Entries that a saved part has, and the component in memory does not.
@@ -260,7 +258,7 @@ def _check_format(found: Any, what: str) -> None:
             f"expected a {what} of format {FORMAT} or older, found {found}: it was saved by a "
             f"newer version of spacy-rootmind; update the package, or save it with this version"
         )
-    if type(found) is not int or found < OLDEST_FORMAT:
+    if type(found) is not int or found != FORMAT:
         raise ValueError(f"expected a {what} of format {FORMAT}, found {found!r}")
 
 
@@ -288,12 +286,10 @@ def read_weights(
             "were changed since"
         )
     weights = srsly.msgpack_loads(data)
-    # Format 2 has neither a number nor a digest here.
-    is_old = isinstance(weights, dict) and "format" not in weights and DIGEST not in weights
-    if isinstance(weights, dict) and not is_old:
+    if isinstance(weights, dict):
         _check_format(weights.get("format"), "model")
     check_weights(model, weights, len(cfg["labels"]))
-    if not is_old and weights.get(DIGEST) != labels_digest(cfg):
+    if weights.get(DIGEST) != labels_digest(cfg):
         raise ValueError(
             f"expected weights for the labels {[cfg['root_label'], *cfg['labels']]}, in this "
             f"order, found weights for others"
@@ -302,16 +298,13 @@ def read_weights(
     return widened(weights)
 
 
-def read_cfg(data: bytes) -> tuple[dict[str, Any], str | None]:
+def read_cfg(data: bytes) -> tuple[dict[str, Any], str]:
     """Read a saved `cfg`; returns the component's state, and the checksum of its weights."""
     cfg = srsly.json_loads(data)
     if not isinstance(cfg, dict):
         raise ValueError(f"expected a cfg as an object, found {type(cfg).__name__}")
     _check_format(cfg.get("format"), "cfg")
-    if cfg["format"] == OLDEST_FORMAT:
-        # Parsers saved before there was a label_temperature have none fitted.
-        cfg = {"label_temperature": 1.0, **cfg, CHECKSUM: None}
-    elif not isinstance(cfg.get(CHECKSUM), str):
+    if not isinstance(cfg.get(CHECKSUM), str):
         raise ValueError(f"expected {CHECKSUM} as a string, found {cfg.get(CHECKSUM)!r}")
     expected = {*initial_cfg(), CHECKSUM}
     if set(cfg) != expected:

@@ -57,17 +57,3 @@ def test_present_format_is_written_as_it_was_read(tmp_path):
     assert own.keys() == saved.keys()
     assert own["nodes"] == saved["nodes"]
     assert own[DIGEST] == saved[DIGEST]
-
-
-def test_format_2_is_read(tmp_path):
-    """Development versions before 0.1.0 stored neither checksum nor digest."""
-    name = "format-3"
-    cfg = srsly.read_json(SAVED / name / "cfg")
-    del cfg[CHECKSUM]
-    model = srsly.msgpack_loads((SAVED / name / "model").read_bytes())
-    del model["format"], model[DIGEST]
-    srsly.write_json(tmp_path / "cfg", {**cfg, "format": 2})
-    (tmp_path / "model").write_bytes(srsly.msgpack_dumps(model))
-    nlp = load(name, tmp_path)
-    assert_parses_as_saved(nlp, name)
-    assert nlp.get_pipe("root_mst").cfg["format"] == FORMAT
