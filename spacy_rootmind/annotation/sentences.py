@@ -21,6 +21,8 @@ Starts = NDArray[np.int64]
 # Log-odds of a boundary that the Doc has, or, negative, that it rules out. The limit on the length
 # of a sentence overrules both.
 CERTAIN = 1e6
+# Log-odds of a boundary at a blank line, which constraints overrule.
+AT_BLANK_LINE = CERTAIN / 4
 # Log-odds of a boundary that must not be there, however long the sentence becomes.
 NEVER = -1e12
 
@@ -54,6 +56,19 @@ def scored_tokens(doc: Doc, starts: Starts) -> Sentences:
 def words_of(doc: Doc) -> NDArray[np.int64]:
     """List the tokens that are not whitespace."""
     return (doc.to_array(IS_SPACE) == 0).nonzero()[0]
+
+
+def after_blank_lines(doc: Doc) -> NDArray[np.int64]:
+    """List the words that a blank line separates from the word before."""
+    words = words_of(doc)
+    gaps = (np.diff(words) > 1).nonzero()[0]
+    pairs = zip(words[gaps].tolist(), words[gaps + 1].tolist(), strict=True)
+    found = [
+        after
+        for before, after in pairs
+        if sum(space.text.count("\n") for space in doc[before + 1 : after]) > 1
+    ]
+    return np.array(found, dtype=np.int64)
 
 
 def sentences_of(doc: Doc) -> Sentences:

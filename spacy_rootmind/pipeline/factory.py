@@ -85,6 +85,9 @@ def make_root_mst(
     sentences : str
         "auto" keeps boundaries from an earlier component or the user and predicts the others;
         "given" requires them; "doc" takes a Doc as one sentence.
+    blank_lines : bool
+        Whether a blank line ends a sentence, with `sentences = "auto"`, unless the Doc or the
+        constraints say otherwise. Turn it off for double-spaced text.
     max_sentence_length : int
         A sentence with more words is split where a boundary is most likely. Time and memory grow
         with the square of a sentence's length.

@@ -14,9 +14,11 @@ from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.reading import annotated_starts
 from spacy_rootmind.annotation.sentences import (
+    AT_BLANK_LINE,
     CERTAIN,
     Sentences,
     Starts,
+    after_blank_lines,
     choose_starts,
     scored_tokens,
     words_of,
@@ -236,7 +238,7 @@ def plan_sentences(
 def _bind_log_odds(
     doc: Doc, log_odds: NDArray[np.floating], context: PredictionContext
 ) -> NDArray[np.floating]:
-    """Combine the network's log-odds with the boundaries that the Doc has already."""
+    """Combine the network's log-odds with the boundaries that the Doc and its blank lines set."""
     bound = log_odds.astype(np.float64)
     if not context.finds_boundaries:
         bound[:] = -1.0
@@ -252,4 +254,7 @@ def _bind_log_odds(
                 f'`sentencizer`), or set sentences = "auto"'
             )
         known[known == 0] = -1
+    elif context.settings.blank_lines:
+        after = after_blank_lines(doc)
+        bound[after[known[after] == 0]] = AT_BLANK_LINE
     return bound + CERTAIN * known

@@ -33,6 +33,7 @@ class Settings:
     objective: str = "tree_crf"
     margin: float = MARGIN
     sentences: str = "auto"
+    blank_lines: bool = True
     max_sentence_length: int = 512
     decode: str = "labelled_tree"
     constraints: Callable | None = None
@@ -152,6 +153,7 @@ CHECKS: dict[str, Check] = {
     "objective": _choice(*OBJECTIVES),
     "margin": _not_negative,
     "sentences": _choice(*SENTENCES),
+    "blank_lines": _flag,
     "max_sentence_length": _count,
     "decode": _choice(*DECODE),
     "constraints": _optional(_function),

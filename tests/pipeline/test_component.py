@@ -109,7 +109,7 @@ def test_add_pipe_with_the_default_model_trains():
         "Word",
         "  leading spaces",
         "trailing spaces   ",
-        "spaces   within \n\n the text \t .",
+        "spaces   within \n the text \t .",
         "\n \n",
         "a " * 400,
     ],

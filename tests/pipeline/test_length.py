@@ -186,7 +186,8 @@ def test_plan_is_best_of_all_that_respect_what_is_known(mode, max_words):
         gains = [
             -1.0 if doc[i].is_space and marks[i] is False else gain for i, gain in enumerate(gains)
         ]
-        starts = plan(doc, log_odds, sentences=mode, max_sentence_length=max_words).starts
+        settings = {"sentences": mode, "blank_lines": False}
+        starts = plan(doc, log_odds, max_sentence_length=max_words, **settings).starts
         chosen = starts[1:-1].tolist()
         assert longest(doc, starts.tolist()) <= max_words
         forced = {i for i in range(1, n) if marks[i] is True}

@@ -22,7 +22,12 @@ from strategies import rng_for
 
 from spacy_rootmind.annotation.details import ParseDetails
 from spacy_rootmind.annotation.gold import GoldBatch, training_starts
-from spacy_rootmind.annotation.sentences import bounds, scored_tokens, words_of
+from spacy_rootmind.annotation.sentences import (
+    after_blank_lines,
+    bounds,
+    scored_tokens,
+    words_of,
+)
 from spacy_rootmind.annotation.writing import SentenceParse, annotate, join_sentences
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.trees.conventions import MISSING
@@ -123,12 +128,13 @@ def test_sentences_are_found_with_whitespace_between_them(several, quickstart_do
     assert 2 * right / (found + gold) > 0.8
 
 
-def test_found_starts_are_those_of_positive_log_odds(several):
+def test_found_starts_are_those_of_positive_log_odds(make):
+    nlp = make(blank_lines=False)
     rng = rng_for("log odds")
     found = 0
     for _ in range(20):
-        doc = several(Doc(several.vocab, words=random_words(rng, 40)))
-        scores = boundary_scores(several, doc)
+        doc = nlp(Doc(nlp.vocab, words=random_words(rng, 40)))
+        scores = boundary_scores(nlp, doc)
         expected = [t.i for t in doc if t.i == 0 or (scores[t.i] > 0 and not t.is_space)]
         assert starts_of(doc) == expected
         found += len(expected) - 1
@@ -181,14 +187,15 @@ def test_auto_keeps_all_boundaries_of_a_doc(several):
         assert_parsed(doc)
 
 
-def test_auto_takes_partial_annotation_for_what_it_says(several):
+def test_auto_takes_partial_annotation_for_what_it_says(make):
+    nlp = make(blank_lines=False)
     rng = rng_for("partial")
     forced = forbidden = free = 0
     for _ in range(40):
         words = random_words(rng, int(rng.integers(2, 30)), spaces=0.2)
         marks = [[None, None, None, True, False][i] for i in rng.integers(0, 5, size=len(words))]
-        doc = several(Doc(several.vocab, words=words, sent_starts=marks))
-        scores = boundary_scores(several, doc)
+        doc = nlp(Doc(nlp.vocab, words=words, sent_starts=marks))
+        scores = boundary_scores(nlp, doc)
         found = set(starts_of(doc))
         assert 0 in found
         for token, mark in list(zip(doc, marks, strict=True))[1:]:
@@ -636,3 +643,54 @@ def test_update_with_some_boundaries_on_the_doc_trains_the_rest_on_gold(quicksta
     assert expected == [*starts_of(gold), len(gold)]
     example.predicted[expected[1]].is_sent_start = True
     assert training_starts(example, "ROOT").tolist() == expected
+
+
+# --- blank lines -------------------------------------------------------------------------------
+
+LINES = "The old\n\nteacher woke up\nand slept. \n \n\nA dog"
+
+
+def starts_in(nlp, text_or_doc):
+    doc = nlp(text_or_doc)
+    assert_parsed(doc)
+    return [sentence[0].text for sentence in doc.sents]
+
+
+def test_a_blank_line_ends_a_sentence(make):
+    with_them, without = starts_in(make(), LINES), starts_in(make(blank_lines=False), LINES)
+    assert [word for word in with_them if word not in without] == ["teacher"]
+    assert "A" in with_them
+    assert "and" not in with_them
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["a", "\n\n", "b"], [2]),
+        (["a", "\n", "b"], []),
+        (["a", "\n", " ", "\n", "b"], [4]),
+        (["a", "\r\n\r\n", "b", "\n \t\n", "c"], [2, 4]),
+        (["\n\n", "a", "b", "\n\n"], []),
+        (["\n\n", "\n"], []),
+        ([], []),
+    ],
+)
+def test_words_after_blank_lines(words, expected):
+    assert after_blank_lines(Doc(VOCAB, words=words)).tolist() == expected
+
+
+def test_boundaries_of_a_doc_and_constraints_go_before_blank_lines(make):
+    words = ["a", "\n\n", "b", "\n\n", "c"]
+    doc = Doc(VOCAB, words=words, sent_starts=[True, None, False, None, None])
+    assert starts_in(make(), doc) == ["a", "c"]
+    doc = Doc(VOCAB, words=words)
+    doc.spans["kept"] = [doc[2:5]]
+    constraints = {"@misc": "spacy_rootmind.span_subtrees.v1", "spans_key": "kept"}
+    assert starts_in(make(constraints=constraints), doc) == ["a", "b"]
+
+
+def test_sentences_given_or_of_whole_docs_ignore_blank_lines(make):
+    words = ["a", "\n\n", "b"]
+    assert starts_in(make(sentences="doc"), Doc(VOCAB, words=words)) == ["a"]
+    given = Doc(VOCAB, words=words, sent_starts=[True, False, False])
+    assert starts_in(make(sentences="given"), given) == ["a"]

@@ -31,6 +31,7 @@ CASES = {
         "a number of at least 0",
     ),
     "sentences": ("given", ["nonsense", "Auto", None], "one of auto, given, doc"),
+    "blank_lines": (False, ["yes", 1, None], "True or False"),
     "max_sentence_length": (
         3,
         [0, -3, 2.5, True, "9", None, float("inf"), float("nan")],
