@@ -258,6 +258,7 @@ def test_project_makes_a_package(quickstart_docs, tmp_path):
     assert "speed" not in meta["performance"]
     readme = (folder / "README.md").read_text(encoding="utf8")
     assert f"| LAS | {100 * meta['performance']['dep_las']:.2f} |" in readme
+    assert "| | text | paragraphs | gold tokens |" in readme
     assert "`tok2vec`, `morphologizer` and `root_mst`" in readme
     assert "{" not in readme.replace("config={", "")
     data = make_package.data_of(folder)

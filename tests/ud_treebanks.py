@@ -11,6 +11,8 @@ sys.path.insert(0, str(PROJECT / "scripts"))
 # What English writes without a space, and spaCy's tokenizer takes apart.
 CLITICS = ("n't", "'s")
 SIZES = {"train": 60, "dev": 20, "test": 25}
+# Sentences of a paragraph.
+PARAGRAPH = 4
 
 
 def row(number, form, misc="_"):
@@ -66,7 +68,10 @@ def write_treebank(folder, sizes=SIZES, code="en_made"):
         path = QUICKSTART / "assets" / f"en_quick-ud-{split}.conllu"
         blocks = path.read_text(encoding="utf8").strip().split("\n\n")
         made = [add_multiword_tokens(block) for block in blocks[:size]]
-        text = "".join(f"{block}\n\n" for block, _, _ in made)
+        text = "".join(
+            f"{'' if i % PARAGRAPH else '# newpar'}\n{block}\n\n".lstrip()
+            for i, (block, _, _) in enumerate(made)
+        )
         (folder / f"{code}-ud-{split}.conllu").write_text(text, encoding="utf8")
         counts[split] = {
             "sentences": size,

@@ -1,7 +1,7 @@
 """Convert a treebank to Docs of several sentences, and report the counts of its words.
 
 Writes the Docs, treebank.json with a description of the conversion, and test.txt with the text of
-the test set.
+the test set; with --paragraphs, also test-paragraphs.spacy, the test set with a Doc per paragraph.
 """
 
 import argparse
@@ -136,11 +136,14 @@ class Converted:
     spans : list of (int, int)
         Offsets of each token of the Doc in the text. Words that do not spell their token all have
         its span.
+    starts_paragraph : bool
+        As in `Sentence.starts_paragraph`.
     """
 
     lines: list[str]
     text: str
     spans: list[tuple[int, int]]
+    starts_paragraph: bool
 
 
 def convert_sentence(sentence: Sentence, merged: set[int]) -> Converted:
@@ -168,7 +171,7 @@ def convert_sentence(sentence: Sentence, merged: set[int]) -> Converted:
             spans += zip(starts, [*starts[1:], end], strict=True)
         for word in words:
             lines.append(_line(word, token.spaced if word is words[-1] else places is None))
-    return Converted(lines, sentence.text, spans)
+    return Converted(lines, sentence.text, spans, sentence.starts_paragraph)
 
 
 def _line(columns: list[str], spaced: bool) -> str:
@@ -178,20 +181,33 @@ def _line(columns: list[str], spaced: bool) -> str:
 # --- Docs --------------------------------------------------------------------------------------
 
 
-def make_docs(converted: list[Converted], n_sents: int) -> Iterator[Doc]:
-    """Make Docs of `n_sents` sentences each; `doc.user_data` has the text of the treebank."""
+def in_groups(converted: list[Converted], n_sents: int | None) -> Iterator[list[Converted]]:
+    """Group sentences for Docs: so many, or with None those of a paragraph."""
+    group: list[Converted] = []
+    for sentence in converted:
+        is_full = sentence.starts_paragraph if n_sents is None else len(group) == n_sents
+        if group and is_full:
+            yield group
+            group = []
+        group.append(sentence)
+    if group:
+        yield group
+
+
+def make_docs(converted: list[Converted], n_sents: int | None) -> Iterator[Doc]:
+    """Make Docs of so many sentences, or paragraphs; `doc.user_data` has the treebank's text."""
     conllu = "\n\n".join("\n".join(sentence.lines) for sentence in converted)
     docs = conllu_to_docs(conllu, n_sents=1, merge_subtokens=True, no_print=True)
-    pairs = zip(docs, converted, strict=True)
-    while group := list(islice(pairs, n_sents)):
-        doc = Doc.from_docs([doc for doc, _ in group], ensure_whitespace=False)
+    docs = iter(docs)
+    for group in in_groups(converted, n_sents):
+        doc = Doc.from_docs(list(islice(docs, len(group))), ensure_whitespace=False)
         n_found = len(list(doc.sents))
         if n_found != len(group):
             msg.warn(
                 f"spaCy finds {n_found} sentences in {len(group)} trees that start with "
                 f"{doc[:8].text!r}: some of them are too non-projective for spaCy"
             )
-        doc.user_data[RAW] = raw_text([sentence for _, sentence in group])
+        doc.user_data[RAW] = raw_text(group)
         yield doc
 
 
@@ -206,9 +222,9 @@ def raw_text(sentences: list[Converted]) -> dict:
 
 
 def convert_split(
-    sentences: list[Sentence], words: str, nlp: Language, n_sents: int
+    sentences: list[Sentence], words: str, nlp: Language, n_sents: int | None
 ) -> tuple[list[Doc], Counts]:
-    """Convert one split, and count its words."""
+    """Convert one split to Docs of `n_sents` sentences, or paragraphs, and count its words."""
     counts = Counts(sentences=len(sentences))
     converted = []
     for sentence in sentences:
@@ -272,9 +288,26 @@ def read_treebank(folder: Path) -> tuple[str, dict[str, list[Sentence]], list[st
     return code, splits, remarks
 
 
-def convert(folder: Path, output: Path, words: str, language: str, n_sents: int) -> None:
+def write_docs(docs: list[Doc], path: Path) -> None:
+    """Write Docs with the text of the treebank."""
+    DocBin(docs=docs, store_user_data=True).to_disk(path)
+
+
+def convert(
+    folder: Path,
+    output: Path,
+    words: str,
+    language: str,
+    n_sents: int,
+    *,
+    paragraphs: bool = False,
+) -> None:
     """Convert a treebank; see the docstring of this module."""
     code, splits, remarks = read_treebank(folder)
+    if paragraphs and not any(sentence.starts_paragraph for sentence in splits["test"]):
+        raise TreebankError(
+            f"{code}-ud-test.conllu does not mark paragraphs (# newpar): leave out --paragraphs"
+        )
     nlp, reason = choose_language(language, code)
     (msg.warn if nlp.lang == ANY and language == AUTO else msg.info)(reason)
     for remark in remarks:
@@ -283,10 +316,14 @@ def convert(folder: Path, output: Path, words: str, language: str, n_sents: int)
     counts = {}
     for split in SPLITS:
         docs, counts[split] = convert_split(splits[split], words, nlp, n_sents)
-        DocBin(docs=docs, store_user_data=True).to_disk(output / f"{split}.spacy")
+        write_docs(docs, output / f"{split}.spacy")
         if split == "test":
             lines = [doc.user_data[RAW]["text"].strip() for doc in docs]
             (output / "test.txt").write_text("".join(f"{line}\n" for line in lines), "utf8")
+    if paragraphs:
+        write_docs(
+            convert_split(splits["test"], words, nlp, None)[0], output / "test-paragraphs.spacy"
+        )
     report(counts, words)
     about = {
         "treebank": folder.name,
@@ -328,9 +365,19 @@ def main() -> None:
     parser.add_argument("--words", choices=WORDS, default=ORTHOGRAPHIC)
     parser.add_argument("--language", default=AUTO, help="spaCy's code; auto: the treebank's")
     parser.add_argument("--n-sents", type=int, default=10, help="sentences per Doc")
+    parser.add_argument(
+        "--paragraphs", action="store_true", help="also write the test set's paragraphs"
+    )
     args = parser.parse_args()
     try:
-        convert(args.treebank, args.output, args.words, args.language, args.n_sents)
+        convert(
+            args.treebank,
+            args.output,
+            args.words,
+            args.language,
+            args.n_sents,
+            paragraphs=args.paragraphs,
+        )
     except TreebankError as error:
         sys.exit(str(error))
 

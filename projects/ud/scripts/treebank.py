@@ -57,6 +57,8 @@ class Sentence:
         The comment `# text`.
     n_empty : int
         Number of empty nodes, which are left out.
+    starts_paragraph : bool
+        Whether it is marked as the first of a paragraph or document.
     """
 
     where: str
@@ -65,6 +67,7 @@ class Sentence:
     tokens: list[Token]
     stated_text: str | None = None
     n_empty: int = 0
+    starts_paragraph: bool = False
 
     @property
     def text(self) -> str:
@@ -174,6 +177,7 @@ def read_sentence(lines: list[str], where: str) -> Sentence:
         tokens=list(_tokens(rows, len(words), where)),
         stated_text=texts[0].strip() if texts else None,
         n_empty=sum("." in row[ID] for row in rows),
+        starts_paragraph=any(re.match(r"# *new(par|doc)\b", line) for line in comments),
     )
 
 

@@ -164,24 +164,29 @@ def size_of(folder: Path) -> int:
 # --- scores ------------------------------------------------------------------------------------
 
 
-def score(nlp: Language, corpus: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Score a pipeline on the text of Docs, and on gold tokens with one sentence per Doc."""
-    on_text = nlp.evaluate(list(Corpus(corpus)(nlp)))
-    on_tokens = nlp.evaluate(list(Corpus(corpus, gold_preproc=True)(nlp)))
-    for scores in (on_text, on_tokens):
+def score(nlp: Language, corpus: Path, paragraphs: Path) -> dict[str, dict[str, Any]]:
+    """Score a pipeline on text, on paragraphs, and on gold tokens with one sentence per Doc."""
+    on = {
+        "text": nlp.evaluate(list(Corpus(corpus)(nlp))),
+        "paragraphs": nlp.evaluate(list(Corpus(paragraphs)(nlp))),
+        "gold tokens": nlp.evaluate(list(Corpus(corpus, gold_preproc=True)(nlp))),
+    }
+    for scores in on.values():
         # That of this machine, whatever else it was doing.
         del scores["speed"]
-    return on_text, on_tokens
+    # The sentences are given.
+    del on["gold tokens"]["sents_f"]
+    return on
 
 
-def figures(on_text: dict[str, Any], on_tokens: dict[str, Any]) -> str:
+def figures(on: dict[str, dict[str, Any]]) -> str:
     """Make the table of the package's README."""
-    lines = ["| | text | gold tokens |", "|---|---|---|"]
+    lines = [f"| | {' | '.join(on)} |", "|---" * (len(on) + 1) + "|"]
     for name, title in FIGURES.items():
-        if on_text.get(name) is not None:
-            # Docs of gold tokens are single sentences.
-            other = "" if name.startswith("sents") else f"{100 * on_tokens[name]:.2f}"
-            lines.append(f"| {title} | {100 * on_text[name]:.2f} | {other} |")
+        values = [scores.get(name) for scores in on.values()]
+        cells = ["" if value is None else f"{100 * value:.2f}" for value in values]
+        if any(cells):
+            lines.append(f"| {' | '.join([title, *cells])} |")
     return "\n".join(lines)
 
 
@@ -299,6 +304,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("trained", type=Path, help="folder of the trained pipeline")
     parser.add_argument("corpus", type=Path, help="test set that convert.py wrote")
+    parser.add_argument("paragraphs", type=Path, help="test set with a Doc per paragraph")
     parser.add_argument("package", type=Path, help="folder of the package, which is replaced")
     parser.add_argument("--version", required=True)
     parser.add_argument("--release", required=True, help="release of the treebank")
@@ -308,10 +314,10 @@ def main() -> None:
         with TemporaryDirectory() as temporary:
             folder = Path(temporary) / "pipeline"
             nlp = store(args.trained, folder, args.corpus)
-            on_text, on_tokens = score(nlp, args.corpus)
-            meta = describe(nlp, on_text, args.version, args.release)
+            on = score(nlp, args.corpus, args.paragraphs)
+            meta = describe(nlp, on["text"], args.version, args.release)
             srsly.write_json(folder / "meta.json", meta)
-            table = figures(on_text, on_tokens)
+            table = figures(on)
             write_package(folder, table, args.release, args.package)
         page = args.page.read_text(encoding="utf8")
         args.page.write_text(with_output(page, args.package), encoding="utf8")
