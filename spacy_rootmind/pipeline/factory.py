@@ -85,6 +85,9 @@ def make_root_mst(
     sentences : str
         "auto" keeps boundaries from an earlier component or the user and predicts the others;
         "given" requires them; "doc" takes a Doc as one sentence.
+    boundary_threshold : float
+        A word starts a sentence if the probability that it does is above this. Lower it if the
+        parser finds too few sentences on the dev set.
     blank_lines : bool
         Whether a blank line ends a sentence, with `sentences = "auto"`, unless the Doc or the
         constraints say otherwise. Turn it off for double-spaced text.

@@ -239,7 +239,8 @@ def _bind_log_odds(
     doc: Doc, log_odds: NDArray[np.floating], context: PredictionContext
 ) -> NDArray[np.floating]:
     """Combine the network's log-odds with the boundaries that the Doc and its blank lines set."""
-    bound = log_odds.astype(np.float64)
+    threshold = context.settings.boundary_threshold
+    bound = log_odds.astype(np.float64) - (np.log(threshold) - np.log1p(-threshold))
     if not context.finds_boundaries:
         bound[:] = -1.0
     mode = context.settings.sentences

@@ -33,6 +33,7 @@ class Settings:
     objective: str = "tree_crf"
     margin: float = MARGIN
     sentences: str = "auto"
+    boundary_threshold: float = 0.5
     blank_lines: bool = True
     max_sentence_length: int = 512
     decode: str = "labelled_tree"
@@ -118,6 +119,12 @@ def _probability(name: str, value: Any) -> Any:
     return float(value)
 
 
+def _threshold(name: str, value: Any) -> Any:
+    if not _is_number(value) or not 0 < value < 1:
+        raise ValueError(f"expected {name} as a probability between 0 and 1, received {value!r}")
+    return float(value)
+
+
 def _function(name: str, value: Any, *, also: str = "") -> Any:
     reason = ""
     if isinstance(value, Mapping):
@@ -153,6 +160,7 @@ CHECKS: dict[str, Check] = {
     "objective": _choice(*OBJECTIVES),
     "margin": _not_negative,
     "sentences": _choice(*SENTENCES),
+    "boundary_threshold": _threshold,
     "blank_lines": _flag,
     "max_sentence_length": _count,
     "decode": _choice(*DECODE),

@@ -30,6 +30,7 @@ GOOD = {
     "objective": st.sampled_from(sorted(OBJECTIVES)),
     "margin": RATES,
     "sentences": st.sampled_from(SENTENCES),
+    "boundary_threshold": RATES,
     "blank_lines": st.booleans(),
     "max_sentence_length": st.integers(1, 8),
     "decode": st.sampled_from(DECODE),

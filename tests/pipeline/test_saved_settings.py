@@ -24,6 +24,7 @@ ASSIGNED = {
     "objective": ("perceptron", "perceptron"),
     "margin": (0, 0.0),
     "sentences": ("doc", "doc"),
+    "boundary_threshold": (0.25, 0.25),
     "blank_lines": (False, False),
     "max_sentence_length": (77, 77),
     "decode": ("tree", "tree"),

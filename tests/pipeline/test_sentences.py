@@ -30,6 +30,7 @@ from spacy_rootmind.annotation.sentences import (
 )
 from spacy_rootmind.annotation.writing import SentenceParse, annotate, join_sentences
 from spacy_rootmind.network.architecture import ParserInput
+from spacy_rootmind.pipeline.distributions import sigmoid
 from spacy_rootmind.trees.conventions import MISSING
 
 VOCAB = spacy.blank("en").vocab
@@ -643,6 +644,19 @@ def test_update_with_some_boundaries_on_the_doc_trains_the_rest_on_gold(quicksta
     assert expected == [*starts_of(gold), len(gold)]
     example.predicted[expected[1]].is_sent_start = True
     assert training_starts(example, "ROOT").tolist() == expected
+
+
+@pytest.mark.parametrize("threshold", [1e-6, 0.2, 0.8, 1 - 1e-6])
+def test_a_threshold_on_the_probability_of_a_start(make, threshold):
+    nlp = make(boundary_threshold=threshold, blank_lines=False)
+    rng = rng_for("threshold")
+    for _ in range(10):
+        doc = nlp(Doc(nlp.vocab, words=random_words(rng, 40)))
+        probabilities = sigmoid(boundary_scores(nlp, doc))
+        expected = [
+            t.i for t in doc if t.i == 0 or (probabilities[t.i] > threshold and not t.is_space)
+        ]
+        assert starts_of(doc) == expected
 
 
 # --- blank lines -------------------------------------------------------------------------------

@@ -31,6 +31,11 @@ CASES = {
         "a number of at least 0",
     ),
     "sentences": ("given", ["nonsense", "Auto", None], "one of auto, given, doc"),
+    "boundary_threshold": (
+        0.3,
+        [0, 1, -0.1, 1.5, float("nan"), float("inf"), "0.5", True, None],
+        "a probability between 0 and 1",
+    ),
     "blank_lines": (False, ["yes", 1, None], "True or False"),
     "max_sentence_length": (
         3,
