@@ -48,11 +48,13 @@ def annotated_heads(
 def annotated_boundaries(doc: Doc) -> NDArray[np.int8]:
     """Read whether each token starts a sentence: 1 yes, -1 no, 0 unknown.
 
-    The first token of a Doc does; an unannotated whitespace token does not.
+    The first token of a Doc does; an unannotated whitespace token does not, nor does the first word
+    if there is whitespace before it.
     """
     known = doc.to_array(SENT_START).astype("i8").astype("i1").reshape(len(doc))
     is_space = doc.to_array(IS_SPACE).astype(bool).reshape(len(doc))
-    known[is_space & (known == 0)] = -1
+    is_first_word = ~is_space & (np.cumsum(~is_space) == 1)
+    known[(is_space | is_first_word) & (known == 0)] = -1
     known[:1] = 1
     return known
 

@@ -175,9 +175,10 @@ def test_plan_is_best_of_all_that_respect_what_is_known(mode, max_words):
         elif mode == "given":
             marks = [bool(mark) for mark in marks]
         else:
-            # Whitespace starts no sentence unless it was said to.
+            # Unless it was said to, whitespace starts no sentence, nor does the Doc's first word.
+            first = next((token.i for token in doc if not token.is_space), 0)
             marks = [
-                False if mark is None and token.is_space else mark
+                False if mark is None and (token.is_space or token.i == first) else mark
                 for mark, token in zip(marks, doc, strict=True)
             ]
         refused = {i for i in range(n) if marks[i] is False}

@@ -64,6 +64,11 @@ def boundary_scores(nlp, doc):
     return model.predict(ParserInput([doc], [[np.arange(len(doc))]], [words_of(doc)])).boundaries
 
 
+def after_first(doc):
+    """The words of a Doc after its first, which may start a sentence."""
+    return [token for token in doc if not token.is_space][1:]
+
+
 def assert_parsed(doc):
     """Assert what holds for any parsed Doc, whitespace anywhere."""
     assert "".join(s.text_with_ws for s in doc.sents) == doc.text
@@ -136,7 +141,7 @@ def test_found_starts_are_those_of_positive_log_odds(make):
     for _ in range(20):
         doc = nlp(Doc(nlp.vocab, words=random_words(rng, 40)))
         scores = boundary_scores(nlp, doc)
-        expected = [t.i for t in doc if t.i == 0 or (scores[t.i] > 0 and not t.is_space)]
+        expected = [0, *(t.i for t in after_first(doc) if scores[t.i] > 0)]
         assert starts_of(doc) == expected
         found += len(expected) - 1
     assert found > 20
@@ -201,7 +206,8 @@ def test_auto_takes_partial_annotation_for_what_it_says(make):
         assert 0 in found
         for token, mark in list(zip(doc, marks, strict=True))[1:]:
             if mark is None:
-                assert (token.i in found) == (scores[token.i] > 0 and not token.is_space)
+                may_start = token in after_first(doc)
+                assert (token.i in found) == (scores[token.i] > 0 and may_start)
                 free += token.i in found
             else:
                 assert (token.i in found) == mark
@@ -653,9 +659,7 @@ def test_a_threshold_on_the_probability_of_a_start(make, threshold):
     for _ in range(10):
         doc = nlp(Doc(nlp.vocab, words=random_words(rng, 40)))
         probabilities = sigmoid(boundary_scores(nlp, doc))
-        expected = [
-            t.i for t in doc if t.i == 0 or (probabilities[t.i] > threshold and not t.is_space)
-        ]
+        expected = [0, *(t.i for t in after_first(doc) if probabilities[t.i] > threshold)]
         assert starts_of(doc) == expected
 
 
@@ -691,6 +695,13 @@ def test_a_blank_line_ends_a_sentence(make):
 )
 def test_words_after_blank_lines(words, expected):
     assert after_blank_lines(Doc(VOCAB, words=words)).tolist() == expected
+
+
+@pytest.mark.parametrize("text", ["\n\nThe cat slept.", "  Yes", " \n The cat. A dog slept."])
+def test_whitespace_before_the_first_word_is_no_sentence(make, text):
+    doc = make(boundary_threshold=1e-9)(text)
+    assert_parsed(doc)
+    assert not next(doc.sents).text.isspace()
 
 
 def test_boundaries_of_a_doc_and_constraints_go_before_blank_lines(make):
