@@ -1,6 +1,7 @@
 """A training corpus that mixes gold Docs with Docs that teachers have parsed."""
 
 import random
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -115,8 +116,11 @@ def _join_rest(examples: Sequence[Example]) -> Iterator[Example]:
 
 def _join(examples: Sequence[Example]) -> Example:
     sides = ([eg.predicted for eg in examples], [eg.reference for eg in examples])
-    # None for no Docs at all.
-    joined: list[Any] = [Doc.from_docs(docs) for docs in sides]
+    with warnings.catch_warnings():
+        # User data that spaCy cannot join, such as texts: components are initialized without them.
+        warnings.filterwarnings("ignore", message=r"\[W102\]")
+        # None for no Docs at all.
+        joined: list[Any] = [Doc.from_docs(docs) for docs in sides]
     return Example(*joined)
 
 
