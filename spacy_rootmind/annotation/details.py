@@ -132,7 +132,7 @@ class StoredDistribution:
         Probability of the label, given the arc.
     label_names : tuple of str
     start_probs : float32 array of shape (n,) or None
-        Probability that each word or token starts a sentence, whatever boundaries the Doc had; None
+        Probability that each word or token starts a sentence, 0 or 1 where the Doc stated it; None
         if the parser finds no boundaries.
     """
 

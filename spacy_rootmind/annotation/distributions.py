@@ -9,6 +9,7 @@ ROOT do not sum to one, the cross entropy of tree distributions has no lower bou
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +19,14 @@ from spacy.training import Example
 
 from spacy_rootmind.annotation.alignment import single_counterparts
 from spacy_rootmind.annotation.details import StoredDistribution
+from spacy_rootmind.annotation.record_schema import UnreadableDetailsError
 from spacy_rootmind.annotation.records import (
     OutdatedDetailsError,
     has_records,
     is_record_key,
     read_record,
 )
-from spacy_rootmind.annotation.sentences import words_of
+from spacy_rootmind.annotation.sentences import sentence_starts, words_of
 from spacy_rootmind.trees.conventions import MISSING
 from spacy_rootmind.trees.distribution import TreeDistribution
 from spacy_rootmind.trees.errors import NoTreeError
@@ -130,6 +132,22 @@ def has_distributions(doc: Doc) -> bool:
         is_record_key(key) and isinstance(record, dict) and "distributions" in record
         for key, record in doc.user_data.items()
     )
+
+
+def earlier_start_probs(doc: Doc) -> NDArray[np.float64]:
+    """Read the mean probability of earlier teachers that each token starts a sentence.
+
+    NaN where there was no teacher that predicts boundaries, or its distribution cannot be read.
+    """
+    means = np.full(len(doc), np.nan)
+    if has_records(doc):
+        for start, stop in pairwise(sentence_starts(doc).tolist()):
+            with suppress(UnreadableDetailsError):
+                stored = stored_distributions(doc, start, stop)
+                probs = [one.start_probs for one in stored if one.start_probs is not None]
+                if probs:
+                    means[start:stop] = np.mean(probs, axis=0)
+    return means
 
 
 def average(

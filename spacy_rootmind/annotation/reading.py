@@ -52,11 +52,7 @@ def annotated_boundaries(doc: Doc) -> NDArray[np.int8]:
     if there is whitespace before it.
     """
     known = doc.to_array(SENT_START).astype("i8").astype("i1").reshape(len(doc))
-    is_space = doc.to_array(IS_SPACE).astype(bool).reshape(len(doc))
-    is_first_word = ~is_space & (np.cumsum(~is_space) == 1)
-    known[(is_space | is_first_word) & (known == 0)] = -1
-    known[:1] = 1
-    return known
+    return _start_with_words(doc, known)
 
 
 def annotated_starts(doc: Doc, root_label: str) -> NDArray[np.int8]:
@@ -77,8 +73,7 @@ def annotated_starts(doc: Doc, root_label: str) -> NDArray[np.int8]:
     next_to_missing = np.append(False, ~(has_root[1:] & has_root[:-1]))
     known[next_to_missing] = 0
     known[_within_a_tree(tops)] = -1
-    known[:1] = 1
-    return known
+    return _start_with_words(doc, known)
 
 
 def training_start_marks(doc: Doc, root_label: str) -> NDArray[np.bool_]:
@@ -95,6 +90,18 @@ def training_start_marks(doc: Doc, root_label: str) -> NDArray[np.bool_]:
         marked = annotated_boundaries(doc) == 1
         starts |= marked & (known == 0) & has_root & comes_after_a_tree
     return starts
+
+
+def _start_with_words(doc: Doc, known: NDArray[np.int8]) -> NDArray[np.int8]:
+    """Rule out unknown starts that would make a sentence of whitespace; changes `known` in place.
+
+    Whitespace belongs to the sentence before it, at the start of a Doc to the first one.
+    """
+    is_space = doc.to_array(IS_SPACE).astype(bool).reshape(len(doc))
+    is_first_word = ~is_space & (np.cumsum(~is_space) == 1)
+    known[(is_space | is_first_word) & (known == 0)] = -1
+    known[:1] = 1
+    return known
 
 
 def _trees(doc: Doc, root_label: str) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

@@ -58,17 +58,16 @@ def words_of(doc: Doc) -> NDArray[np.int64]:
     return (doc.to_array(IS_SPACE) == 0).nonzero()[0]
 
 
-def after_blank_lines(doc: Doc) -> NDArray[np.int64]:
-    """List the words that a blank line separates from the word before."""
+def blank_line_gaps(doc: Doc) -> list[tuple[int, int]]:
+    """List the words before and after each gap with a blank line."""
     words = words_of(doc)
     gaps = (np.diff(words) > 1).nonzero()[0]
     pairs = zip(words[gaps].tolist(), words[gaps + 1].tolist(), strict=True)
-    found = [
-        after
+    return [
+        (before, after)
         for before, after in pairs
         if sum(space.text.count("\n") for space in doc[before + 1 : after]) > 1
     ]
-    return np.array(found, dtype=np.int64)
 
 
 def sentences_of(doc: Doc) -> Sentences:

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 
+from spacy_rootmind.annotation.distributions import earlier_start_probs
 from spacy_rootmind.annotation.reading import annotated_starts
 from spacy_rootmind.annotation.sentences import (
     AT_BLANK_LINE,
     CERTAIN,
     Sentences,
     Starts,
-    after_blank_lines,
+    blank_line_gaps,
     choose_starts,
     scored_tokens,
     words_of,
@@ -63,7 +64,8 @@ class SentencePlan:
     constraints : list of SentenceConstraints or None
         Of each sentence.
     log_odds : float array of shape (n_tokens,)
-        The network's log-odds that each token starts a sentence.
+        That each token starts a sentence, as students learn it: the network's, or those that the
+        Doc states.
     """
 
     doc: Doc
@@ -219,7 +221,10 @@ def plan_sentences(
         If boundaries are required and missing, or the constraints cannot be met.
     """
     settings = context.settings
-    bound = _bind_log_odds(doc, log_odds, context)
+    stated = _stated_starts(doc, context)
+    bound = _network_log_odds(log_odds, context) + stated
+    if settings.distribution_threshold is not None:
+        log_odds = _taught_log_odds(doc, log_odds, stated)
     constraints = None
     if settings.constraints is not None:
         constraints = DocConstraints.check(doc, settings.constraints(doc))
@@ -235,17 +240,21 @@ def plan_sentences(
     return SentencePlan(doc, starts, sentences, of_sentences, log_odds)
 
 
-def _bind_log_odds(
-    doc: Doc, log_odds: NDArray[np.floating], context: PredictionContext
-) -> NDArray[np.floating]:
-    """Combine the network's log-odds with the boundaries that the Doc and its blank lines set."""
-    threshold = context.settings.boundary_threshold
-    bound = log_odds.astype(np.float64) - (np.log(threshold) - np.log1p(-threshold))
+def _network_log_odds(
+    log_odds: NDArray[np.floating], context: PredictionContext
+) -> NDArray[np.float64]:
+    """Shift log-odds by the threshold, so that those above 0 are starts."""
     if not context.finds_boundaries:
-        bound[:] = -1.0
+        return np.full(len(log_odds), -1.0)
+    threshold = context.settings.boundary_threshold
+    return log_odds.astype(np.float64) - (np.log(threshold) - np.log1p(-threshold))
+
+
+def _stated_starts(doc: Doc, context: PredictionContext) -> NDArray[np.float64]:
+    """Make log-odds of the boundaries that a Doc and its blank lines state, 0 where they do not."""
     mode = context.settings.sentences
     if mode == "doc":
-        return bound - CERTAIN
+        return np.full(len(doc), -CERTAIN)
     known = annotated_starts(doc, context.labels[ROOT_LABEL])
     if mode == "given":
         if len(doc) > 1 and not doc.has_annotation("SENT_START"):
@@ -255,7 +264,21 @@ def _bind_log_odds(
                 f'`sentencizer`), or set sentences = "auto"'
             )
         known[known == 0] = -1
-    elif context.settings.blank_lines:
-        after = after_blank_lines(doc)
-        bound[after[known[after] == 0]] = AT_BLANK_LINE
-    return bound + CERTAIN * known
+    stated = CERTAIN * known
+    if mode == "auto" and context.settings.blank_lines:
+        for before, after in blank_line_gaps(doc):
+            if not known[after] and not (known[before + 1 : after] == 1).any():
+                stated[after] = AT_BLANK_LINE
+    return stated
+
+
+def _taught_log_odds(
+    doc: Doc, log_odds: NDArray[np.floating], stated: NDArray[np.float64]
+) -> NDArray[np.floating]:
+    """Add what is stated to the log-odds that students learn.
+
+    Boundaries that an earlier teacher found in the Doc are not stated, only probable.
+    """
+    earlier = earlier_start_probs(doc)
+    is_found = (earlier > 0) & (earlier < 1)
+    return log_odds + np.where(is_found, 0.0, stated)

@@ -284,8 +284,9 @@ class RootMST(TrainablePipe):
         if not found:
             util.logger.warning(
                 "[%s] every training Doc is one sentence, so sentence boundaries cannot be learnt: "
-                "a Doc without boundaries will count as one sentence. To learn them, put several "
-                "sentences in a Doc (`spacy convert -n 10`, gold_preproc = false).",
+                "a Doc without boundaries or blank lines will count as one sentence. To learn "
+                "them, put several sentences in a Doc (`spacy convert -n 10`, gold_preproc = "
+                "false).",
                 self.name,
             )
         return found

@@ -72,7 +72,7 @@ class Task:
         First row of the Doc.
     constraints : SentenceConstraints or None
     log_odds : float array of shape (n,)
-        The network's log-odds that each word starts a sentence.
+        That each word starts a sentence, as students learn it.
     """
 
     doc: Doc

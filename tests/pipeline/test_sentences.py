@@ -23,7 +23,7 @@ from strategies import rng_for
 from spacy_rootmind.annotation.details import ParseDetails
 from spacy_rootmind.annotation.gold import GoldBatch, training_starts
 from spacy_rootmind.annotation.sentences import (
-    after_blank_lines,
+    blank_line_gaps,
     bounds,
     scored_tokens,
     words_of,
@@ -684,17 +684,17 @@ def test_a_blank_line_ends_a_sentence(make):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["a", "\n\n", "b"], [2]),
+        (["a", "\n\n", "b"], [(0, 2)]),
         (["a", "\n", "b"], []),
-        (["a", "\n", " ", "\n", "b"], [4]),
-        (["a", "\r\n\r\n", "b", "\n \t\n", "c"], [2, 4]),
+        (["a", "\n", " ", "\n", "b"], [(0, 4)]),
+        (["a", "\r\n\r\n", "b", "\n \t\n", "c"], [(0, 2), (2, 4)]),
         (["\n\n", "a", "b", "\n\n"], []),
         (["\n\n", "\n"], []),
         ([], []),
     ],
 )
-def test_words_after_blank_lines(words, expected):
-    assert after_blank_lines(Doc(VOCAB, words=words)).tolist() == expected
+def test_gaps_with_blank_lines(words, expected):
+    assert blank_line_gaps(Doc(VOCAB, words=words)) == expected
 
 
 @pytest.mark.parametrize("text", ["\n\nThe cat slept.", "  Yes", " \n The cat. A dog slept."])
@@ -702,6 +702,29 @@ def test_whitespace_before_the_first_word_is_no_sentence(make, text):
     doc = make(boundary_threshold=1e-9)(text)
     assert_parsed(doc)
     assert not next(doc.sents).text.isspace()
+
+
+@pytest.mark.parametrize("text", ["\nSee the file.", " \n See the file. The cat slept."])
+def test_whitespace_before_partial_heads_is_no_sentence(make, text):
+    nlp = make(boundary_threshold=1e-9)
+    doc = nlp.make_doc(text)
+    article = next(token for token in doc if token.text == "the")
+    article.dep_, article.head = "det", doc[article.i + 1]
+    nlp(doc)
+    assert_parsed(doc)
+    assert not next(doc.sents).text.isspace()
+
+
+@pytest.mark.parametrize(
+    ("words", "starts", "expected"),
+    [
+        (["a", "\n\n", "b"], [True, True, None], ["a", "\n\n"]),
+        (["a", "\n", "\n", "b"], [True, None, True, None], ["a", "\n"]),
+        (["a", "\n", "\n", "b"], [True, None, False, None], ["a", "b"]),
+    ],
+)
+def test_a_boundary_within_a_blank_line_is_the_only_one(make, words, starts, expected):
+    assert starts_in(make(), Doc(VOCAB, words=words, sent_starts=starts)) == expected
 
 
 def test_boundaries_of_a_doc_and_constraints_go_before_blank_lines(make):

@@ -186,23 +186,56 @@ def test_targets_are_distributions_whatever_was_left_out(teacher, threshold, lea
             assert sorted(stored.heads) == sorted(heads)
 
 
-def test_boundaries_are_the_network_s_whatever_the_doc_had(teacher):
+def starts_taught_in(doc):
+    return np.concatenate([stored.start_probs for _, [stored] in stored_of(doc)])
+
+
+def copy_of(doc, vocab, **annotation):
+    words, spaces = [t.text for t in doc], [bool(t.whitespace_) for t in doc]
+    return Doc(vocab, words=words, spaces=spaces, **annotation)
+
+
+def test_starts_are_the_network_s_where_the_doc_states_none(teacher):
     doc = teacher(TEXT)
-    given = Doc(
-        teacher.vocab,
-        words=[token.text for token in doc],
-        spaces=[bool(token.whitespace_) for token in doc],
-        sent_starts=[i == 0 for i in range(len(doc))],
-    )
-    teacher.get_pipe("root_mst")(given)
-    assert len(list(given.sents)) == 1
-    found = np.concatenate([stored.start_probs for _, [stored] in stored_of(doc)])
-    [(_, [whole])] = stored_of(given)
-    np.testing.assert_allclose(found, whole.start_probs, atol=1e-6)
+    found = starts_taught_in(doc)
     starts = np.array([token.is_sent_start for token in doc])
     plain = np.array([not token.is_space and token.i > 0 for token in doc])
     assert (found[plain & starts] > 0.5).all()
     assert (found[plain & ~starts] <= 0.5).all()
+    assert ((found[plain] > 0) & (found[plain] < 1)).any()
+
+
+def test_starts_that_the_doc_states_are_certain(teacher):
+    doc = teacher(TEXT)
+    words = [token.i for token in doc if not token.is_space]
+    stated = {words[2]: True, words[4]: False, words[6]: True}
+    given = copy_of(doc, teacher.vocab, sent_starts=[stated.get(t.i) for t in doc])
+    found = starts_taught_in(teacher(given))
+    assert [found[i] for i in stated] == [1.0, 0.0, 1.0]
+    others = np.array([i for i in words if i not in stated])
+    np.testing.assert_allclose(found[others], starts_taught_in(doc)[others], atol=1e-6)
+
+
+def test_starts_at_blank_lines_are_certain(teacher):
+    doc = Doc(teacher.vocab, words=["The", "committee", "\n\n", "which", "they", "left"])
+    assert starts_taught_in(teacher(doc))[3] == 1.0
+    teacher.get_pipe("root_mst").blank_lines = False
+    assert starts_taught_in(teacher(copy_of(doc, teacher.vocab)))[3] < 1.0
+
+
+def test_a_later_teacher_keeps_what_was_stated(teacher):
+    doc = teacher.make_doc(TEXT)
+    words = [token.i for token in doc if not token.is_space]
+    given = copy_of(
+        doc, teacher.vocab, sent_starts=[True if i == words[2] else None for i in range(len(doc))]
+    )
+    teacher(given)
+    teacher.get_pipe("root_mst")(given)
+    first, second = (
+        np.concatenate([stored[i].start_probs for _, stored in stored_of(given)]) for i in (0, 1)
+    )
+    assert first[words[2]] == second[words[2]] == 1.0
+    np.testing.assert_allclose(first, second, atol=1e-6)
 
 
 def test_distributions_survive_saving(teacher):
