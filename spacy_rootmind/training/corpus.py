@@ -117,8 +117,9 @@ def _join_rest(examples: Sequence[Example]) -> Iterator[Example]:
 def _join(examples: Sequence[Example]) -> Example:
     sides = ([eg.predicted for eg in examples], [eg.reference for eg in examples])
     with warnings.catch_warnings():
-        # User data that spaCy cannot join, such as texts: components are initialized without them.
-        warnings.filterwarnings("ignore", message=r"\[W102\]")
+        # Extension attributes and user data of Docs, such as their texts, which spaCy cannot join:
+        # components are initialized without them.
+        warnings.filterwarnings("ignore", message=r"\[W10[12]\]")
         # None for no Docs at all.
         joined: list[Any] = [Doc.from_docs(docs) for docs in sides]
     return Example(*joined)

@@ -118,11 +118,22 @@ def test_components_get_the_labels_of_all_gold_docs(folders, quickstart_docs, tm
     assert any(map(is_taught, examples))
 
 
+@pytest.fixture
+def extension():
+    Doc.set_extension("origin", default=None)
+    yield "origin"
+    Doc.remove_extension("origin")
+
+
 @pytest.mark.parametrize("n_docs", [1, 50, 51, 100, 101, 130])
-def test_components_are_initialized_with_all_words(folders, quickstart_docs, n_docs, tmp_path):
+def test_components_are_initialized_with_all_words(
+    folders, quickstart_docs, extension, n_docs, tmp_path
+):
     docs = [doc.copy() for doc in quickstart_docs[:n_docs]]
     for doc in docs:
-        # As projects/ud writes Docs. spaCy warns where it joins them; here, a warning is an error.
+        # spaCy warns where it joins Docs with such data; here, a warning is an error.
+        doc._.set(extension, "a treebank")
+        # As projects/ud writes Docs.
         doc.user_data["raw"] = {"text": doc.text}
     DocBin(docs=docs, store_user_data=True).to_disk(tmp_path / "train.spacy")
     corpus = make_distillation_corpus(Corpus(tmp_path / "train.spacy"), folders / "taught")
