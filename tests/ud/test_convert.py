@@ -210,10 +210,11 @@ def test_paragraphs_of_the_test_set_are_docs(made, tmp_path):
     )
 
 
-def test_paragraphs_have_to_be_marked(made, tmp_path):
+@pytest.mark.parametrize("mark", ["", "# newdoc\n"])
+def test_paragraphs_have_to_be_marked(mark, made, tmp_path):
     shutil.copytree(made[0], tmp_path / "unmarked")
     path = tmp_path / "unmarked" / "en_made-ud-test.conllu"
-    path.write_text(path.read_text("utf8").replace("# newpar\n", ""), encoding="utf8")
+    path.write_text(path.read_text("utf8").replace("# newpar\n", mark), encoding="utf8")
     with pytest.raises(TreebankError, match=r"does not mark paragraphs .*leave out --paragraphs"):
         convert.convert(path.parent, tmp_path / "out", "orthographic", "auto", 10, paragraphs=True)
     assert not (tmp_path / "out").exists()

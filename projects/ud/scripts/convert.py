@@ -209,6 +209,8 @@ def make_docs(converted: list[Converted], n_sents: int | None) -> Iterator[Doc]:
             )
         doc.user_data[RAW] = raw_text(group)
         yield doc
+    if next(docs, None) is not None:
+        raise RuntimeError(f"spaCy reads more than {len(converted)} sentences in the CoNLL-U")
 
 
 def raw_text(sentences: list[Converted]) -> dict:
@@ -304,7 +306,7 @@ def convert(
 ) -> None:
     """Convert a treebank; see the docstring of this module."""
     code, splits, remarks = read_treebank(folder)
-    if paragraphs and not any(sentence.starts_paragraph for sentence in splits["test"]):
+    if paragraphs and not any(sentence.is_newpar for sentence in splits["test"]):
         raise TreebankError(
             f"{code}-ud-test.conllu does not mark paragraphs (# newpar): leave out --paragraphs"
         )
@@ -369,6 +371,8 @@ def main() -> None:
         "--paragraphs", action="store_true", help="also write the test set's paragraphs"
     )
     args = parser.parse_args()
+    if args.n_sents < 1:
+        parser.error(f"argument --n-sents: expected at least 1, received {args.n_sents}")
     try:
         convert(
             args.treebank,

@@ -59,6 +59,8 @@ class Sentence:
         Number of empty nodes, which are left out.
     starts_paragraph : bool
         Whether it is marked as the first of a paragraph or document.
+    is_newpar : bool
+        Whether it is marked as the first of a paragraph.
     """
 
     where: str
@@ -68,6 +70,7 @@ class Sentence:
     stated_text: str | None = None
     n_empty: int = 0
     starts_paragraph: bool = False
+    is_newpar: bool = False
 
     @property
     def text(self) -> str:
@@ -178,6 +181,7 @@ def read_sentence(lines: list[str], where: str) -> Sentence:
         stated_text=texts[0].strip() if texts else None,
         n_empty=sum("." in row[ID] for row in rows),
         starts_paragraph=any(re.match(r"# *new(par|doc)\b", line) for line in comments),
+        is_newpar=any(re.match(r"# *newpar\b", line) for line in comments),
     )
 
 
