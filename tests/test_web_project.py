@@ -1,5 +1,6 @@
 """The project that makes the English pipeline of the repository, with very small networks."""
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -261,6 +262,7 @@ def test_project_makes_a_package(quickstart_docs, tmp_path):
     readme = (folder / "README.md").read_text(encoding="utf8")
     assert f"| LAS | {100 * meta['performance']['dep_las']:.2f} |" in readme
     assert "| | text | paragraphs | gold tokens |" in readme
+    assert re.search(r"\| sentences found, F \|( [\d.]+ \|){2} 100\.00 \|", readme)
     assert "`tok2vec`, `morphologizer` and `root_mst`" in readme
     assert "{" not in readme.replace("config={", "")
     data = make_package.data_of(folder)

@@ -8,6 +8,8 @@ import pytest
 import spacy
 from commandline import write_docs
 from conftest import ROOT
+from spacy.tokens import DocBin
+from spacy.vocab import Vocab
 
 sys.path.insert(0, str(ROOT / "projects" / "web" / "scripts"))
 import make_text
@@ -55,7 +57,8 @@ def held_out(tmp_path):
 
 
 def documents(corpora, held_out, seed=0):
-    return make_text.make_text(corpora, held_out, np.random.default_rng(seed))
+    made = make_text.make_text(corpora, held_out, np.random.default_rng(seed))
+    return [" ".join(lines) for lines in made]
 
 
 def test_corpora_become_running_text(corpora, held_out):
@@ -90,8 +93,8 @@ def test_order_depends_on_the_seed_alone(corpora, held_out):
 def test_documents_have_several_sentences():
     lines = [f"Sentence {number}. Another?" for number in range(100)] + ["", "No end"]
     found = list(make_text.group_lines(lines, np.random.default_rng(0)))
-    assert " ".join(found) == " ".join(line for line in lines if line)
-    sizes = [len(make_text.SENTENCE_END.findall(document)) for document in found[:-1]]
+    assert [line for document in found for line in document] == [line for line in lines if line]
+    sizes = [len(make_text.SENTENCE_END.findall(" ".join(d))) for d in found[:-1]]
     assert set(sizes) == set(make_text.SENTENCES)
 
 
@@ -101,16 +104,30 @@ def test_command_names_a_corpus_that_cannot_be_read(damage, corpora, held_out, m
     path.unlink()
     if damage == "damaged":
         path.write_bytes(b"PK")
-    arguments = [corpora, corpora / "text.txt", *held_out]
+    arguments = [corpora, corpora / "text.spacy", *held_out]
     monkeypatch.setattr(sys, "argv", ["make_text.py", *map(str, arguments)])
     with pytest.raises(SystemExit, match=r"cannot read .*state_union.zip .*project assets"):
         make_text.main()
-    assert not (corpora / "text.txt").exists()
+    assert not (corpora / "text.spacy").exists()
 
 
-def test_command_writes_a_document_a_line(corpora, held_out, monkeypatch):
-    arguments = [corpora, corpora / "text.txt", *held_out]
+def test_lines_that_break_a_sentence_are_joined():
+    lines = ["So, when we", "input something,", "] it beeps", "", "end", "2 hours", "Later", ""]
+    expected = ["So, when we input something, ] it beeps", "", "end", "2 hours", "Later", ""]
+    assert make_text.join_broken(lines) == expected
+
+
+def test_lines_start_sentences():
+    doc = make_text.make_doc(spacy.blank("en"), ["No title", "(it) rained. It stopped", "end"])
+    assert [token.text for token in doc if token.is_sent_start] == ["No", "(", "end"]
+    assert not any(token.is_sent_start is False for token in doc)
+
+
+def test_command_writes_docs_with_the_starts_of_lines(corpora, held_out, monkeypatch):
+    arguments = [corpora, corpora / "text.spacy", *held_out]
     monkeypatch.setattr(sys, "argv", ["make_text.py", *map(str, arguments)])
     make_text.main()
-    written = (corpora / "text.txt").read_text(encoding="utf8").splitlines()
-    assert written == documents(corpora, held_out)
+    written = list(DocBin().from_disk(corpora / "text.spacy").get_docs(Vocab()))
+    assert [doc.text for doc in written] == documents(corpora, held_out)
+    [talk] = [doc for doc in written if doc.text == "Are you sure? No."]
+    assert [bool(token.is_sent_start) for token in talk] == [True, *[False] * 3, True, False]

@@ -1,21 +1,23 @@
-"""Make text for the teacher to parse, from corpora of nltk/nltk_data: one document a line.
+"""Make text for the teacher to parse, as Docs, from corpora of nltk/nltk_data.
 
 Documents have about as many sentences as those of the treebank's corpus, so that a student learns
-sentence boundaries from both. Texts of which tokens were kept are joined as running text. Documents
-that share text with the treebank's dev or test set are left out.
+sentence boundaries from both. Like the treebank's, they are running text without line breaks. Where
+a line of a corpus began, a sentence starts, which is marked in the Doc; the teacher finds the other
+sentences. Documents that share text with the treebank's dev or test set are left out.
 """
 
 import argparse
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 import spacy
-from spacy.tokens import DocBin
+from spacy.language import Language
+from spacy.tokens import Doc, DocBin
 from wasabi import msg
 
 # Sentences of a document, at least; drawn for each.
@@ -32,7 +34,7 @@ FIRST_ADDRESS = "1980"
 MAIL_HEADER = re.compile(r"Mime-|X-From|X-Folder|charset")
 
 Text = list[str]
-"""The lines of a text, in order."""
+"""The lines of a text, or of a document made from some of them, in order."""
 
 
 class TextError(ValueError):
@@ -77,7 +79,7 @@ def read_masc(members: dict[str, str]) -> Iterator[Text]:
                 join_tokens(word.rpartition("_")[0] for word in line.split())
                 for line in text.splitlines()
             )
-            yield [line for line in lines if not MAIL_HEADER.search(line)]
+            yield join_broken([line for line in lines if not MAIL_HEADER.search(line)])
 
 
 CORPORA: dict[str, Callable[[dict[str, str]], Iterator[Text]]] = {
@@ -137,8 +139,20 @@ def capitalize(line: str) -> str:
     return re.sub(r"\bi\b", "I", line[:1].upper() + line[1:])
 
 
-def group_lines(lines: Text, rng: np.random.Generator) -> Iterator[str]:
-    """Join lines to documents of some sentences."""
+def join_broken(lines: Text) -> Text:
+    """Join lines that do not begin like a sentence to the line before, within a paragraph."""
+    joined: Text = []
+    for line in lines:
+        is_start = line[:1].isupper() or line[:1].isdigit()
+        if joined and joined[-1] and line and not is_start:
+            joined[-1] += f" {line}"
+        else:
+            joined.append(line)
+    return joined
+
+
+def group_lines(lines: Text, rng: np.random.Generator) -> Iterator[Text]:
+    """Group lines to documents of some sentences."""
     document: list[str] = []
     found, wanted = 0, rng.choice(SENTENCES)
     for line in lines:
@@ -148,10 +162,20 @@ def group_lines(lines: Text, rng: np.random.Generator) -> Iterator[str]:
         document.append(" ".join(words))
         found += max(1, len(SENTENCE_END.findall(line)))
         if found >= wanted:
-            yield " ".join(document)
+            yield document
             document, found, wanted = [], 0, rng.choice(SENTENCES)
     if document:
-        yield " ".join(document)
+        yield document
+
+
+def make_doc(nlp: Language, lines: Text) -> Doc:
+    """Join lines to a Doc in which the first token of each starts a sentence."""
+    starts = set(accumulate((len(line) + 1 for line in lines), initial=0))
+    doc = nlp.make_doc(" ".join(lines))
+    for token in doc:
+        if token.idx in starts:
+            token.is_sent_start = True
+    return doc
 
 
 def sequences_of(text: str) -> set[tuple[str, ...]]:
@@ -160,8 +184,8 @@ def sequences_of(text: str) -> set[tuple[str, ...]]:
     return {tuple(words[i : i + COMPARED]) for i in range(len(words) - COMPARED + 1)}
 
 
-def make_text(folder: Path, held_out: list[Path], rng: np.random.Generator) -> list[str]:
-    """Make the documents of all corpora, in random order."""
+def make_text(folder: Path, held_out: list[Path], rng: np.random.Generator) -> list[Text]:
+    """List the documents of all corpora, in random order."""
     vocab = spacy.blank("en").vocab
     docs = chain.from_iterable(DocBin().from_disk(path).get_docs(vocab) for path in held_out)
     known: set[tuple[str, ...]] = set().union(*(sequences_of(doc.text) for doc in docs))
@@ -169,8 +193,8 @@ def make_text(folder: Path, held_out: list[Path], rng: np.random.Generator) -> l
     for name, read in CORPORA.items():
         texts = read(read_members(folder / f"{name}.zip"))
         own = [document for lines in texts for document in group_lines(lines, rng)]
-        kept = [text for text in own if len(sequences_of(text) & known) <= MOST_SHARED]
-        n_words = sum(len(text.split()) for text in kept)
+        kept = [d for d in own if len(sequences_of(" ".join(d)) & known) <= MOST_SHARED]
+        n_words = sum(len(line.split()) for document in kept for line in document)
         msg.info(f"{name}: {len(kept)} documents, {n_words} words; {len(own) - len(kept)} left out")
         documents += kept
     rng.shuffle(documents)
@@ -181,14 +205,16 @@ def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("corpora", type=Path, help="folder packages/corpora of nltk/nltk_data")
-    parser.add_argument("output", type=Path, help="text file")
+    parser.add_argument("output", type=Path, help=".spacy file")
     parser.add_argument("held_out", type=Path, nargs="+", help=".spacy files of dev and test sets")
     options = parser.parse_args()
     try:
         documents = make_text(options.corpora, options.held_out, np.random.default_rng(0))
     except TextError as error:
         sys.exit(str(error))
-    options.output.write_text("\n".join(documents) + "\n", encoding="utf8")
+    nlp = spacy.blank("en")
+    docs = [make_doc(nlp, document) for document in documents]
+    DocBin(attrs=["SENT_START"], docs=docs).to_disk(options.output)
 
 
 if __name__ == "__main__":
