@@ -222,7 +222,7 @@ def plan_sentences(
     """
     settings = context.settings
     stated = _stated_starts(doc, context)
-    bound = _network_log_odds(log_odds, context) + stated
+    bound: NDArray[np.floating] = _network_log_odds(log_odds, context) + stated
     if settings.distribution_threshold is not None:
         log_odds = _taught_log_odds(doc, log_odds, stated)
     constraints = None
@@ -264,7 +264,7 @@ def _stated_starts(doc: Doc, context: PredictionContext) -> NDArray[np.float64]:
                 f'`sentencizer`), or set sentences = "auto"'
             )
         known[known == 0] = -1
-    stated = CERTAIN * known
+    stated = CERTAIN * known.astype(np.float64)
     if mode == "auto" and context.settings.blank_lines:
         for before, after in blank_line_gaps(doc):
             if not known[after] and not (known[before + 1 : after] == 1).any():
