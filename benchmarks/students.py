@@ -266,6 +266,15 @@ def spread(values: Sequence[float]) -> str:
     return text if len(values) == 1 else f"{text} ± {100 * statistics.stdev(values):.2f}"
 
 
+def has_neighbour_on_the_right(name: str, points: dict[str, tuple[float, float]]) -> bool:
+    """Whether the point that is nearest in the plot, of others, is faster."""
+    values = np.array(list(points.values()))
+    offsets = (values - points[name]) / np.maximum(np.ptp(values, axis=0), 1e-9)
+    distances = np.linalg.norm(offsets, axis=1)
+    distances[list(points).index(name)] = np.inf
+    return bool(offsets[distances.argmin(), 0] > 0)
+
+
 def plot(points: dict[str, tuple[float, float]], path: Path) -> None:
     """Draw LAS over speed, with the Pareto front as a line."""
     import matplotlib
@@ -273,13 +282,17 @@ def plot(points: dict[str, tuple[float, float]], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
+    figure, axes = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
     front = pareto_front(points)
     axes.plot(*zip(*(points[name] for name in front), strict=True), color="0.7", zorder=0)
     for name, (speed, score) in points.items():
         color = "C1" if STUDENTS[name].system == PARSER else "C0"
         axes.scatter(speed, score, color=color, s=24)
-        axes.annotate(name, (speed, score), xytext=(5, 5), textcoords="offset points")
+        side, alignment = (-7, "right") if has_neighbour_on_the_right(name, points) else (7, "left")
+        axes.annotate(
+            name, (speed, score), (side, 0), textcoords="offset points", ha=alignment, va="center"
+        )
+    axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("words per second, one core")
     axes.set_ylabel("LAS from text, %")
     axes.margins(0.15)
