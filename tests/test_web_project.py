@@ -227,7 +227,7 @@ def test_project_makes_a_package(quickstart_docs, tmp_path):
     """From a treebank to a package and a page, without a teacher."""
     checkout = tmp_path / "checkout"
     made = shutil.ignore_patterns(
-        *("assets", "corpus", "teacher", "taught", "training", "project.lock", "__pycache__")
+        *("assets", "corpus", "teachers", "taught", "training", "project.lock", "__pycache__")
     )
     for name in ("web", "ud"):
         shutil.copytree(ROOT / "projects" / name, checkout / "projects" / name, ignore=made)
