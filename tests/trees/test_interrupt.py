@@ -39,7 +39,7 @@ CALLS = {
     "projective trees": ("normal(100)", "decode_kbest(x, 10**6, projective=True)"),
     "inside": ("normal(1200)", "TreeDistribution(x, projective=True).log_partition"),
     "outside": ("normal(700)", "TreeDistribution(x, projective=True).marginals"),
-    "projective covariance": ("normal(300)", "TreeDistribution(x, projective=True).covariance(x)"),
+    "projective covariance": ("normal(900)", "TreeDistribution(x, projective=True).covariance(x)"),
     "projective samples": ("normal(60)", "sample_trees(x, 10**6, projective=True)"),
     "projective without replacement": (
         "normal(100)",
@@ -72,7 +72,9 @@ PROGRAM = """
 
     def trap(n):
         scores = np.zeros((n + 1, n + 1))
-        scores[1, 2] = scores[2, 1] = 60
+        # Two pairs of words that keep the walk: the root can be in one of them.
+        for word in (1, 3):
+            scores[word, word + 1] = scores[word + 1, word] = 60
         return scores
 
     def n_threads():
