@@ -166,7 +166,9 @@ def try_documents(job: Job, part: Part, first: int, stop: int) -> None:
 def identity(job: Job) -> dict[str, Any]:
     """Return everything that the output depends on, except the input, as JSON values."""
     parser, options = job.parser, job.parser.options
-    alternatives = [options.alternatives, options.k, options.seed] if options.alternatives else None
+    alternatives = None
+    if options.alternatives is not None:
+        alternatives = [options.alternatives, options.k, options.seed, options.labelled]
     return {
         "spacy-rootmind": version("spacy-rootmind"),
         "spacy": version("spacy"),

@@ -72,6 +72,8 @@ class ArrowParser:
         Method for alternative parses; by default as set in the pipeline.
     k, seed : int
         Number of alternatives, and random seed of samples.
+    labelled : bool
+        Whether trees with other labels are other parses; by default each tree has its best labels.
     settings : dict, optional
         Changes to the pipeline's config, such as `{"components.root_mst.temperature": 1.5}`.
     code : Path, optional
@@ -96,6 +98,7 @@ class ArrowParser:
         alternatives: str | None = None,
         k: int = 5,
         seed: int = 0,
+        labelled: bool = False,
         settings: dict[str, Any] | None = None,
         code: Path | str | None = None,
         max_chars: int = CHUNK_CHARS,
@@ -113,6 +116,8 @@ class ArrowParser:
                 f"expected max_chars and max_word_length of at least 1, received {max_chars} and "
                 f"{max_word_length}"
             )
+        if labelled and alternatives is None:
+            raise ValueError("expected alternatives with labelled=True, received None")
         self.rows = rows
         self.text = text
         self.tokens = tokens
@@ -127,6 +132,7 @@ class ArrowParser:
             alternatives=alternatives,
             k=k,
             seed=seed,
+            labelled=labelled,
             settings=settings or {},
             code=None if code is None else Path(code),
         )

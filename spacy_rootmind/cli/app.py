@@ -113,6 +113,14 @@ NumberOfParses = Annotated[
     int, Option("-k", min=1, help="Parses per sentence, with --alternatives")
 ]
 Seed = Annotated[int, Option(min=0, help="Random seed, with --alternatives sample")]
+Labelled = Annotated[
+    bool,
+    Option(
+        "--labelled",
+        help="Count trees with other labels as other parses, with --alternatives; by default each "
+        "tree has its best labels",
+    ),
+]
 Settings = Annotated[
     list[str] | None,
     Option(
@@ -180,6 +188,7 @@ def parse_command(
     alternatives: Method = None,
     k: NumberOfParses = 5,
     seed: Seed = 0,
+    labelled: Labelled = False,
     settings: Settings = None,
     code: Code = None,
     gpu_id: Annotated[int, Option("--gpu-id", "-g", help="GPU ID; -1 for the CPU")] = -1,
@@ -226,6 +235,7 @@ def parse_command(
     from spacy_rootmind.cli.parse import parse
 
     check_input(bool(inputs), bool(texts), from_format is not None or paragraphs)
+    check_labelled(labelled, alternatives)
     if n_process == 0:
         raise CommandError("Expected --n-process to be positive or -1, received 0")
     options = ParseOptions(
@@ -243,6 +253,7 @@ def parse_command(
         alternatives=alternatives and alternatives.value,
         k=k,
         seed=seed,
+        labelled=labelled,
         settings=read_settings(settings or []),
         code=code,
         gpu_id=gpu_id,
@@ -279,6 +290,7 @@ def bulk_command(
     alternatives: Method = None,
     k: NumberOfParses = 5,
     seed: Seed = 0,
+    labelled: Labelled = False,
     settings: Settings = None,
     code: Code = None,
     part_size: Annotated[
@@ -324,6 +336,7 @@ def bulk_command(
             f"Cannot import {error.name or 'pyarrow'}",
             "`bulk` needs the extra [bulk]: pyarrow, distributed and fsspec.",
         ) from error
+    check_labelled(labelled, alternatives)
     if n_workers == 0:
         raise CommandError("Expected --n-workers to be positive or -1, received 0")
     parser = ArrowParser(
@@ -337,6 +350,7 @@ def bulk_command(
         alternatives=alternatives and alternatives.value,
         k=k,
         seed=seed,
+        labelled=labelled,
         settings=read_settings(settings or []),
         code=code and code.resolve(),
         max_word_length=max_word_length,
@@ -447,6 +461,18 @@ def check_input(has_files: bool, has_texts: bool, has_file_options: bool) -> Non
             "expected --from and --paragraphs with files, received them with --text; each --text "
             "is one text"
         )
+
+
+def check_labelled(labelled: bool, alternatives: Alternatives | None) -> None:
+    """Check that there are alternatives which --labelled can be about.
+
+    Raises
+    ------
+    typer.BadParameter
+        If there are none.
+    """
+    if labelled and alternatives is None:
+        raise typer.BadParameter("expected --alternatives with --labelled, received none")
 
 
 def read_settings(settings: list[str]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ class ParseOptions:
     alternatives: str | None = None
     k: int = 5
     seed: int = 0
+    labelled: bool = False
     settings: dict[str, Any] = field(default_factory=dict)
     code: Path | None = None
     gpu_id: int = -1

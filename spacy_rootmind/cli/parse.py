@@ -159,6 +159,8 @@ def identity(
         alternatives = [options.alternatives, options.k]
         if options.alternatives != "kbest":
             alternatives.append(options.seed)
+        if options.labelled:
+            alternatives.append("labelled")
     return {
         "spacy-rootmind": version("spacy-rootmind"),
         "spacy": version("spacy"),

@@ -70,10 +70,10 @@ def _describe(error: ConfigValidationError) -> str:
 def alternatives_method(options: ParseOptions) -> alternatives.Maker:
     """Return the function that finds alternative parses."""
     if options.alternatives == "kbest":
-        return alternatives.kbest(options.k)
+        return alternatives.kbest(options.k, options.labelled)
     if options.alternatives == "sample":
-        return alternatives.sample(options.k, options.seed)
-    return alternatives.sample_without_replacement(options.k, options.seed)
+        return alternatives.sample(options.k, options.seed, options.labelled)
+    return alternatives.sample_without_replacement(options.k, options.seed, options.labelled)
 
 
 def import_code(path: Path) -> None:

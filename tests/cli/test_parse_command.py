@@ -165,6 +165,36 @@ def test_alternatives_are_those_of_the_option(pipeline, tmp_path, name):
     assert n_different == 10 if name != "sample" else n_different > 1
 
 
+def test_labelled_alternatives_begin_with_the_parse(pipeline, tmp_path):
+    (tmp_path / "a.txt").write_text("The cat that slept saw a dog.\n", encoding="utf8")
+
+    def sentence_of(output, **settings):
+        options = ParseOptions(
+            str(pipeline), [str(tmp_path / "a.txt")], str(tmp_path / output), **settings
+        )
+        assert parse(options) == 0
+        [sentence] = sentences_in(tmp_path / output)
+        return sentence
+
+    def parses_of(sentence):
+        return [sentence.comment(f"parse_{i}").split(" ", 1) for i in range(1, 11)]
+
+    # Where heads are clear, the ten best labelled trees share some of their trees.
+    clear = {"components.root_mst.temperature": 0.1}
+    asked = {"alternatives": "kbest", "k": 10, "settings": clear}
+    labelled = sentence_of("a.conllu", labelled=True, **asked)
+    found = parses_of(labelled)
+    assert found[0][1] == " ".join(f"{row[6]}:{row[7]}" for row in labelled.words)
+    assert [float(p) for p, _ in found] == sorted((float(p) for p, _ in found), reverse=True)
+
+    def count_trees(parses):
+        return len({tuple(re.findall(r"(\d+):", tree)) for _, tree in parses})
+
+    assert len({tree for _, tree in found}) == 10
+    assert count_trees(found) < 10
+    assert count_trees(parses_of(sentence_of("b.conllu", **asked))) == 10
+
+
 def test_arcs_are_those_that_are_probable_enough(pipeline, tmp_path):
     (tmp_path / "a.txt").write_text("The cat that slept saw a dog.\n", encoding="utf8")
     found = []
@@ -453,6 +483,8 @@ def test_input_is_not_overwritten(pipeline, tmp_path):
         (["parse", "model", "-", "--no-such-option"], 2),
         (["parse", "model", "-", "--alternatives", "best"], 2),
         (["parse", "model", "-", "-k", "0"], 2),
+        (["parse", "model", "-", "--labelled"], 2),
+        (["bulk", "model", "a.txt", "--output", "out", "--labelled"], 2),
         (["parse", "model", "-", "--n-process", "0"], 1),
         (["parse", "model", "-", "--set", "confidence=true"], 1),
         (["parse", "no_such_model", "-"], 1),
@@ -712,6 +744,7 @@ def test_resuming_continues_after_the_last_chunk(pipeline, tmp_path, monkeypatch
         ("pipeline", "other settings"),
         ("confidence", "other settings"),
         ("batch_size", "other settings"),
+        ("labelled", "other settings"),
     ],
 )
 def test_run_with_other_input_is_not_resumed(change, reason, pipeline, tmp_path, monkeypatch):
@@ -721,6 +754,7 @@ def test_run_with_other_input_is_not_resumed(change, reason, pipeline, tmp_path,
     source.write_bytes(written + b"\xff\n")
     output = tmp_path / "out.conllu"
     settings = {"pipeline": str(pipeline), "inputs": [str(source)], "output": str(output)}
+    settings["alternatives"] = "kbest"
     assert parse(ParseOptions(**settings, strict=True)) == 1
     journal = tmp_path / "out.conllu.partial.json"
     before = journal.read_bytes()
@@ -734,7 +768,7 @@ def test_run_with_other_input_is_not_resumed(change, reason, pipeline, tmp_path,
         nlp.to_disk(tmp_path / "other")
         settings["pipeline"] = str(tmp_path / "other")
     else:
-        settings[change] = {"confidence": True, "batch_size": 3}[change]
+        settings[change] = {"confidence": True, "batch_size": 3, "labelled": True}[change]
     with pytest.raises(CommandError, match=reason):
         parse(ParseOptions(**settings, resume=True))
     assert journal.read_bytes() == before
