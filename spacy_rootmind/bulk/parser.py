@@ -117,7 +117,9 @@ class ArrowParser:
                 f"{max_word_length}"
             )
         if labelled and alternatives is None:
-            raise ValueError("expected alternatives with labelled=True, received None")
+            raise ValueError(
+                'expected alternatives with labelled=True, received None: add alternatives="kbest"'
+            )
         self.rows = rows
         self.text = text
         self.tokens = tokens

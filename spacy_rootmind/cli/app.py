@@ -328,6 +328,7 @@ def bulk_command(
     """
     from spacy_rootmind.cli.messages import CommandError
 
+    check_labelled(labelled, alternatives)
     try:
         from spacy_rootmind.bulk.command import BulkOptions, absolute, bulk
         from spacy_rootmind.bulk.parser import ArrowParser
@@ -336,7 +337,6 @@ def bulk_command(
             f"Cannot import {error.name or 'pyarrow'}",
             "`bulk` needs the extra [bulk]: pyarrow, distributed and fsspec.",
         ) from error
-    check_labelled(labelled, alternatives)
     if n_workers == 0:
         raise CommandError("Expected --n-workers to be positive or -1, received 0")
     parser = ArrowParser(
@@ -464,15 +464,15 @@ def check_input(has_files: bool, has_texts: bool, has_file_options: bool) -> Non
 
 
 def check_labelled(labelled: bool, alternatives: Alternatives | None) -> None:
-    """Check that there are alternatives which --labelled can be about.
+    """Check that --labelled comes with --alternatives.
 
     Raises
     ------
     typer.BadParameter
-        If there are none.
+        If it does not.
     """
     if labelled and alternatives is None:
-        raise typer.BadParameter("expected --alternatives with --labelled, received none")
+        raise typer.BadParameter("expected --alternatives, such as kbest, with --labelled")
 
 
 def read_settings(settings: list[str]) -> dict[str, Any]:
