@@ -69,6 +69,9 @@ gpu_allocator = "pytorch"
 [nlp]
 batch_size = 128
 
+[nlp.after_pipeline_creation]
+@callbacks = "spacy_rootmind.bfloat16.v1"
+
 [components]
 
 [components.root_mst]
@@ -233,8 +236,11 @@ ENCODERS = {
 
 # In front of the lines that start like this.
 COMMENTS = {
-    "[nlp.after_pipeline_creation]": (
+    '@callbacks = "spacy_rootmind.numpy_blas.v1"': (
         "All components multiply matrices with NumPy's BLAS, which is faster than Thinc's."
+    ),
+    '@callbacks = "spacy_rootmind.bfloat16.v1"': (
+        "On a CPU with instructions for bfloat16, the transformer multiplies matrices in it."
     ),
     "max_steps =": (
         "The learning rate falls to zero over total_steps below: change both together."

@@ -2,12 +2,14 @@
 
 # spaCy reads the annotations of callbacks at run time: no `from __future__ import annotations`.
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 from spacy import util
 from spacy.language import Language
 from spacy.training import Example
 from thinc.api import Model
 
+from spacy_rootmind.network.bfloat16 import use_bfloat16
 from spacy_rootmind.network.blas import use_numpy_blas
 
 # Docs that the components before the parser annotate at once.
@@ -53,15 +55,26 @@ def make_numpy_blas() -> Callable[[Language], Language]:
     before each training and each time the pipeline is loaded. Layers that are made later, those of
     components that are added included, do not change.
     """
+    return partial(_for_each_model, use_numpy_blas)
 
-    def set_blas(nlp: Language) -> Language:
-        for _, pipe in nlp.components:
-            model = getattr(pipe, "model", None)
-            if isinstance(model, Model):
-                use_numpy_blas(model)
-        return nlp
 
-    return set_blas
+def make_bfloat16() -> Callable[[Language], Language]:
+    """Multiply matrices in bfloat16 in the PyTorch layers of a pipeline, such as transformers.
+
+    Registered as `spacy_rootmind.bfloat16.v1`, for `nlp.after_pipeline_creation`. Only on
+    processors with instructions for it (AVX512-BF16, AMX); layers on a GPU, and those that are made
+    later, do not change.
+    """
+    return partial(_for_each_model, use_bfloat16)
+
+
+def _for_each_model(change: Callable[[Model], None], nlp: Language) -> Language:
+    """Change the models of all components."""
+    for _, pipe in nlp.components:
+        model = getattr(pipe, "model", None)
+        if isinstance(model, Model):
+            change(model)
+    return nlp
 
 
 def _score_again(nlp: Language, examples: Iterable[Example]) -> None:

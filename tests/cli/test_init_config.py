@@ -112,9 +112,10 @@ def test_training_with_others_has_the_shipped_settings(name):
     """All but score weights, vectors (now shared), BLAS, learning rates and widths."""
     chosen = {name: ENCODERS[name][0]} if name in ENCODERS else {}
     config, own = make_config(options(ALL, **chosen)), shipped(name)
-    blas = None if name in ENCODERS else {"@callbacks": "spacy_rootmind.numpy_blas.v1"}
-    assert config["nlp"].pop("after_pipeline_creation") == blas
-    assert own["nlp"].pop("after_pipeline_creation") is None
+    if name == "cpu":
+        blas = {"@callbacks": "spacy_rootmind.numpy_blas.v1"}
+        assert config["nlp"].pop("after_pipeline_creation") == blas
+        assert own["nlp"].pop("after_pipeline_creation") is None
     for part in (config, own):
         del part["training"]["score_weights"], part["nlp"]["pipeline"]
     assert {key: part for key, part in config.items() if key != "components"} == {
