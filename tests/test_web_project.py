@@ -211,6 +211,29 @@ def test_student_is_the_shipped_pipeline_with_a_teacher_and_vectors():
     assert student == shipped
 
 
+def test_transformer_is_a_teacher_that_learns_further():
+    own, teacher, student = (
+        load_config(PROJECT / f"{name}.cfg", interpolate=False)
+        for name in ("transformer", "teacher", "student")
+    )
+    train = own["corpora"].pop("train")
+    assert train.pop("gold") == teacher["corpora"].pop("train")
+    del student["corpora"]["train"]["gold"]
+    assert train == student["corpora"]["train"]
+    assert own.pop("paths").keys() - teacher.pop("paths").keys() == {"teacher", "taught"}
+    components = own.pop("components")
+    assert list(components) == list(teacher.pop("components")) == own["nlp"]["pipeline"]
+    assert all(part == {"source": "${paths.teacher}"} for part in components.values())
+    assert own["training"].pop("max_epochs") == -1
+    assert teacher["training"].pop("max_epochs") == 0
+    for config in (own, teacher):
+        schedule = config["training"]["optimizer"].pop("learn_rate")
+        steps = config["training"].pop("max_steps")
+        assert schedule["total_steps"] == steps == 10 * schedule["warmup_steps"]
+        del config["training"]["eval_frequency"]
+    assert own == teacher
+
+
 @pytest.mark.parametrize("name", ["student", "teacher"])
 def test_config_is_what_spacy_writes(name, tmp_path):
     if name == "teacher":
