@@ -269,6 +269,8 @@ def test_project_makes_a_package(quickstart_docs, tmp_path):
     variables = {
         "source": tmp_path / "treebanks",
         "config": path,
+        # Those of the package are of other layers.
+        "layers": "",
         "version": "1.2.3",
     }
     result = run_spacy(

@@ -97,7 +97,7 @@ def store(trained: Path, folder: Path, corpus: Path) -> Language:
             save_folder(pipe, folder / name, ["vocab"], half_precision=True)
     clean_config(folder / "config.cfg")
     whole = spacy.load(folder)
-    srsly.write_json(folder / "vocab" / "strings.json", needed_strings(whole))
+    srsly.write_json(folder / "vocab" / "strings.json", needed_strings(whole), indent=0)
     stored = spacy.load(folder)
     texts = [doc.text for doc in DocBin().from_disk(corpus).get_docs(nlp.vocab)]
     for expected, found in zip(whole.pipe(texts), stored.pipe(texts), strict=True):
@@ -221,8 +221,15 @@ def describe(nlp: Language, scores: dict[str, Any], version: str, release: str) 
         "license": "CC BY-SA 4.0",
         "sources": [source, ENCODER] if len(nlp.vocab.vectors) else [source],
         "spacy_version": SPACY,
-        "performance": scores,
+        "performance": rounded(scores),
     }
+
+
+def rounded(scores: Any) -> Any:
+    """Round scores, of labels as well, to hundredths of a per cent: longer ones take space."""
+    if isinstance(scores, dict):
+        return {name: rounded(score) for name, score in scores.items()}
+    return round(scores, 4) if isinstance(scores, float) else scores
 
 
 def readme_of(meta: dict[str, Any], table: str, release: str, size: int) -> str:
@@ -244,7 +251,7 @@ def readme_of(meta: dict[str, Any], table: str, release: str, size: int) -> str:
         version=meta["version"],
         needed=needed,
         components=f"{', '.join(others)} and {last}" if others else last,
-        megabytes=f"{size / 1e6:.1f}",
+        megabytes=f"{size / 1e6:.2f}",
         figures=table,
         release=release,
         made=made.read_text(encoding="utf8").strip().format(n_vectors=f"{n_vectors:,}"),
@@ -263,6 +270,8 @@ def write_package(folder: Path, table: str, release: str, target: Path) -> None:
         # Installing it copies meta.json to both places, which must not change the checkout.
         for place in (made / NAME, data):
             shutil.copyfile(made / "meta.json", place / "meta.json")
+        # spaCy's own, which is longer.
+        (data / "README.md").unlink(missing_ok=True)
         readme = readme_of(meta, table, release, size_of(data))
         for place in (made, data):
             (place / "README.md").write_text(readme, encoding="utf8")
