@@ -23,7 +23,7 @@ def use_bfloat16(model: Model[Any, Any]) -> None:
     change, nor those of TorchScript; nothing changes on a processor without such instructions,
     where bfloat16 is slower than single precision.
     """
-    layers = [node for node in model.walk() if any(map(_runs_pytorch, node.shims))]
+    layers = [node for node in model.walk() if _is_pytorch_wrapper(node)]
     if not layers or not has_bfloat16():
         return
     for layer in layers:
@@ -39,8 +39,11 @@ def has_bfloat16() -> bool:
     return any(capabilities.get(name, False) for name in INSTRUCTIONS)
 
 
-def _runs_pytorch(shim: object) -> bool:
-    return isinstance(shim, PyTorchShim) and not isinstance(shim, TorchScriptShim)
+def _is_pytorch_wrapper(layer: Model) -> bool:
+    """Tell whether a layer runs a PyTorch network, and lets its outputs be converted."""
+    [shim] = layer.shims if len(layer.shims) == 1 else [None]
+    is_eager = isinstance(shim, PyTorchShim) and not isinstance(shim, TorchScriptShim)
+    return is_eager and "convert_outputs" in layer.attrs
 
 
 # Both are at the top level, so that a pipeline can be pickled for other processes.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import spacy
 from listening import arcs, encoder_of, initialized, make_nlp, weights_of
-from thinc.api import PyTorchWrapper, TorchScriptWrapper_v1
+from thinc.api import Model, PyTorchShim, PyTorchWrapper, TorchScriptWrapper_v1
 
 from spacy_rootmind.network.bfloat16 import use_bfloat16
 
@@ -190,3 +190,12 @@ def test_torchscript_stays(torch, capable):
     forward = layer._func
     use_bfloat16(layer)
     assert layer._func is forward
+
+
+def test_layer_that_converts_in_its_own_way_stays(torch, capable):
+    def forward(layer, inputs, is_train):
+        return layer.shims[0]._model(torch.from_numpy(inputs)).detach().numpy(), lambda d: d
+
+    layer = Model("own", forward, shims=[PyTorchShim(torch.nn.Linear(4, 3))])
+    use_bfloat16(layer)
+    assert layer.predict(np.ones((2, 4), dtype="float32")).dtype == np.float32
