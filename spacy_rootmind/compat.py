@@ -35,9 +35,18 @@ TRANSFORMER_OUTPUT = (EXTENSION_KEY, "trf_data", None, None)
 # Name of the layer that reads token attributes; its attribute "columns" lists them.
 ATTRIBUTE_EXTRACTOR = "extract_features"
 
-# Attributes of the listeners of spacy-curated-transformers: a mark, and what they received.
+# Name of spaCy's own listener, which passes on `doc.tensor`.
+TOK2VEC_LISTENER = "tok2vec-listener"
+
+# Attributes of the listeners of spacy-curated-transformers: a mark, whether they read what their
+# component left on the Docs, what they received, and the name of the component.
 CURATED_LISTENER = "_TRANSFORMER_LISTENER"
+CURATED_LISTENER_READS_DOCS = "_USE_DOC_ANNOTATIONS_FOR_PREDICTION"
 CURATED_LISTENER_STATE = "_state"
+CURATED_UPSTREAM = "_upstream_name"
+
+# Name of the layer that `replace_listeners` makes of a curated transformer and its listener.
+CURATED_OWN_TRANSFORMER = "wrapped_transformer_and_listener"
 
 
 @contextmanager

@@ -10,7 +10,14 @@ from typing import Any
 
 from thinc.api import Model, Ops
 
-from spacy_rootmind.compat import CURATED_LISTENER, CURATED_LISTENER_STATE
+from spacy_rootmind.compat import (
+    CURATED_LISTENER,
+    CURATED_LISTENER_READS_DOCS,
+    CURATED_LISTENER_STATE,
+    CURATED_OWN_TRANSFORMER,
+    CURATED_UPSTREAM,
+    TOK2VEC_LISTENER,
+)
 from spacy_rootmind.network.types import Docs, Floats2d
 
 # The factor on the gradient of shared token vectors, among the attributes of the parser's network.
@@ -21,8 +28,17 @@ Tok2Vec = Model[Any, list[Floats2d]]
 
 
 def listeners_in(tok2vec: Tok2Vec) -> list[Tok2Vec]:
-    """List the layers that pass on the vectors of another component."""
-    return [node for node in tok2vec.walk() if node.name.endswith("listener")]
+    """List the layers that pass on the vectors of another component.
+
+    Not those that `replace_listeners` has given a curated transformer of their own.
+    """
+    return [
+        node
+        for node in tok2vec.walk()
+        if node.name.endswith("listener")
+        and node.name != CURATED_OWN_TRANSFORMER
+        and node.attrs.get(CURATED_LISTENER_READS_DOCS, True)
+    ]
 
 
 def require_width(tok2vec: Tok2Vec) -> None:
@@ -62,15 +78,21 @@ def token_vectors(
     Raises
     ------
     ValueError
-        If a listener is trained, but its transformer neither learns nor annotates.
+        If a listener is trained, but its transformer neither learns nor annotates; or if the
+        vectors that a listener passes on are missing, or of another width or number of tokens.
     """
+    listeners = listeners_in(tok2vec)
     if is_train and _is_frozen(tok2vec):
         _require_annotation(docs)
         found, backprop_found = tok2vec(list(docs), is_train=False)
     else:
+        if not is_train:
+            _require_vectors(listeners, docs)
         found, backprop_found = tok2vec(list(docs), is_train)
+    if listeners:
+        _require_shapes(listeners[0], docs, found, width)
     vectors = [own if own.shape[1] else ops.alloc2f(len(own), width) for own in found]
-    is_shared = bool(listeners_in(tok2vec))
+    is_shared = bool(listeners)
 
     def backprop(d_vectors: list[Floats2d]) -> Docs:
         if is_shared:
@@ -80,6 +102,48 @@ def token_vectors(
         )
 
     return vectors, backprop
+
+
+def _require_vectors(listeners: list[Tok2Vec], docs: Docs) -> None:
+    """Refuse Docs without the vectors that listeners pass on: they would pass on zeros instead."""
+    for listener in listeners:
+        for doc in docs:
+            if len(doc) and not _has_vectors(listener, doc):
+                raise ValueError(
+                    f"the Doc {doc.text[:40]!r} has no token vectors for the parser, which listens "
+                    f"to {upstream_of(listener)}: enable this component and put it before the "
+                    f"parser, in the `enable` of `nlp.select_pipes` or, if the parser annotates in "
+                    f"training, in training.annotating_components; or give the parser token "
+                    f"vectors of its own by `nlp.replace_listeners`"
+                )
+
+
+def _has_vectors(listener: Tok2Vec, doc: Any) -> bool:
+    """Tell whether a component has left the vectors on a Doc that a listener passes on."""
+    if listener.name == TOK2VEC_LISTENER:
+        return bool(doc.tensor.size)
+    return doc._.trf_data is not None
+
+
+def _require_shapes(listener: Tok2Vec, docs: Docs, found: list[Floats2d], width: int) -> None:
+    """Refuse vectors of other tokens than a Doc has, or of another component's width."""
+    for doc, vectors in zip(docs, found, strict=True):
+        # A transformer has no vectors, of width 0, for a Doc of whitespace.
+        if vectors.shape != (len(doc), width) and vectors.shape[1]:
+            raise ValueError(
+                f"expected token vectors of shape {(len(doc), width)} from {upstream_of(listener)} "
+                f"on the Doc {doc.text[:40]!r}, found {vectors.shape}: the Doc was tokenized again "
+                f"since, or has the vectors of another pipeline; run the component on it again"
+            )
+
+
+def upstream_of(listener: Tok2Vec) -> str:
+    """Name the component that a listener listens to, for messages."""
+    name = listener.attrs.get(CURATED_UPSTREAM) or getattr(listener, "upstream_name", "*")
+    if name != "*":
+        return repr(name)
+    kind = "tok2vec" if listener.name == TOK2VEC_LISTENER else "transformer"
+    return f"the pipeline's {kind}"
 
 
 def _is_frozen(tok2vec: Tok2Vec) -> bool:

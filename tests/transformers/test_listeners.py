@@ -280,6 +280,23 @@ def test_arc_scores_are_float32(trained):
     assert {arcs.dtype.name for arcs in trees.arcs} == {"float32"}
 
 
+def test_a_disabled_transformer_is_an_error_that_names_it(trained):
+    with (
+        trained.select_pipes(enable=["root_mst"]),
+        pytest.raises(ValueError, match=r"no token vectors .* the pipeline's transformer: enab"),
+    ):
+        trained(TEXTS[0])
+    doc = trained(TEXTS[0])
+    expected = arcs(doc)
+    with trained.select_pipes(enable=["root_mst"]):
+        assert arcs(trained(doc)) == expected
+        assert len(trained("")) == 0
+        with doc.retokenize() as retokenizer:
+            retokenizer.merge(doc[:2])
+        with pytest.raises(ValueError, match="was tokenized again"):
+            trained(doc)
+
+
 def test_docs_without_words_are_parsed_and_learnt_among_others(trained, config, gold):
     texts = ["", TEXTS[0], "  \n", " ", TEXTS[1], ""]
     docs = [trained.make_doc(text) for text in texts]

@@ -1,0 +1,85 @@
+"""Token vectors that a listener cannot pass on: an error that names the component, never zeros."""
+
+import numpy as np
+import pytest
+import spacy
+from conftest import SMALL_MODEL, gold_examples
+from spacy.util import fix_random_seed
+
+TEXT = "The cat saw a dog."
+UPSTREAM = {"@architectures": "spacy.HashEmbedCNN.v2", "pretrained_vectors": None, "width": 32}
+UPSTREAM |= {"depth": 1, "embed_size": 200, "window_size": 1, "maxout_pieces": 2}
+UPSTREAM["subword_features"] = True
+
+
+def make_nlp(docs, upstream="*", name="tok2vec"):
+    """A parser that listens to a shared tok2vec; what it predicts does not matter."""
+    fix_random_seed(0)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tok2vec", name=name, config={"model": UPSTREAM})
+    listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32, "upstream": upstream}
+    nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": listener}})
+    nlp.initialize(lambda: gold_examples(docs[:20], nlp))
+    return nlp
+
+
+@pytest.fixture(scope="module")
+def nlp(quickstart_docs):
+    return make_nlp(quickstart_docs)
+
+
+def test_a_disabled_upstream_is_an_error_that_names_it(nlp, quickstart_docs):
+    with (
+        nlp.select_pipes(enable=["root_mst"]),
+        pytest.raises(
+            ValueError,
+            match=r"\[root_mst\] .*'The cat saw a dog\.' has no token vectors"
+            r".* the pipeline's tok2vec: enable this component",
+        ),
+    ):
+        nlp(TEXT)
+    named = make_nlp(quickstart_docs, "shared", "shared")
+    named.disable_pipe("shared")
+    with pytest.raises(ValueError, match=r"listens to 'shared': enable this component"):
+        list(named.pipe([TEXT]))
+
+
+def test_vectors_that_are_there_are_used(nlp):
+    expected = [token.head.i for token in nlp(TEXT)]
+    doc = nlp(TEXT)
+    with nlp.select_pipes(enable=["root_mst"]):
+        assert [token.head.i for token in nlp(doc)] == expected
+        assert len(nlp(nlp.make_doc(""))) == 0
+
+
+@pytest.mark.parametrize("shape", [(4, 32), (6, 16)])
+def test_vectors_of_other_tokens_or_another_width_are_an_error(nlp, shape):
+    doc = nlp.make_doc(TEXT)
+    doc.tensor = np.ones(shape, dtype="f")
+    with (
+        nlp.select_pipes(enable=["root_mst"]),
+        pytest.raises(
+            ValueError, match=rf"shape \(6, 32\) from .*tok2vec on .* found \({shape[0]}, "
+        ),
+    ):
+        nlp(doc)
+
+
+def test_a_doc_that_fails_leaves_the_others(nlp):
+    failed = []
+    nlp.set_error_handler(lambda name, pipe, docs, error: failed.append((docs[0].text, str(error))))
+    ready = nlp(TEXT)
+    with nlp.select_pipes(enable=["root_mst"]):
+        parsed = list(nlp.pipe([ready, nlp.make_doc("It slept.")]))
+    nlp.set_error_handler(spacy.util.raise_error)
+    assert [doc.text for doc in parsed] == [TEXT]
+    [(text, message)] = failed
+    assert text == "It slept."
+    assert "has no token vectors" in message
+
+
+def test_a_parser_that_annotates_in_training_needs_them_too(nlp, quickstart_docs):
+    examples = gold_examples(quickstart_docs[:4], nlp)
+    with pytest.raises(ValueError, match=r"training\.annotating_components"):
+        nlp.update(examples, sgd=None, annotates=["root_mst"])
+    nlp.update(examples, sgd=None, annotates=["tok2vec", "root_mst"])
