@@ -134,6 +134,8 @@ class StoredDistribution:
     start_probs : float32 array of shape (n,) or None
         Probability that each word or token starts a sentence, 0 or 1 where the Doc stated it; None
         if the parser finds no boundaries.
+    teacher : str
+        Which parser this is the distribution of: `pipeline.distributions.teacher_name`.
     """
 
     dependents: NDArray[np.int32]
@@ -144,6 +146,7 @@ class StoredDistribution:
     label_probs: NDArray[np.float32]
     label_names: tuple[str, ...]
     start_probs: NDArray[np.float32] | None = None
+    teacher: str = ""
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "StoredDistribution":
         """Convert to tokens; `words` are the places of the words among them."""
@@ -192,7 +195,7 @@ class StoredDistribution:
 class ParseDetails:
     """What the parser was asked to find besides a sentence's tree; None or empty for the rest.
 
-    `distributions` are those of several teachers, where Docs of several were joined.
+    `distributions` are those of several teachers, where each has parsed the Doc.
     """
 
     confidence: Confidence | None = None

@@ -6,8 +6,9 @@
 - `span._.parses`: alternative parses, each a `Parse`,
 - `span._.arcs`, `token._.arcs`: probable arcs of a sentence, or to a token, each an `Arc`.
 
-Spans must be sentences as they were parsed. Where a Doc was changed since, an attribute is None
-unless its value still holds, and a warning is logged once; `check_details` raises instead.
+The details of a sentence hold while its tokens and boundaries are those that were parsed, and a
+head's probability while the token has this head. Otherwise an attribute is None, and a warning is
+logged once; `check_details` raises instead.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,11 +23,10 @@ from spacy_rootmind.annotation import doc_trees
 from spacy_rootmind.annotation.details import ArcTable
 from spacy_rootmind.annotation.records import (
     OutdatedDetailsError,
-    ParsedToken,
     SentenceRecord,
-    find_parsed_token,
     has_records,
     read_record,
+    read_token_record,
 )
 from spacy_rootmind.annotation.warn_once import WarnOnce
 
@@ -145,51 +145,45 @@ def _read(sentence: Span) -> SentenceRecord | None:
         return None
 
 
-def _read_token(token: Token, part: str) -> ParsedToken | None:
-    """Read a part of a token's record; None, with a warning, if the token was changed itself."""
-    if not has_records(token.doc):
-        return None
-    found = find_parsed_token(token, part)
-    if found is None:
-        warn_of_outdated(f"the token {token.text!r} is not one of those that were parsed")
-    return found
-
-
 # --- confidence --------------------------------------------------------------------------------
 
 
 def get_head_prob(token: Token) -> float | None:
     """Read the probability of the token's head; 1 for whitespace.
 
-    None without confidence, or if the token or its head were changed after they were parsed.
+    None without confidence, if the token's sentence has other tokens or boundaries than were
+    parsed, or the token another head.
 
     Raises
     ------
     ValueError
         If the details have another format or are damaged.
     """
-    found = _read_token(token, "confidence")
-    if found is None or found.record.details.confidence is None:
+    try:
+        found = read_token_record(token)
+    except OutdatedDetailsError as error:
+        warn_of_outdated(error)
         return None
-    head = found.tokens[found.record.tree[found.place]]
-    if head != token.head:
+    if found is None:
+        return None
+    record, place = found
+    if record.head_probs is None:
+        return None
+    if token.head.i - token.i != record.heads[place] - place:
         warn_of_outdated(f"the head of {token.text!r} was changed after it was parsed")
         return None
-    return float(found.record.details.confidence.head_probs[found.place])
+    return record.head_probs[place]
 
 
 def get_head_probs(span: Span) -> list[float | None] | None:
     """Read the probability of each token's head in a sentence, as `get_head_prob`.
 
-    None without confidence.
+    None without confidence, or if the sentence has other tokens or boundaries than were parsed.
     """
-    try:
-        record = read_record(span)
-    except OutdatedDetailsError:
-        return [get_head_prob(token) for token in span]
-    if record is None or record.details.confidence is None:
+    record = _read(span)
+    if record is None or record.head_probs is None:
         return None
-    probs: list[float | None] = record.details.confidence.head_probs.tolist()
+    probs: list[float | None] = list(record.head_probs)
     for place in np.flatnonzero(~_has_parsed_head(record, span)).tolist():
         # For its warning.
         probs[place] = get_head_prob(span[place])
@@ -277,22 +271,25 @@ def get_arcs(span: Span) -> list[Arc] | None:
 def get_token_arcs(token: Token) -> list[Arc] | None:
     """List the probable arcs to a token, the most probable first.
 
-    None without any, or if the token or one of these heads were merged or split.
+    None without any, or if the token's sentence has other tokens than were parsed.
 
     Raises
     ------
     ValueError
         If the details have another format or are damaged.
     """
-    found = _read_token(token, "arcs")
-    if found is None or found.record.details.arcs is None:
+    if not has_records(token.doc):
         return None
-    arcs = found.record.details.arcs
-    own = arcs.dependents == found.place
-    if any(found.tokens[head] is None for head in arcs.heads[own].tolist()):
-        warn_of_outdated(f"a probable head of {token.text!r} is not one of the present tokens")
+    try:
+        sentence = token.sent
+    except ValueError as error:
+        warn_of_outdated(error)
         return None
-    return _make_arcs(found.tokens, arcs, own)
+    record = _read(sentence)
+    if record is None or record.details.arcs is None:
+        return None
+    arcs = record.details.arcs
+    return _make_arcs(list(sentence), arcs, arcs.dependents == token.i - sentence.start)
 
 
 def _make_arcs(

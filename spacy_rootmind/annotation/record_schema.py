@@ -4,7 +4,7 @@ A Doc may come from anyone, and `doc.user_data` takes anything. `records` calls 
 it reads a record, so that nothing behind it meets other types, shapes or values.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy as np
 from spacy.tokens import Span
 
 # Format of what is stored; raised when it changes.
-FORMAT = 1
+FORMAT = 2
 
 # Rounding can bring a probability above 1.
 MAX_PROB = 1.001
@@ -60,8 +60,7 @@ class Column:
                 _refuse(name, f"an array of shape {expected}", value)
         if not value.size:
             return
-        # Accessors of tokens come here for each token: `value.min()` takes twice the time.
-        low, high = np.minimum.reduce(value, axis=None), np.maximum.reduce(value, axis=None)
+        low, high = value.min(), value.max()
         # Comparisons with NaN are false.
         if self.below is None:
             if not (self.low <= low and high <= self.high):
@@ -79,9 +78,9 @@ def _probs(size: str, *, is_optional: bool = False) -> Column:
 
 
 LARGEST = float(np.finfo(np.float32).max)
-# Parts of a record, and the arrays and numbers (None) of each.
-SCHEMA: dict[str, dict[str, Column | None]] = {
-    "confidence": {"head_probs": _probs("tokens"), "log_prob": None, "entropy": None},
+# Parts of a record, and the arrays, numbers and texts of each.
+SCHEMA: dict[str, dict[str, Column | type]] = {
+    "confidence": {"head_probs": _probs("tokens"), "log_prob": float, "entropy": float},
     "arcs": {
         "dependents": _index("arcs", of="tokens"),
         "heads": _index("arcs", of="tokens"),
@@ -101,14 +100,15 @@ SCHEMA: dict[str, dict[str, Column | None]] = {
         "labels": _index("entries", of="labels"),
         "label_probs": _probs("entries"),
         "start_probs": _probs("tokens", is_optional=True),
+        "teacher": str,
     },
 }
 # Those with labels; their names are a list, or a tuple after spaCy has read it from bytes.
 LABELLED = ("arcs", "alternatives", "distributions")
 
 
-def check_record(packed: Any, sentence: Span, parts: Iterable[str] = tuple(SCHEMA)) -> None:
-    """Check the packed record of a sentence, with some of its parts.
+def check_record(packed: Any, sentence: Span) -> None:
+    """Check the packed record of a sentence.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def check_record(packed: Any, sentence: Span, parts: Iterable[str] = tuple(SCHEM
             f"spacy-rootmind, or is damaged; parse it again"
         )
     try:
-        _check_parts(packed, parts)
+        _check_parts(packed)
     except UnreadableDetailsError as error:
         raise UnreadableDetailsError(
             f"the parse details of the sentence {sentence.text[:40]!r} are damaged: {error}; parse "
@@ -131,17 +131,17 @@ def check_record(packed: Any, sentence: Span, parts: Iterable[str] = tuple(SCHEM
         ) from error
 
 
-def _check_parts(packed: dict[Any, Any], names: Iterable[str]) -> None:
-    _check_names("parse details", packed, ("format", "tree", "ends"), optional=tuple(SCHEMA))
-    ends = packed["ends"]
-    Column(("tokens",), below="characters").check(
-        "ends", ends, {"characters": int(np.iinfo(np.int32).max)}
-    )
+def _check_parts(packed: dict[Any, Any]) -> None:
+    _check_names("parse details", packed, ("format", "tree", "extents"), optional=tuple(SCHEMA))
+    extents = packed["extents"]
+    characters = {"characters": int(np.iinfo(np.int32).max), "ends": 2}
+    Column(("tokens", "ends"), below="characters").check("extents", extents, characters)
+    ends = extents.ravel()
     if (ends[1:] < ends[:-1]).any():
-        _refuse("ends", "ascending integers", ends)
-    n_tokens = len(ends)
+        _refuse("extents", "ascending integers", extents)
+    n_tokens = len(extents)
     _index("tokens", of="tokens").check("tree", packed["tree"], {"tokens": n_tokens})
-    for name in names:
+    for name in SCHEMA:
         if name not in packed:
             continue
         parts = [packed[name]]
@@ -167,8 +167,11 @@ def _check_part(name: str, part: Any, n_tokens: int) -> None:
             _refuse("label_names", "a list of strings", labels)
         sizes["labels"] = len(labels)
     for key, column in columns.items():
-        if column is not None:
+        if isinstance(column, Column):
             column.check(key, part[key], sizes)
+        elif column is str:
+            if not isinstance(part[key], str):
+                _refuse(key, "a text", part[key])
         elif not isinstance(part[key], float | np.floating) or np.isnan(part[key]):
             _refuse(key, "a number", part[key])
     if name == "distributions":

@@ -5,10 +5,10 @@ attributes of a span, so that they move with the sentence through serialization,
 `Doc.from_docs` and `Span.as_doc(copy_user_data=True)`.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from spacy_rootmind.annotation.details import (
     ParseDetails,
     StoredDistribution,
 )
-from spacy_rootmind.annotation.record_schema import FORMAT, SCHEMA, check_record
+from spacy_rootmind.annotation.record_schema import FORMAT, check_record
 from spacy_rootmind.compat import EXTENSION_KEY
 
 # Second item of the keys in `doc.user_data`; the first and last character of the sentence follow.
@@ -41,10 +41,48 @@ class SentenceRecord:
     tree : int array of shape (n,)
         Head of each token when the sentence was parsed; `details.confidence` is about these.
     details : ParseDetails
+    extents : int array of shape (n, 2) or None
+        First character of each token and its end, from the start of the sentence; None until the
+        record is stored.
     """
 
     tree: NDArray[np.int32]
     details: ParseDetails
+    extents: NDArray[np.int32] | None = None
+
+    @cached_property
+    def spans(self) -> list[list[int]]:
+        """List the extents as lists."""
+        extents: Any = self.extents
+        return extents.tolist()
+
+    @cached_property
+    def heads(self) -> list[int]:
+        """List the head of each token when the sentence was parsed."""
+        return self.tree.tolist()
+
+    @cached_property
+    def head_probs(self) -> list[float] | None:
+        """List the probability of each token's head; None without confidence."""
+        confidence = self.details.confidence
+        return None if confidence is None else confidence.head_probs.tolist()
+
+
+class StoredRecord(dict):
+    """A packed record in `doc.user_data`, with what was read from it, so that it is read once.
+
+    It is copied and serialized as the dict that it is, and replaced to be changed.
+    """
+
+    __slots__ = ("record",)
+
+    def __init__(self, packed: dict[str, Any], record: SentenceRecord) -> None:
+        super().__init__(packed)
+        self.record = record
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """Pickle and copy the packed record alone."""
+        return dict, (dict(self),)
 
 
 def store_records(doc: Doc, records: Iterable[tuple[int, int, SentenceRecord]]) -> None:
@@ -54,7 +92,8 @@ def store_records(doc: Doc, records: Iterable[tuple[int, int, SentenceRecord]]) 
         del stored[key]
     for start, end, record in records:
         span = doc[start:end]
-        stored[_key(span)] = {**_pack(record), "ends": token_ends(span)}
+        record = replace(record, extents=token_extents(span))
+        stored[_key(span)] = StoredRecord(_pack(record), record)
 
 
 def has_records(doc: Doc) -> bool:
@@ -73,8 +112,50 @@ def read_record(span: Span) -> SentenceRecord | None:
     UnreadableDetailsError
         If the record has another format or is damaged.
     """
+    record = _find_record(span)
+    if record is not None and not np.array_equal(record.extents, token_extents(span)):
+        _refuse_other_tokens(record, span)
+    return record
+
+
+def read_token_record(token: Token) -> tuple[SentenceRecord, int] | None:
+    """Read the record of a token's sentence, and the token's place there; raises as `read_record`.
+
+    O(1) after the first call for a sentence. Of the sentence's tokens, only this one, its head, and
+    their number are compared with those that were parsed.
+    """
+    doc = token.doc
+    if not doc.user_data:
+        return None
+    try:
+        sentence = token.sent
+    except ValueError as error:
+        if not has_records(doc):
+            return None
+        raise OutdatedDetailsError(
+            f"the Doc {doc.text[:40]!r} has parse details, but no sentences: {error}"
+        ) from error
+    record = _find_record(sentence)
+    if record is None:
+        return None
+    start, first = sentence.start, sentence.start_char
+    place = token.i - start
+    spans = record.spans
+    if len(spans) == sentence.end - start and spans[place] == _extent(token, first):
+        head = record.heads[place]
+        if spans[head] == _extent(doc[start + head], first):
+            return record, place
+    _refuse_other_tokens(record, sentence)
+
+
+def _find_record(span: Span) -> SentenceRecord | None:
+    """Read the record under the characters of a span; raises as `read_record`."""
     stored: dict[Any, Any] = span.doc.user_data
-    if _key(span) not in stored:
+    key = _key(span)
+    packed = stored.get(key)
+    if type(packed) is StoredRecord:
+        return packed.record
+    if key not in stored:
         if has_records(span.doc):
             raise OutdatedDetailsError(
                 f"expected one of the sentences that root_mst parsed, with the boundaries that it "
@@ -82,79 +163,23 @@ def read_record(span: Span) -> SentenceRecord | None:
                 f"other spans only"
             )
         return None
-    packed = stored[_key(span)]
     check_record(packed, span)
-    if not np.array_equal(packed["ends"], token_ends(span)):
-        raise OutdatedDetailsError(
-            f"the sentence {span.text[:40]!r} was tokenized again after it was parsed, so its "
-            f"parse details no longer fit: expected {len(packed['ends'])} tokens with the same "
-            f"ends, received {len(span)}; parse the Doc again"
-        )
-    return _unpack(packed)
+    record = _unpack(packed)
+    stored[key] = StoredRecord(packed, record)
+    return record
 
 
-@dataclass(frozen=True, eq=False)
-class ParsedToken:
-    """A token in the record of the sentence that it was parsed in.
-
-    Attributes
-    ----------
-    place : int
-        The token's place among those of the record.
-    record : SentenceRecord
-    tokens : list of Token or None
-        The Doc's present token for each token of the record; None if it was merged or split.
-    """
-
-    place: int
-    record: SentenceRecord
-    tokens: list[Token | None]
+def _refuse_other_tokens(record: SentenceRecord, span: Span) -> NoReturn:
+    raise OutdatedDetailsError(
+        f"the sentence {span.text[:40]!r} was tokenized again after it was parsed, so its parse "
+        f"details no longer fit: expected {len(record.tree)} tokens with the same characters, "
+        f"received {len(span)}; parse the Doc again"
+    )
 
 
-def find_parsed_token(token: Token, part: str) -> ParsedToken | None:
-    """Find a token in the records of its Doc, by its characters, and read a part of its record.
-
-    Neither the present boundaries of its sentence nor the other tokens need to be those that were
-    parsed. None if the token itself was merged or split, or is in none of the records.
-
-    Raises
-    ------
-    UnreadableDetailsError
-        If the record has another format or is damaged.
-    """
-    doc = token.doc
-    stored: dict[Any, Any] = doc.user_data
-    for key in _keys_to_search(token):
-        # `Span.as_doc` keeps the records of sentences that it cuts: they may end outside the Doc.
-        start, end = max(key[2], 0), min(key[3], _end(doc[-1]))
-        if start <= token.idx and _end(token) <= end:
-            packed = stored[key]
-            span: Any = doc.char_span(start, end, alignment_mode="expand")
-            check_record(packed, span, [part])
-            # Tokens with the same ends, and after the same ends, have the same text.
-            ends = [max(end + key[2], start) for end in packed["ends"].tolist()]
-            parsed = list(pairwise([start, *ends]))
-            before = _end(doc[span.start - 1]) if span.start else 0
-            present = list(pairwise([max(before, start), *map(_end, span)]))
-            own = present[token.i - span.start]
-            if own not in parsed:
-                return None
-            token_at = dict(zip(present, span, strict=True))
-            tokens = [token_at.get(extent) for extent in parsed]
-            return ParsedToken(parsed.index(own), _unpack(packed, [part]), tokens)
-    return None
-
-
-def _keys_to_search(token: Token) -> Iterable[tuple[str, str, int, int]]:
-    """List the keys of the records that may be about a token: its sentence's, or else all."""
-    stored: dict[Any, Any] = token.doc.user_data
-    if token.doc.has_annotation("SENT_START") and _key(token.sent) in stored:
-        return [_key(token.sent)]
-    return filter(is_record_key, stored)
-
-
-def _end(token: Token) -> int:
-    return token.idx + len(token)
+def _extent(token: Token, first: int) -> list[int]:
+    start = token.idx - first
+    return [start, start + len(token)]
 
 
 def is_record_key(key: object) -> bool:
@@ -168,18 +193,24 @@ def is_record_key(key: object) -> bool:
     )
 
 
-def token_ends(span: Span) -> NDArray[np.int32]:
-    """List the end of each token, in characters from the start of the span."""
-    return np.array([t.idx + len(t) - span.start_char for t in span], dtype=np.int32)
+def token_extents(span: Span) -> NDArray[np.int32]:
+    """List the first character of each token and its end, from the start of the span."""
+    first = span.start_char
+    return np.array([_extent(token, first) for token in span], dtype=np.int32).reshape((-1, 2))
 
 
 def _key(span: Span) -> tuple[str, str, int, int]:
     return EXTENSION_KEY, NAME, span.start_char, span.end_char
 
 
+# --- plain arrays, numbers and lists, which spaCy can serialize --------------------------------
+
+# Parts of a record that it has at most one of.
+KINDS = {"confidence": Confidence, "arcs": ArcTable, "alternatives": Alternatives}
+
+
 def _pack(record: SentenceRecord) -> dict[str, Any]:
-    """Convert to plain arrays, numbers and lists, which spaCy can serialize."""
-    packed: dict[str, Any] = {"format": FORMAT, "tree": record.tree}
+    packed: dict[str, Any] = {"format": FORMAT, "tree": record.tree, "extents": record.extents}
     details = record.details
     for name in KINDS:
         part = getattr(details, name)
@@ -197,19 +228,14 @@ def _pack_part(part: Any) -> dict[str, Any]:
     return packed
 
 
-# Parts of a record that it has at most one of.
-KINDS = {"confidence": Confidence, "arcs": ArcTable, "alternatives": Alternatives}
-
-
-def _unpack(packed: dict[str, Any], names: Iterable[str] = tuple(SCHEMA)) -> SentenceRecord:
-    """Read some parts of a record that was checked."""
-    parts: dict[str, Any] = {}
-    for name in names:
-        if name in KINDS and name in packed:
-            parts[name] = _unpack_part(KINDS[name], packed[name])
-        elif name in packed:
-            parts[name] = tuple(_unpack_part(StoredDistribution, one) for one in packed[name])
-    return SentenceRecord(packed["tree"], ParseDetails(**parts))
+def _unpack(packed: dict[str, Any]) -> SentenceRecord:
+    """Read a record that was checked."""
+    parts: dict[str, Any] = {
+        name: _unpack_part(kind, packed[name]) for name, kind in KINDS.items() if name in packed
+    }
+    distributions = packed.get("distributions", ())
+    parts["distributions"] = tuple(_unpack_part(StoredDistribution, one) for one in distributions)
+    return SentenceRecord(packed["tree"], ParseDetails(**parts), packed["extents"])
 
 
 def _unpack_part(kind: Any, packed: dict[str, Any]) -> Any:

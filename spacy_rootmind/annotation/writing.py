@@ -118,8 +118,9 @@ def _with_earlier_teachers(
 ) -> tuple[int, int, SentenceRecord]:
     """Join a sentence's new distribution to those that other teachers have left on the Doc.
 
-    Where these cannot be read, they are dropped like all else that an earlier parser has left, with
-    a warning: a Doc is parsed whatever it carries.
+    One that the same teacher has left is replaced. Where these cannot be read, they are dropped
+    like all else that an earlier parser has left, with a warning: a Doc is parsed whatever it
+    carries.
     """
     new = record.details.distributions
     if new:
@@ -128,7 +129,9 @@ def _with_earlier_teachers(
         except UnreadableDetailsError as error:
             warn_of_dropped(error)
             earlier = ()
-        details = replace(record.details, distributions=(*earlier, *new))
+        teachers = {one.teacher for one in new}
+        others = [one for one in earlier if one.teacher not in teachers]
+        details = replace(record.details, distributions=(*others, *new))
         record = replace(record, details=details)
     return start, stop, record
 

@@ -1,5 +1,6 @@
 """Tree distributions of sentences, from their scores, in the form in which a Doc stores them."""
 
+import hashlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,6 +21,20 @@ def sigmoid(log_odds: NDArray[np.floating]) -> NDArray[np.float32]:
     return (0.5 * (1.0 + np.tanh(0.5 * log_odds))).astype(np.float32)
 
 
+def teacher_name(labeller: Labeller) -> str:
+    """Name a parser by the weights of its label scores, which no two trainings leave the same.
+
+    So a parser that parses a Doc again is known for the same teacher, from whichever file it was
+    loaded, and one that was trained further for another.
+    """
+    digest = hashlib.blake2b(digest_size=8)
+    for node in labeller.walk():
+        for name in node.param_names:
+            if node.has_param(name):
+                digest.update(np.ascontiguousarray(node.ops.to_numpy(node.get_param(name))))
+    return digest.hexdigest()
+
+
 def store_distributions(
     labeller: Labeller,
     scores: TreeScores,
@@ -37,6 +52,7 @@ def store_distributions(
     """
     if not arcs:
         return []
+    teacher = teacher_name(labeller)
     batch = BatchArcs.join(arcs)
     roots = labeller.ops.to_numpy(scores.layout.roots)
     inner = batch.between_words()
@@ -59,6 +75,7 @@ def store_distributions(
                 label_probs[mine].astype(np.float32),
                 label_names,
                 starts,
+                teacher,
             )
         )
     return stored

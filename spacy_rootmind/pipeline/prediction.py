@@ -10,6 +10,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from spacy.attrs import (
+    DEP,
+    ENT_ID,
+    ENT_IOB,
+    ENT_KB_ID,
+    ENT_TYPE,
+    LEMMA,
+    MORPH,
+    NORM,
+    POS,
+    SENT_START,
+    TAG,
+)
 from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.distributions import earlier_start_probs
@@ -48,6 +61,11 @@ CONTEXT = 128
 # least MIN_SCORES scores, since its rows in all layers take memory too.
 MAX_SCORES = 1 << 20
 MIN_SCORES = 256
+
+# Attributes of tokens that a slice of a Doc keeps; its heads may lie outside.
+COPIED = [NORM, LEMMA, TAG, POS, MORPH, DEP, SENT_START, ENT_IOB, ENT_TYPE, ENT_KB_ID, ENT_ID]
+# Values of ENT_IOB.
+INSIDE_ENTITY, BEGINS_ENTITY = 1, 3
 
 
 @dataclass(frozen=True)
@@ -179,11 +197,26 @@ def _long_vectors(model: ParserModel, doc: Doc) -> Floats2d:
 
 
 def _copy_slice(doc: Doc, first: int, last: int) -> Doc:
-    """Copy a slice of a Doc, with the user data that layers may read.
+    """Copy a slice of a Doc with all that layers may read: attributes, tensor, hooks, user data.
 
-    `as_doc(copy_user_data=True)` fails on keys that only look like those of extension attributes.
+    `Span.as_doc` also computes the slice's vector, by the user's hook where there is one, and with
+    `copy_user_data` fails on keys that only look like those of extension attributes.
     """
-    piece = doc[first:last].as_doc()
+    tokens = doc[first:last]
+    piece = Doc(
+        doc.vocab,
+        words=[token.text for token in tokens],
+        spaces=[bool(token.whitespace_) for token in tokens],
+    )
+    values = tokens.to_array(COPIED)
+    # No entity starts inside.
+    if values[0, COPIED.index(ENT_IOB)] == INSIDE_ENTITY:
+        values[0, COPIED.index(ENT_IOB)] = BEGINS_ENTITY
+    piece.from_array(COPIED, values)
+    piece.tensor = doc.tensor[first:last]
+    piece.user_hooks = doc.user_hooks
+    piece.user_span_hooks = doc.user_span_hooks
+    piece.user_token_hooks = doc.user_token_hooks
     offset = doc[first].idx
     stored: dict[Any, Any] = doc.user_data
     for key, value in stored.items():

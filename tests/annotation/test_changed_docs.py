@@ -1,4 +1,4 @@
-"""Reading parse details of Docs that were changed after they were parsed: what still holds."""
+"""Parse details of Docs that were changed after they were parsed: None where they may not hold."""
 
 import numpy as np
 import pytest
@@ -70,10 +70,6 @@ def expected(**changed):
     return {**dict(zip(WORDS[:-1], PROBS[:-1], strict=True)), ".": PROBS[-1], **changed}
 
 
-def without(found, *words):
-    return {word: prob for word, prob in found.items() if word not in words}
-
-
 def test_unchanged_docs_are_read_without_a_warning(log):
     doc = make_doc()
     assert head_probs(doc) == expected()
@@ -107,64 +103,54 @@ def merged_by_noun_chunks(doc):
 MERGES = [merged_by_retokenizer, merged_by_entities, merged_by_noun_chunks]
 
 
+def unknown(*words):
+    """The probabilities of the Doc's second sentence, and none of the words of the first."""
+    return {**dict.fromkeys(words), **dict(zip(WORDS[6:], PROBS[6:], strict=True))}
+
+
 @pytest.mark.parametrize("merge", MERGES)
-def test_tokens_next_to_merged_ones_keep_what_holds(merge, log):
+def test_details_of_a_sentence_with_merged_tokens_are_unknown(merge, log):
     doc = merge(make_doc())
-    # The head of "New" was "York": both are one token now.
-    assert head_probs(doc) == {**without(expected(), "New", "York"), "New York": None}
+    assert head_probs(doc) == unknown("She", "moved", "to", "New York")
     first, second = doc.sents
     assert first._.parse_log_prob is first._.parse_entropy is first._.parses is first._.arcs is None
+    assert get_head_probs(first) is None
+    assert {token._.arcs for token in first} == {None}
     assert second._.parse_log_prob == -1.5
     assert second._.parse_entropy == 0.75
     assert len(second._.parses) == 1
+    assert [(arc.head.text, arc.prob) for arc in second[0]._.arcs] == [
+        ("rained", 0.75),
+        ("rained", 0.25),
+    ]
     [record] = log.records
-    assert "'New York' is not one of those that were parsed" in record.getMessage()
+    assert "was tokenized again after it was parsed" in record.getMessage()
     assert "not repeated" in record.getMessage()
 
 
-def test_a_merged_head_has_no_known_probability():
-    doc = make_doc()
-    with doc.retokenize() as retokenizer:
-        retokenizer.merge(doc[1:3])
-    # The heads of "She" and "York" are "moved to" now, which was not one of the heads parsed.
-    assert head_probs(doc)["She"] is None
-    assert head_probs(doc)["York"] is None
-    assert head_probs(doc)["New"] == 0.6
-
-
-def test_tokens_next_to_split_ones_keep_what_holds():
+def test_details_of_a_sentence_with_split_tokens_are_unknown():
     doc = make_doc()
     with doc.retokenize() as retokenizer:
         heads = [(doc[9], 1), doc[8]]
         retokenizer.split(doc[9], ["the", "re"], heads=heads)
-    # "re" ends where "there" did.
-    found = head_probs(doc)
-    assert found == {**without(expected(), "there"), "the": None, "re": None}
+    first, second = doc.sents
+    assert [token._.head_prob for token in first] == pytest.approx(PROBS[:6])
+    assert {token._.head_prob for token in second} == {None}
     assert doc[0].sent._.parse_log_prob == -1.5
     assert doc[8].sent._.parse_log_prob is None
 
 
-@pytest.mark.parametrize("merge", MERGES)
-def test_arcs_to_a_token_hold_if_it_and_their_heads_do(merge):
-    doc = merge(make_doc())
-    texts = [token.text for token in doc]
-    found = {text: doc[texts.index(text)]._.arcs for text in texts}
-    # Heads: "York" and "to".
-    assert found["New York"] is None
-    assert [(arc.head.text, arc.prob) for arc in found["to"]] == [("moved", 0.75), ("moved", 0.25)]
-    # The second head of "." is that of "York": "to".
-    assert [arc.head.text for arc in doc[4]._.arcs] == ["moved", "to"]
-    assert [arc.token for arc in doc[4]._.arcs] == [doc[4], doc[4]]
-
-
-def test_arcs_are_unknown_with_a_head_that_was_merged():
+def test_as_many_tokens_that_are_others_are_noticed():
+    """A token merged and another split: the number stays, and so do some of the tokens."""
     doc = make_doc()
     with doc.retokenize() as retokenizer:
-        retokenizer.merge(doc[2:4])
-    texts = [token.text for token in doc]
-    assert texts[2:4] == ["to New", "York"]
-    assert doc[3]._.arcs is None
-    assert [arc.head.text for arc in doc[1]._.arcs] == ["moved", "moved"]
+        retokenizer.merge(doc[NEW_YORK])
+    with doc.retokenize() as retokenizer:
+        retokenizer.split(doc[1], ["mov", "ed"], heads=[doc[1], (doc[1], 0)])
+    assert [token.text for token in doc[:6]] == ["She", "mov", "ed", "to", "New York", "."]
+    assert len(next(doc.sents)) == 6
+    assert {token._.head_prob for token in doc[:6]} == {None}
+    assert next(doc.sents)._.parse_entropy is None
 
 
 # --- other heads and labels --------------------------------------------------------------------
@@ -207,18 +193,19 @@ def test_a_head_in_another_sentence_is_unknown():
 
 
 @pytest.mark.parametrize("starts", [[0], [0, 3, 6], [0, 7]], ids=["joined", "cut", "moved"])
-def test_heads_are_those_of_the_sentence_as_it_was_parsed(starts, log):
+def test_details_of_sentences_with_other_boundaries_are_unknown(starts, log):
     heads = [i if i in starts else max(s for s in starts if s <= i) for i in range(len(WORDS))]
     moved = Doc(VOCAB, words=WORDS, spaces=SPACES, heads=heads, deps=["x"] * len(WORDS))
     moved.user_data.update(make_doc().user_data)
     assert [sentence.start for sentence in moved.sents] == starts
-    for token in moved:
-        kept = token.head.i == HEADS[token.i]
-        assert token._.head_prob == (pytest.approx(PROBS[token.i]) if kept else None)
     for sentence in moved.sents:
-        if (sentence.start, sentence.end) not in SENTENCES:
+        is_parsed = (sentence.start, sentence.end) in SENTENCES
+        for token in sentence:
+            kept = is_parsed and token.head.i == HEADS[token.i]
+            assert token._.head_prob == (pytest.approx(PROBS[token.i]) if kept else None)
+        if not is_parsed:
             assert sentence._.parse_log_prob is sentence._.parses is sentence._.arcs is None
-            assert get_head_probs(sentence) == [token._.head_prob for token in sentence]
+            assert get_head_probs(sentence) is None
     assert len(log.records) == 1
 
 
@@ -228,16 +215,18 @@ def test_docs_without_sentences_are_read(log):
     assert plain[0]._.head_prob is plain[0]._.arcs is None
     check_details(plain)
     assert log.records == []
-    # The heads of these are unknown, and so are their probabilities.
+    # The sentences of these are unknown, and so are their details.
     plain.user_data.update(doc.user_data)
-    assert [token._.head_prob for token in plain if token.i != HEADS[token.i]] == [None] * 9
+    assert {token._.head_prob for token in plain} == {None}
+    assert {token._.arcs for token in plain} == {None}
+    assert len(log.records) == 1
 
 
 def test_spans_that_are_no_sentences_have_no_details(log):
     doc = make_doc()
     assert doc[1:3]._.parses is doc[1:3]._.parse_entropy is None
     assert "expected one of the sentences that root_mst parsed" in log.records[0].getMessage()
-    assert get_head_probs(doc[1:3]) == pytest.approx([0.8, 0.7])
+    assert get_head_probs(doc[1:3]) is None
 
 
 # --- copies ------------------------------------------------------------------------------------
@@ -269,23 +258,15 @@ def test_copies_of_changed_docs_keep_the_same(copy, change):
 @pytest.mark.parametrize("change", [merged_by_retokenizer, merged_by_entities])
 def test_changed_copies_are_like_changed_docs(copy, change):
     doc = change(copy(make_doc()))
-    assert head_probs(doc) == {
-        **without(expected(), "New", "York"),
-        "New York": None,
-        **({"x": None} if doc[-1].text == "x" else {}),
-    }
+    added = {"x": None} if doc[-1].text == "x" else {}
+    assert head_probs(doc) == {**unknown("She", "moved", "to", "New York"), **added}
 
 
 @pytest.mark.parametrize(("start", "end"), [(2, 5), (0, 3), (4, 9), (7, 11)])
-def test_parts_of_sentences_keep_the_heads_that_they_have(start, end):
+def test_details_of_parts_of_sentences_are_unknown(start, end):
     doc = make_doc()[start:end].as_doc(copy_user_data=True)
-    n_kept = 0
-    for token in doc:
-        parsed = HEADS[token.i + start]
-        kept = token.head.i + start == parsed
-        n_kept += kept
-        assert token._.head_prob == (pytest.approx(PROBS[token.i + start]) if kept else None)
-    assert n_kept > 0
+    assert {token._.head_prob for token in doc} == {None}
+    assert {token._.arcs for token in doc} == {None}
 
 
 def test_slices_are_read_as_the_doc_is():
@@ -322,8 +303,8 @@ def test_check_names_a_span_that_was_not_parsed():
 
 def test_details_of_another_format_are_refused_whatever_was_changed():
     doc = merged_by_retokenizer(make_doc())
-    for packed in doc.user_data.values():
-        packed["format"] = 99
+    for key, packed in doc.user_data.items():
+        doc.user_data[key] = {**packed, "format": 99}
     for read in (
         lambda: doc[0]._.head_prob,
         lambda: doc[0]._.arcs,

@@ -15,7 +15,7 @@ from spacy.training import Example
 from spacy_rootmind.annotation import writing
 from spacy_rootmind.annotation.distributions import has_distributions
 from spacy_rootmind.annotation.extensions import ATTRIBUTES, check_details, get_head_probs
-from spacy_rootmind.annotation.record_schema import SCHEMA, UnreadableDetailsError
+from spacy_rootmind.annotation.record_schema import SCHEMA, Column, UnreadableDetailsError
 from spacy_rootmind.annotation.records import OutdatedDetailsError, is_record_key, read_record
 from spacy_rootmind.pipeline import prediction
 
@@ -44,8 +44,11 @@ def parser(trained):
 def parsed(parser):
     doc = parser(new_doc(parser.vocab))
     # It has learnt from Docs of one sentence each, and finds no boundaries.
-    for record in doc.user_data.values():
-        record["distributions"][0]["start_probs"] = np.full(len(record["tree"]), 0.5, "f4")
+    for key, record in doc.user_data.items():
+        [stored] = record["distributions"]
+        starts = np.full(len(record["tree"]), 0.5, "f4")
+        stored = {**stored, "start_probs": starts, "teacher": "another"}
+        doc.user_data[key] = {**record, "distributions": [stored]}
     return doc
 
 
@@ -105,13 +108,14 @@ CASES = {
     "no format": ("arcs", lambda record: record.pop("format") and record),
     "array as format": ("arcs", lambda record: {**record, "format": np.array([1, 1])}),
     "true as format": ("arcs", lambda record: {**record, "format": True}),
-    "other format": ("arcs", lambda record: {**record, "format": 2}),
-    "no ends": ("arcs", lambda record: record.pop("ends") is not None and record),
+    "other format": ("arcs", lambda record: {**record, "format": 1}),
+    "no extents": ("arcs", lambda record: record.pop("extents") is not None and record),
     "no tree": ("arcs", lambda record: record.pop("tree") is not None and record),
     "tree outside": ("head_prob", lambda record: {**record, "tree": record["tree"] + 99}),
     "tree too short": ("head_prob", lambda record: {**record, "tree": record["tree"][1:]}),
     "unknown part": ("arcs", lambda record: {**record, "more": 1}),
-    "ends as list": ("arcs", lambda record: {**record, "ends": record["ends"].tolist()}),
+    "extents as list": ("arcs", lambda record: {**record, "extents": record["extents"].tolist()}),
+    "extents backwards": ("arcs", lambda record: {**record, "extents": record["extents"][:, ::-1]}),
     "arcs as text": ("arcs", lambda record: {**record, "arcs": "arcs"}),
     "distributions": ("check_details", lambda record: {**record, "distributions": {}}),
     "distribution": ("check_details", lambda record: {**record, "distributions": [3]}),
@@ -150,8 +154,8 @@ FIELDS = [
         for part, columns in SCHEMA.items()
         for name, column in columns.items()
         for change in (
-            [lambda value: "text", lambda value: [value], lambda value: float("nan")]
-            if column is None
+            [lambda value: 3, lambda value: [value], lambda value: float("nan")]
+            if not isinstance(column, Column)
             else [
                 np.ndarray.tolist,
                 lambda array: array[..., None],

@@ -1,15 +1,20 @@
 """Records of parse details: from words to tokens, into a Doc, and back."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import spacy
 from spacy.tokens import Doc, DocBin
 
+from spacy_rootmind.annotation import records
 from spacy_rootmind.annotation.details import Alternatives, ArcTable, Confidence, ParseDetails
 from spacy_rootmind.annotation.extensions import get_head_prob, get_head_probs, register_extensions
 from spacy_rootmind.annotation.records import (
     FORMAT,
     SentenceRecord,
+    StoredRecord,
     is_record_key,
     read_record,
     store_records,
@@ -127,7 +132,7 @@ def test_every_stored_record_has_its_format():
     [
         lambda packed: {**packed, "format": FORMAT + 1},
         lambda packed: {name: part for name, part in packed.items() if name != "format"},
-        lambda packed: {"head_probs": np.ones(5), "ends": packed["ends"]},
+        lambda packed: {"head_probs": np.ones(5), "extents": packed["extents"]},
         lambda packed: [1, 2],
     ],
     ids=["later", "none", "unversioned", "list"],
@@ -159,6 +164,31 @@ def test_storing_again_replaces_all_records():
     store_records(doc, [])
     assert read_record(doc[:5]) is None
     assert doc.user_data == {"mine": 1}
+
+
+def test_a_record_is_read_once_however_many_tokens_ask(monkeypatch):
+    doc = Doc(VOCAB).from_bytes(stored_doc().to_bytes())
+    register_extensions()
+    checked = []
+    check = records.check_record
+    monkeypatch.setattr(records, "check_record", lambda *args: checked.append(check(*args)))
+    for _ in range(2):
+        assert [token._.head_prob for token in doc[:5]] == [0.5, 1.0, 0.25, 1.0, 1.0]
+        assert doc[:5]._.parses
+    assert len(checked) == 1
+    # What this process has parsed itself needs no check.
+    assert [token._.head_prob for token in stored_doc()[:5]]
+    assert len(checked) == 1
+
+
+def test_what_was_read_is_not_copied_or_saved():
+    doc = stored_doc()
+    [packed] = doc.user_data.values()
+    assert type(packed) is StoredRecord
+    for copied in (copy.copy(packed), copy.deepcopy(packed), pickle.loads(pickle.dumps(packed))):
+        assert type(copied) is dict
+        assert copied.keys() == packed.keys()
+    assert type(next(iter(Doc(VOCAB).from_bytes(doc.to_bytes()).user_data.values()))) is dict
 
 
 def test_head_probabilities_of_a_sentence_are_those_of_its_tokens():

@@ -423,6 +423,43 @@ def test_a_long_doc_with_shared_vectors_is_parsed_as_if_seen_at_once(quickstart_
     assert parse_of(nlp(Doc(nlp.vocab, words=words))) == whole
 
 
+def test_a_long_doc_needs_no_vector_of_its_slices(several, quickstart_docs, monkeypatch):
+    """A user's hook for vectors, which may fail or take long, is none of the parser's business."""
+    words = [token.text for doc in quickstart_docs[:10] for token in doc]
+
+    def refuse(item):
+        raise NotImplementedError("no vectors")
+
+    whole = parse_of(several(Doc(several.vocab, words=words)))
+    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", 16)
+    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.CONTEXT", 8)
+    doc = Doc(several.vocab, words=words)
+    for hooks in (doc.user_hooks, doc.user_span_hooks, doc.user_token_hooks):
+        hooks.update(vector=refuse, vector_norm=refuse)
+    assert parse_of(several(doc)) == whole
+
+
+def test_slices_have_what_the_doc_has():
+    words = [*"abcdefgh"]
+    doc = Doc(VOCAB, words=words, spaces=[False, True] * 4, tags=words, pos=["NOUN"] * 8)
+    doc.ents = [Span(doc, 1, 4, label="X", kb_id="Q1"), Span(doc, 6, 8, label="Y")]
+    doc.tensor = np.arange(16.0).reshape(8, 2)
+    doc.user_token_hooks["vector"] = len
+    for token in doc:
+        token.lemma_, token.norm_ = token.text * 2, token.text * 3
+        token.dep_ = "dep"
+        token.set_morph(f"Number={token.text}")
+    piece = prediction._copy_slice(doc, 2, 7)
+    for token in piece:
+        other = doc[token.i + 2]
+        for name in ("text_with_ws", "norm_", "lemma_", "tag_", "pos_", "dep_", "morph"):
+            assert str(getattr(token, name)) == str(getattr(other, name))
+        assert (token.ent_type_, token.ent_kb_id_) == (other.ent_type_, other.ent_kb_id_)
+    assert [ent.text for ent in piece.ents] == ["cd", "g"]
+    np.testing.assert_array_equal(piece.tensor, doc.tensor[2:7])
+    assert piece.user_token_hooks == doc.user_token_hooks
+
+
 # --- memory --------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import reference
+import spacy
 from conftest import SMALL_MODEL, gold_examples, make_nlp, train
 from gradients import assert_directional
 from reference import FloatArray
@@ -186,6 +187,47 @@ def test_targets_are_distributions_whatever_was_left_out(teacher, threshold, lea
             assert sorted(stored.heads) == sorted(heads)
 
 
+def test_a_teacher_that_parses_a_doc_again_replaces_its_own_distribution(teacher, tmp_path):
+    doc = teacher(TEXT)
+    first = stored_of(doc)
+    for nlp in (teacher, teacher, saved_and_loaded(teacher, tmp_path)):
+        doc = nlp(doc)
+        for (sent, [again]), (_, [stored]) in zip(stored_of(doc), first, strict=True):
+            assert len(sent)
+            assert again.teacher == stored.teacher
+            np.testing.assert_allclose(again.log_weights, stored.log_weights, rtol=1e-5)
+
+
+def test_other_teachers_are_kept_until_they_parse_again(teacher, quickstart_docs):
+    other = make_nlp(distribution_threshold=1e-9)
+    train(other, gold_examples(quickstart_docs[:20], other), steps=2)
+    doc = other(teacher(TEXT))
+    names = [[one.teacher for one in stored] for _, stored in stored_of(doc)]
+    assert {len(set(own)) for own in names} == {2}
+    # The same teachers, in the order in which they parsed.
+    doc = teacher(doc)
+    assert [[one.teacher for one in stored] for _, stored in stored_of(doc)] == [
+        [second, first] for first, second in names
+    ]
+
+
+def test_a_teacher_that_was_trained_further_is_another(quickstart_docs):
+    nlp = make_nlp(distribution_threshold=1e-9)
+    examples = gold_examples(quickstart_docs[:20], nlp)
+    train(nlp, examples, steps=2)
+    doc = nlp(TEXT)
+    nlp.update(examples, sgd=nlp.resume_training())
+    starts = [sent.start for sent in doc.sents]
+    doc = nlp(doc)
+    assert [sent.start for sent in doc.sents] == starts
+    assert {len(stored) for _, stored in stored_of(doc)} == {2}
+
+
+def saved_and_loaded(nlp, folder):
+    nlp.to_disk(folder)
+    return spacy.load(folder)
+
+
 def starts_taught_in(doc):
     return np.concatenate([stored.start_probs for _, [stored] in stored_of(doc)])
 
@@ -229,11 +271,8 @@ def test_a_later_teacher_keeps_what_was_stated(teacher):
     given = copy_of(
         doc, teacher.vocab, sent_starts=[True if i == words[2] else None for i in range(len(doc))]
     )
-    teacher(given)
-    teacher.get_pipe("root_mst")(given)
-    first, second = (
-        np.concatenate([stored[i].start_probs for _, stored in stored_of(given)]) for i in (0, 1)
-    )
+    first = starts_taught_in(teacher(given))
+    second = starts_taught_in(teacher.get_pipe("root_mst")(given))
     assert first[words[2]] == second[words[2]] == 1.0
     np.testing.assert_allclose(first, second, atol=1e-6)
 
@@ -349,9 +388,9 @@ def test_damaged_weights_are_refused(teacher):
     record = doc.user_data[key]
     assert record["format"] == FORMAT
     stored = record["distributions"][0]
-    stored["heads"] = stored["dependents"].copy()
-    for name in ("label_arcs", "labels", "label_probs"):
-        stored[name] = stored[name][:0]
+    none = {name: stored[name][:0] for name in ("label_arcs", "labels", "label_probs")}
+    stored = {**stored, **none, "heads": stored["dependents"].copy()}
+    doc.user_data[key] = {**record, "distributions": [stored]}
     student = make_nlp()
     student.initialize(lambda: [Example(student.make_doc(TEXT), doc)])
     with pytest.raises(ValueError, match=r"\[root_mst\] cannot learn the sentence .*no tree"):
