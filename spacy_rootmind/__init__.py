@@ -1,8 +1,8 @@
 """Single-root dependency trees for spaCy.
 
 Importing this package gives the array API alone; spaCy finds the component, the model and the
-scorer through the package's entry points, and only then loads them. `render` is loaded when it is
-first asked for, with spaCy.
+scorer through the package's entry points, and only then loads them. `configure` and `render` are
+loaded when they are first asked for, with spaCy.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from spacy_rootmind.trees.probabilities import arc_marginals, entropy, log_parti
 from spacy_rootmind.trees.sampling import sample_trees
 
 if TYPE_CHECKING:
+    from spacy_rootmind.pipeline.settings import configure
     from spacy_rootmind.rendering.api import render
 
 __version__ = "0.1.0"
@@ -23,6 +24,7 @@ __all__ = [
     "TreeDistribution",
     "__version__",
     "arc_marginals",
+    "configure",
     "decode",
     "decode_kbest",
     "entropy",
@@ -37,6 +39,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "configure":
+        from spacy_rootmind.pipeline.settings import configure
+
+        return configure
     if name == "render":
         from spacy_rootmind.rendering.api import render
 

@@ -3,6 +3,7 @@
 import os
 import signal
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 # Tests run in parallel, one process per core. To be set before NumPy is imported.
@@ -162,6 +163,13 @@ def score_labels(model, trees, deps, heads):
     """Label scores of arcs, given as flat rows, without dropout."""
     arcs = ChosenArcs(deps, heads, deps)
     return begin_label_scores(model.get_ref("labels"), trees, arcs, is_train=False)[0].scores
+
+
+def assign(parser, **settings):
+    """Give a parser other settings, whatever its pipeline's config says; returns those before."""
+    before = parser.settings
+    parser.settings = replace(before, **settings)
+    return before
 
 
 def make_nlp(**config):

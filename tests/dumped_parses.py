@@ -10,6 +10,7 @@ import numpy as np
 import spacy
 from spacy.tokens import Doc
 
+from spacy_rootmind import configure
 from spacy_rootmind.pipeline.alternatives import sample
 
 # docs/promises.md promises these, for what does not come out the same to the last bit.
@@ -22,10 +23,7 @@ ARC_THRESHOLD = 0.01
 def load_with_details(path):
     """Load a pipeline that finds probabilities, arcs and samples."""
     nlp = spacy.load(path)
-    parser = nlp.get_pipe("root_mst")
-    parser.confidence = True
-    parser.arc_threshold = ARC_THRESHOLD
-    parser.alternatives = sample(k=4, seed=0)
+    configure(nlp, confidence=True, arc_threshold=ARC_THRESHOLD, alternatives=sample(k=4, seed=0))
     return nlp
 
 

@@ -12,6 +12,7 @@ from spacy_rootmind.cli.messages import CommandError
 from spacy_rootmind.cli.options import ParseOptions
 from spacy_rootmind.pipeline import alternatives
 from spacy_rootmind.pipeline.root_mst import RootMST
+from spacy_rootmind.pipeline.settings import configure
 
 
 def load_pipeline(options: ParseOptions) -> Language:
@@ -35,28 +36,24 @@ def load_pipeline(options: ParseOptions) -> Language:
         raise CommandError(f"Cannot load {options.pipeline}: {_describe(error)}") from error
     except Exception as error:
         raise CommandError(f"Cannot load {options.pipeline}", str(error)) from error
-    parsers = [pipe for _, pipe in nlp.pipeline if isinstance(pipe, RootMST)]
+    # The trees of the last parser are the ones that are written.
+    parsers = [name for name, pipe in nlp.pipeline if isinstance(pipe, RootMST)]
     if not parsers:
         raise CommandError(
             f"{options.pipeline} has no component root_mst",
             f"Found: {', '.join(nlp.pipe_names) or 'no components'}.",
         )
-    # The trees of the last parser are the ones that are written.
-    parser = parsers[-1]
-    if options.confidence is not None:
-        parser.confidence = options.confidence
-    if options.arcs is not None:
-        try:
-            parser.arc_threshold = options.arcs
-        except ValueError as error:
-            raise CommandError("Cannot use --arcs", str(error)) from error
-    if options.distributions is not None:
-        try:
-            parser.distribution_threshold = options.distributions
-        except ValueError as error:
-            raise CommandError("Cannot use --distributions", str(error)) from error
-    if options.alternatives is not None:
-        parser.alternatives = alternatives_method(options)
+    for option, name, value in (
+        ("--confidence", "confidence", options.confidence),
+        ("--arcs", "arc_threshold", options.arcs),
+        ("--distributions", "distribution_threshold", options.distributions),
+        ("--alternatives", "alternatives", alternatives_method(options)),
+    ):
+        if value is not None:
+            try:
+                configure(nlp, parsers[-1], **{name: value})
+            except ValueError as error:
+                raise CommandError(f"Cannot use {option}", str(error)) from error
     return nlp
 
 
@@ -67,8 +64,10 @@ def _describe(error: ConfigValidationError) -> str:
     )
 
 
-def alternatives_method(options: ParseOptions) -> alternatives.Maker:
-    """Return the function that finds alternative parses."""
+def alternatives_method(options: ParseOptions) -> alternatives.Maker | None:
+    """Return the function that finds alternative parses, if any are asked for."""
+    if options.alternatives is None:
+        return None
     if options.alternatives == "kbest":
         return alternatives.kbest(options.k, options.labelled)
     if options.alternatives == "sample":

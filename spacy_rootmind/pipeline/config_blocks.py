@@ -1,13 +1,10 @@
-"""Settings in the config of a pipeline: the blocks of functions, and the blocks of components."""
+"""Functions in the config of a pipeline."""
 
-import gc
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import srsly
-from spacy.language import Language
-from spacy.pipeline import Pipe
 from spacy.util import registry
 
 
@@ -50,19 +47,3 @@ class RegisteredFunction:
         if not callable(function):
             raise ValueError(f"the registered function returns {function!r}")
         return cls(block, function)
-
-
-def component_blocks(component: Pipe) -> Iterator[dict[str, Any]]:
-    """Find the block of a component in the config of each pipeline that has it.
-
-    spaCy does not tell a component where it is: `add_pipe(source=...)` puts it into a second
-    pipeline, and unpickling makes a new one. So all pipelines there are have to be looked at, which
-    takes tens of milliseconds.
-    """
-    for nlp in gc.get_objects():
-        # `isinstance` would ask proxies of other packages for their class. A pipeline that another
-        # thread is making has no components yet.
-        if issubclass(type(nlp), Language) and hasattr(nlp, "components"):
-            for name, pipe in nlp.components:
-                if pipe is component:
-                    yield nlp.get_pipe_config(name)

@@ -2,15 +2,12 @@
 
 # spaCy reads the annotations of factories at run time: no `from __future__ import annotations`.
 from collections.abc import Callable
-from dataclasses import fields
-from inspect import Parameter, Signature
-from typing import Any
 
 from spacy.language import Language
 from thinc.api import Config, Model
 
 from spacy_rootmind.pipeline.root_mst import RootMST
-from spacy_rootmind.pipeline.settings import Settings, default_settings
+from spacy_rootmind.pipeline.settings import Decode, Objective, Sentences, default_settings
 
 DEFAULT_MODEL = Config().from_str("""
 [model]
@@ -63,7 +60,25 @@ SCORE_WEIGHTS = {
 
 
 def make_root_mst(
-    nlp: Language, name: str, model: Model, scorer: Callable | None, **settings: Any
+    nlp: Language,
+    name: str,
+    model: Model,
+    scorer: Callable | None,
+    objective: Objective,
+    margin: float,
+    sentences: Sentences,
+    boundary_threshold: float,
+    blank_lines: bool,
+    max_sentence_length: int,
+    decode: Decode,
+    constraints: Callable | None,
+    temperature: float | None,
+    confidence: bool,
+    arc_threshold: float | None,
+    alternatives: Callable | None,
+    distribution_threshold: float | None,
+    noun_chunks: str | Callable | None,
+    learn_rate_factor: float,
 ) -> RootMST:
     """Create a graph-based dependency parser whose sentences have exactly one root each.
 
@@ -133,24 +148,28 @@ def make_root_mst(
     ValueError
         If a setting has a value that is not allowed.
     """
-    return RootMST(nlp.vocab, model, name, scorer=scorer, **settings)
+    return RootMST(
+        nlp.vocab,
+        model,
+        name,
+        scorer=scorer,
+        objective=objective,
+        margin=margin,
+        sentences=sentences,
+        boundary_threshold=boundary_threshold,
+        blank_lines=blank_lines,
+        max_sentence_length=max_sentence_length,
+        decode=decode,
+        constraints=constraints,
+        temperature=temperature,
+        confidence=confidence,
+        arc_threshold=arc_threshold,
+        alternatives=alternatives,
+        distribution_threshold=distribution_threshold,
+        noun_chunks=noun_chunks,
+        learn_rate_factor=learn_rate_factor,
+    )
 
-
-# spaCy reads names and types of the settings from the signature.
-make_root_mst.__signature__ = Signature(  # type: ignore[attr-defined]
-    [
-        *(
-            parameter
-            for parameter in Signature.from_callable(make_root_mst).parameters.values()
-            if parameter.kind is not Parameter.VAR_KEYWORD
-        ),
-        *(
-            Parameter(field.name, Parameter.KEYWORD_ONLY, annotation=field.type)
-            for field in fields(Settings)
-        ),
-    ],
-    return_annotation=RootMST,
-)
 
 Language.factory(
     "root_mst",

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,11 +32,10 @@ from spacy_rootmind.pipeline.attributes import (
     require_annotated_vectors,
     require_attributes,
 )
-from spacy_rootmind.pipeline.config_blocks import component_blocks
 from spacy_rootmind.pipeline.labels import choose_labels, is_placeholder
 from spacy_rootmind.pipeline.noun_chunks import adopt_noun_chunks, set_noun_chunks
 from spacy_rootmind.pipeline.prediction import PredictionContext, parse_docs
-from spacy_rootmind.pipeline.settings import Settings
+from spacy_rootmind.pipeline.settings import CHECKS, Settings, how_to_change
 from spacy_rootmind.training.calibration import (
     collect_scores,
     fit_label_temperature,
@@ -59,8 +57,8 @@ class RootMST(TrainablePipe):
     are not scored: they attach to the word before them, or at the start of a sentence to its first
     word, and are never a head.
 
-    Every setting of `pipeline.settings.Settings` is an attribute too. A value that is assigned is
-    checked and written to the config of the pipeline.
+    Settings are read from `settings`, and changed by `spacy_rootmind.configure`, which also changes
+    the config that is saved with the pipeline.
 
     Raises
     ------
@@ -83,12 +81,8 @@ class RootMST(TrainablePipe):
         self.scorer = scorer
         with self._named():
             self.settings = Settings(**settings)
-        if self.settings.finds_details:
-            register_extensions()
-        if self.settings.noun_chunks is not None:
-            set_noun_chunks(vocab, self.settings.noun_chunks)
-        # Settings that were assigned a function that a config cannot name.
-        self._unnamed: set[str] = set()
+        # The settings as in the config of the pipeline.
+        self.saved_settings = self.settings.as_config()
         self._warned_of_split = False
         self._warned_of_rehearsal = False
         self.cfg: dict[str, Any] = serialization.initial_cfg()
@@ -147,42 +141,31 @@ class RootMST(TrainablePipe):
     # --- settings ------------------------------------------------------------------------------
 
     @property
+    def settings(self) -> Settings:
+        """The present settings; assign others to change them here and not in the config."""
+        return self._settings
+
+    @settings.setter
+    def settings(self, settings: Settings) -> None:
+        # First, as it fails if the user has attributes of the same names.
+        if settings.finds_details:
+            register_extensions()
+        before: Settings | None = getattr(self, "_settings", None)
+        # At first, None leaves what another parser has set.
+        if settings.noun_chunks != (None if before is None else before.noun_chunks):
+            set_noun_chunks(self.vocab, settings.noun_chunks)
+        self._settings = settings
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in CHECKS:
+            raise AttributeError(how_to_change(name))
+        super().__setattr__(name, value)
+
+    @property
     def temperature(self) -> float:
         """Divisor of the arc scores, as set, or else as fitted."""
         given = self.settings.temperature
         return self.cfg["temperature"] if given is None else given
-
-    @temperature.setter
-    def temperature(self, temperature: float | None) -> None:
-        self._assign("temperature", temperature)
-
-    def _assign(self, name: str, value: Any) -> None:
-        """Change a setting, here and in the config of each pipeline that has this component."""
-        with self._named():
-            settings = replace(self.settings, **{name: value})
-        # First, as it fails if the user has attributes of the same names.
-        if settings.finds_details:
-            register_extensions()
-        before, self.settings = self.settings.as_config()[name], settings
-        in_config = settings.as_config()[name]
-        if in_config == before:
-            return
-        if callable(in_config):
-            self._unnamed.add(name)
-            return
-        self._unnamed.discard(name)
-        for block in component_blocks(self):
-            block[name] = in_config
-
-    @property
-    def noun_chunks(self) -> str | Callable | None:
-        """The setting noun_chunks; see `factory.make_root_mst`."""
-        return self.settings.noun_chunks
-
-    @noun_chunks.setter
-    def noun_chunks(self, noun_chunks: str | Callable | None) -> None:
-        self._assign("noun_chunks", noun_chunks)
-        set_noun_chunks(self.vocab, self.settings.noun_chunks)
 
     def _require_initialized(self) -> None:
         if not self.is_initialized:
@@ -494,7 +477,7 @@ class RootMST(TrainablePipe):
 
     def set_annotations(self, docs: Iterable[Doc], scores: Sequence[DocParse]) -> None:
         """Set heads, labels and sentence boundaries of all tokens."""
-        # Here as well: a component unpickled in another process has had no setting assigned.
+        # Here as well: a component that was unpickled in another process has them already.
         if self.settings.finds_details:
             register_extensions()
         for doc, parse in zip(docs, scores, strict=True):
@@ -526,7 +509,7 @@ class RootMST(TrainablePipe):
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Save the component to bytes; raises as `to_disk`. Settings are in the config."""
-        self._refuse_unnamed()
+        self._refuse_unsaved()
         return serialization.save_bytes(self, exclude)
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
@@ -535,18 +518,21 @@ class RootMST(TrainablePipe):
         Raises
         ------
         ValueError
-            If a setting was assigned a function that a config cannot name.
+            If the settings are others than the config's: those would come back when it is loaded.
         """
-        self._refuse_unnamed()
+        self._refuse_unsaved()
         serialization.save_folder(self, util.ensure_path(path), exclude)
 
-    def _refuse_unnamed(self) -> None:
-        for name in sorted(self._unnamed):
-            raise ValueError(
-                f"[{self.name}] cannot save {name}: expected a value that a config can have, found "
-                f"{getattr(self, name)!r}; register a function that returns it, and assign the "
-                f'block that names it, such as {{"@misc": "my_function.v1"}}'
-            )
+    def _refuse_unsaved(self) -> None:
+        for name, value in self.settings.as_config().items():
+            saved = self.saved_settings[name]
+            if value != saved:
+                raise ValueError(
+                    f"[{self.name}] cannot save {name}: expected the value that the pipeline's "
+                    f"config has, {saved!r}, found {value!r}, which was assigned to the component "
+                    f"alone; call `spacy_rootmind.configure(nlp, {self.name!r}, {name}=...)`, "
+                    f"which changes both"
+                )
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "RootMST":
         """Load the component from the bytes of `to_bytes`; raises as `from_disk`."""
@@ -568,20 +554,3 @@ class RootMST(TrainablePipe):
             serialization.load_folder(self, util.ensure_path(path), exclude)
         self._store_labels()
         return self
-
-
-def _setting(name: str) -> property:
-    """Make an attribute of the component from a setting."""
-
-    def get(self: RootMST) -> Any:
-        return getattr(self.settings, name)
-
-    def assign(self: RootMST, value: Any) -> None:
-        self._assign(name, value)
-
-    return property(get, assign, doc=f"The setting {name}; see `factory.make_root_mst`.")
-
-
-for _field in fields(Settings):
-    if _field.name not in vars(RootMST):
-        setattr(RootMST, _field.name, _setting(_field.name))

@@ -1,81 +1,30 @@
-"""The settings of `root_mst`: their defaults, and the values that each may have."""
+"""The settings of `root_mst`, the values that each may have, and how they are changed."""
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, get_args
 
 import numpy as np
+from spacy.language import Language
 
 from spacy_rootmind.pipeline.config_blocks import RegisteredFunction
-from spacy_rootmind.training.losses import MARGIN, OBJECTIVES
+from spacy_rootmind.training.losses import MARGIN
 
-SENTENCES = ("auto", "given", "doc")
-DECODE = ("tree", "labelled_tree")
+Objective = Literal["tree_crf", "head_selection", "perceptron"]
+Sentences = Literal["auto", "given", "doc"]
+Decode = Literal["tree", "labelled_tree"]
 
 # Checks a value and returns it, or raises ValueError with the name.
 Check = Callable[[str, Any], Any]
 
 
-@dataclass
-class Settings:
-    """What a user can set on the component, checked when made and whenever assigned.
-
-    Adding a setting means adding a field and its check here; the factory and the component take
-    both from this class. `factory.make_root_mst` documents each setting.
-
-    Raises
-    ------
-    ValueError
-        If a value is not allowed; the message gives the setting, what is allowed and the value.
-    """
-
-    objective: str = "tree_crf"
-    margin: float = MARGIN
-    sentences: str = "auto"
-    boundary_threshold: float = 0.5
-    blank_lines: bool = True
-    max_sentence_length: int = 512
-    decode: str = "labelled_tree"
-    constraints: Callable | None = None
-    temperature: float | None = None
-    confidence: bool = False
-    arc_threshold: float | None = None
-    alternatives: Callable | None = None
-    distribution_threshold: float | None = None
-    noun_chunks: str | Callable | None = "auto"
-    learn_rate_factor: float = 1.0
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name not in CHECKS:
-            raise AttributeError(
-                f"root_mst has no setting {name!r}, expected one of {', '.join(CHECKS)}"
-            )
-        object.__setattr__(self, name, CHECKS[name](name, value))
-
-    @property
-    def finds_details(self) -> bool:
-        """Whether parses come with details."""
-        optional = self.arc_threshold, self.alternatives, self.distribution_threshold
-        return self.confidence or any(setting is not None for setting in optional)
-
-    def as_config(self) -> dict[str, Any]:
-        """Return the settings as in a config, and functions as they are if they have no block."""
-        return {
-            name: value.config if isinstance(value, RegisteredFunction) else value
-            for name, value in vars(self).items()
-        }
-
-
-def default_settings() -> dict[str, Any]:
-    """Return the default of each setting, as for a config."""
-    return {field.name: field.default for field in fields(Settings)}
-
-
 # --- checks ------------------------------------------------------------------------------------
 
 
-def _choice(*allowed: str) -> Check:
+def _choice(literal: Any) -> Check:
+    allowed = get_args(literal)
+
     def check(name: str, value: Any) -> Any:
         if not isinstance(value, str) or value not in allowed:
             raise ValueError(
@@ -156,20 +105,131 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
-CHECKS: dict[str, Check] = {
-    "objective": _choice(*OBJECTIVES),
-    "margin": _not_negative,
-    "sentences": _choice(*SENTENCES),
-    "boundary_threshold": _threshold,
-    "blank_lines": _flag,
-    "max_sentence_length": _count,
-    "decode": _choice(*DECODE),
-    "constraints": _optional(_function),
-    "temperature": _optional(_positive),
-    "confidence": _flag,
-    "arc_threshold": _optional(_probability),
-    "alternatives": _optional(_function),
-    "distribution_threshold": _optional(_probability),
-    "noun_chunks": _optional(_noun_chunks),
-    "learn_rate_factor": _positive,
-}
+# --- settings ----------------------------------------------------------------------------------
+
+
+@dataclass
+class Settings:
+    """What a user can set on the component; checked when made, and not changed after that.
+
+    `factory.make_root_mst` documents each setting, and gives the same names and types to spaCy.
+
+    Raises
+    ------
+    ValueError
+        If a value is not allowed; the message gives the setting, what is allowed and the value.
+    AttributeError
+        If a setting is assigned.
+    """
+
+    objective: Objective = field(default="tree_crf", metadata={"check": _choice(Objective)})
+    margin: float = field(default=MARGIN, metadata={"check": _not_negative})
+    sentences: Sentences = field(default="auto", metadata={"check": _choice(Sentences)})
+    boundary_threshold: float = field(default=0.5, metadata={"check": _threshold})
+    blank_lines: bool = field(default=True, metadata={"check": _flag})
+    max_sentence_length: int = field(default=512, metadata={"check": _count})
+    decode: Decode = field(default="labelled_tree", metadata={"check": _choice(Decode)})
+    constraints: Callable | None = field(default=None, metadata={"check": _optional(_function)})
+    temperature: float | None = field(default=None, metadata={"check": _optional(_positive)})
+    confidence: bool = field(default=False, metadata={"check": _flag})
+    arc_threshold: float | None = field(default=None, metadata={"check": _optional(_probability)})
+    alternatives: Callable | None = field(default=None, metadata={"check": _optional(_function)})
+    distribution_threshold: float | None = field(
+        default=None, metadata={"check": _optional(_probability)}
+    )
+    noun_chunks: str | Callable | None = field(
+        default="auto", metadata={"check": _optional(_noun_chunks)}
+    )
+    learn_rate_factor: float = field(default=1.0, metadata={"check": _positive})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Only while it is made: a setting that changed here alone would not be saved.
+        if name in vars(self) or name not in CHECKS:
+            raise AttributeError(how_to_change(name))
+        object.__setattr__(self, name, CHECKS[name](name, value))
+
+    @property
+    def finds_details(self) -> bool:
+        """Whether parses come with details."""
+        optional = self.arc_threshold, self.alternatives, self.distribution_threshold
+        return self.confidence or any(setting is not None for setting in optional)
+
+    def as_config(self) -> dict[str, Any]:
+        """Return the settings as in a config, and functions as they are if they have no block."""
+        return {
+            name: value.config if isinstance(value, RegisteredFunction) else value
+            for name, value in vars(self).items()
+        }
+
+
+CHECKS: dict[str, Check] = {each.name: each.metadata["check"] for each in fields(Settings)}
+
+
+def default_settings() -> dict[str, Any]:
+    """Return the default of each setting, as for a config."""
+    return {each.name: each.default for each in fields(Settings)}
+
+
+def how_to_change(name: str) -> str:
+    """Say how a setting is changed, or which there are."""
+    if name in CHECKS:
+        return (
+            f"the setting {name!r} cannot be assigned alone: call "
+            f"`spacy_rootmind.configure(nlp, {name}=...)`, which changes the component and the "
+            f"config that is saved with the pipeline"
+        )
+    return f"root_mst has no setting {name!r}, expected one of {', '.join(CHECKS)}"
+
+
+def configure(nlp: Language, pipe: str = "root_mst", **settings: Any) -> None:
+    """Change settings of a parser, and the pipeline's config, so that they are saved with it.
+
+    A parser that two pipelines share, as after `add_pipe(source=...)`, is changed for both; the
+    config is that of the given one alone.
+
+    Parameters
+    ----------
+    nlp : Language
+    pipe : str
+        Name of the component.
+    **settings
+        As in a config; see `spacy_rootmind.pipeline.factory.make_root_mst`. Functions are those of
+        this package, or the block of a config that names a registered function.
+
+    Raises
+    ------
+    ValueError
+        If the component is not a `root_mst`, or a setting does not exist, has a value that is not
+        allowed, or a function that a config cannot name. Nothing has changed then.
+
+    Examples
+    --------
+    >>> import spacy
+    >>> nlp = spacy.blank("en")
+    >>> parser = nlp.add_pipe("root_mst")
+    >>> configure(nlp, confidence=True, decode="tree")
+    >>> nlp.config["components"]["root_mst"]["confidence"]
+    True
+    """
+    parser: Any = nlp.get_pipe(pipe)
+    before = getattr(parser, "settings", None)
+    if not isinstance(before, Settings):
+        raise ValueError(f"expected the pipe {pipe!r} to be a root_mst, found {parser!r}")
+    for name in settings:
+        if name not in CHECKS:
+            raise ValueError(f"[{pipe}] {how_to_change(name)}")
+    try:
+        after = replace(before, **settings)
+    except ValueError as error:
+        raise ValueError(f"[{pipe}] {error}") from error
+    in_config = {name: value for name, value in after.as_config().items() if name in settings}
+    for name, value in in_config.items():
+        if callable(value):
+            raise ValueError(
+                f"[{pipe}] expected {name} as a value that a config can have, received {value!r}: "
+                f"register a function that returns it, and give the block that names it, such as "
+                f'{{"@misc": "my_function.v1"}}'
+            )
+    parser.settings = after
+    parser.saved_settings.update(in_config)
+    nlp.get_pipe_config(pipe).update(in_config)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import spacy
-from conftest import gold_examples, make_nlp, train
+from conftest import assign, gold_examples, make_nlp, train
 from spacy.tokens import Doc, DocBin, Span, Token
 
 from spacy_rootmind import arc_marginals, is_tree
@@ -244,7 +244,7 @@ def test_temperature_changes_how_sure_but_not_the_parse(quickstart_docs):
     parser = nlp.get_pipe("root_mst")
     heads, sure = {}, {}
     for temperature in (0.5, 1.0, 4.0):
-        parser.temperature = temperature
+        assign(parser, temperature=temperature)
         doc = nlp("She said that it rained.")
         heads[temperature] = [token.head.i for token in doc]
         sure[temperature] = next(doc.sents)._.parse_log_prob
@@ -285,19 +285,19 @@ def test_attributes_are_there_once_a_setting_is_changed(trained, setting, value)
         if owner.has_extension(name):
             owner.remove_extension(name)
     parser = trained.get_pipe("root_mst")
-    before = getattr(parser, setting)
+    before = parser.settings
     try:
-        setattr(parser, setting, before)
+        parser.settings = before
         assert not any(owner.has_extension(name) for owner, name, _ in ATTRIBUTES)
         Span.set_extension("arcs", default="mine")
         with pytest.raises(ValueError, match=r"Span\._\.arcs"):
-            setattr(parser, setting, value)
-        assert getattr(parser, setting) == before
+            assign(parser, **{setting: value})
+        assert parser.settings is before
         Span.remove_extension("arcs")
-        setattr(parser, setting, value)
+        assign(parser, **{setting: value})
         assert all(owner.has_extension(name) for owner, name, _ in ATTRIBUTES)
-        assert getattr(parser, setting) == value
+        assert getattr(parser.settings, setting) == value
     finally:
-        setattr(parser, setting, before)
+        parser.settings = before
         for owner, name, getter in ATTRIBUTES:
             owner.set_extension(name, getter=getter, force=True)

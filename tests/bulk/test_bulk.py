@@ -14,6 +14,7 @@ import fsspec
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from spacy_rootmind import configure
 from spacy_rootmind.bulk import ArrowParser, engine, job, read_docs
 from spacy_rootmind.bulk.command import BulkOptions, bulk
 from spacy_rootmind.bulk.engine import find_killers
@@ -143,7 +144,7 @@ def test_another_run_in_the_same_folder_is_refused(pipeline, address, corpus, tm
         bulk(options(pipeline, address, [corpus], output, parser=parser))
     assert "confidence: was None, now True" in error.value.text
     nlp = spacy.load(pipeline)
-    nlp.get_pipe("root_mst").temperature = 2.0
+    configure(nlp, temperature=2.0)
     nlp.to_disk(tmp_path / "other")
     with pytest.raises(CommandError, match="other settings") as error:
         bulk(options(tmp_path / "other", address, [corpus], output))

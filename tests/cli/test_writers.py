@@ -7,7 +7,7 @@ import re
 
 import pytest
 import spacy
-from conftest import QUICKSTART
+from conftest import QUICKSTART, assign
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training.converters import conllu_to_docs
@@ -37,9 +37,7 @@ def nlp(pipeline):
     nlp = spacy.load(pipeline)
     nlp.add_pipe("sentencizer", first=True)
     parser = nlp.get_pipe("root_mst")
-    parser.confidence = True
-    parser.arc_threshold = 0.02
-    parser.alternatives = alternatives.kbest(3)
+    assign(parser, confidence=True, arc_threshold=0.02, alternatives=alternatives.kbest(3))
     register_extensions()
     return nlp
 

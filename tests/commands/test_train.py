@@ -19,6 +19,8 @@ from commandline import (
 from spacy.tokens import Doc
 from spacy.training import Example
 
+from spacy_rootmind import configure
+
 pytestmark = pytest.mark.workflow
 
 TEXTS = ["The teacher that she met gave the boy a book.", "Yes", "The cat slept. A dog came."]
@@ -83,12 +85,12 @@ def test_temperature_is_fitted_before_saving(corpora, tmp_path):
     docs = read_docs(corpora / "dev.spacy", nlp.vocab)
     parsed = list(nlp.pipe(doc.text for doc in docs))
     # Of no effect on the best tree; below 1 the parser is more confident, and above 1 less.
-    parser.temperature = 1.0
+    configure(nlp, temperature=1.0)
     plain = list(nlp.pipe(doc.text for doc in docs))
     assert [arcs_of(doc) for doc in parsed] == [arcs_of(doc) for doc in plain]
     assert (entropy(parsed) < entropy(plain)) == (fitted < 1.0)
     # What was fitted belongs to the weights that were saved.
-    parser.temperature = None
+    configure(nlp, temperature=None)
     examples = [Example(nlp.make_doc(doc.text), doc) for doc in docs]
     assert parser.fit_temperature(examples) == pytest.approx(fitted, rel=0.02)
 

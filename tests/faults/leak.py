@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import spacy
-from conftest import gold_examples, make_nlp, train
+from conftest import assign, gold_examples, make_nlp, train
 from spacy.tokens import Doc
 
 from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
@@ -66,7 +66,7 @@ def parse_block(nlp, size):
     """Parse as many texts, a third of them with each kind of alternatives, and read all of it."""
     parser = nlp.get_pipe("root_mst")
     for i, maker in enumerate(MAKERS):
-        parser.alternatives = maker
+        assign(parser, alternatives=maker)
         for doc in nlp.pipe(islice(cycle(TEXTS), size // 3 + (i < size % 3))):
             for sentence in doc.sents:
                 [parse.to_doc() for parse in sentence._.parses]

@@ -1,6 +1,7 @@
 """Fuzzers of configs: a setting is refused with a message, or the parser parses with it."""
 
 import copy
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spacy.tokens import Doc
 
-from spacy_rootmind.pipeline.settings import DECODE, SENTENCES, default_settings
+from spacy_rootmind import configure
+from spacy_rootmind.pipeline.settings import Decode, Sentences, default_settings
 from spacy_rootmind.training.losses import OBJECTIVES
 
 WORDS = ["She", " ", "saw", "him", ".", "It", "rained"]
@@ -29,11 +31,11 @@ RATES = st.one_of(st.none(), st.floats(), st.sampled_from([0.0, 1e-300, 0.05, 0.
 GOOD = {
     "objective": st.sampled_from(sorted(OBJECTIVES)),
     "margin": RATES,
-    "sentences": st.sampled_from(SENTENCES),
+    "sentences": st.sampled_from(get_args(Sentences)),
     "boundary_threshold": RATES,
     "blank_lines": st.booleans(),
     "max_sentence_length": st.integers(1, 8),
-    "decode": st.sampled_from(DECODE),
+    "decode": st.sampled_from(get_args(Decode)),
     "constraints": st.sampled_from(
         [{"@misc": "spacy_rootmind.preset_heads.v1"}, {"@misc": "spacy_rootmind.span_subtrees.v1"}]
     ),
@@ -84,7 +86,7 @@ def parse_and_train(config):
     for doc in nlp.pipe(docs):
         for sentence in doc.sents:
             assert sum(token.head == token for token in sentence) == 1
-        if parser.confidence:
+        if parser.settings.confidence:
             probs = [token._.head_prob for token in doc if not token.is_space]
             assert all(0 <= prob <= 1 + 1e-9 for prob in probs), probs
     again = spacy.blank("en")
@@ -104,22 +106,26 @@ def test_configs(component, network):
 
 
 @pytest.fixture(scope="module")
-def parser():
-    return spacy.blank("en").add_pipe("root_mst", config={"model": SMALL_MODEL})
+def nlp():
+    nlp = spacy.blank("en")
+    nlp.add_pipe("root_mst", config={"model": SMALL_MODEL})
+    return nlp
 
 
 @settings(fuzz(100))
 @given(st.sampled_from(sorted(GOOD)), VALUES)
-def test_assigned_settings(parser, name, value):
-    """A setting that is refused stays as it was."""
-    before = getattr(parser, name)
+def test_changed_settings(nlp, name, value):
+    """A setting that is refused stays as it was, in the component and in the config."""
+    parser = nlp.get_pipe("root_mst")
+    before, block = parser.settings, copy.deepcopy(nlp.get_pipe_config("root_mst"))
     try:
-        setattr(parser, name, value)
+        configure(nlp, **{name: value})
     except ValueError as error:
         assert name in str(error)  # noqa: PT017
-        assert getattr(parser, name) == before
+        assert parser.settings is before
+        assert nlp.get_pipe_config("root_mst") == block
     else:
-        setattr(parser, name, before)
+        configure(nlp, **{name: getattr(before, name)})
 
 
 # --- what failed once --------------------------------------------------------------------------

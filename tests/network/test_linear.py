@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import spacy
-from conftest import QUICKSTART, gold_examples, join, read_conllu
+from conftest import QUICKSTART, assign, gold_examples, join, read_conllu
 from gradients import OPS, assert_parameters, in_double
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -316,15 +316,15 @@ def test_long_docs_are_parsed(learnt):
 
 def test_confidence_and_alternatives_work(quickstart_docs, learnt):
     parser = learnt.get_pipe("root_mst")
-    parser.confidence = True
-    parser.alternatives = {"@misc": "spacy_rootmind.kbest.v1", "k": 3}
+    kbest = {"@misc": "spacy_rootmind.kbest.v1", "k": 3}
+    before = assign(parser, confidence=True, alternatives=kbest)
     try:
         doc = learnt(quickstart_docs[0].text)
         assert len(next(doc.sents)._.parses) == 3
         assert 0.0 < doc[0]._.head_prob <= 1.0
         assert 0.1 < parser.fit_temperature(gold_examples(quickstart_docs[:20], learnt)) < 20.0
     finally:
-        parser.confidence, parser.alternatives = False, None
+        parser.settings = before
         parser.cfg.update(temperature=1.0, label_temperature=1.0)
 
 

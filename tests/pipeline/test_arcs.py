@@ -1,10 +1,11 @@
 """Arcs that are probable, with their labels."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import gold_examples, make_nlp, score_labels, train
+from conftest import assign, gold_examples, make_nlp, score_labels, train
 
 from spacy_rootmind import arc_marginals
 from spacy_rootmind.annotation import extensions
@@ -33,9 +34,9 @@ def threshold(unsure):
     parser = unsure.get_pipe("root_mst")
 
     def set_it(probability):
-        parser.arc_threshold = probability
+        assign(parser, arc_threshold=probability)
 
-    before = parser.arc_threshold
+    before = parser.settings.arc_threshold
     yield set_it
     set_it(before)
 
@@ -151,7 +152,9 @@ def test_samples_agree_with_arcs(unsure, threshold, monkeypatch):
     threshold(0.2)
     parser = unsure.get_pipe("root_mst")
     k = 4000
-    monkeypatch.setattr(parser, "alternatives", sample(k, seed=5))
+    monkeypatch.setattr(
+        parser, "settings", replace(parser.settings, alternatives=sample(k, seed=5))
+    )
     doc = unsure(TEXT)
     for sentence in doc.sents:
         shares = Counter(

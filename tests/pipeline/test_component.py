@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import spacy
-from conftest import SMALL_MODEL, gold_examples, make_nlp, train
+from conftest import SMALL_MODEL, assign, gold_examples, make_nlp, train
 from spacy.tokens import Doc
 from spacy.training import Example
 from thinc.api import SGD
@@ -417,7 +417,7 @@ def test_damaged_weights_are_noticed(quickstart_docs):
         with pytest.raises(ValueError, match=r"\[root_mst\].* arc scores are not finite"):
             use()
     for objective in OBJECTIVES:
-        parser.objective = objective
+        assign(parser, objective=objective)
         with pytest.raises(ValueError, match=r"\[root_mst\].* arc scores are not finite"):
             nlp.update(examples)
 

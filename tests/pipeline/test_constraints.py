@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import spacy
-from conftest import gold_examples, make_nlp, train
+from conftest import assign, gold_examples, make_nlp, train
 from reference import best_enumerated, clean, enumerate_trees, score_gap
 from spacy.tokens import Doc, Span
 from strategies import rng_for
@@ -201,7 +201,7 @@ def parser_with(unsure):
     def make(constrain, **config):
         nlp = make_nlp(**config)
         nlp.get_pipe("root_mst").from_bytes(weights, exclude=["vocab"])
-        nlp.get_pipe("root_mst").constraints = constrain
+        assign(nlp.get_pipe("root_mst"), constraints=constrain)
         return nlp
 
     return make
@@ -682,7 +682,7 @@ def test_preset_heads_keep_a_users_edits(parser_with):
     target = next(t for t in doc if t not in (moved, moved.head))
     moved.head = target
     expected = heads_of(doc)
-    parser.constraints = preset_heads()
+    assign(parser, constraints=preset_heads())
     assert heads_of(parser(doc)) == expected
 
 

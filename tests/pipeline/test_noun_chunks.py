@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 import spacy
-from conftest import make_nlp
+from conftest import assign, make_nlp
 from reference_noun_chunks import convert
 from spacy import displacy
 from spacy.lang.en.syntax_iterators import noun_chunks as spacys_own
@@ -160,7 +160,7 @@ def test_none_leaves_everything_as_without_the_parser(trained):
     assert make_nlp(noun_chunks=None).vocab.get_noun_chunks is spacys_own
     nlp = make_nlp()
     assert isinstance(nlp.vocab.get_noun_chunks, ChunksByLabels)
-    nlp.get_pipe("root_mst").noun_chunks = None
+    assign(nlp.get_pipe("root_mst"), noun_chunks=None)
     assert nlp.vocab.get_noun_chunks is spacys_own
     nlp.from_bytes(trained.to_bytes())
     assert chunks(nlp(TEXT)) == [span.text for span in spans(trained(TEXT), spacys_own)]
@@ -168,10 +168,10 @@ def test_none_leaves_everything_as_without_the_parser(trained):
 
 def test_a_function_counts_for_all_docs_until_another_setting():
     nlp = make_nlp()
-    nlp.get_pipe("root_mst").noun_chunks = every_word
+    assign(nlp.get_pipe("root_mst"), noun_chunks=every_word)
     doc = read_tree(nlp.vocab, UD)
     assert len(chunks(doc)) == len(doc)
-    nlp.get_pipe("root_mst").noun_chunks = "auto"
+    assign(nlp.get_pipe("root_mst"), noun_chunks="auto")
     assert chunks(read_tree(nlp.vocab, UD)) == CHUNKS
 
 

@@ -16,7 +16,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from conftest import QUICKSTART, ROOT
+from conftest import QUICKSTART, ROOT, assign
 from dumped_parses import (
     LOG_BOUND,
     PROB_BOUND,
@@ -155,7 +155,7 @@ def test_treebanks_are_parsed_alike(nlp, web_pipeline, ud_folder, treebank):
 def test_long_sentences_are_parsed_alike(web_pipeline, ud_folder):
     """Errors of log probabilities add up over words."""
     nlp = load_with_details(web_pipeline)
-    nlp.get_pipe("root_mst").sentences = "doc"
+    assign(nlp.get_pipe("root_mst"), sentences="doc")
     own = read_sentences(ud_folder / LARGE_TREEBANKS[0])
     joined = [list(chain(*own[i : i + 20])) for i in range(0, 400, 20)]
     assert max(map(len, joined)) > 300

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import srsly
-from conftest import ROOT
+from conftest import ROOT, assign
 from spacy.tokens import Doc
 from spacy.util import load_config, load_model_from_config
 
@@ -23,7 +23,7 @@ def load(name, folder):
 
 def assert_parses_as_saved(nlp, name):
     pipe = nlp.get_pipe("root_mst")
-    pipe.confidence = True
+    assign(pipe, confidence=True)
     for saved in json.loads((SAVED / f"{name}.json").read_text(encoding="utf8")):
         doc = nlp(Doc(nlp.vocab, words=saved["words"]))
         assert [token.head.i for token in doc] == saved["heads"]

@@ -1,6 +1,8 @@
-"""Settings that are assigned to a component: they are in the config, and come back when loaded."""
+"""Settings changed by `configure`: they are in the config, and come back when it is loaded."""
 
 import copy
+import dataclasses
+import gc
 import pickle
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from spacy.tokens import Doc
 from spacy.util import get_lang_class, registry
 from thinc.api import Config
 
+from spacy_rootmind import configure
 from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
 from spacy_rootmind.pipeline.config_blocks import RegisteredFunction
 from spacy_rootmind.pipeline.constraints import Constraints, preset_heads, span_subtrees
@@ -20,7 +23,7 @@ from spacy_rootmind.pipeline.settings import default_settings
 
 KBEST = {"@misc": "spacy_rootmind.kbest.v1", "k": 3, "labelled": False}
 # Per setting: a value other than the default, and what it is in a config.
-ASSIGNED = {
+CHANGED = {
     "objective": ("perceptron", "perceptron"),
     "margin": (0, 0.0),
     "sentences": ("doc", "doc"),
@@ -53,16 +56,15 @@ def block(nlp, name="root_mst"):
     return nlp.config["components"][name]
 
 
-def assign_all(nlp, name="root_mst"):
-    for setting, (value, _) in ASSIGNED.items():
-        setattr(parser_of(nlp, name), setting, value)
+def configure_all(nlp, name="root_mst"):
+    configure(nlp, name, **{setting: value for setting, (value, _) in CHANGED.items()})
 
 
 def settings_of(nlp, name="root_mst"):
     return parser_of(nlp, name).settings.as_config()
 
 
-EXPECTED = {name: in_config for name, (_, in_config) in ASSIGNED.items()}
+EXPECTED = {name: in_config for name, (_, in_config) in CHANGED.items()}
 
 
 def via_disk(nlp, folder, **rest):
@@ -81,15 +83,15 @@ def nlp(trained):
 
 
 def test_every_setting_is_assigned_here():
-    assert set(ASSIGNED) == set(default_settings())
+    assert set(CHANGED) == set(default_settings())
     assert all(EXPECTED[name] != default for name, default in default_settings().items())
 
 
-@pytest.mark.parametrize("name", ASSIGNED)
+@pytest.mark.parametrize("name", CHANGED)
 def test_assigned_settings_are_in_the_config_and_come_back(name, nlp, tmp_path):
     before = {**block(nlp)}
-    value, in_config = ASSIGNED[name]
-    setattr(parser_of(nlp), name, value)
+    value, in_config = CHANGED[name]
+    configure(nlp, **{name: value})
     assert block(nlp) == {**before, name: in_config}
     again = via_disk(nlp, tmp_path / "model")
     assert block(again)[name] == in_config
@@ -97,7 +99,7 @@ def test_assigned_settings_are_in_the_config_and_come_back(name, nlp, tmp_path):
 
 
 def test_all_assigned_settings_come_back_through_bytes(nlp):
-    assign_all(nlp)
+    configure_all(nlp)
     data, config = nlp.to_bytes(), nlp.config
     again = get_lang_class("en").from_config(config).from_bytes(data)
     assert settings_of(again) == EXPECTED
@@ -105,25 +107,25 @@ def test_all_assigned_settings_come_back_through_bytes(nlp):
 
 def test_the_last_value_counts(nlp, tmp_path):
     for temperature in (3.0, None, 2.0):
-        parser_of(nlp).temperature = temperature
-    parser_of(nlp).confidence = True
-    parser_of(nlp).confidence = False
+        configure(nlp, temperature=temperature)
+    configure(nlp, confidence=True)
+    configure(nlp, confidence=False)
     again = via_disk(nlp, tmp_path / "model")
     assert settings_of(again) == {**default_settings(), "temperature": 2.0}
 
 
 def test_the_fitted_temperature_is_not_changed_by_an_assigned_one(nlp, tmp_path):
     parser_of(nlp).cfg["temperature"] = 1.379
-    parser_of(nlp).temperature = 3.0
+    configure(nlp, temperature=3.0)
     again = via_disk(nlp, tmp_path / "model")
     assert parser_of(again).temperature == 3.0
-    parser_of(again).temperature = None
+    configure(again, temperature=None)
     assert parser_of(again).temperature == 1.379
 
 
 def test_settings_passed_when_loading_take_precedence(nlp, tmp_path):
-    parser_of(nlp).temperature = 3.0
-    parser_of(nlp).confidence = True
+    configure(nlp, temperature=3.0)
+    configure(nlp, confidence=True)
     overrides = {
         "components.root_mst.temperature": None,
         "components.root_mst.confidence": False,
@@ -132,7 +134,7 @@ def test_settings_passed_when_loading_take_precedence(nlp, tmp_path):
     again = via_disk(nlp, tmp_path / "model", config=overrides)
     assert settings_of(again) == {**default_settings(), "arc_threshold": 0.5}
     # And what is assigned after loading counts again.
-    parser_of(again).arc_threshold = 0.125
+    configure(again, arc_threshold=0.125)
     again = via_disk(again, tmp_path / "again")
     assert settings_of(again) == {**default_settings(), "arc_threshold": 0.125}
 
@@ -140,23 +142,24 @@ def test_settings_passed_when_loading_take_precedence(nlp, tmp_path):
 def test_refused_values_leave_the_config(nlp):
     before = {**block(nlp)}
     with pytest.raises(ValueError, match="expected temperature"):
-        parser_of(nlp).temperature = -1
+        configure(nlp, confidence=True, temperature=-1)
     assert block(nlp) == before
+    assert settings_of(nlp) == default_settings()
 
 
 def test_renamed_and_disabled_components_know_their_config(nlp, tmp_path):
     nlp.rename_pipe("root_mst", "trees")
     nlp.disable_pipe("trees")
-    parser_of(nlp, "trees").confidence = True
+    configure(nlp, "trees", confidence=True)
     assert block(nlp, "trees")["confidence"] is True
     again = via_disk(nlp, tmp_path / "model")
-    assert parser_of(again, "trees").confidence is True
+    assert parser_of(again, "trees").settings.confidence is True
 
 
 def test_two_parsers_in_a_pipeline_have_their_own_settings(nlp, tmp_path):
     nlp.add_pipe("root_mst", name="other", config={"model": block(nlp)["model"]})
-    parser_of(nlp, "other").confidence = True
-    parser_of(nlp).temperature = 2.0
+    configure(nlp, "other", confidence=True)
+    configure(nlp, temperature=2.0)
     again = via_disk(nlp, tmp_path / "model")
     assert settings_of(again) == {**default_settings(), "temperature": 2.0}
     assert settings_of(again, "other") == {**default_settings(), "confidence": True}
@@ -172,7 +175,7 @@ def test_variables_in_the_config_are_replaced(nlp, tmp_path):
     config.to_disk(path)
     again = spacy.load(tmp_path / "first")
     assert parser_of(again).temperature == 2.0
-    parser_of(again).temperature = 3.0
+    configure(again, temperature=3.0)
     last = via_disk(again, tmp_path / "second")
     assert parser_of(last).temperature == 3.0
     assert block(last)["learn_rate_factor"] == "${vars.heat}"
@@ -201,13 +204,13 @@ def unpickled(nlp):
 
 @pytest.mark.parametrize("move", [taken_from, renamed, unpickled, copy.deepcopy])
 def test_settings_assigned_after_a_move_are_in_the_config_and_come_back(move, nlp, tmp_path):
-    parser_of(nlp).max_sentence_length = 55
+    configure(nlp, max_sentence_length=55)
     moved = move(nlp)
     assert block(moved)["max_sentence_length"] == 55
-    assign_all(moved)
+    configure_all(moved)
     assert {name: block(moved)[name] for name in EXPECTED} == EXPECTED
-    is_shared = parser_of(moved) is parser_of(nlp)
-    assert block(nlp)["max_sentence_length"] == (77 if is_shared else 55)
+    # The config of the other pipeline says what it said, also if both have the same component.
+    assert block(nlp)["max_sentence_length"] == 55
     overrides = {"components.root_mst.confidence": False}
     again = via_disk(moved, tmp_path / "model", config=overrides)
     assert settings_of(again) == {**EXPECTED, "confidence": False}
@@ -215,10 +218,10 @@ def test_settings_assigned_after_a_move_are_in_the_config_and_come_back(move, nl
 
 def test_a_component_without_a_pipeline_can_be_changed(nlp):
     parser = spacy.blank("en").create_pipe("root_mst")
-    parser.temperature = 3.0
+    parser.settings = dataclasses.replace(parser.settings, temperature=3.0)
     assert parser.temperature == 3.0
     _, parser = nlp.remove_pipe("root_mst")
-    parser.confidence = True
+    parser.settings = dataclasses.replace(parser.settings, confidence=True)
     assert 0 < parser(nlp.make_doc("It rained."))[0]._.head_prob <= 1
 
 
@@ -246,7 +249,7 @@ def test_functions_of_the_package_know_their_block(name, function):
 
 
 def test_a_block_can_be_assigned(nlp, tmp_path):
-    parser_of(nlp).alternatives = KBEST
+    configure(nlp, alternatives=KBEST)
     assert len(next(nlp("The cat saw a dog.").sents)._.parses) == 3
     again = via_disk(nlp, tmp_path / "model")
     assert len(next(again("The cat saw a dog.").sents)._.parses) == 3
@@ -264,28 +267,46 @@ def registered():
 
 
 def test_a_registered_function_of_a_user_is_saved_by_its_block(nlp, registered, tmp_path):
-    parser_of(nlp).constraints = registered
+    configure(nlp, constraints=registered)
     again = via_disk(nlp, tmp_path / "model")
     assert again("The cat slept.")[0].dep_ == "ROOT"
     # Made by loading the config, which alone knows its block.
-    assert parser_of(again).constraints is first_is_root
-    parser_of(again).confidence = True
+    assert parser_of(again).settings.constraints is first_is_root
+    configure(again, confidence=True)
     last = via_disk(again, tmp_path / "again")
-    assert parser_of(last).constraints is first_is_root
+    assert parser_of(last).settings.constraints is first_is_root
     assert block(last)["constraints"] == registered
 
 
-def test_other_functions_can_be_assigned_but_not_saved(nlp, tmp_path):
+def test_functions_without_a_name_are_refused_by_configure(nlp):
+    before = {**block(nlp)}
+    message = (
+        r"\[root_mst\] expected constraints as a value that a config can have, received <funct"
+    )
+    with pytest.raises(ValueError, match=message):
+        configure(nlp, confidence=True, constraints=first_is_root)
+    assert block(nlp) == before
+    assert settings_of(nlp) == default_settings()
+
+
+@pytest.mark.parametrize(
+    "changed", [{"constraints": first_is_root}, {"confidence": True}, {"temperature": 2.0}]
+)
+def test_what_the_config_does_not_have_cannot_be_saved_by_mistake(nlp, tmp_path, changed):
+    """Settings that were assigned to the component alone work, but would be lost."""
     parser = parser_of(nlp)
-    parser.constraints = first_is_root
-    assert nlp("The cat slept.")[0].dep_ == "ROOT"
-    assert block(nlp)["constraints"] is None
-    message = r"\[root_mst\] cannot save constraints: .* found <function first_is_root"
+    before = parser.settings
+    parser.settings = dataclasses.replace(before, **changed)
+    assert len(nlp("The cat slept.")) == 4
+    [name] = changed
+    message = (
+        rf"\[root_mst\] cannot save {name}: .*spacy_rootmind\.configure\(nlp, 'root_mst', {name}"
+    )
     with pytest.raises(ValueError, match=message):
         nlp.to_disk(tmp_path / "model")
     with pytest.raises(ValueError, match=message):
         parser.to_bytes()
-    parser.constraints = None
+    parser.settings = before
     assert settings_of(via_disk(nlp, tmp_path / "model")) == default_settings()
 
 
@@ -293,8 +314,8 @@ def test_other_functions_can_be_assigned_but_not_saved(nlp, tmp_path):
 
 
 def test_processes_have_the_assigned_settings(nlp):
-    parser_of(nlp).confidence = True
-    parser_of(nlp).alternatives = kbest(2)
+    configure(nlp, confidence=True)
+    configure(nlp, alternatives=kbest(2))
     for doc in nlp.pipe(["The cat slept."] * 3, n_process=2, batch_size=1):
         assert len(next(doc.sents)._.parses) == 2
         assert 0 < doc[0]._.head_prob <= 1
@@ -303,7 +324,7 @@ def test_processes_have_the_assigned_settings(nlp):
 def test_other_processes_get_only_the_component(nlp):
     """Where processes are spawned, each component is pickled by itself."""
     parser = parser_of(nlp)
-    parser.confidence = True
+    parser.settings = dataclasses.replace(parser.settings, confidence=True)
     assert len(pickle.dumps(parser)) < len(pickle.dumps(nlp))
     again = pickle.loads(pickle.dumps(parser))
     assert 0 < again(Doc(nlp.vocab, words=["It", "rained"]))[0]._.head_prob <= 1
@@ -311,7 +332,7 @@ def test_other_processes_get_only_the_component(nlp):
 
 @pytest.mark.workflow
 def test_assembled_and_packaged_pipelines_have_the_assigned_settings(nlp, tmp_path):
-    parser_of(nlp).temperature = 3.0
+    configure(nlp, temperature=3.0)
     nlp.to_disk(tmp_path / "model")
     run = [sys.executable, "-m", "spacy"]
     config, made = str(tmp_path / "source.cfg"), str(tmp_path / "made")
@@ -327,8 +348,12 @@ def test_assembled_and_packaged_pipelines_have_the_assigned_settings(nlp, tmp_pa
     assert parser_of(spacy.load(packaged.parent)).temperature == 3.0
 
 
-def test_a_pipeline_that_is_being_made_is_passed_over(nlp):
-    unfinished = type(nlp).__new__(type(nlp))
-    parser_of(nlp).confidence = True
+def test_settings_are_kept_after_the_collector_has_frozen_its_objects(nlp, tmp_path):
+    """As in servers that load a pipeline before they fork."""
+    gc.freeze()
+    try:
+        configure(nlp, confidence=True)
+    finally:
+        gc.unfreeze()
     assert block(nlp)["confidence"] is True
-    del unfinished
+    assert parser_of(via_disk(nlp, tmp_path / "model")).settings.confidence is True

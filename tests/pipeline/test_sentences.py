@@ -557,7 +557,7 @@ def learning(quickstart_docs):
 
 
 def scores_of(parser, examples):
-    gold = GoldBatch.from_examples(examples, parser.root_label, parser.sentences)
+    gold = GoldBatch.from_examples(examples, parser.root_label, parser.settings.sentences)
     docs = [eg.predicted for eg in examples]
     return gold, parser.model.predict(ParserInput(docs, gold.sentences))
 

@@ -1,8 +1,9 @@
-"""Settings are checked when the component is made, and whenever one is assigned."""
+"""Settings are checked when the component is made, and whenever they are changed."""
 
 import dataclasses
 import inspect
 import re
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,9 +12,10 @@ from conftest import make_nlp
 from spacy.util import registry
 from thinc.api import ConfigValidationError
 
+from spacy_rootmind import configure
 from spacy_rootmind.pipeline.alternatives import kbest
 from spacy_rootmind.pipeline.factory import make_root_mst
-from spacy_rootmind.pipeline.settings import CHECKS, Settings, default_settings
+from spacy_rootmind.pipeline.settings import CHECKS, Objective, Settings, default_settings
 from spacy_rootmind.training.losses import OBJECTIVES
 
 A_FUNCTION = "a function, the block of a config such as .*, or None"
@@ -23,7 +25,7 @@ CASES = {
     "objective": (
         "perceptron",
         ["crf", "", None, 1],
-        f"one of {', '.join(OBJECTIVES)}",
+        f"one of {', '.join(get_args(Objective))}",
     ),
     "margin": (
         0,
@@ -90,33 +92,48 @@ def test_wrong_values_are_refused_when_made(name, value, expected):
 
 
 @pytest.fixture(scope="module")
-def parser():
-    return make_nlp().get_pipe("root_mst")
+def nlp():
+    return make_nlp()
 
 
 @pytest.mark.parametrize(("name", "value", "expected"), REFUSED)
-def test_wrong_values_are_refused_when_assigned(parser, name, value, expected):
-    before = getattr(parser, name)
+def test_wrong_values_are_refused_by_configure(nlp, name, value, expected):
+    parser = nlp.get_pipe("root_mst")
+    before, block = parser.settings, dict(nlp.get_pipe_config("root_mst"))
     with pytest.raises(ValueError, match=rf"\[root_mst\] expected {name} .*{expected}, received"):
-        setattr(parser, name, value)
-    assert getattr(parser, name) == before
-    with pytest.raises(ValueError, match=rf"expected {name} "):
-        setattr(parser.settings, name, value)
-    assert getattr(parser, name) == before
+        configure(nlp, confidence=True, **{name: value}) if name != "confidence" else configure(
+            nlp, confidence=value
+        )
+    assert parser.settings is before
+    assert nlp.get_pipe_config("root_mst") == block
+
+
+def test_configure_names_what_there_is(nlp):
+    with pytest.raises(
+        ValueError, match=r"\[root_mst\] root_mst has no setting 'colour', expected"
+    ):
+        configure(nlp, colour="red")
+    nlp.add_pipe("sentencizer")
+    with pytest.raises(ValueError, match="expected the pipe 'sentencizer' to be a root_mst"):
+        configure(nlp, "sentencizer", confidence=True)
+    nlp.remove_pipe("sentencizer")
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_settings_can_be_assigned(name):
-    value = CASES[name][0]
-    nlp = make_nlp()
+def test_a_setting_assigned_alone_is_an_error_that_says_what_to_do(nlp, name):
+    """Else it would have no effect, or would not be saved."""
     parser = nlp.get_pipe("root_mst")
-    setattr(parser, name, value)
-    assert getattr(parser, name) == getattr(parser.settings, name) == value
+    before = parser.settings
+    for owner in (parser, parser.settings):
+        with pytest.raises(AttributeError, match=rf"spacy_rootmind\.configure\(nlp, {name}=\.\.\."):
+            setattr(owner, name, CASES[name][0])
+    assert parser.settings is before
+    assert vars(before) == default_settings()
 
 
 def test_component_refuses_wrong_values_by_name():
-    with pytest.raises(ValueError, match=r"\[root_mst\] expected sentences to be one of .*'maybe'"):
-        make_nlp(sentences="maybe")
+    with pytest.raises(ValueError, match=r"\[root_mst\] expected temperature as a number above 0"):
+        make_nlp(temperature=-1.0)
     with pytest.raises(
         ValueError, match=r"\[root_mst\] expected max_sentence_length as an integer"
     ):
@@ -128,6 +145,8 @@ def test_unknown_settings_are_refused():
         Settings(colour="red")
     with pytest.raises(AttributeError, match="no setting 'colour', expected one of objective"):
         Settings().colour = "red"
+    with pytest.raises(TypeError, match="colour"):
+        dataclasses.replace(Settings(), colour="red")
 
 
 def test_numbers_of_numpy_are_taken_and_kept_as_plain_ones():
@@ -168,6 +187,9 @@ def test_seed_must_be_a_non_negative_integer(maker, seed):
 
 
 def test_factory_has_and_documents_every_setting():
+    """Its signature is spelled out, so that editors and type checkers see it."""
+    assert not hasattr(make_root_mst, "__signature__")
+    assert set(get_args(Objective)) == set(OBJECTIVES)
     parameters = inspect.signature(make_root_mst).parameters
     types = {field.name: field.type for field in dataclasses.fields(Settings)}
     assert {name: parameters[name].annotation for name in types} == types
@@ -181,6 +203,8 @@ def test_factory_has_and_documents_every_setting():
     [
         ({"colour": "red"}, "unexpected argument: 'colour'"),
         ({"max_sentence_length": "long"}, "max_sentence_length"),
+        ({"sentences": "maybe"}, r"sentences.*Literal\['auto', 'given', 'doc'\]"),
+        ({"objective": "crf"}, r"objective.*Literal\['tree_crf'"),
         ({"confidence": "yes"}, "confidence"),
         ({"alternatives": 5}, "alternatives"),
     ],

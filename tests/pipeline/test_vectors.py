@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import spacy
-from conftest import SMALL_MODEL, gold_examples
+from conftest import SMALL_MODEL, assign, gold_examples
 from spacy.training.initialize import load_vectors_into_model
 from spacy.util import fix_random_seed, load_model_from_config
 from thinc.api import Config
@@ -128,7 +128,7 @@ def test_parser_learns_from_vectors(nlp, quickstart_docs, tmp_path):
     text = "The cat saw a dog. She had a book."
     read = again(nlp, "folder", tmp_path)
     for own in (nlp, read):
-        own.get_pipe("root_mst").confidence = True
+        assign(own.get_pipe("root_mst"), confidence=True)
     nlp.vocab.vectors.data = read.vocab.vectors.data
     expected, found = nlp(text), read(text)
     assert [t.head.i for t in found] == [t.head.i for t in expected]

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import spacy
-from conftest import gold_examples, make_nlp, train
+from conftest import assign, gold_examples, make_nlp, train
 from spacy import displacy
 from spacy.tokens import Doc
 
@@ -173,11 +173,11 @@ def docs(quickstart_docs):
     register_extensions()
     parser = nlp.get_pipe("root_mst")
     kbest = nlp(TEXT)
-    parser.alternatives = None
+    assign(parser, alternatives=None)
     confident = nlp(TEXT)
-    parser.confidence = False
+    assign(parser, confidence=False)
     plain = nlp(TEXT)
-    parser.alternatives = spacy.registry.misc.get("spacy_rootmind.sample.v1")(40, 3)
+    assign(parser, alternatives=spacy.registry.misc.get("spacy_rootmind.sample.v1")(40, 3))
     return types.SimpleNamespace(
         kbest=kbest, confident=confident, plain=plain, samples=nlp(TEXT), nlp=nlp
     )

@@ -11,6 +11,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import fix_random_seed
 
+from spacy_rootmind import configure
 from spacy_rootmind.pipeline.serialization import FORMAT
 
 MODEL = {
@@ -61,7 +62,7 @@ def example(vocab):
 
 def parse(nlp, words):
     """Heads, labels and probabilities of words, as they are kept next to the component."""
-    nlp.get_pipe("root_mst").confidence = True
+    configure(nlp, confidence=True)
     doc = nlp(Doc(nlp.vocab, words=words))
     return {
         "words": words,

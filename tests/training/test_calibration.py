@@ -7,7 +7,7 @@ import pytest
 import spacy
 import srsly
 from commandline import run_spacy
-from conftest import QUICKSTART, SMALL_MODEL, gold_examples, make_nlp, train
+from conftest import QUICKSTART, SMALL_MODEL, assign, gold_examples, make_nlp, train
 from reference import clean, enumerate_trees
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
@@ -191,7 +191,7 @@ def test_fitted_label_temperature_makes_gold_labels_most_probable(make, dev):
     parser.fit_temperature(gold_examples(dev, nlp))
     fitted = parser.cfg["label_temperature"]
     assert fitted != 1.0
-    parser.arc_threshold = 1e-30
+    assign(parser, arc_threshold=1e-30)
 
     def loss(temperature):
         parser.cfg["label_temperature"] = temperature
@@ -264,7 +264,7 @@ def test_config_wins_over_what_is_fitted(make, dev):
     assert parser.temperature == 3.0
     text = "She said that it rained."
     at_three = nlp(text)[0].sent._.parse_log_prob
-    parser.temperature = None
+    assign(parser, temperature=None)
     assert parser.temperature == fitted
     assert nlp(text)[0].sent._.parse_log_prob != at_three
     other = make(confidence=True)
@@ -504,7 +504,7 @@ def test_training_with_another_pipes_name_says_so(workspace):
 def test_callback_leaves_scores_of_what_is_saved(decode, make, dev):
     nlp = make()
     parser = nlp.get_pipe("root_mst")
-    parser.decode = decode
+    assign(parser, decode=decode)
     # As an evaluation in training leaves them, with the temperatures of an untrained parser.
     parser.cfg["temperature"], parser.cfg["label_temperature"] = 20.0, 0.1
     given = nlp.evaluate(gold_examples(dev, nlp))
@@ -519,7 +519,7 @@ def test_callback_leaves_scores_of_what_is_saved(decode, make, dev):
 
 def test_callback_scores_nothing_that_was_not_scored(make, dev, monkeypatch):
     nlp = make()
-    nlp.get_pipe("root_mst").decode = "labelled_tree"
+    assign(nlp.get_pipe("root_mst"), decode="labelled_tree")
     monkeypatch.delattr(spacy.Language, "evaluate")
     make_fit_temperature(lambda nlp: gold_examples(dev, nlp))(nlp)
     assert not nlp.meta.get("performance")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import reference
 import spacy
-from conftest import SMALL_MODEL, gold_examples, make_nlp, train
+from conftest import SMALL_MODEL, assign, gold_examples, make_nlp, train
 from gradients import assert_directional
 from reference import FloatArray
 from spacy.tokens import Doc, DocBin
@@ -121,10 +121,10 @@ def teacher(quickstart_docs):
 def threshold(teacher):
     """Set the teacher's threshold for a test."""
     parser = teacher.get_pipe("root_mst")
-    before = parser.distribution_threshold
+    before = parser.settings.distribution_threshold
 
     def set_it(value):
-        parser.distribution_threshold = value
+        assign(parser, distribution_threshold=value)
 
     yield set_it
     set_it(before)
@@ -261,7 +261,7 @@ def test_starts_that_the_doc_states_are_certain(teacher):
 def test_starts_at_blank_lines_are_certain(teacher):
     doc = Doc(teacher.vocab, words=["The", "committee", "\n\n", "which", "they", "left"])
     assert starts_taught_in(teacher(doc))[3] == 1.0
-    teacher.get_pipe("root_mst").blank_lines = False
+    assign(teacher.get_pipe("root_mst"), blank_lines=False)
     assert starts_taught_in(teacher(copy_of(doc, teacher.vocab)))[3] < 1.0
 
 
@@ -320,7 +320,7 @@ def test_several_teachers_average(teacher, quickstart_docs):
             mean = (first.start_probs + second.start_probs) / 2
             np.testing.assert_allclose(both.start_probs, mean)
     # Without the setting, a parse drops them as all else that no longer holds.
-    other.get_pipe("root_mst").distribution_threshold = None
+    assign(other.get_pipe("root_mst"), distribution_threshold=None)
     other.get_pipe("root_mst")(doc)
     assert not doc.user_data
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import SMALL_MODEL, gold_examples, make_nlp
+from conftest import SMALL_MODEL, assign, gold_examples, make_nlp
 from spacy.util import fix_random_seed
 from thinc.api import set_dropout_rate
 
@@ -42,7 +42,7 @@ def gradients(parser):
 @pytest.mark.parametrize("is_train", [False, True])
 def test_get_loss_repeats_and_leaves_everything_alone(learning, is_train, objective):
     parser, examples = learning
-    parser.objective = objective
+    assign(parser, objective=objective)
     scores = scores_of(parser, examples, is_train=is_train)
     weights, before = parser.model.to_bytes(), gradients(parser)
     fix_random_seed(5)

@@ -1,5 +1,7 @@
 """The null label: what it learns, and that it has no part in parses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import reference
@@ -214,7 +216,7 @@ def test_null_label_is_no_label_of_a_parse(learnt):
 def test_probabilities_of_labels_are_of_right_arcs(learnt, monkeypatch):
     """Over its labels, an arc's probabilities add up to its own: the null label has no share."""
     parser = learnt.get_pipe("root_mst")
-    monkeypatch.setattr(parser, "arc_threshold", 1e-12)
+    monkeypatch.setattr(parser, "settings", replace(parser.settings, arc_threshold=1e-12))
     doc = learnt("The cat saw a dog")
     [arcs] = parser.model.predict(ParserInput([doc], [sentences_of(doc)])).trees.arcs
     expected = arc_marginals(arcs[0].astype("f8") / parser.temperature)

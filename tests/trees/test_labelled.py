@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import spacy
-from conftest import SMALL_MODEL, gold_examples, make_nlp, score_labels, train
+from conftest import SMALL_MODEL, assign, gold_examples, make_nlp, score_labels, train
 from reference import enumerate_trees
 from spacy import registry
 from spacy.tokens import Doc
@@ -203,9 +203,9 @@ def unsure(request, quickstart_docs):
 def parser(unsure):
     """The parser, with its settings put back after a test."""
     parser = unsure.get_pipe("root_mst")
-    before = parser.decode, parser.constraints, parser.alternatives, parser.confidence
+    before = parser.settings
     yield parser
-    parser.decode, parser.constraints, parser.alternatives, parser.confidence = before
+    parser.settings = before
 
 
 def joint_weights(parser, doc):
@@ -236,7 +236,7 @@ def words_of(sentence):
 
 def test_component_finds_the_best_labelled_trees(unsure, parser):
     doc = unsure(TEXT)
-    parser.decode = "tree"
+    assign(parser, decode="tree")
     plain = unsure(TEXT)
     assert [t.head.i for t in doc] != [t.head.i for t in plain]
     for sentence, (joint, names) in zip(doc.sents, joint_weights(parser, doc), strict=True):
@@ -267,14 +267,13 @@ def test_temperatures_weigh_trees_and_labels(unsure, parser, monkeypatch):
     texts = [TEXT, "Which book did Anna say that she had read?"]
     plain = [[t.head.i for t in unsure(text)] for text in texts]
     for arcs, labels in ((6.0, 5.0), (0.1, 0.5)):
-        monkeypatch.setattr(parser.settings, "temperature", arcs)
+        assign(parser, temperature=arcs)
         monkeypatch.setitem(parser.cfg, "label_temperature", labels)
         assert [[t.head.i for t in unsure(text)] for text in texts] != plain
 
 
 def test_confidence_and_alternatives_are_of_trees(unsure, parser):
-    parser.confidence = True
-    parser.alternatives = kbest(k=50)
+    assign(parser, confidence=True, alternatives=kbest(k=50))
     doc = unsure(TEXT)
     behind = 0
     for sentence in doc.sents:
@@ -313,9 +312,9 @@ def labelled_log_prob(parser, doc, number, parse):
 
 
 def test_labelled_k_best_begin_with_the_parse(unsure, parser, monkeypatch):
-    monkeypatch.setattr(parser.settings, "temperature", 1.0)
+    assign(parser, temperature=1.0)
     monkeypatch.setitem(parser.cfg, "label_temperature", 3.0)
-    parser.alternatives = kbest(k=60, labelled=True)
+    assign(parser, alternatives=kbest(k=60, labelled=True))
     doc = unsure(TEXT)
     for number, sentence in enumerate(doc.sents):
         parses = sentence._.parses
@@ -333,7 +332,7 @@ def test_labelled_k_best_begin_with_the_parse(unsure, parser, monkeypatch):
 
 
 def test_labelled_samples_have_the_probability_of_tree_and_labels(unsure, parser):
-    parser.alternatives = sample(k=40, seed=3, labelled=True)
+    assign(parser, alternatives=sample(k=40, seed=3, labelled=True))
     doc, (_, again) = unsure(TEXT), unsure.pipe(["It rained.", TEXT])
     for number, sentence in enumerate(doc.sents):
         parses = sentence._.parses
@@ -347,7 +346,7 @@ def test_labelled_samples_have_the_probability_of_tree_and_labels(unsure, parser
 
 
 def test_labelled_samples_without_replacement_are_distinct(unsure, parser):
-    parser.alternatives = sample_without_replacement(k=40, seed=3, labelled=True)
+    assign(parser, alternatives=sample_without_replacement(k=40, seed=3, labelled=True))
     doc, (_, again) = unsure(TEXT), unsure.pipe(["It rained.", TEXT])
     for number, sentence in enumerate(doc.sents):
         parses = sentence._.parses
@@ -371,7 +370,7 @@ def test_labelled_samples_without_replacement_by_config(unsure, parser):
         sample_without_replacement(k=3, seed=1, labelled=True),
         registry.resolve({"maker": block})["maker"],
     ):
-        parser.alternatives = pickle.loads(pickle.dumps(maker))
+        assign(parser, alternatives=pickle.loads(pickle.dumps(maker)))
         assert unsure.config["components"]["root_mst"]["alternatives"] == block
         parses = [parse for sentence in unsure(TEXT).sents for parse in sentence._.parses]
         found.append([(parse.heads.tolist(), parse.deps, parse.log_prob) for parse in parses])
@@ -380,8 +379,9 @@ def test_labelled_samples_without_replacement_by_config(unsure, parser):
 
 
 def test_labelled_alternatives_are_saved_and_pickled(unsure, parser):
-    parser.alternatives = kbest(k=3, labelled=True)
-    assert pickle.loads(pickle.dumps(parser.alternatives)).config == parser.alternatives.config
+    assign(parser, alternatives=kbest(k=3, labelled=True))
+    maker = parser.settings.alternatives
+    assert pickle.loads(pickle.dumps(maker)).config == maker.config
     config = unsure.config["components"]["root_mst"]["alternatives"]
     assert config == {"@misc": "spacy_rootmind.kbest.v1", "k": 3, "labelled": True}
     doc = unsure(TEXT)
@@ -404,7 +404,7 @@ def test_constraints_are_respected(unsure, parser):
     free = unsure("The cat saw a dog that slept.")
     token = next(token for token in free if token.head != token)
     other = next(t for t in free if t not in (token, token.head) and token not in t.ancestors)
-    parser.constraints = lambda doc: Constraints(forced=[(token.i, other.i)])
+    assign(parser, constraints=lambda doc: Constraints(forced=[(token.i, other.i)]))
     bound = unsure("The cat saw a dog that slept.")
     assert bound[token.i].head.i == other.i
     assert sum(t.head == t for t in bound) == 1
@@ -413,7 +413,7 @@ def test_constraints_are_respected(unsure, parser):
 @pytest.mark.parametrize("span", [(0, 2), (1, 4), (3, 5)])
 def test_subtrees_keep_their_top_and_the_rest_is_the_best_with_labels(unsure, parser, span):
     """The top of a span is that of the most probable tree, labels aside."""
-    parser.constraints = lambda doc: Constraints(subtrees=[span])
+    assign(parser, constraints=lambda doc: Constraints(subtrees=[span]))
     text = "The cat saw a dog"
     words = set(range(span[0] + 1, span[1] + 1))
 
@@ -424,7 +424,7 @@ def test_subtrees_keep_their_top_and_the_rest_is_the_best_with_labels(unsure, pa
         return [-1] + [0 if token.head == token else token.head.i + 1 for token in doc]
 
     doc = unsure(text)
-    parser.decode = "tree"
+    assign(parser, decode="tree")
     [top] = tops(heads_of(unsure(text)))
     [(joint, _)] = joint_weights(parser, doc)
     complying = [tree for tree in enumerate_trees(5, True) if tops(tree.tolist()) == [top]]
@@ -461,4 +461,4 @@ def test_setting_is_saved_and_checked(unsure, parser, tmp_path):
     with pytest.raises(ValueError, match=refused):
         make_nlp(decode="labels")
     with pytest.raises(ValueError, match=refused):
-        parser.decode = "labels"
+        assign(parser, decode="labels")

@@ -24,6 +24,7 @@ from spacy.training import Corpus
 from spacy.util import load_config, walk_dict
 from wasabi import msg
 
+from spacy_rootmind import configure
 from spacy_rootmind.network.half_precision import HalfPrecision, build_half_precision
 from spacy_rootmind.pipeline.root_mst import RootMST
 from spacy_rootmind.pipeline.serialization import save_folder
@@ -180,12 +181,12 @@ def score(nlp: Language, corpus: Path, paragraphs: Path) -> dict[str, dict[str, 
 def score_gold_tokens(nlp: Language, corpus: Path) -> dict[str, Any]:
     """Score a pipeline on gold tokens and sentences: each sentence is a Doc, and stays one."""
     parser: Any = nlp.get_pipe("root_mst")
-    sentences = parser.sentences
-    parser.sentences = "doc"
+    sentences = parser.settings.sentences
+    configure(nlp, sentences="doc")
     try:
         return nlp.evaluate(list(Corpus(corpus, gold_preproc=True)(nlp)))
     finally:
-        parser.sentences = sentences
+        configure(nlp, sentences=sentences)
 
 
 def figures(on: dict[str, dict[str, Any]]) -> str:
