@@ -113,7 +113,7 @@ def read_record(span: Span) -> SentenceRecord | None:
         If the record has another format or is damaged.
     """
     record = _find_record(span)
-    if record is not None and not np.array_equal(record.extents, token_extents(span)):
+    if record is not None and record.spans != token_extents(span).tolist():
         _refuse_other_tokens(record, span)
     return record
 
@@ -152,7 +152,7 @@ def _find_record(span: Span) -> SentenceRecord | None:
     """Read the record under the characters of a span; raises as `read_record`."""
     stored: dict[Any, Any] = span.doc.user_data
     key = _key(span)
-    packed = stored.get(key)
+    packed: Any = stored.get(key)
     if type(packed) is StoredRecord:
         return packed.record
     if key not in stored:

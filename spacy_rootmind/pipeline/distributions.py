@@ -31,7 +31,7 @@ def teacher_name(labeller: Labeller) -> str:
     for node in labeller.walk():
         for name in node.param_names:
             if node.has_param(name):
-                digest.update(np.ascontiguousarray(node.ops.to_numpy(node.get_param(name))))
+                digest.update(node.ops.to_numpy(node.get_param(name)).tobytes())
     return digest.hexdigest()
 
 

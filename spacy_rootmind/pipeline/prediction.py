@@ -202,7 +202,7 @@ def _copy_slice(doc: Doc, first: int, last: int) -> Doc:
     `Span.as_doc` also computes the slice's vector, by the user's hook where there is one, and with
     `copy_user_data` fails on keys that only look like those of extension attributes.
     """
-    tokens = doc[first:last]
+    tokens: Any = doc[first:last]
     piece = Doc(
         doc.vocab,
         words=[token.text for token in tokens],

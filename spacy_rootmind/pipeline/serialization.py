@@ -2,18 +2,19 @@
 
 A saved component has two parts besides its vocab, each a file or an entry of the bytes:
 
-- `cfg`, JSON: the format number, labels and temperatures, and a checksum of the other part;
-- `model`, msgpack: what Thinc's `Model.to_dict` makes, a format number and a digest of the labels.
+- `cfg`, JSON: the format number, labels and temperatures, and the checksum of the weights;
+- `model`, msgpack: the format number, the weights as bytes, their checksum, a digest of the labels,
+  and whether the weights are in half precision. The weights are what Thinc's `Model.to_dict` makes.
 
 Everything is read and checked before the component changes. The checksum tells damage, and weights
 that were saved with another `cfg`. The digest tells whose labels the weights score where they come
 without a `cfg`, or where that was edited. What else of the config decides the meaning of weights is
-in the layers that Thinc writes, and `network.weights` compares it.
+in the layers that Thinc writes, and `network.structure` compares it.
 """
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -29,16 +30,18 @@ from spacy_rootmind.network.architecture import ParserModel
 from spacy_rootmind.network.dropout import RATE
 from spacy_rootmind.network.half_precision import narrowed, widened
 from spacy_rootmind.network.listeners import GRAD_FACTOR
-from spacy_rootmind.network.weights import check_weights
+from spacy_rootmind.network.structure import require_same_network
 from spacy_rootmind.pipeline.labels import read_labels
 
 # Format of the saved parts; raised when it changes. `tests/saved` has a component of each format.
-FORMAT = 3
+FORMAT = 4
 # Parts of a component besides its vocab.
 PARTS = ("cfg", "model")
 # Entries that a saved part has, and the component in memory does not.
-CHECKSUM = "model_sha256"
+CHECKSUM = "weights_sha256"
 DIGEST = "labels_sha256"
+WEIGHTS = "weights"
+HALF_PRECISION = "half_precision"
 
 
 class NewerFormatError(ValueError):
@@ -95,13 +98,21 @@ def save_folder(
 
 def _save(component: TrainablePipe, half_precision: bool = False) -> dict[str, bytes]:
     """Make the parts of a component."""
-    weights = component.model.to_dict()
-    if half_precision:
-        weights = narrowed(weights)
-    digest = labels_digest(component.cfg)
-    model = srsly.msgpack_dumps({**weights, "format": FORMAT, DIGEST: digest})
-    cfg = {**component.cfg, "format": FORMAT, CHECKSUM: _sha256(model)}
-    return {"cfg": srsly.json_dumps(cfg, indent=2).encode("utf8"), "model": model}
+    message = component.model.to_dict()
+    weights = srsly.msgpack_dumps(narrowed(message) if half_precision else message)
+    checksum = _sha256(weights)
+    model = {
+        "format": FORMAT,
+        DIGEST: labels_digest(component.cfg),
+        HALF_PRECISION: half_precision,
+        CHECKSUM: checksum,
+        WEIGHTS: weights,
+    }
+    cfg = {**component.cfg, "format": FORMAT, CHECKSUM: checksum}
+    return {
+        "cfg": srsly.json_dumps(cfg, indent=2).encode("utf8"),
+        "model": srsly.msgpack_dumps(model),
+    }
 
 
 # --- loading -----------------------------------------------------------------------------------
@@ -190,10 +201,13 @@ def _load(
         with _refusing(sources["vocab"]):
             # Loading fails halfway, so it is tried on another one.
             load_vocab(Vocab())
-            load_vocab(component.vocab)
+    # What may still fail comes first, and is undone.
+    with _wrapped_networks_set(component.model, weights, sources["model"]):
+        if load_vocab is not None:
+            with _refusing(sources["vocab"]):
+                load_vocab(component.vocab)
     if weights is not None:
-        with _refusing(sources["model"]):
-            _set_weights(component.model, weights)
+        _set_weights(component.model, weights)
     component.cfg.update(cfg)
 
 
@@ -217,8 +231,30 @@ def _refusing(source: object):
         ) from error
 
 
-def _set_weights(model: ParserModel, weights: Any) -> None:
-    _set_shims(model, weights["shims"])
+@contextmanager
+def _wrapped_networks_set(
+    model: ParserModel, weights: dict[str, Any] | None, source: object
+) -> Iterator[None]:
+    """Set the weights of wrapped networks, such as PyTorch's; on an error, take them back.
+
+    Other frameworks check them when they read them, and may do so halfway.
+    """
+    shims = [] if weights is None else [shim for node in model.walk() for shim in node.shims]
+    saved = [] if weights is None else [data for of_node in weights["shims"] for data in of_node]
+    before = [shim.to_bytes() for shim in shims]
+    try:
+        with _refusing(source):
+            for shim, data in zip(shims, saved, strict=True):
+                shim.from_bytes(data)
+        yield
+    except BaseException:
+        for shim, data in zip(shims, before, strict=True):
+            shim.from_bytes(data)
+        raise
+
+
+def _set_weights(model: ParserModel, weights: dict[str, Any]) -> None:
+    """Set the weights of a network, but for those of wrapped networks."""
     # What only training uses is as in the config, which may have changed since the weights were
     # saved.
     kept = [
@@ -230,23 +266,6 @@ def _set_weights(model: ParserModel, weights: Any) -> None:
     model.from_dict({**weights, "shims": [[] for _ in weights["shims"]]})
     for attrs, name, value in kept:
         attrs[name] = value
-
-
-def _set_shims(model: ParserModel, saved: list[list[bytes]]) -> None:
-    """Set the weights of wrapped networks, such as PyTorch's; on an error, none of them.
-
-    Other frameworks check these when they read them, and may do so halfway.
-    """
-    shims = [shim for node in model.walk() for shim in node.shims]
-    data = [one for of_node in saved for one in of_node]
-    before = [shim.to_bytes() for shim in shims]
-    try:
-        for shim, one in zip(shims, data, strict=True):
-            shim.from_bytes(one)
-    except Exception:
-        for shim, one in zip(shims, before, strict=True):
-            shim.from_bytes(one)
-        raise
 
 
 # --- checks ------------------------------------------------------------------------------------
@@ -280,22 +299,28 @@ def read_weights(
 
     `checksum` is that of the cfg that was saved with it, if there is one.
     """
-    if checksum is not None and _sha256(data) != checksum:
-        raise ValueError(
-            "expected the weights that were saved together with cfg, found others, or some that "
-            "were changed since"
-        )
-    weights = srsly.msgpack_loads(data)
-    if isinstance(weights, dict):
-        _check_format(weights.get("format"), "model")
-    check_weights(model, weights, len(cfg["labels"]))
-    if weights.get(DIGEST) != labels_digest(cfg):
+    saved = srsly.msgpack_loads(data)
+    if not isinstance(saved, dict):
+        raise ValueError(f"expected a model as a dict, found {type(saved).__name__}")
+    _check_format(saved.get("format"), "model")
+    expected = {"format", DIGEST, HALF_PRECISION, CHECKSUM, WEIGHTS}
+    is_sound = set(saved) == expected and isinstance(saved[WEIGHTS], bytes)
+    if not is_sound or not isinstance(saved[HALF_PRECISION], bool):
+        raise ValueError(f"expected a model with {sorted(expected)}, found {sorted(saved)}")
+    if checksum is not None and saved[CHECKSUM] != checksum:
+        raise ValueError("expected the weights that were saved together with cfg, found others")
+    if saved[CHECKSUM] != _sha256(saved[WEIGHTS]):
+        raise ValueError("the weights are not those that were saved, but changed since")
+    weights = srsly.msgpack_loads(saved[WEIGHTS])
+    # First, as it says more than the number of labels that their layers have.
+    if saved[DIGEST] != labels_digest(cfg):
         raise ValueError(
             f"expected weights for the labels {[cfg['root_label'], *cfg['labels']]}, in this "
             f"order, found weights for others"
         )
-    # `to_disk` writes single precision, but packages may keep half of it.
-    return widened(weights)
+    require_same_network(model, weights)
+    # Packages may keep half of the precision.
+    return widened(weights) if saved[HALF_PRECISION] else weights
 
 
 def read_cfg(data: bytes) -> tuple[dict[str, Any], str]:

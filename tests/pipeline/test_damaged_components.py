@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import spacy
 import srsly
-from conftest import ROOT, SMALL_MODEL, gold_examples, make_nlp, train
+from conftest import SMALL_MODEL, gold_examples, make_nlp, train
 from damage import damaged
-from spacy.util import fix_random_seed, load_config
+from spacy.util import fix_random_seed, registry
+from spacy.vocab import Vocab
+from thinc.api import Model, Shim
 
-from spacy_rootmind.network.weights import SHAPES
-from spacy_rootmind.pipeline.serialization import CHECKSUM, DIGEST, save_folder
+from spacy_rootmind.pipeline.serialization import CHECKSUM, DIGEST, WEIGHTS, save_folder
 
 TEXT = "The teacher that she met gave the boy a book ."
 WITHOUT_VOCAB = {"exclude": ["vocab"]}
@@ -30,9 +31,11 @@ def state_of(pipe):
 
 @pytest.fixture(scope="module")
 def parts(trained):
-    """Both parts of a saved component, `model` decoded."""
+    """Both parts of a saved component: `cfg`, and `model` with its weights as `Model.to_dict`."""
     found = srsly.msgpack_loads(trained.get_pipe("root_mst").to_bytes(**WITHOUT_VOCAB))
-    return srsly.json_loads(found["cfg"]), srsly.msgpack_loads(found["model"])
+    model = srsly.msgpack_loads(found["model"])
+    model[WEIGHTS] = srsly.msgpack_loads(model[WEIGHTS])
+    return srsly.json_loads(found["cfg"]), model
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +55,15 @@ def relabelled(trained):
 
 
 def write(folder, cfg, model, *, checksum=True):
-    """Write the parts of a component; `model` may be bytes or a message."""
+    """Write the parts of a component, by default with a checksum that fits."""
     folder.mkdir(exist_ok=True)
+    if isinstance(model, dict) and isinstance(model.get(WEIGHTS), dict):
+        model = {**model, WEIGHTS: srsly.msgpack_dumps(model[WEIGHTS])}
+        if checksum:
+            model[CHECKSUM] = hashlib.sha256(model[WEIGHTS]).hexdigest()
+            cfg = {**cfg, CHECKSUM: model[CHECKSUM]}
     data = model if isinstance(model, bytes) else srsly.msgpack_dumps(model)
     (folder / "model").write_bytes(data)
-    if isinstance(cfg, dict) and checksum:
-        cfg = {**cfg, CHECKSUM: hashlib.sha256(data).hexdigest()}
     (folder / "cfg").write_bytes(
         cfg if isinstance(cfg, bytes) else srsly.json_dumps(cfg).encode("utf8")
     )
@@ -104,70 +110,32 @@ def assert_refused_unloaded(folder, match):
     assert state_of(pipe) == state
 
 
-# --- entries of the structure ------------------------------------------------------------------
+# --- weights of another network ----------------------------------------------------------------
 
 
 def layer(message, name):
     return [info["name"] for info in message["nodes"]].index(name)
 
 
-def set_param(name, param, change):
-    def damage(message):
-        params = message["params"][layer(message, name)]
-        params[param] = change(params[param])
-
-    return damage
-
-
-def with_value(value):
-    def change(array):
-        changed = array.copy()
-        changed.flat[changed.size // 2] = value
-        return changed
+def set_dim(name, dim, size):
+    def change(message):
+        message["nodes"][layer(message, name)]["dims"][dim] = size
 
     return change
 
 
-def set_dim(name, dim, size):
-    def damage(message):
-        message["nodes"][layer(message, name)]["dims"][dim] = size
-
-    return damage
-
-
-def set_ref(name, ref, place):
-    def damage(message):
-        message["nodes"][layer(message, name)]["refs"][ref] = place
-
-    return damage
-
-
 def set_attr(name, attr, value):
-    def damage(message):
+    def change(message):
         message["attrs"][layer(message, name)][attr] = value
 
-    return damage
+    return change
 
 
 def rename(name, new):
-    def damage(message):
+    def change(message):
         message["nodes"][layer(message, name)]["name"] = new
 
-    return damage
-
-
-def drop_attr(name, attr):
-    def damage(message):
-        del message["attrs"][layer(message, name)][attr]
-
-    return damage
-
-
-def double_width(message):
-    """Sizes that agree layer by layer, but not with the token vectors."""
-    i = layer(message, "tree_scorer")
-    message["nodes"][i]["dims"]["nI"] *= 2
-    message["params"][i]["root"] = np.tile(message["params"][i]["root"], 2)
+    return change
 
 
 def rename_param(message):
@@ -175,85 +143,69 @@ def rename_param(message):
     params["w"] = params.pop("W")
 
 
-def drop(part, name):
-    def damage(message):
-        del message[part][layer(message, name)]
+def drop_layer(message):
+    i = layer(message, "refine")
+    for part in message.values():
+        del part[i]
 
-    return damage
 
-
-DAMAGE = {
-    "NaN": (set_param("bilstm", "W", with_value(np.nan)), "W of bilstm to be finite"),
-    "infinity": (set_param("hashembed", "E", with_value(np.inf)), "E of hashembed to be finite"),
-    "double": (
-        set_param("maxout", "W", lambda a: a.astype("f8")),
-        "float32 or float16, found float64",
-    ),
-    "bytes swapped": (set_param("maxout", "b", lambda a: a.astype(">f4")), "of type float32"),
-    "integers": (
-        set_param("tree_scorer", "root", lambda a: a.astype("i4")),
-        "found int32",
-    ),
-    "transposed": (set_param("hashembed", "E", lambda a: a.T), r"E of hashembed of shape \(200, "),
-    "flat": (set_param("label_biaffine", "U", np.ravel), "U of label_biaffine of shape"),
-    "cut": (set_param("biaffine_arcs", "dep_distance", lambda a: a[:, 1:]), "dep_distance of bi"),
-    "a list": (
-        set_param("biaffine_arcs", "b", np.ndarray.tolist),
-        "b of biaffine_arcs as an array",
-    ),
-    "none": (set_param("biaffine_arcs", "b", lambda a: None), "b of biaffine_arcs as an array"),
-    "a number": (set_param("layernorm", "G", lambda a: 1.0), "G of layernorm as an array"),
-    "one row": (set_param("label_perceptron", "C", lambda a: a[0]), "C of label_perceptron of sh"),
-    "other parameter": (rename_param, r"biaffine_arcs to have the parameters \['W', "),
+OTHERS = {
+    "layers": (drop_layer, r"expected \d+ layers, found \d+"),
+    "name": (rename("hashembed", "hashembad"), "a layer hashembed, found hashembad"),
+    "parameter": (rename_param, r"biaffine_arcs to have the parameters \['W', "),
     "dim": (set_dim("biaffine_arcs", "nH", 17), "nH of biaffine_arcs to be 16, found 17"),
-    "width": (double_width, "nI of tree_scorer to be 32, found 64"),
-    "negative dim": (set_dim("bilstm", "nI", -1), "nI of bilstm to be a size, found -1"),
-    "dim as text": (set_dim("bilstm", "nI", "32"), "nI of bilstm to be a size"),
-    "no width": (set_dim("refine", "nI", None), "nI of refine to be 32, found None"),
     "other dim": (set_dim("refine", "nX", 1), "refine to have the dimensions"),
-    "ref outside": (set_ref("biaffine_parser", "labels", 999), "reference labels of biaffine_par"),
-    "ref elsewhere": (
-        set_ref("biaffine_parser", "trees", 0),
-        "trees of biaffine_parser to be",
-    ),
-    "ref to none": (
-        set_ref("tree_scorer", "lstm", None),
-        "lstm of tree_scorer to be",
-    ),
-    "ref too many": (
-        set_ref("biaffine_parser", "features", 1),
-        "features of biaffine_par",
-    ),
-    "name": (rename("refine", "refind"), "a layer refine, found refind"),
-    "name as number": (rename("refine", 3), "name, dims and refs of refine"),
     "attribute": (
         set_attr("extract_features", "columns", b"\x91\xa3TAG"),
         "columns of extract",
     ),
     "seed": (set_attr("hashembed", "seed", b"\x01"), "seed of hashembed to be 8"),
-    "attribute lost": (drop_attr("expand_window", "window_size"), "an attribute window_size"),
-    "attribute garbage": (set_attr("refine", "parser_dropout", b"\xc1"), "FormatError"),
-    "dropout as text": (set_attr("refine", "parser_dropout", b"\xa1x"), "to be a finite number"),
-    "attributes": (lambda m: m["attrs"].__setitem__(0, []), "attributes of biaffine_parser as"),
+    "attribute that cannot be read": (set_attr("refine", "parser_dropout", b"\xc1"), "FormatError"),
     "shims": (lambda m: m["shims"].__setitem__(0, [b""]), "0 wrapped networks in biaffine_parser"),
-    "shim of a number": (lambda m: m["shims"].__setitem__(0, 3), "wrapped networks of biaffine_pa"),
-    "layer lost": (drop("nodes", "refine"), r"expected \d+ layers, found \d+ in nodes"),
-    "params lost": (drop("params", "refine"), r"expected \d+ layers, found \d+ in params"),
-    "part lost": (lambda m: m.pop("shims"), "a list of shims, one per layer, found None"),
-    "digest lost": (lambda m: m.pop(DIGEST), "in this order, found weights for others"),
-    "digest": (lambda m: m.update({DIGEST: "0" * 64}), "in this order, found weights for others"),
-    "format lost": (lambda m: m.pop("format"), "expected a model of format 3, found None"),
-    "format as text": (lambda m: m.update(format="3"), "expected a model of format 3, found '3'"),
 }
 
 
-@pytest.mark.parametrize("case", DAMAGE)
-def test_damaged_structure_is_refused(loaded, parts, tmp_path, case):
-    damage, match = DAMAGE[case]
-    cfg, message = copy.deepcopy(parts)
-    damage(message)
-    write(tmp_path, cfg, message)
+@pytest.mark.parametrize("case", OTHERS)
+def test_weights_of_another_network_are_refused(loaded, parts, tmp_path, case):
+    """They are as they were saved, by their checksum."""
+    change, match = OTHERS[case]
+    cfg, model = copy.deepcopy(parts)
+    change(model[WEIGHTS])
+    write(tmp_path, cfg, model)
     assert_both_refused(loaded, tmp_path, ("model", match))
+
+
+MODEL = {
+    "digest lost": (lambda m: m.pop(DIGEST), "expected a model with"),
+    "digest": (lambda m: m.update({DIGEST: "0" * 64}), "in this order, found weights for others"),
+    "format lost": (lambda m: m.pop("format"), "expected a model of format 4, found None"),
+    "format as text": (lambda m: m.update(format="4"), "expected a model of format 4, found '4'"),
+    "precision": (lambda m: m.update(half_precision=1), "expected a model with"),
+    "weights": (lambda m: m.update({WEIGHTS: 3}), "expected a model with"),
+    "checksum": (lambda m: m.update({CHECKSUM: "0" * 64}), "were saved together with cfg"),
+}
+
+
+@pytest.mark.parametrize("case", MODEL)
+def test_damaged_model_is_refused(loaded, parts, tmp_path, case):
+    damage, match = MODEL[case]
+    cfg, model = copy.deepcopy(parts)
+    model[WEIGHTS] = srsly.msgpack_dumps(model[WEIGHTS])
+    damage(model)
+    write(tmp_path, cfg, model)
+    assert_both_refused(loaded, tmp_path, ("model", match))
+
+
+def test_changed_weights_are_refused_with_and_without_their_cfg(loaded, parts, tmp_path):
+    cfg, model = copy.deepcopy(parts)
+    params = model[WEIGHTS]["params"]
+    root = params[layer(model[WEIGHTS], "tree_scorer")]["root"]
+    root[0] += 1.0
+    write(tmp_path, cfg, model, checksum=False)
+    match = "the weights are not those that were saved"
+    assert_both_refused(loaded, tmp_path, ("model", match))
+    data = srsly.msgpack_dumps({"model": (tmp_path / "model").read_bytes()})
+    assert_refused(loaded, lambda pipe: pipe.from_bytes(data), match)
 
 
 @pytest.mark.parametrize("message", [[], 3, None, {}, "nodes", {"nodes": []}])
@@ -271,7 +223,7 @@ CFG = {
     "root is none": (lambda cfg: {**cfg, "root_label": None}, "labels as a list of strings"),
     "temperature": (lambda cfg: {**cfg, "temperature": -1.0}, "a temperature above 0, found -1.0"),
     "boundaries": (lambda cfg: {**cfg, "finds_boundaries": 1}, "finds_boundaries as true or false"),
-    "format": (lambda cfg: {**cfg, "format": True}, "expected a cfg of format 3, found True"),
+    "format": (lambda cfg: {**cfg, "format": True}, "expected a cfg of format 4, found True"),
     "checksum": (lambda cfg: {**cfg, CHECKSUM: 0}, f"{CHECKSUM} as a string, found 0"),
 }
 
@@ -331,7 +283,8 @@ def test_changed_bytes_are_refused_or_harmless(loaded, trained, tmp_path, seed):
 def test_changed_bytes_of_weights_alone_raise_nothing_else(loaded, parts, seed):
     """Without a cfg there is no checksum: what passes is sound, and what fails changes nothing."""
     rng = random.Random(seed)
-    data = srsly.msgpack_dumps(parts[1])
+    model = {**parts[1], WEIGHTS: srsly.msgpack_dumps(parts[1][WEIGHTS])}
+    data = srsly.msgpack_dumps(model)
     # Most bytes are weights; the structure is what lies between them.
     head = rng.choice([0, 0, 0, len(data)])
     start = head and rng.randrange(head)
@@ -357,7 +310,11 @@ def test_files_of_two_components_with_as_many_labels_are_refused(
     trained.get_pipe("root_mst").to_disk(tmp_path / "one", **WITHOUT_VOCAB)
     relabelled.to_disk(tmp_path / "other", **WITHOUT_VOCAB)
     (tmp_path / "one" / swapped).write_bytes((tmp_path / "other" / swapped).read_bytes())
-    assert_both_refused(loaded, tmp_path / "one", ("model", "saved together with cfg, found other"))
+    assert_both_refused(
+        loaded,
+        tmp_path / "one",
+        ("model", "(were saved together with cfg|for the labels .*), found"),
+    )
 
 
 @pytest.mark.parametrize("part", ["cfg", "model"])
@@ -376,7 +333,11 @@ def test_files_of_two_trainings_are_refused(loaded, trained, quickstart_docs, tm
     trained.get_pipe("root_mst").to_disk(tmp_path / "one", **WITHOUT_VOCAB)
     again.get_pipe("root_mst").to_disk(tmp_path / "other", **WITHOUT_VOCAB)
     (tmp_path / "one" / "model").write_bytes((tmp_path / "other" / "model").read_bytes())
-    assert_both_refused(loaded, tmp_path / "one", ("model", "saved together with cfg, found other"))
+    assert_both_refused(
+        loaded,
+        tmp_path / "one",
+        ("model", "(were saved together with cfg|for the labels .*), found"),
+    )
 
 
 def test_damaged_vocab_is_refused_before_anything_changes(loaded, trained, tmp_path):
@@ -486,33 +447,7 @@ def test_config_may_change_settings_and_training(trained, tmp_path):
     assert [head for head, _ in parse_of(nlp)] == [head for head, _ in parse_of(trained)]
 
 
-# --- what the checks know ----------------------------------------------------------------------
-
-
-def networks():
-    for path in sorted((ROOT / "configs").glob("*.cfg")):
-        config = load_config(path).interpolate()
-        model = config["components"]["root_mst"]["model"]
-        if "tok2vec" in model and "Listener" not in model["tok2vec"]["@architectures"]:
-            yield pytest.param(model, id=path.stem)
-    yield pytest.param({**SMALL_MODEL, "features": FEATURES}, id="features")
-    yield pytest.param({**SMALL_MODEL, "null_label": True, "refinements": 2}, id="null_label")
-
-
-@pytest.mark.parametrize("model", list(networks()))
-def test_shapes_of_all_arrays_are_known(model, quickstart_docs):
-    nlp = spacy.blank("en")
-    nlp.add_pipe("root_mst", config={"model": model})
-    examples = gold_examples(quickstart_docs[:5], nlp)
-    for example in examples:
-        for token in example.predicted:
-            token.tag_ = "X"
-    nlp.get_pipe("root_mst").initialize(lambda: examples)
-    for node in nlp.get_pipe("root_mst").model.walk():
-        if node.param_names:
-            dims = {dim: node.get_dim(dim) for dim in node.dim_names if node.has_dim(dim)}
-            expected = {name: node.get_param(name).shape for name in node.param_names}
-            assert SHAPES[node.name](dims) == expected
+# --- half precision, listeners, layers of others -----------------------------------------------
 
 
 def test_half_precision_is_read(trained, tmp_path):
@@ -526,7 +461,7 @@ def test_half_precision_is_read(trained, tmp_path):
     heads = [head for head, _ in parse_of(trained)]
     assert [head for head, _ in parse_of(nlp)] == heads
     (tmp_path / "model").write_bytes((tmp_path / "model").read_bytes()[:-1] + b"\x7c")
-    with pytest.raises(ValueError, match="saved together with cfg"):
+    with pytest.raises(ValueError, match="the weights are not those that were saved"):
         pipe.from_disk(tmp_path, **WITHOUT_VOCAB)
 
 
@@ -558,3 +493,106 @@ def test_replaced_listener_is_loaded(quickstart_docs, tmp_path):
         spacy.load(tmp_path / "shared").get_pipe("root_mst").from_disk(
             tmp_path / "own" / "root_mst", **WITHOUT_VOCAB
         )
+
+
+# --- networks of others ------------------------------------------------------------------------
+
+
+def with_table(tok2vec):
+    """A layer of another package on top of token vectors: whole and double-precision numbers."""
+
+    def forward(model, docs, is_train):
+        vectors, backprop = model.layers[0](docs, is_train)
+        scale = float(model.get_param("scale")[0]) * int(model.get_param("table")[-1])
+        vectors = [own * np.float32(scale) for own in vectors]
+        return vectors, lambda d: backprop([own * np.float32(scale) for own in d])
+
+    def init(model, X=None, Y=None):
+        model.layers[0].initialize(X, Y)
+        model.set_param("table", np.arange(4, dtype="i8"))
+        model.set_param("scale", np.array([1 / 3]))
+
+    params = {"table": None, "scale": None}
+    dims = {"nO": tok2vec.maybe_get_dim("nO")}
+    return Model("table", forward, init=init, layers=[tok2vec], params=params, dims=dims)
+
+
+def test_parameters_of_any_type_are_saved_and_loaded(quickstart_docs, tmp_path):
+    registry.architectures("test_with_table.v1", func=with_table)
+    model = {"@architectures": "test_with_table.v1", "tok2vec": EMBED}
+    nlp = spacy.blank("en")
+    nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": model}})
+    nlp.initialize(lambda: gold_examples(quickstart_docs[:5], nlp))
+    table = nlp.get_pipe("root_mst").model.get_ref("tok2vec")
+    table.set_param("scale", np.array([1 / 7]))
+    nlp.to_disk(tmp_path)
+    again = spacy.load(tmp_path)
+    assert parse_of(again) == parse_of(nlp)
+    loaded_table = again.get_pipe("root_mst").model.get_ref("tok2vec")
+    for name, dtype in (("table", "int64"), ("scale", "float64")):
+        assert loaded_table.get_param(name).dtype == dtype
+        assert (loaded_table.get_param(name) == table.get_param(name)).all()
+
+
+class Wrapped(Shim):
+    """The weights of another framework, which are refused where they begin with "bad"."""
+
+    def to_bytes(self):
+        return self._model
+
+    def from_bytes(self, data):
+        self._model = data
+        if data.startswith(b"bad"):
+            raise RuntimeError("not the sizes of this network")
+
+
+def with_wrapped(tok2vec):
+    shims = [Wrapped(b"first"), Wrapped(b"second")]
+    dims = {"nO": tok2vec.maybe_get_dim("nO")}
+
+    def forward(model, docs, is_train):
+        return model.layers[0](docs, is_train)
+
+    return Model("wrapped", forward, layers=[tok2vec], shims=shims, dims=dims, init=init_below)
+
+
+def init_below(model, X=None, Y=None):
+    model.layers[0].initialize(X, Y)
+
+
+def test_wrapped_networks_that_fail_leave_vocab_and_weights(quickstart_docs, tmp_path):
+    registry.architectures("test_with_wrapped.v1", func=with_wrapped)
+    model = {"@architectures": "test_with_wrapped.v1", "tok2vec": EMBED}
+
+    def make():
+        nlp = spacy.blank("en")
+        nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": model}})
+        nlp.initialize(lambda: gold_examples(quickstart_docs[:5], nlp))
+        return nlp
+
+    def shims_of(nlp):
+        return nlp.get_pipe("root_mst").model.get_ref("tok2vec").shims
+
+    other = make()
+    other.vocab.strings.add("a string that only this one has")
+    shims_of(other)[0]._model, shims_of(other)[1]._model = b"third", b"bad"
+    other.get_pipe("root_mst").to_disk(tmp_path)
+    nlp = make()
+    assert_refused(nlp, lambda pipe: pipe.from_disk(tmp_path), "model: .*not the sizes of this")
+    assert [shim._model for shim in shims_of(nlp)] == [b"first", b"second"]
+    assert "a string that only this one has" not in nlp.vocab.strings
+    # And whatever fails after them leaves them as they were.
+    shims_of(other)[1]._model = b"fourth"
+    other.get_pipe("root_mst").to_disk(tmp_path)
+    pipe = nlp.get_pipe("root_mst")
+    state = state_of(pipe)
+    pipe.vocab = BrokenVocab()
+    with pytest.raises(ValueError, match=r"cannot load .*vocab: the disk is gone"):
+        pipe.from_disk(tmp_path)
+    assert state_of(pipe) == state
+    assert [shim._model for shim in shims_of(nlp)] == [b"first", b"second"]
+
+
+class BrokenVocab(Vocab):
+    def from_disk(self, path, *, exclude=()):
+        raise OSError("the disk is gone")

@@ -8,7 +8,7 @@ from conftest import ROOT, assign
 from spacy.tokens import Doc
 from spacy.util import load_config, load_model_from_config
 
-from spacy_rootmind.pipeline.serialization import CHECKSUM, DIGEST, FORMAT
+from spacy_rootmind.pipeline.serialization import CHECKSUM, DIGEST, FORMAT, WEIGHTS
 
 SAVED = ROOT / "tests" / "saved"
 FORMATS = sorted(path.stem for path in SAVED.glob("*.cfg"))
@@ -23,12 +23,13 @@ def load(name, folder):
 
 def assert_parses_as_saved(nlp, name):
     pipe = nlp.get_pipe("root_mst")
-    assign(pipe, confidence=True)
+    before = assign(pipe, confidence=True)
     for saved in json.loads((SAVED / f"{name}.json").read_text(encoding="utf8")):
         doc = nlp(Doc(nlp.vocab, words=saved["words"]))
         assert [token.head.i for token in doc] == saved["heads"]
         assert [token.dep_ for token in doc] == saved["deps"]
         assert [token._.head_prob for token in doc] == pytest.approx(saved["probs"], abs=1e-4)
+    pipe.settings = before
 
 
 def test_there_is_a_component_of_the_present_format():
@@ -55,5 +56,7 @@ def test_present_format_is_written_as_it_was_read(tmp_path):
         srsly.msgpack_loads((folder / "model").read_bytes()) for folder in (tmp_path, SAVED / name)
     )
     assert own.keys() == saved.keys()
-    assert own["nodes"] == saved["nodes"]
     assert own[DIGEST] == saved[DIGEST]
+    own, saved = (srsly.msgpack_loads(model[WEIGHTS]) for model in (own, saved))
+    assert own.keys() == saved.keys()
+    assert own["nodes"] == saved["nodes"]
