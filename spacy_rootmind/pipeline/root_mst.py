@@ -44,6 +44,7 @@ from spacy_rootmind.training.calibration import (
     fit_temperature,
 )
 from spacy_rootmind.training.objective import arcs_to_label, parser_loss
+from spacy_rootmind.trees.conventions import MISSING
 from spacy_rootmind.trees.errors import NoTreeError
 
 # Examples from which the network's layers are sized.
@@ -273,23 +274,30 @@ class RootMST(TrainablePipe):
     def _can_learn_boundaries(self, examples: Sequence[Example]) -> bool:
         """Tell whether a Doc has several sentences, from which boundaries can be learnt.
 
-        Without annotation it is not known yet, and taken to be so: from Docs of one sentence, the
-        network then learns that there are no boundaries.
+        If not, `update` watches for the first one.
         """
         if self.settings.sentences != "auto":
             return False
-        if not any(eg.reference.has_annotation("SENT_START") for eg in examples):
-            return True
-        found = any((gold_boundaries(eg, self.root_label) == 1).any() for eg in examples)
-        if not found:
+        is_annotated = False
+        for example in examples:
+            truths = gold_boundaries(example, self.root_label)
+            if (truths == 1).any():
+                return True
+            is_annotated |= bool((truths != MISSING).any())
+        if is_annotated:
             util.logger.warning(
                 "[%s] every training Doc is one sentence, so sentence boundaries cannot be learnt: "
-                "a Doc without boundaries or blank lines will count as one sentence. To learn "
-                "them, put several sentences in a Doc (`spacy convert -n 10`, gold_preproc = "
-                "false).",
+                "until training sees a Doc of several, a Doc without boundaries or blank lines "
+                "will count as one sentence. To learn them, put several sentences in a Doc "
+                "(`spacy convert -n 10`, gold_preproc = false).",
                 self.name,
             )
-        return found
+        return False
+
+    def _trains_boundaries(self, gold: GoldBatch) -> bool:
+        """Tell whether training has seen a boundary inside a Doc, in this batch or before."""
+        is_new = self.settings.sentences == "auto" and bool((gold.boundaries > 0.5).any())
+        return self.cfg["finds_boundaries"] or is_new
 
     def update(
         self,
@@ -307,6 +315,8 @@ class RootMST(TrainablePipe):
         Words without a known head, or with a head in another sentence, are left out. With an
         objective over trees, so are heads that contradict a tree with one root: all on a cycle, and
         all root arcs of a sentence with several.
+
+        Sentence boundaries are learnt from the first batch on in which one is inside a Doc.
 
         Raises
         ------
@@ -329,6 +339,7 @@ class RootMST(TrainablePipe):
         scores, backprop = self.model.begin_update(self._make_input(examples, gold))
         loss, gradient = self._loss(gold, scores)
         backprop(gradient)
+        self.cfg["finds_boundaries"] = self._trains_boundaries(gold)
         if sgd is not None:
             self.finish_update(sgd)
         losses[self.name] += loss
@@ -422,7 +433,7 @@ class RootMST(TrainablePipe):
                 gold,
                 scores,
                 self.settings.objective,
-                self.cfg["finds_boundaries"],
+                self._trains_boundaries(gold),
                 self.settings.margin,
             )
 
