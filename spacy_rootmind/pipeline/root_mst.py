@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from spacy import util
 from spacy.language import Language
@@ -91,6 +91,7 @@ class RootMST(TrainablePipe):
         # Settings that were assigned a function that a config cannot name.
         self._unnamed: set[str] = set()
         self._warned_of_split = False
+        self._warned_of_attributes = False
         self._warned_of_rehearsal = False
         self.cfg: dict[str, Any] = serialization.initial_cfg()
 
@@ -304,7 +305,7 @@ class RootMST(TrainablePipe):
         examples: Iterable[Example],
         *,
         drop: float = 0.0,
-        sgd: Optimizer | None = None,
+        sgd: Optimizer | Literal[False] | None = None,
         losses: dict[str, float] | None = None,
     ) -> dict[str, float]:
         """Learn from a batch; adds the loss, summed over words, to `losses[self.name]`.
@@ -318,13 +319,15 @@ class RootMST(TrainablePipe):
 
         Sentence boundaries are learnt from the first batch on in which one is inside a Doc.
 
+        Without `sgd`, None or False, gradients add up and no step is taken.
+
         Raises
         ------
         ValueError
-            If the network reads an attribute that no token of a Doc has. Without `sgd` and `losses`
-            it is taken as unset: `spacy debug model` tries the component alone like this.
+            If the network reads an attribute that no token of a Doc has. With neither `sgd` nor
+            `losses`, as `spacy debug model` tries the component alone, this is a warning.
         """
-        is_trial = sgd is None and losses is None
+        is_alone = sgd in (None, False) and losses is None
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         examples = list(examples)
@@ -332,15 +335,14 @@ class RootMST(TrainablePipe):
         if not any(len(eg.predicted) for eg in examples):
             return losses
         self._require_initialized()
-        if not is_trial:
-            self._require_attributes([eg.predicted for eg in examples])
+        self._check_attributes([eg.predicted for eg in examples], is_alone=is_alone)
         set_dropout_rate(self.model, drop)
         gold = self._align(examples)
         scores, backprop = self.model.begin_update(self._make_input(examples, gold))
         loss, gradient = self._loss(gold, scores)
         backprop(gradient)
         self.cfg["finds_boundaries"] = self._trains_boundaries(gold)
-        if sgd is not None:
+        if sgd is not None and sgd is not False:
             self.finish_update(sgd)
         losses[self.name] += loss
         return losses
@@ -364,9 +366,26 @@ class RootMST(TrainablePipe):
             )
         return {} if losses is None else losses
 
+    def _check_attributes(self, docs: Sequence[Doc], *, is_alone: bool) -> None:
+        """Refuse Docs as `_require_attributes`; warn if the component is updated alone."""
+        try:
+            self._require_attributes(docs)
+        except ValueError as error:
+            if not is_alone:
+                raise
+            if not self._warned_of_attributes:
+                self._warned_of_attributes = True
+                util.logger.warning(
+                    "%s. The component is updated alone, so the attribute is taken as unset. This "
+                    "warning is not repeated.",
+                    error,
+                )
+
     def finish_update(self, sgd: Optimizer) -> None:
         """Take a step; the layers above the token vectors at `learn_rate_factor` times the rate."""
-        faster: Any = partial(sgd, lr_scale=self.settings.learn_rate_factor)
+        factor = self.settings.learn_rate_factor
+        # A function that collects gradients, as in `nlp.rehearse`, has no rate to scale.
+        faster: Any = sgd if factor == 1.0 else partial(sgd, lr_scale=factor)
         tok2vec, *own = self.model.layers
         tok2vec.finish_update(sgd)
         for layer in own:
