@@ -43,7 +43,7 @@ from spacy_rootmind.training.calibration import (
     fit_label_temperature,
     fit_temperature,
 )
-from spacy_rootmind.training.objective import arcs_to_label, parser_loss
+from spacy_rootmind.training.objective import arcs_to_label, parser_loss, unscored_labels
 from spacy_rootmind.trees.conventions import MISSING
 from spacy_rootmind.trees.errors import NoTreeError
 
@@ -92,6 +92,7 @@ class RootMST(TrainablePipe):
         self._unnamed: set[str] = set()
         self._warned_of_split = False
         self._warned_of_attributes = False
+        self._warned_of_labels: set[int] = set()
         self._warned_of_rehearsal = False
         self.cfg: dict[str, Any] = serialization.initial_cfg()
 
@@ -340,6 +341,7 @@ class RootMST(TrainablePipe):
         gold = self._align(examples)
         scores, backprop = self.model.begin_update(self._make_input(examples, gold))
         loss, gradient = self._loss(gold, scores)
+        self._warn_of_labels(examples, unscored_labels(gold, scores.trees, self._label_columns()))
         backprop(gradient)
         self.cfg["finds_boundaries"] = self._trains_boundaries(gold)
         if sgd is not None and sgd is not False:
@@ -460,6 +462,23 @@ class RootMST(TrainablePipe):
         """Map the hash of each label to its column in the label scores."""
         strings = self.vocab.strings
         return {strings[label]: i for i, label in enumerate(self.cfg["labels"])}
+
+    def _warn_of_labels(self, examples: Sequence[Example], labels: set[int]) -> None:
+        """Warn once of each label that gold arcs have and the network does not score."""
+        new = labels - self._warned_of_labels
+        if not new:
+            return
+        self._warned_of_labels |= new
+        strings = [example.reference.vocab.strings for example in examples]
+        names = sorted({names[label] for label in new for names in strings if label in names})
+        util.logger.warning(
+            "[%s] the labels %s of training arcs are not learnt, only the heads: the network "
+            "scores %d labels, which `initialize` fixed. To learn them, train a parser whose "
+            "`initialize` sees them, in its examples or as `labels`.",
+            self.name,
+            names,
+            len(self.cfg["labels"]),
+        )
 
     def fit_temperature(self, examples: Iterable[Example]) -> float:
         """Fit the temperature under which gold heads are the most probable, and use it.

@@ -560,6 +560,44 @@ def test_given_learns_from_gold_boundaries(quickstart_docs):
     assert scores["dep_uas"] > 0.9
 
 
+# --- sentences by a hook ------------------------------------------------------------------------
+
+
+def hook(doc, *starts):
+    """Let a function of the user's compute the sentences of a Doc."""
+    doc.user_hooks["sents"] = lambda doc: (
+        doc[start:stop] for start, stop in zip(starts, (*starts[1:], len(doc)), strict=True)
+    )
+    return doc
+
+
+@pytest.mark.parametrize("mode", ["auto", "given"])
+def test_sentences_of_a_hook_are_those_that_are_parsed(make, mode):
+    """spaCy's annotation does not know of them."""
+    nlp = make(sentences=mode, confidence=True)
+    doc = hook(nlp.make_doc(TEXT), 0, 3, 7)
+    # The hook decides, as for `doc.sents`.
+    doc[5].is_sent_start = True
+    assert starts_of(nlp(doc)) == [0, 3, 7]
+    assert_parsed(doc)
+    assert [len([t for t in sent if t.head == t]) for sent in doc.sents] == [1, 1, 1]
+    assert all(sent._.parse_log_prob is not None for sent in doc.sents)
+    assert nlp.evaluate([Example(doc, doc)])["root_violations"] == 0.0
+
+
+@pytest.mark.parametrize("mode", ["auto", "given"])
+def test_sentences_of_a_hook_are_trained_on(mode):
+    """Those of the Doc to parse, and of the reference."""
+    gold = Doc(VOCAB, words=["She", "slept", ".", "Yes", "."])
+    for example in (
+        Example(hook(Doc(VOCAB, words=["She", "slept", ".", "Yes", "."]), 0, 3), gold),
+        Example(Doc(VOCAB, words=["She", "slept", ".", "Yes", "."]), hook(gold.copy(), 0, 3)),
+    ):
+        assert training_starts(example, "ROOT", mode).tolist() == [0, 3, 5]
+    boundaries = GoldBatch.from_examples([example], "ROOT", mode).boundaries
+    assert boundaries.tolist() == [MISSING, 0, 0, 1, 0]
+
+
 # --- the whole Doc -------------------------------------------------------------------------------
 
 
