@@ -469,7 +469,7 @@ class RootMST(TrainablePipe):
         if not new:
             return
         self._warned_of_labels |= new
-        strings = [example.reference.vocab.strings for example in examples]
+        strings: list[Any] = [example.reference.vocab.strings for example in examples]
         names = sorted({names[label] for label in new for names in strings if label in names})
         util.logger.warning(
             "[%s] the labels %s of training arcs are not learnt, only the heads: the network "
