@@ -12,15 +12,24 @@ from typing import Any
 # Undocumented names that are imported from here, and their modules. Each is looked up when it is
 # imported: one that an update removes breaks only the code that needs it.
 MODULES = {
+    "ConfigSchemaTraining": "spacy.schemas",
+    "RENDER_WRAPPER": "spacy.displacy",
     "TPL_PAGE": "spacy.displacy.templates",
+    "combine_score_weights": "spacy.util",
     "debug_cli": "spacy.cli._util",
     "get_doc_settings": "spacy.displacy",
     "import_code": "spacy.cli._util",
+    "import_file": "spacy.util",
     "init_cli": "spacy.cli._util",
     "init_config": "spacy.cli.init_config",
+    "load_model_from_config": "spacy.util",
+    "minify_html": "spacy.util",
     "parse_config_overrides": "spacy.cli._util",
     "parser_score": "spacy.pipeline.dep_parser",
+    "resolve_dot_names": "spacy.util",
     "show_validation_error": "spacy.cli._util",
+    # None where PyTorch is not installed.
+    "torch": "thinc.compat",
     "walk_directory": "spacy.cli._util",
 }
 
@@ -34,6 +43,16 @@ TRANSFORMER_OUTPUT = (EXTENSION_KEY, "trf_data", None, None)
 
 # Name of the layer that reads token attributes; its attribute "columns" lists them.
 ATTRIBUTE_EXTRACTOR = "extract_features"
+
+# Attribute of components whose vectors others share: the names of those.
+LISTENING = "listening_components"
+
+# Attribute of the network of such a component: a function that `nlp.replace_listeners` gives the
+# copy to, and that returns what to put in the listener's place.
+LISTENER_HOOK = "replace_listener"
+
+# Attribute of PyTorch layers: the function that makes arrays of their outputs.
+CONVERT_OUTPUTS = "convert_outputs"
 
 # Name of spaCy's own listener, which passes on `doc.tensor`.
 TOK2VEC_LISTENER = "tok2vec-listener"
@@ -67,8 +86,25 @@ def gc_unchanged() -> Iterator[None]:
             gc.disable()
 
 
+def forward_of(layer: Any) -> Any:
+    """Return the function that a Thinc layer runs."""
+    return layer._func
+
+
+def _make_vectors_with_attr() -> type:
+    """Make spaCy's vectors write the attribute that they are looked up by in every mode."""
+    base = import_module("spacy.vectors").Vectors
+
+    def get_cfg(self: Any) -> dict[str, Any]:
+        return {**base._get_cfg(self), "attr": self.attr}
+
+    return type("VectorsWithAttr", (base,), {"_get_cfg": get_cfg})
+
+
 def __getattr__(name: str) -> Any:
-    """Look up one of the names in `MODULES`."""
+    """Look up one of the names in `MODULES`, or the class of vectors made above."""
+    if name == "VectorsWithAttr":
+        return globals().setdefault(name, _make_vectors_with_attr())
     if name not in MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(MODULES[name]), name)

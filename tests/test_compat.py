@@ -1,18 +1,23 @@
 """spaCy's undocumented names: there, looked up when they are needed, and in `compat` alone."""
 
-import re
+import ast
+import pkgutil
 import subprocess
 import sys
+from contextlib import suppress
+from importlib import import_module
 
 import pytest
 from conftest import ROOT
 
+import spacy_rootmind
 from spacy_rootmind import compat
 
 
 @pytest.mark.parametrize("name", compat.MODULES)
 def test_spacy_has_the_name(name):
-    assert getattr(compat, name) is not None
+    # Some are None in themselves.
+    assert hasattr(compat, name)
 
 
 def test_other_names_are_refused():
@@ -33,10 +38,143 @@ def test_import_needs_no_spacy():
     assert done.stdout.strip() == "False"
 
 
-def test_private_modules_of_spacy_are_imported_by_compat_alone():
-    found = [
-        path.name
-        for path in (ROOT / "spacy_rootmind").rglob("*.py")
-        if re.search(r"(from|import) spacy(\.\w+)*\._", path.read_text("utf8"))
-    ]
+# --- nowhere else ------------------------------------------------------------------------------
+
+PACKAGES = ("spacy", "thinc", "spacy_transformers", "spacy_curated_transformers")
+
+# What the sources import from these packages: names on spaCy's and Thinc's pages.
+DOCUMENTED = {
+    "spacy": "attrs blank displacy language load parts_of_speech pipeline strings tokenizer tokens "
+    "training util vectors vocab",
+    "spacy.attrs": "DEP HEAD IDS IS_SPACE ORTH POS SENT_START SPACY intify_attr",
+    "spacy.language": "Language",
+    "spacy.parts_of_speech": "IDS NOUN PRON PROPN",
+    "spacy.pipeline": "Pipe TrainablePipe",
+    "spacy.strings": "StringStore",
+    "spacy.tokenizer": "Tokenizer",
+    "spacy.tokens": "Doc DocBin Span Token",
+    "spacy.training": "Corpus Example validate_examples validate_get_examples",
+    # Of these, `ensure_path`, `logger`, `to_bytes` and `to_disk` are on no page. spaCy's own
+    # components in other packages use them, so they stay.
+    "spacy.util": "ensure_path get_package_path is_in_jupyter is_package load_config logger "
+    "minibatch registry to_bytes to_disk",
+    "spacy.vocab": "Vocab",
+    "thinc.api": "Config ConfigValidationError LayerNorm Linear Maxout Model NumpyOps Ops "
+    "Optimizer PyTorchShim TorchScriptShim chain deserialize_attr get_array_module "
+    "glorot_uniform_init registry require_gpu set_dropout_rate to_numpy uniform_init",
+}
+# Extension attributes, and methods of named tuples and of the standard library.
+NOT_PRIVATE = {"_", "_replace", "_exit"}
+
+
+def is_private(name):
+    return name.startswith("_") and not name.endswith("__")
+
+
+def sources():
+    """The package's modules, parsed, but for `compat`."""
+    for path in sorted((ROOT / "spacy_rootmind").rglob("*.py")):
+        if path.name != "compat.py":
+            yield path.name, ast.parse(path.read_text("utf8"))
+
+
+def undocumented(tree):
+    """Names of spaCy and Thinc that a module imports, or finds in what it imports."""
+    modules = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found = [(alias.name, None, alias.asname) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found = [(node.module, alias.name, alias.asname) for alias in node.names]
+        else:
+            continue
+        for module, name, alias in found:
+            if module.split(".")[0] not in PACKAGES:
+                continue
+            if module not in DOCUMENTED or name not in (None, *DOCUMENTED[module].split()):
+                yield f"{module}.{name}"
+            whole = module if name is None else f"{module}.{name}"
+            modules[alias or name or module.split(".")[0]] = whole
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module = modules.get(node.value.id)
+            # `spacy.util.registry` is found from `spacy.util`, attributes of classes are not.
+            if module in DOCUMENTED and node.attr not in DOCUMENTED[module].split():
+                yield f"{module}.{node.attr}"
+
+
+def private_uses(tree, own):
+    """Private attributes that no module of the package defines, or that a base class defines."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and is_private(node.attr):
+            is_of_base = ast.unparse(node.value) == "super()"
+            if is_of_base or node.attr not in own:
+                yield ast.unparse(node)
+
+
+def private_names(tree):
+    """Names of private functions, attributes and fields that a module defines."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
+
+
+def own_names(trees):
+    return {name for tree in trees for name in private_names(tree)} | NOT_PRIVATE
+
+
+def test_documented_names_alone_are_imported_from_spacy():
+    found = [f"{path}: {name}" for path, tree in sources() for name in undocumented(tree)]
     assert not found
+
+
+def test_private_attributes_are_the_packages_own():
+    modules = dict(sources())
+    own = own_names(modules.values())
+    found = [f"{path}: {use}" for path, tree in modules.items() for use in private_uses(tree, own)]
+    assert not found
+
+
+def test_no_class_overrides_a_private_method_of_spacy():
+    found = []
+    for module in pkgutil.walk_packages(spacy_rootmind.__path__, "spacy_rootmind."):
+        # The entry point would run the commands. PyTorch and Arrow need not be installed.
+        if module.name.endswith(("__main__", ".compat")):
+            continue
+        with suppress(ImportError):
+            members = vars(import_module(module.name)).values()
+            for owner in {one for one in members if isinstance(one, type)}:
+                if owner.__module__ == module.name:
+                    bases = [one for one in owner.__mro__ if one.__module__.startswith(PACKAGES)]
+                    bases = [
+                        one for one in bases if not one.__module__.startswith("spacy_rootmind")
+                    ]
+                    found += [
+                        f"{owner.__name__}.{name}"
+                        for name in vars(owner)
+                        if is_private(name) and any(name in vars(base) for base in bases)
+                    ]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from spacy.cli._util import app",
+        "from spacy.schemas import ConfigSchemaTraining",
+        "from spacy.tokens.underscore import Underscore",
+        "import spacy\nspacy.cli",
+        "from spacy import displacy, util\nutil.combine_score_weights",
+        "import thinc.compat",
+        "def run(layer):\n    return layer._func",
+        "def run(nlp):\n    return nlp._pipe_configs['root_mst']",
+        "class Own:\n    def _get_cfg(self):\n        return super()._get_cfg()",
+    ],
+)
+def test_an_undocumented_name_is_found(source):
+    tree = ast.parse(source)
+    assert [*undocumented(tree), *private_uses(tree, own_names([tree]))]

@@ -21,6 +21,7 @@ from spacy_rootmind.annotation.sentences import (
     Sentences,
     bounds,
     choose_starts,
+    has_boundaries,
     scored_tokens,
     words_of,
 )
@@ -57,7 +58,7 @@ def training_starts(
         starts = bounds([], len(doc))
     else:
         likely = np.full(len(doc), -1.0)
-        if gold.has_annotation("SENT_START"):
+        if has_boundaries(gold):
             likely[_predicted_words(example, training_start_marks(gold, root_label))] = 1.0
         starts = bounds(
             np.flatnonzero(likely + CERTAIN * annotated_starts(doc, root_label) > 0), len(doc)
@@ -77,7 +78,7 @@ def gold_boundaries(example: Example, root_label: str) -> NDArray[np.int8]:
     """
     doc, gold = example.predicted, example.reference
     truths = np.full(len(doc), MISSING, dtype=np.int8)
-    if not len(doc) or not gold.has_annotation("SENT_START"):
+    if not len(doc) or not has_boundaries(gold):
         return truths
     gold_starts = annotated_starts(gold, root_label)
     covered = np.asarray(example.alignment.x2y.data)

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.attrs import DEP, HEAD, IS_SPACE, SENT_START
+from spacy.attrs import DEP, HEAD, IS_SPACE
 from spacy.tokens import Doc
 
+from spacy_rootmind.annotation.sentences import SENTS_HOOK, start_marks
 from spacy_rootmind.trees.conventions import MISSING
 
 # Hash of the empty label. spaCy then counts both the head and the label of the token as missing.
@@ -51,8 +52,7 @@ def annotated_boundaries(doc: Doc) -> NDArray[np.int8]:
     The first token of a Doc does; an unannotated whitespace token does not, nor does the first word
     if there is whitespace before it.
     """
-    known = doc.to_array(SENT_START).astype("i8").astype("i1").reshape(len(doc))
-    return _start_with_words(doc, known)
+    return _start_with_words(doc, start_marks(doc))
 
 
 def annotated_starts(doc: Doc, root_label: str) -> NDArray[np.int8]:
@@ -65,7 +65,8 @@ def annotated_starts(doc: Doc, root_label: str) -> NDArray[np.int8]:
     root's label.
     """
     known = annotated_boundaries(doc)
-    if not (doc.has_annotation("DEP") and doc.has_annotation("SENT_START")):
+    is_hooked = SENTS_HOOK in doc.user_hooks
+    if is_hooked or not (doc.has_annotation("DEP") and doc.has_annotation("SENT_START")):
         return known
     tops, has_root = _trees(doc, root_label)
     if has_root.all() or not _starts_are_those_of_heads(doc):
@@ -145,7 +146,7 @@ def _starts_are_those_of_heads(doc: Doc) -> bool:
     made = np.full(len(doc), -1, dtype=np.int8)
     for root in np.flatnonzero(own).tolist():
         made[doc[root].left_edge.i] = 1
-    marks = doc.to_array(SENT_START).astype("i8").astype("i1")
+    marks = start_marks(doc)
     # Setting heads one by one leaves tokens that they do not reach unmarked.
     agrees = marks == made
     if (heads != MISSING)[~own].any():

@@ -26,8 +26,28 @@ AT_BLANK_LINE = CERTAIN / 4
 # Log-odds of a boundary that must not be there, however long the sentence becomes.
 NEVER = -1e12
 
+# Name among `doc.user_hooks` of a function that computes `doc.sents`.
+SENTS_HOOK = "sents"
+
 # Label of whitespace tokens, which have no relation of their own; spaCy's for "some relation".
 SPACE_LABEL = "dep"
+
+
+def has_boundaries(doc: Doc) -> bool:
+    """Tell whether a Doc has sentence boundaries, as annotation or by its hook for `doc.sents`."""
+    return SENTS_HOOK in doc.user_hooks or doc.has_annotation("SENT_START")
+
+
+def start_marks(doc: Doc) -> NDArray[np.int8]:
+    """Read the marks of sentence starts: 1 yes, -1 no, 0 unknown.
+
+    The annotation does not know of a Doc's hook for `doc.sents`, which decides where there is one.
+    """
+    if SENTS_HOOK not in doc.user_hooks:
+        return doc.to_array(SENT_START).astype("i8").astype("i1").reshape(len(doc))
+    marks = np.full(len(doc), -1, dtype="i1")
+    marks[[sentence.start for sentence in doc.sents]] = 1
+    return marks
 
 
 def sentence_starts(doc: Doc) -> Starts:
@@ -36,8 +56,8 @@ def sentence_starts(doc: Doc) -> Starts:
     A Doc without boundaries counts as one sentence.
     """
     starts = np.zeros(0, dtype="i8")
-    if len(doc) and doc.has_annotation("SENT_START"):
-        starts = (doc.to_array(SENT_START).astype("i8") == 1).nonzero()[0]
+    if len(doc) and has_boundaries(doc):
+        starts = (start_marks(doc) == 1).nonzero()[0]
     return bounds(starts, len(doc))
 
 

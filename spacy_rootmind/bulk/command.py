@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,7 +19,14 @@ from spacy_rootmind.bulk.engine import (
     run_parts,
 )
 from spacy_rootmind.bulk.folder import OutputFolder
-from spacy_rootmind.bulk.inputs import Part, Source, cut_source, list_sources
+from spacy_rootmind.bulk.inputs import (
+    PARAGRAPHS,
+    PARQUET,
+    Part,
+    Source,
+    cut_source,
+    list_sources,
+)
 from spacy_rootmind.bulk.job import Job, JobError, hashes_of, identity, part_name, read_counts
 from spacy_rootmind.bulk.parser import ArrowParser
 from spacy_rootmind.cli.inputs import InputError
@@ -49,6 +56,8 @@ class BulkOptions:
     scheduler: str | None = None
     progress: bool | None = None
     quiet: bool = False
+    # Names of the options that were given, whatever their values.
+    given: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -105,6 +114,7 @@ def _bulk(options: BulkOptions, messages: Messages) -> int:
     except ValueError as error:
         raise CommandError(str(error)) from error
     sources = list_sources(options.inputs, options.from_format, options.paragraphs)
+    check_effects(options.given, {source.form for source in sources})
     job = Job(parser, options.output, *hashes)
     try:
         folder = OutputFolder(options.output, identity(job), sources)
@@ -129,6 +139,30 @@ def _bulk(options: BulkOptions, messages: Messages) -> int:
     if not failed:
         folder.remove_temporary()
     return _report(options, messages, progress, failed, len(parts))
+
+
+def check_effects(given: Set[str], formats: Set[str]) -> None:
+    """Check that options about some formats were given with files of them.
+
+    Raises
+    ------
+    CommandError
+        If they were not.
+    """
+    texts = {"text", PARAGRAPHS}
+    rules = {
+        "paragraphs": texts,
+        "max_word_length": {*texts, "jsonl", PARQUET},
+        **{name: {PARQUET} for name in ("text_column", "tokens_column", "id_column")},
+    }
+    for name, expected in rules.items():
+        if name in given and not expected & formats:
+            raise CommandError(
+                f"Cannot use --{name.replace('_', '-')} with files of "
+                f"{' and '.join(sorted(formats))}",
+                f"It changes how {' and '.join(sorted(expected - {PARAGRAPHS}))} are read: leave "
+                f"it out.",
+            )
 
 
 def part_bytes(sources: Sequence[Source]) -> int:

@@ -143,6 +143,7 @@ Quiet = Annotated[bool, Option("--quiet", "-q", help="Print warnings and errors 
 
 @app.command("parse", no_args_is_help=True)
 def parse_command(
+    context: typer.Context,
     pipeline: PipelineName,
     inputs: Annotated[
         list[str] | None,
@@ -235,7 +236,8 @@ def parse_command(
     from spacy_rootmind.cli.parse import parse
 
     check_input(bool(inputs), bool(texts), from_format is not None or paragraphs)
-    check_labelled(labelled, alternatives)
+    given = given_options(context)
+    check_effects(given, alternatives, is_quiet=quiet, shows_progress=progress)
     if n_process == 0:
         raise CommandError("Expected --n-process to be positive or -1, received 0")
     options = ParseOptions(
@@ -264,12 +266,14 @@ def parse_command(
         force=force,
         progress=progress,
         quiet=quiet,
+        given=given,
     )
     raise typer.Exit(parse(options))
 
 
 @app.command("bulk", no_args_is_help=True)
 def bulk_command(
+    context: typer.Context,
     pipeline: PipelineName,
     inputs: Annotated[
         list[str], Argument(metavar="INPUT", help="Files, folders, patterns or URLs to parse")
@@ -328,7 +332,12 @@ def bulk_command(
     """
     from spacy_rootmind.cli.messages import CommandError
 
-    check_labelled(labelled, alternatives)
+    given = given_options(context)
+    check_effects(given, alternatives, is_quiet=quiet, shows_progress=progress)
+    if scheduler is not None and "n_workers" in given:
+        raise typer.BadParameter(
+            "expected --n-workers without --scheduler, which has workers of its own"
+        )
     try:
         from spacy_rootmind.bulk.command import BulkOptions, absolute, bulk
         from spacy_rootmind.bulk.parser import ArrowParser
@@ -366,6 +375,7 @@ def bulk_command(
         scheduler=scheduler,
         progress=progress,
         quiet=quiet,
+        given=given,
     )
     raise typer.Exit(bulk(options))
 
@@ -463,16 +473,40 @@ def check_input(has_files: bool, has_texts: bool, has_file_options: bool) -> Non
         )
 
 
-def check_labelled(labelled: bool, alternatives: Alternatives | None) -> None:
-    """Check that --labelled comes with --alternatives.
+def given_options(context: typer.Context) -> frozenset[str]:
+    """List the options that the command line has, also those with their default values."""
+    return frozenset(
+        name
+        for name in context.params
+        if (source := context.get_parameter_source(name)) and source.name == "COMMANDLINE"
+    )
+
+
+def check_effects(
+    given: frozenset[str],
+    alternatives: Alternatives | None,
+    *,
+    is_quiet: bool,
+    shows_progress: bool | None,
+) -> None:
+    """Check that the given options change something, given the others.
+
+    Those that depend on the files are checked when their formats are known.
 
     Raises
     ------
     typer.BadParameter
-        If it does not.
+        If one does not.
     """
-    if labelled and alternatives is None:
-        raise typer.BadParameter("expected --alternatives, such as kbest, with --labelled")
+    for name, option in (("k", "-k"), ("labelled", "--labelled")):
+        if name in given and alternatives is None:
+            raise typer.BadParameter(f"expected --alternatives, such as kbest, with {option}")
+    if "seed" in given and alternatives in (None, Alternatives.kbest):
+        raise typer.BadParameter(
+            "expected --alternatives sample or sample-without-replacement with --seed"
+        )
+    if shows_progress and is_quiet:
+        raise typer.BadParameter("expected one of --progress and --quiet, received both")
 
 
 def read_settings(settings: list[str]) -> dict[str, Any]:

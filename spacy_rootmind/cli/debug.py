@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from spacy import util
 from spacy.language import Language
-from spacy.schemas import ConfigSchemaTraining
 from spacy.training import Example
-from spacy.util import registry, resolve_dot_names
+from spacy.util import registry
 from wasabi import Printer
 
 from spacy_rootmind.annotation.alignment import aligned_heads, gold_counterparts
@@ -22,7 +21,12 @@ from spacy_rootmind.cli.check import compare, count, report, say
 from spacy_rootmind.cli.checks import WARNING, Findings, check_treebank
 from spacy_rootmind.cli.messages import CommandError
 from spacy_rootmind.cli.treebanks import doc_annotation, gold_docs, stored_root_label
-from spacy_rootmind.compat import show_validation_error
+from spacy_rootmind.compat import (
+    ConfigSchemaTraining,
+    load_model_from_config,
+    resolve_dot_names,
+    show_validation_error,
+)
 from spacy_rootmind.pipeline.attributes import (
     SETTERS,
     attributes_read,
@@ -71,7 +75,7 @@ def debug(config_path: Path, overrides: dict[str, Any], *, limit: int, as_json: 
     """
     with show_validation_error(config_path):
         config = util.load_config(config_path, overrides=overrides)
-        nlp = util.load_model_from_config(config)
+        nlp = load_model_from_config(config)
         interpolated = nlp.config.interpolate()
         training = registry.resolve(interpolated["training"], schema=ConfigSchemaTraining)
         readers = resolve_dot_names(

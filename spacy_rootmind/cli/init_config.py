@@ -15,11 +15,12 @@ from typing import Any
 import spacy
 import srsly
 from spacy.language import Language
-from spacy.util import combine_score_weights, get_package_path, is_package, load_config
+from spacy.util import get_package_path, is_package, load_config
 from thinc.api import Config
 
 from spacy_rootmind.cli import config_sections as sections
 from spacy_rootmind.cli.messages import CommandError, Messages
+from spacy_rootmind.compat import combine_score_weights
 from spacy_rootmind.compat import init_config as init_spacy_config
 
 PARSER = "root_mst"

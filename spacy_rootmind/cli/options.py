@@ -39,6 +39,8 @@ class ParseOptions:
     force: bool = False
     progress: bool | None = None
     quiet: bool = False
+    # Names of the options that were given, whatever their values.
+    given: frozenset[str] = frozenset()
 
     @property
     def is_stdout(self) -> bool:

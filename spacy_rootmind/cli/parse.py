@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -49,12 +49,14 @@ def parse(options: ParseOptions) -> int:
             f"Cannot write tree distributions as {to_format}",
             "Only Docs keep them: give --output FOLDER --to spacy.",
         )
+    if options.progress and options.texts and options.is_stdout:
+        raise CommandError("Cannot use --progress with --text", "Texts are drawn without a report.")
     options = with_defaults(options, to_format)
     messages = Messages(options.quiet)
     try:
         inputs = Inputs(options.inputs, options.texts)
-        for name in [] if options.from_format else inputs.names:
-            input_format(name)
+        formats = {options.from_format or input_format(name) for name in inputs.names}
+        check_effects(options.given, formats or {"text"})
         nlp = load_pipeline(options)
         output = open_output(options, to_format, nlp, inputs.names)
         run = Run(options, nlp, inputs, output, messages)
@@ -117,6 +119,9 @@ def check_output(options: ParseOptions, to_format: str) -> None:
     if is_stream(options):
         if to_format == "spacy":
             raise CommandError("Cannot write Docs to a stream", "Give --output FOLDER.")
+        for is_given, option in ((options.resume, "--resume"), (options.force, "--force")):
+            if is_given:
+                raise CommandError(f"Cannot use {option} with a stream", "Give --output FILE.")
         return
     path = Path(options.output)
     for name in options.inputs:
@@ -124,6 +129,25 @@ def check_output(options: ParseOptions, to_format: str) -> None:
             raise CommandError(f"{path} is both input and output")
     makes_folder = to_format == "spacy" and path.suffix != ".spacy"
     check_free(path, makes_folder=makes_folder, force=options.force, resume=options.resume)
+
+
+def check_effects(given: Set[str], formats: Set[str]) -> None:
+    """Check that options about texts were given with files that have texts.
+
+    Raises
+    ------
+    CommandError
+        If they were not.
+    """
+    for name, option, expected in (
+        ("paragraphs", "--paragraphs", {"text"}),
+        ("max_word_length", "--max-word-length", {"text", "jsonl"}),
+    ):
+        if name in given and not expected & formats:
+            raise CommandError(
+                f"Cannot use {option} with files of {' and '.join(sorted(formats))}",
+                f"It changes how {' and '.join(sorted(expected))} are read: leave it out.",
+            )
 
 
 def open_output(

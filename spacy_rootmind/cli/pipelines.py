@@ -4,12 +4,12 @@ from hashlib import blake2b
 from pathlib import Path
 
 import spacy
-from spacy import util
 from spacy.language import Language
 from thinc.api import ConfigValidationError, require_gpu
 
 from spacy_rootmind.cli.messages import CommandError
 from spacy_rootmind.cli.options import ParseOptions
+from spacy_rootmind.compat import import_file
 from spacy_rootmind.pipeline import alternatives
 from spacy_rootmind.pipeline.root_mst import RootMST
 from spacy_rootmind.pipeline.settings import configure
@@ -84,7 +84,7 @@ def import_code(path: Path) -> None:
         If the import fails.
     """
     try:
-        util.import_file("python_code", path)
+        import_file("python_code", path)
     except Exception as error:
         raise CommandError(f"Cannot import {path}", f"{type(error).__name__}: {error}") from error
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from thinc.api import Model
 
-from spacy_rootmind.network.blas import use_numpy_blas
+from spacy_rootmind.network.blas import follow_blas, use_numpy_blas
 from spacy_rootmind.network.boundaries import BoundaryInput, SentenceStarts
 from spacy_rootmind.network.label_scores import (
     ChosenArcs,
@@ -315,8 +315,10 @@ def find_vectors(
 ) -> tuple[list[Floats2d], Callable[[list[Floats2d]], Docs]]:
     """Compute the token vectors alone, features included, of shape (n_tokens, width) per Doc."""
     width = model.get_dim("nI")
+    tok2vec = model.get_ref("tok2vec")
+    follow_blas(tok2vec, model)
     vectors, backprop_vectors = token_vectors(
-        model.get_ref("tok2vec"),
+        tok2vec,
         docs,
         width,
         model.ops,

@@ -5,9 +5,9 @@ from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from typing import Any
 
-from thinc.api import Model, PyTorchShim
-from thinc.compat import torch
-from thinc.shims import TorchScriptShim
+from thinc.api import Model, PyTorchShim, TorchScriptShim
+
+from spacy_rootmind.compat import CONVERT_OUTPUTS, forward_of, torch
 
 # Names in `torch.cpu.get_capabilities` of instructions that multiply in bfloat16.
 INSTRUCTIONS = ("avx512_bf16", "amx_bf16")
@@ -27,8 +27,8 @@ def use_bfloat16(model: Model[Any, Any]) -> None:
     if not layers or not has_bfloat16():
         return
     for layer in layers:
-        layer.replace_callbacks(partial(_forward, layer._func), init=layer.init)
-        layer.attrs["convert_outputs"] = partial(_convert, layer.attrs["convert_outputs"])
+        layer.replace_callbacks(partial(_forward, forward_of(layer)), init=layer.init)
+        layer.attrs[CONVERT_OUTPUTS] = partial(_convert, layer.attrs[CONVERT_OUTPUTS])
 
 
 def has_bfloat16() -> bool:
@@ -43,7 +43,7 @@ def _is_pytorch_wrapper(layer: Model) -> bool:
     """Tell whether a layer runs a PyTorch network, and lets its outputs be converted."""
     [shim] = layer.shims if len(layer.shims) == 1 else [None]
     is_eager = isinstance(shim, PyTorchShim) and not isinstance(shim, TorchScriptShim)
-    return is_eager and "convert_outputs" in layer.attrs
+    return is_eager and CONVERT_OUTPUTS in layer.attrs
 
 
 # Both are at the top level, so that a pipeline can be pickled for other processes.

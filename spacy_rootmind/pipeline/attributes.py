@@ -7,7 +7,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.sentences import words_of
-from spacy_rootmind.compat import ATTRIBUTE_EXTRACTOR
+from spacy_rootmind.compat import ATTRIBUTE_EXTRACTOR, LISTENING
 from spacy_rootmind.network.architecture import ParserModel
 
 # Attributes that no token has until a component sets them, and a component that does. Every token
@@ -81,7 +81,7 @@ def require_annotated_vectors(nlp: Language, name: str, attributes: Sequence[str
     annotating = _annotating(nlp)
     before = nlp.pipe_names[: nlp.pipe_names.index(name)]
     for upstream, pipe in nlp.pipeline:
-        for listening in getattr(pipe, "listening_components", ()):
+        for listening in getattr(pipe, LISTENING, ()):
             if listening in before and listening in annotating and upstream not in annotating:
                 raise ValueError(
                     f"the network reads {', '.join(attributes)}, but in training {listening!r} "

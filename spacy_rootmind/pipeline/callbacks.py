@@ -10,7 +10,7 @@ from spacy.training import Example
 from thinc.api import Model
 
 from spacy_rootmind.network.bfloat16 import use_bfloat16
-from spacy_rootmind.network.blas import use_numpy_blas
+from spacy_rootmind.network.blas import keep_numpy_blas, use_numpy_blas
 
 # Docs that the components before the parser annotate at once.
 CHUNK = 64
@@ -52,10 +52,10 @@ def make_numpy_blas() -> Callable[[Language], Language]:
     """Multiply matrices with NumPy's BLAS in all components of a pipeline.
 
     Registered as `spacy_rootmind.numpy_blas.v1`, for `nlp.after_pipeline_creation`, which runs
-    before each training and each time the pipeline is loaded. Layers that are made later, those of
-    components that are added included, do not change.
+    before each training and each time the pipeline is loaded. Copies that `nlp.replace_listeners`
+    makes use it too. Components that are added later do not.
     """
-    return partial(_for_each_model, use_numpy_blas)
+    return partial(_for_each_model, _use_and_keep_numpy_blas)
 
 
 def make_bfloat16() -> Callable[[Language], Language]:
@@ -66,6 +66,11 @@ def make_bfloat16() -> Callable[[Language], Language]:
     later, do not change.
     """
     return partial(_for_each_model, use_bfloat16)
+
+
+def _use_and_keep_numpy_blas(model: Model) -> None:
+    use_numpy_blas(model)
+    keep_numpy_blas(model)
 
 
 def _for_each_model(change: Callable[[Model], None], nlp: Language) -> Language:

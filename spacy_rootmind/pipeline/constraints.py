@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.reading import annotated_heads
-from spacy_rootmind.annotation.sentences import CERTAIN, NEVER, Starts
+from spacy_rootmind.annotation.sentences import CERTAIN, NEVER, Starts, words_of
 from spacy_rootmind.pipeline.config_blocks import RegisteredFunction
 from spacy_rootmind.trees.checks import tree_score
 from spacy_rootmind.trees.conventions import MISSING
@@ -53,7 +53,7 @@ def preset_heads(root_label: str = "ROOT") -> Constrain:
 
     A head counts as set if the token has a label; a token that is its own head must also have the
     label `root_label`, or "root" in any case. Heads of whitespace tokens, and heads that are
-    whitespace tokens, are not kept.
+    whitespace tokens, are not kept. A Doc without heads is parsed freely.
 
     Parameters
     ----------
@@ -67,8 +67,10 @@ def preset_heads(root_label: str = "ROOT") -> Constrain:
 def span_subtrees(spans_key: str | None = None) -> Constrain:
     """Make each span a subtree; registered as `spacy_rootmind.span_subtrees.v1`.
 
-    The spans are `doc.spans[spans_key]`, or the entities without a key. A Doc without this span
-    group has no constraints.
+    The spans are `doc.spans[spans_key]`, or the entities without a key. A Doc must have been
+    annotated with them, if only to say that it has none: a group without spans asks nothing, and a
+    Doc without the group is refused, since a component that makes it is missing or comes after the
+    parser. So is, without a key, a Doc whose tokens nothing has marked as entities or as none.
 
     Parameters
     ----------
@@ -95,8 +97,25 @@ def _preset_heads(doc: Doc, *, root_label: str) -> Constraints:
 
 
 def _span_subtrees(doc: Doc, *, spans_key: str | None) -> Constraints:
+    if len(words_of(doc)):
+        _require_spans(doc, spans_key)
     spans = doc.ents if spans_key is None else doc.spans.get(spans_key, ())
     return Constraints(subtrees=[(span.start, span.end) for span in spans])
+
+
+def _require_spans(doc: Doc, spans_key: str | None) -> None:
+    if spans_key is None and not doc.has_annotation("ENT_IOB"):
+        raise ValueError(
+            f"expected a Doc with entities for span_subtrees, found one that nothing has looked "
+            f"for entities in, {doc.text[:40]!r}: put a component that does, such as `ner`, before "
+            f"the parser, or set `doc.ents`, to () if there are none"
+        )
+    if spans_key is not None and spans_key not in doc.spans:
+        raise ValueError(
+            f"expected a Doc with the span group {spans_key!r} for span_subtrees, found the groups "
+            f"{sorted(doc.spans)} in {doc.text[:40]!r}: put a component that makes it before the "
+            f"parser, or set `doc.spans[{spans_key!r}]`, to [] if there are none"
+        )
 
 
 # --- checked constraints -----------------------------------------------------------------------

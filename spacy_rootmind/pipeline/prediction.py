@@ -34,6 +34,7 @@ from spacy_rootmind.annotation.sentences import (
     Starts,
     blank_line_gaps,
     choose_starts,
+    has_boundaries,
     scored_tokens,
     words_of,
 )
@@ -290,7 +291,7 @@ def _stated_starts(doc: Doc, context: PredictionContext) -> NDArray[np.float64]:
         return np.full(len(doc), -CERTAIN)
     known = annotated_starts(doc, context.labels[ROOT_LABEL])
     if mode == "given":
-        if len(doc) > 1 and not doc.has_annotation("SENT_START"):
+        if len(doc) > 1 and not has_boundaries(doc):
             raise ValueError(
                 f"the Doc {doc.text[:40]!r} has no sentence boundaries, which sentences = "
                 f'"given" requires: put a component that finds them before the parser (`senter`, '

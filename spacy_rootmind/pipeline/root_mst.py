@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from spacy import util
 from spacy.language import Language
@@ -41,7 +41,8 @@ from spacy_rootmind.training.calibration import (
     fit_label_temperature,
     fit_temperature,
 )
-from spacy_rootmind.training.objective import arcs_to_label, parser_loss
+from spacy_rootmind.training.objective import arcs_to_label, parser_loss, unscored_labels
+from spacy_rootmind.trees.conventions import MISSING
 from spacy_rootmind.trees.errors import NoTreeError
 
 # Examples from which the network's layers are sized.
@@ -84,6 +85,8 @@ class RootMST(TrainablePipe):
         # The settings as in the config of the pipeline.
         self.saved_settings = self.settings.as_config()
         self._warned_of_split = False
+        self._warned_of_attributes = False
+        self._warned_of_labels: set[int] = set()
         self._warned_of_rehearsal = False
         self.cfg: dict[str, Any] = serialization.initial_cfg()
 
@@ -256,30 +259,37 @@ class RootMST(TrainablePipe):
     def _can_learn_boundaries(self, examples: Sequence[Example]) -> bool:
         """Tell whether a Doc has several sentences, from which boundaries can be learnt.
 
-        Without annotation it is not known yet, and taken to be so: from Docs of one sentence, the
-        network then learns that there are no boundaries.
+        If not, `update` watches for the first one.
         """
         if self.settings.sentences != "auto":
             return False
-        if not any(eg.reference.has_annotation("SENT_START") for eg in examples):
-            return True
-        found = any((gold_boundaries(eg, self.root_label) == 1).any() for eg in examples)
-        if not found:
+        is_annotated = False
+        for example in examples:
+            truths = gold_boundaries(example, self.root_label)
+            if (truths == 1).any():
+                return True
+            is_annotated |= bool((truths != MISSING).any())
+        if is_annotated:
             util.logger.warning(
                 "[%s] every training Doc is one sentence, so sentence boundaries cannot be learnt: "
-                "a Doc without boundaries or blank lines will count as one sentence. To learn "
-                "them, put several sentences in a Doc (`spacy convert -n 10`, gold_preproc = "
-                "false).",
+                "until training sees a Doc of several, a Doc without boundaries or blank lines "
+                "will count as one sentence. To learn them, put several sentences in a Doc "
+                "(`spacy convert -n 10`, gold_preproc = false).",
                 self.name,
             )
-        return found
+        return False
+
+    def _trains_boundaries(self, gold: GoldBatch) -> bool:
+        """Tell whether training has seen a boundary inside a Doc, in this batch or before."""
+        is_new = self.settings.sentences == "auto" and bool((gold.boundaries > 0.5).any())
+        return self.cfg["finds_boundaries"] or is_new
 
     def update(
         self,
         examples: Iterable[Example],
         *,
         drop: float = 0.0,
-        sgd: Optimizer | None = None,
+        sgd: Optimizer | Literal[False] | None = None,
         losses: dict[str, float] | None = None,
     ) -> dict[str, float]:
         """Learn from a batch; adds the loss, summed over words, to `losses[self.name]`.
@@ -291,13 +301,17 @@ class RootMST(TrainablePipe):
         objective over trees, so are heads that contradict a tree with one root: all on a cycle, and
         all root arcs of a sentence with several.
 
+        Sentence boundaries are learnt from the first batch on in which one is inside a Doc.
+
+        Without `sgd`, None or False, gradients add up and no step is taken.
+
         Raises
         ------
         ValueError
-            If the network reads an attribute that no token of a Doc has. Without `sgd` and `losses`
-            it is taken as unset: `spacy debug model` tries the component alone like this.
+            If the network reads an attribute that no token of a Doc has. With neither `sgd` nor
+            `losses`, as `spacy debug model` tries the component alone, this is a warning.
         """
-        is_trial = sgd is None and losses is None
+        is_alone = sgd in (None, False) and losses is None
         losses = {} if losses is None else losses
         losses.setdefault(self.name, 0.0)
         examples = list(examples)
@@ -305,14 +319,15 @@ class RootMST(TrainablePipe):
         if not any(len(eg.predicted) for eg in examples):
             return losses
         self._require_initialized()
-        if not is_trial:
-            self._require_attributes([eg.predicted for eg in examples])
+        self._check_attributes([eg.predicted for eg in examples], is_alone=is_alone)
         set_dropout_rate(self.model, drop)
         gold = self._align(examples)
         scores, backprop = self.model.begin_update(self._make_input(examples, gold))
         loss, gradient = self._loss(gold, scores)
+        self._warn_of_labels(examples, unscored_labels(gold, scores.trees, self._label_columns()))
         backprop(gradient)
-        if sgd is not None:
+        self.cfg["finds_boundaries"] = self._trains_boundaries(gold)
+        if sgd is not None and sgd is not False:
             self.finish_update(sgd)
         losses[self.name] += loss
         return losses
@@ -336,9 +351,26 @@ class RootMST(TrainablePipe):
             )
         return {} if losses is None else losses
 
+    def _check_attributes(self, docs: Sequence[Doc], *, is_alone: bool) -> None:
+        """Refuse Docs as `_require_attributes`; warn if the component is updated alone."""
+        try:
+            self._require_attributes(docs)
+        except ValueError as error:
+            if not is_alone:
+                raise
+            if not self._warned_of_attributes:
+                self._warned_of_attributes = True
+                util.logger.warning(
+                    "%s. The component is updated alone, so the attribute is taken as unset. This "
+                    "warning is not repeated.",
+                    error,
+                )
+
     def finish_update(self, sgd: Optimizer) -> None:
         """Take a step; the layers above the token vectors at `learn_rate_factor` times the rate."""
-        faster: Any = partial(sgd, lr_scale=self.settings.learn_rate_factor)
+        factor = self.settings.learn_rate_factor
+        # A function that collects gradients, as in `nlp.rehearse`, has no rate to scale.
+        faster: Any = sgd if factor == 1.0 else partial(sgd, lr_scale=factor)
         tok2vec, *own = self.model.layers
         tok2vec.finish_update(sgd)
         for layer in own:
@@ -405,7 +437,7 @@ class RootMST(TrainablePipe):
                 gold,
                 scores,
                 self.settings.objective,
-                self.cfg["finds_boundaries"],
+                self._trains_boundaries(gold),
                 self.settings.margin,
             )
 
@@ -413,6 +445,23 @@ class RootMST(TrainablePipe):
         """Map the hash of each label to its column in the label scores."""
         strings = self.vocab.strings
         return {strings[label]: i for i, label in enumerate(self.cfg["labels"])}
+
+    def _warn_of_labels(self, examples: Sequence[Example], labels: set[int]) -> None:
+        """Warn once of each label that gold arcs have and the network does not score."""
+        new = labels - self._warned_of_labels
+        if not new:
+            return
+        self._warned_of_labels |= new
+        strings: list[Any] = [example.reference.vocab.strings for example in examples]
+        names = sorted({names[label] for label in new for names in strings if label in names})
+        util.logger.warning(
+            "[%s] the labels %s of training arcs are not learnt, only the heads: the network "
+            "scores %d labels, which `initialize` fixed. To learn them, train a parser whose "
+            "`initialize` sees them, in its examples or as `labels`.",
+            self.name,
+            names,
+            len(self.cfg["labels"]),
+        )
 
     def fit_temperature(self, examples: Iterable[Example]) -> float:
         """Fit the temperature under which gold heads are the most probable, and use it.

@@ -4,14 +4,17 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from spacy.vectors import Vectors
 from spacy.vocab import Vocab
 from thinc.api import Ops
 
+from spacy_rootmind.compat import VectorsWithAttr
 from spacy_rootmind.network.half_precision import to_half_precision
 
+# What makes spaCy's vectors, apart from their data and keys.
+SETTINGS = ("mode", "minn", "maxn", "hash_count", "hash_seed", "bow", "eow", "attr")
 
-class HalfPrecisionVectors(Vectors):
+
+class HalfPrecisionVectors(VectorsWithAttr):
     """Word vectors that are written in half precision, and read back in single precision.
 
     Otherwise spaCy's `Vectors`, with one difference: `attr`, the attribute that vectors are looked
@@ -54,13 +57,10 @@ class HalfPrecisionVectors(Vectors):
     def _narrowed(self) -> "HalfPrecisionVectors":
         """Return a copy with data in half precision, which shares everything else."""
         data = to_half_precision(self.data.astype("float32"))
-        copy = HalfPrecisionVectors(strings=self.strings, data=data, name=self.name)
-        copy._set_cfg(self._get_cfg())
+        settings = {name: getattr(self, name) for name in SETTINGS}
+        copy = HalfPrecisionVectors(strings=self.strings, data=data, name=self.name, **settings)
         copy.key2row = self.key2row
         return copy
-
-    def _get_cfg(self) -> dict[str, Any]:
-        return {**super()._get_cfg(), "attr": self.attr}
 
 
 def make_half_precision_vectors(attr: str = "ORTH") -> Callable[[Vocab], HalfPrecisionVectors]:

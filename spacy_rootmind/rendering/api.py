@@ -8,11 +8,11 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from spacy import displacy
 from spacy.tokens import Doc, Span
-from spacy.util import is_in_jupyter, minify_html
+from spacy.util import is_in_jupyter
 
-from spacy_rootmind.compat import TPL_PAGE
+from spacy_rootmind import compat
+from spacy_rootmind.compat import TPL_PAGE, minify_html
 from spacy_rootmind.rendering.drawing import draw_sentence, runs_rtl
 from spacy_rootmind.rendering.svg import complete_svg, draw_picture, stack
 from spacy_rootmind.rendering.text import clean
@@ -230,8 +230,8 @@ def write(path: Path, markup: str) -> None:
 
 def show(markup: str, jupyter: bool | None) -> str | None:
     """Show a picture in a notebook or return it, as displaCy does."""
-    if displacy.RENDER_WRAPPER is not None:
-        markup = displacy.RENDER_WRAPPER(markup)
+    if compat.RENDER_WRAPPER is not None:
+        markup = compat.RENDER_WRAPPER(markup)
     if not (is_in_jupyter() if jupyter is None else jupyter):
         return markup
     from IPython.display import HTML, display

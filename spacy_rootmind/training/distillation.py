@@ -13,8 +13,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from thinc.api import get_array_module
-from thinc.util import to_numpy
+from thinc.api import get_array_module, to_numpy
 
 from spacy_rootmind.annotation.distributions import TeacherTarget
 from spacy_rootmind.network.layout import Bucket, Layout

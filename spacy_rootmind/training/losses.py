@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from thinc.api import get_array_module
-from thinc.util import to_numpy
+from thinc.api import get_array_module, to_numpy
 
 from spacy_rootmind.network.layout import Bucket
 from spacy_rootmind.network.refine import softmax_heads

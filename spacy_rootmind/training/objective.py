@@ -8,9 +8,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from thinc.api import Ops
+from thinc.api import Ops, to_numpy
 
 from spacy_rootmind.annotation.gold import GoldBatch, drop_contradictions
+from spacy_rootmind.annotation.reading import NO_LABEL
 from spacy_rootmind.network.architecture import ParserGradient, ParserScores, require_finite
 from spacy_rootmind.network.label_scores import ChosenArcs, LabelScores
 from spacy_rootmind.network.layout import Bucket
@@ -197,6 +198,18 @@ def labelled_words(
     roots = ops.to_numpy(scores.layout.roots)
     deps = ((targets != MISSING) & ~np.isin(gold.heads, roots)).nonzero()[0]
     return deps, targets[deps]
+
+
+def unscored_labels(gold: GoldBatch, scores: TreeScores, columns: Mapping[int, int]) -> set[int]:
+    """Find the labels of gold arcs between words that the network does not score.
+
+    The label of arcs from ROOT is not scored at all.
+    """
+    found = set(np.unique(gold.deps).tolist()) - {NO_LABEL, *columns}
+    if not found:
+        return found
+    is_between_words = ~np.isin(gold.heads, to_numpy(scores.layout.roots))
+    return found & set(gold.deps[is_between_words].tolist())
 
 
 def wrong_arcs(ops: Ops, scores: TreeScores, padded_heads: list[Ints2d]) -> tuple[Ints1d, Ints1d]:

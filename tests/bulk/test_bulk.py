@@ -3,6 +3,7 @@
 import json
 import os
 from queue import SimpleQueue
+from unittest.mock import Mock
 
 import pytest
 import spacy
@@ -15,7 +16,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from spacy_rootmind import configure
-from spacy_rootmind.bulk import ArrowParser, engine, job, read_docs
+from spacy_rootmind.bulk import ArrowParser, command, engine, job, read_docs
 from spacy_rootmind.bulk.command import BulkOptions, bulk
 from spacy_rootmind.bulk.engine import find_killers
 from spacy_rootmind.bulk.inputs import Part, list_sources
@@ -193,6 +194,36 @@ def test_errors_are_rows_and_counted(pipeline, address, tmp_path, capfd):
         [part] = output.glob("part-*.parquet")
         counts = job.read_counts(fsspec.filesystem("file"), str(part))
         assert (counts.documents, counts.sentences, counts.words) == (4, 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "is_used"),
+    [
+        ("a.jsonl", "paragraphs", False),
+        ("a.txt", "paragraphs", True),
+        ("a.conllu", "max_word_length", False),
+        ("a.jsonl", "max_word_length", True),
+        ("a.txt", "text_column", False),
+        ("a.jsonl", "tokens_column", False),
+        ("a.conllu", "id_column", False),
+    ],
+)
+def test_options_without_effect_on_the_files_are_refused(
+    pipeline, tmp_path, monkeypatch, name, option, is_used
+):
+    """Before any part is parsed."""
+    (tmp_path / name).write_text("It rained.\n", encoding="utf8")
+    monkeypatch.setattr(command, "OutputFolder", Mock(side_effect=OSError("started")))
+    options = BulkOptions(
+        [str(tmp_path / name)],
+        str(tmp_path / "out"),
+        ArrowParser(str(pipeline)),
+        paragraphs=option == "paragraphs",
+        given=frozenset([option]),
+    )
+    expected = "started" if is_used else f"Cannot use --{option.replace('_', '-')} with files of"
+    with pytest.raises(CommandError, match=expected):
+        bulk(options)
 
 
 def test_an_empty_input_makes_an_empty_output(pipeline, address, tmp_path):

@@ -483,8 +483,6 @@ def test_input_is_not_overwritten(pipeline, tmp_path):
         (["parse", "model", "-", "--no-such-option"], 2),
         (["parse", "model", "-", "--alternatives", "best"], 2),
         (["parse", "model", "-", "-k", "0"], 2),
-        (["parse", "model", "-", "--labelled"], 2),
-        (["bulk", "model", "a.txt", "--output", "out", "--labelled"], 2),
         (["parse", "model", "-", "--n-process", "0"], 1),
         (["parse", "model", "-", "--set", "confidence=true"], 1),
         (["parse", "no_such_model", "-"], 1),
@@ -503,6 +501,70 @@ def test_wrong_arguments_have_an_exit_code_and_no_traceback(arguments, code, run
     assert result.returncode == code
     assert result.stdout == b"" or code == 2
     assert b"Traceback" not in result.stderr
+
+
+BULK = ["bulk", "model", "a.txt", "--output", "out"]
+
+
+@pytest.mark.parametrize("command", [["parse", "model", "-"], BULK], ids=["parse", "bulk"])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["-k", "3"], "expected --alternatives, such as kbest, with -k"),
+        # Also with its default value.
+        (["-k", "5"], "expected --alternatives, such as kbest, with -k"),
+        (["--labelled"], "expected --alternatives, such as kbest, with --labelled"),
+        (["--seed", "1"], "expected --alternatives sample or sample-without-replacement"),
+        (["-a", "kbest", "--seed", "0"], "expected --alternatives sample or sample-without"),
+        (["--progress", "-q"], "expected one of --progress and --quiet, received both"),
+    ],
+)
+def test_options_without_effect_are_refused(command, options, message, run):
+    result = run(*command, *options)
+    assert result.returncode == 2
+    assert message in " ".join(result.stderr.decode().split())
+
+
+def test_workers_of_a_scheduler_are_not_counted(run):
+    result = run(*BULK, "--scheduler", "tcp://localhost:1", "-n", "2")
+    assert result.returncode == 2
+    assert b"expected --n-workers without --scheduler" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("a.conllu", ["-p"], b"Cannot use --paragraphs with files of conllu"),
+        ("a.jsonl", ["-p"], b"Cannot use --paragraphs with files of jsonl"),
+        ("a.txt", ["-p", "-f", "conllu"], b"Cannot use --paragraphs with files of conllu"),
+        ("a.conllu", ["--max-word-length", "9"], b"Cannot use --max-word-length with files of"),
+        ("a.txt", ["--force"], b"Cannot use --force with a stream"),
+        ("a.txt", ["--resume"], b"Cannot use --resume with a stream"),
+    ],
+)
+def test_options_without_effect_on_the_files_are_refused(name, options, message, run, tmp_path):
+    """Before the pipeline is loaded."""
+    (tmp_path / name).write_text("It rained.\n", encoding="utf8")
+    result = run("parse", "no_such_model", tmp_path / name, *options)
+    assert result.returncode == 1
+    assert result.stdout == b""
+    assert message in result.stderr
+
+
+def test_progress_of_texts_is_refused(run):
+    result = run("parse", "no_such_model", "--text", "It rained.", "--progress")
+    assert result.returncode == 1
+    assert b"Cannot use --progress with --text" in result.stderr
+
+
+def test_options_with_an_effect_are_taken(pipeline, run, tmp_path):
+    for name in ("a.txt", "b.conllu"):
+        (tmp_path / name).write_text("", encoding="utf8")
+    files = [tmp_path / "a.txt", tmp_path / "b.conllu"]
+    more = ["-p", "--max-word-length", "9", "-a", "sample", "-k", "2", "--seed", "1", "--labelled"]
+    output = tmp_path / "out.jsonl"
+    assert run("parse", pipeline, *files, *more, "-o", output, "-F").returncode == 0
+    assert output.read_bytes() == b""
 
 
 def test_help_does_not_wait_for_spacy():

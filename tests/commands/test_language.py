@@ -23,8 +23,8 @@ TEXTS = ["The teacher that she met gave the boy a book.", "\n Yes", "", "Dogs ba
 UNSURE = {
     "components.root_mst.confidence": True,
     "components.root_mst.alternatives": {"@misc": "spacy_rootmind.kbest.v1", "k": 3},
-    # Entities, of which these pipelines find none: it is there to be copied.
-    "components.root_mst.constraints": {"@misc": "spacy_rootmind.span_subtrees.v1"},
+    # Heads, of which these Docs have none: it is there to be copied.
+    "components.root_mst.constraints": {"@misc": "spacy_rootmind.preset_heads.v1"},
 }
 
 

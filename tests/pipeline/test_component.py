@@ -485,6 +485,73 @@ def test_learn_rate_factor_is_that_of_the_layers_above_the_token_vectors(quickst
     assert slow[1].sum() > 0
 
 
+def with_label(doc, label, i):
+    doc = doc.copy()
+    doc[i].dep_ = label
+    return doc
+
+
+def test_labels_that_the_network_does_not_score_are_told_of_once(quickstart_docs, caplog):
+    nlp = make_nlp()
+    train(nlp, gold_examples(quickstart_docs[:20], nlp), steps=2)
+    parser = nlp.get_pipe("root_mst")
+    before = parser.labels
+    words = ["The", "cat", "slept", "."]
+    doc = Doc(nlp.vocab, words=words, heads=[1, 2, 2, 2], deps=["det", "nsubj", "root", "punct"])
+    root = with_label(doc, "ROOT", 2)
+
+    def told(*docs):
+        caplog.clear()
+        nlp.update(gold_examples(docs, nlp))
+        return [r.getMessage() for r in caplog.records if "not learnt" in r.getMessage()]
+
+    # Labels of roots are not scored at all, in any spelling.
+    assert told(doc, root) == []
+    [message] = told(with_label(doc, "novel", 0), with_label(doc, "new", 3))
+    assert message.startswith("[root_mst] the labels ['new', 'novel'] ")
+    assert f"scores {len(before) - 1} labels" in message
+    assert told(with_label(doc, "new", 0)) == []
+    [message] = told(with_label(doc, "new", 0), with_label(doc, "another", 0))
+    assert "['another']" in message
+    assert parser.labels == before
+    # `get_loss` has no side effects.
+    example = gold_examples([with_label(doc, "last", 0)], nlp)
+    scores, _ = parser.model.begin_update(parser.training_input(example))
+    parser.get_loss(example, scores)
+    assert told(with_label(doc, "last", 0))
+
+
+@pytest.mark.parametrize("sgd", [None, False])
+def test_update_without_an_optimizer_takes_no_step(quickstart_docs, sgd):
+    """spaCy's own components take False for "no step" as well."""
+    nlp = make_nlp()
+    examples = gold_examples(quickstart_docs[:4], nlp)
+    nlp.initialize(lambda: examples)
+    pipe = nlp.get_pipe("root_mst")
+    before = pipe.model.to_bytes()
+    losses = pipe.update(examples, sgd=sgd)
+    assert losses["root_mst"] > 0
+    assert pipe.model.to_bytes() == before
+    assert np.abs(pipe.model.get_ref("trees").get_grad("root")).max() > 0
+    assert nlp.update(examples, sgd=sgd)["root_mst"] > 0
+
+
+def test_finish_update_takes_a_function_that_collects_gradients(quickstart_docs):
+    """`nlp.rehearse` gives components such a function, which knows of no learning rate."""
+    nlp = make_nlp()
+    examples = gold_examples(quickstart_docs[:4], nlp)
+    nlp.initialize(lambda: examples)
+    collected = {}
+
+    def collect(key, weights, gradient):
+        collected[key] = np.abs(gradient).max()
+        return weights, gradient
+
+    nlp.update(examples, sgd=collect)
+    trees = nlp.get_pipe("root_mst").model.get_ref("trees")
+    assert collected[trees.id, "root"] > 0
+
+
 def test_learn_rate_factor_must_be_above_0():
     with pytest.raises(ValueError, match="learn_rate_factor as a number above 0, received 0"):
         make_nlp(learn_rate_factor=0.0)

@@ -752,13 +752,48 @@ def test_span_subtrees_of_a_group_of_spans(parser_with):
     assert bounds_of(doc)[-1][0] < 3
 
 
-def test_span_subtrees_without_the_group_change_nothing(parser_with):
-    nlp, plain = parser_with(span_subtrees("keep")), parser_with(None)
-    a, b = (n(Doc(n.vocab, words=WORDS)) for n in (nlp, plain))
-    assert heads_of(a) == heads_of(b)
+def test_span_subtrees_of_no_spans_change_nothing(parser_with):
+    plain = parser_with(None)
+    expected = heads_of(plain(Doc(plain.vocab, words=WORDS)))
+    nlp = parser_with(span_subtrees("keep"))
     empty = Doc(nlp.vocab, words=WORDS)
     empty.spans["keep"] = []
-    assert heads_of(nlp(empty)) == heads_of(b)
+    assert heads_of(nlp(empty)) == expected
+    nlp = parser_with(span_subtrees())
+    empty = Doc(nlp.vocab, words=WORDS)
+    empty.ents = ()
+    assert heads_of(nlp(empty)) == expected
+
+
+@pytest.mark.parametrize(
+    ("spans_key", "match"),
+    [
+        (
+            "keep",
+            r"^\[root_mst\] .*the span group 'keep'.*found the groups \['other'\].*before the",
+        ),
+        (None, r"^\[root_mst\] .*looked for entities.*`ner`, before the parser"),
+    ],
+)
+def test_span_subtrees_of_docs_without_annotation_are_an_error(parser_with, spans_key, match):
+    """As where the component that sets the spans comes after the parser."""
+    nlp = parser_with(span_subtrees(spans_key))
+    doc = Doc(nlp.vocab, words=WORDS)
+    doc.spans["other"] = []
+    with pytest.raises(ValueError, match=match):
+        nlp(doc)
+    assert_untouched_but_spans(doc)
+    # Nothing is to be found in these.
+    for words in ([], ["\n", " "]):
+        assert len(nlp(Doc(nlp.vocab, words=words))) == len(words)
+
+
+def test_span_subtrees_after_a_component_that_finds_no_entities(parser_with):
+    nlp = parser_with(span_subtrees())
+    nlp.add_pipe("entity_ruler", before="root_mst").add_patterns(
+        [{"label": "X", "pattern": "nowhere in these words"}]
+    )
+    assert nlp(" ".join(WORDS)).has_annotation("DEP")
 
 
 def test_span_subtrees_with_whitespace_inside(parser_with):

@@ -187,6 +187,24 @@ def test_training_without_annotating_components_is_refused(examples):
         nlp.get_pipe("root_mst").training_input(own)
 
 
+@pytest.mark.parametrize("sgd", [None, False])
+def test_a_parser_updated_alone_warns_of_unset_attributes(examples, sgd, caplog):
+    """As `spacy debug model` does it, and as a user may; `nlp.update` gives `losses`."""
+    nlp = make_nlp(model=with_features("TAG"))
+    own = gold_examples(examples[:4], nlp)
+    nlp.initialize(lambda: own)
+    parser = nlp.get_pipe("root_mst")
+    for _ in range(2):
+        assert parser.update(own, sgd=sgd)["root_mst"] > 0
+    [message] = [r.getMessage() for r in caplog.records if "expected TAG" in r.getMessage()]
+    assert message.startswith("[root_mst]")
+    assert "taken as unset" in message
+    with pytest.raises(ValueError, match="expected TAG"):
+        parser.update(own, sgd=sgd, losses={})
+    with pytest.raises(ValueError, match="expected TAG"):
+        nlp.update(own, sgd=False)
+
+
 def test_parsing_without_the_tagger_is_refused_doc_by_doc(tagged):
     with pytest.raises(ValueError, match="expected TAG on the tokens of each Doc"):
         tagged(TEXTS[0], disable=["tagger"])

@@ -125,6 +125,58 @@ def test_components_that_are_added_later_keep_their_library():
     assert libraries(nlp) == {"tok2vec": {False}, "tagger": {True}}
 
 
+def libraries_after_replacing(nlp, *names):
+    """Those of components whose listeners are replaced, once they have been used."""
+    for name in names:
+        nlp.replace_listeners("tok2vec", name, ["model.tok2vec"])
+    list(nlp.pipe(TEXTS))
+    found = libraries(nlp)
+    return [found[name] for name in names]
+
+
+def test_the_parser_keeps_numpy_where_listeners_are_replaced(quickstart_docs, tmp_path):
+    """Thinc makes copies of layers with its own operations."""
+    nlp = make_nlp(ALL, callback=None)
+    initialize(nlp, quickstart_docs)
+    assert libraries_after_replacing(nlp, "root_mst") == [{False}]
+    assert libraries(nlp)["tok2vec"] == {True}
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    assert libraries(loaded)["root_mst"] == {False}
+    other = spacy.blank("en", vocab=nlp.vocab)
+    other.add_pipe("root_mst", source=nlp)
+    list(other.pipe(TEXTS))
+    assert libraries(other) == {"root_mst": {False}}
+
+
+def test_the_parser_keeps_numpy_where_it_is_trained_after_replacing(quickstart_docs):
+    nlp = make_nlp(ALL, callback=None)
+    examples = initialize(nlp, quickstart_docs)
+    nlp.replace_listeners("tok2vec", "root_mst", ["model.tok2vec"])
+    nlp.update(examples[:2])
+    assert libraries(nlp)["root_mst"] == {False}
+
+
+def test_all_components_keep_numpy_where_listeners_are_replaced(quickstart_docs, tmp_path):
+    nlp = make_nlp(ALL)
+    initialize(nlp, quickstart_docs)
+    nlp.to_disk(tmp_path / "shared")
+    names = ("tagger", "parser", "root_mst")
+    assert libraries_after_replacing(nlp, *names) == [{False}] * 3
+    nlp.to_disk(tmp_path / "replaced")
+    assert libraries(spacy.load(tmp_path / "replaced")) == libraries(nlp)
+    # With components sourced one by one, as in a config.
+    sourced = {"source": str(tmp_path / "shared"), "replace_listeners": ["model.tok2vec"]}
+    nlp = make_nlp({"tagger": sourced, "root_mst": sourced})
+    assert libraries(nlp) == {"tagger": {False}, "root_mst": {False}}
+    # As in Python, from a pipeline with the callback.
+    nlp = spacy.load(tmp_path / "shared")
+    other = spacy.blank("en", vocab=nlp.vocab)
+    for name in ("tok2vec", "tagger", "root_mst"):
+        other.add_pipe(name, source=nlp)
+    assert libraries_after_replacing(other, "tagger", "root_mst") == [{False}] * 2
+
+
 def test_shipped_pipeline_uses_numpy():
     nlp = load_model_from_config(load_config(ROOT / "configs" / "pipeline.cfg"), auto_fill=False)
     assert set(libraries(nlp)) == set(nlp.pipe_names)

@@ -397,6 +397,92 @@ def test_training_docs_of_several_sentences_are_not_warned_of(quickstart_docs, c
         assert nlp.get_pipe("root_mst").cfg["finds_boundaries"] is True
 
 
+def unannotated(nlp, n=5):
+    """Examples whose references are bare tokens, as a streamed corpus may start with."""
+    docs = [Doc(nlp.vocab, words=["It", "rained", "."]) for _ in range(n)]
+    return gold_examples(docs, nlp)
+
+
+def finds_boundaries(nlp):
+    return nlp.get_pipe("root_mst").cfg["finds_boundaries"]
+
+
+def test_boundaries_are_learnt_once_training_sees_one(quickstart_docs, caplog, tmp_path):
+    """A parser of single sentences is saved, loaded and trained further on Docs of several."""
+    first = make_nlp()
+    train(first, gold_examples(quickstart_docs[:40], first), steps=5)
+    assert not finds_boundaries(first)
+    first.to_disk(tmp_path)
+    nlp = spacy.load(tmp_path)
+    examples = gold_examples(join(quickstart_docs[:200], 5), nlp)
+    optimizer = nlp.resume_training()
+    optimizer.learn_rate = 0.01
+    caplog.clear()
+    for step in range(100):
+        start = step * 4 % len(examples)
+        nlp.update(examples[start : start + 4], sgd=optimizer, drop=0.0)
+    assert starts_of(nlp(TEXT)) == TEXT_STARTS
+    # Later batches without any do not turn it off.
+    nlp.update(gold_examples(quickstart_docs[:4], nlp), sgd=optimizer)
+    nlp.to_disk(tmp_path)
+    assert finds_boundaries(spacy.load(tmp_path))
+    assert not warnings_of(caplog)
+
+
+@pytest.mark.parametrize("words", [[], ["Yes"], ["\n"], ["Yes", "\n"]])
+def test_docs_of_a_word_at_most_are_no_evidence(quickstart_docs, caplog, words):
+    """spaCy counts an empty Doc as annotated."""
+    nlp = make_nlp()
+    heads = [0] * len(words)
+    tiny = Doc(nlp.vocab, words=words, heads=heads, deps=["ROOT"] * len(words))
+    streamed = [*unannotated(nlp), *gold_examples([tiny], nlp)]
+    labels = ["ROOT", "nsubj"]
+    with caplog.at_level(logging.WARNING, logger="spacy"):
+        nlp.get_pipe("root_mst").initialize(lambda: streamed, nlp=nlp, labels=labels)
+    assert not finds_boundaries(nlp)
+    assert warnings_of(caplog) == []
+    assert starts_of(nlp("One sentence. Another.")) == [0]
+    other = make_nlp()
+    single = gold_examples([tiny, *quickstart_docs[:3]], other)
+    with caplog.at_level(logging.WARNING, logger="spacy"):
+        other.initialize(lambda: single)
+    assert len(warnings_of(caplog)) == 1
+
+
+def test_a_batch_with_a_boundary_is_trained_on_it(quickstart_docs):
+    """Without a step as well; `get_loss` gives the loss of `update` and changes nothing."""
+    nlp = make_nlp()
+    nlp.initialize(lambda: gold_examples(quickstart_docs[:10], nlp))
+    parser = nlp.get_pipe("root_mst")
+    examples = gold_examples(join(quickstart_docs[:4], 2), nlp)
+    scores, _ = parser.model.begin_update(parser.training_input(examples))
+    loss, gradient = parser.get_loss(examples, scores)
+    assert gradient.boundaries is not None
+    assert not finds_boundaries(nlp)
+    losses = parser.update(examples, sgd=None, losses={})
+    assert losses["root_mst"] == pytest.approx(loss, rel=1e-5)
+    assert finds_boundaries(nlp)
+    boundaries = parser.model.get_ref("boundaries")
+    assert any(
+        np.abs(node.get_grad(name)).max() > 0
+        for node in boundaries.walk()
+        for name in node.param_names
+    )
+
+
+@pytest.mark.parametrize("mode", ["given", "doc"])
+def test_other_modes_see_no_boundary(quickstart_docs, mode):
+    nlp = make_nlp(sentences=mode)
+    examples = gold_examples(join(quickstart_docs[:8], 4), nlp)
+    optimizer = nlp.initialize(lambda: examples)
+    parser = nlp.get_pipe("root_mst")
+    nlp.update(examples, sgd=optimizer)
+    assert not finds_boundaries(nlp)
+    parser.sentences = "auto"
+    nlp.update(examples, sgd=optimizer)
+    assert finds_boundaries(nlp)
+
+
 @pytest.mark.parametrize("mode", ["given", "doc"])
 def test_other_modes_have_nothing_to_warn_of(quickstart_docs, caplog, mode):
     nlp = make_nlp(sentences=mode)
@@ -472,6 +558,44 @@ def test_given_learns_from_gold_boundaries(quickstart_docs):
     scores = nlp.evaluate(examples)
     assert scores["sents_f"] == 1.0
     assert scores["dep_uas"] > 0.9
+
+
+# --- sentences by a hook ------------------------------------------------------------------------
+
+
+def hook(doc, *starts):
+    """Let a function of the user's compute the sentences of a Doc."""
+    doc.user_hooks["sents"] = lambda doc: (
+        doc[start:stop] for start, stop in zip(starts, (*starts[1:], len(doc)), strict=True)
+    )
+    return doc
+
+
+@pytest.mark.parametrize("mode", ["auto", "given"])
+def test_sentences_of_a_hook_are_those_that_are_parsed(make, mode):
+    """spaCy's annotation does not know of them."""
+    nlp = make(sentences=mode, confidence=True)
+    doc = hook(nlp.make_doc(TEXT), 0, 3, 7)
+    # The hook decides, as for `doc.sents`.
+    doc[5].is_sent_start = True
+    assert starts_of(nlp(doc)) == [0, 3, 7]
+    assert_parsed(doc)
+    assert [len([t for t in sent if t.head == t]) for sent in doc.sents] == [1, 1, 1]
+    assert all(sent._.parse_log_prob is not None for sent in doc.sents)
+    assert nlp.evaluate([Example(doc, doc)])["root_violations"] == 0.0
+
+
+@pytest.mark.parametrize("mode", ["auto", "given"])
+def test_sentences_of_a_hook_are_trained_on(mode):
+    """Those of the Doc to parse, and of the reference."""
+    gold = Doc(VOCAB, words=["She", "slept", ".", "Yes", "."])
+    for example in (
+        Example(hook(Doc(VOCAB, words=["She", "slept", ".", "Yes", "."]), 0, 3), gold),
+        Example(Doc(VOCAB, words=["She", "slept", ".", "Yes", "."]), hook(gold.copy(), 0, 3)),
+    ):
+        assert training_starts(example, "ROOT", mode).tolist() == [0, 3, 5]
+    boundaries = GoldBatch.from_examples([example], "ROOT", mode).boundaries
+    assert boundaries.tolist() == [MISSING, 0, 0, 1, 0]
 
 
 # --- the whole Doc -------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Learning from tree distributions: the losses, what Docs keep, and whole trainings."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -331,6 +332,24 @@ def test_several_teachers_average(teacher, quickstart_docs):
 def align(nlp, doc, predicted=None, **settings):
     example = Example(nlp.make_doc(doc.text) if predicted is None else predicted, doc)
     return GoldBatch.from_examples([example], "ROOT", **settings)
+
+
+@pytest.mark.parametrize(("probability", "expected"), [(0.9, True), (0.4, False)])
+def test_a_teachers_probable_boundary_is_one_that_training_has_seen(
+    teacher, monkeypatch, probability, expected
+):
+    parser = make_nlp().get_pipe("root_mst")
+    parser.initialize(lambda: [Example(teacher.make_doc("Yes"), teacher("Yes"))])
+    assert not parser.cfg["finds_boundaries"]
+    doc = teacher(TEXT)
+    gold = align(teacher, doc)
+    inside = np.where(gold.boundaries == MISSING, MISSING, 0.1)
+    inside[np.flatnonzero(inside != MISSING)[0]] = probability
+    monkeypatch.setattr(
+        GoldBatch, "from_examples", lambda *_, **__: replace(gold, boundaries=inside)
+    )
+    parser.update([Example(teacher.make_doc(TEXT), doc)])
+    assert parser.cfg["finds_boundaries"] is expected
 
 
 def test_sentences_with_teachers_have_no_gold(teacher):
