@@ -125,7 +125,8 @@ def read_token_record(token: Token) -> tuple[SentenceRecord, int] | None:
     their number are compared with those that were parsed.
     """
     doc = token.doc
-    if not doc.user_data:
+    stored: dict[Any, Any] = doc.user_data
+    if not stored:
         return None
     try:
         sentence = token.sent
@@ -135,15 +136,17 @@ def read_token_record(token: Token) -> tuple[SentenceRecord, int] | None:
         raise OutdatedDetailsError(
             f"the Doc {doc.text[:40]!r} has parse details, but no sentences: {error}"
         ) from error
-    record = _find_record(sentence)
+    # Written out, since a loop over all tokens should cost next to nothing.
+    first = sentence.start_char
+    packed = stored.get((EXTENSION_KEY, NAME, first, sentence.end_char))
+    record = packed.record if type(packed) is StoredRecord else _find_record(sentence)
     if record is None:
         return None
-    start, first = sentence.start, sentence.start_char
-    place = token.i - start
-    spans = record.spans
-    if len(spans) == sentence.end - start and spans[place] == _extent(token, first):
+    start, i, idx = sentence.start, token.i, token.idx - first
+    place, spans = i - start, record.spans
+    if len(spans) == sentence.end - start and spans[place] == [idx, idx + len(token)]:
         head = record.heads[place]
-        if spans[head] == _extent(doc[start + head], first):
+        if head == place or spans[head] == _extent(doc[start + head], first):
             return record, place
     _refuse_other_tokens(record, sentence)
 
