@@ -20,7 +20,7 @@ from unittest import mock
 import spacy
 from lib.tables import table
 from spacy.language import Language
-from spacy.tokens import DocBin
+from spacy.tokens import Doc, DocBin
 
 from spacy_rootmind.pipeline import root_mst, sentence_parser
 from spacy_rootmind.pipeline.sentence_parser import SentenceParser
@@ -51,6 +51,8 @@ STAGES = (
     ("labels of alternatives", sentence_parser, "label_alternatives"),
     ("into the Doc", root_mst, "annotate"),
 )
+# Time after the component, as a share of the component's.
+READING = "and to read each token's head_prob"
 LAYERS = {"token vectors": "tok2vec", "boundaries": "boundaries", "arc scores": "trees"}
 
 
@@ -120,11 +122,22 @@ def profile(nlp: Language, name: str, texts: list[str]) -> tuple[float, dict[str
         docs = list(component.pipe(docs))
     with timed_stages(pipe) as watch:
         start = time.process_time()
-        n_words = sum(len(doc) for doc in pipe.pipe(docs))
+        docs = list(pipe.pipe(docs))
         total = time.process_time() - start
     shares = {stage: seconds / total for stage, seconds in watch.seconds.items()}
     shares["other"] = 1.0 - sum(shares.values())
-    return n_words / total, shares
+    if pipe.settings.confidence:
+        shares[READING] = time_reading(docs) / total
+    return sum(map(len, docs)) / total, shares
+
+
+def time_reading(docs: list[Doc]) -> float:
+    """Read the probability of each token's head; returns seconds of processor time."""
+    start = time.process_time()
+    for doc in docs:
+        for token in doc:
+            _ = token._.head_prob
+    return time.process_time() - start
 
 
 def main() -> None:
@@ -153,7 +166,7 @@ def _profiles(model: str, name: str, texts: list[str]) -> str:
         words, shares = profile(spacy.load(model, config=config), name, texts)
         columns[title] = {stage: f"{100 * share:.1f}" for stage, share in shares.items()}
         columns[title]["words per second"] = f"{words:,.0f}"
-    stages = [*LAYERS, *dict.fromkeys(s for s, *_ in STAGES), "other", "words per second"]
+    stages = [*LAYERS, *dict.fromkeys(s for s, *_ in STAGES), "other", READING, "words per second"]
     rows = [[stage, *(own.get(stage, "") for own in columns.values())] for stage in stages]
     return table(["", *columns], rows)
 
