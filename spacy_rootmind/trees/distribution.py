@@ -8,8 +8,8 @@ determinant of the Laplacian (Koo et al. 2007) loses all its digits once two wor
 each other.
 """
 
-import contextlib
-from typing import Any, TypeVar, cast
+import threading
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,24 +46,41 @@ Float = np.float64 | NDArray[np.float64]
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
-def _bytes_of_query(trees: "TreeDistribution", *_: object) -> float:
+def _bytes_of_query(*, self: "TreeDistribution", **_: object) -> float:
     """Count bytes: sums per thread, marginals, and a summary per sentence."""
-    sentences, width = len(trees._batch), trees._batch.shape[1]
-    threads = min(trees._threads, max(sentences, 1))
-    squares = 88 if trees._projective else 40
-    return float(squares * threads * trees._longest**2 + 8 * sentences * (width + kernel.CONSTANTS))
+    sentences, width = len(self._batch), self._batch.shape[1]
+    threads = min(self._threads, max(sentences, 1))
+    squares = 88 if self._projective else 40
+    return float(squares * threads * self._longest**2 + 8 * sentences * (width + kernel.CONSTANTS))
 
 
-def _bytes_with_marginals(trees: "TreeDistribution", *_: object) -> float:
-    return _bytes_of_query(trees) + 8.0 * int(trees._batch.size)
+def _bytes_with_marginals(*, self: "TreeDistribution", **_: object) -> float:
+    return _bytes_of_query(self=self) + 8.0 * int(self._batch.size)
 
 
-def _bytes_of_derivatives(trees: "TreeDistribution", *values: Any) -> float:
+def _bytes_of_derivatives(*, self: "TreeDistribution", **values: Any) -> float:
     """Count bytes: what one thread needs for derivatives, and values and results twice each."""
-    size = max([getattr(array, "size", 0) for array in values], default=0)
-    threads = min(trees._threads, max(len(trees._batch), 1))
-    squares = 168.0 if trees._projective else 64.0
-    return squares * threads * trees._longest**2 + 16.0 * max(size, int(trees._batch.size))
+    size = max([np.size(array) for array in values.values()], default=0)
+    threads = min(self._threads, max(len(self._batch), 1))
+    squares = 168.0 if self._projective else 64.0
+    return squares * threads * self._longest**2 + 16.0 * max(size, int(self._batch.size))
+
+
+class _Results(NamedTuple):
+    """What has been found for a batch; None for what has not. No array is ever changed.
+
+    Attributes
+    ----------
+    summaries : float64 array of shape (B, CONSTANTS + N + 1)
+        As the kernel fills them, but for the entropy, which is not always there.
+    marginals : float64 array of shape (B, N + 1, N + 1)
+    entropy, single_root_log_prob : float64 array of shape (B,)
+    """
+
+    summaries: NDArray[np.float64] | None = None
+    marginals: NDArray[np.float64] | None = None
+    entropy: NDArray[np.float64] | None = None
+    single_root_log_prob: NDArray[np.float64] | None = None
 
 
 class TreeDistribution:
@@ -109,7 +126,8 @@ class TreeDistribution:
     use both, ask for `marginals` first, which give `log_partition` as well. With `projective`, by
     the inside-outside algorithm, all take five times as long for 25 words and fifty times for 200.
 
-    An object may be used by several threads at once. Arrays that it returns are copies, except for
+    An object may be used by several threads at once; what two of them ask for at the same time may
+    be computed twice. Arrays that it returns are copies, except for
     `marginals`, which are read-only. A copy of the object has the same scores (a deep copy has its
     own), and no results yet.
 
@@ -136,16 +154,14 @@ class TreeDistribution:
 
     __slots__ = (
         "_batch",
-        "_entropy",
         "_kept",
+        "_lock",
         "_longest",
-        "_marginals",
         "_mask",
         "_one",
         "_projective",
+        "_results",
         "_single_root",
-        "_single_root_log_prob",
-        "_summaries",
         "_threads",
         "_words",
     )
@@ -168,13 +184,12 @@ class TreeDistribution:
         self._single_root = bool(single_root)
         self._projective = bool(projective)
         self._threads = as_num_threads(num_threads)
-        # Arrays over the batch, None until they are found.
-        self._summaries: Any = None
-        self._marginals: Any = None
-        self._entropy: Any = None
-        self._single_root_log_prob: Any = None
-        # The elimination of a single sentence, for its marginals to go on from; [] if none.
-        self._kept: list[list[kernel.Summation]] = []
+        # Of the two attributes below, held only while they are read and replaced: nothing is
+        # computed and no other lock is taken then. A signal's handler may ask in between.
+        self._lock = threading.RLock()
+        self._results = _Results()
+        # The elimination of a single sentence, for its marginals to go on from.
+        self._kept: list[kernel.Summation] | None = None
 
     # Queries
 
@@ -193,9 +208,7 @@ class TreeDistribution:
         >>> TreeDistribution(np.zeros((4, 4))).log_partition.round(6) == np.log(9).round(6)
         np.True_
         """
-        if self._summaries is None:
-            self._eliminate(backwards=False)
-        return self._numbers(self._summaries[:, kernel.LOG_Z])
+        return self._numbers(self._find_summaries()[:, kernel.LOG_Z])
 
     @property
     @names_memory(_bytes_with_marginals)
@@ -234,14 +247,14 @@ class TreeDistribution:
         >>> TreeDistribution(np.zeros((4, 4))).entropy.round(6) == np.log(9).round(6)
         np.True_
         """
-        if self._entropy is None:
-            if self._marginals is None:
-                self._eliminate(backwards=True, with_entropy=True)
-                self._entropy = self._summaries[:, kernel.ENTROPY]
+        results = self._results
+        if results.entropy is None:
+            if results.marginals is None:
+                results = self._eliminate(backwards=True, with_entropy=True)
             else:
                 high, low = self._cross_entropy(self)
-                self._entropy = np.maximum(high + low, 0.0)
-        return self._numbers(self._entropy)
+                results = self._publish(entropy=np.maximum(high + low, 0.0))
+        return self._numbers(cast("NDArray[np.float64]", results.entropy))
 
     @property
     @names_memory(_bytes_of_query)
@@ -271,13 +284,14 @@ class TreeDistribution:
         >>> np.exp(TreeDistribution(scores).single_root_log_prob).round(6) == round(29 / 39, 6)
         np.True_
         """
-        if self._single_root_log_prob is None:
+        results = self._results
+        if results.single_root_log_prob is None:
             log_probs = np.empty(len(self._batch))
             every = self._summaries_of(False)
             single = self._summaries_of(True, allow_no_tree=True)
             kernel.log_ratio_batch(self._words, single, every, log_probs)
-            self._single_root_log_prob = log_probs
-        return self._numbers(self._single_root_log_prob)
+            results = self._publish(single_root_log_prob=log_probs)
+        return self._numbers(cast("NDArray[np.float64]", results.single_root_log_prob))
 
     @names_memory(_bytes_of_query)
     def log_prob(self, heads: IntArray) -> Float:
@@ -299,6 +313,8 @@ class TreeDistribution:
         ------
         TypeError, ValueError
             If heads are not as described, or lie outside their sentence.
+        ArithmeticError
+            If a log probability is below -1.8e308, which float64 does not hold.
 
         Notes
         -----
@@ -398,6 +414,8 @@ class TreeDistribution:
         ------
         TypeError, ValueError
             If `other` is no TreeDistribution, or has other shapes or lengths.
+        ArithmeticError
+            If the result is above 1.8e308, which float64 does not hold, and not inf.
 
         Notes
         -----
@@ -419,7 +437,7 @@ class TreeDistribution:
         """
         infinite = self._trees_missing_in(other)
         high, low = self._cross_entropy(other)
-        return self._numbers(np.where(infinite, np.inf, np.maximum(high + low, 0.0)))
+        return self._numbers(_divergence(high + low, infinite))
 
     @names_memory(_bytes_with_marginals)
     def kl_divergence(self, other: "TreeDistribution") -> Float:
@@ -437,7 +455,7 @@ class TreeDistribution:
 
         Raises
         ------
-        TypeError, ValueError
+        TypeError, ValueError, ArithmeticError
             As for `cross_entropy`.
 
         Notes
@@ -462,7 +480,7 @@ class TreeDistribution:
         high, low = self._cross_entropy(other)
         own_high, own_low = self._cross_entropy(self)
         difference = (high - own_high) + (low - own_low)
-        return self._numbers(np.where(infinite, np.inf, np.maximum(difference, 0.0)))
+        return self._numbers(_divergence(difference, infinite))
 
     @names_memory(_bytes_with_marginals)
     def expectation(self, values: NDArray[Any]) -> Float:
@@ -605,10 +623,7 @@ class TreeDistribution:
         >>> np.sqrt(variance).round(3)
         np.float64(0.887)
         """
-        first = self._normalize(values)
-        second = first if other is None else self._normalize(other)
-        derivatives = self._differentiate(first)
-        return self._numbers(expectations.covariances(first, derivatives, second, self._words))
+        return self._numbers(self._covariance(values, other))
 
     @names_memory(_bytes_of_derivatives)
     def second_moment(self, values: NDArray[Any], other: NDArray[Any] | None = None) -> Float:
@@ -626,8 +641,14 @@ class TreeDistribution:
         """
         first, several = self._means(values)
         second, others = (first, several) if other is None else self._means(other)
-        products = expectations.drop_axes(first[:, :, None] * second[:, None], several, others)
-        return self.covariance(values, other) + self._numbers(products)
+        with np.errstate(over="ignore"):
+            products = first[:, :, None] * second[:, None]
+        expectations.check_overflow(products)
+        covariance = self._covariance(values, other)
+        with np.errstate(over="ignore"):
+            found = covariance + expectations.drop_axes(products, several, others)
+        expectations.check_overflow(found)
+        return self._numbers(found)
 
     @names_memory(_bytes_of_derivatives)
     def entropy_gradient(self) -> NDArray[np.float64]:
@@ -687,6 +708,12 @@ class TreeDistribution:
             *(batch, self._find_marginals(), self._words, self._single_root, several)
         )
 
+    def _covariance(self, values: NDArray[Any], other: NDArray[Any] | None) -> NDArray[np.float64]:
+        """Find the covariances of sums, of shape (B, d, e), without axes that are not there."""
+        first = self._normalize(values)
+        second = first if other is None else self._normalize(other)
+        return expectations.covariances(first, self._differentiate(first), second, self._words)
+
     def _arc_covariances(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Find the covariances of sums with each arc of the batch, infinite where they overflow."""
         functions = self._normalize(values)
@@ -719,22 +746,28 @@ class TreeDistribution:
         kind = self._single_root, self._projective
         return _rebuild, (scores, self._words, self._allowed(), *kind, self._threads)
 
+    def _find_summaries(self) -> NDArray[np.float64]:
+        """Find the summaries of the batch, without the entropy."""
+        results = self._results
+        if results.summaries is None:
+            results = self._eliminate(backwards=False)
+        return cast("NDArray[np.float64]", results.summaries)
+
     def _find_marginals(self) -> NDArray[np.float64]:
         """Find the marginals of the batch, writable."""
-        if self._marginals is None:
-            self._eliminate(backwards=True)
-        return cast("NDArray[np.float64]", self._marginals)
+        results = self._results
+        if results.marginals is None:
+            results = self._eliminate(backwards=True)
+        return cast("NDArray[np.float64]", results.marginals)
 
-    def _eliminate(self, *, backwards: bool, with_entropy: bool = False) -> None:
+    def _eliminate(self, *, backwards: bool, with_entropy: bool = False) -> _Results:
         """Sum over all trees, and go back through the elimination for marginals and entropy."""
         batch = self._batch
         size, width = batch.shape[:2]
         summaries = np.empty((size, kernel.CONSTANTS + width))
         marginals = np.empty(batch.shape) if backwards else None
-        summations = self._take_kept()
-        resume = summations is not None
-        if summations is None:
-            summations = self._summations()
+        kept = self._take_kept() if backwards else None
+        summations = kept or self._summations()
         failed = kernel.sum_batch(
             batch,
             self._mask,
@@ -744,29 +777,42 @@ class TreeDistribution:
             summaries,
             marginals,
             with_entropy,
-            resume,
+            kept is not None,
         )
         if failed[0] != OK:
             self._raise(failed, self._single_root)
-        self._summaries = summaries
-        if backwards:
-            self._marginals = marginals
-        elif size == 1:
-            self._kept.append(summations)
+        entropy = summaries[:, kernel.ENTROPY] if with_entropy else None
+        return self._publish(
+            summations if size == 1 and not backwards else None,
+            summaries=summaries,
+            marginals=marginals,
+            entropy=entropy,
+        )
+
+    def _publish(
+        self, kept: list[kernel.Summation] | None = None, **found: NDArray[np.float64] | None
+    ) -> _Results:
+        """Add complete results to those of all threads, unless they are there; returns all."""
+        with self._lock:
+            before = self._results
+            new = {name: array for name, array in found.items() if getattr(before, name) is None}
+            self._results = results = before._replace(**new)
+            self._kept = (kept or self._kept) if results.marginals is None else None
+        return results
 
     def _take_kept(self) -> list[kernel.Summation] | None:
-        """Take out the elimination that was kept, if there is one that no other thread takes."""
-        if self._kept:
-            with contextlib.suppress(IndexError):
-                return self._kept.pop()
-        return None
+        """Take out the elimination that was kept, if there is one, so that no other thread does."""
+        with self._lock:
+            kept, self._kept = self._kept, None
+        return kept
 
     def _summaries_of(
         self, single_root: bool, *, allow_no_tree: bool = False
     ) -> NDArray[np.float64]:
         """Summarise all trees of either kind; if allowed, log Z is -inf where there are none."""
-        if single_root == self._single_root and self._summaries is not None:
-            return cast("NDArray[np.float64]", self._summaries)
+        results = self._results
+        if single_root == self._single_root and results.summaries is not None:
+            return results.summaries
         summaries = np.empty((len(self._batch), kernel.CONSTANTS + self._batch.shape[1]))
         failed = kernel.sum_batch(
             *(self._batch, self._mask, self._words, single_root, self._summations(), summaries),
@@ -778,27 +824,30 @@ class TreeDistribution:
 
     def _log_prob(self, heads: NDArray[np.int32]) -> NDArray[np.float64]:
         """Find log probabilities of the same number of trees for each sentence, (B k, N + 1)."""
-        if self._summaries is None:
-            self._eliminate(backwards=False)
         size = len(self._batch)
+        summaries = self._find_summaries()
         trees = heads.reshape(size, -1 if size else 0, heads.shape[1])
         found = np.empty(trees.shape[:2])
-        kernel.log_prob_batch(
+        failed = kernel.log_prob_batch(
             *(self._batch, self._mask, self._words, self._single_root, self._queries()),
-            *(self._summaries, trees, found),
+            *(summaries, trees, found),
         )
+        if failed[0] != OK:
+            self._raise(failed, self._single_root)
         return found
 
     def _cross_entropy(
         self, other: "TreeDistribution"
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Find the cross entropy, as the sum of two numbers, over arcs that `other` allows."""
-        if other._summaries is None:
-            other._eliminate(backwards=False)
+        """Find the cross entropy, as the sum of two numbers, over arcs that `other` allows.
+
+        The first is inf where float64 does not hold it.
+        """
+        summaries = other._find_summaries()
         totals = np.empty((len(self._batch), 2))
         kernel.cross_entropy_batch(
             *(other._batch, other._mask, other._words, other._single_root, self._queries()),
-            *(other._summaries, self._find_marginals(), totals),
+            *(summaries, self._find_marginals(), totals),
         )
         return totals[:, 0], totals[:, 1]
 
@@ -929,6 +978,14 @@ class TreeDistribution:
         possible &= ~(outside[:, :, None] | outside[:, None, :] | (index[:, None] == index))
         possible[:, 0] = False
         return possible
+
+
+def _divergence(found: NDArray[np.float64], infinite: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Set to inf what is infinite, and raise where anything else is beyond float64."""
+    lost = np.isinf(found) & ~infinite
+    if lost.any():
+        raise ArithmeticError(f"sentence {int(np.argmax(lost))}: {LOST_DIGITS}")
+    return np.where(infinite, np.inf, np.maximum(found, 0.0))
 
 
 def _rebuild(
