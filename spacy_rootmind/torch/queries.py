@@ -13,6 +13,7 @@ returns float64, which is rounded to the dtype of the scores at the end. `setup_
 from __future__ import annotations  # the site has a stand-in for torch, without `|`
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,19 @@ def _fold(value: Any, dim: int | None, size: int) -> Any:
     return value.movedim(dim, 0).flatten(0, 1)
 
 
+def _over_arrays(sentences: Sequence[Any]) -> TreeDistribution:
+    """Make the distribution over arrays, or take that of an earlier query."""
+    scores, lengths, allowed, trees = sentences
+    found: TreeDistribution = trees.over(scores, lengths, allowed)
+    return found
+
+
+def _to_tensor(sentences: Sequence[Any], found: Any) -> Tensor:
+    """Convert numbers of sentences that the dtype of their scores has to have."""
+    numbers: Tensor = sentences[-1].to_tensor(found)
+    return numbers
+
+
 def _saved(ctx: Any) -> tuple[tuple[Any, ...], list[Tensor]]:
     """Take out the sentences, and the further tensors."""
     scores, lengths, allowed, *rest = ctx.saved_tensors
@@ -89,21 +103,16 @@ class _Query(Function):
 
 
 class LogPartition(_Query):
-    """Log partition of each sentence, (B,); with `marginals`, these are found at the same time."""
+    """Log partition of each sentence, (B,); the last input tells whether marginals follow."""
 
     @staticmethod
-    def forward(
-        scores: Tensor,
-        lengths: Tensor | None,
-        allowed: Tensor | None,
-        trees: Eliminations,
-        marginals: bool,
-    ) -> Tensor:
-        own = trees.over(scores, lengths, allowed)
-        if marginals:
+    def forward(*inputs: Any) -> Tensor:
+        *sentences, with_marginals = inputs
+        own = _over_arrays(sentences)
+        if with_marginals:
             # In a batch, these have to come first for one elimination to do for both.
             own.marginals  # noqa: B018
-        return trees.to_tensor(own.log_partition)
+        return _to_tensor(sentences, own.log_partition)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -121,11 +130,9 @@ class Marginals(_Query):
     """Probability of each arc, (B, N + 1, N + 1)."""
 
     @staticmethod
-    def forward(
-        scores: Tensor, lengths: Tensor | None, allowed: Tensor | None, trees: Eliminations
-    ) -> Tensor:
+    def forward(*inputs: Any) -> Tensor:
         # Those of the distribution itself, which `Sentences.shaped` copies.
-        return torch.from_numpy(trees.over(scores, lengths, allowed)._find_marginals())
+        return torch.from_numpy(_over_arrays(inputs)._find_marginals())
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -147,17 +154,11 @@ class Covariances(_Query):
     """
 
     @staticmethod
-    def forward(
-        scores: Tensor,
-        lengths: Tensor | None,
-        allowed: Tensor | None,
-        trees: Eliminations,
-        values: Tensor,
-    ) -> Tensor:
+    def forward(*inputs: Any) -> Tensor:
+        *sentences, values = inputs
         if values.numel() == 0 or values.shape[-1] == 1:
             return torch.zeros(values.shape, dtype=torch.float64)
-        own = trees.over(scores, lengths, allowed)
-        return torch.from_numpy(_covariances(own, as_array(values)))
+        return torch.from_numpy(_covariances(_over_arrays(sentences), as_array(values)))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -181,10 +182,8 @@ class Entropy(_Query):
     """Entropy of each sentence, (B,)."""
 
     @staticmethod
-    def forward(
-        scores: Tensor, lengths: Tensor | None, allowed: Tensor | None, trees: Eliminations
-    ) -> Tensor:
-        return trees.to_tensor(trees.over(scores, lengths, allowed).entropy)
+    def forward(*inputs: Any) -> Tensor:
+        return _to_tensor(inputs, _over_arrays(inputs).entropy)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -209,11 +208,11 @@ class Divergence(Function):
 
     @staticmethod
     def forward(*inputs: Any) -> Tensor:
-        (*arrays, trees), (*others, other_trees) = inputs[:N_INPUTS], inputs[N_INPUTS:-1]
-        own, other = trees.over(*arrays), other_trees.over(*others)
-        if inputs[-1]:
+        *both, with_marginals = inputs
+        own, other = _over_arrays(both[:N_INPUTS]), _over_arrays(both[N_INPUTS:])
+        if with_marginals:
             other.marginals  # noqa: B018
-        return trees.to_tensor(own.kl_divergence(other))
+        return _to_tensor(both[:N_INPUTS], own.kl_divergence(other))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -258,21 +257,18 @@ def _divergence_gradients(
 
 
 class LogProbs(_Query):
-    """Log probabilities of K trees of each sentence, (B, K), from heads (B, K, N + 1)."""
+    """Log probabilities of K trees of each sentence, (B, K).
+
+    Inputs after the sentences are heads, (B, K, N + 1), and whether marginals follow.
+    """
 
     @staticmethod
-    def forward(
-        scores: Tensor,
-        lengths: Tensor | None,
-        allowed: Tensor | None,
-        trees: Eliminations,
-        heads: Tensor,
-        marginals: bool,
-    ) -> Tensor:
-        own = trees.over(scores, lengths, allowed)
-        if marginals:
+    def forward(*inputs: Any) -> Tensor:
+        *sentences, heads, with_marginals = inputs
+        own = _over_arrays(sentences)
+        if with_marginals:
             own.marginals  # noqa: B018
-        return trees.to_tensor(own.log_prob(as_array(heads)))
+        return _to_tensor(sentences, own.log_prob(as_array(heads)))
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -300,10 +296,8 @@ class Mode(Function):
     """Heads of the most probable tree of each sentence, int64 (B, N + 1)."""
 
     @staticmethod
-    def forward(
-        scores: Tensor, lengths: Tensor | None, allowed: Tensor | None, trees: Eliminations
-    ) -> Tensor:
-        return torch.tensor(trees.over(scores, lengths, allowed).mode(), dtype=torch.int64)
+    def forward(*inputs: Any) -> Tensor:
+        return torch.tensor(_over_arrays(inputs).mode(), dtype=torch.int64)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

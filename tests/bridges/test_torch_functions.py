@@ -278,7 +278,9 @@ def test_errors_name_what_is_wrong():
         tensors.log_partition(np.zeros((3, 3)))
     with pytest.raises(TypeError, match=r"received torch.int64; convert .* scores.float"):
         tensors.entropy(torch.zeros(3, 3, dtype=torch.int64))
-    with pytest.raises(TypeError, match=r"dense scores, received torch.sparse_c.*; .* scores.to_dense"):
+    with pytest.raises(
+        TypeError, match=r"dense scores, received torch.sparse_c.*; .* scores.to_dense"
+    ):
         tensors.entropy(torch.zeros(3, 3).to_sparse())
     with pytest.raises(TypeError, match="received a tensor on the device 'meta'"):
         tensors.entropy(torch.zeros(3, 3, device="meta"))
