@@ -58,7 +58,9 @@ class Sentences:
         self.given = scores
         square = scores.shape[-2:]
         dtype = torch.float32 if scores.dtype in _HALF else scores.dtype
-        batch = scores.to("cpu", dtype).reshape(self.shape.numel(), *square)
+        batch = scores.to("cpu", dtype)
+        if batch.ndim != 3:
+            batch = batch.reshape(self.shape.numel(), *square)
         words = _as_lengths(lengths, self.shape, square[0] - 1)
         mask = None if allowed is None else allowed.detach().cpu().reshape(batch.shape)
         trees = Eliminations(single_root, num_threads, scores.dtype)
@@ -76,8 +78,9 @@ class Sentences:
 
     def shaped(self, found: Tensor) -> Tensor:
         """Copy results to the shape, the dtype and the device of the given scores."""
-        shaped = found.reshape(self.shape + found.shape[1:])
-        return shaped.to(self.given.device, self.given.dtype, copy=True)
+        if len(self.shape) != 1:
+            found = found.reshape(self.shape + found.shape[1:])
+        return found.to(self.given.device, self.given.dtype, copy=True)
 
 
 class Eliminations:
