@@ -472,15 +472,23 @@ ARGUMENTS = {
     "sample_trees": (
         *("k", "lengths", "allowed", "projective", "replace", "method", "max_steps", "seed"),
     ),
+    "tree_crf": ("lengths", "allowed", "single_root", "num_threads"),
+    "tree_cross_entropy": ("lengths", "allowed", "single_root", "num_threads"),
+    "perceptron": ("lengths", "margin", "allowed", "single_root"),
+    "head_selection": ("lengths", "allowed"),
     "tree_score": ("heads", "lengths"),
     "is_tree": ("lengths", "single_root"),
     "is_projective": ("lengths",),
     "TreeDistribution": ("lengths", "allowed", "single_root", "projective", "num_threads"),
 }
 FIRST = {"is_tree": "heads", "is_projective": "heads"}
-NEEDED = {"decode_kbest": ("k",), "sample_trees": ("k",)} | dict.fromkeys(
-    ("tree_log_prob", "tree_score"), ("heads",)
-)
+WITH_HEADS = ("tree_log_prob", "tree_score", "tree_crf", "perceptron", "head_selection")
+NEEDED = {
+    "decode_kbest": ("k",),
+    "sample_trees": ("k",),
+    "tree_cross_entropy": ("marginals",),
+    **dict.fromkeys(WITH_HEADS, ("heads",)),
+}
 
 
 def test_every_public_function_is_fuzzed():
