@@ -93,10 +93,9 @@ class Eliminations:
         self.single_root = single_root
         self.num_threads = num_threads
         self.dtype = dtype
-        self._key: Any = None
-        # The tensors of the key: nothing else can come to lie at their addresses.
-        self._kept: Any = None
-        self._found: TreeDistribution | None = None
+        # What identifies some arrays, their distribution, and the arrays, whose addresses nothing
+        # else can have while they are here. One tuple, as several threads may ask.
+        self._kept: tuple[list[Any], TreeDistribution, list[Any]] | None = None
         self._folded: Eliminations | None = None
 
     def over(
@@ -105,17 +104,19 @@ class Eliminations:
         """Make the distribution over these arrays, unless they are those of the last call."""
         given = scores, lengths, allowed
         key = [None if tensor is None else _identify(tensor) for tensor in given]
-        if self._found is None or key != self._key:
-            arrays = [None if tensor is None else as_array(tensor) for tensor in given]
-            self._found = TreeDistribution(
-                *(arrays[0], arrays[1]),  # type: ignore[arg-type]
-                allowed=arrays[2],
-                single_root=self.single_root,
-                num_threads=self.num_threads,
-            )
-            self._key = key
-            self._kept = [None if tensor is None else tensor.detach() for tensor in given]
-        return self._found
+        kept = self._kept
+        if kept is not None and kept[0] == key:
+            return kept[1]
+        arrays = [None if tensor is None else as_array(tensor) for tensor in given]
+        found = TreeDistribution(
+            *(arrays[0], arrays[1]),  # type: ignore[arg-type]
+            allowed=arrays[2],
+            single_root=self.single_root,
+            num_threads=self.num_threads,
+        )
+        tensors = [None if tensor is None else tensor.detach() for tensor in given]
+        self._kept = key, found, tensors
+        return found
 
     def folded(self) -> Eliminations:
         """Make room for the same sentences with more axes, those of torch.func.vmap."""
