@@ -5,6 +5,8 @@ of weights: whatever the scores, nothing underflows, and derivatives are accurat
 differences among the scores of a word.
 """
 
+from __future__ import annotations  # the site has a stand-in for torch, without `|`
+
 import functools
 from collections.abc import Callable
 from typing import Any

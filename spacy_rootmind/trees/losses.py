@@ -264,6 +264,8 @@ def perceptron(
     ------
     NoTreeError
         As for `tree_crf`.
+    ArithmeticError
+        If differences between scores overflow.
     TypeError, ValueError
         As for `decode`; ValueError also for a head outside its sentence and a negative margin.
 
@@ -313,6 +315,7 @@ def perceptron(
     gradient = np.zeros(batch.shape, dtype=batch.dtype)
     gradient[sentence, dep, ahead] = 1.0
     gradient[sentence, dep, behind] = -1.0
+    _check_overflow(gains)
     # Rounding may leave a tie below 0.
     return _shaped(scores, np.maximum(gains, 0.0), gradient)
 
@@ -341,6 +344,8 @@ def head_selection(
 
     Raises
     ------
+    ArithmeticError
+        If differences between scores overflow.
     TypeError, ValueError
         If the input is not as described; NaN and +inf inside a sentence among it, where allowed. If
         the gold arc of a word is forbidden or has score -inf, or a head lies outside its sentence.
@@ -383,7 +388,9 @@ def head_selection(
             f"{gold[sentence, dep]} is forbidden or has score -inf; mark heads that are not to be "
             f"trusted as missing (-1)"
         )
-    return _shaped(scores, *cross_entropy_of_heads(np, batch.astype(np.float64), possible, gold))
+    losses, gradient = cross_entropy_of_heads(np, batch.astype(np.float64), possible, gold)
+    _check_overflow(losses)
+    return _shaped(scores, losses, gradient)
 
 
 def cross_entropy_of_heads(xp: Any, scores: Any, possible: Any, heads: Any) -> tuple[Any, Any]:
@@ -460,6 +467,15 @@ def _shaped(scores: ScoreArray, losses: NDArray[Any], gradient: NDArray[Any]) ->
     return np.float64(losses[0]), rounded[0]
 
 
+def _check_overflow(losses: NDArray[np.float64]) -> None:
+    wrong = ~np.isfinite(losses)
+    if wrong.any():
+        raise ArithmeticError(
+            f"sentence {int(np.argmax(wrong))}: differences between scores of such magnitudes "
+            f"overflow; scale them down"
+        )
+
+
 # --- gold heads --------------------------------------------------------------------------------
 
 
@@ -518,5 +534,6 @@ def _describe(single_root: bool) -> str:
     kind = "tree with a single root" if single_root else "tree"
     return (
         f"no {kind} agrees with its gold heads, of arcs that are allowed and have a score above "
-        f"-inf; mark heads that are not to be trusted as missing (-1)"
+        f"-inf (or differences between scores overflow); mark heads that are not to be trusted as "
+        f"missing (-1)"
     )

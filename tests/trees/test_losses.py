@@ -23,8 +23,6 @@ from spacy_rootmind import (
     tree_cross_entropy,
 )
 
-torch = pytest.importorskip("torch", reason="needs torch, of the extra [torch]")
-
 LENGTHS = np.array([4, 0, 1, 3, 2, 4])
 OF_HEADS = {"tree_crf": tree_crf, "perceptron": perceptron, "head_selection": head_selection}
 OVER_TREES = ("tree_crf", "perceptron")
@@ -79,8 +77,13 @@ class Case:
         return np.where(possible, scores, -np.inf), self.heads[i, : n + 1], trees[sound]
 
 
+def need_torch():
+    return pytest.importorskip("torch", reason="needs torch, of the extra [torch]")
+
+
 def by_torch(name, scores, heads, trees):
     """The loss of one sentence from a list of its possible trees, and its gradient by autodiff."""
+    torch = need_torch()
     n = len(scores) - 1
     variable = torch.tensor(scores, requires_grad=True)
     words = torch.arange(1, n + 1)
@@ -129,6 +132,7 @@ def test_losses_and_gradients_match_autodiff(name, missing, holes, dtype, single
 @each_dtype
 def test_tree_crf_matches_autodiff_of_the_determinant(dtype):
     """The usual formula, in float64, for sentences whose trees nobody can list."""
+    torch = need_torch()
     rng = rng_for("losses determinant")
     for n in (12, 40):
         scores = rng.standard_normal((n + 1, n + 1)).astype(dtype)
@@ -150,6 +154,7 @@ def test_tree_crf_matches_autodiff_of_the_determinant(dtype):
 @each_kind
 @each_dtype
 def test_cross_entropy_matches_autodiff(dtype, single_root):
+    torch = need_torch()
     case = Case("teacher", single_root=single_root, dtype=dtype, holes=0.3)
     settings = {"allowed": case.allowed, "single_root": single_root}
     teacher = np.where(case.scores > -np.inf, 0.5 * case.scores - 1, -np.inf)
@@ -317,6 +322,17 @@ def test_arguments_are_checked(name):
         assert np.isfinite(loss(broken, heads, allowed=allowed)[0]).all()
 
 
+@each_loss
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_losses_beyond_float64_are_refused(name):
+    """Rather than infinite, with a gradient that looks right."""
+    scores = np.zeros((2, 3, 3))
+    scores[1, 1] = [1.7e308, 0, -1.7e308]
+    error = NoTreeError if name == "tree_crf" else ArithmeticError
+    with pytest.raises(error, match=r"sentence 1: .*overflow"):
+        OF_HEADS[name](scores, np.array([[-1, 0, 1], [-1, 2, 0]]))
+
+
 def test_margins_and_marginals_are_checked():
     scores, heads = np.zeros((3, 3)), np.array([-1, 0, 1])
     for margin in (-0.1, np.nan, np.inf):
@@ -356,6 +372,7 @@ def test_losses_take_heads_that_decode_returns():
 
 def test_torch_scores_take_the_gradient():
     """As docs/arrays.md tells users of frameworks to do."""
+    torch = need_torch()
     scores = torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(0), requires_grad=True)
     _, gradient = tree_crf(scores.detach().numpy(), np.array([[-1, 2, 0, 2], [-1, 0, -1, 1]]))
     (2 * scores).backward(torch.from_numpy(gradient))
