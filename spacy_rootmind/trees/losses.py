@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.kernel.batch import BAD_SCORE
-from spacy_rootmind.trees.checks import check_one_tree_each, is_tree
+from spacy_rootmind.trees.checks import check_one_tree_each, form_trees
 from spacy_rootmind.trees.conventions import (
     MISSING,
     ROOT,
@@ -296,9 +296,9 @@ def perceptron(
     agreeing = _agreeing_arcs(gold, None)
     raised = batch + np.where(agreeing, 0.0, margin).astype(batch.dtype)
     best = find_best(raised, words, allowed=mask)
-    target = np.where(complete[:, None], gold, MISSING)
-    wrong = complete & ~np.atleast_1d(is_tree(target, words, single_root=single_root))
-    _refuse_contradictions(wrong | _has_impossible_arc(batch, mask, target), single_root)
+    sound = form_trees(gold, words, single_root) & ~_has_impossible_arc(batch, mask, gold)
+    _refuse_contradictions(complete & ~sound, single_root)
+    target = gold
     if not complete.all():
         # Sentences of no words take no time, and the others keep their numbers.
         rest = np.where(complete, 0, words)
@@ -306,7 +306,7 @@ def perceptron(
             found = find_best(batch, rest, allowed=_agreeing_arcs(gold, mask))
         except NoTreeError as error:
             raise _contradiction(error, single_root) from None
-        target = np.where(complete[:, None], target, found)
+        target = np.where(complete[:, None], gold, found)
     sentence, dep = (best != target).nonzero()
     ahead, behind = best[sentence, dep], target[sentence, dep]
     gains = np.zeros(len(batch))
