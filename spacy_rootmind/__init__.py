@@ -10,6 +10,12 @@ from typing import TYPE_CHECKING, Any
 from spacy_rootmind.trees.checks import is_projective, is_tree, tree_score
 from spacy_rootmind.trees.decoding import NoTreeError, decode, decode_kbest
 from spacy_rootmind.trees.distribution import TreeDistribution
+from spacy_rootmind.trees.losses import (
+    head_selection,
+    perceptron,
+    tree_crf,
+    tree_cross_entropy,
+)
 from spacy_rootmind.trees.probabilities import arc_marginals, entropy, log_partition, tree_log_prob
 from spacy_rootmind.trees.sampling import sample_trees
 
@@ -28,11 +34,15 @@ __all__ = [
     "decode",
     "decode_kbest",
     "entropy",
+    "head_selection",
     "is_projective",
     "is_tree",
     "log_partition",
+    "perceptron",
     "render",
     "sample_trees",
+    "tree_crf",
+    "tree_cross_entropy",
     "tree_log_prob",
     "tree_score",
 ]

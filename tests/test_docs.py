@@ -26,7 +26,7 @@ from spacy_rootmind.annotation.distributions import stored_distributions
 from spacy_rootmind.pipeline.attributes import SETTERS, attributes_read
 from spacy_rootmind.pipeline.settings import default_settings
 from spacy_rootmind.training.losses import OBJECTIVES
-from spacy_rootmind.trees import checks, decoding, distribution, probabilities, sampling
+from spacy_rootmind.trees import checks, decoding, distribution, losses, probabilities, sampling
 
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
 PAGES += sorted(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)
@@ -113,7 +113,9 @@ class Finder(doctest.DocTestFinder):
         return super()._from_module(module, inspect.unwrap(found))
 
 
-@pytest.mark.parametrize("module", [checks, decoding, distribution, probabilities, sampling])
+@pytest.mark.parametrize(
+    "module", [checks, decoding, distribution, losses, probabilities, sampling]
+)
 def test_docstring_examples_run(module):
     runner = doctest.DocTestRunner()
     for examples in Finder().find(module):
@@ -122,8 +124,12 @@ def test_docstring_examples_run(module):
     assert runner.failures == 0
 
 
-@pytest.mark.parametrize("call", ["decode(scores", "arc_marginals(scores"])
+@pytest.mark.parametrize(
+    "call", ["decode(scores", "arc_marginals(scores", "perceptron(scores", "torch.randn"]
+)
 def test_array_example_prints_the_output_shown(call, capsys):
+    if "torch" in call:
+        pytest.importorskip("torch", reason="needs torch, of the extra [torch]")
     [block] = [b for b in blocks("docs/arrays.md", "python") if call in b]
     exec(compile(block, "arrays.md", "exec"), {})
     shown = re.findall(r"^print.*  # (.*)$", block, flags=re.MULTILINE)

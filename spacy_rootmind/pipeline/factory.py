@@ -92,7 +92,7 @@ def make_root_mst(
     objective : str
         Training objective of the arc scores: "tree_crf" (the gold tree among all trees with one
         root), "head_selection" (each word's gold head among all heads) or "perceptron" (the gold
-        tree ahead of all others by a margin). See `spacy_rootmind.training.losses`.
+        tree ahead of all others by a margin). See `spacy_rootmind.trees.losses`.
     margin : float
         With the objective "perceptron", by how much per wrong arc the gold tree's score has to be
         above that of any other tree. With 0, the perceptron's own rule, there is an update only

@@ -6,11 +6,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.distributions import Distribution, constraints, register_kl
 
-from spacy_rootmind.torch import functions
-from spacy_rootmind.torch.functions import Lengths
+from spacy_rootmind.torch import functions, queries
+from spacy_rootmind.torch.arguments import Lengths, NoDataError, Sentences
+from spacy_rootmind.trees import distribution
+from spacy_rootmind.trees.checks import is_tree
+from spacy_rootmind.trees.conventions import MISSING
+from spacy_rootmind.trees.decoding import decode_kbest
+
+# Trees of a sentence that `enumerate_support` lists at most: all those of seven words.
+MOST_TREES = 2**18
+
+_USE_MARGINALS = "`marginals` holds the mean of each arc, as 1 where a tree has it, 0 elsewhere"
 
 
 class TreeDistribution(Distribution):
@@ -20,6 +30,9 @@ class TreeDistribution(Distribution):
     ----------
     scores, lengths, allowed, single_root, num_threads
         As for `spacy_rootmind.torch.log_partition`. Do not change them while this object is in use.
+    validate_args : bool
+        Whether `log_prob` raises ValueError for heads outside of `support`, as other distributions
+        do unless Python runs with `-O`. By default, it returns -inf for those that form no tree.
 
     Raises
     ------
@@ -28,12 +41,15 @@ class TreeDistribution(Distribution):
 
     Notes
     -----
-    Its events are heads, int64 of shape (N + 1,), with -1 at index 0 and in the padding. It has no
-    batch shape for a single sentence, and (B,) for a batch. `torch.distributions.kl_divergence`
+    Its events are heads, int64 of shape (N + 1,), with -1 at index 0 and in the padding. Its batch
+    shape is that of the scores without their last two axes. `torch.distributions.kl_divergence`
     takes two such distributions. The values of scores are checked by the first query, which
     raises what `log_partition` raises. Each elimination is made once: further queries use it.
 
     `sample` draws its seed from torch's default generator, so `torch.manual_seed` reproduces it.
+
+    Inside transforms of torch.func, `sample`, `support` and `enumerate_support` are not available
+    for scores that are mapped (`vmap`) or differentiated there.
 
     Examples
     --------
@@ -49,6 +65,7 @@ class TreeDistribution(Distribution):
     """
 
     arg_constraints: ClassVar[dict[str, constraints.Constraint]] = {}
+    has_enumerate_support = True
 
     def __init__(
         self,
@@ -58,35 +75,74 @@ class TreeDistribution(Distribution):
         allowed: Tensor | None = None,
         single_root: bool = True,
         num_threads: int = 1,
+        validate_args: bool = False,
     ):
-        batch, trees = functions.bind(scores, lengths, allowed, single_root, num_threads)
-        self._batch, self._trees = batch, trees
-        # Arguments and heads are always checked, by the functions on arrays.
-        super().__init__(scores.shape[:-2], scores.shape[-1:], validate_args=False)
+        self._sentences = Sentences(
+            scores, lengths, allowed=allowed, single_root=single_root, num_threads=num_threads
+        )
+        self._given = scores, lengths, allowed, single_root, num_threads
+        super().__init__(scores.shape[:-2], scores.shape[-1:], validate_args=validate_args)
+        # Inside a transform of torch.func, lengths are checked by the first query.
+        self._arrays()
 
     def __repr__(self) -> str:
-        return repr(self._trees)
+        arrays = self._arrays()
+        return super().__repr__() if arrays is None else repr(arrays)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle what the object was made of, without results."""
+        return _rebuild, (*self._given, self._validate_args)
+
+    def expand(self, batch_shape: Any, _instance: None = None) -> TreeDistribution:
+        """Repeat the sentences along new axes of the batch, or along axes of size 1.
+
+        Parameters
+        ----------
+        batch_shape : torch.Size
+            As for `torch.Tensor.expand`, without the two axes of scores.
+
+        Returns
+        -------
+        trees : TreeDistribution
+            Of that batch shape. It makes an elimination for each repetition: where repetitions
+            stand for samples, `sample` and `log_prob` of the original take less time.
+        """
+        scores, lengths, allowed, single_root, num_threads = self._given
+        shape = torch.Size(batch_shape)
+        if lengths is not None:
+            words = torch.as_tensor(lengths).reshape(self.batch_shape)
+            lengths = words.expand(shape)
+        return TreeDistribution(
+            scores.expand(*shape, *scores.shape[-2:]),
+            lengths,
+            allowed=None if allowed is None else allowed.expand(*shape, *scores.shape[-2:]),
+            single_root=single_root,
+            num_threads=num_threads,
+            validate_args=self._validate_args,
+        )
+
+    # Queries
 
     @property
     def log_partition(self) -> Tensor:
         """Log of the summed weights of all trees, of the batch shape."""
-        found = functions._LogPartition.apply(self._batch, self._trees)
-        return found.reshape(self.batch_shape)
+        return functions.find_log_partition(self._sentences)
 
     @property
     def marginals(self) -> Tensor:
         """Probability of each arc, `marginals[dep, head]`, of the shape of the scores."""
-        found = functions._ArcMarginals.apply(self._batch, self._trees)
-        return found.reshape(self.batch_shape + 2 * self.event_shape)
+        return self._sentences.shaped(queries.Marginals.apply(*self._sentences.inputs))
 
     @property
     def mode(self) -> Tensor:
         """The most probable tree of each sentence."""
-        return self._events(self._trees.mode(), torch.Size())
+        heads: Tensor = queries.Mode.apply(*self._sentences.inputs)
+        shape = self.batch_shape + self.event_shape
+        return heads.to(self._sentences.given.device).reshape(shape)
 
     def entropy(self) -> Tensor:
         """Find the entropy, in nats, of the batch shape."""
-        return functions._Entropy.apply(self._batch, self._trees).reshape(self.batch_shape)
+        return self._sentences.shaped(queries.Entropy.apply(*self._sentences.inputs))
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Find the log probability of given trees, -inf where heads form none.
@@ -99,6 +155,11 @@ class TreeDistribution(Distribution):
         Returns
         -------
         log_prob : tensor of the sample shape and the batch shape
+
+        Raises
+        ------
+        TypeError, ValueError
+            If heads are not as described, or outside of their sentence.
         """
         shape = self.batch_shape + self.event_shape
         if value.shape[value.ndim - len(shape) :] != shape:
@@ -106,34 +167,200 @@ class TreeDistribution(Distribution):
                 f"expected heads of shape (*, {', '.join(map(str, shape))}) for this "
                 f"distribution, received {tuple(value.shape)}"
             )
-        outer = value.shape[: value.ndim - len(self.event_shape)]
-        trees = value.reshape(-1, *self._batch.shape[:2]).transpose(0, 1)
-        found = functions.log_probs(self._batch, self._trees, trees)
-        return found.transpose(0, 1).reshape(outer)
+        if self._validate_args:
+            self._validate_sample(value)
+        outer = value.shape[: value.ndim - len(shape)]
+        batch = self._sentences.scores.shape[:2]
+        heads = value.detach().cpu().reshape(outer.numel(), *batch).transpose(0, 1)
+        inputs = *self._sentences.inputs, heads, functions.needs_gradient(self._sentences)
+        found = queries.LogProbs.apply(*inputs).transpose(0, 1)
+        given = self._sentences.given
+        return found.reshape(outer + self.batch_shape).to(given.device, given.dtype)
 
     @torch.no_grad()
-    def sample(self, sample_shape: Any = ()) -> Tensor:
+    def sample(self, sample_shape: Any = (), *, generator: torch.Generator | None = None) -> Tensor:
         """Draw trees exactly, with replacement.
 
         Parameters
         ----------
         sample_shape : torch.Size
             How many trees of each sentence; `()` for one.
+        generator : torch.Generator, optional
+            Where the seed is drawn from; torch's default generator without one.
 
         Returns
         -------
         heads : int64 tensor of the sample shape, the batch shape and the event shape
         """
-        sample_shape = torch.Size(sample_shape)
-        if sample_shape.numel() == 0:
-            return self._events(np.empty((0, *self._batch.shape[:2])), sample_shape)
-        seed = int(torch.randint(2**63 - 1, ()))
-        heads, _ = self._trees.sample(sample_shape.numel(), seed=seed)
-        return self._events(heads.swapaxes(0, 1), sample_shape)
+        shape = torch.Size(sample_shape)
+        size = shape.numel()
+        if size == 0:
+            return self._as_events(np.empty((0, *self._sentences.scores.shape[:2])), shape)
+        arrays = self._sentences.over_arrays()
+        device = "cpu" if generator is None else generator.device
+        seed = int(torch.randint(2**63 - 1, (), generator=generator, device=device))
+        heads, _ = arrays.sample(size, seed=seed)
+        return self._as_events(heads.swapaxes(0, 1), shape)
 
-    def _events(self, heads: Any, sample_shape: torch.Size) -> Tensor:
+    # Support
+
+    @constraints.dependent_property(is_discrete=True, event_dim=1)
+    def support(self) -> constraints.Constraint:
+        """Heads with -1 at index 0 that form a tree of the wanted kind, of possible arcs."""
+        return _Trees(self._sentences)
+
+    def enumerate_support(self, expand: bool = True) -> Tensor:
+        """List all trees, along a new first axis.
+
+        Parameters
+        ----------
+        expand : bool
+            Whether the axes of the batch are repeated, or of size 1.
+
+        Returns
+        -------
+        heads : int64 tensor of shape (K, *batch shape, N + 1)
+
+        Raises
+        ------
+        NotImplementedError
+            If a sentence has more than `MOST_TREES` trees; if sentences have different numbers of
+            trees; and, without `expand`, if they have different trees.
+        """
+        arrays = self._sentences.over_arrays()
+        possible = arrays._possible_arcs()
+        every = [
+            _list_trees(*(i, possible[i], n), single_root=arrays._single_root)
+            for i, n in enumerate(arrays._words.tolist())
+        ]
+        counts = sorted({len(heads) for heads in every})
+        if len(counts) != 1:
+            raise NotImplementedError(
+                f"expected sentences with the same number of trees to list, received numbers from "
+                f"{counts[:1]} to {counts[-1:]}; make a TreeDistribution of each sentence"
+            )
+        if expand or not self.batch_shape:
+            return self._as_events(np.stack(every, axis=1), torch.Size(counts))
+        if any(not np.array_equal(heads, every[0]) for heads in every):
+            raise NotImplementedError(
+                "expected sentences with the same trees, as expand=False lists them for all "
+                "sentences; use expand=True"
+            )
+        shape = torch.Size(counts) + len(self.batch_shape) * (1,) + self.event_shape
+        heads = torch.from_numpy(every[0]).to(self._sentences.given.device, torch.int64)
+        return heads.reshape(shape)
+
+    # What trees do not have
+
+    @property
+    def mean(self) -> Tensor:
+        """Not there: the mean of heads, which are no quantities, says nothing."""
+        raise NotImplementedError(f"heads have no mean; {_USE_MARGINALS}")
+
+    @property
+    def variance(self) -> Tensor:
+        """Not there, nor is `stddev`: see `mean`."""
+        raise NotImplementedError(f"heads have no variance; {_USE_MARGINALS}")
+
+    def rsample(self, sample_shape: Any = ()) -> Tensor:
+        """Not there: trees are discrete."""
+        raise NotImplementedError(
+            "samples of trees have no gradient; use expected values of arcs, such as sums over "
+            "`marginals`, or weight what samples yield by `log_prob`"
+        )
+
+    def _arrays(self) -> distribution.TreeDistribution | None:
+        """Make the distribution over arrays, or None inside a transform of torch.func."""
+        try:
+            return self._sentences.over_arrays()
+        except NoDataError:
+            return None
+
+    def _as_events(self, heads: Any, sample_shape: torch.Size) -> Tensor:
         shape = sample_shape + self.batch_shape + self.event_shape
-        return torch.tensor(heads, dtype=torch.int64, device=self._batch.device).reshape(shape)
+        device = self._sentences.given.device
+        return torch.tensor(heads, dtype=torch.int64, device=device).reshape(shape)
+
+
+class _Trees(constraints.Constraint):
+    """Heads that form a tree of the wanted kind, without arcs that are forbidden.
+
+    `is_tree` says which they are: those with -1 at index 0, whatever the padding.
+    """
+
+    is_discrete = True
+    event_dim = 1
+
+    def __init__(self, sentences: Sentences):
+        arrays = sentences.over_arrays()
+        self._shape = sentences.shape
+        self._words = arrays._words
+        self._single_root = arrays._single_root
+        self._possible = arrays._possible_arcs()
+
+    def check(self, value: Tensor) -> Tensor:
+        """Tell which heads are such trees.
+
+        Parameters
+        ----------
+        value : int tensor of the sample shape, the batch shape and the event shape
+
+        Returns
+        -------
+        answer : bool tensor of the sample shape and the batch shape
+        """
+        n_words = self._possible.shape[1]
+        outer = torch.broadcast_shapes(value.shape[:-1], self._shape)
+        heads = value.expand(*outer, n_words).detach().cpu().numpy()
+        heads = heads.reshape(-1, *self._possible.shape[:2])
+        flat = heads.reshape(-1, n_words)
+        answer = np.atleast_1d(
+            is_tree(flat, np.tile(self._words, len(heads)), single_root=self._single_root)
+        )
+        index = np.arange(n_words)
+        inside = (index > 0) & (index <= self._words[:, None])
+        arcs = np.where(inside, heads.clip(0, n_words - 1), 0)
+        possible = np.take_along_axis(self._possible[None], arcs[..., None], axis=3)[..., 0]
+        answer &= (possible | ~inside).all(axis=2).reshape(-1)
+        return torch.from_numpy(answer).to(value.device).reshape(outer)
+
+
+def _list_trees(
+    sentence: int, possible: NDArray[np.bool_], n: int, *, single_root: bool
+) -> NDArray[np.int64]:
+    """List the trees of one sentence, in the order of their heads."""
+    m = len(possible)
+    heads, _ = decode_kbest(
+        *(np.zeros((n + 1, n + 1)), MOST_TREES + 1),
+        allowed=possible[: n + 1, : n + 1],
+        single_root=single_root,
+    )
+    if len(heads) > MOST_TREES:
+        raise NotImplementedError(
+            f"sentence {sentence}: its {n} words have more than {MOST_TREES} trees, too many to "
+            f"list; use `sample`, or the k best by spacy_rootmind.decode_kbest"
+        )
+    padded = np.full((len(heads), m), MISSING, dtype=np.int64)
+    padded[:, : n + 1] = heads[np.lexsort(heads.T[::-1])]
+    return padded
+
+
+def _rebuild(
+    scores: Tensor,
+    lengths: Lengths,
+    allowed: Tensor | None,
+    single_root: bool,
+    num_threads: int,
+    validate_args: bool,
+) -> TreeDistribution:
+    return TreeDistribution(
+        scores,
+        lengths,
+        allowed=allowed,
+        single_root=single_root,
+        num_threads=num_threads,
+        validate_args=validate_args,
+    )
 
 
 @register_kl(TreeDistribution, TreeDistribution)
@@ -143,4 +370,4 @@ def _kl_of_trees(p: TreeDistribution, q: TreeDistribution) -> Tensor:
             f"expected a distribution of batch shape {tuple(p.batch_shape)}, received "
             f"{tuple(q.batch_shape)}"
         )
-    return functions.divergence(p._batch, p._trees, q._batch, q._trees).reshape(p.batch_shape)
+    return functions.find_divergence(p._sentences, q._sentences)

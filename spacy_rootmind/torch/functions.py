@@ -7,23 +7,13 @@ over.
 
 from __future__ import annotations  # the site has a stand-in for torch, without `|`
 
-from collections.abc import Sequence
-from typing import Any, TypeAlias
-
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from spacy_rootmind.torch.elimination import eliminate
-from spacy_rootmind.trees.distribution import TreeDistribution
+from spacy_rootmind.torch import queries
+from spacy_rootmind.torch.arguments import Lengths, Sentences
 
 __all__ = ["arc_marginals", "entropy", "kl_divergence", "log_partition"]
-
-Lengths: TypeAlias = "Tensor | NDArray[np.integer[Any]] | Sequence[int] | int | None"
-
-
-# --- the functions -----------------------------------------------------------------------------
 
 
 def log_partition(
@@ -38,9 +28,10 @@ def log_partition(
 
     Parameters
     ----------
-    scores : float32 or float64 tensor of shape (n + 1, n + 1) or (B, N + 1, N + 1)
+    scores : float tensor of shape (n + 1, n + 1) or (B, N + 1, N + 1)
         Arc scores (log-weights), `scores[dep, head]`, on any device. They are copied to the CPU;
-        computation is in float64.
+        computation is in float64, whether they are float64, float32, bfloat16 or float16. A batch
+        may have any number of axes, instead of the one that is called B here.
     lengths : int tensor of shape (B,), optional
         Words in each sentence, 0 to N. All sentences have N words by default. For a single
         sentence, an int.
@@ -60,13 +51,18 @@ def log_partition(
     Raises
     ------
     NoTreeError, ArithmeticError, TypeError, ValueError
-        As the function on arrays.
+        As the function on arrays; ArithmeticError also if log Z is beyond the dtype of the scores.
+    NotImplementedError
+        If a derivative in forward mode (`torch.func.jvp`, `jacfwd`) is taken inside another.
 
     Notes
     -----
     n^3 multiplications with the gradient, n^3 / 3 without; some 3 n^3 for a gradient of the
-    gradient. Higher derivatives take O(n^3) memory per sentence and much longer, by an elimination
-    in torch operations.
+    gradient, and for each direction of a Hessian. Higher derivatives take O(n^3) memory per
+    sentence and much longer, by an elimination in torch operations.
+
+    Transforms of torch.func work, nested too. `torch.vmap` is as fast as a batch. `torch.compile`
+    leaves the function out of its graph.
 
     Examples
     --------
@@ -77,8 +73,10 @@ def log_partition(
     >>> scores.grad[1].tolist() == arc_marginals(scores)[1].tolist()
     True
     """
-    batch, trees = bind(scores, lengths, allowed, single_root, num_threads)
-    return _LogPartition.apply(batch, trees).reshape(scores.shape[:-2])
+    sentences = Sentences(
+        scores, lengths, allowed=allowed, single_root=single_root, num_threads=num_threads
+    )
+    return find_log_partition(sentences)
 
 
 def arc_marginals(
@@ -122,8 +120,10 @@ def arc_marginals(
     >>> round(scores.grad[1, 0].item(), 3), round(scores.grad[1, 2].item(), 3)
     (0.197, -0.197)
     """
-    batch, trees = bind(scores, lengths, allowed, single_root, num_threads)
-    return _ArcMarginals.apply(batch, trees).reshape(scores.shape)
+    sentences = Sentences(
+        scores, lengths, allowed=allowed, single_root=single_root, num_threads=num_threads
+    )
+    return sentences.shaped(queries.Marginals.apply(*sentences.inputs))
 
 
 def entropy(
@@ -162,8 +162,10 @@ def entropy(
     >>> math.isclose(entropy(torch.zeros(4, 4, dtype=torch.float64)).item(), math.log(9))
     True
     """
-    batch, trees = bind(scores, lengths, allowed, single_root, num_threads)
-    return _Entropy.apply(batch, trees).reshape(scores.shape[:-2])
+    sentences = Sentences(
+        scores, lengths, allowed=allowed, single_root=single_root, num_threads=num_threads
+    )
+    return sentences.shaped(queries.Entropy.apply(*sentences.inputs))
 
 
 def kl_divergence(
@@ -181,7 +183,7 @@ def kl_divergence(
     ----------
     scores, lengths, allowed, single_root, num_threads
         As for `log_partition`.
-    others : tensor of the shape and dtype of `scores`
+    others : float tensor of the shape of `scores`
         The scores of the other distribution, with the same lengths, allowed arcs and kind of trees.
         Where these differ, make a `TreeDistribution` of each.
 
@@ -209,204 +211,36 @@ def kl_divergence(
     >>> kl_divergence(even, even).item()
     0.0
     """
-    batch, trees = bind(scores, lengths, allowed, single_root, num_threads)
-    other_batch, other_trees = bind(others, lengths, allowed, single_root, num_threads)
-    return divergence(batch, trees, other_batch, other_trees).reshape(scores.shape[:-2])
-
-
-# --- arguments and results ---------------------------------------------------------------------
-
-
-def bind(
-    scores: Tensor,
-    lengths: Lengths,
-    allowed: Tensor | None,
-    single_root: bool,
-    num_threads: int,
-) -> tuple[Tensor, TreeDistribution]:
-    """Check the arguments; returns the scores as a batch, and its distribution over arrays."""
-    if not isinstance(scores, Tensor):
-        raise TypeError(f"expected scores as a torch tensor, received {type(scores).__name__}")
-    if scores.dtype not in (torch.float32, torch.float64):
-        raise TypeError(
-            f"expected scores of dtype torch.float32 or torch.float64, received {scores.dtype}; "
-            f"convert them with scores.float()"
-        )
-    if allowed is not None and not isinstance(allowed, Tensor):
-        raise TypeError(f"expected allowed as a torch tensor, received {type(allowed).__name__}")
-    if isinstance(lengths, Tensor):
-        lengths = lengths.detach().cpu().numpy()
-    one = scores.ndim == 2
-    batch = scores[None] if one else scores
-    mask = None if allowed is None else (allowed[None] if one else allowed).detach().cpu().numpy()
-    trees = TreeDistribution(
-        batch.detach().cpu().numpy(),
-        None if lengths is None else np.reshape(lengths, -1) if one else np.asarray(lengths),
-        allowed=mask,
-        single_root=single_root,
-        num_threads=num_threads,
+    sentences = Sentences(
+        scores, lengths, allowed=allowed, single_root=single_root, num_threads=num_threads
     )
-    return batch, trees
+    other_sentences = Sentences(
+        others, lengths, allowed=allowed, single_root=single_root, num_threads=num_threads
+    )
+    return find_divergence(sentences, other_sentences)
 
 
-def divergence(
-    scores: Tensor, trees: TreeDistribution, others: Tensor, other_trees: TreeDistribution
-) -> Tensor:
-    """Find the Kullback-Leibler divergence of each sentence of two batches."""
-    found: Tensor = _Divergence.apply(scores, others, trees, other_trees)
-    return found
+# --- for distributions as well -------------------------------------------------------------------
 
 
-def log_probs(scores: Tensor, trees: TreeDistribution, heads: Tensor) -> Tensor:
-    """Find the log probabilities of k trees of each sentence, (B, k, N + 1), as (B, k)."""
-    found: Tensor = _LogProb.apply(scores, trees, heads)
-    return found
+def find_log_partition(sentences: Sentences) -> Tensor:
+    """Find the log partition of each sentence."""
+    found = queries.LogPartition.apply(*sentences.inputs, needs_gradient(sentences))
+    return sentences.shaped(found)
 
 
-def _like(scores: Tensor, found: NDArray[np.float64] | np.float64) -> Tensor:
-    """Copy a result to where the scores are."""
-    return torch.tensor(found, dtype=scores.dtype, device=scores.device)
-
-
-# --- gradients ---------------------------------------------------------------------------------
-
-
-class _LogPartition(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor, trees: TreeDistribution) -> Tensor:
-        ctx.save_for_backward(scores)
-        ctx.trees = trees
-        if ctx.needs_input_grad[0]:
-            # In a batch, these have to come first for one elimination to do for both.
-            trees.marginals  # noqa: B018
-        return _like(scores, trees.log_partition)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (scores,) = ctx.saved_tensors
-        return grad[:, None, None] * _ArcMarginals.apply(scores, ctx.trees), None
-
-
-class _ArcMarginals(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor, trees: TreeDistribution) -> Tensor:
-        ctx.save_for_backward(scores)
-        ctx.trees = trees
-        return _like(scores, trees.marginals)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (scores,) = ctx.saved_tensors
-        return _covariance(scores, ctx.trees, grad), None
-
-
-class _Entropy(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor, trees: TreeDistribution) -> Tensor:
-        ctx.save_for_backward(scores)
-        ctx.trees = trees
-        return _like(scores, trees.entropy)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        # Entropy = log Z - sum of P * scores: what remains is the derivative of P.
-        (scores,) = ctx.saved_tensors
-        values = scores.to("cpu", torch.float64)
-        return -grad[:, None, None] * _covariance(scores, ctx.trees, values), None
-
-
-class _Divergence(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any,
-        scores: Tensor,
-        others: Tensor,
-        trees: TreeDistribution,
-        other_trees: TreeDistribution,
-    ) -> Tensor:
-        ctx.save_for_backward(scores, others)
-        ctx.trees, ctx.other_trees = trees, other_trees
-        if ctx.needs_input_grad[1]:
-            other_trees.marginals  # noqa: B018
-        return _like(scores, trees.kl_divergence(other_trees))
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
-        scores, others = ctx.saved_tensors
-        by_scores = by_others = None
-        if ctx.needs_input_grad[0]:
-            values = scores.to("cpu", torch.float64) - others.to("cpu", torch.float64)
-            by_scores = grad[:, None, None] * _covariance(scores, ctx.trees, values)
-        if ctx.needs_input_grad[1]:
-            own = _ArcMarginals.apply(scores, ctx.trees)
-            other = _ArcMarginals.apply(others, ctx.other_trees)
-            by_others = grad.to(others)[:, None, None] * (other - own.to(other))
-        return by_scores, by_others, None, None
-
-
-class _LogProb(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, scores: Tensor, trees: TreeDistribution, heads: Tensor) -> Tensor:
-        ctx.save_for_backward(scores, heads)
-        ctx.trees = trees
-        if ctx.needs_input_grad[0]:
-            trees.marginals  # noqa: B018
-        return _like(scores, trees.log_prob(heads.cpu().numpy()))
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        scores, heads = ctx.saved_tensors
-        # Of each arc, the sum over the trees that have it.
-        by_dep = heads.long().clamp(min=0).transpose(1, 2)
-        arcs = torch.zeros_like(scores).scatter_add(
-            2, by_dep, grad[:, None, :].expand(by_dep.shape)
+def find_divergence(sentences: Sentences, others: Sentences) -> Tensor:
+    """Find the Kullback-Leibler divergence of each sentence from that of the same place."""
+    given, received = sentences.given.shape, others.given.shape
+    if given != received:
+        raise ValueError(
+            f"expected two distributions with scores of one shape, received {tuple(given)} and "
+            f"{tuple(received)}"
         )
-        inside = torch.as_tensor(ctx.trees._possible_arcs().any(axis=2), device=scores.device)
-        arcs = torch.where(inside[:, :, None], arcs, 0.0)
-        marginals = _ArcMarginals.apply(scores, ctx.trees)
-        return arcs - grad.sum(dim=1)[:, None, None] * marginals, None, None
+    inputs = *sentences.inputs, *others.inputs, needs_gradient(others)
+    return sentences.shaped(queries.Divergence.apply(*inputs))
 
 
-def _covariance(scores: Tensor, trees: TreeDistribution, values: Tensor) -> Tensor:
-    """Find the covariance of each arc, as 0 or 1, with the sum of the values of a tree's arcs.
-
-    It is the derivative of the marginals in the direction of `values`, and is itself differentiable
-    where a graph is being made.
-    """
-    if scores.shape[1] == 1:
-        return torch.zeros_like(scores)
-    wide = values.to("cpu", torch.float64)
-    if torch.is_grad_enabled():
-        return _differentiate(scores.to("cpu", torch.float64), trees, wide).to(scores)
-    return torch.from_numpy(_covariance_in_kernel(trees, wide.detach().numpy())).to(scores)
-
-
-def _covariance_in_kernel(trees: TreeDistribution, values: NDArray[Any]) -> NDArray[np.float64]:
-    """Find these covariances, NaN in sentences with a value that is not finite."""
-    wrong = ~np.isfinite(values)
-    if not wrong.any():
-        return trees._arc_covariances(values)
-    likely = trees._find_marginals() > 0
-    wrong = (wrong & likely).any(axis=(1, 2), keepdims=True)
-    found = trees._arc_covariances(np.where(wrong, 0.0, values))
-    return np.where(wrong & likely, np.nan, found)
-
-
-def _differentiate(scores: Tensor, trees: TreeDistribution, values: Tensor) -> Tensor:
-    """Find these covariances by an elimination in torch, so that they may be differentiated."""
-    possible = torch.from_numpy(trees._possible_arcs())
-    total = eliminate(scores, possible, trees._single_root).sum()
-    (marginals,) = torch.autograd.grad(total, scores, create_graph=True)
-    (found,) = torch.autograd.grad(marginals, scores, _centred(values, trees), create_graph=True)
-    return found
-
-
-def _centred(values: Tensor, trees: TreeDistribution) -> Tensor:
-    """Subtract from values of arcs a constant per word, and drop those of impossible arcs.
-
-    The constants add up to the same in all trees, so they change no covariance but its rounding.
-    """
-    likely = torch.from_numpy(trees._find_marginals() > 0)
-    highest = torch.where(likely, values.detach(), -torch.inf).amax(dim=2, keepdim=True)
-    highest = torch.where(likely.any(dim=2, keepdim=True), highest, 0.0)
-    return torch.where(likely, values - highest, 0.0)
+def needs_gradient(sentences: Sentences) -> bool:
+    """Tell whether torch is likely to ask for a gradient, and so for marginals."""
+    return torch.is_grad_enabled() and sentences.scores.requires_grad

@@ -1,33 +1,26 @@
-"""Learning from a teacher's tree distributions: cross entropies with their gradients.
+"""Learning from a teacher's tree distributions: what the losses need of it.
 
-A distribution over trees enters by its arc marginals alone. With q the teacher's distribution, Q
-its arc marginals and s the student's scores, the cross entropy of the two is
-
-    -sum_t q(t) log p(t)  =  log Z(s) - sum_{d,h} Q[d,h] s[d,h]
-
-as log p(t) is a sum over arcs. The gradient with respect to s is the student's marginals minus the
-teacher's. No tree has to be sampled or listed, and the teacher's trees need not be projective.
+A distribution over trees enters by its arc marginals alone, see
+`spacy_rootmind.trees.losses.tree_cross_entropy`. The teacher's trees need not be projective.
 """
 
 from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from thinc.api import get_array_module, to_numpy
+from thinc.api import to_numpy
 
 from spacy_rootmind.annotation.distributions import TeacherTarget
 from spacy_rootmind.network.layout import Bucket, Layout
 from spacy_rootmind.network.types import Floats3d
-from spacy_rootmind.trees.distribution import TreeDistribution
+from spacy_rootmind.training.losses import on_cpu
+from spacy_rootmind.trees import losses
 
 
 def tree_cross_entropy(
     scores: Floats3d, bucket: Bucket, marginals: NDArray[np.float64]
 ) -> tuple[float, Floats3d]:
-    """Find the cross entropy of a teacher's and the student's distribution over single-root trees.
-
-    It is at least the entropy of the teacher's distribution, and equals it if the two are the same.
-    If the teacher is certain of one tree, it is `losses.tree_crf`.
+    """Find the cross entropy of a teacher's and the student's distributions, as `losses` does.
 
     Parameters
     ----------
@@ -36,8 +29,7 @@ def tree_cross_entropy(
     bucket : Bucket
         The sentences' lengths.
     marginals : float array of shape (b, m, m)
-        The teacher's arc marginals, of a distribution over trees with a single root: the row of
-        each word sums to one, and so does ROOT's column. Zero in the padding.
+        The teacher's arc marginals, over trees with a single root.
 
     Returns
     -------
@@ -45,18 +37,8 @@ def tree_cross_entropy(
         Sum over sentences, in nats.
     gradient : float array of shape (b, m, m)
         Of the loss with respect to the scores.
-
-    Notes
-    -----
-    n^3 multiplications per sentence.
     """
-    xp = get_array_module(scores)
-    square = to_numpy(scores)
-    trees = TreeDistribution(square, bucket.lengths)
-    gradient = trees.marginals - marginals
-    expected = np.where(marginals > 0.0, square, 0.0) * marginals
-    loss = np.asarray(trees.log_partition).sum() - expected.sum()
-    return float(loss), xp.asarray(gradient.astype(scores.dtype))
+    return on_cpu(losses.tree_cross_entropy, scores, bucket, marginals)
 
 
 def pad_marginals(bucket: Bucket, targets: Mapping[int, TeacherTarget]) -> NDArray[np.float64]:

@@ -1,5 +1,8 @@
 """The distribution as one of torch.distributions."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import reference
@@ -100,3 +103,216 @@ def test_heads_of_another_shape_are_refused():
     other = tensors.TreeDistribution(make_scores(4, 4))
     with pytest.raises(ValueError, match=r"batch shape \(2,\), received \(\)"):
         torch.distributions.kl_divergence(trees, other)
+
+
+# --- support -----------------------------------------------------------------------------------
+
+
+def every_head(n):
+    """All heads of n words, in order, with -1 at index 0."""
+    heads = torch.cartesian_prod(*n * [torch.arange(n + 1)]).reshape(-1, n)
+    return torch.nn.functional.pad(heads, (1, 0), value=-1)
+
+
+@pytest.mark.parametrize("single_root", [True, False])
+def test_support_is_where_trees_have_a_probability(single_root):
+    """Every choice of heads, with padding, a forbidden arc and one of score -inf."""
+    scores = make_scores(3, 4, 4).detach()
+    scores[0, 2, 1] = -torch.inf
+    allowed = torch.ones(3, 4, 4, dtype=torch.bool)
+    allowed[1, 1, 0] = False
+    trees = tensors.TreeDistribution(
+        scores, torch.tensor([3, 3, 2]), allowed=allowed, single_root=single_root
+    )
+    heads = every_head(3)[:, None].expand(-1, 3, -1).clone()
+    heads[:, 2, 1:3] = heads[:, 2, 1:3].clamp(max=2)
+    support = trees.support
+    assert isinstance(support, torch.distributions.constraints.Constraint)
+    assert support.is_discrete
+    assert support.event_dim == 1
+    found = support.check(heads)
+    assert found.shape == (64, 3)
+    assert torch.equal(found, trees.log_prob(heads) > -torch.inf)
+    assert found.any(dim=0).all()
+    # ROOT has no head; whatever the padding holds.
+    trees_alone = heads[found[:, 0], 0]
+    trees_alone[:, 0] = 0
+    alone = tensors.TreeDistribution(scores[0], single_root=single_root)
+    assert not alone.support.check(trees_alone).any()
+    heads[:, 2, 3] = 99
+    assert torch.equal(support.check(heads)[:, 2], found[:, 2])
+
+
+def test_heads_outside_the_support_are_refused_if_arguments_are_validated():
+    scores = make_scores(4, 4)
+    cycle = torch.tensor([-1, 2, 1, 0])
+    assert tensors.TreeDistribution(scores).log_prob(cycle) == -torch.inf
+    trees = tensors.TreeDistribution(scores, validate_args=True)
+    with pytest.raises(ValueError, match="to be within the support"):
+        trees.log_prob(cycle)
+    heads = trees.sample((20,))
+    assert torch.equal(trees.log_prob(heads), tensors.TreeDistribution(scores).log_prob(heads))
+    with pytest.raises(ValueError, match="to be within the support"):
+        trees.expand((2,)).log_prob(cycle.expand(2, -1))
+
+
+@pytest.mark.parametrize("single_root", [True, False])
+@pytest.mark.parametrize("n", [0, 1, 3, 4])
+def test_enumerated_support_is_all_trees(n, single_root):
+    trees = tensors.TreeDistribution(make_scores(2, n + 1, n + 1), single_root=single_root)
+    heads = trees.enumerate_support()
+    wanted = reference.enumerate_trees(n, single_root)
+    assert heads.dtype == torch.int64
+    assert heads.shape == (len(wanted), 2, n + 1)
+    for sentence in range(2):
+        assert sorted(heads[:, sentence].tolist()) == sorted(wanted.tolist())
+    torch.testing.assert_close(trees.log_prob(heads).exp().sum(dim=0), torch.ones(2).double())
+    narrow = trees.enumerate_support(expand=False)
+    assert narrow.shape == (len(wanted), 1, n + 1)
+    assert torch.equal(narrow.expand(-1, 2, -1), heads)
+
+
+def test_enumerated_support_has_only_possible_trees():
+    scores = make_scores(4, 4).detach()
+    scores[1, 0] = -torch.inf
+    trees = tensors.TreeDistribution(scores)
+    heads = trees.enumerate_support()
+    assert (heads[:, 1] != 0).all()
+    assert len(heads) == 6
+    torch.testing.assert_close(trees.log_prob(heads).exp().sum(), torch.tensor(1.0).double())
+    # Many words, but few trees.
+    allowed = torch.zeros(31, 31, dtype=torch.bool)
+    allowed[range(1, 31), range(30)] = allowed[30, 28] = True
+    chains = tensors.TreeDistribution(torch.zeros(31, 31), allowed=allowed)
+    assert len(chains.enumerate_support()) == 2
+
+
+def test_supports_that_cannot_be_listed_are_refused():
+    long = tensors.TreeDistribution(torch.zeros(13, 13))
+    with pytest.raises(NotImplementedError, match=r"12 words have more than 262144 .* `sample`"):
+        long.enumerate_support()
+    uneven = tensors.TreeDistribution(torch.zeros(2, 4, 4), torch.tensor([3, 2]))
+    with pytest.raises(NotImplementedError, match="the same number of trees"):
+        uneven.enumerate_support()
+    scores = torch.zeros(2, 4, 4)
+    scores[0, 1, 0] = scores[1, 2, 0] = -torch.inf
+    differing = tensors.TreeDistribution(scores)
+    assert differing.enumerate_support().shape == (6, 2, 4)
+    with pytest.raises(NotImplementedError, match="expand=True"):
+        differing.enumerate_support(expand=False)
+
+
+# --- what torch.distributions asks for -----------------------------------------------------------
+
+
+def test_expanded_distributions_repeat_sentences():
+    scores, lengths = make_scores(2, 1, 4, 4), torch.tensor([[3], [2]])
+    allowed = torch.ones(2, 1, 4, 4, dtype=torch.bool)
+    allowed[0, 0, 2, 1] = False
+    trees = tensors.TreeDistribution(scores, lengths, allowed=allowed, single_root=False)
+    wide = trees.expand((5, 2, 3))
+    assert isinstance(wide, tensors.TreeDistribution)
+    assert wide.batch_shape == (5, 2, 3)
+    assert wide.event_shape == (4,)
+    assert torch.equal(wide.entropy(), trees.entropy().expand(5, 2, 3))
+    heads = wide.sample((7,))
+    assert heads.shape == (7, 5, 2, 3, 4)
+    wanted = trees.log_prob(heads.movedim(3, 0).unsqueeze(-2)).squeeze(-1).movedim(0, 3)
+    torch.testing.assert_close(wide.log_prob(heads), wanted, rtol=0, atol=0)
+    (gradient,) = torch.autograd.grad(wide.log_partition.sum(), scores)
+    torch.testing.assert_close(gradient, 15 * trees.marginals)
+    with pytest.raises(RuntimeError, match="expand"):
+        trees.expand((3, 1))
+    single = tensors.TreeDistribution(scores[0, 0], 3).expand((2,))
+    assert torch.equal(single.mode[0], single.mode[1])
+    event = torch.distributions.Independent(single, 1)
+    assert event.log_prob(single.mode) == single.log_prob(single.mode).sum()
+
+
+def test_samples_follow_a_generator():
+    trees = tensors.TreeDistribution(make_scores(5, 5))
+    state = torch.get_rng_state()
+    draws = [
+        trees.sample((50,), generator=torch.Generator().manual_seed(seed)) for seed in (0, 0, 1)
+    ]
+    assert torch.equal(draws[0], draws[1])
+    assert not torch.equal(draws[0], draws[2])
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_what_trees_do_not_have_is_said():
+    trees = tensors.TreeDistribution(make_scores(4, 4))
+    assert not trees.has_rsample
+    for call, message in [
+        (lambda: trees.mean, "no mean; `marginals`"),
+        (lambda: trees.variance, "no variance; `marginals`"),
+        (lambda: trees.stddev, "no variance; `marginals`"),
+        (trees.rsample, "no gradient; use expected values"),
+    ]:
+        with pytest.raises(NotImplementedError, match=message):
+            call()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_queries_have_the_dtype_of_the_scores(dtype):
+    scores = make_scores(2, 4, 4).detach().to(dtype).requires_grad_()
+    trees, wide = tensors.TreeDistribution(scores), tensors.TreeDistribution(scores.double())
+    heads = trees.sample((3,))
+    for own in (trees.log_partition, trees.marginals, trees.entropy(), trees.log_prob(heads)):
+        assert own.dtype == dtype
+    assert torch.equal(trees.log_prob(heads), wide.log_prob(heads).to(dtype))
+    (gradient,) = torch.autograd.grad(trees.log_prob(heads).sum(), scores)
+    assert gradient.dtype == dtype
+
+
+def test_distributions_inside_transforms():
+    scores = make_scores(3, 4, 4).detach()
+    lengths = torch.tensor([3, 2, 3])
+    whole = tensors.TreeDistribution(scores, lengths)
+    heads = whole.sample((2,))
+
+    def log_prob(own, words, trees):
+        return tensors.TreeDistribution(own, words).log_prob(trees)
+
+    found = torch.vmap(log_prob, in_dims=(0, 0, 1), out_dims=1)(scores, lengths, heads)
+    assert torch.equal(found, whole.log_prob(heads))
+    # Other trees of the same sentence.
+    found = torch.vmap(log_prob, in_dims=(None, None, 0))(scores, lengths, heads)
+    assert torch.equal(found, whole.log_prob(heads))
+    mode = torch.vmap(lambda own, words: tensors.TreeDistribution(own, words).mode)
+    assert torch.equal(mode(scores, lengths), whole.mode)
+
+    def best(own):
+        trees = tensors.TreeDistribution(own, lengths)
+        return trees.log_prob(trees.mode).sum()
+
+    for found in (torch.func.grad(best)(scores), torch.func.jacfwd(best)(scores)):
+        (wanted,) = torch.autograd.grad(best(scores.requires_grad_()), scores)
+        torch.testing.assert_close(found, wanted)
+        scores = scores.detach()
+
+
+@pytest.mark.parametrize("query", ["sample", "support", "enumerate_support"])
+def test_queries_of_numbers_are_refused_inside_transforms(query):
+    def ask(own):
+        trees = tensors.TreeDistribution(own)
+        assert "TreeDistribution" in repr(trees)
+        found = getattr(trees, query)
+        return found() if callable(found) else found
+
+    with pytest.raises(RuntimeError, match=r"inside torch\.func transforms"):
+        torch.vmap(ask)(torch.zeros(2, 4, 4))
+
+
+def test_copies_are_equal():
+    trees = tensors.TreeDistribution(make_scores(2, 4, 4).detach().float(), torch.tensor([3, 2]))
+    wanted = trees.entropy()
+    for again in (copy.deepcopy(trees), copy.copy(trees), pickle.loads(pickle.dumps(trees))):
+        assert torch.equal(again.entropy(), wanted)
+        assert repr(again) == repr(trees)
+
+
+def test_lengths_are_checked_when_a_distribution_is_made():
+    for lengths in (torch.tensor([3, 4]), [3, 4]):
+        with pytest.raises(ValueError, match="sentence 1: expected a length of 0 to 3, received 4"):
+            tensors.TreeDistribution(torch.zeros(2, 4, 4), lengths)

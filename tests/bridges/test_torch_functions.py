@@ -276,8 +276,29 @@ def test_divergence_ignores_impossible_arcs_of_the_other():
 def test_errors_name_what_is_wrong():
     with pytest.raises(TypeError, match=r"torch tensor, received ndarray"):
         tensors.log_partition(np.zeros((3, 3)))
-    with pytest.raises(TypeError, match=r"received torch.bfloat16; convert .* scores.float"):
-        tensors.entropy(torch.zeros(3, 3, dtype=torch.bfloat16))
+    with pytest.raises(TypeError, match=r"received torch.int64; convert .* scores.float"):
+        tensors.entropy(torch.zeros(3, 3, dtype=torch.int64))
+    with pytest.raises(
+        TypeError, match=r"dense scores, received torch.sparse_c.*; .* scores.to_dense"
+    ):
+        tensors.entropy(torch.zeros(3, 3).to_sparse())
+    with pytest.raises(TypeError, match="received a tensor on the device 'meta'"):
+        tensors.entropy(torch.zeros(3, 3, device="meta"))
+    with pytest.raises(ValueError, match=r"shape \(n \+ 1, n \+ 1\) or .*, received \(3, 4\)"):
+        tensors.entropy(torch.zeros(3, 4))
+    with pytest.raises(ValueError, match=r"shape of scores, \(3, 3\), received \(2, 3\)"):
+        tensors.entropy(torch.zeros(3, 3), allowed=torch.ones(2, 3, dtype=torch.bool))
+    with pytest.raises(TypeError, match=r"dtype torch.bool, received torch.int64"):
+        tensors.entropy(torch.zeros(3, 3), allowed=torch.ones(3, 3, dtype=torch.int64))
+    for lengths in (torch.tensor([2.0]), [2.0]):
+        with pytest.raises(TypeError, match=r"lengths as integers, received dtype"):
+            tensors.entropy(torch.zeros(1, 3, 3), lengths)
+    # As many lengths as sentences, but in another shape.
+    for lengths in (torch.full((6,), 2), np.full(6, 2)):
+        with pytest.raises(ValueError, match=r"lengths of shape \(2, 3\), .* received \(6,\)"):
+            tensors.entropy(torch.zeros(2, 3, 3, 3), lengths)
+    with pytest.raises(ValueError, match=r"of one shape, received \(2, 3, 4, 4\) and \(3, 2, 4, 4"):
+        tensors.kl_divergence(torch.zeros(2, 3, 4, 4), torch.zeros(3, 2, 4, 4))
     scores = torch.zeros(2, 3, 3)
     scores[1, 2, 1] = torch.nan
     with pytest.raises(ValueError, match=r"sentence 1: the score of dep 2, head 1 is nan"):
@@ -296,6 +317,249 @@ def test_second_derivatives_keep_to_the_graph_of_the_scores():
 
     assert torch.autograd.gradcheck(entropy_of, weights)
     assert torch.autograd.gradgradcheck(entropy_of, weights)
+
+
+# --- torch.func --------------------------------------------------------------------------------
+
+FIRST = {
+    "grad": torch.func.grad,
+    "jacrev": torch.func.jacrev,
+    "jacfwd": torch.func.jacfwd,
+    "vjp": lambda f: lambda x: torch.func.vjp(f, x)[1](torch.ones_like(f(x)))[0],
+    "jvp": lambda f: lambda x: torch.func.jvp(f, (x,), (x.clamp(-1, 1),))[1],
+}
+SECOND = {
+    "hessian": torch.func.hessian,
+    "jacrev of jacrev": lambda f: torch.func.jacrev(torch.func.jacrev(f)),
+    "jacrev of jacfwd": lambda f: torch.func.jacrev(torch.func.jacfwd(f)),
+    "jacfwd of jacrev": lambda f: torch.func.jacfwd(torch.func.jacrev(f)),
+}
+
+
+@ROOTS
+@pytest.mark.parametrize("transform", [*FIRST, *SECOND])
+@pytest.mark.parametrize("name", ONE)
+def test_transforms_match_enumeration(name, transform, single_root):
+    if transform == "grad" and name == "arc_marginals":
+        name = "entropy"  # `grad` takes functions to numbers
+    scores = check_scores(4, 4).detach()
+    ours = functools.partial(getattr(tensors, name), single_root=single_root)
+    oracle = getattr(Enumeration(3, single_root), name)
+    derive = {**FIRST, **SECOND}[transform]
+    torch.testing.assert_close(derive(ours)(scores), derive(oracle)(scores), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("argument", [0, 1])
+@pytest.mark.parametrize("derive", [torch.func.jacrev, torch.func.jacfwd, torch.func.hessian])
+def test_transforms_of_divergence_match_enumeration(derive, argument):
+    scores = check_scores(3, 3).detach(), check_scores(3, 3, seed=1).detach()
+    oracle = Enumeration(2, True).kl_divergence
+    found = derive(tensors.kl_divergence, argnums=argument)(*scores)
+    wanted = derive(oracle, argnums=argument)(*scores)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("outer", ["jacrev", "hessian"])
+def test_higher_derivatives_match_enumeration(outer):
+    """The third and the fourth, of the log partition."""
+    scores = check_scores(3, 3).detach()
+
+    def derive(function):
+        second = torch.func.jacrev(torch.func.jacrev(function))
+        return getattr(torch.func, outer)(second)
+
+    oracle = Enumeration(2, True).log_partition
+    wanted = derive(oracle)(scores)
+    torch.testing.assert_close(derive(tensors.log_partition)(scores), wanted, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_mapped_functions_are_those_of_the_batch(name):
+    """Scores, lengths and allowed arcs mapped, each over another axis, or not."""
+    function = getattr(tensors, name)
+    scores = check_scores(3, 2, 4, 4).detach()
+    lengths = torch.tensor([[3, 2], [1, 3], [0, 2]])
+    allowed = torch.rand(3, 2, 4, 4, generator=torch.Generator().manual_seed(0)) < 0.9
+    allowed[..., 0] = allowed[..., 1] = True
+
+    def call(own, words, mask):
+        return function(own, words, allowed=mask)
+
+    wanted = call(scores, lengths, allowed)
+    for axes in [(0, 0, 0), (1, 1, 1)]:
+        found = torch.vmap(call, in_dims=axes, out_dims=axes[0])(scores, lengths, allowed)
+        torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+    found = torch.vmap(call, in_dims=(None, 0, None))(scores[0], lengths, allowed[0])
+    wanted = torch.stack([call(scores[0], words, allowed[0]) for words in lengths])
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+    twice = torch.vmap(torch.vmap(function))(scores)
+    torch.testing.assert_close(twice, function(scores), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_gradients_of_mapped_functions_are_those_of_each(name):
+    scores = check_scores(3, 4, 4).detach()
+    function = getattr(tensors, name)
+    found = torch.vmap(torch.func.jacrev(function))(scores)
+    second = torch.vmap(torch.func.hessian(function))(scores)
+    for own, gradient, matrix in zip(scores, found, second, strict=True):
+        torch.testing.assert_close(gradient, torch.func.jacrev(function)(own))
+        torch.testing.assert_close(matrix, torch.func.hessian(function)(own))
+    outside = torch.func.grad(lambda s: torch.vmap(function)(s).square().sum())(scores)
+    inside = torch.func.grad(lambda s: function(s).square().sum())(scores)
+    torch.testing.assert_close(outside, inside)
+
+
+def test_mapped_gradients_need_one_elimination(monkeypatch):
+    scores = check_scores(3, 4, 4).detach()
+    calls = []
+    eliminate = spacy_rootmind.TreeDistribution._eliminate
+
+    def count(self, **settings):
+        calls.append(settings)
+        return eliminate(self, **settings)
+
+    monkeypatch.setattr(spacy_rootmind.TreeDistribution, "_eliminate", count)
+    torch.vmap(torch.func.grad(tensors.log_partition))(scores)
+    assert len(calls) == 1
+    torch.func.hessian(tensors.log_partition)(scores[0])
+    assert len(calls) == 2
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_forward_mode_of_autograd(name):
+    scores = check_scores(2, 4, 4)
+    function = functools.partial(getattr(tensors, name), lengths=torch.tensor([3, 2]))
+    assert torch.autograd.gradcheck(function, scores, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(function, scores, check_fwd_over_rev=True)
+
+
+def test_nested_forward_mode_is_refused():
+    """Torch answers 0 where functions of one's own are nested so."""
+    scores = check_scores(3, 3).detach()
+    for function in (tensors.log_partition, tensors.arc_marginals, tensors.entropy):
+        with pytest.raises(NotImplementedError, match=r"one level of forward .*jacfwd\(jacrev"):
+            torch.func.jacfwd(torch.func.jacfwd(function))(scores)
+
+
+def test_batched_gradients_of_autograd_are_refused():
+    scores = check_scores(3, 3)
+    with pytest.raises(RuntimeError, match=r"is_grads_batched=True .* use torch.func.jacrev"):
+        torch.autograd.grad(
+            tensors.arc_marginals(scores),
+            scores,
+            torch.eye(9, dtype=torch.float64).reshape(9, 3, 3),
+            is_grads_batched=True,
+        )
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")  # torch hides it otherwise
+def test_compiled_functions_break_the_graph():
+    """With the right numbers for other scores too; `fullgraph` is an error."""
+
+    def function(scores):
+        return 2 * tensors.log_partition(scores * 2)
+
+    compiled = torch.compile(function, backend="eager")
+    for seed in (0, 1):
+        scores, again = check_scores(4, 4, seed=seed), check_scores(4, 4, seed=seed)
+        found, wanted = compiled(scores), function(again)
+        found.backward()
+        wanted.backward()
+        assert torch.equal(found, wanted)
+        assert torch.equal(scores.grad, again.grad)
+    torch.compiler.reset()
+    whole = torch.compile(function, backend="eager", fullgraph=True)
+    with pytest.raises(Exception, match="spacy_rootmind"):
+        whole(check_scores(4, 4))
+
+
+# --- dtypes, strides, shapes -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", ONE)
+def test_half_precision_is_rounded_once(name, dtype):
+    """Numbers and gradients are those of the same scores in float64, rounded."""
+    narrow = check_scores(3, 5, 5).detach().to(dtype).requires_grad_()
+    wide = narrow.detach().double().requires_grad_()
+    function = functools.partial(getattr(tensors, name), lengths=torch.tensor([4, 3, 0]))
+    found, wanted = function(narrow), function(wide)
+    assert found.dtype == dtype
+    assert torch.equal(found, wanted.to(dtype))
+    (gradient,) = torch.autograd.grad(found.sum(), narrow)
+    (expected,) = torch.autograd.grad(wanted.sum(), wide)
+    assert gradient.dtype == dtype
+    assert torch.equal(gradient, expected.to(dtype))
+
+
+def test_divergence_of_half_precision_is_rounded_once():
+    narrow = [check_scores(4, 4, seed=seed).detach().bfloat16() for seed in (0, 1)]
+    narrow = [scores.requires_grad_() for scores in narrow]
+    wide = [scores.detach().double().requires_grad_() for scores in narrow]
+    found, wanted = tensors.kl_divergence(*narrow), tensors.kl_divergence(*wide)
+    assert torch.equal(found, wanted.bfloat16())
+    for own, expected in zip(
+        torch.autograd.grad(found, narrow), torch.autograd.grad(wanted, wide), strict=True
+    ):
+        assert torch.equal(own, expected.bfloat16())
+
+
+def test_autocast_needs_no_conversion():
+    rows = torch.randn(4, 8, generator=torch.Generator().manual_seed(0))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        scores = rows @ rows.T
+        assert scores.dtype == torch.bfloat16
+        assert torch.equal(
+            tensors.log_partition(scores), tensors.log_partition(scores.double()).bfloat16()
+        )
+
+
+def test_numbers_beyond_a_dtype_are_refused():
+    scores = torch.full((2, 4, 4), 3e4, dtype=torch.float16)
+    scores[0] = 0
+    with pytest.raises(ArithmeticError, match=r"sentence 1: 90002.* beyond torch.float16"):
+        tensors.log_partition(scores)
+    assert tensors.arc_marginals(scores).isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_strides_do_not_matter(dtype):
+    """Transposed scores, and a row of scores repeated without copies."""
+    rows = check_scores(4, 4).detach().to(dtype).requires_grad_()
+    for view in (
+        lambda s: s.T,
+        lambda s: s[:1].expand(4, 4),
+        lambda s: s.expand(3, 4, 4),
+        lambda s: s.repeat(2, 2)[::2, ::2],
+    ):
+        for name in ONE:
+            function = getattr(tensors, name)
+            (found,) = torch.autograd.grad(function(view(rows)).square().sum(), rows)
+            copied = view(rows).clone()
+            (wanted,) = torch.autograd.grad(function(copied).square().sum(), rows)
+            assert torch.equal(function(view(rows)), function(copied))
+            assert torch.equal(found, wanted)
+
+
+def test_batches_may_have_any_number_of_axes():
+    scores = check_scores(2, 3, 4, 4)
+    lengths = torch.tensor([[3, 2, 1], [0, 3, 2]])
+    for name in ONE:
+        function = getattr(tensors, name)
+        found = function(scores, lengths)
+        flat = function(scores.flatten(0, 1), lengths.flatten())
+        assert torch.equal(found, flat.unflatten(0, (2, 3)))
+
+
+def test_results_are_for_their_owner_to_change():
+    scores = check_scores(2, 4, 4).detach()
+    trees = tensors.TreeDistribution(scores)
+    wanted = trees.marginals.clone()
+    trees.marginals.zero_()
+    trees.log_partition.zero_()
+    assert torch.equal(trees.marginals, wanted)
+    assert torch.equal(trees.log_partition, tensors.log_partition(scores))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

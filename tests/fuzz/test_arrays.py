@@ -416,6 +416,48 @@ def test_sample_trees(problem, k, method, replace, max_steps, seed):
         assert np.exp(own_probs[drawn]).max(initial=0) <= 1 + 1e-9
 
 
+# --- losses ------------------------------------------------------------------------------------
+
+
+@settings(fuzz(80))
+@given(
+    problems(most=3),
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([0.0, 0.5, 1.0]),
+    st.sampled_from([0.0, 1.0, 1e9]),
+)
+def test_losses(problem, seed, missing, margin):
+    """Numbers, never infinite nor NaN, or errors; and no known heads are no loss."""
+    rng = np.random.default_rng(seed)
+    heads = rng.integers(-1, 4, size=problem.scores.shape[:-1])
+    heads[rng.random(heads.shape) < missing] = -1
+    arguments = problem.arguments()
+    found = {
+        "tree_crf": call(spacy_rootmind.tree_crf, problem.scores, heads, **arguments),
+        "perceptron": call(
+            spacy_rootmind.perceptron, problem.scores, heads, margin=margin, **arguments
+        ),
+        "head_selection": call(
+            spacy_rootmind.head_selection,
+            *(problem.scores, heads, problem.lengths),
+            allowed=problem.allowed,
+        ),
+    }
+    for name, result in found.items():
+        if isinstance(result, Exception):
+            continue
+        losses, gradient = result
+        assert gradient.dtype == problem.scores.dtype
+        assert gradient.shape == problem.scores.shape
+        assert np.isfinite(losses).all(), (name, problem)
+        assert np.isfinite(gradient).all(), (name, problem)
+        assert (np.abs(gradient) <= 1 + 1e-6).all(), (name, problem)
+        assert (np.asarray(losses) >= (-1e-12 if name == "head_selection" else 0)).all(), problem
+        if missing == 1.0 and not (name == "perceptron" and any(map(is_wild, problem.sentences))):
+            assert not np.any(losses), (name, problem)
+            assert not gradient.any(), (name, problem)
+
+
 # --- checks of trees ---------------------------------------------------------------------------
 
 
@@ -472,15 +514,23 @@ ARGUMENTS = {
     "sample_trees": (
         *("k", "lengths", "allowed", "projective", "replace", "method", "max_steps", "seed"),
     ),
+    "tree_crf": ("lengths", "allowed", "single_root", "num_threads"),
+    "tree_cross_entropy": ("lengths", "allowed", "single_root", "num_threads"),
+    "perceptron": ("lengths", "margin", "allowed", "single_root"),
+    "head_selection": ("lengths", "allowed"),
     "tree_score": ("heads", "lengths"),
     "is_tree": ("lengths", "single_root"),
     "is_projective": ("lengths",),
     "TreeDistribution": ("lengths", "allowed", "single_root", "projective", "num_threads"),
 }
 FIRST = {"is_tree": "heads", "is_projective": "heads"}
-NEEDED = {"decode_kbest": ("k",), "sample_trees": ("k",)} | dict.fromkeys(
-    ("tree_log_prob", "tree_score"), ("heads",)
-)
+WITH_HEADS = ("tree_log_prob", "tree_score", "tree_crf", "perceptron", "head_selection")
+NEEDED = {
+    "decode_kbest": ("k",),
+    "sample_trees": ("k",),
+    "tree_cross_entropy": ("marginals",),
+    **dict.fromkeys(WITH_HEADS, ("heads",)),
+}
 
 
 def test_every_public_function_is_fuzzed():

@@ -71,6 +71,10 @@ CALLS = {
         "sample_trees(np.broadcast_to(normal(100), (9000, 101, 101)), 1, method='colbourn')",
         "TreeDistribution(normal(3000)).sample(1)",
     ],
+    "tree_crf": ["tree_crf(normal(3000), np.arange(3001) - 1)"],
+    "tree_cross_entropy": ["tree_cross_entropy(normal(3000), np.zeros((3001, 3001)))"],
+    "perceptron": ["perceptron(normal(5000), np.arange(5001) - 1)"],
+    "head_selection": ["head_selection(normal(5000), np.arange(5001) - 1)"],
     "tree_score": [
         "tree_score(np.broadcast_to(normal(1000), (20000, 1001, 1001)), "
         "np.broadcast_to(np.arange(1001, dtype='i2') - 1, (20000, 1001)))"

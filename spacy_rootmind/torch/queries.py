@@ -1,0 +1,366 @@
+"""The kernel's answers as functions that torch can differentiate, any number of times.
+
+With L the log partition, its gradient is M, the arc marginals. The derivative of M in the direction
+of some values of arcs is their covariance with each arc, C, which the kernel finds as well. What C
+depends on is differentiated by an elimination in torch (`elimination.third_derivatives`).
+
+Each takes the `inputs` of `arguments.Sentences`, on the CPU, with one axis of sentences, and
+returns float64, which is rounded to the dtype of the scores at the end. `setup_context`, `jvp` and
+`vmap` are what torch.func needs.
+"""
+# ruff: noqa: D102 - the methods are those of torch.autograd.Function
+
+from __future__ import annotations  # the site has a stand-in for torch, without `|`
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.autograd import Function
+
+from spacy_rootmind.torch.arguments import Eliminations, as_array
+from spacy_rootmind.torch.elimination import forward_mode, third_derivatives
+from spacy_rootmind.trees.distribution import TreeDistribution
+
+# Scores, lengths, allowed arcs and eliminations of some sentences.
+N_INPUTS = 4
+
+
+def add_vmap(function: type[Function], *, has_items: bool = False) -> None:
+    """Let torch.func.vmap add sentences to the batch.
+
+    With `has_items`, arguments after the sentences have an axis of items behind that of sentences.
+    Where only these are mapped, they become more items of the same sentences.
+    """
+
+    def vmap(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Tensor, int]:
+        size = info.batch_size
+        if has_items and all(dim is None for dim in in_dims[:N_INPUTS]):
+            items = [
+                value if dim is None else value.movedim(dim, 1).flatten(1, 2)
+                for value, dim in zip(inputs[N_INPUTS:], in_dims[N_INPUTS:], strict=True)
+            ]
+            found = function.apply(*inputs[:N_INPUTS], *items)
+            return found.unflatten(1, (size, found.shape[1] // size)), 1
+        pairs = zip(inputs, in_dims, strict=True)
+        found = function.apply(*(_fold(value, dim, size) for value, dim in pairs))
+        return found.reshape(size, len(found) // size, *found.shape[1:]), 0
+
+    function.vmap = staticmethod(vmap)  # type: ignore[method-assign]
+    # `apply` asks for it in each call, and finding it takes longer than a sentence does.
+    function.forward.__signature__ = inspect.signature(function.forward)  # type: ignore[attr-defined]
+
+
+def _fold(value: Any, dim: int | None, size: int) -> Any:
+    """Merge the axis that vmap adds with that of sentences."""
+    if isinstance(value, Eliminations):
+        return value.folded()
+    if not isinstance(value, Tensor):
+        return value
+    if dim is None:
+        return value.expand(size, *value.shape).flatten(0, 1)
+    return value.movedim(dim, 0).flatten(0, 1)
+
+
+def _over_arrays(sentences: Sequence[Any]) -> TreeDistribution:
+    """Make the distribution over arrays, or take that of an earlier query."""
+    scores, lengths, allowed, trees = sentences
+    found: TreeDistribution = trees.over(scores, lengths, allowed)
+    return found
+
+
+def _to_tensor(sentences: Sequence[Any], found: Any) -> Tensor:
+    """Convert numbers of sentences that the dtype of their scores has to have."""
+    numbers: Tensor = sentences[-1].to_tensor(found)
+    return numbers
+
+
+def _saved(ctx: Any) -> tuple[tuple[Any, ...], list[Tensor]]:
+    """Take out the sentences, and the further tensors."""
+    scores, lengths, allowed, *rest = ctx.saved_tensors
+    return (scores, lengths, allowed, ctx.trees), rest
+
+
+def _along(gradient: Tensor, tangent: Tensor) -> Tensor:
+    """Find the derivative of a number per sentence in a direction, which may hold NaN elsewhere."""
+    return torch.where(gradient != 0.0, gradient * tangent, 0.0).sum(dim=(1, 2))
+
+
+class _Query(Function):
+    """A function of sentences, and of further tensors, which are all kept for derivatives."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.trees = inputs[N_INPUTS - 1]
+        further = [value for value in inputs[N_INPUTS:] if isinstance(value, Tensor)]
+        tensors = [*inputs[: N_INPUTS - 1], *further]
+        ctx.save_for_backward(*tensors)
+        ctx.save_for_forward(*tensors)
+
+
+class LogPartition(_Query):
+    """Log partition of each sentence, (B,); the last input tells whether marginals follow."""
+
+    @staticmethod
+    def forward(*inputs: Any) -> Tensor:
+        *sentences, with_marginals = inputs
+        own = _over_arrays(sentences)
+        if with_marginals:
+            # In a batch, these have to come first for one elimination to do for both.
+            own.marginals  # noqa: B018
+        return _to_tensor(sentences, own.log_partition)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        inputs, _ = _saved(ctx)
+        return grad[:, None, None] * Marginals.apply(*inputs), None, None, None, None
+
+    @staticmethod
+    @forward_mode
+    def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
+        inputs, _rest = _saved(ctx)
+        return _along(Marginals.apply(*inputs), tangent)
+
+
+class Marginals(_Query):
+    """Probability of each arc, (B, N + 1, N + 1)."""
+
+    @staticmethod
+    def forward(*inputs: Any) -> Tensor:
+        # Those of the distribution itself, which `Sentences.shaped` copies.
+        return torch.from_numpy(_over_arrays(inputs)._find_marginals())
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        inputs, _ = _saved(ctx)
+        return Covariances.apply(*inputs, grad[:, None])[:, 0], None, None, None
+
+    @staticmethod
+    @forward_mode
+    def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
+        inputs, _rest = _saved(ctx)
+        found: Tensor = Covariances.apply(*inputs, tangent[:, None])[:, 0]
+        return found
+
+
+class Covariances(_Query):
+    """Covariance of each arc, as 0 or 1, with sums of a tree's values: (B, K, N + 1, N + 1) both.
+
+    They are the derivatives of the marginals in the directions of the values.
+    """
+
+    @staticmethod
+    def forward(*inputs: Any) -> Tensor:
+        *sentences, values = inputs
+        if values.numel() == 0 or values.shape[-1] == 1:
+            return torch.zeros(values.shape, dtype=torch.float64)
+        return torch.from_numpy(_covariances(_over_arrays(sentences), as_array(values)))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        inputs, (values,) = _saved(ctx)
+        by_scores = by_values = None
+        if ctx.needs_input_grad[0]:
+            by_scores = _third(inputs, values, grad).sum(dim=1)
+        if ctx.needs_input_grad[N_INPUTS]:
+            by_values = Covariances.apply(*inputs, grad)
+        return by_scores, None, None, None, by_values
+
+    @staticmethod
+    @forward_mode
+    def jvp(ctx: Any, by_scores: Tensor, *rest: Any) -> Tensor:
+        inputs, (values,) = _saved(ctx)
+        found: Tensor = Covariances.apply(*inputs, rest[-1])
+        return found + _third(inputs, values, by_scores[:, None].expand(values.shape))
+
+
+class Entropy(_Query):
+    """Entropy of each sentence, (B,)."""
+
+    @staticmethod
+    def forward(*inputs: Any) -> Tensor:
+        return _to_tensor(inputs, _over_arrays(inputs).entropy)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        inputs, _ = _saved(ctx)
+        return grad[:, None, None] * _entropy_gradient(inputs), None, None, None
+
+    @staticmethod
+    @forward_mode
+    def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
+        inputs, _rest = _saved(ctx)
+        return _along(_entropy_gradient(inputs), tangent)
+
+
+def _entropy_gradient(inputs: tuple[Any, ...]) -> Tensor:
+    # Entropy = log Z - sum of P * scores: what remains is the derivative of P.
+    found: Tensor = -Covariances.apply(*inputs, inputs[0][:, None])[:, 0]
+    return found
+
+
+class Divergence(Function):
+    """Kullback-Leibler divergence of the distributions of two batches of sentences, (B,)."""
+
+    @staticmethod
+    def forward(*inputs: Any) -> Tensor:
+        *both, with_marginals = inputs
+        own, other = _over_arrays(both[:N_INPUTS]), _over_arrays(both[N_INPUTS:])
+        if with_marginals:
+            other.marginals  # noqa: B018
+        return _to_tensor(both[:N_INPUTS], own.kl_divergence(other))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.trees, ctx.other_trees = inputs[N_INPUTS - 1], inputs[2 * N_INPUTS - 1]
+        tensors = [*inputs[: N_INPUTS - 1], *inputs[N_INPUTS : 2 * N_INPUTS - 1]]
+        ctx.save_for_backward(*tensors)
+        ctx.save_for_forward(*tensors)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        by_scores, by_others = _divergence_gradients(
+            ctx, ctx.needs_input_grad[0], ctx.needs_input_grad[N_INPUTS]
+        )
+        scale = grad[:, None, None]
+        return (
+            *(None if by_scores is None else scale * by_scores, None, None, None),
+            *(None if by_others is None else scale * by_others, None, None, None),
+            None,
+        )
+
+    @staticmethod
+    @forward_mode
+    def jvp(ctx: Any, *tangents: Any) -> Tensor:
+        by_scores, by_others = _divergence_gradients(ctx, True, True)
+        assert by_scores is not None
+        assert by_others is not None
+        return _along(by_scores, tangents[0]) + _along(by_others, tangents[N_INPUTS])
+
+
+def _divergence_gradients(
+    ctx: Any, for_scores: bool, for_others: bool
+) -> tuple[Tensor | None, Tensor | None]:
+    inputs, rest = _saved(ctx)
+    others = (*rest, ctx.other_trees)
+    by_scores = by_others = None
+    if for_scores:
+        values = (inputs[0].double() - others[0].double())[:, None]
+        by_scores = Covariances.apply(*inputs, values)[:, 0]
+    if for_others:
+        by_others = Marginals.apply(*others) - Marginals.apply(*inputs)
+    return by_scores, by_others
+
+
+class LogProbs(_Query):
+    """Log probabilities of K trees of each sentence, (B, K).
+
+    Inputs after the sentences are heads, (B, K, N + 1), and whether marginals follow.
+    """
+
+    @staticmethod
+    def forward(*inputs: Any) -> Tensor:
+        *sentences, heads, with_marginals = inputs
+        own = _over_arrays(sentences)
+        if with_marginals:
+            own.marginals  # noqa: B018
+        return _to_tensor(sentences, own.log_prob(as_array(heads)))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Any:
+        inputs, (heads,) = _saved(ctx)
+        # Of each arc, the sum over the trees that have it.
+        by_dep = heads.long().clamp(min=0).transpose(1, 2)
+        counts = torch.zeros_like(inputs[0], dtype=torch.float64).scatter_add(
+            2, by_dep, grad[:, None, :].expand(by_dep.shape)
+        )
+        counts = torch.where(_words(inputs)[:, :, None], counts, 0.0)
+        marginals = Marginals.apply(*inputs)
+        by_scores = counts - grad.sum(dim=1)[:, None, None] * marginals
+        return by_scores, None, None, None, None, None
+
+    @staticmethod
+    @forward_mode
+    def jvp(ctx: Any, tangent: Tensor, *_: Any) -> Tensor:
+        inputs, (heads,) = _saved(ctx)
+        by_dep = heads.long().clamp(min=0).transpose(1, 2)
+        arcs = torch.where(_words(inputs)[:, :, None], tangent.double().gather(2, by_dep), 0.0)
+        return arcs.sum(dim=1) - _along(Marginals.apply(*inputs), tangent)[:, None]
+
+
+class Mode(Function):
+    """Heads of the most probable tree of each sentence, int64 (B, N + 1)."""
+
+    @staticmethod
+    def forward(*inputs: Any) -> Tensor:
+        return torch.tensor(_over_arrays(inputs).mode(), dtype=torch.int64)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.mark_non_differentiable(output)
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        return None, None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, *_: Any) -> None:
+        return None
+
+
+_function: type[Function]
+for _function in (LogPartition, Marginals, Entropy, Divergence, Mode):
+    add_vmap(_function)
+for _function in (Covariances, LogProbs):
+    add_vmap(_function, has_items=True)
+
+
+def _words(inputs: tuple[Any, ...]) -> Tensor:
+    """Mark the words of each sentence, (B, N + 1): neither index 0 nor the padding."""
+    scores, lengths, *_ = inputs
+    index = torch.arange(scores.shape[1])
+    inside = (index > 0).expand(len(scores), -1)
+    return inside if lengths is None else inside & (index <= lengths[:, None])
+
+
+def _third(inputs: tuple[Any, ...], values: Tensor, others: Tensor) -> Tensor:
+    """Differentiate the covariances of values with each arc in the directions of others."""
+    scores, _, allowed, trees = inputs
+    if scores.shape[-1] == 1:
+        return torch.zeros_like(values, dtype=torch.float64)
+    words = _words(inputs)
+    index = torch.arange(scores.shape[1])
+    heads = words | (index == 0)
+    possible = words[:, :, None] & heads[:, None, :] & (index[:, None] != index)
+    possible = possible & (scores > -torch.inf)
+    if allowed is not None:
+        possible = possible & allowed
+    likely = (Marginals.apply(*inputs) > 0)[:, None]
+    single_root = trees.single_root
+    centred = _centred(values, likely), _centred(others, likely)
+    return third_derivatives(scores.double(), possible, single_root, *centred)
+
+
+def _centred(values: Tensor, likely: Tensor) -> Tensor:
+    """Subtract from values of arcs a constant per word, and drop those of impossible arcs.
+
+    The constants add up to the same in all trees, so they change no covariance but its rounding.
+    """
+    highest = torch.where(likely, values.detach(), -torch.inf).amax(dim=-1, keepdim=True)
+    highest = torch.where(likely.any(dim=-1, keepdim=True), highest, 0.0)
+    return torch.where(likely, values - highest, 0.0).double()
+
+
+def _covariances(trees: TreeDistribution, values: NDArray[Any]) -> NDArray[np.float64]:
+    """Find covariances in the kernel, NaN in sentences with a value that is not finite."""
+    wrong = ~np.isfinite(values)
+    if not wrong.any():
+        return trees._arc_covariances(values)
+    likely = trees._find_marginals()[:, None] > 0
+    wrong = (wrong & likely).any(axis=(2, 3), keepdims=True)
+    found = trees._arc_covariances(np.where(wrong, 0.0, values))
+    return np.where(wrong & likely, np.nan, found)

@@ -1,0 +1,539 @@
+"""Losses of arc scores against gold heads or a teacher, with their gradients.
+
+Each takes the scores of one sentence or of a batch, and returns a number for each sentence together
+with the gradient of their sum with respect to the scores. Conventions are those of
+spacy_rootmind.trees.conventions; a gold head of -1 is missing. A training framework adds the
+gradient to its own: `scores.backward(gradient)` in torch, a custom VJP in JAX.
+"""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spacy_rootmind.kernel.batch import BAD_SCORE
+from spacy_rootmind.trees.checks import check_one_tree_each, form_trees
+from spacy_rootmind.trees.conventions import (
+    MISSING,
+    ROOT,
+    BoolArray,
+    IntArray,
+    ScoreArray,
+    as_allowed_batch,
+    as_head_batch,
+    as_lengths,
+    as_score_batch,
+)
+from spacy_rootmind.trees.decoding import decode
+from spacy_rootmind.trees.distribution import TreeDistribution
+from spacy_rootmind.trees.errors import (
+    LOST_DIGITS,
+    NoTreeError,
+    measure,
+    names_memory,
+    raise_failure,
+)
+
+__all__ = ["head_selection", "perceptron", "tree_crf", "tree_cross_entropy"]
+
+Loss = tuple[np.float64 | NDArray[np.float64], ScoreArray]
+
+
+def _bytes_over_trees(
+    scores: ScoreArray, _: Any, lengths: Any = None, *, num_threads: int = 1, **__: Any
+) -> float:
+    """Count bytes: sums per thread, marginals and their copy."""
+    sentences, _width, n = measure(scores, lengths)
+    return 40.0 * n**2 * min(num_threads, max(sentences, 1)) + 16.0 * scores.size
+
+
+def _bytes_of_arrays(scores: ScoreArray, *_: Any, **__: Any) -> float:
+    """Count bytes: three arrays of the shape of the scores."""
+    return 24.0 * scores.size
+
+
+@names_memory(_bytes_over_trees)
+def tree_crf(
+    scores: ScoreArray,
+    heads: IntArray,
+    lengths: IntArray | int | None = None,
+    *,
+    allowed: BoolArray | None = None,
+    single_root: bool = True,
+    num_threads: int = 1,
+) -> Loss:
+    """Find the negative log probability of gold trees, and its gradient.
+
+    Where some heads of a sentence are missing, it is that of all trees that agree with the others:
+    log Z minus the log Z of those trees.
+
+    Parameters
+    ----------
+    scores : float32 or float64 array of shape (n + 1, n + 1) or (B, N + 1, N + 1)
+        Arc scores (log-weights), `scores[dep, head]`. Any memory layout; never changed.
+    heads : int array of shape (n + 1,) or (B, N + 1)
+        Gold heads, 0 for the root token, -1 where a word's head is unknown. Index 0 and the padding
+        are ignored.
+    lengths : int array of shape (B,), optional
+        Words in each sentence, 0 to N. All sentences have N words by default. For a single
+        sentence, an int.
+    allowed : bool array of the shape of `scores`, optional
+        False forbids an arc, whatever its score. Row 0, the diagonal and the padding are ignored.
+    single_root : bool
+        Whether the trees are those with exactly one word below ROOT, or with at least one.
+    num_threads : int
+        Threads that share the sentences of a batch, 256 at most. The result does not depend on it.
+
+    Returns
+    -------
+    loss : float64, or float64 array of shape (B,)
+        Of each sentence, in nats, never negative. Where no head is known, 0.
+    gradient : array of the shape and dtype of `scores`
+        Of the sum of the losses: the arc marginals of all trees minus those of the trees that
+        agree. 0 where no arc can be.
+
+    Raises
+    ------
+    NoTreeError
+        If a sentence has no tree of the wanted kind, or none that agrees with its gold heads: these
+        have a cycle, several roots, or an arc that is forbidden or has score -inf.
+    ArithmeticError, TypeError, ValueError
+        As for `log_partition`; ValueError also for a head outside its sentence.
+
+    Notes
+    -----
+    n^3 multiplications per sentence, about twice that where heads are missing.
+
+    With `single_root`, a constant added to all scores from ROOT changes nothing, as every tree has
+    one such arc: scores trained with this loss carry no information about trees with several roots.
+
+    References
+    ----------
+    Koo, Globerson, Carreras & Collins (2007), Structured Prediction Models via the Matrix-Tree
+    Theorem. Li, Zhang, Hu & Zhang (2016), Active Learning for Dependency Parsing with Partial
+    Annotation, for missing heads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0.0]])
+    >>> loss, gradient = tree_crf(scores, np.array([-1, 0, 1]))
+    >>> loss.round(3), gradient[1:].round(3).tolist()
+    (np.float64(0.313), [[-0.269, 0.0, 0.269], [0.269, -0.269, 0.0]])
+    """
+    batch, words, gold = _as_gold(scores, heads, lengths)
+    mask = _as_mask(allowed, scores)
+    make = partial(TreeDistribution, single_root=single_root, num_threads=num_threads)
+    complete = _find_complete(gold, words)
+    trees = make(batch, words, allowed=mask)
+    marginals = trees.marginals.copy()
+    # Incomplete ones have no meaning yet.
+    log_probs = np.asarray(trees.log_prob(np.where(complete[:, None], gold, ROOT)))
+    _refuse_contradictions(complete & ~(log_probs > -np.inf), single_root)
+    losses = np.where(complete, -log_probs, 0.0) + 0.0
+    sentence, dep = ((gold != MISSING) & complete[:, None]).nonzero()
+    marginals[sentence, dep, gold[sentence, dep]] -= 1.0
+    if not complete.all():
+        # Sentences of no words take no time, and the others keep their numbers.
+        rest = np.where(complete, 0, words)
+        agreeing = make(batch, rest, allowed=_agreeing_arcs(gold, mask))
+        try:
+            marginals -= agreeing.marginals
+        except NoTreeError as error:
+            raise _contradiction(error, single_root) from None
+        excess = np.asarray(trees.log_partition) - agreeing.log_partition
+        losses = np.where(complete, losses, np.maximum(excess, 0.0))
+    return _shaped(scores, losses, marginals)
+
+
+@names_memory(_bytes_over_trees)
+def tree_cross_entropy(
+    scores: ScoreArray,
+    marginals: NDArray[np.floating[Any]],
+    lengths: IntArray | int | None = None,
+    *,
+    allowed: BoolArray | None = None,
+    single_root: bool = True,
+    num_threads: int = 1,
+) -> Loss:
+    """Find the cross entropy of a teacher's distribution over trees and that of the scores.
+
+    Parameters
+    ----------
+    scores, lengths, allowed, single_root, num_threads
+        As for `tree_crf`.
+    marginals : float array of the shape of `scores`
+        The teacher's arc marginals, as of `arc_marginals`, over trees of the same kind: each word's
+        row sums to one and, with `single_root`, so does ROOT's column. Row 0, the diagonal and the
+        padding are ignored.
+
+    Returns
+    -------
+    loss : float64, or float64 array of shape (B,)
+        Of each sentence, in nats. At least the entropy of the teacher's distribution, which it is
+        where both are the same; inf where the teacher gives some probability to an arc that is
+        forbidden here. If the teacher is certain of one tree, that of `tree_crf`.
+    gradient : array of the shape and dtype of `scores`
+        Of the sum of the losses: the arc marginals of the scores minus those of the teacher.
+
+    Raises
+    ------
+    NoTreeError, ArithmeticError, TypeError, ValueError
+        As for `log_partition`; ValueError also for marginals that are not finite.
+
+    Notes
+    -----
+    n^3 multiplications per sentence. With q the teacher's distribution, Q its arc marginals and s
+    the scores, the cross entropy is log Z(s) - sum of Q * s, as the log probability of a tree is a
+    sum over its arcs. No tree has to be sampled or listed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> teacher = np.array([[0, 0, 0], [0.5, 0, 0.5], [0.5, 0.5, 0]])
+    >>> loss, gradient = tree_cross_entropy(np.zeros((3, 3)), teacher)
+    >>> np.isclose(loss, np.log(2)), np.abs(gradient).max().round(6)
+    (np.True_, np.float64(0.0))
+    """
+    batch = as_score_batch(scores)
+    if np.shape(marginals) != scores.shape:
+        raise ValueError(
+            f"expected marginals of the shape of scores, {scores.shape}, received "
+            f"{np.shape(marginals)}"
+        )
+    words = as_lengths(lengths, len(batch), batch.shape[1] - 1, single=scores.ndim == 2)
+    trees = TreeDistribution(
+        batch,
+        words,
+        allowed=_as_mask(allowed, scores),
+        single_root=single_root,
+        num_threads=num_threads,
+    )
+    arcs = _arcs_inside(words, batch.shape[1])
+    target = np.where(arcs, np.reshape(marginals, batch.shape), 0.0)
+    if not np.isfinite(target).all():
+        sentence, dep, head = np.argwhere(~np.isfinite(target))[0].tolist()
+        raise ValueError(
+            f"sentence {sentence}: the teacher's marginal of dep {dep}, head {head} is "
+            f"{target[sentence, dep, head]}; expected a probability"
+        )
+    gradient = trees.marginals - target
+    taught = target > 0.0
+    expected = (np.where(taught, batch, 0.0) * target).sum(axis=(1, 2))
+    losses = np.asarray(trees.log_partition) - expected
+    if allowed is not None:
+        losses[(taught & ~trees._possible_arcs()).any(axis=(1, 2))] = np.inf
+    return _shaped(scores, losses, gradient)
+
+
+@names_memory(_bytes_of_arrays)
+def perceptron(
+    scores: ScoreArray,
+    heads: IntArray,
+    lengths: IntArray | int | None = None,
+    *,
+    margin: float = 0.0,
+    allowed: BoolArray | None = None,
+    single_root: bool = True,
+    num_threads: int = 1,
+) -> Loss:
+    """Find how far the score of the best tree is above that of the gold tree, and the gradient.
+
+    A margin is added to the score of every arc that contradicts a gold head: the loss is 0 only
+    where the gold tree beats all others by `margin` per wrong arc. Without one, this is the
+    perceptron's own rule: the gradient is 0 where the best tree is right. Where heads are missing,
+    the best tree that agrees with the others stands for the gold tree.
+
+    Parameters
+    ----------
+    scores, heads, lengths, allowed, single_root, num_threads
+        As for `tree_crf`.
+    margin : float
+        In the unit of scores, at least 0.
+
+    Returns
+    -------
+    loss : float64, or float64 array of shape (B,)
+        Of each sentence, in the unit of scores, never negative.
+    gradient : array of the shape and dtype of `scores`
+        Of the sum of the losses: 1 for the arcs of the one tree, -1 for those of the other, 0 for
+        arcs of both.
+
+    Raises
+    ------
+    NoTreeError
+        As for `tree_crf`.
+    ArithmeticError
+        If differences between scores overflow.
+    TypeError, ValueError
+        As for `decode`; ValueError also for a head outside its sentence and a negative margin.
+
+    Notes
+    -----
+    O(n^2) per sentence. Where several trees are equally good, the loss has no gradient: this is one
+    of its subgradients.
+
+    References
+    ----------
+    Collins (2002), Discriminative Training Methods for Hidden Markov Models; McDonald, Crammer &
+    Pereira (2005), Online Large-Margin Training of Dependency Parsers, for the margin.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")
+    >>> loss, gradient = perceptron(scores, np.array([-1, 2, 0]))
+    >>> loss, gradient[1:].tolist()
+    (np.float64(1.0), [[1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
+    """
+    if not 0.0 <= margin < np.inf:
+        raise ValueError(f"expected a margin of at least 0, received {margin}")
+    batch, words, gold = _as_gold(scores, heads, lengths)
+    mask = _as_mask(allowed, scores)
+    find_best = partial(decode, single_root=single_root, num_threads=num_threads)
+    complete = _find_complete(gold, words)
+    agreeing = _agreeing_arcs(gold, None)
+    raised = batch + np.where(agreeing, 0.0, margin).astype(batch.dtype)
+    best = find_best(raised, words, allowed=mask)
+    sound = form_trees(gold, words, single_root) & ~_has_impossible_arc(batch, mask, gold)
+    _refuse_contradictions(complete & ~sound, single_root)
+    target = gold
+    if not complete.all():
+        # Sentences of no words take no time, and the others keep their numbers.
+        rest = np.where(complete, 0, words)
+        try:
+            found = find_best(batch, rest, allowed=_agreeing_arcs(gold, mask))
+        except NoTreeError as error:
+            raise _contradiction(error, single_root) from None
+        target = np.where(complete[:, None], gold, found)
+    sentence, dep = (best != target).nonzero()
+    ahead, behind = best[sentence, dep], target[sentence, dep]
+    gains = np.zeros(len(batch))
+    difference = raised[sentence, dep, ahead].astype(np.float64) - raised[sentence, dep, behind]
+    np.add.at(gains, sentence, difference)
+    gradient = np.zeros(batch.shape, dtype=batch.dtype)
+    gradient[sentence, dep, ahead] = 1.0
+    gradient[sentence, dep, behind] = -1.0
+    _check_overflow(gains)
+    # Rounding may leave a tie below 0.
+    return _shaped(scores, np.maximum(gains, 0.0), gradient)
+
+
+@names_memory(_bytes_of_arrays)
+def head_selection(
+    scores: ScoreArray,
+    heads: IntArray,
+    lengths: IntArray | int | None = None,
+    *,
+    allowed: BoolArray | None = None,
+) -> Loss:
+    """Find the cross entropy of gold heads under the softmax over each word's heads.
+
+    Parameters
+    ----------
+    scores, heads, lengths, allowed
+        As for `tree_crf`. The heads need not form a tree.
+
+    Returns
+    -------
+    loss : float64, or float64 array of shape (B,)
+        Of each sentence, summed over its words with a gold head, in nats.
+    gradient : array of the shape and dtype of `scores`
+        Of the sum of the losses. 0 for words whose head is missing.
+
+    Raises
+    ------
+    ArithmeticError
+        If differences between scores overflow.
+    TypeError, ValueError
+        If the input is not as described; NaN and +inf inside a sentence among it, where allowed. If
+        the gold arc of a word is forbidden or has score -inf, or a head lies outside its sentence.
+
+    Notes
+    -----
+    O(n^2) per sentence.
+
+    References
+    ----------
+    Zhang, Cheng & Lapata (2017), Dependency Parsing as Head Selection.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> loss, gradient = head_selection(np.zeros((3, 3)), np.array([-1, 2, -1]))
+    >>> np.isclose(loss, np.log(2)), gradient.tolist()
+    (np.True_, [[0.0, 0.0, 0.0], [0.5, 0.0, -0.5], [0.0, 0.0, 0.0]])
+    """
+    batch, words, gold = _as_gold(scores, heads, lengths)
+    mask = _as_mask(allowed, scores)
+    possible = _arcs_inside(words, batch.shape[1])
+    if mask is not None:
+        possible &= mask
+    bad = (possible & ~(batch < np.inf)).any(axis=(1, 2))
+    if bad.any():
+        raise_failure(
+            *(batch, None if mask is None else mask.view(np.uint8), words),
+            (BAD_SCORE, int(np.argmax(bad))),
+            single_root=False,
+            lost_digits=LOST_DIGITS,
+        )
+    possible &= batch > -np.inf
+    at_gold = np.take_along_axis(possible, np.maximum(gold, 0)[:, :, None], axis=2)[:, :, 0]
+    wrong = (gold != MISSING) & ~at_gold
+    if wrong.any():
+        sentence, dep = np.argwhere(wrong)[0].tolist()
+        raise ValueError(
+            f"sentence {sentence}: the arc from word {dep} to its gold head "
+            f"{gold[sentence, dep]} is forbidden or has score -inf; mark heads that are not to be "
+            f"trusted as missing (-1)"
+        )
+    losses, gradient = cross_entropy_of_heads(np, batch.astype(np.float64), possible, gold)
+    _check_overflow(losses)
+    return _shaped(scores, losses, gradient)
+
+
+def cross_entropy_of_heads(xp: Any, scores: Any, possible: Any, heads: Any) -> tuple[Any, Any]:
+    """Find `head_selection` and its gradient with any module of arrays, such as a GPU's.
+
+    Parameters
+    ----------
+    xp : module
+        `numpy`, or one with its functions.
+    scores : float array of shape (b, m, m)
+    possible : bool array of shape (b, m, m)
+        Whether (dep, head) may be an arc: inside the sentence, not the diagonal, not row 0.
+    heads : int array of shape (b, m)
+        Gold heads of possible arcs; MISSING where unknown, for ROOT and in the padding.
+
+    Returns
+    -------
+    losses : float array of shape (b,)
+    gradient : float array of shape (b, m, m)
+        Both of the dtype of the scores.
+    """
+    known = heads != MISSING
+    logs = xp.where(possible, scores, -xp.inf)
+    highest = logs.max(axis=2, keepdims=True)
+    # Rows without heads have no highest score.
+    logs -= xp.where(highest > -xp.inf, highest, 0.0)
+    gradient = xp.exp(logs)
+    totals = gradient.sum(axis=2, keepdims=True)
+    totals = xp.where(totals > 0.0, totals, 1.0)
+    gradient *= known[:, :, None] / totals
+    at_gold = xp.take_along_axis(logs, xp.maximum(heads, 0)[:, :, None], axis=2)
+    losses = xp.where(known, (xp.log(totals) - at_gold)[:, :, 0], 0.0).sum(axis=1)
+    sentence, dep = known.nonzero()
+    gradient[sentence, dep, heads[sentence, dep]] -= 1.0
+    return losses, gradient.astype(scores.dtype)
+
+
+# --- arguments and results ---------------------------------------------------------------------
+
+
+def _as_gold(
+    scores: ScoreArray, heads: IntArray, lengths: IntArray | int | None
+) -> tuple[ScoreArray, NDArray[np.intp], NDArray[np.int64]]:
+    """Check scores, lengths and gold heads, and view them as a batch.
+
+    Heads become MISSING at index 0 and in the padding.
+    """
+    batch = as_score_batch(scores)
+    words = as_lengths(lengths, len(batch), batch.shape[1] - 1, single=scores.ndim == 2)
+    check_one_tree_each(heads, scores.shape)
+    gold, _ = as_head_batch(heads, words)
+    gold[~_words_inside(words, batch.shape[1])] = MISSING
+    wrong = (gold < MISSING) | (gold > words[:, None])
+    if wrong.any():
+        sentence, dep = np.argwhere(wrong)[0].tolist()
+        raise ValueError(
+            f"sentence {sentence}: word {dep} has head "
+            f"{np.reshape(heads, gold.shape)[sentence, dep]}, expected 0 to {words[sentence]}, or "
+            f"-1 where it is missing"
+        )
+    return batch, words, gold
+
+
+def _as_mask(allowed: BoolArray | None, scores: ScoreArray) -> NDArray[np.bool_] | None:
+    mask = as_allowed_batch(allowed, scores)
+    return None if mask is None else mask.view(np.bool_)
+
+
+def _shaped(scores: ScoreArray, losses: NDArray[Any], gradient: NDArray[Any]) -> Loss:
+    """Take the one sentence out of its batch, if there is one."""
+    rounded = gradient.astype(scores.dtype, copy=False)
+    if scores.ndim == 3:
+        return losses.astype(np.float64, copy=False), rounded
+    return np.float64(losses[0]), rounded[0]
+
+
+def _check_overflow(losses: NDArray[np.float64]) -> None:
+    wrong = ~np.isfinite(losses)
+    if wrong.any():
+        raise ArithmeticError(
+            f"sentence {int(np.argmax(wrong))}: differences between scores of such magnitudes "
+            f"overflow; scale them down"
+        )
+
+
+# --- gold heads --------------------------------------------------------------------------------
+
+
+def _words_inside(words: NDArray[np.intp], width: int) -> NDArray[np.bool_]:
+    """Mark the words of each sentence: neither index 0 nor the padding."""
+    index = np.arange(width)
+    return (index > 0) & (index <= words[:, None])
+
+
+def _arcs_inside(words: NDArray[np.intp], width: int) -> NDArray[np.bool_]:
+    """Mark the arcs to a word of the sentence from another one or ROOT."""
+    index = np.arange(width)
+    heads = index <= words[:, None]
+    arcs: NDArray[np.bool_] = _words_inside(words, width)[:, :, None] & heads[:, None, :]
+    arcs &= index[:, None] != index
+    return arcs
+
+
+def _find_complete(gold: NDArray[np.int64], words: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Find the sentences that have a gold head for each word."""
+    complete: NDArray[np.bool_] = (gold != MISSING).sum(axis=1) == words
+    return complete
+
+
+def _agreeing_arcs(gold: NDArray[np.int64], mask: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+    """Mark the arcs that are allowed and contradict no gold head."""
+    index = np.arange(gold.shape[1])
+    agreeing: NDArray[np.bool_] = (gold[:, :, None] == MISSING) | (gold[:, :, None] == index)
+    return agreeing if mask is None else agreeing & mask
+
+
+def _has_impossible_arc(
+    batch: ScoreArray, mask: NDArray[np.bool_] | None, heads: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Find the sentences with a head, other than MISSING, that is forbidden or has score -inf."""
+    arcs = np.maximum(heads, 0)[:, :, None]
+    possible = np.take_along_axis(batch, arcs, axis=2) > -np.inf
+    if mask is not None:
+        possible &= np.take_along_axis(mask, arcs, axis=2)
+    wrong: NDArray[np.bool_] = ((heads != MISSING) & ~possible[:, :, 0]).any(axis=1)
+    return wrong
+
+
+def _refuse_contradictions(wrong: NDArray[np.bool_], single_root: bool) -> None:
+    if wrong.any():
+        raise NoTreeError(f"sentence {int(np.argmax(wrong))}: {_describe(single_root)}")
+
+
+def _contradiction(error: NoTreeError, single_root: bool) -> NoTreeError:
+    """Say that it is gold heads that leave a sentence without a tree."""
+    sentence, _, _ = str(error).partition(":")
+    return NoTreeError(f"{sentence}: {_describe(single_root)}")
+
+
+def _describe(single_root: bool) -> str:
+    kind = "tree with a single root" if single_root else "tree"
+    return (
+        f"no {kind} agrees with its gold heads, of arcs that are allowed and have a score above "
+        f"-inf (or differences between scores overflow); mark heads that are not to be trusted as "
+        f"missing (-1)"
+    )

@@ -1,0 +1,403 @@
+"""The losses of arrays: against torch, over lists of trees, and what they refuse."""
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import reference
+from strategies import LAYOUTS, rng_for
+
+import spacy_rootmind
+from spacy_rootmind import (
+    NoTreeError,
+    TreeDistribution,
+    arc_marginals,
+    decode,
+    entropy,
+    head_selection,
+    is_tree,
+    perceptron,
+    tree_crf,
+    tree_cross_entropy,
+)
+
+LENGTHS = np.array([4, 0, 1, 3, 2, 4])
+OF_HEADS = {"tree_crf": tree_crf, "perceptron": perceptron, "head_selection": head_selection}
+OVER_TREES = ("tree_crf", "perceptron")
+MARGIN = 0.7
+
+each_dtype = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
+each_kind = pytest.mark.parametrize("single_root", [True, False])
+each_loss = pytest.mark.parametrize("name", OF_HEADS)
+
+
+class Case:
+    """A batch with padding, forbidden arcs and missing heads, all around gold trees."""
+
+    def __init__(self, name, *, single_root=True, dtype=np.float64, missing=0.0, holes=0.0):
+        rng = rng_for(f"losses {name} {single_root} {missing} {holes}")
+        size, m = len(LENGTHS), LENGTHS.max() + 1
+        # Nobody may read the padding, row 0 or the diagonal.
+        self.scores = np.full((size, m, m), np.nan, dtype=dtype)
+        self.heads = np.full((size, m), 77)
+        self.allowed = rng.random((size, m, m)) >= holes
+        for i, n in enumerate(LENGTHS.tolist()):
+            own = rng.standard_normal((n + 1, n + 1))
+            gold = reference.random_heads(rng, n, single_root)
+            own[rng.random(own.shape) < holes] = -np.inf
+            words = np.arange(1, n + 1)
+            own[words, gold[1:]] = rng.standard_normal(n)
+            own[0] = np.nan
+            np.fill_diagonal(own, np.nan)
+            self.allowed[i, words, gold[1:]] = True
+            self.scores[i, : n + 1, : n + 1] = own
+            gold[1:][rng.random(n) < missing] = -1
+            self.heads[i, 1 : n + 1] = gold[1:]
+        self.single_root = single_root
+
+    def call(self, name, **settings):
+        if name != "head_selection":
+            settings = {"single_root": self.single_root, **settings}
+        if name == "perceptron":
+            settings = {"margin": MARGIN, **settings}
+        given = {"allowed": self.allowed, **settings}
+        return OF_HEADS[name](self.scores, self.heads, LENGTHS, **given)
+
+    def sentence(self, i):
+        """The scores of one sentence, -inf where there is no arc, its gold heads and its trees."""
+        n = LENGTHS[i]
+        scores = self.scores[i, : n + 1, : n + 1].astype(np.float64)
+        possible = self.allowed[i, : n + 1, : n + 1] & (scores > -np.inf)
+        possible[0] = False
+        np.fill_diagonal(possible, False)
+        trees = reference.enumerate_trees(int(n), self.single_root)
+        sound = possible[np.arange(1, n + 1), trees[:, 1:]].all(axis=1)
+        return np.where(possible, scores, -np.inf), self.heads[i, : n + 1], trees[sound]
+
+
+def need_torch():
+    return pytest.importorskip("torch", reason="needs torch, of the extra [torch]")
+
+
+def by_torch(name, scores, heads, trees):
+    """The loss of one sentence from a list of its possible trees, and its gradient by autodiff."""
+    torch = need_torch()
+    n = len(scores) - 1
+    variable = torch.tensor(scores, requires_grad=True)
+    words = torch.arange(1, n + 1)
+    known = torch.tensor(heads[1:]) >= 0
+    if name == "head_selection":
+        loss = torch.tensor(0.0, dtype=torch.float64)
+        for word in words[known].tolist():
+            others = np.flatnonzero(scores[word] > -np.inf)
+            logs = variable[word, torch.tensor(others)]
+            loss = loss + logs.logsumexp(dim=0) - variable[word, int(heads[word])]
+    else:
+        listed = torch.tensor(trees[:, 1:].astype(np.int64)).reshape(len(trees), n)
+        totals = variable[words, listed].sum(dim=1)
+        wrong = ((listed != torch.tensor(heads[1:])) & known).sum(dim=1)
+        if name == "tree_crf":
+            loss = totals.logsumexp(dim=0) - totals[wrong == 0].logsumexp(dim=0)
+        else:
+            loss = (totals + MARGIN * wrong.double()).max() - totals[wrong == 0].max()
+    if not loss.requires_grad:
+        return loss.item(), np.zeros(scores.shape)
+    (gradient,) = torch.autograd.grad(loss, variable)
+    return loss.item(), gradient.numpy()
+
+
+@each_kind
+@each_dtype
+@pytest.mark.parametrize("holes", [0.0, 0.3])
+@pytest.mark.parametrize("missing", [0.0, 0.4, 1.0])
+@each_loss
+def test_losses_and_gradients_match_autodiff(name, missing, holes, dtype, single_root):
+    case = Case(name, single_root=single_root, dtype=dtype, missing=missing, holes=holes)
+    losses, gradient = case.call(name)
+    assert losses.dtype == np.float64
+    assert losses.shape == (len(LENGTHS),)
+    assert gradient.dtype == dtype
+    assert gradient.shape == case.scores.shape
+    atol = 1e-13 if dtype == np.float64 else 1e-6
+    for i, n in enumerate(LENGTHS.tolist()):
+        wanted, by_scores = by_torch(name, *case.sentence(i))
+        assert losses[i] == pytest.approx(wanted, rel=0, abs=atol)
+        np.testing.assert_allclose(gradient[i, : n + 1, : n + 1], by_scores, rtol=0, atol=atol)
+        assert not gradient[i, n + 1 :].any()
+        assert not gradient[i, :, n + 1 :].any()
+
+
+@each_dtype
+def test_tree_crf_matches_autodiff_of_the_determinant(dtype):
+    """The usual formula, in float64, for sentences whose trees nobody can list."""
+    torch = need_torch()
+    rng = rng_for("losses determinant")
+    for n in (12, 40):
+        scores = rng.standard_normal((n + 1, n + 1)).astype(dtype)
+        heads = reference.random_heads(rng, n, True)
+        loss, gradient = tree_crf(scores, heads)
+        variable = torch.tensor(scores.astype(np.float64), requires_grad=True)
+        weights = torch.exp(variable[1:])
+        words = weights[:, 1:] * (1 - torch.eye(n, dtype=torch.float64))
+        laplacian = torch.diag(words.sum(dim=1)) - words
+        laplacian = torch.cat([weights[:, :1], laplacian[:, 1:]], dim=1)
+        arcs = variable[torch.arange(1, n + 1), torch.tensor(heads[1:])]
+        wanted = torch.linalg.slogdet(laplacian)[1] - arcs.sum()
+        wanted.backward()
+        assert loss == pytest.approx(wanted.item(), rel=1e-11)
+        atol = 1e-11 if dtype == np.float64 else 1e-6
+        np.testing.assert_allclose(gradient, variable.grad.numpy(), rtol=0, atol=atol)
+
+
+@each_kind
+@each_dtype
+def test_cross_entropy_matches_autodiff(dtype, single_root):
+    torch = need_torch()
+    case = Case("teacher", single_root=single_root, dtype=dtype, holes=0.3)
+    settings = {"allowed": case.allowed, "single_root": single_root}
+    teacher = np.where(case.scores > -np.inf, 0.5 * case.scores - 1, -np.inf)
+    marginals = arc_marginals(teacher, LENGTHS, **settings)
+    marginals[:, 0] = np.nan  # ignored
+    losses, gradient = tree_cross_entropy(case.scores, marginals, LENGTHS, **settings)
+    assert gradient.dtype == dtype
+    atol = 1e-13 if dtype == np.float64 else 1e-6
+    for i, n in enumerate(LENGTHS.tolist()):
+        scores, _, trees = case.sentence(i)
+        listed = torch.tensor(trees[:, 1:].astype(np.int64)).reshape(len(trees), n)
+        variable = torch.tensor(scores, requires_grad=True)
+        own = variable[torch.arange(1, n + 1), listed].sum(dim=1)
+        taught = torch.tensor(teacher[i, : n + 1, : n + 1].astype(np.float64))
+        taught = taught[torch.arange(1, n + 1), listed].sum(dim=1).softmax(dim=0)
+        wanted = -(taught * own.log_softmax(dim=0)).sum()
+        (by_scores,) = torch.autograd.grad(wanted, variable)
+        assert losses[i] == pytest.approx(wanted.item(), rel=0, abs=atol)
+        np.testing.assert_allclose(
+            gradient[i, : n + 1, : n + 1], by_scores.numpy(), rtol=0, atol=atol
+        )
+
+
+def test_cross_entropy_of_a_teacher_like_the_student_is_the_entropy():
+    scores = rng_for("losses entropy").standard_normal((3, 6, 6))
+    losses, gradient = tree_cross_entropy(scores, arc_marginals(scores))
+    np.testing.assert_allclose(losses, entropy(scores), rtol=1e-13)
+    np.testing.assert_allclose(gradient, 0.0, atol=1e-15)
+
+
+def test_cross_entropy_is_infinite_where_the_student_has_no_arc():
+    scores = np.zeros((2, 3, 3))
+    teacher = arc_marginals(scores)
+    masked = scores.copy()
+    masked[1, 1, 0] = -np.inf
+    allowed = masked > -np.inf
+    for losses, _ in (
+        tree_cross_entropy(masked, teacher),
+        tree_cross_entropy(scores, teacher, allowed=allowed),
+    ):
+        assert losses.tolist() == [pytest.approx(np.log(2)), np.inf]
+
+
+@each_loss
+def test_a_sentence_alone_is_as_in_a_batch(name):
+    case = Case(name, missing=0.3, holes=0.2)
+    losses, gradient = case.call(name)
+    for i, n in enumerate(LENGTHS.tolist()):
+        inside = np.s_[i, : n + 1, : n + 1]
+        settings = {"margin": MARGIN} if name == "perceptron" else {}
+        loss, own = OF_HEADS[name](
+            case.scores[inside], case.heads[i, : n + 1], allowed=case.allowed[inside], **settings
+        )
+        assert isinstance(loss, np.float64)
+        assert loss == losses[i]
+        np.testing.assert_array_equal(own, gradient[inside])
+
+
+@pytest.mark.parametrize("name", OVER_TREES)
+def test_losses_do_not_depend_on_threads(name):
+    case = Case(name, missing=0.3)
+    for one, other in zip(case.call(name), case.call(name, num_threads=3), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@each_loss
+@pytest.mark.parametrize("layout", sorted(LAYOUTS))
+def test_losses_leave_their_input_alone(name, layout):
+    case = Case(name, missing=0.3, holes=0.2)
+    wanted = case.call(name)
+    case.scores = LAYOUTS[layout](case.scores)
+    for array in (case.scores, case.heads, case.allowed):
+        array.setflags(write=False)
+    before = case.scores.tobytes(), case.heads.tobytes(), case.allowed.tobytes()
+    losses, gradient = case.call(name)
+    np.testing.assert_array_equal(losses, wanted[0])
+    np.testing.assert_array_equal(gradient, wanted[1])
+    assert (case.scores.tobytes(), case.heads.tobytes(), case.allowed.tobytes()) == before
+    assert not np.shares_memory(gradient, case.scores)
+
+
+@each_loss
+def test_empty_batches(name):
+    losses, gradient = OF_HEADS[name](np.zeros((0, 3, 3), "f"), np.zeros((0, 3), int))
+    assert losses.shape == (0,)
+    assert gradient.shape == (0, 3, 3)
+
+
+# --- what is refused ---------------------------------------------------------------------------
+
+
+CONTRADICTIONS = {
+    "cycle": [-1, 2, 1, 0],
+    "cycle, the rest missing": [-1, 2, 1, -1],
+    "own head": [-1, 1, 0, 2],
+    "own head, the rest missing": [-1, 1, -1, -1],
+    "two roots": [-1, 0, 0, 1],
+    "two roots, the rest missing": [-1, 0, 0, -1],
+    "no root": [-1, 2, 3, 1],
+}
+
+
+@pytest.mark.parametrize("name", OVER_TREES)
+@pytest.mark.parametrize("heads", CONTRADICTIONS.values(), ids=list(CONTRADICTIONS))
+def test_contradictory_heads_are_refused_with_their_sentence(name, heads):
+    """Behind a whole tree and an incomplete one, so that neither shifts the number."""
+    gold = np.array([[-1, 2, 0, 2], [-1, 0, -1, -1], heads])
+    with pytest.raises(NoTreeError, match=r"sentence 2: no tree .* its gold heads.*missing \(-1\)"):
+        OF_HEADS[name](np.zeros((3, 4, 4)), gold)
+
+
+@pytest.mark.parametrize("name", OVER_TREES)
+def test_several_roots_contradict_a_single_root_alone(name):
+    heads = np.array([-1, 0, 0, 2])
+    scores = rng_for("several roots").standard_normal((4, 4))
+    loss, _ = OF_HEADS[name](scores, heads, single_root=False)
+    assert loss >= 0
+    with pytest.raises(NoTreeError, match="a single root"):
+        OF_HEADS[name](scores, heads)
+
+
+@pytest.mark.parametrize("rest", [2, -1], ids=["complete", "missing"])
+@pytest.mark.parametrize("masked", [False, True], ids=["-inf", "allowed"])
+@each_loss
+def test_gold_arcs_that_cannot_be_are_refused(name, masked, rest):
+    scores = np.zeros((2, 4, 4))
+    heads = np.array([[-1, 2, 0, 2], [-1, 2, 0, rest]])
+    if not masked:
+        scores[1, 1, 2] = -np.inf
+    allowed = None
+    if masked:
+        allowed = np.ones(scores.shape, dtype=bool)
+        allowed[1, 1, 2] = False
+    error = ValueError if name == "head_selection" else NoTreeError
+    with pytest.raises(error, match=r"sentence 1: .*gold head.* -inf"):
+        OF_HEADS[name](scores, heads, allowed=allowed)
+
+
+@each_loss
+def test_arguments_are_checked(name):
+    loss = OF_HEADS[name]
+    scores, heads = np.zeros((2, 4, 4)), np.full((2, 4), -1)
+    for wrong in (4, -2, 10**12):
+        outside = heads.copy()
+        outside[1, 2] = wrong
+        with pytest.raises(ValueError, match=f"sentence 1: word 2 has head {wrong}, expected 0 to"):
+            loss(scores, outside)
+    short = heads.copy()
+    short[1, 1] = 3
+    with pytest.raises(ValueError, match=r"head 3, expected 0 to 2, or -1"):
+        loss(scores, short, np.array([3, 2]))
+    with pytest.raises(ValueError, match=r"heads of shape \(2, 4\) .* received \(2, 3\)"):
+        loss(scores, heads[:, :3])
+    with pytest.raises(TypeError, match=r"heads as an integer array, received dtype float64"):
+        loss(scores, heads.astype(float))
+    with pytest.raises(TypeError, match=r"scores of dtype float32 or float64"):
+        loss(scores.astype(int), heads)
+    for bad in (np.nan, np.inf):
+        broken = scores.copy()
+        broken[1, 3, 2] = bad
+        with pytest.raises(ValueError, match=f"sentence 1: the score of dep 3, head 2 is {bad}"):
+            loss(broken, heads)
+        allowed = np.ones(scores.shape, dtype=bool)
+        allowed[1, 3, 2] = False
+        assert np.isfinite(loss(broken, heads, allowed=allowed)[0]).all()
+
+
+@each_loss
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_losses_beyond_float64_are_refused(name):
+    """Rather than infinite, with a gradient that looks right."""
+    scores = np.zeros((2, 3, 3))
+    scores[1, 1] = [1.7e308, 0, -1.7e308]
+    error = NoTreeError if name == "tree_crf" else ArithmeticError
+    with pytest.raises(error, match=r"sentence 1: .*overflow"):
+        OF_HEADS[name](scores, np.array([[-1, 0, 1], [-1, 2, 0]]))
+
+
+def test_margins_and_marginals_are_checked():
+    scores, heads = np.zeros((3, 3)), np.array([-1, 0, 1])
+    for margin in (-0.1, np.nan, np.inf):
+        with pytest.raises(ValueError, match=f"a margin of at least 0, received {margin}"):
+            perceptron(scores, heads, margin=margin)
+    with pytest.raises(ValueError, match=r"marginals of the shape of scores, \(3, 3\), .*\(2, 3\)"):
+        tree_cross_entropy(scores, np.zeros((2, 3)))
+    marginals = arc_marginals(scores)
+    marginals[2, 1] = np.nan
+    with pytest.raises(ValueError, match=r"sentence 0: the teacher's marginal of dep 2, head 1"):
+        tree_cross_entropy(scores, marginals)
+
+
+# --- properties --------------------------------------------------------------------------------
+
+
+def test_head_selection_has_no_least_probability():
+    """Whatever the gold head's share, its log is right."""
+    scores = np.zeros((3, 3), dtype=np.float32)
+    scores[1, 0] = 2000
+    loss, gradient = head_selection(scores, np.array([-1, 2, -1]))
+    assert loss == 2000
+    assert gradient[1].tolist() == [1, 0, -1]
+
+
+def test_losses_take_heads_that_decode_returns():
+    scores = rng_for("losses decode").standard_normal((5, 7, 7))
+    heads = decode(scores)
+    assert is_tree(heads).all()
+    losses, gradient = perceptron(scores, heads)
+    assert not losses.any()
+    assert not gradient.any()
+    np.testing.assert_allclose(
+        tree_crf(scores, heads)[0], -TreeDistribution(scores).log_prob(heads)
+    )
+
+
+def test_torch_scores_take_the_gradient():
+    """As docs/arrays.md tells users of frameworks to do."""
+    torch = need_torch()
+    scores = torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    _, gradient = tree_crf(scores.detach().numpy(), np.array([[-1, 2, 0, 2], [-1, 0, -1, 1]]))
+    (2 * scores).backward(torch.from_numpy(gradient))
+    np.testing.assert_array_equal(scores.grad.numpy(), 2 * gradient)
+
+
+def test_losses_need_arrays_alone():
+    program = """
+        import sys
+        import numpy as np
+        from spacy_rootmind import head_selection, perceptron, tree_cross_entropy, tree_crf
+
+        for loss in (head_selection, perceptron, tree_crf):
+            loss(np.zeros((3, 3)), np.array([-1, 0, 1]))
+        tree_cross_entropy(np.zeros((3, 3)), np.zeros((3, 3)))
+        assert not {"spacy", "thinc", "torch", "cupy"} & set(sys.modules)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_loss_is_public():
+    assert {*OF_HEADS, "tree_cross_entropy"} <= set(spacy_rootmind.__all__)
