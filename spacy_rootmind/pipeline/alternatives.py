@@ -168,7 +168,7 @@ def _is_integer(value: object) -> bool:
 
 def _best(scores: NDArray[np.floating], words: Sequence[str], *, k: int) -> Trees:
     heads, tree_scores = decode_kbest(scores, k)
-    return heads, tree_scores - log_partition(scores)
+    return heads, _log_probs(tree_scores, scores)
 
 
 def _samples(
@@ -186,7 +186,14 @@ def _best_labelled(
     scores: NDArray[np.floating], words: Sequence[str], find_log_probs: FindLogProbs, *, k: int
 ) -> LabelledTrees:
     trees = decode_kbest_labelled(scores, k, find_log_probs)
-    return trees._replace(scores=trees.scores - log_partition(scores))
+    return trees._replace(scores=_log_probs(trees.scores, scores))
+
+
+def _log_probs(
+    tree_scores: NDArray[np.float64], scores: NDArray[np.floating]
+) -> NDArray[np.float64]:
+    """Subtract the log partition function; rounding may not make a probability above 1."""
+    return np.minimum(tree_scores - log_partition(scores), 0.0)
 
 
 def _labelled_samples(

@@ -41,14 +41,14 @@ Loss = tuple[np.float64 | NDArray[np.float64], ScoreArray]
 
 
 def _bytes_over_trees(
-    scores: ScoreArray, _: Any, lengths: Any = None, *, num_threads: int = 1, **__: Any
+    scores: ScoreArray, lengths: Any = None, num_threads: int = 1, **_: Any
 ) -> float:
     """Count bytes: sums per thread, marginals and their copy."""
     sentences, _width, n = measure(scores, lengths)
     return 40.0 * n**2 * min(num_threads, max(sentences, 1)) + 16.0 * scores.size
 
 
-def _bytes_of_arrays(scores: ScoreArray, *_: Any, **__: Any) -> float:
+def _bytes_of_arrays(scores: ScoreArray, **_: Any) -> float:
     """Count bytes: three arrays of the shape of the scores."""
     return 24.0 * scores.size
 

@@ -145,8 +145,13 @@ def test_teachers_write_one_after_another(pipeline, tmp_path, nlp):
     first, second = tmp_path / "first", tmp_path / "second"
     options = {"to_format": "spacy", "distributions": 0.01}
     assert run(pipeline, [tmp_path / "in.txt"], first, **options) == 0
+    other = spacy.load(pipeline)
+    labels = other.get_pipe("root_mst").model.get_ref("labels")
+    bias = next(node for node in labels.walk() if node.has_param("b"))
+    bias.set_param("b", bias.get_param("b") + 0.01)
+    other.to_disk(tmp_path / "other")
     settings = read_settings(["components.root_mst.temperature=3.0"])
-    assert run(pipeline, [first], second, settings=settings, **options) == 0
+    assert run(tmp_path / "other", [first], second, settings=settings, **options) == 0
     once, twice = load(first, nlp), load(second, nlp)
     assert [doc.text for doc in once] == [text.removesuffix("\n") for text in TEXTS]
     for before, after in zip(once, twice, strict=True):

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import spacy
-from conftest import SMALL_MODEL, assign, gold_examples
+from conftest import SMALL_MODEL, gold_examples
 from spacy.util import fix_random_seed, load_model_from_config, registry
 from thinc.api import Config, Linear
 
+from spacy_rootmind import configure
 from spacy_rootmind.network.half_precision import build_half_precision
 
 TOK2VEC = {
@@ -46,7 +47,7 @@ def weights_of(model):
 
 def parse(nlp):
     """Heads, labels and probabilities."""
-    assign(nlp.get_pipe("root_mst"), confidence=True)
+    configure(nlp, confidence=True)
     doc = nlp(TEXT)
     return [(t.head.i, t.dep_) for t in doc], [t._.head_prob for t in doc]
 

@@ -171,9 +171,9 @@ def test_samples_agree_with_arcs(unsure, threshold, monkeypatch):
 
 def test_constraints_make_arcs_certain_or_impossible(unsure, monkeypatch):
     parser = unsure.get_pipe("root_mst")
-    monkeypatch.setattr(
-        parser, "constraints", lambda doc: Constraints(forced=[(4, 5)], forbidden=[(1, 3)])
-    )
+    chosen = Constraints(forced=[(4, 5)], forbidden=[(1, 3)])
+    settings = replace(parser.settings, constraints=lambda doc: chosen)
+    monkeypatch.setattr(parser, "settings", settings)
     doc = unsure("The cat saw a dog that slept.")
     sure = [arc for arc in doc[4]._.arcs if arc.prob > 1e-6]
     assert {arc.head.i for arc in sure} == {5}

@@ -318,7 +318,7 @@ def test_length_must_be_at_least_one(value):
 def test_length_is_saved_with_the_pipeline(parser_of, tmp_path):
     parser_of(max_sentence_length=3).to_disk(tmp_path)
     nlp = spacy.load(tmp_path)
-    assert nlp.get_pipe("root_mst").max_sentence_length == 3
+    assert nlp.get_pipe("root_mst").settings.max_sentence_length == 3
     assert max(len(sent) for sent in nlp("The cat saw a dog in the old garden").sents) <= 3
 
 

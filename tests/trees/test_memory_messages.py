@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from spacy_rootmind import TreeDistribution, tree_score, trees
+from spacy_rootmind import TreeDistribution, arc_marginals, tree_score, trees
 from spacy_rootmind.kernel import checks as check_kernel
 from spacy_rootmind.kernel import samplers, sums
 from spacy_rootmind.trees import decoding, errors
@@ -36,6 +36,8 @@ VALUES = {
     "seed": 0,
     "values": SCORES,
     "other": SCORES,
+    "marginals": arc_marginals(SCORES),
+    "margin": 1.0,
 }
 OWN_VALUES = {
     "decode_kbest": {"scores": SCORES[0], "allowed": np.ones((6, 6), dtype=bool)},
