@@ -10,7 +10,11 @@ from setuptools import Extension, setup
 DEBUG = os.environ.get("ROOTMIND_DEBUG") == "1"
 # Coverage counts what ran under the sanitizers, for .ci/sanitized.py.
 SANITIZE = ["-g", "-O1", "-fsanitize=address,undefined", "--coverage"] if DEBUG else []
+# Python's own flags may ask for debug symbols, which take most of the space, and time to write.
+COMPILE = SANITIZE or ([] if os.name == "nt" else ["-g0"])
 SOURCES = Path("cython_src")
+# What Cython would otherwise put into each module: memoryviews, above all.
+UTILITY = "spacy_rootmind.kernel.cython_utility"
 HEADERS = [str(path) for path in sorted([*SOURCES.glob("*.h"), SOURCES / "weights.pxd"])]
 
 extensions = [
@@ -19,7 +23,7 @@ extensions = [
         [str(source)],
         depends=HEADERS,
         include_dirs=[str(SOURCES), numpy.get_include()],
-        extra_compile_args=SANITIZE,
+        extra_compile_args=COMPILE,
         extra_link_args=SANITIZE,
     )
     for source in sorted(SOURCES.glob("*.pyx"))
@@ -32,15 +36,27 @@ extensions.append(
         [str(SOURCES / "doc_trees.pyx")],
         include_dirs=[numpy.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
-        extra_compile_args=SANITIZE,
+        extra_compile_args=COMPILE,
         extra_link_args=SANITIZE,
         language="c++",
     )
 )
 
+# Cython writes its source.
+extensions.append(
+    Extension(
+        UTILITY,
+        [str(SOURCES / "cython_utility.c")],
+        extra_compile_args=COMPILE,
+        extra_link_args=SANITIZE,
+    )
+)
+
 setup(
+    options={"build_ext": {"parallel": os.cpu_count()}},
     ext_modules=cythonize(
         extensions,
+        shared_utility_qualified_name=UTILITY,
         build_dir="build/cython",
         include_path=[".", str(SOURCES)],
         compiler_directives={
@@ -49,6 +65,8 @@ setup(
             "wraparound": DEBUG,
             "initializedcheck": DEBUG,
             "cdivision": True,
+            "auto_pickle": False,
+            "emit_code_comments": DEBUG,
         },
     )
 )
