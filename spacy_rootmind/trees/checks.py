@@ -18,16 +18,12 @@ from spacy_rootmind.trees.conventions import (
 from spacy_rootmind.trees.errors import names_memory
 
 
-def _bytes_of_scores(scores: ScoreArray, heads: IntArray, *_: object) -> float:
-    """Count bytes: heads, and the scores of their arcs, as 64-bit numbers."""
-    return 32.0 * heads.size
-
-
-def _bytes_of_heads(heads: IntArray, *_: object, **__: object) -> float:
+def _bytes_of_heads(*, heads: IntArray, **_: object) -> float:
+    """Count bytes: heads, and the scores of their arcs or what is found of them, in 64 bits."""
     return 32.0 * np.size(heads)
 
 
-@names_memory(_bytes_of_scores)
+@names_memory(_bytes_of_heads)
 def tree_score(
     scores: ScoreArray, heads: IntArray, lengths: IntArray | int | None = None
 ) -> np.float64 | NDArray[np.float64]:

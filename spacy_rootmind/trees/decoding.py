@@ -90,12 +90,12 @@ _LOST_DIGITS = {
 
 
 def _bytes_of_decode(
-    scores: ScoreArray,
-    lengths: IntArray | int | None = None,
     *,
-    projective: bool = False,
-    algorithm: str = "gabow_tarjan",
-    num_threads: int = 1,
+    scores: ScoreArray,
+    lengths: IntArray | int | None,
+    projective: bool,
+    algorithm: str,
+    num_threads: int,
     **_: object,
 ) -> float:
     """Count bytes: a workspace per thread, and the result."""
@@ -106,7 +106,7 @@ def _bytes_of_decode(
     return squares * n * n * min(num_threads, max(sentences, 1)) + 4.0 * sentences * width
 
 
-def _bytes_of_kbest(scores: ScoreArray, k: int, *, projective: bool = False, **_: object) -> float:
+def _bytes_of_kbest(*, scores: ScoreArray, k: int, projective: bool, **_: object) -> float:
     """Count bytes: the scores twice, contractions or charts, and k trees twice."""
     n = len(scores)
     return (40.0 if projective else 24.1) * n * n + 8.0 * n * min(k, int(n ** max(n - 2, 0)))

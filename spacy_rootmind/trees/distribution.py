@@ -46,24 +46,24 @@ Float = np.float64 | NDArray[np.float64]
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
-def _bytes_of_query(trees: "TreeDistribution", *_: object) -> float:
+def _bytes_of_query(*, self: "TreeDistribution", **_: object) -> float:
     """Count bytes: sums per thread, marginals, and a summary per sentence."""
-    sentences, width = len(trees._batch), trees._batch.shape[1]
-    threads = min(trees._threads, max(sentences, 1))
-    squares = 88 if trees._projective else 40
-    return float(squares * threads * trees._longest**2 + 8 * sentences * (width + kernel.CONSTANTS))
+    sentences, width = len(self._batch), self._batch.shape[1]
+    threads = min(self._threads, max(sentences, 1))
+    squares = 88 if self._projective else 40
+    return float(squares * threads * self._longest**2 + 8 * sentences * (width + kernel.CONSTANTS))
 
 
-def _bytes_with_marginals(trees: "TreeDistribution", *_: object) -> float:
-    return _bytes_of_query(trees) + 8.0 * int(trees._batch.size)
+def _bytes_with_marginals(*, self: "TreeDistribution", **_: object) -> float:
+    return _bytes_of_query(self=self) + 8.0 * int(self._batch.size)
 
 
-def _bytes_of_derivatives(trees: "TreeDistribution", *values: Any) -> float:
+def _bytes_of_derivatives(*, self: "TreeDistribution", **values: Any) -> float:
     """Count bytes: what one thread needs for derivatives, and values and results twice each."""
-    size = max([getattr(array, "size", 0) for array in values], default=0)
-    threads = min(trees._threads, max(len(trees._batch), 1))
-    squares = 168.0 if trees._projective else 64.0
-    return squares * threads * trees._longest**2 + 16.0 * max(size, int(trees._batch.size))
+    size = max([np.size(array) for array in values.values()], default=0)
+    threads = min(self._threads, max(len(self._batch), 1))
+    squares = 168.0 if self._projective else 64.0
+    return squares * threads * self._longest**2 + 16.0 * max(size, int(self._batch.size))
 
 
 class TreeDistribution:

@@ -1,6 +1,7 @@
 """Kernel statuses as exceptions, and what a call says that runs out of memory."""
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
@@ -30,19 +31,30 @@ def names_memory(
 ) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
     """Make a function's MemoryError say which function needed how many bytes.
 
-    `count_bytes` gets the function's arguments, and is called only then.
+    `count_bytes` gets all of the function's arguments by name, defaults included, however the
+    caller gave them. It is called only then; where it fails, the message goes without a number.
     """
 
     def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+        signature = inspect.signature(function)
+        # A counter that wants other arguments fails at import, not when memory has run out.
+        inspect.signature(count_bytes).bind(**dict.fromkeys(signature.parameters))
+
         @functools.wraps(function)
         def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
             try:
                 return function(*args, **kwargs)
             except MemoryError as error:
-                size = _format_size(count_bytes(*args, **kwargs))
+                try:
+                    given = signature.bind(*args, **kwargs)
+                    given.apply_defaults()
+                    size = f"at least {_format_size(count_bytes(**given.arguments))} of memory"
+                # Whatever it is, the caller is to hear of the memory.
+                except Exception:
+                    size = "more memory than there is"
                 raise MemoryError(
-                    f"{function.__qualname__} needs at least {size} of memory for these arguments; "
-                    f"use fewer sentences, trees or threads at once, or shorter sentences"
+                    f"{function.__qualname__} needs {size} for these arguments; use fewer "
+                    f"sentences, trees or threads at once, or shorter sentences"
                 ) from error
 
         return call

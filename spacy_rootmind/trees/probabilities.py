@@ -18,23 +18,19 @@ __all__ = ["arc_marginals", "entropy", "log_partition", "tree_log_prob"]
 
 
 def _bytes_of_sums(
-    scores: ScoreArray,
-    lengths: IntArray | int | None = None,
-    *,
-    num_threads: int = 1,
-    **_: object,
+    *, scores: ScoreArray, lengths: IntArray | int | None, num_threads: int, **_: object
 ) -> float:
     """Count bytes: sums per thread, and a summary per sentence."""
     sentences, width, n = measure(scores, lengths)
     return 40.0 * n**2 * min(num_threads, max(sentences, 1)) + 8 * sentences * (width + 8)
 
 
-def _bytes_with_marginals(scores: ScoreArray, *args: Any, **options: Any) -> float:
-    return _bytes_of_sums(scores, *args, **options) + 8.0 * scores.size
+def _bytes_with_marginals(*, scores: ScoreArray, **others: Any) -> float:
+    return _bytes_of_sums(scores=scores, **others) + 8.0 * scores.size
 
 
-def _bytes_of_log_prob(scores: ScoreArray, heads: IntArray, *args: Any, **options: Any) -> float:
-    return _bytes_of_sums(scores, *args, **options) + 24.0 * heads.size
+def _bytes_of_log_prob(*, heads: IntArray, **others: Any) -> float:
+    return _bytes_of_sums(**others) + 24.0 * np.size(heads)
 
 
 @names_memory(_bytes_of_sums)

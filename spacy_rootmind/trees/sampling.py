@@ -58,14 +58,14 @@ _SQUARES = {
 
 
 def _bytes_of_samples(
+    *,
     scores: ScoreArray,
     k: int,
-    lengths: IntArray | int | None = None,
-    *,
-    replace: bool = True,
-    projective: bool = False,
-    method: str = "auto",
-    num_threads: int = 1,
+    lengths: IntArray | int | None,
+    replace: bool,
+    projective: bool,
+    method: str,
+    num_threads: int,
     **_: object,
 ) -> float:
     """Count bytes: a sampler per thread, the trees, and for some methods matrices per sentence."""
