@@ -152,8 +152,9 @@ def sample_trees(
         Every sentence has a random stream of its own, number i of
         `np.random.SeedSequence(seed).spawn(B)`, or of `seed.spawn(B)`. So a sentence's trees do not
         depend on threads, padding or the other sentences, and the first of k trees are the same for
-        any k. A Generator never gives a stream twice: a second call draws other trees, and a batch
-        may be split over several calls. By default, streams are new each time.
+        any k. A Generator never gives a stream twice, whichever threads share it: a second call
+        draws other trees, and a batch may be split over several calls. By default, streams are new
+        each time.
     num_threads : int
         Threads that share the sentences of a batch, 256 at most. The result does not depend on it.
 
@@ -385,7 +386,10 @@ def _spawn(seed: Seed, count: int) -> list[np.random.BitGenerator]:
                 "expected a Generator that can spawn; this one was not made from a SeedSequence: "
                 "use numpy.random.default_rng"
             )
-        return list(parent.spawn(count))
+        # NumPy counts the streams that it has given without this lock; threads that read the same
+        # count get the same streams.
+        with parent.lock:
+            return list(parent.spawn(count))
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer)):
         raise TypeError(
             f"expected seed as an int, a numpy.random.Generator or None, received "

@@ -12,7 +12,8 @@ from reference import FloatArray
 from reference_sampling import CASES, assert_fits, tree_law
 from strategies import DTYPES, LAYOUTS, mixed_batch, pad_batch, rng_for
 
-from spacy_rootmind import NoTreeError, arc_marginals, sample_trees
+from spacy_rootmind import NoTreeError, TreeDistribution, arc_marginals, sample_trees
+from spacy_rootmind.trees.labelled_sampling import sample_labelled
 
 NAN, INF = np.nan, np.inf
 
@@ -340,6 +341,74 @@ def test_one_generator_in_many_threads_at_once(replace):
     for heads, log_probs in results:
         law.check(heads, log_probs)
     assert rng.bit_generator.seed_seq.n_children_spawned == 100
+
+
+class PausedSequence(np.random.bit_generator.ISpawnableSeedSequence):
+    """Seeds that let another thread in between reading the count of children and raising it."""
+
+    def __init__(self):
+        self.sequence = np.random.SeedSequence(1)
+        self.generator = np.random.Generator(np.random.PCG64(self))
+        self.first, self.second = threading.Event(), threading.Event()
+        self.locked = []
+
+    def generate_state(self, n_words, dtype=np.uint32):
+        return self.sequence.generate_state(n_words, dtype)
+
+    def spawn(self, n_children):
+        self.locked.append(self.generator.bit_generator.lock.locked())
+        already = self.sequence.n_children_spawned
+        if self.first.is_set():
+            self.second.set()
+        else:
+            self.first.set()
+            self.second.wait(timeout=1)
+        self.sequence = np.random.SeedSequence(1, n_children_spawned=already)
+        return self.sequence.spawn(n_children)
+
+
+SHARED = {
+    "sample_trees": lambda scores, rng: sample_trees(scores, 20, seed=rng)[0],
+    "distinct": lambda scores, rng: sample_trees(scores, 20, seed=rng, replace=False)[0],
+    "TreeDistribution": lambda scores, rng: TreeDistribution(scores).sample(20, seed=rng)[0],
+    "labelled": lambda scores, rng: sample_labelled(scores, 20, one_label, rng).heads,
+}
+
+
+def one_label(deps, heads):
+    return np.zeros((len(deps), 1))
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_one_generator_gives_two_threads_other_streams(name):
+    """Even if one asks for a stream while the other is being given one."""
+    scores, draw = matrix(9), SHARED[name]
+    rng = np.random.default_rng(1)
+    expected = [draw(scores, rng).tolist() for _ in range(2)]
+    assert expected[0] != expected[1]
+    seeds = PausedSequence()
+
+    def work(number):
+        if number:
+            assert seeds.first.wait(timeout=60)
+        return draw(scores, seeds.generator).tolist()
+
+    with ThreadPoolExecutor(2) as pool:
+        assert [*pool.map(work, range(2))] == expected
+    assert seeds.locked == [True, True]
+    assert not seeds.generator.bit_generator.lock.locked()
+
+
+def test_a_generator_that_cannot_spawn_is_not_left_locked():
+    class Broken(PausedSequence):
+        def spawn(self, n_children):
+            raise KeyboardInterrupt
+
+    seeds = Broken()
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            sample_trees(matrix(3), 1, seed=seeds.generator)
+        assert not seeds.generator.bit_generator.lock.locked()
 
 
 def test_errors_stay_in_the_thread_that_made_them():
