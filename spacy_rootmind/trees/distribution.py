@@ -8,8 +8,8 @@ determinant of the Laplacian (Koo et al. 2007) loses all its digits once two wor
 each other.
 """
 
-import contextlib
-from typing import Any, TypeVar, cast
+import threading
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,23 @@ def _bytes_of_derivatives(*, self: "TreeDistribution", **values: Any) -> float:
     return squares * threads * self._longest**2 + 16.0 * max(size, int(self._batch.size))
 
 
+class _Results(NamedTuple):
+    """What has been found for a batch; None for what has not. No array is ever changed.
+
+    Attributes
+    ----------
+    summaries : float64 array of shape (B, CONSTANTS + N + 1)
+        As the kernel fills them, but for the entropy, which is not always there.
+    marginals : float64 array of shape (B, N + 1, N + 1)
+    entropy, single_root_log_prob : float64 array of shape (B,)
+    """
+
+    summaries: NDArray[np.float64] | None = None
+    marginals: NDArray[np.float64] | None = None
+    entropy: NDArray[np.float64] | None = None
+    single_root_log_prob: NDArray[np.float64] | None = None
+
+
 class TreeDistribution:
     """The distribution over the trees of each sentence, proportional to exp(score).
 
@@ -109,7 +126,8 @@ class TreeDistribution:
     use both, ask for `marginals` first, which give `log_partition` as well. With `projective`, by
     the inside-outside algorithm, all take five times as long for 25 words and fifty times for 200.
 
-    An object may be used by several threads at once. Arrays that it returns are copies, except for
+    An object may be used by several threads at once; what two of them ask for at the same time may
+    be computed twice. Arrays that it returns are copies, except for
     `marginals`, which are read-only. A copy of the object has the same scores (a deep copy has its
     own), and no results yet.
 
@@ -136,16 +154,14 @@ class TreeDistribution:
 
     __slots__ = (
         "_batch",
-        "_entropy",
         "_kept",
+        "_lock",
         "_longest",
-        "_marginals",
         "_mask",
         "_one",
         "_projective",
+        "_results",
         "_single_root",
-        "_single_root_log_prob",
-        "_summaries",
         "_threads",
         "_words",
     )
@@ -168,13 +184,13 @@ class TreeDistribution:
         self._single_root = bool(single_root)
         self._projective = bool(projective)
         self._threads = as_num_threads(num_threads)
-        # Arrays over the batch, None until they are found.
-        self._summaries: Any = None
-        self._marginals: Any = None
-        self._entropy: Any = None
-        self._single_root_log_prob: Any = None
-        # The elimination of a single sentence, for its marginals to go on from; [] if none.
-        self._kept: list[list[kernel.Summation]] = []
+        # Of the two attributes below, held only while they are read and replaced: nothing is
+        # computed and no other lock is taken then. Reentrant, since a signal's handler may ask the
+        # same object for something meanwhile.
+        self._lock = threading.RLock()
+        self._results = _Results()
+        # The elimination of a single sentence, for its marginals to go on from.
+        self._kept: list[kernel.Summation] | None = None
 
     # Queries
 
@@ -193,9 +209,7 @@ class TreeDistribution:
         >>> TreeDistribution(np.zeros((4, 4))).log_partition.round(6) == np.log(9).round(6)
         np.True_
         """
-        if self._summaries is None:
-            self._eliminate(backwards=False)
-        return self._numbers(self._summaries[:, kernel.LOG_Z])
+        return self._numbers(self._find_summaries()[:, kernel.LOG_Z])
 
     @property
     @names_memory(_bytes_with_marginals)
@@ -234,14 +248,14 @@ class TreeDistribution:
         >>> TreeDistribution(np.zeros((4, 4))).entropy.round(6) == np.log(9).round(6)
         np.True_
         """
-        if self._entropy is None:
-            if self._marginals is None:
-                self._eliminate(backwards=True, with_entropy=True)
-                self._entropy = self._summaries[:, kernel.ENTROPY]
+        results = self._results
+        if results.entropy is None:
+            if results.marginals is None:
+                results = self._eliminate(backwards=True, with_entropy=True)
             else:
                 high, low = self._cross_entropy(self)
-                self._entropy = np.maximum(high + low, 0.0)
-        return self._numbers(self._entropy)
+                results = self._publish(entropy=np.maximum(high + low, 0.0))
+        return self._numbers(cast("NDArray[np.float64]", results.entropy))
 
     @property
     @names_memory(_bytes_of_query)
@@ -271,13 +285,14 @@ class TreeDistribution:
         >>> np.exp(TreeDistribution(scores).single_root_log_prob).round(6) == round(29 / 39, 6)
         np.True_
         """
-        if self._single_root_log_prob is None:
+        results = self._results
+        if results.single_root_log_prob is None:
             log_probs = np.empty(len(self._batch))
             every = self._summaries_of(False)
             single = self._summaries_of(True, allow_no_tree=True)
             kernel.log_ratio_batch(self._words, single, every, log_probs)
-            self._single_root_log_prob = log_probs
-        return self._numbers(self._single_root_log_prob)
+            results = self._publish(single_root_log_prob=log_probs)
+        return self._numbers(cast("NDArray[np.float64]", results.single_root_log_prob))
 
     @names_memory(_bytes_of_query)
     def log_prob(self, heads: IntArray) -> Float:
@@ -719,22 +734,28 @@ class TreeDistribution:
         kind = self._single_root, self._projective
         return _rebuild, (scores, self._words, self._allowed(), *kind, self._threads)
 
+    def _find_summaries(self) -> NDArray[np.float64]:
+        """Find the summaries of the batch, without the entropy."""
+        results = self._results
+        if results.summaries is None:
+            results = self._eliminate(backwards=False)
+        return cast("NDArray[np.float64]", results.summaries)
+
     def _find_marginals(self) -> NDArray[np.float64]:
         """Find the marginals of the batch, writable."""
-        if self._marginals is None:
-            self._eliminate(backwards=True)
-        return cast("NDArray[np.float64]", self._marginals)
+        results = self._results
+        if results.marginals is None:
+            results = self._eliminate(backwards=True)
+        return cast("NDArray[np.float64]", results.marginals)
 
-    def _eliminate(self, *, backwards: bool, with_entropy: bool = False) -> None:
+    def _eliminate(self, *, backwards: bool, with_entropy: bool = False) -> _Results:
         """Sum over all trees, and go back through the elimination for marginals and entropy."""
         batch = self._batch
         size, width = batch.shape[:2]
         summaries = np.empty((size, kernel.CONSTANTS + width))
         marginals = np.empty(batch.shape) if backwards else None
-        summations = self._take_kept()
-        resume = summations is not None
-        if summations is None:
-            summations = self._summations()
+        kept = self._take_kept() if backwards else None
+        summations = kept or self._summations()
         failed = kernel.sum_batch(
             batch,
             self._mask,
@@ -744,29 +765,42 @@ class TreeDistribution:
             summaries,
             marginals,
             with_entropy,
-            resume,
+            kept is not None,
         )
         if failed[0] != OK:
             self._raise(failed, self._single_root)
-        self._summaries = summaries
-        if backwards:
-            self._marginals = marginals
-        elif size == 1:
-            self._kept.append(summations)
+        entropy = summaries[:, kernel.ENTROPY] if with_entropy else None
+        return self._publish(
+            summations if size == 1 and not backwards else None,
+            summaries=summaries,
+            marginals=marginals,
+            entropy=entropy,
+        )
+
+    def _publish(
+        self, kept: list[kernel.Summation] | None = None, **found: NDArray[np.float64] | None
+    ) -> _Results:
+        """Add complete results to those of all threads, unless they are there; returns all."""
+        with self._lock:
+            before = self._results
+            new = {name: array for name, array in found.items() if getattr(before, name) is None}
+            self._results = results = before._replace(**new)
+            self._kept = (kept or self._kept) if results.marginals is None else None
+        return results
 
     def _take_kept(self) -> list[kernel.Summation] | None:
-        """Take out the elimination that was kept, if there is one that no other thread takes."""
-        if self._kept:
-            with contextlib.suppress(IndexError):
-                return self._kept.pop()
-        return None
+        """Take out the elimination that was kept, if there is one, so that no other thread does."""
+        with self._lock:
+            kept, self._kept = self._kept, None
+        return kept
 
     def _summaries_of(
         self, single_root: bool, *, allow_no_tree: bool = False
     ) -> NDArray[np.float64]:
         """Summarise all trees of either kind; if allowed, log Z is -inf where there are none."""
-        if single_root == self._single_root and self._summaries is not None:
-            return cast("NDArray[np.float64]", self._summaries)
+        results = self._results
+        if single_root == self._single_root and results.summaries is not None:
+            return results.summaries
         summaries = np.empty((len(self._batch), kernel.CONSTANTS + self._batch.shape[1]))
         failed = kernel.sum_batch(
             *(self._batch, self._mask, self._words, single_root, self._summations(), summaries),
@@ -778,14 +812,13 @@ class TreeDistribution:
 
     def _log_prob(self, heads: NDArray[np.int32]) -> NDArray[np.float64]:
         """Find log probabilities of the same number of trees for each sentence, (B k, N + 1)."""
-        if self._summaries is None:
-            self._eliminate(backwards=False)
         size = len(self._batch)
+        summaries = self._find_summaries()
         trees = heads.reshape(size, -1 if size else 0, heads.shape[1])
         found = np.empty(trees.shape[:2])
         kernel.log_prob_batch(
             *(self._batch, self._mask, self._words, self._single_root, self._queries()),
-            *(self._summaries, trees, found),
+            *(summaries, trees, found),
         )
         return found
 
@@ -793,12 +826,11 @@ class TreeDistribution:
         self, other: "TreeDistribution"
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Find the cross entropy, as the sum of two numbers, over arcs that `other` allows."""
-        if other._summaries is None:
-            other._eliminate(backwards=False)
+        summaries = other._find_summaries()
         totals = np.empty((len(self._batch), 2))
         kernel.cross_entropy_batch(
             *(other._batch, other._mask, other._words, other._single_root, self._queries()),
-            *(other._summaries, self._find_marginals(), totals),
+            *(summaries, self._find_marginals(), totals),
         )
         return totals[:, 0], totals[:, 1]
 
