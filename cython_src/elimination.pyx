@@ -143,7 +143,7 @@ cdef int find_highest(
     """
     cdef Py_ssize_t dep
     cdef int bad = 0
-    cdef bint no_head = False
+    cdef bint no_head = False, has_root = False
     cdef double highest, root, lowered, low, scale = 0
     ws.scale_low = ws.root_shift_low = 0
     ws.root_shift = -INFINITY if single_root else 0
@@ -156,6 +156,7 @@ cdef int find_highest(
             if root - highest > FAR_ABOVE or highest == -INFINITY:
                 highest = root
             if root > -INFINITY:
+                has_root = True
                 lowered = subtract_exactly(root, highest, &low)
                 if lowered > ws.root_shift or (
                         lowered == ws.root_shift and low > ws.root_shift_low):
@@ -166,8 +167,11 @@ cdef int find_highest(
         scale = add_exactly(scale, highest, &ws.scale_low)
     if bad:
         return DECODE_BAD_SCORE
-    if no_head or ws.root_shift == -INFINITY:
+    if no_head:
         return DECODE_NO_TREE
+    if ws.root_shift == -INFINITY:
+        # All differences between root scores and others overflow, or there are no root scores.
+        return DECODE_LOST_DIGITS if has_root else DECODE_NO_TREE
     ws.scale_high = add_exactly(scale, ws.root_shift, &ws.scale_low)
     ws.scale_low += ws.root_shift_low
     return DECODE_OK if isfinite(ws.scale_high) and isfinite(ws.scale_low) else DECODE_LOST_DIGITS
@@ -204,6 +208,8 @@ cdef void weigh_root_arcs(
     exp_row(column, lowered + 1, 0, n, &dropped)
     for dep in range(1, n + 1):
         weights[dep * ws.stride] = column[dep - 1]
+        # Also where the difference overflows.
+        dropped |= is_zero(column[dep - 1]) and square[dep * (n + 1)] > -INFINITY
         if not is_zero(column[dep - 1]):
             lower_root_score(square, dep, ws, &low)
             weights[dep * ws.stride] = multiply(column[dep - 1], weight_from(exp(low), of_type))

@@ -49,6 +49,8 @@ from weights cimport (
 
 # How far from 1 the sum of the probabilities of a word's heads may be.
 cdef double TOLERANCE = 1e-9
+# With scores times this, no difference of scores and no sum of n of them overflows.
+cdef double NO_OVERFLOW = 2.0**-64
 
 
 def use_simd(bint wanted):
@@ -132,24 +134,36 @@ cdef double log_partition(const TreeSum* ws) noexcept nogil:
     return total + low
 
 
-cdef double log_probability(
-        const double* square, const int32_t* heads, const TreeSum* ws) noexcept nogil:
-    """The log probability of a tree, to rounding of the differences between a word's scores."""
+cdef inline double scaled_log_probability(
+        const double* square, const int32_t* heads, const TreeSum* ws, double scale
+) noexcept nogil:
+    """The log probability of a tree times a power of two, to rounding of the differences."""
     cdef Py_ssize_t dep
     cdef double low = 0, rest
     cdef double total = 0, difference
-    if ws.n == 0:
-        return 0.0
     for dep in range(1, ws.n + 1):
         difference = subtract_exactly(
-            square[dep * (ws.n + 1) + heads[dep]], ws.highest[dep], &rest)
+            scale * square[dep * (ws.n + 1) + heads[dep]], scale * ws.highest[dep], &rest)
         total = add_exactly(total, difference, &low)
         low += rest
-    total = add_exactly(total, -ws.root_shift, &low)
-    low -= ws.root_shift_low
-    total = add_exactly(total, -ws.log_mass, &low)
-    low -= ws.log_mass_low
-    return min(total + low, 0.0)
+    total = add_exactly(total, -scale * ws.root_shift, &low)
+    low -= scale * ws.root_shift_low
+    total = add_exactly(total, -scale * ws.log_mass, &low)
+    low -= scale * ws.log_mass_low
+    return total + low
+
+
+cdef double log_probability(
+        const double* square, const int32_t* heads, const TreeSum* ws) noexcept nogil:
+    """The log probability of a tree; see the declaration."""
+    cdef double found
+    if ws.n == 0:
+        return 0.0
+    found = scaled_log_probability(square, heads, ws, 1)
+    if not isfinite(found):
+        # Some difference or sum overflows, which need not be so of the whole.
+        found = scaled_log_probability(square, heads, ws, NO_OVERFLOW) / NO_OVERFLOW
+    return min(found, 0.0)
 
 
 # --- marginals ---------------------------------------------------------------------------------
@@ -243,6 +257,35 @@ cdef int arc_marginals(
     return DECODE_OK if arc_marginals_as_is(marginals, width, ws.wide) else DECODE_LOST_DIGITS
 
 
+cdef inline double lower_score(
+        const double* square, Py_ssize_t dep, Py_ssize_t head, const TreeSum* ws, double scale
+) noexcept nogil:
+    """The score of an arc as lowered, at most 0, times a power of two."""
+    cdef double rest
+    if scale == 1 and head == 0 and ws.single_root:
+        return lower_root_score(square, dep, ws, &rest)
+    rest = ws.root_shift if head == 0 else 0
+    return (
+        scale * square[dep * (ws.n + 1) + head] - scale * ws.highest[dep] - scale * rest)
+
+
+cdef inline double scaled_cross_entropy(
+        const double* square, const double* marginals, Py_ssize_t width, const TreeSum* ws,
+        double scale, double* low) noexcept nogil:
+    """`cross_entropy` times a power of two."""
+    cdef Py_ssize_t dep, head
+    cdef double entropy = scale * ws.log_mass, rests = scale * ws.log_mass_low, marginal
+    for dep in range(1, ws.n + 1):
+        poll_row(dep, 4 * ws.n)
+        for head in range(ws.n + 1):
+            marginal = marginals[dep * width + head]
+            if marginal > 0 and square[dep * (ws.n + 1) + head] > -INFINITY:
+                entropy = add_exactly(
+                    entropy, -marginal * lower_score(square, dep, head, ws, scale), &rests)
+    low[0] = rests
+    return entropy
+
+
 cdef double cross_entropy(
         const double* square, const double* marginals, Py_ssize_t width, const TreeSum* ws,
         double* low) noexcept nogil:
@@ -250,23 +293,16 @@ cdef double cross_entropy(
 
     Scores are taken as lowered, which cancels where a word, or ROOT, prefers one arc by far.
     """
-    cdef Py_ssize_t dep, head
-    cdef double entropy = ws.log_mass, rests = ws.log_mass_low, marginal, lowered, rest
+    cdef double entropy
     low[0] = 0
     if ws.n == 0:
         return 0.0
-    for dep in range(1, ws.n + 1):
-        poll_row(dep, 4 * ws.n)
-        for head in range(ws.n + 1):
-            marginal = marginals[dep * width + head]
-            if marginal > 0:
-                if head == 0 and ws.single_root:
-                    lowered = lower_root_score(square, dep, ws, &rest)
-                else:
-                    lowered = square[dep * (ws.n + 1) + head] - ws.highest[dep]
-                if lowered > -INFINITY:
-                    entropy = add_exactly(entropy, -marginal * lowered, &rests)
-    low[0] = rests
+    entropy = scaled_cross_entropy(square, marginals, width, ws, 1, low)
+    if not isfinite(entropy + low[0]):
+        # Some difference or sum overflows, which need not be so of the mean.
+        entropy = scaled_cross_entropy(square, marginals, width, ws, NO_OVERFLOW, low)
+        entropy /= NO_OVERFLOW
+        low[0] /= NO_OVERFLOW
     return entropy
 
 

@@ -141,7 +141,7 @@ cdef int lower_scores(
     """Copy scores less the highest of their word; returns a DecodeStatus."""
     cdef Py_ssize_t dep, head
     cdef double highest
-    cdef bint bad = False, no_head = False
+    cdef bint bad = False, no_head = False, lost = False
     for dep in range(1, n + 1):
         highest = -INFINITY
         for head in range(n + 1):
@@ -153,9 +153,14 @@ cdef int lower_scores(
             scores[dep * (n + 1) + head] = (
                 -INFINITY if head == dep or highest == -INFINITY
                 else square[dep * (n + 1) + head] - highest)
+            lost |= (
+                scores[dep * (n + 1) + head] == -INFINITY and head != dep
+                and square[dep * (n + 1) + head] > -INFINITY)
     if bad:
         return DECODE_BAD_SCORE
-    return DECODE_NO_TREE if no_head else DECODE_OK
+    if no_head:
+        return DECODE_NO_TREE
+    return DECODE_LOST_DIGITS if lost else DECODE_OK
 
 
 cdef void fill_chart(Search* search) noexcept nogil:

@@ -252,23 +252,26 @@ cdef struct QueryState:
     double* square              # the scores or values of one sentence
 
 
-cdef double find_log_prob(
+cdef int find_log_prob(
         const Batch* batch, Py_ssize_t sentence, const int32_t* heads, const TreeSum* sum,
-        double* square) noexcept nogil:
-    """The log probability of a tree; -inf if heads[0] says it is none, or an arc is forbidden.
+        double* square, double* found) noexcept nogil:
+    """Find the log probability of a tree; -inf if heads[0] says it is none, or an arc is forbidden.
 
-    Of `square` only the tree's arcs are used.
+    DECODE_LOST_DIGITS if it is a tree of so low a probability that its log is beyond float64. Of
+    `square` only the tree's arcs are used.
     """
     cdef Py_ssize_t dep
     cdef double score
+    found[0] = -INFINITY
     if heads[0] != -1:
-        return -INFINITY
+        return DECODE_OK
     for dep in range(1, sum.n + 1):
         score = score_of_arc(batch, sentence, dep, heads[dep])
         if score == -INFINITY:
-            return -INFINITY
+            return DECODE_OK
         square[dep * (sum.n + 1) + heads[dep]] = score
-    return log_probability(square, heads, sum)
+    found[0] = log_probability(square, heads, sum)
+    return DECODE_OK if isfinite(found[0]) else DECODE_LOST_DIGITS
 
 
 cdef int find_log_probs(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
@@ -276,14 +279,17 @@ cdef int find_log_probs(void* state, const Batch* batch, Py_ssize_t sentence) no
     cdef const QueryTask* task = worker.task
     cdef Py_ssize_t tree
     cdef TreeSum sum
+    cdef int status = DECODE_OK
     read_summary(
         task.summaries + sentence * (N_CONSTANTS + task.width), batch.lengths[sentence],
         task.single_root, &sum)
     for tree in range(sentence * task.n_trees, (sentence + 1) * task.n_trees):
         poll_row(tree, 4 * task.width)
-        task.out[tree] = find_log_prob(
-            batch, sentence, task.heads + tree * task.width, &sum, worker.square)
-    return DECODE_OK
+        status = find_log_prob(
+            batch, sentence, task.heads + tree * task.width, &sum, worker.square, &task.out[tree])
+        if status != DECODE_OK:
+            break
+    return status
 
 
 cdef int find_cross_entropy(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
@@ -342,13 +348,14 @@ def log_prob_batch(
         double[:, ::1] out not None):
     """Find the log probabilities of trees, heads[sentence, tree], from `summaries`.
 
-    Where heads form no tree of the wanted kind, heads[sentence, tree, 0] is not -1.
+    Where heads form no tree of the wanted kind, heads[sentence, tree, 0] is not -1. Returns
+    (status, sentence) of the first sentence that fails, or (OK, any).
     """
     cdef ScoreBuffer buffer = ScoreBuffer(scores, allowed, lengths)
     cdef Query query
     cdef QueryTask task
     if out.shape[0] == 0 or out.shape[1] == 0:
-        return
+        return DECODE_OK, 0
     task.single_root = single_root
     task.width = heads.shape[2]
     task.summaries = &summaries[0, 0]
@@ -358,7 +365,7 @@ def log_prob_batch(
     for query in queries:
         query.handle = find_log_probs
         query.c.task = &task
-    run_batch(buffer, queries)
+    return run_batch(buffer, queries)
 
 
 def cross_entropy_batch(
@@ -367,7 +374,8 @@ def cross_entropy_batch(
         double[:, ::1] out not None):
     """Find the cross entropies of distributions with these marginals to that of the scores.
 
-    out[sentence] is the sum of two numbers. Arcs that the scores forbid are left out.
+    out[sentence] is the sum of two numbers, the first inf where float64 does not hold it. Arcs that
+    the scores forbid are left out.
     """
     cdef ScoreBuffer buffer = ScoreBuffer(scores, allowed, lengths)
     cdef Query query

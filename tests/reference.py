@@ -62,8 +62,8 @@ def tolerance(scores: FloatArray, best: IntArray) -> float:
 def spread_of(scores: FloatArray) -> float:
     """Return the difference between the highest and the lowest finite score, 0 if there is none."""
     inside = clean(scores)
-    finite = inside[np.isfinite(inside)]
-    return float(np.ptp(finite)) if finite.size else 0.0
+    finite = inside[np.isfinite(inside)].tolist()
+    return max(finite) - min(finite) if finite else 0.0
 
 
 def sums_are_exact(

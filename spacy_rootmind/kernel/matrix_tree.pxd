@@ -14,7 +14,8 @@ cdef int sum_trees(
 # The same in wide numbers, where float64 turned out not to suffice.
 cdef int sum_trees_wide(const double* square, TreeSum* ws) noexcept nogil
 cdef double log_partition(const TreeSum* ws) noexcept nogil
-# The log probability of a tree, which must be one of those summed over.
+# The log probability of a tree, which must be one of those summed over; -inf if it is too low for
+# float64.
 cdef double log_probability(
     const double* square, const int32_t* heads, const TreeSum* ws) noexcept nogil
 # marginals[dep * width + head] for words 1..n and heads 0..n, O(n^3). Returns a DecodeStatus.
@@ -24,7 +25,7 @@ cdef double tree_entropy(
     const double* square, const double* marginals, Py_ssize_t width, const TreeSum* ws
 ) noexcept nogil
 # The cross entropy of a distribution with these marginals to that of the sum, as the sum of the
-# result and `low`. Arcs that `square` forbids are left out. O(n^2).
+# result and `low`; inf if it is beyond float64. Arcs that `square` forbids are left out. O(n^2).
 cdef double cross_entropy(
     const double* square, const double* marginals, Py_ssize_t width, const TreeSum* ws,
     double* low) noexcept nogil

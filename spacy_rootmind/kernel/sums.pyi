@@ -36,7 +36,7 @@ def log_prob_batch(
     summaries: NDArray[np.float64],
     heads: NDArray[np.int32],
     out: NDArray[np.float64],
-) -> None: ...
+) -> tuple[int, int]: ...
 def cross_entropy_batch(
     scores: NDArray[np.floating[Any]],
     allowed: NDArray[np.uint8] | None,

@@ -3,6 +3,8 @@
 Conventions are those of spacy_rootmind.trees.conventions.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +17,7 @@ from spacy_rootmind.trees.conventions import (
     as_lengths,
     as_score_batch,
 )
-from spacy_rootmind.trees.errors import names_memory
+from spacy_rootmind.trees.errors import SUMS_OVERFLOW, names_memory
 
 
 def _bytes_of_heads(*, heads: IntArray, **_: object) -> float:
@@ -47,6 +49,8 @@ def tree_score(
     ------
     TypeError, ValueError
         If the input is not as described, or a head lies outside its sentence.
+    ArithmeticError
+        If the sum overflows.
 
     Examples
     --------
@@ -57,11 +61,9 @@ def tree_score(
     batch = as_score_batch(scores)
     words = as_lengths(lengths, batch.shape[0], batch.shape[1] - 1, single=scores.ndim == 2)
     head_batch = as_tree_heads(heads, words, scores.shape)
-    inside = _inside(head_batch, words)
-    arcs = np.where(inside, head_batch, 0)[..., None]
-    arc_scores = np.take_along_axis(batch, arcs, axis=2)[..., 0].astype(np.float64)
-    # Summed from left to right, so that padding, being zero, does not change the last digit.
-    totals = np.cumsum(np.where(inside, arc_scores, 0.0), axis=1)[:, -1]
+    totals, overflows = sum_arcs(batch, head_batch, words)
+    if overflows.any():
+        raise ArithmeticError(f"sentence {int(np.argmax(overflows))}: {SUMS_OVERFLOW}")
     return totals if scores.ndim == 3 else np.float64(totals[0])
 
 
@@ -144,6 +146,27 @@ def is_projective(
     return answer.astype(bool) if np.ndim(heads) == 2 else bool(answer[0])
 
 
+def sum_arcs(
+    batch: ScoreArray, heads: NDArray[np.integer[Any]], words: NDArray[np.intp]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Sum the scores of the arcs of checked heads, and tell which sums overflow."""
+    inside = _inside(heads, words)
+    arcs = np.where(inside, heads, 0)[..., None]
+    arc_scores = np.take_along_axis(batch, arcs, axis=2)[..., 0].astype(np.float64)
+    arc_scores = np.where(inside, arc_scores, 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        # Summed from left to right, so that padding, being zero, does not change the last digit.
+        totals = np.cumsum(arc_scores, axis=1)[:, -1]
+        overflows = ~np.isfinite(totals)
+        if overflows.any():
+            # Arcs of -inf, +inf and NaN decide by themselves, also where other scores overflow.
+            rows = arc_scores[overflows]
+            decided = np.where(np.isfinite(rows), 0.0, rows).sum(axis=1)
+            totals[overflows] = decided
+            overflows[overflows] = decided == 0.0
+    return totals, overflows
+
+
 def form_trees(
     heads: NDArray[np.int64], words: NDArray[np.intp], single_root: bool
 ) -> NDArray[np.bool_]:
@@ -191,7 +214,7 @@ def check_range(
         )
 
 
-def _inside(heads: NDArray[np.int64], words: NDArray[np.intp]) -> NDArray[np.bool_]:
+def _inside(heads: NDArray[np.integer[Any]], words: NDArray[np.intp]) -> NDArray[np.bool_]:
     """Mark the words of each sentence: neither index 0 nor the padding."""
     index = np.arange(heads.shape[1])
     return (index > 0) & (index <= words[:, None])

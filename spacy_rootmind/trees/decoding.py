@@ -10,14 +10,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.kernel.batch import OK
+from spacy_rootmind.kernel.batch import LOST_DIGITS, OK
 from spacy_rootmind.kernel.decode import TreeDecoder
 from spacy_rootmind.kernel.decoders import Decoder, decode_batch
 from spacy_rootmind.kernel.eisner import ProjectiveDecoder
 from spacy_rootmind.kernel.kbest import decode_kbest as kernel_kbest
 from spacy_rootmind.kernel.projective_kbest import decode_kbest as kernel_projective_kbest
 from spacy_rootmind.kernel.reductions import ReductionDecoder
-from spacy_rootmind.trees.checks import tree_score
+from spacy_rootmind.trees.checks import sum_arcs
 from spacy_rootmind.trees.conventions import (
     BoolArray,
     IntArray,
@@ -29,6 +29,7 @@ from spacy_rootmind.trees.conventions import (
     as_score_batch,
 )
 from spacy_rootmind.trees.errors import (
+    SUMS_OVERFLOW,
     NoTreeError,
     blocks_of_rows,
     kind_of,
@@ -85,7 +86,7 @@ ArcMax = bool | Literal["before", "inside"]
 _LOST_DIGITS = {
     True: "scores of such magnitudes are beyond reweighting, which lowers the root arcs by "
     "1 + n (max - min); use algorithm='gabow_tarjan'",
-    False: "sums of scores of such magnitudes overflow; scale them down",
+    False: SUMS_OVERFLOW,
 }
 
 
@@ -303,18 +304,21 @@ def decode_kbest(
     search = kernel_projective_kbest if projective else kernel_kbest
     status, heads = search(square, min(k, n_trees, sys.maxsize), single_root)
     if heads is None:
-        words = np.array([n], dtype=np.intp)
-        failed = (status, 0)
-        raise_failure(
-            *(batch, mask, words, failed),
-            single_root=single_root,
-            kind=kind_of(projective),
-            lost_digits=_LOST_DIGITS[False],
-        )
+        heads = np.empty((0, n + 1), dtype=np.int32)
     tree_scores = np.empty(len(heads))
     for rows in blocks_of_rows(len(heads), n + 1):
-        repeated = np.broadcast_to(batch[0], (len(heads[rows]), n + 1, n + 1))
-        tree_scores[rows] = tree_score(repeated, heads[rows])
+        part = heads[rows]
+        repeated = np.broadcast_to(batch[0], (len(part), n + 1, n + 1))
+        tree_scores[rows], overflows = sum_arcs(repeated, part, np.full(len(part), n))
+        if overflows.any():
+            status = LOST_DIGITS
+    if status != OK:
+        raise_failure(
+            *(batch, mask, np.array([n], dtype=np.intp), (status, 0)),
+            single_root=single_root,
+            kind=kind_of(projective),
+            lost_digits=SUMS_OVERFLOW,
+        )
     order = np.argsort(-tree_scores, kind="stable")
     return heads[order], tree_scores[order]
 

@@ -314,6 +314,8 @@ class TreeDistribution:
         ------
         TypeError, ValueError
             If heads are not as described, or lie outside their sentence.
+        ArithmeticError
+            If a log probability is below -1.8e308, which float64 does not hold.
 
         Notes
         -----
@@ -413,6 +415,8 @@ class TreeDistribution:
         ------
         TypeError, ValueError
             If `other` is no TreeDistribution, or has other shapes or lengths.
+        ArithmeticError
+            If the result is above 1.8e308, which float64 does not hold, and not inf.
 
         Notes
         -----
@@ -434,7 +438,7 @@ class TreeDistribution:
         """
         infinite = self._trees_missing_in(other)
         high, low = self._cross_entropy(other)
-        return self._numbers(np.where(infinite, np.inf, np.maximum(high + low, 0.0)))
+        return self._numbers(_divergence(high + low, infinite))
 
     @names_memory(_bytes_with_marginals)
     def kl_divergence(self, other: "TreeDistribution") -> Float:
@@ -452,7 +456,7 @@ class TreeDistribution:
 
         Raises
         ------
-        TypeError, ValueError
+        TypeError, ValueError, ArithmeticError
             As for `cross_entropy`.
 
         Notes
@@ -477,7 +481,7 @@ class TreeDistribution:
         high, low = self._cross_entropy(other)
         own_high, own_low = self._cross_entropy(self)
         difference = (high - own_high) + (low - own_low)
-        return self._numbers(np.where(infinite, np.inf, np.maximum(difference, 0.0)))
+        return self._numbers(_divergence(difference, infinite))
 
     @names_memory(_bytes_with_marginals)
     def expectation(self, values: NDArray[Any]) -> Float:
@@ -620,10 +624,7 @@ class TreeDistribution:
         >>> np.sqrt(variance).round(3)
         np.float64(0.887)
         """
-        first = self._normalize(values)
-        second = first if other is None else self._normalize(other)
-        derivatives = self._differentiate(first)
-        return self._numbers(expectations.covariances(first, derivatives, second, self._words))
+        return self._numbers(self._covariance(values, other))
 
     @names_memory(_bytes_of_derivatives)
     def second_moment(self, values: NDArray[Any], other: NDArray[Any] | None = None) -> Float:
@@ -641,8 +642,14 @@ class TreeDistribution:
         """
         first, several = self._means(values)
         second, others = (first, several) if other is None else self._means(other)
-        products = expectations.drop_axes(first[:, :, None] * second[:, None], several, others)
-        return self.covariance(values, other) + self._numbers(products)
+        with np.errstate(over="ignore"):
+            products = first[:, :, None] * second[:, None]
+        expectations.check_overflow(products)
+        covariance = self._covariance(values, other)
+        with np.errstate(over="ignore"):
+            found = covariance + expectations.drop_axes(products, several, others)
+        expectations.check_overflow(found)
+        return self._numbers(found)
 
     @names_memory(_bytes_of_derivatives)
     def entropy_gradient(self) -> NDArray[np.float64]:
@@ -701,6 +708,12 @@ class TreeDistribution:
         return expectations.normalize(
             *(batch, self._find_marginals(), self._words, self._single_root, several)
         )
+
+    def _covariance(self, values: NDArray[Any], other: NDArray[Any] | None) -> NDArray[np.float64]:
+        """Find the covariances of sums, of shape (B, d, e), without axes that are not there."""
+        first = self._normalize(values)
+        second = first if other is None else self._normalize(other)
+        return expectations.covariances(first, self._differentiate(first), second, self._words)
 
     def _arc_covariances(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Find the covariances of sums with each arc of the batch, infinite where they overflow."""
@@ -816,16 +829,21 @@ class TreeDistribution:
         summaries = self._find_summaries()
         trees = heads.reshape(size, -1 if size else 0, heads.shape[1])
         found = np.empty(trees.shape[:2])
-        kernel.log_prob_batch(
+        failed = kernel.log_prob_batch(
             *(self._batch, self._mask, self._words, self._single_root, self._queries()),
             *(summaries, trees, found),
         )
+        if failed[0] != OK:
+            self._raise(failed, self._single_root)
         return found
 
     def _cross_entropy(
         self, other: "TreeDistribution"
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Find the cross entropy, as the sum of two numbers, over arcs that `other` allows."""
+        """Find the cross entropy, as the sum of two numbers, over arcs that `other` allows.
+
+        The first is inf where float64 does not hold it.
+        """
         summaries = other._find_summaries()
         totals = np.empty((len(self._batch), 2))
         kernel.cross_entropy_batch(
@@ -961,6 +979,14 @@ class TreeDistribution:
         possible &= ~(outside[:, :, None] | outside[:, None, :] | (index[:, None] == index))
         possible[:, 0] = False
         return possible
+
+
+def _divergence(found: NDArray[np.float64], infinite: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Set to inf what is infinite, and raise where anything else is beyond float64."""
+    lost = np.isinf(found) & ~infinite
+    if lost.any():
+        raise ArithmeticError(f"sentence {int(np.argmax(lost))}: {LOST_DIGITS}")
+    return np.where(infinite, np.inf, np.maximum(found, 0.0))
 
 
 def _rebuild(

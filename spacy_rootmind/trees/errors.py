@@ -15,7 +15,7 @@ LOST_DIGITS = (
     "scores of such magnitudes are beyond float64: sums of them overflow, or every tree needs an "
     "arc that lies 1e15 below another one of its word; use allowed= to forbid arcs, and scale down"
 )
-
+SUMS_OVERFLOW = "sums of scores of such magnitudes overflow; scale them down"
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

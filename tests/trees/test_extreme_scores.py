@@ -1,0 +1,251 @@
+"""Scores whose differences and sums overflow: right where float64 holds the result, or an error."""
+
+from decimal import Decimal, localcontext
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import reference
+import reference_probabilities as oracle
+from strategies import rng_for
+
+from spacy_rootmind import (
+    NoTreeError,
+    TreeDistribution,
+    decode_kbest,
+    tree_log_prob,
+    tree_score,
+)
+
+INF = np.inf
+MAX = np.finfo(np.float64).max
+LEVELS = [
+    [-1e308, 1e308, 0.0, -8e307, 5.0],
+    [-MAX, MAX, 0.0, 1.0],
+    [-MAX, -1e308, -8e307, -1.0, 0.0, 3.0, 5e307, 8e307, 1e308, MAX, -INF],
+]
+KINDS = [(single_root, projective) for single_root in (True, False) for projective in (True, False)]
+
+each_kind = pytest.mark.parametrize(("single_root", "projective"), KINDS)
+each_levels = pytest.mark.parametrize("levels", range(len(LEVELS)))
+
+
+class Exact:
+    """A distribution by enumeration, in exact arithmetic but for exponentials."""
+
+    def __init__(self, scores, single_root, projective):
+        find = oracle.enumerated_projective if projective else oracle.enumerated
+        self.law = find(scores, single_root)
+        enumerate_trees = (
+            reference.enumerate_projective_trees if projective else reference.enumerate_trees
+        )
+        self.scores = scores
+        self.trees = enumerate_trees(len(scores) - 1, single_root)
+
+    def log_probs(self):
+        return [self.law.log_prob(self.scores, heads) for heads in self.trees]
+
+    def cross_entropy(self, other):
+        """The cross entropy and the divergence, inf if a tree of this is none of the other."""
+        mean, divergence = Decimal(0), Decimal(0)
+        with localcontext(oracle.wide_context(oracle.DIGITS)):
+            for own, others in zip(self.log_probs(), other.log_probs(), strict=True):
+                if own.is_infinite():
+                    continue
+                if others.is_infinite():
+                    return Decimal("Infinity"), Decimal("Infinity")
+                mean -= own.exp() * others
+                divergence += own.exp() * (own - others)
+        return mean, divergence
+
+
+def cases(levels, count):
+    """Pairs of matrices of up to four words, some of whose scores are ordinary."""
+    rng = rng_for("extreme", levels)
+    for _ in range(count):
+        n = int(rng.integers(1, 5))
+        pair = rng.choice(LEVELS[levels], size=(2, n + 1, n + 1))
+        ordinary = rng.random(pair.shape) < rng.choice([0.0, 0.3])
+        yield np.where(ordinary, rng.normal(size=pair.shape), pair)
+
+
+def fits(exact):
+    return exact.is_infinite() or bool(np.isfinite(float(exact)))
+
+
+def assert_right_or_error(ask, exact, spread=0):
+    """A number that float64 holds is right to rounding of `spread`; any other one is an error."""
+    if not fits(exact):
+        with pytest.raises(ArithmeticError, match=r"^sentence \d: scores of such magnitudes"):
+            ask()
+        return
+    found = float(ask())
+    if exact.is_infinite():
+        assert found == float(exact)
+        return
+    error = abs(Fraction(found) - Fraction(exact))
+    assert error <= Fraction(1e-12) * max(1, abs(Fraction(exact))) + Fraction(1e-15) * spread
+
+
+def spread_of(scores):
+    """The largest difference among the scores of a word: errors of marginals are absolute."""
+    clean = reference.clean(scores)[1:]
+    rows = [[*map(Fraction, row[np.isfinite(row)])] for row in clean]
+    return max((max(row) - min(row) for row in rows if row), default=0)
+
+
+def has_sums(trees):
+    """Whether the trees can be summed over; where not, no query has an answer."""
+    try:
+        assert np.isfinite(trees.log_partition).all()
+    except (ArithmeticError, NoTreeError) as error:
+        for query in ("marginals", "entropy", "single_root_log_prob"):
+            if query != "single_root_log_prob" or isinstance(error, ArithmeticError):
+                with pytest.raises(type(error)):
+                    getattr(trees, query)
+        return False
+    return True
+
+
+@each_kind
+@each_levels
+def test_log_prob_is_right_or_an_error(levels, single_root, projective):
+    wanted = {"single_root": single_root, "projective": projective}
+    asked = errors = 0
+    for scores, _ in cases(levels, 40):
+        exact = Exact(scores, single_root, projective)
+        trees = TreeDistribution(scores, **wanted)
+        batch = TreeDistribution(np.stack([np.zeros(scores.shape), scores]), **wanted)
+        if exact.law is None:
+            with pytest.raises(NoTreeError):
+                _ = trees.log_partition
+            continue
+        if not has_sums(trees):
+            continue
+        for heads, log_prob in zip(exact.trees, exact.log_probs(), strict=True):
+            assert_right_or_error(lambda t=trees, h=heads: t.log_prob(h), log_prob)
+            asked, errors = asked + 1, errors + (not fits(log_prob))
+        if not all(map(fits, exact.log_probs())):
+            every = np.stack([exact.trees, exact.trees])
+            with pytest.raises(ArithmeticError, match=r"^sentence 1: scores of such magnitudes"):
+                batch.log_prob(every)
+    assert 10 < errors < asked - 10
+
+
+@each_kind
+@each_levels
+def test_divergences_are_right_or_an_error(levels, single_root, projective):
+    wanted = {"single_root": single_root, "projective": projective}
+    asked = 0
+    for scores, others in cases(levels, 60):
+        exact, other = (Exact(x, single_root, projective) for x in (scores, others))
+        if exact.law is None or other.law is None:
+            continue
+        pair = [TreeDistribution(x, **wanted) for x in (scores, others)]
+        if not all(map(has_sums, pair)):
+            continue
+        batches = [
+            TreeDistribution(np.stack([np.zeros(x.shape), x]), **wanted) for x in (scores, others)
+        ]
+        spread = spread_of(others)
+        for query, right in zip(
+            ("cross_entropy", "kl_divergence"), exact.cross_entropy(other), strict=True
+        ):
+            assert_right_or_error(lambda p=pair, q=query: getattr(p[0], q)(p[1]), right, spread)
+            assert_right_or_error(
+                lambda b=batches, q=query: getattr(b[0], q)(b[1])[1], right, spread
+            )
+        asked += 1
+    assert asked > 10
+
+
+def test_the_log_prob_of_a_tree_that_is_too_unlikely():
+    scores = np.array([[0, 0, 0], [-1e308, 0, 1e308], [0, 0, 0.0]])
+    assert tree_log_prob(scores, np.array([-1, 2, 0])) == 0
+    with pytest.raises(ArithmeticError, match=r"^sentence 0: scores of such magnitudes"):
+        tree_log_prob(scores, np.array([-1, 0, 1]))
+
+
+def test_a_log_prob_of_which_only_a_difference_overflows():
+    """The root score is 2e308 below the other one of its word, all others are nearly as low."""
+    scores = np.array([[0, 0, 0], [-1e308, 0, 1e308], [-7e307, 7e307, 0.0]])
+    assert tree_log_prob(scores, np.array([-1, 0, 1])) == pytest.approx(-6e307, rel=1e-14)
+
+
+def test_a_divergence_of_which_a_difference_overflows():
+    """Half of the trees have an arc that is 2e308 below another one of its word."""
+    own = np.zeros((3, 3))
+    other = np.array([[0, 0, 0], [-1e308, 0, 1e308], [0, 0, 0.0]])
+    trees, others = TreeDistribution(own), TreeDistribution(other)
+    assert trees.cross_entropy(others) == pytest.approx(1e308, rel=1e-14)
+    assert trees.kl_divergence(others) == pytest.approx(1e308, rel=1e-14)
+    # Impossible trees are told from those that are too unlikely, in a batch as well.
+    assert trees.kl_divergence(TreeDistribution(other, allowed=other >= 0)) == INF
+    batch = np.stack([other, np.where(other < 0, -INF, other), np.zeros((3, 3))])
+    pair = [TreeDistribution(x) for x in (np.stack([own] * 3), batch)]
+    assert pair[0].cross_entropy(pair[1])[1:].tolist() == [INF, np.log(2)]
+
+
+@pytest.mark.parametrize("projective", [True, False])
+def test_trees_whose_root_scores_are_too_low_are_not_missing(projective):
+    """All root scores, or those of all words that can be the root token."""
+    low = np.full((3, 3), 1e308)
+    low[:, 0] = -1e308
+    trapped = np.array([[0, 0, 0, 0], [5, 0, -INF, 5], [-1e308, -INF, 0, 1e308], [-1e308] * 4])
+    trapped[3, 1:] = -INF, 1e308, 0
+    for scores in (low, trapped):
+        for query in ("log_partition", "marginals", "entropy", "single_root_log_prob"):
+            trees = TreeDistribution(scores, projective=projective)
+            with pytest.raises(ArithmeticError, match="scores of such magnitudes are beyond"):
+                getattr(trees, query)
+
+
+@pytest.mark.parametrize("batched", [True, False])
+def test_tree_score_of_a_sum_that_overflows(batched):
+    scores = np.array([[0, 0, 0, 0], [1e308, 0, -INF, INF], [0, 1e308, 0, 0], [0, -1e308, 1, 0]])
+    chain, with_inf, forbidden = [-1, 0, 1, 2], [-1, 3, 1, 0], [-1, 2, 1, 2]
+    right = {(-1, 0, 0, 2): 1e308 + 1, tuple(with_inf): INF, tuple(forbidden): -INF}
+    if batched:
+        scores = np.stack([np.zeros((4, 4)), scores])
+        chain = [[-1, 0, 1, 2], chain]
+        right = {((-1, 0, 1, 2), heads): [0, score] for heads, score in right.items()}
+    with pytest.raises(ArithmeticError, match=rf"^sentence {int(batched)}: sums of scores"):
+        tree_score(scores, np.array(chain))
+    for heads, score in right.items():
+        np.testing.assert_array_equal(tree_score(scores, np.array(heads)), score)
+
+
+@each_kind
+@each_levels
+def test_k_best_trees_are_all_there_or_it_is_an_error(levels, single_root, projective):
+    for scores, _ in cases(levels, 60):
+        exact = Exact(scores, single_root, projective)
+        totals = [sum(map(Fraction, arcs)) for arcs in possible_arcs(exact)]
+        try:
+            heads, found = decode_kbest(
+                scores, 1000, single_root=single_root, projective=projective
+            )
+        except ArithmeticError:
+            continue
+        except NoTreeError:
+            assert not totals
+            continue
+        assert len(heads) == len(totals)
+        assert np.isfinite(found).all()
+
+
+def possible_arcs(exact):
+    arcs = [reference.arc_scores(exact.scores, heads) for heads in exact.trees]
+    return [one for one in arcs if -INF not in one]
+
+
+def test_second_moments_that_overflow():
+    trees = TreeDistribution(np.zeros((2, 3, 3)))
+    values = np.zeros((2, 3, 3))
+    values[1] = 1e200
+    with pytest.raises(ArithmeticError, match=r"^sentence 1: products of its values overflow"):
+        trees.second_moment(values)
+    one = TreeDistribution(np.zeros((3, 3)))
+    with pytest.raises(ArithmeticError, match=r"^sentence 0: products of its values overflow"):
+        one.second_moment(values[1])
+    assert one.second_moment(values[1] * 1e-100) == pytest.approx(4e200)
