@@ -30,7 +30,7 @@ from spacy_rootmind.kernel.random cimport RandomSource, next_double
 from weights cimport (
     Wide,
     add_exactly,
-    weight_passes,
+    max_of_row_portable,
     wide_add,
     wide_divide,
     wide_exp_row,
@@ -150,7 +150,8 @@ cdef int find_highest(const double* square, Py_ssize_t n, SpanSums* ws) noexcept
     cdef bint no_head = False
     cdef double scale = 0, low = 0
     for dep in range(1, n + 1):
-        ws.highest[dep] = weight_passes.max_of_row(square + dep * (n + 1), n + 1, &bad)
+        # With AVX2, all sums over 25 words would take 1% fewer instructions.
+        ws.highest[dep] = max_of_row_portable(square + dep * (n + 1), n + 1, &bad)
         no_head |= ws.highest[dep] == -INFINITY
         scale = add_exactly(scale, ws.highest[dep], &low)
     if bad:

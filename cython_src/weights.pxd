@@ -23,6 +23,7 @@ cdef extern from "weights.h" nogil:
             const double*, Py_ssize_t, Py_ssize_t, const double*, const double*, double*, double*
         ) noexcept nogil
     WeightPasses weight_passes
+    double max_of_row_portable(const double* row, Py_ssize_t n, int* bad) noexcept
     int choose_weight_passes(int simd) noexcept
     double subtract_exactly(double a, double b, double* low) noexcept
     Wide wide_from(double part, int64_t exponent) noexcept

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import ROOT
 from strategies import DTYPES, FAMILIES, rng_for
 
 from spacy_rootmind import (
@@ -44,6 +45,26 @@ def decode_or_none(scores, **options):
         return decode(scores, **options).tolist()
     except NoTreeError:
         return None
+
+
+# Names that stand for whichever passes have been chosen, in rows.h and in weights.pxd.
+PASSES = {
+    *("row_passes", "weight_passes", "exp_row", "sum_row", "dot", "divide_row", "multiply_rows"),
+    *("apply_pivots", "pull_back"),
+}
+
+
+def test_every_module_with_passes_chooses_them():
+    """Each has a table of its own, which stays portable otherwise; and is tested below."""
+    if not (ROOT / "cython_src").is_dir():
+        pytest.skip("needs the sources")
+    users = set()
+    for source in ROOT.glob("cython_src/*.pyx"):
+        text = source.read_text(encoding="utf8")
+        code = re.sub(r'(?s:""".*?""")|#.*', "", text)
+        if PASSES & set(re.findall(r"\w+", code)):
+            users.add(source.stem)
+    assert users == {module.__name__.rpartition(".")[2] for module in MODULES}
 
 
 def test_portable_can_always_be_chosen():
