@@ -27,6 +27,9 @@ from spacy_rootmind.kernel.interrupt cimport (
 )
 from spacy_rootmind.kernel.pool cimport run_chunks, start_helpers
 
+cdef extern from "ieee.h":
+    pass
+
 cdef enum:
     MANY_STEPS = 1 << 20    # at most, in sentences that are too short to poll
 

@@ -9,6 +9,9 @@ import numpy as np
 
 from spacy_rootmind.kernel.decode cimport heads_form_tree, tree_is_projective
 
+cdef extern from "ieee.h":
+    pass
+
 cdef enum:
     SENTENCES_PER_CHECK = 1024  # for signals
 

@@ -12,6 +12,9 @@ from libc.stdlib cimport free, malloc
 from spacy_rootmind.kernel.decode cimport DECODE_NO_MEMORY, DECODE_NO_TREE, DECODE_OK
 from spacy_rootmind.kernel.interrupt cimport poll_row
 
+cdef extern from "ieee.h":
+    pass
+
 
 cdef int cycle_workspace_init(CycleWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
     """Allocate one block: 16 (n + 1)^2 + O(n) bytes. DECODE_OK or DECODE_NO_MEMORY."""

@@ -17,6 +17,9 @@ from spacy_rootmind.kernel.decode cimport DECODE_LOST_DIGITS, DECODE_OK
 from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.random cimport RandomSource, draw_index
 
+cdef extern from "ieee.h":
+    pass
+
 # How far from 1 the sum of the probabilities of a word's heads may be, and how far below 0 one.
 cdef double TOLERANCE = 1e-7
 

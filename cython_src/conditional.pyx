@@ -57,6 +57,9 @@ from weights cimport (
     wide_log,
 )
 
+cdef extern from "ieee.h":
+    pass
+
 
 # Where the weights of heads add up to less than this, they are found again in wide numbers.
 cdef double LEAST_TOTAL = 1e-100

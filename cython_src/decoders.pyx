@@ -9,6 +9,9 @@ from libc.stdlib cimport free, malloc
 from spacy_rootmind.kernel.batch cimport Batch, ScoreBuffer, gather, run_batch
 from spacy_rootmind.kernel.decode cimport DECODE_NO_MEMORY, DECODE_OK, DECODE_UNSETTLED
 
+cdef extern from "ieee.h":
+    pass
+
 
 cdef int decode_sentence(
         void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:

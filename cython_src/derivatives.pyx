@@ -44,6 +44,9 @@ from weights cimport (
     weight_t,
 )
 
+cdef extern from "ieee.h":
+    pass
+
 # How far from 1 the sum of a word's marginals may be; and from 0 that of their derivatives, over n.
 cdef double TOLERANCE = 1e-9
 # Differences of four values cannot overflow if the values are this much smaller.

@@ -33,6 +33,9 @@ from spacy_rootmind.kernel.decode cimport DECODE_NO_MEMORY, DECODE_OK, DECODE_UN
 from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.random cimport RandomSource, draw_index
 
+cdef extern from "ieee.h":
+    pass
+
 cdef enum:
     NO_CHILD = -1
     DRAWN = -2

@@ -24,6 +24,9 @@ from spacy_rootmind.kernel.decode cimport (
 from spacy_rootmind.kernel.decoders cimport Decoder, DecoderState, check_memory
 from spacy_rootmind.kernel.interrupt cimport ROWS_PER_POLL, poll, poll_row
 
+cdef extern from "ieee.h":
+    pass
+
 
 cdef extern from "rows.h" nogil:
     ctypedef struct RowPasses:

@@ -40,6 +40,9 @@ from weights cimport (
     wide_to_double,
 )
 
+cdef extern from "ieee.h":
+    pass
+
 
 # A weight, and the derivative of its log.
 cdef struct Dual:

@@ -30,6 +30,9 @@ from spacy_rootmind.kernel.decode cimport (
 )
 from spacy_rootmind.kernel.interrupt cimport do_part, poll_row, run_call, this_call
 
+cdef extern from "ieee.h":
+    pass
+
 
 # --- memory ------------------------------------------------------------------------------------
 

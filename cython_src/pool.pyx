@@ -25,6 +25,9 @@ from libc.limits cimport ULONG_MAX
 
 from spacy_rootmind.kernel.interrupt cimport await_signals
 
+cdef extern from "ieee.h":
+    pass
+
 
 cdef extern from "Python.h" nogil:
     ctypedef enum PyLockStatus:

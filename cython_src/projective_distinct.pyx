@@ -36,6 +36,9 @@ from weights cimport (
     wide_to_double,
 )
 
+cdef extern from "ieee.h":
+    pass
+
 cdef enum:
     NO_CHILD = -1
 

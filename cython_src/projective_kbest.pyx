@@ -25,6 +25,9 @@ from spacy_rootmind.kernel.decode cimport (
 )
 from spacy_rootmind.kernel.interrupt cimport do_part, poll, run_call, this_call
 
+cdef extern from "ieee.h":
+    pass
+
 cdef enum SpanKind:
     COMPLETE        # of a head, up to an end
     INNER           # between a head and its dependent, either way round, without their arc

@@ -29,6 +29,9 @@ from spacy_rootmind.kernel.decode cimport (
 from spacy_rootmind.kernel.decoders cimport Decoder, DecoderState, check_memory
 from spacy_rootmind.kernel.interrupt cimport poll_row
 
+cdef extern from "ieee.h":
+    pass
+
 NAMES = {
     "unconstrained": UNCONSTRAINED,
     "naive": NAIVE,

@@ -48,6 +48,9 @@ from spacy_rootmind.kernel.matrix_tree cimport (
 from spacy_rootmind.kernel.random cimport RandomSource, draw_index
 from spacy_rootmind.kernel.walk cimport prepare_walk, walk_free, walk_init, walk_tree
 
+cdef extern from "ieee.h":
+    pass
+
 
 # --- memory ------------------------------------------------------------------------------------
 

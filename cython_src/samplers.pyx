@@ -44,6 +44,9 @@ from spacy_rootmind.kernel.sample cimport (
     sampler_init,
 )
 
+cdef extern from "ieee.h":
+    pass
+
 
 cdef extern from "numpy/random/bitgen.h" nogil:
     ctypedef struct bitgen_t:

@@ -45,6 +45,9 @@ from spacy_rootmind.kernel.matrix_tree cimport (
 )
 from weights cimport add_exactly
 
+cdef extern from "ieee.h":
+    pass
+
 cdef enum:
     # A summary holds log Z, the entropy where it was asked for, these numbers of a TreeSum, and its
     # `highest` of words 0..N.
