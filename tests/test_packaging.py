@@ -48,6 +48,47 @@ def test_type_checkers_find_the_package():
     assert {path.stem for path in package.glob("kernel/*.pyi")} >= {"batch", "samplers"}
 
 
+LIST_DATA = """
+from setuptools import Distribution
+distribution = Distribution()
+distribution.parse_config_files(["pyproject.toml"])
+command = distribution.get_command_obj("build_py")
+command.ensure_finalized()
+for package, _, _, files in command.data_files:
+    for file in files:
+        print(package.replace(".", "/") + "/" + file)
+"""
+
+
+def test_only_the_public_pxd_are_installed():
+    if not (ROOT / "setup.py").is_file():
+        pytest.skip("needs the sources")
+    result = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LIST_DATA],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    built = result.stdout.splitlines()
+    assert {path for path in built if path.endswith(".pxd")} == {
+        "spacy_rootmind/__init__.pxd",
+        "spacy_rootmind/kernel/__init__.pxd",
+        "spacy_rootmind/kernel/c_api.pxd",
+    }
+    assert {"spacy_rootmind/py.typed", "spacy_rootmind/kernel/batch.pyi"} <= set(built)
+    assert not re.search("cimport spacy|from spacy", "".join(public_pxd()))
+    # The build finds the others.
+    manifest = (ROOT / "MANIFEST.in").read_text(encoding="utf8")
+    assert re.search(r"^recursive-include spacy_rootmind .*\*\.pxd", manifest, flags=re.MULTILINE)
+
+
+def public_pxd():
+    """The text of the installed `.pxd`, which may use no other one."""
+    for name in ("__init__.pxd", "kernel/__init__.pxd", "kernel/c_api.pxd"):
+        yield (ROOT / "spacy_rootmind" / name).read_text(encoding="utf8")
+
+
 @pytest.mark.parametrize("path", sorted(ROOT.glob("cython_src/*.p*")), ids=lambda path: path.name)
 def test_no_docstring_reads_as_an_encoding(path):
     """Cython 3.1 takes "decoding: word" for one, in the first two lines."""

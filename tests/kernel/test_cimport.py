@@ -1,139 +1,258 @@
-"""The installed `.pxd` serves modules outside the package, down to C."""
+"""The installed `.pxd` serves modules outside the package, which know no sizes of its structs."""
 
+import ast
+import shutil
 import subprocess
 import sys
-
-OUTSIDE = '''
-from libc.math cimport INFINITY
-from libc.stdint cimport int32_t
-from spacy_rootmind.kernel.decode cimport (
-    DECODE_OK, TreeWorkspace, decode_tree, workspace_free, workspace_init)
-from spacy_rootmind.kernel.eisner cimport (
-    ChartWorkspace, chart_workspace_free, chart_workspace_init, decode_projective)
-from spacy_rootmind.kernel.kbest cimport KBestSearch, k_best_free, k_best_trees
-from spacy_rootmind.kernel.elimination cimport TreeSum, tree_sum_free, tree_sum_init
-from spacy_rootmind.kernel.matrix_tree cimport log_partition, sum_trees
-from spacy_rootmind.kernel.random cimport RandomSource
-from spacy_rootmind.kernel.sample cimport (
-    SAMPLE_WILSON, TreeSampler, sampler_begin, sampler_draw, sampler_free, sampler_init)
-
-cdef int best_tree(double* scores, Py_ssize_t n, int32_t* heads) noexcept nogil:
-    cdef TreeWorkspace workspace
-    cdef int status = workspace_init(&workspace, n)
-    if status == DECODE_OK:
-        status = decode_tree(<const double*>scores, n + 1, n, True, True, heads, &workspace)
-        workspace_free(&workspace)
-    return status
-
-cdef int best_projective_tree(double* scores, Py_ssize_t n, int32_t* heads) noexcept nogil:
-    cdef ChartWorkspace workspace
-    cdef int status = chart_workspace_init(&workspace, n)
-    if status == DECODE_OK:
-        status = decode_projective(scores, n, True, False, heads, &workspace)
-        chart_workspace_free(&workspace)
-    return status
-
-cdef int second_best_tree(double* scores, Py_ssize_t n, int32_t* heads) noexcept nogil:
-    cdef KBestSearch search
-    cdef int status = k_best_trees(scores, n, 2, True, &search)
-    cdef Py_ssize_t i
-    if status == DECODE_OK:
-        for i in range(n + 1):
-            heads[i] = search.heads[(search.found - 1) * (n + 1) + i]
-    k_best_free(&search)
-    return status
-
-cdef double log_z(double* scores, Py_ssize_t n) noexcept nogil:
-    cdef TreeSum workspace
-    cdef double result = -1
-    if tree_sum_init(&workspace, n) == DECODE_OK:
-        if sum_trees(scores, n, True, &workspace) == DECODE_OK:
-            result = log_partition(&workspace)
-    tree_sum_free(&workspace)
-    return result
-
-cdef double always(void* number) noexcept nogil:
-    return (<double*>number)[0]
-
-cdef int sample(double* scores, Py_ssize_t n, double draw, int32_t* heads) noexcept nogil:
-    """Draw one tree where each random number is `draw`."""
-    cdef TreeSampler sampler
-    cdef RandomSource random
-    cdef double log_probability
-    cdef Py_ssize_t found
-    cdef int status = sampler_init(&sampler, SAMPLE_WILSON, n, True, 1000)
-    random.next_double = always
-    random.state = &draw
-    if status == DECODE_OK:
-        status = sampler_begin(&sampler, scores, n)
-    if status == DECODE_OK:
-        status = sampler_draw(&sampler, 1, &random, heads, n + 1, &log_probability, &found)
-    sampler_free(&sampler)
-    return status
-
-def run_probabilities():
-    cdef double[9] scores
-    cdef int32_t[3] low
-    cdef int32_t[3] high
-    cdef int i
-    for i, value in enumerate((0, 0, 0, 3, -INFINITY, 1, 3, 2, -INFINITY)):
-        scores[i] = value
-    status = sample(&scores[0], 2, 0.0, &low[0]) | sample(&scores[0], 2, 0.99, &high[0])
-    return (
-        status, round(log_z(&scores[0], 2), 6), [low[i] for i in range(3)],
-        [high[i] for i in range(3)])
-
-def run():
-    cdef double[9] scores
-    cdef int32_t[3] heads
-    cdef int32_t[3] projective
-    cdef int32_t[3] second
-    cdef int i, status
-    for i, value in enumerate((0, 0, 0, 3, 0, 1, 3, 2, 0)):
-        scores[i] = value
-    with nogil:
-        status = best_tree(&scores[0], 2, &heads[0])
-        status |= best_projective_tree(&scores[0], 2, &projective[0])
-        status |= second_best_tree(&scores[0], 2, &second[0])
-    return (
-        status, [heads[i] for i in range(3)], [projective[i] for i in range(3)],
-        [second[i] for i in range(3)])
-'''
-
-# Cython looks along sys.path by itself, but does not see editable installs.
-SETUP = """
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 import spacy_rootmind
+from spacy_rootmind import (
+    TreeDistribution,
+    arc_marginals,
+    decode,
+    decode_kbest,
+    log_partition,
+)
+
+PACKAGE = Path(spacy_rootmind.__file__).parent
+PUBLIC = ("__init__.pxd", "kernel/__init__.pxd", "kernel/c_api.pxd")
+
+OUTSIDE = '''
+from libc.stdint cimport int32_t
+from spacy_rootmind.kernel.c_api cimport (
+    TREE_BAD_SCORE, TREE_LOST_DIGITS, TREE_NO_MEMORY, TREE_NONE, TREE_OK, ProjectiveDecoder,
+    Sampler, TreeDecoder, TreeSums, decode_kbest, decode_projective, decode_tree,
+    projective_decoder_free, projective_decoder_new, sum_trees, tree_decoder_free,
+    tree_decoder_new, tree_sampler_begin, tree_sampler_draw, tree_sampler_free, tree_sampler_new,
+    tree_sums_free, tree_sums_new)
+
+STATUSES = TREE_OK, TREE_NONE, TREE_BAD_SCORE, TREE_NO_MEMORY, TREE_LOST_DIGITS
+
+cdef enum:
+    STRIDE = 9
+    MOST = 8        # words
+
+cdef struct Sentence:
+    Py_ssize_t n
+    double[81] scores
+    float[81] narrow
+    int32_t[72] heads       # of up to 8 trees
+    double[81] marginals
+
+cdef Sentence sentence_of(list rows):
+    cdef Sentence sentence
+    sentence.n = len(rows) - 1
+    for i, row in enumerate(rows):
+        for j, score in enumerate(row):
+            sentence.scores[i * STRIDE + j] = sentence.narrow[i * STRIDE + j] = score
+    return sentence
+
+cdef list heads_of(Sentence* sentence, Py_ssize_t tree=0):
+    return [sentence.heads[tree * (sentence.n + 1) + i] for i in range(sentence.n + 1)]
+
+cdef double scripted(void* numbers) noexcept nogil:
+    """A generator whose state is its next number, over 2 ** 32."""
+    cdef unsigned int* state = <unsigned int*>numbers
+    state[0] = state[0] * 1664525 + 1013904223
+    return state[0] / 4294967296.0
+
+def best(list rows, bint single_root):
+    cdef Sentence sentence = sentence_of(rows)
+    cdef TreeDecoder* decoder = tree_decoder_new(MOST)
+    cdef int status, narrow
+    with nogil:
+        narrow = decode_tree(
+            decoder, &sentence.narrow[0], STRIDE, sentence.n, single_root, sentence.heads)
+        status = decode_tree(
+            decoder, &sentence.scores[0], STRIDE, sentence.n, single_root, sentence.heads)
+        tree_decoder_free(decoder)
+    return status, narrow, heads_of(&sentence)
+
+def best_projective(list rows, bint single_root):
+    cdef Sentence sentence = sentence_of(rows)
+    cdef ProjectiveDecoder* decoder = projective_decoder_new(MOST)
+    cdef int status = decode_projective(
+        decoder, &sentence.scores[0], STRIDE, sentence.n, single_root, sentence.heads)
+    projective_decoder_free(decoder)
+    return status, heads_of(&sentence)
+
+def k_best(list rows, Py_ssize_t k, bint single_root):
+    cdef Sentence sentence = sentence_of(rows)
+    cdef Py_ssize_t found
+    cdef int status = decode_kbest(
+        &sentence.scores[0], STRIDE, sentence.n, k, single_root, sentence.heads, &found)
+    return status, [heads_of(&sentence, i) for i in range(found)]
+
+def sums(list rows, bint single_root):
+    cdef Sentence sentence = sentence_of(rows)
+    cdef Py_ssize_t width = sentence.n + 1
+    cdef TreeSums* workspace = tree_sums_new(MOST)
+    cdef double log_z = 0, again = 0
+    cdef int status = sum_trees(
+        workspace, &sentence.scores[0], STRIDE, sentence.n, single_root, &log_z,
+        sentence.marginals)
+    if status == TREE_OK:
+        status = sum_trees(
+            workspace, &sentence.scores[0], STRIDE, sentence.n, single_root, &again, NULL)
+    tree_sums_free(workspace)
+    marginals = [[sentence.marginals[i * width + j] for j in range(width)] for i in range(width)]
+    return status, log_z, again, marginals
+
+def samples(list rows, Py_ssize_t k, bint single_root):
+    """Draw k trees, one by one."""
+    cdef Sentence sentence = sentence_of(rows)
+    cdef Sampler* sampler = tree_sampler_new(MOST, single_root)
+    cdef unsigned int state = 1
+    cdef double log_prob
+    cdef int status = tree_sampler_begin(sampler, &sentence.scores[0], STRIDE, sentence.n)
+    found = []
+    while status == TREE_OK and len(found) < k:
+        status = tree_sampler_draw(sampler, 1, scripted, &state, sentence.heads, &log_prob)
+        found.append((heads_of(&sentence), log_prob))
+    tree_sampler_free(sampler)
+    return status, found
+
+def too_long():
+    """The statuses of a sentence of more words than the workspaces are for, and of no room."""
+    cdef Sentence sentence = sentence_of([[0, 0], [0, 0]])
+    cdef TreeDecoder* decoder = tree_decoder_new(0)
+    cdef ProjectiveDecoder* chart = projective_decoder_new(0)
+    cdef TreeSums* workspace = tree_sums_new(0)
+    cdef Sampler* sampler = tree_sampler_new(0, True)
+    cdef double log_z
+    statuses = [
+        decode_tree(decoder, &sentence.scores[0], STRIDE, 1, True, sentence.heads),
+        decode_projective(chart, &sentence.scores[0], STRIDE, 1, True, sentence.heads),
+        sum_trees(workspace, &sentence.scores[0], STRIDE, 1, True, &log_z, NULL),
+        tree_sampler_begin(sampler, &sentence.scores[0], STRIDE, 1)]
+    tree_decoder_free(decoder)
+    projective_decoder_free(chart)
+    tree_sums_free(workspace)
+    tree_sampler_free(sampler)
+    # All are harmless on NULL, which is what there is no memory for.
+    tree_decoder_free(tree_decoder_new(-1))
+    projective_decoder_free(projective_decoder_new(-1))
+    tree_sums_free(tree_sums_new(-1))
+    tree_sampler_free(tree_sampler_new(-1, True))
+    return statuses, tree_decoder_new(-1) is NULL, tree_sums_new(<Py_ssize_t>1 << 40) is NULL
+'''
+
+KNOWS_THE_SIZE = """
+from spacy_rootmind.kernel.c_api cimport {name}
+
+cdef struct Mine:
+    {name} workspace
+"""
+
+# Cython looks along sys.path by itself, but does not see editable installs. What comes first has no
+# other `.pxd` than an installed package.
+SETUP = """
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 setup(
     name="outside",
     script_args=["build_ext", "--inplace"],
     ext_modules=cythonize(
-        [Extension("outside", ["outside.pyx"])],
-        compiler_directives={"language_level": 3},
-        include_path=[str(Path(spacy_rootmind.__file__).parents[1])],
+        [Extension("{name}", ["{name}.pyx"])],
+        compiler_directives={{"language_level": 3}},
+        include_path=["installed"],
     ),
 )
 """
 
 
-def test_cimport_from_an_outside_module(tmp_path):
-    (tmp_path / "outside.pyx").write_text(OUTSIDE, encoding="utf8")
-    (tmp_path / "setup.py").write_text(SETUP, encoding="utf8")
-    built = subprocess.run(
-        [sys.executable, "setup.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+def build(folder, name, text):
+    """Compile a module against the public declarations alone."""
+    for path in PUBLIC:
+        place = folder / "installed" / "spacy_rootmind" / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(PACKAGE / path, place)
+    (folder / f"{name}.pyx").write_text(text, encoding="utf8")
+    (folder / "setup.py").write_text(SETUP.format(name=name), encoding="utf8")
+    return subprocess.run(
+        [sys.executable, "setup.py"], cwd=folder, capture_output=True, text=True, check=False
     )
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory):
+    """Give a function that calls one of the functions of an outside module in another process."""
+    folder = tmp_path_factory.mktemp("outside")
+    built = build(folder, "outside", OUTSIDE)
     assert built.returncode == 0, built.stdout + built.stderr
-    used = subprocess.run(
-        [sys.executable, "-c", "import outside; print(outside.run(), outside.run_probabilities())"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
+
+    def call(*calls):
+        code = f"inf, nan = float('inf'), float('nan'); print([{', '.join(calls)}])"
+        used = subprocess.run(
+            [sys.executable, "-c", f"from outside import *; {code}"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return ast.literal_eval(used.stdout)
+
+    return call
+
+
+def cases():
+    rng = np.random.default_rng(3)
+    for n in (0, 1, 2, 5, 7):
+        scores = rng.normal(size=(n + 1, n + 1)).astype("f").astype("d")
+        # Whoever reads them finds out.
+        scores[0] = np.nan
+        np.fill_diagonal(scores, np.nan)
+        yield scores
+
+
+@pytest.mark.parametrize("single_root", [True, False])
+def test_an_outside_module_finds_what_the_package_finds(single_root, outside):
+    for scores in cases():
+        rows, trees = scores.tolist(), TreeDistribution(scores, single_root=single_root)
+        arguments = f"{rows}, {single_root}"
+        best, projective, k_best, sums, samples = outside(
+            f"best({arguments})",
+            f"best_projective({arguments})",
+            f"k_best({rows}, 6, {single_root})",
+            f"sums({arguments})",
+            f"samples({rows}, 300, {single_root})",
+        )
+        assert best == (0, 0, decode(scores, single_root=single_root).tolist())
+        right = decode(scores, single_root=single_root, projective=True).tolist()
+        assert projective == (0, right)
+        assert k_best == (0, decode_kbest(scores, 6, single_root=single_root)[0].tolist())
+        assert sums[:2] == (0, log_partition(scores, single_root=single_root))
+        assert sums[2] == sums[1]
+        assert sums[3] == arc_marginals(scores, single_root=single_root).tolist()
+        status, drawn = samples
+        assert status == 0
+        heads, log_probs = map(np.array, zip(*drawn, strict=True))
+        np.testing.assert_array_equal(trees.log_prob(heads), log_probs)
+        arcs = (heads[:, 1:, None] == np.arange(len(scores))).mean(axis=0)
+        np.testing.assert_allclose(arcs, trees.marginals[1:], atol=0.15)
+
+
+def test_statuses_of_an_outside_module(outside):
+    statuses, none, bad, lost, too_long = outside(
+        "STATUSES",
+        "best([[0, 0], [-inf, 0]], True)[:2] + sums([[0, 0], [-inf, 0]], True)[:1]",
+        "best([[0, 0], [nan, 0]], True)[:2] + samples([[0, 0], [nan, 0]], 1, True)[:1]",
+        "sums([[0, 0, 0], [1e308, 0, 1e308], [1e308, 1e308, 0]], True)[0]",
+        "too_long()",
     )
-    decoded = (0, [-1, 0, 1], [-1, 0, 1], [-1, 2, 0])
-    # The log of exp(3 + 2) + exp(3 + 1). With one root token the other word has one head left.
-    probabilities = (0, 5.313262, [-1, 0, 1], [-1, 2, 0])
-    assert used.stdout.strip() == f"{decoded} {probabilities}"
+    assert statuses == (0, -1, -2, -3, -4)
+    assert none == (-1, -1, -1)
+    assert bad == (-2, -2, -2)
+    assert lost == -4
+    assert too_long == ([-3] * 4, True, True)
+
+
+@pytest.mark.parametrize("name", ["TreeDecoder", "ProjectiveDecoder", "TreeSums", "Sampler"])
+def test_no_outside_module_knows_the_size_of_a_workspace(name, tmp_path):
+    built = build(tmp_path, "knows", KNOWS_THE_SIZE.format(name=name))
+    assert built.returncode != 0
+    assert "incomplete" in built.stdout + built.stderr
