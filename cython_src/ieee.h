@@ -8,7 +8,7 @@
 
 #if defined(__FAST_MATH__) || defined(_M_FP_FAST) || defined(__ASSOCIATIVE_MATH__) \
     || defined(__RECIPROCAL_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
-#error "spacy-rootmind needs IEEE 754 arithmetic: take -ffast-math, -Ofast and the like (/fp:fast) out of CFLAGS"
+#error "spacy-rootmind needs IEEE 754 arithmetic: no -ffast-math, -Ofast, /fp:fast in CFLAGS"
 #endif
 
 #endif

@@ -185,7 +185,8 @@ class TreeDistribution:
         self._projective = bool(projective)
         self._threads = as_num_threads(num_threads)
         # Of the two attributes below, held only while they are read and replaced: nothing is
-        # computed and no other lock is taken then. A signal's handler may ask in between.
+        # computed and no other lock is taken then. Reentrant, since a signal's handler may ask the
+        # same object for something meanwhile.
         self._lock = threading.RLock()
         self._results = _Results()
         # The elimination of a single sentence, for its marginals to go on from.

@@ -179,7 +179,7 @@ def test_a_divergence_of_which_a_difference_overflows():
     trees, others = TreeDistribution(own), TreeDistribution(other)
     assert trees.cross_entropy(others) == pytest.approx(1e308, rel=1e-14)
     assert trees.kl_divergence(others) == pytest.approx(1e308, rel=1e-14)
-    # Impossible trees are told from those that are too unlikely, in a batch as well.
+    # A batch may have impossible trees next to those that are too unlikely.
     assert trees.kl_divergence(TreeDistribution(other, allowed=other >= 0)) == INF
     batch = np.stack([other, np.where(other < 0, -INF, other), np.zeros((3, 3))])
     pair = [TreeDistribution(x) for x in (np.stack([own] * 3), batch)]
