@@ -12,6 +12,8 @@ seed = 0
 patience = 0
 dev_corpus = "corpora.calibrated_dev"
 
+[corpora]
+
 [corpora.calibrated_dev]
 @readers = "spacy_rootmind.CalibrationCorpus.v1"
 corpus = ${corpora.dev}
