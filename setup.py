@@ -68,5 +68,5 @@ setup(
             "auto_pickle": False,
             "emit_code_comments": DEBUG,
         },
-    )
+    ),
 )

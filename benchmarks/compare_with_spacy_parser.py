@@ -71,7 +71,7 @@ def write_config(source: Path, target: Path) -> None:
     config["components"]["parser"] = {"factory": "parser", "model": model}
     names = config["nlp"]["pipeline"]
     config["nlp"]["pipeline"] = ["parser" if name == "root_mst" else name for name in names]
-    config["training"]["before_to_disk"] = None
+    config["training"]["dev_corpus"] = "corpora.dev"
     config["training"]["score_weights"] = {"dep_uas": 0.5, "dep_las": 0.5, "sents_f": 0.0}
     # Other settings of the component may refer to its widths.
     text = config.to_str(interpolate=False).replace(

@@ -63,13 +63,14 @@ def test_migration_page_shows_configs_that_work(block):
 
 
 def test_migration_page_calls_the_parser_by_its_name():
-    """Under the name `parser`, the callback that fits temperatures has to look for that."""
-    [block] = [block for block in ini_blocks() if "fit_temperature" in block]
+    """Under the name `parser`, the reader that fits temperatures has to look for that."""
+    [block] = [block for block in ini_blocks() if "CalibrationCorpus" in block]
     config = Config().from_str(
-        "[components]\n\n" + block.replace("[training.", "[training]\n\n[training.", 1),
+        "[components]\n\n" + block.replace("[corpora.", "[corpora]\n\n[corpora.", 1),
         interpolate=False,
     )
-    assert config["training"]["before_to_disk"]["pipe"] in config["components"]
+    corpus = config["training"]["dev_corpus"].removeprefix("corpora.")
+    assert config["corpora"][corpus]["pipe"] in config["components"]
 
 
 def test_migration_page_changes_a_trained_pipeline(trained, tmp_path, monkeypatch):

@@ -10,9 +10,12 @@ seed = 0
 
 [training]
 patience = 0
+dev_corpus = "corpora.calibrated_dev"
 
-[training.before_to_disk]
-@callbacks = "spacy_rootmind.fit_temperature.v1"
+[corpora]
+
+[corpora.calibrated_dev]
+@readers = "spacy_rootmind.CalibrationCorpus.v1"
 corpus = ${corpora.dev}
 pipe = "root_mst"
 """
@@ -245,9 +248,9 @@ COMMENTS = {
     "max_steps =": (
         "The learning rate falls to zero over total_steps below: change both together."
     ),
-    "[training.before_to_disk]": (
-        "Before each save, the temperatures of arc and label probabilities are fitted to the dev "
-        "corpus."
+    "[corpora.calibrated_dev]": (
+        "Before each evaluation, the temperatures of arc and label probabilities are fitted to the "
+        "dev corpus."
     ),
     'neg_prefix = ""': (
         'spaCy\'s default, "!", fails where that is a tag, as in Irish and Vietnamese.'

@@ -120,7 +120,7 @@ def make_root_mst(
     temperature : float, optional
         Divisor of the arc scores before they become probabilities: above 1 for an overconfident
         parser. `decode` says whether the parse depends on it. By default the temperature fitted in
-        training, see `spacy_rootmind.fit_temperature.v1`, or else 1.
+        training, see `spacy_rootmind.CalibrationCorpus.v1`, or else 1.
     confidence : bool
         Whether to find `token._.head_prob`, `span._.parse_log_prob` and `span._.parse_entropy`.
     arc_threshold : float, optional

@@ -100,7 +100,8 @@ def test_all_components_listen_to_one_another(kind):
     listeners = [config["components"][name]["model"]["tok2vec"] for name in ALL]
     assert all(listener == listeners[0] for listener in listeners)
     assert "Listener" in listeners[0]["@architectures"]
-    assert config["training"]["before_to_disk"]["pipe"] == "root_mst"
+    assert config["training"]["dev_corpus"] == "corpora.calibrated_dev"
+    assert config["corpora"]["calibrated_dev"]["pipe"] == "root_mst"
     weights = config["training"]["score_weights"]
     for name in ("tag_acc", "morph_acc", "lemma_acc", "dep_las", "ents_f"):
         assert weights[name] > 0

@@ -407,7 +407,7 @@ def options_for(folder, tmp_path, **settings):
         ({"inputs": ["-", "-"]}, "at most once"),
         ({"output": "out.xyz"}, "Cannot tell the format of out.xyz"),
         ({"output": "-", "to_format": "spacy"}, "Cannot write Docs to a stream"),
-        ({"output": "-", "resume": True}, "Cannot resume"),
+        ({"output": "-", "resume": True}, "Cannot use --resume with a stream"),
         ({"code": Path("no_such_file.py")}, "Cannot import"),
         ({"gpu_id": 99}, "Cannot use GPU 99"),
     ],

@@ -18,6 +18,7 @@ from commandline import (
 )
 from spacy.tokens import Doc
 from spacy.training import Example
+from spacy.util import load_config
 
 from spacy_rootmind import configure
 
@@ -72,12 +73,14 @@ def test_temperature_is_fitted_before_saving(corpora, tmp_path):
     config = write_config(
         *(tmp_path / "fit.cfg", {"root_mst": root_mst(confidence=True, decode="tree")}, corpora),
         steps=40,
-        before_to_disk={
-            "@callbacks": "spacy_rootmind.fit_temperature.v1",
-            "corpus": "${corpora.dev}",
-            "pipe": "root_mst",
-        },
+        dev_corpus="corpora.calibrated_dev",
     )
+    calibrated = {
+        "@readers": "spacy_rootmind.CalibrationCorpus.v1",
+        "corpus": "${corpora.dev}",
+        "pipe": "root_mst",
+    }
+    load_config(config).merge({"corpora": {"calibrated_dev": calibrated}}).to_disk(config)
     nlp = spacy.load(train(config, tmp_path / "out"))
     parser = nlp.get_pipe("root_mst")
     fitted = parser.temperature

@@ -145,7 +145,7 @@ def test_learn_rate_factor_is_also_that_of_the_features():
 
 
 def test_dev_docs_are_annotated_before_temperatures_are_fitted(tagged, examples):
-    make = spacy.registry.callbacks.get("spacy_rootmind.fit_temperature.v1")
+    make = spacy.registry.readers.get("spacy_rootmind.CalibrationCorpus.v1")
     before = tagged.get_pipe("root_mst").cfg["temperature"]
     try:
         make(lambda nlp: gold_examples(examples[:4], nlp))(tagged)

@@ -1,4 +1,4 @@
-"""Temperatures: what is fitted, what is kept, and the callback in a training run."""
+"""Temperatures: what is fitted, what is kept, and the corpus reader in a training run."""
 
 import re
 
@@ -17,7 +17,11 @@ from spacy_rootmind import decode, sample_trees
 from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.network import label_scores
 from spacy_rootmind.network.architecture import ParserInput
-from spacy_rootmind.pipeline.callbacks import annotate_before, make_fit_temperature
+from spacy_rootmind.pipeline.calibration_corpus import (
+    annotate_before,
+    make_calibration_corpus,
+    spread,
+)
 from spacy_rootmind.training.calibration import (
     LEAST,
     MOST,
@@ -331,7 +335,12 @@ def test_fitted_temperature_goes_to_disk_and_back(make, dev, tmp_path):
     assert other.get_pipe("root_mst").temperature == 2.0
 
 
-# --- the callback --------------------------------------------------------------------------------
+# --- the corpus reader ---------------------------------------------------------------------------
+
+
+def fit(nlp, docs, **settings):
+    """Read a corpus of these Docs with the reader, as spaCy does before it evaluates."""
+    return list(make_calibration_corpus(lambda nlp: gold_examples(docs, nlp), **settings)(nlp))
 
 
 class Recorder:
@@ -354,11 +363,12 @@ def test_components_before_the_parser_are_run_and_no_others(make):
     nlp.add_pipe("test_rootmind_recorder", name="after")
     text = "She slept. It rained."
     examples = [Example(nlp.make_doc(text), nlp.make_doc(text)) for _ in range(70)]
-    found = annotate_before(nlp, "root_mst", examples)
+    found = list(annotate_before(nlp, "root_mst", examples))
     assert len(found) == 70
     for old, new in zip(examples, found, strict=True):
         assert new.reference is old.reference
         assert new.predicted.user_data["seen"] == 1
+        assert "seen" not in old.predicted.user_data
         assert [s.start for s in new.predicted.sents] == [0, 3]
         assert not new.predicted.has_annotation("DEP")
     with nlp.select_pipes(disable=["sentencizer"]):
@@ -366,7 +376,7 @@ def test_components_before_the_parser_are_run_and_no_others(make):
         assert not found.predicted.has_annotation("SENT_START")
 
 
-def test_callback_fits_with_what_a_shared_tok2vec_says(quickstart_docs, dev):
+def test_reader_fits_with_what_a_shared_tok2vec_says(quickstart_docs, dev):
     """Scores without the shared vectors would be those of zeros, and so would the temperature."""
     nlp = spacy.blank("en")
     nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
@@ -375,8 +385,7 @@ def test_callback_fits_with_what_a_shared_tok2vec_says(quickstart_docs, dev):
     joined = [Doc.from_docs(quickstart_docs[i : i + 3]) for i in range(0, 60, 3)]
     train(nlp, gold_examples(joined, nlp), steps=30, size=5)
     parser = nlp.get_pipe("root_mst")
-    fit = make_fit_temperature(lambda nlp: gold_examples(dev, nlp))
-    assert fit(nlp) is nlp
+    fit(nlp, dev)
     fitted = parser.temperature
     ready = gold_examples(dev, nlp)
     list(nlp.get_pipe("tok2vec").pipe([eg.predicted for eg in ready]))
@@ -386,18 +395,57 @@ def test_callback_fits_with_what_a_shared_tok2vec_says(quickstart_docs, dev):
     assert parser.fit_temperature(gold_examples(dev, nlp)) == pytest.approx(fitted, rel=1e-6)
 
 
-def test_callback_uses_the_boundaries_that_come_before(make, dev):
+def test_reader_uses_the_boundaries_that_come_before(make, dev, monkeypatch):
     nlp = make()
     nlp.add_pipe("sentencizer", before="root_mst")
-    seen = []
     parser = nlp.get_pipe("root_mst")
-    make_fit_temperature(lambda nlp: seen.extend(gold_examples(dev, nlp)) or seen, pipe="root_mst")(
-        nlp
-    )
-    # After fitting, the callback asks for the corpus once more, to score it.
-    fitted = [eg.predicted for eg in seen[: len(dev)] if len(eg.predicted) > 1]
+    seen = []
+    monkeypatch.setattr(parser, "fit_temperature", seen.extend)
+    fit(nlp, dev)
+    fitted = [eg.predicted for eg in seen if len(eg.predicted) > 1]
+    assert fitted
     assert all(doc.has_annotation("SENT_START") for doc in fitted)
-    assert parser.temperature != 1.0
+
+
+def test_reader_leaves_its_examples_as_they_were_read(make, dev):
+    nlp = make()
+    nlp.add_pipe("sentencizer", before="root_mst")
+    examples = gold_examples(dev, nlp)
+    found = make_calibration_corpus(lambda nlp: examples)(nlp)
+    assert found == examples
+    assert nlp.get_pipe("root_mst").temperature != 1.0
+    for example in found:
+        if len(example.predicted) > 1:
+            assert not example.predicted.has_annotation("SENT_START")
+        assert not example.predicted.user_data
+
+
+def test_reader_of_a_parser_that_is_not_initialized_only_reads(dev):
+    """As `spacy debug data` calls it."""
+    nlp = make_nlp()
+    # This component would fail.
+    nlp.add_pipe("tagger", first=True)
+    assert len(fit(nlp, dev)) == len(dev)
+    assert nlp.get_pipe("root_mst").temperature == 1.0
+
+
+def test_reader_fits_to_some_of_a_large_corpus_evenly(make, dev, monkeypatch):
+    nlp = make()
+    examples = gold_examples(dev * 3, nlp)
+    total = sum(len(eg.predicted) for eg in examples)
+    assert spread(examples, total) == examples
+    assert spread([], 10) == spread(gold_examples([Doc(nlp.vocab)], nlp), 10) == []
+    longest = max(len(eg.predicted) for eg in examples)
+    for n_words in (total // 2, total // 5):
+        chosen = spread(examples, n_words)
+        assert abs(sum(len(eg.predicted) for eg in chosen) - n_words) <= longest
+        places = [i for i, example in enumerate(examples) if any(example is one for one in chosen)]
+        assert np.diff([-1, *places, len(examples)]).max() <= 3 * total / n_words
+    monkeypatch.setattr("spacy_rootmind.pipeline.calibration_corpus.FIT_WORDS", total // 2)
+    seen = []
+    monkeypatch.setattr(nlp.get_pipe("root_mst"), "fit_temperature", seen.extend)
+    assert len(fit(nlp, dev * 3)) == len(examples)
+    assert len(seen) == len(spread(examples, total // 2)) < len(examples)
 
 
 class Activations:
@@ -419,8 +467,8 @@ def leave_activations(doc):
     return doc
 
 
-def test_callback_keeps_what_components_leave_on_few_docs_at_a_time(make, monkeypatch):
-    monkeypatch.setattr("spacy_rootmind.pipeline.callbacks.CHUNK", 8)
+def test_reader_keeps_what_components_leave_on_few_docs_at_a_time(make, monkeypatch):
+    monkeypatch.setattr("spacy_rootmind.pipeline.calibration_corpus.CHUNK", 8)
     nlp = make()
     nlp.add_pipe("test_rootmind_activations", first=True)
 
@@ -428,19 +476,20 @@ def test_callback_keeps_what_components_leave_on_few_docs_at_a_time(make, monkey
         for _ in range(200):
             yield Example(nlp.make_doc("She slept."), nlp.make_doc("She slept."))
 
-    make_fit_temperature(corpus)(nlp)
+    make_calibration_corpus(corpus)(nlp)
     # Two chunks each: of these, and of the 32 Docs that the parser takes together.
     assert 8 <= Activations.most <= 2 * 8 + 2 * 32
 
 
-def test_callback_for_a_pipe_of_another_kind_or_name_says_so(make):
+def test_reader_for_a_pipe_of_another_kind_or_name_says_so(make):
     nlp = make()
     nlp.add_pipe("sentencizer", name="other")
     for pipe in ("other", "parser"):
-        with pytest.raises((ValueError, KeyError), match=pipe):
-            make_fit_temperature(lambda nlp: [], pipe=pipe)(nlp)
+        match = rf"expected a root_mst called '{pipe}'.*corpora\.dev"
+        with pytest.raises(ValueError, match=match):
+            fit(nlp, [], pipe=pipe)
     nlp.rename_pipe("root_mst", "mst")
-    make_fit_temperature(lambda nlp: [], pipe="mst")(nlp)
+    assert fit(nlp, [], pipe="mst") == []
     assert nlp.get_pipe("mst").temperature == 1.0
 
 
@@ -457,9 +506,9 @@ def workspace(tmp_path, quickstart_docs, dev):
     def run(pipe="root_mst", shared=False):
         text = (QUICKSTART / "configs" / "config.cfg").read_text(encoding="utf8")
         config = spacy.util.load_config_from_str(text, interpolate=False)
-        callback = {"@callbacks": "spacy_rootmind.fit_temperature.v1", "pipe": pipe}
-        config["training"]["before_to_disk"] = {**callback, "corpus": "${corpora.dev}"}
+        config["corpora"]["calibrated_dev"]["pipe"] = pipe
         parser = config["components"]["root_mst"]
+        parser["decode"] = "labelled_tree"
         tok2vec = SMALL_MODEL["tok2vec"]
         parser["model"] = {**SMALL_MODEL, "tok2vec": tok2vec}
         if shared:
@@ -469,8 +518,9 @@ def workspace(tmp_path, quickstart_docs, dev):
             parser["model"] = {**SMALL_MODEL, "tok2vec": {**listener, "upstream": "*"}}
             config["nlp"]["pipeline"] = ["sentencizer", "tok2vec", "root_mst"]
         config["paths"].update(train="train.spacy", dev="dev.spacy")
-        config["training"]["max_steps"] = 30
-        config["training"]["eval_frequency"] = 10
+        config["training"].update(max_steps=30, eval_frequency=10)
+        logger = {"@loggers": "spacy.ConsoleLogger.v3", "output_file": "log.jsonl"}
+        config["training"]["logger"] = {**logger, "progress_bar": None, "console_output": False}
         config.to_disk(tmp_path / "config.cfg")
         return run_spacy("train", "config.cfg", "--output", "out", cwd=tmp_path)
 
@@ -490,36 +540,30 @@ def test_training_fits_the_temperature_of_what_it_saves(workspace, dev, shared):
         assert saved == parser.temperature
         assert saved != 1.0
         # As it is saved, it is the one that fits these weights.
-        make_fit_temperature(lambda nlp: gold_examples(dev, nlp))(nlp)
+        fit(nlp, dev)
         assert parser.temperature == pytest.approx(saved, rel=0.02)
+
+
+@pytest.mark.workflow
+def test_checkpoints_are_chosen_by_the_scores_that_they_have(workspace, dev):
+    """The parse depends on the temperatures, which change from one evaluation to the next."""
+    done = workspace()
+    assert done.returncode == 0, done.stdout + done.stderr
+    log = list(srsly.read_jsonl(workspace.folder.parent / "log.jsonl"))
+    assert len(log) == 4
+    for name, entry in (
+        ("model-best", max(log, key=lambda entry: entry["score"])),
+        ("model-last", log[-1]),
+    ):
+        nlp = spacy.load(workspace.folder / name)
+        scores = nlp.evaluate([Example(nlp.make_doc(doc.text), doc) for doc in dev])
+        for score in ("dep_uas", "dep_las"):
+            chosen_by = entry["scores"][score] / 100
+            assert scores[score] == pytest.approx(chosen_by, abs=1e-6), (name, score)
+            assert nlp.meta["performance"][score] == pytest.approx(chosen_by, abs=1e-6)
 
 
 def test_training_with_another_pipes_name_says_so(workspace):
     done = workspace(pipe="parser")
     assert done.returncode != 0
-    assert re.search(r"No component 'parser' found", done.stdout + done.stderr)
-
-
-@pytest.mark.parametrize("decode", ["tree", "labelled_tree"])
-def test_callback_leaves_scores_of_what_is_saved(decode, make, dev):
-    nlp = make()
-    parser = nlp.get_pipe("root_mst")
-    assign(parser, decode=decode)
-    # As an evaluation in training leaves them, with the temperatures of an untrained parser.
-    parser.cfg["temperature"], parser.cfg["label_temperature"] = 20.0, 0.1
-    given = nlp.evaluate(gold_examples(dev, nlp))
-    names = ("dep_uas", "dep_las", "dep_las_per_type")
-    nlp.meta["performance"] = {**{name: given[name] for name in names}, "root_mst_loss": 7.0}
-    make_fit_temperature(lambda nlp: gold_examples(dev, nlp))(nlp)
-    found, expected = nlp.meta["performance"], nlp.evaluate(gold_examples(dev, nlp))
-    assert {name: found[name] for name in names} == {name: expected[name] for name in names}
-    assert (found["dep_las"] == given["dep_las"]) == (decode == "tree")
-    assert found["root_mst_loss"] == 7.0
-
-
-def test_callback_scores_nothing_that_was_not_scored(make, dev, monkeypatch):
-    nlp = make()
-    assign(nlp.get_pipe("root_mst"), decode="labelled_tree")
-    monkeypatch.delattr(spacy.Language, "evaluate")
-    make_fit_temperature(lambda nlp: gold_examples(dev, nlp))(nlp)
-    assert not nlp.meta.get("performance")
+    assert re.search(r"expected a root_mst called 'parser'", done.stdout + done.stderr)

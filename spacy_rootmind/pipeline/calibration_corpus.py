@@ -1,0 +1,87 @@
+"""A reader of the dev corpus that fits a parser's temperatures before each evaluation."""
+
+# spaCy reads the annotations of readers at run time: no `from __future__ import annotations`.
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+
+from spacy import util
+from spacy.language import Language
+from spacy.training import Example
+
+from spacy_rootmind.pipeline.root_mst import RootMST
+
+# Docs that the components before the parser annotate at once.
+CHUNK = 64
+# Words of the corpus that temperatures are fitted to, about: docs/settings.md has measurements.
+FIT_WORDS = 10_000
+
+Reader = Callable[[Language], Iterable[Example]]
+
+
+def make_calibration_corpus(
+    corpus: Callable[[Language], Iterable[Example]], pipe: str = "root_mst"
+) -> Callable[[Language], Iterable[Example]]:
+    """Make a reader for `training.dev_corpus`: `spacy_rootmind.CalibrationCorpus.v1`.
+
+    spaCy reads the dev corpus before each evaluation, with the weights that it is about to evaluate
+    and may save. The temperatures are fitted then, so parses are scored with those that are saved.
+    A parser that is not initialized, as in `spacy debug data`, is left alone.
+
+    Parameters
+    ----------
+    corpus
+        Reads examples that were not trained on, usually `${corpora.dev}`.
+    pipe : str
+        Name of the component.
+    """
+    return partial(read_and_fit, corpus=corpus, pipe=pipe)
+
+
+def read_and_fit(nlp: Language, *, corpus: Reader, pipe: str) -> Iterable[Example]:
+    """Read a corpus, and fit the temperatures of a parser to some of it.
+
+    Raises
+    ------
+    ValueError
+        If there is no `root_mst` of this name.
+    """
+    found = dict(nlp.components).get(pipe)
+    if not isinstance(found, RootMST):
+        raise ValueError(
+            f"expected a root_mst called {pipe!r}, whose temperatures CalibrationCorpus fits, "
+            f"found {nlp.component_names if found is None else found!r}: correct `pipe`, or set "
+            f'training.dev_corpus = "corpora.dev"'
+        )
+    if not found.is_initialized:
+        return corpus(nlp)
+    examples = list(corpus(nlp))
+    # A transformer leaves too much on each Doc to keep all that it has annotated.
+    chunks = util.minibatch(spread(examples, FIT_WORDS), size=CHUNK)
+    found.fit_temperature(
+        example for chunk in chunks for example in annotate_before(nlp, pipe, chunk)
+    )
+    return examples
+
+
+def spread(examples: Sequence[Example], n_words: int) -> list[Example]:
+    """Choose examples of about `n_words` tokens in all, evenly over the corpus."""
+    total = sum(len(example.predicted) for example in examples)
+    share = min(1.0, n_words / max(total, 1))
+    chosen, seen, taken = [], 0, 0
+    for example in examples:
+        seen += len(example.predicted)
+        if taken < share * seen:
+            chosen.append(example)
+            taken += len(example.predicted)
+    return chosen
+
+
+def annotate_before(nlp: Language, name: str, examples: Sequence[Example]) -> Iterator[Example]:
+    """Run the components before the one called `name` on copies of the predicted Docs."""
+    docs: Iterable = [example.predicted.copy() for example in examples]
+    for pipe_name, pipe in nlp.pipeline:
+        if pipe_name == name:
+            break
+        docs = pipe.pipe(docs, batch_size=CHUNK) if hasattr(pipe, "pipe") else map(pipe, docs)
+    for doc, example in zip(docs, examples, strict=True):
+        yield Example(doc, example.reference)
