@@ -3,15 +3,18 @@
 They are its confidence, probable arcs, alternatives, and the distribution over its trees. The
 parser makes them over the words of a sentence, numbered from 1 with ROOT as 0. `over_tokens`
 converts them to the sentence's tokens, numbered from 0 and whitespace included, with the root as
-its own head. Only these are stored in a Doc, by `annotation.records`.
+its own head. Only these are stored in a Doc, by `annotation.records`; what each field has to look
+like there is part of its type.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
+from spacy_rootmind.annotation.record_schema import LARGEST, NAMES, NUMBER, TEXT, Column
 from spacy_rootmind.annotation.sentences import SPACE_LABEL, attach_spaces
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 
@@ -30,9 +33,9 @@ class Confidence:
         Entropy of the distribution over all trees of the sentence, in nats.
     """
 
-    head_probs: NDArray[np.float32]
-    log_prob: float
-    entropy: float
+    head_probs: Annotated[NDArray[np.float32], Column.probs("tokens")]
+    log_prob: Annotated[float, NUMBER]
+    entropy: Annotated[float, NUMBER]
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "Confidence":
         """Convert to tokens; `words` are the places of the words among them."""
@@ -55,11 +58,11 @@ class ArcTable:
     label_names : tuple of str
     """
 
-    dependents: NDArray[np.int32]
-    heads: NDArray[np.int32]
-    labels: NDArray[np.int32]
-    probs: NDArray[np.float64]
-    label_names: tuple[str, ...]
+    dependents: Annotated[NDArray[np.int32], Column.indices("arcs", of="tokens")]
+    heads: Annotated[NDArray[np.int32], Column.indices("arcs", of="tokens")]
+    labels: Annotated[NDArray[np.int32], Column.indices("arcs", of="labels")]
+    probs: Annotated[NDArray[np.float64], Column.probs("arcs")]
+    label_names: Annotated[tuple[str, ...], NAMES]
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "ArcTable":
         """Convert to tokens; `words` are the places of the words among them."""
@@ -86,10 +89,10 @@ class Alternatives:
     label_names : tuple of str
     """
 
-    heads: NDArray[np.int32]
-    labels: NDArray[np.int32]
-    log_probs: NDArray[np.float64]
-    label_names: tuple[str, ...]
+    heads: Annotated[NDArray[np.int32], Column.indices("parses", "tokens", of="tokens")]
+    labels: Annotated[NDArray[np.int32], Column.indices("parses", "tokens", of="labels")]
+    log_probs: Annotated[NDArray[np.float64], Column(("parses",))]
+    label_names: Annotated[tuple[str, ...], NAMES]
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "Alternatives":
         """Convert to tokens; `words` are the places of the words among them.
@@ -138,15 +141,17 @@ class StoredDistribution:
         Which parser this is the distribution of: `pipeline.distributions.teacher_name`.
     """
 
-    dependents: NDArray[np.int32]
-    heads: NDArray[np.int32]
-    log_weights: NDArray[np.float32]
-    label_arcs: NDArray[np.int32]
-    labels: NDArray[np.int32]
-    label_probs: NDArray[np.float32]
-    label_names: tuple[str, ...]
-    start_probs: NDArray[np.float32] | None = None
-    teacher: str = ""
+    dependents: Annotated[NDArray[np.int32], Column.indices("arcs", of="tokens")]
+    heads: Annotated[NDArray[np.int32], Column.indices("arcs", of="tokens")]
+    log_weights: Annotated[NDArray[np.float32], Column(("arcs",), low=-LARGEST, high=LARGEST)]
+    label_arcs: Annotated[NDArray[np.int32], Column.indices("entries", of="arcs")]
+    labels: Annotated[NDArray[np.int32], Column.indices("entries", of="labels")]
+    label_probs: Annotated[NDArray[np.float32], Column.probs("entries")]
+    label_names: Annotated[tuple[str, ...], NAMES]
+    start_probs: Annotated[NDArray[np.float32] | None, Column.probs("tokens", is_optional=True)] = (
+        None
+    )
+    teacher: Annotated[str, TEXT] = ""
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "StoredDistribution":
         """Convert to tokens; `words` are the places of the words among them."""

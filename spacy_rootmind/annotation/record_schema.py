@@ -4,9 +4,10 @@ A Doc may come from anyone, and `doc.user_data` takes anything. `records` calls 
 it reads a record, so that nothing behind it meets other types, shapes or values.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import Any, get_type_hints
 
 import numpy as np
 from spacy.tokens import Span
@@ -45,6 +46,16 @@ class Column:
     high: float = np.inf
     is_optional: bool = False
 
+    @classmethod
+    def indices(cls, *shape: str, of: str) -> "Column":
+        """Describe integers from 0, below the size `of`."""
+        return cls(shape, below=of)
+
+    @classmethod
+    def probs(cls, size: str, *, is_optional: bool = False) -> "Column":
+        """Describe probabilities."""
+        return cls((size,), low=0.0, high=MAX_PROB, is_optional=is_optional)
+
     def check(self, name: str, value: Any, sizes: dict[str, int]) -> None:
         """Check an array, and learn the sizes that are not known yet."""
         if value is None and self.is_optional:
@@ -69,46 +80,62 @@ class Column:
             _refuse(name, f"integers from 0, below {sizes[self.below]}", value)
 
 
-def _index(size: str, *more: str, of: str) -> Column:
-    return Column((size, *more), below=of)
+@dataclass(frozen=True)
+class Value:
+    """A value of a record that is no array: what it is called in messages, and what it may be."""
+
+    what: str
+    is_sound: Callable[[Any], bool]
+
+    def check(self, name: str, value: Any, sizes: dict[str, int]) -> None:
+        """Check a value."""
+        if not self.is_sound(value):
+            _refuse(name, self.what, value)
 
 
-def _probs(size: str, *, is_optional: bool = False) -> Column:
-    return Column((size,), low=0.0, high=MAX_PROB, is_optional=is_optional)
+@dataclass(frozen=True)
+class Names(Value):
+    """The names of labels, a list; a tuple after spaCy has read it from bytes."""
+
+    def check(self, name: str, value: Any, sizes: dict[str, int]) -> None:
+        """Check names, and learn how many labels there are."""
+        super().check(name, value, sizes)
+        sizes["labels"] = len(value)
 
 
+def _are_names(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, float | np.floating) and not np.isnan(value)
+
+
+NAMES = Names("a list of strings", _are_names)
+NUMBER = Value("a number", _is_number)
+TEXT = Value("a text", lambda value: isinstance(value, str))
 LARGEST = float(np.finfo(np.float32).max)
-# Parts of a record, and the arrays, numbers and texts of each.
-SCHEMA: dict[str, dict[str, Column | type]] = {
-    "confidence": {"head_probs": _probs("tokens"), "log_prob": float, "entropy": float},
-    "arcs": {
-        "dependents": _index("arcs", of="tokens"),
-        "heads": _index("arcs", of="tokens"),
-        "labels": _index("arcs", of="labels"),
-        "probs": _probs("arcs"),
-    },
-    "alternatives": {
-        "heads": _index("parses", "tokens", of="tokens"),
-        "labels": _index("parses", "tokens", of="labels"),
-        "log_probs": Column(("parses",)),
-    },
-    "distributions": {
-        "dependents": _index("arcs", of="tokens"),
-        "heads": _index("arcs", of="tokens"),
-        "log_weights": Column(("arcs",), low=-LARGEST, high=LARGEST),
-        "label_arcs": _index("entries", of="arcs"),
-        "labels": _index("entries", of="labels"),
-        "label_probs": _probs("entries"),
-        "start_probs": _probs("tokens", is_optional=True),
-        "teacher": str,
-    },
-}
-# Those with labels; their names are a list, or a tuple after spaCy has read it from bytes.
-LABELLED = ("arcs", "alternatives", "distributions")
 
 
-def check_record(packed: Any, sentence: Span) -> None:
+@cache
+def schema_of(kind: type) -> dict[str, Column | Value]:
+    """List what the fields of a dataclass have to look like, from their types; names first."""
+    hints = get_type_hints(kind, include_extras=True)
+    checks = {name: hint.__metadata__[0] for name, hint in hints.items()}
+    return dict(sorted(checks.items(), key=lambda item: item[1] is not NAMES))
+
+
+def check_record(packed: Any, sentence: Span, kinds: Mapping[str, type], several: str) -> None:
     """Check the packed record of a sentence.
+
+    Parameters
+    ----------
+    packed
+    sentence
+    kinds : mapping of str to type
+        The parts that a record may have, and their dataclasses.
+    several : str
+        The part that is a list.
 
     Raises
     ------
@@ -123,7 +150,7 @@ def check_record(packed: Any, sentence: Span) -> None:
             f"spacy-rootmind, or is damaged; parse it again"
         )
     try:
-        _check_parts(packed)
+        _check_parts(packed, kinds, several)
     except UnreadableDetailsError as error:
         raise UnreadableDetailsError(
             f"the parse details of the sentence {sentence.text[:40]!r} are damaged: {error}; parse "
@@ -131,50 +158,35 @@ def check_record(packed: Any, sentence: Span) -> None:
         ) from error
 
 
-def _check_parts(packed: dict[Any, Any]) -> None:
-    _check_names("parse details", packed, ("format", "tree", "extents"), optional=tuple(SCHEMA))
+def _check_parts(packed: dict[Any, Any], kinds: Mapping[str, type], several: str) -> None:
+    _check_names("parse details", packed, ("format", "tree", "extents"), optional=tuple(kinds))
     extents = packed["extents"]
     characters = {"characters": int(np.iinfo(np.int32).max), "ends": 2}
-    Column(("tokens", "ends"), below="characters").check("extents", extents, characters)
+    Column.indices("tokens", "ends", of="characters").check("extents", extents, characters)
     ends = extents.ravel()
     if (ends[1:] < ends[:-1]).any():
         _refuse("extents", "ascending integers", extents)
-    n_tokens = len(extents)
-    _index("tokens", of="tokens").check("tree", packed["tree"], {"tokens": n_tokens})
-    for name in SCHEMA:
+    sizes = {"tokens": len(extents)}
+    Column.indices("tokens", of="tokens").check("tree", packed["tree"], sizes)
+    for name, kind in kinds.items():
         if name not in packed:
             continue
-        parts = [packed[name]]
-        if name == "distributions":
-            parts = packed[name]
-            if not isinstance(parts, list | tuple):
-                _refuse(name, "a list", parts)
+        parts = packed[name] if name == several else [packed[name]]
+        if not isinstance(parts, list | tuple):
+            _refuse(name, "a list", parts)
         for part in parts:
             try:
-                _check_part(name, part, n_tokens)
+                _check_part(part, kind, dict(sizes))
             except UnreadableDetailsError as error:
                 raise UnreadableDetailsError(f"in {name}, {error}") from error
 
 
-def _check_part(name: str, part: Any, n_tokens: int) -> None:
-    columns = SCHEMA[name]
-    is_labelled = name in LABELLED
-    _check_names("it", part, (*columns, "label_names") if is_labelled else tuple(columns))
-    sizes = {"tokens": n_tokens}
-    if is_labelled:
-        labels = part["label_names"]
-        if not isinstance(labels, list | tuple) or not all(isinstance(one, str) for one in labels):
-            _refuse("label_names", "a list of strings", labels)
-        sizes["labels"] = len(labels)
-    for key, column in columns.items():
-        if isinstance(column, Column):
-            column.check(key, part[key], sizes)
-        elif column is str:
-            if not isinstance(part[key], str):
-                _refuse(key, "a text", part[key])
-        elif not isinstance(part[key], float | np.floating) or np.isnan(part[key]):
-            _refuse(key, "a number", part[key])
-    if name == "distributions":
+def _check_part(part: Any, kind: type, sizes: dict[str, int]) -> None:
+    schema = schema_of(kind)
+    _check_names("it", part, tuple(schema))
+    for name, check in schema.items():
+        check.check(name, part[name], sizes)
+    if "label_arcs" in schema:
         _check_label_probs(part)
 
 

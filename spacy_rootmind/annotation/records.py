@@ -166,7 +166,7 @@ def _find_record(span: Span) -> SentenceRecord | None:
                 f"other spans only"
             )
         return None
-    check_record(packed, span)
+    check_record(packed, span, KINDS, DISTRIBUTIONS)
     record = _unpack(packed)
     stored[key] = StoredRecord(packed, record)
     return record
@@ -208,41 +208,50 @@ def _key(span: Span) -> tuple[str, str, int, int]:
 
 # --- plain arrays, numbers and lists, which spaCy can serialize --------------------------------
 
-# Parts of a record that it has at most one of.
-KINDS = {"confidence": Confidence, "arcs": ArcTable, "alternatives": Alternatives}
+# Parts of a record; it has several of the last.
+DISTRIBUTIONS = "distributions"
+KINDS = {
+    "confidence": Confidence,
+    "arcs": ArcTable,
+    "alternatives": Alternatives,
+    DISTRIBUTIONS: StoredDistribution,
+}
 
 
 def _pack(record: SentenceRecord) -> dict[str, Any]:
     packed: dict[str, Any] = {"format": FORMAT, "tree": record.tree, "extents": record.extents}
-    details = record.details
     for name in KINDS:
-        part = getattr(details, name)
-        if part is not None:
+        part = getattr(record.details, name)
+        if name == DISTRIBUTIONS:
+            if part:
+                packed[name] = [_pack_part(one) for one in part]
+        elif part is not None:
             packed[name] = _pack_part(part)
-    if details.distributions:
-        packed["distributions"] = [_pack_part(one) for one in details.distributions]
     return packed
 
 
 def _pack_part(part: Any) -> dict[str, Any]:
-    packed = dict(vars(part))
-    if "label_names" in packed:
-        packed["label_names"] = list(part.label_names)
-    return packed
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in vars(part).items()
+    }
 
 
 def _unpack(packed: dict[str, Any]) -> SentenceRecord:
     """Read a record that was checked."""
-    parts: dict[str, Any] = {
-        name: _unpack_part(kind, packed[name]) for name, kind in KINDS.items() if name in packed
-    }
-    distributions = packed.get("distributions", ())
-    parts["distributions"] = tuple(_unpack_part(StoredDistribution, one) for one in distributions)
+    parts: dict[str, Any] = {}
+    for name, kind in KINDS.items():
+        if name == DISTRIBUTIONS:
+            parts[name] = tuple(_unpack_part(kind, one) for one in packed.get(name, ()))
+        elif name in packed:
+            parts[name] = _unpack_part(kind, packed[name])
     return SentenceRecord(packed["tree"], ParseDetails(**parts), packed["extents"])
 
 
 def _unpack_part(kind: Any, packed: dict[str, Any]) -> Any:
-    fields = dict(packed)
-    if "label_names" in fields:
-        fields["label_names"] = tuple(fields["label_names"])
-    return kind(**fields)
+    return kind(
+        **{
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in packed.items()
+        }
+    )

@@ -15,8 +15,13 @@ from spacy.training import Example
 from spacy_rootmind.annotation import writing
 from spacy_rootmind.annotation.distributions import has_distributions
 from spacy_rootmind.annotation.extensions import ATTRIBUTES, check_details, get_head_probs
-from spacy_rootmind.annotation.record_schema import SCHEMA, Column, UnreadableDetailsError
-from spacy_rootmind.annotation.records import OutdatedDetailsError, is_record_key, read_record
+from spacy_rootmind.annotation.record_schema import NAMES, Column, UnreadableDetailsError, schema_of
+from spacy_rootmind.annotation.records import (
+    KINDS,
+    OutdatedDetailsError,
+    is_record_key,
+    read_record,
+)
 from spacy_rootmind.pipeline import prediction
 
 WORDS = ["The", "teacher", " ", "saw", "him", ".", "She", "left", "."]
@@ -151,8 +156,9 @@ def with_first(value):
 FIELDS = [
     *[
         (part, name, change)
-        for part, columns in SCHEMA.items()
-        for name, column in columns.items()
+        for part, kind in KINDS.items()
+        for name, column in schema_of(kind).items()
+        if column is not NAMES
         for change in (
             [lambda value: 3, lambda value: [value], lambda value: float("nan")]
             if not isinstance(column, Column)
@@ -173,7 +179,7 @@ FIELDS = [
     ],
     *[
         (part, "label_names", change)
-        for part in SCHEMA
+        for part in KINDS
         if part != "confidence"
         for change in (lambda names: [], lambda names: 3, lambda names: [1, *names[1:]])
     ],
