@@ -122,7 +122,7 @@ cdef ProjectiveDecoder* projective_decoder_new(Py_ssize_t max_words) noexcept no
     if not square_init(&decoder.square, max_words):
         free(decoder)
         return NULL
-    if chart_workspace_init(&decoder.workspace, max_words) != DECODE_OK:
+    if chart_workspace_init(&decoder.workspace, max_words, False) != DECODE_OK:
         projective_decoder_free(decoder)
         return NULL
     return decoder

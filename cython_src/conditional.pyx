@@ -45,7 +45,6 @@ from spacy_rootmind.kernel.random cimport RandomSource, draw_index
 from weights cimport (
     Wide,
     add,
-    choose_weight_passes,
     divide,
     dot,
     is_zero,
@@ -63,17 +62,6 @@ cdef extern from "ieee.h":
 
 # Where the weights of heads add up to less than this, they are found again in wide numbers.
 cdef double LEAST_TOTAL = 1e-100
-
-
-def use_simd(bint wanted):
-    """Use the processor's SIMD instructions, or the portable C; returns whether SIMD is in use.
-
-    For tests and benchmarks. Not while another thread is at work.
-    """
-    return bool(choose_weight_passes(wanted))
-
-
-use_simd(True)
 
 
 # --- memory ------------------------------------------------------------------------------------

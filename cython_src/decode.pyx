@@ -23,50 +23,13 @@ from libc.stdlib cimport free, malloc
 from spacy_rootmind.kernel.batch cimport Batch, score_row
 from spacy_rootmind.kernel.decoders cimport Decoder, DecoderState, check_memory
 from spacy_rootmind.kernel.interrupt cimport ROWS_PER_POLL, poll, poll_row
+from spacy_rootmind.kernel.simd cimport SCAN_BAD_SCORE, SCAN_NO_HEAD, SCAN_OK, row_passes
 
 cdef extern from "ieee.h":
     pass
 
-
-cdef extern from "rows.h" nogil:
-    enum:
-        SCAN_OK
-        SCAN_BAD_SCORE
-        SCAN_NO_HEAD
-    ctypedef struct RowPasses:
-        int (*scan_sentence_f32)(
-            const float*, Py_ssize_t, Py_ssize_t, double*, int32_t*, int32_t*) noexcept nogil
-        int (*scan_sentence_f64)(
-            const double*, Py_ssize_t, Py_ssize_t, double*, int32_t*, int32_t*) noexcept nogil
-        int (*scan_rows_f32)(
-            const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*, int32_t*,
-            int32_t*) noexcept nogil
-        int (*scan_rows_f64)(
-            const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*, int32_t*,
-            int32_t*) noexcept nogil
-        int32_t (*scan_row)(const double*, Py_ssize_t, double*) noexcept nogil
-        void (*lower_f32)(double*, const float*, double, Py_ssize_t) noexcept nogil
-        void (*lower_f64)(double*, const double*, double, Py_ssize_t) noexcept nogil
-        void (*merge_f32)(
-            double*, double, const float*, double, Py_ssize_t, uint8_t*) noexcept nogil
-        void (*merge_f64)(
-            double*, double, const double*, double, Py_ssize_t, uint8_t*) noexcept nogil
-    RowPasses row_passes
-    int choose_row_passes(int simd) noexcept
-
 cdef enum:
     LONG = 1024     # words; shorter sentences are scanned without a poll
-
-
-def use_simd(bint wanted):
-    """Use the processor's SIMD instructions, or the portable C; returns whether SIMD is in use.
-
-    For tests and benchmarks. Not while another thread decodes.
-    """
-    return bool(choose_row_passes(wanted))
-
-
-use_simd(True)
 
 
 # --- workspace ---------------------------------------------------------------------------------

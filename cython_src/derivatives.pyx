@@ -32,7 +32,6 @@ from weights cimport (
     Wide,
     add,
     add_signed,
-    choose_weight_passes,
     divide,
     dot,
     multiply,
@@ -51,17 +50,6 @@ cdef extern from "ieee.h":
 cdef double TOLERANCE = 1e-9
 # Differences of four values cannot overflow if the values are this much smaller.
 cdef double EIGHTH = 0.125
-
-
-def use_simd(bint wanted):
-    """Use the processor's SIMD instructions, or the portable C; returns whether SIMD is in use.
-
-    For tests and benchmarks. Not while another thread is at work.
-    """
-    return bool(choose_weight_passes(wanted))
-
-
-use_simd(True)
 
 
 # --- values ------------------------------------------------------------------------------------

@@ -16,10 +16,8 @@ drawn, underflow might count, and its masses are computed again as logs, with wi
 Memory is O(n^2) per tree drawn.
 """
 from libc.math cimport INFINITY, exp, log
-from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
-from libc.stdlib cimport free, realloc
-
+from libc.stdlib cimport free
 
 from spacy_rootmind.kernel.conditional cimport (
     PartialTree,
@@ -29,9 +27,10 @@ from spacy_rootmind.kernel.conditional cimport (
     partial_restart,
     partial_weights,
 )
-from spacy_rootmind.kernel.decode cimport DECODE_NO_MEMORY, DECODE_OK, DECODE_UNSETTLED
+from spacy_rootmind.kernel.decode cimport DECODE_OK, DECODE_UNSETTLED
 from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.random cimport RandomSource, draw_index
+from spacy_rootmind.kernel.room cimport make_room
 
 cdef extern from "ieee.h":
     pass
@@ -56,35 +55,20 @@ cdef void trie_free(Trie* trie) noexcept nogil:
     trie.nodes = NULL
     trie.masses = trie.scratch = NULL
     trie.children = trie.path = NULL
-    trie.room = trie.row_room = trie.path_room = 0
+    trie.room = trie.row_room = trie.child_room = trie.path_room = trie.scratch_room = 0
 
 
-cdef bint grow(void** array, size_t items, size_t size) noexcept nogil:
-    """Change the number of items in an array; returns whether there is memory for them."""
-    cdef void* grown = NULL
-    if items <= (<size_t>-1) / 4 / size:
-        grown = realloc(array[0], items * size)
-    if grown is NULL:
-        return False
-    array[0] = grown
-    return True
-
-
-cdef int make_room(Trie* trie) noexcept nogil:
-    """Make room for one more node, doubling what there is."""
+cdef int room_for_node(Trie* trie) noexcept nogil:
+    """Make room for one more node; returns a DecodeStatus."""
     cdef Py_ssize_t rows = (trie.n_nodes + 1) * trie.width
-    if trie.n_nodes == trie.room:
-        if not grow(<void**>&trie.nodes, 2 * trie.room + 8, sizeof(TrieNode)):
-            return DECODE_NO_MEMORY
-        trie.room = 2 * trie.room + 8
-    if rows > trie.row_room:
-        rows = max(rows, 2 * trie.row_room)
-        if not grow(<void**>&trie.masses, rows, sizeof(double)):
-            return DECODE_NO_MEMORY
-        if not grow(<void**>&trie.children, rows, sizeof(Py_ssize_t)):
-            return DECODE_NO_MEMORY
-        trie.row_room = rows
-    return DECODE_OK
+    cdef int status = make_room(
+        <void**>&trie.nodes, &trie.room, trie.n_nodes + 1, sizeof(TrieNode))
+    if status == DECODE_OK:
+        status = make_room(<void**>&trie.masses, &trie.row_room, rows, sizeof(double))
+    if status == DECODE_OK:
+        status = make_room(
+            <void**>&trie.children, &trie.child_room, rows, sizeof(Py_ssize_t))
+    return status
 
 
 # --- nodes -------------------------------------------------------------------------------------
@@ -154,7 +138,7 @@ cdef int add_node(
     cdef double* masses
     cdef double total
     cdef Py_ssize_t i
-    cdef int status = make_room(trie)
+    cdef int status = room_for_node(trie)
     if status != DECODE_OK:
         return status
     node = &trie.nodes[number]
@@ -178,15 +162,13 @@ cdef int add_node(
 cdef int trie_begin(Trie* trie, PartialTree* tree) noexcept nogil:
     """Begin a sentence that `tree` has begun; returns a DecodeStatus."""
     cdef Py_ssize_t width = tree.n + 1
+    cdef int status
     trie.width = width
     trie.n_nodes = 0
-    if width > trie.path_room:
-        if not grow(<void**>&trie.path, width, sizeof(Py_ssize_t)):
-            return DECODE_NO_MEMORY
-        if not grow(<void**>&trie.scratch, width, sizeof(double)):
-            return DECODE_NO_MEMORY
-        trie.path_room = width
-    return DECODE_OK
+    status = make_room(<void**>&trie.path, &trie.path_room, width, sizeof(Py_ssize_t))
+    if status == DECODE_OK:
+        status = make_room(<void**>&trie.scratch, &trie.scratch_room, width, sizeof(double))
+    return status
 
 
 cdef double trie_log_remaining(const Trie* trie) noexcept nogil:

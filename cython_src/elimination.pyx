@@ -28,11 +28,11 @@ from spacy_rootmind.kernel.decode cimport (
     DECODE_UNSETTLED,
 )
 from spacy_rootmind.kernel.interrupt cimport poll_pivot, poll_row
+from spacy_rootmind.kernel.simd cimport weight_passes
 from weights cimport (
     Wide,
     add_exactly,
     apply_pivots,
-    choose_weight_passes,
     divide,
     divide_row,
     exp_row,
@@ -42,7 +42,6 @@ from weights cimport (
     subtract_exactly,
     sum_row,
     weight_from,
-    weight_passes,
     weight_t,
     wide_log2_above,
 )
@@ -60,17 +59,6 @@ cdef enum:
 cdef double MAX_WIDE_LOSS = 1e15
 # Root scores this far above those of a word's other heads are the unit for these, too.
 cdef double FAR_ABOVE = 1024
-
-
-def use_simd(bint wanted):
-    """Use the processor's SIMD instructions, or the portable C; returns whether SIMD is in use.
-
-    For tests and benchmarks. Not while another thread is at work.
-    """
-    return bool(choose_weight_passes(wanted))
-
-
-use_simd(True)
 
 
 # --- workspace ---------------------------------------------------------------------------------

@@ -11,26 +11,23 @@ multiplied, so that all numbers, small marginals among them, are accurate relati
 Derivatives in the direction of given values are found by the same functions, from weights that know
 how their log changes: that of a product is a sum, that of a sum is a mean (see `derivatives`).
 """
-from libc.math cimport INFINITY, isfinite
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
 from libc.stdlib cimport abs, free, malloc
 from libc.string cimport memset
 
 from spacy_rootmind.kernel.decode cimport (
-    DECODE_BAD_SCORE,
     DECODE_LOST_DIGITS,
     DECODE_NO_MEMORY,
     DECODE_NO_TREE,
     DECODE_OK,
 )
-from spacy_rootmind.kernel.elimination cimport TreeSum
+from spacy_rootmind.kernel.elimination cimport TreeSum, find_highest
 from spacy_rootmind.kernel.interrupt cimport ROWS_PER_POLL, poll
 from spacy_rootmind.kernel.random cimport RandomSource, next_double
 from weights cimport (
     Wide,
     add_exactly,
-    max_of_row_portable,
     wide_add,
     wide_divide,
     wide_exp_row,
@@ -146,24 +143,6 @@ cdef void span_sums_free(SpanSums* ws) noexcept nogil:
 
 # --- inside ------------------------------------------------------------------------------------
 
-cdef int find_highest(const double* square, Py_ssize_t n, SpanSums* ws) noexcept nogil:
-    """Find the unit of each word's weights; returns a DecodeStatus."""
-    cdef Py_ssize_t dep
-    cdef int bad = 0
-    cdef bint no_head = False
-    cdef double scale = 0, low = 0
-    for dep in range(1, n + 1):
-        # With AVX2, all sums over 25 words would take 1% fewer instructions.
-        ws.highest[dep] = max_of_row_portable(square + dep * (n + 1), n + 1, &bad)
-        no_head |= ws.highest[dep] == -INFINITY
-        scale = add_exactly(scale, ws.highest[dep], &low)
-    if bad:
-        return DECODE_BAD_SCORE
-    if no_head:
-        return DECODE_NO_TREE
-    return DECODE_OK if isfinite(scale + low) else DECODE_LOST_DIGITS
-
-
 cdef bint weigh(
         const number_t* of_type, const double* square, const double* values, Py_ssize_t width,
         SpanSums* ws) noexcept nogil:
@@ -238,10 +217,13 @@ cdef int sum_numbers(
     """Sum over the trees of `ws.n` words; returns a DecodeStatus."""
     cdef int status
     cdef bint dropped
+    cdef TreeSum units
     (<number_t*>ws.total)[0] = number_from(wide_from(1, 0), 0, of_type)
     if ws.n == 0:
         return DECODE_OK
-    status = find_highest(square, ws.n, ws)
+    # ROOT's arcs have the unit of their word, whether or not a tree may have several.
+    units.highest = ws.highest
+    status = find_highest(square, ws.n, False, &units)
     if status != DECODE_OK:
         return status
     dropped = weigh(of_type, square, values, width, ws)

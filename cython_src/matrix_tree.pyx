@@ -30,7 +30,6 @@ from weights cimport (
     add,
     add_exactly,
     add_signed,
-    choose_weight_passes,
     divide,
     dot,
     is_zero,
@@ -54,17 +53,6 @@ cdef extern from "ieee.h":
 cdef double TOLERANCE = 1e-9
 # With scores times this, no difference of scores and no sum of n of them overflows.
 cdef double NO_OVERFLOW = 2.0**-64
-
-
-def use_simd(bint wanted):
-    """Use the processor's SIMD instructions, or the portable C; returns whether SIMD is in use.
-
-    For tests and benchmarks. Not while another thread is at work.
-    """
-    return bool(choose_weight_passes(wanted))
-
-
-use_simd(True)
 
 
 # --- log partition -----------------------------------------------------------------------------

@@ -15,8 +15,7 @@ the middle.
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 
-from spacy_rootmind.kernel.decode cimport DECODE_NO_MEMORY, DECODE_OK
-from spacy_rootmind.kernel.distinct cimport grow
+from spacy_rootmind.kernel.decode cimport DECODE_OK
 from spacy_rootmind.kernel.inside_outside cimport (
     Draft,
     SpanSums,
@@ -26,6 +25,7 @@ from spacy_rootmind.kernel.inside_outside cimport (
 )
 from spacy_rootmind.kernel.interrupt cimport poll
 from spacy_rootmind.kernel.random cimport RandomSource, next_double
+from spacy_rootmind.kernel.room cimport make_room
 from weights cimport (
     Wide,
     wide_divide,
@@ -61,25 +61,19 @@ cdef void projective_trie_free(ProjectiveTrie* trie) noexcept nogil:
     free(trie.path)
     trie.nodes = trie.masses = NULL
     trie.children = trie.path = NULL
-    trie.room = trie.row_room = trie.path_room = 0
+    trie.room = trie.row_room = trie.child_room = trie.path_room = 0
 
 
-cdef int make_room(ProjectiveTrie* trie, Py_ssize_t n_choices) noexcept nogil:
-    """Make room for one more node, doubling what there is."""
-    cdef Py_ssize_t room
-    if trie.n_nodes == trie.room:
-        room = 2 * trie.room + 8
-        if not grow(&trie.nodes, room, sizeof(Node)):
-            return DECODE_NO_MEMORY
-        trie.room = room
-    if trie.n_masses + n_choices > trie.row_room:
-        room = max(trie.n_masses + n_choices, 2 * trie.row_room)
-        if not grow(&trie.masses, room, sizeof(Wide)):
-            return DECODE_NO_MEMORY
-        if not grow(<void**>&trie.children, room, sizeof(Py_ssize_t)):
-            return DECODE_NO_MEMORY
-        trie.row_room = room
-    return DECODE_OK
+cdef int room_for_node(ProjectiveTrie* trie, Py_ssize_t n_choices) noexcept nogil:
+    """Make room for one more node; returns a DecodeStatus."""
+    cdef Py_ssize_t rows = trie.n_masses + n_choices
+    cdef int status = make_room(&trie.nodes, &trie.room, trie.n_nodes + 1, sizeof(Node))
+    if status == DECODE_OK:
+        status = make_room(&trie.masses, &trie.row_room, rows, sizeof(Wide))
+    if status == DECODE_OK:
+        status = make_room(
+            <void**>&trie.children, &trie.child_room, rows, sizeof(Py_ssize_t))
+    return status
 
 
 cdef int projective_trie_begin(ProjectiveTrie* trie, Py_ssize_t n) noexcept nogil:
@@ -87,11 +81,7 @@ cdef int projective_trie_begin(ProjectiveTrie* trie, Py_ssize_t n) noexcept nogi
     trie.n_nodes = trie.n_masses = 0
     trie.exhausted = False
     trie.log_remaining = 0
-    if 2 * n > trie.path_room:
-        if not grow(<void**>&trie.path, 2 * n, sizeof(Py_ssize_t)):
-            return DECODE_NO_MEMORY
-        trie.path_room = 2 * n
-    return DECODE_OK
+    return make_room(<void**>&trie.path, &trie.path_room, 2 * n, sizeof(Py_ssize_t))
 
 
 # --- draws -------------------------------------------------------------------------------------
@@ -103,7 +93,7 @@ cdef int add_node(
     cdef Node* node
     cdef Wide* row
     cdef Py_ssize_t i
-    cdef int status = make_room(trie, draft.n_choices)
+    cdef int status = room_for_node(trie, draft.n_choices)
     if status != DECODE_OK:
         return status
     node = &(<Node*>trie.nodes)[trie.n_nodes]

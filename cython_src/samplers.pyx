@@ -19,7 +19,7 @@ from spacy_rootmind.kernel.inside_outside cimport (
     span_sums_init,
     sum_projective,
 )
-from spacy_rootmind.kernel.interrupt cimport do_part, run_call, this_call
+from spacy_rootmind.kernel.interrupt cimport run_part
 from spacy_rootmind.kernel.matrix_tree cimport log_probability
 from spacy_rootmind.kernel.projective_distinct cimport (
     ProjectiveTrie,
@@ -222,10 +222,6 @@ cdef int invert_part(void* argument) noexcept nogil:
     return DECODE_OK
 
 
-cdef int invert_all(void* argument) noexcept nogil:
-    return do_part(this_call(), invert_part, argument)
-
-
 def invert(double[:, ::1] matrix not None):
     """Invert a square matrix in place; returns whether it has an inverse, up to rounding."""
     cdef InverseTask task
@@ -237,7 +233,7 @@ def invert(double[:, ::1] matrix not None):
     if task.swapped is NULL:
         raise MemoryError("no memory for a row")
     try:
-        run_call(invert_all, &task)
+        run_part(invert_part, &task)
     finally:
         free(task.swapped)
     return bool(task.exists)

@@ -1,30 +1,13 @@
-"""weights.h for Cython: weights in float64, or with an exponent of any size, by the same names.
-
-For the modules of this package only: the header is not installed.
-"""
+"""Weights in float64, or with an exponent of any size (wide.h), by the same names."""
 from libc.stdint cimport int64_t
 
+from spacy_rootmind.kernel.simd cimport weight_passes
 
-cdef extern from "weights.h" nogil:
+
+cdef extern from "wide.h" nogil:
     ctypedef struct Wide:
         double part
         int64_t exponent
-    ctypedef struct WeightPasses:
-        double (*max_of_row)(const double*, Py_ssize_t, int*) noexcept nogil
-        void (*exp_row)(double*, const double*, double, Py_ssize_t) noexcept nogil
-        double (*sum_row)(const double*, Py_ssize_t) noexcept nogil
-        double (*dot)(const double*, const double*, Py_ssize_t) noexcept nogil
-        void (*divide_row)(double*, const double*, double, Py_ssize_t) noexcept nogil
-        double (*multiply_rows)(
-            double*, const double*, const double*, Py_ssize_t) noexcept nogil
-        void (*apply_pivots)(
-            double*, const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t) noexcept nogil
-        void (*pull_back)(
-            const double*, Py_ssize_t, Py_ssize_t, const double*, const double*, double*, double*
-        ) noexcept nogil
-    WeightPasses weight_passes
-    double max_of_row_portable(const double* row, Py_ssize_t n, int* bad) noexcept
-    int choose_weight_passes(int simd) noexcept
     double subtract_exactly(double a, double b, double* low) noexcept
     Wide wide_from(double part, int64_t exponent) noexcept
     Wide wide_multiply(Wide a, Wide b) noexcept

@@ -1,4 +1,4 @@
-/* Numbers that do not underflow, and the passes of weights.h over rows of them. */
+/* Numbers that do not underflow, and the passes of sum_simd.h over rows of them. */
 #ifndef ROOTMIND_WIDE_H
 #define ROOTMIND_WIDE_H
 

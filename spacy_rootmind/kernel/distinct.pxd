@@ -1,5 +1,4 @@
 """Sampling without replacement."""
-from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
 
 from spacy_rootmind.kernel.conditional cimport PartialTree
@@ -20,13 +19,12 @@ cdef struct Trie:
     Py_ssize_t* children    # the same: a node, or NO_CHILD, or DRAWN
     Py_ssize_t n_nodes
     Py_ssize_t room         # nodes
-    Py_ssize_t row_room     # elements of rows
+    Py_ssize_t row_room     # elements of rows of masses
+    Py_ssize_t child_room   # and of children
     Py_ssize_t* path        # nodes of the tree at hand
     Py_ssize_t path_room
     double* scratch
-
-# Changes the number of items in an array; returns whether there is memory for them.
-cdef bint grow(void** array, size_t items, size_t size) noexcept nogil
+    Py_ssize_t scratch_room
 
 cdef void trie_free(Trie* trie) noexcept nogil
 # Begins a sentence; returns a DecodeStatus.

@@ -5,7 +5,7 @@ from spacy_rootmind.kernel.elimination cimport TreeSum
 from spacy_rootmind.kernel.random cimport RandomSource
 
 # Sums over the spans of a sentence of up to max_words words. Matrices are (n + 1) x (n + 1), of
-# weights with a wide exponent (weights.h), which may know how their logs change; those of spans are
+# weights with a wide exponent (wide.h), which may know how their logs change; those of spans are
 # indexed by the head and by the end that it reaches to.
 cdef struct SpanSums:
     Py_ssize_t n            # of the sentence at hand
@@ -58,7 +58,7 @@ cdef void draw_projective(
 
 # The same, where others make the choices: begins a tree in heads[0..n], ...
 cdef void draft_begin(SpanSums* ws, int32_t* heads, Draft* draft) noexcept nogil
-# fills the weights of the choices in order, n_choices numbers with a wide exponent (weights.h), ...
+# fills the weights of the choices in order, n_choices numbers with a wide exponent (wide.h), ...
 cdef void draft_weigh(const SpanSums* ws, const Draft* draft, void* weights) noexcept nogil
 # and makes one of them.
 cdef void draft_choose(SpanSums* ws, Draft* draft, Py_ssize_t choice) noexcept nogil

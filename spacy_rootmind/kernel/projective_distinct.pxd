@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t
 from spacy_rootmind.kernel.inside_outside cimport SpanSums
 from spacy_rootmind.kernel.random cimport RandomSource
 
-# Masses have a wide exponent (weights.h).
+# Masses have a wide exponent (wide.h).
 cdef struct ProjectiveTrie:
     void* nodes
     void* masses            # a row per node: what remains of it in each alternative
@@ -12,7 +12,8 @@ cdef struct ProjectiveTrie:
     Py_ssize_t n_nodes
     Py_ssize_t n_masses
     Py_ssize_t room         # nodes
-    Py_ssize_t row_room     # elements of rows
+    Py_ssize_t row_room     # elements of rows of masses
+    Py_ssize_t child_room   # and of children
     Py_ssize_t* path        # nodes of the tree at hand
     Py_ssize_t path_room
     bint exhausted          # whether all trees have been drawn

@@ -110,7 +110,7 @@ def _bytes_of_decode(
 def _bytes_of_kbest(*, scores: ScoreArray, k: int, projective: bool, **_: object) -> float:
     """Count bytes: the scores twice, contractions or charts, and k trees twice."""
     n = len(scores)
-    return (40.0 if projective else 24.1) * n * n + 8.0 * n * min(k, int(n ** max(n - 2, 0)))
+    return (56.0 if projective else 24.1) * n * n + 8.0 * n * min(k, int(n ** max(n - 2, 0)))
 
 
 @names_memory(_bytes_of_decode)
