@@ -4,14 +4,12 @@
 - colbourn: the head of one word after another, by rank-one updates of the inverse Laplacian.
 - wilson: the root token by its exact marginal, and a loop-erased walk to it (Stanojevic 2022;
   Zmigrod, Vieira & Cotterell 2021). wilson_reject: walks to ROOT until one has a single root.
-  wilson_biased: the root token by its raw root weight, which is not its marginal.
 - auto: wilson, until a walk takes too long. Then the walk is discarded and the tree drawn word
   after word *with the root token already drawn*: given the root, the number of steps is independent
   of the tree (see `walk`), but a new root would be biased towards those that do not trap a walk.
   Without a single root, the walk's root is ROOT, and a whole new tree is right.
 - distinct: without replacement (see `distinct`).
 """
-from libc.math cimport INFINITY, exp
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, malloc
@@ -55,7 +53,7 @@ cdef extern from "ieee.h":
 # --- memory ------------------------------------------------------------------------------------
 
 cdef bint is_walk(SampleMethod method) noexcept nogil:
-    return method in (SAMPLE_AUTO, SAMPLE_WILSON, SAMPLE_WILSON_REJECT, SAMPLE_WILSON_BIASED)
+    return method in (SAMPLE_AUTO, SAMPLE_WILSON, SAMPLE_WILSON_REJECT)
 
 
 cdef int sampler_init(
@@ -103,17 +101,6 @@ cdef void sampler_free(TreeSampler* sampler) noexcept nogil:
 
 # --- a sentence --------------------------------------------------------------------------------
 
-cdef void weigh_raw_roots(TreeSampler* sampler) noexcept nogil:
-    """The root weights as they are, for wilson_biased."""
-    cdef Py_ssize_t n = sampler.sum.n
-    cdef Py_ssize_t word
-    cdef double largest = -INFINITY
-    for word in range(1, n + 1):
-        largest = max(largest, sampler.square[word * (n + 1)])
-    for word in range(1, n + 1):
-        sampler.root_weights[word] = exp(sampler.square[word * (n + 1)] - largest)
-
-
 cdef int begin_walks(TreeSampler* sampler) noexcept nogil:
     """Prepare draws of the root token and of heads; returns a DecodeStatus."""
     cdef TreeSum* weights = &sampler.sum
@@ -128,8 +115,6 @@ cdef int begin_walks(TreeSampler* sampler) noexcept nogil:
         status = weigh_arcs(sampler.square, n, False, weights)
         if status != DECODE_OK:
             return status
-    elif sampler.method == SAMPLE_WILSON_BIASED:
-        weigh_raw_roots(sampler)
     else:
         status = root_shares(sampler.square, sampler.root_weights, &sampler.sum)
         if status != DECODE_OK:

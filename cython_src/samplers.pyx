@@ -35,7 +35,6 @@ from spacy_rootmind.kernel.sample cimport (
     SAMPLE_DISTINCT,
     SAMPLE_NO_STEPS,
     SAMPLE_WILSON,
-    SAMPLE_WILSON_BIASED,
     SAMPLE_WILSON_REJECT,
     TreeSampler,
     sampler_begin,
@@ -60,7 +59,6 @@ METHODS = {
     "colbourn": SAMPLE_COLBOURN,
     "wilson": SAMPLE_WILSON,
     "wilson_reject": SAMPLE_WILSON_REJECT,
-    "wilson_biased": SAMPLE_WILSON_BIASED,
     "distinct": SAMPLE_DISTINCT,
 }
 

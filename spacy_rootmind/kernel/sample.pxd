@@ -14,7 +14,6 @@ cdef enum SampleMethod:
     SAMPLE_COLBOURN
     SAMPLE_WILSON
     SAMPLE_WILSON_REJECT
-    SAMPLE_WILSON_BIASED
     SAMPLE_DISTINCT         # ancestral without replacement
 
 # What sampling returns besides a DecodeStatus.
