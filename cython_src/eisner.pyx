@@ -21,7 +21,7 @@ from spacy_rootmind.kernel.decode cimport (
     workspace_free,
     workspace_init_for_arcmax,
 )
-from spacy_rootmind.kernel.decoders cimport Decoder, DecoderState, check_memory
+from spacy_rootmind.kernel.decode_batch cimport Decoder, DecoderState, check_memory
 from spacy_rootmind.kernel.interrupt cimport ROWS_PER_POLL, poll, poll_row
 from spacy_rootmind.kernel.simd cimport row_passes
 

@@ -30,7 +30,7 @@ from spacy_rootmind.kernel.decode cimport (
 from spacy_rootmind.kernel.interrupt cimport poll_pivot, poll_row
 from spacy_rootmind.kernel.simd cimport weight_passes
 from weights cimport (
-    Wide,
+    ExtendedFloat,
     add_exactly,
     apply_pivots,
     divide,
@@ -64,7 +64,7 @@ cdef double FAR_ABOVE = 1024
 # --- workspace ---------------------------------------------------------------------------------
 
 cdef int tree_sum_init_as(TreeSum* ws, Py_ssize_t max_words, bint is_wide) noexcept nogil:
-    cdef size_t item = sizeof(Wide) if is_wide else sizeof(double)
+    cdef size_t item = sizeof(ExtendedFloat) if is_wide else sizeof(double)
     cdef size_t stride = (<size_t>max_words + 8) & ~<size_t>3
     cdef size_t row = stride * item
     cdef size_t matrix = row * (<size_t>max_words + 1)
@@ -236,7 +236,7 @@ cdef int weigh_arcs(
     if status != DECODE_OK:
         return status
     if ws.is_wide:
-        weigh_as(square, <const Wide*>NULL, ws)
+        weigh_as(square, <const ExtendedFloat*>NULL, ws)
     else:
         weigh_as(square, <const double*>NULL, ws)
     return DECODE_OK
@@ -329,8 +329,9 @@ cdef int eliminate_words(
     """
     if is_wide:
         return eliminate(
-            <const Wide*>weights, <Wide*>pivots, <Wide*>factors, factors_stride, <Wide*>sums,
-            <Wide*>root_pivots, stride, n, first, single_root, root_word)
+            <const ExtendedFloat*>weights, <ExtendedFloat*>pivots, <ExtendedFloat*>factors,
+            factors_stride, <ExtendedFloat*>sums, <ExtendedFloat*>root_pivots, stride, n, first,
+            single_root, root_word)
     return eliminate(
         <const double*>weights, <double*>pivots, <double*>factors, factors_stride, <double*>sums,
         <double*>root_pivots, stride, n, first, single_root, root_word)

@@ -11,16 +11,17 @@ cdef extern from "sum_simd.h" nogil:
     WeightPasses chosen_weight_passes "weight_passes"
     int choose_weight_passes(int simd) noexcept
 
-row_passes = &chosen_row_passes
-weight_passes = &chosen_weight_passes
-
 
 def use_simd(bint wanted):
     """Use the processor's SIMD instructions, or the portable C; returns whether SIMD is in use.
 
     For tests and benchmarks. Not while another thread is at work.
     """
-    return bool(choose_row_passes(wanted) and choose_weight_passes(wanted))
+    global row_passes, weight_passes
+    cdef bint chosen = choose_row_passes(wanted) and choose_weight_passes(wanted)
+    row_passes = chosen_row_passes
+    weight_passes = chosen_weight_passes
+    return chosen
 
 
 use_simd(True)

@@ -17,7 +17,7 @@
 
 #include "passes.h"
 #include "processor.h"
-#include "wide.h"
+#include "extended_float.h"
 
 #ifdef HAS_AVX2_PASSES
 #define FMA_FUNCTION __attribute__((target("avx2,fma")))

@@ -6,7 +6,8 @@ float64, (n + 1) x (n + 1), with -inf on the diagonal and where an arc is forbid
 from libc.stddef cimport size_t
 
 # Sums over the trees of one sentence of up to max_words words. Matrices of weights have rows of
-# `stride`; their elements are float64, or Wide (wide.h) where float64 would underflow.
+# `stride`; their elements are float64, or ExtendedFloat (extended_float.h) where float64 would
+# underflow.
 cdef struct TreeSum:
     Py_ssize_t max_words
     Py_ssize_t stride

@@ -40,5 +40,5 @@ cdef extern from "passes.h" nogil:
         ) noexcept nogil
 
 # Of all modules.
-cdef const RowPasses* row_passes
-cdef const WeightPasses* weight_passes
+cdef RowPasses row_passes
+cdef WeightPasses weight_passes

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.kernel import samplers as kernel
+from spacy_rootmind.kernel import sample_batch as kernel
 from spacy_rootmind.kernel.batch import OK
 from spacy_rootmind.trees.conventions import (
     BoolArray,
