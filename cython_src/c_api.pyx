@@ -13,22 +13,25 @@ from spacy_rootmind.kernel.decode cimport (
     DECODE_NO_MEMORY,
     DECODE_OK,
     TreeWorkspace,
+    decode_tree as kernel_decode_tree,
     workspace_free,
     workspace_init,
 )
-from spacy_rootmind.kernel.decode cimport decode_tree as kernel_decode_tree
 from spacy_rootmind.kernel.eisner cimport (
     ChartWorkspace,
     chart_workspace_free,
     chart_workspace_init,
+    decode_projective as kernel_decode_projective,
 )
-from spacy_rootmind.kernel.eisner cimport decode_projective as kernel_decode_projective
 from spacy_rootmind.kernel.elimination cimport TreeSum, tree_sum_free, tree_sum_init
 from spacy_rootmind.kernel.kbest cimport KBestSearch, k_best_free, k_best_trees
-from spacy_rootmind.kernel.matrix_tree cimport arc_marginals, log_partition
-from spacy_rootmind.kernel.matrix_tree cimport sum_trees as kernel_sum_trees
+from spacy_rootmind.kernel.partition cimport (
+    arc_marginals,
+    log_partition,
+    sum_trees as kernel_sum_trees,
+)
 from spacy_rootmind.kernel.random cimport RandomSource
-from spacy_rootmind.kernel.sample cimport (
+from spacy_rootmind.kernel.sample_batch cimport (
     SAMPLE_AUTO,
     TreeSampler,
     sampler_begin,
@@ -122,7 +125,7 @@ cdef ProjectiveDecoder* projective_decoder_new(Py_ssize_t max_words) noexcept no
     if not square_init(&decoder.square, max_words):
         free(decoder)
         return NULL
-    if chart_workspace_init(&decoder.workspace, max_words) != DECODE_OK:
+    if chart_workspace_init(&decoder.workspace, max_words, False) != DECODE_OK:
         projective_decoder_free(decoder)
         return NULL
     return decoder

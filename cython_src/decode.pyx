@@ -14,59 +14,26 @@ together cost O(n^2). A cycle takes over the row of its largest member, so that 
 no memory of its own and its row stays in the processor's cache. Expansion does not need what a
 merge overwrites: for every merge and head one bit says which side the better arc came from.
 """
+from cpython.exc cimport PyErr_CheckSignals
 from libc.float cimport DBL_MAX
 from libc.math cimport INFINITY, NAN, fabs
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t, uint8_t
 from libc.stdlib cimport free, malloc
 
+import numpy as np
+
 from spacy_rootmind.kernel.batch cimport Batch, score_row
-from spacy_rootmind.kernel.decoders cimport Decoder, DecoderState, check_memory
+from spacy_rootmind.kernel.decode_batch cimport Decoder, DecoderState, check_memory
 from spacy_rootmind.kernel.interrupt cimport ROWS_PER_POLL, poll, poll_row
+from spacy_rootmind.kernel.simd cimport SCAN_BAD_SCORE, SCAN_NO_HEAD, SCAN_OK, row_passes
 
 cdef extern from "ieee.h":
     pass
 
-
-cdef extern from "rows.h" nogil:
-    enum:
-        SCAN_OK
-        SCAN_BAD_SCORE
-        SCAN_NO_HEAD
-    ctypedef struct RowPasses:
-        int (*scan_sentence_f32)(
-            const float*, Py_ssize_t, Py_ssize_t, double*, int32_t*, int32_t*) noexcept nogil
-        int (*scan_sentence_f64)(
-            const double*, Py_ssize_t, Py_ssize_t, double*, int32_t*, int32_t*) noexcept nogil
-        int (*scan_rows_f32)(
-            const float*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*, int32_t*,
-            int32_t*) noexcept nogil
-        int (*scan_rows_f64)(
-            const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t, Py_ssize_t, double*, int32_t*,
-            int32_t*) noexcept nogil
-        int32_t (*scan_row)(const double*, Py_ssize_t, double*) noexcept nogil
-        void (*lower_f32)(double*, const float*, double, Py_ssize_t) noexcept nogil
-        void (*lower_f64)(double*, const double*, double, Py_ssize_t) noexcept nogil
-        void (*merge_f32)(
-            double*, double, const float*, double, Py_ssize_t, uint8_t*) noexcept nogil
-        void (*merge_f64)(
-            double*, double, const double*, double, Py_ssize_t, uint8_t*) noexcept nogil
-    RowPasses row_passes
-    int choose_row_passes(int simd) noexcept
-
 cdef enum:
     LONG = 1024     # words; shorter sentences are scanned without a poll
-
-
-def use_simd(bint wanted):
-    """Use the processor's SIMD instructions, or the portable C; returns whether SIMD is in use.
-
-    For tests and benchmarks. Not while another thread decodes.
-    """
-    return bool(choose_row_passes(wanted))
-
-
-use_simd(True)
+    SENTENCES_PER_CHECK = 1024  # of trees, for signals
 
 
 # --- workspace ---------------------------------------------------------------------------------
@@ -645,3 +612,31 @@ cdef class TreeDecoder(Decoder):
 
     def __dealloc__(self):
         workspace_free(&self.tree)
+
+
+# --- tree checks of batches --------------------------------------------------------------------
+
+def form_trees(
+        const int32_t[:, ::1] heads not None, const Py_ssize_t[::1] lengths not None,
+        bint single_root, unsigned char[::1] out not None):
+    """Set out[i] to whether heads[i, 1..n] form a tree; heads must lie within 0..n."""
+    cdef int32_t[::1] stamp = np.empty(heads.shape[1], dtype=np.int32)
+    cdef Py_ssize_t i, start
+    for start in range(0, heads.shape[0], SENTENCES_PER_CHECK):
+        with nogil:
+            for i in range(start, min(start + SENTENCES_PER_CHECK, heads.shape[0])):
+                out[i] = heads_form_tree(&heads[i, 0], lengths[i], single_root, &stamp[0])
+        PyErr_CheckSignals()
+
+
+def are_projective(
+        const int32_t[:, ::1] heads not None, const Py_ssize_t[::1] lengths not None,
+        unsigned char[::1] out not None):
+    """Set out[i] to whether the tree heads[i, 1..n] is projective."""
+    cdef int32_t[::1] scratch = np.empty(4 * heads.shape[1], dtype=np.int32)
+    cdef Py_ssize_t i, start
+    for start in range(0, heads.shape[0], SENTENCES_PER_CHECK):
+        with nogil:
+            for i in range(start, min(start + SENTENCES_PER_CHECK, heads.shape[0])):
+                out[i] = tree_is_projective(&heads[i, 0], lengths[i], &scratch[0])
+        PyErr_CheckSignals()

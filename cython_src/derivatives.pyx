@@ -4,7 +4,7 @@ With scores s + h v in place of s, the derivative of an arc's probability by h a
 covariance, over trees, of that arc and of the sum of v over a tree's arcs. So it gives
 second-order expectations, and the gradients of first-order ones.
 
-The sums over trees are made first (see `elimination`, `matrix_tree`); then the elimination and the
+The sums over trees are made first (see `elimination`, `partition`); then the elimination and the
 way back through it are made once more, for the derivatives of all their numbers. Each is the number
 times a difference of two expectations of v, which lies within a few times the differences among the
 values of v. Nothing is subtracted in the weights themselves, so errors are not magnified, and are
@@ -27,12 +27,11 @@ from spacy_rootmind.kernel.inside_outside cimport (
     span_sums_init,
 )
 from spacy_rootmind.kernel.interrupt cimport poll_pivot, poll_row
-from spacy_rootmind.kernel.matrix_tree cimport sum_trees, sum_trees_wide
+from spacy_rootmind.kernel.partition cimport sum_trees, sum_trees_wide
 from weights cimport (
-    Wide,
+    ExtendedFloat,
     add,
     add_signed,
-    choose_weight_passes,
     divide,
     dot,
     multiply,
@@ -51,17 +50,6 @@ cdef extern from "ieee.h":
 cdef double TOLERANCE = 1e-9
 # Differences of four values cannot overflow if the values are this much smaller.
 cdef double EIGHTH = 0.125
-
-
-def use_simd(bint wanted):
-    """Use the processor's SIMD instructions, or the portable C; returns whether SIMD is in use.
-
-    For tests and benchmarks. Not while another thread is at work.
-    """
-    return bool(choose_weight_passes(wanted))
-
-
-use_simd(True)
 
 
 # --- values ------------------------------------------------------------------------------------
@@ -160,7 +148,8 @@ cdef struct Tangents:
 
 cdef int tangents_init(Tangents* t, const TreeSum* sum) noexcept nogil:
     """Allocate for all sentences of a TreeSum, unless that has been done; a DecodeStatus."""
-    cdef size_t row = <size_t>sum.stride * (sizeof(Wide) if sum.is_wide else sizeof(double))
+    cdef size_t item = sizeof(ExtendedFloat) if sum.is_wide else sizeof(double)
+    cdef size_t row = <size_t>sum.stride * item
     cdef size_t matrix = row * (<size_t>sum.max_words + 1)
     cdef char* place
     if t.block is not NULL:
@@ -271,7 +260,7 @@ cdef void change_elimination(
 # --- backwards ---------------------------------------------------------------------------------
 
 cdef void change_adjoints(const weight_t* of_type, TreeSum* sum, Tangents* t) noexcept nogil:
-    """Find the adjoints of the weights as `matrix_tree` does, and their derivatives."""
+    """Find the adjoints of the weights as `partition` does, and their derivatives."""
     cdef Py_ssize_t n = sum.n, stride = sum.stride
     cdef weight_t* adjoints = <weight_t*>sum.adjoints
     cdef weight_t* changes = <weight_t*>t.adjoints
@@ -408,7 +397,7 @@ cdef int differentiate_sentence(
         if ws.sum.beyond_float64:
             status = tangents_init(&ws.wide, ws.sum.wide)
             if status == DECODE_OK and not differentiate(
-                    <const Wide*>NULL, values, out, task.width, ws.sum.wide, &ws.wide):
+                    <const ExtendedFloat*>NULL, values, out, task.width, ws.sum.wide, &ws.wide):
                 status = DECODE_LOST_DIGITS
             direction += 1
         elif differentiate(

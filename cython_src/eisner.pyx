@@ -21,26 +21,13 @@ from spacy_rootmind.kernel.decode cimport (
     workspace_free,
     workspace_init_for_arcmax,
 )
-from spacy_rootmind.kernel.decoders cimport Decoder, DecoderState, check_memory
+from spacy_rootmind.kernel.decode_batch cimport Decoder, DecoderState, check_memory
 from spacy_rootmind.kernel.interrupt cimport ROWS_PER_POLL, poll, poll_row
+from spacy_rootmind.kernel.simd cimport row_passes
 
 cdef extern from "ieee.h":
     pass
 
-
-cdef extern from "rows.h" nogil:
-    ctypedef struct RowPasses:
-        double (*max_sum)(const double*, const double*, Py_ssize_t) noexcept nogil
-    RowPasses row_passes
-    int choose_row_passes(int simd) noexcept
-
-
-def use_simd(bint wanted):
-    """Use SIMD or the portable C for the pass that is used here; as in `decode`."""
-    return bool(choose_row_passes(wanted))
-
-
-use_simd(True)
 
 cdef enum SpanKind:
     RIGHT
@@ -48,8 +35,9 @@ cdef enum SpanKind:
     ARC
 
 
-cdef int chart_workspace_init(ChartWorkspace* ws, Py_ssize_t max_words) noexcept nogil:
-    """Allocate 24 (n + 1)^2 + O(n) bytes. DECODE_OK or DECODE_NO_MEMORY."""
+cdef int chart_workspace_init(
+        ChartWorkspace* ws, Py_ssize_t max_words, bint with_inner) noexcept nogil:
+    """Allocate 24 (n + 1)^2 + O(n) bytes, 32 (n + 1)^2 with `inner`. A DecodeStatus."""
     cdef size_t width = <size_t>max_words + 1
     cdef size_t area = width * width
     cdef int status = workspace_init_for_arcmax(&ws.tree, max_words)
@@ -57,17 +45,18 @@ cdef int chart_workspace_init(ChartWorkspace* ws, Py_ssize_t max_words) noexcept
     if status != DECODE_OK:
         return status
     # Of a size_t of 32 bits, too.
-    if area > (<size_t>-1) // 32:
+    if area > (<size_t>-1) // 64:
         workspace_free(&ws.tree)
         return DECODE_NO_MEMORY
-    ws.block = malloc(3 * area * sizeof(double) + 6 * width * sizeof(int32_t))
+    ws.block = malloc((3 + with_inner) * area * sizeof(double) + 6 * width * sizeof(int32_t))
     if ws.block is NULL:
         workspace_free(&ws.tree)
         return DECODE_NO_MEMORY
     ws.right = <double*>ws.block
     ws.left = ws.right + area
     ws.arc = ws.left + area
-    ws.todo = <int32_t*>(ws.arc + area)
+    ws.inner = ws.arc + area if with_inner else NULL
+    ws.todo = <int32_t*>(ws.arc + (1 + with_inner) * area)
     return DECODE_OK
 
 
@@ -85,6 +74,8 @@ cdef inline void fill_span(
     cdef Py_ssize_t length = j - i
     cdef double inner = row_passes.max_sum(
         ws.right + i * width + i, ws.left + j * width + i + 1, length)
+    if ws.inner is not NULL:
+        ws.inner[i * width + j] = inner
     ws.arc[i * width + j] = inner + square[j * width + i]
     ws.arc[j * width + i] = -INFINITY if i == 0 else inner + square[i * width + j]
     ws.right[i * width + j] = row_passes.max_sum(
@@ -221,7 +212,7 @@ cdef class ProjectiveDecoder(Decoder):
     def __cinit__(self, Py_ssize_t max_words, *args):
         self.c.decode_copy = decode_copy
         self.c.workspace = &self.chart
-        check_memory(max_words, chart_workspace_init(&self.chart, max_words))
+        check_memory(max_words, chart_workspace_init(&self.chart, max_words, False))
 
     def __dealloc__(self):
         chart_workspace_free(&self.chart)

@@ -28,11 +28,11 @@ from spacy_rootmind.kernel.decode cimport (
     DECODE_UNSETTLED,
 )
 from spacy_rootmind.kernel.interrupt cimport poll_pivot, poll_row
+from spacy_rootmind.kernel.simd cimport weight_passes
 from weights cimport (
-    Wide,
+    ExtendedFloat,
     add_exactly,
     apply_pivots,
-    choose_weight_passes,
     divide,
     divide_row,
     exp_row,
@@ -42,7 +42,6 @@ from weights cimport (
     subtract_exactly,
     sum_row,
     weight_from,
-    weight_passes,
     weight_t,
     wide_log2_above,
 )
@@ -62,21 +61,10 @@ cdef double MAX_WIDE_LOSS = 1e15
 cdef double FAR_ABOVE = 1024
 
 
-def use_simd(bint wanted):
-    """Use the processor's SIMD instructions, or the portable C; returns whether SIMD is in use.
-
-    For tests and benchmarks. Not while another thread is at work.
-    """
-    return bool(choose_weight_passes(wanted))
-
-
-use_simd(True)
-
-
 # --- workspace ---------------------------------------------------------------------------------
 
 cdef int tree_sum_init_as(TreeSum* ws, Py_ssize_t max_words, bint is_wide) noexcept nogil:
-    cdef size_t item = sizeof(Wide) if is_wide else sizeof(double)
+    cdef size_t item = sizeof(ExtendedFloat) if is_wide else sizeof(double)
     cdef size_t stride = (<size_t>max_words + 8) & ~<size_t>3
     cdef size_t row = stride * item
     cdef size_t matrix = row * (<size_t>max_words + 1)
@@ -248,7 +236,7 @@ cdef int weigh_arcs(
     if status != DECODE_OK:
         return status
     if ws.is_wide:
-        weigh_as(square, <const Wide*>NULL, ws)
+        weigh_as(square, <const ExtendedFloat*>NULL, ws)
     else:
         weigh_as(square, <const double*>NULL, ws)
     return DECODE_OK
@@ -341,8 +329,9 @@ cdef int eliminate_words(
     """
     if is_wide:
         return eliminate(
-            <const Wide*>weights, <Wide*>pivots, <Wide*>factors, factors_stride, <Wide*>sums,
-            <Wide*>root_pivots, stride, n, first, single_root, root_word)
+            <const ExtendedFloat*>weights, <ExtendedFloat*>pivots, <ExtendedFloat*>factors,
+            factors_stride, <ExtendedFloat*>sums, <ExtendedFloat*>root_pivots, stride, n, first,
+            single_root, root_word)
     return eliminate(
         <const double*>weights, <double*>pivots, <double*>factors, factors_stride, <double*>sums,
         <double*>root_pivots, stride, n, first, single_root, root_word)

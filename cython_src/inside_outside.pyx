@@ -11,26 +11,23 @@ multiplied, so that all numbers, small marginals among them, are accurate relati
 Derivatives in the direction of given values are found by the same functions, from weights that know
 how their log changes: that of a product is a sum, that of a sum is a mean (see `derivatives`).
 """
-from libc.math cimport INFINITY, isfinite
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
 from libc.stdlib cimport abs, free, malloc
 from libc.string cimport memset
 
 from spacy_rootmind.kernel.decode cimport (
-    DECODE_BAD_SCORE,
     DECODE_LOST_DIGITS,
     DECODE_NO_MEMORY,
     DECODE_NO_TREE,
     DECODE_OK,
 )
-from spacy_rootmind.kernel.elimination cimport TreeSum
+from spacy_rootmind.kernel.elimination cimport TreeSum, find_highest
 from spacy_rootmind.kernel.interrupt cimport ROWS_PER_POLL, poll
 from spacy_rootmind.kernel.random cimport RandomSource, next_double
 from weights cimport (
-    Wide,
+    ExtendedFloat,
     add_exactly,
-    max_of_row_portable,
     wide_add,
     wide_divide,
     wide_exp_row,
@@ -46,21 +43,21 @@ cdef extern from "ieee.h":
 
 # A weight, and the derivative of its log.
 cdef struct Dual:
-    Wide weight
+    ExtendedFloat weight
     double change
 
 ctypedef fused number_t:
-    Wide
+    ExtendedFloat
     Dual
 
 
 # --- numbers -----------------------------------------------------------------------------------
 
 cdef inline number_t number_from(
-        Wide weight, double change, const number_t* of_type) noexcept nogil:
+        ExtendedFloat weight, double change, const number_t* of_type) noexcept nogil:
     """Make a number of the type that `of_type` stands for."""
     cdef Dual dual
-    if number_t is Wide:
+    if number_t is ExtendedFloat:
         return weight
     else:
         dual.weight = weight
@@ -68,15 +65,15 @@ cdef inline number_t number_from(
         return dual
 
 
-cdef inline Wide weight_of(number_t number) noexcept nogil:
-    if number_t is Wide:
+cdef inline ExtendedFloat weight_of(number_t number) noexcept nogil:
+    if number_t is ExtendedFloat:
         return number
     else:
         return number.weight
 
 
 cdef inline double change_of(number_t number) noexcept nogil:
-    if number_t is Wide:
+    if number_t is ExtendedFloat:
         return 0
     else:
         return number.change
@@ -84,7 +81,7 @@ cdef inline double change_of(number_t number) noexcept nogil:
 
 cdef inline number_t plus(number_t a, number_t b) noexcept nogil:
     cdef Dual sum
-    if number_t is Wide:
+    if number_t is ExtendedFloat:
         return wide_add(a, b)
     else:
         if b.weight.part == 0:
@@ -99,7 +96,7 @@ cdef inline number_t plus(number_t a, number_t b) noexcept nogil:
 
 cdef inline number_t times(number_t a, number_t b) noexcept nogil:
     cdef Dual product
-    if number_t is Wide:
+    if number_t is ExtendedFloat:
         return wide_multiply(a, b)
     else:
         product.weight = wide_multiply(a.weight, b.weight)
@@ -114,7 +111,7 @@ cdef int span_sums_init(
     """Allocate 80 n^2 + O(n) bytes, twice that with changes; DECODE_OK or DECODE_NO_MEMORY."""
     cdef size_t width = <size_t>max_words + 1
     cdef size_t area = width * width
-    cdef size_t item = sizeof(Dual) if with_changes else sizeof(Wide)
+    cdef size_t item = sizeof(Dual) if with_changes else sizeof(ExtendedFloat)
     cdef char* place
     memset(ws, 0, sizeof(SpanSums))
     # Of a size_t of 32 bits, too.
@@ -122,7 +119,7 @@ cdef int span_sums_init(
         return DECODE_NO_MEMORY
     ws.block = malloc(
         (5 * area + 1) * item
-        + width * (sizeof(Wide) + sizeof(double) + 6 * sizeof(int32_t)))
+        + width * (sizeof(ExtendedFloat) + sizeof(double) + 6 * sizeof(int32_t)))
     if ws.block is NULL:
         return DECODE_NO_MEMORY
     place = <char*>ws.block
@@ -133,7 +130,7 @@ cdef int span_sums_init(
     ws.outer_arcs = place + 4 * area * item
     ws.total = place + 5 * area * item
     ws.row = place + (5 * area + 1) * item
-    ws.highest = <double*>(<Wide*>ws.row + width)
+    ws.highest = <double*>(<ExtendedFloat*>ws.row + width)
     ws.todo = <int32_t*>(ws.highest + width)
     return DECODE_OK
 
@@ -146,30 +143,12 @@ cdef void span_sums_free(SpanSums* ws) noexcept nogil:
 
 # --- inside ------------------------------------------------------------------------------------
 
-cdef int find_highest(const double* square, Py_ssize_t n, SpanSums* ws) noexcept nogil:
-    """Find the unit of each word's weights; returns a DecodeStatus."""
-    cdef Py_ssize_t dep
-    cdef int bad = 0
-    cdef bint no_head = False
-    cdef double scale = 0, low = 0
-    for dep in range(1, n + 1):
-        # With AVX2, all sums over 25 words would take 1% fewer instructions.
-        ws.highest[dep] = max_of_row_portable(square + dep * (n + 1), n + 1, &bad)
-        no_head |= ws.highest[dep] == -INFINITY
-        scale = add_exactly(scale, ws.highest[dep], &low)
-    if bad:
-        return DECODE_BAD_SCORE
-    if no_head:
-        return DECODE_NO_TREE
-    return DECODE_OK if isfinite(scale + low) else DECODE_LOST_DIGITS
-
-
 cdef bint weigh(
         const number_t* of_type, const double* square, const double* values, Py_ssize_t width,
         SpanSums* ws) noexcept nogil:
     """Fill the weights of all arcs; returns whether some score is too low for one."""
     cdef number_t* weights = <number_t*>ws.weights
-    cdef Wide* row = <Wide*>ws.row
+    cdef ExtendedFloat* row = <ExtendedFloat*>ws.row
     cdef Py_ssize_t n = ws.n, dep, head
     cdef int dropped = 0
     for dep in range(1, n + 1):
@@ -238,10 +217,13 @@ cdef int sum_numbers(
     """Sum over the trees of `ws.n` words; returns a DecodeStatus."""
     cdef int status
     cdef bint dropped
+    cdef TreeSum units
     (<number_t*>ws.total)[0] = number_from(wide_from(1, 0), 0, of_type)
     if ws.n == 0:
         return DECODE_OK
-    status = find_highest(square, ws.n, ws)
+    # ROOT's arcs have the unit of their word, whether or not a tree may have several.
+    units.highest = ws.highest
+    status = find_highest(square, ws.n, False, &units)
     if status != DECODE_OK:
         return status
     dropped = weigh(of_type, square, values, width, ws)
@@ -260,7 +242,7 @@ cdef int sum_projective(
     """
     ws.n = n
     ws.single_root = single_root
-    return sum_numbers(<const Wide*>NULL, square, NULL, 0, ws)
+    return sum_numbers(<const ExtendedFloat*>NULL, square, NULL, 0, ws)
 
 
 cdef void describe_sum(const SpanSums* ws, TreeSum* sum) noexcept nogil:
@@ -272,7 +254,7 @@ cdef void describe_sum(const SpanSums* ws, TreeSum* sum) noexcept nogil:
     sum.highest = <double*>ws.highest
     for dep in range(1, ws.n + 1):
         sum.scale_high = add_exactly(sum.scale_high, ws.highest[dep], &sum.scale_low)
-    sum.log_mass = wide_log((<Wide*>ws.total)[0], &sum.log_mass_low)
+    sum.log_mass = wide_log((<ExtendedFloat*>ws.total)[0], &sum.log_mass_low)
 
 
 # --- outside -----------------------------------------------------------------------------------
@@ -319,7 +301,7 @@ cdef inline void follow_back(
 cdef inline double result_of(number_t number) noexcept nogil:
     """A probability, or its derivative."""
     cdef double probability = min(wide_to_double(weight_of(number)), 1.0)
-    if number_t is Wide:
+    if number_t is ExtendedFloat:
         return probability
     else:
         return probability * number.change
@@ -377,7 +359,7 @@ cdef void find_results(
 
 cdef void projective_marginals(double* marginals, Py_ssize_t width, SpanSums* ws) noexcept nogil:
     """Fill the marginals of the words of the sentence last summed over. O(n^3)."""
-    find_results(<const Wide*>NULL, marginals, width, ws)
+    find_results(<const ExtendedFloat*>NULL, marginals, width, ws)
 
 
 cdef int projective_derivatives(
@@ -398,22 +380,23 @@ cdef int projective_derivatives(
 
 # --- samples -----------------------------------------------------------------------------------
 
-cdef inline Wide weight_of_dependent(
+cdef inline ExtendedFloat weight_of_dependent(
         const SpanSums* ws, Py_ssize_t head, Py_ssize_t dep, Py_ssize_t end) noexcept nogil:
     """The weight of all that a head governs up to `end`, with that outermost dependent."""
     cdef Py_ssize_t width = ws.n + 1
     return wide_multiply(
-        (<const Wide*>ws.arcs)[head * width + dep], (<const Wide*>ws.complete)[dep * width + end])
+        (<const ExtendedFloat*>ws.arcs)[head * width + dep],
+        (<const ExtendedFloat*>ws.complete)[dep * width + end])
 
 
-cdef inline Wide weight_of_border(
-        const Wide* complete, Py_ssize_t width, Py_ssize_t i, Py_ssize_t j, Py_ssize_t last
+cdef inline ExtendedFloat weight_of_border(
+        const ExtendedFloat* complete, Py_ssize_t width, Py_ssize_t i, Py_ssize_t j, Py_ssize_t last
 ) noexcept nogil:
     """The weight of all between i and j of which the words up to `last` descend from i."""
     return wide_multiply(complete[i * width + last], complete[j * width + last + 1])
 
 
-cdef inline bint passes(Wide weight, Wide total, double* left) noexcept nogil:
+cdef inline bint passes(ExtendedFloat weight, ExtendedFloat total, double* left) noexcept nogil:
     """Tell whether a part of the total, if it has any weight, is the one that was drawn."""
     if weight.part == 0:
         return False
@@ -424,12 +407,12 @@ cdef inline bint passes(Wide weight, Wide total, double* left) noexcept nogil:
 cdef Py_ssize_t draw_root(const SpanSums* ws, const RandomSource* random) noexcept nogil:
     cdef double left = next_double(random)
     cdef Py_ssize_t root, last = 0
-    cdef Wide weight
+    cdef ExtendedFloat weight
     for root in range(1, ws.n + 1):
-        weight = weight_of_root(<const Wide*>NULL, ws, root)
+        weight = weight_of_root(<const ExtendedFloat*>NULL, ws, root)
         if weight.part > 0:
             last = root
-            if passes(weight, (<const Wide*>ws.total)[0], &left):
+            if passes(weight, (<const ExtendedFloat*>ws.total)[0], &left):
                 break
     return last
 
@@ -438,7 +421,7 @@ cdef Py_ssize_t draw_dependent(
         const SpanSums* ws, Py_ssize_t head, Py_ssize_t end, const RandomSource* random
 ) noexcept nogil:
     """Draw the outermost dependent of a head in the span that reaches to `end`."""
-    cdef Wide total = (<const Wide*>ws.complete)[head * (ws.n + 1) + end], weight
+    cdef ExtendedFloat total = (<const ExtendedFloat*>ws.complete)[head * (ws.n + 1) + end], weight
     cdef double left = next_double(random)
     cdef Py_ssize_t step = 1 if end > head else -1
     cdef Py_ssize_t dep = head, last = 0
@@ -457,9 +440,9 @@ cdef Py_ssize_t draw_border(
 ) noexcept nogil:
     """Draw the last word between i and j that descends from i; i itself if there is none."""
     cdef Py_ssize_t width = ws.n + 1, k, last = i
-    cdef const Wide* complete = <const Wide*>ws.complete
+    cdef const ExtendedFloat* complete = <const ExtendedFloat*>ws.complete
     cdef double left = next_double(random)
-    cdef Wide total = wide_from(0, 0), weight
+    cdef ExtendedFloat total = wide_from(0, 0), weight
     for k in range(i, j):
         total = wide_add(total, weight_of_border(complete, width, i, j, k))
     for k in range(i, j):
@@ -547,11 +530,11 @@ cdef void draft_begin(SpanSums* ws, int32_t* heads, Draft* draft) noexcept nogil
 
 cdef void draft_weigh(const SpanSums* ws, const Draft* draft, void* weights) noexcept nogil:
     """Find the weights of the choices; see the declaration. O(n)."""
-    cdef Wide* out = <Wide*>weights
+    cdef ExtendedFloat* out = <ExtendedFloat*>weights
     cdef Py_ssize_t i, head, end, step
     if draft.stage == DRAFT_ROOT:
         for i in range(draft.n_choices):
-            out[i] = weight_of_root(<const Wide*>NULL, ws, i + 1)
+            out[i] = weight_of_root(<const ExtendedFloat*>NULL, ws, i + 1)
         return
     head = ws.todo[draft.top - 2]
     end = ws.todo[draft.top - 1]
@@ -563,7 +546,7 @@ cdef void draft_weigh(const SpanSums* ws, const Draft* draft, void* weights) noe
         head, end = min(head, draft.dep), max(head, draft.dep)
         for i in range(draft.n_choices):
             out[i] = weight_of_border(
-                <const Wide*>ws.complete, ws.n + 1, head, end, head + i)
+                <const ExtendedFloat*>ws.complete, ws.n + 1, head, end, head + i)
 
 
 cdef void draft_choose(SpanSums* ws, Draft* draft, Py_ssize_t choice) noexcept nogil:

@@ -49,6 +49,21 @@ cdef int do_part(void* call, Work work, void* argument) noexcept nogil:
     return work_for_call(<Watch*>call, work, argument, INTERRUPTED)
 
 
+cdef struct Part:
+    Work work
+    void* argument
+
+
+cdef int do_all(void* argument) noexcept nogil:
+    cdef Part* part = <Part*>argument
+    return do_part(this_call(), part.work, part.argument)
+
+
+cdef int run_part(Work work, void* argument) except? -1:
+    cdef Part part = Part(work, argument)
+    return run_call(do_all, &part)
+
+
 cdef void await_signals() noexcept nogil:
     check_signals_of_call()
 

@@ -14,7 +14,7 @@ the best single-root tree without this root arc.
 from libc.math cimport INFINITY
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
-from libc.stdlib cimport free, malloc, realloc
+from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 import numpy as np
@@ -28,7 +28,10 @@ from spacy_rootmind.kernel.decode cimport (
     workspace_free,
     workspace_init_keeping_rows,
 )
-from spacy_rootmind.kernel.interrupt cimport do_part, poll_row, run_call, this_call
+from spacy_rootmind.kernel.heap cimport heap_pop, heap_push
+from spacy_rootmind.kernel.interrupt cimport poll_row, run_part
+from spacy_rootmind.kernel.room cimport make_room
+from weights cimport add_exactly
 
 cdef extern from "ieee.h":
     pass
@@ -76,23 +79,6 @@ cdef void k_best_free(KBestSearch* search) noexcept nogil:
     search.block = search.heads = search.sets = search.queue = NULL
 
 
-cdef int make_room(
-        void** array, Py_ssize_t* room, Py_ssize_t wanted, size_t item) noexcept nogil:
-    """Let an array hold at least `wanted` items; its size doubles."""
-    cdef Py_ssize_t larger = max(wanted, 2 * room[0])
-    cdef void* grown
-    if wanted <= room[0]:
-        return DECODE_OK
-    if <size_t>larger > (<size_t>-1) / 2 / item:
-        return DECODE_NO_MEMORY
-    grown = realloc(array[0], larger * item)
-    if grown is NULL:
-        return DECODE_NO_MEMORY
-    array[0] = grown
-    room[0] = larger
-    return DECODE_OK
-
-
 # --- the queue of trees to come ----------------------------------------------------------------
 
 cdef inline bint exceeds(Exact a, Exact b) noexcept nogil:
@@ -100,59 +86,24 @@ cdef inline bint exceeds(Exact a, Exact b) noexcept nogil:
 
 
 cdef inline Exact add(Exact total, double term) noexcept nogil:
-    """Knuth's two-sum, twice: what rounding takes from the first part goes to the second."""
-    cdef double high = total.high + term
-    cdef double taken = high - total.high
-    cdef double low = (total.high - (high - taken)) + (term - taken) + total.low
-    total.high = high + low
-    total.low = low - (total.high - high)
+    """Add a term; what rounding takes from the first part goes to the second."""
+    total.high = add_exactly(total.high, term, &total.low)
+    # The first part is much the larger, if it is not 0.
+    cdef double high = total.high + total.low
+    total.low = total.low - (high - total.high)
+    total.high = high
     return total
 
 
-cdef inline bint comes_first(const Pending* a, const Pending* b) noexcept nogil:
-    return exceeds(a.gain, b.gain) or (not exceeds(b.gain, a.gain) and a.order < b.order)
-
-
 cdef int push(KBestSearch* search, Pending pending) noexcept nogil:
-    """Add to the heap. DECODE_OK or DECODE_NO_MEMORY."""
-    cdef Py_ssize_t place = search.n_pending
-    cdef Py_ssize_t above
-    if make_room(<void**>&search.queue, &search.queue_room, place + 1, sizeof(Pending)) < 0:
+    """Add to the queue; returns a DecodeStatus."""
+    if make_room(
+            <void**>&search.queue, &search.queue_room, search.n_pending + 1, sizeof(Pending)) < 0:
         return DECODE_NO_MEMORY
     pending.order = search.order
     search.order += 1
-    search.n_pending += 1
-    while place > 0:
-        above = (place - 1) // 2
-        if not comes_first(&pending, &search.queue[above]):
-            break
-        search.queue[place] = search.queue[above]
-        place = above
-    search.queue[place] = pending
+    heap_push(search.queue, &search.n_pending, pending)
     return DECODE_OK
-
-
-cdef Pending pop(KBestSearch* search) noexcept nogil:
-    """Take the best from the heap, which is not empty."""
-    cdef Pending best = search.queue[0]
-    cdef Pending last
-    cdef Py_ssize_t place = 0
-    cdef Py_ssize_t below
-    search.n_pending -= 1
-    last = search.queue[search.n_pending]
-    while True:
-        below = 2 * place + 1
-        if below >= search.n_pending:
-            break
-        if below + 1 < search.n_pending and comes_first(
-                &search.queue[below + 1], &search.queue[below]):
-            below += 1
-        if not comes_first(&search.queue[below], &last):
-            break
-        search.queue[place] = search.queue[below]
-        place = below
-    search.queue[place] = last
-    return best
 
 
 # --- sets of trees -----------------------------------------------------------------------------
@@ -459,7 +410,7 @@ cdef int k_best_trees(
     status = find_first_of(search, 0)
     while status == DECODE_OK and search.found < k and search.n_pending > 0:
         poll_row(search.found, 4 * n * n)
-        next = pop(search)
+        next = heap_pop(search.queue, &search.n_pending)
         if next.known < 0:
             status = find_first_of(search, next.tree_set)
             continue
@@ -488,10 +439,6 @@ cdef int search_part(void* argument) noexcept nogil:
     return k_best_trees(task.scores, task.n, task.k, task.single_root, task.search)
 
 
-cdef int search_all(void* argument) noexcept nogil:
-    return do_part(this_call(), search_part, argument)
-
-
 def decode_kbest(const double[:, ::1] scores not None, Py_ssize_t k, bint single_root):
     """Find the k best trees of one sentence; returns (status, heads).
 
@@ -508,7 +455,7 @@ def decode_kbest(const double[:, ::1] scores not None, Py_ssize_t k, bint single
     task.single_root = single_root
     task.search = &search
     try:
-        status = run_call(search_all, &task)
+        status = run_part(search_part, &task)
         if status == DECODE_NO_MEMORY:
             raise MemoryError(
                 f"no memory for the {k} best trees of {n} words; ask for fewer"

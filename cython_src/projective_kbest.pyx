@@ -10,7 +10,7 @@ the two ways to raise both ranks only one is taken: the second part's while the 
 from libc.math cimport INFINITY
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
 import numpy as np
@@ -23,7 +23,15 @@ from spacy_rootmind.kernel.decode cimport (
     DECODE_OK,
     sums_overflow,
 )
-from spacy_rootmind.kernel.interrupt cimport do_part, poll, run_call, this_call
+from spacy_rootmind.kernel.eisner cimport (
+    ChartWorkspace,
+    chart_workspace_free,
+    chart_workspace_init,
+    fill_chart,
+)
+from spacy_rootmind.kernel.heap cimport heap_pop, heap_push
+from spacy_rootmind.kernel.interrupt cimport poll, run_part
+from spacy_rootmind.kernel.room cimport make_room
 
 cdef extern from "ieee.h":
     pass
@@ -32,13 +40,6 @@ cdef enum SpanKind:
     COMPLETE        # of a head, up to an end
     INNER           # between a head and its dependent, either way round, without their arc
     WHOLE           # the sentence, with a single root
-
-# A way to make a span of two others.
-cdef struct Derivation:
-    double score
-    Py_ssize_t left_rank
-    Py_ssize_t right_rank
-    int32_t split
 
 cdef struct Span:
     SpanKind kind
@@ -67,8 +68,7 @@ cdef struct Search:
     Py_ssize_t n
     bint single_root
     double* scores          # (n + 1) x (n + 1), less the highest of the row
-    double* complete        # best scores: [head, end]
-    double* inner           # [first, last]
+    ChartWorkspace chart    # best scores
     int32_t* numbers        # of complete spans, then of inner ones; 0 if not made yet
     Span* spans             # from 1
     Py_ssize_t n_spans
@@ -92,7 +92,7 @@ cdef int search_init(Search* search, Py_ssize_t n, bint single_root) noexcept no
     # Of a size_t of 32 bits, too.
     if area > (<size_t>-1) // 32:
         return DECODE_NO_MEMORY
-    search.scores = <double*>malloc(3 * area * sizeof(double))
+    search.scores = <double*>malloc(area * sizeof(double))
     search.numbers = <int32_t*>calloc(2 * area, sizeof(int32_t))
     search.advances = <Advance*>malloc((2 * width + 2) * sizeof(Advance))
     search.todo = <Py_ssize_t*>malloc(4 * (2 * width + 2) * sizeof(Py_ssize_t))
@@ -100,9 +100,7 @@ cdef int search_init(Search* search, Py_ssize_t n, bint single_root) noexcept no
             search.scores is NULL or search.numbers is NULL or search.advances is NULL
             or search.todo is NULL):
         return DECODE_NO_MEMORY
-    search.complete = search.scores + area
-    search.inner = search.complete + area
-    return DECODE_OK
+    return chart_workspace_init(&search.chart, n, True)
 
 
 cdef void search_free(Search* search) noexcept nogil:
@@ -112,29 +110,13 @@ cdef void search_free(Search* search) noexcept nogil:
         free(search.spans[i].listed)
         free(search.spans[i].waiting)
     free(search.spans)
+    chart_workspace_free(&search.chart)
     free(search.scores)
     free(search.numbers)
     free(search.advances)
     free(search.todo)
     free(search.heads)
     memset(search, 0, sizeof(Search))
-
-
-cdef int make_room(
-        void** array, Py_ssize_t* room, Py_ssize_t wanted, size_t item) noexcept nogil:
-    """Let an array hold at least `wanted` items; its size doubles."""
-    cdef Py_ssize_t larger = max(wanted, 2 * room[0])
-    cdef void* grown
-    if wanted <= room[0]:
-        return DECODE_OK
-    if <size_t>larger > (<size_t>-1) / 2 / item:
-        return DECODE_NO_MEMORY
-    grown = realloc(array[0], larger * item)
-    if grown is NULL:
-        return DECODE_NO_MEMORY
-    array[0] = grown
-    room[0] = larger
-    return DECODE_OK
 
 
 # --- best scores -------------------------------------------------------------------------------
@@ -166,38 +148,12 @@ cdef int lower_scores(
     return DECODE_LOST_DIGITS if lost else DECODE_OK
 
 
-cdef void fill_chart(Search* search) noexcept nogil:
-    """Find the best score of each span. O(n^3)."""
-    cdef Py_ssize_t width = search.n + 1, i, j, k
-    cdef double* complete = search.complete
-    cdef double* inner = search.inner
-    cdef const double* scores = search.scores
-    cdef double best, right, left
-    for i in range(width):
-        complete[i * width + i] = 0
-    for j in range(search.single_root + 1, width):
-        for i in range(j - 1, search.single_root - 1, -1):
-            if (j - i) % 64 == 0:
-                poll(64 * 3 * (j - i))
-            best = -INFINITY
-            for k in range(i, j):
-                best = max(best, complete[i * width + k] + complete[j * width + k + 1])
-            inner[i * width + j] = best
-            right = left = -INFINITY
-            for k in range(i + 1, j + 1):
-                right = max(
-                    right,
-                    inner[i * width + k] + scores[k * width + i] + complete[k * width + j])
-            for k in range(i, j):
-                left = max(
-                    left, inner[k * width + j] + scores[k * width + j] + complete[k * width + i])
-            complete[i * width + j] = right
-            complete[j * width + i] = left
-
-
 cdef inline double best_score(const Search* search, Part part) noexcept nogil:
-    cdef const double* chart = search.complete if part.kind == COMPLETE else search.inner
-    return chart[part.first * (search.n + 1) + part.last]
+    cdef const ChartWorkspace* chart = &search.chart
+    cdef Py_ssize_t place = part.first * (search.n + 1) + part.last
+    if part.kind != COMPLETE:
+        return chart.inner[place]
+    return chart.right[place] if part.first < part.last else chart.left[place]
 
 
 # --- derivations -------------------------------------------------------------------------------
@@ -230,52 +186,25 @@ cdef void find_parts(
 
 cdef int wait_for(Span* span, Derivation derivation) noexcept nogil:
     """Add to a span's heap; returns a DecodeStatus."""
-    cdef Py_ssize_t place = span.n_waiting, above
     cdef int status = make_room(
-        <void**>&span.waiting, &span.waiting_room, place + 1, sizeof(Derivation))
-    if status != DECODE_OK:
-        return status
-    span.n_waiting += 1
-    while place > 0:
-        above = (place - 1) // 2
-        if span.waiting[above].score >= derivation.score:
-            break
-        span.waiting[place] = span.waiting[above]
-        place = above
-    span.waiting[place] = derivation
-    return DECODE_OK
+        <void**>&span.waiting, &span.waiting_room, span.n_waiting + 1, sizeof(Derivation))
+    if status == DECODE_OK:
+        heap_push(span.waiting, &span.n_waiting, derivation)
+    return status
 
 
 cdef int list_next(Span* span) noexcept nogil:
     """Move the best from a span's heap to its list, if there is any; returns a DecodeStatus."""
-    cdef Py_ssize_t place = 0, below
-    cdef Derivation last
     cdef int status
     if span.n_waiting == 0:
         span.exhausted = True
         return DECODE_OK
     status = make_room(
         <void**>&span.listed, &span.listed_room, span.n_listed + 1, sizeof(Derivation))
-    if status != DECODE_OK:
-        return status
-    span.listed[span.n_listed] = span.waiting[0]
-    span.n_listed += 1
-    span.n_waiting -= 1
-    last = span.waiting[span.n_waiting]
-    while True:
-        below = 2 * place + 1
-        if below >= span.n_waiting:
-            break
-        if (
-                below + 1 < span.n_waiting
-                and span.waiting[below + 1].score > span.waiting[below].score):
-            below += 1
-        if last.score >= span.waiting[below].score:
-            break
-        span.waiting[place] = span.waiting[below]
-        place = below
-    span.waiting[place] = last
-    return DECODE_OK
+    if status == DECODE_OK:
+        span.listed[span.n_listed] = heap_pop(span.waiting, &span.n_waiting)
+        span.n_listed += 1
+    return status
 
 
 cdef int make_span(Search* search, Part part, Py_ssize_t* number) noexcept nogil:
@@ -460,7 +389,7 @@ cdef int find_trees(Search* search, const double* square, Py_ssize_t k) noexcept
         return status
     if sums_overflow(search.scores, n):
         return DECODE_LOST_DIGITS
-    fill_chart(search)
+    fill_chart(search.scores, n, search.single_root, &search.chart)
     whole.kind = WHOLE if search.single_root else COMPLETE
     whole.first = 1 if search.single_root else 0
     whole.last = n
@@ -495,10 +424,6 @@ cdef int search_part(void* argument) noexcept nogil:
     return find_trees(task.search, task.square, task.k)
 
 
-cdef int search_all(void* argument) noexcept nogil:
-    return do_part(this_call(), search_part, argument)
-
-
 def decode_kbest(const double[:, ::1] scores not None, Py_ssize_t k, bint single_root):
     """Find the k best projective trees of one sentence; returns (status, heads).
 
@@ -514,7 +439,7 @@ def decode_kbest(const double[:, ::1] scores not None, Py_ssize_t k, bint single
     task.search = &search
     try:
         if status == DECODE_OK:
-            status = run_call(search_all, &task)
+            status = run_part(search_part, &task)
         if status == DECODE_NO_MEMORY:
             raise MemoryError(f"no memory for the {k} best trees of {n} words; ask for fewer")
         if status != DECODE_OK:

@@ -1,51 +1,37 @@
-"""weights.h for Cython: weights in float64, or with an exponent of any size, by the same names.
-
-For the modules of this package only: the header is not installed.
-"""
+"""Weights in float64, or with an exponent of any size (extended_float.h), by the same names."""
 from libc.stdint cimport int64_t
 
+from spacy_rootmind.kernel.simd cimport weight_passes
 
-cdef extern from "weights.h" nogil:
-    ctypedef struct Wide:
+
+cdef extern from "extended_float.h" nogil:
+    ctypedef struct ExtendedFloat:
         double part
         int64_t exponent
-    ctypedef struct WeightPasses:
-        double (*max_of_row)(const double*, Py_ssize_t, int*) noexcept nogil
-        void (*exp_row)(double*, const double*, double, Py_ssize_t) noexcept nogil
-        double (*sum_row)(const double*, Py_ssize_t) noexcept nogil
-        double (*dot)(const double*, const double*, Py_ssize_t) noexcept nogil
-        void (*divide_row)(double*, const double*, double, Py_ssize_t) noexcept nogil
-        double (*multiply_rows)(
-            double*, const double*, const double*, Py_ssize_t) noexcept nogil
-        void (*apply_pivots)(
-            double*, const double*, Py_ssize_t, Py_ssize_t, Py_ssize_t) noexcept nogil
-        void (*pull_back)(
-            const double*, Py_ssize_t, Py_ssize_t, const double*, const double*, double*, double*
-        ) noexcept nogil
-    WeightPasses weight_passes
-    double max_of_row_portable(const double* row, Py_ssize_t n, int* bad) noexcept
-    int choose_weight_passes(int simd) noexcept
     double subtract_exactly(double a, double b, double* low) noexcept
-    Wide wide_from(double part, int64_t exponent) noexcept
-    Wide wide_multiply(Wide a, Wide b) noexcept
-    Wide wide_divide(Wide a, Wide b) noexcept
-    Wide wide_add(Wide a, Wide b) noexcept
-    bint wide_less(Wide a, Wide b) noexcept
-    double wide_to_double(Wide a) noexcept
-    double wide_log(Wide a, double* low) noexcept
-    double wide_log2_above(Wide a) noexcept
-    void wide_exp_row(Wide*, const double*, double, Py_ssize_t, int*) noexcept
-    Wide wide_sum_row(const Wide*, Py_ssize_t) noexcept
-    Wide wide_dot(const Wide*, const Wide*, Py_ssize_t) noexcept
-    void wide_divide_row(Wide*, const Wide*, Wide, Py_ssize_t) noexcept
-    double wide_multiply_rows(double*, const Wide*, const Wide*, Py_ssize_t) noexcept
-    void wide_apply_pivots(Wide*, const Wide*, Py_ssize_t, Py_ssize_t, Py_ssize_t) noexcept
+    ExtendedFloat wide_from(double part, int64_t exponent) noexcept
+    ExtendedFloat wide_multiply(ExtendedFloat a, ExtendedFloat b) noexcept
+    ExtendedFloat wide_divide(ExtendedFloat a, ExtendedFloat b) noexcept
+    ExtendedFloat wide_add(ExtendedFloat a, ExtendedFloat b) noexcept
+    bint wide_less(ExtendedFloat a, ExtendedFloat b) noexcept
+    double wide_to_double(ExtendedFloat a) noexcept
+    double wide_log(ExtendedFloat a, double* low) noexcept
+    double wide_log2_above(ExtendedFloat a) noexcept
+    void wide_exp_row(ExtendedFloat*, const double*, double, Py_ssize_t, int*) noexcept
+    ExtendedFloat wide_sum_row(const ExtendedFloat*, Py_ssize_t) noexcept
+    ExtendedFloat wide_dot(const ExtendedFloat*, const ExtendedFloat*, Py_ssize_t) noexcept
+    void wide_divide_row(ExtendedFloat*, const ExtendedFloat*, ExtendedFloat, Py_ssize_t) noexcept
+    double wide_multiply_rows(
+        double*, const ExtendedFloat*, const ExtendedFloat*, Py_ssize_t) noexcept
+    void wide_apply_pivots(
+        ExtendedFloat*, const ExtendedFloat*, Py_ssize_t, Py_ssize_t, Py_ssize_t) noexcept
     void wide_pull_back(
-        const Wide*, Py_ssize_t, Py_ssize_t, const Wide*, const Wide*, Wide*, Wide*) noexcept
+        const ExtendedFloat*, Py_ssize_t, Py_ssize_t, const ExtendedFloat*, const ExtendedFloat*,
+        ExtendedFloat*, ExtendedFloat*) noexcept
 
 ctypedef fused weight_t:
     double
-    Wide
+    ExtendedFloat
 
 
 cdef inline double add_exactly(double a, double b, double* low) noexcept nogil:
@@ -73,7 +59,7 @@ cdef inline double to_double(weight_t weight) noexcept nogil:
         return wide_to_double(weight)
 
 
-cdef inline Wide to_wide(weight_t weight) noexcept nogil:
+cdef inline ExtendedFloat to_wide(weight_t weight) noexcept nogil:
     if weight_t is double:
         return wide_from(weight, 0)
     else:
@@ -129,7 +115,7 @@ cdef inline weight_t divide(weight_t a, weight_t b) noexcept nogil:
 
 cdef inline weight_t add_signed(weight_t weight, double other) noexcept nogil:
     """weight + other, but not below 0."""
-    cdef Wide negative
+    cdef ExtendedFloat negative
     cdef double ratio
     if weight_t is double:
         return max(weight + other, 0.0)

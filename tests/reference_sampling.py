@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from reference import EPS, FloatArray, IntArray
 from strategies import FAMILIES
 
+from spacy_rootmind import sample_trees
+
 BoolArray = NDArray[np.bool_]
 
 LEVEL = 1e-4
@@ -282,3 +284,21 @@ CASES: dict[str, Callable[[np.random.Generator, int, type[np.floating]], SampleC
     "pair": _pair,
     "shifted_rows": _shifted_rows,
 }
+
+
+def draw_root_by_weight(scores: FloatArray, k: int, seed: int) -> IntArray:
+    """Draw the root token by the weight of its arc, and the rest by a walk: a biased law.
+
+    Zmigrod, Vieira & Cotterell (2021), section 3, corrected by their Theorem 2.
+    """
+    rng = np.random.default_rng(seed)
+    shares = np.exp(scores[1:, 0] - scores[1:, 0].max())
+    found = []
+    for word, count in enumerate(rng.multinomial(k, shares / shares.sum()), start=1):
+        allowed = np.ones(scores.shape, dtype=bool)
+        allowed[:, 0] = np.arange(len(scores)) == word
+        options = {"allowed": allowed, "method": "wilson", "seed": rng}
+        if count > 0:
+            found.append(sample_trees(scores, int(count), **options)[0])
+    heads: IntArray = np.concatenate(found)
+    return heads

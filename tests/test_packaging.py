@@ -45,7 +45,7 @@ def test_type_checkers_find_the_package():
     folders = [Path(line, "spacy_rootmind") for line in result.stdout.splitlines()]
     [package, *_] = [folder for folder in folders if folder.is_dir()]
     assert (package / "py.typed").is_file()
-    assert {path.stem for path in package.glob("kernel/*.pyi")} >= {"batch", "samplers"}
+    assert {path.stem for path in package.glob("kernel/*.pyi")} >= {"batch", "sample_batch"}
 
 
 LIST_DATA = """

@@ -11,10 +11,10 @@ probability.
 
 For each example sentence, a table lists the trees with their exact probability; the probability
 when the root word is drawn by root weights, in closed form (softmax of the root scores times the
-distribution of trees given their root word); and the frequencies in samples of `wilson_biased` and
+distribution of trees given their root word); and the frequencies in samples drawn that way and by
 `wilson`, with their errors in standard errors. A second table has the total variation distances
 from the exact distribution. The run ends with status 1 if `wilson` or `auto` are biased, or if
-`wilson_biased` does not have the expected bias.
+the draws by root weight do not have the expected bias.
 """
 
 import argparse
@@ -27,13 +27,16 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
+from lib.decoders import Call
 from lib.inputs import Batch, all_trees
 from lib.options import add_options, read_checkouts
-from lib.samplers import AUTO, REJECT, WILSON, load_treesample_biased, our_samplers
+from lib.samplers import AUTO, REJECT, WILSON, Sampler, load_treesample_biased, our_samplers
 from lib.tables import setup_line, table
 from numpy.typing import NDArray
 
-BIASED = "wilson_biased"
+from spacy_rootmind import __version__, sample_trees
+
+BIASED = "root by weight, drawn (biased)"
 # Standard errors; a few dozen trees are compared.
 FAR = 5.0
 # Trees expected less often are not compared.
@@ -77,6 +80,29 @@ def biased_law(weights: Floats, trees: NDArray[np.int32]) -> Floats:
         own = roots == root
         law[own] = share[root - 1] * exact[own] / exact[own].sum()
     return law
+
+
+def draw_root_by_weight(scores: Floats, k: int, seed: int) -> NDArray[np.int32]:
+    """Draw the root token by the weight of its arc, and the rest by a walk: a biased law.
+
+    Zmigrod, Vieira & Cotterell (2021), section 3, corrected by their Theorem 2.
+    """
+    rng = np.random.default_rng(seed)
+    shares = np.exp(scores[1:, 0] - scores[1:, 0].max())
+    found = []
+    for word, count in enumerate(rng.multinomial(k, shares / shares.sum()), start=1):
+        allowed = np.ones(scores.shape, dtype=bool)
+        allowed[:, 0] = np.arange(len(scores)) == word
+        options = {"allowed": allowed, "method": "wilson", "seed": rng}
+        if count > 0:
+            found.append(sample_trees(scores, int(count), **options)[0])
+    heads: NDArray[np.int32] = np.concatenate(found)
+    return heads
+
+
+def bind_root_by_weight(batch: Batch, k: int) -> Call:
+    """Draw k trees of each sentence by the biased law."""
+    return lambda: [draw_root_by_weight(scores, k, seed=0) for scores in batch.scores]
 
 
 def frequencies(drawn: NDArray[np.integer], trees: NDArray[np.int32]) -> Floats:
@@ -123,7 +149,7 @@ def report(title: str, weights: Floats, samplers: list, total: int) -> list[str]
         ]
         for index, tree in enumerate(trees.tolist())
     ]
-    header = ["heads", "exact", "root by weight", f"`{BIASED}`", f"`{WILSON}`"]
+    header = ["heads", "exact", "root by weight", BIASED, f"`{WILSON}`"]
     print(f"### {title}\n\n{table(header, lines)}\n")
     distances = [["root by weight, closed form", f"{variation(biased, exact):.4f}", ""]]
     distances += [
@@ -144,7 +170,10 @@ def main() -> None:
     parser.add_argument("--samples", type=int, help="trees to draw per sentence (1,000,000)")
     options = parser.parse_args()
     total = options.samples or (5000 if options.smoke else 1_000_000)
-    samplers = our_samplers(BIASED, WILSON, AUTO, REJECT)
+    samplers = [
+        Sampler(BIASED, "ours", "Python", __version__, bind_root_by_weight),
+        *our_samplers(WILSON, AUTO, REJECT),
+    ]
     try:
         samplers.append(load_treesample_biased(read_checkouts(options, ["treesample"])))
     except (ImportError, OSError) as error:

@@ -40,10 +40,9 @@ from lib.timing import interleave, seconds
 
 from spacy_rootmind import arc_marginals
 
-BIASED = "wilson_biased"
 SAMPLES = 20
 SIZES = tuple(range(5, 101, 5))
-OURS = (WILSON, BIASED, REJECT, AUTO, COLBOURN, ANCESTRAL)
+OURS = (WILSON, REJECT, AUTO, COLBOURN, ANCESTRAL)
 # Graphs per size, for the steps of walks.
 STEP_GRAPHS = 10
 

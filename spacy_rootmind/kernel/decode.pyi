@@ -1,5 +1,18 @@
-from spacy_rootmind.kernel.decoders import Decoder
+import numpy as np
+from numpy.typing import NDArray
 
-def use_simd(wanted: bool) -> bool: ...
+from spacy_rootmind.kernel.decode_batch import Decoder
 
 class TreeDecoder(Decoder): ...
+
+def form_trees(
+    heads: NDArray[np.int32],
+    lengths: NDArray[np.intp],
+    single_root: bool,
+    out: NDArray[np.uint8],
+) -> None: ...
+def are_projective(
+    heads: NDArray[np.int32],
+    lengths: NDArray[np.intp],
+    out: NDArray[np.uint8],
+) -> None: ...

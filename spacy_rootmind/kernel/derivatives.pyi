@@ -5,7 +5,6 @@ from numpy.typing import NDArray
 
 from spacy_rootmind.kernel.batch import Worker
 
-def use_simd(wanted: bool) -> bool: ...
 def normalize_batch(
     given: NDArray[np.float64],
     marginals: NDArray[np.float64],

@@ -1,5 +1,3 @@
-from spacy_rootmind.kernel.decoders import Decoder
-
-def use_simd(wanted: bool) -> bool: ...
+from spacy_rootmind.kernel.decode_batch import Decoder
 
 class ProjectiveDecoder(Decoder): ...

@@ -6,7 +6,8 @@ float64, (n + 1) x (n + 1), with -inf on the diagonal and where an arc is forbid
 from libc.stddef cimport size_t
 
 # Sums over the trees of one sentence of up to max_words words. Matrices of weights have rows of
-# `stride`; their elements are float64, or Wide (weights.h) where float64 would underflow.
+# `stride`; their elements are float64, or ExtendedFloat (extended_float.h) where float64 would
+# underflow.
 cdef struct TreeSum:
     Py_ssize_t max_words
     Py_ssize_t stride
@@ -38,6 +39,10 @@ cdef void tree_sum_free(TreeSum* ws) noexcept nogil
 # Allocates sums in wide numbers in ws.wide; returns a DecodeStatus, as all below.
 cdef int make_wide(TreeSum* ws) noexcept nogil
 
+# Finds the score that each word's scores are lowered by, and the sum of these; of `ws`, nothing but
+# room for `highest` is needed.
+cdef int find_highest(
+    const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil
 # Fills the weights of a sentence.
 cdef int weigh_arcs(
     const double* square, Py_ssize_t n, bint single_root, TreeSum* ws) noexcept nogil

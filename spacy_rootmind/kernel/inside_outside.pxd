@@ -5,8 +5,8 @@ from spacy_rootmind.kernel.elimination cimport TreeSum
 from spacy_rootmind.kernel.random cimport RandomSource
 
 # Sums over the spans of a sentence of up to max_words words. Matrices are (n + 1) x (n + 1), of
-# weights with a wide exponent (weights.h), which may know how their logs change; those of spans are
-# indexed by the head and by the end that it reaches to.
+# weights with a wide exponent (extended_float.h), which may know how their logs change; those of
+# spans are indexed by the head and by the end that it reaches to.
 cdef struct SpanSums:
     Py_ssize_t n            # of the sentence at hand
     bint single_root
@@ -42,7 +42,7 @@ cdef void span_sums_free(SpanSums* ws) noexcept nogil
 # Sums over all projective trees; returns a DecodeStatus.
 cdef int sum_projective(
     const double* square, Py_ssize_t n, bint single_root, SpanSums* ws) noexcept nogil
-# Describes the sum as one over all trees, for what `matrix_tree` reads off such a one. It shares
+# Describes the sum as one over all trees, for what `partition` reads off such a one. It shares
 # `highest`, and has no matrices.
 cdef void describe_sum(const SpanSums* ws, TreeSum* sum) noexcept nogil
 # marginals[dep * width + head] for words 1..n and heads 0..n.
@@ -58,7 +58,8 @@ cdef void draw_projective(
 
 # The same, where others make the choices: begins a tree in heads[0..n], ...
 cdef void draft_begin(SpanSums* ws, int32_t* heads, Draft* draft) noexcept nogil
-# fills the weights of the choices in order, n_choices numbers with a wide exponent (weights.h), ...
+# fills the weights of the choices in order, n_choices numbers with a wide exponent
+# (extended_float.h), ...
 cdef void draft_weigh(const SpanSums* ws, const Draft* draft, void* weights) noexcept nogil
 # and makes one of them.
 cdef void draft_choose(SpanSums* ws, Draft* draft, Py_ssize_t choice) noexcept nogil

@@ -18,6 +18,8 @@ cdef int run_call(Work work, void* argument) except? -1
 cdef void* this_call() noexcept nogil
 # Does a part of a call's work; INTERRUPTED if a poll put an end to it.
 cdef int do_part(void* call, Work work, void* argument) noexcept nogil
+# Does all work of a call as one part; returns its status, or raises.
+cdef int run_part(Work work, void* argument) except? -1
 # Looks for signals, between parts.
 cdef void await_signals() noexcept nogil
 

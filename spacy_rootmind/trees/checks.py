@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.kernel import checks as kernel
+from spacy_rootmind.kernel import decode as kernel
 from spacy_rootmind.trees.conventions import (
     MISSING,
     IntArray,

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from spacy_rootmind.kernel.batch import LOST_DIGITS, OK
 from spacy_rootmind.kernel.decode import TreeDecoder
-from spacy_rootmind.kernel.decoders import Decoder, decode_batch
+from spacy_rootmind.kernel.decode_batch import Decoder, decode_batch
 from spacy_rootmind.kernel.eisner import ProjectiveDecoder
 from spacy_rootmind.kernel.kbest import decode_kbest as kernel_kbest
 from spacy_rootmind.kernel.projective_kbest import decode_kbest as kernel_projective_kbest
-from spacy_rootmind.kernel.reductions import ReductionDecoder
+from spacy_rootmind.kernel.published import ReductionDecoder
 from spacy_rootmind.trees.checks import sum_arcs
 from spacy_rootmind.trees.conventions import (
     BoolArray,
@@ -46,7 +46,7 @@ class Algorithm(NamedTuple):
     Attributes
     ----------
     decoder : type
-        A subclass of `spacy_rootmind.kernel.decoders.Decoder`.
+        A subclass of `spacy_rootmind.kernel.decode_batch.Decoder`.
     arguments : tuple
         What it takes besides the arguments that all take.
     roots : "one", "many" or "any"
@@ -110,7 +110,7 @@ def _bytes_of_decode(
 def _bytes_of_kbest(*, scores: ScoreArray, k: int, projective: bool, **_: object) -> float:
     """Count bytes: the scores twice, contractions or charts, and k trees twice."""
     n = len(scores)
-    return (40.0 if projective else 24.1) * n * n + 8.0 * n * min(k, int(n ** max(n - 2, 0)))
+    return (56.0 if projective else 24.1) * n * n + 8.0 * n * min(k, int(n ** max(n - 2, 0)))
 
 
 @names_memory(_bytes_of_decode)

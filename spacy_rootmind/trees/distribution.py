@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.kernel import sums as kernel
+from spacy_rootmind.kernel import query_batch as kernel
 from spacy_rootmind.kernel.batch import BAD_SCORE, OK
 from spacy_rootmind.trees import expectations
 from spacy_rootmind.trees.checks import check_range, form_trees, is_projective

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.kernel import samplers as kernel
+from spacy_rootmind.kernel import sample_batch as kernel
 from spacy_rootmind.kernel.batch import OK
 from spacy_rootmind.trees.conventions import (
     BoolArray,
@@ -34,7 +34,7 @@ from spacy_rootmind.trees.errors import (
 
 __all__ = ["METHODS", "sample_trees"]
 
-METHODS = ("auto", "ancestral", "colbourn", "wilson", "wilson_reject", "wilson_biased")
+METHODS = ("auto", "ancestral", "colbourn", "wilson", "wilson_reject")
 
 # Steps of the walks for one tree, about a second, after which they are taken to be trapped.
 _MANY_STEPS = 10**8
@@ -53,7 +53,6 @@ _SQUARES = {
     "colbourn": 8,
     "wilson": 16,
     "wilson_reject": 48,
-    "wilson_biased": 16,
 }
 
 
@@ -117,7 +116,7 @@ def sample_trees(
         Whether a tree may be drawn again. Without replacement each tree is drawn in proportion to
         its weight among those not drawn yet.
     method : str
-        One of `METHODS`. All but "wilson_biased" are exact, and differ in cost:
+        One of `METHODS`. All are exact, and differ in cost:
 
         - "auto": draws the root token from its exact marginal, and walks to it as "wilson" does. If
           a walk takes too many steps it is dropped, and the tree drawn as by "ancestral" with the
@@ -138,12 +137,10 @@ def sample_trees(
         - "wilson": the root token from its exact marginal, then loop-erased random walks to it. In
           two words that strongly prefer each other a walk may be trapped for ever.
         - "wilson_reject": walks to ROOT, again and again until one tree has a single root.
-        - "wilson_biased": walks to a root token drawn by root scores alone. This is not the right
-          law, and exists to show so (Zmigrod et al. 2021, Theorem 2 as corrected).
 
-        With `single_root=False` the walks of "auto" and "wilson" go to ROOT itself, and the other
-        two do not apply. Without replacement there is "auto" alone, and "ancestral", which is the
-        same.
+        With `single_root=False` the walks of "auto" and "wilson" go to ROOT itself, and
+        "wilson_reject" does not apply. Without replacement there is "auto" alone, and "ancestral",
+        which is the same.
     max_steps : int, optional
         Number of steps allowed to the walks for one tree. "auto" then goes on as by "ancestral";
         the others raise RuntimeError. By default 16 n for "auto", several times what a walk takes
@@ -205,8 +202,8 @@ def sample_trees(
     ----------
     Wilson (1996), Generating random spanning trees more quickly than the cover time. Colbourn,
     Myrvold & Neufeld (1996), Two algorithms for unranking arborescences. Zmigrod, Vieira &
-    Cotterell (2021), Efficient Sampling of Dependency Structure, section 3 ("wilson_biased") and
-    section 4 ("colbourn"). Stanojevic (2022), Unbiased and Efficient Sampling of Dependency Trees.
+    Cotterell (2021), Efficient Sampling of Dependency Structure, section 4 ("colbourn"). Stanojevic
+    (2022), Unbiased and Efficient Sampling of Dependency Trees.
     Shi, Bieber & Sutton (2020), Incremental Sampling Without Replacement for Sequence Models.
     Eisner (1996), Three new probabilistic models for dependency parsing ("projective").
 
@@ -339,7 +336,7 @@ def _check_method(method: str, single_root: bool, projective: bool, replace: boo
             f"method {method!r} draws with replacement; for replace=False expected 'auto' or "
             f"'ancestral', which are the same there"
         )
-    if not single_root and method in ("wilson_reject", "wilson_biased"):
+    if not single_root and method == "wilson_reject":
         raise ValueError(
             f"method {method!r} is about the single root; for single_root=False use 'wilson'"
         )

@@ -16,14 +16,7 @@ from spacy_rootmind import (
     log_partition,
     sample_trees,
 )
-from spacy_rootmind.kernel import conditional, derivatives, eisner, elimination, matrix_tree
-from spacy_rootmind.kernel import decode as decode_kernel
-
-MODULES = (decode_kernel, eisner, elimination, matrix_tree, conditional, derivatives)
-
-
-def use_simd(wanted):
-    return [module.use_simd(wanted) for module in MODULES]
+from spacy_rootmind.kernel.simd import use_simd
 
 
 @pytest.fixture
@@ -47,28 +40,20 @@ def decode_or_none(scores, **options):
         return None
 
 
-# Names that stand for whichever passes have been chosen, in rows.h and in weights.pxd.
-PASSES = {
-    *("row_passes", "weight_passes", "exp_row", "sum_row", "dot", "divide_row", "multiply_rows"),
-    *("apply_pivots", "pull_back"),
-}
-
-
-def test_every_module_with_passes_chooses_them():
-    """Each has a table of its own, which stays portable otherwise; and is tested below."""
+def test_all_modules_share_the_passes():
+    """The headers hold a table per module that includes them: only `simd` does."""
     if not (ROOT / "cython_src").is_dir():
         pytest.skip("needs the sources")
-    users = set()
-    for source in ROOT.glob("cython_src/*.pyx"):
-        text = source.read_text(encoding="utf8")
-        code = re.sub(r'(?s:""".*?""")|#.*', "", text)
-        if PASSES & set(re.findall(r"\w+", code)):
-            users.add(source.stem)
-    assert users == {module.__name__.rpartition(".")[2] for module in MODULES}
+    users = [
+        source.stem
+        for source in sorted(ROOT.glob("cython_src/*.pyx"))
+        if re.search(r'"(decode|sum)_simd\.h"', source.read_text(encoding="utf8"))
+    ]
+    assert users == ["simd"]
 
 
 def test_portable_can_always_be_chosen():
-    assert use_simd(False) == [False] * len(MODULES)
+    assert not use_simd(False)
     use_simd(True)
 
 
@@ -79,7 +64,7 @@ def test_simd_is_used_where_the_processor_has_it():
     flags = re.search(r"^flags\s*:(.*)$", text, flags=re.MULTILINE)
     if flags is None:
         pytest.skip("no x86-64 processor, or no Linux")
-    assert use_simd(True) == [{"avx2", "fma"} <= set(flags[1].split())] * len(MODULES)
+    assert use_simd(True) == ({"avx2", "fma"} <= set(flags[1].split()))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

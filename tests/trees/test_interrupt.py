@@ -51,7 +51,6 @@ CALLS = {
     "inverse of colbourn": ("normal(3000)", "sample_trees(x, 1, method='colbourn')"),
     "wilson": (TRAP, "sample_trees(x, 1, method='wilson', max_steps=10**12)"),
     "wilson_reject": (TRAP, "sample_trees(x, 1, method='wilson_reject', max_steps=10**12)"),
-    "wilson_biased": ("normal(60)", "sample_trees(x, 10**7, method='wilson_biased')"),
     "rejections": (
         "normal(60) + 60 * (np.arange(61) == 0)",
         "sample_trees(x, 1, method='wilson_reject', max_steps=10**12)",

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from spacy_rootmind import TreeDistribution, arc_marginals, tree_score, trees
-from spacy_rootmind.kernel import checks as check_kernel
-from spacy_rootmind.kernel import samplers, sums
+from spacy_rootmind.kernel import decode as check_kernel
+from spacy_rootmind.kernel import query_batch, sample_batch
 from spacy_rootmind.trees import decoding, errors
 from spacy_rootmind.trees.errors import names_memory
 
@@ -45,8 +45,8 @@ OWN_VALUES = {
     "TreeDistribution.kl_divergence": {"other": TreeDistribution(SCORES)},
 }
 KERNEL = [
-    *((sums, name) for name in ("sum_batch", "log_prob_batch", "expectation_batch")),
-    (samplers, "sample_batch"),
+    *((query_batch, name) for name in ("sum_batch", "log_prob_batch", "expectation_batch")),
+    (sample_batch, "sample_batch"),
     (check_kernel, "form_trees"),
     (check_kernel, "are_projective"),
     (decoding, "decode_batch"),

@@ -1,21 +1,18 @@
-/* Passes over rows of scores: the inner loops of the decoder.
+/* Passes over rows of scores: the inner loops of the decoders, in portable C and for AVX2.
  *
- * Each exists in portable C and, for x86-64 compilers that know target attributes, for AVX2; which
- * one runs is decided once, at import, by what the processor has. Both pick the same heads and give
- * equal numbers, since they only compare and subtract.
- *
- * To be included from C; each module that does has a table of passes of its own.
+ * Both pick the same heads and give equal numbers, since they only compare, add and subtract.
  *
  * A row holds n + 1 scores, one per head; index 0, ROOT, is never read here.
  */
-#ifndef ROOTMIND_ROWS_H
-#define ROOTMIND_ROWS_H
+#ifndef ROOTMIND_DECODE_SIMD_H
+#define ROOTMIND_DECODE_SIMD_H
 
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "passes.h"
 #include "processor.h"
 
 #ifdef HAS_AVX2_PASSES
@@ -58,8 +55,6 @@
 /* scan_rows: for each word from `first` to `last` its best arc from a word, and the best head of all; ROOT wins ties.
  * Returns SCAN_BAD_SCORE if it meets a NaN or +inf, else SCAN_NO_HEAD if a word has no arc above
  * -inf, else SCAN_OK. BAD is what BEST_OF_ROW keeps of bad scores, IS_BAD what asks it. */
-enum { SCAN_OK, SCAN_BAD_SCORE, SCAN_NO_HEAD };
-
 #define DEFINE_SCAN_ROWS(NAME, BEST_OF_ROW, T, LARGEST, BAD, NOT_BAD, IS_BAD)                    \
     static INLINED int NAME(                                                                     \
         const T *RESTRICT scores, ptrdiff_t stride, ptrdiff_t n, ptrdiff_t first,                \
@@ -316,24 +311,6 @@ AVX2_FUNCTION static double max_sum_avx2(
 #endif
 
 /* --- dispatch ------------------------------------------------------------------------------- */
-
-typedef struct {
-    int (*scan_sentence_f32)(
-        const float *, ptrdiff_t, ptrdiff_t, double *, int32_t *, int32_t *);
-    int (*scan_sentence_f64)(
-        const double *, ptrdiff_t, ptrdiff_t, double *, int32_t *, int32_t *);
-    int (*scan_rows_f32)(
-        const float *, ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t, double *, int32_t *, int32_t *);
-    int (*scan_rows_f64)(
-        const double *, ptrdiff_t, ptrdiff_t, ptrdiff_t, ptrdiff_t, double *, int32_t *,
-        int32_t *);
-    int32_t (*scan_row)(const double *, ptrdiff_t, double *);
-    void (*lower_f32)(double *, const float *, double, ptrdiff_t);
-    void (*lower_f64)(double *, const double *, double, ptrdiff_t);
-    void (*merge_f32)(double *, double, const float *, double, ptrdiff_t, uint8_t *);
-    void (*merge_f64)(double *, double, const double *, double, ptrdiff_t, uint8_t *);
-    double (*max_sum)(const double *, const double *, ptrdiff_t);
-} RowPasses;
 
 #define ROW_PASSES(ISA)                                                                          \
     {                                                                                            \

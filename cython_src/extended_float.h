@@ -1,6 +1,6 @@
-/* Numbers that do not underflow, and the passes of weights.h over rows of them. */
-#ifndef ROOTMIND_WIDE_H
-#define ROOTMIND_WIDE_H
+/* Numbers that do not underflow, and the passes of sum_simd.h over rows of them. */
+#ifndef ROOTMIND_EXTENDED_FLOAT_H
+#define ROOTMIND_EXTENDED_FLOAT_H
 
 #include <math.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ static inline double subtract_exactly(double a, double b, double *low)
 typedef struct {
     double part;
     int64_t exponent;
-} Wide;
+} ExtendedFloat;
 
 #define WIDE_TOP 0x1p256
 #define WIDE_BOTTOM 0x1p-256
@@ -29,10 +29,10 @@ typedef struct {
 /* Scores further than this below the best of their word count as forbidden. */
 #define LOWEST_WIDE_EXPONENT (-1e15)
 
-static inline Wide wide_from(double part, int64_t exponent)
+static inline ExtendedFloat wide_from(double part, int64_t exponent)
 {
     const double size = fabs(part);
-    Wide number;
+    ExtendedFloat number;
     number.part = part;
     number.exponent = part == 0.0 ? 0 : exponent;
     if (size >= WIDE_TOP) {
@@ -45,7 +45,7 @@ static inline Wide wide_from(double part, int64_t exponent)
     return number;
 }
 
-static inline Wide wide_add(Wide a, Wide b)
+static inline ExtendedFloat wide_add(ExtendedFloat a, ExtendedFloat b)
 {
     int64_t above;
     if (a.part == 0.0)
@@ -62,18 +62,18 @@ static inline Wide wide_add(Wide a, Wide b)
     return above > 0 ? a : b;
 }
 
-static inline Wide wide_multiply(Wide a, Wide b)
+static inline ExtendedFloat wide_multiply(ExtendedFloat a, ExtendedFloat b)
 {
     return wide_from(a.part * b.part, a.exponent + b.exponent);
 }
 
-static inline Wide wide_divide(Wide a, Wide b)
+static inline ExtendedFloat wide_divide(ExtendedFloat a, ExtendedFloat b)
 {
     return wide_from(a.part / b.part, a.exponent - b.exponent);
 }
 
 /* For numbers that are not negative. */
-static inline int wide_less(Wide a, Wide b)
+static inline int wide_less(ExtendedFloat a, ExtendedFloat b)
 {
     if (a.part == 0.0 || b.part == 0.0)
         return a.part < b.part;
@@ -87,7 +87,7 @@ static inline int wide_less(Wide a, Wide b)
 }
 
 /* Numbers beyond float64 become 0 or infinity. */
-static inline double wide_to_double(Wide a)
+static inline double wide_to_double(ExtendedFloat a)
 {
     if (a.exponent < -4 || a.exponent > 4)
         return a.part == 0.0 || a.exponent < 0 ? 0.0 : copysign((double)INFINITY, a.part);
@@ -95,7 +95,7 @@ static inline double wide_to_double(Wide a)
 }
 
 /* The binary exponent: a is at least 2^(result - 1) and less than 2^result. */
-static inline double wide_log2_above(Wide a)
+static inline double wide_log2_above(ExtendedFloat a)
 {
     int exponent;
     frexp(a.part, &exponent);
@@ -103,7 +103,7 @@ static inline double wide_log2_above(Wide a)
 }
 
 /* The log, as the sum of the result and `low`. */
-static inline double wide_log(Wide a, double *low)
+static inline double wide_log(ExtendedFloat a, double *low)
 {
     int bits;
     double part, whole, high;
@@ -118,9 +118,9 @@ static inline double wide_log(Wide a, double *low)
 }
 
 /* exp(high + low), for high from LOWEST_WIDE_EXPONENT to 0; 0 below. */
-static inline Wide wide_exp(double high, double low)
+static inline ExtendedFloat wide_exp(double high, double low)
 {
-    const Wide zero = {0.0, 0};
+    const ExtendedFloat zero = {0.0, 0};
     double k, r, steps;
     if (!(high >= LOWEST_WIDE_EXPONENT))
         return zero;
@@ -133,7 +133,7 @@ static inline Wide wide_exp(double high, double low)
 
 /* Sets `dropped` if a score that is not -inf counts as forbidden. */
 static inline void wide_exp_row(
-    Wide *out, const double *scores, double shift, ptrdiff_t n, int *dropped)
+    ExtendedFloat *out, const double *scores, double shift, ptrdiff_t n, int *dropped)
 {
     ptrdiff_t i;
     for (i = 0; i < n; ++i) {
@@ -144,32 +144,32 @@ static inline void wide_exp_row(
     }
 }
 
-static inline Wide wide_sum_row(const Wide *row, ptrdiff_t n)
+static inline ExtendedFloat wide_sum_row(const ExtendedFloat *row, ptrdiff_t n)
 {
-    Wide sum = {0.0, 0};
+    ExtendedFloat sum = {0.0, 0};
     ptrdiff_t i;
     for (i = 0; i < n; ++i)
         sum = wide_add(sum, row[i]);
     return sum;
 }
 
-static inline Wide wide_dot(const Wide *a, const Wide *b, ptrdiff_t n)
+static inline ExtendedFloat wide_dot(const ExtendedFloat *a, const ExtendedFloat *b, ptrdiff_t n)
 {
-    Wide sum = {0.0, 0};
+    ExtendedFloat sum = {0.0, 0};
     ptrdiff_t i;
     for (i = 0; i < n; ++i)
         sum = wide_add(sum, wide_multiply(a[i], b[i]));
     return sum;
 }
 
-static inline void wide_divide_row(Wide *out, const Wide *row, Wide total, ptrdiff_t n)
+static inline void wide_divide_row(ExtendedFloat *out, const ExtendedFloat *row, ExtendedFloat total, ptrdiff_t n)
 {
     ptrdiff_t i;
     for (i = 0; i < n; ++i)
         out[i] = wide_divide(row[i], total);
 }
 
-static inline double wide_multiply_rows(double *out, const Wide *a, const Wide *b, ptrdiff_t n)
+static inline double wide_multiply_rows(double *out, const ExtendedFloat *a, const ExtendedFloat *b, ptrdiff_t n)
 {
     double sum = 0.0;
     ptrdiff_t i;
@@ -181,7 +181,7 @@ static inline double wide_multiply_rows(double *out, const Wide *a, const Wide *
     return sum;
 }
 
-static inline void wide_add_scaled(Wide *out, const Wide *row, Wide factor, ptrdiff_t n)
+static inline void wide_add_scaled(ExtendedFloat *out, const ExtendedFloat *row, ExtendedFloat factor, ptrdiff_t n)
 {
     ptrdiff_t i;
     if (factor.part == 0.0)
@@ -191,7 +191,7 @@ static inline void wide_add_scaled(Wide *out, const Wide *row, Wide factor, ptrd
 }
 
 static inline void wide_apply_pivots(
-    Wide *row, const Wide *pivots, ptrdiff_t stride, ptrdiff_t last, ptrdiff_t first)
+    ExtendedFloat *row, const ExtendedFloat *pivots, ptrdiff_t stride, ptrdiff_t last, ptrdiff_t first)
 {
     ptrdiff_t k;
     for (k = last; k >= first; --k)
@@ -199,15 +199,15 @@ static inline void wide_apply_pivots(
 }
 
 static inline void wide_pull_back(
-    const Wide *matrix, ptrdiff_t stride, ptrdiff_t k, const Wide *pivot, const Wide *factors,
-    Wide *sums, Wide *products)
+    const ExtendedFloat *matrix, ptrdiff_t stride, ptrdiff_t k, const ExtendedFloat *pivot, const ExtendedFloat *factors,
+    ExtendedFloat *sums, ExtendedFloat *products)
 {
-    const Wide zero = {0.0, 0};
+    const ExtendedFloat zero = {0.0, 0};
     ptrdiff_t i, j;
     for (i = 0; i < k; ++i)
         sums[i] = zero;
     for (j = 1; j < k; ++j) {
-        const Wide *row = matrix + j * stride;
+        const ExtendedFloat *row = matrix + j * stride;
         products[j] = wide_dot(row, pivot, k);
         wide_add_scaled(sums, row, factors[j], k);
     }

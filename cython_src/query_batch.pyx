@@ -10,14 +10,7 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-from spacy_rootmind.kernel.batch cimport (
-    Batch,
-    ScoreBuffer,
-    Worker,
-    gather,
-    run_batch,
-    score_of_arc,
-)
+from spacy_rootmind.kernel.batch cimport Batch, ScoreBuffer, Worker, gather, run_batch, score_of_arc
 from spacy_rootmind.kernel.decode cimport (
     DECODE_BAD_SCORE,
     DECODE_LOST_DIGITS,
@@ -34,7 +27,7 @@ from spacy_rootmind.kernel.inside_outside cimport (
     sum_projective,
 )
 from spacy_rootmind.kernel.interrupt cimport poll_row
-from spacy_rootmind.kernel.matrix_tree cimport (
+from spacy_rootmind.kernel.partition cimport (
     arc_marginals,
     cross_entropy,
     log_partition,

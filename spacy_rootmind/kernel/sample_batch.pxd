@@ -1,12 +1,12 @@
 """Sampling of trees in proportion to the exponential of their score."""
 from libc.stdint cimport int32_t, int64_t
 
-from spacy_rootmind.kernel.conditional cimport PartialTree
-from spacy_rootmind.kernel.distinct cimport Trie
-from spacy_rootmind.kernel.insertion cimport Insertion
+from spacy_rootmind.kernel.partial_tree cimport PartialTree
+from spacy_rootmind.kernel.without_replacement cimport Trie
+from spacy_rootmind.kernel.ancestral cimport Insertion
 from spacy_rootmind.kernel.elimination cimport TreeSum
 from spacy_rootmind.kernel.random cimport RandomSource
-from spacy_rootmind.kernel.walk cimport WalkTables
+from spacy_rootmind.kernel.wilson cimport WalkTables
 
 cdef enum SampleMethod:
     SAMPLE_AUTO
@@ -14,7 +14,6 @@ cdef enum SampleMethod:
     SAMPLE_COLBOURN
     SAMPLE_WILSON
     SAMPLE_WILSON_REJECT
-    SAMPLE_WILSON_BIASED
     SAMPLE_DISTINCT         # ancestral without replacement
 
 # What sampling returns besides a DecodeStatus.

@@ -26,11 +26,10 @@ from spacy_rootmind.kernel.elimination cimport (
 )
 from spacy_rootmind.kernel.interrupt cimport poll_pivot, poll_row
 from weights cimport (
-    Wide,
+    ExtendedFloat,
     add,
     add_exactly,
     add_signed,
-    choose_weight_passes,
     divide,
     dot,
     is_zero,
@@ -56,22 +55,11 @@ cdef double TOLERANCE = 1e-9
 cdef double NO_OVERFLOW = 2.0**-64
 
 
-def use_simd(bint wanted):
-    """Use the processor's SIMD instructions, or the portable C; returns whether SIMD is in use.
-
-    For tests and benchmarks. Not while another thread is at work.
-    """
-    return bool(choose_weight_passes(wanted))
-
-
-use_simd(True)
-
-
 # --- log partition -----------------------------------------------------------------------------
 
 cdef double log_product(const weight_t* sums, Py_ssize_t n, double* low) noexcept nogil:
     """The log of the product of sums[1..n], as the sum of the result and `low`."""
-    cdef Wide product = wide_from(1, 0)
+    cdef ExtendedFloat product = wide_from(1, 0)
     cdef Py_ssize_t word
     for word in range(1, n + 1):
         product = wide_multiply(product, to_wide(sums[word]))
@@ -93,7 +81,7 @@ cdef int sum_trees_as_is(
             return DECODE_LOST_DIGITS
     if status == DECODE_OK:
         ws.log_mass = (
-            log_product(<const Wide*>ws.sums, n, &ws.log_mass_low) if ws.is_wide
+            log_product(<const ExtendedFloat*>ws.sums, n, &ws.log_mass_low) if ws.is_wide
             else log_product(<const double*>ws.sums, n, &ws.log_mass_low))
     return status
 
@@ -233,8 +221,8 @@ cdef bint multiply_by_weights(
 cdef bint arc_marginals_as_is(
         double* marginals, Py_ssize_t width, TreeSum* ws) noexcept nogil:
     if ws.is_wide:
-        differentiate(<const Wide*>NULL, ws)
-        return multiply_by_weights(<const Wide*>NULL, marginals, width, ws)
+        differentiate(<const ExtendedFloat*>NULL, ws)
+        return multiply_by_weights(<const ExtendedFloat*>NULL, marginals, width, ws)
     differentiate(<const double*>NULL, ws)
     return multiply_by_weights(<const double*>NULL, marginals, width, ws)
 
@@ -393,4 +381,5 @@ cdef int root_shares(const double* square, double* shares, TreeSum* ws) noexcept
         if status != DECODE_OK:
             return status
     return (
-        DECODE_OK if root_shares_as(<const Wide*>NULL, shares, ws.wide) else DECODE_LOST_DIGITS)
+        DECODE_OK if root_shares_as(<const ExtendedFloat*>NULL, shares, ws.wide)
+        else DECODE_LOST_DIGITS)

@@ -19,6 +19,12 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
+from spacy_rootmind.kernel.ancestral cimport (
+    insertion_begin,
+    insertion_draw,
+    insertion_free,
+    insertion_init,
+)
 from spacy_rootmind.kernel.decode cimport (
     DECODE_LOST_DIGITS,
     DECODE_NO_MEMORY,
@@ -34,18 +40,11 @@ from spacy_rootmind.kernel.elimination cimport (
     tree_sum_free,
     tree_sum_init,
 )
-from spacy_rootmind.kernel.insertion cimport (
-    insertion_begin,
-    insertion_draw,
-    insertion_free,
-    insertion_init,
-)
 from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.random cimport RandomSource, draw_index
 from weights cimport (
-    Wide,
+    ExtendedFloat,
     add,
-    choose_weight_passes,
     divide,
     dot,
     is_zero,
@@ -63,17 +62,6 @@ cdef extern from "ieee.h":
 
 # Where the weights of heads add up to less than this, they are found again in wide numbers.
 cdef double LEAST_TOTAL = 1e-100
-
-
-def use_simd(bint wanted):
-    """Use the processor's SIMD instructions, or the portable C; returns whether SIMD is in use.
-
-    For tests and benchmarks. Not while another thread is at work.
-    """
-    return bool(choose_weight_passes(wanted))
-
-
-use_simd(True)
 
 
 # --- memory ------------------------------------------------------------------------------------
@@ -207,7 +195,7 @@ cdef int contract_to_rest(PartialTree* tree, bint is_wide) noexcept nogil:
     tree.has_wide_weights = True
     rest.wide.n = rest.n
     rest.wide.single_root = rest.single_root
-    contract(tree, <const Wide*>tree.sum.wide.weights, <Wide*>rest.wide.weights)
+    contract(tree, <const ExtendedFloat*>tree.sum.wide.weights, <ExtendedFloat*>rest.wide.weights)
     return DECODE_OK
 
 
@@ -295,8 +283,8 @@ cdef int partial_draw_rest(PartialTree* tree, const RandomSource* random) noexce
         word = tree.order[tree.n_fixed + i - 1]
         if tree.rest.beyond_float64:
             head = draw_within(
-                tree, <const Wide*>tree.sum.wide.weights + word * tree.sum.stride, tree.drawn[i],
-                random)
+                tree, <const ExtendedFloat*>tree.sum.wide.weights + word * tree.sum.stride,
+                tree.drawn[i], random)
         else:
             head = draw_within(
                 tree, <const double*>tree.sum.weights + word * tree.sum.stride, tree.drawn[i],
@@ -376,7 +364,7 @@ cdef int partial_weights(PartialTree* tree, double* weights, double* total) noex
 cdef int make_wide_rows(PartialTree* tree) noexcept nogil:
     """Allocate two rows of wide numbers; returns DECODE_OK or DECODE_NO_MEMORY."""
     if tree.wide_reach is NULL:
-        tree.wide_reach = calloc(2 * (tree.max_words + 8), sizeof(Wide))
+        tree.wide_reach = calloc(2 * (tree.max_words + 8), sizeof(ExtendedFloat))
     return DECODE_NO_MEMORY if tree.wide_reach is NULL else DECODE_OK
 
 
@@ -385,8 +373,8 @@ cdef int partial_log_weights(PartialTree* tree, double* logs) noexcept nogil:
 
     Returns DECODE_OK, DECODE_NO_MEMORY, DECODE_NO_TREE or DECODE_LOST_DIGITS.
     """
-    cdef Wide* weights
-    cdef Wide total
+    cdef ExtendedFloat* weights
+    cdef ExtendedFloat total
     cdef double low
     cdef Py_ssize_t head
     cdef int status = make_wide_rows(tree)
@@ -394,10 +382,10 @@ cdef int partial_log_weights(PartialTree* tree, double* logs) noexcept nogil:
         status = eliminate_others(tree, True, &tree.wide_others)
     if status != DECODE_OK:
         return status
-    weights = <Wide*>tree.wide_reach + tree.max_words + 8
+    weights = <ExtendedFloat*>tree.wide_reach + tree.max_words + 8
     total = weigh_next(
-        tree, &tree.wide_others, <const Wide*>tree.sum.wide.weights, <Wide*>tree.wide_reach,
-        weights)
+        tree, &tree.wide_others, <const ExtendedFloat*>tree.sum.wide.weights,
+        <ExtendedFloat*>tree.wide_reach, weights)
     for head in range(tree.n + 1):
         logs[head] = wide_log(weights[head], &low) + low
     return DECODE_NO_TREE if is_zero(total) else DECODE_OK
@@ -435,4 +423,4 @@ cdef void partial_fix(PartialTree* tree, Py_ssize_t head) noexcept nogil:
     if tree.others.is_current:
         shrink(&tree.others, m, tree.rest.stride, root_taken, <const double*>NULL)
     if tree.wide_others.is_current:
-        shrink(&tree.wide_others, m, tree.rest.stride, root_taken, <const Wide*>NULL)
+        shrink(&tree.wide_others, m, tree.rest.stride, root_taken, <const ExtendedFloat*>NULL)

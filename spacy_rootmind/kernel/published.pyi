@@ -1,4 +1,4 @@
-from spacy_rootmind.kernel.decoders import Decoder
+from spacy_rootmind.kernel.decode_batch import Decoder
 
 NAMES: dict[str, int]
 

@@ -33,7 +33,7 @@ from spacy_rootmind.kernel.elimination cimport TreeSum
 from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.random cimport RandomSource, draw_index, next_double
 from weights cimport (
-    Wide,
+    ExtendedFloat,
     add,
     divide,
     is_zero,
@@ -125,9 +125,9 @@ cdef int insertion_begin(Insertion* insertion, const TreeSum* sum) noexcept nogi
     cdef int status
     insertion.root = -1
     if sum.beyond_float64:
-        status = make_block(insertion, sizeof(Wide))
+        status = make_block(insertion, sizeof(ExtendedFloat))
         if status == DECODE_OK:
-            fill_columns(<const Wide*>NULL, insertion, sum.wide)
+            fill_columns(<const ExtendedFloat*>NULL, insertion, sum.wide)
         return status
     status = make_block(insertion, sizeof(double))
     if status == DECODE_OK:
@@ -345,5 +345,5 @@ cdef int insertion_draw(
     Returns DECODE_OK, or DECODE_UNSETTLED where float64 does not do.
     """
     if sum.beyond_float64:
-        return draw_as(<const Wide*>NULL, insertion, sum.wide, root, random, heads)
+        return draw_as(<const ExtendedFloat*>NULL, insertion, sum.wide, root, random, heads)
     return draw_as(<const double*>NULL, insertion, sum, root, random, heads)

@@ -3,21 +3,21 @@
  * Weights are exponentials of scores: never negative. All passes only add, multiply and divide
  * them, so every result is accurate to a few units in the last place, relative to itself.
  *
- * As in rows.h, each pass on float64 exists in portable C and for AVX2 with FMA, chosen at import.
- * Rows have room up to a multiple of 4 past the last weight that is read, and hold finite numbers
+ * Each pass on float64 exists in portable C and for AVX2 with FMA. Rows have room up to a multiple of 4 past the last weight that is read, and hold finite numbers
  * there: vector passes read on to the next multiple of 4 past what they are asked for, and what
  * they find there is multiplied by zero.
  */
-#ifndef ROOTMIND_WEIGHTS_H
-#define ROOTMIND_WEIGHTS_H
+#ifndef ROOTMIND_SUM_SIMD_H
+#define ROOTMIND_SUM_SIMD_H
 
 #include <float.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "passes.h"
 #include "processor.h"
-#include "wide.h"
+#include "extended_float.h"
 
 #ifdef HAS_AVX2_PASSES
 #define FMA_FUNCTION __attribute__((target("avx2,fma")))
@@ -366,18 +366,6 @@ FMA_FUNCTION static void pull_back_avx2(
 
 /* --- dispatch ------------------------------------------------------------------------------- */
 
-typedef struct {
-    double (*max_of_row)(const double *, ptrdiff_t, int *);
-    void (*exp_row)(double *, const double *, double, ptrdiff_t);
-    double (*sum_row)(const double *, ptrdiff_t);
-    double (*dot)(const double *, const double *, ptrdiff_t);
-    void (*divide_row)(double *, const double *, double, ptrdiff_t);
-    double (*multiply_rows)(double *, const double *, const double *, ptrdiff_t);
-    void (*apply_pivots)(double *, const double *, ptrdiff_t, ptrdiff_t, ptrdiff_t);
-    void (*pull_back)(
-        const double *, ptrdiff_t, ptrdiff_t, const double *, const double *, double *, double *);
-} WeightPasses;
-
 #define WEIGHT_PASSES(ISA)                                                                       \
     {                                                                                            \
         max_of_row_##ISA, exp_row_##ISA, sum_row_##ISA, dot_##ISA, divide_row_##ISA,             \
@@ -387,7 +375,7 @@ typedef struct {
 static WeightPasses weight_passes = WEIGHT_PASSES(portable);
 
 /* Choose the fastest passes, or the portable ones; returns whether SIMD is in use now. */
-static inline int choose_weight_passes(int simd)
+static int choose_weight_passes(int simd)
 {
     const WeightPasses portable = WEIGHT_PASSES(portable);
     weight_passes = portable;

@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t
 from spacy_rootmind.kernel.elimination cimport TreeSum
 from spacy_rootmind.kernel.random cimport RandomSource
 
-# Elements of rows are float64, or Wide where the sums are.
+# Elements of rows are float64, or ExtendedFloat where the sums are.
 cdef struct Insertion:
     Py_ssize_t max_words
     size_t item_size        # of the items that there is room for

@@ -1,7 +1,7 @@
 """Exact conditional distributions over trees, given the heads of some words."""
 from libc.stdint cimport int32_t
 
-from spacy_rootmind.kernel.insertion cimport Insertion
+from spacy_rootmind.kernel.ancestral cimport Insertion
 from spacy_rootmind.kernel.elimination cimport TreeSum
 from spacy_rootmind.kernel.random cimport RandomSource
 

@@ -8,7 +8,7 @@ would be nothing but rounding errors.
 
 Where a draw leaves the trie, the rest of its tree is drawn at once, and the new nodes are for the
 heads of its words from the root down, each branch in an order of its own: their distributions then
-take one elimination together (see `conditional`).
+take one elimination together (see `partial_tree`).
 
 Masses are shares of the node's own, in float64. Once all but a vanishing part of a node has been
 drawn, underflow might count, and its masses are computed again as logs, with wide numbers.
@@ -16,12 +16,19 @@ drawn, underflow might count, and its masses are computed again as logs, with wi
 Memory is O(n^2) per tree drawn.
 """
 from libc.math cimport INFINITY, exp, log
-from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport free
 
-
-from spacy_rootmind.kernel.conditional cimport (
+from spacy_rootmind.kernel.decode cimport DECODE_OK, DECODE_UNSETTLED
+from spacy_rootmind.kernel.inside_outside cimport (
+    Draft,
+    SpanSums,
+    draft_begin,
+    draft_choose,
+    draft_weigh,
+)
+from spacy_rootmind.kernel.interrupt cimport poll, poll_row
+from spacy_rootmind.kernel.partial_tree cimport (
     PartialTree,
     partial_draw_rest,
     partial_fix,
@@ -29,9 +36,17 @@ from spacy_rootmind.kernel.conditional cimport (
     partial_restart,
     partial_weights,
 )
-from spacy_rootmind.kernel.decode cimport DECODE_NO_MEMORY, DECODE_OK, DECODE_UNSETTLED
-from spacy_rootmind.kernel.interrupt cimport poll_row
-from spacy_rootmind.kernel.random cimport RandomSource, draw_index
+from spacy_rootmind.kernel.random cimport RandomSource, draw_index, next_double
+from spacy_rootmind.kernel.room cimport make_room
+from weights cimport (
+    ExtendedFloat,
+    wide_divide,
+    wide_from,
+    wide_log,
+    wide_multiply,
+    wide_sum_row,
+    wide_to_double,
+)
 
 cdef extern from "ieee.h":
     pass
@@ -56,35 +71,20 @@ cdef void trie_free(Trie* trie) noexcept nogil:
     trie.nodes = NULL
     trie.masses = trie.scratch = NULL
     trie.children = trie.path = NULL
-    trie.room = trie.row_room = trie.path_room = 0
+    trie.room = trie.row_room = trie.child_room = trie.path_room = trie.scratch_room = 0
 
 
-cdef bint grow(void** array, size_t items, size_t size) noexcept nogil:
-    """Change the number of items in an array; returns whether there is memory for them."""
-    cdef void* grown = NULL
-    if items <= (<size_t>-1) / 4 / size:
-        grown = realloc(array[0], items * size)
-    if grown is NULL:
-        return False
-    array[0] = grown
-    return True
-
-
-cdef int make_room(Trie* trie) noexcept nogil:
-    """Make room for one more node, doubling what there is."""
+cdef int room_for_node(Trie* trie) noexcept nogil:
+    """Make room for one more node; returns a DecodeStatus."""
     cdef Py_ssize_t rows = (trie.n_nodes + 1) * trie.width
-    if trie.n_nodes == trie.room:
-        if not grow(<void**>&trie.nodes, 2 * trie.room + 8, sizeof(TrieNode)):
-            return DECODE_NO_MEMORY
-        trie.room = 2 * trie.room + 8
-    if rows > trie.row_room:
-        rows = max(rows, 2 * trie.row_room)
-        if not grow(<void**>&trie.masses, rows, sizeof(double)):
-            return DECODE_NO_MEMORY
-        if not grow(<void**>&trie.children, rows, sizeof(Py_ssize_t)):
-            return DECODE_NO_MEMORY
-        trie.row_room = rows
-    return DECODE_OK
+    cdef int status = make_room(
+        <void**>&trie.nodes, &trie.room, trie.n_nodes + 1, sizeof(TrieNode))
+    if status == DECODE_OK:
+        status = make_room(<void**>&trie.masses, &trie.row_room, rows, sizeof(double))
+    if status == DECODE_OK:
+        status = make_room(
+            <void**>&trie.children, &trie.child_room, rows, sizeof(Py_ssize_t))
+    return status
 
 
 # --- nodes -------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ cdef int add_node(
     cdef double* masses
     cdef double total
     cdef Py_ssize_t i
-    cdef int status = make_room(trie)
+    cdef int status = room_for_node(trie)
     if status != DECODE_OK:
         return status
     node = &trie.nodes[number]
@@ -178,15 +178,13 @@ cdef int add_node(
 cdef int trie_begin(Trie* trie, PartialTree* tree) noexcept nogil:
     """Begin a sentence that `tree` has begun; returns a DecodeStatus."""
     cdef Py_ssize_t width = tree.n + 1
+    cdef int status
     trie.width = width
     trie.n_nodes = 0
-    if width > trie.path_room:
-        if not grow(<void**>&trie.path, width, sizeof(Py_ssize_t)):
-            return DECODE_NO_MEMORY
-        if not grow(<void**>&trie.scratch, width, sizeof(double)):
-            return DECODE_NO_MEMORY
-        trie.path_room = width
-    return DECODE_OK
+    status = make_room(<void**>&trie.path, &trie.path_room, width, sizeof(Py_ssize_t))
+    if status == DECODE_OK:
+        status = make_room(<void**>&trie.scratch, &trie.scratch_room, width, sizeof(double))
+    return status
 
 
 cdef double trie_log_remaining(const Trie* trie) noexcept nogil:
@@ -289,3 +287,143 @@ cdef int trie_draw(
     if depth < tree.n:
         status = branch_off(trie, tree, depth, random)
     return remove_tree(trie, tree) if status == DECODE_OK else status
+
+
+# --- projective trees --------------------------------------------------------------------------
+#
+# A trie (Shi, Bieber & Sutton 2020) over the choices by which a tree is drawn from the root down
+# (see `inside_outside`): its root token, then for span after span the outermost dependent and the
+# border. Which choice is next depends on earlier ones alone, so each node has its own. It holds how
+# much of its mass remains in every alternative: for one never chosen its share, exact from the sums
+# over spans; for the others their share times what remains in the node that follows. As above,
+# nothing is ever subtracted. Masses have a wide exponent, so what remains after the probable trees
+# is as accurate as they are.
+#
+# A tree takes at most 2 n choices among at most n alternatives, and adds nodes for those below the
+# point where it leaves the trie: memory is O(n^2) per tree drawn, and less where spans are split
+# near the middle.
+
+# A choice to be made after those of a tree that was drawn.
+cdef struct Node:
+    ExtendedFloat share     # of the parent's mass before anything was drawn
+    ExtendedFloat remaining  # of its own mass
+    Py_ssize_t row          # its first alternative, in the arrays of masses and children
+    Py_ssize_t n_choices
+    Py_ssize_t chosen       # by the tree at hand
+
+
+cdef void projective_trie_free(ProjectiveTrie* trie) noexcept nogil:
+    """Free all memory; harmless when called twice."""
+    free(trie.nodes)
+    free(trie.masses)
+    free(trie.children)
+    free(trie.path)
+    trie.nodes = trie.masses = NULL
+    trie.children = trie.path = NULL
+    trie.room = trie.row_room = trie.child_room = trie.path_room = 0
+
+
+cdef int room_for_choice(ProjectiveTrie* trie, Py_ssize_t n_choices) noexcept nogil:
+    """Make room for one more node; returns a DecodeStatus."""
+    cdef Py_ssize_t rows = trie.n_masses + n_choices
+    cdef int status = make_room(&trie.nodes, &trie.room, trie.n_nodes + 1, sizeof(Node))
+    if status == DECODE_OK:
+        status = make_room(&trie.masses, &trie.row_room, rows, sizeof(ExtendedFloat))
+    if status == DECODE_OK:
+        status = make_room(
+            <void**>&trie.children, &trie.child_room, rows, sizeof(Py_ssize_t))
+    return status
+
+
+cdef int projective_trie_begin(ProjectiveTrie* trie, Py_ssize_t n) noexcept nogil:
+    """Begin a sentence; returns a DecodeStatus."""
+    trie.n_nodes = trie.n_masses = 0
+    trie.exhausted = False
+    trie.log_remaining = 0
+    return make_room(<void**>&trie.path, &trie.path_room, 2 * n, sizeof(Py_ssize_t))
+
+
+cdef int add_choice(
+        ProjectiveTrie* trie, const SpanSums* sums, const Draft* draft, Py_ssize_t place
+) noexcept nogil:
+    """Add a node for a draft's next choice, below the alternative at `place` unless NO_CHILD."""
+    cdef Node* node
+    cdef ExtendedFloat* row
+    cdef Py_ssize_t i
+    cdef int status = room_for_choice(trie, draft.n_choices)
+    if status != DECODE_OK:
+        return status
+    node = &(<Node*>trie.nodes)[trie.n_nodes]
+    node.row = trie.n_masses
+    node.n_choices = draft.n_choices
+    node.share = wide_from(1, 0)
+    if place != NO_CHILD:
+        node.share = (<ExtendedFloat*>trie.masses)[place]
+        trie.children[place] = trie.n_nodes
+    row = <ExtendedFloat*>trie.masses + node.row
+    draft_weigh(sums, draft, row)
+    node.remaining = wide_sum_row(row, node.n_choices)
+    for i in range(node.n_choices):
+        row[i] = wide_divide(row[i], node.remaining)
+        trie.children[node.row + i] = NO_CHILD
+    node.remaining = wide_from(1, 0)
+    trie.n_nodes += 1
+    trie.n_masses += node.n_choices
+    return DECODE_OK
+
+
+cdef void draw_choice(
+        Node* node, const ExtendedFloat* masses, const RandomSource* random) noexcept nogil:
+    """Draw an alternative by what remains of it."""
+    cdef double left = next_double(random)
+    cdef Py_ssize_t i
+    for i in range(node.n_choices):
+        if masses[node.row + i].part > 0:
+            node.chosen = i
+            left -= wide_to_double(wide_divide(masses[node.row + i], node.remaining))
+            if left < 0:
+                break
+
+
+cdef void remove_choices(ProjectiveTrie* trie, Py_ssize_t n_made) noexcept nogil:
+    """Remove the tree of that many choices along the path, and add up what remains there."""
+    cdef ExtendedFloat* masses = <ExtendedFloat*>trie.masses
+    cdef ExtendedFloat left = wide_from(0, 0)    # of the alternative that was chosen
+    cdef Node* node
+    cdef Py_ssize_t i
+    cdef double low
+    for i in range(n_made - 1, -1, -1):
+        node = &(<Node*>trie.nodes)[trie.path[i]]
+        masses[node.row + node.chosen] = left
+        node.remaining = wide_sum_row(masses + node.row, node.n_choices)
+        left = wide_multiply(node.share, node.remaining)
+        poll(4 * node.n_choices)
+    trie.exhausted = left.part == 0
+    trie.log_remaining = wide_log(left, &low) + low
+
+
+cdef int projective_trie_draw(
+        ProjectiveTrie* trie, SpanSums* sums, const RandomSource* random, int32_t* heads
+) noexcept nogil:
+    """Draw a tree that was not drawn yet; see the declaration. O(n^2) at most."""
+    cdef Draft draft
+    cdef Node* node
+    cdef Py_ssize_t n_made = 0, place = NO_CHILD, number = 0
+    cdef int status
+    draft_begin(sums, heads, &draft)
+    while draft.n_choices > 0:
+        if number == NO_CHILD or trie.n_nodes == 0:
+            number = trie.n_nodes
+            status = add_choice(trie, sums, &draft, place)
+            if status != DECODE_OK:
+                return status
+        node = &(<Node*>trie.nodes)[number]
+        draw_choice(node, <const ExtendedFloat*>trie.masses, random)
+        poll(8 * node.n_choices)
+        draft_choose(sums, &draft, node.chosen)
+        trie.path[n_made] = number
+        n_made += 1
+        place = node.row + node.chosen
+        number = trie.children[place]
+    remove_choices(trie, n_made)
+    return DECODE_OK

@@ -1,0 +1,505 @@
+"""Sampling of trees in proportion to the exponential of their score, by the published methods.
+
+- ancestral: word after word, each inserted into the tree of the words before it (see `ancestral`).
+- colbourn: the head of one word after another, by rank-one updates of the inverse Laplacian.
+- wilson: the root token by its exact marginal, and a loop-erased walk to it (Stanojevic 2022;
+  Zmigrod, Vieira & Cotterell 2021). wilson_reject: walks to ROOT until one has a single root.
+- auto: wilson, until a walk takes too long. Then the walk is discarded and the tree drawn word
+  after word *with the root token already drawn*: given the root, the number of steps is independent
+  of the tree (see `wilson`), but a new root would be biased towards those that do not trap a walk.
+  Without a single root, the walk's root is ROOT, and a whole new tree is right.
+- distinct: without replacement (see `without_replacement`).
+
+Arguments of the Python boundary are checked in spacy_rootmind.trees.sampling and trusted here.
+"""
+from cpython.pycapsule cimport PyCapsule_GetPointer
+from libc.stddef cimport size_t
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy, memset
+
+from spacy_rootmind.kernel.ancestral cimport (
+    insertion_begin,
+    insertion_draw,
+    insertion_free,
+    insertion_init,
+)
+from spacy_rootmind.kernel.batch cimport Batch, ScoreBuffer, Worker, gather, run_batch
+from spacy_rootmind.kernel.colbourn cimport draw_by_inverse, invert_matrix
+from spacy_rootmind.kernel.decode cimport (
+    DECODE_LOST_DIGITS,
+    DECODE_NO_MEMORY,
+    DECODE_OK,
+    DECODE_UNSETTLED,
+)
+from spacy_rootmind.kernel.elimination cimport TreeSum, tree_sum_free, tree_sum_init, weigh_arcs
+from spacy_rootmind.kernel.inside_outside cimport (
+    SpanSums,
+    describe_sum,
+    draw_projective,
+    span_sums_free,
+    span_sums_init,
+    sum_projective,
+)
+from spacy_rootmind.kernel.interrupt cimport poll_row, run_part
+from spacy_rootmind.kernel.partial_tree cimport partial_begin, partial_free, partial_init
+from spacy_rootmind.kernel.partition cimport log_probability, root_shares, sum_trees, sum_trees_wide
+from spacy_rootmind.kernel.random cimport RandomSource, draw_index
+from spacy_rootmind.kernel.wilson cimport prepare_walk, walk_free, walk_init, walk_tree
+from spacy_rootmind.kernel.without_replacement cimport (
+    ProjectiveTrie,
+    projective_trie_begin,
+    projective_trie_draw,
+    projective_trie_free,
+    trie_begin,
+    trie_draw,
+    trie_free,
+    trie_log_remaining,
+)
+
+cdef extern from "ieee.h":
+    pass
+
+
+# --- memory ------------------------------------------------------------------------------------
+
+cdef bint is_walk(SampleMethod method) noexcept nogil:
+    return method in (SAMPLE_AUTO, SAMPLE_WILSON, SAMPLE_WILSON_REJECT)
+
+
+cdef int sampler_init(
+        TreeSampler* sampler, SampleMethod method, Py_ssize_t max_words, bint single_root,
+        int64_t max_steps) noexcept nogil:
+    """Allocate what the method needs; O(n^2) bytes. Returns DECODE_OK or DECODE_NO_MEMORY.
+
+    `sampler_free` is to be called whatever is returned.
+    """
+    cdef size_t width = <size_t>max_words + 1
+    cdef bint fits
+    memset(sampler, 0, sizeof(TreeSampler))
+    sampler.method = method
+    sampler.max_words = max_words
+    sampler.single_root = single_root
+    sampler.max_steps = max_steps
+    sampler.root_weights = <double*>malloc(width * sizeof(double))
+    fits = sampler.root_weights is not NULL and tree_sum_init(&sampler.sum, max_words) == DECODE_OK
+    if is_walk(method):
+        fits = fits and walk_init(&sampler.walk, max_words) == DECODE_OK
+    if method == SAMPLE_WILSON_REJECT:
+        fits = fits and tree_sum_init(&sampler.root_sum, max_words) == DECODE_OK
+    if method in (SAMPLE_AUTO, SAMPLE_ANCESTRAL):
+        fits = fits and insertion_init(&sampler.insertion, max_words) == DECODE_OK
+    if method == SAMPLE_DISTINCT:
+        fits = fits and partial_init(&sampler.partial, max_words) == DECODE_OK
+    if method == SAMPLE_COLBOURN:
+        sampler.work = <double*>malloc((width * width + 3 * width) * sizeof(double))
+        fits = fits and sampler.work is not NULL
+    return DECODE_OK if fits else DECODE_NO_MEMORY
+
+
+cdef void sampler_free(TreeSampler* sampler) noexcept nogil:
+    """Free all memory; harmless when called twice."""
+    tree_sum_free(&sampler.sum)
+    tree_sum_free(&sampler.root_sum)
+    insertion_free(&sampler.insertion)
+    partial_free(&sampler.partial)
+    walk_free(&sampler.walk)
+    trie_free(&sampler.trie)
+    free(sampler.root_weights)
+    free(sampler.work)
+    sampler.root_weights = sampler.work = NULL
+
+
+# --- a sentence --------------------------------------------------------------------------------
+
+cdef int begin_walks(TreeSampler* sampler) noexcept nogil:
+    """Prepare draws of the root token and of heads; returns a DecodeStatus."""
+    cdef TreeSum* weights = &sampler.sum
+    cdef Py_ssize_t n = sampler.sum.n
+    cdef Py_ssize_t lowest = 1, word
+    cdef int status
+    if not sampler.single_root:
+        lowest = 0
+    elif sampler.method == SAMPLE_WILSON_REJECT:
+        lowest = 0
+        weights = &sampler.root_sum
+        status = weigh_arcs(sampler.square, n, False, weights)
+        if status != DECODE_OK:
+            return status
+    else:
+        status = root_shares(sampler.square, sampler.root_weights, &sampler.sum)
+        if status != DECODE_OK:
+            return status
+    if lowest == 1:
+        sampler.root_total = 0
+        for word in range(1, n + 1):
+            sampler.root_total += sampler.root_weights[word]
+    prepare_walk(<const double*>weights.weights, weights.stride, n, lowest, &sampler.walk)
+    return DECODE_OK
+
+
+cdef int sampler_begin(
+        TreeSampler* sampler, const double* square, Py_ssize_t n) noexcept nogil:
+    """Sum over the trees of a sentence and prepare to draw; O(n^3). Returns a DecodeStatus."""
+    cdef int status
+    sampler.square = square
+    sampler.has_insertion = False
+    status = sum_trees(square, n, sampler.single_root, &sampler.sum)
+    if status != DECODE_OK or n == 0:
+        return status
+    if is_walk(sampler.method):
+        return begin_walks(sampler)
+    if sampler.method == SAMPLE_DISTINCT:
+        partial_begin(&sampler.partial, square, &sampler.sum)
+        status = trie_begin(&sampler.trie, &sampler.partial)
+    return status
+
+
+# --- single draws ------------------------------------------------------------------------------
+
+cdef int draw_ancestral(
+        TreeSampler* sampler, Py_ssize_t root, const RandomSource* random, int32_t* heads
+) noexcept nogil:
+    """Draw a tree word after word, with that root token unless it is 0; returns a DecodeStatus."""
+    cdef int status = DECODE_OK
+    if not sampler.has_insertion:
+        status = insertion_begin(&sampler.insertion, &sampler.sum)
+        sampler.has_insertion = True
+    if status == DECODE_OK:
+        status = insertion_draw(&sampler.insertion, &sampler.sum, root, random, heads)
+    if status == DECODE_UNSETTLED:
+        if sampler.sum.beyond_float64:
+            return DECODE_LOST_DIGITS
+        status = sum_trees_wide(sampler.square, &sampler.sum)
+        sampler.has_insertion = False
+        if status == DECODE_OK:
+            return draw_ancestral(sampler, root, random, heads)
+    return status
+
+
+cdef int64_t steps_for(const TreeSampler* sampler) noexcept nogil:
+    """The number of steps allowed to the walks for one tree.
+
+    By default that of "auto" is several times the usual, which takes about as long as an insertion.
+    """
+    cdef int64_t n = sampler.sum.n
+    if sampler.max_steps > 0:
+        return sampler.max_steps
+    return 16 * n
+
+
+cdef int draw_by_walk(
+        TreeSampler* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
+    """Draw a root token, and walk to it; for "auto", fall back on `draw_ancestral`."""
+    cdef Py_ssize_t n = sampler.sum.n
+    cdef Py_ssize_t root = 0
+    cdef int64_t steps = steps_for(sampler)
+    if sampler.single_root:
+        root = 1 + draw_index(sampler.root_weights + 1, n, sampler.root_total, random)
+    if walk_tree(root, &steps, random, heads, &sampler.walk):
+        return DECODE_OK
+    if sampler.method == SAMPLE_AUTO:
+        return draw_ancestral(sampler, root, random, heads)
+    return SAMPLE_NO_STEPS
+
+
+cdef int draw_by_rejection(
+        TreeSampler* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
+    """Walk to ROOT until the tree has a single root."""
+    cdef Py_ssize_t n = sampler.sum.n
+    cdef Py_ssize_t word, n_roots = 0, n_walks = 0
+    cdef int64_t steps = steps_for(sampler)
+    while n_roots != 1:
+        n_walks += 1
+        poll_row(n_walks, 32 * n)
+        if not walk_tree(0, &steps, random, heads, &sampler.walk):
+            return SAMPLE_NO_STEPS
+        heads[0] = -1
+        n_roots = 0
+        for word in range(1, n + 1):
+            n_roots += heads[word] == 0
+    return DECODE_OK
+
+
+cdef int draw_tree(
+        TreeSampler* sampler, const RandomSource* random, int32_t* heads, bint* exhausted
+) noexcept nogil:
+    """Draw one tree of a sentence that has words; returns a DecodeStatus or SAMPLE_NO_STEPS."""
+    cdef int status
+    exhausted[0] = False
+    if sampler.method == SAMPLE_ANCESTRAL:
+        return draw_ancestral(sampler, 0, random, heads)
+    if sampler.method == SAMPLE_COLBOURN:
+        return draw_by_inverse(
+            sampler.inverse_weights, sampler.inverse_stride + 1, sampler.sum.n,
+            sampler.single_root, sampler.inverse, sampler.inverse_stride, random, heads,
+            sampler.work)
+    if sampler.method == SAMPLE_WILSON_REJECT:
+        return draw_by_rejection(sampler, random, heads)
+    if sampler.method == SAMPLE_DISTINCT:
+        status = trie_draw(&sampler.trie, &sampler.partial, random, exhausted)
+        if status == DECODE_OK and not exhausted[0]:
+            memcpy(heads, sampler.partial.heads, (sampler.sum.n + 1) * sizeof(int32_t))
+        return status
+    return draw_by_walk(sampler, random, heads)
+
+
+cdef int sampler_draw(
+        TreeSampler* sampler, Py_ssize_t k, const RandomSource* random, int32_t* heads,
+        Py_ssize_t width, double* log_probabilities, Py_ssize_t* found) noexcept nogil:
+    """Draw up to k trees, one after another; fewer only without replacement."""
+    cdef Py_ssize_t i
+    cdef bint exhausted
+    cdef int status
+    found[0] = 0
+    for i in range(k):
+        poll_row(i, 32 * sampler.sum.n)
+        if sampler.sum.n == 0:
+            if i > 0 and sampler.method == SAMPLE_DISTINCT:
+                return DECODE_OK
+            heads[i * width] = -1
+        else:
+            if sampler.log_remaining is not NULL:
+                sampler.log_remaining[i] = trie_log_remaining(&sampler.trie)
+            status = draw_tree(sampler, random, heads + i * width, &exhausted)
+            if status != DECODE_OK or exhausted:
+                return status
+        log_probabilities[i] = log_probability(
+            sampler.square, heads + i * width, &sampler.sum)
+        found[0] = i + 1
+    return DECODE_OK
+
+
+# --- batches -----------------------------------------------------------------------------------
+
+cdef extern from "numpy/random/bitgen.h" nogil:
+    ctypedef struct bitgen_t:
+        void* state
+        double (*next_double)(void* state) noexcept nogil
+
+NO_STEPS = SAMPLE_NO_STEPS
+METHODS = {
+    "auto": SAMPLE_AUTO,
+    "ancestral": SAMPLE_ANCESTRAL,
+    "colbourn": SAMPLE_COLBOURN,
+    "wilson": SAMPLE_WILSON,
+    "wilson_reject": SAMPLE_WILSON_REJECT,
+    "distinct": SAMPLE_DISTINCT,
+}
+
+# What is drawn, of which all threads share the arrays.
+cdef struct SampleTask:
+    const RandomSource* sources     # one per sentence
+    Py_ssize_t k
+    int32_t* heads                  # k rows per sentence
+    Py_ssize_t width
+    double* log_probabilities       # k per sentence
+    double* log_remaining           # the same, or NULL
+    Py_ssize_t* found               # per sentence
+    const double* inverses
+    const double* inverse_weights
+    Py_ssize_t inverse_stride
+
+cdef struct SampleState:
+    const SampleTask* task
+    TreeSampler sampler
+    SpanSums spans                  # for projective trees, instead of `sampler`
+    ProjectiveTrie trie             # for different ones
+    bint single_root
+    double* square                  # the scores of one sentence
+
+
+cdef int sample_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
+    """Draw trees of one sentence; returns a DecodeStatus or SAMPLE_NO_STEPS."""
+    cdef SampleState* worker = <SampleState*>state
+    cdef const SampleTask* task = worker.task
+    cdef TreeSampler* sampler = &worker.sampler
+    cdef Py_ssize_t stride = task.inverse_stride
+    cdef int status
+    gather(batch, sentence, worker.square)
+    if task.inverses is not NULL:
+        sampler.inverse = task.inverses + sentence * stride * stride
+        sampler.inverse_weights = task.inverse_weights + sentence * (stride + 1) * (stride + 1)
+        sampler.inverse_stride = stride
+    sampler.log_remaining = NULL
+    if task.log_remaining is not NULL:
+        sampler.log_remaining = task.log_remaining + sentence * task.k
+    status = sampler_begin(sampler, worker.square, batch.lengths[sentence])
+    if status != DECODE_OK:
+        return status
+    return sampler_draw(
+        sampler, task.k, &task.sources[sentence], task.heads + sentence * task.k * task.width,
+        task.width, task.log_probabilities + sentence * task.k, &task.found[sentence])
+
+
+cdef int begin_projective(
+        SampleState* worker, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
+    """Sum over the projective trees of a sentence; returns a DecodeStatus."""
+    gather(batch, sentence, worker.square)
+    return sum_projective(
+        worker.square, batch.lengths[sentence], worker.single_root, &worker.spans)
+
+
+cdef int sample_projective(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
+    """Draw projective trees of one sentence; returns a DecodeStatus."""
+    cdef SampleState* worker = <SampleState*>state
+    cdef const SampleTask* task = worker.task
+    cdef Py_ssize_t i, first = sentence * task.k
+    cdef TreeSum sum
+    cdef int status = begin_projective(worker, batch, sentence)
+    if status != DECODE_OK:
+        return status
+    describe_sum(&worker.spans, &sum)
+    for i in range(first, first + task.k):
+        draw_projective(
+            &worker.spans, &task.sources[sentence], task.heads + i * task.width)
+        task.log_probabilities[i] = log_probability(
+            worker.square, task.heads + i * task.width, &sum)
+    task.found[sentence] = task.k
+    return DECODE_OK
+
+
+cdef int sample_projective_distinct(
+        void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
+    """Draw different projective trees of one sentence; returns a DecodeStatus."""
+    cdef SampleState* worker = <SampleState*>state
+    cdef const SampleTask* task = worker.task
+    cdef Py_ssize_t i, first = sentence * task.k
+    cdef TreeSum sum
+    cdef int status = begin_projective(worker, batch, sentence)
+    if status == DECODE_OK:
+        status = projective_trie_begin(&worker.trie, batch.lengths[sentence])
+    if status != DECODE_OK:
+        return status
+    describe_sum(&worker.spans, &sum)
+    for i in range(first, first + task.k):
+        if worker.trie.exhausted:
+            break
+        if task.log_remaining is not NULL:
+            task.log_remaining[i] = worker.trie.log_remaining
+        status = projective_trie_draw(
+            &worker.trie, &worker.spans, &task.sources[sentence], task.heads + i * task.width)
+        if status != DECODE_OK:
+            return status
+        task.log_probabilities[i] = log_probability(
+            worker.square, task.heads + i * task.width, &sum)
+        task.found[sentence] += 1
+    return DECODE_OK
+
+
+cdef class Sampler(Worker):
+    """A way to draw trees with its memory, for one thread and up to `max_words` words."""
+    cdef SampleState c
+
+    def __cinit__(
+            self, str method not None, Py_ssize_t max_words, bint single_root, int64_t max_steps):
+        cdef size_t width = <size_t>max_words + 1
+        cdef int status
+        self.state = &self.c
+        self.c.single_root = single_root
+        self.c.square = <double*>malloc(width * width * sizeof(double))
+        if method in ("projective", "projective_distinct"):
+            self.handle = sample_projective
+            if method == "projective_distinct":
+                self.handle = sample_projective_distinct
+            status = span_sums_init(&self.c.spans, max_words, False)
+        else:
+            self.handle = sample_sentence
+            status = sampler_init(
+                &self.c.sampler, METHODS[method], max_words, single_root, max_steps)
+        if status != DECODE_OK or self.c.square is NULL:
+            raise MemoryError(
+                f"sampling trees of {max_words} words needs at least "
+                f"{56 * max_words * max_words / 2**20:.0f} MiB; split the sentence first"
+            )
+
+    def __dealloc__(self):
+        sampler_free(&self.c.sampler)
+        span_sums_free(&self.c.spans)
+        projective_trie_free(&self.c.trie)
+        free(self.c.square)
+
+
+cdef int find_sources(list bit_generators, RandomSource* sources) except -1:
+    """Unwrap numpy's bit generators, which must outlive this and be in no one else's hands."""
+    cdef bitgen_t* generator
+    cdef Py_ssize_t i
+    for i in range(len(bit_generators)):
+        generator = <bitgen_t*>PyCapsule_GetPointer(bit_generators[i].capsule, "BitGenerator")
+        sources[i].next_double = generator.next_double
+        sources[i].state = generator.state
+    return 0
+
+
+# The arguments of `invert_matrix`, and its result.
+cdef struct InverseTask:
+    double* matrix
+    Py_ssize_t n
+    Py_ssize_t* swapped
+    bint exists
+
+
+cdef int invert_part(void* argument) noexcept nogil:
+    cdef InverseTask* task = <InverseTask*>argument
+    task.exists = invert_matrix(task.matrix, task.n, task.swapped)
+    return DECODE_OK
+
+
+def invert(double[:, ::1] matrix not None):
+    """Invert a square matrix in place; returns whether it has an inverse, up to rounding."""
+    cdef InverseTask task
+    task.n = matrix.shape[0]
+    if task.n == 0:
+        return True
+    task.matrix = &matrix[0, 0]
+    task.swapped = <Py_ssize_t*>malloc(task.n * sizeof(Py_ssize_t))
+    if task.swapped is NULL:
+        raise MemoryError("no memory for a row")
+    try:
+        run_part(invert_part, &task)
+    finally:
+        free(task.swapped)
+    return bool(task.exists)
+
+
+def sample_batch(
+        object scores, object allowed, object lengths, list samplers, list bit_generators,
+        int32_t[:, :, ::1] heads not None, double[:, ::1] log_probabilities not None,
+        Py_ssize_t[::1] found not None, const double[:, :, ::1] inverses=None,
+        const double[:, :, ::1] inverse_weights=None, double[:, ::1] log_remaining=None):
+    """Draw trees of all sentences, with one bit generator per sentence and thread per sampler.
+
+    `scores`, `allowed` and `lengths` are as for ScoreBuffer. For colbourn, `inverses` are those of
+    the sentences' Laplacians, n x n, and `inverse_weights` the weights in these, (n + 1) x (n + 1).
+    Without replacement, `log_remaining` gets the log of the mass that was left before each draw.
+    Returns (status, sentence) of the first sentence that fails, or (OK, any).
+    """
+    cdef ScoreBuffer buffer = ScoreBuffer(scores, allowed, lengths)
+    cdef Sampler sampler
+    cdef SampleTask task
+    cdef RandomSource* sources
+    if buffer.c.n_sentences == 0:
+        return DECODE_OK, 0
+    task.k = heads.shape[1]
+    task.heads = &heads[0, 0, 0]
+    task.width = heads.shape[2]
+    task.log_probabilities = &log_probabilities[0, 0]
+    task.found = &found[0]
+    task.log_remaining = NULL if log_remaining is None else &log_remaining[0, 0]
+    task.inverses = task.inverse_weights = NULL
+    task.inverse_stride = 0
+    if inverses is not None and inverses.shape[2] > 0:
+        task.inverses = &inverses[0, 0, 0]
+        task.inverse_weights = &inverse_weights[0, 0, 0]
+        task.inverse_stride = inverses.shape[2]
+    sources = <RandomSource*>malloc(buffer.c.n_sentences * sizeof(RandomSource))
+    if sources is NULL:
+        raise MemoryError("no memory for random streams")
+    try:
+        find_sources(bit_generators, sources)
+        task.sources = sources
+        for sampler in samplers:
+            sampler.c.task = &task
+        return run_batch(buffer, samplers)
+    finally:
+        free(sources)
