@@ -188,7 +188,7 @@ class ProjectiveTrees(AllTrees):
     __slots__ = ()
 
     projective = True
-    bytes_of_sums = 88.0
+    bytes_of_sums = 104.0
     bytes_of_derivatives = 168.0
 
     def are_trees(self, heads: NDArray[np.int64], words: NDArray[np.intp]) -> NDArray[np.bool_]:
