@@ -1,15 +1,14 @@
 """The best projective tree by dynamic programming over spans (Eisner 1996), O(n^3).
 
-A complete span covers a head at one end and everything that it governs on that side; a span with
-an arc covers a head, a dependent at the other end, and all between them. Both halves of a split
-are read along rows: a complete span is stored under (i, j) and under (j, i). The best splits are
-not stored; the few that the tree needs are found again at the end.
+The best splits of the spans are not stored (see `chart`); the few that the tree needs are found
+again at the end.
 """
 from libc.math cimport INFINITY
 from libc.stddef cimport size_t
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free, malloc
 
+from spacy_rootmind.kernel.chart cimport fill_chart
 from spacy_rootmind.kernel.decode cimport (
     DECODE_LOST_DIGITS,
     DECODE_NO_MEMORY,
@@ -22,8 +21,7 @@ from spacy_rootmind.kernel.decode cimport (
     workspace_init_for_arcmax,
 )
 from spacy_rootmind.kernel.decode_batch cimport Decoder, DecoderState, check_memory
-from spacy_rootmind.kernel.interrupt cimport ROWS_PER_POLL, poll, poll_row
-from spacy_rootmind.kernel.simd cimport row_passes
+from spacy_rootmind.kernel.interrupt cimport poll_row
 
 cdef extern from "ieee.h":
     pass
@@ -40,6 +38,7 @@ cdef int chart_workspace_init(
     """Allocate 24 (n + 1)^2 + O(n) bytes, 32 (n + 1)^2 with `inner`. A DecodeStatus."""
     cdef size_t width = <size_t>max_words + 1
     cdef size_t area = width * width
+    cdef double* scores
     cdef int status = workspace_init_for_arcmax(&ws.tree, max_words)
     ws.block = NULL
     if status != DECODE_OK:
@@ -52,11 +51,12 @@ cdef int chart_workspace_init(
     if ws.block is NULL:
         workspace_free(&ws.tree)
         return DECODE_NO_MEMORY
-    ws.right = <double*>ws.block
-    ws.left = ws.right + area
-    ws.arc = ws.left + area
-    ws.inner = ws.arc + area if with_inner else NULL
-    ws.todo = <int32_t*>(ws.arc + (1 + with_inner) * area)
+    scores = <double*>ws.block
+    ws.chart.right = scores
+    ws.chart.left = scores + area
+    ws.chart.arcs = scores + 2 * area
+    ws.chart.inner = scores + 3 * area if with_inner else NULL
+    ws.todo = <int32_t*>(scores + (3 + with_inner) * area)
     return DECODE_OK
 
 
@@ -65,44 +65,6 @@ cdef void chart_workspace_free(ChartWorkspace* ws) noexcept nogil:
     workspace_free(&ws.tree)
     free(ws.block)
     ws.block = NULL
-
-
-cdef inline void fill_span(
-        const double* square, Py_ssize_t width, Py_ssize_t i, Py_ssize_t j, ChartWorkspace* ws
-) noexcept nogil:
-    """Find the best of each kind from i to j, whose parts are there already. O(j - i)."""
-    cdef Py_ssize_t length = j - i
-    cdef double inner = row_passes.max_sum(
-        ws.right + i * width + i, ws.left + j * width + i + 1, length)
-    if ws.inner is not NULL:
-        ws.inner[i * width + j] = inner
-    ws.arc[i * width + j] = inner + square[j * width + i]
-    ws.arc[j * width + i] = -INFINITY if i == 0 else inner + square[i * width + j]
-    ws.right[i * width + j] = row_passes.max_sum(
-        ws.arc + i * width + i + 1, ws.right + j * width + i + 1, length)
-    ws.right[j * width + i] = ws.right[i * width + j]
-    ws.left[i * width + j] = row_passes.max_sum(
-        ws.left + i * width + i, ws.arc + j * width + i, length)
-    ws.left[j * width + i] = ws.left[i * width + j]
-
-
-cdef void fill_chart(
-        const double* square, Py_ssize_t n, Py_ssize_t first, ChartWorkspace* ws) noexcept nogil:
-    """Fill the charts for all spans within first..n; first = 0 takes ROOT as a node like others."""
-    cdef Py_ssize_t width = n + 1
-    cdef Py_ssize_t i, j, stop
-    for i in range(first, width):
-        ws.right[i * width + i] = ws.left[i * width + i] = 0
-    # Long spans from short ones; for j downwards every part of (i, j) is there already.
-    for j in range(first + 1, width):
-        stop = j
-        while stop - first > ROWS_PER_POLL:
-            for i in range(stop - 1, stop - 1 - ROWS_PER_POLL, -1):
-                fill_span(square, width, i, j, ws)
-            stop -= ROWS_PER_POLL
-            poll(3 * ROWS_PER_POLL * (j - stop))
-        for i in range(stop - 1, first - 1, -1):
-            fill_span(square, width, i, j, ws)
 
 
 cdef Py_ssize_t find_split(
@@ -129,6 +91,9 @@ cdef Py_ssize_t push(
 cdef void follow_splits(
         Py_ssize_t n, Py_ssize_t top, int32_t* heads, ChartWorkspace* ws) noexcept nogil:
     """Expand the spans on the stack down to their arcs; O(n) each, O(n^2) in all."""
+    cdef const double* right = <const double*>ws.chart.right
+    cdef const double* left = <const double*>ws.chart.left
+    cdef const double* arcs = <const double*>ws.chart.arcs
     cdef Py_ssize_t width = n + 1
     cdef Py_ssize_t i, j, length, k, n_spans = 0
     cdef int32_t kind
@@ -142,16 +107,16 @@ cdef void follow_splits(
         length = j - i
         if kind == RIGHT:
             k = i + 1 + find_split(
-                ws.arc + i * width + i + 1, ws.right + j * width + i + 1, length)
+                arcs + i * width + i + 1, right + j * width + i + 1, length)
             top = push(ws.todo, top, ARC, i, k)
             top = push(ws.todo, top, RIGHT, k, j)
         elif kind == LEFT:
-            k = i + find_split(ws.left + i * width + i, ws.arc + j * width + i, length)
+            k = i + find_split(left + i * width + i, arcs + j * width + i, length)
             top = push(ws.todo, top, LEFT, i, k)
             top = push(ws.todo, top, ARC, j, k)
         else:
             heads[ws.todo[top + 2]] = ws.todo[top + 1]
-            k = i + find_split(ws.right + i * width + i, ws.left + j * width + i + 1, length)
+            k = i + find_split(right + i * width + i, left + j * width + i + 1, length)
             top = push(ws.todo, top, RIGHT, i, k)
             top = push(ws.todo, top, LEFT, k + 1, j)
 
@@ -163,6 +128,8 @@ cdef int decode_projective(
 
     `square` holds scores[dep, head], (n + 1) x (n + 1), contiguous. Returns a DecodeStatus.
     """
+    cdef const double* right = <const double*>ws.chart.right
+    cdef const double* left = <const double*>ws.chart.left
     cdef Py_ssize_t width = n + 1
     cdef Py_ssize_t root, best = 0, top = 0
     cdef double score, largest = -INFINITY
@@ -178,14 +145,14 @@ cdef int decode_projective(
     if sums_overflow(square, n):
         return DECODE_LOST_DIGITS
     if not single_root:
-        fill_chart(square, n, 0, ws)
-        if ws.right[n] == -INFINITY:
+        fill_chart(square, n, 0, &ws.chart)
+        if right[n] == -INFINITY:
             return DECODE_NO_TREE
         follow_splits(n, push(ws.todo, 0, RIGHT, 0, n), heads, ws)
         return DECODE_OK
-    fill_chart(square, n, 1, ws)
+    fill_chart(square, n, 1, &ws.chart)
     for root in range(1, width):
-        score = ws.left[width + root] + square[root * width] + ws.right[root * width + n]
+        score = left[width + root] + square[root * width] + right[root * width + n]
         if score > largest:
             largest = score
             best = root

@@ -1,9 +1,8 @@
 """Sums over all projective trees of a sentence: the inside-outside algorithm on Eisner's spans.
 
-The spans are those of `eisner`, with sums of products in place of maxima. Each tree is made of them
-in exactly one way: the span of a head splits before what its outermost dependent governs, and the
-span between a head and a dependent where the one's descendants end. A single root splits the
-sentence in two; with several, ROOT is a head like others, to the left of all.
+The spans are those of `chart`: the span of a head splits before what its outermost dependent
+governs, and the span between a head and a dependent where the one's descendants end. A single root
+splits the sentence in two; with several, ROOT is a head like others, to the left of all.
 
 Weights have a word's highest score as their unit, and a wide exponent. They are only added and
 multiplied, so that all numbers, small marginals among them, are accurate relative to themselves.
@@ -16,6 +15,16 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport abs, free, malloc
 from libc.string cimport memset
 
+from spacy_rootmind.kernel.chart cimport (
+    Dual,
+    change_of,
+    fill_chart,
+    number_from,
+    number_t,
+    plus,
+    times,
+    weight_of,
+)
 from spacy_rootmind.kernel.decode cimport (
     DECODE_LOST_DIGITS,
     DECODE_NO_MEMORY,
@@ -41,74 +50,11 @@ cdef extern from "ieee.h":
     pass
 
 
-# A weight, and the derivative of its log.
-cdef struct Dual:
-    ExtendedFloat weight
-    double change
-
-ctypedef fused number_t:
-    ExtendedFloat
-    Dual
-
-
-# --- numbers -----------------------------------------------------------------------------------
-
-cdef inline number_t number_from(
-        ExtendedFloat weight, double change, const number_t* of_type) noexcept nogil:
-    """Make a number of the type that `of_type` stands for."""
-    cdef Dual dual
-    if number_t is ExtendedFloat:
-        return weight
-    else:
-        dual.weight = weight
-        dual.change = change
-        return dual
-
-
-cdef inline ExtendedFloat weight_of(number_t number) noexcept nogil:
-    if number_t is ExtendedFloat:
-        return number
-    else:
-        return number.weight
-
-
-cdef inline double change_of(number_t number) noexcept nogil:
-    if number_t is ExtendedFloat:
-        return 0
-    else:
-        return number.change
-
-
-cdef inline number_t plus(number_t a, number_t b) noexcept nogil:
-    cdef Dual sum
-    if number_t is ExtendedFloat:
-        return wide_add(a, b)
-    else:
-        if b.weight.part == 0:
-            return a
-        if a.weight.part == 0:
-            return b
-        sum.weight = wide_add(a.weight, b.weight)
-        sum.change = a.change + (b.change - a.change) * wide_to_double(
-            wide_divide(b.weight, sum.weight))
-        return sum
-
-
-cdef inline number_t times(number_t a, number_t b) noexcept nogil:
-    cdef Dual product
-    if number_t is ExtendedFloat:
-        return wide_multiply(a, b)
-    else:
-        product.weight = wide_multiply(a.weight, b.weight)
-        product.change = a.change + b.change
-        return product
-
-
 # --- memory ------------------------------------------------------------------------------------
 
 cdef int span_sums_init(
         SpanSums* ws, Py_ssize_t max_words, bint with_changes) noexcept nogil:
-    """Allocate 80 n^2 + O(n) bytes, twice that with changes; DECODE_OK or DECODE_NO_MEMORY."""
+    """Allocate 96 n^2 + O(n) bytes, 144 n^2 with changes; DECODE_OK or DECODE_NO_MEMORY."""
     cdef size_t width = <size_t>max_words + 1
     cdef size_t area = width * width
     cdef size_t item = sizeof(Dual) if with_changes else sizeof(ExtendedFloat)
@@ -118,18 +64,19 @@ cdef int span_sums_init(
     if area > (<size_t>-1) // 256:
         return DECODE_NO_MEMORY
     ws.block = malloc(
-        (5 * area + 1) * item
+        (6 * area + 1) * item
         + width * (sizeof(ExtendedFloat) + sizeof(double) + 6 * sizeof(int32_t)))
     if ws.block is NULL:
         return DECODE_NO_MEMORY
     place = <char*>ws.block
     ws.weights = place
-    ws.complete = place + area * item
-    ws.arcs = place + 2 * area * item
-    ws.outer_complete = place + 3 * area * item
-    ws.outer_arcs = place + 4 * area * item
-    ws.total = place + 5 * area * item
-    ws.row = place + (5 * area + 1) * item
+    ws.chart.right = place + area * item
+    ws.chart.left = place + 2 * area * item
+    ws.chart.arcs = place + 3 * area * item
+    ws.outer_complete = place + 4 * area * item
+    ws.outer_arcs = place + 5 * area * item
+    ws.total = place + 6 * area * item
+    ws.row = place + (6 * area + 1) * item
     ws.highest = <double*>(<ExtendedFloat*>ws.row + width)
     ws.todo = <int32_t*>(ws.highest + width)
     return DECODE_OK
@@ -159,55 +106,27 @@ cdef bint weigh(
     return dropped
 
 
-cdef inline void fill_span(
-        const number_t* weights, number_t* complete, number_t* arcs, Py_ssize_t width,
-        Py_ssize_t i, Py_ssize_t j) noexcept nogil:
-    """Sum over all spans from i to j, whose parts are there already. O(j - i)."""
-    cdef number_t zero = number_from(wide_from(0, 0), 0, weights)
-    cdef number_t sum = zero
-    cdef Py_ssize_t k
-    for k in range(i, j):
-        sum = plus(sum, times(complete[i * width + k], complete[j * width + k + 1]))
-    arcs[i * width + j] = times(sum, weights[j * width + i])
-    arcs[j * width + i] = zero if i == 0 else times(sum, weights[i * width + j])
-    sum = zero
-    for k in range(i + 1, j + 1):
-        sum = plus(sum, times(arcs[i * width + k], complete[k * width + j]))
-    complete[i * width + j] = sum
-    sum = zero
-    for k in range(i, j):
-        sum = plus(sum, times(arcs[j * width + k], complete[k * width + i]))
-    complete[j * width + i] = sum
-
-
 cdef inline number_t weight_of_root(
         const number_t* of_type, const SpanSums* ws, Py_ssize_t root) noexcept nogil:
     """The weight of all trees whose only root token is `root`."""
-    cdef Py_ssize_t width = ws.n + 1
-    cdef const number_t* complete = <const number_t*>ws.complete
+    cdef Py_ssize_t place = root * (ws.n + 1)
     return times(
-        (<const number_t*>ws.weights)[root * width],
-        times(complete[root * width + 1], complete[root * width + ws.n]))
+        (<const number_t*>ws.weights)[place],
+        times(
+            (<const number_t*>ws.chart.left)[place + 1],
+            (<const number_t*>ws.chart.right)[place + ws.n]))
 
 
 cdef void fill_spans(const number_t* of_type, SpanSums* ws) noexcept nogil:
     """Sum over all spans and trees, given the weights. O(n^3)."""
-    cdef Py_ssize_t width = ws.n + 1, first = ws.single_root, i, j
-    cdef number_t* complete = <number_t*>ws.complete
     cdef number_t* total = <number_t*>ws.total
-    for i in range(width):
-        complete[i * width + i] = number_from(wide_from(1, 0), 0, of_type)
-    # Long spans from short ones; for j downwards every part of (i, j) is there already.
-    for j in range(first + 1, width):
-        for i in range(j - 1, first - 1, -1):
-            if (j - i) % ROWS_PER_POLL == 0:
-                poll(30 * ROWS_PER_POLL * (j - i))
-            fill_span(<const number_t*>ws.weights, complete, <number_t*>ws.arcs, width, i, j)
+    cdef Py_ssize_t i
+    fill_chart(<const number_t*>ws.weights, ws.n, ws.single_root, &ws.chart)
     if not ws.single_root:
-        total[0] = complete[ws.n]
+        total[0] = (<number_t*>ws.chart.right)[ws.n]
         return
     total[0] = number_from(wide_from(0, 0), 0, of_type)
-    for i in range(1, width):
+    for i in range(1, ws.n + 1):
         total[0] = plus(total[0], weight_of_root(of_type, ws, i))
 
 
@@ -272,21 +191,22 @@ cdef inline void follow_back(
     """Go back through `fill_span`, once all longer spans are done. O(j - i)."""
     cdef Py_ssize_t width = ws.n + 1, k
     cdef const number_t* weights = <const number_t*>ws.weights
-    cdef const number_t* complete = <const number_t*>ws.complete
-    cdef const number_t* arcs = <const number_t*>ws.arcs
+    cdef const number_t* right = <const number_t*>ws.chart.right
+    cdef const number_t* left = <const number_t*>ws.chart.left
+    cdef const number_t* arcs = <const number_t*>ws.chart.arcs
     cdef number_t* outer_complete = <number_t*>ws.outer_complete
     cdef number_t* outer_arcs = <number_t*>ws.outer_arcs
     cdef number_t outer = outer_complete[i * width + j]
     if weight_of(outer).part > 0:
         for k in range(i + 1, j + 1):
             push_back(
-                outer, arcs[i * width + k], complete[k * width + j], &outer_arcs[i * width + k],
+                outer, arcs[i * width + k], right[j * width + k], &outer_arcs[i * width + k],
                 &outer_complete[k * width + j])
     outer = outer_complete[j * width + i]
     if weight_of(outer).part > 0:
         for k in range(i, j):
             push_back(
-                outer, arcs[j * width + k], complete[k * width + i], &outer_arcs[j * width + k],
+                outer, arcs[j * width + k], left[i * width + k], &outer_arcs[j * width + k],
                 &outer_complete[k * width + i])
     outer = times(outer_arcs[i * width + j], weights[j * width + i])
     if i > 0:
@@ -294,7 +214,7 @@ cdef inline void follow_back(
     if weight_of(outer).part > 0:
         for k in range(i, j):
             push_back(
-                outer, complete[i * width + k], complete[j * width + k + 1],
+                outer, right[i * width + k], left[j * width + k + 1],
                 &outer_complete[i * width + k], &outer_complete[j * width + k + 1])
 
 
@@ -311,7 +231,8 @@ cdef void begin_back(const number_t* of_type, SpanSums* ws) noexcept nogil:
     """Fill the derivatives of the log of the total by the spans that it is made of."""
     cdef Py_ssize_t width = ws.n + 1, i
     cdef const number_t* weights = <const number_t*>ws.weights
-    cdef const number_t* complete = <const number_t*>ws.complete
+    cdef const number_t* right = <const number_t*>ws.chart.right
+    cdef const number_t* left = <const number_t*>ws.chart.left
     cdef number_t* outer_complete = <number_t*>ws.outer_complete
     cdef number_t* outer_arcs = <number_t*>ws.outer_arcs
     cdef number_t total = (<number_t*>ws.total)[0]
@@ -324,7 +245,7 @@ cdef void begin_back(const number_t* of_type, SpanSums* ws) noexcept nogil:
         return
     for i in range(1, width):
         push_back(
-            times(one, weights[i * width]), complete[i * width + 1], complete[i * width + ws.n],
+            times(one, weights[i * width]), left[i * width + 1], right[i * width + ws.n],
             &outer_complete[i * width + 1], &outer_complete[i * width + ws.n])
 
 
@@ -333,7 +254,7 @@ cdef void find_results(
     """Fill the probabilities of all arcs, or their derivatives. O(n^3)."""
     cdef Py_ssize_t n = ws.n, first = ws.single_root, i, j
     cdef number_t* outer_arcs = <number_t*>ws.outer_arcs
-    cdef const number_t* arcs = <const number_t*>ws.arcs
+    cdef const number_t* arcs = <const number_t*>ws.chart.arcs
     cdef number_t total = (<number_t*>ws.total)[0]
     cdef number_t one
     if n == 0:
@@ -380,20 +301,25 @@ cdef int projective_derivatives(
 
 # --- samples -----------------------------------------------------------------------------------
 
+cdef inline ExtendedFloat weight_of_side(
+        const SpanSums* ws, Py_ssize_t head, Py_ssize_t end) noexcept nogil:
+    """The weight of all that a head governs on that side, up to `end`."""
+    cdef const void* side = ws.chart.right if end > head else ws.chart.left
+    return (<const ExtendedFloat*>side)[head * (ws.n + 1) + end]
+
+
 cdef inline ExtendedFloat weight_of_dependent(
         const SpanSums* ws, Py_ssize_t head, Py_ssize_t dep, Py_ssize_t end) noexcept nogil:
     """The weight of all that a head governs up to `end`, with that outermost dependent."""
-    cdef Py_ssize_t width = ws.n + 1
     return wide_multiply(
-        (<const ExtendedFloat*>ws.arcs)[head * width + dep],
-        (<const ExtendedFloat*>ws.complete)[dep * width + end])
+        (<const ExtendedFloat*>ws.chart.arcs)[head * (ws.n + 1) + dep],
+        weight_of_side(ws, dep, end))
 
 
 cdef inline ExtendedFloat weight_of_border(
-        const ExtendedFloat* complete, Py_ssize_t width, Py_ssize_t i, Py_ssize_t j, Py_ssize_t last
-) noexcept nogil:
+        const SpanSums* ws, Py_ssize_t i, Py_ssize_t j, Py_ssize_t last) noexcept nogil:
     """The weight of all between i and j of which the words up to `last` descend from i."""
-    return wide_multiply(complete[i * width + last], complete[j * width + last + 1])
+    return wide_multiply(weight_of_side(ws, i, last), weight_of_side(ws, j, last + 1))
 
 
 cdef inline bint passes(ExtendedFloat weight, ExtendedFloat total, double* left) noexcept nogil:
@@ -421,7 +347,7 @@ cdef Py_ssize_t draw_dependent(
         const SpanSums* ws, Py_ssize_t head, Py_ssize_t end, const RandomSource* random
 ) noexcept nogil:
     """Draw the outermost dependent of a head in the span that reaches to `end`."""
-    cdef ExtendedFloat total = (<const ExtendedFloat*>ws.complete)[head * (ws.n + 1) + end], weight
+    cdef ExtendedFloat total = weight_of_side(ws, head, end), weight
     cdef double left = next_double(random)
     cdef Py_ssize_t step = 1 if end > head else -1
     cdef Py_ssize_t dep = head, last = 0
@@ -439,14 +365,13 @@ cdef Py_ssize_t draw_border(
         const SpanSums* ws, Py_ssize_t i, Py_ssize_t j, const RandomSource* random
 ) noexcept nogil:
     """Draw the last word between i and j that descends from i; i itself if there is none."""
-    cdef Py_ssize_t width = ws.n + 1, k, last = i
-    cdef const ExtendedFloat* complete = <const ExtendedFloat*>ws.complete
+    cdef Py_ssize_t k, last = i
     cdef double left = next_double(random)
     cdef ExtendedFloat total = wide_from(0, 0), weight
     for k in range(i, j):
-        total = wide_add(total, weight_of_border(complete, width, i, j, k))
+        total = wide_add(total, weight_of_border(ws, i, j, k))
     for k in range(i, j):
-        weight = weight_of_border(complete, width, i, j, k)
+        weight = weight_of_border(ws, i, j, k)
         if weight.part > 0:
             last = k
             if passes(weight, total, &left):
@@ -545,8 +470,7 @@ cdef void draft_weigh(const SpanSums* ws, const Draft* draft, void* weights) noe
     else:
         head, end = min(head, draft.dep), max(head, draft.dep)
         for i in range(draft.n_choices):
-            out[i] = weight_of_border(
-                <const ExtendedFloat*>ws.complete, ws.n + 1, head, end, head + i)
+            out[i] = weight_of_border(ws, head, end, head + i)
 
 
 cdef void draft_choose(SpanSums* ws, Draft* draft, Py_ssize_t choice) noexcept nogil:

@@ -1,6 +1,6 @@
 """The k best projective trees, exact and distinct: O(n^3), then O(n log n) to O(n^2) for each.
 
-The spans are those of `eisner`; each tree is made of them in one way, so that different
+The spans are those of `chart`; each tree is made of them in one way, so that different
 derivations are different trees. A span's derivations are listed best first, and only as far as a
 better tree asks for them (Huang & Chiang 2005, algorithm 3). A derivation is a split and the ranks
 of its two parts in their own lists. Those that may come next wait in a heap per span: first the
@@ -15,6 +15,7 @@ from libc.string cimport memset
 
 import numpy as np
 
+from spacy_rootmind.kernel.chart cimport Chart, fill_chart
 from spacy_rootmind.kernel.decode cimport (
     DECODE_BAD_SCORE,
     DECODE_LOST_DIGITS,
@@ -27,7 +28,6 @@ from spacy_rootmind.kernel.eisner cimport (
     ChartWorkspace,
     chart_workspace_free,
     chart_workspace_init,
-    fill_chart,
 )
 from spacy_rootmind.kernel.heap cimport heap_pop, heap_push
 from spacy_rootmind.kernel.interrupt cimport poll, run_part
@@ -68,7 +68,7 @@ cdef struct Search:
     Py_ssize_t n
     bint single_root
     double* scores          # (n + 1) x (n + 1), less the highest of the row
-    ChartWorkspace chart    # best scores
+    ChartWorkspace best     # scores
     int32_t* numbers        # of complete spans, then of inner ones; 0 if not made yet
     Span* spans             # from 1
     Py_ssize_t n_spans
@@ -100,7 +100,7 @@ cdef int search_init(Search* search, Py_ssize_t n, bint single_root) noexcept no
             search.scores is NULL or search.numbers is NULL or search.advances is NULL
             or search.todo is NULL):
         return DECODE_NO_MEMORY
-    return chart_workspace_init(&search.chart, n, True)
+    return chart_workspace_init(&search.best, n, True)
 
 
 cdef void search_free(Search* search) noexcept nogil:
@@ -110,7 +110,7 @@ cdef void search_free(Search* search) noexcept nogil:
         free(search.spans[i].listed)
         free(search.spans[i].waiting)
     free(search.spans)
-    chart_workspace_free(&search.chart)
+    chart_workspace_free(&search.best)
     free(search.scores)
     free(search.numbers)
     free(search.advances)
@@ -149,11 +149,11 @@ cdef int lower_scores(
 
 
 cdef inline double best_score(const Search* search, Part part) noexcept nogil:
-    cdef const ChartWorkspace* chart = &search.chart
-    cdef Py_ssize_t place = part.first * (search.n + 1) + part.last
-    if part.kind != COMPLETE:
-        return chart.inner[place]
-    return chart.right[place] if part.first < part.last else chart.left[place]
+    cdef const Chart* chart = &search.best.chart
+    cdef const void* scores = chart.inner
+    if part.kind == COMPLETE:
+        scores = chart.right if part.first < part.last else chart.left
+    return (<const double*>scores)[part.first * (search.n + 1) + part.last]
 
 
 # --- derivations -------------------------------------------------------------------------------
@@ -389,7 +389,7 @@ cdef int find_trees(Search* search, const double* square, Py_ssize_t k) noexcept
         return status
     if sums_overflow(search.scores, n):
         return DECODE_LOST_DIGITS
-    fill_chart(search.scores, n, search.single_root, &search.chart)
+    fill_chart(<const double*>search.scores, n, search.single_root, &search.best.chart)
     whole.kind = WHOLE if search.single_root else COMPLETE
     whole.first = 1 if search.single_root else 0
     whole.last = n

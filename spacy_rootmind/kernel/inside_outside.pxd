@@ -1,6 +1,7 @@
 """Sums over all projective trees of a sentence, arc marginals and samples, O(n^3)."""
 from libc.stdint cimport int32_t
 
+from spacy_rootmind.kernel.chart cimport Chart
 from spacy_rootmind.kernel.elimination cimport TreeSum
 from spacy_rootmind.kernel.random cimport RandomSource
 
@@ -12,9 +13,8 @@ cdef struct SpanSums:
     bint single_root
     void* block
     void* weights           # [dep, head]: exp(score - highest[dep])
-    void* complete          # all that the head governs on that side, up to there
-    void* arcs              # the same up to a dependent, without what this governs beyond
-    void* outer_complete    # derivatives of the log of the total by these
+    Chart chart
+    void* outer_complete    # derivatives of the log of the total by spans, [head, end]
     void* outer_arcs
     void* total             # one number
     void* row               # scratch, without changes

@@ -227,11 +227,11 @@ class TreeDistribution(Distribution):
             If a sentence has more than `MOST_TREES` trees; if sentences have different numbers of
             trees; and, without `expand`, if they have different trees.
         """
-        arrays = self._sentences.over_arrays()
-        possible = arrays._possible_arcs()
+        sentences = self._sentences.over_arrays().sentences
+        possible = sentences.possible_arcs()
         every = [
-            _list_trees(*(i, possible[i], n), single_root=arrays._single_root)
-            for i, n in enumerate(arrays._words.tolist())
+            _list_trees(*(i, possible[i], n), single_root=sentences.single_root)
+            for i, n in enumerate(sentences.lengths.tolist())
         ]
         counts = sorted({len(heads) for heads in every})
         if len(counts) != 1:
@@ -292,11 +292,11 @@ class _Trees(constraints.Constraint):
     event_dim = 1
 
     def __init__(self, sentences: Sentences):
-        arrays = sentences.over_arrays()
+        arrays = sentences.over_arrays().sentences
         self._shape = sentences.shape
-        self._words = arrays._words
-        self._single_root = arrays._single_root
-        self._possible = arrays._possible_arcs()
+        self._words = arrays.lengths
+        self._single_root = arrays.single_root
+        self._possible = arrays.possible_arcs()
 
     def check(self, value: Tensor) -> Tensor:
         """Tell which heads are such trees.

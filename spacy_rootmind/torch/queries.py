@@ -132,7 +132,7 @@ class Marginals(_Query):
     @staticmethod
     def forward(*inputs: Any) -> Tensor:
         # Those of the distribution itself, which `Sentences.shaped` copies.
-        return torch.from_numpy(_over_arrays(inputs)._find_marginals())
+        return torch.from_numpy(_over_arrays(inputs).answers.marginals())
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -359,8 +359,8 @@ def _covariances(trees: TreeDistribution, values: NDArray[Any]) -> NDArray[np.fl
     """Find covariances in the kernel, NaN in sentences with a value that is not finite."""
     wrong = ~np.isfinite(values)
     if not wrong.any():
-        return trees._arc_covariances(values)
-    likely = trees._find_marginals()[:, None] > 0
+        return trees.answers.arc_covariances(values)
+    likely = trees.answers.marginals()[:, None] > 0
     wrong = (wrong & likely).any(axis=(2, 3), keepdims=True)
-    found = trees._arc_covariances(np.where(wrong, 0.0, values))
+    found = trees.answers.arc_covariances(np.where(wrong, 0.0, values))
     return np.where(wrong & likely, np.nan, found)

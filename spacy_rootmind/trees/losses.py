@@ -223,7 +223,7 @@ def tree_cross_entropy(
     expected = (np.where(taught, batch, 0.0) * target).sum(axis=(1, 2))
     losses = np.asarray(trees.log_partition) - expected
     if allowed is not None:
-        losses[(taught & ~trees._possible_arcs()).any(axis=(1, 2))] = np.inf
+        losses[(taught & ~trees.sentences.possible_arcs()).any(axis=(1, 2))] = np.inf
     return _shaped(scores, losses, gradient)
 
 

@@ -143,7 +143,7 @@ def arc_marginals(
     trees = TreeDistribution(
         scores, lengths, allowed=allowed, single_root=single_root, num_threads=num_threads
     )
-    return trees._shaped(trees._find_marginals())
+    return trees.sentences.shaped(trees.answers.marginals())
 
 
 @names_memory(_bytes_with_marginals)

@@ -72,7 +72,7 @@ def _bytes_of_samples(
     threads = min(num_threads, max(sentences, 1))
     trees = sentences * k * (4.0 * width + (8 if replace else 16))
     if projective:
-        return threads * 88 * n**2 + trees
+        return threads * 104 * n**2 + trees
     if not replace:
         return threads * 96 * n**2 + trees
     inverses = 16 * sentences * n**2 if method == "colbourn" else 0

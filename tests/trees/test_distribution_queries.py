@@ -27,7 +27,7 @@ from spacy_rootmind import (
     log_partition,
     sample_trees,
 )
-from spacy_rootmind.trees import distribution
+from spacy_rootmind.kernel import query_batch
 
 INF = np.inf
 
@@ -402,7 +402,7 @@ def test_single_root_log_prob_without_a_single_root_is_minus_infinity(name, sing
 def calls(monkeypatch):
     """Record calls of the kernel's sum: whether each eliminates, and whether it goes backwards."""
     made = []
-    original = distribution.kernel.sum_batch
+    original = query_batch.sum_batch
 
     def sum_batch(*arguments, **options):
         names = ("marginals", "with_entropy", "resume")
@@ -410,7 +410,7 @@ def calls(monkeypatch):
         made.append((not options.get("resume"), options.get("marginals") is not None))
         return original(*arguments[:6], **options)
 
-    monkeypatch.setattr(distribution.kernel, "sum_batch", sum_batch)
+    monkeypatch.setattr(query_batch, "sum_batch", sum_batch)
     return made
 
 

@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 
 from spacy_rootmind import TreeDistribution
-from spacy_rootmind.trees import distribution
+from spacy_rootmind.kernel import query_batch
+from spacy_rootmind.trees import answers, distribution, engines
 
+# Whose lines are interleaved.
+CODE = {module.__file__ for module in (distribution, answers, engines)}
 RNG = np.random.default_rng(5)
 SCORES, OTHER = RNG.normal(size=(2, 3, 5, 5))
 HEADS = np.tile([-1, 0, 1, 2, 3], (3, 1))
@@ -39,7 +42,7 @@ SIZES = {"one": SCORES[0], "batch": SCORES}
 
 def of(batch, trees):
     """What belongs to the sentences of a distribution."""
-    return batch[0] if trees._one else batch
+    return batch[0] if trees.sentences.is_one else batch
 
 
 def numbers(result):
@@ -91,12 +94,12 @@ class Interleaving:
             assert self.go.wait(timeout=60)
 
     def trace(self, frame, event, argument):
-        if frame.f_code.co_filename != distribution.__file__:
+        if frame.f_code.co_filename not in CODE:
             return None
         if event == "line":
-            lock = getattr(self.trees, "_lock", None)
+            lock = self.trees.answers.lock
             # Where this thread holds the lock, the other one cannot go on.
-            if self.steps == self.step and not (lock and lock._is_owned()):
+            if self.steps == self.step and not lock._is_owned():
                 self.let_other_end()
             self.steps += 1
         return self.trace
@@ -113,7 +116,7 @@ class Interleaving:
 def pausing(monkeypatch):
     """Make the kernel's sums start from NaN, and wait at their end where an interleaving says."""
     current = []
-    original = distribution.kernel.sum_batch
+    original = query_batch.sum_batch
 
     def sum_batch(*arguments, **options):
         arguments[5].fill(np.nan)
@@ -122,7 +125,7 @@ def pausing(monkeypatch):
             interleaving.pause()
         return found
 
-    monkeypatch.setattr(distribution.kernel, "sum_batch", sum_batch)
+    monkeypatch.setattr(query_batch, "sum_batch", sum_batch)
     return current
 
 
@@ -155,7 +158,7 @@ def test_two_distributions_may_ask_each_other(query, monkeypatch):
         numbers(getattr(TreeDistribution(a), query)(TreeDistribution(b)))
         for a, b in ((SCORES, OTHER), (OTHER, SCORES))
     ]
-    original = distribution.kernel.sum_batch
+    original = query_batch.sum_batch
     together = threading.Barrier(2)
     own = threading.local()
 
@@ -165,7 +168,7 @@ def test_two_distributions_may_ask_each_other(query, monkeypatch):
             together.wait(timeout=60)
         return original(*arguments, **options)
 
-    monkeypatch.setattr(distribution.kernel, "sum_batch", sum_batch)
+    monkeypatch.setattr(query_batch, "sum_batch", sum_batch)
     with ThreadPoolExecutor(2) as pool:
         results = pool.map(lambda two: getattr(two[0], query)(two[1]), (pairs, pairs[::-1]))
         assert [numbers(result) for result in results] == expected
@@ -180,7 +183,7 @@ def test_ctrl_c_in_the_kernel_leaves_nothing_locked_or_half_done(name, monkeypat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patches:
-        patches.setattr(distribution.kernel, "sum_batch", sum_batch)
+        patches.setattr(query_batch, "sum_batch", sum_batch)
         with pytest.raises(KeyboardInterrupt):
             QUERIES[name](trees)
     with ThreadPoolExecutor(1) as pool:
@@ -194,7 +197,7 @@ def test_ctrl_c_in_the_kernel_leaves_nothing_locked_or_half_done(name, monkeypat
 def test_copies_have_locks_and_results_of_their_own(again):
     trees = TreeDistribution(SCORES)
     expected = numbers(trees.marginals)
-    with trees._lock:
+    with trees.answers.lock:
         other = again(trees)
         with ThreadPoolExecutor(1) as pool:
             found = pool.submit(lambda: other.marginals).result(timeout=60)

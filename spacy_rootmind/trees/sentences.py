@@ -1,0 +1,158 @@
+"""The sentences of a distribution: scores, allowed arcs, lengths, and which trees are meant."""
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spacy_rootmind.trees.conventions import (
+    BoolArray,
+    IntArray,
+    ScoreArray,
+    as_allowed_batch,
+    as_lengths,
+    as_num_threads,
+    as_score_batch,
+)
+from spacy_rootmind.trees.errors import LOST_DIGITS, kind_of, raise_failure
+
+Float = np.float64 | NDArray[np.float64]
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sentences:
+    """A batch of sentences, whose arguments have been checked. Nothing in it ever changes.
+
+    Attributes
+    ----------
+    batch : float32 or float64 array of shape (B, N + 1, N + 1)
+        Scores as they came, but for the axis of sentences.
+    mask : uint8 array of that shape, or None
+        1 where an arc is allowed.
+    lengths : intp array of shape (B,)
+        Words in each sentence.
+    longest : int
+        Bounds these.
+    is_one : bool
+        Whether the scores came without an axis of sentences.
+    single_root, projective : bool
+        Which trees are meant.
+    num_threads : int
+    """
+
+    batch: ScoreArray
+    mask: NDArray[np.uint8] | None
+    lengths: NDArray[np.intp]
+    longest: int
+    is_one: bool
+    single_root: bool
+    projective: bool
+    num_threads: int
+
+    def __len__(self) -> int:
+        """Count the sentences."""
+        return len(self.batch)
+
+    @property
+    def workers(self) -> int:
+        """Number of threads that have something to do, 1 at least."""
+        return min(self.num_threads, max(len(self), 1))
+
+    @property
+    def scores(self) -> ScoreArray:
+        """The scores as they came."""
+        return self.shaped(self.batch)
+
+    @property
+    def allowed(self) -> BoolArray | None:
+        """The allowed arcs as they came."""
+        return None if self.mask is None else self.shaped(self.mask.view(np.bool_))
+
+    def shaped(self, batch: NDArray[Scalar]) -> NDArray[Scalar]:
+        """Take the one sentence out of its batch, if there is one."""
+        shaped: NDArray[Scalar] = batch[0] if self.is_one else batch
+        return shaped
+
+    def numbers(self, batch: NDArray[np.float64]) -> Float:
+        """Copy one number per sentence, or take that of the one sentence."""
+        numbers: Float = batch[0] if self.is_one else batch.copy()
+        return numbers
+
+    def possible_arcs(self) -> NDArray[np.bool_]:
+        """Mark the arcs inside sentences that are allowed and have a score above -inf."""
+        possible = self.batch > -np.inf
+        if self.mask is not None:
+            possible &= self.mask.view(np.bool_)
+        index = np.arange(self.batch.shape[1])
+        outside = index > self.lengths[:, None]
+        possible &= ~(outside[:, :, None] | outside[:, None, :] | (index[:, None] == index))
+        possible[:, 0] = False
+        return possible
+
+    def flatten(self, heads: IntArray) -> tuple[tuple[int, ...], IntArray, NDArray[np.intp]]:
+        """Check the shape of heads; returns that of the result, and a row and a length per tree."""
+        wanted, received = self.batch.shape[self.is_one : 2], np.shape(heads)
+        if received == wanted:
+            return wanted[:-1], np.reshape(heads, self.batch.shape[:2]), self.lengths
+        some = (*wanted[:-1], "k", wanted[-1])
+        if len(received) != len(some) or received[:-2] + received[-1:] != wanted:
+            several = ", ".join(map(str, some))
+            raise ValueError(
+                f"expected heads of shape {wanted} or ({several}) for scores of shape "
+                f"{self.scores.shape}, received {received}"
+            )
+        words = np.repeat(self.lengths, received[-2])
+        return received[:-1], np.reshape(heads, (-1, wanted[-1])), words
+
+    def check_same(self, other: "Sentences") -> None:
+        """Raise unless the others have the same shape and lengths."""
+        if self.scores.shape != other.scores.shape:
+            raise ValueError(
+                f"expected a distribution with scores of shape {self.scores.shape}, received "
+                f"{other.scores.shape}"
+            )
+        differs = self.lengths != other.lengths
+        if differs.any():
+            sentence = int(np.argmax(differs))
+            raise ValueError(
+                f"sentence {sentence}: expected a length of {self.lengths[sentence]} in the other "
+                f"distribution, received {other.lengths[sentence]}"
+            )
+
+    def raise_failure(self, failed: tuple[int, int], single_root: bool) -> None:
+        """Raise what the kernel's status and sentence stand for."""
+        raise_failure(
+            *(self.batch, self.mask, self.lengths, failed),
+            single_root=single_root,
+            kind=kind_of(self.projective),
+            lost_digits=LOST_DIGITS,
+        )
+
+
+def as_sentences(
+    scores: ScoreArray,
+    lengths: IntArray | int | None,
+    *,
+    allowed: BoolArray | None,
+    single_root: bool,
+    projective: bool,
+    num_threads: int,
+) -> Sentences:
+    """Check the arguments of `TreeDistribution`."""
+    batch = as_score_batch(scores)
+    mask = as_allowed_batch(allowed, scores)
+    is_one = scores.ndim == 2
+    words = as_lengths(lengths, len(batch), batch.shape[1] - 1, single=is_one)
+    longest = batch.shape[1] - 1 if lengths is None else int(words.max(initial=0))
+    return Sentences(
+        batch=batch,
+        mask=mask,
+        lengths=words,
+        longest=longest,
+        is_one=is_one,
+        single_root=bool(single_root),
+        projective=bool(projective),
+        num_threads=as_num_threads(num_threads),
+    )
