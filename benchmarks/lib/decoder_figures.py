@@ -16,7 +16,7 @@ from lib.decoder_peers import spanningtrees_kbest
 from lib.decoder_times import Row, measure
 from lib.decoders import ONE_ROOT, Call, Decoder, row_argmax
 from lib.inputs import Batch, family_batch, treebank_batch
-from lib.scan import SCANS, NoCompilerError, compile_scans, scan_call
+from lib.scan import SCANS, NoCompilerError, compile_library, scan_call
 from lib.tables import Figure
 from lib.timing import Forecast, paired_ratio, seconds
 from spacy_rootmind import decode
@@ -41,7 +41,7 @@ def scan_ratios(count: int, treebank: Path | None, repeats: int) -> Iterator[Fig
     """Compare our decoder with plain C scans of the same bytes, on treebank lengths."""
     title = "Decoding a treebank batch, compared with a scan of the same bytes in C (-O3)"
     try:
-        library = compile_scans()
+        library = compile_library("argmax_scan.c")
     except NoCompilerError as error:
         yield Figure(title, "all", None, "times", str(error))
         return
