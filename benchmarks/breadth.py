@@ -39,7 +39,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 
 # Set before NumPy is imported: CPU time is that of one thread.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
@@ -47,7 +47,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import srsly
 from lib.pipelines import read_gold, score_text, score_tokens
 from lib.records import Record, Records
-from lib.tables import setup_line, table
+from lib.tables import setup_line, spread, table
 from lib.trainings import (
     PARSER,
     ROOT_MST,
@@ -57,6 +57,7 @@ from lib.trainings import (
     limit_steps,
     load_best,
     measure_pace,
+    set_corpus,
     system_config,
     train,
 )
@@ -116,9 +117,7 @@ class Treebank:
     def config(self, system: str, seed: int) -> Config:
         """Make a system's config for this treebank."""
         config = system_config(system, self.lang)
-        for split in ("train", "dev"):
-            config["paths"][split] = str(self.corpus / f"{split}.spacy")
-        config["system"]["seed"] = seed
+        set_corpus(config, self.corpus, seed)
         return config
 
     def settings(self) -> str:
@@ -249,12 +248,6 @@ def shares(scores: Record) -> Record:
 
 
 # --- tables ------------------------------------------------------------------------------------
-
-
-def spread(values: Sequence[float], scale: float = 100.0) -> str:
-    """Format mean and sample standard deviation, in percent by default."""
-    text = f"{scale * mean(values):.2f}"
-    return text if len(values) == 1 else f"{text} ± {scale * stdev(values):.2f}"
 
 
 def score_rows(

@@ -5,7 +5,7 @@ Usage: python benchmarks/probabilities.py [--smoke] [--out DIR] [--checkout synj
 Compares log_partition and arc_marginals, and all peers that are installed, with enumeration in 80
 digits at several scales of scores; if ours exceed their error bounds, the run ends with status 1.
 Then times them in turns, next to numpy.linalg.inv of as many matrices of the same size. Writes
-accuracy.csv, accuracy.png, probability_times.csv, probability_figures.csv and probabilities.md.
+accuracy.csv, accuracy.png, probability_times.csv and probabilities.md.
 """
 
 import argparse
@@ -25,13 +25,10 @@ from lib.probability_times import (
     TIMES_CAPTION,
     Effort,
     Row,
-    inverse_figures,
-    least_advantages,
     speed_rows,
     speed_tables,
-    thread_figures,
 )
-from lib.tables import Figure, figure_tables, setup_line, table, write_csv
+from lib.tables import setup_line, table, write_csv
 
 
 @dataclass(frozen=True)
@@ -46,9 +43,9 @@ class Plan:
 FULL = Plan(
     (1e-3, 1e-2, 0.1, 1, 3, 10, 30, 100, 300, 1000),
     60,
-    Effort((10, 25, 50, 100), budget=2.0, repeats=9, pairs=31, numbers=400_000),
+    Effort((10, 25, 50, 100), budget=2.0, repeats=9, numbers=400_000),
 )
-SMOKE = Plan((1e-3, 1, 30, 300), 4, Effort((10, 25), 0.05, repeats=3, pairs=3, numbers=10_000))
+SMOKE = Plan((1e-3, 1, 30, 300), 4, Effort((10, 25), 0.05, repeats=3, numbers=10_000))
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -80,14 +77,13 @@ def write_accuracy(rows: Sequence[Errors], folder: Path) -> list[str]:
     return parts
 
 
-def write_speed(rows: Sequence[Row], figures: Sequence[Figure], folder: Path) -> list[str]:
+def write_speed(rows: Sequence[Row], folder: Path) -> list[str]:
     """Write times; returns Markdown."""
     write_csv(folder / "probability_times.csv", rows)
-    write_csv(folder / "probability_figures.csv", figures)
     parts = ["## Times", TIMES_CAPTION]
     for title, header, lines in speed_tables(rows):
         parts.append(f"### {title}\n\n{table(header, lines)}")
-    return [*parts, "## Ratios", figure_tables(figures)]
+    return parts
 
 
 def main() -> None:
@@ -107,12 +103,7 @@ def main() -> None:
         wrong = [row for row in errors if row.kind == "ours" and not row.within]
     if "speed" in parts:
         rows = list(speed_rows(routes, plan.effort))
-        figures = [
-            *inverse_figures(plan.effort),
-            *thread_figures(plan.effort),
-            *least_advantages(rows),
-        ]
-        written += write_speed(rows, figures, options.out)
+        written += write_speed(rows, options.out)
     text = "\n\n".join(written) + "\n"
     (options.out / "probabilities.md").write_text(text, encoding="utf8")
     print(text)

@@ -3,15 +3,14 @@
 Usage: python benchmarks/sampling.py [--smoke] [--out DIR] [--checkout NAME=PATH] ...
 
 The peers are treesample and synjax, from their checkouts. First, frequencies of arcs are compared
-with arc_marginals, and trees drawn without replacement with all trees; an error of ours ends the
-run with status 1. Then calls are timed in turns, preparation included. Writes sampling_times.csv,
-sampling_figures.csv, sampling_checks.csv and sampling.md.
+with arc_marginals; an error of ours ends the run with status 1. Then calls are timed in turns,
+preparation included. Writes sampling_times.csv, sampling_checks.csv and sampling.md.
 """
 
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -20,25 +19,11 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from lib.options import add_options, read_checkouts
-from lib.sampler_checks import (
-    Check,
-    distinct_checks,
-    exhaustion_checks,
-    law_checks,
-    probability_checks,
-    unconstrained_checks,
-)
-from lib.sampler_times import (
-    Row,
-    matmul_figures,
-    ratio_figures,
-    thread_figures,
-    time_rows,
-    time_tables,
-)
+from lib.sampler_checks import Check, law_checks
+from lib.sampler_times import Row, time_rows, time_tables
 from lib.samplers import LOADERS, SYNJAX, Sampler, load_samplers
 from lib.synjax_process import SynjaxWilson
-from lib.tables import Figure, figure_tables, setup_line, table, write_csv
+from lib.tables import setup_line, table, write_csv
 
 
 @dataclass(frozen=True)
@@ -51,11 +36,10 @@ class Plan:
     repeats: int
     ours: int  # trees per check of our samplers
     peers: int  # trees per check of peers
-    turns: int  # for the matrix product and for threads
 
 
-FULL = Plan((10, 25, 50, 100), (20, 100), 1.0, 9, 100_000, 4000, 21)
-SMOKE = Plan((10, 25), (5,), 0.05, 3, 2000, 100, 3)
+FULL = Plan((10, 25, 50, 100), (20, 100), 1.0, 9, 100_000, 4000)
+SMOKE = Plan((10, 25), (5,), 0.05, 3, 2000, 100)
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -64,28 +48,20 @@ def parse_arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_options(parser, Path(__file__).parent / "results")
-    parser.add_argument("--parts", nargs="+", choices=("checks", "times", "matmul"))
+    parser.add_argument("--parts", nargs="+", choices=("checks", "times"))
     parser.add_argument("--sizes", nargs="+", type=int, help="words in a sentence, for times")
     parser.add_argument("--budget", type=float, help="seconds for a sampler on one cell (1)")
     return parser.parse_args()
 
 
-def all_checks(samplers: Sequence[Sampler], plan: Plan) -> Iterator[Check]:
-    """Check everything."""
-    yield from law_checks(samplers, plan.ours, plan.peers)
-    yield from unconstrained_checks(plan.ours)
-    yield from exhaustion_checks(samplers)
-    yield from probability_checks()
-    yield from distinct_checks(30, 100)
-
-
-def hang_figures(samplers: Sequence[Sampler]) -> Iterator[Figure]:
-    """Count how often SynJax's sampler did not return and needed another seed."""
-    for sampler in samplers:
-        owner = getattr(sampler.bind, "__self__", None)
-        if isinstance(owner, SynjaxWilson):
-            note = f"{owner.hangs} of {owner.calls} calls, ended after {owner.timeout:g} s"
-            yield Figure("Calls that do not return", SYNJAX, None, "", note)
+def hangs(samplers: Sequence[Sampler]) -> list[str]:
+    """Tell how often SynJax's sampler did not return and needed another seed."""
+    owners = [getattr(sampler.bind, "__self__", None) for sampler in samplers]
+    return [
+        f"{SYNJAX}: {owner.hangs} of {owner.calls} calls did not return within {owner.timeout:g} s."
+        for owner in owners
+        if isinstance(owner, SynjaxWilson)
+    ]
 
 
 def sampler_table(samplers: Sequence[Sampler], missing: dict[str, str]) -> str:
@@ -126,25 +102,18 @@ def main() -> None:
         sizes=tuple(options.sizes or plan.sizes),
         budget=options.budget or plan.budget,
     )
-    parts = options.parts or ("checks", "times", "matmul")
+    parts = options.parts or ("checks", "times")
     samplers, missing = load_samplers(read_checkouts(options, LOADERS))
     options.out.mkdir(parents=True, exist_ok=True)
     written = ["# Samplers compared", setup_line(), sampler_table(samplers, missing)]
-    checks = list(all_checks(samplers, plan)) if "checks" in parts else []
-    figures: list[Figure] = []
-    if checks:
+    checks: list[Check] = []
+    if "checks" in parts:
+        checks = list(law_checks(samplers, plan.ours, plan.peers))
         written += write_checks(checks, options.out)
     if "times" in parts:
         rows = list(time_rows(samplers, plan.sizes, plan.ks, plan.budget, plan.repeats))
         written += write_times(rows, options.out)
-        figures += ratio_figures(rows)
-    if "matmul" in parts:
-        figures += matmul_figures(plan.turns)
-        figures += thread_figures(plan.turns)
-    figures += hang_figures(samplers)
-    if figures:
-        write_csv(options.out / "sampling_figures.csv", figures)
-        written += ["## Figures", figure_tables(figures)]
+    written += hangs(samplers)
     text = "\n\n".join(written) + "\n"
     (options.out / "sampling.md").write_text(text, encoding="utf8")
     print(text)

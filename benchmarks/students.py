@@ -35,11 +35,19 @@ import numpy as np
 import spacy
 from lib.pipelines import read_gold, score_text
 from lib.records import Record, Records
-from lib.tables import setup_line, table
-from lib.trainings import PARSER, ROOT_MST, system_config, train
+from lib.tables import setup_line, spread, table
+from lib.trainings import (
+    PARSER,
+    ROOT_MST,
+    convert_treebank,
+    limit_nothing,
+    limit_steps,
+    set_corpus,
+    system_config,
+    train,
+)
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
-from spacy.training.converters import conllu_to_docs
 from spacy.util import load_config
 from thinc.api import Config
 
@@ -52,6 +60,8 @@ EMBED = f"{MODEL}.tok2vec.embed"
 ENCODER = f"{MODEL}.tok2vec.encode"
 KEY = ("student", "steps", "seed")
 SCORES = {"UAS": "dep_uas", "LAS": "dep_las", "sents F": "sents_f"}
+# Evaluations on the dev set, after that of step 0.
+EVALUATIONS = 7
 # Weights that are looked up, not multiplied.
 TABLES = {"hashembed"}
 
@@ -142,19 +152,14 @@ def parse_arguments() -> argparse.Namespace:
 
 def make_config(student: Student, options: argparse.Namespace, seed: int) -> Config:
     """Make the config of a training."""
-    overrides: dict[str, Any] = {
-        "paths.train": str(options.corpus / "train.spacy"),
-        "paths.dev": str(options.corpus / "dev.spacy"),
-        "system.seed": seed,
-        "training.max_steps": options.steps,
-        "training.eval_frequency": max(1, options.steps // 7),
-    }
     if student.system == PARSER:
-        text = system_config(PARSER, "en").to_str()
-        overrides["training.patience"] = 0
-        return Config().from_str(text, overrides=overrides, interpolate=False)
-    overrides["training.optimizer.learn_rate.total_steps"] = options.steps
-    overrides["training.optimizer.learn_rate.warmup_steps"] = min(250, options.steps // 10)
+        config = system_config(PARSER, "en")
+        set_corpus(config, options.corpus, seed)
+        limit_nothing(config)
+        config["training"]["max_steps"] = options.steps
+        config["training"]["eval_frequency"] = max(1, options.steps // EVALUATIONS)
+        return config
+    overrides: dict[str, Any] = {}
     if student.is_taught:
         overrides["paths.taught"] = str(options.taught)
     if student.has_vectors:
@@ -163,6 +168,8 @@ def make_config(student: Student, options: argparse.Namespace, seed: int) -> Con
         overrides[f"{EMBED}.include_static_vectors"] = True
     name = "distillation.cfg" if student.is_taught else "cpu.cfg"
     config = load_config(ROOT / "configs" / name, overrides=overrides, interpolate=False)
+    set_corpus(config, options.corpus, seed)
+    limit_steps(config, options.steps, EVALUATIONS)
     return Config().from_str(config.to_str(), overrides=student.settings, interpolate=False)
 
 
@@ -260,12 +267,6 @@ def report(runs: dict[str, list[Record]], speeds: dict[str, float], peak: float)
     )
 
 
-def spread(values: Sequence[float]) -> str:
-    """Format mean and sample standard deviation, in percent."""
-    text = f"{100 * statistics.mean(values):.2f}"
-    return text if len(values) == 1 else f"{text} ± {100 * statistics.stdev(values):.2f}"
-
-
 def has_neighbour_on_the_right(name: str, points: dict[str, tuple[float, float]]) -> bool:
     """Whether the point that is nearest in the plot, of others, is faster."""
     values = np.array(list(points.values()))
@@ -306,10 +307,8 @@ def plot(points: dict[str, tuple[float, float]], path: Path) -> None:
 
 def make_smoke_corpus(options: argparse.Namespace, folder: Path) -> None:
     """Write the quickstart's treebank, random vectors, and Docs that a tiny training has taught."""
-    for split in ("train", "dev", "test"):
-        source = QUICKSTART / f"en_quick-ud-{split}.conllu"
-        docs = list(conllu_to_docs(source.read_text("utf8"), 10, no_print=True))
-        DocBin(docs=docs).to_disk(folder / f"{split}.spacy")
+    convert_treebank(QUICKSTART / "en_quick-ud-train.conllu", folder)
+    docs = read_gold(folder / "test.spacy")
     options.corpus, options.out = folder, folder / "results"
     options.taught, options.vectors = folder / "taught.spacy", folder / "vectors"
     nlp = spacy.blank("en")

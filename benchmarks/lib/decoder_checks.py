@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from lib.decoders import ANY_ROOTS, ARGMAX, ONE_ROOT, PROJECTIVE, Decoder, padded_heads
+from lib.decoders import ANY_ROOTS, ARGMAX, ONE_ROOT, Decoder, padded_heads
 from lib.inputs import Batch, soft_masks
-from spacy_rootmind import decode, is_projective, is_tree, tree_score
+from spacy_rootmind import decode, is_tree, tree_score
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,6 @@ class Judge:
             return Verdict(int((~trees).sum()), count, f"not {wanted}")
         reached = tree_score(part.scores, heads, part.lengths)
         slack = rounding(part, decoder.precision)
-        if decoder.task == PROJECTIVE:
-            # No second algorithm to compare with, but a bound: the best tree of any kind.
-            wrong = ~np.atleast_1d(is_projective(heads, part.lengths))
-            wrong |= reached > self.best[ONE_ROOT][:count] + slack
-            reason = "not projective, or better than the best tree" if wrong.any() else ""
-            return Verdict(int(wrong.sum()), count, reason)
         wrong = np.abs(reached - self.best[decoder.task][:count]) > slack
         return Verdict(int(wrong.sum()), count, "another score" if wrong.any() else "")
 
@@ -94,7 +88,7 @@ def soft_mask_verdicts(decoders: list[Decoder], count: int) -> list[tuple[Decode
     for dtype in (np.float64, np.float32):
         batch, best = soft_masks(count, dtype)
         for decoder in decoders:
-            if decoder.task in (ONE_ROOT, ANY_ROOTS):
+            if decoder.task != ARGMAX:
                 verdict = _soft_mask_verdict(decoder, batch, best[decoder.task == ONE_ROOT])
                 verdicts.append((decoder, np.dtype(dtype).name, verdict))
     return verdicts

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from lib.checkouts import Checkouts
 from lib.decoder_checks import settled_by_arcmax
 from lib.decoder_peers import spanningtrees_kbest
-from lib.decoder_times import Row, measure
-from lib.decoders import ONE_ROOT, Call, Decoder, row_argmax
+from lib.decoder_times import measure
+from lib.decoders import Call, Decoder, row_argmax
 from lib.inputs import Batch, family_batch, treebank_batch
-from lib.scan import SCANS, NoCompilerError, compile_scans, scan_call
+from lib.scan import SCANS, NoCompilerError, compile_library, scan_call
 from lib.tables import Figure
 from lib.timing import Forecast, paired_ratio, seconds
 from spacy_rootmind import decode
@@ -41,7 +41,7 @@ def scan_ratios(count: int, treebank: Path | None, repeats: int) -> Iterator[Fig
     """Compare our decoder with plain C scans of the same bytes, on treebank lengths."""
     title = "Decoding a treebank batch, compared with a scan of the same bytes in C (-O3)"
     try:
-        library = compile_scans()
+        library = compile_library("argmax_scan.c")
     except NoCompilerError as error:
         yield Figure(title, "all", None, "times", str(error))
         return
@@ -59,47 +59,6 @@ def _decode_call(batch: Batch, threads: int = 1) -> Call:
     return lambda: decode(batch.scores, batch.lengths, num_threads=threads)
 
 
-# --- comparison with peers ---------------------------------------------------------------------
-
-
-def peer_ratios(rows: Sequence[Row]) -> Iterator[Figure]:
-    """Compare our decoder with the fastest exact single-root peer, and with ufal's.
-
-    The former only where ArcMax decodes fewer than half of the sentences; elsewhere all decoders
-    only scan the scores.
-    """
-    with_peers = "gabow_tarjan / fastest exact single-root peer, where ArcMax settles few"
-    for cell in _cells(rows):
-        ours = cell.get("gabow_tarjan")
-        peers = [row for row in cell.values() if row.kind == "peer" and row.task == ONE_ROOT]
-        if ours is not None and peers and ours.settled < 0.5:
-            fastest = min(peers, key=_time)
-            yield Figure(
-                with_peers, _where(ours), _time(ours) / _time(fastest), "times", fastest.decoder
-            )
-    for name in ("gabow_tarjan", "gabow_tarjan, one call each"):
-        title = f"{name} (one root) / ufal.chu_liu_edmonds (any roots)"
-        for cell in _cells(rows):
-            ours, other = cell.get(name), cell.get("ufal.chu_liu_edmonds")
-            if ours is not None and other is not None:
-                yield Figure(title, _where(ours), _time(ours) / _time(other), "times")
-
-
-def _cells(rows: Sequence[Row]) -> Iterator[dict[str, Row]]:
-    """Group rows by family and length; only what was timed, and right."""
-    good = [row for row in rows if row.microseconds is not None and not row.note]
-    for _, cell in itertools.groupby(good, key=lambda row: (row.family, row.n)):
-        yield {row.decoder: row for row in cell}
-
-
-def _time(row: Row) -> float:
-    return row.microseconds or 0.0
-
-
-def _where(row: Row) -> str:
-    return f"{row.family}, n = {row.n}" if row.n else row.family
-
-
 # --- growth ------------------------------------------------------------------------------------
 
 
@@ -108,7 +67,7 @@ def growth(
 ) -> Iterator[Figure]:
     """Fit the exponent of n in the time per sentence, by least squares on logarithms."""
     title = f"Growth exponent of time over n, from {sizes[0]} to {sizes[-1]} words"
-    wanted = ("gabow_tarjan", "gabow_tarjan, ArcMax off", "tarjan", "naive", "chu_liu_edmonds")
+    wanted = ("gabow_tarjan", "gabow_tarjan, ArcMax off", "tarjan")
     # The scan shows how much of the growth is due to caches.
     chosen = [*(decoder for decoder in decoders if decoder.name in wanted), row_argmax()]
     for family in families:

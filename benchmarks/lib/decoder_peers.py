@@ -112,17 +112,12 @@ def load_ufal(checkouts: Checkouts) -> list[Decoder]:
 
 def load_stanza(checkouts: Checkouts) -> list[Decoder]:
     """Stanza's decoder, in NumPy; its reweighting is only correct for negative scores."""
-    from stanza.models.common.chuliu_edmonds import chuliu_edmonds, chuliu_edmonds_one_root
+    from stanza.models.common.chuliu_edmonds import chuliu_edmonds_one_root
 
     version = importlib.metadata.version("stanza")
     note = "scores below zero, as Stanza's log-softmax makes them; fails on positive ones"
     one_root = one_by_one(chuliu_edmonds_one_root, below_zero)
-    # This one writes to its input, the same at each call, so repeating it is harmless.
-    any_roots = one_by_one(chuliu_edmonds, by_dependent)
-    return [
-        Decoder("stanza", "peer", ONE_ROOT, one_root, "Python", version, note=note),
-        Decoder("stanza, any roots", "peer", ANY_ROOTS, any_roots, "Python", version),
-    ]
+    return [Decoder("stanza", "peer", ONE_ROOT, one_root, "Python", version, note=note)]
 
 
 def load_supar(checkouts: Checkouts) -> list[Decoder]:
@@ -135,19 +130,14 @@ def load_supar(checkouts: Checkouts) -> list[Decoder]:
     warnings.filterwarnings("ignore", message="Using a non-tuple sequence")
     version = importlib.metadata.version("supar")
 
-    def bind(multiroot: bool) -> Callable[[Batch], Call]:
-        def convert(scores: NDArray[np.floating]) -> tuple[Any, Any]:
-            mask = torch.ones(1, len(scores), dtype=torch.bool)
-            mask[0, 0] = False
-            return torch.from_numpy(by_dependent(scores))[None], mask
+    def convert(scores: NDArray[np.floating]) -> tuple[Any, Any]:
+        mask = torch.ones(1, len(scores), dtype=torch.bool)
+        mask[0, 0] = False
+        return torch.from_numpy(by_dependent(scores))[None], mask
 
-        # It writes to row 0 and the diagonal of its input, the same at each call.
-        return one_by_one(lambda given: mst(*given, multiroot)[0], convert)
-
-    return [
-        Decoder("supar", "peer", ONE_ROOT, bind(False), "Python", version),
-        Decoder("supar, any roots", "peer", ANY_ROOTS, bind(True), "Python", version),
-    ]
+    # It writes to row 0 and the diagonal of its input, the same at each call.
+    bind = one_by_one(lambda given: mst(*given, False)[0], convert)
+    return [Decoder("supar", "peer", ONE_ROOT, bind, "Python", version)]
 
 
 def load_networkx(checkouts: Checkouts) -> list[Decoder]:
@@ -184,58 +174,38 @@ def load_synjax(checkouts: Checkouts) -> list[Decoder]:
     module = load_file("synjax_argmax", checkout_file(checkouts, "synjax", path))
     version = commit(checkouts["synjax"])
 
-    def bind(single_root: bool) -> Callable[[Batch], Call]:
-        def bind_batch(batch: Batch) -> Call:
-            scores = batch.scores.swapaxes(1, 2).astype(np.float64, order="C")
-            diagonal = np.arange(scores.shape[1])
-            scores[:, diagonal, diagonal] = -np.inf
-            scores[:, :, 0] = -np.inf
-            # Its lengths include ROOT.
-            lengths = batch.lengths + 1
-            return lambda: module.vectorized_mst(scores, lengths, single_root)
-
-        return bind_batch
+    def bind(batch: Batch) -> Call:
+        scores = batch.scores.swapaxes(1, 2).astype(np.float64, order="C")
+        diagonal = np.arange(scores.shape[1])
+        scores[:, diagonal, diagonal] = -np.inf
+        scores[:, :, 0] = -np.inf
+        # Its lengths include ROOT.
+        lengths = batch.lengths + 1
+        return lambda: module.vectorized_mst(scores, lengths, True)
 
     # Compiled at the first call; uniform scores take it through every branch.
-    for single_root in (True, False):
-        bind(single_root)(family_batch("uniform", 10, 2))()
-    return [
-        Decoder("synjax", "peer", ONE_ROOT, bind(True), "Numba", version),
-        Decoder("synjax, any roots", "peer", ANY_ROOTS, bind(False), "Numba", version),
-    ]
+    bind(family_batch("uniform", 10, 2))()
+    return [Decoder("synjax", "peer", ONE_ROOT, bind, "Numba", version)]
 
 
 def load_fast_mst(checkouts: Checkouts) -> list[Decoder]:
     """Stanojevic's own code for the paper: reweighting over Tarjan, in NumPy."""
     file = checkout_file(checkouts, "Fast-MST-Algorithm", "mst.py")
     module = load_file("fast_mst", file)
+    bind = one_by_one(lambda scores: module.fast_parse(scores, True), by_head)
     version = commit(file.parent)
-
-    def bind(one_root: bool) -> Callable[[Batch], Call]:
-        return one_by_one(lambda scores: module.fast_parse(scores, one_root), by_head)
-
-    return [
-        Decoder("Fast-MST-Algorithm", "peer", ONE_ROOT, bind(True), "Python", version),
-        Decoder("Fast-MST-Algorithm, any roots", "peer", ANY_ROOTS, bind(False), "Python", version),
-    ]
+    return [Decoder("Fast-MST-Algorithm", "peer", ONE_ROOT, bind, "Python", version)]
 
 
 def load_spanningtrees(checkouts: Checkouts) -> list[Decoder]:
-    """Zmigrod et al.'s own code: Gabow-Tarjan and reweighting over Tarjan, in NumPy."""
+    """Zmigrod et al.'s own code: Gabow-Tarjan, in NumPy."""
     file = checkout_file(checkouts, "spanningtrees", "spanningtrees/mst.py")
     make = _package_member(file.parent.parent, "spanningtrees.mst").MST
     version = commit(file.parent)
-
-    def bind(**options: bool) -> Callable[[Batch], Call]:
-        return one_by_one(lambda made: made.mst(**options), lambda scores: make(by_head(scores)))
-
-    name = "spanningtrees"
-    one_root, reweighted = bind(root_constraint=True), bind(root_constraint=True, reweight=True)
-    return [
-        Decoder(name, "peer", ONE_ROOT, one_root, "Python", version),
-        Decoder(f"{name}, reweighting", "peer", ONE_ROOT, reweighted, "Python", version),
-        Decoder(f"{name}, any roots", "peer", ANY_ROOTS, bind(), "Python", version),
-    ]
+    bind = one_by_one(
+        lambda made: made.mst(root_constraint=True), lambda scores: make(by_head(scores))
+    )
+    return [Decoder("spanningtrees", "peer", ONE_ROOT, bind, "Python", version)]
 
 
 def spanningtrees_kbest(checkouts: Checkouts) -> Callable[[NDArray[np.floating], int], Call]:

@@ -18,6 +18,8 @@ SHORT_COLUMNS = (
     ("uniform", 500),
 )
 
+# Not in the short table.
+LEFT_OUT = ("gabow_tarjan, ArcMax off", "reweighting")
 PEERS_CAPTION = (
     "Median time per sentence over its length, one panel for each family of scores. Solid: "
     "spacy-rootmind, in batches; `tarjan` does not enforce one root. Dashed: peers that enforce "
@@ -28,12 +30,6 @@ MASKS_CAPTION = (
     "Small integers, forbidden arcs at -1e32 (float64) or -1e9 (float32), and best trees without "
     "any forbidden arc, found by enumeration. Each decoder gets the scores in its own dtype."
 )
-ARCMAX_CAPTION = (
-    "Our single-root algorithms over sentence length, with ArcMax off, before the algorithm, and "
-    "before each run inside it. Solid: over Tarjan. Dashed: over Chu-Liu-Edmonds."
-)
-
-
 # --- Markdown ----------------------------------------------------------------------------------
 
 
@@ -49,7 +45,6 @@ def decoder_table(decoders: Sequence[Decoder], missing: dict[str, str]) -> str:
             decoder.note,
         ]
         for decoder in decoders
-        if decoder.kind != "ours" or decoder.arcmax in ("before", "")
     ]
     lines += [[name, "", "", "", "not here", remedy] for name, remedy in missing.items()]
     return table(("decoder", "exact", "enforces one root", "language", "version", "note"), lines)
@@ -102,8 +97,7 @@ def short_table(rows: Sequence[Row], decoders: Sequence[Decoder]) -> str:
     header = ["", "one root", *(f"{family}, n = {n}" if n else family for family, n in columns)]
     lines = []
     for decoder in decoders:
-        plain = decoder.kind != "ours" or decoder.name.startswith(("gabow_tarjan", "tarjan"))
-        if not plain or decoder.arcmax in ("off", "inside") or decoder.name.endswith(", any roots"):
+        if decoder.name in LEFT_OUT:
             continue
         cells = [cell(found.get((decoder.name, *key))) for key in columns]
         lines.append([decoder.name, "yes" if decoder.task == ONE_ROOT else "no", *cells])
@@ -128,13 +122,6 @@ PEER_STYLES = {
     "spacy-experimental": {"color": "#a3a35c", "marker": "X"},
     "networkx": {"color": "#a0a0a0", "marker": "*"},
 }
-ALGORITHM_COLORS = {
-    "gabow_tarjan": "#c1121f",
-    "reweighting": "#023e8a",
-    "preselection": "#2a9d8f",
-    "naive": "#7b2cbf",
-}
-ARCMAX_FAMILIES = ("uniform", "trained_like")
 
 
 def draw_plots(rows: Sequence[Row], folder: Path) -> list[tuple[str, str]]:
@@ -150,9 +137,6 @@ def draw_plots(rows: Sequence[Row], folder: Path) -> list[tuple[str, str]]:
     if len({row.n for row in timed}) > 1:
         _plot_peers(timed, folder / "times.png")
         drawn.append(("times.png", PEERS_CAPTION))
-        if any(row.algorithm not in ("", "gabow_tarjan", "tarjan") for row in timed):
-            _plot_arcmax(timed, folder / "arcmax.png")
-            drawn.append(("arcmax.png", ARCMAX_CAPTION))
     return drawn
 
 
@@ -175,34 +159,6 @@ def _plot_peers(rows: Sequence[Row], path: Path) -> None:
         axis.set_visible(False)
     order = [*OURS_STYLES, *PEER_STYLES]
     _finish(figure, axes, order, path)
-    plt.close(figure)
-
-
-def _plot_arcmax(rows: Sequence[Row], path: Path) -> None:
-    """Draw our algorithms: a row of panels for each family, a column for each use of ArcMax."""
-    import matplotlib.pyplot as plt
-
-    modes = ("off", "before", "inside")
-    families = [name for name in ARCMAX_FAMILIES if any(row.family == name for row in rows)]
-    figure, axes = _panels(len(families), len(modes))
-    names = [*ALGORITHM_COLORS, *(f"{name}_chu_liu_edmonds" for name in ALGORITHM_COLORS)]
-    panels = [(family, mode) for family in families for mode in modes]
-    for axis, (family, mode) in zip(axes, panels, strict=True):
-        for name in names:
-            own = [
-                row
-                for row in rows
-                if (row.family, row.algorithm, row.arcmax) == (family, name, mode)
-            ]
-            over_tarjan = not name.endswith("_chu_liu_edmonds")
-            style = {
-                "color": ALGORITHM_COLORS[name.removesuffix("_chu_liu_edmonds")],
-                "linestyle": "-" if over_tarjan else "--",
-                "linewidth": 1.8 if over_tarjan else 1.2,
-            }
-            _line(axis, own, name, style)
-        _label_panel(axis, f"{family}, ArcMax {mode}")
-    _finish(figure, axes, names, path)
     plt.close(figure)
 
 

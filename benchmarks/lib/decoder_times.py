@@ -26,7 +26,7 @@ class Row:
     family : str
     n : int
         Words in a sentence; 0 if lengths differ.
-    decoder, kind, task, algorithm, arcmax : str
+    decoder, kind, task : str
         As in Decoder.
     microseconds : float or None
         Median time per sentence; None if it was not measured, and then `note` says why.
@@ -42,8 +42,6 @@ class Row:
     decoder: str
     kind: str
     task: str
-    algorithm: str
-    arcmax: str
     microseconds: float | None
     sentences: int
     repeats: int
@@ -130,8 +128,6 @@ def _row(
         decoder.name,
         decoder.kind,
         decoder.task,
-        decoder.algorithm,
-        decoder.arcmax,
         None if each is None else each * 1e6,
         count,
         repeats,

@@ -13,19 +13,8 @@ from spacy_rootmind.trees import decoding
 
 Call = Callable[[], Any]
 
-REDUCTIONS = (
-    "reweighting",
-    "preselection",
-    "naive",
-    "reweighting_chu_liu_edmonds",
-    "preselection_chu_liu_edmonds",
-    "naive_chu_liu_edmonds",
-)
-UNCONSTRAINED = ("tarjan", "chu_liu_edmonds")
-ARCMAX_LABELS = {True: "before", False: "off", "inside": "inside"}
-
 # What a decoder finds.
-ONE_ROOT, ANY_ROOTS, PROJECTIVE, ARGMAX = "one root", "any roots", "projective", "argmax"
+ONE_ROOT, ANY_ROOTS, ARGMAX = "one root", "any roots", "argmax"
 
 
 @dataclass(frozen=True)
@@ -37,7 +26,7 @@ class Decoder:
     name : str
     kind : {"ours", "peer", "reference"}
     task : str
-        ONE_ROOT, ANY_ROOTS, PROJECTIVE or ARGMAX.
+        ONE_ROOT, ANY_ROOTS or ARGMAX.
     bind : callable
         Converts a batch to the decoder's own layout and dtype (not timed), and returns the call to
         time. The call can be repeated, and returns the heads of each sentence.
@@ -47,8 +36,6 @@ class Decoder:
         Whether the result is meant to be optimal for the task.
     precision : type
         Type of its arithmetic, which bounds the rounding error of its scores.
-    algorithm, arcmax : str
-        For our own.
     note : str
         Remark for the reader of the table.
     """
@@ -61,8 +48,6 @@ class Decoder:
     version: str
     exact: bool = True
     precision: type[np.floating] = np.float64
-    algorithm: str = ""
-    arcmax: str = ""
     note: str = ""
 
 
@@ -94,51 +79,24 @@ def _our_calls(**options: Any) -> Callable[[Batch], Call]:
     return one_by_one(lambda scores: decoding.decode(scores, **options), lambda scores: scores)
 
 
-def _ours(name: str, task: str, bind: Callable[[Batch], Call], **labels: str) -> Decoder:
-    return Decoder(name, "ours", task, bind, "Cython", __version__, **labels)
+def _ours(name: str, task: str, bind: Callable[[Batch], Call]) -> Decoder:
+    return Decoder(name, "ours", task, bind, "Cython", __version__)
 
 
-def _variants(algorithm: str) -> list[Decoder]:
-    """Make one decoder for each way an algorithm can use ArcMax."""
-    modes: list[bool | str] = [True, False]
-    if algorithm in REDUCTIONS:
-        modes.append("inside")
-    single = algorithm not in UNCONSTRAINED
+def our_decoders() -> list[Decoder]:
+    """List our algorithms: the default, with ArcMax and without, and those compared with it."""
     found = []
-    for arcmax in modes:
-        options = {"algorithm": algorithm, "arcmax": arcmax, "single_root": single}
-        label = ARCMAX_LABELS[arcmax]
-        name = algorithm if arcmax is True else f"{algorithm}, ArcMax {label}"
-        task = ONE_ROOT if single else ANY_ROOTS
-        found.append(_ours(name, task, _our_batch(**options), algorithm=algorithm, arcmax=label))
-    return found
-
-
-def our_decoders() -> tuple[list[Decoder], list[str]]:
-    """List our algorithms in all their variants, and the names of those not in this build."""
-    wanted = ("gabow_tarjan", *REDUCTIONS, *UNCONSTRAINED)
-    present = [name for name in wanted if name in decoding.ALGORITHMS]
-    found = [decoder for name in present for decoder in _variants(name)]
+    for name, options in (
+        ("gabow_tarjan", {}),
+        ("gabow_tarjan, ArcMax off", {"arcmax": False}),
+        ("reweighting", {"algorithm": "reweighting"}),
+    ):
+        found.append(_ours(name, ONE_ROOT, _our_batch(**options)))
     found.append(_ours("gabow_tarjan, one call each", ONE_ROOT, _our_calls()))
-    single_calls = _our_calls(algorithm="tarjan", single_root=False)
-    found.append(_ours("tarjan, one call each", ANY_ROOTS, single_calls))
-    if has_projective():
-        for arcmax in (True, False):
-            name = "eisner" if arcmax else "eisner, ArcMax off"
-            bind = _our_batch(projective=True, arcmax=arcmax)
-            label = ARCMAX_LABELS[arcmax]
-            found.append(_ours(name, PROJECTIVE, bind, algorithm="eisner", arcmax=label))
-    return found, [name for name in wanted if name not in present]
-
-
-def has_projective() -> bool:
-    """Tell whether this build decodes projectively."""
-    scores = np.zeros((2, 2), dtype=np.float32)
-    try:
-        decoding.decode(scores, projective=True)
-    except TypeError:
-        return False
-    return True
+    free = {"algorithm": "tarjan", "single_root": False}
+    found.append(_ours("tarjan", ANY_ROOTS, _our_batch(**free)))
+    found.append(_ours("tarjan, one call each", ANY_ROOTS, _our_calls(**free)))
+    return found
 
 
 def row_argmax() -> Decoder:

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from statistics import median
 
 import numpy as np
@@ -12,9 +11,9 @@ from lib.decoders import Call
 from lib.determinant import determinant_call, inverse_call
 from lib.inputs import Batch, family_batch
 from lib.probability_peers import Route, as_floats
-from lib.tables import Figure, duration
-from lib.timing import interleave, paired_ratio
-from spacy_rootmind import arc_marginals, log_partition
+from lib.tables import duration
+from lib.timing import interleave
+from spacy_rootmind import arc_marginals
 
 # Family, and factor of its scores; the last case needs a wide range of exponents.
 SPEED_CASES = (("gaussian", 1.0), ("trained_like", 1.0), ("gaussian", 300.0))
@@ -42,7 +41,7 @@ class Effort:
         Words in a sentence.
     budget : float
         Seconds per method and cell.
-    repeats, pairs : int
+    repeats : int
     numbers : int
         Scores in a batch.
     """
@@ -50,7 +49,6 @@ class Effort:
     sizes: tuple[int, ...]
     budget: float
     repeats: int
-    pairs: int
     numbers: int
 
 
@@ -205,46 +203,3 @@ def speed_tables(rows: Sequence[Row]) -> Iterator[tuple[str, list[str], list[lis
             for name in dict.fromkeys(row.route for row in chosen)
         ]
         yield f"{task}, {case}", ["", *(f"n = {n}" for n in sizes)], lines
-
-
-def least_advantages(rows: Sequence[Row]) -> Iterator[Figure]:
-    """Find the cell where each peer comes closest to ours, among cells that it gets right."""
-    times_ours = ratios([row for row in rows if not row.note])
-    for task in (MARGINALS, LOG_Z):
-        names = dict.fromkeys(row.route for row in rows if row.kind == "peer")
-        for name in [name for name in names if name not in (INVERSE, DETERMINANT)]:
-            own = [row for row in times_ours if (row.task, row.route) == (task, name)]
-            if own:
-                least = min(own, key=times_ours.__getitem__)
-                where = f"at {least.case}, n = {least.n}"
-                title = f"Least time of a peer, as a multiple of {task}"
-                yield Figure(title, name, times_ours[least], "times", where)
-
-
-def inverse_figures(effort: Effort) -> Iterator[Figure]:
-    """Compare ours with NumPy's inverse and determinant, in pairs of consecutive calls."""
-    pairs = {
-        "arc_marginals / numpy.linalg.inv": (arc_marginals, inverse_call),
-        "log_partition / numpy.linalg.slogdet": (log_partition, determinant_call),
-    }
-    for title, (function, reference) in pairs.items():
-        for family, scale in SPEED_CASES:
-            for n in effort.sizes:
-                batch = speed_batch(family, scale, n, effort.numbers)
-                call = partial(function, batch.scores, batch.lengths)
-                other = reference(speed_batch(family, 1.0, n, effort.numbers))
-                subject = f"{case_name(family, scale)}, n = {n}, batch of {len(batch)}"
-                yield Figure(title, subject, paired_ratio(call, other, effort.pairs), "times")
-
-
-def thread_figures(effort: Effort) -> Iterator[Figure]:
-    """Compare two threads with one."""
-    n = effort.sizes[-1]
-    batch = speed_batch("gaussian", 1.0, n, 4 * effort.numbers)
-    one, two = (
-        partial(arc_marginals, batch.scores, batch.lengths, num_threads=threads)
-        for threads in (1, 2)
-    )
-    ratio = paired_ratio(one, two, effort.pairs)
-    subject = f"arc_marginals, gaussian, {len(batch)} sentences of {n} words"
-    yield Figure("Two threads compared with one", subject, ratio, "times as fast")

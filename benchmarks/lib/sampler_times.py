@@ -1,54 +1,23 @@
-"""Times of samplers in turns, and ours compared with peers and with a matrix product."""
+"""Times of samplers in turns."""
 
 import itertools
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from statistics import median
 
 import numpy as np
 
 from lib.decoders import Call
 from lib.inputs import Batch, family_batch
-from lib.samplers import (
-    ANCESTRAL,
-    AUTO,
-    COLBOURN,
-    PEER_COLBOURN,
-    PEER_REJECT,
-    PEER_SWOR,
-    PEER_TRIE,
-    PEER_WILSON,
-    REJECT,
-    SWOR,
-    SYNJAX,
-    WILSON,
-    Sampler,
-)
-from lib.tables import Figure, duration
-from lib.timing import MAX_REPEATS, MIN_REPEATS, interleave, paired_ratio, seconds
-from spacy_rootmind import sample_trees
+from lib.samplers import COLBOURN, Sampler
+from lib.tables import duration
+from lib.timing import MAX_REPEATS, MIN_REPEATS, interleave, seconds
 
 FAMILIES = ("uniform", "trained_like")
 # A slow sampler gets fewer sentences, so that this number of turns stays within the budget.
 TURNS = MAX_REPEATS + MIN_REPEATS
 SENTENCES = 64
-# Ours, a peer for the same task, and the speed-up that ours should reach.
-PAIRS = (
-    (WILSON, PEER_WILSON, 50),
-    (AUTO, PEER_WILSON, 50),
-    (REJECT, PEER_REJECT, 50),
-    (ANCESTRAL, PEER_COLBOURN, 20),
-    (COLBOURN, PEER_COLBOURN, 20),
-    (SWOR, PEER_SWOR, 20),
-    (SWOR, PEER_TRIE, 20),
-    (WILSON, SYNJAX, 10),
-    (AUTO, SYNJAX, 10),
-)
-# Comparison of draws without replacement with a matrix product.
-DRAWS, WORDS, ORDER = 100, 30, 1000
 
 
 @dataclass(frozen=True)
@@ -182,69 +151,3 @@ def time_cell(row: Row) -> str:
     if row.microseconds is None:
         return row.note
     return duration(row.microseconds) + (f" ({row.note})" if row.note else "")
-
-
-def ratio_figures(rows: Sequence[Row]) -> Iterator[Figure]:
-    """Return the time of a peer as a multiple of ours, for each pair with the same task."""
-    found = {(row.family, row.n, row.k, row.sampler): row for row in rows}
-    cells = dict.fromkeys((row.family, row.n, row.k) for row in rows)
-    for ours, peer, wanted in PAIRS:
-        ratios: dict[str, float] = {}
-        for family, n, k in cells:
-            one, other = found[family, n, k, ours], found.get((family, n, k, peer))
-            if other is not None and one.microseconds and other.microseconds:
-                where = f"{family}, n = {n}, k = {k}"
-                ratios[where] = other.microseconds / one.microseconds
-                title = f"{peer} / {ours} (goal: at least {wanted})"
-                yield Figure(title, where, ratios[where], "times", other.note)
-        if ratios:
-            least = min(ratios, key=ratios.__getitem__)
-            yield Figure(title, "**least**", ratios[least], "times", least)
-
-
-def cpu_seconds(call: Call) -> float:
-    """Return the processor time of a call, over all threads."""
-    start = time.process_time()
-    call()
-    return time.process_time() - start
-
-
-def matmul_figures(turns: int) -> Iterator[Figure]:
-    """Time draws without replacement and a float64 matrix product, in turns."""
-    matrix = np.random.default_rng(0).standard_normal((ORDER, ORDER))
-    title = f"CPU time of {DRAWS} draws without replacement, n = {WORDS}, one sentence"
-    for family in FAMILIES:
-        scores = family_batch(family, WORDS, 1).as_type(np.float64).sentence(0)
-
-        def draw(scores: np.ndarray = scores) -> np.ndarray:
-            return sample_trees(scores, DRAWS, replace=False, seed=0)[0]
-
-        draw()
-        ours, product = [], []
-        for _ in range(turns):
-            product.append(cpu_seconds(lambda: matrix @ matrix))
-            ours.append(cpu_seconds(draw))
-        note = f"{ORDER} x {ORDER} matmul in NumPy: {median(product) * 1e3:.1f} ms"
-        yield Figure(title, family, median(ours) * 1e3, "ms", note)
-
-
-def thread_figures(pairs: int) -> Iterator[Figure]:
-    """Compare two threads with one on a batch."""
-    batch = family_batch("trained_like", WORDS, SENTENCES).as_type(np.float64)
-    for name, replace in ((AUTO, True), (SWOR, False)):
-        one, two = (
-            partial(
-                sample_trees,
-                batch.scores,
-                DRAWS,
-                batch.lengths,
-                replace=replace,
-                seed=0,
-                num_threads=threads,
-            )
-            for threads in (1, 2)
-        )
-        subject = f"{name}, trained_like, {len(batch)} sentences of {WORDS} words, {DRAWS} trees"
-        yield Figure(
-            "Two threads compared with one", subject, paired_ratio(one, two, pairs), "times"
-        )

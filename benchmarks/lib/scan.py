@@ -19,15 +19,15 @@ class NoCompilerError(RuntimeError):
     """No working C compiler was found."""
 
 
-def compile_scans() -> ctypes.CDLL:
-    """Compile the scans into a temporary folder and load them."""
+def compile_library(name: str) -> ctypes.CDLL:
+    """Compile a C file next to this one into a temporary folder, and load it."""
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
     compiler = compiler or shutil.which("clang")
     if compiler is None:
         raise NoCompilerError("no C compiler found; set CC")
-    source = Path(__file__).with_name("argmax_scan.c")
+    source = Path(__file__).with_name(name)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        library = Path(folder) / "argmax_scan.so"
+        library = Path(folder) / "library.so"
         flags = ["-O3", "-shared", "-fPIC", "-o", str(library)]
         try:
             subprocess.run([*compiler.split(), *flags, str(source)], check=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
+from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,13 @@ def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     """Lay out a Markdown table."""
     rows = [header, ["---"] * len(header), *lines]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def spread(values: Sequence[float], scale: float = 100.0) -> str:
+    """Format mean and sample standard deviation, in percent by default; empty without values."""
+    if len(values) < 2:
+        return "".join(f"{scale * value:.2f}" for value in values)
+    return f"{scale * mean(values):.2f} ± {scale * stdev(values):.2f}"
 
 
 def setup_line() -> str:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from matrices import TRAINED, Floats, Ints, Matrices, score_file
+from matrices import Floats, Ints, Matrices
 from report import Report
 from spacy.tokens import DocBin
 from spacy.vocab import Vocab
@@ -16,13 +16,13 @@ SHORTEST, LONGEST = 5, 12
 HEADER = ("word", "", "gold head", "any roots", "one root")
 
 
-def report_examples(root: Path, report: Report, treebanks: list[str], seed: int) -> None:
+def report_examples(root: Path, report: Report, scored: dict[str, Matrices]) -> None:
     """Show the sentence of figure 1, and one that is malformed here, of an English treebank.
 
     Nothing is written if there are neither.
     """
-    chosen = [name for name in treebanks if name.startswith("English")] or treebanks[-1:]
-    found = [example for name in chosen for example in find_examples(root, name, seed)]
+    chosen = [name for name in scored if name.startswith("English")] or list(scored)[-1:]
+    found = [example for name in chosen for example in find_examples(root, name, scored[name])]
     if not found:
         return
     report.text(
@@ -40,9 +40,10 @@ def report_examples(root: Path, report: Report, treebanks: list[str], seed: int)
         report.table(f"example-{number}", HEADER, rows)
 
 
-def find_examples(root: Path, treebank: str, seed: int) -> list[tuple[str, list[str], list[Ints]]]:
+def find_examples(
+    root: Path, treebank: str, matrices: Matrices
+) -> list[tuple[str, list[str], list[Ints]]]:
     """Return titles, words and trees: gold, with any number of roots, and with one."""
-    matrices = Matrices.load(score_file(root, treebank, seed, TRAINED))
     sentences = read_words(root / "corpus" / treebank / "test.spacy")
     published, malformed, fewest = [], [], LONGEST
     for words, scores, gold in zip(sentences, matrices.scores, matrices.heads, strict=True):

@@ -17,8 +17,8 @@ number of epochs. Writes malformed_rates.md, CSV and PNG.
 
 import argparse
 import os
-import time
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import product
 from math import ceil
@@ -27,28 +27,36 @@ from tempfile import TemporaryDirectory
 
 # Set before NumPy is imported: with small matrices, threads mostly wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
 
 import numpy as np
 import spacy
-import srsly
+from lib.records import Records
+from lib.tables import spread
+from lib.trainings import (
+    convert_treebank,
+    copy_attributes,
+    limit_steps,
+    read_gold_attributes,
+    set_corpus,
+    train,
+    use_numpy_blas,
+)
 from matrices import Matrices
 from mind_the_root import GROUPS, Published, read_published
-from outcomes import Outcome, examine, mean_and_deviation, rank_correlation
+from outcomes import Outcome, examine, rank_correlation
 from report import BLUE, ORANGE, RED, TEAL, Report, panels, plain_logarithmic
 from spacy.language import Language
-from spacy.tokens import Doc, DocBin
-from spacy.training import Corpus, Example
+from spacy.tokens import DocBin
+from spacy.training import Example
 from spacy.training.batchers import minibatch_by_words
-from spacy.training.initialize import init_nlp
-from spacy.training.loop import train as train_nlp
-from spacy.util import load_config, registry
-from thinc.api import Config, NumpyOps, set_current_ops
-from train import PROJECT, blank_copy, convert, find_treebanks, read_seeds, score_docs
+from spacy.util import load_config
+from thinc.api import Config
+from train import PROJECT, blank_copy, find_treebanks, score_docs
 
 INPUTS = ("words", "predicted", "gold")
 COLOURS = dict(zip(INPUTS, (RED, TEAL, ORANGE), strict=True))
 TAGGERS = ("tagger", "morphologizer")
-GOLD_READER = "papers.gold_attributes"
 # Words in a batch, at most; and the least number of steps of a training, by smaller batches.
 BATCH_WORDS = 1000
 LEAST_STEPS = 600
@@ -56,52 +64,10 @@ LEAST_STEPS = 600
 CHECKPOINTS = 10
 
 
-# --- counts ------------------------------------------------------------------------------------
-
-# Treebank, inputs, seed and epochs.
-Key = tuple[str, str, int, int]
 KEY = ("treebank", "inputs", "seed", "epochs")
 
 
-class Rates:
-    """The file of counts: a line of JSON per training."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def read(self) -> dict[Key, Outcome]:
-        """Read the counts of all trainings."""
-        lines = srsly.read_jsonl(self.path) if self.path.exists() else ()
-        return {tuple(line.pop(name) for name in KEY): Outcome(**line) for line in lines}
-
-    def add(self, key: Key, counts: Outcome) -> None:
-        """Add the counts of a training."""
-        line = srsly.json_dumps({**dict(zip(KEY, key, strict=True)), **asdict(counts)})
-        # One write, so that other processes may add lines as well.
-        with self.path.open("a", encoding="utf8") as file:
-            file.write(line + "\n")
-
-
 # --- training ----------------------------------------------------------------------------------
-
-
-@registry.readers(GOLD_READER)
-def read_with_gold_attributes(path: str) -> Callable[[Language], Iterator[Example]]:
-    """Make a corpus reader that copies tags, parts of speech and features to the predicted Docs."""
-
-    def read(nlp: Language) -> Iterator[Example]:
-        for example in Corpus(path, gold_preproc=True)(nlp):
-            copy_attributes(example.reference, example.predicted)
-            yield example
-
-    return read
-
-
-def copy_attributes(gold: Doc, doc: Doc) -> None:
-    """Copy tags, parts of speech and features to a Doc of the same tokens."""
-    for token, other in zip(gold, doc, strict=True):
-        other.tag_, other.pos_ = token.tag_, token.pos_
-        other.set_morph(str(token.morph))
 
 
 def batch_words(n_words: int, epochs: int) -> int:
@@ -115,20 +81,14 @@ def make_config(corpus: Path, inputs: str, epochs: int, seed: int) -> Config:
     size = batch_words(sum(len(doc) for doc in docs), epochs)
     batches = minibatch_by_words(docs, size, tolerance=0.2, discard_oversize=False, get_length=len)
     steps = epochs * sum(1 for _ in batches)
-    config = load_config(
-        PROJECT / "configs" / "tags.cfg",
-        {
-            "paths.train": str(corpus / "train.spacy"),
-            "paths.dev": str(corpus / "dev.spacy"),
-            "system.seed": seed,
-            "training.max_epochs": epochs,
-            "training.eval_frequency": ceil(steps / CHECKPOINTS),
-            "training.batcher.size": size,
-            "training.optimizer.learn_rate.total_steps": steps,
-            "training.optimizer.learn_rate.warmup_steps": steps // 20,
-        },
-        interpolate=False,
-    )
+    config = load_config(PROJECT / "configs" / "tags.cfg", interpolate=False)
+    set_corpus(config, corpus, seed)
+    limit_steps(config, steps, warmup=steps // 20)
+    training = config["training"]
+    training["eval_frequency"] = ceil(steps / CHECKPOINTS)
+    training["batcher"]["size"] = size
+    # Batches differ from epoch to epoch, and so does their number.
+    training["max_epochs"], training["max_steps"] = epochs, 0
     if inputs == "words":
         config["components"]["root_mst"]["model"]["features"] = None
     if inputs != "predicted":
@@ -137,8 +97,7 @@ def make_config(corpus: Path, inputs: str, epochs: int, seed: int) -> Config:
         for name in TAGGERS:
             del config["components"][name]
     if inputs == "gold":
-        for part in ("train", "dev"):
-            config["corpora"][part] = {"@readers": GOLD_READER, "path": f"${{paths.{part}}}"}
+        read_gold_attributes(config, gold_preproc=True)
     return config
 
 
@@ -147,30 +106,29 @@ def count(nlp: Language, file: Path, inputs: str, n_train: int, epochs: int) -> 
     gold = list(DocBin().from_disk(file).get_docs(nlp.vocab))
     docs = [blank_copy(nlp, doc) for doc in gold]
     if inputs == "gold":
-        for own, doc in zip(gold, docs, strict=True):
-            copy_attributes(own, doc)
+        for doc, own in zip(docs, gold, strict=True):
+            copy_attributes(Example(doc, own))
     with nlp.select_pipes(disable="root_mst"):
         docs = list(nlp.pipe(docs))
     scores, heads = score_docs(nlp, docs, gold)
     return examine(Matrices(scores, heads, n_train, epochs))
 
 
-def run(treebank: str, train_file: Path, inputs: str, epochs: int, seed: int, rates: Rates) -> None:
+def run(treebank: str, train_file: Path, key: tuple, records: Records) -> None:
     """Train and count for one treebank, kind of input and seed, unless it is done."""
+    _, inputs, seed, epochs = key
     name = f"{treebank}, {inputs}, seed {seed}"
-    if (treebank, inputs, seed, epochs) in rates.read():
+    if key in records.read():
         print(f"{name}: done before", flush=True)
         return
-    start = time.perf_counter()
     with TemporaryDirectory() as folder:
         corpus = Path(folder) / "corpus"
-        n_train = convert(train_file, corpus)
-        train_nlp(init_nlp(make_config(corpus, inputs, epochs, seed)), Path(folder))
+        n_train = convert_treebank(train_file, corpus, sentences=1)
+        times = train(make_config(corpus, inputs, epochs, seed), Path(folder))
         nlp = spacy.load(Path(folder) / "model-best")
         found = count(nlp, corpus / "test.spacy", inputs, n_train, epochs)
-    rates.add((treebank, inputs, seed, epochs), found)
-    seconds = time.perf_counter() - start
-    print(f"{name}: {found.rate:.2f} % malformed, {seconds:.0f} s", flush=True)
+    records.add({**dict(zip(KEY, key, strict=True)), **asdict(found)})
+    print(f"{name}: {found.rate:.2f} % malformed, {times.end:.0f} s", flush=True)
 
 
 # --- report ------------------------------------------------------------------------------------
@@ -178,11 +136,12 @@ def run(treebank: str, train_file: Path, inputs: str, epochs: int, seed: int, ra
 Results = dict[str, dict[str, list[Outcome]]]
 
 
-def results_of(rates: Rates, epochs: int) -> Results:
+def results_of(records: Records, epochs: int) -> Results:
     """Group the counts by treebank and inputs, one per seed; smallest treebank first."""
     found: Results = {}
-    for (treebank, inputs, _, own_epochs), counts in rates.read().items():
+    for (treebank, inputs, _, own_epochs), record in records.read().items():
         if own_epochs == epochs:
+            counts = Outcome(**{name: record[name] for name in record if name not in KEY})
             found.setdefault(treebank, {}).setdefault(inputs, []).append(counts)
     return dict(sorted(found.items(), key=lambda item: training_size(item[1])))
 
@@ -194,13 +153,7 @@ def training_size(own: dict[str, list[Outcome]]) -> int:
 
 def mean_rate(outcomes: list[Outcome]) -> float:
     """Average the share of malformed trees over seeds, %."""
-    return mean_and_deviation([each.rate for each in outcomes])[0]
-
-
-def spread(values: list[float]) -> str:
-    """Show a mean, with the deviation if there are several values."""
-    mean, deviation = mean_and_deviation(values)
-    return f"{mean:.2f}" if np.isnan(deviation) else f"{mean:.2f} ± {deviation:.2f}"
+    return float(np.mean([each.rate for each in outcomes]))
 
 
 def rate_lines(results: Results, published: dict[str, Published]) -> list[list]:
@@ -212,8 +165,8 @@ def rate_lines(results: Results, published: dict[str, Published]) -> list[list]:
         for inputs in INPUTS:
             outcomes = own.get(inputs, [])
             if outcomes:
-                line += [len(outcomes), spread([each.rate for each in outcomes])]
-                line.append(spread([each.uas[0] for each in outcomes]))
+                line += [len(outcomes), spread([each.rate for each in outcomes], 1)]
+                line.append(spread([each.uas[0] for each in outcomes], 1))
             else:
                 line += [0, "", ""]
         lines.append(line)
@@ -293,9 +246,9 @@ def draw(results: Results, published: dict[str, Published], report: Report) -> N
     )
 
 
-def write_report(root: Path, rates: Rates, epochs: int) -> None:
+def write_report(root: Path, records: Records, epochs: int) -> None:
     """Write tables and a plot of what was counted so far."""
-    results = results_of(rates, epochs)
+    results = results_of(records, epochs)
     table, published = read_published()
     report = Report(
         root / "results", "malformed_rates", "Malformed trees of parsers trained to their end"
@@ -337,7 +290,7 @@ def main() -> None:
     parser.add_argument("--treebanks", default="all", help="names separated by commas, or all")
     parser.add_argument("--inputs", default=",".join(INPUTS), help="separated by commas")
     parser.add_argument("--epochs", type=int, default=30)
-    parser.add_argument("--seeds", default="0 1 2", help="such as '0 1 2'")
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2], help="seeds (0 1 2)")
     parser.add_argument("--root", type=Path, default=PROJECT, help="folder to write to")
     options = parser.parse_args()
     chosen = options.inputs.split(",")
@@ -345,15 +298,14 @@ def main() -> None:
         raise SystemExit(f"expected inputs among {', '.join(INPUTS)}, received {options.inputs!r}")
     if options.epochs < 1:
         raise SystemExit(f"expected --epochs of 1 or more, received {options.epochs}")
-    # Thinc's BLIS is several times slower than NumPy's BLAS on some processors.
-    set_current_ops(NumpyOps(use_blis=False))
+    use_numpy_blas()
     treebanks = find_treebanks(options.source, options.treebanks)
     options.root.mkdir(parents=True, exist_ok=True)
-    rates = Rates(options.root / "rates.jsonl")
-    for seed, inputs in product(read_seeds(options.seeds), chosen):
+    records = Records(options.root / "rates.jsonl", KEY)
+    for seed, inputs in product(options.seeds, chosen):
         for treebank, train_file in treebanks.items():
-            run(treebank, train_file, inputs, options.epochs, seed, rates)
-    write_report(options.root, rates, options.epochs)
+            run(treebank, train_file, (treebank, inputs, seed, options.epochs), records)
+    write_report(options.root, records, options.epochs)
 
 
 if __name__ == "__main__":

@@ -72,31 +72,27 @@ class Matrices:
         return np.array([len(heads) - 1 for heads in self.heads])
 
 
-def score_file(root: Path, treebank: str, seed: int, state: str) -> Path:
+def score_file(root: Path, treebank: str, state: str) -> Path:
     """Return the file of a treebank's matrices; `state` is UNTRAINED or an objective."""
-    return root / "scores" / treebank / f"{seed}-{state}.npz"
+    return root / "scores" / treebank / f"{state}.npz"
 
 
-def model_folder(root: Path, treebank: str, seed: int, objective: str = TRAINED) -> Path:
+def model_folder(root: Path, treebank: str, objective: str = TRAINED) -> Path:
     """Return the folder of the trained models."""
-    return root / "models" / treebank / f"{seed}-{objective}"
+    return root / "models" / treebank / objective
 
 
-def find_scores(root: Path, state: str = TRAINED) -> dict[str, list[Path]]:
-    """List the files of matrices by treebank, one per seed; there may be none."""
-    found = {
-        folder.name: sorted(folder.glob(f"*-{state}.npz"))
-        for folder in sorted((root / "scores").glob("*"))
-    }
-    return {treebank: paths for treebank, paths in found.items() if paths}
+def find_scores(root: Path, state: str = TRAINED) -> dict[str, Path]:
+    """List the files of matrices by treebank; there may be none."""
+    return {path.parent.name: path for path in sorted((root / "scores").glob(f"*/{state}.npz"))}
 
 
-def require_scores(root: Path, state: str = TRAINED) -> dict[str, list[Path]]:
+def require_scores(root: Path, state: str = TRAINED) -> dict[str, Path]:
     """List files as `find_scores`; exit if there are none."""
     found = find_scores(root, state)
     if not found:
         raise SystemExit(
-            f"no */*-{state}.npz in {root / 'scores'}: run `python -m spacy project run train`"
+            f"no */{state}.npz in {root / 'scores'}: run `python -m spacy project run train`"
         )
     return found
 
@@ -130,10 +126,9 @@ def _fits(n: int, count: int) -> bool:
     return count * (n + 1) ** 2 <= BATCH_SCORES
 
 
-def load_all(files: dict[str, list[Path]]) -> dict[str, list[Floats]]:
-    """Load the matrices of each treebank, one seed after another, without empty sentences."""
-    loaded = {}
-    for treebank, paths in files.items():
-        squares = [square for path in paths for square in Matrices.load(path).scores]
-        loaded[treebank] = [square for square in squares if len(square) > 1]
-    return loaded
+def load_all(files: dict[str, Path]) -> dict[str, list[Floats]]:
+    """Load the matrices of each treebank, without empty sentences."""
+    return {
+        treebank: [square for square in Matrices.load(path).scores if len(square) > 1]
+        for treebank, path in files.items()
+    }

@@ -15,14 +15,13 @@ from pathlib import Path
 import numpy as np
 from examples import report_examples
 from matplotlib.transforms import Bbox
-from matrices import TRAINED, UNTRAINED, Floats, Matrices, find_scores, require_scores
+from matrices import TRAINED, UNTRAINED, Matrices, find_scores, require_scores
 from outcomes import (
     FEW,
     Outcome,
     add_up,
-    examine_files,
-    mean_and_deviation,
-    pool_seeds,
+    examine,
+    finite_mean,
     rank_correlation,
     relative,
 )
@@ -80,11 +79,10 @@ def read_published() -> tuple[list[Published], dict[str, Published]]:
 
 def examine_others(root: Path) -> dict[str, dict[str, Outcome]]:
     """Examine parsers trained with other objectives, if any, by objective and treebank."""
-    states = {path.stem.partition("-")[2] for path in (root / "scores").glob("*/*.npz")}
+    states = {path.stem for path in (root / "scores").glob("*/*.npz")}
     return {
         state: {
-            name: pool_seeds(examine_files(files))
-            for name, files in find_scores(root, state).items()
+            name: examine(Matrices.load(path)) for name, path in find_scores(root, state).items()
         }
         for state in sorted(states - {TRAINED, UNTRAINED})
     }
@@ -181,74 +179,24 @@ def group_lines(
                 name,
                 len(members),
                 len(theirs),
-                _mean([each.rate for each in members.values()]),
-                _mean([row.malformed for row in theirs]),
-                _mean(same),
-                _mean([relative(*each.uas) for each in members.values()]),
-                _mean([row.uas_change for row in theirs]),
-                _mean([relative(*each.exact_match) for each in members.values()]),
-                _mean([row.exact_match_change for row in theirs]),
+                finite_mean([each.rate for each in members.values()]),
+                finite_mean([row.malformed for row in theirs]),
+                finite_mean(same),
+                finite_mean([relative(*each.uas) for each in members.values()]),
+                finite_mean([row.uas_change for row in theirs]),
+                finite_mean([relative(*each.exact_match) for each in members.values()]),
+                finite_mean([row.exact_match_change for row in theirs]),
             ]
         )
     return lines
 
 
-def _mean(values: list[float]) -> float:
-    return mean_and_deviation(values)[0]
-
-
-def seed_lines(seeds: dict[str, list[Outcome]]) -> list[list]:
-    """Return mean and deviation over seeds of rate and changes; the last line is the average."""
-    series = {name: [_rates(each) for each in own] for name, own in seeds.items()}
-    lines = [[name, len(own), *_statistics(own)] for name, own in series.items()]
-    counts = {len(own) for own in series.values()}
-    if len(counts) == 1:
-        # Averages over treebanks, for each seed.
-        averages = [
-            [mean_and_deviation(list(column))[0] for column in zip(*rows, strict=True)]
-            for rows in zip(*series.values(), strict=True)
-        ]
-        lines.append(["average", counts.pop(), *_statistics(averages)])
-    return lines
-
-
-def _rates(each: Outcome) -> list[float]:
-    return [each.rate, relative(*each.uas), relative(*each.exact_match)]
-
-
-def _statistics(rows: list[list[float]]) -> list[float]:
-    return [
-        value for column in zip(*rows, strict=True) for value in mean_and_deviation(list(column))
-    ]
-
-
-SEED_HEADER = (
-    "treebank",
-    "seeds",
-    "malformed, %",
-    "malformed, deviation",
-    "UAS change, %",
-    "UAS change, deviation",
-    "exact match change, %",
-    "exact match change, deviation",
-)
-
-
-def draw(
-    seeds: dict[str, list[Outcome]],
-    outcomes: dict[str, Outcome],
-    published: dict[str, Published],
-    report: Report,
-) -> None:
+def draw(outcomes: dict[str, Outcome], published: dict[str, Published], report: Report) -> None:
     """Plot rates and changes against training size."""
     figure, (axis,) = panels(1, 6.6, 4.4)
     sizes = [each.train_sentences for each in outcomes.values()]
     own_rates = [each.rate for each in outcomes.values()]
-    deviations = [mean_and_deviation([each.rate for each in own])[1] for own in seeds.values()]
     axis.scatter(sizes, own_rates, color=RED, label="ours", zorder=3)
-    if np.isfinite(deviations).any():
-        bars = np.nan_to_num(deviations)
-        axis.errorbar(sizes, own_rates, bars, fmt="none", ecolor=RED, capsize=2, zorder=2)
     rates = {name: published[name].malformed for name in outcomes if name in published}
     for index, (name, rate) in enumerate(rates.items()):
         each = outcomes[name]
@@ -259,32 +207,12 @@ def draw(
     axis.set_ylabel("malformed trees, %")
     axis.set_ylim(0, 1.12 * max(own_rates, default=1.0) + 1)
     _training_sizes(axis)
-    _label_points(axis, outcomes, rates, np.nan_to_num(deviations))
-    bars = " Bars: deviation over seeds." if any(len(own) > 1 for own in seeds.values()) else ""
+    _label_points(axis, outcomes, rates)
     report.figure(
         "figures-3-4-malformed",
         figure,
         "Malformed trees without the constraint against training size, one point a treebank. The "
-        f"published rates stand at our training sizes.{bars}",
-    )
-    figure, (axis,) = panels(1, 6.6, 4.4)
-    series = {
-        "heads (UAS)": [relative(*each.uas) for each in outcomes.values()],
-        "exact match": [relative(*each.exact_match) for each in outcomes.values()],
-    }
-    axis.set_yscale("symlog", linthresh=1)
-    for (label, change), colour, marker in zip(series.items(), (RED, BLUE), "ox", strict=True):
-        axis.scatter(sizes, change, color=colour, marker=marker, label=label)
-    axis.axhline(0, color="black", linewidth=0.6)
-    ticks = (-10, -1, 0, 1, 10, 100)
-    axis.set_yticks(ticks, [f"{tick:+d}" if tick else "0" for tick in ticks])
-    axis.set_ylim(-12, 130)
-    axis.set_ylabel("relative change by the constraint, %")
-    _training_sizes(axis)
-    report.figure(
-        "figures-3-4-changes",
-        figure,
-        "Relative change that the constraint makes against training size, one point a treebank.",
+        "published rates stand at our training sizes.",
     )
 
 
@@ -294,14 +222,12 @@ def _training_sizes(axis: plt.Axes) -> None:
     axis.legend(frameon=False)
 
 
-def _label_points(
-    axis: plt.Axes, outcomes: dict[str, Outcome], rates: dict[str, float], deviations: Floats
-) -> None:
+def _label_points(axis: plt.Axes, outcomes: dict[str, Outcome], rates: dict[str, float]) -> None:
     """Label the points on the side where the label hides the least."""
     axis.figure.canvas.draw()
     taken = []
-    for (name, each), deviation in zip(outcomes.items(), deviations, strict=True):
-        ends = (each.rate - deviation, each.rate + deviation, rates.get(name, each.rate))
+    for name, each in outcomes.items():
+        ends = (each.rate, rates.get(name, each.rate))
         low, high = (axis.transData.transform((each.train_sentences, f(ends))) for f in (min, max))
         taken.append(Bbox([low - 5, high + 5]))
     for name, each in outcomes.items():
@@ -368,14 +294,10 @@ def remarks(
     return lines
 
 
-def training_line(files: dict[str, list[Path]]) -> str:
+def training_line(found: dict[str, Matrices]) -> str:
     """Describe the trained parsers."""
-    seeds = {path.name.partition("-")[0] for own in files.values() for path in own}
-    steps = {Matrices.load(path).steps for own in files.values() for path in own}
-    return (
-        f"{len(files)} treebanks; seeds: {', '.join(sorted(seeds, key=int))}; training steps: "
-        f"{', '.join(f'{count:,}' for count in sorted(steps))}."
-    )
+    steps = sorted({matrices.steps for matrices in found.values()})
+    return f"{len(found)} treebanks; training steps: {', '.join(f'{n:,}' for n in steps)}."
 
 
 def main() -> None:
@@ -384,9 +306,9 @@ def main() -> None:
     parser.add_argument("--root", type=Path, default=PROJECT, help="folder with scores/")
     options = parser.parse_args()
     files = require_scores(options.root)
-    seeds = {name: examine_files(own) for name, own in files.items()}
-    seeds = dict(sorted(seeds.items(), key=lambda item: item[1][0].train_sentences))
-    outcomes = {name: pool_seeds(own) for name, own in seeds.items()}
+    found = {name: Matrices.load(path) for name, path in files.items()}
+    found = dict(sorted(found.items(), key=lambda item: item[1].train_sentences))
+    outcomes = {name: examine(matrices) for name, matrices in found.items()}
     table, published = read_published()
     report = Report(
         options.root / "results",
@@ -397,9 +319,8 @@ def main() -> None:
         "The same scores, decoded without and with the root constraint. A tree with several roots "
         "counts as malformed. UAS is over all words, punctuation included; exact match is of all "
         "heads of a sentence; changes are relative. Heads mended and spoilt: those that only the "
-        "constrained, or only the unconstrained tree has right. Sentences of all seeds count "
-        "together.",
-        training_line(files),
+        "constrained, or only the unconstrained tree has right.",
+        training_line(found),
         "## Table 1: averages by training size",
         f"Averages over treebanks: high, {GROUPS['high'][0]:,} training sentences and more; "
         f"medium, {FEW:,} and more; low, fewer. The published averages are those of the rows of "
@@ -412,17 +333,10 @@ def main() -> None:
         HEADER,
         [row(name, each, published.get(name)) for name, each in outcomes.items()],
     )
-    if any(len(own) > 1 for own in seeds.values()):
-        report.text(
-            "## Table 2: mean and deviation over seeds",
-            "The average is over treebanks, for each seed.",
-        )
-        report.table("seeds", SEED_HEADER, seed_lines(seeds))
     report.text("## Figures 3 and 4: against training size")
-    draw(seeds, outcomes, published, report)
-    first = int(next(iter(files.values()))[0].name.partition("-")[0])
-    report_examples(options.root, report, list(outcomes), first)
-    report_root_scores(options.root, report, {name: files[name] for name in outcomes})
+    draw(outcomes, published, report)
+    report_examples(options.root, report, found)
+    report_root_scores(options.root, report, found)
     others = examine_others(options.root)
     if others:
         report.text(

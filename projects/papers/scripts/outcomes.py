@@ -1,7 +1,6 @@
 """Effect of the root constraint: counts of malformed trees, correct heads and exact matches."""
 
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 from matrices import Ints, Matrices, padded
@@ -14,7 +13,7 @@ FEW = 1000
 
 @dataclass(frozen=True)
 class Outcome:
-    """Counts over the test sentences of a treebank, for one seed or over several.
+    """Counts over the test sentences of a treebank, or of several.
 
     Attributes
     ----------
@@ -88,11 +87,6 @@ def examine(matrices: Matrices) -> Outcome:
     )
 
 
-def examine_files(files: list[Path]) -> list[Outcome]:
-    """Count for each seed of a treebank."""
-    return [examine(Matrices.load(path)) for path in files]
-
-
 def add_up(outcomes: list[Outcome]) -> Outcome:
     """Pool treebanks."""
     return Outcome(
@@ -107,20 +101,10 @@ def add_up(outcomes: list[Outcome]) -> Outcome:
     )
 
 
-def pool_seeds(seeds: list[Outcome]) -> Outcome:
-    """Pool the seeds of one treebank, which were trained on the same sentences."""
-    return replace(add_up(seeds), train_sentences=seeds[0].train_sentences)
-
-
-def mean_and_deviation(values: list[float]) -> tuple[float, float]:
-    """Return mean and sample standard deviation; nan where there are too few values.
-
-    Values that are nan are left out, such as relative changes from 0.
-    """
+def finite_mean(values: list[float]) -> float:
+    """Average the values that are not nan, such as relative changes from 0."""
     finite = np.array(values)[np.isfinite(values)]
-    mean = float(finite.mean()) if len(finite) else float("nan")
-    deviation = float(finite.std(ddof=1)) if len(finite) > 1 else float("nan")
-    return mean, deviation
+    return float(finite.mean()) if len(finite) else float("nan")
 
 
 def rank_correlation(xs: list[float], ys: list[float]) -> float:

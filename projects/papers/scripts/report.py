@@ -3,17 +3,19 @@
 import argparse
 import csv
 import io
-import os
-import platform
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import process_time
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
+
 import matplotlib
 import numpy as np
+from lib.decoders import Call
+from lib.tables import setup_line
+from lib.timing import interleave
 from PIL import Image
-
-import spacy_rootmind
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
@@ -26,8 +28,6 @@ COLOURS = (RED, BLUE, TEAL, PURPLE, ORANGE)
 PALETTE = 64
 DPI = 140
 
-# Seconds; caches do not matter for longer calls.
-WARM_BELOW = 0.05
 # Seconds of processor time after which a call gets no more turns.
 ENOUGH = 0.5
 
@@ -140,41 +140,21 @@ def plain_logarithmic(axis: "plt.Axes", ticks: Sequence[float], across: bool = T
     (axis.xaxis if across else axis.yaxis).set_minor_formatter(NullFormatter())
 
 
-# --- times -------------------------------------------------------------------------------------
-
-
-def median_seconds(calls: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Time calls in turns, so that other load on the machine affects all of them; return medians.
-
-    Times are processor time, which excludes other processes.
-
-    A short call is made twice and the second one is timed, with its own data in the caches. A call
-    that exceeds its total time gets no more turns.
-    """
-    times: dict[str, list[float]] = {name: [] for name in calls}
-    for _ in range(repeats):
-        for name, call in calls.items():
-            if sum(times[name]) > ENOUGH:
-                continue
-            if not times[name] or times[name][-1] < WARM_BELOW:
-                call()
-            start = process_time()
-            call()
-            times[name].append(process_time() - start)
-    return {name: float(np.median(taken)) for name, taken in times.items()}
-
-
-def setup_line(options: argparse.Namespace) -> str:
-    """Describe versions, hardware and options."""
+def describe_run(options: argparse.Namespace) -> str:
+    """Describe versions, hardware and options of measured times."""
     chosen = " ".join(
         f"--{name.replace('_', '-')} {value}"
         for name, value in vars(options).items()
         if name != "root"
     )
     return (
-        f"Measured with spacy-rootmind {spacy_rootmind.__version__}, Python "
-        f"{platform.python_version()}, NumPy {np.__version__}, {platform.machine()}, "
-        f"{os.cpu_count()} cores, and the options `{chosen}`. Times are medians of processor time, "
-        f"one thread, of calls in turns, on a machine with other work to do: ratios within one run "
-        f"count, not the times."
+        f"Measured with {setup_line()[:-1]}, and the options `{chosen}`. Times are medians of "
+        f"processor time, one thread, of calls in turns, on a machine with other work to do: "
+        f"ratios within one run count, not the times."
     )
+
+
+def median_seconds(calls: Mapping[str, Call], repeats: int) -> dict[str, float]:
+    """Time calls in turns by processor time; return medians."""
+    times = interleave(calls, ENOUGH, repeats, process_time)
+    return {name: float(np.median(taken)) for name, taken in times.items()}

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from math import comb
 from pathlib import Path
 
 # Set before NumPy is imported, so that it uses one thread.
@@ -34,18 +33,18 @@ from matrices import (
 )
 from report import (
     BLUE,
-    COLOURS,
     PURPLE,
     RED,
     TEAL,
     Report,
+    describe_run,
     label_panel,
     median_seconds,
     panels,
     plain_logarithmic,
     plt,
-    setup_line,
 )
+from root_counts import share
 from spacy.tokens import DocBin
 from train import PROJECT, blank_copy, predict_arcs
 
@@ -143,9 +142,7 @@ def share_decoders() -> list[Decoder]:
 
 def time_shares(root: Path, treebank: str, count: int, longest: int, repeats: int) -> list | None:
     """Time the network and the decoders on the same sentences; returns a line of the table."""
-    seed = int(require_scores(root)[treebank][0].name.partition("-")[0])
-    folder = model_folder(root, treebank, seed) / LAST
-    nlp = spacy.load(folder)
+    nlp = spacy.load(model_folder(root, treebank) / LAST)
     gold = DocBin().from_disk(root / "corpus" / treebank / "test.spacy").get_docs(nlp.vocab)
     docs = [doc for doc in gold if 2 <= len(sentences_of(doc)[0]) <= longest][:count]
     if not docs:
@@ -186,11 +183,6 @@ def check_same(decoders: list[Decoder], batches: list) -> None:
 
 
 # --- roots and ArcMax --------------------------------------------------------------------------
-
-
-def share_of_forests(r: int, n: int) -> float:
-    """Return the share of trees over ROOT and n words with r root arcs (equation 2)."""
-    return float(comb(n - 1, r - 1) * n ** (n - r) / (n + 1) ** (n - 1)) if r <= n else 0.0
 
 
 def count_roots(scores: list[Floats]) -> np.ndarray:
@@ -244,9 +236,7 @@ def histogram(roots: np.ndarray) -> list[float]:
 
 def expected_histogram(lengths: np.ndarray) -> list[float]:
     """Calculate the histogram by equation 2, for sentences of these lengths."""
-    each = {
-        int(n): [share_of_forests(r, int(n)) for r in range(1, SHOWN)] for n in np.unique(lengths)
-    }
+    each = {int(n): [float(share(r, int(n))) for r in range(1, SHOWN)] for n in np.unique(lengths)}
     shares = np.mean([each[int(n)] for n in lengths], axis=0)
     return [*(100 * shares).tolist(), 100 * float(1 - shares.sum())]
 
@@ -312,13 +302,6 @@ def report_shares(root: Path, report: Report, options: argparse.Namespace) -> No
     )
     header = ("treebank", "sentences", "words", "network, µs a word", *(f"{n}, %" for n in names))
     report.table("share", header, lines)
-    figure, (axis,) = panels(1, 8, 3.6)
-    axis.barh(names[::-1], medians[:0:-1], color=COLOURS[0])
-    for place, value in enumerate(medians[:0:-1]):
-        axis.text(value + 1, place, f"{value:.1f}", va="center", fontsize=8)
-    axis.set_xlim(0, 105)
-    axis.set_xlabel("share of time in decoding, % (median over treebanks)")
-    report.figure("share", figure, "Share of decoding in the time of network and decoding.")
 
 
 def report_roots(report: Report, states: dict[str, dict[str, list[Floats]]]) -> None:
@@ -353,16 +336,6 @@ def report_roots(report: Report, states: dict[str, dict[str, list[Floats]]]) -> 
     header = ["roots", *(names.get(column, column) for column in columns)]
     report.table("roots", header, rows)
     report.text(describe_shuffled(states[UNTRAINED]))
-    figure, (axis,) = panels(1, 6.4, 3.6)
-    width = 0.8 / len(columns)
-    for index, (column, own) in enumerate(columns.items()):
-        places = np.arange(1, SHOWN + 1) + (index - (len(columns) - 1) / 2) * width
-        axis.bar(places, own, width, label=names.get(column, column), color=COLOURS[index])
-    axis.set_xticks(range(1, SHOWN + 1), [*map(str, range(1, SHOWN)), f"{SHOWN}+"])
-    axis.set_xlabel("roots")
-    axis.set_ylabel("sentences, %")
-    axis.legend(frameon=False)
-    report.figure("roots", figure, "Roots of the best unconstrained tree.")
     _report_arcmax(report, states, roots)
 
 
@@ -466,9 +439,9 @@ def main() -> None:
     )
     report.text(
         "Trained networks, and the same networks before training. The latter are not the paper's "
-        "random weights, which are uniform and independent: `benchmarks/papers/root_counts.py` and "
-        "`benchmarks/papers/stanojevic2021_speed.py` measure those.",
-        setup_line(options),
+        "random weights, which are uniform and independent: `root_counts.py` and "
+        "`stanojevic2021_speed.py` measure those.",
+        describe_run(options),
     )
     states = {
         state: load_all(require_scores(options.root, state)) for state in (TRAINED, UNTRAINED)

@@ -7,7 +7,7 @@ constant chosen on the dev set avoids them; or to words that the network cannot 
 """
 
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -177,24 +177,15 @@ def best_is_root(square: Floats) -> NDArray[np.bool_]:
     return scores[1:].argmax(axis=1) == 0
 
 
-def place_files(root: Path, treebank: str, files: list[Path]) -> Placement:
-    """Average over the seeds of a treebank; the saved models score its dev set."""
-    found = []
-    for path in files:
-        seed = int(path.name.partition("-")[0])
-        model = model_folder(root, treebank, seed) / LAST
-        if not model.exists():
-            raise SystemExit(
-                f"no {model}, which scores the dev set: run `python -m spacy project run train`"
-            )
-        nlp = spacy.load(model)
-        test = Matrices.load(path)
-        scored = score_sentences(nlp, root / "corpus" / treebank / "dev.spacy")
-        found.append(place(test, Matrices(*scored, test.train_sentences, test.steps)))
-    averages = Placement(
-        *(float(np.mean(column)) for column in zip(*map(astuple, found), strict=True))
-    )
-    return replace(averages, dev_sentences=found[0].dev_sentences)
+def place_treebank(root: Path, treebank: str, test: Matrices) -> Placement:
+    """Measure the level on a treebank; the saved model scores its dev set."""
+    model = model_folder(root, treebank) / LAST
+    if not model.exists():
+        raise SystemExit(
+            f"no {model}, which scores the dev set: run `python -m spacy project run train`"
+        )
+    scored = score_sentences(spacy.load(model), root / "corpus" / treebank / "dev.spacy")
+    return place(test, Matrices(*scored, test.train_sentences, test.steps))
 
 
 # --- margins -----------------------------------------------------------------------------------
@@ -237,7 +228,7 @@ def margin_lines(found: NDArray[np.float64], group: str) -> list[list]:
 # --- writing -----------------------------------------------------------------------------------
 
 
-def report_root_scores(root: Path, report: Report, files: dict[str, list[Path]]) -> None:
+def report_root_scores(root: Path, report: Report, scored: dict[str, Matrices]) -> None:
     """Report the level of ROOT's scores, and which trees are malformed."""
     report.text(
         "## Are ROOT's scores placed well?",
@@ -248,17 +239,17 @@ def report_root_scores(root: Path, report: Report, files: dict[str, list[Path]])
         "would spare malformed trees. The likeliest constant makes the sum right on the dev set; "
         f"the sparing one leaves no more than {LEFT:g} % of the dev trees malformed. In nats.",
     )
-    placed = {name: place_files(root, name, own) for name, own in files.items()}
+    placed = {name: place_treebank(root, name, test) for name, test in scored.items()}
     lines = [[name, *astuple(each)] for name, each in placed.items()]
     report.table("root-scores", HEADER, lines)
-    sizes = {name: Matrices.load(own[0]).train_sentences for name, own in files.items()}
+    sizes = {name: test.train_sentences for name, test in scored.items()}
     for group, names in size_groups(sizes).items():
         report.text(summary(group, [placed[name] for name in names]))
     if len(placed) >= MANY:
         each = placed.values()
         found = rank_correlation([one.found for one in each], [one.malformed for one in each])
         report.text(f"Rank correlation of malformed trees with root words found: {found:.2f}.")
-    report_margins(report, files, size_groups(sizes))
+    report_margins(report, scored, size_groups(sizes))
 
 
 def size_groups(sizes: dict[str, int]) -> dict[str, list[str]]:
@@ -292,7 +283,7 @@ def span(values: list[float], digits: int = 2) -> str:
 
 
 def report_margins(
-    report: Report, files: dict[str, list[Path]], groups: dict[str, list[str]]
+    report: Report, scored: dict[str, Matrices], groups: dict[str, list[str]]
 ) -> None:
     """Report the margins of trees, and which of them are malformed."""
     report.text(
@@ -301,8 +292,7 @@ def report_margins(
     )
     rows, gains = [], []
     for group, names in groups.items():
-        found = [margins(Matrices.load(path)) for name in names for path in files[name]]
-        pooled = np.concatenate(found)
+        pooled = np.concatenate([margins(scored[name]) for name in names])
         rows += margin_lines(pooled, group)
         gain = pooled[pooled[:, 2] == 1, 1]
         if len(gain):

@@ -19,12 +19,12 @@ from matrices import BINS, STATE_TITLES, TRAINED, UNTRAINED, Floats, load_all, r
 from report import (
     COLOURS,
     Report,
+    describe_run,
     label_panel,
     median_seconds,
     panels,
     plain_logarithmic,
     plt,
-    setup_line,
 )
 from train import PROJECT
 
@@ -129,16 +129,15 @@ def drawn_roots(scores: Floats, method: str, k: int, seed: int) -> np.ndarray | 
     return (heads[:, 1:] == 0).mean(axis=0)
 
 
-def measure_bias(chosen: list[Floats], k: int) -> tuple[list[list], np.ndarray]:
+def measure_bias(chosen: list[Floats], k: int) -> list[list]:
     """Compare how often each word is the root with its exact probability.
 
-    Returns lines of the table, and the distances of the naive draw for each sentence in closed
-    form, with scores as they are and normalised.
+    Returns lines of the table; the naive draw is also there in closed form, with scores as they are
+    and normalised.
     """
     rng = np.random.default_rng(0)
     # Distances from the exact distribution, and from the distribution of the method.
     rows: dict[str, list[tuple[float, float]]] = {}
-    closed = []
     for seed, scores in enumerate(chosen):
         exact = root_law(scores)
         noise = rng.multinomial(k, exact / exact.sum()) / k
@@ -147,22 +146,19 @@ def measure_bias(chosen: list[Floats], k: int) -> tuple[list[list], np.ndarray]:
             found = drawn_roots(scores, method, k, seed)
             if found is not None:
                 rows.setdefault(f"`{method}`", []).append((variation(found, exact),) * 2)
-        distances = []
         for way, own in (("as scored", scores), ("normalised", normalised(scores))):
             law = naive_law(own)
-            distances.append(variation(law, exact))
             name = f"naive draw in closed form, scores {way}"
-            rows.setdefault(name, []).append((distances[-1], float("nan")))
+            rows.setdefault(name, []).append((variation(law, exact), float("nan")))
             found = np.random.default_rng(seed).multinomial(k, law) / k
             distance = (variation(found, exact), variation(found, law))
-            rows.setdefault(f"`wilson_biased`, scores {way}", []).append(distance)
-        closed.append(distances)
+            rows.setdefault(f"naive draw, scores {way}", []).append(distance)
     lines = []
     for name, pairs in rows.items():
         own, wanted = np.array(pairs).T
         lines.append([name, len(own), *map(float, (own.mean(), np.median(own), own.max()))])
         lines[-1].append(float(wanted.mean()))
-    return lines, np.array(closed).T
+    return lines
 
 
 # --- duplicates --------------------------------------------------------------------------------
@@ -282,38 +278,26 @@ def report_tries(report: Report, states: dict[str, dict[str, list[Floats]]]) -> 
 def report_bias(
     report: Report, pooled: dict[str, list[Floats]], options: argparse.Namespace
 ) -> None:
-    """Report the bias of the naive draw, with a plot."""
+    """Report the bias of the naive draw."""
     report.text(
         "## Theorem 2: bias of the naive draw of a root",
         f"Distance in total variation between how often each word is the root and its exact "
         f"probability, {options.samples:,} samples a sentence: mean, median and largest over "
         f"sentences of {SHORTEST} to {LONGEST} words; and the mean distance from the law that the "
-        f"method should follow, which has to be noise alone. The naive draw (`wilson_biased`) "
+        f"method should follow, which has to be noise alone. The naive draw "
         f"picks the root by the weights of root arcs; what it gives is known in closed form. It "
         f"also depends on constants added to all scores of a word, which change no probability: "
         f"below, both for scores as the network has them, and normalised over heads. Exact draws "
         f"are off by noise alone, as the first line is. Sentences where a walk is trapped are left "
         f"out of a line.",
     )
-    figure, axes = panels(2, 5.6, 3.6)
-    for axis, (state, scores) in zip(axes, pooled.items(), strict=True):
+    for state, scores in pooled.items():
         chosen = choose(scores, options.sentences, SHORTEST, LONGEST + 1)
-        lines, closed = measure_bias(chosen, options.samples)
+        lines = measure_bias(chosen, options.samples)
         title = STATE_TITLES[state]
         report.text(f"### {title[0].upper()}{title[1:]}")
         header = ("draw", "sentences", "mean", "median", "largest", "from its own law, mean")
         report.table(f"bias-{state}", header, lines)
-        for index, (values, label) in enumerate(
-            zip(closed, ("as scored", "normalised"), strict=True)
-        ):
-            axis.plot(
-                np.sort(values), np.linspace(0, 100, len(values)), color=COLOURS[index], label=label
-            )
-        axis.set(xlim=(0, 1), xlabel="total variation from the exact law of the root")
-        label_panel(axis, title)
-    axes[0].set_ylabel("sentences up to there, %")
-    axes[0].legend(frameon=False)
-    report.figure("bias", figure, "Bias of the naive draw of a root, in closed form.")
 
 
 def report_duplicates(
@@ -358,7 +342,7 @@ def main() -> None:
         "sampling",
         "Measured for Efficient Sampling of Dependency Structure",
     )
-    report.text(setup_line(options))
+    report.text(describe_run(options))
     states = {
         state: load_all(require_scores(options.root, state)) for state in (TRAINED, UNTRAINED)
     }

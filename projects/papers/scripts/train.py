@@ -2,52 +2,38 @@
 
 Takes every `*-ud-train.conllu` with a test set next to it. Converts the treebank with spaCy's
 converter (one sentence per Doc, gold tokens), trains with configs/small.cfg, and writes the arc
-scores of the test set with the gold heads to scores/TREEBANK/SEED-OBJECTIVE.npz; those of the
-untrained network to SEED-untrained.npz. Without a dev set, every tenth training sentence is held
-out. Results that exist for the same number of steps are kept.
+scores of the test set with the gold heads to scores/TREEBANK/OBJECTIVE.npz; those of the untrained
+network to untrained.npz. Without a dev set, every tenth training sentence is held out. Results that
+exist for the same number of steps are kept.
 """
 
 import argparse
 import os
+import sys
 import time
 from pathlib import Path
 
 # Set before NumPy is imported: with small matrices, threads mostly wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
 
 import numpy as np
 import spacy
+from lib.trainings import convert_treebank, limit_steps, set_corpus, split_file, train
 from matrices import LAST, TRAINED, UNTRAINED, Matrices, model_folder, score_file
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
-from spacy.training.converters import conllu_to_docs
 from spacy.training.initialize import init_nlp
-from spacy.training.loop import train as train_nlp
 from spacy.util import load_config
 
 from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.network.architecture import ParserInput
 
 PROJECT = Path(__file__).resolve().parents[1]
-# Without a dev set, one of this many training sentences is held out.
-HELD_OUT = 10
 # Dev sentences scored during training.
 DEV_LIMIT = 100
-
-
-def read_seeds(text: str) -> list[int]:
-    """Read seeds separated by spaces or commas.
-
-    Raises
-    ------
-    SystemExit
-        If there are none, or one is not a non-negative integer or occurs twice.
-    """
-    names = text.replace(",", " ").split()
-    seeds = [int(name) for name in names if name.isdigit()]
-    if not seeds or len(seeds) != len(names) or len(set(seeds)) != len(seeds):
-        raise SystemExit(f"expected seeds such as '0 1 2', each once, received {text!r}")
-    return seeds
+# Seed of networks and training.
+SEED = 0
 
 
 def find_treebanks(folder: str, wanted: str) -> dict[str, Path]:
@@ -65,7 +51,7 @@ def find_treebanks(folder: str, wanted: str) -> dict[str, Path]:
     for path in sorted(source.rglob("*-ud-train.conllu"), key=lambda path: path.stat().st_size):
         folder = path.parent.name
         name = folder[3:] if folder.startswith("UD_") else path.name.split("-ud-")[0]
-        if _split(path, "test").exists():
+        if split_file(path, "test").exists():
             found[name] = path
     if wanted != "all":
         names = wanted.split(",")
@@ -78,53 +64,20 @@ def find_treebanks(folder: str, wanted: str) -> dict[str, Path]:
     return found
 
 
-def _split(train_file: Path, split: str) -> Path:
-    return train_file.with_name(train_file.name.replace("-ud-train.", f"-ud-{split}."))
-
-
-def convert(train_file: Path, folder: Path) -> int:
-    """Write train.spacy, dev.spacy and test.spacy; returns the number of training sentences."""
-    splits = {name: _read(_split(train_file, name)) for name in ("train", "test")}
-    if _split(train_file, "dev").exists():
-        splits["dev"] = _read(_split(train_file, "dev"))
-    else:
-        everything = splits["train"]
-        splits["dev"] = everything[::HELD_OUT]
-        splits["train"] = [doc for i, doc in enumerate(everything) if i % HELD_OUT]
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, docs in splits.items():
-        DocBin(docs=docs).to_disk(folder / f"{name}.spacy")
-    return len(splits["train"])
-
-
-def _read(path: Path) -> list[Doc]:
-    return list(conllu_to_docs(path.read_text(encoding="utf8"), n_sents=1, no_print=True))
-
-
-def train(
-    corpus: Path, output: Path, objective: str, steps: int, seed: int
+def train_parser(
+    corpus: Path, output: Path, objective: str, steps: int
 ) -> tuple[Language, Language]:
     """Train with the config; returns the untrained pipeline and the last one.
 
     The last pipeline is used, not the best on the dev set: some dev sets are too small to choose
     by, and the learning rate has fallen to zero at the end.
     """
-    overrides = {
-        "paths.train": str(corpus / "train.spacy"),
-        "paths.dev": str(corpus / "dev.spacy"),
-        "corpora.dev.limit": DEV_LIMIT,
-        "system.seed": seed,
-        "components.root_mst.objective": objective,
-        "training.max_steps": steps,
-        "training.eval_frequency": max(1, steps // 2),
-        "training.optimizer.learn_rate.total_steps": steps,
-        "training.optimizer.learn_rate.warmup_steps": steps // 10,
-    }
+    overrides = {"corpora.dev.limit": DEV_LIMIT, "components.root_mst.objective": objective}
     config = load_config(PROJECT / "configs" / "small.cfg", overrides, interpolate=False)
-    output.mkdir(parents=True, exist_ok=True)
+    set_corpus(config, corpus, SEED)
+    limit_steps(config, steps, evaluations=2)
     untrained = init_nlp(config)
-    nlp = init_nlp(config)
-    train_nlp(nlp, output)
+    train(config, output)
     return untrained, spacy.load(output / LAST)
 
 
@@ -168,18 +121,18 @@ def _gold_heads(doc: Doc, words: np.ndarray) -> np.ndarray:
     return np.array([-1, *heads], dtype=np.int32)
 
 
-def run(treebank: str, train_file: Path, objective: str, steps: int, seed: int, root: Path) -> None:
-    """Convert, train and score for one treebank, objective and seed, unless it is done."""
-    files = [score_file(root, treebank, seed, state) for state in (UNTRAINED, objective)]
-    name = f"{treebank}, {objective}, seed {seed}"
+def run(treebank: str, train_file: Path, objective: str, steps: int, root: Path) -> None:
+    """Convert, train and score for one treebank and objective, unless it is done."""
+    files = [score_file(root, treebank, state) for state in (UNTRAINED, objective)]
+    name = f"{treebank}, {objective}"
     if all(path.exists() and Matrices.load(path).steps == steps for path in files):
         print(f"{name}: done before", flush=True)
         return
     start = time.perf_counter()
     corpus = root / "corpus" / treebank
-    n_train = convert(train_file, corpus)
-    output = model_folder(root, treebank, seed, objective)
-    pipelines = train(corpus, output, objective, steps, seed)
+    n_train = convert_treebank(train_file, corpus, sentences=1)
+    output = model_folder(root, treebank, objective)
+    pipelines = train_parser(corpus, output, objective, steps)
     for nlp, path in zip(pipelines, files, strict=True):
         Matrices(*score_sentences(nlp, corpus / "test.spacy"), n_train, steps).save(path)
     seconds = time.perf_counter() - start
@@ -195,14 +148,11 @@ def main() -> None:
         "--objectives", default=TRAINED, help="objectives of root_mst, separated by commas"
     )
     parser.add_argument("--steps", type=int, default=600)
-    parser.add_argument("--seeds", default="0", help="such as '0 1 2'")
     parser.add_argument("--root", type=Path, default=PROJECT, help="folder to write to")
     options = parser.parse_args()
-    seeds = read_seeds(options.seeds)
     for treebank, train_file in find_treebanks(options.source, options.treebanks).items():
         for objective in options.objectives.split(","):
-            for seed in seeds:
-                run(treebank, train_file, objective, options.steps, seed, options.root)
+            run(treebank, train_file, objective, options.steps, options.root)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Write RESULTS.md: the text of RESULTS.template.md, with the results of the other commands.
 
-A line {{name}} in the template is replaced by results/name.md, with headings one level deeper. The
-pictures in PICTURES are copied to pictures/ and shown; other pictures are left out.
+A line {{name}} in the template is replaced by results/name.md, with headings one level deeper; its
+pictures are copied to pictures/.
 """
 
 import argparse
@@ -10,13 +10,6 @@ import shutil
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
-# Only a few, since they are committed.
-PICTURES = (
-    "mind_the_root-figures-3-4-malformed.png",
-    "malformed_rates-figure-3.png",
-    "root_of_a_problem-length.png",
-    "sampling-figure-6.png",
-)
 PICTURE = re.compile(r"!\[(?P<caption>.*)\]\((?P<file>.*)\)")
 
 
@@ -25,20 +18,13 @@ def section(results: Path, name: str, pictures: Path) -> str:
     path = results / f"{name}.md"
     if not path.exists():
         raise SystemExit(f"no {path}: run `python -m spacy project run {name}`")
-    parts: list[str] = []
-    dropped = ""
+    parts = []
     for part in path.read_text(encoding="utf8").strip().split("\n\n"):
         picture = PICTURE.fullmatch(part)
-        if picture and picture["file"] in PICTURES:
+        if picture:
             pictures.mkdir(parents=True, exist_ok=True)
             shutil.copy(results / picture["file"], pictures)
             part = f"![{picture['caption']}]({pictures.name}/{picture['file']})"
-        elif picture:
-            # The caption is repeated as text.
-            dropped = picture["caption"]
-            continue
-        elif part == dropped:
-            continue
         parts.append(f"#{part}" if part.startswith("#") else part)
     return "\n\n".join(parts)
 

@@ -1,12 +1,12 @@
 """Speed of decoders over sentence length, as in figures 3 to 6 and 11 of Stanojevic & Cohen (2021).
 
-Usage: python benchmarks/papers/stanojevic2021_speed.py [--smoke] [--scores FILE.npz]
+Usage: python scripts/stanojevic2021_speed.py [--smoke] [--scores FILE.npz]
            [--checkout Fast-MST-Algorithm=PATH] [--checkout spanningtrees=PATH]
            [--checkout spanningtrees-2021=PATH]
 
 A Root of a Problem, EMNLP 2021, section 6: matrices of each length, with uniform weights
-("random") and of a trained parser ("trained": `--scores`, a file that the command `train` of
-projects/papers writes, such as scores/English-EWT/0-head_selection.npz; sentences within
+("random") and of a trained parser ("trained": `--scores`, a file that the command `train`
+of this project writes, such as scores/English-EWT/head_selection.npz; sentences within
 `NEAR` words of each length). The peers are the code of the paper, and that of Zmigrod, Vieira &
 Cotterell (2020), which was rewritten in June 2022 over the former's algorithm:
 `spanningtrees-2021` is a checkout of commit 68c68e6 (August 2021), the last one before the paper.
@@ -25,7 +25,7 @@ from time import process_time
 
 # Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
 
 import numpy as np
 from lib.checkouts import checkout_file, commit, load_file

@@ -1,6 +1,6 @@
 """Time per sample over sentence length, as in figure 6 of Zmigrod, Vieira & Cotterell (2021).
 
-Usage: python benchmarks/papers/zmigrod2021_figure6.py [--smoke] [--checkout treesample=PATH]
+Usage: python scripts/zmigrod2021_figure6.py [--smoke] [--checkout treesample=PATH]
 
 Efficient Sampling of Dependency Structure, EMNLP 2021. The experiment in their repository
 (notes/runtime_experiment.py): graphs with uniform weights, 5 to 100 nodes, 20 samples per graph.
@@ -20,7 +20,7 @@ from time import process_time
 
 # Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
 
 import numpy as np
 from lib.inputs import Batch

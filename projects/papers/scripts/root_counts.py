@@ -1,6 +1,6 @@
 """Number of roots of the best tree without the root constraint, and of trees drawn uniformly.
 
-Usage: python benchmarks/papers/root_counts.py [--smoke]
+Usage: python scripts/root_counts.py [--smoke]
 
 Stanojevic & Cohen (2021), A Root of a Problem: Optimizing Single-Root Dependency Parsing, equation
 2: among all trees over ROOT and n words, all equally probable, a share of
@@ -29,7 +29,7 @@ from pathlib import Path
 
 # Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
 
 import numpy as np
 from lib.inputs import all_trees
@@ -60,7 +60,7 @@ CHUNK = 2_000_000
 
 def share(r: int, n: int) -> Fraction:
     """Calculate P(r; n) exactly."""
-    return Fraction(comb(n, r) * r * n ** (n - r), n * (n + 1) ** (n - 1))
+    return Fraction(comb(n - 1, r - 1) * n ** max(0, n - r), (n + 1) ** (n - 1))
 
 
 def check_formula(largest: int) -> list[list[str]]:

@@ -1,0 +1,64 @@
+"""Counts of instructions by callgrind: marks around a call, and its cost in each library."""
+
+import ctypes
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from lib.scan import compile_library
+
+
+def load_marks() -> ctypes.CDLL:
+    """Compile and load the requests to callgrind; they need valgrind's headers."""
+    return compile_library("callgrind_marks.c")
+
+
+def count_call(marks: ctypes.CDLL, name: str, call: Callable[[], object]) -> None:
+    """Make a call once as a warm-up, and once more to count its instructions under a name."""
+    call()
+    marks.start_counting()
+    call()
+    marks.stop_counting(name.encode())
+
+
+def run_counted(command: list[str], folder: Path, environment: dict[str, str]) -> None:
+    """Run a command under callgrind, which writes a file to the folder for each counted call."""
+    valgrind = ["valgrind", "-q", "--tool=callgrind", "--instr-atstart=no"]
+    out = f"--callgrind-out-file={folder / 'counts'}"
+    subprocess.run([*valgrind, out, *command], env=environment, check=True)
+
+
+def read_counts(folder: Path) -> dict[str, Counter[str]]:
+    """Read the counts of each call: of instructions by library."""
+    found = {}
+    for path in folder.glob("counts.*"):
+        lines = path.read_text(encoding="utf8", errors="replace").splitlines()
+        trigger = next(line for line in lines if line.startswith("desc: Trigger:"))
+        found[trigger.rpartition(" ")[2]] = costs_by_library(lines)
+    return found
+
+
+def costs_by_library(lines: Iterable[str]) -> Counter[str]:
+    """Add up the instructions that each library runs itself, from the lines of a callgrind file.
+
+    Names are compressed: `ob=(3) /path` gives the name of 3, and `ob=(3)` repeats it. The line
+    after `calls=` has the cost of the call, which is counted at the callee.
+    """
+    names: dict[str, str] = {}
+    costs: Counter[str] = Counter()
+    library, is_call = "", False
+    for line in lines:
+        key, _, value = line.partition("=")
+        if key in ("ob", "cob"):
+            number, _, name = value.partition(" ")
+            name = names.setdefault(number, name)
+            if key == "ob":
+                library = name
+        elif key == "calls":
+            is_call = True
+        elif line[:1] in "0123456789+-*" and line:
+            if not is_call:
+                costs[library] += int(line.split()[1])
+            is_call = False
+    return costs
