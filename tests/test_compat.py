@@ -46,7 +46,8 @@ PACKAGES = ("spacy", "thinc", "spacy_transformers", "spacy_curated_transformers"
 DOCUMENTED = {
     "spacy": "attrs blank displacy language load parts_of_speech pipeline strings tokenizer tokens "
     "training util vectors vocab",
-    "spacy.attrs": "DEP HEAD IDS IS_SPACE ORTH POS SENT_START SPACY intify_attr",
+    "spacy.attrs": "DEP ENT_ID ENT_IOB ENT_KB_ID ENT_TYPE HEAD IDS IS_SPACE LEMMA MORPH NORM ORTH "
+    "POS SENT_START SPACY TAG intify_attr",
     "spacy.language": "Language",
     "spacy.parts_of_speech": "IDS NOUN PRON PROPN",
     "spacy.pipeline": "Pipe TrainablePipe",
@@ -63,8 +64,9 @@ DOCUMENTED = {
     "Optimizer PyTorchShim TorchScriptShim chain deserialize_attr get_array_module "
     "glorot_uniform_init registry require_gpu set_dropout_rate to_numpy uniform_init",
 }
-# Extension attributes, and methods of named tuples and of the standard library.
-NOT_PRIVATE = {"_", "_replace", "_exit"}
+# Extension attributes, methods of named tuples and of the standard library, and how often a tensor
+# of torch was changed, for which it has no public name.
+NOT_PRIVATE = {"_", "_replace", "_exit", "_version"}
 
 
 def is_private(name):

@@ -79,15 +79,13 @@ def token_vectors(
     ------
     ValueError
         If a listener is trained, but its transformer neither learns nor annotates; or if the
-        vectors that a listener passes on are missing, or of another width or number of tokens.
+        vectors that a listener passes on are of another width or number of tokens.
     """
     listeners = listeners_in(tok2vec)
     if is_train and _is_frozen(tok2vec):
         _require_annotation(docs)
         found, backprop_found = tok2vec(list(docs), is_train=False)
     else:
-        if not is_train:
-            _require_vectors(listeners, docs)
         found, backprop_found = tok2vec(list(docs), is_train)
     if listeners:
         _require_shapes(listeners[0], docs, found, width)
@@ -104,9 +102,17 @@ def token_vectors(
     return vectors, backprop
 
 
-def _require_vectors(listeners: list[Tok2Vec], docs: Docs) -> None:
-    """Refuse Docs without the vectors that listeners pass on: they would pass on zeros instead."""
-    for listener in listeners:
+def require_vectors(model: Model[Any, Any], docs: Docs) -> None:
+    """Refuse Docs to parse without the vectors that listeners pass on: they would pass on zeros.
+
+    In training, listeners receive the vectors and refuse Docs of their own accord.
+
+    Raises
+    ------
+    ValueError
+        If there is such a Doc.
+    """
+    for listener in listeners_in(model):
         for doc in docs:
             if len(doc) and not _has_vectors(listener, doc):
                 raise ValueError(

@@ -26,6 +26,7 @@ from spacy_rootmind.network.architecture import (
 )
 from spacy_rootmind.network.label_scores import predict_label_scores
 from spacy_rootmind.network.labels import NULL_LABEL
+from spacy_rootmind.network.listeners import require_vectors
 from spacy_rootmind.pipeline import serialization
 from spacy_rootmind.pipeline.attributes import (
     attributes_read,
@@ -324,7 +325,9 @@ class RootMST(TrainablePipe):
         gold = self._align(examples)
         scores, backprop = self.model.begin_update(self._make_input(examples, gold))
         loss, gradient = self._loss(gold, scores)
-        self._warn_of_labels(examples, unscored_labels(gold, scores.trees, self._label_columns()))
+        columns = self._label_columns()
+        unscored = unscored_labels(self.model.ops, gold, scores.trees, columns)
+        self._warn_of_labels(examples, unscored)
         backprop(gradient)
         self.cfg["finds_boundaries"] = self._trains_boundaries(gold)
         if sgd is not None and sgd is not False:
@@ -483,8 +486,9 @@ class RootMST(TrainablePipe):
             # Temperatures are fitted to trees: a teacher's confidence says nothing about errors.
             gold = self._align(chunk, teachers=False)
             given = self._make_input(chunk, gold)._replace(choose_arcs=None)
-            trees = self.model.predict(given).trees
             with self._named():
+                require_vectors(self.model, given.docs)
+                trees = self.model.predict(given).trees
                 heads, labels = collect_scores(
                     self._label_layer, gold, trees, self._label_columns()
                 )
@@ -510,6 +514,7 @@ class RootMST(TrainablePipe):
         docs = list(docs)
         self._require_attributes(docs)
         with self._named():
+            require_vectors(self.model, docs)
             return parse_docs(self.model, docs, context)
 
     def _warn_of_split(self, doc: Doc, n_split: int) -> None:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from thinc.api import Ops, to_numpy
+from thinc.api import Ops
 
 from spacy_rootmind.annotation.gold import GoldBatch, drop_contradictions
 from spacy_rootmind.annotation.reading import NO_LABEL
@@ -200,7 +200,9 @@ def labelled_words(
     return deps, targets[deps]
 
 
-def unscored_labels(gold: GoldBatch, scores: TreeScores, columns: Mapping[int, int]) -> set[int]:
+def unscored_labels(
+    ops: Ops, gold: GoldBatch, scores: TreeScores, columns: Mapping[int, int]
+) -> set[int]:
     """Find the labels of gold arcs between words that the network does not score.
 
     The label of arcs from ROOT is not scored at all.
@@ -208,7 +210,7 @@ def unscored_labels(gold: GoldBatch, scores: TreeScores, columns: Mapping[int, i
     found = set(np.unique(gold.deps).tolist()) - {NO_LABEL, *columns}
     if not found:
         return found
-    is_between_words = ~np.isin(gold.heads, to_numpy(scores.layout.roots))
+    is_between_words = ~np.isin(gold.heads, ops.to_numpy(scores.layout.roots))
     return found & set(gold.deps[is_between_words].tolist())
 
 

@@ -8,6 +8,7 @@ import pytest
 import spacy
 from conftest import (
     SMALL_MODEL,
+    assign,
     gold_examples,
     join,
     make_nlp,
@@ -478,7 +479,7 @@ def test_other_modes_see_no_boundary(quickstart_docs, mode):
     parser = nlp.get_pipe("root_mst")
     nlp.update(examples, sgd=optimizer)
     assert not finds_boundaries(nlp)
-    parser.sentences = "auto"
+    assign(parser, sentences="auto")
     nlp.update(examples, sgd=optimizer)
     assert finds_boundaries(nlp)
 
