@@ -168,7 +168,10 @@ def sum_arcs(
 
 
 def form_trees(
-    heads: NDArray[np.int64], words: NDArray[np.intp], single_root: bool
+    heads: NDArray[np.int64],
+    words: NDArray[np.intp],
+    single_root: bool,
+    projective: bool = False,
 ) -> NDArray[np.bool_]:
     """Tell which rows of checked heads form trees, whatever they hold at index 0."""
     wrong = _inside(heads, words) & ((heads < 0) | (heads > words[:, None]))
@@ -176,7 +179,12 @@ def form_trees(
     safe = np.where(answer[:, None], heads, 0).astype(np.int32, order="C")
     formed = np.empty(len(heads), dtype=np.bool_)
     kernel.form_trees(safe, words, single_root, formed.view(np.uint8))
-    return answer & formed
+    answer &= formed
+    if projective:
+        uncrossed = np.empty(int(answer.sum()), dtype=np.bool_)
+        kernel.are_projective(safe[answer], words[answer], uncrossed.view(np.uint8))
+        answer[answer] = uncrossed
+    return answer
 
 
 def as_tree_heads(

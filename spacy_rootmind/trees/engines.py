@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spacy_rootmind.kernel import query_batch as kernel
 from spacy_rootmind.kernel.batch import OK
 from spacy_rootmind.trees import expectations
-from spacy_rootmind.trees.checks import form_trees, is_projective
+from spacy_rootmind.trees.checks import form_trees
 from spacy_rootmind.trees.conventions import MISSING
 from spacy_rootmind.trees.decoding import decode
 from spacy_rootmind.trees.errors import NoTreeError
@@ -118,13 +118,10 @@ class AllTrees:
             own.raise_failure(failed, own.single_root)
         return found
 
-    def are_trees(self, heads: NDArray[np.int64], words: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Tell which heads form a tree of the wanted kind."""
-        return form_trees(heads, words, self.sentences.single_root)
-
     def marked(self, heads: NDArray[np.int64], words: NDArray[np.intp]) -> NDArray[np.int32]:
         """Set index 0 to -1 where heads form a tree of the wanted kind, to 0 elsewhere."""
-        heads[:, 0] = np.where(self.are_trees(heads, words), MISSING, 0)
+        wanted = form_trees(heads, words, self.sentences.single_root, self.projective)
+        heads[:, 0] = np.where(wanted, MISSING, 0)
         return heads.astype(np.int32, order="C")
 
     def lacks_trees_of(
@@ -190,9 +187,3 @@ class ProjectiveTrees(AllTrees):
     projective = True
     bytes_of_sums = 104.0
     bytes_of_derivatives = 168.0
-
-    def are_trees(self, heads: NDArray[np.int64], words: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Tell which heads form a tree of the wanted kind."""
-        wanted = super().are_trees(heads, words)
-        wanted[wanted] = is_projective(heads[wanted], words[wanted])
-        return wanted

@@ -27,9 +27,11 @@ from spacy_rootmind.trees.conventions import (
 )
 from spacy_rootmind.trees.decoding import decode
 from spacy_rootmind.trees.distribution import TreeDistribution
+from spacy_rootmind.trees.engines import AllTrees, ProjectiveTrees
 from spacy_rootmind.trees.errors import (
     LOST_DIGITS,
     NoTreeError,
+    kind_of,
     measure,
     names_memory,
     raise_failure,
@@ -41,11 +43,16 @@ Loss = tuple[np.float64 | NDArray[np.float64], ScoreArray]
 
 
 def _bytes_over_trees(
-    scores: ScoreArray, lengths: Any = None, num_threads: int = 1, **_: Any
+    scores: ScoreArray,
+    lengths: Any = None,
+    projective: bool = False,
+    num_threads: int = 1,
+    **_: Any,
 ) -> float:
     """Count bytes: sums per thread, marginals and their copy."""
     sentences, _width, n = measure(scores, lengths)
-    return 40.0 * n**2 * min(num_threads, max(sentences, 1)) + 16.0 * scores.size
+    squares = (ProjectiveTrees if projective else AllTrees).bytes_of_sums
+    return squares * n**2 * min(num_threads, max(sentences, 1)) + 16.0 * scores.size
 
 
 def _bytes_of_arrays(scores: ScoreArray, **_: Any) -> float:
@@ -61,6 +68,7 @@ def tree_crf(
     *,
     allowed: BoolArray | None = None,
     single_root: bool = True,
+    projective: bool = False,
     num_threads: int = 1,
 ) -> Loss:
     """Find the negative log probability of gold trees, and its gradient.
@@ -82,6 +90,8 @@ def tree_crf(
         False forbids an arc, whatever its score. Row 0, the diagonal and the padding are ignored.
     single_root : bool
         Whether the trees are those with exactly one word below ROOT, or with at least one.
+    projective : bool
+        Whether the trees are only those without crossing arcs; ROOT stands before the first word.
     num_threads : int
         Threads that share the sentences of a batch, 256 at most. The result does not depend on it.
 
@@ -97,13 +107,15 @@ def tree_crf(
     ------
     NoTreeError
         If a sentence has no tree of the wanted kind, or none that agrees with its gold heads: these
-        have a cycle, several roots, or an arc that is forbidden or has score -inf.
+        have a cycle, several roots, arcs that cross (with `projective`), or an arc that is
+        forbidden or has score -inf.
     ArithmeticError, TypeError, ValueError
         As for `log_partition`; ValueError also for a head outside its sentence.
 
     Notes
     -----
-    n^3 multiplications per sentence, about twice that where heads are missing.
+    n^3 multiplications per sentence, about twice that where heads are missing. With `projective`,
+    several times as long, as for `TreeDistribution`.
 
     With `single_root`, a constant added to all scores from ROOT changes nothing, as every tree has
     one such arc: scores trained with this loss carry no information about trees with several roots.
@@ -124,13 +136,14 @@ def tree_crf(
     """
     batch, words, gold = _as_gold(scores, heads, lengths)
     mask = _as_mask(allowed, scores)
-    make = partial(TreeDistribution, single_root=single_root, num_threads=num_threads)
+    kind = {"single_root": single_root, "projective": projective}
+    make = partial(TreeDistribution, **kind, num_threads=num_threads)
     complete = _find_complete(gold, words)
     trees = make(batch, words, allowed=mask)
     marginals = trees.marginals.copy()
     # Incomplete ones have no meaning yet.
     log_probs = np.asarray(trees.log_prob(np.where(complete[:, None], gold, ROOT)))
-    _refuse_contradictions(complete & ~(log_probs > -np.inf), single_root)
+    _refuse_contradictions(complete & ~(log_probs > -np.inf), **kind)
     losses = np.where(complete, -log_probs, 0.0) + 0.0
     sentence, dep = ((gold != MISSING) & complete[:, None]).nonzero()
     marginals[sentence, dep, gold[sentence, dep]] -= 1.0
@@ -141,7 +154,7 @@ def tree_crf(
         try:
             marginals -= agreeing.marginals
         except NoTreeError as error:
-            raise _contradiction(error, single_root) from None
+            raise _contradiction(error, **kind) from None
         excess = np.asarray(trees.log_partition) - agreeing.log_partition
         losses = np.where(complete, losses, np.maximum(excess, 0.0))
     return _shaped(scores, losses, marginals)
@@ -155,13 +168,14 @@ def tree_cross_entropy(
     *,
     allowed: BoolArray | None = None,
     single_root: bool = True,
+    projective: bool = False,
     num_threads: int = 1,
 ) -> Loss:
     """Find the cross entropy of a teacher's distribution over trees and that of the scores.
 
     Parameters
     ----------
-    scores, lengths, allowed, single_root, num_threads
+    scores, lengths, allowed, single_root, projective, num_threads
         As for `tree_crf`.
     marginals : float array of the shape of `scores`
         The teacher's arc marginals, as of `arc_marginals`, over trees of the same kind: each word's
@@ -208,6 +222,7 @@ def tree_cross_entropy(
         words,
         allowed=_as_mask(allowed, scores),
         single_root=single_root,
+        projective=projective,
         num_threads=num_threads,
     )
     arcs = _arcs_inside(words, batch.shape[1])
@@ -236,6 +251,7 @@ def perceptron(
     margin: float = 0.0,
     allowed: BoolArray | None = None,
     single_root: bool = True,
+    projective: bool = False,
     num_threads: int = 1,
 ) -> Loss:
     """Find how far the score of the best tree is above that of the gold tree, and the gradient.
@@ -247,7 +263,7 @@ def perceptron(
 
     Parameters
     ----------
-    scores, heads, lengths, allowed, single_root, num_threads
+    scores, heads, lengths, allowed, single_root, projective, num_threads
         As for `tree_crf`.
     margin : float
         In the unit of scores, at least 0.
@@ -271,8 +287,8 @@ def perceptron(
 
     Notes
     -----
-    O(n^2) per sentence. Where several trees are equally good, the loss has no gradient: this is one
-    of its subgradients.
+    O(n^2) per sentence, O(n^3) with `projective`. Where several trees are equally good, the loss
+    has no gradient: this is one of its subgradients.
 
     References
     ----------
@@ -291,13 +307,16 @@ def perceptron(
         raise ValueError(f"expected a margin of at least 0, received {margin}")
     batch, words, gold = _as_gold(scores, heads, lengths)
     mask = _as_mask(allowed, scores)
-    find_best = partial(decode, single_root=single_root, num_threads=num_threads)
+    kind = {"single_root": single_root, "projective": projective}
+    find_best = partial(decode, **kind, num_threads=num_threads)
     complete = _find_complete(gold, words)
     agreeing = _agreeing_arcs(gold, None)
     raised = batch + np.where(agreeing, 0.0, margin).astype(batch.dtype)
     best = find_best(raised, words, allowed=mask)
-    sound = form_trees(gold, words, single_root) & ~_has_impossible_arc(batch, mask, gold)
-    _refuse_contradictions(complete & ~sound, single_root)
+    sound = form_trees(gold, words, single_root, projective) & ~_has_impossible_arc(
+        batch, mask, gold
+    )
+    _refuse_contradictions(complete & ~sound, **kind)
     target = gold
     if not complete.all():
         # Sentences of no words take no time, and the others keep their numbers.
@@ -305,7 +324,7 @@ def perceptron(
         try:
             found = find_best(batch, rest, allowed=_agreeing_arcs(gold, mask))
         except NoTreeError as error:
-            raise _contradiction(error, single_root) from None
+            raise _contradiction(error, **kind) from None
         target = np.where(complete[:, None], gold, found)
     sentence, dep = (best != target).nonzero()
     ahead, behind = best[sentence, dep], target[sentence, dep]
@@ -519,19 +538,21 @@ def _has_impossible_arc(
     return wrong
 
 
-def _refuse_contradictions(wrong: NDArray[np.bool_], single_root: bool) -> None:
+def _refuse_contradictions(
+    wrong: NDArray[np.bool_], *, single_root: bool, projective: bool
+) -> None:
     if wrong.any():
-        raise NoTreeError(f"sentence {int(np.argmax(wrong))}: {_describe(single_root)}")
+        raise NoTreeError(f"sentence {int(np.argmax(wrong))}: {_describe(single_root, projective)}")
 
 
-def _contradiction(error: NoTreeError, single_root: bool) -> NoTreeError:
+def _contradiction(error: NoTreeError, *, single_root: bool, projective: bool) -> NoTreeError:
     """Say that it is gold heads that leave a sentence without a tree."""
     sentence, _, _ = str(error).partition(":")
-    return NoTreeError(f"{sentence}: {_describe(single_root)}")
+    return NoTreeError(f"{sentence}: {_describe(single_root, projective)}")
 
 
-def _describe(single_root: bool) -> str:
-    kind = "tree with a single root" if single_root else "tree"
+def _describe(single_root: bool, projective: bool) -> str:
+    kind = kind_of(projective) + " with a single root" * single_root
     return (
         f"no {kind} agrees with its gold heads, of arcs that are allowed and have a score above "
         f"-inf (or differences between scores overflow); mark heads that are not to be trusted as "

@@ -12,17 +12,24 @@ from numpy.typing import NDArray
 from spacy_rootmind.trees.checks import check_one_tree_each
 from spacy_rootmind.trees.conventions import BoolArray, IntArray, ScoreArray
 from spacy_rootmind.trees.distribution import TreeDistribution
+from spacy_rootmind.trees.engines import AllTrees, ProjectiveTrees
 from spacy_rootmind.trees.errors import measure, names_memory
 
 __all__ = ["arc_marginals", "entropy", "log_partition", "tree_log_prob"]
 
 
 def _bytes_of_sums(
-    *, scores: ScoreArray, lengths: IntArray | int | None, num_threads: int, **_: object
+    *,
+    scores: ScoreArray,
+    lengths: IntArray | int | None,
+    projective: bool,
+    num_threads: int,
+    **_: object,
 ) -> float:
     """Count bytes: sums per thread, and a summary per sentence."""
     sentences, width, n = measure(scores, lengths)
-    return 40.0 * n**2 * min(num_threads, max(sentences, 1)) + 8 * sentences * (width + 8)
+    squares = (ProjectiveTrees if projective else AllTrees).bytes_of_sums
+    return squares * n**2 * min(num_threads, max(sentences, 1)) + 8 * sentences * (width + 8)
 
 
 def _bytes_with_marginals(*, scores: ScoreArray, **others: Any) -> float:
@@ -40,6 +47,7 @@ def log_partition(
     *,
     allowed: BoolArray | None = None,
     single_root: bool = True,
+    projective: bool = False,
     num_threads: int = 1,
 ) -> np.float64 | NDArray[np.float64]:
     """Sum the weights of all trees of each sentence, as a log: log Z.
@@ -55,6 +63,8 @@ def log_partition(
         False forbids an arc, whatever its score. Row 0, the diagonal and the padding are ignored.
     single_root : bool
         Whether the trees are those with exactly one word below ROOT, or with at least one.
+    projective : bool
+        Whether the trees are only those without crossing arcs; ROOT stands before the first word.
     num_threads : int
         Threads that share the sentences of a batch, 256 at most. The result does not depend on it.
 
@@ -93,7 +103,11 @@ def log_partition(
     True
     """
     return TreeDistribution(
-        scores, lengths, allowed=allowed, single_root=single_root, num_threads=num_threads
+        *(scores, lengths),
+        allowed=allowed,
+        single_root=single_root,
+        projective=projective,
+        num_threads=num_threads,
     ).log_partition
 
 
@@ -104,13 +118,14 @@ def arc_marginals(
     *,
     allowed: BoolArray | None = None,
     single_root: bool = True,
+    projective: bool = False,
     num_threads: int = 1,
 ) -> NDArray[np.float64]:
     """Find the probability of each arc: the share of the trees that have it, by weight.
 
     Parameters
     ----------
-    scores, lengths, allowed, single_root, num_threads
+    scores, lengths, allowed, single_root, projective, num_threads
         As for `log_partition`.
 
     Returns
@@ -141,7 +156,11 @@ def arc_marginals(
     [[0.0, 0.0, 0.0], [0.731, 0.0, 0.269], [0.269, 0.731, 0.0]]
     """
     trees = TreeDistribution(
-        scores, lengths, allowed=allowed, single_root=single_root, num_threads=num_threads
+        *(scores, lengths),
+        allowed=allowed,
+        single_root=single_root,
+        projective=projective,
+        num_threads=num_threads,
     )
     return trees.sentences.shaped(trees.answers.marginals())
 
@@ -153,13 +172,14 @@ def entropy(
     *,
     allowed: BoolArray | None = None,
     single_root: bool = True,
+    projective: bool = False,
     num_threads: int = 1,
 ) -> np.float64 | NDArray[np.float64]:
     """Find the entropy of the distribution over the trees of each sentence.
 
     Parameters
     ----------
-    scores, lengths, allowed, single_root, num_threads
+    scores, lengths, allowed, single_root, projective, num_threads
         As for `log_partition`.
 
     Returns
@@ -189,7 +209,11 @@ def entropy(
     True
     """
     return TreeDistribution(
-        scores, lengths, allowed=allowed, single_root=single_root, num_threads=num_threads
+        *(scores, lengths),
+        allowed=allowed,
+        single_root=single_root,
+        projective=projective,
+        num_threads=num_threads,
     ).entropy
 
 
@@ -201,13 +225,14 @@ def tree_log_prob(
     *,
     allowed: BoolArray | None = None,
     single_root: bool = True,
+    projective: bool = False,
     num_threads: int = 1,
 ) -> np.float64 | NDArray[np.float64]:
     """Find the log probability of a given tree of each sentence.
 
     Parameters
     ----------
-    scores, lengths, allowed, single_root, num_threads
+    scores, lengths, allowed, single_root, projective, num_threads
         As for `log_partition`.
     heads : int array of shape (n + 1,) or (B, N + 1)
         A head for each word. Index 0 and the padding are ignored.
@@ -238,7 +263,11 @@ def tree_log_prob(
     -inf
     """
     trees = TreeDistribution(
-        scores, lengths, allowed=allowed, single_root=single_root, num_threads=num_threads
+        *(scores, lengths),
+        allowed=allowed,
+        single_root=single_root,
+        projective=projective,
+        num_threads=num_threads,
     )
     check_one_tree_each(heads, scores.shape)
     return trees.log_prob(heads)

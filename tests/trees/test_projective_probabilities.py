@@ -29,11 +29,18 @@ from strategies import DTYPES, FAMILIES, PROPERTY, entry_matrices, pad_batch, rn
 from spacy_rootmind import (
     NoTreeError,
     TreeDistribution,
+    arc_marginals,
     decode,
     decode_kbest,
+    entropy,
     is_projective,
     is_tree,
+    log_partition,
+    perceptron,
     sample_trees,
+    tree_crf,
+    tree_cross_entropy,
+    tree_log_prob,
     tree_score,
 )
 from spacy_rootmind.trees.sampling import METHODS
@@ -416,3 +423,59 @@ def test_projective_samples_of_no_words(single_root):
     )
     assert heads.tolist() == [[-1]] * 3
     assert log_probs.tolist() == [0] * 3
+
+
+# One call each
+
+
+@each_root
+def test_functions_find_what_the_distribution_finds(single_root):
+    scores, lengths = pad_batch(tame_batch("one call", 12, 6, np.float64), np.nan)
+    options = {"single_root": single_root, "projective": True}
+    trees = TreeDistribution(scores, lengths, **options)
+    heads = trees.mode()
+    for function, expected in (
+        (log_partition, trees.log_partition),
+        (arc_marginals, trees.marginals),
+        (entropy, trees.entropy),
+    ):
+        np.testing.assert_array_equal(function(scores, lengths, **options), expected)
+    np.testing.assert_array_equal(
+        tree_log_prob(scores, heads, lengths, **options), trees.log_prob(heads)
+    )
+
+
+@each_root
+@pytest.mark.parametrize("loss", [tree_crf, perceptron])
+def test_losses_over_projective_trees(loss, single_root):
+    """Against lists of trees, with a head missing in every third sentence."""
+    rng = rng_for("projective losses", loss.__name__, single_root)
+    for i in range(12):
+        n = int(rng.integers(2, 6))
+        scores = rng.normal(size=(n + 1, n + 1))
+        trees, totals = best_trees(scores, single_root)
+        gold = trees[rng.integers(len(trees))].copy()
+        if i % 3 == 0:
+            gold[1 + rng.integers(n)] = -1
+        agreeing = ((trees == gold) | (gold == -1))[:, 1:].all(axis=1)
+        merge = np.max if loss is perceptron else np.logaddexp.reduce
+        expected = merge(totals) - merge(totals[agreeing])
+        found, gradient = loss(scores, gold, single_root=single_root, projective=True)
+        assert found == pytest.approx(expected, abs=1e-12)
+        assert gradient[1:].sum(axis=1) == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", [tree_crf, perceptron])
+def test_crossing_gold_arcs_are_refused(loss):
+    crossing = np.array([-1, 3, 4, 0, 3])
+    loss(np.zeros((5, 5)), crossing)
+    with pytest.raises(NoTreeError, match="0: no projective tree with a single root agrees"):
+        loss(np.zeros((5, 5)), crossing, projective=True)
+
+
+def test_cross_entropy_with_a_projective_teacher():
+    scores, teacher = rng_for("projective teacher").normal(size=(2, 6, 6))
+    taught = TreeDistribution(teacher, projective=True)
+    loss, _ = tree_cross_entropy(scores, taught.marginals, projective=True)
+    own = TreeDistribution(scores, projective=True)
+    assert loss == pytest.approx(float(taught.cross_entropy(own)), abs=1e-12)
