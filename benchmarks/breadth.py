@@ -45,6 +45,7 @@ from statistics import mean
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import srsly
+from lib.options import make_parser
 from lib.pipelines import read_gold, score_text, score_tokens
 from lib.records import Record, Records
 from lib.tables import setup_line, spread, table
@@ -144,9 +145,7 @@ class Job:
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--smoke", action="store_true", help="one tiny treebank, in seconds")
     parser.add_argument(
         "--ud",

@@ -10,7 +10,6 @@ decoder and ours have to reach the same scores. All is CPU time, of one thread. 
 and bridges.md.
 """
 
-import argparse
 import importlib
 import os
 import statistics
@@ -30,7 +29,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from lib.decoder_figures import UNCLEAR
 from lib.inputs import Batch, family_batch, treebank_batch
-from lib.options import add_options
+from lib.options import add_options, make_parser
 from lib.tables import duration, setup_line, table, write_csv
 from lib.timing import interleave, warm_seconds
 
@@ -311,9 +310,7 @@ def report(rows: list[Row]) -> str:
 
 def main() -> None:
     """Measure, print and write."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     add_options(parser, Path(__file__).parent / "results")
     parser.add_argument("--treebank", type=Path, help="CoNLL-U file to take sentence lengths from")
     options = parser.parse_args()

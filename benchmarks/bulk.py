@@ -138,9 +138,9 @@ def measure_memory(arguments: argparse.Namespace, records: Records) -> None:
 def batches(path: Path) -> Iterator[pa.Table]:
     """Yield tables of documents without end; each time, some words are new."""
     number = 0
+    lines: list[str] = []
     while True:
         with open(path, encoding="utf8") as file:
-            lines: list[str] = []
             for line in file:
                 lines.append(f"{line.strip()} Seen as x{number}y.")
                 number += 1

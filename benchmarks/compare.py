@@ -18,6 +18,7 @@ from pathlib import Path
 # Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+from lib.checkouts import load_peers
 from lib.decoder_checks import Verdict, soft_mask_verdicts
 from lib.decoder_figures import (
     PROBES,
@@ -29,12 +30,12 @@ from lib.decoder_figures import (
     scan_ratios,
     thread_speedups,
 )
-from lib.decoder_peers import PEERS, load_peers
+from lib.decoder_peers import LOADERS
 from lib.decoder_report import cell, write_report
 from lib.decoder_times import DisagreementError, Row, measure
 from lib.decoders import Decoder, our_decoders, row_argmax
 from lib.inputs import FAMILIES, family_batch, treebank_batch
-from lib.options import add_options, read_checkouts
+from lib.options import add_options, make_parser, read_checkouts
 from lib.tables import Figure
 from lib.timing import Forecast
 
@@ -74,9 +75,7 @@ SMOKE = Plan(
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     add_options(parser, Path(__file__).parent / "results")
     parser.add_argument("--treebank", type=Path, help="CoNLL-U file to take sentence lengths from")
     parser.add_argument("--families", nargs="*", choices=FAMILIES, default=list(FAMILIES))
@@ -158,8 +157,8 @@ def main() -> None:
     if options.sizes:
         plan = dataclasses.replace(plan, sizes=tuple(options.sizes))
     budget = options.budget or (0.1 if options.smoke else 2.0)
-    checkouts = read_checkouts(options, [peer.name for peer in PEERS])
-    peers, missing = load_peers(checkouts)
+    checkouts = read_checkouts(options, LOADERS)
+    peers, missing = load_peers(LOADERS, checkouts)
     ours = our_decoders()
     decoders = [*ours, *peers, row_argmax()]
     for name, remedy in missing.items():

@@ -92,8 +92,9 @@ def make_config(inputs: str, corpus: Path, lang: str, seed: int, steps: int) -> 
     return config
 
 
-def measure(inputs: str, corpus: Path, lang: str, seed: int, steps: int) -> Record:
+def measure(key: tuple, corpus: Path, lang: str) -> Record:
     """Train a pipeline and score it on the test set."""
+    _, inputs, steps, seed = key
     with TemporaryDirectory() as folder:
         times = train(make_config(inputs, corpus, lang, seed, steps), Path(folder))
         nlp = spacy.load(Path(folder) / "model-last")
@@ -105,21 +106,14 @@ def measure(inputs: str, corpus: Path, lang: str, seed: int, steps: int) -> Reco
 
 def run(folder: Path, records: Records, options: argparse.Namespace) -> list[Record]:
     """Train on one treebank with all inputs and seeds, but for results that are there already."""
-    keys = [
-        (folder.name, inputs, options.steps, seed)
-        for seed, inputs in product(range(options.seeds), options.inputs or INPUTS)
-    ]
     train_file = next(folder.glob("*-ud-train.conllu"))
+    lang = spacy_language(train_file.name.split("_")[0])
+    seeds_and_inputs = product(range(options.seeds), options.inputs or INPUTS)
+    keys = [(folder.name, inputs, options.steps, seed) for seed, inputs in seeds_and_inputs]
     with TemporaryDirectory() as corpus:
         convert_treebank(train_file, Path(corpus), merge_subtokens=True)
-        lang = spacy_language(train_file.name.split("_")[0])
-        for key in keys:
-            if key not in records.read():
-                _, inputs, steps, seed = key
-                found = measure(inputs, Path(corpus), lang, seed, steps)
-                records.add({**dict(zip(KEY, key, strict=True)), **found})
-    done = records.read()
-    return [done[key] for key in keys]
+        done = records.complete(keys, lambda key: measure(key, Path(corpus), lang))
+    return list(done.values())
 
 
 # --- report ----------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from tempfile import TemporaryDirectory
 import spacy
 from lib.callgrind import count_call, load_marks, read_counts, run_counted
 from lib.inputs import family_batch, treebank_batch
+from lib.options import make_parser
 from lib.scan import NoCompilerError
 from lib.tables import table
 
@@ -128,9 +129,7 @@ def why_not() -> str:
 
 def main() -> None:
     """Count, and compare with the baseline or write it."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--smoke", action="store_true", help="without the parser")
     parser.add_argument("--update", action="store_true", help="write the baseline")
     parser.add_argument("--counted", action="store_true", help=argparse.SUPPRESS)

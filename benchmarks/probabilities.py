@@ -18,9 +18,10 @@ from pathlib import Path
 # Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from lib.options import add_options, read_checkouts
+from lib.checkouts import load_peers
+from lib.options import add_options, make_parser, read_checkouts
 from lib.probability_accuracy import CAPTION, Errors, accuracy, accuracy_tables, draw_accuracy
-from lib.probability_peers import LOADERS, Route, load_routes
+from lib.probability_peers import LOADERS, Route, our_route
 from lib.probability_times import (
     TIMES_CAPTION,
     Effort,
@@ -50,9 +51,7 @@ SMOKE = Plan((1e-3, 1, 30, 300), 4, Effort((10, 25), 0.05, repeats=3, numbers=10
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     add_options(parser, Path(__file__).parent / "results")
     parser.add_argument("--parts", nargs="+", choices=("accuracy", "speed"))
     parser.add_argument("--sizes", nargs="+", type=int, help="words in a sentence, for speed")
@@ -93,7 +92,8 @@ def main() -> None:
     if options.sizes:
         plan = replace(plan, effort=replace(plan.effort, sizes=tuple(options.sizes)))
     parts = options.parts or ("accuracy", "speed")
-    routes, missing = load_routes(read_checkouts(options, LOADERS))
+    peers, missing = load_peers(LOADERS, read_checkouts(options, LOADERS))
+    routes = [our_route(), *peers]
     options.out.mkdir(parents=True, exist_ok=True)
     written = ["# Probabilities compared", setup_line(), route_table(routes, missing)]
     wrong: list[Errors] = []

@@ -18,10 +18,11 @@ from pathlib import Path
 # Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from lib.options import add_options, read_checkouts
+from lib.checkouts import load_peers
+from lib.options import add_options, make_parser, read_checkouts
 from lib.sampler_checks import Check, law_checks
 from lib.sampler_times import Row, time_rows, time_tables
-from lib.samplers import LOADERS, SYNJAX, Sampler, load_samplers
+from lib.samplers import LOADERS, SYNJAX, Sampler, our_samplers
 from lib.synjax_process import SynjaxWilson
 from lib.tables import setup_line, table, write_csv
 
@@ -44,9 +45,7 @@ SMOKE = Plan((10, 25), (5,), 0.05, 3, 2000, 100)
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     add_options(parser, Path(__file__).parent / "results")
     parser.add_argument("--parts", nargs="+", choices=("checks", "times"))
     parser.add_argument("--sizes", nargs="+", type=int, help="words in a sentence, for times")
@@ -103,7 +102,8 @@ def main() -> None:
         budget=options.budget or plan.budget,
     )
     parts = options.parts or ("checks", "times")
-    samplers, missing = load_samplers(read_checkouts(options, LOADERS))
+    peers, missing = load_peers(LOADERS, read_checkouts(options, LOADERS))
+    samplers = [*our_samplers(), *peers]
     options.out.mkdir(parents=True, exist_ok=True)
     written = ["# Samplers compared", setup_line(), sampler_table(samplers, missing)]
     checks: list[Check] = []

@@ -24,6 +24,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -33,6 +34,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
 import spacy
+from lib.options import make_parser
 from lib.pipelines import read_gold, score_text
 from lib.records import Record, Records
 from lib.tables import setup_line, spread, table
@@ -127,9 +129,7 @@ STUDENTS = {
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--corpus", type=Path, help="a folder with train, dev and test.spacy")
     parser.add_argument("--taught", type=Path, help="Docs with a teacher's distributions")
     parser.add_argument("--vectors", type=Path, help="a pipeline with word vectors")
@@ -173,15 +173,13 @@ def make_config(student: Student, options: argparse.Namespace, seed: int) -> Con
     return Config().from_str(config.to_str(), overrides=student.settings, interpolate=False)
 
 
-def train_and_score(name: str, seed: int, options: argparse.Namespace, output: Path) -> Record:
+def train_and_score(key: tuple, options: argparse.Namespace, output: Path) -> Record:
     """Train a student, keep its last pipeline, and score it on the test set."""
+    name, _, seed = key
     times = train(make_config(STUDENTS[name], options, seed), output)
     nlp = spacy.load(output / "model-last")
     scores = score_text(nlp, read_gold(options.corpus / "test.spacy"))
     return {
-        "student": name,
-        "steps": options.steps,
-        "seed": seed,
         "seconds": times.end,
         "multiply_adds": count_multiply_adds(nlp),
         **{key: scores[key] for key in SCORES.values()},
@@ -327,15 +325,14 @@ def run(options: argparse.Namespace) -> None:
     """Train what is missing, time all, and write table and plot."""
     options.out.mkdir(parents=True, exist_ok=True)
     records = Records(options.out / "students.jsonl", KEY)
-    records.repair()
-    folders = {}
-    for seed in options.seeds:
-        for name in options.students:
-            folder = options.out / "students" / f"{name}, {options.steps} steps, seed {seed}"
-            if (name, options.steps, seed) not in records.read():
-                records.add(train_and_score(name, seed, options, folder))
-            folders.setdefault(name, folder / "model-last")
-    done = records.read()
+
+    def folder(name: str, steps: int, seed: int) -> Path:
+        return options.out / "students" / f"{name}, {steps} steps, seed {seed}"
+
+    keys = product(options.students, [options.steps], options.seeds)
+    done = records.complete(keys, lambda key: train_and_score(key, options, folder(*key)))
+    first = options.seeds[0]
+    folders = {name: folder(name, options.steps, first) / "model-last" for name in options.students}
     runs = {
         name: [done[name, options.steps, seed] for seed in options.seeds]
         for name in options.students

@@ -300,7 +300,7 @@ def test_counting_rates_again_trains_nothing(project, source):
     arguments = ("--epochs", 1, "--seeds", 0)
     result = run("scripts/malformed_rates.py", source, *arguments, cwd=project)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.count("done before") == 6
+    assert "malformed," not in result.stdout
     assert (project / "rates.jsonl").read_bytes() == before
 
 
@@ -321,7 +321,7 @@ for example in read_with_gold_attributes(sys.argv[1], gold_preproc=True)(spacy.b
 
 def test_gold_attributes_reach_the_parser(project):
     path = project / "corpus" / "Toy-One" / "test.spacy"
-    result = run("-c", GOLD_ATTRIBUTES, path, cwd=project, PYTHONPATH=str(project / "scripts"))
+    result = run("-c", GOLD_ATTRIBUTES, path, cwd=project / "scripts")
     assert result.returncode == 0, result.stderr
 
 

@@ -1,14 +1,30 @@
-"""Files from the checkouts of peers' repositories."""
+"""Peers to compare with, and files from the checkouts of their repositories."""
 
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 Checkouts = Mapping[str, Path]
 """Folder of each peer's repository, by the peer's name."""
+
+Loaders = Mapping[str, tuple[Callable[[Checkouts], list[Any]], str]]
+"""How to load what a peer has, and what to install or which option to give, by its name."""
+
+
+def load_peers(loaders: Loaders, checkouts: Checkouts) -> tuple[list[Any], dict[str, str]]:
+    """Load the peers that are there; for the others, return how to install them, and the error."""
+    found, missing = [], {}
+    for name, (load, remedy) in loaders.items():
+        try:
+            found += load(checkouts)
+        except Exception as error:  # an error of a peer must not end the run
+            reason = (str(error).splitlines() or [""])[0]
+            missing[name] = f"{remedy} ({type(error).__name__}: {reason})"
+    return found, missing
 
 
 def checkout_file(checkouts: Checkouts, name: str, path: str) -> Path:

@@ -14,7 +14,6 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -25,47 +24,6 @@ from numpy.typing import NDArray
 from lib.checkouts import Checkouts, checkout_file, commit, load_file
 from lib.decoders import ANY_ROOTS, ONE_ROOT, Call, Decoder, one_by_one
 from lib.inputs import Batch, family_batch
-
-
-@dataclass(frozen=True)
-class Peer:
-    """Where a peer comes from.
-
-    Attributes
-    ----------
-    name : str
-        Also the name of its checkout, if it needs one.
-    load : callable
-        Returns its decoders; raises if it is not there, or does not work.
-    remedy : str
-        What to install or which option to give.
-    """
-
-    name: str
-    load: Callable[[Checkouts], list[Decoder]]
-    remedy: str
-
-
-def load_peers(checkouts: Checkouts) -> tuple[list[Decoder], dict[str, str]]:
-    """Load the installed peers.
-
-    Returns
-    -------
-    found : list of Decoder
-    missing : dict
-        How to install each peer that is missing.
-    """
-    found: list[Decoder] = []
-    missing: dict[str, str] = {}
-    for peer in PEERS:
-        try:
-            found += peer.load(checkouts)
-        except Exception as error:  # an error of a peer must not end the run
-            # Give the reason if a checkout was given and does not load.
-            given = peer.name in checkouts
-            missing[peer.name] = f"{peer.remedy} ({error})" if given else peer.remedy
-    return found, missing
-
 
 # --- layouts -----------------------------------------------------------------------------------
 
@@ -289,17 +247,16 @@ def _compile_biaffine(source: Path, build: Path) -> Path:
     return Path(command.get_ext_fullpath("mst"))
 
 
-PEERS = (
-    Peer("ufal.chu_liu_edmonds", load_ufal, "pip install ufal.chu_liu_edmonds"),
-    Peer("stanza", load_stanza, "pip install stanza"),
-    Peer("supar", load_supar, "pip install supar torch"),
-    Peer("networkx", load_networkx, "pip install networkx"),
-    Peer("synjax", load_synjax, "pip install numba, and --checkout synjax=PATH"),
-    Peer("spanningtrees", load_spanningtrees, "--checkout spanningtrees=PATH"),
-    Peer("Fast-MST-Algorithm", load_fast_mst, "--checkout Fast-MST-Algorithm=PATH"),
-    Peer(
-        "spacy-experimental",
+LOADERS = {
+    "ufal.chu_liu_edmonds": (load_ufal, "pip install ufal.chu_liu_edmonds"),
+    "stanza": (load_stanza, "pip install stanza"),
+    "supar": (load_supar, "pip install supar torch"),
+    "networkx": (load_networkx, "pip install networkx"),
+    "synjax": (load_synjax, "pip install numba, and --checkout synjax=PATH"),
+    "spanningtrees": (load_spanningtrees, "--checkout spanningtrees=PATH"),
+    "Fast-MST-Algorithm": (load_fast_mst, "--checkout Fast-MST-Algorithm=PATH"),
+    "spacy-experimental": (
         load_biaffine,
         "pip install cython setuptools, and --checkout spacy-experimental=PATH",
     ),
-)
+}

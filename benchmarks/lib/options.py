@@ -6,6 +6,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 
+def make_parser(description: str | None) -> argparse.ArgumentParser:
+    """Make a parser that shows a script's whole docstring, as it is laid out."""
+    layout = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(description=description, formatter_class=layout)
+
+
 def add_options(parser: argparse.ArgumentParser, results: Path | None = None) -> None:
     """Add --smoke, the checkouts of peers, and --out if results are written to a folder."""
     parser.add_argument("--smoke", action="store_true", help="small inputs only, in seconds")

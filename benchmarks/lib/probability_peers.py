@@ -73,7 +73,7 @@ def our_route() -> Route:
 # --- NumPy -------------------------------------------------------------------------------------
 
 
-def load_numpy(checkouts: Checkouts) -> Route:
+def load_numpy(checkouts: Checkouts) -> list[Route]:
     """Load determinant and inverse in NumPy; each row of scores is shifted to a maximum of 0."""
 
     def log_z(batch: Batch) -> Call:
@@ -85,7 +85,7 @@ def load_numpy(checkouts: Checkouts) -> Route:
         return lambda: numpy_marginals(scores)
 
     note = "slogdet, inv; rows shifted"
-    return Route("numpy", "peer", "C", np.__version__, log_z, marginals, note=note)
+    return [Route("numpy", "peer", "C", np.__version__, log_z, marginals, note=note)]
 
 
 # --- Torch -------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def import_torch() -> Any:
     return torch
 
 
-def load_torch(checkouts: Checkouts) -> Route:
+def load_torch(checkouts: Checkouts) -> list[Route]:
     """Load the same determinant in Torch; marginals come from automatic differentiation."""
     torch = import_torch()
 
@@ -122,10 +122,10 @@ def load_torch(checkouts: Checkouts) -> Route:
 
     version = importlib.metadata.version("torch")
     note = "logdet, autograd; rows shifted"
-    return Route("torch", "peer", "C++", version, log_z, marginals, note=note)
+    return [Route("torch", "peer", "C++", version, log_z, marginals, note=note)]
 
 
-def load_supar(checkouts: Checkouts) -> Route:
+def load_supar(checkouts: Checkouts) -> list[Route]:
     """Load SuPar's MatrixTree: float64 inside, rounded to float32 at the end, not shifted."""
     torch = import_torch()
     from supar.structs import MatrixTree
@@ -143,10 +143,10 @@ def load_supar(checkouts: Checkouts) -> Route:
 
     version = importlib.metadata.version("supar")
     note = "log Z in float32; not shifted"
-    return Route("supar", "peer", "Torch", version, log_z, marginals, note=note)
+    return [Route("supar", "peer", "Torch", version, log_z, marginals, note=note)]
 
 
-def load_torch_struct(checkouts: Checkouts) -> Route:
+def load_torch_struct(checkouts: Checkouts) -> list[Route]:
     """Load Rush's torch-struct: potentials[head, dep], those of ROOT on the diagonal."""
     torch = import_torch()
     from torch_struct import NonProjectiveDependencyCRF
@@ -178,13 +178,13 @@ def load_torch_struct(checkouts: Checkouts) -> Route:
 
     version = importlib.metadata.version("torch-struct")
     note = "adds 1e-5 to each weight; not shifted"
-    return Route("torch-struct", "peer", "Torch", version, log_z, marginals, unpack, note)
+    return [Route("torch-struct", "peer", "Torch", version, log_z, marginals, unpack, note)]
 
 
 # --- SynJax ------------------------------------------------------------------------------------
 
 
-def load_synjax(checkouts: Checkouts) -> Route:
+def load_synjax(checkouts: Checkouts) -> list[Route]:
     """Load SynJax's SpanningTreeNonProjectiveCRF, in float64, each call compiled."""
     file = checkout_file(checkouts, "synjax", "synjax/_src/spanning_tree_non_projective_crf.py")
     jax, crf = _import_synjax(file.parent)
@@ -211,7 +211,7 @@ def load_synjax(checkouts: Checkouts) -> Route:
 
     version = commit(file.parent)
     note = "scores cut off 10 below the largest; NaN becomes 0"
-    return Route("synjax", "peer", "JAX", version, log_z, marginals, unpack, note)
+    return [Route("synjax", "peer", "JAX", version, log_z, marginals, unpack, note)]
 
 
 def _import_synjax(folder: Path) -> tuple[Any, Any]:
@@ -239,21 +239,10 @@ def _import_synjax(folder: Path) -> tuple[Any, Any]:
     return jax, SpanningTreeNonProjectiveCRF
 
 
-LOADERS: dict[str, tuple[Callable[[Checkouts], Route], str]] = {
+LOADERS = {
     "numpy": (load_numpy, ""),
     "torch": (load_torch, "pip install torch"),
     "supar": (load_supar, "pip install supar torch"),
     "torch-struct": (load_torch_struct, "pip install torch-struct torch"),
     "synjax": (load_synjax, "pip install jax equinox jaxtyping numba, --checkout synjax=PATH"),
 }
-
-
-def load_routes(checkouts: Checkouts) -> tuple[list[Route], dict[str, str]]:
-    """Load our method and the installed peers; for the others, return how to install them."""
-    found, missing = [our_route()], {}
-    for name, (load, remedy) in LOADERS.items():
-        try:
-            found.append(load(checkouts))
-        except Exception as error:  # an error of a peer must not end the run
-            missing[name] = f"{remedy} ({type(error).__name__}: {str(error).splitlines()[0]})"
-    return found, missing

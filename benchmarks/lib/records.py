@@ -1,6 +1,7 @@
 """Records of finished work, one JSON line each, so that an interrupted benchmark can go on."""
 
 import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,18 @@ class Records:
         """Append a record, in one call to the system."""
         with self.path.open("ab", buffering=0) as file:
             file.write(json.dumps(record).encode("utf8") + b"\n")
+
+    def complete(
+        self, keys: Iterable[tuple], measure: Callable[[tuple], Record]
+    ) -> dict[tuple, Record]:
+        """Measure what is missing of these keys, one by one, and return the records of all."""
+        self.repair()
+        keys = list(keys)
+        for key in keys:
+            if key not in self.read():
+                self.add({**dict(zip(self.key, key, strict=True)), **measure(key)})
+        done = self.read()
+        return {key: done[key] for key in keys}
 
     def repair(self) -> None:
         """Cut off the start of a line, which a run that was killed may have left."""

@@ -177,21 +177,10 @@ def load_synjax_wilson(checkouts: Checkouts) -> list[Sampler]:
     return [Sampler(SYNJAX, "peer", "Numba", commit(file.parent), process.bind, note=note)]
 
 
-LOADERS: dict[str, tuple[Callable[[Checkouts], list[Sampler]], str]] = {
+LOADERS = {
     "treesample": (
         load_treesample,
         "pip install tqdm unique_randomizer, and --checkout treesample=PATH",
     ),
     "synjax": (load_synjax_wilson, "pip install numba scipy, and --checkout synjax=PATH"),
 }
-
-
-def load_samplers(checkouts: Checkouts) -> tuple[list[Sampler], dict[str, str]]:
-    """Load our samplers and the installed peers; for the others, return how to install them."""
-    found, missing = our_samplers(), {}
-    for name, (load, remedy) in LOADERS.items():
-        try:
-            found += load(checkouts)
-        except Exception as error:  # an error of a peer must not end the run
-            missing[name] = f"{remedy} ({type(error).__name__}: {error})"
-    return found, missing

@@ -114,21 +114,18 @@ def count(nlp: Language, file: Path, inputs: str, n_train: int, epochs: int) -> 
     return examine(Matrices(scores, heads, n_train, epochs))
 
 
-def run(treebank: str, train_file: Path, key: tuple, records: Records) -> None:
-    """Train and count for one treebank, kind of input and seed, unless it is done."""
-    _, inputs, seed, epochs = key
-    name = f"{treebank}, {inputs}, seed {seed}"
-    if key in records.read():
-        print(f"{name}: done before", flush=True)
-        return
+def measure(key: tuple, train_file: Path) -> dict:
+    """Train and count for one treebank, kind of input and seed."""
+    treebank, inputs, seed, epochs = key
     with TemporaryDirectory() as folder:
         corpus = Path(folder) / "corpus"
         n_train = convert_treebank(train_file, corpus, sentences=1)
         times = train(make_config(corpus, inputs, epochs, seed), Path(folder))
         nlp = spacy.load(Path(folder) / "model-best")
         found = count(nlp, corpus / "test.spacy", inputs, n_train, epochs)
-    records.add({**dict(zip(KEY, key, strict=True)), **asdict(found)})
+    name = f"{treebank}, {inputs}, seed {seed}"
     print(f"{name}: {found.rate:.2f} % malformed, {times.end:.0f} s", flush=True)
+    return asdict(found)
 
 
 # --- report ------------------------------------------------------------------------------------
@@ -302,9 +299,11 @@ def main() -> None:
     treebanks = find_treebanks(options.source, options.treebanks)
     options.root.mkdir(parents=True, exist_ok=True)
     records = Records(options.root / "rates.jsonl", KEY)
-    for seed, inputs in product(options.seeds, chosen):
-        for treebank, train_file in treebanks.items():
-            run(treebank, train_file, (treebank, inputs, seed, options.epochs), records)
+    keys = [
+        (treebank, inputs, seed, options.epochs)
+        for seed, inputs, treebank in product(options.seeds, chosen, treebanks)
+    ]
+    records.complete(keys, lambda key: measure(key, treebanks[key[0]]))
     write_report(options.root, records, options.epochs)
 
 

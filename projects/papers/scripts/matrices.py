@@ -113,13 +113,17 @@ def padded(scores: list[Floats]) -> Iterator[tuple[Ints, Floats, Ints]]:
         while stop < len(order) and _fits(int(lengths[order[stop]]), stop + 1 - start):
             stop += 1
         members = order[start:stop]
-        size = int(lengths[members].max()) + 1
-        batch = np.zeros((len(members), size, size), dtype=np.float32)
-        for row, member in enumerate(members):
-            n = lengths[member] + 1
-            batch[row, :n, :n] = scores[member]
-        yield members, batch, lengths[members]
+        yield members, pad([scores[member] for member in members]), lengths[members]
         start = stop
+
+
+def pad(scores: list[Floats]) -> Floats:
+    """Stack sentences, with zeros after the end of shorter ones."""
+    size = max(map(len, scores))
+    batch = np.zeros((len(scores), size, size), dtype=np.float32)
+    for row, square in zip(batch, scores, strict=True):
+        row[: len(square), : len(square)] = square
+    return batch
 
 
 def _fits(n: int, count: int) -> bool:

@@ -20,7 +20,6 @@ of roots (section 3), and the best trees under independent random scores (figure
 ones), to which the formula does not apply, since they are not equally probable.
 """
 
-import argparse
 import os
 import sys
 from fractions import Fraction
@@ -33,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
 
 import numpy as np
 from lib.inputs import all_trees
-from lib.options import add_options
+from lib.options import add_options, make_parser
 from lib.tables import setup_line, table
 from numpy.typing import NDArray
 
@@ -193,9 +192,7 @@ def share_lines(n: int, drawn: dict[str, NDArray[np.int64]]) -> tuple:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     add_options(parser)
     parser.add_argument("--samples", type=int, help="trees to draw for each n (200,000)")
     options = parser.parse_args()

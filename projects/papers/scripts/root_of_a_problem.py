@@ -7,17 +7,21 @@ root_of_a_problem.md, CSV and PNG. All decoders have to reach the same score bef
 
 import argparse
 import os
+import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 # Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
 
 import numpy as np
 import spacy
+from lib.decoder_peers import load_networkx
+from lib.decoders import padded_heads
+from lib.inputs import Batch
 from matrices import (
     BINS,
     LAST,
@@ -70,74 +74,53 @@ WAYS = {
 }
 
 
-@dataclass(frozen=True)
-class Decoder:
-    """A method to find the best single-root tree.
-
-    Attributes
-    ----------
-    name : str
-    decode : callable
-        Takes a batch of scores and lengths, and returns heads.
-    """
-
-    name: str
-    decode: Callable
+Decode = Callable[[Floats, np.ndarray], np.ndarray]
+"""Finds the best single-root trees of a batch of scores, with lengths."""
 
 
-def ours(algorithm: str, arcmax: bool | str) -> Decoder:
-    """Return a decoder with one of this package's algorithms."""
+def ours(*combinations: tuple[str, bool | str]) -> dict[str, Decode]:
+    """List this package's decoders by name, for algorithms with a use of ArcMax."""
     words = {False: "", True: ", ArcMax before", "inside": ", ArcMax inside"}
-    name = algorithm.replace(TEXTBOOK, ", textbook")
-    return Decoder(name + words[arcmax], partial(decode, algorithm=algorithm, arcmax=arcmax))
+    return {
+        algorithm.replace(TEXTBOOK, ", textbook") + words[arcmax]: partial(
+            decode, algorithm=algorithm, arcmax=arcmax
+        )
+        for algorithm, arcmax in combinations
+    }
 
 
-def networkx_decoder() -> Decoder | None:
-    """Return NetworkX's decoder over lowered root arcs; None if it is not installed."""
+def networkx_decoder() -> dict[str, Decode]:
+    """Return NetworkX's decoder over lowered root arcs, if it is installed."""
     try:
-        import networkx
+        [peer] = load_networkx({})
     except ImportError:
-        return None
+        return {}
 
-    def decode_one(scores: Floats) -> np.ndarray:
-        n = len(scores) - 1
-        inside = scores[1:].astype(float)
-        constant = 1 + n * (inside.max() - inside.min())
-        graph = networkx.DiGraph()
-        for dep in range(1, n + 1):
-            for head in range(n + 1):
-                if head != dep:
-                    score = float(scores[dep, head]) - (constant if head == 0 else 0.0)
-                    graph.add_edge(head, dep, weight=score)
-        heads = np.full(n + 1, -1, dtype=np.int32)
-        for head, dep in networkx.maximum_spanning_arborescence(graph).edges:
-            heads[dep] = head
-        return heads
+    def decode_batch(scores: Floats, lengths: np.ndarray) -> np.ndarray:
+        lowered = scores.astype(float)
+        lowered[:, :, 0] -= 1 + len(lowered[0]) * np.ptp(scores)
+        batch = Batch(lowered, lengths)
+        return padded_heads(peer.bind(batch)(), batch)
 
-    def decode_batch(batch: Floats, lengths: np.ndarray) -> np.ndarray:
-        heads = np.full(batch.shape[:2], -1, dtype=np.int32)
-        for row, n in enumerate(lengths):
-            heads[row, : n + 1] = decode_one(batch[row, : n + 1, : n + 1])
-        return heads
-
-    return Decoder("networkx, reweighting", decode_batch)
+    return {"networkx, reweighting": decode_batch}
 
 
 # --- share of decoding -------------------------------------------------------------------------
 
 
-def share_decoders() -> list[Decoder]:
+def share_decoders() -> dict[str, Decode]:
     """List decoders to compare with the network."""
-    decoders = [
-        ours("gabow_tarjan", True),
-        ours("gabow_tarjan", False),
-        ours("reweighting", False),
-        ours("reweighting" + TEXTBOOK, False),
-        ours("naive", False),
-        ours("naive" + TEXTBOOK, False),
-    ]
-    peer = networkx_decoder()
-    return [*decoders, peer] if peer else decoders
+    return {
+        **ours(
+            ("gabow_tarjan", True),
+            ("gabow_tarjan", False),
+            ("reweighting", False),
+            ("reweighting" + TEXTBOOK, False),
+            ("naive", False),
+            ("naive" + TEXTBOOK, False),
+        ),
+        **networkx_decoder(),
+    }
 
 
 def time_shares(root: Path, treebank: str, count: int, longest: int, repeats: int) -> list | None:
@@ -154,8 +137,8 @@ def time_shares(root: Path, treebank: str, count: int, longest: int, repeats: in
     batches = list(padded(scores))
     check_same(decoders, batches)
     calls = {"network": lambda: predict_arcs(nlp, inputs, sentences)}
-    for decoder in decoders:
-        calls[decoder.name] = partial(_decode_batches, decoder, batches)
+    for name, call in decoders.items():
+        calls[name] = partial(_decode_batches, call, batches)
     times = median_seconds(calls, repeats)
     network = times.pop("network")
     words = sum(len(square) - 1 for square in scores)
@@ -163,23 +146,23 @@ def time_shares(root: Path, treebank: str, count: int, longest: int, repeats: in
     return [treebank, len(docs), words, 1e6 * network / words, *shares]
 
 
-def _decode_batches(decoder: Decoder, batches: list) -> None:
+def _decode_batches(call: Decode, batches: list) -> None:
     for _, batch, lengths in batches:
-        decoder.decode(batch, lengths)
+        call(batch, lengths)
 
 
-def check_same(decoders: list[Decoder], batches: list) -> None:
+def check_same(decoders: dict[str, Decode], batches: list) -> None:
     """Require single-root trees of the same score from all decoders."""
     for _, batch, lengths in batches:
         best = tree_score(batch, decode(batch, lengths), lengths)
-        for decoder in decoders:
-            heads = decoder.decode(batch, lengths)
+        for name, call in decoders.items():
+            heads = call(batch, lengths)
             if not np.all(is_tree(heads, lengths)):
-                raise SystemExit(f"{decoder.name} found a tree without exactly one root")
+                raise SystemExit(f"{name} found a tree without exactly one root")
             found = tree_score(batch, heads, lengths)
             if not np.allclose(found, best, rtol=1e-5, atol=1e-3):
                 worst = float(np.abs(found - best).max())
-                raise SystemExit(f"{decoder.name} is off the best score by {worst:.3g}")
+                raise SystemExit(f"{name} is off the best score by {worst:.3g}")
 
 
 # --- roots and ArcMax --------------------------------------------------------------------------
@@ -249,13 +232,14 @@ def expected_roots(lengths: np.ndarray) -> float:
 # --- time over length --------------------------------------------------------------------------
 
 
-def length_decoders() -> list[Decoder]:
+def length_decoders() -> dict[str, Decode]:
     """List algorithms with ArcMax off, before, and inside."""
-    decoders = [ours("gabow_tarjan", False), ours("gabow_tarjan", True)]
-    for reduction in REDUCTIONS:
-        for textbook in ("", TEXTBOOK):
-            decoders += [ours(reduction + textbook, way) for way in (False, True, "inside")]
-    return decoders
+    ways = product(REDUCTIONS, ("", TEXTBOOK), (False, True, "inside"))
+    return ours(
+        ("gabow_tarjan", False),
+        ("gabow_tarjan", True),
+        *((reduction + textbook, way) for reduction, textbook, way in ways),
+    )
 
 
 def time_lengths(scores: list[Floats], count: int, repeats: int) -> tuple[list[str], list[list]]:
@@ -272,13 +256,13 @@ def time_lengths(scores: list[Floats], count: int, repeats: int) -> tuple[list[s
         chosen = [scores[member] for member in members]
         batches = list(padded(chosen))
         check_same(decoders, batches)
-        calls = {each.name: partial(_decode_batches, each, batches) for each in decoders}
+        calls = {name: partial(_decode_batches, call, batches) for name, call in decoders.items()}
         times = median_seconds(calls, repeats)
         each_us = [1e6 * taken / len(chosen) for taken in times.values()]
         settled = 100 * float(settled_by_arcmax(chosen).mean())
         mean_n = float(lengths[members].mean())
         lines.append([f"{low} to {high - 1}", len(chosen), mean_n, settled, *each_us])
-    return [decoder.name for decoder in decoders], lines
+    return list(decoders), lines
 
 
 # --- writing -----------------------------------------------------------------------------------
@@ -291,7 +275,7 @@ def report_shares(root: Path, report: Report, options: argparse.Namespace) -> No
         line = time_shares(root, treebank, options.sentences, options.longest, options.repeats)
         if line:
             lines.append(line)
-    names = [decoder.name for decoder in share_decoders()]
+    names = list(share_decoders())
     medians = [float(np.median([line[i] for line in lines])) for i in range(3, len(lines[0]))]
     lines.append(["median", None, None, *medians])
     report.text(

@@ -15,7 +15,6 @@ Times are medians of processor time, of calls in turns. Factors are ratios of tw
 over lengths. All decoders of one root must reach the same score first.
 """
 
-import argparse
 import importlib
 import os
 import sys
@@ -28,13 +27,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
 
 import numpy as np
-from lib.checkouts import checkout_file, commit, load_file
+from lib.checkouts import checkout_file, commit, load_file, load_peers
 from lib.decoder_peers import by_head
 from lib.decoders import Decoder, one_by_one, padded_heads
-from lib.inputs import Batch, uniform
-from lib.options import add_options, read_checkouts
+from lib.inputs import Batch, family_batch
+from lib.options import add_options, make_parser, read_checkouts
 from lib.tables import duration, setup_line, table
 from lib.timing import interleave
+from matrices import Matrices, pad
 
 from spacy_rootmind import __version__, decode, tree_score
 
@@ -45,7 +45,6 @@ ONE, ANY = "one root", "any roots"
 CLE = "_chu_liu_edmonds"
 FAST, FAST_PLAIN = "Fast-MST-Algorithm", "Fast-MST-Algorithm, ArcMax off"
 SPANNING, SPANNING_2021 = "spanningtrees", "spanningtrees-2021"
-CHECKOUTS = (FAST, SPANNING, SPANNING_2021)
 
 
 def ours() -> list[Decoder]:
@@ -67,18 +66,6 @@ def ours() -> list[Decoder]:
         found += [make(reduction + CLE, way) for way in (False, True)]
     found += [make("tarjan", way, False) for way in (False, True)]
     return [*found, make("chu_liu_edmonds", False, False)]
-
-
-def peers(checkouts: dict[str, Path]) -> list[Decoder]:
-    """Load the decoders of the two papers, as far as there are checkouts."""
-    found = []
-    loaders = {FAST: fast_mst, SPANNING: spanningtrees, SPANNING_2021: spanningtrees_2021}
-    for name, load in loaders.items():
-        try:
-            found += load(checkouts)
-        except (ImportError, OSError) as error:
-            print(f"{name}: not here; --checkout {name}=PATH ({error})")
-    return found
 
 
 def fast_mst(checkouts: dict[str, Path]) -> list[Decoder]:
@@ -135,33 +122,16 @@ def _import_from(folder: Path, name: str) -> object:
         sys.path.remove(str(folder))
 
 
-def random_batches(lengths: tuple[int, ...]) -> dict[int, Batch]:
-    """Make matrices of uniform weights."""
-    rng = np.random.default_rng(0)
-    found = {}
-    for n in lengths:
-        scores = np.stack([uniform(rng, n) for _ in range(COUNT)])
-        found[n] = Batch(scores, np.full(COUNT, n, dtype=np.intp))
-    return found
-
-
 def trained_batches(file: Path, lengths: tuple[int, ...]) -> dict[int, Batch]:
     """Choose matrices of a trained parser, by length."""
-    with np.load(file) as stored:
-        words, flat = stored["lengths"], stored["scores"]
-    starts = np.concatenate([[0], np.cumsum((words + 1) ** 2)])
+    squares = Matrices.load(file).scores
+    words = np.array([len(square) - 1 for square in squares], dtype=np.intp)
     found = {}
     rng = np.random.default_rng(0)
     for n in lengths:
         members = rng.permutation(np.flatnonzero(np.abs(words - n) <= NEAR))[:COUNT]
-        if not len(members):
-            continue
-        size = int(words[members].max()) + 1
-        scores = np.zeros((len(members), size, size), dtype=np.float32)
-        for row, member in zip(scores, members, strict=True):
-            m = int(words[member]) + 1
-            row[:m, :m] = flat[starts[member] : starts[member + 1]].reshape(m, m)
-        found[n] = Batch(scores, words[members].astype(np.intp))
+        if len(members):
+            found[n] = Batch(pad([squares[member] for member in members]), words[members])
     return found
 
 
@@ -191,6 +161,11 @@ def time_decoders(
     return found
 
 
+LOADERS = {
+    FAST: (fast_mst, f"--checkout {FAST}=PATH"),
+    SPANNING: (spanningtrees, f"--checkout {SPANNING}=PATH"),
+    SPANNING_2021: (spanningtrees_2021, f"--checkout {SPANNING_2021}=PATH"),
+}
 # Factors in the paper (section 6): its number by setting, then slower and faster code.
 FACTORS = (
     ("reweighting against Gabow-Tarjan", {"trained": 2.6, "random": 3.6}),
@@ -223,17 +198,18 @@ def factor_lines(title: str, times: dict[str, list[float]]) -> list[list[str]]:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     add_options(parser)
     parser.add_argument("--scores", type=Path, help="matrices of a trained parser (.npz)")
     parser.add_argument("--budget", type=float, help="seconds per decoder and length (0.5)")
     options = parser.parse_args()
     lengths = LENGTHS[:2] if options.smoke else LENGTHS
     budget = options.budget or (0.01 if options.smoke else 0.5)
-    decoders = [*ours(), *peers(read_checkouts(options, CHECKOUTS))]
-    settings = {"random": random_batches(lengths)}
+    peers, missing = load_peers(LOADERS, read_checkouts(options, LOADERS))
+    decoders = [*ours(), *peers]
+    for name, remedy in missing.items():
+        print(f"{name}: not here; {remedy}")
+    settings = {"random": {n: family_batch("uniform", n, COUNT) for n in lengths}}
     if options.scores:
         settings["trained"] = trained_batches(options.scores, lengths)
     print(setup_line(), end="\n\n")

@@ -11,7 +11,6 @@ medians of processor time, of calls in turns. The second table has the mean numb
 walks take, in closed form.
 """
 
-import argparse
 import os
 import sys
 from pathlib import Path
@@ -23,8 +22,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
 
 import numpy as np
+from lib.checkouts import load_peers
 from lib.inputs import Batch
-from lib.options import add_options, read_checkouts
+from lib.options import add_options, make_parser, read_checkouts
 from lib.samplers import (
     ANCESTRAL,
     AUTO,
@@ -43,6 +43,11 @@ from spacy_rootmind import arc_marginals
 SAMPLES = 20
 SIZES = tuple(range(5, 101, 5))
 OURS = (WILSON, REJECT, AUTO, COLBOURN, ANCESTRAL)
+REMEDY = "pip install tqdm, and --checkout treesample=PATH"
+LOADERS = {
+    "treesample": (load_treesample, REMEDY),
+    "treesample, biased": (lambda given: [load_treesample_biased(given)], REMEDY),
+}
 # Graphs per size, for the steps of walks.
 STEP_GRAPHS = 10
 
@@ -96,9 +101,7 @@ def walk_steps(n: int, graphs: int) -> float:
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     add_options(parser)
     parser.add_argument("--graphs", type=int, help="graphs per size (100)")
     parser.add_argument("--budget", type=float, help="seconds per sampler and size (2)")
@@ -107,13 +110,10 @@ def main() -> None:
     graphs = options.graphs or (5 if options.smoke else 100)
     budget = options.budget or (0.05 if options.smoke else 2.0)
     samplers = our_samplers(*OURS)
-    try:
-        samplers += [
-            one for one in load_treesample(read_checkouts(options, ["treesample"])) if one.replace
-        ]
-        samplers.append(load_treesample_biased(read_checkouts(options, ["treesample"])))
-    except (ImportError, OSError) as error:
-        print(f"treesample: not here; pip install tqdm, and --checkout treesample=PATH ({error})")
+    peers, missing = load_peers(LOADERS, read_checkouts(options, ["treesample"]))
+    samplers += [peer for peer in peers if peer.replace]
+    for name, remedy in missing.items():
+        print(f"{name}: not here; {remedy}")
     found = [time_samples(samplers, n, graphs, budget) for n in sizes]
     lines = []
     for sampler in samplers:
