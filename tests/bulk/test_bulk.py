@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from queue import SimpleQueue
 from unittest.mock import Mock
 
@@ -16,10 +17,12 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from spacy_rootmind import configure
-from spacy_rootmind.bulk import ArrowParser, command, engine, job, read_docs
-from spacy_rootmind.bulk.command import BulkOptions, bulk
+from spacy_rootmind.bulk import ArrowParser, engine, read_docs
+from spacy_rootmind.bulk import part as part_module
 from spacy_rootmind.bulk.engine import find_killers
-from spacy_rootmind.bulk.inputs import Part, list_sources
+from spacy_rootmind.bulk.sources import Part, list_sources
+from spacy_rootmind.cli import bulk as command
+from spacy_rootmind.cli.bulk import BulkOptions, bulk
 from spacy_rootmind.cli.messages import CommandError
 
 N_TEXTS = 60
@@ -119,8 +122,8 @@ def test_a_second_run_does_what_is_missing(
     files[2].unlink()
     (output / f".{files[2].name}.abc.tmp").touch()
     calls = []
-    write = job.write
-    monkeypatch.setattr(job, "write", lambda *args: calls.append(1) or write(*args))
+    write = part_module.write_rows
+    monkeypatch.setattr(part_module, "write_rows", lambda *args: calls.append(1) or write(*args))
     assert bulk(run) == 0
     assert len(calls) == 1
     after = [path.stat().st_mtime_ns for path in files]
@@ -129,9 +132,8 @@ def test_a_second_run_does_what_is_missing(
     assert not list(output.glob(".part*"))
     # A part that is there is not parsed again, even if it is asked for.
     source = list_sources([str(corpus)])[0]
-    hashes = job.hashes_of(run.parser)
     part = Part(2, source, 0, 0, 0)
-    counts = job.parse_part(job.Job(run.parser, str(output), *hashes), part)
+    counts = part_module.parse_part(part_module.Job(run.parser, str(output)), part)
     assert counts.documents > 0
     assert len(calls) == 1
 
@@ -192,7 +194,7 @@ def test_errors_are_rows_and_counted(pipeline, address, tmp_path, capfd):
         assert [row["error"] is None for row in found] == [True, False, False, True]
         assert "Errors, in the column error: 2 input" in capfd.readouterr().err
         [part] = output.glob("part-*.parquet")
-        counts = job.read_counts(fsspec.filesystem("file"), str(part))
+        counts = part_module.read_counts(fsspec.filesystem("file"), str(part))
         assert (counts.documents, counts.sentences, counts.words) == (4, 1, 4)
 
 
@@ -238,12 +240,12 @@ def test_a_worker_with_another_pipeline_ends_the_run(
     pipeline, address, corpus, tmp_path, monkeypatch
 ):
     run = options(pipeline, address, [corpus], tmp_path / "output")
-    check = job.Job.check
+    check = part_module.Job.check
 
     def check_another(self):
-        check(job.Job(self.parser, self.output, "other", None))
+        check(replace(self, identity={**self.identity, "pipeline": "other"}))
 
-    monkeypatch.setattr(job.Job, "check", check_another)
+    monkeypatch.setattr(part_module.Job, "check", check_another)
     with pytest.raises(CommandError, match="Workers cannot parse") as error:
         bulk(run)
     assert "install the same version" in error.value.text
@@ -254,7 +256,7 @@ def test_parts_that_fail_are_reported_and_done_by_the_next_run(
 ):
     output = tmp_path / "output"
     run = options(pipeline, address, [corpus], output)
-    real = job.read_part
+    real = part_module.read_part
     fails = True
 
     def read(part, parser):
@@ -262,12 +264,12 @@ def test_parts_that_fail_are_reported_and_done_by_the_next_run(
             raise OSError("the disk is on fire")
         return real(part, parser)
 
-    monkeypatch.setattr(job, "read_part", read)
+    monkeypatch.setattr(part_module, "read_part", read)
     assert bulk(run) == 1
     printed = capfd.readouterr().err
     assert "the disk is on fire" in printed
     assert "Run the same command again" in printed
-    assert not (output / job.part_name(1)).exists()
+    assert not (output / "part-0000001.parquet").exists()
     fails = False
     assert bulk(run) == 0
     assert_parsed_once(output, trained, texts)
