@@ -1,7 +1,7 @@
 """The work of one worker: parsing a part of the input and writing its file.
 
 A file has a temporary name until it is complete, and is then renamed. Parquet holds its own counts
-and errors; beside a file of another format, a done-marker `_part-0000000.json` has them: the counts
+and errors; a file of another format has a done-marker `_part-0000000.json` next to it: the counts
 of documents, sentences, words and errors, and a list of the documents that have no parse. A part
 that is done is not parsed again. So each part is in the output exactly once, however often it is
 started.

@@ -350,7 +350,7 @@ def bulk_command(
     again: it parses only the missing parts.
 
     A document that cannot be read or parsed, or that kills its process each time, becomes a row
-    with an error in Parquet, or is listed beside its part, and the exit code is 1.
+    with an error in Parquet, or is listed next to its part, and the exit code is 1.
     """
     from spacy_rootmind.cli.messages import CommandError
 

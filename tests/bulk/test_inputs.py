@@ -4,6 +4,8 @@ import gzip
 import json
 
 import pytest
+import spacy
+from spacy.tokens import DocBin
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: the extra [arrow]")
 pytest.importorskip("fsspec", reason="needs fsspec: the extra [bulk]")
@@ -188,3 +190,18 @@ def test_compressed_files_have_few_parts(tmp_path):
     assert len(cut_source(source, 1, PARSER)) <= 64
     plain = Source(name, "", "text", None, 100, "")
     assert len(cut_source(plain, 1, PARSER)) == 100
+
+
+def test_docs_are_read_once(tmp_path):
+    nlp = spacy.blank("en")
+    texts = [f"Text number {i}. " * (i % 5) for i in range(40)]
+    DocBin(docs=[nlp.make_doc(text) for text in texts]).to_disk(tmp_path / "a.spacy")
+    [source] = list_sources([str(tmp_path)])
+    expected = read_all(source, 1 << 30)
+    assert [record.make_doc(nlp).text for record in expected] == texts
+    assert [record.id for record in expected] == [f"{tmp_path}/a.spacy:{i + 1}" for i in range(40)]
+    assert len(cut_source(source, 100, PARSER)) > 5
+    for step in (1, 100, 400, 1000):
+        found = read_all(source, step)
+        assert [record.id for record in found] == [record.id for record in expected]
+        assert [record.words for record in found] == [record.words for record in expected]

@@ -622,8 +622,21 @@ FORMATS = {"out.conllu": [], "out.jsonl": [], "out": ["--to", "spacy"], "out.spa
 
 
 @posix_only
-@pytest.mark.parametrize("order", ["SIGKILL", "SIGINT", "SIGTERM"])
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize(
+    ("name", "order"),
+    [
+        ("out.conllu", "SIGTERM"),
+        *(
+            pytest.param(name, order, marks=pytest.mark.workflow)
+            for name, order in [
+                ("out.jsonl", "SIGINT"),
+                ("out.conllu", "SIGKILL"),
+                ("out", "SIGKILL"),
+                ("out.spacy", "SIGTERM"),
+            ]
+        ),
+    ],
+)
 def test_run_that_is_ended_by_a_signal_leaves_no_output(
     name, order, drastic, code, tmp_path, run, monkeypatch
 ):
