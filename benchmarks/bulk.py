@@ -28,8 +28,8 @@ from lib.tables import table
 
 from spacy_rootmind.bulk import ArrowParser, engine
 from spacy_rootmind.bulk.counts import Counts
-from spacy_rootmind.bulk.inputs import Part, cut_source, list_sources
-from spacy_rootmind.bulk.job import Job, hashes_of
+from spacy_rootmind.bulk.part import Job, identity_of
+from spacy_rootmind.bulk.sources import Part, cut_source, list_sources
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 # More parts than workers, so that both end at about the same time.
@@ -102,7 +102,7 @@ def run_engine(client, parser: ArrowParser, corpus: Path, folder: Path, n_worker
     size = max(1, source.size // (PARTS_A_WORKER * n_workers))
     cuts = cut_source(source, size, parser)
     parts = [Part(i, source, *cut) for i, cut in enumerate(cuts)]
-    job = Job(parser, output, *hashes_of(parser))
+    job = Job(parser, output, identity=identity_of(parser))
     failed = engine.run_parts(client, job, parts, lambda part, counts: None)
     if failed:
         raise RuntimeError(f"parts failed: {failed}")
@@ -169,7 +169,7 @@ def measure_scheduler(arguments: argparse.Namespace, records: Records) -> None:
         return
     [source] = list_sources([str(arguments.text)])
     parts = [Part(i, source, i, i + 1, 1) for i in range(n_parts)]
-    job = Job(ArrowParser(arguments.model), "nowhere", None, None)
+    job = Job(ArrowParser(arguments.model), "nowhere")
     finished = 0
     start = time.perf_counter()
 

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -182,3 +183,14 @@ def assert_one_root_each(doc):
     for sentence in doc.sents:
         assert sum(token.head == token for token in sentence) == 1
         assert all(sentence.start <= token.head.i < sentence.end for token in sentence)
+
+
+def parse_options(pipeline, inputs, output="-", texts=(), **changes):
+    """Make the options of `parse`; `changes` are options of the command or of the parser."""
+    from spacy_rootmind.cli.parse import ParseOptions
+    from spacy_rootmind.parsing.settings import ParserSettings
+
+    names = {field.name for field in fields(ParserSettings)}
+    settings = {name: changes.pop(name) for name in list(changes) if name in names}
+    parser = ParserSettings(str(pipeline), **settings)
+    return ParseOptions(parser, inputs, output, list(texts), **changes)

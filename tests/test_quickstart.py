@@ -16,10 +16,10 @@ from weasel.util.config import load_project_config
 
 from spacy_rootmind.cli.check import compare
 from spacy_rootmind.cli.checks import check_treebank
-from spacy_rootmind.cli.conllu import DEPREL, FORM, HEAD, UPOS, surface_text
-from spacy_rootmind.cli.inputs import Inputs
-from spacy_rootmind.cli.readers import read_sentences
 from spacy_rootmind.cli.treebanks import read_treebank
+from spacy_rootmind.formats.conllu import read_sentences
+from spacy_rootmind.formats.conllu_sentence import DEPREL, FORM, HEAD, UPOS, surface_text
+from spacy_rootmind.formats.lines import Inputs
 
 ASSETS = QUICKSTART / "assets"
 SPLITS = ("train", "dev", "test")

@@ -12,7 +12,8 @@ except ImportError as error:
         "with its extra [arrow]"
     ) from error
 
-from spacy_rootmind.bulk.parser import ArrowParser
-from spacy_rootmind.bulk.reading import read_docs
+from spacy_rootmind.bulk.arrow_parser import ArrowParser
+from spacy_rootmind.bulk.to_docs import read_docs
+from spacy_rootmind.parsing.settings import ParserSettings
 
-__all__ = ["ArrowParser", "read_docs"]
+__all__ = ["ArrowParser", "ParserSettings", "read_docs"]

@@ -21,8 +21,8 @@ from distributed import Client, Future, KilledWorker, LocalCluster, wait
 from distributed.client import ClosedClientError
 
 from spacy_rootmind.bulk.counts import Counts
-from spacy_rootmind.bulk.inputs import Part
-from spacy_rootmind.bulk.job import Job, JobError, count_documents, parse_part, try_documents
+from spacy_rootmind.bulk.part import Job, JobError, count_documents, parse_part, try_documents
+from spacy_rootmind.bulk.sources import Part
 
 # Times that a worker may die at a part, on a cluster of our own, before the part is searched.
 ALLOWED_FAILURES = 3

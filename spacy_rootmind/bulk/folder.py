@@ -1,6 +1,7 @@
 """The output folder of a run, its manifest, and its finished parts.
 
-- `part-0000000.parquet`, ...: the parses of each part of the input.
+- `part-0000000.parquet`, ...: the parses of each part of the input; also `.conllu`, `.jsonl` and
+  `.spacy`, each with a done-marker `_part-0000000.json`.
 - `_manifest.parquet`: the part of the input that each of them holds: file, start and stop, in
   decompressed bytes or in rows.
 - `_run.json`: everything that the output depends on. It is written last, so that a run with this
@@ -12,17 +13,15 @@ Readers of Parquet ignore names that start with an underscore.
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, astuple
-from typing import Any
 
 import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spacy_rootmind.bulk.inputs import Part, Source
-from spacy_rootmind.bulk.job import part_name
+from spacy_rootmind.bulk.part import Job, describe_differences
 from spacy_rootmind.bulk.schema import VERSION
-from spacy_rootmind.cli.journal import differences
-from spacy_rootmind.cli.messages import CommandError
+from spacy_rootmind.bulk.sources import Part, Source
+from spacy_rootmind.parsing.settings import SettingsError
 
 FORMAT = 1
 RUN, MANIFEST = "_run.json", "_manifest.parquet"
@@ -37,32 +36,38 @@ MANIFEST_SCHEMA = pa.schema(
         ("file", pa.int32()),
     ]
 )
+UNITS = {"parquet": "rows", "spacy": "docs"}
 Cuts = list[tuple[int, int, int]]
 
 
+class FolderError(SettingsError):
+    """The folder has something else than what this run writes."""
+
+
 class OutputFolder:
-    """A folder of parts, on any file system.
+    """The folder of a job's parts, on any file system.
 
     Parameters
     ----------
-    url : str
-    identity : dict
-        What the output depends on, except the input, as JSON values.
+    job : Job
     sources : list of Source
+        The files of the input.
     """
 
-    def __init__(self, url: str, identity: dict[str, Any], sources: list[Source]) -> None:
-        self.fs, self.path = fsspec.core.url_to_fs(url)
-        self.url = self.fs.unstrip_protocol(self.path)
+    def __init__(self, job: Job, sources: list[Source]) -> None:
+        self.fs, self.path = fsspec.core.url_to_fs(job.output)
         self.sources = sources
-        self.identity = {"format": FORMAT, "schema": VERSION, **identity}
+        self.job = job
+        # As JSON reads it: tuples are lists.
+        identity = {"format": FORMAT, "schema": VERSION, "to": job.form, **job.identity}
+        self.identity = json.loads(json.dumps(identity))
 
     def start(self, cut: Callable[[Source], Cuts]) -> list[Part]:
         """Open the folder, and return all parts of the run; a new run cuts its input.
 
         Raises
         ------
-        CommandError
+        FolderError
             If the folder holds other files, or a run with other settings or another input.
         OSError
             If it cannot be read or written.
@@ -72,7 +77,7 @@ class OutputFolder:
             return list(self._read_manifest())
         names = self._names()
         if names - {MANIFEST}:
-            raise CommandError(
+            raise FolderError(
                 f"{self.path} is not empty, and is no output of `bulk`",
                 f"It has {', '.join(sorted(names)[:3])}. Give another --output.",
             )
@@ -91,19 +96,17 @@ class OutputFolder:
             found = json.loads(self.fs.cat_file(f"{self.path}/{RUN}"))
             before = [Source(**source) for source in found.pop("inputs")]
         except (ValueError, KeyError, TypeError) as error:
-            raise CommandError(
+            raise FolderError(
                 f"Cannot read {self.path}/{RUN}: {error!r}", "Give another --output."
             ) from error
-        # As JSON reads it: tuples are lists.
-        own = json.loads(json.dumps(self.identity))
-        if found != own:
-            raise CommandError(
+        if found != self.identity:
+            raise FolderError(
                 f"{self.path} has parses with other settings",
-                "\n".join(differences(found, own))
+                "\n".join(describe_differences(found, self.identity))
                 + "\nUse the same settings, or give another --output.",
             )
         if before != self.sources:
-            raise CommandError(
+            raise FolderError(
                 f"{self.path} has parses of another input",
                 "\n".join(_changes(before, self.sources))
                 + "\nUse the same files, or give another --output.",
@@ -118,12 +121,12 @@ class OutputFolder:
         """List the parts that are finished."""
         self.fs.invalidate_cache()
         names = self._names()
-        return [part for part in parts if part_name(part.number) in names]
+        return [part for part in parts if self.job.done_name(part.number) in names]
 
     def remove_temporary(self) -> None:
         """Remove the temporary files of workers that were killed."""
         for name in self._names():
-            if name.startswith(".part-") and name.endswith(".tmp"):
+            if name.startswith((".part-", "._part-")) and name.endswith(".tmp"):
                 self.fs.rm(f"{self.path}/{name}")
 
     def _write_manifest(self, parts: list[Part]) -> None:
@@ -131,7 +134,7 @@ class OutputFolder:
         columns = [
             [part.number for part in parts],
             [part.source.name for part in parts],
-            ["rows" if part.source.form == "parquet" else "bytes" for part in parts],
+            [UNITS.get(part.source.form, "bytes") for part in parts],
             [part.start for part in parts],
             [part.stop for part in parts],
             [part.size for part in parts],

@@ -37,6 +37,8 @@ One row per document (`DOCUMENTS`): `id`, `sentences` (list of struct, with the 
 
 import pyarrow as pa
 
+from spacy_rootmind.formats.records import INPUT, KILLED, PIPELINE
+
 VERSION = 1
 METADATA_KEY = b"spacy_rootmind.bulk.schema"
 METADATA = {METADATA_KEY: str(VERSION).encode()}
@@ -81,7 +83,6 @@ DOCUMENTS = pa.schema(
 )
 SCHEMAS = {"sentences": SENTENCES, "documents": DOCUMENTS}
 
-INPUT, PIPELINE, KILLED = "input", "pipeline", "killed"
 ERROR_KINDS = {
     INPUT: "the document could not be read",
     PIPELINE: "the pipeline raised an error",

@@ -2,9 +2,11 @@
 
 # Typer reads annotations at run time, so this file cannot use `from __future__ import annotations`.
 # Commands import what they need when they run, so that --help does not wait for spaCy.
+import inspect
 import json
 import os
 import sys
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
-from spacy_rootmind.cli.options import MAX_WORD_LENGTH
+from spacy_rootmind.parsing.settings import ParserSettings
 
 COMMAND = "python -m spacy_rootmind"
 HELP = """Make a training config with root_mst, check treebanks, or parse files or corpora."""
@@ -45,13 +47,23 @@ class OutputFormat(str, Enum):
     tree = "tree"
 
 
-class BulkFormat(str, Enum):
+class BulkInputFormat(str, Enum):
     """Input formats of `bulk`."""
 
     text = "text"
     jsonl = "jsonl"
     conllu = "conllu"
+    spacy = "spacy"
     parquet = "parquet"
+
+
+class BulkOutputFormat(str, Enum):
+    """Output formats of `bulk`."""
+
+    parquet = "parquet"
+    conllu = "conllu"
+    jsonl = "jsonl"
+    spacy = "spacy"
 
 
 class Rows(str, Enum):
@@ -69,70 +81,135 @@ class Alternatives(str, Enum):
     sample_without_replacement = "sample-without-replacement"
 
 
-# Options of both `parse` and `bulk`.
-PipelineName = Annotated[
-    str, Argument(metavar="PIPELINE", help="Pipeline with root_mst: a folder or a package")
-]
+def parser_settings(
+    pipeline: Annotated[
+        str, Argument(metavar="PIPELINE", help="Pipeline with root_mst: a folder or a package")
+    ],
+    confidence: Annotated[
+        bool | None,
+        Option(
+            "--confidence/--no-confidence",
+            help="Write probabilities of heads and trees; by default as set in the pipeline",
+        ),
+    ] = None,
+    arcs: Annotated[
+        float | None,
+        Option(
+            "--arcs",
+            metavar="PROBABILITY",
+            help="Write all arcs of at least this probability; by default as set in the pipeline",
+        ),
+    ] = None,
+    distributions: Annotated[
+        float | None,
+        Option(
+            "--distributions",
+            metavar="PROBABILITY",
+            help="Keep each sentence's tree distribution in the Docs, for another parser to learn "
+            "from: all arcs of at least this probability, such as 0.01",
+        ),
+    ] = None,
+    alternatives: Annotated[
+        Alternatives | None,
+        Option(
+            "--alternatives",
+            "-a",
+            help="Write alternative parses; by default as set in the pipeline",
+        ),
+    ] = None,
+    k: Annotated[
+        int, Option("-k", min=1, help="Parses per sentence, with --alternatives")
+    ] = ParserSettings.k,
+    seed: Annotated[
+        int, Option(min=0, help="Random seed, with --alternatives sample")
+    ] = ParserSettings.seed,
+    labelled: Annotated[
+        bool,
+        Option(
+            "--labelled",
+            help="Count trees with other labels as other parses, with --alternatives; by default "
+            "each tree has its best labels",
+        ),
+    ] = False,
+    settings: Annotated[
+        list[str] | None,
+        Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Change a setting of the pipeline's config, for example "
+            "components.root_mst.temperature=1.5; may be repeated",
+        ),
+    ] = None,
+    code: Annotated[
+        Path | None,
+        Option("--code", "-c", help="Python file with registered functions to import"),
+    ] = None,
+    max_word_length: Annotated[
+        int,
+        Option(
+            "--max-word-length",
+            metavar="CHARACTERS",
+            min=1,
+            help="Tokenize more characters without whitespace than this in pieces, since spaCy's "
+            "tokenizer can take minutes for them",
+        ),
+    ] = ParserSettings.max_word_length,
+    batch_size: Annotated[
+        int | None,
+        Option("--batch-size", "-b", min=1, help="Texts per batch; by default the pipeline's"),
+    ] = None,
+    gpu_id: Annotated[
+        int, Option("--gpu-id", "-g", help="GPU ID; -1 for the CPU")
+    ] = ParserSettings.gpu_id,
+) -> ParserSettings:
+    """Make the settings of the parser from their options; each name is that of a setting.
+
+    The pipeline and the code get absolute paths, since workers may run elsewhere.
+    """
+    return ParserSettings(
+        os.path.abspath(pipeline) if os.path.exists(pipeline) else pipeline,
+        overrides=read_settings(settings or []),
+        code=None if code is None else os.path.abspath(code),
+        confidence=confidence,
+        arcs=arcs,
+        distributions=distributions,
+        alternatives=alternatives and alternatives.value,
+        k=k,
+        seed=seed,
+        labelled=labelled,
+        max_word_length=max_word_length,
+        batch_size=batch_size,
+        gpu_id=gpu_id,
+    )
+
+
+def with_parser_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the parameters of `parser_settings`, and to its `parser` what that makes."""
+    shared = inspect.signature(parser_settings).parameters
+    own = inspect.signature(command).parameters
+
+    def run(**values: Any) -> None:
+        given = given_options(values["context"])
+        check_effects(given, values)
+        parser = parser_settings(**{name: values.pop(name) for name in shared})
+        command(parser=parser, **values)
+
+    parameters = [
+        own["context"],
+        shared["pipeline"],
+        *(p for name, p in own.items() if name not in ("context", "parser")),
+        *(p for name, p in shared.items() if name != "pipeline"),
+    ]
+    keyword = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters]
+    run.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    run.__doc__, run.__name__ = command.__doc__, command.__name__
+    return run
+
+
+# Other options of both `parse` and `bulk`.
 Paragraphs = Annotated[
     bool, Option("--paragraphs", "-p", help="Read one text per paragraph, not per line")
-]
-MaxWordLength = Annotated[
-    int,
-    Option(
-        "--max-word-length",
-        metavar="CHARACTERS",
-        min=1,
-        help="Tokenize more characters without whitespace than this in pieces, since spaCy's "
-        "tokenizer can take minutes for them",
-    ),
-]
-Confidence = Annotated[
-    bool | None,
-    Option(
-        "--confidence/--no-confidence",
-        help="Write probabilities of heads and trees; by default as set in the pipeline",
-    ),
-]
-Arcs = Annotated[
-    float | None,
-    Option(
-        "--arcs",
-        metavar="PROBABILITY",
-        help="Write all arcs of at least this probability; by default as set in the pipeline",
-    ),
-]
-Method = Annotated[
-    Alternatives | None,
-    Option(
-        "--alternatives",
-        "-a",
-        help="Write alternative parses; by default as set in the pipeline",
-    ),
-]
-NumberOfParses = Annotated[
-    int, Option("-k", min=1, help="Parses per sentence, with --alternatives")
-]
-Seed = Annotated[int, Option(min=0, help="Random seed, with --alternatives sample")]
-Labelled = Annotated[
-    bool,
-    Option(
-        "--labelled",
-        help="Count trees with other labels as other parses, with --alternatives; by default each "
-        "tree has its best labels",
-    ),
-]
-Settings = Annotated[
-    list[str] | None,
-    Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Change a setting of the pipeline's config, for example "
-        "components.root_mst.temperature=1.5; may be repeated",
-    ),
-]
-Code = Annotated[
-    Path | None,
-    Option("--code", "-c", help="Python file with registered functions to import"),
 ]
 Progress = Annotated[
     bool | None,
@@ -142,9 +219,10 @@ Quiet = Annotated[bool, Option("--quiet", "-q", help="Print warnings and errors 
 
 
 @app.command("parse", no_args_is_help=True)
+@with_parser_settings
 def parse_command(
     context: typer.Context,
-    pipeline: PipelineName,
+    parser: ParserSettings,
     inputs: Annotated[
         list[str] | None,
         Argument(metavar="INPUT", help="Files to parse; - for stdin", show_default=False),
@@ -174,47 +252,14 @@ def parse_command(
         ),
     ] = None,
     paragraphs: Paragraphs = False,
-    max_word_length: MaxWordLength = MAX_WORD_LENGTH,
-    confidence: Confidence = None,
-    arcs: Arcs = None,
-    distributions: Annotated[
-        float | None,
-        Option(
-            "--distributions",
-            metavar="PROBABILITY",
-            help="Keep each sentence's tree distribution in the Docs, for another parser to learn "
-            "from: all arcs of at least this probability, such as 0.01",
-        ),
-    ] = None,
-    alternatives: Method = None,
-    k: NumberOfParses = 5,
-    seed: Seed = 0,
-    labelled: Labelled = False,
-    settings: Settings = None,
-    code: Code = None,
-    gpu_id: Annotated[int, Option("--gpu-id", "-g", help="GPU ID; -1 for the CPU")] = -1,
-    batch_size: Annotated[
-        int | None,
-        Option("--batch-size", "-b", min=1, help="Texts per batch; by default the pipeline's"),
-    ] = None,
-    n_process: Annotated[
-        int,
-        Option("--n-process", "-n", min=-1, help="Processes; -1 for one per core"),
-    ] = 1,
     strict: Annotated[bool, Option("--strict", help="Stop at the first record that fails")] = False,
-    resume: Annotated[
-        bool,
-        Option(
-            "--resume",
-            help="Continue an unfinished run, if there is one; with --force, one that overwrites "
-            "the output",
-        ),
-    ] = False,
     force: Annotated[bool, Option("--force", "-F", help="Overwrite the output")] = False,
     progress: Progress = None,
     quiet: Quiet = False,
 ) -> None:
     """Parse texts, tokens, CoNLL-U or Docs, and write CoNLL-U, JSONL or Docs.
+
+    A filter, in one process: `bulk` parses on all cores, and continues after a fault.
 
     Input formats: text has one text per line. jsonl has one object per line, with "text" or
     "tokens" (a list of strings, or a list of lists of strings, one per sentence); other fields are
@@ -231,72 +276,49 @@ def parse_command(
     If a record cannot be read or parsed, its file and line are reported, the other records are
     still parsed, and the exit code is 1. A file is called NAME.partial until it is complete.
     """
-    from spacy_rootmind.cli.messages import CommandError
-    from spacy_rootmind.cli.options import ParseOptions
-    from spacy_rootmind.cli.parse import parse
+    from spacy_rootmind.cli.parse import ParseOptions, parse
 
     check_input(bool(inputs), bool(texts), from_format is not None or paragraphs)
-    given = given_options(context)
-    check_effects(given, alternatives, is_quiet=quiet, shows_progress=progress)
-    if n_process == 0:
-        raise CommandError("Expected --n-process to be positive or -1, received 0")
     options = ParseOptions(
-        pipeline=pipeline,
-        inputs=inputs or [],
+        parser,
+        inputs or [],
+        output,
         texts=texts or [],
-        output=output,
         from_format=from_format and from_format.value,
         to_format=to_format and to_format.value,
         paragraphs=paragraphs,
-        max_word_length=max_word_length,
-        confidence=confidence,
-        arcs=arcs,
-        distributions=distributions,
-        alternatives=alternatives and alternatives.value,
-        k=k,
-        seed=seed,
-        labelled=labelled,
-        settings=read_settings(settings or []),
-        code=code,
-        gpu_id=gpu_id,
-        batch_size=batch_size,
-        n_process=n_process,
         strict=strict,
-        resume=resume,
         force=force,
         progress=progress,
         quiet=quiet,
-        given=given,
+        given=given_options(context),
     )
     raise typer.Exit(parse(options))
 
 
 @app.command("bulk", no_args_is_help=True)
+@with_parser_settings
 def bulk_command(
     context: typer.Context,
-    pipeline: PipelineName,
+    parser: ParserSettings,
     inputs: Annotated[
         list[str], Argument(metavar="INPUT", help="Files, folders, patterns or URLs to parse")
     ],
     output: Annotated[str, Option("--output", "-o", help="Folder or URL to write")],
     from_format: Annotated[
-        BulkFormat | None,
+        BulkInputFormat | None,
         Option("--from", "-f", help="Input format; by default from the suffix"),
     ] = None,
+    to_format: Annotated[
+        BulkOutputFormat, Option("--to", "-t", help="Output format")
+    ] = BulkOutputFormat.parquet,
     paragraphs: Paragraphs = False,
-    rows: Annotated[Rows, Option(help="One row per sentence, or per document")] = Rows.sentences,
+    rows: Annotated[
+        Rows, Option(help="One row of Parquet per sentence, or per document")
+    ] = Rows.sentences,
     text_column: Annotated[str, Option(help="Column of texts in Parquet")] = "text",
     tokens_column: Annotated[str, Option(help="Column of tokens in Parquet")] = "tokens",
     id_column: Annotated[str, Option(help="Column that identifies documents in Parquet")] = "id",
-    max_word_length: MaxWordLength = MAX_WORD_LENGTH,
-    confidence: Confidence = None,
-    arcs: Arcs = None,
-    alternatives: Method = None,
-    k: NumberOfParses = 5,
-    seed: Seed = 0,
-    labelled: Labelled = False,
-    settings: Settings = None,
-    code: Code = None,
     part_size: Annotated[
         int | None,
         Option(
@@ -321,53 +343,39 @@ def bulk_command(
     progress: Progress = None,
     quiet: Quiet = False,
 ) -> None:
-    """Parse a corpus of any size into a folder of Parquet files, with dask.
+    """Parse a corpus of any size into a folder of Parquet, CoNLL-U, JSONL or Docs, with dask.
 
-    Input is Parquet, or, as for `parse`, text, JSONL or CoNLL-U, also compressed (.gz, .zst). It is
-    cut into parts by size, and each part becomes a file. After a fault, run the same command again:
-    it parses only the missing parts.
+    Input is Parquet, or, as for `parse`, text, JSONL, CoNLL-U or Docs, also compressed (.gz, .zst).
+    It is cut into parts by size, and each part becomes a file. After a fault, run the same command
+    again: it parses only the missing parts.
 
     A document that cannot be read or parsed, or that kills its process each time, becomes a row
-    with an error, and the exit code is 1.
+    with an error in Parquet, or is listed next to its part, and the exit code is 1.
     """
     from spacy_rootmind.cli.messages import CommandError
 
     given = given_options(context)
-    check_effects(given, alternatives, is_quiet=quiet, shows_progress=progress)
     if scheduler is not None and "n_workers" in given:
         raise typer.BadParameter(
             "expected --n-workers without --scheduler, which has workers of its own"
         )
+    if n_workers == 0:
+        raise CommandError("Expected --n-workers to be positive or -1, received 0")
     try:
-        from spacy_rootmind.bulk.command import BulkOptions, absolute, bulk
-        from spacy_rootmind.bulk.parser import ArrowParser
+        from spacy_rootmind.bulk.arrow_parser import ArrowParser
+        from spacy_rootmind.cli.bulk import BulkOptions, bulk
     except ImportError as error:
         raise CommandError(
             f"Cannot import {error.name or 'pyarrow'}",
             "`bulk` needs the extra [bulk]: pyarrow, distributed and fsspec.",
         ) from error
-    if n_workers == 0:
-        raise CommandError("Expected --n-workers to be positive or -1, received 0")
-    parser = ArrowParser(
-        absolute(pipeline),
-        rows=rows.value,
-        text=text_column,
-        tokens=tokens_column,
-        id_column=id_column,
-        confidence=confidence,
-        arcs=arcs,
-        alternatives=alternatives and alternatives.value,
-        k=k,
-        seed=seed,
-        labelled=labelled,
-        settings=read_settings(settings or []),
-        code=code and code.resolve(),
-        max_word_length=max_word_length,
-    )
     options = BulkOptions(
         inputs,
         output,
-        parser,
+        ArrowParser(
+            parser, rows=rows.value, text=text_column, tokens=tokens_column, id_column=id_column
+        ),
+        to_format=to_format.value,
         from_format=from_format and from_format.value,
         paragraphs=paragraphs,
         part_bytes=part_size,
@@ -482,13 +490,7 @@ def given_options(context: typer.Context) -> frozenset[str]:
     )
 
 
-def check_effects(
-    given: frozenset[str],
-    alternatives: Alternatives | None,
-    *,
-    is_quiet: bool,
-    shows_progress: bool | None,
-) -> None:
+def check_effects(given: frozenset[str], values: dict[str, Any]) -> None:
     """Check that the given options change something, given the others.
 
     Those that depend on the files are checked when their formats are known.
@@ -498,6 +500,7 @@ def check_effects(
     typer.BadParameter
         If one does not.
     """
+    alternatives = values["alternatives"]
     for name, option in (("k", "-k"), ("labelled", "--labelled")):
         if name in given and alternatives is None:
             raise typer.BadParameter(f"expected --alternatives, such as kbest, with {option}")
@@ -505,7 +508,7 @@ def check_effects(
         raise typer.BadParameter(
             "expected --alternatives sample or sample-without-replacement with --seed"
         )
-    if shows_progress and is_quiet:
+    if values["progress"] and values["quiet"]:
         raise typer.BadParameter("expected one of --progress and --quiet, received both")
 
 
@@ -536,7 +539,6 @@ def main() -> None:
         # A character that the terminal cannot show is escaped instead of raising an error.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     from spacy_rootmind.cli.messages import CommandError, Messages
-    from spacy_rootmind.cli.processes import exit_process
 
     code = 1
     try:
@@ -550,4 +552,4 @@ def main() -> None:
         silence = os.open(os.devnull, os.O_WRONLY)
         for stream in (sys.stdout, sys.stderr):
             os.dup2(silence, stream.fileno())
-    exit_process(code)
+    sys.exit(code)

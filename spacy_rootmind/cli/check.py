@@ -10,10 +10,10 @@ from typing import Any
 from wasabi import Printer
 
 from spacy_rootmind.cli.checks import ERROR, Findings, Problem, check_treebank
-from spacy_rootmind.cli.inputs import InputError
 from spacy_rootmind.cli.messages import CommandError
 from spacy_rootmind.cli.treebanks import read_treebank
 from spacy_rootmind.compat import walk_directory
+from spacy_rootmind.formats.lines import InputError
 
 SUFFIXES = (".conllu", ".spacy")
 # How many of the most frequent labels are shown.

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.annotation.reading import choose_root_label
-from spacy_rootmind.cli.input_records import Failure
 from spacy_rootmind.cli.treebanks import NOT_A_NUMBER, OUTSIDE, GoldDoc, GoldSentence
+from spacy_rootmind.formats.records import Failure
 from spacy_rootmind.trees.checks import is_projective
 from spacy_rootmind.trees.conventions import MISSING
 

@@ -1,8 +1,8 @@
-"""Outputs of parsed Docs: a stream, a file, or files of Docs. The latter two can be resumed.
+"""Outputs of parsed Docs: a stream, a file, or files of Docs.
 
-While a run is unfinished, its output is called `NAME.partial` and has a journal
-`NAME.partial.json`; it gets its final name when it is complete. Docs in spaCy's format are written
-in parts of bounded size, because a `DocBin` can only be written as a whole.
+While a run is unfinished, its output is called `NAME.partial`; it gets its final name when it is
+complete, and is removed if the run fails. Docs in spaCy's format are written in parts of bounded
+size, because a `DocBin` can only be written as a whole.
 """
 
 import os
@@ -13,11 +13,10 @@ from typing import Any, BinaryIO, Protocol
 
 from spacy.tokens import Doc, DocBin
 
-from spacy_rootmind.cli.input_records import InputRecord
-from spacy_rootmind.cli.journal import Counts, Journal, State, new_path, write_atomically
 from spacy_rootmind.cli.messages import CommandError
-from spacy_rootmind.cli.writers import Writer, check_unchanged, restore_given_columns
-from spacy_rootmind.compat import TRANSFORMER_OUTPUT
+from spacy_rootmind.formats.docbin import pack_doc
+from spacy_rootmind.formats.records import InputRecord
+from spacy_rootmind.formats.registry import Writer
 
 # Largest number of Docs and of tokens in one file of Docs.
 PART_DOCS = 10_000
@@ -25,26 +24,16 @@ PART_TOKENS = 500_000
 
 
 class Output(Protocol):
-    """Writes parsed Docs, and commits them chunk by chunk."""
+    """Writes parsed Docs."""
 
-    @property
-    def handles(self) -> list[int]:
-        """Descriptors of open files that forked processes must close."""
-
-    def start(self, resume: bool, overwrite: bool = True) -> State | None:
-        """Open the output; return the state of the run to resume, if any.
-
-        `overwrite` allows an output of that name, which another run may have made meanwhile.
-        """
+    def start(self) -> None:
+        """Open the output."""
 
     def prepare(self, doc: Doc, record: InputRecord, n_before: int) -> Any:
         """Convert a Doc to what is written; raise an error if it does not fit its record."""
 
     def write(self, prepared: Any) -> None:
         """Write what `prepare` returned."""
-
-    def commit(self, counts: Counts, input_digest: str) -> None:
-        """Make what was written so far durable, if the output can be resumed."""
 
     def finish(self) -> None:
         """Complete the output, and give it its final name."""
@@ -54,26 +43,19 @@ class Output(Protocol):
 
 
 class StreamOutput:
-    """Writes to an open stream, Doc by Doc; cannot be resumed."""
+    """Writes to an open stream, Doc by Doc."""
 
     def __init__(self, writer: Writer, stream: BinaryIO) -> None:
         self.prepare = writer
         self._stream = stream
-        self.handles: list[int] = []
 
-    def start(self, resume: bool, overwrite: bool = True) -> State | None:
-        """Refuse to resume."""
-        if resume:
-            raise CommandError("Cannot resume the output to a stream", "Give --output.")
-        return None
+    def start(self) -> None:
+        """Do nothing."""
 
     def write(self, prepared: bytes) -> None:
         """Write without buffering, for programs that read the output as it is written."""
         self._stream.write(prepared)
         self._stream.flush()
-
-    def commit(self, counts: Counts, input_digest: str) -> None:
-        """Do nothing."""
 
     def finish(self) -> None:
         """Flush the stream."""
@@ -86,39 +68,16 @@ class StreamOutput:
 class FileOutput:
     """Writes to one file, in the format of a writer."""
 
-    def __init__(self, writer: Writer, path: Path, settings: dict[str, Any]) -> None:
+    def __init__(self, writer: Writer, path: Path) -> None:
         self.prepare = writer
         self.path = path
         self.partial = partial_path(path)
-        self.journal = Journal(journal_path(path), settings)
         self._file: BinaryIO | None = None
 
-    def start(self, resume: bool, overwrite: bool = True) -> State | None:
-        """Open the file; truncate it to the size in the journal, or to nothing."""
-        is_new = not self.partial.exists()
+    def start(self) -> None:
+        """Make the file, which must not exist: another run may be writing it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        # Do not truncate the file yet: another run may be writing it.
-        handle = os.open(self.partial, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
-        self._file = os.fdopen(handle, "r+b")
-        claim(handle, self.partial, self.path, overwrite)
-        state = self.journal.read() if resume and not is_new else None
-        length = self._file.seek(0, os.SEEK_END)
-        written = 0 if state is None else state.written
-        if length < written:
-            raise CommandError(
-                f"Cannot resume: {self.partial} is shorter than its journal says",
-                f"Expected at least {written} bytes, found {length}. Start again with --force.",
-            )
-        if state is None:
-            self.journal.remove()
-        self._file.truncate(written)
-        self._file.seek(written)
-        return state
-
-    @property
-    def handles(self) -> list[int]:
-        """The open file, which is locked."""
-        return [self.file.fileno()]
+        self._file = open(self.partial, "xb")  # noqa: SIM115
 
     @property
     def file(self) -> BinaryIO:
@@ -131,29 +90,20 @@ class FileOutput:
         """Write, through a buffer."""
         self.file.write(prepared)
 
-    def commit(self, counts: Counts, input_digest: str) -> None:
-        """Sync the file to disk, and then update the journal."""
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        self.journal.write(State(counts, input_digest, self.file.tell()))
-
     def finish(self) -> None:
         """Give the file its final name."""
-        self.file.flush()
-        os.fsync(self.file.fileno())
-        if os.name != "posix":
-            # Other systems do not rename open files. Here, it stays locked until it has its name.
-            self.file.close()
-        os.replace(self.partial, self.path)
-        self.journal.remove()
+        sync(self.file)
         self.file.close()
+        os.replace(self.partial, self.path)
+        self._file = None
 
     def close(self) -> None:
-        """Close the file; drop buffered bytes that cannot be written."""
+        """Remove the file, unless it is complete. What cannot be written was reported before."""
         if self._file is not None:
-            # The error was reported before, and the journal does not count these bytes.
             with suppress(OSError):
                 self._file.close()
+            with suppress(OSError):
+                self.partial.unlink()
 
 
 class DocsOutput:
@@ -162,68 +112,41 @@ class DocsOutput:
     One file needs memory for all Docs at the end, when it is put together.
     """
 
-    def __init__(self, path: Path, settings: dict[str, Any]) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
         self.partial = partial_path(path)
-        self.journal = Journal(journal_path(path), settings)
         self._bin = DocBin(store_user_data=True)
         self._n_tokens = 0
         self._n_parts = 0
-        self.handles: list[int] = []
+        self._is_unfinished = False
 
     @property
     def is_folder(self) -> bool:
         """Whether the output stays a folder of parts."""
         return self.path.suffix != ".spacy"
 
-    def start(self, resume: bool, overwrite: bool = True) -> State | None:
-        """Make the folder of parts; remove parts that the journal does not count."""
-        is_new = not self.partial.exists()
-        self.partial.mkdir(parents=True, exist_ok=True)
-        if os.name == "posix":
-            self.handles.append(os.open(self.partial, os.O_RDONLY))
-            claim(self.handles[0], self.partial, self.path, overwrite)
-        state = self.journal.read() if resume and not is_new else None
-        self._n_parts = 0 if state is None else state.written
-        if state is None:
-            self.journal.remove()
-        expected = {self._part(i) for i in range(self._n_parts)}
-        found = set(self.partial.iterdir())
-        if not expected <= found:
-            raise CommandError(
-                f"Cannot resume: {self.partial} lacks files of its journal",
-                f"Expected {', '.join(sorted(p.name for p in expected - found))}. Start again with "
-                f"--force.",
-            )
-        for path in found - expected:
-            path.unlink()
-        return state
+    def start(self) -> None:
+        """Make the folder of parts, which must not exist: another run may be writing it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.partial.mkdir()
+        self._is_unfinished = True
 
     def _part(self, number: int) -> Path:
         return self.partial / f"part-{number + 1:05d}.spacy"
 
     def prepare(self, doc: Doc, record: InputRecord, n_before: int) -> DocBin:
         """Serialize one Doc by itself, so that an error does not affect the others."""
-        check_unchanged(doc, record)
-        restore_given_columns(doc, record)
-        # Kilobytes per word that nothing reads again.
-        user_data: dict[Any, Any] = doc.user_data
-        user_data.pop(TRANSFORMER_OUTPUT, None)
-        return DocBin(store_user_data=True, docs=[doc])
+        return pack_doc(doc, record)
 
     def write(self, prepared: DocBin) -> None:
-        """Add the Doc to the current part."""
+        """Add the Doc to the current part, and write that if it is large enough."""
         self._n_tokens += len(prepared.tokens[0])
         self._bin.merge(prepared)
-
-    def commit(self, counts: Counts, input_digest: str) -> None:
-        """Write the current part if it is large enough, and then update the journal."""
         if len(self._bin) >= PART_DOCS or self._n_tokens >= PART_TOKENS:
             self._write_part()
-            self.journal.write(State(counts, input_digest, self._n_parts))
 
     def _write_part(self) -> None:
-        write_atomically(self._part(self._n_parts), self._bin.to_bytes())
+        write_docs(self._part(self._n_parts), self._bin)
         self._n_parts += 1
         self._bin = DocBin(store_user_data=True)
         self._n_tokens = 0
@@ -237,23 +160,33 @@ class DocsOutput:
         else:
             self._merge_parts()
             shutil.rmtree(self.partial)
-        self.journal.remove()
+        self._is_unfinished = False
 
     def _merge_parts(self) -> None:
-        if self._n_parts == 1:
-            os.replace(self._part(0), self.path)
-            return
         merged = DocBin(store_user_data=True)
         for i in range(self._n_parts):
             merged.merge(DocBin(store_user_data=True).from_disk(self._part(i)))
-        whole = self.partial / self.path.name
-        write_atomically(whole, merged.to_bytes())
+        whole = self.partial / "part-all.spacy"
+        write_docs(whole, merged)
         os.replace(whole, self.path)
 
     def close(self) -> None:
-        """Release the lock; drop Docs that are not in a part yet."""
-        while self.handles:
-            os.close(self.handles.pop())
+        """Remove the folder of parts, unless the output is complete."""
+        if self._is_unfinished:
+            shutil.rmtree(self.partial, ignore_errors=True)
+
+
+def write_docs(path: Path, docs: DocBin) -> None:
+    """Write a file of Docs, and wait until it is on the disk."""
+    with open(path, "wb") as file:
+        file.write(docs.to_bytes())
+        sync(file)
+
+
+def sync(file: BinaryIO) -> None:
+    """Wait until a file is on the disk."""
+    file.flush()
+    os.fsync(file.fileno())
 
 
 # --- names -------------------------------------------------------------------------------------
@@ -264,13 +197,13 @@ def partial_path(path: Path) -> Path:
     return path.with_name(path.name + ".partial")
 
 
-def journal_path(path: Path) -> Path:
-    """Return the path of the journal of an unfinished output."""
-    return path.with_name(path.name + ".partial.json")
+def old_path(path: Path) -> Path:
+    """Return the path of an older folder of Docs, while it is replaced."""
+    return path.with_name(path.name + ".partial.old")
 
 
-def check_free(path: Path, *, makes_folder: bool, force: bool, resume: bool) -> None:
-    """Check that nothing is overwritten without --force.
+def check_free(path: Path, *, makes_folder: bool, force: bool) -> None:
+    """Check that nothing is overwritten without --force; with it, remove an unfinished output.
 
     Raises
     ------
@@ -279,7 +212,10 @@ def check_free(path: Path, *, makes_folder: bool, force: bool, resume: bool) -> 
     OSError
         If the system does not allow the names of the files to write.
     """
-    check_name(path)
+    partial = partial_path(path)
+    # The longest name that a run gives. It may be too long, or in a folder that may not be read.
+    with suppress(FileNotFoundError, NotADirectoryError):
+        os.stat(old_path(path))
     if path.exists() and not force:
         raise CommandError(f"{path} already exists", "It is complete; overwrite it with --force.")
     if path.is_dir() and not (makes_folder and is_docs_folder(path)):
@@ -287,23 +223,16 @@ def check_free(path: Path, *, makes_folder: bool, force: bool, resume: bool) -> 
             f"{path} is a folder, and has other files than Docs",
             "Give another --output.",
         )
-    if partial_path(path).exists() and not (force or resume):
+    if not partial.exists():
+        return
+    if not force:
         raise CommandError(
-            f"{partial_path(path)} exists from a run that did not finish",
-            "Continue it with --resume, or start again with --force.",
+            f"{partial} exists from a run that did not finish, or still runs",
+            "Start again with --force; large corpora are for `bulk`, which continues.",
         )
-
-
-def check_name(path: Path) -> None:
-    """Look up the longest name that a run gives to a file next to its output.
-
-    Raises
-    ------
-    OSError
-        If it is too long, or in a folder that may not be read.
-    """
-    with suppress(FileNotFoundError, NotADirectoryError):
-        os.stat(new_path(journal_path(path)))
+    if partial.is_dir() and not is_docs_folder(partial):
+        raise CommandError(f"{partial} has other files than Docs", "Remove it.")
+    remove_docs(partial)
 
 
 def is_docs_folder(path: Path) -> bool:
@@ -313,7 +242,7 @@ def is_docs_folder(path: Path) -> bool:
 
 def replace_docs(new: Path, path: Path) -> None:
     """Replace a folder of Docs, or a file of that name, without ever leaving a part of it there."""
-    old = path.with_name(path.name + ".partial.old")
+    old = old_path(path)
     if old.exists():
         remove_docs(old)
     if path.exists():
@@ -329,51 +258,3 @@ def remove_docs(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink()
-
-
-def claim(handle: int, partial: Path, path: Path, overwrite: bool) -> None:
-    """Lock an unfinished output, and check that no other run has completed it meanwhile.
-
-    Raises
-    ------
-    CommandError
-        If another run is writing the same output, or has completed it.
-    """
-    lock(handle, partial)
-    try:
-        is_current = os.path.samestat(os.fstat(handle), os.stat(partial))
-    except FileNotFoundError:
-        is_current = False
-    if not is_current:
-        raise CommandError(f"Another run has just completed {path}")
-    if path.exists() and not overwrite:
-        # Empty if it was made by this run.
-        with suppress(OSError):
-            if partial.is_dir():
-                partial.rmdir()
-            elif not partial.stat().st_size:
-                partial.unlink()
-        raise CommandError(
-            f"{path} already exists", "Another run has just completed it; see --force."
-        )
-
-
-def lock(handle: int, path: Path) -> None:
-    """Lock an output, where the system supports it.
-
-    Raises
-    ------
-    CommandError
-        If another run is writing the same output.
-    """
-    try:
-        import fcntl
-    except ImportError:
-        return
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        raise CommandError(f"Another run is writing {path}") from error
-    except OSError:
-        # Some network file systems do not support locks.
-        return

@@ -1,34 +1,65 @@
-"""The command `parse`: parses files with a pipeline, and writes files."""
+"""The command `parse`: parses files with a pipeline, in one process, and writes files."""
 
 import sys
-import warnings
-from collections.abc import Sequence, Set
-from dataclasses import replace
-from importlib.metadata import version
+from collections.abc import Set
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from time import perf_counter
 
 from spacy.language import Language
+from spacy.tokens import Doc
 
-from spacy_rootmind.cli.inputs import STDIN, InputError, Inputs
-from spacy_rootmind.cli.messages import CommandError, Messages
-from spacy_rootmind.cli.options import ParseOptions
-from spacy_rootmind.cli.outputs import (
-    DocsOutput,
-    FileOutput,
-    Output,
-    StreamOutput,
-    check_free,
-)
-from spacy_rootmind.cli.pipelines import hash_files, load_pipeline
-from spacy_rootmind.cli.processes import Interrupted, watched_signals
-from spacy_rootmind.cli.readers import input_format
-from spacy_rootmind.cli.run import Run
-from spacy_rootmind.cli.writers import WRITERS
+from spacy_rootmind.cli.messages import Bar, CommandError, Messages
+from spacy_rootmind.cli.outputs import DocsOutput, FileOutput, Output, StreamOutput, check_free
+from spacy_rootmind.cli.signals import Interrupted, stop_signals
+from spacy_rootmind.formats.lines import STDIN, InputError, Inputs
+from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
+from spacy_rootmind.formats.registry import DOCS, SUFFIXES, WRITERS, input_format, read_records
+from spacy_rootmind.parsing.long_runs import cut_long_runs
+from spacy_rootmind.parsing.settings import ParserSettings, SettingsError
+from spacy_rootmind.parsing.stream import chunks, count_words, parse_records
 
-OUTPUT_SUFFIXES = {".conllu": "conllu", ".jsonl": "jsonl", ".ndjson": "jsonl", ".spacy": "spacy"}
+STDOUT = "-"
 # Drawn trees show other heads from this probability on.
 DRAWN_ARCS = 0.05
+# Chunks bound memory.
+CHUNK_RECORDS = 1024
+CHUNK_CHARS = 1_000_000
+
+
+@dataclass
+class ParseOptions:
+    """Options of the command; see its help."""
+
+    settings: ParserSettings
+    inputs: list[str]
+    output: str = STDOUT
+    texts: list[str] = field(default_factory=list)
+    from_format: str | None = None
+    to_format: str | None = None
+    paragraphs: bool = False
+    strict: bool = False
+    force: bool = False
+    progress: bool | None = None
+    quiet: bool = False
+    # Names of the options that were given, whatever their values.
+    given: frozenset[str] = frozenset()
+
+    @property
+    def is_stdout(self) -> bool:
+        """Whether the output is printed."""
+        return self.output == STDOUT
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the output is a stream, which has no name: stdout, a pipe, a device."""
+        path = Path(self.output)
+        return self.is_stdout or (path.exists() and not (path.is_file() or path.is_dir()))
+
+    @property
+    def output_name(self) -> str:
+        """Name of the output in messages."""
+        return "stdout" if self.is_stdout else self.output
 
 
 def parse(options: ParseOptions) -> int:
@@ -39,45 +70,44 @@ def parse(options: ParseOptions) -> int:
     CommandError
         If it cannot start, or has to stop.
     """
-    try:
-        to_format = output_format(options)
-        check_output(options, to_format)
-    except OSError as error:
-        raise CommandError(f"Cannot write {options.output_name}: {error.strerror}") from error
-    if options.distributions is not None and to_format != "spacy":
-        raise CommandError(
-            f"Cannot write tree distributions as {to_format}",
-            "Only Docs keep them: give --output FOLDER --to spacy.",
-        )
     if options.progress and options.texts and options.is_stdout:
         raise CommandError("Cannot use --progress with --text", "Texts are drawn without a report.")
-    options = with_defaults(options, to_format)
-    messages = Messages(options.quiet)
     try:
+        to_format = output_format(options)
+        options.settings.check_output(to_format)
+        options = with_defaults(options, to_format)
         inputs = Inputs(options.inputs, options.texts)
         formats = {options.from_format or input_format(name) for name in inputs.names}
         check_effects(options.given, formats or {"text"})
-        nlp = load_pipeline(options)
-        output = open_output(options, to_format, nlp, inputs.names)
-        run = Run(options, nlp, inputs, output, messages)
-        with watched_signals(), warnings.catch_warnings():
-            # spaCy's warning about workers that ended early; failed records are reported here.
-            warnings.filterwarnings("ignore", message=r"\[W127\]")
+        check_output(options, to_format)
+        nlp = options.settings.load()
+        run = Run(options, nlp, inputs, open_output(options, to_format))
+        with stop_signals():
             return run.run()
     except Interrupted as stop:
-        messages.fail(f"Interrupted after {run.counts.records} records", run.hint())
+        Messages().fail(f"Interrupted after {run.n_records} records")
         return 128 + stop.number
+    except SettingsError as error:
+        raise CommandError(error.title, error.text) from error
     except InputError as error:
         raise CommandError(f"Cannot read the input: {error}") from error
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise CommandError(
+            f"Cannot write {options.output_name}: {error.strerror or error}"
+        ) from error
 
 
 def with_defaults(options: ParseOptions, to_format: str) -> ParseOptions:
     """Fill in what is left open: drawn trees have probabilities, and texts need no report."""
+    settings = options.settings
     if to_format == "tree":
-        confidence = True if options.confidence is None else options.confidence
-        arcs = DRAWN_ARCS if options.arcs is None and confidence else options.arcs
-        options = replace(options, confidence=confidence, arcs=arcs)
-    return replace(options, quiet=options.quiet or bool(options.texts and options.is_stdout))
+        confidence = True if settings.confidence is None else settings.confidence
+        arcs = DRAWN_ARCS if settings.arcs is None and confidence else settings.arcs
+        settings = replace(settings, confidence=confidence, arcs=arcs)
+    quiet = options.quiet or bool(options.texts and options.is_stdout)
+    return replace(options, settings=settings, quiet=quiet)
 
 
 def output_format(options: ParseOptions) -> str:
@@ -90,22 +120,16 @@ def output_format(options: ParseOptions) -> str:
     """
     if options.to_format is not None:
         return options.to_format
-    if is_stream(options):
+    if options.is_stream:
         return "tree" if options.texts else "conllu"
-    try:
-        return OUTPUT_SUFFIXES[Path(options.output).suffix.lower()]
-    except KeyError:
+    form = SUFFIXES.get(Path(options.output).suffix.lower())
+    if form not in (*WRITERS, DOCS):
+        known = [suffix for suffix, found in SUFFIXES.items() if found in (*WRITERS, DOCS)]
         raise CommandError(
             f"Cannot tell the format of {options.output} from its suffix",
-            f"Expected {', '.join(OUTPUT_SUFFIXES)}, or --to with one of conllu, jsonl, spacy, "
-            f"tree.",
-        ) from None
-
-
-def is_stream(options: ParseOptions) -> bool:
-    """Tell whether the output is a stream, which cannot be resumed: stdout, a pipe, a device."""
-    path = Path(options.output)
-    return options.is_stdout or (path.exists() and not (path.is_file() or path.is_dir()))
+            f"Expected {', '.join(known)}, or --to with one of {', '.join([*WRITERS, DOCS])}.",
+        )
+    return form
 
 
 def check_output(options: ParseOptions, to_format: str) -> None:
@@ -116,19 +140,18 @@ def check_output(options: ParseOptions, to_format: str) -> None:
     CommandError
         If the output cannot be written.
     """
-    if is_stream(options):
-        if to_format == "spacy":
+    if options.is_stream:
+        if to_format == DOCS:
             raise CommandError("Cannot write Docs to a stream", "Give --output FOLDER.")
-        for is_given, option in ((options.resume, "--resume"), (options.force, "--force")):
-            if is_given:
-                raise CommandError(f"Cannot use {option} with a stream", "Give --output FILE.")
+        if options.force:
+            raise CommandError("Cannot use --force with a stream", "Give --output FILE.")
         return
     path = Path(options.output)
     for name in options.inputs:
         if name != STDIN and path.exists() and Path(name).exists() and path.samefile(name):
             raise CommandError(f"{path} is both input and output")
-    makes_folder = to_format == "spacy" and path.suffix != ".spacy"
-    check_free(path, makes_folder=makes_folder, force=options.force, resume=options.resume)
+    makes_folder = to_format == DOCS and path.suffix != ".spacy"
+    check_free(path, makes_folder=makes_folder, force=options.force)
 
 
 def check_effects(given: Set[str], formats: Set[str]) -> None:
@@ -150,56 +173,107 @@ def check_effects(given: Set[str], formats: Set[str]) -> None:
             )
 
 
-def open_output(
-    options: ParseOptions, to_format: str, nlp: Language, names: Sequence[str]
-) -> Output:
-    """Make the output; its `start` opens it. `names` are those of the input files."""
+def open_output(options: ParseOptions, to_format: str) -> Output:
+    """Make the output; its `start` opens it."""
     path = Path(options.output)
     if options.is_stdout:
         return StreamOutput(WRITERS[to_format], sys.stdout.buffer)
-    if is_stream(options):
+    if options.is_stream:
+        return StreamOutput(WRITERS[to_format], open(path, "wb"))
+    return DocsOutput(path) if to_format == DOCS else FileOutput(WRITERS[to_format], path)
+
+
+class Run:
+    """A run of the command."""
+
+    def __init__(
+        self, options: ParseOptions, nlp: Language, inputs: Inputs, output: Output
+    ) -> None:
+        self.options = options
+        self.nlp = nlp
+        self.inputs = inputs
+        self.output = output
+        self.messages = Messages(options.quiet)
+        self.n_records = self.n_failures = 0
+        self.n_docs = self.n_sentences = self.n_words = 0
+
+    def run(self) -> int:
+        """Parse all records; returns the exit code."""
+        start = perf_counter()
+        options = self.options
         try:
-            return StreamOutput(WRITERS[to_format], open(path, "wb"))
-        except OSError as error:
-            raise CommandError(f"Cannot write {path}: {error.strerror}") from error
-    settings = identity(options, to_format, nlp, names)
-    if to_format == "spacy":
-        return DocsOutput(path, settings)
-    return FileOutput(WRITERS[to_format], path, settings)
+            self.output.start()
+            records = read_records(self.inputs, options.from_format, options.paragraphs)
+            with self._progress() as progress:
+                complete = self._parse(records, progress)
+            if complete:
+                self.output.finish()
+        finally:
+            self.output.close()
+        self._report(complete, perf_counter() - start)
+        return 0 if complete and not self.n_failures else 1
 
+    def _parse(self, records: InputRecords, progress: Bar) -> bool:
+        """Parse chunk by chunk; returns whether all of the input was parsed."""
+        settings = self.options.settings
+        records = cut_long_runs(records, self.nlp, settings.max_word_length, self.messages.warn)
+        for chunk in chunks(records, CHUNK_RECORDS, CHUNK_CHARS):
+            # Frees what the chunk adds to the vocabulary.
+            with self.nlp.memory_zone():
+                for parsed in parse_records(self.nlp, chunk, batch_size=settings.batch_size):
+                    if not self._take(parsed):
+                        return False
+                    progress.update(self._position(progress) - progress.n)
+        return True
 
-def identity(
-    options: ParseOptions, to_format: str, nlp: Language, names: Sequence[str]
-) -> dict[str, Any]:
-    """Return everything that the output depends on, except the input, as JSON values.
+    def _take(self, parsed: tuple[InputRecord, Doc] | Failure) -> bool:
+        """Write a Doc or report a failure; returns whether to go on."""
+        self.n_records += 1
+        failure = parsed if isinstance(parsed, Failure) else self._write(*parsed)
+        if failure is None:
+            return True
+        self.n_failures += 1
+        self.messages.fail(str(failure))
+        return not self.options.strict
 
-    `names` are those of the input files.
+    def _write(self, record: InputRecord, doc: Doc) -> Failure | None:
+        try:
+            prepared = self.output.prepare(doc, record, 0)
+        except Exception as error:
+            return record.failed(error)
+        self.output.write(prepared)
+        n_sentences, n_words = count_words(doc)
+        self.n_docs += 1
+        self.n_sentences += n_sentences
+        self.n_words += n_words
+        return None
 
-    The number of processes changes where chunks and so batches end, which at most changes the last
-    digits of sums: a run may be resumed with another.
-    """
-    alternatives = None
-    if options.alternatives is not None:
-        alternatives = [options.alternatives, options.k]
-        if options.alternatives != "kbest":
-            alternatives.append(options.seed)
-        if options.labelled:
-            alternatives.append("labelled")
-    return {
-        "spacy-rootmind": version("spacy-rootmind"),
-        "spacy": version("spacy"),
-        "pipeline": hash_files(nlp.path),
-        "code": hash_files(options.code),
-        "settings": options.settings,
-        "from": [options.from_format or input_format(name) for name in names],
-        "to": to_format,
-        "paragraphs": options.paragraphs,
-        "max_word_length": options.max_word_length,
-        "confidence": options.confidence,
-        "arcs": options.arcs,
-        "distributions": options.distributions,
-        "alternatives": alternatives,
-        # Batches are padded, so batch sizes may change the last digits of sums.
-        "batch_size": options.batch_size,
-        "gpu_id": options.gpu_id,
-    }
+    def _progress(self) -> Bar:
+        """Make a progress bar over bytes if their number is known, else over records."""
+        shown = self.options.progress
+        total = self.inputs.total_bytes
+        return Bar(
+            desc="Parsing",
+            total=total,
+            unit="record" if total is None else "B",
+            unit_scale=total is not None,
+            # None shows the bar only if stderr is a terminal.
+            disable=self.options.quiet or (None if shown is None else not shown),
+            file=sys.stderr,
+        )
+
+    def _position(self, progress: Bar) -> int:
+        return self.n_records if progress.total is None else self.inputs.n_bytes
+
+    def _report(self, complete: bool, seconds: float) -> None:
+        if complete and not self.n_records:
+            self.messages.warn("The input has nothing to parse")
+        elif complete:
+            self.messages.good(
+                f"Wrote {self.n_docs} texts, {self.n_sentences} sentences, {self.n_words} words "
+                f"to {self.options.output_name} "
+                f"({self.n_words / max(seconds, 1e-9):,.0f} words per second)"
+            )
+        if self.n_failures:
+            what = "Some records failed" if complete else "Stopped at a failed record"
+            self.messages.fail(f"{what}: {self.n_failures} of {self.n_records} records failed")

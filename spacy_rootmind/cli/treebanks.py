@@ -19,11 +19,11 @@ from spacy.vocab import Vocab
 
 from spacy_rootmind.annotation.reading import choose_root_label
 from spacy_rootmind.annotation.sentences import bounds
-from spacy_rootmind.cli import conllu
-from spacy_rootmind.cli.input_records import Failure
-from spacy_rootmind.cli.inputs import InputError, Inputs
-from spacy_rootmind.cli.readers import read_sentences
 from spacy_rootmind.compat import gc_unchanged
+from spacy_rootmind.formats import conllu_sentence as conllu
+from spacy_rootmind.formats.conllu import read_sentences
+from spacy_rootmind.formats.lines import InputError, Inputs
+from spacy_rootmind.formats.records import Failure
 from spacy_rootmind.trees.conventions import MISSING
 
 # Invalid heads, next to ROOT, tokens and MISSING.

@@ -11,8 +11,10 @@ from spacy.tokens import Doc
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: the extra [arrow]")
 
 from spacy_rootmind.bulk import ArrowParser
-from spacy_rootmind.bulk.documents import Document, cut_document, find_break
+from spacy_rootmind.bulk.pieces import cut_record, find_break
 from spacy_rootmind.bulk.schema import DOCUMENTS, ERROR_KINDS, METADATA_KEY, SENTENCES
+from spacy_rootmind.formats.records import InputRecord
+from spacy_rootmind.parsing.settings import ParserSettings
 
 TEXTS = [
     "The cat saw a dog. The dog slept.",
@@ -194,14 +196,14 @@ def test_breaks_are_where_sentences_end(text, expected):
 
 def test_pieces_are_the_document():
     text = "One. Two!\n" * 30 + "x" * 100
-    pieces = list(cut_document(Document("a", text), 50, 20))
+    pieces = list(cut_record(InputRecord("a", 1, text=text), 50, 20))
     assert "".join(piece.record.text for piece in pieces) == text
     assert max(len(piece.record.text) for piece in pieces) <= 50
     assert [piece.is_last for piece in pieces] == [False] * (len(pieces) - 1) + [True]
     words = ["One", "two", "."] * 40
     starts = [i % 3 == 0 for i in range(len(words))]
     for own in (starts, None):
-        pieces = list(cut_document(Document("a", None, words, None, own), 50, 20))
+        pieces = list(cut_record(InputRecord("a", 1, words=words, starts=own), 50, 20))
         assert [word for piece in pieces for word in piece.record.words] == words
         assert len(pieces) > 5
         assert all(piece.record.words[-1] == "." for piece in pieces)
@@ -214,11 +216,9 @@ def test_long_runs_without_whitespace_are_tokenized_in_pieces(pipeline):
 
 
 def test_a_parser_can_be_pickled_and_loads_once(pipeline, monkeypatch):
-    from spacy_rootmind.bulk import parser as module
-
     calls = []
-    load = module.load_pipeline
-    monkeypatch.setattr(module, "load_pipeline", lambda options: calls.append(1) or load(options))
+    load = ParserSettings.load
+    monkeypatch.setattr(ParserSettings, "load", lambda self: calls.append(1) or load(self))
     parser = ArrowParser(pipeline, confidence=False, k=7)
     copy = pickle.loads(pickle.dumps(parser))
     assert not calls

@@ -2,11 +2,13 @@
 
 import json
 import os
+from dataclasses import replace
 from queue import SimpleQueue
 from unittest.mock import Mock
 
 import pytest
 import spacy
+from spacy.tokens import DocBin
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: the extra [arrow]")
 distributed = pytest.importorskip("distributed", reason="needs distributed: the extra [bulk]")
@@ -16,10 +18,13 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from spacy_rootmind import configure
-from spacy_rootmind.bulk import ArrowParser, command, engine, job, read_docs
-from spacy_rootmind.bulk.command import BulkOptions, bulk
+from spacy_rootmind.annotation.records import read_record
+from spacy_rootmind.bulk import ArrowParser, ParserSettings, engine, read_docs
+from spacy_rootmind.bulk import part as part_module
 from spacy_rootmind.bulk.engine import find_killers
-from spacy_rootmind.bulk.inputs import Part, list_sources
+from spacy_rootmind.bulk.sources import Part, list_sources
+from spacy_rootmind.cli import bulk as command
+from spacy_rootmind.cli.bulk import BulkOptions, bulk
 from spacy_rootmind.cli.messages import CommandError
 
 N_TEXTS = 60
@@ -119,8 +124,8 @@ def test_a_second_run_does_what_is_missing(
     files[2].unlink()
     (output / f".{files[2].name}.abc.tmp").touch()
     calls = []
-    write = job.write
-    monkeypatch.setattr(job, "write", lambda *args: calls.append(1) or write(*args))
+    write = part_module.write_rows
+    monkeypatch.setattr(part_module, "write_rows", lambda *args: calls.append(1) or write(*args))
     assert bulk(run) == 0
     assert len(calls) == 1
     after = [path.stat().st_mtime_ns for path in files]
@@ -129,9 +134,8 @@ def test_a_second_run_does_what_is_missing(
     assert not list(output.glob(".part*"))
     # A part that is there is not parsed again, even if it is asked for.
     source = list_sources([str(corpus)])[0]
-    hashes = job.hashes_of(run.parser)
     part = Part(2, source, 0, 0, 0)
-    counts = job.parse_part(job.Job(run.parser, str(output), *hashes), part)
+    counts = part_module.parse_part(part_module.Job(run.parser, str(output)), part)
     assert counts.documents > 0
     assert len(calls) == 1
 
@@ -192,7 +196,7 @@ def test_errors_are_rows_and_counted(pipeline, address, tmp_path, capfd):
         assert [row["error"] is None for row in found] == [True, False, False, True]
         assert "Errors, in the column error: 2 input" in capfd.readouterr().err
         [part] = output.glob("part-*.parquet")
-        counts = job.read_counts(fsspec.filesystem("file"), str(part))
+        counts = part_module.read_counts(fsspec.filesystem("file"), str(part))
         assert (counts.documents, counts.sentences, counts.words) == (4, 1, 4)
 
 
@@ -238,12 +242,12 @@ def test_a_worker_with_another_pipeline_ends_the_run(
     pipeline, address, corpus, tmp_path, monkeypatch
 ):
     run = options(pipeline, address, [corpus], tmp_path / "output")
-    check = job.Job.check
+    check = part_module.Job.check
 
     def check_another(self):
-        check(job.Job(self.parser, self.output, "other", None))
+        check(replace(self, identity={**self.identity, "pipeline": "other"}))
 
-    monkeypatch.setattr(job.Job, "check", check_another)
+    monkeypatch.setattr(part_module.Job, "check", check_another)
     with pytest.raises(CommandError, match="Workers cannot parse") as error:
         bulk(run)
     assert "install the same version" in error.value.text
@@ -254,7 +258,7 @@ def test_parts_that_fail_are_reported_and_done_by_the_next_run(
 ):
     output = tmp_path / "output"
     run = options(pipeline, address, [corpus], output)
-    real = job.read_part
+    real = part_module.read_part
     fails = True
 
     def read(part, parser):
@@ -262,12 +266,12 @@ def test_parts_that_fail_are_reported_and_done_by_the_next_run(
             raise OSError("the disk is on fire")
         return real(part, parser)
 
-    monkeypatch.setattr(job, "read_part", read)
+    monkeypatch.setattr(part_module, "read_part", read)
     assert bulk(run) == 1
     printed = capfd.readouterr().err
     assert "the disk is on fire" in printed
     assert "Run the same command again" in printed
-    assert not (output / job.part_name(1)).exists()
+    assert not (output / "part-0000001.parquet").exists()
     fails = False
     assert bulk(run) == 0
     assert_parsed_once(output, trained, texts)
@@ -431,3 +435,110 @@ def test_documents_that_kill_are_found_with_few_deaths(deadly, monkeypatch):
     deaths = [piece for piece in client.tried if any(piece[0] <= n < piece[1] for n in deadly)]
     # Four levels of eight pieces, and the confirmation.
     assert len(deaths) <= 5 * len(deadly)
+
+
+# --- other formats -----------------------------------------------------------------------------
+
+TREEBANK = """# sent_id = s1
+# note = kept
+1-2\tdon't\t_\t_\t_\t_\t_\t_\t_\t_
+1\tdo\t_\t_\t_\t_\t_\t_\t_\tKept=Yes
+2\tn't\t_\t_\t_\t_\t_\t_\t_\t_
+3\tsleep\t_\t_\t_\t_\t_\t_\t_\t_
+
+"""
+
+
+def test_conllu_keeps_multiword_tokens_and_comments(pipeline, address, tmp_path):
+    path = tmp_path / "a.conllu"
+    path.write_text(TREEBANK + TREEBANK.replace("s1", "s2"), encoding="utf8")
+    run = options(pipeline, address, [path], tmp_path / "out", to_format="conllu", part_bytes=50)
+    assert bulk(run) == 0
+    files = sorted((tmp_path / "out").glob("part-*.conllu"))
+    text = "".join(file.read_text(encoding="utf8") for file in files)
+    assert len(files) > 1
+    assert text.count("1-2\tdon't\t") == text.count("Kept=Yes") == text.count("# note = kept") == 2
+    names = [line for line in text.splitlines() if "sent_id" in line]
+    assert names == ["# sent_id = s1", "# sent_id = s2"]
+
+
+def test_teachers_parse_one_after_another(pipeline, address, texts, corpus, tmp_path):
+    """Docs are read and written, with the distributions of both."""
+    parsers = [
+        ArrowParser(ParserSettings(str(pipeline), distributions=0.01, overrides=overrides))
+        for overrides in ({}, {"components.root_mst.temperature": 3.0})
+    ]
+    folders = [tmp_path / "once", tmp_path / "twice"]
+    for parser, source, folder in zip(parsers, [corpus, folders[0]], folders, strict=True):
+        run = options(pipeline, address, [source], folder, to_format="spacy", parser=parser)
+        assert bulk(run) == 0
+    vocab = spacy.blank("en").vocab
+    once, twice = (
+        [
+            doc
+            for file in sorted(folder.glob("part-*.spacy"))
+            for doc in DocBin().from_disk(file).get_docs(vocab)
+        ]
+        for folder in folders
+    )
+    assert [doc.text for doc in once] == [doc.text for doc in twice] == texts
+    assert [doc.user_data["id"] for doc in once] == [doc.user_data["id"] for doc in twice]
+    for doc in twice:
+        assert all(read_record(sent).details.distributions for sent in doc.sents)
+    for form in ("parquet", "conllu"):
+        run = options(pipeline, address, [corpus], "x", to_format=form, parser=parsers[0])
+        with pytest.raises(CommandError, match=f"Cannot write tree distributions as {form}"):
+            bulk(run)
+
+
+@pytest.mark.parametrize("form", ["conllu", "jsonl", "spacy"])
+def test_a_part_without_its_marker_is_parsed_again(form, pipeline, address, corpus, tmp_path):
+    output = tmp_path / "output"
+    run = options(pipeline, address, [corpus], output, to_format=form)
+    assert bulk(run) == 0
+    before = {path.name: len(path.read_bytes()) for path in output.iterdir()}
+    (output / "_part-0000002.json").unlink()
+    (output / f"part-0000002.{form}").write_bytes(b"of another run")
+    assert bulk(run) == 0
+    assert before.keys() == {path.name for path in output.iterdir()}
+    assert len((output / f"part-0000002.{form}").read_bytes()) > len(b"of another run")
+    with pytest.raises(CommandError, match="with other settings") as error:
+        bulk(options(pipeline, address, [corpus], output))
+    assert f"to: was '{form}', now 'parquet'" in error.value.text
+
+
+def test_errors_are_listed_next_to_other_formats(pipeline, address, tmp_path, capfd):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "The cat slept."}\n{broken\n{"id": "x", "tokens": 3}\n')
+    assert bulk(options(pipeline, address, [path], tmp_path / "out", to_format="jsonl")) == 1
+    assert "Errors, in _part-*.json: 2 input" in capfd.readouterr().err
+    marker = json.loads((tmp_path / "out" / "_part-0000000.json").read_text())
+    assert marker["counts"]["errors"] == {"input": 2}
+    assert [failed["id"] for failed in marker["failed"]] == [f"{path}:27", f"{path}:35"]
+    assert marker["failed"][0]["error"].startswith("input: not a record")
+
+
+@pytest.mark.parametrize("form", ["conllu", "jsonl", "spacy"])
+def test_pieces_of_long_documents_say_where_they_start(form, pipeline, trained, tmp_path):
+    text = " ".join(f"The cat saw a dog {i}. The dog slept." for i in range(20))
+    parser = ArrowParser(pipeline, max_chars=200)
+    (tmp_path / "a.txt").write_text(text + "\n")
+    [source] = list_sources([str(tmp_path / "a.txt")])
+    job = part_module.Job(parser, str(tmp_path), form, part_module.identity_of(parser))
+    counts = part_module.parse_part(job, Part(0, source, 0, len(text) + 1, 0))
+    assert counts.documents == 1
+    path = tmp_path / job.data_name(0)
+    if form == "conllu":
+        lines = path.read_text().splitlines()
+        assert sum(line.startswith("# newdoc") for line in lines) == 1
+        names = [line.rsplit("-", 1)[1] for line in lines if line.startswith("# sent_id")]
+        assert names == [str(i + 1) for i in range(counts.sentences)]
+        return
+    if form == "jsonl":
+        found = [json.loads(line) for line in path.read_text().splitlines()]
+    else:
+        docs = DocBin().from_disk(path).get_docs(trained.vocab)
+        found = [{**doc.user_data, "text": doc.text} for doc in docs]
+    assert len(found) > 3
+    assert len({data["id"] for data in found}) == 1
+    assert all(text[data["start"] :].startswith(data["text"]) for data in found)

@@ -1,5 +1,6 @@
 """`bulk` while workers, the scheduler and the command itself are killed, as separate processes."""
 
+import json
 import os
 import random
 import re
@@ -12,6 +13,7 @@ from itertools import count
 
 import pytest
 import spacy
+from spacy.tokens import DocBin
 from spacy.util import import_file
 
 pytest.importorskip("pyarrow", reason="needs pyarrow: the extra [arrow]")
@@ -23,6 +25,8 @@ posix_only = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX sys
 pytestmark = [pytest.mark.workflow, posix_only]
 
 N_TEXTS = 80
+FORMATS = ["parquet", "conllu", "jsonl", "spacy"]
+every_format = pytest.mark.parametrize("form", FORMATS)
 # Parsing is slow enough to be killed, and says where it happens.
 CODE = """
 import os, time
@@ -73,6 +77,7 @@ class Run:
         }
         self.processes = []
         self.logs = count()
+        self.form = "parquet"
 
     def write_corpus(self, texts):
         self.texts = texts
@@ -95,13 +100,15 @@ class Run:
         return self.start_module(
             *("spacy_rootmind", "bulk", self.pipeline, self.corpus, "-o", self.output),
             *("--code", self.code, "--part-size", 300, "-n", 2, *arguments),
+            *("--to", self.form),
         )
 
     def finish(self, process, code=0):
         assert process.wait(timeout=900) == code, self.log.read_text()
 
     def n_parts(self):
-        return len(list(self.output.glob("part-*.parquet")))
+        done = "part-*.parquet" if self.form == "parquet" else "_part-*.json"
+        return len(list(self.output.glob(done)))
 
     def wait_for_parts(self, n, process):
         while self.n_parts() < n and process.poll() is None:
@@ -145,17 +152,73 @@ def run(slow_pipeline, code, tmp_path):
     run.end()
 
 
+def tree_of(doc):
+    return doc.text, [t.head.i for t in doc], [t.dep_.lower() for t in doc]
+
+
+def conllu_trees(lines):
+    found, ids = [], []
+    for line in lines:
+        if line.startswith("# newdoc id = "):
+            found.append(([], [], []))
+            ids.append(line)
+        elif line.startswith("# text = "):
+            found[-1][0].append(line.removeprefix("# text = "))
+            start = len(found[-1][1])
+        elif line[:1].isdigit():
+            columns = line.split("\t")
+            head = int(columns[6])
+            found[-1][1].append(start + head - 1 if head else len(found[-1][1]))
+            found[-1][2].append(columns[7])
+    return [(" ".join(texts), heads, deps) for texts, heads, deps in found], ids
+
+
+def trees_in(run):
+    """Read the text, heads and labels of each document, in the order of the corpus."""
+    vocab = spacy.blank("en").vocab
+    files = sorted(run.output.glob(f"part-*.{run.form}"))
+    lines = []
+    if run.form in ("conllu", "jsonl"):
+        lines = [line for path in files for line in path.read_text(encoding="utf8").splitlines()]
+    if run.form == "conllu":
+        trees, ids = conllu_trees(lines)
+    elif run.form == "jsonl":
+        found = [json.loads(line) for line in lines]
+        ids = [data["id"] for data in found]
+        trees = [
+            (
+                data["text"],
+                [token["head"] for token in data["tokens"]],
+                [token["dep"].lower() for token in data["tokens"]],
+            )
+            for data in found
+        ]
+    else:
+        docs = list(
+            read_docs(run.output, vocab)
+            if run.form == "parquet"
+            else (doc for path in files for doc in DocBin().from_disk(path).get_docs(vocab))
+        )
+        ids = [doc.user_data["id"] for doc in docs]
+        trees = [tree_of(doc) for doc in docs]
+    assert len(set(ids)) == len(ids) == len(trees)
+    return trees
+
+
 def assert_parsed_once(run, nlp):
-    """Assert that the rows are those of `nlp.pipe`: none lost, none twice, the trees equal."""
-    docs = list(read_docs(run.output, spacy.blank("en").vocab))
-    assert [doc.text for doc in docs] == run.texts
-    for doc, expected in zip(docs, nlp.pipe(run.texts), strict=True):
-        assert [t.head.i for t in doc] == [t.head.i for t in expected]
-        assert [t.dep_ for t in doc] == [t.dep_ for t in expected]
+    """Assert that the output is that of `nlp.pipe`: none lost, none twice, the trees equal."""
+    assert trees_in(run) == [tree_of(doc) for doc in nlp.pipe(run.texts)]
+    if run.form != "parquet":
+        markers = [json.loads(path.read_text()) for path in run.output.glob("_part-*.json")]
+        assert sum(marker["counts"]["documents"] for marker in markers) == len(run.texts)
+        assert [marker["failed"] for marker in markers] == [[]] * len(markers)
+    assert not list(run.output.glob(".*part*"))
 
 
-def test_killed_workers_and_a_killed_command_lose_nothing(run, trained):
+@every_format
+def test_killed_workers_and_a_killed_command_lose_nothing(form, run, trained):
     rng = random.Random(0)
+    run.form = form
     process = run.start()
     run.wait_for_parts(1, process)
     assert run.kill_worker(rng)
@@ -178,15 +241,22 @@ def wait_until(condition, seconds=60):
         time.sleep(0.1)
 
 
-def test_a_document_that_kills_is_isolated(run, trained):
+@pytest.mark.parametrize("form", ["parquet", "jsonl"])
+def test_a_document_that_kills_is_isolated(form, run, trained):
+    run.form = form
     run.environment["BULK_TEST_SECONDS"] = "0"
     run.write_corpus([*run.texts[:3], "A poison cat.", *run.texts[3:9]])
     process = run.start("--part-size", 2000)
     run.finish(process, code=1)
     assert "1 killed" in run.log.read_text()
-    docs = list(read_docs(run.output, spacy.blank("en").vocab))
     texts = [text for text in run.texts if "poison" not in text]
-    assert [doc.text for doc in docs] == texts
+    assert [text for text, *_ in trees_in(run)] == texts
+    if form != "parquet":
+        [marker] = [json.loads(path.read_text()) for path in run.output.glob("_part-*.json")]
+        [failed] = marker["failed"]
+        assert failed["id"] == f"{run.corpus}:{sum(len(text) + 1 for text in texts[:3])}"
+        assert failed["error"].startswith("killed: ")
+        return
     with pytest.raises(ValueError, match="killed: the process that parsed this document died"):
         list(read_docs(run.output, spacy.blank("en").vocab, errors="raise"))
 
@@ -245,9 +315,11 @@ def test_a_killed_scheduler_ends_the_run_and_another_continues(run, trained):
 
 
 @pytest.mark.slow
-def test_thirty_kills_lose_nothing(run, trained):
+@every_format
+def test_thirty_kills_lose_nothing(form, run, trained):
     """Workers, the command and the scheduler, at random moments."""
-    rng = random.Random(1)
+    rng = random.Random(form)
+    run.form = form
     run.write_corpus([f"The cat saw a dog {i}. The dog slept." for i in range(1200)])
     killed = Counter()
     cluster = Cluster(run)

@@ -4,16 +4,19 @@ import gzip
 import json
 
 import pytest
+import spacy
+from spacy.tokens import DocBin
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: the extra [arrow]")
 pytest.importorskip("fsspec", reason="needs fsspec: the extra [bulk]")
 import fsspec
 import pyarrow.parquet as pq
 
-from spacy_rootmind.bulk.inputs import Part, Source, cut_source, list_sources, read_part
-from spacy_rootmind.bulk.parser import ArrowParser
-from spacy_rootmind.cli import inputs
-from spacy_rootmind.cli.inputs import InputError
+from spacy_rootmind.bulk.arrow_parser import ArrowParser
+from spacy_rootmind.bulk.sources import Part, Source, cut_source, list_sources, read_part
+from spacy_rootmind.formats import lines as inputs
+from spacy_rootmind.formats.lines import InputError
+from spacy_rootmind.formats.records import Failure
 
 PARSER = ArrowParser("none")
 LINES = ["One two.", "", "  ", "Three", "Ünï cödé.", "", "", "four five", "\tsix\r", "", "end"]
@@ -53,7 +56,7 @@ def assert_cuts_do_not_matter(source, expected, sizes=range(1, 40)):
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".zst"])
 def test_lines_are_read_once(suffix, tmp_path, monkeypatch):
-    monkeypatch.setattr("spacy_rootmind.bulk.inputs.COMPRESSED_PARTS", 1000)
+    monkeypatch.setattr("spacy_rootmind.bulk.sources.COMPRESSED_PARTS", 1000)
     name = write(tmp_path / f"a.txt{suffix}", TEXT.encode())
     [source] = list_sources([name])
     expected = read_all(source, 10_000)
@@ -81,8 +84,11 @@ def test_sentences_of_conllu_are_read_once(tmp_path):
     )
     [source] = list_sources([write(tmp_path / "a.conllu", content.encode())])
     expected = read_all(source, 10_000)
-    assert [document.error is None for document in expected] == [True] * 5 + [False, True]
-    assert [document.id for document in expected if not document.error] == [
+    assert [not isinstance(document, Failure) for document in expected] == [True] * 5 + [
+        False,
+        True,
+    ]
+    assert [document.id for document in expected if not isinstance(document, Failure)] == [
         *(f"s{i}" for i in range(5)),
         "s9",
     ]
@@ -142,7 +148,7 @@ def test_long_lines_are_errors_of_their_own(tmp_path, monkeypatch):
     name = write(tmp_path / "a.txt", b"short\n" + b"x" * 50 + b"\nlast\n")
     [source] = list_sources([name])
     expected = read_all(source, 10_000)
-    assert [document.text for document in expected] == ["short", None, "last"]
+    assert [getattr(document, "text", None) for document in expected] == ["short", None, "last"]
     assert expected[1].error == "input: expected a line of at most 20 bytes, found a longer one"
     assert_cuts_do_not_matter(source, expected)
 
@@ -184,3 +190,18 @@ def test_compressed_files_have_few_parts(tmp_path):
     assert len(cut_source(source, 1, PARSER)) <= 64
     plain = Source(name, "", "text", None, 100, "")
     assert len(cut_source(plain, 1, PARSER)) == 100
+
+
+def test_docs_are_read_once(tmp_path):
+    nlp = spacy.blank("en")
+    texts = [f"Text number {i}. " * (i % 5) for i in range(40)]
+    DocBin(docs=[nlp.make_doc(text) for text in texts]).to_disk(tmp_path / "a.spacy")
+    [source] = list_sources([str(tmp_path)])
+    expected = read_all(source, 1 << 30)
+    assert [record.make_doc(nlp).text for record in expected] == texts
+    assert [record.id for record in expected] == [f"{tmp_path}/a.spacy:{i + 1}" for i in range(40)]
+    assert len(cut_source(source, 100, PARSER)) > 5
+    for step in (1, 100, 400, 1000):
+        found = read_all(source, step)
+        assert [record.id for record in found] == [record.id for record in expected]
+        assert [record.words for record in found] == [record.words for record in expected]

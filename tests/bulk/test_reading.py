@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from spacy_rootmind.bulk import ArrowParser, read_docs
-from spacy_rootmind.bulk.rows import sentence_batch
 from spacy_rootmind.bulk.schema import METADATA_KEY
+from spacy_rootmind.bulk.to_rows import sentence_batch
 
 TEXTS = ["The cat saw a dog. The dog slept.", "", "She saw  him,\n\nand he saw her.  ", "  "]
 

@@ -13,9 +13,9 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_rootmind.cli.check import check
 from spacy_rootmind.cli.checks import Findings, check_treebank, find_cycle, length_statistics
-from spacy_rootmind.cli.inputs import InputError
 from spacy_rootmind.cli.messages import CommandError
 from spacy_rootmind.cli.treebanks import read_treebank
+from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.trees.checks import is_projective, is_tree
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spacy_rootmind.cli.conllu import (
+from spacy_rootmind.formats.conllu_sentence import (
     ConlluError,
     SentenceBuilder,
     as_column,

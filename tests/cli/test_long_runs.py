@@ -5,11 +5,11 @@ import random
 
 import pytest
 import spacy
+from commandline import parse_options
 
-from spacy_rootmind.cli.input_records import Failure, InputRecord
-from spacy_rootmind.cli.long_runs import PIECE, cut_long_runs
-from spacy_rootmind.cli.options import ParseOptions
 from spacy_rootmind.cli.parse import parse
+from spacy_rootmind.formats.records import Failure, InputRecord
+from spacy_rootmind.parsing.long_runs import PIECE, cut_long_runs
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_command_parses_nested_brackets(form, pipeline, tmp_path, capsys):
         lines = [json.dumps({"text": line}) for line in lines]
     source, target = tmp_path / "in.dat", tmp_path / "out.jsonl"
     source.write_text("\n".join(lines), encoding="utf8")
-    options = ParseOptions(str(pipeline), [str(source)], str(target), from_format=form)
+    options = parse_options(str(pipeline), [str(source)], str(target), from_format=form)
     assert parse(options) == 0
     written = [json.loads(line) for line in target.read_text(encoding="utf8").splitlines()]
     assert [doc["text"] for doc in written][1] == "[" * 3000 + "]" * 3000

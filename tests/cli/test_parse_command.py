@@ -14,34 +14,29 @@ from pathlib import Path
 
 import pytest
 import spacy
+from commandline import parse_options
 from damage import damaged
 from spacy.tokens import DocBin
 
-from spacy_rootmind.cli import parse as parse_module
-from spacy_rootmind.cli.input_records import Failure
-from spacy_rootmind.cli.inputs import Line
 from spacy_rootmind.cli.messages import CommandError
-from spacy_rootmind.cli.options import ParseOptions
 from spacy_rootmind.cli.parse import parse
-from spacy_rootmind.cli.pipelines import load_pipeline
-from spacy_rootmind.cli.readers import read_sentences
+from spacy_rootmind.formats.conllu import read_sentences
+from spacy_rootmind.formats.lines import Line
+from spacy_rootmind.formats.records import Failure
+from spacy_rootmind.parsing.settings import ParserSettings
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="signals and limits of POSIX systems")
 
 # A component that fails or sends a signal at certain words.
 CODE = """
 import os, signal
-from multiprocessing import parent_process
 from spacy.language import Language
 
 @Language.component("cli_test_drastic")
 def drastic(doc):
     order = os.environ.get("CLI_TEST_ORDER")
     if order and any(token.text == "drastic" for token in doc):
-        target, what = order.split()
-        if (target == "self") == (parent_process() is None):
-            pid = os.getppid() if target == "parent" else os.getpid()
-            os.kill(pid, getattr(signal, what))
+        os.kill(os.getpid(), getattr(signal, order))
     if any(token.text == "unbearable" for token in doc):
         raise ValueError("cannot stand it")
     return doc
@@ -107,7 +102,7 @@ def test_several_files_of_several_formats(pipeline, tmp_path, dev_conllu):
     (tmp_path / "b.jsonl").write_text('{"tokens": [["Stop", "!"]], "id": 3}\n', encoding="utf8")
     inputs = [str(tmp_path / "a.txt"), str(tmp_path / "b.jsonl"), str(dev_conllu)]
     output = tmp_path / "out.jsonl"
-    assert parse(ParseOptions(str(pipeline), inputs, str(output))) == 0
+    assert parse(parse_options(str(pipeline), inputs, str(output))) == 0
     docs = [json.loads(line) for line in output.read_text(encoding="utf8").splitlines()]
     assert [doc["text"] for doc in docs[:3]] == ["The cat slept.", "It rained.", "Stop ! "]
     assert docs[2]["id"] == 3
@@ -118,7 +113,7 @@ def test_several_files_of_several_formats(pipeline, tmp_path, dev_conllu):
 @pytest.mark.parametrize("name", ["out", "out.spacy"])
 def test_docs_have_probabilities_and_alternatives(pipeline, tmp_path, name):
     (tmp_path / "a.txt").write_text("The cat slept.\nIt rained.\n", encoding="utf8")
-    options = ParseOptions(
+    options = parse_options(
         str(pipeline),
         [str(tmp_path / "a.txt")],
         str(tmp_path / name),
@@ -149,8 +144,8 @@ def test_alternatives_are_those_of_the_option(pipeline, tmp_path, name):
         path = str(tmp_path / output)
         # Samples of a confident parser may all be the same tree.
         flat = {"components.root_mst.temperature": 5.0}
-        options = ParseOptions(
-            str(pipeline), inputs, path, alternatives=name, settings=flat, **settings
+        options = parse_options(
+            str(pipeline), inputs, path, alternatives=name, overrides=flat, **settings
         )
         assert parse(options) == 0
         [sentence] = sentences_in(tmp_path / output)
@@ -169,7 +164,7 @@ def test_labelled_alternatives_begin_with_the_parse(pipeline, tmp_path):
     (tmp_path / "a.txt").write_text("The cat that slept saw a dog.\n", encoding="utf8")
 
     def sentence_of(output, **settings):
-        options = ParseOptions(
+        options = parse_options(
             str(pipeline), [str(tmp_path / "a.txt")], str(tmp_path / output), **settings
         )
         assert parse(options) == 0
@@ -181,7 +176,7 @@ def test_labelled_alternatives_begin_with_the_parse(pipeline, tmp_path):
 
     # Where heads are clear, the ten best labelled trees share some of their trees.
     clear = {"components.root_mst.temperature": 0.1}
-    asked = {"alternatives": "kbest", "k": 10, "settings": clear}
+    asked = {"alternatives": "kbest", "k": 10, "overrides": clear}
     labelled = sentence_of("a.conllu", labelled=True, **asked)
     found = parses_of(labelled)
     assert found[0][1] == " ".join(f"{row[6]}:{row[7]}" for row in labelled.words)
@@ -199,7 +194,7 @@ def test_arcs_are_those_that_are_probable_enough(pipeline, tmp_path):
     (tmp_path / "a.txt").write_text("The cat that slept saw a dog.\n", encoding="utf8")
     found = []
     for name, least in [("a.spacy", 0.01), ("b.spacy", 0.6)]:
-        options = ParseOptions(
+        options = parse_options(
             str(pipeline), [str(tmp_path / "a.txt")], str(tmp_path / name), arcs=least
         )
         assert parse(options) == 0
@@ -211,7 +206,7 @@ def test_arcs_are_those_that_are_probable_enough(pipeline, tmp_path):
 
 @pytest.mark.parametrize("least", [0.0, 1.5])
 def test_arcs_need_a_probability(pipeline, tmp_path, least):
-    options = ParseOptions(str(pipeline), ["-"], str(tmp_path / "a.jsonl"), arcs=least)
+    options = parse_options(str(pipeline), ["-"], str(tmp_path / "a.jsonl"), arcs=least)
     with pytest.raises(CommandError, match="Cannot use --arcs"):
         parse(options)
     assert not list(tmp_path.iterdir())
@@ -240,26 +235,6 @@ def test_paragraphs(pipeline, tmp_path, run):
     assert texts == ["The cat\nslept.", "It rained."]
 
 
-def test_number_of_processes_makes_no_difference(pipeline, tmp_path):
-    write_texts(tmp_path / "a.txt", 40)
-    trees = []
-    for n_process in (1, 2):
-        output = tmp_path / f"{n_process}.conllu"
-        options = ParseOptions(
-            str(pipeline),
-            [str(tmp_path / "a.txt")],
-            str(output),
-            n_process=n_process,
-            batch_size=5,
-            alternatives="kbest",
-            k=2,
-        )
-        assert parse(options) == 0
-        trees.append([[row[6:8] for row in s.words] for s in sentences_in(output)])
-    assert trees[0] == trees[1]
-    assert len(trees[0]) == 40
-
-
 def test_given_texts_are_drawn(pipeline, run):
     result = run("parse", pipeline, "--text", "The cat\nslept.", "--text", "It rained.")
     assert result.returncode == 0, result.stderr
@@ -275,7 +250,7 @@ def test_given_texts_are_drawn(pipeline, run):
 def test_given_texts_in_other_formats(pipeline, tmp_path):
     texts = ["The cat slept.", "  ", "It rained."]
     for name in ("a.jsonl", "b.conllu", "c.spacy"):
-        assert parse(ParseOptions(str(pipeline), [], str(tmp_path / name), texts)) == 0
+        assert parse(parse_options(str(pipeline), [], str(tmp_path / name), texts)) == 0
     lines = (tmp_path / "a.jsonl").read_text(encoding="utf8").splitlines()
     assert [json.loads(line)["text"] for line in lines] == ["The cat slept.", "It rained."]
     found = sentences_in(tmp_path / "b.conllu")
@@ -322,7 +297,7 @@ def test_texts_and_files_exclude_each_other(arguments, message, run):
 def test_nothing_to_parse(pipeline, tmp_path, capsys):
     (tmp_path / "a.txt").write_text("\n  \n", encoding="utf8")
     output = tmp_path / "out.conllu"
-    assert parse(ParseOptions(str(pipeline), [str(tmp_path / "a.txt")], str(output))) == 0
+    assert parse(parse_options(str(pipeline), [str(tmp_path / "a.txt")], str(output))) == 0
     assert output.read_bytes() == b""
     assert "nothing to parse" in capsys.readouterr().err
 
@@ -344,7 +319,7 @@ def test_bad_records_are_reported_and_the_rest_is_parsed(drastic, code, tmp_path
     assert result.returncode == 1
     found = sentences_in(result.stdout)
     assert [s.comment("text") for s in found] == ["The cat slept.", "It rained."]
-    assert [s.comment("sent_id") for s in found] == ["1", "2"]
+    assert [s.comment("sent_id").rsplit(":")[-1] for s in found] == ["1-1", "5-1"]
     errors = result.stderr.decode().splitlines()
     assert errors[0] == f"{source}:2: cannot stand it"
     assert errors[1].startswith(f"{source}:3: ")
@@ -362,7 +337,7 @@ def test_damaged_files_are_parsed_as_far_as_they_can_be_read(
     source = tmp_path / "a.conllu"
     source.write_bytes(b"\n\n".join(parts))
     output = tmp_path / "out.conllu"
-    assert parse(ParseOptions(str(pipeline), [str(source)], str(output))) == 1
+    assert parse(parse_options(str(pipeline), [str(source)], str(output))) == 1
     found = sentences_in(output)
     assert len(whole) <= len(found) < 40
     assert all(s.comment("text") is not None for s in found)
@@ -376,18 +351,18 @@ def test_strict_stops_at_the_first_bad_record(pipeline, tmp_path, capsys):
     source = tmp_path / "a.jsonl"
     source.write_text('{"text": "It rained."}\n{\n{"text": "It rained."}\n', encoding="utf8")
     output = tmp_path / "out.conllu"
-    assert parse(ParseOptions(str(pipeline), [str(source)], str(output), strict=True)) == 1
-    assert not output.exists()
+    assert parse(parse_options(str(pipeline), [str(source)], str(output), strict=True)) == 1
+    assert os.listdir(tmp_path) == ["a.jsonl"]
     assert "Stopped at a failed record: 1 of 2" in capsys.readouterr().err
     source.write_text('{"text": "It rained."}\n' * 3, encoding="utf8")
-    options = ParseOptions(str(pipeline), [str(source)], str(output), strict=True, resume=True)
+    options = parse_options(str(pipeline), [str(source)], str(output), strict=True)
     assert parse(options) == 0
     assert len(sentences_in(output)) == 3
 
 
 def options_for(folder, tmp_path, **settings):
     source = write_texts(tmp_path / "a.txt", 3)
-    return ParseOptions(
+    return parse_options(
         **{
             "pipeline": str(folder),
             "inputs": [str(source)],
@@ -401,14 +376,14 @@ def options_for(folder, tmp_path, **settings):
     ("settings", "reason"),
     [
         ({"pipeline": "no_such_pipeline"}, "Cannot load no_such_pipeline"),
-        ({"settings": {"components.root_mst.no_such": 1}}, "Cannot load"),
-        ({"settings": {"components.root_mst.temperature": -1}}, "Cannot load"),
+        ({"overrides": {"components.root_mst.no_such": 1}}, "Cannot load"),
+        ({"overrides": {"components.root_mst.temperature": -1}}, "Cannot load"),
         ({"inputs": ["no_such_file.txt"]}, "not found: no_such_file.txt"),
         ({"inputs": ["-", "-"]}, "at most once"),
         ({"output": "out.xyz"}, "Cannot tell the format of out.xyz"),
         ({"output": "-", "to_format": "spacy"}, "Cannot write Docs to a stream"),
-        ({"output": "-", "resume": True}, "Cannot use --resume with a stream"),
-        ({"code": Path("no_such_file.py")}, "Cannot import"),
+        ({"output": "-", "force": True}, "Cannot use --force with a stream"),
+        ({"code": "no_such_file.py"}, "Cannot import"),
         ({"gpu_id": 99}, "Cannot use GPU 99"),
     ],
 )
@@ -450,7 +425,7 @@ def test_names_that_are_too_long_are_errors_before_anything_is_written(
 )
 def test_wrong_setting_is_named_in_one_line(setting, message, pipeline, tmp_path):
     with pytest.raises(CommandError) as caught:
-        parse(options_for(pipeline, tmp_path, settings={setting: "x"}))
+        parse(options_for(pipeline, tmp_path, overrides={setting: "x"}))
     assert f"Cannot load {pipeline}: {message}" in caught.value.title
     assert "\n" not in caught.value.title
     assert "lstm_width" not in caught.value.title
@@ -483,7 +458,8 @@ def test_input_is_not_overwritten(pipeline, tmp_path):
         (["parse", "model", "-", "--no-such-option"], 2),
         (["parse", "model", "-", "--alternatives", "best"], 2),
         (["parse", "model", "-", "-k", "0"], 2),
-        (["parse", "model", "-", "--n-process", "0"], 1),
+        (["parse", "model", "-", "--n-process", "2"], 2),
+        (["parse", "model", "-", "--resume"], 2),
         (["parse", "model", "-", "--set", "confidence=true"], 1),
         (["parse", "no_such_model", "-"], 1),
         (["parse", "model", "-", "--max-word-length", "0"], 2),
@@ -539,7 +515,6 @@ def test_workers_of_a_scheduler_are_not_counted(run):
         ("a.txt", ["-p", "-f", "conllu"], b"Cannot use --paragraphs with files of conllu"),
         ("a.conllu", ["--max-word-length", "9"], b"Cannot use --max-word-length with files of"),
         ("a.txt", ["--force"], b"Cannot use --force with a stream"),
-        ("a.txt", ["--resume"], b"Cannot use --resume with a stream"),
     ],
 )
 def test_options_without_effect_on_the_files_are_refused(name, options, message, run, tmp_path):
@@ -592,9 +567,9 @@ def new_words(path, n):
 @pytest.mark.workflow
 @pytest.mark.parametrize("name", ["out.conllu", "out.jsonl", "out"])
 def test_memory_does_not_grow_with_the_input(name, pipeline, tmp_path, monkeypatch):
-    nlp = load_pipeline(ParseOptions(str(pipeline), []))
-    monkeypatch.setattr(parse_module, "load_pipeline", lambda options: nlp)
-    monkeypatch.setattr("spacy_rootmind.cli.run.CHUNK_RECORDS", 16)
+    nlp = ParserSettings(str(pipeline)).load()
+    monkeypatch.setattr(ParserSettings, "load", lambda settings: nlp)
+    monkeypatch.setattr("spacy_rootmind.cli.parse.CHUNK_RECORDS", 16)
     monkeypatch.setattr("spacy_rootmind.cli.outputs.PART_DOCS", 16)
     peaks = []
     # The first time, things are made that stay. And where words are new, spaCy's tables grow, by
@@ -602,7 +577,7 @@ def test_memory_does_not_grow_with_the_input(name, pipeline, tmp_path, monkeypat
     for n in (48, 48, 480):
         source = new_words(tmp_path / "a.txt", 48)
         source.write_bytes(source.read_bytes() * (n // 48))
-        options = ParseOptions(
+        options = parse_options(
             str(pipeline),
             [str(source)],
             str(tmp_path / str(len(peaks)) / name),
@@ -623,16 +598,17 @@ def test_memory_does_not_grow_with_the_input(name, pipeline, tmp_path, monkeypat
 def test_vocabulary_does_not_grow_with_the_input(pipeline, tmp_path, monkeypatch):
     loaded = []
 
-    def load(options):
-        loaded.append(load_pipeline(options))
+    def load(settings):
+        loaded.append(real(settings))
         return loaded[-1]
 
-    monkeypatch.setattr(parse_module, "load_pipeline", load)
-    monkeypatch.setattr("spacy_rootmind.cli.run.CHUNK_RECORDS", 32)
+    real = ParserSettings.load
+    monkeypatch.setattr(ParserSettings, "load", load)
+    monkeypatch.setattr("spacy_rootmind.cli.parse.CHUNK_RECORDS", 32)
     lengths = []
     for n in (32, 96):
         source = new_words(tmp_path / "a.txt", n)
-        options = ParseOptions(str(pipeline), [str(source)], str(tmp_path / f"{n}.conllu"))
+        options = parse_options(str(pipeline), [str(source)], str(tmp_path / f"{n}.conllu"))
         assert parse(options) == 0
         vocab = loaded[-1].vocab
         lengths.append((len(vocab.strings), "wu5g" in vocab.strings))
@@ -640,231 +616,102 @@ def test_vocabulary_does_not_grow_with_the_input(pipeline, tmp_path, monkeypatch
     assert not lengths[0][1]
 
 
-# --- resuming ----------------------------------------------------------------------------------
+# --- interrupted -------------------------------------------------------------------------------
 
-# More than the 1024 records after which the journal is written.
-N_TEXTS = 1060
-KILL_AT = 1050
+FORMATS = {"out.conllu": [], "out.jsonl": [], "out": ["--to", "spacy"], "out.spacy": []}
 
 
-@pytest.fixture(scope="module")
-def many_texts(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("texts")
-    return write_texts(folder / "a.txt", N_TEXTS, [(5, "unbearable"), (KILL_AT, "drastic")])
-
-
-@pytest.fixture(scope="module")
-def uninterrupted(drastic, code, many_texts, tmp_path_factory, run):
-    """The whole output of an uninterrupted run, by format."""
-    outputs = {}
-    for name in ("out.conllu", "out.spacy"):
-        output = tmp_path_factory.mktemp("whole") / name
-        result = run(*("parse", drastic, many_texts, "-o", output, "--code", code, "--confidence"))
-        assert result.returncode == 1
-        assert b"1 of 1060 records failed" in result.stderr
-        outputs[name] = output.read_bytes()
-    return outputs
-
-
-@pytest.mark.workflow
 @posix_only
 @pytest.mark.parametrize(
-    ("name", "order", "returncode"),
+    ("name", "order"),
     [
-        ("out.conllu", "SIGKILL", -signal.SIGKILL),
-        ("out.conllu", "SIGINT", 130),
-        ("out.conllu", "SIGTERM", 143),
-        ("out.spacy", "SIGKILL", -signal.SIGKILL),
+        ("out.conllu", "SIGTERM"),
+        *(
+            pytest.param(name, order, marks=pytest.mark.workflow)
+            for name, order in [
+                ("out.jsonl", "SIGINT"),
+                ("out.conllu", "SIGKILL"),
+                ("out", "SIGKILL"),
+                ("out.spacy", "SIGTERM"),
+            ]
+        ),
     ],
 )
-def test_run_that_is_ended_by_a_signal_is_resumed(
-    name, order, returncode, drastic, code, many_texts, uninterrupted, tmp_path, run, monkeypatch
+def test_run_that_is_ended_by_a_signal_leaves_no_output(
+    name, order, drastic, code, tmp_path, run, monkeypatch
 ):
-    output = tmp_path / name
-    command = ["parse", drastic, many_texts, "-o", output, "--code", code, "--confidence"]
-    monkeypatch.setenv("CLI_TEST_ORDER", f"self {order}")
-    result = run(*command)
-    assert result.returncode == returncode, result.stderr
-    assert b"Traceback" not in result.stderr
-    assert not output.exists()
-    monkeypatch.delenv("CLI_TEST_ORDER")
-    refused = run(*command)
-    assert refused.returncode == 1
-    assert b"--resume" in refused.stderr
-    assert not output.exists()
-    resumed = run(*command, "--resume")
-    if name == "out.conllu":
-        assert b"Continuing after 1024 records" in resumed.stderr
-    assert b"1 of 1060 records failed" in resumed.stderr
-    assert resumed.returncode == 1
-    assert output.read_bytes() == uninterrupted[name]
-    assert os.listdir(tmp_path) == [name]
-
-
-@pytest.mark.workflow
-@posix_only
-@pytest.mark.parametrize(
-    ("order", "returncode"), [("parent SIGKILL", -signal.SIGKILL), ("parent SIGINT", 130)]
-)
-def test_other_processes_end_with_an_interrupted_run(
-    order, returncode, drastic, code, tmp_path, run, monkeypatch
-):
-    source = write_texts(tmp_path / "a.txt", 60, [(20, "drastic")])
-    output = tmp_path / "out.conllu"
-    command = ["parse", drastic, source, "-o", output, "--code", code, "-n", "2", "-b", "4"]
+    source = write_texts(tmp_path / "a.txt", 20, [(10, "drastic")])
+    output = tmp_path / "results" / name
+    command = ["parse", drastic, source, "-o", output, "--code", code, "-b", "4", *FORMATS[name]]
     monkeypatch.setenv("CLI_TEST_ORDER", order)
-    # Waits for all who could write to stderr, hence for the other processes as well.
-    result = run(*command, timeout=120)
-    assert result.returncode == returncode
-    assert b"Traceback" not in result.stderr
+    result = run(*command)
     monkeypatch.delenv("CLI_TEST_ORDER")
-    assert run(*command, "--resume").returncode == 0
-    assert len(sentences_in(output)) == 60
-
-
-@posix_only
-def test_killed_process_loses_no_text(drastic, code, tmp_path, run, monkeypatch):
-    source = write_texts(tmp_path / "a.txt", 60, [(20, "drastic")])
-    output = tmp_path / "out.conllu"
-    monkeypatch.setenv("CLI_TEST_ORDER", "worker SIGKILL")
-    result = run(
-        *("parse", drastic, source, "-o", output, "--code", code),
-        *("-n", "2", "-b", "4"),
-        timeout=120,
-    )
-    assert result.returncode == 0, result.stderr
-    texts = [s.comment("text") for s in sentences_in(output)]
-    assert texts == source.read_text(encoding="utf8").splitlines()
-
-
-@pytest.mark.workflow
-@pytest.mark.parametrize("name", ["out.conllu", "out.spacy", "out"])
-@pytest.mark.parametrize("call", ["fsync", "replace"])
-@pytest.mark.parametrize("fails_at", [1, 2, 3, 5])
-def test_run_that_cannot_write_is_resumed(
-    name, call, fails_at, pipeline, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setattr("spacy_rootmind.cli.run.CHUNK_RECORDS", 8)
-    monkeypatch.setattr("spacy_rootmind.cli.outputs.PART_DOCS", 16)
-    source = write_texts(tmp_path / "a.txt", 50)
-
-    def run_to(output, **settings):
-        return parse(
-            ParseOptions(
-                str(pipeline), [str(source)], str(output), **{"to_format": None, **settings}
-            )
-        )
-
-    settings = {"to_format": "spacy"} if name == "out" else {}
-    (tmp_path / "whole").mkdir()
-    assert run_to(tmp_path / "whole" / name, **settings) == 0
-    n_calls = 0
-    real = getattr(os, call)
-
-    def fail_once(*arguments):
-        nonlocal n_calls
-        n_calls += 1
-        if n_calls == fails_at:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return real(*arguments)
-
-    output = tmp_path / "sub" / name
-    with monkeypatch.context() as patch:
-        patch.setattr(os, call, fail_once)
-        with pytest.raises(CommandError, match=r"Cannot write .*No space left") as caught:
-            run_to(output, **settings)
-    assert "--resume" in caught.value.text
-    assert not output.exists()
-    assert run_to(output, resume=True, **settings) == 0
-    assert contents(output) == contents(tmp_path / "whole" / name)
+    left = os.listdir(output.parent)
+    if order == "SIGKILL":
+        assert result.returncode == -signal.SIGKILL
+        assert left == [f"{name}.partial"]
+        refused = run(*command)
+        assert refused.returncode == 1
+        assert b"did not finish" in refused.stderr
+        assert os.listdir(output.parent) == left
+    else:
+        assert result.returncode == 128 + getattr(signal, order)
+        assert result.stderr.decode().startswith("Interrupted after ")
+        assert len(result.stderr.splitlines()) == 1
+        assert left == []
+    again = run(*command, *(["--force"] if left else []))
+    assert again.returncode == 0, again.stderr
+    assert b"20 texts" in again.stderr
     assert os.listdir(output.parent) == [name]
 
 
-def test_resuming_continues_after_the_last_chunk(pipeline, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("spacy_rootmind.cli.run.CHUNK_RECORDS", 8)
-    source = write_texts(tmp_path / "a.txt", 40)
-    (tmp_path / "whole").mkdir()
-    whole = tmp_path / "whole" / "out.conllu"
-    assert parse(ParseOptions(str(pipeline), [str(source)], str(whole))) == 0
-    written = source.read_bytes()
-    source.write_bytes(written + b"\xff\n")
-    output = tmp_path / "out.conllu"
-    assert parse(ParseOptions(str(pipeline), [str(source)], str(output), strict=True)) == 1
-    capsys.readouterr()
-    # What comes after the part that was done may be mended.
-    source.write_bytes(written)
-    assert parse(ParseOptions(str(pipeline), [str(source)], str(output), resume=True)) == 0
-    assert "Continuing after 40 records" in capsys.readouterr().err
-    assert output.read_bytes() == whole.read_bytes()
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_run_that_cannot_write_is_one_error_and_leaves_nothing(
+    name, call, pipeline, tmp_path, monkeypatch, capsys
+):
+    source = write_texts(tmp_path / "a.txt", 5)
+    output = tmp_path / "sub" / name
+    options = parse_options(
+        pipeline, [str(source)], str(output), to_format="spacy" if name == "out" else None
+    )
+
+    def fail(*arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, fail)
+        with pytest.raises(CommandError, match=r"Cannot write .*No space left"):
+            parse(options)
+    assert os.listdir(output.parent) == []
+    assert parse(options) == 0
+    assert os.listdir(output.parent) == [name]
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ("input", "differs from that of the unfinished run"),
-        ("shorter", "differs from that of the unfinished run"),
-        ("pipeline", "other settings"),
-        ("confidence", "other settings"),
-        ("batch_size", "other settings"),
-        ("labelled", "other settings"),
-    ],
-)
-def test_run_with_other_input_is_not_resumed(change, reason, pipeline, tmp_path, monkeypatch):
-    monkeypatch.setattr("spacy_rootmind.cli.run.CHUNK_RECORDS", 8)
-    source = write_texts(tmp_path / "a.txt", 20)
-    written = source.read_bytes()
-    source.write_bytes(written + b"\xff\n")
-    output = tmp_path / "out.conllu"
-    settings = {"pipeline": str(pipeline), "inputs": [str(source)], "output": str(output)}
-    settings["alternatives"] = "kbest"
-    assert parse(ParseOptions(**settings, strict=True)) == 1
-    journal = tmp_path / "out.conllu.partial.json"
-    before = journal.read_bytes()
-    if change == "input":
-        source.write_bytes(written.replace(b"saw", b"Saw", 1))
-    elif change == "shorter":
-        source.write_bytes(b"".join(written.splitlines(keepends=True)[:10]))
-    elif change == "pipeline":
-        nlp = spacy.load(pipeline)
-        nlp.add_pipe("sentencizer")
-        nlp.to_disk(tmp_path / "other")
-        settings["pipeline"] = str(tmp_path / "other")
-    else:
-        settings[change] = {"confidence": True, "batch_size": 3, "labelled": True}[change]
-    with pytest.raises(CommandError, match=reason):
-        parse(ParseOptions(**settings, resume=True))
-    assert journal.read_bytes() == before
-    partial = tmp_path / "out.conllu.partial"
-    assert partial.stat().st_size >= json.loads(before)["written"]
-    parse(ParseOptions(**settings, force=True))
-    assert sentences_in(output)
-    assert not partial.exists()
-    assert not journal.exists()
+@posix_only
+def test_file_that_may_not_grow_is_one_error(pipeline, tmp_path, run):
+    import resource
 
-
-def test_run_is_resumed_with_another_number_of_processes(pipeline, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("spacy_rootmind.cli.run.CHUNK_RECORDS", 8)
-    source = write_texts(tmp_path / "a.txt", 40)
-    whole, output = tmp_path / "whole.conllu", tmp_path / "out.conllu"
-    settings = {"pipeline": str(pipeline), "inputs": [str(source)], "batch_size": 4}
-    assert parse(ParseOptions(**settings, output=str(whole))) == 0
-    lines = source.read_bytes().splitlines(keepends=True)
-    source.write_bytes(b"".join([*lines[:20], b"\xff\n", *lines[21:]]))
-    assert parse(ParseOptions(**settings, output=str(output), strict=True)) == 1
-    source.write_bytes(b"".join(lines))
-    assert parse(ParseOptions(**settings, output=str(output), n_process=2, resume=True)) == 0
-    assert "Continuing after 16 records" in capsys.readouterr().err
-    assert output.read_bytes() == whole.read_bytes()
+    source = write_texts(tmp_path / "a.txt", 50)
+    output = tmp_path / "results" / "out.conllu"
+    result = run(
+        *("parse", pipeline, source, "-o", output),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000)),
+    )
+    assert result.returncode == 1
+    assert b"Cannot write" in result.stderr
+    assert b"Traceback" not in result.stderr
+    assert os.listdir(output.parent) == []
 
 
 # --- streams -----------------------------------------------------------------------------------
 
 
 @posix_only
-@pytest.mark.parametrize("n_process", [1, 2])
-def test_closed_stdout_ends_the_run_silently(n_process, drastic, code, many_texts):
-    command = [sys.executable, "-m", "spacy_rootmind", "parse", drastic, many_texts, "-c", code]
-    command += ["-n", str(n_process), "-b", "16", "--quiet"]
+def test_closed_stdout_ends_the_run_silently(pipeline, tmp_path):
+    source = write_texts(tmp_path / "a.txt", 1000)
+    command = [sys.executable, "-m", "spacy_rootmind", "parse", pipeline, source]
+    command += ["-b", "16", "--quiet"]
     with subprocess.Popen(
         list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -891,28 +738,10 @@ def test_full_disk_under_stdout_is_reported(pipeline, run):
     assert b"Traceback" not in result.stderr
 
 
-@posix_only
-def test_file_that_may_not_grow_is_resumed(drastic, code, many_texts, uninterrupted, tmp_path, run):
-    import resource
-
-    output = tmp_path / "out.conllu"
-    limit = len(uninterrupted["out.conllu"]) - 1000
-    command = ["parse", drastic, many_texts, "-o", output, "--code", code, "--confidence"]
-    result = run(
-        *command,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
-    )
-    assert result.returncode == 1
-    assert b"Cannot write" in result.stderr
-    assert b"Traceback" not in result.stderr
-    assert run(*command, "--resume").returncode == 1
-    assert output.read_bytes() == uninterrupted["out.conllu"]
-
-
 def test_progress_option_shows_a_bar(pipeline, tmp_path, capsys):
     source = write_texts(tmp_path / "a.txt", 5)
     for progress, shown in ((None, False), (True, True), (False, False)):
-        options = ParseOptions(
+        options = parse_options(
             str(pipeline),
             [str(source)],
             str(tmp_path / "out.conllu"),

@@ -7,16 +7,17 @@ import numpy as np
 import pytest
 import spacy
 import srsly
+from commandline import parse_options
 from spacy.tokens import Doc, DocBin
 
 from spacy_rootmind.annotation.records import read_record
 from spacy_rootmind.cli import treebanks
 from spacy_rootmind.cli.app import read_settings
-from spacy_rootmind.cli.inputs import InputError, Inputs
 from spacy_rootmind.cli.messages import CommandError
-from spacy_rootmind.cli.options import ParseOptions
 from spacy_rootmind.cli.parse import parse
-from spacy_rootmind.cli.readers import read_docs, read_records
+from spacy_rootmind.formats.docbin import read_docs
+from spacy_rootmind.formats.lines import InputError, Inputs
+from spacy_rootmind.formats.registry import read_records
 
 TEXTS = ["The cat saw a dog.  She slept. ", "A man waved!", "Ünïcode wörds 😀 were seen."]
 
@@ -51,8 +52,8 @@ def load(path, nlp):
 
 
 def run(pipeline, inputs, output, **options):
-    options = {"quiet": True, "n_process": 1, **options}
-    return parse(ParseOptions(str(pipeline), [str(i) for i in inputs], str(output), **options))
+    options = {"quiet": True, **options}
+    return parse(parse_options(str(pipeline), [str(i) for i in inputs], str(output), **options))
 
 
 def test_docs_are_read_with_their_annotation(docs, tmp_path):
@@ -150,8 +151,8 @@ def test_teachers_write_one_after_another(pipeline, tmp_path, nlp):
     bias = next(node for node in labels.walk() if node.has_param("b"))
     bias.set_param("b", bias.get_param("b") + 0.01)
     other.to_disk(tmp_path / "other")
-    settings = read_settings(["components.root_mst.temperature=3.0"])
-    assert run(tmp_path / "other", [first], second, settings=settings, **options) == 0
+    overrides = read_settings(["components.root_mst.temperature=3.0"])
+    assert run(tmp_path / "other", [first], second, overrides=overrides, **options) == 0
     once, twice = load(first, nlp), load(second, nlp)
     assert [doc.text for doc in once] == [text.removesuffix("\n") for text in TEXTS]
     for before, after in zip(once, twice, strict=True):
@@ -171,35 +172,6 @@ def test_distributions_need_docs(pipeline, tmp_path):
     with pytest.raises(CommandError, match="Cannot use --distributions"):
         run(pipeline, [tmp_path / "in.txt"], tmp_path / "out.spacy", distributions=1.5)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.txt"]
-
-
-def test_an_interrupted_run_on_docs_resumes(pipeline, tmp_path, nlp, monkeypatch):
-    from spacy_rootmind.cli import outputs
-    from spacy_rootmind.cli import run as run_module
-
-    monkeypatch.setattr(run_module, "CHUNK_RECORDS", 2)
-    monkeypatch.setattr(outputs, "PART_DOCS", 2)
-    texts = [f"The cat saw {i} dogs." for i in range(9)]
-    for i in range(3):
-        save([nlp.make_doc(text) for text in texts[3 * i : 3 * i + 3]], tmp_path / f"{i}.spacy")
-    inputs = [tmp_path / f"{i}.spacy" for i in range(3)]
-    assert run(pipeline, inputs, tmp_path / "whole", to_format="spacy", distributions=0.1) == 0
-    # Half of it, then a Doc that stops the run.
-    broken = [*inputs[:2], tmp_path / "bad.spacy"]
-    broken[2].write_bytes(b"damaged")
-    out = tmp_path / "out"
-    with pytest.raises(CommandError, match="expected Docs as DocBin"):
-        run(pipeline, broken, out, to_format="spacy", distributions=0.1)
-    assert not out.exists()
-    broken[2].write_bytes(inputs[2].read_bytes())
-    assert run(pipeline, broken, out, to_format="spacy", distributions=0.1, resume=True) == 0
-    expected, found = load(tmp_path / "whole", nlp), load(out, nlp)
-    assert [doc.text for doc in found] == [doc.text for doc in expected] == texts
-    for one, other in zip(expected, found, strict=True):
-        assert [t.head.i for t in one] == [t.head.i for t in other]
-    # With another setting, it is another run.
-    with pytest.raises(CommandError, match="already exists"):
-        run(pipeline, broken, out, to_format="spacy", distributions=0.2)
 
 
 def test_docs_without_words(pipeline, tmp_path, nlp):

@@ -1,16 +1,15 @@
 """Records come back in order, also when components fail."""
 
 import itertools
-from multiprocessing import active_children
 
 import pytest
 import spacy
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_rootmind.cli.input_records import Failure, InputRecord
-from spacy_rootmind.cli.inputs import InputError
-from spacy_rootmind.cli.stream import chunks, parse_records
+from spacy_rootmind.formats.lines import InputError
+from spacy_rootmind.formats.records import Failure, InputRecord
+from spacy_rootmind.parsing.stream import chunks, parse_records
 
 
 def records(n, bad=()):
@@ -120,15 +119,6 @@ def test_failures_are_reported_and_the_rest_is_parsed(component, place, bad, nlp
     assert outcome(parsed) == expected(10, bad)
     reason = "returned no Doc" if component is ForgetsDoc else "cannot stand"
     assert all(reason in f.reason for f in parsed if isinstance(f, Failure))
-
-
-@pytest.mark.parametrize("component", [DropsOne, DropsBatch, EndsStream])
-def test_other_processes_make_no_difference(component, nlp):
-    nlp.add_pipe(f"cli_test_{component.__name__}")
-    parsed = list(parse_records(nlp, records(20, (3, 11)), batch_size=3, n_process=2))
-    assert outcome(parsed) == expected(20, (3, 11))
-    assert all("cannot stand" in f.reason for f in parsed if isinstance(f, Failure))
-    assert not active_children()
 
 
 def test_failures_to_read_keep_their_place(nlp):

@@ -6,8 +6,8 @@ import random
 import pytest
 from reference import enumerate_trees
 
-from spacy_rootmind.cli import text_trees
-from spacy_rootmind.cli.text_trees import align, display_width, draw_tree, printable
+from spacy_rootmind.formats import drawn_tree as text_trees
+from spacy_rootmind.formats.drawn_tree import align, display_width, draw_tree, printable
 
 UP, DOWN, LEFT, RIGHT = (-1, 0), (1, 0), (0, -1), (0, 1)
 ENDS = {

@@ -13,19 +13,22 @@ from spacy.tokens import Doc
 from spacy.training.converters import conllu_to_docs
 
 from spacy_rootmind.annotation.extensions import Arc, register_extensions
-from spacy_rootmind.cli.conllu import DEPREL, FORM, HEAD, ID, LEMMA, MISC, RANGE_ID, WORD_ID
-from spacy_rootmind.cli.input_records import InputRecord
-from spacy_rootmind.cli.inputs import Inputs, Line
-from spacy_rootmind.cli.readers import read_conllu, read_records, read_sentences
-from spacy_rootmind.cli.text_trees import draw_tree
-from spacy_rootmind.cli.writers import (
-    decimals,
-    percent,
-    restore_given_columns,
-    write_conllu,
-    write_jsonl,
-    write_tree,
+from spacy_rootmind.formats.conllu import decimals, read_conllu, read_sentences, write_conllu
+from spacy_rootmind.formats.conllu_sentence import (
+    DEPREL,
+    FORM,
+    HEAD,
+    ID,
+    LEMMA,
+    MISC,
+    RANGE_ID,
+    WORD_ID,
 )
+from spacy_rootmind.formats.drawn_tree import draw_tree, percent, write_tree
+from spacy_rootmind.formats.jsonl import write_jsonl
+from spacy_rootmind.formats.lines import Inputs, Line
+from spacy_rootmind.formats.records import InputRecord, restore_given_columns
+from spacy_rootmind.formats.registry import read_records
 from spacy_rootmind.pipeline import alternatives
 
 UNESCAPED = {r"\s": " ", r"\t": "\t", r"\r": "\r", r"\n": "\n", r"\p": "|", r"\\": "\\"}
@@ -96,11 +99,18 @@ def assert_valid(sentence):
 
 def test_conllu_of_a_text(nlp):
     doc, record = parse_text(nlp, "The cat didn't sleep. She saw  him.")
-    first, second = sentences_in(write_conllu(doc, record, n_before=7))
+    first, second = sentences_in(write_conllu(doc, record, n_before=0))
     assert_valid(first)
     assert_valid(second)
-    assert first.comments[:3] == ["# newpar", "# sent_id = 8", "# text = The cat didn't sleep."]
-    assert second.comments[:2] == ["# sent_id = 9", "# text = She saw him."]
+    assert first.comments[:3] == [
+        "# newpar",
+        "# sent_id = in:1-1",
+        "# text = The cat didn't sleep.",
+    ]
+    assert second.comments[:2] == ["# sent_id = in:1-2", "# text = She saw him."]
+    # As for a later piece of a long document.
+    [later, _] = sentences_in(write_conllu(doc, record, n_before=7))
+    assert later.comments[0] == "# sent_id = in:1-8"
     assert [row[FORM] for row in first.words] == ["The", "cat", "did", "n't", "sleep", "."]
     assert [row[ID] for row in second.words] == ["1", "2", "3", "4"]
     words = [token for token in doc if not token.is_space]
@@ -196,7 +206,7 @@ def test_conllu_has_probabilities_and_alternatives(nlp):
 def test_labels_do_not_end_an_arc_in_conllu(nlp, monkeypatch):
     doc, record = parse_text(nlp, "She slept")
     arcs = [Arc(doc[0], doc[1], label, 0.25) for label in ("a|b", "50%, or so", "obl:arg")]
-    monkeypatch.setattr("spacy_rootmind.cli.writers.get_arcs", lambda sentence: arcs)
+    monkeypatch.setattr("spacy_rootmind.formats.conllu.get_arcs", lambda sentence: arcs)
     [sentence] = sentences_in(write_conllu(doc, record, 0))
     first, second = sentence.words
     assert misc(first)["Arcs"] == ("2:a%7Cb:0.250000,2:50%25%2C or so:0.250000,2:obl:arg:0.250000")
@@ -285,7 +295,7 @@ def test_conllu_fills_what_is_missing(plain):
     for token in doc:
         token.lemma_, token.pos_ = "found", "NOUN"
     [sentence] = sentences_in(write_conllu(doc, record, n_before=4))
-    assert sentence.comments == ["# sent_id = 5", "# text = cat cat"]
+    assert sentence.comments == ["# sent_id = in:1-5", "# text = cat cat"]
     assert [row[LEMMA] for row in sentence.words] == ["found", "given"]
     assert [row[3] for row in sentence.words] == ["NOUN", "NOUN"]
 

@@ -15,8 +15,6 @@
 `file_size`, `torn`
     Let no file grow beyond this number of bytes: the write fails or, if `torn`, ends the process in
     the middle of a file.
-`worker_delay`
-    Kill the first process that is forked, after so many seconds.
 `unprivileged`
     Give up the rights of the superuser, whom permissions do not bind.
 """
@@ -113,22 +111,6 @@ def limit_files(n_bytes, torn):
     resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, n_bytes))
 
 
-def kill_worker(delay):
-    """Kill the first child that is forked: nothing handles the alarm, which ends it."""
-    owner = os.getpid()
-    n_forked = 0
-
-    def count():
-        nonlocal n_forked
-        n_forked += 1
-
-    def set_alarm():
-        if os.getppid() == owner and n_forked == 0:
-            signal.setitimer(signal.ITIMER_REAL, delay)
-
-    os.register_at_fork(after_in_parent=count, after_in_child=set_alarm)
-
-
 def drop_capabilities():
     """Drop all capabilities, those that ignore permissions of files among them."""
     # Version 3 of the interface, of this process; and no bits in its two sets of three words.
@@ -145,8 +127,6 @@ def main():
         owner, _, variable = name.rpartition(".")
         setattr(importlib.import_module(owner), variable, value)
     moments = Moments(faults.get("within", ()), faults.get("at"), make_act(faults))
-    if "worker_delay" in faults:
-        kill_worker(faults["worker_delay"])
     if faults.get("unprivileged"):
         drop_capabilities()
     if "file_size" in faults:

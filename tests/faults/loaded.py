@@ -5,9 +5,7 @@ Loading takes longer than the rest of a small run, and changes no file.
 
 import os
 
-from spacy_rootmind.cli import parse
-from spacy_rootmind.cli.options import ParseOptions
-from spacy_rootmind.cli.pipelines import load_pipeline
+from spacy_rootmind.parsing.settings import ParserSettings
 
-NLP = load_pipeline(ParseOptions(os.environ["PIPELINE"], []))
-parse.load_pipeline = lambda options: NLP
+NLP = ParserSettings(os.environ["PIPELINE"]).load()
+ParserSettings.load = lambda settings: NLP

@@ -7,14 +7,14 @@ import subprocess
 
 import pytest
 from faults.inject import wait_for
-from faults.runs import FORMATS, WRITERS, contents, names_in
+from faults.runs import FORMATS, WRITERS, names_in
 
 # Enough for messages, which go to files as well.
 SMALLEST = 1000
 
 
 def check_limit(run, limit, torn, expected):
-    """Check resuming a run whose files may not grow beyond a limit; returns if it was reached."""
+    """Check repeating a run whose files may not grow beyond a limit; returns if it was reached."""
     result = run(faults={"file_size": limit, "torn": torn})
     if result.returncode == 0:
         return False
@@ -23,14 +23,15 @@ def check_limit(run, limit, torn, expected):
     else:
         assert result.returncode == 1
         assert b"Cannot write" in result.stderr
-    run.check_resumed(expected)
+        assert not names_in(run.folder)
+    run.check_repeated(expected)
     return True
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("torn", [False, True])
 @pytest.mark.parametrize("form", FORMATS)
-def test_run_that_cannot_write_all_of_a_file_is_resumed(form, torn, make_run, expected):
+def test_run_that_cannot_write_all_of_a_file_is_repeated(form, torn, make_run, expected):
     whole = expected(form)
     rng = random.Random(f"{form} {torn}")
     limits = [rng.randint(SMALLEST, max(map(len, whole.values()))) for _ in range(5)]
@@ -41,7 +42,7 @@ def test_run_that_cannot_write_all_of_a_file_is_resumed(form, torn, make_run, ex
 
 @pytest.mark.workflow
 @pytest.mark.parametrize("torn", [False, True])
-def test_run_that_cannot_write_all_of_one_file_is_resumed(torn, make_run, expected):
+def test_run_that_cannot_write_all_of_one_file_is_repeated(torn, make_run, expected):
     assert check_limit(make_run("file of docs"), SMALLEST + 500, torn, expected("file of docs"))
 
 
@@ -69,7 +70,7 @@ def fill(folder, n_free):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMATS)
-def test_run_on_a_full_disk_is_resumed(form, small_disk, make_run, expected):
+def test_run_on_a_full_disk_is_repeated(form, small_disk, make_run, expected):
     run = make_run(form)
     run.folder = small_disk / "run"
     n_full = 0
@@ -81,7 +82,7 @@ def test_run_on_a_full_disk_is_resumed(form, small_disk, make_run, expected):
         if result.returncode:
             n_full += 1
             assert b"No space left on device" in result.stderr
-            run.check_resumed(expected(form))
+            run.check_repeated(expected(form))
         subprocess.run(["rm", "-r", str(run.folder)], check=True)
     print(f"{form}: {n_full} times full")
     assert n_full
@@ -102,30 +103,15 @@ def check_refused(run, *options, **faults):
 def test_run_to_a_folder_that_may_not_be_changed_leaves_nothing(form, make_run, expected):
     run = make_run(form)
     run.folder.chmod(0o555)
-    result = check_refused(run)
-    # There is nothing to resume.
-    assert b"--resume" not in result.stderr
+    check_refused(run)
     run.folder.chmod(0o755)
     assert not names_in(run.folder)
-    run.check_resumed(expected(form))
-
-
-@pytest.mark.workflow
-def test_unfinished_output_that_may_not_be_changed_is_resumed_later(make_run, expected):
-    run = make_run("conllu")
-    run(faults={**WRITERS, "at": 30, "signal": signal.SIGKILL})
-    before = contents(run.folder)
-    [partial] = run.folder.glob("*.partial")
-    partial.chmod(0o444)
-    check_refused(run, "--resume")
-    assert contents(run.folder) == before
-    partial.chmod(0o644)
-    run.check_resumed(expected("conllu"))
+    run.check_repeated(expected(form))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMATS)
-def test_run_whose_folder_is_closed_meanwhile_is_resumed(form, make_run, expected):
+def test_run_whose_folder_is_closed_meanwhile_is_repeated(form, make_run, expected):
     reached, go = (make_run(form).folder / name for name in ("reached", "go"))
     run = make_run(form)
     faults = {**WRITERS, "at": 12, "reached": str(reached), "go": str(go), "unprivileged": True}
@@ -140,6 +126,20 @@ def test_run_whose_folder_is_closed_meanwhile_is_resumed(form, make_run, expecte
         folder.chmod(0o755)
     assert result.returncode == 1
     assert b"Permission denied" in result.stderr
-    assert b"--resume" in result.stderr
     assert not run.output.exists()
-    run.check_resumed(expected(form))
+    run.check_repeated(expected(form))
+
+
+@pytest.mark.workflow
+@pytest.mark.parametrize(("name", "code"), [("SIGKILL", -9), ("SIGTERM", 143), ("SIGINT", 130)])
+@pytest.mark.parametrize("form", FORMATS)
+def test_run_ended_while_writing_leaves_no_output_or_all_of_it(
+    form, name, code, make_run, expected
+):
+    n_moments = make_run(form).n_moments(WRITERS)
+    rng = random.Random(f"{form} {name}")
+    for moment in rng.sample(range(1, n_moments + 1), min(6, n_moments)):
+        run = make_run(form)
+        result = run(faults={**WRITERS, "at": moment, "signal": getattr(signal, name)})
+        assert result.returncode == code, result.stderr
+        run.check_repeated(expected(form))

@@ -16,13 +16,12 @@ from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin
 
 from spacy_rootmind.cli.checks import check_treebank
-from spacy_rootmind.cli.conllu import FORM
-from spacy_rootmind.cli.input_records import Failure, InputRecord
-from spacy_rootmind.cli.inputs import InputError, Inputs
-from spacy_rootmind.cli.readers import read_records
-from spacy_rootmind.cli.stream import parse_records
 from spacy_rootmind.cli.treebanks import read_treebank
-from spacy_rootmind.cli.writers import WRITERS
+from spacy_rootmind.formats.conllu_sentence import FORM
+from spacy_rootmind.formats.lines import InputError, Inputs
+from spacy_rootmind.formats.records import Failure, InputRecord
+from spacy_rootmind.formats.registry import WRITERS, read_records
+from spacy_rootmind.parsing.stream import parse_records
 
 CORPUS = Path(__file__).with_name("corpus")
 # Words long enough to be told apart, and characters that end lines or columns for some tool.

@@ -8,10 +8,8 @@ from typing import Any, cast
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_rootmind.cli.input_records import Failure, InputRecord
-from spacy_rootmind.cli.inputs import InputError
-from spacy_rootmind.cli.processes import end_workers
-from spacy_rootmind.cli.readers import InputRecords
+from spacy_rootmind.formats.lines import InputError
+from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 
 Parsed = Generator[tuple[InputRecord, Doc] | Failure, None, None]
 
@@ -45,13 +43,11 @@ def _chunk(records: InputRecords, max_records: int, max_chars: int) -> InputReco
             return
 
 
-def parse_records(
-    nlp: Language, records: InputRecords, *, batch_size: int | None = None, n_process: int = 1
-) -> Parsed:
+def parse_records(nlp: Language, records: InputRecords, *, batch_size: int | None = None) -> Parsed:
     """Parse a stream of records, and yield the results in the same order.
 
     On an error, a component may drop a Doc or a whole batch, or end the stream. A record without a
-    result is parsed once more, alone and in this process, and becomes a failure if that fails too.
+    result is parsed once more, alone, and becomes a failure if that fails too.
     """
     handler = LastError()
     nlp.set_error_handler(handler)
@@ -62,20 +58,16 @@ def parse_records(
 
     def make_docs() -> Iterator[tuple[Doc, int]]:
         nonlocal exhausted
-        try:
-            for number, record in numbered:
-                doc = None
-                if isinstance(record, InputRecord):
-                    try:
-                        doc = record.make_doc(nlp)
-                    except Exception as error:
-                        record = record.failed(error)
-                waiting.append((number, record))
-                if doc is not None:
-                    yield doc, number
-        except InputError:
-            end_workers()
-            raise
+        for number, record in numbered:
+            doc = None
+            if isinstance(record, InputRecord):
+                try:
+                    doc = record.make_doc(nlp)
+                except Exception as error:
+                    record = record.failed(error)
+            waiting.append((number, record))
+            if doc is not None:
+                yield doc, number
         exhausted = True
 
     def retry_oldest() -> tuple[InputRecord, Doc] | Failure:
@@ -84,9 +76,7 @@ def parse_records(
 
     while not exhausted:
         try:
-            for doc, number in nlp.pipe(
-                make_docs(), as_tuples=True, batch_size=batch_size, n_process=n_process
-            ):
+            for doc, number in nlp.pipe(make_docs(), as_tuples=True, batch_size=batch_size):
                 # The number is lost if a component replaces the Doc.
                 if number is not None:
                     while waiting[0][0] != number:
@@ -114,3 +104,9 @@ def parse_alone(
     if docs:
         return record, docs[0]
     return record.failed(handler.error or ValueError("the pipeline returned no Doc"))
+
+
+def count_words(doc: Doc) -> tuple[int, int]:
+    """Count the sentences that have words, and the words, which are not whitespace."""
+    counts = [sum(not token.is_space for token in sentence) for sentence in doc.sents]
+    return sum(count > 0 for count in counts), sum(counts)

@@ -1,18 +1,19 @@
-"""Documents to parse, and the cutting of long ones.
+"""Pieces of long documents, which are parsed one by one.
 
 A document is parsed in one piece up to a limit of characters, which bounds memory. A longer one is
 cut where a sentence probably ends: after the last empty line before the limit, else after the last
 line, else after the last full stop, question or exclamation mark, else after the last space, else
 at the limit. Cuts before half the limit are not considered. A document with given tokens is cut
-before the last given sentence, else after the last such mark, else at the limit.
+before the last given sentence, else after the last such mark, else at the limit. Sentences of
+CoNLL-U and Docs are not cut, since they are written as they were read.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from spacy_rootmind.cli.input_records import InputRecord
-from spacy_rootmind.cli.long_runs import PIECE, cut, long_runs
+from spacy_rootmind.formats.records import Failure, InputRecord
+from spacy_rootmind.parsing.long_runs import PIECE, cut, long_runs
 
 # Marks at the ends of sentences; the latter, of Chinese and Japanese, need no space after them.
 MARKS, WIDE_MARKS = ".!?", "\u3002\uff01\uff1f"
@@ -30,63 +31,47 @@ BREAKS = [
 
 
 @dataclass
-class Document:
-    """A document as it was read.
+class Piece:
+    """A part of a document that is parsed as one Doc; `start` and `end` count characters.
 
-    Attributes
-    ----------
-    id : str or None
-    text : str, optional
-        The text, unless there are words.
-    words, spaces, starts : list, optional
-        The given tokens, whether a space follows each, and whether each starts a sentence.
-    error : str, optional
-        `KIND: REASON`, if it could not be read, or must not be parsed.
+    `record` is the whole document's if that is not cut.
     """
 
-    id: str | None
-    text: str | None = None
-    words: list[str] | None = None
-    spaces: list[bool] | None = None
-    starts: list[bool] | None = None
-    error: str | None = None
+    record: InputRecord | Failure
+    start: int = 0
+    end: int = 0
+    is_last: bool = True
 
     @property
-    def n_chars(self) -> int:
-        """Size in characters, without the spaces between given words."""
-        return len(self.text or "") if self.words is None else sum(map(len, self.words))
+    def is_whole(self) -> bool:
+        """Whether this is all of its document."""
+        return self.start == 0 and self.is_last
 
 
-@dataclass
-class Piece:
-    """A part of a document that is parsed as one Doc; `start` and `end` count characters."""
-
-    document: Document
-    start: int
-    end: int
-    record: InputRecord
-    is_last: bool
-
-
-def cut_document(document: Document, max_chars: int, max_word_length: int) -> Iterator[Piece]:
+def cut_record(
+    record: InputRecord | Failure, max_chars: int, max_word_length: int
+) -> Iterator[Piece]:
     """Cut a document into pieces of at most `max_chars` characters."""
-    pieces = _cut_text if document.words is None else _cut_words
-    yield from pieces(document, max_chars, max_word_length)
+    if isinstance(record, Failure):
+        yield Piece(record)
+    elif record.is_whole:
+        yield Piece(record, 0, record.n_chars)
+    elif record.words is None:
+        yield from _cut_text(record, max_chars, max_word_length)
+    else:
+        yield from _cut_words(record, record.words, max_chars)
 
 
-def _cut_text(document: Document, max_chars: int, max_word_length: int) -> Iterator[Piece]:
-    text = document.text or ""
+def _cut_text(record: InputRecord, max_chars: int, max_word_length: int) -> Iterator[Piece]:
+    text = record.text or ""
     start = 0
     while True:
         end = start + find_break(text, start, max_chars)
         part = text[start:end]
-        is_last = end == len(text)
-        record = InputRecord("", start, text=part)
         runs = long_runs(part, max_word_length)
-        if runs:
-            record.pieces = cut(part, runs, min(PIECE, max_word_length))
-        yield Piece(document, start, end, record, is_last)
-        if is_last:
+        pieces = cut(part, runs, min(PIECE, max_word_length)) if runs else None
+        yield Piece(replace(record, text=part, pieces=pieces), start, end, end == len(text))
+        if end == len(text):
             return
         start = end
 
@@ -103,25 +88,24 @@ def find_break(text: str, start: int, max_chars: int) -> int:
     return max_chars
 
 
-def _cut_words(document: Document, max_chars: int, max_word_length: int) -> Iterator[Piece]:
-    words, starts = document.words or [], document.starts
-    spaces = document.spaces or [True] * len(words)
+def _cut_words(record: InputRecord, words: list[str], max_chars: int) -> Iterator[Piece]:
+    starts, spaces = record.starts, record.spaces
     first = place = 0
     while True:
         last = _last_word(words, starts, first, max_chars)
-        size = sum(map(len, words[first:last])) + sum(spaces[first:last])
-        is_last = last == len(words)
-        record = InputRecord(
-            "",
-            place,
+        n_spaces = last - first if spaces is None else sum(spaces[first:last])
+        end = place + sum(map(len, words[first:last])) + n_spaces
+        part = replace(
+            record,
             words=words[first:last],
-            spaces=spaces[first:last],
+            spaces=spaces and spaces[first:last],
             starts=starts and [True, *starts[first + 1 : last]],
         )
-        yield Piece(document, place, place + size, record, is_last)
+        is_last = last == len(words)
+        yield Piece(part, place, end, is_last)
         if is_last:
             return
-        first, place = last, place + size
+        first, place = last, end
 
 
 def _last_word(words: Sequence[str], starts: list[bool] | None, first: int, max_chars: int) -> int:

@@ -1,10 +1,9 @@
-"""Input files, read line by line in constant memory or whole, counted and hashed on the way."""
+"""Input files, read line by line in constant memory or whole, and counted on the way."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -60,7 +59,6 @@ class Inputs:
         self.names = [file for name in names for file in _files_of(name)]
         self.texts = list(texts)
         self.n_bytes = 0
-        self._hash = blake2b(digest_size=16)
         self._check()
 
     def _check(self) -> None:
@@ -87,17 +85,11 @@ class Inputs:
             return None
         return sum(Path(name).stat().st_size for name in self.names)
 
-    def digest(self) -> str:
-        """Return a hash of everything read so far."""
-        return self._hash.hexdigest()
-
     def given_texts(self) -> Iterator[Line]:
         """Read the texts, each as one line, whatever it contains."""
         for number, text in enumerate(self.texts, start=1):
             # Bytes of the command line that are not UTF-8 were decoded as surrogates.
-            data = text.encode("utf8", "surrogateescape")
-            self._hash.update(b"\0text\0" + data)
-            yield Line(number, data)
+            yield Line(number, text.encode("utf8", "surrogateescape"))
 
     def lines(self, name: str) -> Iterator[Line]:
         """Read one of the files.
@@ -107,7 +99,6 @@ class Inputs:
         InputError
             If reading fails.
         """
-        self._hash.update(b"\0file\0")
         stream = _open(name)
         try:
             for number, data in enumerate(read_lines(partial(self._read_line, stream)), start=1):
@@ -131,13 +122,11 @@ class Inputs:
         except OSError as error:
             raise InputError(f"cannot read {display_name(name)}: {error}") from error
         self.n_bytes += len(data)
-        self._hash.update(b"\0file\0" + data)
         return data
 
     def _read_line(self, stream: BinaryIO, size: int) -> bytes:
         data = stream.readline(size)
         self.n_bytes += len(data)
-        self._hash.update(data)
         return data
 
 

@@ -1,12 +1,12 @@
 """Input files of any file system, cut into parts by size, and the documents of a part.
 
-Text, JSONL and CoNLL-U are cut at bytes, Parquet at rows. A document belongs to the part in which
-it starts: a line to that of its first byte, a paragraph or a sentence of CoNLL-U to that of the
-empty line before it. So each part can be read without the others.
+Text, JSONL and CoNLL-U are cut at bytes, Parquet at rows, files of Docs at Docs. A document
+belongs to the part in which it starts: a line to that of its first byte, a paragraph or a sentence
+of CoNLL-U to that of the empty line before it. So each part can be read without the others.
 
 Compressed files can only be read from their beginning: for each part, everything before it is
 decompressed, but not parsed. This takes little time if a file has few parts, so such a file is cut
-into at most `COMPRESSED_PARTS`.
+into at most `COMPRESSED_PARTS`. The same holds for files of Docs, which are read as a whole.
 """
 
 import gzip
@@ -14,7 +14,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise, takewhile
+from itertools import islice, pairwise, takewhile
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, cast
 
@@ -22,27 +22,21 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spacy_rootmind.bulk.documents import Document
-from spacy_rootmind.bulk.parser import ID_COLUMN, ArrowParser, make_document
-from spacy_rootmind.bulk.schema import INPUT
-from spacy_rootmind.cli.input_records import Failure, InputRecord
-from spacy_rootmind.cli.inputs import InputError, Line, read_lines, without_mark
-from spacy_rootmind.cli.readers import READERS, is_blank, read_paragraphs
+from spacy_rootmind.bulk.arrow_parser import ID_COLUMN, ArrowParser, make_record
+from spacy_rootmind.formats.docbin import read_docs
+from spacy_rootmind.formats.lines import InputError, Line, read_lines, without_mark
+from spacy_rootmind.formats.records import InputRecord, InputRecords
+from spacy_rootmind.formats.registry import DOCS, PARQUET, READERS, SUFFIXES
+from spacy_rootmind.formats.text import is_blank, read_paragraphs
 
-PARQUET = "parquet"
-SUFFIXES = {
-    ".txt": "text",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".conllu": "conllu",
-    ".parquet": PARQUET,
-}
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 PARAGRAPHS = "paragraphs"
 # Formats whose documents are separated by empty lines.
 BLOCKS = {PARAGRAPHS, "conllu"}
 FORMS = {**READERS, PARAGRAPHS: read_paragraphs}
 COMPRESSED_PARTS = 64
+# Of text, about: the size of Docs on the disk says little.
+BYTES_A_TOKEN = 6
 BUFFER = 1 << 20
 # Names that file systems give to the time or the hash of a file's last change.
 VERSIONS = (
@@ -71,7 +65,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of an input file: bytes, decompressed, or rows of Parquet, from `start` to `stop`.
+    """A part of an input file, from `start` to `stop`: bytes, decompressed, or rows, or Docs.
 
     `size` is its approximate size in bytes.
     """
@@ -163,6 +157,8 @@ def cut_source(source: Source, part_bytes: int, parser: ArrowParser) -> list[tup
     try:
         if source.form == PARQUET:
             return _cut_rows(source, part_bytes, parser)
+        if source.form == DOCS:
+            return _cut_docs(source, part_bytes)
         size = source.size if source.compression is None else _decompressed_size(source)
     except (OSError, EOFError, ValueError) as error:
         raise InputError(f"cannot read {source.name}: {error}") from error
@@ -175,6 +171,26 @@ def cut_source(source: Source, part_bytes: int, parser: ArrowParser) -> list[tup
 def _decompressed_size(source: Source) -> int:
     with open_source(source) as stream:
         return sum(map(len, iter(lambda: stream.read(BUFFER), b"")))
+
+
+def _cut_docs(source: Source, part_bytes: int) -> list[tuple[int, int, int]]:
+    """Cut a file of Docs after each Doc that completes a part."""
+    sizes = [BYTES_A_TOKEN * len(record.words or []) for record in _read_docs(source)]
+    part_bytes = max(part_bytes, -(-sum(sizes) // COMPRESSED_PARTS))
+    parts: list[tuple[int, int, int]] = []
+    start = size = 0
+    for stop, n_bytes in enumerate(sizes, start=1):
+        size += n_bytes
+        if size >= part_bytes or stop == len(sizes):
+            parts.append((start, stop, size))
+            start, size = stop, 0
+    return parts
+
+
+def _read_docs(source: Source) -> Iterator[InputRecord]:
+    with open_source(source) as stream:
+        content = stream.read()
+    return read_docs(source.name, content)
 
 
 def _cut_rows(source: Source, part_bytes: int, parser: ArrowParser) -> list[tuple[int, int, int]]:
@@ -212,7 +228,7 @@ def _cut_rows(source: Source, part_bytes: int, parser: ArrowParser) -> list[tupl
 # --- documents ---------------------------------------------------------------------------------
 
 
-def read_part(part: Part, parser: ArrowParser) -> Iterator[Document]:
+def read_part(part: Part, parser: ArrowParser) -> InputRecords:
     """Read the documents of a part.
 
     Raises
@@ -220,15 +236,18 @@ def read_part(part: Part, parser: ArrowParser) -> Iterator[Document]:
     OSError
         If reading fails.
     """
-    if part.source.form == PARQUET:
+    source = part.source
+    if source.form == PARQUET:
         yield from _read_rows(part, parser)
         return
-    read = FORMS[part.source.form]
-    own = _own_blocks if part.source.form in BLOCKS else _own_lines
-    with open_source(part.source) as stream:
-        _go_to(stream, max(part.start - 1, 0), part.source)
-        for record in read(part.source.name, own(_lines(stream, part.start), part)):
-            yield _document(record)
+    if source.form == DOCS:
+        yield from islice(_read_docs(source), part.start, part.stop)
+        return
+    read = FORMS[source.form]
+    own = _own_blocks if source.form in BLOCKS else _own_lines
+    with open_source(source) as stream:
+        _go_to(stream, max(part.start - 1, 0), source)
+        yield from read(source.name, own(_lines(stream, part.start), part))
 
 
 @contextmanager
@@ -291,18 +310,7 @@ def _own_blocks(lines: Iterable[Line], part: Part) -> Iterator[Line]:
             return
 
 
-def _document(record: InputRecord | Failure) -> Document:
-    place = f"{record.file}:{record.line}"
-    if isinstance(record, Failure):
-        return Document(place, error=f"{INPUT}: {record.reason}")
-    name = record.fields.get("id", record.fields.get("sent_id"))
-    is_named = isinstance(name, (str, int)) and not isinstance(name, bool)
-    return Document(
-        str(name) if is_named else place, record.text, record.words, record.spaces, record.starts
-    )
-
-
-def _read_rows(part: Part, parser: ArrowParser) -> Iterator[Document]:
+def _read_rows(part: Part, parser: ArrowParser) -> InputRecords:
     with fsspec.open(part.source.url, "rb") as stream:
         # Pages are read as they are needed.
         file = pq.ParquetFile(stream, pre_buffer=False, buffer_size=BUFFER)
@@ -317,9 +325,10 @@ def _read_rows(part: Part, parser: ArrowParser) -> Iterator[Document]:
                 stop = start + batch.num_rows
                 for row in range(max(start, part.start), min(stop, part.stop)):
                     values = {name: batch.column(name)[row - start].as_py() for name in present}
-                    name = values.get(parser.id_column)
-                    yield make_document(
-                        f"{part.source.name}:{row}" if name is None else str(name),
+                    yield make_record(
+                        part.source.name,
+                        row,
+                        values.get(parser.id_column),
                         values.get(parser.text),
                         values.get(parser.tokens),
                     )

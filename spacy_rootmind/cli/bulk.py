@@ -1,4 +1,4 @@
-"""The command `bulk`: parses a corpus of any size into a folder of Parquet."""
+"""The command `bulk`: parses a corpus of any size into a folder."""
 
 import os
 import sys
@@ -6,9 +6,9 @@ from collections.abc import Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from time import perf_counter
 
+from spacy_rootmind.bulk.arrow_parser import ArrowParser
 from spacy_rootmind.bulk.counts import Counts
 from spacy_rootmind.bulk.engine import (
     Failed,
@@ -19,19 +19,13 @@ from spacy_rootmind.bulk.engine import (
     run_parts,
 )
 from spacy_rootmind.bulk.folder import OutputFolder
-from spacy_rootmind.bulk.inputs import (
-    PARAGRAPHS,
-    PARQUET,
-    Part,
-    Source,
-    cut_source,
-    list_sources,
-)
-from spacy_rootmind.bulk.job import Job, JobError, hashes_of, identity, part_name, read_counts
-from spacy_rootmind.bulk.parser import ArrowParser
-from spacy_rootmind.cli.inputs import InputError
+from spacy_rootmind.bulk.part import Job, JobError, identity_of, read_counts
+from spacy_rootmind.bulk.sources import PARAGRAPHS, Part, Source, cut_source, list_sources
 from spacy_rootmind.cli.messages import Bar, CommandError, Messages
-from spacy_rootmind.cli.processes import Interrupted, stop_signals
+from spacy_rootmind.cli.signals import Interrupted, stop_signals
+from spacy_rootmind.formats.lines import InputError
+from spacy_rootmind.formats.registry import PARQUET
+from spacy_rootmind.parsing.settings import SettingsError
 
 # Larger parts lose more work when a worker dies, smaller ones make more files. Small inputs still
 # have enough parts for several workers.
@@ -49,6 +43,7 @@ class BulkOptions:
     inputs: list[str]
     output: str
     parser: ArrowParser
+    to_format: str = PARQUET
     from_format: str | None = None
     paragraphs: bool = False
     part_bytes: int | None = None
@@ -97,6 +92,8 @@ def bulk(options: BulkOptions) -> int:
     except Interrupted as stop:
         messages.fail("Interrupted", HINT)
         return 128 + stop.number
+    except SettingsError as error:
+        raise CommandError(error.title, error.text) from error
     except InputError as error:
         raise CommandError(f"Cannot read the input: {error}") from error
     except LostSchedulerError as error:
@@ -108,16 +105,13 @@ def bulk(options: BulkOptions) -> int:
 
 
 def _bulk(options: BulkOptions, messages: Messages) -> int:
-    parser = options.parser
-    try:
-        hashes = hashes_of(parser)
-    except ValueError as error:
-        raise CommandError(str(error)) from error
+    parser, form = options.parser, options.to_format
+    parser.settings.check_output(form)
     sources = list_sources(options.inputs, options.from_format, options.paragraphs)
-    check_effects(options.given, {source.form for source in sources})
-    job = Job(parser, options.output, *hashes)
+    check_effects(options.given, {source.form for source in sources}, form)
+    job = Job(parser, options.output, form, identity_of(parser))
     try:
-        folder = OutputFolder(options.output, identity(job), sources)
+        folder = OutputFolder(job, sources)
         cut = partial(
             cut_source, part_bytes=options.part_bytes or part_bytes(sources), parser=parser
         )
@@ -125,6 +119,8 @@ def _bulk(options: BulkOptions, messages: Messages) -> int:
         done = folder.done(parts)
     except OSError as error:
         raise CommandError(f"Cannot write {options.output}: {error}") from error
+    except SettingsError:
+        raise
     except ValueError as error:
         raise CommandError(f"Cannot read the input: {error}") from error
     if done:
@@ -141,7 +137,7 @@ def _bulk(options: BulkOptions, messages: Messages) -> int:
     return _report(options, messages, progress, failed, len(parts))
 
 
-def check_effects(given: Set[str], formats: Set[str]) -> None:
+def check_effects(given: Set[str], formats: Set[str], to_format: str) -> None:
     """Check that options about some formats were given with files of them.
 
     Raises
@@ -149,6 +145,8 @@ def check_effects(given: Set[str], formats: Set[str]) -> None:
     CommandError
         If they were not.
     """
+    if "rows" in given and to_format != PARQUET:
+        raise CommandError(f"Cannot use --rows with --to {to_format}", "Only Parquet has rows.")
     texts = {"text", PARAGRAPHS}
     rules = {
         "paragraphs": texts,
@@ -174,7 +172,7 @@ def part_bytes(sources: Sequence[Source]) -> int:
 def counts_of(folder: OutputFolder, parts: Sequence[Part]) -> Counts:
     """Add up the counts of finished parts."""
     total = Counts()
-    paths = [f"{folder.path}/{part_name(part.number)}" for part in parts]
+    paths = [f"{folder.path}/{folder.job.done_name(part.number)}" for part in parts]
     with ThreadPoolExecutor(READERS_OF_COUNTS) as pool:
         for counts in pool.map(partial(read_counts, folder.fs), paths):
             total.add(counts)
@@ -226,7 +224,8 @@ def _report(
     )
     if total.errors:
         kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(total.errors.items()))
-        messages.warn(f"Errors, in the column error: {kinds}")
+        place = "the column error" if options.to_format == PARQUET else "_part-*.json"
+        messages.warn(f"Errors, in {place}: {kinds}")
     for part, reason in failed:
         place = f"{part.source.name}, {part.start} to {part.stop}"
         messages.fail(f"Part {part.number} ({place}): {reason}")
@@ -235,8 +234,3 @@ def _report(
     else:
         messages.good(summary)
     return 1 if failed or total.errors else 0
-
-
-def absolute(name: str) -> str:
-    """Make the path of a folder absolute, since workers may run elsewhere; keep other names."""
-    return str(Path(name).resolve()) if Path(name).exists() else name

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from spacy.language import Language
 from spacy.tokenizer import Tokenizer
 
-from spacy_rootmind.cli.input_records import Failure, InputRecord
+from spacy_rootmind.formats.records import Failure, InputRecord
 
 # Length of the pieces, in characters. Longer than nearly all words; the time that the tokenizer
 # needs for a run that is cut is proportional to it.
@@ -26,11 +26,8 @@ def cut_long_runs(
     max_length: int,
     warn: Callable[[str], None],
 ) -> Iterator[InputRecord | Failure]:
-    """Cut runs of more than `max_length` characters in texts to be tokenized; warn of each text.
-
-    Languages without spaces between words have other tokenizers, whose time is not quadratic.
-    """
-    if not isinstance(nlp.tokenizer, Tokenizer):
+    """Cut runs of more than `max_length` characters in texts to be tokenized; warn of each text."""
+    if not is_quadratic(nlp):
         yield from records
         return
     for record in records:
@@ -40,6 +37,11 @@ def cut_long_runs(
                 record.pieces = cut(record.text, runs, min(PIECE, max_length))
                 warn(describe(record, runs))
         yield record
+
+
+def is_quadratic(nlp: Language) -> bool:
+    """Tell whether the tokenizer is spaCy's; languages without spaces between words have others."""
+    return isinstance(nlp.tokenizer, Tokenizer)
 
 
 def long_runs(text: str, max_length: int) -> list[tuple[int, int]]:

@@ -11,11 +11,22 @@ Each word with dependents has a vertical line, to the right of its head's line, 
 the first of its dependents to the last. Lines that share a row are drawn in different lanes, so
 that non-projective trees can be drawn as well; where a word's own line crosses a vertical one
 without being connected to it, the crossing is ╪.
+
+After each word come its part of speech, its label, the probability of its head, and after "or" the
+probable arcs from other heads.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from unicodedata import combining, east_asian_width
+
+from spacy.tokens import Doc, Span, Token
+
+from spacy_rootmind.annotation.extensions import get_arcs, get_head_probs, get_log_prob
+from spacy_rootmind.formats.conllu import deprel, numbered_parses, numbered_tree
+from spacy_rootmind.formats.conllu_sentence import as_column
+from spacy_rootmind.formats.records import InputRecord, check_unchanged, restore_given_columns
 
 
 @dataclass(frozen=True)
@@ -129,3 +140,80 @@ def printable(text: str) -> str:
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
+
+
+# --- Docs --------------------------------------------------------------------------------------
+
+
+def write_tree(doc: Doc, record: InputRecord, n_before: int) -> bytes:
+    """Draw the sentences of a Doc as text; whitespace tokens are not words, as in CoNLL-U.
+
+    Raises
+    ------
+    ValueError
+        If the pipeline has changed the tokens of the record, or a sentence is not a tree.
+    """
+    check_unchanged(doc, record)
+    restore_given_columns(doc, record)
+    drawn = []
+    for sentence in doc.sents:
+        words = [token for token in sentence if not token.is_space]
+        if words:
+            drawn.append(_draw_sentence(sentence, words) + "\n")
+    return "".join(drawn).encode("utf8")
+
+
+def _draw_sentence(sentence: Span, words: Sequence[Token]) -> str:
+    """Draw a sentence: its text, its tree, the probability of the tree, and alternatives."""
+    heads, deps = numbered_tree(sentence, words)
+    numbers = [int(head) for head in heads]
+    lines = [printable(as_column(sentence.text)), ""]
+    lines += _draw_words(words, numbers, deps, _probabilities(sentence, words))
+    log_prob = get_log_prob(sentence)
+    if log_prob is not None:
+        lines += ["", f"Probability of the tree: {percent(math.exp(log_prob))}"]
+    for other_numbers, other_deps, log_prob in numbered_parses(sentence, words):
+        if (other_numbers, other_deps) != (numbers, deps):
+            lines += ["", f"Alternative: {percent(math.exp(log_prob))}", ""]
+            lines += _draw_words(words, other_numbers, other_deps, [""] * len(words))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _draw_words(
+    words: Sequence[Token], heads: Sequence[int], deps: Sequence[str], details: Sequence[str]
+) -> list[str]:
+    """Draw a tree, with heads counted from 1 and 0 above the root, and details of each word."""
+    drawing = draw_tree([head - 1 for head in heads])
+    columns = [
+        [f"{line} {_shown(token)}" for line, token in zip(drawing, words, strict=True)],
+        [token.pos_ for token in words],
+        deps,
+        details,
+    ]
+    return align(list(zip(*(column for column in columns if any(column)), strict=True)))
+
+
+def _shown(token: Token) -> str:
+    return printable(as_column(token.text))
+
+
+def _probabilities(sentence: Span, words: Sequence[Token]) -> list[str]:
+    """Format the probability of each word's head, and the probable arcs from other heads."""
+    probs = get_head_probs(sentence)
+    heads = [None if probs is None else probs[token.i - sentence.start] for token in words]
+    others: dict[int, list[str]] = {token.i: [] for token in words}
+    for arc in get_arcs(sentence) or ():
+        if arc.head != arc.token.head:
+            head = "" if arc.head == arc.token else f"{_shown(arc.head)} "
+            others[arc.token.i].append(f"{head}{deprel(arc.dep)} {percent(arc.prob)}")
+    cells = []
+    for token, prob in zip(words, heads, strict=True):
+        shown = "" if prob is None else f"{percent(prob):>7}"
+        rest = ", ".join(others[token.i])
+        cells.append(f"{shown}  or {rest}" if rest else shown)
+    return cells
+
+
+def percent(prob: float) -> str:
+    """Format a probability for reading; that of a long sentence's tree is not shown as zero."""
+    return "< 0.1 %" if 0 < prob < 0.0005 else f"{100 * prob:.1f} %"

@@ -14,8 +14,8 @@ from spacy_rootmind.annotation.details import Alternatives, ArcTable, Confidence
 from spacy_rootmind.annotation.extensions import register_extensions
 from spacy_rootmind.annotation.records import SentenceRecord
 from spacy_rootmind.annotation.writing import DocParse, annotate
-from spacy_rootmind.bulk.rows import ATTRIBUTES, Row
 from spacy_rootmind.bulk.schema import check_version
+from spacy_rootmind.bulk.to_rows import ATTRIBUTES, Row
 
 # Rows in memory at a time.
 READ_ROWS = 1024

@@ -1,0 +1,346 @@
+"""A parser from Arrow tables to Arrow tables."""
+
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import pyarrow as pa
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from spacy_rootmind.bulk.counts import Counts
+from spacy_rootmind.bulk.pieces import Piece, cut_record
+from spacy_rootmind.bulk.schema import SCHEMAS
+from spacy_rootmind.bulk.to_rows import (
+    EMPTY_SENTENCE,
+    Row,
+    document_batch,
+    sentence_batch,
+    sentence_rows,
+)
+from spacy_rootmind.formats.jsonl import find_words, read_tokens
+from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
+from spacy_rootmind.parsing.long_runs import is_quadratic
+from spacy_rootmind.parsing.settings import ParserSettings
+from spacy_rootmind.parsing.stream import count_words, parse_records
+
+ID_COLUMN = "id"
+# Characters that are parsed together, at most, beyond a first piece: they bound memory.
+CHUNK_CHARS = 100_000
+# Rows of a batch of results.
+BATCH_ROWS = 4096
+
+Result = TypeVar("Result")
+Converts = TypeVar("Converts", covariant=True)
+
+
+@dataclass
+class Loaded:
+    """A pipeline of this process. Its tokenizer and vocabulary are not safe for several threads."""
+
+    nlp: Language
+    lock: threading.Lock
+
+
+_loaded: dict[str, Loaded] = {}
+_loading = threading.Lock()
+
+
+class Converter(Protocol[Converts]):
+    """Converts a Doc, given its piece and the number of the document's sentences before it."""
+
+    def __call__(self, doc: Doc, piece: Piece, n_before: int) -> Converts:
+        """Convert a Doc."""
+
+
+class ArrowParser:
+    """Parse the documents of an Arrow table.
+
+    It can be pickled, and loads its pipeline once per process, when it is first called there. It
+    can be used in Ray Data's `map_batches`, Spark's `mapInArrow`, functions of Daft and Dask tasks.
+
+    Parameters
+    ----------
+    pipeline : str, Path or ParserSettings
+        Name or folder of a pipeline with `root_mst`, which each process can load; or all settings.
+    rows : {"sentences", "documents"}
+        One row per sentence, or one per document with a list of its sentences, in the order of the
+        input.
+    text, tokens : str
+        Names of input columns. `text` has strings; `tokens` has lists of strings, or lists of lists
+        of strings, one per sentence. One of them is enough; with both, the tokens are located in
+        the text.
+    id_column : str or None
+        Name of the input column that identifies documents; None if there is none.
+    max_chars : int
+        Documents with more characters are parsed in pieces; `spacy_rootmind.bulk.pieces` says
+        where they are cut.
+    **settings
+        Other attributes of `ParserSettings`, such as `confidence=True`.
+    """
+
+    def __init__(
+        self,
+        pipeline: str | Path | ParserSettings,
+        *,
+        rows: str = "sentences",
+        text: str = "text",
+        tokens: str = "tokens",
+        id_column: str | None = ID_COLUMN,
+        max_chars: int = CHUNK_CHARS,
+        **settings: Any,
+    ) -> None:
+        if not isinstance(pipeline, (str, Path, ParserSettings)):
+            raise TypeError(
+                f"expected the name or the folder of a pipeline, which other processes can load, "
+                f"received {type(pipeline).__name__}: save it with nlp.to_disk(FOLDER)"
+            )
+        if rows not in SCHEMAS:
+            raise ValueError(f"expected rows to be one of {', '.join(SCHEMAS)}, received {rows!r}")
+        if max_chars < 1:
+            raise ValueError(f"expected max_chars of at least 1, received {max_chars}")
+        if isinstance(pipeline, ParserSettings):
+            if settings:
+                raise TypeError(f"expected all settings in one object, received also {settings}")
+            self.settings = pipeline
+        else:
+            self.settings = ParserSettings(str(pipeline), **settings)
+        self.rows = rows
+        self.text = text
+        self.tokens = tokens
+        self.id_column = id_column
+        self.max_chars = max_chars
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Schema of the results."""
+        return SCHEMAS[self.rows]
+
+    def __call__(self, data: pa.Table | pa.RecordBatch) -> pa.Table:
+        """Parse a table or a record batch.
+
+        Raises
+        ------
+        ValueError
+            If the pipeline cannot be loaded, or a column is missing. An error in a single document
+            becomes a row with this error.
+        """
+        self.check_columns(data.schema.names)
+        return pa.Table.from_batches(self.parse(self._read(data)), schema=self.schema)
+
+    def check_columns(self, names: Sequence[str]) -> None:
+        """Check that a table has the columns to read.
+
+        Raises
+        ------
+        ValueError
+            If one is missing.
+        """
+        wanted = [] if self.id_column is None else [self.id_column]
+        wanted += [] if self.text in names or self.tokens in names else [self.text]
+        missing = [name for name in wanted if name not in names]
+        if missing:
+            raise ValueError(
+                f"expected a column {' and '.join(map(repr, missing))}, found "
+                f"{', '.join(names) or 'no columns'}: name the columns with text=, tokens= and "
+                f"id_column=, which may be None"
+            )
+
+    def _read(self, data: pa.Table | pa.RecordBatch) -> InputRecords:
+        names = [self.id_column, self.text, self.tokens]
+        columns = [data.column(name) if name in data.schema.names else None for name in names]
+        for row in range(data.num_rows):
+            # One at a time: documents may be long.
+            values = (None if c is None else c[row].as_py() for c in columns)
+            yield make_record("", row, *values)
+
+    def load(self) -> Language:
+        """Load the pipeline, or return the one that this process has loaded before.
+
+        Raises
+        ------
+        ValueError
+            If it cannot be loaded.
+        """
+        return self._load().nlp
+
+    def _load(self) -> Loaded:
+        key = repr(self.settings)
+        with _loading:
+            if key not in _loaded:
+                _loaded[key] = Loaded(self.settings.load(), threading.Lock())
+            return _loaded[key]
+
+    def parse(
+        self, records: InputRecords, counts: Counts | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Parse documents; yield batches of rows, in order, and add to the counts.
+
+        Raises
+        ------
+        ValueError
+            If the pipeline cannot be loaded.
+        """
+        collect = _by_sentence if self.rows == "sentences" else _by_document
+        yield from collect(self.parse_pieces(records, _rows, counts or Counts()))
+
+    def parse_pieces(
+        self,
+        records: InputRecords,
+        convert: Converter[Result],
+        counts: Counts,
+    ) -> Iterator[tuple[Piece, Result | Failure]]:
+        """Parse documents in pieces, in order; yield each piece, and its Doc as it is converted.
+
+        If `convert` raises an error, the piece fails.
+
+        Raises
+        ------
+        ValueError
+            If the pipeline cannot be loaded.
+        """
+        loaded = self._load()
+        # spaCy refuses texts of more characters.
+        limit = min(self.max_chars, loaded.nlp.max_length)
+        max_run = self.settings.max_word_length if is_quadratic(loaded.nlp) else sys.maxsize
+        pieces = (piece for record in records for piece in cut_record(record, limit, max_run))
+        n_before = 0
+        for chunk in _chunks(pieces):
+            converted: list[tuple[Piece, Result | Failure]] = []
+            # Frees what the chunk adds to the vocabulary.
+            with loaded.lock, loaded.nlp.memory_zone():
+                parsed = parse_records(
+                    loaded.nlp,
+                    (piece.record for piece in chunk),
+                    batch_size=self.settings.batch_size,
+                )
+                for piece, result in zip(chunk, parsed, strict=True):
+                    found: Converted[Result] | Failure = (
+                        result
+                        if isinstance(result, Failure)
+                        else _convert(*result, partial(convert, piece=piece, n_before=n_before))
+                    )
+                    if isinstance(found, Failure):
+                        counts.add_error(found)
+                        converted.append((piece, found))
+                    else:
+                        n_before += found.n_sentences
+                        counts.sentences += found.n_sentences
+                        counts.words += found.n_words
+                        converted.append((piece, found.value))
+                    if piece.is_last:
+                        counts.documents += 1
+                        n_before = 0
+            yield from converted
+
+
+@dataclass
+class Converted(Generic[Result]):
+    """What a Doc was converted to, and the numbers of its sentences and words."""
+
+    value: Result
+    n_sentences: int
+    n_words: int
+
+
+def _convert(
+    record: InputRecord, doc: Doc, convert: Callable[[Doc], Result]
+) -> Converted[Result] | Failure:
+    try:
+        return Converted(convert(doc), *count_words(doc))
+    except Exception as error:
+        # A component after the parser has left a Doc that cannot be read or written.
+        return record.failed(error)
+
+
+def make_record(
+    file: str, line: int, name: Any = None, text: Any = None, tokens: Any = None
+) -> InputRecord | Failure:
+    """Make a record from values of a table; a failure if they are not valid."""
+    fields = {} if name is None else {"id": str(name)}
+    try:
+        if text is None and tokens is None:
+            raise ValueError("expected a text or tokens, found null")
+        if text is not None and not isinstance(text, str):
+            raise ValueError(f"expected the text to be a string, found {type(text).__name__}")
+        if tokens is None:
+            return InputRecord(file, line, text=text, fields=fields)
+        words, starts = read_tokens(tokens, text, None)
+        spaces = None
+        if text is not None:
+            words, spaces, starts = find_words(text, words, starts)
+        return InputRecord(file, line, words=words, spaces=spaces, starts=starts, fields=fields)
+    except ValueError as error:
+        return Failure(file, line, str(error), name=fields.get("id"))
+
+
+def _chunks(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    """Group pieces to be parsed together."""
+    chunk: list[Piece] = []
+    size = 0
+    for piece in pieces:
+        chunk.append(piece)
+        size += piece.record.n_chars
+        if size >= CHUNK_CHARS or len(chunk) >= BATCH_ROWS:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _rows(doc: Doc, piece: Piece, n_before: int) -> list[Row]:
+    return sentence_rows(doc, piece.start) or [dict(EMPTY_SENTENCE)]
+
+
+Parsed = Iterator[tuple[Piece, list[Row] | Failure]]
+
+
+def _numbered(pieces: Parsed) -> Iterator[tuple[Piece, list[Row]]]:
+    """Complete rows with the document's id and the number of the sentence; add rows of errors."""
+    n_sentences = 0
+    for piece, rows in pieces:
+        if isinstance(rows, Failure):
+            rows = [{"error": rows.error}]
+            if isinstance(piece.record, InputRecord):
+                rows[0] |= {"start": piece.start, "end": piece.end}
+        for row in rows:
+            row["id"] = piece.record.id
+            if "error" not in row:
+                row["sentence"] = n_sentences
+                n_sentences += 1
+        if piece.is_last:
+            n_sentences = 0
+        yield piece, rows
+
+
+def _by_sentence(pieces: Parsed) -> Iterator[pa.RecordBatch]:
+    rows: list[Row] = []
+    for _, own in _numbered(pieces):
+        rows += own
+        if len(rows) >= BATCH_ROWS:
+            yield sentence_batch(rows)
+            rows = []
+    if rows:
+        yield sentence_batch(rows)
+
+
+def _by_document(pieces: Parsed) -> Iterator[pa.RecordBatch]:
+    documents: list[tuple[str | None, list[Row]]] = []
+    rows: list[Row] = []
+    n_rows = 0
+    for piece, own in _numbered(pieces):
+        rows += own
+        n_rows += len(own)
+        if not piece.is_last:
+            continue
+        documents.append((piece.record.id, rows))
+        rows = []
+        if n_rows >= BATCH_ROWS:
+            yield document_batch(documents)
+            documents, n_rows = [], 0
+    if documents:
+        yield document_batch(documents)

@@ -1,0 +1,284 @@
+"""The work of one worker: parsing a part of the input and writing its file.
+
+A file has a temporary name until it is complete, and is then renamed. Parquet holds its own counts
+and errors; a file of another format has a done-marker `_part-0000000.json` next to it: the counts
+of documents, sentences, words and errors, and a list of the documents that have no parse. A part
+that is done is not parsed again. So each part is in the output exactly once, however often it is
+started.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from itertools import islice
+from typing import Any
+from uuid import uuid4
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+from fsspec.implementations.local import LocalFileSystem
+from spacy.tokens import Doc, DocBin
+
+from spacy_rootmind.bulk.arrow_parser import ArrowParser
+from spacy_rootmind.bulk.counts import Counts
+from spacy_rootmind.bulk.pieces import Piece
+from spacy_rootmind.bulk.sources import Part, read_part
+from spacy_rootmind.formats.docbin import pack_doc
+from spacy_rootmind.formats.records import KILLED, Failure, InputRecord, InputRecords
+from spacy_rootmind.formats.registry import DOCS, PARQUET, WRITERS, Writer
+
+# Bytes of rows that are written together, as a row group.
+GROUP_BYTES = 32 << 20
+# Names with a dot are not data for those who read the folder.
+TEMPORARY = ".{name}.{unique}.tmp"
+# In the metadata of Parquet.
+COUNTS = "spacy_rootmind.bulk.counts"
+
+
+class JobError(Exception):
+    """A worker cannot do any part of the job."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """The data that all parts share: the parser, the output folder's URL, format and identity.
+
+    `identity` is that of the pipeline in the process that started the run.
+    """
+
+    parser: ArrowParser
+    output: str
+    form: str = PARQUET
+    identity: dict[str, Any] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Check that this process has the same pipeline as the one that started the run.
+
+        Raises
+        ------
+        JobError
+            If it has another pipeline, or cannot load it.
+        """
+        try:
+            found = identity_of(self.parser)
+        except ValueError as error:
+            raise JobError(str(error)) from error
+        if found != self.identity:
+            differences = describe_differences(self.identity, found)
+            raise JobError(
+                f"expected the same files of {self.parser.settings.pipeline} and the same packages "
+                f"as where the run was started, found others ({'; '.join(differences)}): install "
+                f"the same versions on all machines"
+            )
+
+    def data_name(self, number: int) -> str:
+        """Return the name of a part's file."""
+        return f"part-{number:07}.{self.form}"
+
+    def done_name(self, number: int) -> str:
+        """Return the name of the file that is there when a part is done."""
+        return self.data_name(number) if self.form == PARQUET else f"_part-{number:07}.json"
+
+
+_identities: dict[str, dict[str, Any]] = {}
+
+
+def identity_of(parser: ArrowParser) -> dict[str, Any]:
+    """Return what parses depend on, except the input; files are hashed once per process.
+
+    Raises
+    ------
+    ValueError
+        If the pipeline cannot be loaded.
+    """
+    key = repr(parser.settings)
+    if key not in _identities:
+        _identities[key] = parser.settings.identity(parser.load())
+    return {
+        **_identities[key],
+        "rows": parser.rows,
+        "columns": [parser.id_column, parser.text, parser.tokens],
+        "max_chars": parser.max_chars,
+    }
+
+
+def describe_differences(before: Any, now: dict[str, Any]) -> list[str]:
+    """Describe which settings differ, one by one."""
+    before = before if isinstance(before, dict) else {}
+    return [
+        f"{key}: was {before.get(key)!r}, now {now.get(key)!r}"
+        for key in sorted({*before, *now})
+        if before.get(key) != now.get(key)
+    ]
+
+
+def parse_part(job: Job, part: Part, killers: frozenset[int] = frozenset()) -> Counts:
+    """Parse a part and write its file, unless it is done.
+
+    `killers` are the numbers of documents in the part that killed their processes: they are not
+    parsed, and become errors.
+
+    Raises
+    ------
+    JobError
+        If the pipeline is missing or another one.
+    OSError
+        If reading or writing fails.
+    """
+    fs, folder = fsspec.core.url_to_fs(job.output)
+    done = job.done_name(part.number)
+    if fs.exists(f"{folder}/{done}"):
+        return read_counts(fs, f"{folder}/{done}")
+    job.check()
+    records = without_killers(read_part(part, job.parser), killers)
+    with new_file(fs, folder, job.data_name(part.number)) as stream:
+        if job.form == PARQUET:
+            return write_rows(job.parser, records, stream)
+        write = write_docs if job.form == DOCS else partial(write_bytes, WRITERS[job.form])
+        marker = write(job.parser, records, stream)
+    with new_file(fs, folder, done) as stream:
+        stream.write(json.dumps(asdict(marker), indent=1).encode("utf8"))
+    return marker.counts
+
+
+@contextmanager
+def new_file(fs: Any, folder: str, name: str) -> Iterator[Any]:
+    """Write a file under a temporary name, and rename it when it is complete."""
+    temporary = f"{folder}/" + TEMPORARY.format(name=name, unique=uuid4().hex)
+    try:
+        with fs.open(temporary, "wb") as stream:
+            yield stream
+            if isinstance(fs, LocalFileSystem):
+                stream.flush()
+                os.fsync(stream.fileno())
+        fs.mv(temporary, f"{folder}/{name}")
+    except BaseException:
+        if fs.exists(temporary):
+            fs.rm(temporary)
+        raise
+
+
+def without_killers(records: InputRecords, killers: frozenset[int]) -> InputRecords:
+    """Replace documents that must not be parsed by failures."""
+    reason = "the process that parsed this document died each time"
+    for number, record in enumerate(records):
+        if number in killers:
+            yield Failure(record.file, record.line, reason, KILLED, record.id)
+        else:
+            yield record
+
+
+# --- Parquet -----------------------------------------------------------------------------------
+
+
+def write_rows(parser: ArrowParser, records: InputRecords, stream: Any) -> Counts:
+    """Write the rows of documents as Parquet, with their counts in the metadata."""
+    counts = Counts()
+    with pq.ParquetWriter(stream, parser.schema, compression="zstd") as writer:
+        group: list[pa.RecordBatch] = []
+        for batch in parser.parse(records, counts):
+            group.append(batch)
+            if sum(one.nbytes for one in group) >= GROUP_BYTES:
+                writer.write_batch(_joined(group))
+                group = []
+        if group:
+            writer.write_batch(_joined(group))
+        writer.add_key_value_metadata({COUNTS: json.dumps(asdict(counts))})
+    return counts
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Join batches to one, for a row group of its own."""
+    [batch] = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return batch
+
+
+# --- other formats -----------------------------------------------------------------------------
+
+
+@dataclass
+class Marker:
+    """What a done-marker says: the counts of a part, and the documents without a parse."""
+
+    counts: Counts = field(default_factory=Counts)
+    failed: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, piece: Piece, failure: Failure) -> None:
+        """Add a piece without a parse."""
+        place = {} if piece.is_whole else {"start": piece.start, "end": piece.end}
+        self.failed.append({"id": failure.id, **place, "error": failure.error})
+
+
+def write_bytes(writer: Writer, parser: ArrowParser, records: InputRecords, stream: Any) -> Marker:
+    """Write Docs in the format of a writer, one after the other."""
+    marker = Marker()
+
+    def convert(doc: Doc, piece: Piece, n_before: int) -> bytes:
+        return writer(doc, identified(piece), n_before)
+
+    for piece, data in parser.parse_pieces(records, convert, marker.counts):
+        if isinstance(data, Failure):
+            marker.add(piece, data)
+        else:
+            stream.write(data)
+    return marker
+
+
+def write_docs(parser: ArrowParser, records: InputRecords, stream: Any) -> Marker:
+    """Write Docs in spaCy's format, with the ids of their documents in `user_data`."""
+    marker = Marker()
+    docs = DocBin(store_user_data=True)
+
+    def convert(doc: Doc, piece: Piece, n_before: int) -> DocBin:
+        record = identified(piece)
+        doc.user_data.setdefault("id", record.id)
+        if not piece.is_whole:
+            doc.user_data["start"] = piece.start
+        return pack_doc(doc, record)
+
+    for piece, packed in parser.parse_pieces(records, convert, marker.counts):
+        if isinstance(packed, Failure):
+            marker.add(piece, packed)
+        else:
+            docs.merge(packed)
+    stream.write(docs.to_bytes())
+    return marker
+
+
+def identified(piece: Piece) -> InputRecord:
+    """Return a piece's record with the document's id, and where a piece of a long one starts."""
+    record = piece.record
+    if isinstance(record, Failure):
+        raise TypeError("expected a record that was parsed")
+    fields = dict(record.fields)
+    if fields.get("id", fields.get("sent_id")) is None:
+        fields["id"] = record.id
+    if not piece.is_whole:
+        fields["start"] = piece.start
+    return replace(record, fields=fields)
+
+
+# --- counts and trials -------------------------------------------------------------------------
+
+
+def read_counts(fs: Any, path: str) -> Counts:
+    """Read the counts of a part that is done."""
+    with fs.open(path, "rb") as stream:
+        if path.endswith(".json"):
+            return Counts(**json.load(stream)["counts"])
+        return Counts(**json.loads(pq.read_metadata(stream).metadata[COUNTS.encode()]))
+
+
+def count_documents(job: Job, part: Part) -> int:
+    """Count the documents of a part."""
+    return sum(1 for _ in read_part(part, job.parser))
+
+
+def try_documents(job: Job, part: Part, first: int, stop: int) -> None:
+    """Parse some documents of a part and drop the results, to see if they kill the process."""
+    for _ in job.parser.parse(islice(read_part(part, job.parser), first, stop)):
+        pass

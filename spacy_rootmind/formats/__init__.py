@@ -1,0 +1,1 @@
+"""Formats of files to parse and of parses, a module for each."""

@@ -1,0 +1,292 @@
+"""CoNLL-U: one record per sentence, and Docs with their probabilities and alternatives.
+
+`HeadProb=` in MISC is the probability of a word's head, and `Arcs=` the probable arcs to the word
+as HEAD:DEPREL:PROBABILITY, separated by commas; in their labels, "|", "," and "%" are
+percent-encoded. The comments `# parse_log_prob =` and `# parse_entropy =` have the log probability
+of the tree and the entropy in nats, and `# parse_1 =`, `# parse_2 =` ... the alternative parses:
+the log probability, then HEAD:DEPREL of each word.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from spacy.tokens import Doc, Span, Token
+
+from spacy_rootmind.annotation.extensions import (
+    get_arcs,
+    get_entropy,
+    get_head_probs,
+    get_log_prob,
+    get_parses,
+)
+from spacy_rootmind.formats.conllu_sentence import (
+    DEPREL,
+    EMPTY,
+    FEATS,
+    FORM,
+    HEAD,
+    LEMMA,
+    MISC,
+    UPOS,
+    XPOS,
+    ConlluError,
+    Sentence,
+    SentenceBuilder,
+    as_column,
+    escape_spaces,
+    format_sentence,
+    set_misc,
+    surface_text,
+    words_and_spaces,
+)
+from spacy_rootmind.formats.lines import Line
+from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords, check_unchanged
+from spacy_rootmind.formats.text import blocks
+
+OWN_COMMENT = re.compile(r"#\s*parse_(log_prob|entropy|\d+)\s*=")
+PROB_DIGITS = 6
+RESERVED = re.compile(r"[\s/]+")
+# Characters that would end a label within MISC; they are percent-encoded.
+MISC_MARKS = re.compile(r"[|,%]")
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def read_conllu(file: str, lines: Iterable[Line]) -> InputRecords:
+    """Read CoNLL-U, one record per sentence."""
+    for found in read_sentences(file, lines):
+        if isinstance(found, Failure):
+            yield found
+            continue
+        words, spaces = words_and_spaces(found)
+        starts = [True] + [False] * (len(words) - 1)
+        sent_id = found.comment("sent_id")
+        fields = {} if sent_id is None else {"sent_id": sent_id}
+        yield InputRecord(
+            file,
+            found.line,
+            words=words,
+            spaces=spaces,
+            starts=starts,
+            fields=fields,
+            sentence=found,
+        )
+
+
+def read_sentences(file: str, lines: Iterable[Line]) -> Iterator[Sentence | Failure]:
+    """Read sentences; an invalid line makes its sentence a failure at that line."""
+    for block in blocks(lines):
+        builder = SentenceBuilder()
+        failure = None
+        for line in block:
+            if failure is not None:
+                continue
+            try:
+                builder.add(line.number, line.decode())
+            except ValueError as error:
+                failure = Failure(file, line.number, str(error))
+        try:
+            yield failure or builder.finish()
+        except ConlluError as error:
+            yield Failure(file, error.line, str(error))
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def write_conllu(doc: Doc, record: InputRecord, n_before: int) -> bytes:
+    """Write the sentences of a Doc; whitespace tokens are not words in CoNLL-U.
+
+    Raises
+    ------
+    ValueError
+        If the pipeline has changed the tokens of the record, or a sentence is not a tree.
+    """
+    if record.sentence is not None:
+        return _write_conllu_sentence(doc, record, record.sentence, n_before).encode("utf8")
+    check_unchanged(doc, record)
+    text: list[str] = []
+    words = [token for token in doc if not token.is_space]
+    between = _spaces_between(doc, words)
+    start = 0
+    for sentence in doc.sents:
+        own = [token for token in sentence if not token.is_space]
+        if not own:
+            continue
+        heads, deps = numbered_tree(sentence, own)
+        head_probs, arcs = _head_probs(sentence, own), _arcs(sentence, own)
+        rows = []
+        for i, token in enumerate(own):
+            spaces = _space_attributes(between, start + i, token.text)
+            misc = set_misc(EMPTY, {"HeadProb": head_probs[i], "Arcs": arcs[i], **spaces})
+            rows.append(_row(token, i + 1, heads[i], deps[i], misc))
+        comments = _first_comments(record, n_before + len(text), is_first=not text)
+        comments.append(f"# text = {_text(rows)}")
+        text.append(format_sentence(comments + _parse_comments(sentence, own), rows))
+        start += len(own)
+    return "".join(text).encode("utf8")
+
+
+def _first_comments(record: InputRecord, n_before: int, *, is_first: bool) -> list[str]:
+    """Format the comments that mark the start of a text and name the sentence."""
+    name = record.fields.get("id")
+    named = isinstance(name, (str, int)) and as_column(str(name)) != EMPTY
+    comments = []
+    if is_first and n_before == 0:
+        comments.append(f"# newdoc id = {as_column(str(name))}" if named else "# newpar")
+    return [*comments, f"# sent_id = {sent_id(record, n_before + 1)}"]
+
+
+def sent_id(record: InputRecord, number: int) -> str:
+    """Name a sentence after its document; UD reserves slashes, and allows no whitespace."""
+    return f"{RESERVED.sub('_', record.id or '_')}-{number}"
+
+
+def _row(token: Token, number: int, head: str, dep: str, misc: str) -> list[str]:
+    return [
+        str(number),
+        as_column(token.text),
+        as_column(token.lemma_),
+        token.pos_ or EMPTY,
+        as_column(token.tag_),
+        as_column(str(token.morph)),
+        head,
+        dep,
+        EMPTY,
+        misc,
+    ]
+
+
+def _text(rows: Sequence[Sequence[str]]) -> str:
+    parts = []
+    for row in rows:
+        spaced = "SpaceAfter=No" not in row[MISC].split("|")
+        parts.append(row[FORM] + " " * spaced)
+    return "".join(parts).rstrip(" ")
+
+
+def _spaces_between(doc: Doc, words: Sequence[Token]) -> list[str]:
+    """List the whitespace before the first word, and after each."""
+    if not words:
+        return []
+    text = doc.text
+    ends = [0, *(token.idx + len(token) for token in words)]
+    starts = [*(token.idx for token in words), len(text)]
+    return [text[end:start] for end, start in zip(ends, starts, strict=True)]
+
+
+def _space_attributes(between: Sequence[str], word: int, text: str) -> dict[str, str | None]:
+    """Return the whitespace around and inside a word as attributes in UDPipe's way."""
+    after = between[word + 1]
+    is_last = word + 2 == len(between)
+    return {
+        "SpaceAfter": "No" if not after and not is_last else None,
+        "SpacesBefore": escape_spaces(between[0]) if word == 0 and between[0] else None,
+        "SpacesAfter": escape_spaces(after) if after not in ("", " ") else None,
+        "SpacesInToken": escape_spaces(text) if as_column(text) != text else None,
+    }
+
+
+def numbered_tree(sentence: Span, words: Sequence[Token]) -> tuple[list[str], list[str]]:
+    """Return the heads as numbered in CoNLL-U, and the labels."""
+    number = {token.i: str(i) for i, token in enumerate(words, start=1)}
+    heads = []
+    for token in words:
+        head = "0" if token.head.i == token.i else number.get(token.head.i)
+        if head is None:
+            raise ValueError(
+                f"the head of {token.text!r} is {token.head.text!r}, expected a word of the same "
+                f"sentence {sentence.text[:40]!r}; disable components after the parser that change "
+                f"its trees"
+            )
+        heads.append(head)
+    if heads.count("0") != 1:
+        raise ValueError(
+            f"expected one root, found {heads.count('0')} in the sentence {sentence.text[:40]!r}"
+        )
+    return heads, [deprel(token.dep_) for token in words]
+
+
+def deprel(label: str) -> str:
+    """Convert a label to CoNLL-U, where spaCy's ROOT is root."""
+    return "root" if label.lower() == "root" else as_column(label)
+
+
+def _head_probs(sentence: Span, words: Sequence[Token]) -> list[str | None]:
+    """Format the probability of each word's head; None where it is unknown."""
+    probs = get_head_probs(sentence)
+    if probs is None:
+        return [None] * len(words)
+    own = (probs[token.i - sentence.start] for token in words)
+    return [None if prob is None else decimals(prob) for prob in own]
+
+
+def _arcs(sentence: Span, words: Sequence[Token]) -> list[str | None]:
+    arcs = get_arcs(sentence)
+    if arcs is None:
+        return [None] * len(words)
+    number = {token.i: i for i, token in enumerate(words, start=1)}
+    parts: dict[int, list[str]] = {token.i: [] for token in words}
+    for arc in arcs:
+        head = 0 if arc.head == arc.token else number[arc.head.i]
+        label = MISC_MARKS.sub(lambda mark: f"%{ord(mark[0]):02X}", deprel(arc.dep))
+        parts[arc.token.i].append(f"{head}:{label}:{decimals(arc.prob)}")
+    # A word may have no arc that is probable enough.
+    return [",".join(own) or None for own in parts.values()]
+
+
+def _parse_comments(sentence: Span, words: Sequence[Token]) -> list[str]:
+    """Format the log probability, the entropy and the alternative parses as comments."""
+    values = {"log_prob": get_log_prob(sentence), "entropy": get_entropy(sentence)}
+    comments = [
+        f"# parse_{key} = {decimals(value)}" for key, value in values.items() if value is not None
+    ]
+    for i, (heads, deps, log_prob) in enumerate(numbered_parses(sentence, words), start=1):
+        arcs = (f"{head}:{dep}" for head, dep in zip(heads, deps, strict=True))
+        comments.append(f"# parse_{i} = {decimals(log_prob)} {' '.join(arcs)}")
+    return comments
+
+
+def numbered_parses(
+    sentence: Span, words: Sequence[Token]
+) -> Iterator[tuple[list[int], list[str], float]]:
+    """Yield the alternatives: heads as numbered in CoNLL-U, labels, and log probability."""
+    positions = [token.i - sentence.start for token in words]
+    number = {position: i for i, position in enumerate(positions, start=1)}
+    for parse in get_parses(sentence) or ():
+        heads = parse.heads.tolist()
+        numbers = [0 if heads[j] == j else number[heads[j]] for j in positions]
+        yield numbers, [deprel(parse.deps[j]) for j in positions], parse.log_prob
+
+
+def decimals(value: float) -> str:
+    """Format a number with a fixed number of digits, and without a minus sign for zero."""
+    return f"{round(float(value), PROB_DIGITS) + 0.0:.{PROB_DIGITS}f}"
+
+
+def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_before: int) -> str:
+    """Write a sentence of CoNLL-U as it was read, with the new heads and labels.
+
+    Empty columns are filled with the annotation of the pipeline.
+    """
+    check_unchanged(doc, record)
+    sentence = doc[:]
+    words = list(doc)
+    heads, deps = numbered_tree(sentence, words)
+    head_probs, arcs = _head_probs(sentence, words), _arcs(sentence, words)
+    rows = [list(row) for row in given.rows]
+    for i, place in enumerate(given.word_rows):
+        row, token = rows[place], words[i]
+        found = _row(token, i + 1, heads[i], deps[i], EMPTY)
+        for column in (LEMMA, UPOS, XPOS, FEATS):
+            if row[column] == EMPTY:
+                row[column] = found[column]
+        row[HEAD], row[DEPREL] = heads[i], deps[i]
+        row[MISC] = set_misc(row[MISC], {"HeadProb": head_probs[i], "Arcs": arcs[i]})
+    comments = [line for line in given.comments if not OWN_COMMENT.match(line)]
+    if given.comment("sent_id") is None:
+        comments.append(f"# sent_id = {sent_id(record, n_before + 1)}")
+    if given.comment("text") is None:
+        comments.append(f"# text = {surface_text(given)}")
+    return format_sentence(comments + _parse_comments(sentence, words), rows)

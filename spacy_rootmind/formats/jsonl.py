@@ -1,0 +1,248 @@
+"""JSONL: one object per line, {"text": ...} or {"tokens": [...]}, and Docs as `Doc.to_json` does.
+
+Tokens are strings, or lists of strings, one list per sentence. With text and tokens, the tokens are
+found in the text. Of a Doc written by `Doc.to_json`, text, tokens and sentences are read. Other
+fields are kept.
+
+Written tokens have "head_prob" and "arcs", and sentences "log_prob", "entropy" and "parses". Heads
+are indices of tokens in the Doc, as in "tokens".
+"""
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from spacy.tokens import Doc, Span
+
+from spacy_rootmind.annotation.extensions import (
+    get_arcs,
+    get_entropy,
+    get_head_probs,
+    get_log_prob,
+    get_parses,
+)
+from spacy_rootmind.formats.lines import Line
+from spacy_rootmind.formats.records import (
+    Failure,
+    InputRecord,
+    InputRecords,
+    check_unchanged,
+    restore_given_columns,
+)
+from spacy_rootmind.formats.text import is_blank
+
+PROB_DIGITS = 6
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def read_jsonl(file: str, lines: Iterable[Line]) -> InputRecords:
+    """Read one JSON object per line; skip empty lines."""
+    for line in lines:
+        if is_blank(line):
+            continue
+        try:
+            yield json_record(file, line.number, line.decode())
+        except ValueError as error:
+            yield Failure(file, line.number, f"not a record: {error}")
+        except RecursionError:
+            reason = "not a record: expected fewer brackets within one another"
+            yield Failure(file, line.number, reason)
+
+
+def json_record(file: str, line: int, source: str) -> InputRecord:
+    """Read a record.
+
+    Raises
+    ------
+    ValueError
+        If it is not a JSON object, has neither text nor tokens, or they do not fit together.
+    """
+    try:
+        fields = json.loads(source, parse_constant=refuse_constant, parse_float=finite_float)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"invalid JSON, {error.msg} at character {error.pos + 1}") from error
+    if not isinstance(fields, dict):
+        raise ValueError(f'expected an object like {{"text": ...}}, found {source[:40]!r}')
+    text, tokens = fields.get("text"), fields.get("tokens")
+    if text is None and tokens is None:
+        raise ValueError('expected a field "text" or "tokens", found neither')
+    if text is not None and not isinstance(text, str):
+        raise ValueError(f'expected "text" to be a string, found {json.dumps(text)[:40]}')
+    record = InputRecord(file, line, text=text, fields=fields)
+    if tokens is not None:
+        words, record.starts = read_tokens(tokens, text, fields.get("sents"))
+        record.words = words
+        if text is not None:
+            record.words, record.spaces, record.starts = find_words(text, words, record.starts)
+    return record
+
+
+def refuse_constant(name: str) -> None:
+    """Refuse NaN and Infinity, which Python reads but JSON does not have."""
+    raise ValueError(f"invalid JSON, {name} is not a number of JSON; write null")
+
+
+def finite_float(source: str) -> float:
+    """Read a number, which must not be so large that it becomes infinite."""
+    number = float(source)
+    if math.isinf(number):
+        raise ValueError(f"expected numbers up to 1.8e308, found {source[:40]}")
+    return number
+
+
+def read_tokens(tokens: Any, text: str | None, sents: Any) -> tuple[list[str], list[bool] | None]:
+    """Read tokens in any of their forms; return the words, and sentence starts if given."""
+    if not isinstance(tokens, list):
+        raise ValueError(f'expected "tokens" to be a list, found {json.dumps(tokens)[:40]}')
+    if tokens and all(isinstance(token, dict) for token in tokens):
+        return [json_token(token, text) for token in tokens], json_starts(tokens, sents)
+    starts: list[bool] | None = None
+    words = tokens
+    if tokens and all(isinstance(sentence, list) for sentence in tokens):
+        words = [word for sentence in tokens for word in sentence]
+        starts = [i == 0 for sentence in tokens for i in range(len(sentence))]
+    for word in words:
+        if not isinstance(word, str) or not word:
+            raise ValueError(
+                'expected "tokens" to be strings, or lists of strings for sentences, found '
+                f"{json.dumps(word)[:40]}"
+            )
+    return words, starts
+
+
+def json_token(token: dict[str, Any], text: str | None) -> str:
+    """Read a token as `Doc.to_json` writes it."""
+    start, end = token.get("start"), token.get("end")
+    if text is None or type(start) is not int or type(end) is not int:
+        raise ValueError(
+            'expected "start" and "end" in each token, and "text" in the record, found '
+            f"{json.dumps(token)[:40]}"
+        )
+    if not 0 <= start < end <= len(text):
+        raise ValueError(
+            f"expected a token within the {len(text)} characters of the text, found one from "
+            f"{start} to {end}"
+        )
+    return text[start:end]
+
+
+def json_starts(tokens: list[dict[str, Any]], sents: Any) -> list[bool] | None:
+    """Read sentence starts as `Doc.to_json` writes them; None if there are none."""
+    if sents is None:
+        return None
+    if not isinstance(sents, list) or not all(isinstance(sent, dict) for sent in sents):
+        raise ValueError(
+            f'expected "sents" to be a list of objects, found {json.dumps(sents)[:40]}'
+        )
+    places = [token["start"] for token in tokens]
+    wrong = [sent for sent in sents if sent.get("start") not in places]
+    if wrong:
+        raise ValueError(
+            f"expected sentences to start where tokens do, found {json.dumps(wrong[0])[:40]}"
+        )
+    starts = {sent["start"] for sent in sents}
+    return [place in starts for place in places]
+
+
+def find_words(
+    text: str, words: list[str], starts: list[bool] | None
+) -> tuple[list[str], list[bool], list[bool] | None]:
+    """Find words in their text; whitespace between them becomes tokens, as in spaCy.
+
+    Returns
+    -------
+    tokens, spaces, starts
+        The tokens, whether a space follows each, and whether each starts a sentence.
+
+    Raises
+    ------
+    ValueError
+        If the words do not cover the text in order.
+    """
+    tokens: list[str] = []
+    spaces: list[bool] = []
+    flags: list[bool] = []
+    place = 0
+    for word, starts_sentence in zip(words, starts or [False] * len(words), strict=True):
+        found = text.find(word, place)
+        gap = text[place : max(found, place)]
+        if found < 0 or gap.strip():
+            raise ValueError(f"expected the token {word!r} in the text at character {place + 1}")
+        # Whitespace belongs to the previous sentence, if there is one.
+        leads = bool(gap) and not tokens
+        if gap:
+            tokens.append(gap)
+            spaces.append(False)
+            flags.append(leads)
+        tokens.append(word)
+        flags.append(starts_sentence and not leads)
+        place = found + len(word)
+        spaces.append(text[place : place + 1] == " ")
+        place += spaces[-1]
+    rest = text[place:]
+    if rest.strip():
+        raise ValueError(f"expected the text to end after the last token, found {rest[:40]!r}")
+    if rest:
+        tokens.append(rest)
+        spaces.append(False)
+        flags.append(False)
+    return tokens, spaces, None if starts is None else flags
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def write_jsonl(doc: Doc, record: InputRecord, n_before: int) -> bytes:
+    """Write a Doc as `Doc.to_json` does, after the other fields of its record.
+
+    Raises
+    ------
+    ValueError
+        If the pipeline has changed the tokens of the record.
+    """
+    check_unchanged(doc, record)
+    restore_given_columns(doc, record)
+    data: dict[str, Any] = {**record.fields, **doc.to_json()}
+    for number, sentence in enumerate(doc.sents):
+        _add_parse(data, number, sentence)
+    try:
+        # JSON has no NaN, which a damaged model may give: the record fails.
+        return (json.dumps(data, ensure_ascii=False, allow_nan=False) + "\n").encode("utf8")
+    except UnicodeEncodeError:
+        # Another field has a lone surrogate, which JSON can escape.
+        return (json.dumps(data) + "\n").encode("utf8")
+
+
+def _add_parse(data: dict[str, Any], number: int, sentence: Span) -> None:
+    """Add probabilities, probable arcs and alternative parses of a sentence."""
+    for key, value in (("log_prob", get_log_prob(sentence)), ("entropy", get_entropy(sentence))):
+        if value is not None:
+            data["sents"][number][key] = rounded(value)
+    for i, prob in enumerate(get_head_probs(sentence) or (), start=sentence.start):
+        if prob is not None:
+            data["tokens"][i]["head_prob"] = rounded(prob)
+    arcs = get_arcs(sentence)
+    if arcs is not None:
+        for token in sentence:
+            data["tokens"][token.i]["arcs"] = []
+        for arc in arcs:
+            shown = {"head": arc.head.i, "dep": arc.dep, "prob": rounded(arc.prob)}
+            data["tokens"][arc.token.i]["arcs"].append(shown)
+    parses = get_parses(sentence)
+    if parses is not None:
+        data["sents"][number]["parses"] = [
+            {
+                "log_prob": rounded(parse.log_prob),
+                "heads": (parse.heads + sentence.start).tolist(),
+                "deps": parse.deps,
+            }
+            for parse in parses
+        ]
+
+
+def rounded(value: float) -> float:
+    """Round to the number of digits in CoNLL-U."""
+    return round(float(value), PROB_DIGITS) + 0.0

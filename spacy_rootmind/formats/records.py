@@ -1,0 +1,170 @@
+"""Input records: texts, sentences or Docs to parse, and failures."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from spacy.language import Language
+from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
+from spacy.tokens import Doc
+from spacy.vocab import Vocab
+
+from spacy_rootmind.formats.conllu_sentence import EMPTY, FEATS, LEMMA, UPOS, XPOS, Sentence
+
+# Kinds of failures.
+INPUT, PIPELINE, KILLED = "input", "pipeline", "killed"
+
+
+@dataclass
+class InputRecord:
+    """A text, a sentence of CoNLL-U, or a Doc, to be parsed as one Doc.
+
+    Attributes
+    ----------
+    file, line
+        Where the record starts; no file for the row of a table in memory.
+    text : str, optional
+        Tokenized by the pipeline, unless there are words.
+    pieces : list of str, optional
+        The text in pieces to be tokenized one by one, if the tokenizer cannot take it as a whole.
+    words : list of str, optional
+        The given tokens.
+    spaces : list of bool, optional
+        Whether a space follows each word; None if unknown.
+    starts : list of bool, optional
+        Whether each word starts a sentence; None if the pipeline finds the sentences.
+    fields : dict
+        All fields of a JSONL record; written again to JSONL.
+    sentence : Sentence, optional
+        The sentence of CoNLL-U; written again to CoNLL-U.
+    load_doc : callable, optional
+        Loads a Doc that was saved, with its annotation. It has the given words.
+    """
+
+    file: str
+    line: int
+    text: str | None = None
+    pieces: list[str] | None = None
+    words: list[str] | None = None
+    spaces: list[bool] | None = None
+    starts: list[bool] | None = None
+    fields: dict[str, Any] = field(default_factory=dict)
+    sentence: Sentence | None = None
+    load_doc: Callable[[Vocab], Doc] | None = None
+
+    @property
+    def id(self) -> str | None:
+        """The field `id`, the `sent_id` of CoNLL-U, or else where the record starts."""
+        name = self.fields.get("id", self.fields.get("sent_id"))
+        if isinstance(name, (str, int)) and not isinstance(name, bool):
+            return str(name)
+        return f"{self.file}:{self.line}" if self.file else None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the record can only be parsed as one Doc, since it is written as it was read."""
+        return self.sentence is not None or self.load_doc is not None
+
+    @property
+    def n_chars(self) -> int:
+        """Approximate size in characters."""
+        return len(self.text or "") if self.words is None else sum(map(len, self.words))
+
+    def make_doc(self, nlp: Language) -> Doc:
+        """Make the Doc to parse."""
+        if self.load_doc is not None:
+            return self.load_doc(nlp.vocab)
+        if self.words is None:
+            text = self.text or ""
+            # A text beyond spaCy's limit is refused as a whole.
+            if self.pieces is None or len(text) > nlp.max_length:
+                return nlp.make_doc(text)
+            docs = [nlp.tokenizer(piece) for piece in self.pieces]
+            return Doc.from_docs(docs, ensure_whitespace=False)
+        starts: list[bool | int | None] | None = None
+        if self.starts is not None:
+            starts = list(self.starts)
+        return Doc(nlp.vocab, words=self.words, spaces=self.spaces, sent_starts=starts)
+
+    def failed(self, error: Exception) -> "Failure":
+        """Return a failure of this record."""
+        reason = " ".join(str(error).split()) or type(error).__name__
+        return Failure(self.file, self.line, reason, PIPELINE, self.id)
+
+
+@dataclass
+class Failure:
+    """A record (or a whole file) that could not be read, parsed or written, and the reason.
+
+    `kind` is one of `INPUT`, `PIPELINE` and `KILLED`; `name` is the record's id, if it is known.
+    """
+
+    file: str
+    line: int | None
+    reason: str
+    kind: str = field(default=INPUT, compare=False)
+    name: str | None = field(default=None, compare=False)
+
+    n_chars = 0
+
+    @property
+    def id(self) -> str | None:
+        """The record's id, or else its place."""
+        return self.name or (f"{self.file}:{self.line}" if self.file else None)
+
+    @property
+    def error(self) -> str:
+        """The failure as `KIND: REASON`."""
+        return f"{self.kind}: {self.reason}"
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        return f"{place}: {self.reason}"
+
+
+InputRecords = Iterator[InputRecord | Failure]
+
+
+def check_unchanged(doc: Doc, record: InputRecord) -> None:
+    """Check that a Doc still has the given tokens and sentences.
+
+    Raises
+    ------
+    ValueError
+        If the pipeline has changed them.
+    """
+    if record.words is None:
+        return
+    if [token.text for token in doc] != record.words:
+        raise ValueError(
+            f"the pipeline has changed the tokens: expected the {len(record.words)} that were "
+            f"given, found {len(doc)}; disable the component that merges or splits them"
+        )
+    if record.starts is None:
+        return
+    starts = [bool(token.is_sent_start) for token in doc]
+    if starts != record.starts:
+        raise ValueError(
+            f"the pipeline has changed the sentences: expected the {sum(record.starts)} that were "
+            f"given, found {sum(starts)}; disable the component that sets boundaries, or raise "
+            f"the parser's max_sentence_length, beyond which it splits sentences"
+        )
+
+
+def restore_given_columns(doc: Doc, record: InputRecord) -> None:
+    """Replace predicted annotation other than the tree with the columns of the CoNLL-U sentence.
+
+    Values that spaCy cannot store are left out: parts of speech that are not universal, and
+    features that are not pairs.
+    """
+    if record.sentence is None:
+        return
+    for token, row in zip(doc, record.sentence.words, strict=True):
+        if row[LEMMA] != EMPTY:
+            token.lemma_ = row[LEMMA]
+        if row[UPOS] in PARTS_OF_SPEECH:
+            token.pos_ = row[UPOS]
+        if row[XPOS] != EMPTY:
+            token.tag_ = row[XPOS]
+        if all("=" in pair for pair in row[FEATS].split("|")):
+            token.set_morph(row[FEATS])  # type: ignore[attr-defined]

@@ -1,0 +1,1 @@
+"""What to parse with, and the parsing of streams of records."""

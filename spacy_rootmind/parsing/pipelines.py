@@ -1,0 +1,87 @@
+"""Loading of pipelines."""
+
+from pathlib import Path
+
+import spacy
+from spacy.language import Language
+from thinc.api import ConfigValidationError, require_gpu
+
+from spacy_rootmind.compat import import_file
+from spacy_rootmind.parsing.settings import ParserSettings, SettingsError
+from spacy_rootmind.pipeline import alternatives
+from spacy_rootmind.pipeline.root_mst import RootMST
+from spacy_rootmind.pipeline.settings import configure
+
+
+def load_pipeline(settings: ParserSettings) -> Language:
+    """Load the pipeline, and apply the settings to its parser.
+
+    Raises
+    ------
+    SettingsError
+        If it cannot be loaded, or has no `root_mst`.
+    """
+    if settings.gpu_id >= 0:
+        try:
+            require_gpu(settings.gpu_id)
+        except ValueError as error:
+            raise SettingsError(f"Cannot use GPU {settings.gpu_id}: {error}") from error
+    if settings.code is not None:
+        import_code(Path(settings.code))
+    try:
+        nlp = spacy.load(settings.pipeline, config=settings.overrides)
+    except ConfigValidationError as error:
+        raise SettingsError(f"Cannot load {settings.pipeline}: {_describe(error)}") from error
+    except Exception as error:
+        raise SettingsError(f"Cannot load {settings.pipeline}", str(error)) from error
+    # The trees of the last parser are the ones that are written.
+    parsers = [name for name, pipe in nlp.pipeline if isinstance(pipe, RootMST)]
+    if not parsers:
+        raise SettingsError(
+            f"{settings.pipeline} has no component root_mst",
+            f"Found: {', '.join(nlp.pipe_names) or 'no components'}.",
+        )
+    for option, name, value in (
+        ("--confidence", "confidence", settings.confidence),
+        ("--arcs", "arc_threshold", settings.arcs),
+        ("--distributions", "distribution_threshold", settings.distributions),
+        ("--alternatives", "alternatives", alternatives_method(settings)),
+    ):
+        if value is not None:
+            try:
+                configure(nlp, parsers[-1], **{name: value})
+            except ValueError as error:
+                raise SettingsError(f"Cannot use {option}", str(error)) from error
+    return nlp
+
+
+def _describe(error: ConfigValidationError) -> str:
+    """Say which settings are wrong, without the whole config that spaCy's own message shows."""
+    return "; ".join(
+        f"{'.'.join(map(str, wrong['loc']))}: {wrong['msg']}" for wrong in error.errors
+    )
+
+
+def alternatives_method(settings: ParserSettings) -> alternatives.Maker | None:
+    """Return the function that finds alternative parses, if any are asked for."""
+    if settings.alternatives is None:
+        return None
+    if settings.alternatives == "kbest":
+        return alternatives.kbest(settings.k, settings.labelled)
+    if settings.alternatives == "sample":
+        return alternatives.sample(settings.k, settings.seed, settings.labelled)
+    return alternatives.sample_without_replacement(settings.k, settings.seed, settings.labelled)
+
+
+def import_code(path: Path) -> None:
+    """Import a file that registers functions.
+
+    Raises
+    ------
+    SettingsError
+        If the import fails.
+    """
+    try:
+        import_file("python_code", path)
+    except Exception as error:
+        raise SettingsError(f"Cannot import {path}", f"{type(error).__name__}: {error}") from error
