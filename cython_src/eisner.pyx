@@ -67,6 +67,12 @@ cdef void chart_workspace_free(ChartWorkspace* ws) noexcept nogil:
     ws.block = NULL
 
 
+cdef void fill_best(
+        const double* square, Py_ssize_t n, Py_ssize_t first, const Chart* chart) noexcept nogil:
+    """Fill the chart for all spans within first..n; see `fill_chart`. O(n^3)."""
+    fill_chart(square, n, first, chart)
+
+
 cdef Py_ssize_t find_split(
         const double* first, const double* second, Py_ssize_t length) noexcept nogil:
     """The first place at which the sum of both is largest: the sums are those of the chart."""
@@ -145,12 +151,12 @@ cdef int decode_projective(
     if sums_overflow(square, n):
         return DECODE_LOST_DIGITS
     if not single_root:
-        fill_chart(square, n, 0, &ws.chart)
+        fill_best(square, n, 0, &ws.chart)
         if right[n] == -INFINITY:
             return DECODE_NO_TREE
         follow_splits(n, push(ws.todo, 0, RIGHT, 0, n), heads, ws)
         return DECODE_OK
-    fill_chart(square, n, 1, &ws.chart)
+    fill_best(square, n, 1, &ws.chart)
     for root in range(1, width):
         score = left[width + root] + square[root * width] + right[root * width + n]
         if score > largest:

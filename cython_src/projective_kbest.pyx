@@ -15,7 +15,6 @@ from libc.string cimport memset
 
 import numpy as np
 
-from spacy_rootmind.kernel.chart cimport Chart, fill_chart
 from spacy_rootmind.kernel.decode cimport (
     DECODE_BAD_SCORE,
     DECODE_LOST_DIGITS,
@@ -25,9 +24,11 @@ from spacy_rootmind.kernel.decode cimport (
     sums_overflow,
 )
 from spacy_rootmind.kernel.eisner cimport (
+    Chart,
     ChartWorkspace,
     chart_workspace_free,
     chart_workspace_init,
+    fill_best,
 )
 from spacy_rootmind.kernel.heap cimport heap_pop, heap_push
 from spacy_rootmind.kernel.interrupt cimport poll, run_part
@@ -389,7 +390,7 @@ cdef int find_trees(Search* search, const double* square, Py_ssize_t k) noexcept
         return status
     if sums_overflow(search.scores, n):
         return DECODE_LOST_DIGITS
-    fill_chart(<const double*>search.scores, n, search.single_root, &search.best.chart)
+    fill_best(<const double*>search.scores, n, search.single_root, &search.best.chart)
     whole.kind = WHOLE if search.single_root else COMPLETE
     whole.first = 1 if search.single_root else 0
     whole.last = n

@@ -7,17 +7,10 @@ halves of a split are read along rows.
 """
 from libc.math cimport INFINITY
 
+from spacy_rootmind.kernel.eisner cimport Chart
 from spacy_rootmind.kernel.interrupt cimport ROWS_PER_POLL, poll
 from spacy_rootmind.kernel.simd cimport row_passes
 from weights cimport ExtendedFloat, wide_add, wide_divide, wide_from, wide_multiply, wide_to_double
-
-# Matrices of (n + 1) x (n + 1).
-cdef struct Chart:
-    void* right             # complete spans with their head at the left end, symmetric
-    void* left              # with their head at the right end
-    void* arcs              # [head, dep]: spans with an arc
-    void* inner             # [i, j] for i < j: the same without the arc; NULL unless asked for
-
 
 # A weight, and the derivative of its log.
 cdef struct Dual:

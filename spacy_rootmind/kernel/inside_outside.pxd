@@ -1,7 +1,7 @@
 """Sums over all projective trees of a sentence, arc marginals and samples, O(n^3)."""
 from libc.stdint cimport int32_t
 
-from spacy_rootmind.kernel.chart cimport Chart
+from spacy_rootmind.kernel.eisner cimport Chart
 from spacy_rootmind.kernel.elimination cimport TreeSum
 from spacy_rootmind.kernel.random cimport RandomSource
 
