@@ -221,7 +221,7 @@ def test_killed_workers_and_a_killed_command_lose_nothing(form, run, trained):
     run.form = form
     process = run.start()
     run.wait_for_parts(1, process)
-    assert run.kill_worker(rng)
+    assert run.kill_worker(rng), run.log.read_text()
     run.wait_for_parts(run.n_parts() + 1, process)
     process.kill()
     assert process.wait() == -signal.SIGKILL
