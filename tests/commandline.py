@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import spacy
 import srsly
-from conftest import SMALL_MODEL
+from parsers import SMALL_MODEL
 from spacy.tokens import DocBin
 from thinc.api import Config
 

@@ -1,22 +1,18 @@
-"""Treebanks and pipelines that several tests share."""
+"""Options of the test run, and fixtures that several tests share.
+
+Nothing here imports spaCy before a fixture needs it: tests of arrays run without it.
+"""
 
 import os
 import signal
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 # Tests run in parallel, one process per core. To be set before NumPy is imported.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
-import spacy
 from no_network import forbid_network
-from spacy.training import Example
-from spacy.training.converters import conllu_to_docs
-from spacy.util import fix_random_seed
-
-from spacy_rootmind.network.label_scores import ChosenArcs, begin_label_scores
 
 forbid_network()
 # A shell starts commands in the background without Ctrl-C, and what they start inherits this.
@@ -26,36 +22,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 ROOT = Path(__file__).parent.parent
 QUICKSTART = ROOT / "projects" / "quickstart"
 PIPELINE = ROOT / "pipelines" / "en_rootmind_web_sm"
-
-SMALL_MODEL = {
-    "@architectures": "spacy_rootmind.BiaffineParser.v1",
-    "lstm_width": 16,
-    "arc_width": 16,
-    "label_width": 8,
-    "refinements": 1,
-    "dropout": 0.0,
-    "tok2vec": {
-        "@architectures": "spacy.HashEmbedCNN.v2",
-        "pretrained_vectors": None,
-        "width": 32,
-        "depth": 1,
-        "embed_size": 200,
-        "window_size": 1,
-        "maxout_pieces": 2,
-        "subword_features": True,
-    },
-}
-
-
-def read_conllu(path, vocab, limit=None):
-    """Read a CoNLL-U file to Docs of one sentence each."""
-    docs = []
-    text = Path(path).read_text(encoding="utf8")
-    for doc in conllu_to_docs(text, n_sents=1, no_print=True):
-        docs.append(spacy.tokens.Doc(vocab).from_bytes(doc.to_bytes()))
-        if limit is not None and len(docs) == limit:
-            break
-    return docs
 
 
 def pytest_addoption(parser):
@@ -109,6 +75,9 @@ def web_pipeline():
 @pytest.fixture(scope="session")
 def quickstart_docs():
     """The bundled treebank's training sentences."""
+    import spacy
+    from parsers import read_conllu
+
     nlp = spacy.blank("en")
     return read_conllu(QUICKSTART / "assets" / "en_quick-ud-train.conllu", nlp.vocab)
 
@@ -122,76 +91,10 @@ def ud_folder():
     return Path(folder)
 
 
-def gold_examples(docs, nlp):
-    """Examples on the gold tokens of each Doc."""
-    return [
-        Example(
-            spacy.tokens.Doc(
-                nlp.vocab,
-                words=[token.text for token in doc],
-                spaces=[bool(token.whitespace_) for token in doc],
-            ),
-            doc,
-        )
-        for doc in docs
-    ]
-
-
-def join(docs, size):
-    """Docs of so many of the given ones each."""
-    return [spacy.tokens.Doc.from_docs(docs[i : i + size]) for i in range(0, len(docs), size)]
-
-
-def starts_of(doc):
-    """Where a Doc's sentences start."""
-    return [sentence.start for sentence in doc.sents]
-
-
-def random_words(rng, n, spaces=0.3):
-    """Words and punctuation, with runs of whitespace anywhere."""
-    plain = ["The", "cat", "slept", ".", "She", "saw", "him", "!", "and", "Tom"]
-    blank = ["\n", " ", "\n\n", "\t"]
-    return [
-        blank[rng.integers(len(blank))]
-        if rng.random() < spaces
-        else plain[rng.integers(len(plain))]
-        for _ in range(n)
-    ]
-
-
-def score_labels(model, trees, deps, heads):
-    """Label scores of arcs, given as flat rows, without dropout."""
-    arcs = ChosenArcs(deps, heads, deps)
-    return begin_label_scores(model.get_ref("labels"), trees, arcs, is_train=False)[0].scores
-
-
-def assign(parser, **settings):
-    """Give a parser other settings, whatever its pipeline's config says; returns those before."""
-    before = parser.settings
-    parser.settings = replace(before, **settings)
-    return before
-
-
-def make_nlp(**config):
-    """A blank English pipeline with a small parser, not initialized."""
-    fix_random_seed(0)
-    nlp = spacy.blank("en")
-    nlp.add_pipe("root_mst", config={"model": SMALL_MODEL, **config})
-    return nlp
-
-
-def train(nlp, examples, steps, size=20):
-    """Initialize on all examples and take some steps on batches of them."""
-    optimizer = nlp.initialize(lambda: examples)
-    optimizer.learn_rate = 0.01
-    for step in range(steps):
-        start = step * size % len(examples)
-        nlp.update(examples[start : start + size], sgd=optimizer, drop=0.0)
-    return nlp
-
-
 @pytest.fixture(scope="session")
 def trained(quickstart_docs):
     """A small parser that has learnt a hundred sentences; use it, do not change it."""
+    from parsers import gold_examples, make_nlp, train
+
     nlp = make_nlp()
     return train(nlp, gold_examples(quickstart_docs[:100], nlp), steps=150)

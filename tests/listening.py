@@ -5,7 +5,8 @@ from pathlib import Path
 
 import spacy
 from commandline import train
-from conftest import ROOT, SMALL_MODEL, gold_examples
+from conftest import ROOT
+from parsers import SMALL_MODEL, gold_examples
 from spacy.util import fix_random_seed, load_model_from_config
 from thinc.api import Config
 

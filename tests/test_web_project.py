@@ -10,7 +10,8 @@ import pytest
 import spacy
 import srsly
 from commandline import assert_one_root_each, root_mst, run_spacy, tagger, write_config, write_docs
-from conftest import ROOT, SMALL_MODEL, gold_examples, join
+from conftest import ROOT
+from parsers import SMALL_MODEL, gold_examples, join
 from spacy.cli.init_config import fill_config
 from spacy.util import fix_random_seed, load_config
 from spacy.vectors import Vectors

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import spacy
-from conftest import assign, gold_examples, make_nlp, train
+from parsers import assign, gold_examples, make_nlp, train
 from spacy.tokens import Doc, DocBin, Span, Token
 
 from spacy_rootmind import arc_marginals, is_tree

@@ -6,9 +6,9 @@ import random
 
 import numpy as np
 import pytest
-from conftest import gold_examples, make_nlp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parsers import gold_examples, make_nlp
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 

@@ -145,7 +145,7 @@ def test_set_trees_empty_doc(vocab):
     ],
 )
 def test_real_trees_survive_decoding_and_writing(ud_folder, vocab, name):
-    from conftest import read_conllu
+    from parsers import read_conllu
 
     from spacy_rootmind import decode, is_projective, is_tree
 

@@ -204,7 +204,7 @@ def test_gold_batch_of_empty_docs_has_no_rows(vocab):
 
 
 def test_gold_batch_keeps_every_arc_of_real_trees(ud_folder):
-    from conftest import gold_examples, read_conllu
+    from parsers import gold_examples, read_conllu
 
     nlp = spacy.blank("en")
     path = ud_folder / "UD_English-EWT" / "en_ewt-ud-dev.conllu"

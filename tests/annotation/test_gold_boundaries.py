@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import spacy
-from conftest import gold_examples, join, random_words, starts_of
+from parsers import gold_examples, join, random_words, starts_of
 from spacy.tokens import Doc
 from spacy.training import Example
 from strategies import rng_for

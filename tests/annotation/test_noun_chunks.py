@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import spacy
-from conftest import read_conllu
+from parsers import read_conllu
 from reference_noun_chunks import reference_chunks
 from spacy.tokens import Doc
 from spacy.vocab import Vocab

@@ -7,7 +7,8 @@ from pathlib import Path
 import commandline
 import pytest
 import spacy
-from conftest import ROOT, SMALL_MODEL
+from conftest import ROOT
+from parsers import SMALL_MODEL
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 

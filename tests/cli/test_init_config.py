@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import spacy
 from commandline import read_docs, spacy_command, write_docs
-from conftest import QUICKSTART, ROOT, read_conllu
+from conftest import QUICKSTART, ROOT
+from parsers import read_conllu
 from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
 from spacy.tokens import Doc

@@ -7,7 +7,8 @@ import re
 
 import pytest
 import spacy
-from conftest import QUICKSTART, assign
+from conftest import QUICKSTART
+from parsers import assign
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training.converters import conllu_to_docs

@@ -3,7 +3,8 @@
 import pytest
 import spacy
 from commandline import LISTENER, TOK2VEC, root_mst, tagger, train, write_config, write_docs
-from conftest import QUICKSTART, read_conllu
+from conftest import QUICKSTART
+from parsers import read_conllu
 
 ASSETS = QUICKSTART / "assets"
 

@@ -14,7 +14,8 @@ from commandline import (
     train,
     write_config,
 )
-from conftest import QUICKSTART, ROOT, read_conllu
+from conftest import QUICKSTART, ROOT
+from parsers import read_conllu
 from spacy.util import load_config
 
 pytestmark = pytest.mark.workflow

@@ -10,7 +10,7 @@ import sys
 import pytest
 import spacy
 from commandline import TOK2VEC, arcs_of, assert_one_root_each, read_docs
-from conftest import SMALL_MODEL, gold_examples
+from parsers import SMALL_MODEL, gold_examples
 from spacy.matcher import DependencyMatcher
 from spacy.tokens import Doc, Span, Token
 from spacy.training import Example

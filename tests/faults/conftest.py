@@ -4,8 +4,8 @@ import os
 
 import pytest
 from commandline import Server, root_mst, write_config, write_docs
-from conftest import gold_examples, make_nlp, train
 from faults.runs import HERE, ParseRun, TrainRun, contents
+from parsers import gold_examples, make_nlp, train
 
 # Parsed in several chunks, and written to several files of Docs.
 N_TEXTS = 30

@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import spacy
-from conftest import assign, gold_examples, make_nlp, train
+from parsers import assign, gold_examples, make_nlp, train
 from spacy.tokens import Doc
 
 from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement

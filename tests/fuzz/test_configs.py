@@ -6,10 +6,10 @@ from typing import get_args
 import numpy as np
 import pytest
 import spacy
-from conftest import SMALL_MODEL
 from fuzzing import VALUES, fuzz, no_hang
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parsers import SMALL_MODEL
 from spacy.tokens import Doc
 
 from spacy_rootmind import configure

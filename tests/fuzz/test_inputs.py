@@ -9,10 +9,11 @@ from itertools import islice, pairwise
 from pathlib import Path
 
 import pytest
-from conftest import QUICKSTART, gold_examples, join, make_nlp, read_conllu
+from conftest import QUICKSTART
 from fuzzing import VALUES, damaged_bytes, fuzz, no_hang
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parsers import gold_examples, join, make_nlp, read_conllu
 from spacy.tokens import Doc, DocBin
 
 from spacy_rootmind.cli.checks import check_treebank

@@ -7,10 +7,11 @@ import pickle
 import pytest
 import spacy
 import srsly
-from conftest import QUICKSTART, gold_examples, make_nlp, read_conllu
+from conftest import QUICKSTART
 from fuzzing import VALUES, damaged_bytes, fuzz, no_hang
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from parsers import gold_examples, make_nlp, read_conllu
 
 TEXT = "She saw him . It rained"
 WITHOUT_VOCAB = {"exclude": ["vocab"]}

@@ -5,8 +5,9 @@ from collections import Counter
 import numpy as np
 import pytest
 import spacy
-from conftest import QUICKSTART, assign, gold_examples, join, read_conllu
+from conftest import QUICKSTART
 from gradients import OPS, assert_parameters, in_double
+from parsers import assign, gold_examples, join, read_conllu
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import fix_random_seed

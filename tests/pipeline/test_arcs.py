@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from conftest import assign, gold_examples, make_nlp, score_labels, train
+from parsers import assign, gold_examples, make_nlp, score_labels, train
 
 from spacy_rootmind import arc_marginals
 from spacy_rootmind.annotation import extensions

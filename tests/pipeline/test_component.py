@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import spacy
-from conftest import SMALL_MODEL, assign, gold_examples, make_nlp, train
+from parsers import SMALL_MODEL, assign, gold_examples, make_nlp, train
 from spacy.tokens import Doc
 from spacy.training import Example
 from thinc.api import SGD

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import spacy
-from conftest import assign, gold_examples, make_nlp, train
+from parsers import assign, gold_examples, make_nlp, train
 from reference import best_enumerated, clean, enumerate_trees, score_gap
 from spacy.tokens import Doc, Span
 from strategies import rng_for

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import spacy
 import srsly
-from conftest import SMALL_MODEL, gold_examples, make_nlp, train
 from damage import damaged
+from parsers import SMALL_MODEL, gold_examples, make_nlp, train
 from spacy.util import fix_random_seed, registry
 from spacy.vocab import Vocab
 from thinc.api import Model, Shim

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import spacy
-from conftest import gold_examples
 from device import DeviceArray, DeviceOps, get_array_module
+from parsers import gold_examples
 from spacy.util import fix_random_seed
 from thinc.api import Model, NumpyOps
 

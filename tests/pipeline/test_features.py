@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import spacy
-from conftest import SMALL_MODEL, gold_examples, join, make_nlp
+from parsers import SMALL_MODEL, gold_examples, join, make_nlp
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import fix_random_seed, minibatch

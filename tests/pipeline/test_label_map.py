@@ -2,7 +2,7 @@
 
 import pytest
 import spacy
-from conftest import gold_examples, make_nlp, read_conllu
+from parsers import gold_examples, make_nlp, read_conllu
 from reference_noun_chunks import reference_chunks
 from spacy.tokens import Doc
 from spacy.util import registry

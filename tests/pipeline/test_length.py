@@ -12,7 +12,8 @@ import weakref
 import numpy as np
 import pytest
 import spacy
-from conftest import ROOT, gold_examples, make_nlp, train
+from conftest import ROOT
+from parsers import gold_examples, make_nlp, train
 from spacy.tokens import Doc, Span
 from strategies import rng_for
 
@@ -408,7 +409,7 @@ def test_a_long_doc_among_others_is_parsed_as_alone(several, quickstart_docs, mo
 
 
 def test_a_long_doc_with_shared_vectors_is_parsed_as_if_seen_at_once(quickstart_docs, monkeypatch):
-    from conftest import SMALL_MODEL
+    from parsers import SMALL_MODEL
 
     nlp = spacy.blank("en")
     nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
@@ -487,7 +488,8 @@ import numpy as np
 import spacy
 from spacy.tokens import Doc
 from spacy.util import fix_random_seed
-from conftest import QUICKSTART, gold_examples, read_conllu
+from conftest import QUICKSTART
+from parsers import gold_examples, read_conllu
 
 fix_random_seed(0)
 config, n = json.loads(sys.argv[1]), int(sys.argv[2])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import spacy
-from conftest import SMALL_MODEL, gold_examples
+from parsers import SMALL_MODEL, gold_examples
 from spacy.util import fix_random_seed
 
 TEXT = "The cat saw a dog."

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 import spacy
-from conftest import assign, make_nlp
+from parsers import assign, make_nlp
 from reference_noun_chunks import convert
 from spacy import displacy
 from spacy.lang.en.syntax_iterators import noun_chunks as spacys_own

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 import spacy
-from conftest import ROOT, SMALL_MODEL
+from conftest import ROOT
+from parsers import SMALL_MODEL
 from spacy.training import Example
 from spacy.util import fix_random_seed, load_config, load_model_from_config
 from thinc.api import Config, MPSOps, NumpyOps

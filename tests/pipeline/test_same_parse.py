@@ -14,7 +14,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from conftest import QUICKSTART, ROOT, assign
+from conftest import QUICKSTART, ROOT
 from dumped_parses import (
     LOG_BOUND,
     PROB_BOUND,
@@ -26,6 +26,7 @@ from dumped_parses import (
     share_of_other_samples,
     tree_of,
 )
+from parsers import assign
 from spacy.tokens import Doc
 
 from spacy_rootmind.kernel import simd

@@ -4,7 +4,8 @@ import json
 
 import pytest
 import srsly
-from conftest import ROOT, assign
+from conftest import ROOT
+from parsers import assign
 from spacy.tokens import Doc
 from spacy.util import load_config, load_model_from_config
 

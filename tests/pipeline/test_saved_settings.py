@@ -9,7 +9,7 @@ import sys
 
 import pytest
 import spacy
-from conftest import make_nlp
+from parsers import make_nlp
 from spacy.tokens import Doc
 from spacy.util import get_lang_class, registry
 from thinc.api import Config

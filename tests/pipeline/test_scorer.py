@@ -112,7 +112,7 @@ def test_score_of_unparsed_docs(vocab):
 
 
 def test_score_of_real_gold_trees_is_perfect(ud_folder):
-    from conftest import read_conllu
+    from parsers import read_conllu
 
     for name in ("UD_English-EWT/en_ewt-ud-dev", "UD_Irish-IDT/ga_idt-ud-dev"):
         docs = read_conllu(ud_folder / f"{name}.conllu", spacy.blank("en").vocab, limit=400)

@@ -6,7 +6,7 @@ import logging
 import numpy as np
 import pytest
 import spacy
-from conftest import (
+from parsers import (
     SMALL_MODEL,
     assign,
     gold_examples,

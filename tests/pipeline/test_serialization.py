@@ -7,7 +7,7 @@ import sys
 import pytest
 import spacy
 import srsly
-from conftest import make_nlp
+from parsers import make_nlp
 
 from spacy_rootmind.network.dropout import RATE
 from spacy_rootmind.network.listeners import GRAD_FACTOR
@@ -110,7 +110,7 @@ def test_temperatures_are_read(saved):
 
 
 def test_from_disk_other_network_is_refused_and_changes_nothing(trained, saved):
-    from conftest import SMALL_MODEL
+    from parsers import SMALL_MODEL
 
     nlp = spacy.blank("en")
     pipe = nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "refinements": 2}})
@@ -120,7 +120,7 @@ def test_from_disk_other_network_is_refused_and_changes_nothing(trained, saved):
 
 
 def test_from_disk_other_width_is_refused(saved):
-    from conftest import SMALL_MODEL
+    from parsers import SMALL_MODEL
 
     nlp = spacy.blank("en")
     pipe = nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "arc_width": 24}})

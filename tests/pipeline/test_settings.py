@@ -8,7 +8,7 @@ from typing import get_args
 import numpy as np
 import pytest
 import spacy
-from conftest import make_nlp
+from parsers import make_nlp
 from spacy.util import registry
 from thinc.api import ConfigValidationError
 

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import spacy
-from conftest import SMALL_MODEL, assign, gold_examples
+from parsers import SMALL_MODEL, assign, gold_examples
 from spacy.training.initialize import load_vectors_into_model
 from spacy.util import fix_random_seed, load_model_from_config
 from thinc.api import Config

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 import spacy
-from conftest import SMALL_MODEL, gold_examples, join, make_nlp, starts_of
+from parsers import SMALL_MODEL, gold_examples, join, make_nlp, starts_of
 from spacy.tokens import Doc
 from spacy.training import Example
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import spacy
-from conftest import assign, gold_examples, make_nlp, train
+from parsers import assign, gold_examples, make_nlp, train
 from spacy import displacy
 from spacy.tokens import Doc
 

@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 
 import pytest
-from conftest import make_nlp
+from parsers import make_nlp
 from spacy.language import Language
 from spacy.tokens import Doc
 

@@ -7,7 +7,8 @@ import pytest
 import spacy
 import srsly
 from commandline import run_spacy
-from conftest import QUICKSTART, SMALL_MODEL, assign, gold_examples, make_nlp, train
+from conftest import QUICKSTART
+from parsers import SMALL_MODEL, assign, gold_examples, make_nlp, train
 from reference import clean, enumerate_trees
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example

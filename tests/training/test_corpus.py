@@ -5,7 +5,8 @@ from itertools import chain, islice
 
 import pytest
 import spacy
-from conftest import ROOT, gold_examples, make_nlp, train
+from conftest import ROOT
+from parsers import gold_examples, make_nlp, train
 from spacy.tokens import Doc, DocBin
 from spacy.training import Corpus
 from spacy.training.initialize import init_nlp

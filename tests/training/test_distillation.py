@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import reference
 import spacy
-from conftest import SMALL_MODEL, assign, gold_examples, make_nlp, train
 from gradients import assert_directional
+from parsers import SMALL_MODEL, assign, gold_examples, make_nlp, train
 from reference import FloatArray
 from spacy.tokens import Doc, DocBin
 from spacy.training import Example

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import SMALL_MODEL, assign, gold_examples, make_nlp
+from parsers import SMALL_MODEL, assign, gold_examples, make_nlp
 from spacy.util import fix_random_seed
 from thinc.api import set_dropout_rate
 

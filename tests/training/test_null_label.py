@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import reference
 import spacy
-from conftest import SMALL_MODEL, gold_examples, make_nlp, score_labels, train
 from gradients import OPS, assert_directional, in_double
+from parsers import SMALL_MODEL, gold_examples, make_nlp, score_labels, train
 from strategies import rng_for
 
 from spacy_rootmind import arc_marginals

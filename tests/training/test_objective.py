@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import gold_examples, make_nlp, train
+from parsers import gold_examples, make_nlp, train
 from spacy.tokens import Doc
 from spacy.training import Example
 

@@ -3,8 +3,9 @@
 import pytest
 import spacy
 from commandline import write_docs
-from conftest import QUICKSTART, read_conllu
+from conftest import QUICKSTART
 from listening import PACKAGES, initialized, make_config
+from parsers import read_conllu
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,6 @@ import sys
 import numpy as np
 import pytest
 import spacy
-from conftest import gold_examples
 from listening import (
     MAX_PIECES,
     WIDTH,
@@ -21,6 +20,7 @@ from listening import (
     tagger,
     weights_of,
 )
+from parsers import gold_examples
 from spacy.tokens import Doc
 from spacy.training import Example
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 import spacy
 from commandline import write_docs
-from conftest import QUICKSTART, gold_examples, read_conllu
+from conftest import QUICKSTART
 from listening import sizes, train_shipped
+from parsers import gold_examples, read_conllu
 
 pytestmark = [
     pytest.mark.slow,

@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 import spacy
-from conftest import ROOT, gold_examples
+from conftest import ROOT
 from listening import (
     arcs,
     encoder_of,
@@ -20,6 +20,7 @@ from listening import (
     transformer,
     weights_of,
 )
+from parsers import gold_examples
 from spacy.cli.train import train
 from spacy.training import Example
 from thinc.api import Adam, Config

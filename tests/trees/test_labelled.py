@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import spacy
-from conftest import SMALL_MODEL, assign, gold_examples, make_nlp, score_labels, train
+from parsers import SMALL_MODEL, assign, gold_examples, make_nlp, score_labels, train
 from reference import enumerate_trees
 from spacy import registry
 from spacy.tokens import Doc

@@ -5,7 +5,8 @@ import shutil
 import pytest
 import spacy
 import srsly
-from conftest import QUICKSTART, ROOT, read_conllu
+from conftest import QUICKSTART, ROOT
+from parsers import read_conllu
 from ud_treebanks import PROJECT, write_treebank
 
 

@@ -9,7 +9,6 @@ import pytest
 import report
 import spacy
 import srsly
-from conftest import make_nlp
 from evaluate import (
     align,
     evaluate,
@@ -19,6 +18,7 @@ from evaluate import (
     segmentation_scores,
     text_examples,
 )
+from parsers import make_nlp
 from report import GOLD, TEXT, summarize, write_tables
 from spacy.scorer import Scorer
 from spacy.tokens import Doc, DocBin

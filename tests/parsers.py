@@ -1,0 +1,109 @@
+"""Small parsers, and Docs and Examples to train and try them on."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import spacy
+from spacy.training import Example
+from spacy.training.converters import conllu_to_docs
+from spacy.util import fix_random_seed
+
+from spacy_rootmind.network.label_scores import ChosenArcs, begin_label_scores
+
+SMALL_MODEL = {
+    "@architectures": "spacy_rootmind.BiaffineParser.v1",
+    "lstm_width": 16,
+    "arc_width": 16,
+    "label_width": 8,
+    "refinements": 1,
+    "dropout": 0.0,
+    "tok2vec": {
+        "@architectures": "spacy.HashEmbedCNN.v2",
+        "pretrained_vectors": None,
+        "width": 32,
+        "depth": 1,
+        "embed_size": 200,
+        "window_size": 1,
+        "maxout_pieces": 2,
+        "subword_features": True,
+    },
+}
+
+
+def read_conllu(path, vocab, limit=None):
+    """Read a CoNLL-U file to Docs of one sentence each."""
+    docs = []
+    text = Path(path).read_text(encoding="utf8")
+    for doc in conllu_to_docs(text, n_sents=1, no_print=True):
+        docs.append(spacy.tokens.Doc(vocab).from_bytes(doc.to_bytes()))
+        if limit is not None and len(docs) == limit:
+            break
+    return docs
+
+
+def gold_examples(docs, nlp):
+    """Examples on the gold tokens of each Doc."""
+    return [
+        Example(
+            spacy.tokens.Doc(
+                nlp.vocab,
+                words=[token.text for token in doc],
+                spaces=[bool(token.whitespace_) for token in doc],
+            ),
+            doc,
+        )
+        for doc in docs
+    ]
+
+
+def join(docs, size):
+    """Docs of so many of the given ones each."""
+    return [spacy.tokens.Doc.from_docs(docs[i : i + size]) for i in range(0, len(docs), size)]
+
+
+def starts_of(doc):
+    """Where a Doc's sentences start."""
+    return [sentence.start for sentence in doc.sents]
+
+
+def random_words(rng, n, spaces=0.3):
+    """Words and punctuation, with runs of whitespace anywhere."""
+    plain = ["The", "cat", "slept", ".", "She", "saw", "him", "!", "and", "Tom"]
+    blank = ["\n", " ", "\n\n", "\t"]
+    return [
+        blank[rng.integers(len(blank))]
+        if rng.random() < spaces
+        else plain[rng.integers(len(plain))]
+        for _ in range(n)
+    ]
+
+
+def score_labels(model, trees, deps, heads):
+    """Label scores of arcs, given as flat rows, without dropout."""
+    arcs = ChosenArcs(deps, heads, deps)
+    return begin_label_scores(model.get_ref("labels"), trees, arcs, is_train=False)[0].scores
+
+
+def assign(parser, **settings):
+    """Give a parser other settings, whatever its pipeline's config says; returns those before."""
+    before = parser.settings
+    parser.settings = replace(before, **settings)
+    return before
+
+
+def make_nlp(**config):
+    """A blank English pipeline with a small parser, not initialized."""
+    fix_random_seed(0)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("root_mst", config={"model": SMALL_MODEL, **config})
+    return nlp
+
+
+def train(nlp, examples, steps, size=20):
+    """Initialize on all examples and take some steps on batches of them."""
+    optimizer = nlp.initialize(lambda: examples)
+    optimizer.learn_rate = 0.01
+    for step in range(steps):
+        start = step * size % len(examples)
+        nlp.update(examples[start : start + size], sgd=optimizer, drop=0.0)
+    return nlp
