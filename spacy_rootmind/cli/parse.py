@@ -11,7 +11,7 @@ from spacy.tokens import Doc
 
 from spacy_rootmind.cli.messages import Bar, CommandError, Messages
 from spacy_rootmind.cli.outputs import DocsOutput, FileOutput, Output, StreamOutput, check_free
-from spacy_rootmind.cli.signals import Interrupted, stop_signals
+from spacy_rootmind.cli.signals import Interrupted, interruption, stop_signals
 from spacy_rootmind.formats.lines import STDIN, InputError, Inputs
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 from spacy_rootmind.formats.registry import DOCS, SUFFIXES, WRITERS, input_format, read_records
@@ -85,8 +85,7 @@ def parse(options: ParseOptions) -> int:
         with stop_signals():
             return run.run()
     except Interrupted as stop:
-        Messages().fail(f"Interrupted after {run.n_records} records")
-        return 128 + stop.number
+        return run.interrupted(stop)
     except SettingsError as error:
         raise CommandError(error.title, error.text) from error
     except InputError as error:
@@ -94,6 +93,9 @@ def parse(options: ParseOptions) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
+        cause = interruption(error)
+        if cause is not None:
+            return run.interrupted(cause)
         raise CommandError(
             f"Cannot write {options.output_name}: {error.strerror or error}"
         ) from error
@@ -212,6 +214,11 @@ class Run:
             self.output.close()
         self._report(complete, perf_counter() - start)
         return 0 if complete and not self.n_failures else 1
+
+    def interrupted(self, stop: Interrupted) -> int:
+        """Report a signal; returns the exit code."""
+        Messages().fail(f"Interrupted after {self.n_records} records")
+        return 128 + stop.number
 
     def _parse(self, records: InputRecords, progress: Bar) -> bool:
         """Parse chunk by chunk; returns whether all of the input was parsed."""

@@ -99,8 +99,9 @@ class Run:
     def start(self, *arguments):
         return self.start_module(
             *("spacy_rootmind", "bulk", self.pipeline, self.corpus, "-o", self.output),
-            *("--code", self.code, "--part-size", 300, "-n", 2, *arguments),
-            *("--to", self.form),
+            *("--code", self.code, "--part-size", 300, "--to", self.form, *arguments),
+            # A scheduler has workers of its own.
+            *(() if "--scheduler" in arguments else ("-n", 2)),
         )
 
     def finish(self, process, code=0):

@@ -231,8 +231,8 @@ def test_two_parsers_in_one_pipeline(corpora, tmp_path):
     assert set(losses) == {"first", "second"}
     nlp.to_disk(tmp_path)
     again = spacy.load(tmp_path)
-    assert again.get_pipe("first").objective == "tree_crf"
-    assert again.get_pipe("second").objective == "perceptron"
+    assert again.get_pipe("first").settings.objective == "tree_crf"
+    assert again.get_pipe("second").settings.objective == "perceptron"
     alone = {}
     for name in ("first", "second"):
         with nlp.select_pipes(enable=name), again.select_pipes(enable=name):
