@@ -117,7 +117,7 @@ def require_vectors(model: Model[Any, Any], docs: Docs) -> None:
             if len(doc) and not _has_vectors(listener, doc):
                 raise ValueError(
                     f"the Doc {doc.text[:40]!r} has no token vectors for the parser, which listens "
-                    f"to {upstream_of(listener)}: enable this component and put it before the "
+                    f"to {_upstream_of(listener)}: enable this component and put it before the "
                     f"parser, in the `enable` of `nlp.select_pipes` or, if the parser annotates in "
                     f"training, in training.annotating_components; or give the parser token "
                     f"vectors of its own by `nlp.replace_listeners`"
@@ -137,13 +137,13 @@ def _require_shapes(listener: Tok2Vec, docs: Docs, found: list[Floats2d], width:
         # A transformer has no vectors, of width 0, for a Doc of whitespace.
         if vectors.shape != (len(doc), width) and vectors.shape[1]:
             raise ValueError(
-                f"expected token vectors of shape {(len(doc), width)} from {upstream_of(listener)} "
+                f"expected token vectors of shape {(len(doc), width)} from {_upstream_of(listener)} "
                 f"on the Doc {doc.text[:40]!r}, found {vectors.shape}: the Doc was tokenized again "
                 f"since, or has the vectors of another pipeline; run the component on it again"
             )
 
 
-def upstream_of(listener: Tok2Vec) -> str:
+def _upstream_of(listener: Tok2Vec) -> str:
     """Name the component that a listener listens to, for messages."""
     name = listener.attrs.get(CURATED_UPSTREAM) or getattr(listener, "upstream_name", "*")
     if name != "*":

@@ -531,7 +531,8 @@ class RootMST(TrainablePipe):
 
     def set_annotations(self, docs: Iterable[Doc], scores: Sequence[DocParse]) -> None:
         """Set heads, labels and sentence boundaries of all tokens."""
-        # Here as well: a component that was unpickled in another process has them already.
+        # Here as well: a component that was unpickled in another process has its settings, but no
+        # attributes are registered there.
         if self.settings.finds_details:
             register_extensions()
         for doc, parse in zip(docs, scores, strict=True):
