@@ -137,8 +137,8 @@ def _require_shapes(listener: Tok2Vec, docs: Docs, found: list[Floats2d], width:
         # A transformer has no vectors, of width 0, for a Doc of whitespace.
         if vectors.shape != (len(doc), width) and vectors.shape[1]:
             raise ValueError(
-                f"expected token vectors of shape {(len(doc), width)} from {_upstream_of(listener)} "
-                f"on the Doc {doc.text[:40]!r}, found {vectors.shape}: the Doc was tokenized again "
+                f"expected token vectors of shape {(len(doc), width)} from "
+                f"{_upstream_of(listener)} on the Doc {doc.text[:40]!r}, found {vectors.shape}: the Doc was tokenized again "
                 f"since, or has the vectors of another pipeline; run the component on it again"
             )
 
