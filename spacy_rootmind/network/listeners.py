@@ -138,8 +138,8 @@ def _require_shapes(listener: Tok2Vec, docs: Docs, found: list[Floats2d], width:
         if vectors.shape != (len(doc), width) and vectors.shape[1]:
             raise ValueError(
                 f"expected token vectors of shape {(len(doc), width)} from "
-                f"{_upstream_of(listener)} on the Doc {doc.text[:40]!r}, found {vectors.shape}: the "
-                f"Doc was tokenized again since, or has the vectors of another pipeline; run the "
+                f"{_upstream_of(listener)} on the Doc {doc.text[:40]!r}, found {vectors.shape}: "
+                f"the Doc was tokenized again since, or has the vectors of another pipeline; run the "
                 f"component on it again"
             )
 
