@@ -139,8 +139,8 @@ def _require_shapes(listener: Tok2Vec, docs: Docs, found: list[Floats2d], width:
             raise ValueError(
                 f"expected token vectors of shape {(len(doc), width)} from "
                 f"{_upstream_of(listener)} on the Doc {doc.text[:40]!r}, found {vectors.shape}: "
-                f"the Doc was tokenized again since, or has the vectors of another pipeline; run the "
-                f"component on it again"
+                f"the Doc was tokenized again since, or has the vectors of another pipeline; run "
+                f"the component on it again"
             )
 
 
