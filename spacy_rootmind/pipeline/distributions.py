@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.annotation.details import StoredDistribution
+from spacy_rootmind.network.architecture import ParserModel
 from spacy_rootmind.network.label_scores import (
     Labeller,
     find_best_labels,
@@ -21,18 +22,27 @@ def sigmoid(log_odds: NDArray[np.floating]) -> NDArray[np.float32]:
     return (0.5 * (1.0 + np.tanh(0.5 * log_odds))).astype(np.float32)
 
 
-def teacher_name(labeller: Labeller) -> str:
-    """Name a parser by the weights of its label scores, which no two trainings leave the same.
+def teacher_name(model: ParserModel, labels: Sequence[str]) -> str:
+    """Name a parser by its labels and the weights above its token vectors.
 
-    So a parser that parses a Doc again is known for the same teacher, from whichever file it was
-    loaded, and one that was trained further for another.
+    A parser that parses a Doc again is known for the same teacher, from whichever file it was
+    loaded, and one that was trained further for another. The weights are rounded as packages round
+    them (`network.half_precision`), so a parser and its package are the same teacher.
     """
-    digest = hashlib.blake2b(digest_size=8)
-    for node in labeller.walk():
-        for name in node.param_names:
-            if node.has_param(name):
-                digest.update(node.ops.to_numpy(node.get_param(name)).tobytes())
+    digest = hashlib.blake2b(repr(tuple(labels)).encode("utf8"), digest_size=8)
+    for layer in model.layers:
+        if layer is not model.get_ref("tok2vec"):
+            for node in layer.walk():
+                for name in node.param_names:
+                    if node.has_param(name):
+                        digest.update(_rounded(node.ops.to_numpy(node.get_param(name))).tobytes())
     return digest.hexdigest()
+
+
+def _rounded(weights: NDArray) -> NDArray:
+    # Packages have no weights that overflow; here they are as good as any.
+    with np.errstate(over="ignore"):
+        return weights.astype(np.float16) if weights.dtype == np.float32 else weights
 
 
 def store_distributions(
@@ -44,15 +54,16 @@ def store_distributions(
     label_names: tuple[str, ...],
     threshold: float,
     temperature: float,
+    teacher: str,
 ) -> list[StoredDistribution]:
     """Join the arcs of each sentence, their log-weights, and the probabilities of their labels.
 
     A label is kept if the probability of arc and label together is at least `threshold`, and the
-    best one of each arc always. `temperature` divides label scores.
+    best one of each arc always. `temperature` divides label scores. `teacher` is the parser's name
+    of `teacher_name`.
     """
     if not arcs:
         return []
-    teacher = teacher_name(labeller)
     batch = BatchArcs.join(arcs)
     roots = labeller.ops.to_numpy(scores.layout.roots)
     inner = batch.between_words()

@@ -33,6 +33,7 @@ from spacy_rootmind.pipeline.attributes import (
     require_annotated_vectors,
     require_attributes,
 )
+from spacy_rootmind.pipeline.distributions import teacher_name
 from spacy_rootmind.pipeline.labels import choose_labels, is_placeholder
 from spacy_rootmind.pipeline.noun_chunks import adopt_noun_chunks, set_noun_chunks
 from spacy_rootmind.pipeline.prediction import PredictionContext, parse_docs
@@ -503,12 +504,14 @@ class RootMST(TrainablePipe):
     def predict(self, docs: Iterable[Doc]) -> list[DocParse]:
         """Parse Docs without changing them, in bounded memory."""
         self._require_initialized()
+        is_teacher = self.settings.distribution_threshold is not None
         context = PredictionContext(
             self.settings,
             self.labels,
             finds_boundaries=self.cfg["finds_boundaries"],
             temperature=self.temperature,
             label_temperature=self.cfg["label_temperature"],
+            teacher=teacher_name(self.model, self.labels) if is_teacher else "",
             on_split=self._warn_of_split,
         )
         docs = list(docs)

@@ -47,6 +47,8 @@ class PredictionContext:
         Whether the network has learnt sentence boundaries.
     temperature, label_temperature : float
         Divisors of arc scores and label scores.
+    teacher : str
+        Name of the parser in the distributions that it stores; see `distributions.teacher_name`.
     on_split : callable
         Called with a Doc that has sentences above the maximum length, and their number.
     """
@@ -56,6 +58,7 @@ class PredictionContext:
     finds_boundaries: bool = True
     temperature: float = 1.0
     label_temperature: float = 1.0
+    teacher: str = ""
     on_split: Callable[[Doc, int], None] = lambda doc, n_split: None
 
 
@@ -246,6 +249,7 @@ class SentenceParser:
             context.labels,
             threshold,
             context.label_temperature,
+            context.teacher,
         )
 
     def _find_alternatives(self, weights: list[NDArray[np.float64]]) -> list[Alternatives]:

@@ -23,11 +23,14 @@ from spacy_rootmind.annotation.records import FORMAT, NAME, read_record
 from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.network.layout import Layout
+from spacy_rootmind.pipeline.distributions import teacher_name
+from spacy_rootmind.pipeline.serialization import save_folder
 from spacy_rootmind.training.distillation import tree_cross_entropy
 from spacy_rootmind.training.losses import OBJECTIVES, tree_crf
 from spacy_rootmind.trees.conventions import MISSING
 
 OPS = Ops()
+LINEAR_MODEL = {"@architectures": "spacy_rootmind.LinearParser.v1", "arc_bits": 12}
 TEXT = "The cat  saw a dog that slept.\nShe said that it rained. A man waved!"
 
 
@@ -222,6 +225,32 @@ def test_a_teacher_that_was_trained_further_is_another(quickstart_docs):
     doc = nlp(doc)
     assert [sent.start for sent in doc.sents] == starts
     assert {len(stored) for _, stored in stored_of(doc)} == {2}
+
+
+@pytest.mark.parametrize("model", [SMALL_MODEL, LINEAR_MODEL], ids=["biaffine", "linear"])
+def test_parsers_that_score_one_label_are_different_teachers(model):
+    """Nothing trains their label layers."""
+    names = set()
+    for heads, deps in (([1, 1], ["det", "ROOT"]), ([0, 0], ["ROOT", "det"])):
+        nlp = make_nlp(model=model, distribution_threshold=1e-9)
+        gold = Doc(nlp.vocab, words=["the", "cat"], heads=heads, deps=deps)
+        train(nlp, gold_examples([gold], nlp), steps=2)
+        names |= {one.teacher for _, stored in stored_of(nlp("the cat")) for one in stored}
+    assert len(names) == 2
+
+
+def test_a_parser_of_other_labels_is_another_teacher(teacher):
+    parser = teacher.get_pipe("root_mst")
+    assert teacher_name(parser.model, parser.labels) != teacher_name(
+        parser.model, parser.labels[::-1]
+    )
+
+
+def test_a_parser_in_half_precision_is_the_same_teacher(teacher, tmp_path):
+    parser = teacher.get_pipe("root_mst")
+    save_folder(parser, tmp_path, ["vocab"], half_precision=True)
+    rounded = make_nlp().get_pipe("root_mst").from_disk(tmp_path, exclude=["vocab"])
+    assert teacher_name(rounded.model, rounded.labels) == teacher_name(parser.model, parser.labels)
 
 
 def saved_and_loaded(nlp, folder):
