@@ -307,26 +307,38 @@ cdef double tree_entropy(
     return max(entropy + low, 0.0)
 
 
+cdef inline double scaled_log_ratio(
+        const TreeSum* part, const TreeSum* whole, double scale) noexcept nogil:
+    """`log_ratio` times a power of two, to rounding of the differences."""
+    cdef Py_ssize_t dep
+    cdef double total = 0, low = 0, difference, rest
+    for dep in range(1, part.n + 1):
+        difference = subtract_exactly(
+            scale * part.highest[dep], scale * whole.highest[dep], &rest)
+        total = add_exactly(total, difference, &low)
+        low += rest
+    total = add_exactly(total, scale * part.root_shift, &low)
+    total = add_exactly(total, -scale * whole.root_shift, &low)
+    low += scale * part.root_shift_low - scale * whole.root_shift_low
+    total = add_exactly(total, scale * part.log_mass, &low)
+    total = add_exactly(total, -scale * whole.log_mass, &low)
+    low += scale * part.log_mass_low - scale * whole.log_mass_low
+    return total + low
+
+
 cdef double log_ratio(const TreeSum* part, const TreeSum* whole) noexcept nogil:
-    """The log of the share that the trees of one sum have in those of another. O(n).
+    """The log of the share that the trees of one sum have in those of another; see the declaration.
 
     What both sums lower scores by is subtracted word by word, so that its digits are not lost.
     """
-    cdef Py_ssize_t dep
-    cdef double total = 0, low = 0, difference, rest
+    cdef double found
     if part.n == 0:
         return 0.0
-    for dep in range(1, part.n + 1):
-        difference = subtract_exactly(part.highest[dep], whole.highest[dep], &rest)
-        total = add_exactly(total, difference, &low)
-        low += rest
-    total = add_exactly(total, part.root_shift, &low)
-    total = add_exactly(total, -whole.root_shift, &low)
-    low += part.root_shift_low - whole.root_shift_low
-    total = add_exactly(total, part.log_mass, &low)
-    total = add_exactly(total, -whole.log_mass, &low)
-    low += part.log_mass_low - whole.log_mass_low
-    return min(total + low, 0.0)
+    found = scaled_log_ratio(part, whole, 1)
+    if not isfinite(found):
+        # Some difference or sum overflows, which need not be so of the whole.
+        found = scaled_log_ratio(part, whole, NO_OVERFLOW) / NO_OVERFLOW
+    return min(found, 0.0)
 
 
 # --- root tokens -------------------------------------------------------------------------------

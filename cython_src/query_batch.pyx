@@ -414,12 +414,16 @@ def expectation_batch(
 def log_ratio_batch(
         const Py_ssize_t[::1] lengths not None, double[:, ::1] part not None,
         double[:, ::1] whole not None, double[::1] out not None):
-    """Find log(Z of the single-root trees / Z of all trees) from the summaries of both."""
-    cdef TreeSum single, every
+    """Find log(Z of some trees / Z of these and others) from the summaries of both.
+
+    Which arcs either sum forbids, and how many roots its trees may have, does not matter here. -inf
+    where there are none of the former.
+    """
+    cdef TreeSum some, every
     cdef Py_ssize_t i
     for i in range(out.shape[0]):
         out[i] = -INFINITY
         if part[i, AT_LOG_Z] > -INFINITY:
-            read_summary(&part[i, 0], lengths[i], True, &single)
+            read_summary(&part[i, 0], lengths[i], False, &some)
             read_summary(&whole[i, 0], lengths[i], False, &every)
-            out[i] = log_ratio(&single, &every)
+            out[i] = log_ratio(&some, &every)

@@ -18,10 +18,12 @@ def use_simd(bint wanted):
     For tests and benchmarks. Not while another thread is at work.
     """
     global row_passes, weight_passes
-    cdef bint chosen = choose_row_passes(wanted) and choose_weight_passes(wanted)
+    # Both are called, whatever the first returns.
+    cdef bint of_rows = choose_row_passes(wanted)
+    cdef bint of_weights = choose_weight_passes(wanted)
     row_passes = chosen_row_passes
     weight_passes = chosen_weight_passes
-    return chosen
+    return of_rows and of_weights
 
 
 use_simd(True)

@@ -29,7 +29,8 @@ cdef double tree_entropy(
 cdef double cross_entropy(
     const double* square, const double* marginals, Py_ssize_t width, const TreeSum* ws,
     double* low) noexcept nogil
-# log(Z of `part` / Z of `whole`) for two sums over trees of the same scores, O(n).
+# log(Z of `part` / Z of `whole`) for two sums over trees of the same scores, of which the former
+# are some of the latter; -inf if it is too low for float64. O(n).
 cdef double log_ratio(const TreeSum* part, const TreeSum* whole) noexcept nogil
 # shares[1..n]: weight of the trees in which a word is the root token, over any common factor.
 # With a single root only, O(n^2). Returns a DecodeStatus.

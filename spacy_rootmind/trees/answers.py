@@ -102,6 +102,16 @@ class Answers:
         marked = self.engine.marked(heads, words)
         return self.engine.log_probs(self.summaries(), marked)
 
+    def log_ratios(self, whole: "Answers") -> NDArray[np.float64]:
+        """Find log(Z here / Z of `whole`) of the same scores, whose trees are some of the latter.
+
+        -inf where float64 does not hold it.
+        """
+        found = np.empty(len(self.sentences))
+        own, every = self.summaries(), whole.summaries()
+        kernel.log_ratio_batch(self.sentences.lengths, own, every, found)
+        return found
+
     def cross_entropies(self, other: "Answers") -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Find the cross entropy, as the sum of two numbers, over arcs that `other` allows."""
         summaries = other.summaries()

@@ -74,7 +74,7 @@ def tree_crf(
     """Find the negative log probability of gold trees, and its gradient.
 
     Where some heads of a sentence are missing, it is that of all trees that agree with the others:
-    log Z minus the log Z of those trees.
+    log Z minus the log Z of those trees, without the cancellation that a subtraction would bring.
 
     Parameters
     ----------
@@ -155,8 +155,9 @@ def tree_crf(
             marginals -= agreeing.marginals
         except NoTreeError as error:
             raise _contradiction(error, **kind) from None
-        excess = np.asarray(trees.log_partition) - agreeing.log_partition
-        losses = np.where(complete, losses, np.maximum(excess, 0.0))
+        log_shares = agreeing.answers.log_ratios(trees.answers)
+        losses = np.where(complete, losses, 0.0 - log_shares)
+        _check_overflow(losses)
     return _shaped(scores, losses, marginals)
 
 

@@ -3,10 +3,12 @@
 import subprocess
 import sys
 import textwrap
+from decimal import localcontext
 
 import numpy as np
 import pytest
 import reference
+import reference_probabilities as oracle
 from strategies import LAYOUTS, rng_for
 
 import spacy_rootmind
@@ -241,6 +243,68 @@ def test_empty_batches(name):
     losses, gradient = OF_HEADS[name](np.zeros((0, 3, 3), "f"), np.zeros((0, 3), int))
     assert losses.shape == (0,)
     assert gradient.shape == (0, 3, 3)
+
+
+# --- large scores ------------------------------------------------------------------------------
+
+
+def large_cases(name, constant, single_root):
+    """Scores around constants of each word and, with a single root, one of all root arcs."""
+    rng = rng_for(f"large losses {name} {constant}")
+    for n in (1, 2, 4, 5):
+        scores = constant * rng.integers(1, 4, size=(n + 1, 1)) + rng.normal(size=(n + 1, n + 1))
+        if single_root:
+            scores[:, 0] += constant / 100
+        yield rng, scores
+
+
+def exact_law(scores, single_root, projective):
+    find = oracle.enumerated_projective if projective else oracle.enumerated
+    return find(scores, single_root)
+
+
+def loss_of_part(every, part):
+    """The log of the ratio of two sums, of which both may be large."""
+    with localcontext(oracle.wide_context(oracle.DIGITS)):
+        shift = oracle.as_decimal(every.shift - part.shift)
+        return float(shift + every.log_total - part.log_total)
+
+
+@each_kind
+@pytest.mark.parametrize("projective", [True, False])
+@pytest.mark.parametrize("constant", [0.0, 1e6, 1e12, 1e15])
+def test_losses_with_missing_heads_do_not_cancel(constant, projective, single_root):
+    """In exact arithmetic but for exponentials. The rarest gold heads as well, and the best."""
+    kind = {"single_root": single_root, "projective": projective}
+    for rng, scores in large_cases("crf", constant, single_root):
+        every = exact_law(scores, **kind)
+        for _ in range(4):
+            heads = decode(rng.normal(size=scores.shape), **kind)
+            heads[1 + rng.integers(len(heads) - 1)] = -1
+            heads[1:][rng.random(len(heads) - 1) < 0.3] = -1
+            part = exact_law(oracle.agreeing(scores, heads), **kind)
+            for lower in (0.0, 1e3):
+                lowered, wanted = scores, loss_of_part(every, part)
+                if lower:
+                    of_gold = heads[:, None] == np.arange(len(heads))
+                    lowered = np.where(of_gold, scores - lower, scores)
+                    low = exact_law(oracle.agreeing(lowered, heads), **kind)
+                    wanted = loss_of_part(exact_law(lowered, **kind), low)
+                loss, _ = tree_crf(lowered, heads, **kind)
+                assert loss == pytest.approx(wanted, rel=1e-12, abs=1e-12)
+
+
+def test_a_loss_with_missing_heads_of_which_a_difference_overflows():
+    """The gold head lies 2e308 below the others; with these, another word has a root arc."""
+    scores = np.zeros((2, 4, 4))
+    scores[1, 1, [0, 2, 3]] = -1e308, 1e308, 1e308
+    scores[1, 2:, 0] = -7e307
+    heads = np.array([[-1, -1, -1, 0], [-1, 0, -1, -1]])
+    losses, _ = tree_crf(scores, heads)
+    assert losses[1] == pytest.approx(1.3e308, rel=1e-12)
+    scores[1, 2:, 0] = 0
+    with pytest.raises(ArithmeticError, match=r"sentence 1: .*overflow"):
+        tree_crf(scores, heads)
 
 
 # --- what is refused ---------------------------------------------------------------------------
