@@ -201,7 +201,8 @@ def tree_cross_entropy(
     -----
     n^3 multiplications per sentence. With q the teacher's distribution, Q its arc marginals and s
     the scores, the cross entropy is log Z(s) - sum of Q * s, as the log probability of a tree is a
-    sum over its arcs. No tree has to be sampled or listed.
+    sum over its arcs: a sum of differences, in which constants added to scores cost no digits. No
+    tree has to be sampled or listed.
 
     Examples
     --------
@@ -227,19 +228,21 @@ def tree_cross_entropy(
         num_threads=num_threads,
     )
     arcs = _arcs_inside(words, batch.shape[1])
-    target = np.where(arcs, np.reshape(marginals, batch.shape), 0.0)
+    target = np.where(arcs, np.reshape(marginals, batch.shape), 0.0).astype(np.float64, copy=False)
     if not np.isfinite(target).all():
         sentence, dep, head = np.argwhere(~np.isfinite(target))[0].tolist()
         raise ValueError(
             f"sentence {sentence}: the teacher's marginal of dep {dep}, head {head} is "
             f"{target[sentence, dep, head]}; expected a probability"
         )
-    gradient = trees.marginals - target
-    taught = target > 0.0
-    expected = (np.where(taught, batch, 0.0) * target).sum(axis=(1, 2))
-    losses = np.asarray(trees.log_partition) - expected
-    if allowed is not None:
-        losses[(taught & ~trees.sentences.possible_arcs()).any(axis=(1, 2))] = np.inf
+    answers = trees.answers
+    gradient = answers.marginals() - target
+    summaries, queries = answers.summaries(), answers.engine.queries()
+    high, low = answers.engine.cross_entropies(summaries, target, queries)
+    infinite = ((target > 0.0) & ~trees.sentences.possible_arcs()).any(axis=(1, 2))
+    losses = np.where(infinite, 0.0, high + low)
+    _check_overflow(losses)
+    losses[infinite] = np.inf
     return _shaped(scores, losses, gradient)
 
 
@@ -312,7 +315,9 @@ def perceptron(
     find_best = partial(decode, **kind, num_threads=num_threads)
     complete = _find_complete(gold, words)
     agreeing = _agreeing_arcs(gold, None)
-    raised = batch + np.where(agreeing, 0.0, margin).astype(batch.dtype)
+    # In float64, whatever the dtype: a margin may be less than a unit in the last place of scores.
+    with np.errstate(over="ignore"):
+        raised = batch + np.where(agreeing, 0.0, margin)
     best = find_best(raised, words, allowed=mask)
     sound = form_trees(gold, words, single_root, projective) & ~_has_impossible_arc(
         batch, mask, gold
@@ -330,8 +335,9 @@ def perceptron(
     sentence, dep = (best != target).nonzero()
     ahead, behind = best[sentence, dep], target[sentence, dep]
     gains = np.zeros(len(batch))
-    difference = raised[sentence, dep, ahead].astype(np.float64) - raised[sentence, dep, behind]
-    np.add.at(gains, sentence, difference)
+    with np.errstate(over="ignore", invalid="ignore"):
+        difference = raised[sentence, dep, ahead] - raised[sentence, dep, behind]
+        np.add.at(gains, sentence, difference)
     gradient = np.zeros(batch.shape, dtype=batch.dtype)
     gradient[sentence, dep, ahead] = 1.0
     gradient[sentence, dep, behind] = -1.0
@@ -408,7 +414,8 @@ def head_selection(
             f"{gold[sentence, dep]} is forbidden or has score -inf; mark heads that are not to be "
             f"trusted as missing (-1)"
         )
-    losses, gradient = cross_entropy_of_heads(np, batch.astype(np.float64), possible, gold)
+    with np.errstate(over="ignore"):
+        losses, gradient = cross_entropy_of_heads(np, batch.astype(np.float64), possible, gold)
     _check_overflow(losses)
     return _shaped(scores, losses, gradient)
 
