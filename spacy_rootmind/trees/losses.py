@@ -21,6 +21,7 @@ from spacy_rootmind.trees.conventions import (
     IntArray,
     ScoreArray,
     as_allowed_batch,
+    as_flag,
     as_head_batch,
     as_lengths,
     as_score_batch,
@@ -136,7 +137,7 @@ def tree_crf(
     """
     batch, words, gold = _as_gold(scores, heads, lengths)
     mask = _as_mask(allowed, scores)
-    kind = {"single_root": single_root, "projective": projective}
+    kind = _as_kind(single_root, projective)
     make = partial(TreeDistribution, **kind, num_threads=num_threads)
     complete = _find_complete(gold, words)
     trees = make(batch, words, allowed=mask)
@@ -213,6 +214,11 @@ def tree_cross_entropy(
     (np.True_, np.float64(0.0))
     """
     batch = as_score_batch(scores)
+    if isinstance(marginals, np.ma.MaskedArray) or np.asarray(marginals).dtype.kind not in "fiub":
+        raise TypeError(
+            f"expected marginals as an array of numbers, received {type(marginals).__name__} of "
+            f"dtype {np.asarray(marginals).dtype}"
+        )
     if np.shape(marginals) != scores.shape:
         raise ValueError(
             f"expected marginals of the shape of scores, {scores.shape}, received "
@@ -307,11 +313,13 @@ def perceptron(
     >>> loss, gradient[1:].tolist()
     (np.float64(1.0), [[1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
     """
+    if not isinstance(margin, int | float | np.integer | np.floating):
+        raise TypeError(f"expected margin as a number, received {type(margin).__name__}")
     if not 0.0 <= margin < np.inf:
         raise ValueError(f"expected a margin of at least 0, received {margin}")
     batch, words, gold = _as_gold(scores, heads, lengths)
     mask = _as_mask(allowed, scores)
-    kind = {"single_root": single_root, "projective": projective}
+    kind = _as_kind(single_root, projective)
     find_best = partial(decode, **kind, num_threads=num_threads)
     complete = _find_complete(gold, words)
     agreeing = _agreeing_arcs(gold, None)
@@ -319,9 +327,7 @@ def perceptron(
     with np.errstate(over="ignore"):
         raised = batch + np.where(agreeing, 0.0, margin)
     best = find_best(raised, words, allowed=mask)
-    sound = form_trees(gold, words, single_root, projective) & ~_has_impossible_arc(
-        batch, mask, gold
-    )
+    sound = form_trees(gold, words, **kind) & ~_has_impossible_arc(batch, mask, gold)
     _refuse_contradictions(complete & ~sound, **kind)
     target = gold
     if not complete.all():
@@ -479,6 +485,14 @@ def _as_gold(
             f"-1 where it is missing"
         )
     return batch, words, gold
+
+
+def _as_kind(single_root: bool, projective: bool) -> dict[str, bool]:
+    """Check which trees are meant."""
+    return {
+        "single_root": as_flag("single_root", single_root),
+        "projective": as_flag("projective", projective),
+    }
 
 
 def _as_mask(allowed: BoolArray | None, scores: ScoreArray) -> NDArray[np.bool_] | None:
