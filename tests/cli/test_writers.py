@@ -13,7 +13,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training.converters import conllu_to_docs
 
-from spacy_rootmind.annotation.extensions import Arc, register_extensions
+from spacy_rootmind.annotation.extensions import register_extensions
 from spacy_rootmind.formats.conllu import decimals, read_conllu, read_sentences, write_conllu
 from spacy_rootmind.formats.conllu_sentence import (
     DEPREL,
@@ -28,6 +28,7 @@ from spacy_rootmind.formats.conllu_sentence import (
 from spacy_rootmind.formats.drawn_tree import draw_tree, percent, write_tree
 from spacy_rootmind.formats.jsonl import write_jsonl
 from spacy_rootmind.formats.lines import Inputs, Line
+from spacy_rootmind.formats.parse_details import ListedArc, ListedDetails
 from spacy_rootmind.formats.records import InputRecord, restore_given_columns
 from spacy_rootmind.formats.registry import read_records
 from spacy_rootmind.pipeline import alternatives
@@ -206,8 +207,9 @@ def test_conllu_has_probabilities_and_alternatives(nlp):
 
 def test_labels_do_not_end_an_arc_in_conllu(nlp, monkeypatch):
     doc, record = parse_text(nlp, "She slept")
-    arcs = [Arc(doc[0], doc[1], label, 0.25) for label in ("a|b", "50%, or so", "obl:arg")]
-    monkeypatch.setattr("spacy_rootmind.formats.conllu.get_arcs", lambda sentence: arcs)
+    arcs = [ListedArc(0, 1, label, 0.25) for label in ("a|b", "50%, or so", "obl:arg")]
+    details = ListedDetails(arcs=arcs)
+    monkeypatch.setattr("spacy_rootmind.formats.conllu.list_details", lambda sentence: details)
     [sentence] = sentences_in(write_conllu(doc, record, 0))
     first, second = sentence.words
     assert misc(first)["Arcs"] == ("2:a%7Cb:0.250000,2:50%25%2C or so:0.250000,2:obl:arg:0.250000")
