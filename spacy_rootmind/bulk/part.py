@@ -29,7 +29,7 @@ from spacy_rootmind.bulk.pieces import Piece
 from spacy_rootmind.bulk.sources import Part, read_part
 from spacy_rootmind.formats.docbin import pack_doc
 from spacy_rootmind.formats.records import KILLED, Failure, InputRecord, InputRecords
-from spacy_rootmind.formats.registry import DOCS, PARQUET, WRITERS, Writer
+from spacy_rootmind.formats.registry import DOCS, PARQUET, Writer, writer
 
 # Bytes of rows that are written together, as a row group.
 GROUP_BYTES = 32 << 20
@@ -138,7 +138,7 @@ def parse_part(job: Job, part: Part, killers: frozenset[int] = frozenset()) -> C
     with new_file(fs, folder, job.data_name(part.number)) as stream:
         if job.form == PARQUET:
             return write_rows(job.parser, records, stream)
-        write = write_docs if job.form == DOCS else partial(write_bytes, WRITERS[job.form])
+        write = write_docs if job.form == DOCS else partial(write_bytes, writer(job.form))
         marker = write(job.parser, records, stream)
     with new_file(fs, folder, done) as stream:
         stream.write(json.dumps(asdict(marker), indent=1).encode("utf8"))
@@ -213,12 +213,12 @@ class Marker:
         self.failed.append({"id": failure.id, **place, "error": failure.error})
 
 
-def write_bytes(writer: Writer, parser: ArrowParser, records: InputRecords, stream: Any) -> Marker:
+def write_bytes(write: Writer, parser: ArrowParser, records: InputRecords, stream: Any) -> Marker:
     """Write Docs in the format of a writer, one after the other."""
     marker = Marker()
 
     def convert(doc: Doc, piece: Piece, n_before: int) -> bytes:
-        return writer(doc, identified(piece), n_before)
+        return write(doc, identified(piece), n_before)
 
     for piece, data in parser.parse_pieces(records, convert, marker.counts):
         if isinstance(data, Failure):
