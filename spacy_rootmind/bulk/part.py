@@ -278,7 +278,7 @@ def count_documents(job: Job, part: Part) -> int:
     return sum(1 for _ in read_part(part, job.parser))
 
 
-def try_documents(job: Job, part: Part, first: int, stop: int) -> None:
+def try_documents(job: Job, part: Part, piece: tuple[int, int]) -> None:
     """Parse some documents of a part and drop the results, to see if they kill the process."""
-    for _ in job.parser.parse(islice(read_part(part, job.parser), first, stop)):
+    for _ in job.parser.parse(islice(read_part(part, job.parser), *piece)):
         pass
