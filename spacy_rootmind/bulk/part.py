@@ -162,6 +162,11 @@ def new_file(fs: Any, folder: str, name: str) -> Iterator[Any]:
         raise
 
 
+def is_temporary(name: str) -> bool:
+    """Tell whether a name is one that `new_file` gives to a file that is not complete."""
+    return name.startswith((".part-", "._")) and name.endswith(".tmp")
+
+
 def without_killers(records: InputRecords, killers: frozenset[int]) -> InputRecords:
     """Replace documents that must not be parsed by failures."""
     reason = "the process that parsed this document died each time"

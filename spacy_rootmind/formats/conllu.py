@@ -9,6 +9,7 @@ the log probability, then HEAD:DEPREL of each word.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from urllib.parse import quote
 
 from spacy.tokens import Doc, Span, Token
 
@@ -39,7 +40,7 @@ from spacy_rootmind.formats.text import blocks
 
 OWN_COMMENT = re.compile(r"#\s*parse_(log_prob|entropy|\d+)\s*=")
 PROB_DIGITS = 6
-RESERVED = re.compile(r"[\s/]+")
+RESERVED = re.compile(r"[\s/%]")
 # Characters that would end a label within MISC; they are percent-encoded.
 MISC_MARKS = re.compile(r"[|,%]")
 
@@ -125,7 +126,7 @@ def write_conllu(doc: Doc, record: InputRecord, n_before: int) -> bytes:
 def _first_comments(record: InputRecord, n_before: int, *, is_first: bool) -> list[str]:
     """Format the comments that mark the start of a text and name the sentence."""
     name = record.fields.get("id")
-    named = isinstance(name, (str, int)) and as_column(str(name)) != EMPTY
+    named = name is not None and record.id == str(name)
     comments = []
     if is_first and n_before == 0:
         comments.append(f"# newdoc id = {as_column(str(name))}" if named else "# newpar")
@@ -133,8 +134,12 @@ def _first_comments(record: InputRecord, n_before: int, *, is_first: bool) -> li
 
 
 def sent_id(record: InputRecord, number: int) -> str:
-    """Name a sentence after its document; UD reserves slashes, and allows no whitespace."""
-    return f"{RESERVED.sub('_', record.id or '_')}-{number}"
+    """Name a sentence after its document; UD reserves slashes, and allows no whitespace.
+
+    They are percent-encoded, so that documents with different names have different sentences.
+    """
+    name = RESERVED.sub(lambda found: quote(found[0], safe=""), record.id or "_")
+    return f"{name}-{number}"
 
 
 def _row(token: Token, number: int, head: int, dep: str, misc: str) -> list[str]:

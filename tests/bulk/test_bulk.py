@@ -22,6 +22,7 @@ from spacy_rootmind.annotation.records import read_record
 from spacy_rootmind.bulk import ArrowParser, ParserSettings, engine, read_docs
 from spacy_rootmind.bulk import part as part_module
 from spacy_rootmind.bulk.engine import find_killers
+from spacy_rootmind.bulk.folder import OutputFolder
 from spacy_rootmind.bulk.sources import Part, list_sources
 from spacy_rootmind.cli import bulk as command
 from spacy_rootmind.cli.bulk import BulkOptions, bulk
@@ -228,6 +229,68 @@ def test_options_without_effect_on_the_files_are_refused(
     expected = "started" if is_used else f"Cannot use --{option.replace('_', '-')} with files of"
     with pytest.raises(CommandError, match=expected):
         bulk(options)
+
+
+def folder_of(pipeline, corpus, output):
+    parser = ArrowParser(pipeline)
+    job = part_module.Job(parser, str(output), "parquet", part_module.identity_of(parser))
+    return OutputFolder(job, list_sources([str(corpus)]))
+
+
+def test_two_runs_that_start_at_the_same_time_have_the_same_parts(pipeline, corpus, tmp_path):
+    first, second = (folder_of(pipeline, corpus, tmp_path / "out") for _ in range(2))
+
+    def cut(source):
+        """The first run starts while the second one reads the input."""
+        parts.append(first.start(lambda source: [(0, 50, 50), (50, source.size, 99)]))
+        return [(0, source.size, source.size)]
+
+    parts = []
+    parts.append(second.start(cut))
+    assert [(part.start, part.stop) for part in parts[1]] == [(0, 50), (50, corpus.stat().st_size)]
+    assert parts[0] == parts[1]
+
+
+@pytest.mark.parametrize("killed_at", ["_manifest.parquet", "_run.json"])
+def test_a_run_that_was_killed_while_it_started_is_started_again(
+    killed_at, pipeline, trained, address, corpus, texts, tmp_path, monkeypatch
+):
+    """A killed process removes nothing: a temporary file is left."""
+
+    class Killed(BaseException):
+        pass
+
+    folder = folder_of(pipeline, corpus, tmp_path / "out")
+    move = folder.fs.mv
+
+    def kill(source, target):
+        if target.endswith(killed_at):
+            raise Killed
+        move(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folder.fs, "mv", kill)
+        patch.setattr(folder.fs, "rm", Mock())
+        with pytest.raises(Killed):
+            folder.start(lambda source: [(0, source.size, source.size)])
+    assert any(name.endswith(".tmp") for name in os.listdir(tmp_path / "out"))
+    assert bulk(options(pipeline, address, [corpus], tmp_path / "out")) == 0
+    assert_parsed_once(tmp_path / "out", trained, texts)
+    assert not any(name.endswith(".tmp") for name in os.listdir(tmp_path / "out"))
+
+
+def test_names_of_sentences_do_not_depend_on_parts(pipeline, address, corpus, tmp_path):
+    corpora = [corpus, tmp_path / "other.txt"]
+    corpora[1].write_text(corpus.read_text())
+    found = []
+    for number, part_bytes in enumerate((150, 1 << 20)):
+        output = tmp_path / f"out-{number}"
+        run = options(pipeline, address, corpora, output, to_format="conllu", part_bytes=part_bytes)
+        assert bulk(run) == 0
+        lines = "".join(path.read_text() for path in sorted(output.glob("part-*.conllu")))
+        found.append([line for line in lines.splitlines() if line.startswith("# sent_id")])
+    assert found[0] == found[1]
+    assert len(set(found[0])) == len(found[0]) == 2 * N_TEXTS
 
 
 def test_an_empty_input_makes_an_empty_output(pipeline, address, tmp_path):

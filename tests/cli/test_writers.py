@@ -129,6 +129,24 @@ def test_conllu_keeps_an_id(nlp):
         assert sentences_in(write_conllu(doc, record, 0))[0].comments[0] == line
 
 
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        # As UD wants them: without whitespace and slashes.
+        (
+            ["a/b:0", "a_b:0", "a b", "a%20b"],
+            ["a%2Fb:0", "a_b:0", "a%20b", "a%2520b"],
+        ),
+        (["\u2028", "", " ", None, True], ["in:1"] * 5),
+    ],
+)
+def test_names_of_sentences_tell_documents_apart(names, expected, nlp):
+    for name, prefix in zip(names, expected, strict=True):
+        doc, record = parse_text(nlp, "It rained.", id=name)
+        [sentence] = sentences_in(write_conllu(doc, record, 0))
+        assert sentence.comment("sent_id") == f"{prefix}-1"
+
+
 def test_conllu_of_nothing_is_nothing(nlp):
     for text in ("", "  ", "\n"):
         doc, record = parse_text(nlp, text)
