@@ -113,8 +113,10 @@ def read_record(span: Span) -> SentenceRecord | None:
         If the record has another format or is damaged.
     """
     record = _find_record(span)
-    if record is not None and not np.array_equal(record.extents, token_extents(span)):
-        _refuse_other_tokens(record, span)
+    if record is not None:
+        extents: Any = record.extents
+        if not np.array_equal(extents, token_extents(span)):
+            _refuse_other_tokens(record, span)
     return record
 
 
