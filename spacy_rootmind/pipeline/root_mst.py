@@ -152,6 +152,12 @@ class RootMST(TrainablePipe):
 
     @settings.setter
     def settings(self, settings: Settings) -> None:
+        if not isinstance(settings, Settings):
+            raise ValueError(
+                f"[{self.name}] expected settings as spacy_rootmind.pipeline.settings.Settings, "
+                f"received {settings!r:.60}: call `spacy_rootmind.configure`, or assign a copy "
+                f"with other values, `dataclasses.replace(settings, confidence=True)`"
+            )
         # First, as it fails if the user has attributes of the same names.
         if settings.finds_details:
             register_extensions()
@@ -330,7 +336,13 @@ class RootMST(TrainablePipe):
         unscored = unscored_labels(self.model.ops, gold, scores.trees, columns)
         self._warn_of_labels(examples, unscored)
         backprop(gradient)
-        self.cfg["finds_boundaries"] = self._trains_boundaries(gold)
+        if self._trains_boundaries(gold) and not self.cfg["finds_boundaries"]:
+            self.cfg["finds_boundaries"] = True
+            util.logger.info(
+                "[%s] a training Doc has several sentences: from now on, sentence boundaries are "
+                "learnt, and predicted where a Doc has none.",
+                self.name,
+            )
         if sgd is not None and sgd is not False:
             self.finish_update(sgd)
         losses[self.name] += loss
@@ -587,9 +599,9 @@ class RootMST(TrainablePipe):
             if value != saved:
                 raise ValueError(
                     f"[{self.name}] cannot save {name}: expected the value that the pipeline's "
-                    f"config has, {saved!r}, found {value!r}, which was assigned to the component "
-                    f"alone; call `spacy_rootmind.configure(nlp, {self.name!r}, {name}=...)`, "
-                    f"which changes both"
+                    f"config has, {saved!r}, found {value!r}, which the component alone has; "
+                    f"call `spacy_rootmind.configure(nlp, {self.name!r}, {name}=...)`, which "
+                    f"changes both"
                 )
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "RootMST":
