@@ -9,7 +9,7 @@ from typing import Any
 
 from thinc.api import Model, deserialize_attr
 
-from spacy_rootmind.network.labels import NULL_LABEL
+from spacy_rootmind.network.label_scorer import NULL_LABEL
 from spacy_rootmind.network.linear_trees import CONTEXT, N_ATTRS
 
 # Attributes of layers that decide what their weights mean; others, such as dropout rates, may have

@@ -24,8 +24,8 @@ from spacy_rootmind.network.architecture import (
     ParserModel,
     ParserScores,
 )
+from spacy_rootmind.network.label_scorer import NULL_LABEL
 from spacy_rootmind.network.label_scores import predict_label_scores
-from spacy_rootmind.network.labels import NULL_LABEL
 from spacy_rootmind.network.listeners import require_vectors
 from spacy_rootmind.pipeline import serialization
 from spacy_rootmind.pipeline.attributes import (
@@ -33,11 +33,11 @@ from spacy_rootmind.pipeline.attributes import (
     require_annotated_vectors,
     require_attributes,
 )
-from spacy_rootmind.pipeline.distributions import teacher_name
-from spacy_rootmind.pipeline.labels import choose_labels, is_placeholder
+from spacy_rootmind.pipeline.label_inventory import choose_labels, is_placeholder
 from spacy_rootmind.pipeline.noun_chunks import adopt_noun_chunks, set_noun_chunks
 from spacy_rootmind.pipeline.prediction import PredictionContext, parse_docs
 from spacy_rootmind.pipeline.settings import CHECKS, Settings, how_to_change
+from spacy_rootmind.pipeline.stored_distributions import teacher_name
 from spacy_rootmind.training.calibration import (
     collect_scores,
     fit_label_temperature,
@@ -303,7 +303,7 @@ class RootMST(TrainablePipe):
         """Learn from a batch; adds the loss, summed over words, to `losses[self.name]`.
 
         A sentence with tree distributions of teachers is learnt from these, whatever the objective;
-        see `annotation.distributions.find_targets`.
+        see `annotation.teacher_records.find_targets`.
 
         Words without a known head, or with a head in another sentence, are left out. With an
         objective over trees, so are heads that contradict a tree with one root: all on a cycle, and
