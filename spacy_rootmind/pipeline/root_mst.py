@@ -24,8 +24,8 @@ from spacy_rootmind.network.architecture import (
     ParserModel,
     ParserScores,
 )
+from spacy_rootmind.network.label_scorer import NULL_LABEL
 from spacy_rootmind.network.label_scores import predict_label_scores
-from spacy_rootmind.network.labels import NULL_LABEL
 from spacy_rootmind.network.listeners import require_vectors
 from spacy_rootmind.pipeline import serialization
 from spacy_rootmind.pipeline.attributes import (
@@ -33,12 +33,12 @@ from spacy_rootmind.pipeline.attributes import (
     require_annotated_vectors,
     require_attributes,
 )
-from spacy_rootmind.pipeline.distributions import teacher_name
-from spacy_rootmind.pipeline.labels import choose_labels, is_placeholder
+from spacy_rootmind.pipeline.label_inventory import choose_labels, is_placeholder
 from spacy_rootmind.pipeline.noun_chunks import adopt_noun_chunks, set_noun_chunks
 from spacy_rootmind.pipeline.own_static_vectors import require_static_vectors
 from spacy_rootmind.pipeline.prediction import PredictionContext, parse_docs
 from spacy_rootmind.pipeline.settings import CHECKS, Settings, how_to_change
+from spacy_rootmind.pipeline.stored_distributions import teacher_name
 from spacy_rootmind.pipeline.upstream import Upstream
 from spacy_rootmind.training.calibration import (
     collect_scores,
@@ -165,6 +165,12 @@ class RootMST(TrainablePipe):
 
     @settings.setter
     def settings(self, settings: Settings) -> None:
+        if not isinstance(settings, Settings):
+            raise ValueError(
+                f"[{self.name}] expected settings as spacy_rootmind.pipeline.settings.Settings, "
+                f"received {settings!r:.60}: call `spacy_rootmind.configure`, or assign a copy "
+                f"with other values, `dataclasses.replace(settings, confidence=True)`"
+            )
         # First, as it fails if the user has attributes of the same names.
         if settings.finds_details:
             register_extensions()
@@ -311,7 +317,7 @@ class RootMST(TrainablePipe):
         """Learn from a batch; adds the loss, summed over words, to `losses[self.name]`.
 
         A sentence with tree distributions of teachers is learnt from these, whatever the objective;
-        see `annotation.distributions.find_targets`.
+        see `annotation.teacher_records.find_targets`.
 
         Words without a known head, or with a head in another sentence, are left out. With an
         objective over trees, so are heads that contradict a tree with one root: all on a cycle, and
@@ -345,7 +351,13 @@ class RootMST(TrainablePipe):
         unscored = unscored_labels(self.model.ops, gold, scores.trees, columns)
         self._warn_of_labels(examples, unscored)
         backprop(gradient)
-        self.cfg["finds_boundaries"] = self._trains_boundaries(gold)
+        if self._trains_boundaries(gold) and not self.cfg["finds_boundaries"]:
+            self.cfg["finds_boundaries"] = True
+            util.logger.info(
+                "[%s] a training Doc has several sentences: from now on, sentence boundaries are "
+                "learnt, and predicted where a Doc has none.",
+                self.name,
+            )
         if sgd is not None and sgd is not False:
             self.finish_update(sgd)
         losses[self.name] += loss
@@ -607,9 +619,9 @@ class RootMST(TrainablePipe):
             if value != saved:
                 raise ValueError(
                     f"[{self.name}] cannot save {name}: expected the value that the pipeline's "
-                    f"config has, {saved!r}, found {value!r}, which was assigned to the component "
-                    f"alone; call `spacy_rootmind.configure(nlp, {self.name!r}, {name}=...)`, "
-                    f"which changes both"
+                    f"config has, {saved!r}, found {value!r}, which the component alone has; "
+                    f"call `spacy_rootmind.configure(nlp, {self.name!r}, {name}=...)`, which "
+                    f"changes both"
                 )
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "RootMST":
