@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 
 import spacy
 from lib.records import Record, Records
-from lib.tables import setup_line, spread, table
+from lib.tables import setup_line, spread, table, write_markdown
 from lib.trainings import (
     convert_treebank,
     limit_steps,
@@ -148,8 +148,7 @@ def main() -> None:
     records = Records(options.out / "features.jsonl", KEY)
     text = report(result for folder in folders for result in run(folder, records, options))
     text = f"{setup_line()} {options.steps} steps.\n\n{text}\n"
-    (options.out / "features.md").write_text(text, encoding="utf8")
-    print(text)
+    write_markdown(options.out / "features.md", [text])
 
 
 if __name__ == "__main__":

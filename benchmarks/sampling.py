@@ -2,16 +2,15 @@
 
 Usage: python benchmarks/sampling.py [--smoke] [--out DIR] [--checkout NAME=PATH] ...
 
-The peers are treesample and synjax, from their checkouts. First, frequencies of arcs are compared
-with arc_marginals; an error of ours ends the run with status 1. Then calls are timed in turns,
+The peers are those of a checkout of treesample. First, frequencies of arcs are compared with
+arc_marginals; an error of ours ends the run with status 1. Then calls are timed in turns,
 preparation included. Writes sampling_times.csv, sampling_checks.csv and sampling.md.
 """
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
@@ -21,10 +20,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 from lib.checkouts import load_peers
 from lib.options import add_options, make_parser, read_checkouts
 from lib.sampler_checks import Check, law_checks
-from lib.sampler_times import Row, time_rows, time_tables
-from lib.samplers import LOADERS, SYNJAX, Sampler, our_samplers
-from lib.synjax_process import SynjaxWilson
-from lib.tables import setup_line, table, write_csv
+from lib.sampler_times import time_rows, time_tables
+from lib.samplers import LOADERS, our_samplers
+from lib.tables import method_table, setup_line, table, write_csv, write_markdown
 
 
 @dataclass(frozen=True)
@@ -43,37 +41,9 @@ FULL = Plan((10, 25, 50, 100), (20, 100), 1.0, 9, 100_000, 4000)
 SMOKE = Plan((10, 25), (5,), 0.05, 3, 2000, 100)
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Read the command line."""
-    parser = make_parser(__doc__)
-    add_options(parser, Path(__file__).parent / "results")
-    parser.add_argument("--parts", nargs="+", choices=("checks", "times"))
-    parser.add_argument("--sizes", nargs="+", type=int, help="words in a sentence, for times")
-    parser.add_argument("--budget", type=float, help="seconds for a sampler on one cell (1)")
-    return parser.parse_args()
-
-
-def hangs(samplers: Sequence[Sampler]) -> list[str]:
-    """Tell how often SynJax's sampler did not return and needed another seed."""
-    owners = [getattr(sampler.bind, "__self__", None) for sampler in samplers]
-    return [
-        f"{SYNJAX}: {owner.hangs} of {owner.calls} calls did not return within {owner.timeout:g} s."
-        for owner in owners
-        if isinstance(owner, SynjaxWilson)
-    ]
-
-
-def sampler_table(samplers: Sequence[Sampler], missing: dict[str, str]) -> str:
-    """List what is compared, and how to install the peers that are missing."""
-    lines = [[s.name, s.language, s.version, s.note] for s in samplers]
-    lines += [[name, "", "not here", remedy] for name, remedy in missing.items()]
-    return table(("sampler", "language", "version", "note"), lines)
-
-
-def write_checks(checks: Sequence[Check], folder: Path) -> list[str]:
-    """Write the results of the checks; returns Markdown."""
-    write_csv(folder / "sampling_checks.csv", checks)
-    parts = ["## Checks"]
+def check_tables(checks: Sequence[Check]) -> list[str]:
+    """Lay out the results of the checks, one table with a heading per title."""
+    parts = []
     for title, group in groupby(checks, key=lambda check: check.title):
         lines = [
             [check.case, check.sampler, "yes" if check.passed else "**no**", check.result]
@@ -83,41 +53,30 @@ def write_checks(checks: Sequence[Check], folder: Path) -> list[str]:
     return parts
 
 
-def write_times(rows: Sequence[Row], folder: Path) -> list[str]:
-    """Write times; returns Markdown."""
-    write_csv(folder / "sampling_times.csv", rows)
-    parts = ["## Times", "Median per tree, preparation of its sentence included; float64 scores."]
-    for title, header, lines in time_tables(rows):
-        parts.append(f"### {title}\n\n{table(header, lines)}")
-    return parts
-
-
 def main() -> None:
     """Check, measure, print and write."""
-    options = parse_arguments()
+    parser = make_parser(__doc__)
+    add_options(parser, Path(__file__).parent / "results")
+    options = parser.parse_args()
     plan = SMOKE if options.smoke else FULL
-    plan = replace(
-        plan,
-        sizes=tuple(options.sizes or plan.sizes),
-        budget=options.budget or plan.budget,
-    )
-    parts = options.parts or ("checks", "times")
     peers, missing = load_peers(LOADERS, read_checkouts(options, LOADERS))
     samplers = [*our_samplers(), *peers]
     options.out.mkdir(parents=True, exist_ok=True)
-    written = ["# Samplers compared", setup_line(), sampler_table(samplers, missing)]
-    checks: list[Check] = []
-    if "checks" in parts:
-        checks = list(law_checks(samplers, plan.ours, plan.peers))
-        written += write_checks(checks, options.out)
-    if "times" in parts:
-        rows = list(time_rows(samplers, plan.sizes, plan.ks, plan.budget, plan.repeats))
-        written += write_times(rows, options.out)
-    written += hangs(samplers)
-    text = "\n\n".join(written) + "\n"
-    (options.out / "sampling.md").write_text(text, encoding="utf8")
-    print(text)
-    print(f"written to {options.out}")
+    checks = list(law_checks(samplers, plan.ours, plan.peers))
+    rows = list(time_rows(samplers, plan.sizes, plan.ks, plan.budget, plan.repeats))
+    write_csv(options.out / "sampling_checks.csv", checks)
+    write_csv(options.out / "sampling_times.csv", rows)
+    parts = [
+        "# Samplers compared",
+        setup_line(),
+        method_table(samplers, missing),
+        "## Checks",
+        *check_tables(checks),
+        "## Times",
+        "Median per tree, preparation of its sentence included; float64 scores.",
+        *time_tables(rows),
+    ]
+    write_markdown(options.out / "sampling.md", parts)
     wrong = [check for check in checks if check.ours and not check.passed]
     if wrong:
         sys.exit("WRONG: " + "; ".join(map(str, wrong)))
