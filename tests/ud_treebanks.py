@@ -5,6 +5,8 @@ import sys
 from commandline import spacy_command
 from conftest import QUICKSTART, ROOT
 
+from spacy_rootmind.formats.conllu_sentence import SentenceBuilder
+
 PROJECT = ROOT / "projects" / "ud"
 sys.path.insert(0, str(PROJECT / "scripts"))
 
@@ -13,6 +15,16 @@ CLITICS = ("n't", "'s")
 SIZES = {"train": 60, "dev": 20, "test": 25}
 # Sentences of a paragraph.
 PARAGRAPH = 4
+
+
+def read_sentence(lines):
+    """Read a sentence of CoNLL-U for the project."""
+    from treebank import with_tree
+
+    builder = SentenceBuilder()
+    for number, line in enumerate(lines, start=1):
+        builder.add(number, line)
+    return with_tree(builder.finish(), "here")
 
 
 def row(number, form, misc="_"):

@@ -9,10 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from spacy_rootmind import is_projective, is_tree
+from spacy_rootmind.formats import conllu
+from spacy_rootmind.formats.conllu_sentence import FORM, HEAD, ID, MISC
+from spacy_rootmind.formats.conllu_sentence import Sentence as SourceSentence
+from spacy_rootmind.formats.lines import Inputs
+from spacy_rootmind.formats.records import Failure
 
 SPLITS = ("train", "dev", "test")
-COLUMNS = 10
-ID, FORM, HEAD, MISC = 0, 1, 6, 9
 
 
 class TreebankError(ValueError):
@@ -149,60 +152,38 @@ def read_sentences(paths: list[Path]) -> list[Sentence]:
 
 
 def _read_file(path: Path) -> Iterator[Sentence]:
-    with path.open(encoding="utf-8-sig") as lines:
-        block: list[str] = []
-        for number, line in enumerate(chain(lines, ["\n"]), start=1):
-            if line.strip():
-                block.append(line.rstrip("\n"))
-            elif block:
-                yield read_sentence(block, f"{path}, line {number - len(block)}")
-                block = []
+    for found in conllu.read_sentences(str(path), Inputs([str(path)]).lines(str(path))):
+        if isinstance(found, Failure):
+            raise TreebankError(f"{path}, line {found.line}: {found.reason}")
+        yield with_tree(found, f"{path}, line {found.line}")
 
 
-def read_sentence(lines: list[str], where: str) -> Sentence:
-    """Read one sentence, comments first; see `read_sentences` for errors."""
-    comments = [line for line in lines if line.startswith("#")]
-    rows = [line.split("\t") for line in lines if not line.startswith("#")]
-    for row in rows:
-        if len(row) != COLUMNS:
-            raise TreebankError(
-                f"{where}: expected {COLUMNS} columns separated by tabs, received "
-                f"{len(row)} in {row}"
-            )
-    words = [row for row in rows if row[ID].isdigit()]
-    if [row[ID] for row in words] != [str(i) for i in range(1, len(words) + 1)]:
-        raise TreebankError(f"{where}: expected words numbered from 1, without a gap")
-    texts = [line[1:].partition("=")[2] for line in comments if re.match(r"# *text *=", line)]
+def with_tree(source: SourceSentence, where: str) -> Sentence:
+    """Find the heads and tokens of a sentence; see `read_sentences` for errors."""
     return Sentence(
         where=where,
-        words=words,
-        heads=_heads(words, where),
-        tokens=list(_tokens(rows, len(words), where)),
-        stated_text=texts[0].strip() if texts else None,
-        n_empty=sum("." in row[ID] for row in rows),
-        starts_paragraph=any(re.match(r"# *new(par|doc)\b", line) for line in comments),
-        is_newpar=any(re.match(r"# *newpar\b", line) for line in comments),
+        words=source.words,
+        heads=_heads(source.words, where),
+        tokens=list(_tokens(source)),
+        stated_text=source.comment("text"),
+        n_empty=sum("." in row[ID] for row in source.rows),
+        starts_paragraph=any(re.match(r"# *new(par|doc)\b", line) for line in source.comments),
+        is_newpar=any(re.match(r"# *newpar\b", line) for line in source.comments),
     )
 
 
-def _tokens(rows: list[list[str]], n_words: int, where: str) -> Iterator[Token]:
+def _tokens(source: SourceSentence) -> Iterator[Token]:
     """List the tokens of the text; words within multiword tokens are not tokens."""
     place = 0
-    for row in rows:
+    for row in source.rows:
         spaced = "SpaceAfter=No" not in row[MISC].split("|")
-        if re.fullmatch(r"\d+-\d+", row[ID]):
-            first, stop = (int(number) for number in row[ID].split("-"))
-            if not place + 1 == first <= stop <= n_words:
-                raise TreebankError(
-                    f"{where}: expected a multiword token over the next words, received {row[ID]}"
-                )
-            yield Token(row[FORM], spaced, first - 1, stop)
-            place = stop
-        elif row[ID].isdigit() and int(row[ID]) > place:
+        first, is_range, last = row[ID].partition("-")
+        if is_range:
+            yield Token(row[FORM], spaced, int(first) - 1, int(last))
+            place = int(last)
+        elif first.isdigit() and int(first) > place:
             yield Token(row[FORM], spaced, place, place + 1)
             place += 1
-        elif not re.fullmatch(r"\d+(\.\d+)?", row[ID]):
-            raise TreebankError(f"{where}: expected a number as ID, received {row[ID]!r}")
 
 
 def _heads(words: list[list[str]], where: str) -> list[int]:
