@@ -56,7 +56,13 @@ class Plan:
     masks: int = 300
     growth_sizes: tuple[int, ...] = (200, 300, 500, 700, 1000, 1400, 2000)
     thread_counts: tuple[int, ...] = (1000, 10_000)
-    memory_cases: tuple[tuple[int, int, int], ...] = ((2000, 1, 1), (500, 100, 1), (500, 100, 2))
+    memory_cases: tuple[tuple[str, int, int, int], ...] = (
+        ("tree", 2000, 1, 1),
+        ("tree", 500, 100, 1),
+        ("tree", 500, 100, 2),
+        ("projective tree", 1000, 1, 1),
+        ("k best", 2000, 1, 1),
+    )
     kbest_sizes: tuple[int, ...] = (10, 25, 50, 100)
     ks: tuple[int, ...] = (10, 100)
 
@@ -70,7 +76,7 @@ SMOKE = Plan(
     masks=20,
     growth_sizes=(60, 80, 120),
     thread_counts=(50, 100),
-    memory_cases=((200, 1, 1), (100, 4, 2)),
+    memory_cases=(("tree", 200, 1, 1), ("projective tree", 100, 1, 1), ("k best", 100, 1, 1)),
     kbest_sizes=(10,),
     ks=(5,),
 )

@@ -122,13 +122,13 @@ def _repeated(call: Call, times: int) -> Call:
 # --- memory ------------------------------------------------------------------------------------
 
 
-def memory_growth(cases: Sequence[tuple[int, int, int]]) -> Iterator[Figure]:
-    """Measure the memory of decoding in a new process; a case is words, sentences, threads."""
+def memory_growth(cases: Sequence[tuple[str, int, int, int]]) -> Iterator[Figure]:
+    """Measure the memory of decoding in new processes; cases are arguments of the script."""
     title = "Peak memory beyond the input, float32 scores of n / 2 cycles at a time"
     script = Path(__file__).with_name("decode_memory.py")
-    for n, count, threads in cases:
-        subject = f"{count} x {n} words, {threads} thread{'s' * (threads > 1)}"
-        command = [sys.executable, str(script), str(n), str(count), str(threads)]
+    for what, n, count, threads in cases:
+        subject = f"{what}, {count} x {n} words, {threads} thread{'s' * (threads > 1)}"
+        command = [sys.executable, str(script), what, str(n), str(count), str(threads)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             reason = done.stderr.strip().rpartition("\n")[2]
