@@ -33,18 +33,16 @@ class Errors:
         Factor of the scores, whose deviation is otherwise about 1.
     route, kind : str
     sentences : int
-    log_z, log_z_median : float
-        Largest and median error of log Z over sentences, relative where log Z is above 1. NaN and
-        failures are left out; NaN if there are no other values.
+    log_z : float
+        Largest error of log Z over sentences, relative where log Z is above 1. NaN and failures are
+        left out; NaN if there are no other values.
     log_z_failed : int
         Sentences where log Z is not finite, or an error is raised.
-    marginal, marginal_median : float
+    marginal : float
         The same for the largest absolute error among the marginals of a sentence.
     marginals_failed : int
     negative : int
         Sentences with a negative marginal.
-    least : float
-        Smallest marginal.
     """
 
     case: str
@@ -53,13 +51,10 @@ class Errors:
     kind: str
     sentences: int
     log_z: float
-    log_z_median: float
     log_z_failed: int
     marginal: float
-    marginal_median: float
     marginals_failed: int
     negative: int
-    least: float
 
     @property
     def within(self) -> bool:
@@ -119,7 +114,6 @@ def errors_of(
         *_summary(log_z),
         *_summary(marginal),
         int(np.sum(np.array(least) < 0)),
-        _summary(least, np.min)[0],
     )
 
 
@@ -134,13 +128,10 @@ def _attempt(route: Route, call: Any) -> np.ndarray:
         return np.array([np.nan])
 
 
-def _summary(values: Sequence[float], extreme: Any = np.max) -> tuple[float, float, int]:
-    """Return extreme and median of the finite values, and the number of other values."""
+def _summary(values: Sequence[float]) -> tuple[float, int]:
+    """Return the largest finite value, and the number of other values."""
     finite = [value for value in values if np.isfinite(value)]
-    failed = len(values) - len(finite)
-    if not finite:
-        return np.nan, np.nan, failed
-    return float(extreme(finite)), float(np.median(finite)), failed
+    return float(max(finite, default=np.nan)), len(values) - len(finite)
 
 
 # --- tables ------------------------------------------------------------------------------------
