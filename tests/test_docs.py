@@ -30,7 +30,7 @@ from spacy_rootmind.trees import checks, decoding, distribution, losses, probabi
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
 PAGES += sorted(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)
 README = (ROOT / "README.md").read_text(encoding="utf8")
-WORDS = ["Anna", "saw", "the", "man", "with", "the", "telescope."]
+WORDS = ["She", "saw", "the", "man", "with", "the", "telescope."]
 
 
 def blocks(page, language):
@@ -164,17 +164,23 @@ def test_readme_pipeline_example_runs(web_pipeline, capsys):
     assert len(capsys.readouterr().out.splitlines()) == words + sentence + parses
 
 
-def test_readme_picture_is_drawn(model, tmp_path, monkeypatch):
+def test_readme_picture_is_drawn(web_pipeline, tmp_path, monkeypatch):
     """The script draws what the README shows: the same sentence, with one alternative."""
     pictures = ROOT / "docs" / "pictures"
     monkeypatch.chdir(tmp_path)
     (tmp_path / "docs" / "pictures").mkdir(parents=True)
-    run((pictures / "draw_parse.py").read_text(encoding="utf8"), model, {})
+    run((pictures / "draw_parse.py").read_text(encoding="utf8"), web_pipeline, {})
+    found = []
     for folder in (pictures, tmp_path / "docs" / "pictures"):
         svg = ElementTree.parse(folder / "parse.svg")
         texts = [element.text for element in svg.iter() if element.text]
         assert [text for text in texts if text in WORDS] == WORDS * 2
         assert sum(text.startswith("Alternative ") for text in texts) == 1
+        found.append(re.findall(r"robability ([\d.]+)", " ".join(texts)))
+    assert found[1] == found[0]
+    readme = (ROOT / "README.md").read_text(encoding="utf8")
+    alt = re.search(r"!\[(.*?)\]\(docs/pictures/parse.svg\)", readme, re.DOTALL)[1]
+    assert re.findall(r"probability of ([\d.]+)", alt) == found[0]
 
 
 def test_settings_page_changes_settings(model, capsys, tmp_path, monkeypatch):
