@@ -23,7 +23,7 @@ from thinc.api import Config
 
 from spacy_rootmind.annotation.distributions import stored_distributions
 from spacy_rootmind.pipeline.attributes import SETTERS, attributes_read
-from spacy_rootmind.pipeline.settings import default_settings
+from spacy_rootmind.pipeline.settings import configure, default_settings
 from spacy_rootmind.training.losses import OBJECTIVES
 from spacy_rootmind.trees import checks, decoding, distribution, losses, probabilities, sampling
 
@@ -185,11 +185,36 @@ def test_readme_picture_is_drawn(web_pipeline, tmp_path, monkeypatch):
 
 def test_settings_page_changes_settings(model, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    [block] = blocks("docs/settings.md", "python")
+    block, _ = blocks("docs/settings.md", "python")
     run(block, model, {})
     prob, n_parses = capsys.readouterr().out.split()
     assert 0 < float(prob) <= 1
     assert int(n_parses) == 3
+
+
+def test_settings_page_forces_heads(web_pipeline, capsys):
+    """The page's account of what follows from a forced head, by the model's own distribution."""
+    _, block = blocks("docs/settings.md", "python")
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf8")
+    namespace = {}
+    run(block, web_pipeline, namespace)
+    assert f"```\n{capsys.readouterr().out}```" in page
+    nlp = namespace["nlp"]
+    configure(nlp, arc_threshold=0.01)
+    free, forced = (nlp.make_doc(namespace["doc"].text) for _ in range(2))
+    forced[0].head, forced[0].dep_ = forced[6], "nsubj"
+    found = [
+        {
+            arc.token.text: f"{arc.prob:.2f}"
+            for token in nlp(doc)
+            for arc in token._.arcs
+            if arc.token == arc.head
+        }
+        for doc in (free, forced)
+    ]
+    assert found[0]["Rumors"] == "0.90"
+    assert (found[1]["close"], found[1]["spread"]) == ("0.61", "0.38")
+    assert [figure in page for figure in ("0.90", "61 %", "38 %")] == [True] * 3
 
 
 def test_alternatives_page_runs(model, capsys, tmp_path, monkeypatch):
