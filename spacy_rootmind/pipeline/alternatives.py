@@ -23,8 +23,10 @@ from spacy_rootmind.trees.sampling import sample_trees
 Trees = tuple[NDArray[np.int32], NDArray[np.float64]]
 """Heads of shape (k', n + 1), as returned by `decode`, and log probabilities of shape (k',)."""
 
-Maker = Callable[[NDArray[np.floating], Sequence[str]], Trees]
+Maker = Callable[..., Trees]
 """Makes trees from the arc scores of a sentence, (n + 1, n + 1), and its n words.
+
+In a projective parser it is called with `projective=True` as well.
 
 `nlp.pipe(n_process=2)` pickles a component with its maker where processes are spawned. The makers
 below are therefore functions of this module with arguments bound, not nested functions.
@@ -40,13 +42,17 @@ class LabelledMaker:
     make : callable
     """
 
-    make: Callable[[NDArray[np.floating], Sequence[str], FindLogProbs], LabelledTrees]
+    make: Callable[..., LabelledTrees]
 
     def __call__(
-        self, scores: NDArray[np.floating], words: Sequence[str], find_log_probs: FindLogProbs
+        self,
+        scores: NDArray[np.floating],
+        words: Sequence[str],
+        find_log_probs: FindLogProbs,
+        **kind: Any,
     ) -> LabelledTrees:
         """Make the trees of a sentence, with the log probabilities of trees and labels together."""
-        return self.make(scores, words, find_log_probs)
+        return self.make(scores, words, find_log_probs, **kind)
 
 
 def labelled_maker(maker: object) -> LabelledMaker | None:
@@ -166,9 +172,9 @@ def _is_integer(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def _best(scores: NDArray[np.floating], words: Sequence[str], *, k: int) -> Trees:
-    heads, tree_scores = decode_kbest(scores, k)
-    return heads, _log_probs(tree_scores, scores)
+def _best(scores: NDArray[np.floating], words: Sequence[str], *, k: int, **kind: Any) -> Trees:
+    heads, tree_scores = decode_kbest(scores, k, **kind)
+    return heads, _log_probs(tree_scores, scores, **kind)
 
 
 def _samples(
@@ -178,22 +184,28 @@ def _samples(
     k: int,
     seed: int | None,
     replace: bool,
+    **kind: Any,
 ) -> Trees:
-    return sample_trees(scores, k, replace=replace, seed=_generator(seed, words))
+    return sample_trees(scores, k, replace=replace, seed=_generator(seed, words), **kind)
 
 
 def _best_labelled(
-    scores: NDArray[np.floating], words: Sequence[str], find_log_probs: FindLogProbs, *, k: int
+    scores: NDArray[np.floating],
+    words: Sequence[str],
+    find_log_probs: FindLogProbs,
+    *,
+    k: int,
+    **kind: Any,
 ) -> LabelledTrees:
-    trees = decode_kbest_labelled(scores, k, find_log_probs)
-    return trees._replace(scores=_log_probs(trees.scores, scores))
+    trees = decode_kbest_labelled(scores, k, find_log_probs, **kind)
+    return trees._replace(scores=_log_probs(trees.scores, scores, **kind))
 
 
 def _log_probs(
-    tree_scores: NDArray[np.float64], scores: NDArray[np.floating]
+    tree_scores: NDArray[np.float64], scores: NDArray[np.floating], **kind: Any
 ) -> NDArray[np.float64]:
     """Subtract the log partition function; rounding may not make a probability above 1."""
-    return np.minimum(tree_scores - log_partition(scores), 0.0)
+    return np.minimum(tree_scores - log_partition(scores, **kind), 0.0)
 
 
 def _labelled_samples(
@@ -204,9 +216,10 @@ def _labelled_samples(
     k: int,
     seed: int | None,
     replace: bool,
+    **kind: Any,
 ) -> LabelledTrees:
     draw = sample_labelled if replace else sample_labelled_distinct
-    return draw(scores, k, find_log_probs, _generator(seed, words))
+    return draw(scores, k, find_log_probs, _generator(seed, words), **kind)
 
 
 def _generator(seed: int | None, words: Sequence[str]) -> np.random.Generator:

@@ -299,7 +299,9 @@ class SentenceConstraints:
     spans: list[NDArray[np.int64]]
     labels: dict[int, int] = field(default_factory=dict)
 
-    def apply(self, scores: NDArray[np.floating]) -> NDArray[np.floating]:
+    def apply(
+        self, scores: NDArray[np.floating], *, projective: bool = False
+    ) -> NDArray[np.floating]:
         """Set the scores of all arcs that do not comply to -inf.
 
         A rule on single arcs cannot say which word of a span has its head outside. It is chosen
@@ -310,9 +312,16 @@ class SentenceConstraints:
         ------
         NoTreeError
             If no tree complies.
+        ValueError
+            If there are spans, and trees must be projective: the word to choose is then another.
         """
         bound = np.where(self.allowed, scores, -np.inf).astype(scores.dtype)
         if self.spans:
+            if projective:
+                raise ValueError(
+                    "expected constraints without spans to keep together, as the parser's setting "
+                    "`projective` is on, received some: turn it off, or force arcs instead"
+                )
             for span, top in zip(
                 self.spans, _find_tops(bound.astype(np.float64), self.spans), strict=True
             ):
@@ -320,7 +329,7 @@ class SentenceConstraints:
                 outside[span] = False
                 bound[np.ix_(span[span != top], outside)] = -np.inf
                 bound[top, span] = -np.inf
-        decode(bound)
+        decode(bound, projective=projective)
         return bound
 
 

@@ -73,6 +73,7 @@ def make_root_mst(
     blank_lines: bool,
     max_sentence_length: int,
     decode: Decode,
+    projective: bool,
     constraints: Callable | None,
     temperature: float | None,
     confidence: bool,
@@ -115,6 +116,11 @@ def make_root_mst(
         What the parse is: "tree" is the most probable tree, with the best label for each of its
         arcs, whatever the temperatures; "labelled_tree" is the most probable tree together with its
         labels, which is correct slightly more often with fitted temperatures.
+    projective : bool
+        Whether arcs must not cross, that from ROOT before the first word included: of trees,
+        probabilities and alternatives. Training does not depend on it. Time grows
+        with the cube of a sentence's length instead of its square. It does
+        not go together with spans as `constraints`, nor with `distribution_threshold`.
     constraints
         Arcs to force or forbid in each Doc, and spans to keep together:
         `spacy_rootmind.preset_heads.v1`, `spacy_rootmind.span_subtrees.v1`, or a function from a
@@ -162,6 +168,7 @@ def make_root_mst(
         blank_lines=blank_lines,
         max_sentence_length=max_sentence_length,
         decode=decode,
+        projective=projective,
         constraints=constraints,
         temperature=temperature,
         confidence=confidence,

@@ -119,6 +119,7 @@ class SentenceParser:
         self.scores = replace(scores, fixed_labels=_fix_labels(scores, tasks))
         self.tasks = tasks
         self.context = context
+        self.projective = context.settings.projective
         self.buckets: list[Bucket] = scores.layout.buckets
         self.lengths = [bucket.lengths for bucket in self.buckets]
         self.squares = [
@@ -149,10 +150,11 @@ class SentenceParser:
                 own = square[i, :m, :m]
                 self._weigh_labels(own, self.labeller.ops.to_numpy(bucket.rows)[i], constraints)
                 try:
-                    square[i, :m, :m] = constraints.apply(own)
+                    square[i, :m, :m] = constraints.apply(own, projective=self.projective)
                 except NoTreeError:
+                    kind = "projective tree" if self.projective else "tree"
                     raise NoTreeError(
-                        f"no tree with a single root meets the constraints on "
+                        f"no {kind} with a single root meets the constraints on "
                         f"{self.tasks[sentence].name()}: leave some out"
                     ) from None
         return square
@@ -182,8 +184,11 @@ class SentenceParser:
     def _find_trees(self) -> tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]]:
         """Find the best trees and the numbers of their labels, a padded array per bucket."""
         if self.context.settings.decode == "labelled_tree":
-            return decode_labelled(self._log_weights(), self.lengths, self._find_labels)
-        heads = [decode(*batch) for batch in zip(self.squares, self.lengths, strict=True)]
+            return decode_labelled(
+                self._log_weights(), self.lengths, self._find_labels, projective=self.projective
+            )
+        batches = zip(self.squares, self.lengths, strict=True)
+        heads = [decode(*batch, projective=self.projective) for batch in batches]
         return heads, label_trees(heads, self.lengths, self._find_labels)
 
     def _find_labels(self, arcs: PaddedArcs) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -228,7 +233,7 @@ class SentenceParser:
         confidence: list[Any] = [None] * len(self.tasks)
         arcs: list[Any] = [None] * len(self.tasks)
         for bucket, own, best in zip(self.buckets, weights, heads, strict=True):
-            trees = TreeDistribution(own, bucket.lengths)
+            trees = TreeDistribution(own, bucket.lengths, projective=self.projective)
             if settings.confidence:
                 found = find_confidence(trees, bucket.lengths, best)
                 for sentence, part in zip(bucket.sentences, found, strict=True):
@@ -256,7 +261,7 @@ class SentenceParser:
         arcs: list[Any] = [None] * len(self.tasks)
         log_weights: list[Any] = [None] * len(self.tasks)
         for bucket, own, parses in zip(self.buckets, weights, heads, strict=True):
-            marginals = TreeDistribution(own, bucket.lengths).marginals
+            marginals = TreeDistribution(own, bucket.lengths, projective=self.projective).marginals
             # With the arcs of the parse, what is kept makes at least one tree.
             found = find_arcs(marginals, bucket.lengths, threshold, parses)
             for i, sentence in enumerate(bucket.sentences):
@@ -276,6 +281,10 @@ class SentenceParser:
             context.label_temperature,
             context.teacher,
         )
+
+    def _kind(self) -> dict[str, Any]:
+        # Not given to makers of the user's own that know nothing of it, unless it matters.
+        return {"projective": True} if self.projective else {}
 
     def _find_alternatives(self, weights: list[NDArray[np.float64]]) -> list[Alternatives]:
         labelled = labelled_maker(self.context.settings.alternatives)
@@ -297,6 +306,7 @@ class SentenceParser:
                     own[i, :m, :m],
                     self.tasks[sentence].texts(),
                     partial(self._find_log_probs, rows[i]),
+                    **self._kind(),
                 )
                 found[sentence] = Alternatives(
                     trees.heads[:, 1:], trees.labels[:, 1:], trees.scores, self.context.labels
@@ -320,7 +330,7 @@ class SentenceParser:
         for bucket, own in zip(self.buckets, weights, strict=True):
             for i, sentence in enumerate(bucket.sentences):
                 m = bucket.lengths[i] + 1
-                found[sentence] = make(own[i, :m, :m], self.tasks[sentence].texts())
+                found[sentence] = make(own[i, :m, :m], self.tasks[sentence].texts(), **self._kind())
         return [found[sentence] for sentence in range(len(self.tasks))]
 
 

@@ -130,6 +130,7 @@ class Settings:
     blank_lines: bool = field(default=True, metadata={"check": _flag})
     max_sentence_length: int = field(default=512, metadata={"check": _count})
     decode: Decode = field(default="labelled_tree", metadata={"check": _choice(Decode)})
+    projective: bool = field(default=False, metadata={"check": _flag})
     constraints: Callable | None = field(default=None, metadata={"check": _optional(_function)})
     temperature: float | None = field(default=None, metadata={"check": _optional(_positive)})
     confidence: bool = field(default=False, metadata={"check": _flag})
@@ -148,6 +149,13 @@ class Settings:
         if name in vars(self) or name not in CHECKS:
             raise AttributeError(how_to_change(name))
         object.__setattr__(self, name, CHECKS[name](name, value))
+
+    def __post_init__(self) -> None:
+        if self.projective and self.distribution_threshold is not None:
+            raise ValueError(
+                "expected distribution_threshold as None where projective is true, received "
+                f"{self.distribution_threshold!r}: students learn distributions over all trees"
+            )
 
     @property
     def finds_details(self) -> bool:

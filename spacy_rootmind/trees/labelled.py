@@ -57,6 +57,8 @@ def decode_labelled(
     log_weights: Sequence[NDArray[np.floating]],
     lengths: Sequence[NDArray[np.intp]],
     find_labels: FindLabels,
+    *,
+    projective: bool = False,
 ) -> tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]]:
     """Find the single-root trees that are the most probable together with their labels.
 
@@ -71,6 +73,8 @@ def decode_labelled(
         Words in each sentence.
     find_labels : FindLabels
         Called with arcs between words, with each of them at most once.
+    projective : bool
+        As for `decode`.
 
     Returns
     -------
@@ -96,7 +100,7 @@ def decode_labelled(
     """
     weights = [_only_inside(*batch) for batch in zip(log_weights, lengths, strict=True)]
     labels = [np.full(batch.shape, MISSING, dtype=np.int32) for batch in weights]
-    heads = [decode(*batch) for batch in zip(weights, lengths, strict=True)]
+    heads = [decode(*batch, projective=projective) for batch in zip(weights, lengths, strict=True)]
     n_rivals = 0
     while True:
         new = _unlabelled(weights, labels, heads, n_rivals)
@@ -110,7 +114,9 @@ def decode_labelled(
             weights[i][places] += log_probs[own]
             again = np.unique(new.sentence[own])
             if len(again):
-                heads[i][again] = decode(weights[i][again], lengths[i][again])
+                heads[i][again] = decode(
+                    weights[i][again], lengths[i][again], projective=projective
+                )
         n_rivals = 2 * n_rivals + 1
 
 
@@ -159,7 +165,11 @@ class ArcLabels:
 
 
 def decode_kbest_labelled(
-    log_weights: NDArray[np.floating], k: int, find_log_probs: FindLogProbs
+    log_weights: NDArray[np.floating],
+    k: int,
+    find_log_probs: FindLogProbs,
+    *,
+    projective: bool = False,
 ) -> LabelledTrees:
     """Find the k single-root trees that are the most probable together with their labels.
 
@@ -174,6 +184,8 @@ def decode_kbest_labelled(
         Number of labelled trees, at least 1.
     find_log_probs : FindLogProbs
         Called with arcs between words, with each of them at most once.
+    projective : bool
+        As for `decode_kbest`.
 
     Returns
     -------
@@ -197,7 +209,7 @@ def decode_kbest_labelled(
     weights = np.array(log_weights, dtype=np.float64)
     n_rivals = 0
     while True:
-        heads, _ = decode_kbest(weights + labels.best(), k)
+        heads, _ = decode_kbest(weights + labels.best(), k, projective=projective)
         deps = np.broadcast_to(np.arange(n + 1), heads.shape)[:, 1:].ravel()
         unknown = labels.rows[deps, heads[:, 1:].ravel()] == MISSING
         unknown &= heads[:, 1:].ravel() != ROOT

@@ -20,12 +20,14 @@ def sample_labelled(
     k: int,
     find_log_probs: FindLogProbs,
     generator: np.random.Generator,
+    *,
+    projective: bool = False,
 ) -> LabelledTrees:
     """Draw k single-root trees with their labels, in proportion to their probability.
 
     Parameters
     ----------
-    log_weights, k, find_log_probs
+    log_weights, k, find_log_probs, projective
         As for `decode_kbest_labelled`.
     generator : numpy.random.Generator
 
@@ -43,7 +45,7 @@ def sample_labelled(
     -----
     Given the tree, labels are independent of each other. One random number per word and tree.
     """
-    heads, log_probs = sample_trees(log_weights, k, seed=generator)
+    heads, log_probs = sample_trees(log_weights, k, projective=projective, seed=generator)
     known = ArcLabels(len(log_weights) - 1, find_log_probs)
     deps = np.broadcast_to(np.arange(heads.shape[1]), heads.shape)
     inside = heads > 0
@@ -64,6 +66,8 @@ def sample_labelled_distinct(
     k: int,
     find_log_probs: FindLogProbs,
     generator: np.random.Generator,
+    *,
+    projective: bool = False,
 ) -> LabelledTrees:
     """Draw up to k different single-root trees with their labels, without replacement.
 
@@ -72,7 +76,7 @@ def sample_labelled_distinct(
 
     Parameters
     ----------
-    log_weights, k, find_log_probs
+    log_weights, k, find_log_probs, projective
         As for `decode_kbest_labelled`.
     generator : numpy.random.Generator
 
@@ -116,7 +120,7 @@ def sample_labelled_distinct(
     Kool, van Hoof & Welling (2019), Stochastic Beams and Where to Find Them. Shi, Bieber & Sutton
     (2020), Incremental Sampling Without Replacement for Sequence Models.
     """
-    race = _Race(log_weights, k, find_log_probs, generator)
+    race = _Race(log_weights, k, find_log_probs, generator, projective)
     while race.queue and len(race.found) < k:
         race.arrive()
     return race.result()
@@ -168,6 +172,7 @@ class _Race:
         k: int,
         find_log_probs: FindLogProbs,
         generator: np.random.Generator,
+        projective: bool,
     ) -> None:
         self.queue: list[_Arrival] = []
         self.found: list[tuple[int, NDArray[np.int64]]] = []
@@ -176,6 +181,7 @@ class _Race:
         self._k = k
         self._labels = ArcLabels(len(log_weights) - 1, find_log_probs)
         self._generator = generator
+        self._projective = projective
         # Draws the same trees again, and more of them.
         self._seed = int(generator.integers(2**63))
         self._pushed = 0
@@ -213,7 +219,7 @@ class _Race:
         """Draw so many trees without replacement, those drawn before first."""
         count = min(count, self._k)
         self._heads, self._log_probs, self._log_remaining = draw_distinct(
-            self._log_weights, count, self._seed
+            self._log_weights, count, self._seed, projective=self._projective
         )
         self._no_more_trees = count == self._k or len(self._heads) < count
         deps = np.broadcast_to(np.arange(self._heads.shape[1]), self._heads.shape)

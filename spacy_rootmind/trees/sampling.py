@@ -259,7 +259,7 @@ class Drawn(NamedTuple):
 
 
 def draw_distinct(
-    scores: ScoreArray, k: int, seed: Seed
+    scores: ScoreArray, k: int, seed: Seed, *, projective: bool = False
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
     """Draw single-root trees of a sentence as `sample_trees` does without replacement.
 
@@ -271,7 +271,8 @@ def draw_distinct(
     """
     batch = as_score_batch(scores)
     words = as_lengths(None, 1, batch.shape[1] - 1, single=True)
-    drawn = _draw(batch, None, words, as_count("k", k), "distinct", True, 0, seed, 1)
+    method = "projective_distinct" if projective else "distinct"
+    drawn = _draw(batch, None, words, as_count("k", k), method, True, 0, seed, 1)
     found = drawn.found[0]
     return drawn.heads[0, :found], drawn.log_probs[0, :found], drawn.log_remaining[0, :found]
 

@@ -49,6 +49,7 @@ CASES = {
         ["labels", None, np.array(["tree", "tree"])],
         "one of tree, labelled_tree",
     ),
+    "projective": (True, ["yes", 1, None], "True or False"),
     "constraints": (
         lambda doc: None,
         ["preset_heads", 1, {"@misc": "not_registered.v1"}, {"root_label": "ROOT"}],

@@ -1,0 +1,116 @@
+"""Projective parses and their probabilities, next to all parses without crossing arcs."""
+
+import numpy as np
+import pytest
+from parsers import assign, gold_examples, make_nlp, train
+from reference import enumerate_projective_trees, is_projective
+from spacy.tokens import Doc
+
+from spacy_rootmind import configure
+from spacy_rootmind.annotation.extensions import register_extensions
+from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
+from spacy_rootmind.pipeline.constraints import Constraints
+from spacy_rootmind.trees.errors import NoTreeError
+
+TEXT = "which cat it saw slept"
+# More than there are, of trees and of trees with labels.
+ALL, ALL_LABELLED = 1000, 20_000
+
+
+@pytest.fixture(scope="module")
+def nlp():
+    """A parser that has learnt too little to be sure, of two labels besides the root's."""
+    nlp = make_nlp(sentences="doc", temperature=3.0)
+    words, deps = ["it", "saw", "the", "cat"], ["nsubj", "ROOT", "det", "nsubj"]
+    gold = Doc(nlp.vocab, words=words, heads=[1, 1, 3, 1], deps=deps)
+    return train(nlp, gold_examples([gold], nlp), steps=1)
+
+
+@pytest.fixture
+def parse(nlp):
+    """A function that parses the text with the given settings; returns the sentence."""
+    parser = nlp.get_pipe("root_mst")
+    before = parser.settings
+
+    def parse(**settings):
+        assign(parser, **settings)
+        [sentence] = nlp(TEXT).sents
+        return sentence
+
+    yield parse
+    parser.settings = before
+
+
+def heads_of(parse):
+    """Numbered from 1, with 0 for ROOT."""
+    heads = np.array([-1, *parse.heads]) + 1
+    return tuple(np.where(heads == np.arange(len(heads)), 0, heads)[1:].tolist())
+
+
+def projective_only(parses):
+    """The heads and probabilities of those without crossing arcs, among themselves."""
+    kept = [one for one in parses if is_projective(np.array([-1, *heads_of(one)]))]
+    probs = np.exp([one.log_prob for one in kept])
+    assert 0.05 < probs.sum() < 0.95
+    return kept, probs / probs.sum()
+
+
+def test_trees_and_probabilities_are_those_without_crossing_arcs(parse):
+    register_extensions()
+    others, probs = projective_only(parse(alternatives=kbest(ALL))._.parses)
+    expected = {heads_of(one): prob for one, prob in zip(others, probs, strict=True)}
+    trees = enumerate_projective_trees(len(TEXT.split()), single_root=True)
+    assert set(expected) == {tuple(tree[1:].tolist()) for tree in trees}
+    for make in (kbest(ALL), sample_without_replacement(ALL)):
+        found = parse(alternatives=make, projective=True)._.parses
+        assert {heads_of(one) for one in found} == set(expected)
+        log_probs = [np.log(expected[heads_of(one)]) for one in found]
+        np.testing.assert_allclose([one.log_prob for one in found], log_probs, atol=1e-5)
+    drawn = parse(alternatives=sample(ALL, seed=1), projective=True)._.parses
+    assert {heads_of(one) for one in drawn} < set(expected)
+    best = parse(projective=True, decode="tree", alternatives=None, confidence=True)
+    chosen = tuple(0 if token.head == token else token.head.i + 1 for token in best)
+    assert chosen == heads_of(others[0])
+    assert best._.parse_log_prob == pytest.approx(np.log(expected[chosen]), abs=1e-5)
+    assert best._.parse_entropy == pytest.approx(-(probs * np.log(probs)).sum(), abs=1e-5)
+    for i, head in enumerate(chosen):
+        prob = sum(prob for heads, prob in expected.items() if heads[i] == head)
+        assert best[i]._.head_prob == pytest.approx(prob, abs=1e-5)
+
+
+@pytest.mark.parametrize("make", [kbest, sample_without_replacement])
+def test_labelled_trees_as_well(make, parse):
+    others, probs = projective_only(parse(alternatives=kbest(ALL_LABELLED, labelled=True))._.parses)
+    expected = {(heads_of(one), *one.deps): prob for one, prob in zip(others, probs, strict=True)}
+    found = parse(alternatives=make(ALL_LABELLED, labelled=True), projective=True)._.parses
+    assert {(heads_of(one), *one.deps) for one in found} == set(expected)
+    log_probs = [np.log(expected[(heads_of(one), *one.deps)]) for one in found]
+    np.testing.assert_allclose([one.log_prob for one in found], log_probs, atol=1e-4)
+    sentence = parse(projective=True, decode="labelled_tree", alternatives=None)
+    chosen = tuple(0 if token.head == token else token.head.i + 1 for token in sentence)
+    assert (chosen, *(token.dep_ for token in sentence)) == (heads_of(others[0]), *others[0].deps)
+
+
+def test_crossing_constraints_are_an_error_and_others_are_met(parse):
+    def crossing(doc):
+        return Constraints(forced=[(0, 2), (1, 3)])
+
+    def forced(doc):
+        return Constraints(forced=[(0, 2), (2, 4)])
+
+    def spans(doc):
+        return Constraints(subtrees=[(1, 3)])
+
+    parse(constraints=crossing)
+    with pytest.raises(NoTreeError, match="no projective tree with a single root meets"):
+        parse(constraints=crossing, projective=True)
+    sentence = parse(constraints=forced, projective=True)
+    assert sentence[0].head.i == 2
+    assert sentence[2].head.i == 4
+    with pytest.raises(ValueError, match="`projective` is on"):
+        parse(constraints=spans, projective=True)
+
+
+def test_distributions_for_students_are_over_all_trees(nlp):
+    with pytest.raises(ValueError, match="distribution_threshold as None where projective"):
+        configure(nlp, projective=True, distribution_threshold=0.1)
