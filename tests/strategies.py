@@ -28,6 +28,13 @@ def rng_for(*parts: object) -> np.random.Generator:
     return np.random.default_rng(zlib.crc32(repr(parts).encode()))
 
 
+def generator_at(seed: int, sentence: int) -> np.random.Generator:
+    """Return a generator whose next stream is that of a sentence in a batch drawn with a seed."""
+    rng = np.random.default_rng(seed)
+    rng.integers(2**64, size=(sentence, 2), dtype=np.uint64)
+    return rng
+
+
 def _finish(scores: FloatArray, dtype: type[np.floating]) -> FloatArray:
     """Cast, and put NaN wherever nobody may read."""
     scores = scores.astype(dtype)
