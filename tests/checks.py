@@ -38,3 +38,9 @@ def greedy_heads(scores: FloatArray) -> IntArray:
     heads = reference.clean(scores).argmax(axis=1)
     heads[0] = -1
     return heads
+
+
+def result_of(trees: object, name: str) -> object:
+    """Ask a distribution for what it has as a property, or finds without arguments."""
+    found = getattr(trees, name)
+    return found() if callable(found) else found

@@ -15,6 +15,7 @@ from spacy_rootmind.trees.conventions import (
     BoolArray,
     IntArray,
     ScoreArray,
+    TreeList,
     as_allowed_batch,
     as_count,
     as_flag,
@@ -95,7 +96,7 @@ def sample_trees(
     max_steps: int | None = None,
     seed: Seed = None,
     num_threads: int = 1,
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+) -> TreeList:
     """Draw k trees of each sentence, in proportion to the exponential of their score.
 
     Parameters
@@ -164,7 +165,8 @@ def sample_trees(
         Trees with an arc further than 1e15 below another of its word count as impossible there.
     log_probs : float64 array of shape (k',) or (B, k)
         The exact log probability of each tree, as of `tree_log_prob`, whatever the method and with
-        or without replacement; -inf in rows without a tree.
+        or without replacement; -inf in rows without a tree. The result, which unpacks into these
+        two, has the number of trees of each sentence as `counts`.
 
     Raises
     ------
@@ -233,9 +235,9 @@ def sample_trees(
         method = "projective"
     drawn = _draw(batch, mask, words, k, method, single_root, steps, seed, threads)
     if scores.ndim == 3:
-        return _widen(drawn.heads, k, -1), _widen(drawn.log_probs, k, -np.inf)
+        return TreeList(_widen(drawn.heads, k, -1), _widen(drawn.log_probs, k, -np.inf))
     found = drawn.found[0]
-    return drawn.heads[0, :found], drawn.log_probs[0, :found]
+    return TreeList(drawn.heads[0, :found], drawn.log_probs[0, :found])
 
 
 class Drawn(NamedTuple):

@@ -7,6 +7,7 @@ import functools
 
 import numpy as np
 import pytest
+from checks import result_of
 from probability_cases import tame_batch
 from reference import FloatArray, random_heads
 from reference_sampling import CASES
@@ -29,7 +30,7 @@ def decoded(scores, lengths, threads, first, **options):
 
 def distribution(scores, lengths, threads, first, *, single_root, names):
     trees = TreeDistribution(scores, lengths, single_root=single_root, num_threads=threads)
-    return [np.asarray(getattr(trees, name)) for name in names]
+    return [np.asarray(result_of(trees, name)) for name in names]
 
 
 def log_probs(scores, lengths, threads, first, *, single_root):
