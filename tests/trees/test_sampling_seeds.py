@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import reference
+from checks import numbers_in
 from reference import FloatArray
 from reference_sampling import CASES, assert_fits, tree_law
 from strategies import DTYPES, LAYOUTS, generator_at, mixed_batch, pad_batch, rng_for
@@ -68,11 +69,6 @@ def assert_same(first: tuple, second: tuple) -> None:
 def differ(first: tuple, second: tuple) -> bool:
     """Tell whether any tree differs."""
     return bool((first[0] != second[0]).any())
-
-
-def numbers(error: pytest.ExceptionInfo) -> set[int]:
-    """Return the whole numbers in a message."""
-    return {int(number) for number in re.findall(r"\d+", str(error.value))}
 
 
 # Seeds
@@ -592,14 +588,14 @@ def test_bad_values_are_refused_by_name(way, bad):
                 with pytest.raises(ValueError, match=r"dep") as error:
                     sample_trees(scores, 2, **WAYS[way])
                 assert not isinstance(error.value, NoTreeError)
-                assert {0, dep, head} <= numbers(error)
+                assert {0, dep, head} <= {*numbers_in(error)}
     scores = np.stack([matrix(12)] * 20)
     scores[17, 11, 9] = bad
     for num_threads in (1, 3):
         with pytest.raises(ValueError, match=r"dep") as error:
             sample_trees(scores, 2, num_threads=num_threads, **WAYS[way])
         assert not isinstance(error.value, NoTreeError)
-        assert {17, 11, 9} <= numbers(error)
+        assert {17, 11, 9} <= {*numbers_in(error)}
 
 
 @each_way
@@ -609,7 +605,7 @@ def test_no_tree_names_the_sentence(way):
     for num_threads in (1, 4):
         with pytest.raises(NoTreeError, match=r"sentence") as error:
             sample_trees(scores, 2, num_threads=num_threads, **WAYS[way])
-        assert 13 in numbers(error)
+        assert 13 in {*numbers_in(error)}
     single = scores[13]
     for bad in (single, np.where(np.isfinite(matrix(4)), -INF, NAN)):
         with pytest.raises(NoTreeError):
