@@ -22,7 +22,7 @@ extensions = [
         f"spacy_rootmind.kernel.{source.stem}",
         [str(source)],
         depends=HEADERS,
-        include_dirs=[str(SOURCES), numpy.get_include()],
+        include_dirs=[str(SOURCES)],
         extra_compile_args=COMPILE,
         extra_link_args=SANITIZE,
     )

@@ -12,9 +12,8 @@
 
 Arguments of the Python boundary are checked in spacy_rootmind.trees.sampling and trusted here.
 """
-from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stddef cimport size_t
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
@@ -44,7 +43,13 @@ from spacy_rootmind.kernel.inside_outside cimport (
 from spacy_rootmind.kernel.interrupt cimport poll_row, run_part
 from spacy_rootmind.kernel.partial_tree cimport partial_begin, partial_free, partial_init
 from spacy_rootmind.kernel.partition cimport log_probability, root_shares, sum_trees, sum_trees_wide
-from spacy_rootmind.kernel.random cimport RandomSource, draw_index
+from spacy_rootmind.kernel.random cimport (
+    RandomSource,
+    Stream,
+    draw_index,
+    stream_begin,
+    stream_double,
+)
 from spacy_rootmind.kernel.wilson cimport prepare_walk, walk_free, walk_init, walk_tree
 from spacy_rootmind.kernel.without_replacement cimport (
     ProjectiveTrie,
@@ -272,11 +277,6 @@ cdef int sampler_draw(
 
 # --- batches -----------------------------------------------------------------------------------
 
-cdef extern from "numpy/random/bitgen.h" nogil:
-    ctypedef struct bitgen_t:
-        void* state
-        double (*next_double)(void* state) noexcept nogil
-
 NO_STEPS = SAMPLE_NO_STEPS
 METHODS = {
     "auto": SAMPLE_AUTO,
@@ -289,7 +289,7 @@ METHODS = {
 
 # What is drawn, of which all threads share the arrays.
 cdef struct SampleTask:
-    const RandomSource* sources     # one per sentence
+    const uint64_t* seeds           # of the streams, two words per sentence
     Py_ssize_t k
     int32_t* heads                  # k rows per sentence
     Py_ssize_t width
@@ -303,10 +303,24 @@ cdef struct SampleTask:
 cdef struct SampleState:
     const SampleTask* task
     SamplerWorkspace sampler
+    Stream stream                   # of the sentence, and how algorithms draw from it
+    RandomSource source
     SpanSums spans                  # for projective trees, instead of `sampler`
     ProjectiveTrie trie             # for different ones
     bint single_root
     double* square                  # the scores of one sentence
+
+
+cdef double next_of_stream(void* state) noexcept nogil:
+    return stream_double(<Stream*>state)
+
+
+cdef const RandomSource* begin_stream(SampleState* worker, Py_ssize_t sentence) noexcept nogil:
+    """Begin the random numbers of a sentence."""
+    stream_begin(&worker.stream, worker.task.seeds + 2 * sentence)
+    worker.source.next_double = next_of_stream
+    worker.source.state = &worker.stream
+    return &worker.source
 
 
 cdef int sample_sentence(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
@@ -328,7 +342,8 @@ cdef int sample_sentence(void* state, const Batch* batch, Py_ssize_t sentence) n
     if status != DECODE_OK:
         return status
     return sampler_draw(
-        sampler, task.k, &task.sources[sentence], task.heads + sentence * task.k * task.width,
+        sampler, task.k, begin_stream(worker, sentence),
+        task.heads + sentence * task.k * task.width,
         task.width, task.log_probabilities + sentence * task.k, &task.found[sentence])
 
 
@@ -350,9 +365,9 @@ cdef int sample_projective(void* state, const Batch* batch, Py_ssize_t sentence)
     if status != DECODE_OK:
         return status
     describe_sum(&worker.spans, &sum)
+    begin_stream(worker, sentence)
     for i in range(first, first + task.k):
-        draw_projective(
-            &worker.spans, &task.sources[sentence], task.heads + i * task.width)
+        draw_projective(&worker.spans, &worker.source, task.heads + i * task.width)
         task.log_probabilities[i] = log_probability(
             worker.square, task.heads + i * task.width, &sum)
     task.found[sentence] = task.k
@@ -372,13 +387,14 @@ cdef int sample_projective_distinct(
     if status != DECODE_OK:
         return status
     describe_sum(&worker.spans, &sum)
+    begin_stream(worker, sentence)
     for i in range(first, first + task.k):
         if worker.trie.exhausted:
             break
         if task.log_remaining is not NULL:
             task.log_remaining[i] = worker.trie.log_remaining
         status = projective_trie_draw(
-            &worker.trie, &worker.spans, &task.sources[sentence], task.heads + i * task.width)
+            &worker.trie, &worker.spans, &worker.source, task.heads + i * task.width)
         if status != DECODE_OK:
             return status
         task.log_probabilities[i] = log_probability(
@@ -420,17 +436,6 @@ cdef class Sampler(Worker):
         free(self.c.square)
 
 
-cdef int find_sources(list bit_generators, RandomSource* sources) except -1:
-    """Unwrap numpy's bit generators, which must outlive this and be in no one else's hands."""
-    cdef bitgen_t* generator
-    cdef Py_ssize_t i
-    for i in range(len(bit_generators)):
-        generator = <bitgen_t*>PyCapsule_GetPointer(bit_generators[i].capsule, "BitGenerator")
-        sources[i].next_double = generator.next_double
-        sources[i].state = generator.state
-    return 0
-
-
 # The arguments of `invert_matrix`, and its result.
 cdef struct InverseTask:
     double* matrix
@@ -463,13 +468,15 @@ def invert(double[:, ::1] matrix not None):
 
 
 def sample_batch(
-        object scores, object allowed, object lengths, list samplers, list bit_generators,
-        int32_t[:, :, ::1] heads not None, double[:, ::1] log_probabilities not None,
-        Py_ssize_t[::1] found not None, const double[:, :, ::1] inverses=None,
-        const double[:, :, ::1] inverse_weights=None, double[:, ::1] log_remaining=None):
-    """Draw trees of all sentences, with one bit generator per sentence and thread per sampler.
+        object scores, object allowed, object lengths, list samplers,
+        const uint64_t[:, ::1] seeds not None, int32_t[:, :, ::1] heads not None,
+        double[:, ::1] log_probabilities not None, Py_ssize_t[::1] found not None,
+        const double[:, :, ::1] inverses=None, const double[:, :, ::1] inverse_weights=None,
+        double[:, ::1] log_remaining=None):
+    """Draw trees of all sentences, with one thread per sampler.
 
-    `scores`, `allowed` and `lengths` are as for ScoreBuffer. For colbourn, `inverses` are those of
+    `scores`, `allowed` and `lengths` are as for ScoreBuffer. Each sentence has a random stream of
+    its own, begun from two words of `seeds`, of shape (B, 2). For colbourn, `inverses` are those of
     the sentences' Laplacians, n x n, and `inverse_weights` the weights in these, (n + 1) x (n + 1).
     Without replacement, `log_remaining` gets the log of the mass that was left before each draw.
     Returns (status, sentence) of the first sentence that fails, or (OK, any).
@@ -477,7 +484,6 @@ def sample_batch(
     cdef ScoreBuffer buffer = ScoreBuffer(scores, allowed, lengths)
     cdef Sampler sampler
     cdef SampleTask task
-    cdef RandomSource* sources
     if buffer.c.n_sentences == 0:
         return DECODE_OK, 0
     task.k = heads.shape[1]
@@ -492,14 +498,7 @@ def sample_batch(
         task.inverses = &inverses[0, 0, 0]
         task.inverse_weights = &inverse_weights[0, 0, 0]
         task.inverse_stride = inverses.shape[2]
-    sources = <RandomSource*>malloc(buffer.c.n_sentences * sizeof(RandomSource))
-    if sources is NULL:
-        raise MemoryError("no memory for random streams")
-    try:
-        find_sources(bit_generators, sources)
-        task.sources = sources
-        for sampler in samplers:
-            sampler.c.task = &task
-        return run_batch(buffer, samplers)
-    finally:
-        free(sources)
+    task.seeds = &seeds[0, 0]
+    for sampler in samplers:
+        sampler.c.task = &task
+    return run_batch(buffer, samplers)

@@ -28,6 +28,13 @@ def rng_for(*parts: object) -> np.random.Generator:
     return np.random.default_rng(zlib.crc32(repr(parts).encode()))
 
 
+def generator_at(seed: int, sentence: int) -> np.random.Generator:
+    """Return a generator whose next stream is that of a sentence in a batch drawn with a seed."""
+    rng = np.random.default_rng(seed)
+    rng.integers(2**64, size=(sentence, 2), dtype=np.uint64)
+    return rng
+
+
 def _finish(scores: FloatArray, dtype: type[np.floating]) -> FloatArray:
     """Cast, and put NaN wherever nobody may read."""
     scores = scores.astype(dtype)
@@ -372,3 +379,18 @@ def entry_matrices(
     scores = np.zeros((n + 1, n + 1))
     scores[1:] = np.array(flat).reshape(n, n + 1)
     return _finish(scores, dtype)
+
+
+def fixed_matrix(
+    n: int, dtype: type[np.floating] = np.float64, family: str = "integer_ties"
+) -> FloatArray:
+    """Return one fixed matrix of a family that always has a tree; NaN where nobody may read."""
+    return FAMILIES[family](rng_for("inputs", n), n, dtype)
+
+
+def fixed_batch(
+    size: int, n: int, dtype: type[np.floating] = np.float64, family: str = "integer_ties"
+) -> FloatArray:
+    """Return a full batch (size, n+1, n+1) of them."""
+    rng = rng_for("batch", size, n)
+    return np.stack([FAMILIES[family](rng, n, dtype) for _ in range(size)])

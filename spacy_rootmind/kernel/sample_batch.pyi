@@ -16,7 +16,7 @@ def sample_batch(
     allowed: NDArray[np.uint8] | None,
     lengths: NDArray[np.intp],
     samplers: list[Sampler],
-    bit_generators: list[np.random.BitGenerator],
+    seeds: NDArray[np.uint64],
     heads: NDArray[np.int32],
     log_probabilities: NDArray[np.float64],
     found: NDArray[np.intp],

@@ -37,7 +37,7 @@ def find_confidence(
     """
     # Marginals first: the others then need no elimination of their own.
     chosen = np.take_along_axis(trees.marginals, np.maximum(heads, 0)[..., None], axis=2)
-    log_probs, entropies = np.atleast_1d(trees.log_prob(heads), trees.entropy)
+    log_probs, entropies = np.atleast_1d(trees.log_prob(heads), trees.entropy())
     return [
         Confidence(
             chosen[i, 1 : n + 1, 0].astype(np.float32),

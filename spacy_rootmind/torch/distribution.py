@@ -121,6 +121,24 @@ class TreeDistribution(Distribution):
             validate_args=self._validate_args,
         )
 
+    @property
+    def scores(self) -> Tensor:
+        """The scores, as they were given."""
+        return self._sentences.given
+
+    @property
+    def lengths(self) -> Tensor:
+        """Words in each sentence: int64 tensor of the batch shape."""
+        scores, lengths, *_ = self._sentences.inputs
+        if lengths is None:
+            lengths = torch.full(scores.shape[:1], scores.shape[-1] - 1)
+        return lengths.reshape(self.batch_shape).to(self._sentences.given.device, copy=True)
+
+    @property
+    def single_root(self) -> bool:
+        """Whether the trees have exactly one word below ROOT, or at least one."""
+        return self._sentences.inputs[3].single_root
+
     # Queries
 
     @property
@@ -206,6 +224,36 @@ class TreeDistribution(Distribution):
         seed = int(torch.randint(2**63 - 1, (), generator=generator, device=device))
         heads, _ = arrays.sample(size, seed=seed)
         return self._as_events(heads.swapaxes(0, 1), shape)
+
+    def k_best(self, k: int) -> tuple[Tensor, Tensor]:
+        """Find the k most probable trees of each sentence, best first.
+
+        Parameters
+        ----------
+        k : int
+            Number of trees, at least 1.
+
+        Returns
+        -------
+        heads : int64 tensor of shape (k, *batch shape, N + 1)
+            -1 in rows behind a sentence's last tree. For a single sentence, without such rows.
+        log_probs : tensor of shape (k, *batch shape)
+            With gradients; -inf in rows without a tree.
+
+        Raises
+        ------
+        NoTreeError, ArithmeticError, MemoryError, TypeError, ValueError
+            As `spacy_rootmind.decode_kbest`.
+        """
+        heads, tree_scores = self._sentences.over_arrays().k_best(k)
+        n_trees = int((tree_scores > -np.inf).sum(axis=1).max(initial=0))
+        kept = k if self.batch_shape else n_trees
+        shape = torch.Size((kept,))
+        trees = self._as_events(heads[:, :kept].swapaxes(0, 1), shape)
+        is_tree = torch.tensor(-np.inf < tree_scores[:, :kept].T, device=trees.device)
+        log_probs = self.log_prob(trees.clamp(min=0))
+        possible = is_tree.reshape(shape + self.batch_shape)
+        return trees, torch.where(possible, log_probs, -torch.inf)
 
     # Support
 

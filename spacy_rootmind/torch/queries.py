@@ -190,7 +190,7 @@ class Entropy(_Query):
 
     @staticmethod
     def forward(*inputs: Any) -> Tensor:
-        return _to_tensor(inputs, _over_arrays(inputs).entropy)
+        return _to_tensor(inputs, _over_arrays(inputs).entropy())
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -304,7 +304,7 @@ class Mode(Function):
 
     @staticmethod
     def forward(*inputs: Any) -> Tensor:
-        return torch.tensor(_over_arrays(inputs).mode(), dtype=torch.int64)
+        return torch.tensor(_over_arrays(inputs).mode, dtype=torch.int64)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

@@ -8,7 +8,7 @@ sentence are never read.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,28 @@ MISSING = -1
 
 ROOT_LABEL = 0
 """Number of the label of the arc from ROOT; the other labels of a parser follow, from 1."""
+
+
+class TreeList(NamedTuple):
+    """Several trees of each sentence, of which some may have fewer than others.
+
+    Attributes
+    ----------
+    heads : int32 array of shape (k', n + 1) or (B, k, N + 1)
+        -1 at index 0, in the padding, and in the rows behind a sentence's last tree.
+    scores : float64 array of shape (k',) or (B, k)
+        Of the trees, or log probabilities; -inf in rows without a tree.
+    """
+
+    heads: NDArray[np.int32]
+    scores: NDArray[np.float64]
+
+    @property
+    def counts(self) -> NDArray[np.intp]:
+        """Number of trees of each sentence: int array of shape (B,), or () for a single one."""
+        found: NDArray[np.intp] = (self.scores > -np.inf).sum(axis=-1)
+        return found
+
 
 _SCORE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 

@@ -19,9 +19,11 @@ from spacy_rootmind.kernel.projective_kbest import decode_kbest as kernel_projec
 from spacy_rootmind.kernel.published import ReductionDecoder
 from spacy_rootmind.trees.checks import sum_arcs
 from spacy_rootmind.trees.conventions import (
+    MISSING,
     BoolArray,
     IntArray,
     ScoreArray,
+    TreeList,
     as_allowed_batch,
     as_count,
     as_flag,
@@ -34,6 +36,7 @@ from spacy_rootmind.trees.errors import (
     SUMS_OVERFLOW,
     NoTreeError,
     blocks_of_rows,
+    filled,
     kind_of,
     measure,
     names_memory,
@@ -111,10 +114,19 @@ def _bytes_of_decode(
     return squares * n * n * min(num_threads, max(sentences, 1)) + 4.0 * sentences * width
 
 
-def _bytes_of_kbest(*, scores: ScoreArray, k: int, projective: bool, **_: object) -> float:
-    """Count bytes: the scores twice, contractions or charts, and k trees twice."""
-    n = len(scores)
-    return (56.0 if projective else 24.1) * n * n + 8.0 * n * min(k, int(n ** max(n - 2, 0)))
+def _bytes_of_kbest(
+    *,
+    scores: ScoreArray,
+    k: int,
+    lengths: IntArray | int | None,
+    projective: bool,
+    **_: object,
+) -> float:
+    """Count bytes: the scores twice, contractions or charts, k trees twice, and a batch of them."""
+    sentences, width, n = measure(scores, lengths)
+    n += 1
+    one = (56.0 if projective else 24.1) * n * n + 8.0 * n * min(k, int(n ** max(n - 2, 0)))
+    return one + (sentences * k * (4.0 * width + 8) if scores.ndim == 3 else 0.0)
 
 
 @names_memory(_bytes_of_decode)
@@ -237,20 +249,24 @@ def decode_kbest(
     scores: ScoreArray,
     k: int,
     *,
+    lengths: IntArray | int | None = None,
     allowed: BoolArray | None = None,
     single_root: bool = True,
     projective: bool = False,
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """Find the k highest-scoring trees of a sentence, best first.
+) -> TreeList:
+    """Find the k highest-scoring trees of each sentence, best first.
 
     Parameters
     ----------
-    scores : float32 or float64 array of shape (n + 1, n + 1)
+    scores : float32 or float64 array of shape (n + 1, n + 1) or (B, N + 1, N + 1)
         Arc scores (log-weights), `scores[dep, head]`. Any memory layout; never changed.
     k : int
         Number of trees, at least 1.
-    allowed : bool array of shape (n + 1, n + 1), optional
-        False forbids an arc, whatever its score. Row 0 and the diagonal are ignored.
+    lengths : int array of shape (B,), optional
+        Words in each sentence, 0 to N. All sentences have N words by default. For a single
+        sentence, an int.
+    allowed : bool array of the shape of `scores`, optional
+        False forbids an arc, whatever its score. Row 0, the diagonal and the padding are ignored.
     single_root : bool
         Whether exactly one word has the head ROOT, or at least one.
     projective : bool
@@ -258,10 +274,12 @@ def decode_kbest(
 
     Returns
     -------
-    heads : int32 array of shape (k', n + 1)
-        Distinct trees; k' < k only where there are no more.
-    tree_scores : float64 array of shape (k',)
-        Their scores, as of `tree_score`; never increasing.
+    heads : int32 array of shape (k', n + 1) or (B, k, N + 1)
+        Distinct trees. Where a sentence has fewer than k, k' < k, or the further rows of a batch
+        are -1.
+    tree_scores : float64 array of shape (k',) or (B, k)
+        Their scores, as of `tree_score`; never increasing. -inf in rows without a tree. The result,
+        which unpacks into these two, has the number of trees of each sentence as `counts`.
 
     Raises
     ------
@@ -298,13 +316,35 @@ def decode_kbest(
     k = as_count("k", k)
     single_root, projective = as_flag("single_root", single_root), as_flag("projective", projective)
     batch = as_score_batch(scores)
-    if scores.ndim != 2:
-        raise ValueError(
-            f"expected the scores of one sentence, of shape (n + 1, n + 1), received {scores.shape}"
-        )
     mask = as_allowed_batch(allowed, scores)
-    square = only_allowed(batch[0], None if mask is None else mask[0])
-    n = len(square) - 1
+    words = as_lengths(lengths, batch.shape[0], batch.shape[1] - 1, single=scores.ndim == 2)
+    found = [
+        _find_kbest(batch, mask, words, sentence, k, single_root, projective)
+        for sentence in range(len(words))
+    ]
+    if scores.ndim == 2:
+        return found[0]
+    heads = filled((len(batch), k, batch.shape[1]), MISSING, np.int32)
+    tree_scores = filled((len(batch), k), -np.inf, np.float64)
+    for sentence, trees in enumerate(found):
+        heads[sentence, : len(trees.heads), : words[sentence] + 1] = trees.heads
+        tree_scores[sentence, : len(trees.heads)] = trees.scores
+    return TreeList(heads, tree_scores)
+
+
+def _find_kbest(
+    batch: ScoreArray,
+    mask: NDArray[np.uint8] | None,
+    words: NDArray[np.intp],
+    sentence: int,
+    k: int,
+    single_root: bool,
+    projective: bool,
+) -> TreeList:
+    """Find the k best trees of one sentence of a batch."""
+    n = int(words[sentence])
+    own = np.s_[sentence, : n + 1, : n + 1]
+    square = only_allowed(batch[own], None if mask is None else mask[own])
     # Cayley's formula; beyond it there is nothing to find.
     n_trees = n ** max(n - 1, 0) if single_root else (n + 1) ** max(n - 1, 0)
     search = kernel_projective_kbest if projective else kernel_kbest
@@ -314,19 +354,19 @@ def decode_kbest(
     tree_scores = np.empty(len(heads))
     for rows in blocks_of_rows(len(heads), n + 1):
         part = heads[rows]
-        repeated = np.broadcast_to(batch[0], (len(part), n + 1, n + 1))
+        repeated = np.broadcast_to(batch[own], (len(part), n + 1, n + 1))
         tree_scores[rows], overflows = sum_arcs(repeated, part, np.full(len(part), n))
         if overflows.any():
             status = LOST_DIGITS
     if status != OK:
         raise_failure(
-            *(batch, mask, np.array([n], dtype=np.intp), (status, 0)),
+            *(batch, mask, words, (status, sentence)),
             single_root=single_root,
             kind=kind_of(projective),
             lost_digits=SUMS_OVERFLOW,
         )
     order = np.argsort(-tree_scores, kind="stable")
-    return heads[order], tree_scores[order]
+    return TreeList(heads[order], tree_scores[order])
 
 
 def _check_algorithm(algorithm: str, single_root: bool, projective: bool, arcmax: ArcMax) -> None:

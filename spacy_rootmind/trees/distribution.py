@@ -17,8 +17,14 @@ from spacy_rootmind.kernel.query_batch import CONSTANTS
 from spacy_rootmind.trees import expectations
 from spacy_rootmind.trees.answers import Answers
 from spacy_rootmind.trees.checks import check_range
-from spacy_rootmind.trees.conventions import BoolArray, IntArray, ScoreArray, as_head_batch
-from spacy_rootmind.trees.decoding import decode
+from spacy_rootmind.trees.conventions import (
+    BoolArray,
+    IntArray,
+    ScoreArray,
+    TreeList,
+    as_head_batch,
+)
+from spacy_rootmind.trees.decoding import decode, decode_kbest
 from spacy_rootmind.trees.errors import names_memory
 from spacy_rootmind.trees.sampling import Seed, sample_trees
 from spacy_rootmind.trees.sentences import Float, as_sentences
@@ -106,9 +112,9 @@ class TreeDistribution:
     >>> trees = TreeDistribution(scores)
     >>> trees
     TreeDistribution(1 sentence of 2 words, single_root=True)
-    >>> trees.mode().tolist()
+    >>> trees.mode.tolist()
     [-1, 0, 1]
-    >>> np.exp(trees.log_prob(trees.mode())).round(3)
+    >>> np.exp(trees.log_prob(trees.mode)).round(3)
     np.float64(0.731)
     """
 
@@ -133,6 +139,26 @@ class TreeDistribution:
             num_threads=num_threads,
         )
         self.answers = Answers(self.sentences)
+
+    @property
+    def scores(self) -> ScoreArray:
+        """The scores, as they were given."""
+        return self.sentences.scores
+
+    @property
+    def lengths(self) -> NDArray[np.intp]:
+        """Words in each sentence: int array of shape (B,), or () for a single sentence."""
+        return np.array(self.sentences.shaped(self.sentences.lengths))
+
+    @property
+    def single_root(self) -> bool:
+        """Whether the trees have exactly one word below ROOT, or at least one."""
+        return self.sentences.single_root
+
+    @property
+    def projective(self) -> bool:
+        """Whether the trees are only those without crossing arcs."""
+        return self.sentences.projective
 
     # Queries
 
@@ -174,20 +200,25 @@ class TreeDistribution:
         marginals.flags.writeable = False
         return marginals
 
-    @property
     @names_memory(_bytes_with_marginals)
     def entropy(self) -> Float:
-        """Entropy of the distribution, in nats.
+        """Find the entropy of the distribution.
 
-        Float64, or float64 array of shape (B,). 0 where there is only one tree, log of their number
-        where all are equally good. n^3 multiplications, O(n^2) once there are marginals. The error
-        is absolute: a few units in the last place of the differences among the scores of a word,
-        where a likely arc is not the best one of its word.
+        Returns
+        -------
+        entropy : float64, or float64 array of shape (B,)
+            In nats. 0 where there is only one tree, log of their number where all are equally good.
+
+        Notes
+        -----
+        n^3 multiplications, O(n^2) once there are marginals. The error is absolute: a few units in
+        the last place of the differences among the scores of a word, where a likely arc is not the
+        best one of its word.
 
         Examples
         --------
         >>> import numpy as np
-        >>> TreeDistribution(np.zeros((4, 4))).entropy.round(6) == np.log(9).round(6)
+        >>> TreeDistribution(np.zeros((4, 4))).entropy().round(6) == np.log(9).round(6)
         np.True_
         """
         return self.sentences.numbers(self.answers.entropies())
@@ -274,7 +305,7 @@ class TreeDistribution:
         method: str = "auto",
         max_steps: int | None = None,
         seed: Seed = None,
-    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    ) -> TreeList:
         """Draw k trees of each sentence, with their log probabilities.
 
         Parameters, results, errors, cost and sources are those of `sample_trees`, which makes an
@@ -301,18 +332,16 @@ class TreeDistribution:
             num_threads=own.num_threads,
         )
 
+    @property
     def mode(self) -> NDArray[np.int32]:
-        """Find the most probable tree of each sentence, as `decode` does. O(n^2).
+        """The most probable tree of each sentence, as by `decode`. O(n^2).
 
-        Returns
-        -------
-        heads : int32 array of shape (n + 1,) or (B, N + 1)
-            -1 at index 0 and in the padding.
+        Int32 array of shape (n + 1,) or (B, N + 1), with -1 at index 0 and in the padding.
 
         Examples
         --------
         >>> import numpy as np
-        >>> TreeDistribution(np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")).mode().tolist()
+        >>> TreeDistribution(np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")).mode.tolist()
         [-1, 0, 1]
         """
         own = self.sentences
@@ -323,6 +352,32 @@ class TreeDistribution:
             projective=own.projective,
             num_threads=own.num_threads,
         )
+
+    def k_best(self, k: int) -> TreeList:
+        """Find the k most probable trees of each sentence, with their log probabilities.
+
+        Parameters, order, errors, cost and sources are those of `decode_kbest`, which has scores in
+        place of log probabilities.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> scores = np.array([[0, 0, 0], [3, 0, 1], [3, 2, 0]], dtype="f")
+        >>> heads, log_probs = TreeDistribution(scores).k_best(5)
+        >>> heads.tolist(), np.exp(log_probs).round(3).tolist()
+        ([[-1, 0, 1], [-1, 2, 0]], [0.731, 0.269])
+        """
+        own = self.sentences
+        heads, tree_scores = decode_kbest(
+            *(own.scores, k),
+            lengths=own.lengths,
+            allowed=own.allowed,
+            single_root=own.single_root,
+            projective=own.projective,
+        )
+        # Rows without a tree have no heads.
+        log_probs = self.log_prob(np.maximum(heads, 0))
+        return TreeList(heads, np.where(tree_scores > -np.inf, log_probs, -np.inf))
 
     @names_memory(_bytes_with_marginals)
     def cross_entropy(self, other: "TreeDistribution") -> Float:
@@ -362,7 +417,7 @@ class TreeDistribution:
         --------
         >>> import numpy as np
         >>> even = TreeDistribution(np.zeros((4, 4)))
-        >>> even.cross_entropy(even) == even.entropy
+        >>> even.cross_entropy(even) == even.entropy()
         np.True_
         """
         _check_type(other)

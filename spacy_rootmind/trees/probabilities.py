@@ -214,7 +214,7 @@ def entropy(
         single_root=single_root,
         projective=projective,
         num_threads=num_threads,
-    ).entropy
+    ).entropy()
 
 
 @names_memory(_bytes_of_log_prob)

@@ -15,6 +15,7 @@ from spacy_rootmind.trees.conventions import (
     BoolArray,
     IntArray,
     ScoreArray,
+    TreeList,
     as_allowed_batch,
     as_count,
     as_flag,
@@ -95,7 +96,7 @@ def sample_trees(
     max_steps: int | None = None,
     seed: Seed = None,
     num_threads: int = 1,
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+) -> TreeList:
     """Draw k trees of each sentence, in proportion to the exponential of their score.
 
     Parameters
@@ -148,12 +149,11 @@ def sample_trees(
         the others raise RuntimeError. By default 16 n for "auto", several times what a walk takes
         that is not trapped and about what "ancestral" costs; 10^8 for the others, about a second.
     seed : int or numpy.random.Generator, optional
-        Every sentence has a random stream of its own, number i of
-        `np.random.SeedSequence(seed).spawn(B)`, or of `seed.spawn(B)`. So a sentence's trees do not
-        depend on threads, padding or the other sentences, and the first of k trees are the same for
-        any k. A Generator never gives a stream twice, whichever threads share it: a second call
-        draws other trees, and a batch may be split over several calls. By default, streams are new
-        each time.
+        Every sentence has a random stream of its own, that of the next two words of the generator,
+        or of `np.random.default_rng(seed)`. So a sentence's trees do not depend on threads, padding
+        or the other sentences, and the first of k trees are the same for any k. A second call with
+        a Generator draws other trees, and a batch may be split over several calls. By default,
+        streams are new each time.
     num_threads : int
         Threads that share the sentences of a batch, 256 at most. The result does not depend on it.
 
@@ -165,7 +165,8 @@ def sample_trees(
         Trees with an arc further than 1e15 below another of its word count as impossible there.
     log_probs : float64 array of shape (k',) or (B, k)
         The exact log probability of each tree, as of `tree_log_prob`, whatever the method and with
-        or without replacement; -inf in rows without a tree.
+        or without replacement; -inf in rows without a tree. The result, which unpacks into these
+        two, has the number of trees of each sentence as `counts`.
 
     Raises
     ------
@@ -234,9 +235,9 @@ def sample_trees(
         method = "projective"
     drawn = _draw(batch, mask, words, k, method, single_root, steps, seed, threads)
     if scores.ndim == 3:
-        return _widen(drawn.heads, k, -1), _widen(drawn.log_probs, k, -np.inf)
+        return TreeList(_widen(drawn.heads, k, -1), _widen(drawn.log_probs, k, -np.inf))
     found = drawn.found[0]
-    return drawn.heads[0, :found], drawn.log_probs[0, :found]
+    return TreeList(drawn.heads[0, :found], drawn.log_probs[0, :found])
 
 
 class Drawn(NamedTuple):
@@ -295,7 +296,7 @@ def _draw(
         k = min(k, _most_trees(batch, mask, words, single_root, k))
     if len(batch) * k * batch.shape[1] > sys.maxsize // 8:
         raise MemoryError(f"no memory for {k} trees of {longest} words; ask for fewer")
-    streams = _spawn(seed, len(batch))
+    seeds = _draw_seeds(seed, len(batch))
     heads = filled((len(batch), k, batch.shape[1]), -1, np.int32)
     log_probs = filled((len(batch), k), -np.inf, np.float64)
     log_remaining = np.zeros((len(batch), k) if distinct else (0, 0))
@@ -308,7 +309,7 @@ def _draw(
         for _ in range(min(threads, max(len(words), 1)))
     ]
     failed = kernel.sample_batch(
-        *(batch, mask, words, samplers, streams, heads, log_probs, found, inverses, weights),
+        *(batch, mask, words, samplers, seeds, heads, log_probs, found, inverses, weights),
         log_remaining if distinct else None,
     )
     if failed[0] == kernel.NO_STEPS:
@@ -378,25 +379,14 @@ def _as_max_steps(max_steps: int | None, method: str) -> int:
     return min(as_count("max_steps", max_steps), np.iinfo(np.int64).max)
 
 
-def _spawn(seed: Seed, count: int) -> list[np.random.BitGenerator]:
-    """Make a random stream for each sentence."""
-    if isinstance(seed, np.random.Generator):
-        parent = seed.bit_generator
-        if not isinstance(parent.seed_seq, np.random.bit_generator.ISpawnableSeedSequence):
-            raise TypeError(
-                "expected a Generator that can spawn; this one was not made from a SeedSequence: "
-                "use numpy.random.default_rng"
-            )
-        # NumPy counts the streams that it has given without this lock; threads that read the same
-        # count get the same streams.
-        with parent.lock:
-            return list(parent.spawn(count))
-    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int | np.integer)):
+def _draw_seeds(seed: Seed, count: int) -> NDArray[np.uint64]:
+    """Draw the seeds of the sentences' random streams, (count, 2)."""
+    if isinstance(seed, bool) or not isinstance(seed, Seed | np.integer):
         raise TypeError(
             f"expected seed as an int, a numpy.random.Generator or None, received "
             f"{type(seed).__name__}"
         )
-    return list(np.random.PCG64(np.random.SeedSequence(seed)).spawn(count))
+    return np.random.default_rng(seed).integers(2**64, size=(count, 2), dtype=np.uint64)
 
 
 def _inverse_laplacians(

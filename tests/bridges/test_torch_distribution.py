@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from inspect import signature
 
 import numpy as np
 import pytest
@@ -336,3 +337,74 @@ def test_messages_say_what_is_expected_and_received():
     ]:
         with pytest.raises((TypeError, ValueError), match=f"expected .*{message}"):
             call()
+
+
+# --- the same as over arrays ---------------------------------------------------------------------
+
+# Of torch.distributions, and what follows from another order of axes or from its transforms.
+TORCH_ALONE = set(dir(torch.distributions.Distribution)) - set(dir(object))
+ARRAYS_ALONE = {"answers", "sentences"} | {
+    # Over projective trees there are no third derivatives.
+    "projective",
+    # Here by torch.autograd.
+    *("covariance", "expectation", "expectation_gradient", "second_moment", "entropy_gradient"),
+    *("cross_entropy", "kl_divergence", "single_root_log_prob"),
+}
+
+
+def test_names_and_kinds_are_those_over_arrays():
+    ours, theirs = spacy_rootmind.TreeDistribution, tensors.TreeDistribution
+    own = {name for name in dir(ours) if name[0] != "_"}
+    other = {name for name in dir(theirs) if name[0] != "_"}
+    shared = own & other
+    assert own - shared == ARRAYS_ALONE
+    assert other - shared - TORCH_ALONE == set()
+    assert {"entropy", "k_best", "lengths", "log_prob", "mode", "sample", "scores"} <= shared
+    for name in shared:
+        of_ours, of_theirs = (isinstance(getattr(cls, name), property) for cls in (ours, theirs))
+        assert of_ours == of_theirs, name
+
+
+def test_arguments_are_those_of_functions_over_arrays():
+    for name in ("log_partition", "arc_marginals", "entropy"):
+        given = signature(getattr(tensors, name)).parameters
+        wanted = signature(getattr(spacy_rootmind, name)).parameters
+        assert [*given] == [one for one in wanted if one != "projective"]
+        for one in given:
+            assert given[one].kind == wanted[one].kind
+            assert given[one].default == wanted[one].default
+
+
+def test_k_best_trees():
+    lengths = [4, 0, 1, 2]
+    scores = make_scores(2, 2, 5, 5)
+    trees = tensors.TreeDistribution(scores, torch.tensor(lengths).reshape(2, 2))
+    heads, log_probs = trees.k_best(6)
+    arrays = spacy_rootmind.TreeDistribution(
+        scores.detach().numpy().reshape(4, 5, 5), np.array(lengths)
+    ).k_best(6)
+    wanted = torch.tensor(arrays.heads.swapaxes(0, 1), dtype=torch.int64)
+    assert torch.equal(heads, wanted.reshape(6, 2, 2, 5))
+    np.testing.assert_array_equal(log_probs.detach().numpy().reshape(6, 4).T, arrays.scores)
+    (gradient,) = torch.autograd.grad(log_probs[0].sum(), scores, retain_graph=True)
+    (best,) = torch.autograd.grad(trees.log_prob(trees.mode).sum(), scores)
+    assert torch.equal(gradient, best)
+    (gradient,) = torch.autograd.grad(log_probs.exp().sum(), scores)
+    assert torch.isfinite(gradient).all()
+    heads, log_probs = tensors.TreeDistribution(torch.zeros(3, 3)).k_best(9)
+    assert heads.shape == (2, 3)
+    assert log_probs.exp().sum().item() == pytest.approx(1)
+
+
+def test_what_a_distribution_is_of_can_be_read():
+    scores, lengths = make_scores(2, 3, 4, 4), torch.tensor([[3, 2, 1], [0, 3, 2]])
+    for given in (None, lengths):
+        trees = tensors.TreeDistribution(scores, given, single_root=False)
+        assert trees.scores is scores
+        assert torch.equal(trees.lengths, torch.full((2, 3), 3) if given is None else lengths)
+        assert trees.single_root is False
+    arrays = spacy_rootmind.TreeDistribution(np.zeros((2, 4, 4)), np.array([3, 2]))
+    assert arrays.scores.shape == (2, 4, 4)
+    assert arrays.lengths.tolist() == [3, 2]
+    assert (arrays.single_root, arrays.projective) == (True, False)
+    assert spacy_rootmind.TreeDistribution(np.zeros((4, 4)), 2, projective=True).lengths == 2

@@ -5,8 +5,16 @@ import re
 import numpy as np
 import pytest
 import reference
-from reference import FloatArray
-from strategies import DTYPES, FAMILIES, LAYOUTS, mixed_batch, pad_batch, rng_for
+from checks import numbers_in
+from strategies import (
+    DTYPES,
+    LAYOUTS,
+    fixed_batch,
+    fixed_matrix,
+    mixed_batch,
+    pad_batch,
+    rng_for,
+)
 
 from spacy_rootmind import NoTreeError, decode
 
@@ -17,35 +25,19 @@ each_arcmax = pytest.mark.parametrize("arcmax", [True, False], ids=["arcmax", "n
 each_junk = pytest.mark.parametrize("junk", [NAN, INF, -INF, 1e30, -1e30, 0.0])
 
 
-def matrix(n: int, dtype: type = np.float64, family: str = "integer_ties") -> FloatArray:
-    """Return one fixed matrix of a family that always has a tree; NaN where nobody may read."""
-    return FAMILIES[family](rng_for("inputs", n), n, dtype)
-
-
-def batch(size: int, n: int, dtype: type = np.float64) -> FloatArray:
-    """Return a full batch (size, n+1, n+1)."""
-    rng = rng_for("batch", size, n)
-    return np.stack([FAMILIES["integer_ties"](rng, n, dtype) for _ in range(size)])
-
-
-def numbers(error: pytest.ExceptionInfo) -> list[int]:
-    """Return the whole numbers in a message."""
-    return [int(number) for number in re.findall(r"\d+", str(error.value))]
-
-
 # Results
 
 
 @each_dtype
 def test_decode_returns_int32_heads_per_matrix(dtype):
-    heads = decode(matrix(5, dtype))
+    heads = decode(fixed_matrix(5, dtype))
     assert isinstance(heads, np.ndarray)
     assert (heads.dtype, heads.shape, heads[0]) == (np.int32, (6,), -1)
 
 
 @each_dtype
 def test_decode_returns_int32_heads_per_batch(dtype):
-    heads = decode(batch(3, 5, dtype))
+    heads = decode(fixed_batch(3, 5, dtype))
     assert (heads.dtype, heads.shape) == (np.int32, (3, 6))
     assert (heads[:, 0] == -1).all()
 
@@ -100,7 +92,7 @@ def test_decode_padding_width_does_not_matter(extra):
 @pytest.mark.parametrize("family", ["integer_ties", "all_prefer_root", "nested_cycles"])
 def test_decode_ignores_row_zero_and_diagonal(family, single_root, arcmax, junk):
     for n in (0, 1, 2, 3, 8, 21):
-        scores = matrix(n, np.float64, family)
+        scores = fixed_matrix(n, np.float64, family)
         expected = decode(scores, single_root=single_root, arcmax=arcmax)
         scores[0, :] = junk
         np.fill_diagonal(scores, junk)
@@ -123,9 +115,9 @@ def test_decode_ignores_padding(dtype, arcmax, junk):
 @each_junk
 def test_decode_single_matrix_with_length_ignores_padding(junk):
     scores = np.full((9, 9), junk)
-    scores[:6, :6] = matrix(5)
+    scores[:6, :6] = fixed_matrix(5)
     heads = decode(scores, 5)
-    np.testing.assert_array_equal(heads[:6], decode(matrix(5)))
+    np.testing.assert_array_equal(heads[:6], decode(fixed_matrix(5)))
     assert heads.shape == (9,)
     assert (heads[6:] == -1).all()
 
@@ -135,7 +127,7 @@ def test_decode_only_heads_within_sentence_are_used(dtype):
     scores = np.full(
         (1, 6, 6), 100.0, dtype=dtype
     )  # every padded head looks better than any real one
-    scores[0, :4, :4] = matrix(3, dtype)
+    scores[0, :4, :4] = fixed_matrix(3, dtype)
     assert decode(scores, np.array([3])).max() <= 3
 
 
@@ -160,11 +152,11 @@ def test_decode_lengths_may_be_strided_and_read_only():
 
 @pytest.mark.parametrize("length", [5, np.int64(5), np.uint8(5)])
 def test_decode_single_matrix_takes_one_length(length):
-    np.testing.assert_array_equal(decode(matrix(5), length), decode(matrix(5)))
+    np.testing.assert_array_equal(decode(fixed_matrix(5), length), decode(fixed_matrix(5)))
 
 
 def test_decode_full_lengths_equal_none():
-    scores = batch(4, 6)
+    scores = fixed_batch(4, 6)
     np.testing.assert_array_equal(decode(scores, np.full(4, 6)), decode(scores))
 
 
@@ -173,46 +165,46 @@ def test_decode_full_lengths_equal_none():
 )
 def test_decode_lengths_out_of_range_are_refused(lengths):
     with pytest.raises(ValueError, match=r"length"):
-        decode(batch(2, 4), np.array(lengths))
+        decode(fixed_batch(2, 4), np.array(lengths))
 
 
 def test_decode_unsigned_lengths_out_of_range_are_refused():
     with pytest.raises(ValueError, match=r"length"):
-        decode(batch(2, 4), np.array([3, 2**64 - 1], dtype=np.uint64))
+        decode(fixed_batch(2, 4), np.array([3, 2**64 - 1], dtype=np.uint64))
 
 
 @pytest.mark.parametrize("length", [-1, 6, 2**40])
 def test_decode_single_length_out_of_range_is_refused(length):
     with pytest.raises(ValueError, match=r"length"):
-        decode(matrix(5), length)
+        decode(fixed_matrix(5), length)
 
 
 @pytest.mark.parametrize("shape", [(1,), (3,), (2, 1), (0,), (1, 2)])
 def test_decode_lengths_of_wrong_shape_are_refused(shape):
     with pytest.raises(ValueError, match=r"length"):
-        decode(batch(2, 4), np.ones(shape, dtype=np.int64))
+        decode(fixed_batch(2, 4), np.ones(shape, dtype=np.int64))
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64, np.bool_, np.complex128, object])
 def test_decode_lengths_must_be_integers(kind):
     with pytest.raises(TypeError, match=r"length"):
-        decode(batch(2, 4), np.array([3, 4]).astype(kind))
+        decode(fixed_batch(2, 4), np.array([3, 4]).astype(kind))
 
 
 @pytest.mark.parametrize("length", [4.0, "4", 2.5])
 def test_decode_single_length_must_be_an_integer(length):
     with pytest.raises(TypeError, match=r"length"):
-        decode(matrix(5), length)
+        decode(fixed_matrix(5), length)
 
 
 def test_decode_single_matrix_refuses_lengths_array():
     with pytest.raises((TypeError, ValueError), match=r"length"):
-        decode(matrix(5), np.array([5, 5]))
+        decode(fixed_matrix(5), np.array([5, 5]))
 
 
 def test_decode_batch_refuses_single_length():
     with pytest.raises((TypeError, ValueError), match=r"length"):
-        decode(batch(2, 4), 4)
+        decode(fixed_batch(2, 4), 4)
 
 
 # Shapes, dtypes, options
@@ -238,7 +230,7 @@ def test_decode_wrong_dtype_is_refused(kind):
 
 @each_dtype
 def test_decode_foreign_byte_order_is_refused(dtype):
-    swapped = matrix(3).astype(np.dtype(dtype).newbyteorder())
+    swapped = fixed_matrix(3).astype(np.dtype(dtype).newbyteorder())
     with pytest.raises(TypeError):
         decode(swapped)
 
@@ -253,7 +245,7 @@ def test_decode_anything_but_an_array_is_refused(value):
 
 def test_decode_unknown_algorithm_lists_known_ones():
     with pytest.raises(ValueError, match=r"magic") as error:
-        decode(matrix(3), algorithm="magic")
+        decode(fixed_matrix(3), algorithm="magic")
     assert re.search(r"\bgabow_tarjan\b", str(error.value))
     assert re.search(r"(?<!_)\btarjan\b", str(error.value))
 
@@ -261,25 +253,25 @@ def test_decode_unknown_algorithm_lists_known_ones():
 @pytest.mark.parametrize("algorithm", ["Tarjan", "", "gabow-tarjan", "tarjan "])
 def test_decode_algorithm_names_are_exact(algorithm):
     with pytest.raises(ValueError, match=r"gabow_tarjan"):
-        decode(matrix(3), single_root=False, algorithm=algorithm)
+        decode(fixed_matrix(3), single_root=False, algorithm=algorithm)
 
 
 def test_decode_tarjan_refuses_single_root():
     with pytest.raises(ValueError, match=r"single_root"):
-        decode(matrix(3), algorithm="tarjan")
+        decode(fixed_matrix(3), algorithm="tarjan")
     with pytest.raises(ValueError, match=r"single_root"):
-        decode(matrix(3), single_root=True, algorithm="tarjan", arcmax=False)
+        decode(fixed_matrix(3), single_root=True, algorithm="tarjan", arcmax=False)
 
 
 @pytest.mark.parametrize("num_threads", [0, -1])
 def test_decode_num_threads_below_one_is_refused(num_threads):
     with pytest.raises(ValueError, match=r"num_threads"):
-        decode(matrix(3), num_threads=num_threads)
+        decode(fixed_matrix(3), num_threads=num_threads)
 
 
 def test_decode_options_are_keyword_only():
     with pytest.raises(TypeError):
-        decode(matrix(3), None, True)
+        decode(fixed_matrix(3), None, True)
 
 
 def test_no_tree_error_is_a_value_error():
@@ -296,12 +288,12 @@ def test_decode_bad_value_anywhere_inside_is_refused(algorithm, bad, arcmax):
     for n in (1, 2, 4):
         for dep in range(1, n + 1):
             for head in set(range(n + 1)) - {dep}:
-                scores = matrix(n)
+                scores = fixed_matrix(n)
                 scores[dep, head] = bad
                 with pytest.raises(ValueError, match=r"dep") as error:
                     decode(scores, single_root=False, algorithm=algorithm, arcmax=arcmax)
                 assert not isinstance(error.value, NoTreeError)
-                assert {dep, head} <= set(numbers(error))
+                assert {dep, head} <= set(numbers_in(error))
 
 
 @each_arcmax
@@ -309,12 +301,12 @@ def test_decode_bad_value_anywhere_inside_is_refused(algorithm, bad, arcmax):
 @pytest.mark.parametrize("family", ["trained_like", "nested_cycles"])
 @each_dtype
 def test_decode_bad_value_message_names_the_place(dtype, family, bad, arcmax):
-    scores = np.stack([matrix(30, dtype, family)] * 20)
+    scores = np.stack([fixed_matrix(30, dtype, family)] * 20)
     scores[17, 23, 19] = bad
     with pytest.raises(ValueError, match=r"dep") as error:
         decode(scores, arcmax=arcmax)
     assert not isinstance(error.value, NoTreeError)
-    assert {17, 23, 19} <= set(numbers(error))
+    assert {17, 23, 19} <= set(numbers_in(error))
     for word in ("sentence", "dep", "head"):
         assert word in str(error.value)
 
@@ -353,17 +345,17 @@ def test_decode_bad_value_at_the_edge_of_a_sentence(bad):
 
 @each_arcmax
 def test_decode_no_tree_message_names_the_sentence(arcmax):
-    scores = batch(40, 3)
+    scores = fixed_batch(40, 3)
     scores[37, 2] = -INF
     with pytest.raises(NoTreeError) as error:
         decode(scores, arcmax=arcmax)
-    assert 37 in numbers(error)
+    assert 37 in numbers_in(error)
     assert "sentence" in str(error.value)
 
 
 @pytest.mark.parametrize("bad", [NAN, -INF])
 def test_decode_works_again_after_an_error(bad):
-    scores = batch(3, 8)
+    scores = fixed_batch(3, 8)
     expected = decode(scores)
     broken = scores.copy()
     broken[1, 4] = bad
@@ -388,7 +380,7 @@ def test_decode_lowest_finite_scores_are_allowed(dtype):
 @each_arcmax
 def test_decode_any_layout_of_one_matrix(layout, dtype, arcmax):
     for family in ("gaussian", "integer_ties", "nested_cycles", "all_prefer_root"):
-        scores = matrix(9, dtype, family)
+        scores = fixed_matrix(9, dtype, family)
         other = LAYOUTS[layout](scores)
         np.testing.assert_array_equal(other, scores)
         np.testing.assert_array_equal(decode(other, arcmax=arcmax), decode(scores, arcmax=arcmax))
@@ -403,7 +395,7 @@ def test_decode_any_layout_of_a_batch(layout, dtype):
 
 @each_dtype
 def test_decode_batch_axis_may_lie_anywhere(dtype):
-    scores = batch(5, 6, dtype)
+    scores = fixed_batch(5, 6, dtype)
     expected = decode(scores)
     inner = np.moveaxis(np.moveaxis(scores, 0, -1).copy(), -1, 0)
     np.testing.assert_array_equal(decode(inner), expected)
@@ -413,7 +405,7 @@ def test_decode_batch_axis_may_lie_anywhere(dtype):
 
 @each_dtype
 def test_decode_broadcast_input_works(dtype):
-    scores = matrix(6, dtype)
+    scores = fixed_matrix(6, dtype)
     repeated = np.broadcast_to(scores, (4, 7, 7))
     np.testing.assert_array_equal(decode(repeated), np.stack([decode(scores)] * 4))
     constant = np.broadcast_to(dtype(1.5), (5, 5))
@@ -431,7 +423,7 @@ def test_decode_never_changes_its_input(dtype, single_root, arcmax):
 
 
 def test_decode_never_changes_its_input_when_it_fails():
-    scores = batch(3, 6)
+    scores = fixed_batch(3, 6)
     scores[2, 5] = -INF
     before = scores.tobytes()
     with pytest.raises(NoTreeError):
@@ -440,7 +432,7 @@ def test_decode_never_changes_its_input_when_it_fails():
 
 
 def test_decode_result_is_new_and_writable():
-    scores = matrix(4)
+    scores = fixed_matrix(4)
     first, second = decode(scores), decode(scores)
     first[1:] = 7
     assert 7 not in second

@@ -5,10 +5,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from checks import numbers_in
 from numpy.typing import NDArray
 from probability_cases import scaled, tame_batch
 from reference import FloatArray, random_heads
-from strategies import DTYPES, FAMILIES, LAYOUTS, pad_batch, rng_for
+from strategies import DTYPES, LAYOUTS, fixed_batch, fixed_matrix, pad_batch, rng_for
 
 from spacy_rootmind import (
     NoTreeError,
@@ -43,22 +44,6 @@ each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__
 each_junk = pytest.mark.parametrize("junk", [NAN, INF, -INF, 1e30, -1e30, 0.0])
 
 
-def matrix(n: int, dtype: type = np.float64, family: str = "integer_ties") -> FloatArray:
-    """Return one fixed matrix of a family that always has a tree; NaN where nobody may read."""
-    return FAMILIES[family](rng_for("inputs", n), n, dtype)
-
-
-def batch(size: int, n: int, dtype: type = np.float64) -> FloatArray:
-    """Return a full batch (size, n+1, n+1)."""
-    rng = rng_for("batch", size, n)
-    return np.stack([FAMILIES["gaussian"](rng, n, dtype) for _ in range(size)])
-
-
-def numbers(error: pytest.ExceptionInfo) -> list[int]:
-    """Return the whole numbers in a message."""
-    return [int(number) for number in re.findall(r"\d+", str(error.value))]
-
-
 def assert_identical(got: object, expected: object) -> None:
     """Assert the same type, shape and bits."""
     assert type(got) is type(expected)
@@ -84,7 +69,7 @@ def assert_row(row: object, one: object) -> None:
 @each_dtype
 @each_root
 def test_probabilities_of_one_sentence_are_float64(dtype, single_root):
-    scores = matrix(5, dtype)
+    scores = fixed_matrix(5, dtype)
     for name in ("log_partition", "entropy", "tree_log_prob"):
         got = FUNCTIONS[name](scores, single_root=single_root)
         assert isinstance(got, np.float64)
@@ -96,7 +81,7 @@ def test_probabilities_of_one_sentence_are_float64(dtype, single_root):
 @each_dtype
 @each_root
 def test_probabilities_of_a_batch_are_float64_arrays(dtype, single_root):
-    scores = batch(3, 5, dtype)
+    scores = fixed_batch(3, 5, dtype, family="gaussian")
     for name in ("log_partition", "entropy", "tree_log_prob"):
         got = FUNCTIONS[name](scores, single_root=single_root)
         assert isinstance(got, np.ndarray)
@@ -126,7 +111,7 @@ def test_probabilities_of_empty_sentences_are_zero(function):
 
 @each_function
 def test_probabilities_are_new_and_writable(function):
-    scores = batch(3, 4)
+    scores = fixed_batch(3, 4, family="gaussian")
     first, second = function(scores), function(scores)
     first[:] = 7
     assert 7 not in second
@@ -160,9 +145,9 @@ def test_probabilities_do_not_depend_on_threads(function, single_root):
 @each_function
 def test_probabilities_with_more_threads_than_sentences(function):
     for size in (0, 1, 2, 3):
-        scores = batch(3, 6)[:size]
+        scores = fixed_batch(3, 6, family="gaussian")[:size]
         assert_identical(function(scores, num_threads=8), function(scores))
-    assert_identical(function(matrix(9), num_threads=4), function(matrix(9)))
+    assert_identical(function(fixed_matrix(9), num_threads=4), function(fixed_matrix(9)))
 
 
 @each_function
@@ -206,7 +191,7 @@ def test_probabilities_ignore_what_lies_in_the_padding(function, junk):
 @pytest.mark.parametrize("family", ["integer_ties", "all_prefer_root", "nested_pairs"])
 def test_probabilities_ignore_row_zero_and_diagonal(function, family, single_root, junk):
     for n in (0, 1, 2, 3, 8, 21):
-        scores = matrix(n, np.float64, family)
+        scores = fixed_matrix(n, np.float64, family)
         expected = function(scores, single_root=single_root)
         scores[0, :] = junk
         np.fill_diagonal(scores, junk)
@@ -217,8 +202,8 @@ def test_probabilities_ignore_row_zero_and_diagonal(function, family, single_roo
 @each_junk
 def test_probabilities_of_one_sentence_with_a_length_ignore_padding(function, junk):
     scores = np.full((9, 9), junk)
-    scores[:6, :6] = matrix(5)
-    assert_row(function(scores, 5), function(matrix(5)))
+    scores[:6, :6] = fixed_matrix(5)
+    assert_row(function(scores, 5), function(fixed_matrix(5)))
 
 
 @each_function
@@ -237,13 +222,13 @@ def test_probabilities_take_any_layout(function, layout, dtype):
     scores, lengths = pad_batch(tame_batch(8, 20, 8, dtype), NAN)
     assert_identical(function(LAYOUTS[layout](scores), lengths), function(scores, lengths))
     for family in ("integer_ties", "nested_pairs", "all_prefer_root"):
-        one = matrix(9, dtype, family)
+        one = fixed_matrix(9, dtype, family)
         assert_identical(function(LAYOUTS[layout](one)), function(one))
 
 
 @each_function
 def test_probabilities_take_a_batch_axis_anywhere(function):
-    scores = batch(5, 6)
+    scores = fixed_batch(5, 6, family="gaussian")
     expected = function(scores)
     inner = np.moveaxis(np.moveaxis(scores, 0, -1).copy(), -1, 0)
     assert_identical(function(inner), expected)
@@ -265,7 +250,7 @@ def test_probabilities_never_change_their_input(function, single_root):
 
 @each_function
 def test_probabilities_never_change_their_input_when_they_fail(function):
-    scores = batch(3, 6)
+    scores = fixed_batch(3, 6, family="gaussian")
     scores[2, 5] = -INF
     before = scores.tobytes()
     with pytest.raises(NoTreeError):
@@ -329,27 +314,27 @@ def test_probabilities_allowed_threads_do_not_change_the_result(function):
 @pytest.mark.parametrize("shape", [(4,), (3, 3), (5, 5), (1, 4, 4)])
 def test_probabilities_allowed_of_wrong_shape_is_refused(function, shape):
     with pytest.raises(ValueError, match=r"allowed"):
-        function(matrix(3), allowed=np.ones(shape, dtype=bool))
+        function(fixed_matrix(3), allowed=np.ones(shape, dtype=bool))
 
 
 @each_function
 @pytest.mark.parametrize("kind", [np.uint8, np.int64, np.float64, object])
 def test_probabilities_allowed_must_be_bool(function, kind):
     with pytest.raises(TypeError, match=r"allowed"):
-        function(matrix(3), allowed=np.ones((4, 4), dtype=kind))
+        function(fixed_matrix(3), allowed=np.ones((4, 4), dtype=kind))
 
 
 @each_function
 def test_probabilities_allowed_must_be_an_array(function):
     for value in ([[True, True], [True, True]], True, "all"):
         with pytest.raises(TypeError, match=r"allowed"):
-            function(matrix(1), allowed=value)
+            function(fixed_matrix(1), allowed=value)
 
 
 @each_function
 def test_probabilities_with_nothing_allowed_have_no_tree(function):
     with pytest.raises(NoTreeError):
-        function(matrix(3), allowed=np.zeros((4, 4), dtype=bool))
+        function(fixed_matrix(3), allowed=np.zeros((4, 4), dtype=bool))
 
 
 # Lengths
@@ -365,36 +350,36 @@ def test_probabilities_lengths_of_any_integer_dtype(function, kind):
 @each_function
 @pytest.mark.parametrize("length", [5, np.int64(5), np.uint8(5)])
 def test_probabilities_of_one_sentence_take_one_length(function, length):
-    assert_identical(function(matrix(5), length), function(matrix(5)))
+    assert_identical(function(fixed_matrix(5), length), function(fixed_matrix(5)))
 
 
 @each_function
 @pytest.mark.parametrize("lengths", [[-1, 3], [3, 5], [3, 2**40], [3, 2**32 + 1]])
 def test_probabilities_lengths_out_of_range_are_refused(function, lengths):
     with pytest.raises(ValueError, match=r"length"):
-        function(batch(2, 4), np.array(lengths))
+        function(fixed_batch(2, 4, family="gaussian"), np.array(lengths))
 
 
 @each_function
 @pytest.mark.parametrize("shape", [(1,), (3,), (2, 1), (0,)])
 def test_probabilities_lengths_of_wrong_shape_are_refused(function, shape):
     with pytest.raises(ValueError, match=r"length"):
-        function(batch(2, 4), np.ones(shape, dtype=np.int64))
+        function(fixed_batch(2, 4, family="gaussian"), np.ones(shape, dtype=np.int64))
 
 
 @each_function
 @pytest.mark.parametrize("kind", [np.float32, np.bool_, np.complex128, object])
 def test_probabilities_lengths_must_be_integers(function, kind):
     with pytest.raises(TypeError, match=r"length"):
-        function(batch(2, 4), np.array([3, 4]).astype(kind))
+        function(fixed_batch(2, 4, family="gaussian"), np.array([3, 4]).astype(kind))
 
 
 @each_function
 def test_probabilities_lengths_are_one_a_sentence(function):
     with pytest.raises((TypeError, ValueError), match=r"length"):
-        function(matrix(5), np.array([5, 5]))
+        function(fixed_matrix(5), np.array([5, 5]))
     with pytest.raises((TypeError, ValueError), match=r"length"):
-        function(batch(2, 4), 4)
+        function(fixed_batch(2, 4, family="gaussian"), 4)
 
 
 # Shapes, dtypes, options
@@ -421,7 +406,7 @@ def test_probabilities_of_a_wrong_dtype_are_refused(function, kind):
 @each_dtype
 def test_probabilities_of_foreign_byte_order_are_refused(function, dtype):
     with pytest.raises(TypeError):
-        function(matrix(3).astype(np.dtype(dtype).newbyteorder()))
+        function(fixed_matrix(3).astype(np.dtype(dtype).newbyteorder()))
 
 
 @each_function
@@ -441,13 +426,13 @@ def test_probabilities_of_a_masked_array_are_refused(function):
 @pytest.mark.parametrize("num_threads", [0, -1])
 def test_probabilities_num_threads_below_one_is_refused(function, num_threads):
     with pytest.raises(ValueError, match=r"num_threads"):
-        function(matrix(3), num_threads=num_threads)
+        function(fixed_matrix(3), num_threads=num_threads)
 
 
 @each_function
 def test_probabilities_options_are_keyword_only(function):
     with pytest.raises(TypeError):
-        function(matrix(3), None, None)
+        function(fixed_matrix(3), None, None)
 
 
 # Values
@@ -460,12 +445,12 @@ def test_probabilities_refuse_a_bad_value_anywhere_inside(function, bad, single_
     for n in (1, 2, 4):
         for dep in range(1, n + 1):
             for head in set(range(n + 1)) - {dep}:
-                scores = matrix(n)
+                scores = fixed_matrix(n)
                 scores[dep, head] = bad
                 with pytest.raises(ValueError, match=r"dep") as error:
                     function(scores, single_root=single_root)
                 assert not isinstance(error.value, NoTreeError)
-                assert {dep, head} <= set(numbers(error))
+                assert {dep, head} <= set(numbers_in(error))
 
 
 @each_function
@@ -473,12 +458,12 @@ def test_probabilities_refuse_a_bad_value_anywhere_inside(function, bad, single_
 @pytest.mark.parametrize("bad", [NAN, INF])
 @pytest.mark.parametrize("num_threads", [1, 3])
 def test_probabilities_bad_value_message_names_the_place(function, bad, dtype, num_threads):
-    scores = np.stack([matrix(25, dtype)] * 20)
+    scores = np.stack([fixed_matrix(25, dtype)] * 20)
     scores[17, 23, 19] = bad
     with pytest.raises(ValueError, match=r"dep") as error:
         function(scores, num_threads=num_threads)
     assert not isinstance(error.value, NoTreeError)
-    assert {17, 23, 19} <= set(numbers(error))
+    assert {17, 23, 19} <= set(numbers_in(error))
     for word in ("sentence", "dep", "head"):
         assert word in str(error.value)
 
@@ -498,18 +483,18 @@ def test_probabilities_refuse_a_bad_value_next_to_forbidden_arcs(function, bad):
 @each_root
 @pytest.mark.parametrize("num_threads", [1, 3])
 def test_probabilities_no_tree_message_names_the_sentence(function, num_threads, single_root):
-    scores = batch(40, 3)
+    scores = fixed_batch(40, 3, family="gaussian")
     scores[37, 2] = -INF
     with pytest.raises(NoTreeError) as error:
         function(scores, num_threads=num_threads, single_root=single_root)
-    assert 37 in numbers(error)
+    assert 37 in numbers_in(error)
     assert "sentence" in str(error.value)
 
 
 @each_function
 @pytest.mark.parametrize("bad", [NAN, -INF])
 def test_probabilities_work_again_after_an_error(function, bad):
-    scores = batch(3, 8)
+    scores = fixed_batch(3, 8, family="gaussian")
     expected = function(scores)
     broken = scores.copy()
     broken[1, 4] = bad

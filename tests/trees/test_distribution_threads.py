@@ -22,7 +22,7 @@ HEADS = np.tile([-1, 0, 1, 2, 3], (3, 1))
 QUERIES = {
     "log_partition": lambda trees: trees.log_partition,
     "marginals": lambda trees: trees.marginals,
-    "entropy": lambda trees: trees.entropy,
+    "entropy": lambda trees: trees.entropy(),
     "single_root_log_prob": lambda trees: trees.single_root_log_prob,
     "log_prob": lambda trees: trees.log_prob(of(HEADS, trees)),
     "cross_entropy": lambda trees: trees.cross_entropy(TreeDistribution(of(OTHER, trees))),

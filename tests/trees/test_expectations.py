@@ -201,7 +201,7 @@ def test_entropy_gradient_matches_finite_differences(scale, single_root, project
     for _ in range(20):
         move = rng.standard_normal(scores.shape)
         ahead, behind = (
-            TreeDistribution(scores + sign * step * move, **kind).entropy for sign in (1, -1)
+            TreeDistribution(scores + sign * step * move, **kind).entropy() for sign in (1, -1)
         )
         numeric = (ahead - behind) / (2 * step)
         inside = got != 0

@@ -22,7 +22,15 @@ from strategies import (
     rng_for,
 )
 
-from spacy_rootmind import NoTreeError, decode, decode_kbest, is_tree, tree_score
+from spacy_rootmind import (
+    NoTreeError,
+    TreeDistribution,
+    decode,
+    decode_kbest,
+    is_tree,
+    sample_trees,
+    tree_score,
+)
 
 NAN, INF = np.nan, np.inf
 
@@ -707,12 +715,6 @@ def test_decode_kbest_takes_any_integer(k):
     assert totals.tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize("shape", [(2, 4, 4), (1, 4, 4), (0, 4, 4)])
-def test_decode_kbest_takes_one_sentence_only(shape):
-    with pytest.raises(ValueError, match=r"one sentence"):
-        decode_kbest(np.zeros(shape), 2)
-
-
 @pytest.mark.parametrize("shape", [(), (4,), (3, 4), (4, 3), (0, 0), (0, 3)])
 def test_decode_kbest_refuses_wrong_shapes(shape):
     with pytest.raises(ValueError, match=re.escape(str(shape))):
@@ -749,3 +751,54 @@ def test_decode_kbest_tells_trees_apart_that_lack_an_enormous_root_arc(huge, sin
             _, totals = decode_kbest(scores, k, single_root=single_root)
             every = np.sort(reference.enumerate_scores(scores, single_root))[::-1]
             np.testing.assert_array_equal(totals, every[:k])
+
+
+# Batches
+
+
+@pytest.mark.parametrize("projective", [True, False])
+@pytest.mark.parametrize("single_root", [True, False])
+def test_decode_kbest_of_a_batch_is_that_of_each_sentence(single_root, projective):
+    kind = {"single_root": single_root, "projective": projective}
+    rng = rng_for("k best of a batch", single_root, projective)
+    lengths = np.array([4, 0, 1, 3, 2])
+    scores = rng.normal(size=(5, 5, 5))
+    allowed = rng.random(scores.shape) < 0.9
+    allowed[:, :, 0] = allowed[:, np.arange(1, 5), np.arange(4)] = True
+    found = decode_kbest(scores, 20, lengths=lengths, allowed=allowed, **kind)
+    trees = TreeDistribution(scores, lengths, allowed=allowed, **kind)
+    heads, log_probs = trees.k_best(20)
+    np.testing.assert_array_equal(heads, found.heads)
+    for i, (n, count) in enumerate(zip(lengths, found.counts, strict=True)):
+        own = np.s_[i, : n + 1, : n + 1]
+        alone = decode_kbest(scores[own], 20, allowed=allowed[own], **kind)
+        assert count == alone.counts == len(alone.heads)
+        np.testing.assert_array_equal(found.heads[i, :count, : n + 1], alone.heads)
+        np.testing.assert_array_equal(found.scores[i, :count], alone.scores)
+        assert (found.heads[i, count:] == -1).all()
+        assert (found.heads[i, :, n + 1 :] == -1).all()
+        assert (found.scores[i, count:] == -np.inf).all()
+        one = TreeDistribution(scores[own], allowed=allowed[own], **kind)
+        np.testing.assert_array_equal(log_probs[i, :count], one.log_prob(alone.heads))
+        np.testing.assert_array_equal(one.k_best(20).scores, log_probs[i, :count])
+        assert (log_probs[i, count:] == -np.inf).all()
+        if count < 20:
+            assert np.exp(log_probs[i, :count]).sum() == pytest.approx(1, rel=1e-13)
+
+
+def test_decode_kbest_of_a_batch_names_the_sentence_without_a_tree():
+    scores = np.zeros((3, 3, 3))
+    scores[2, 1] = -np.inf
+    with pytest.raises(NoTreeError, match="sentence 2: "):
+        decode_kbest(scores, 3)
+    heads, tree_scores = decode_kbest(np.zeros((0, 3, 3)), 3)
+    assert heads.shape == (0, 3, 3)
+    assert tree_scores.shape == (0, 3)
+
+
+def test_counts_of_samples_without_replacement():
+    """A sentence of two words has two trees, one of one word has one."""
+    scores, lengths = np.zeros((3, 3, 3)), np.array([2, 1, 0])
+    assert sample_trees(scores, 5, lengths, replace=False, seed=1).counts.tolist() == [2, 1, 1]
+    assert sample_trees(scores[0], 5, replace=False, seed=1).counts == 2
+    assert TreeDistribution(scores, lengths).sample(5, seed=1).counts.tolist() == [5, 5, 5]

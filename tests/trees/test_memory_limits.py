@@ -19,7 +19,7 @@ CALLS = {
         "decode(normal(3000), projective=True)",
         "decode(normal(4000), algorithm='naive', num_threads=4)",
         "decode(normal(4000), algorithm='chu_liu_edmonds', single_root=False)",
-        "TreeDistribution(normal(6500)).mode()",
+        "TreeDistribution(normal(6500)).mode",
     ],
     "decode_kbest": [
         "decode_kbest(normal(4000), 1)",
@@ -38,7 +38,7 @@ CALLS = {
         "TreeDistribution(normal(2000), projective=True).log_partition",
     ],
     "TreeDistribution.marginals": ["TreeDistribution(normal(3000)).marginals"],
-    "TreeDistribution.entropy": ["TreeDistribution(normal(3000)).entropy"],
+    "TreeDistribution.entropy": ["TreeDistribution(normal(3000)).entropy()"],
     "TreeDistribution.single_root_log_prob": [
         "TreeDistribution(normal(3000)).single_root_log_prob"
     ],

@@ -40,7 +40,6 @@ VALUES = {
     "margin": 1.0,
 }
 OWN_VALUES = {
-    "decode_kbest": {"scores": SCORES[0], "allowed": np.ones((6, 6), dtype=bool)},
     "TreeDistribution.cross_entropy": {"other": TreeDistribution(SCORES)},
     "TreeDistribution.kl_divergence": {"other": TreeDistribution(SCORES)},
 }

@@ -7,10 +7,11 @@ import functools
 
 import numpy as np
 import pytest
+from checks import result_of
 from probability_cases import tame_batch
 from reference import FloatArray, random_heads
 from reference_sampling import CASES
-from strategies import DTYPES, mixed_batch, pad_batch, rng_for
+from strategies import DTYPES, generator_at, mixed_batch, pad_batch, rng_for
 
 from spacy_rootmind import TreeDistribution, decode, decode_kbest, sample_trees
 from spacy_rootmind.trees.decoding import ALGORITHMS
@@ -29,7 +30,7 @@ def decoded(scores, lengths, threads, first, **options):
 
 def distribution(scores, lengths, threads, first, *, single_root, names):
     trees = TreeDistribution(scores, lengths, single_root=single_root, num_threads=threads)
-    return [np.asarray(getattr(trees, name)) for name in names]
+    return [np.asarray(result_of(trees, name)) for name in names]
 
 
 def log_probs(scores, lengths, threads, first, *, single_root):
@@ -52,8 +53,9 @@ def moments(scores, lengths, threads, first, *, single_root):
 
 
 def sampled(scores, lengths, threads, first, **options):
-    seed = np.random.Generator(np.random.PCG64(np.random.SeedSequence(7, n_children_spawned=first)))
-    return sample_trees(scores, 4, lengths, seed=seed, num_threads=threads, **options)
+    return sample_trees(
+        scores, 4, lengths, seed=generator_at(7, first), num_threads=threads, **options
+    )
 
 
 DECODERS = {

@@ -7,7 +7,7 @@ import pytest
 import reference
 from reference import FloatArray, IntArray
 from reference_sampling import CASES, Law, assert_fits, order_law, tree_law
-from strategies import DTYPES, FAMILIES, pad_batch, rng_for
+from strategies import DTYPES, FAMILIES, generator_at, pad_batch, rng_for
 
 from spacy_rootmind import NoTreeError, TreeDistribution, is_projective, is_tree, sample_trees
 from spacy_rootmind.trees.sampling import _draw
@@ -215,8 +215,7 @@ def test_distinct_projective_trees_of_a_batch():
     heads, log_probs = sample_trees(scores, k, lengths, num_threads=3, **options(True, 5))
     for i, matrix in enumerate(matrices):
         number = min(k, reference.count_projective_trees(i % 9, True))
-        rng = np.random.default_rng(np.random.SeedSequence(5, n_children_spawned=i))
-        alone = sample_trees(matrix, k, **{**options(True, 0), "seed": rng})
+        alone = sample_trees(matrix, k, **{**options(True, 0), "seed": generator_at(5, i)})
         np.testing.assert_array_equal(heads[i, :number, : len(matrix)], alone[0])
         np.testing.assert_array_equal(log_probs[i, :number], alone[1])
         assert (heads[i, number:] == -1).all()
