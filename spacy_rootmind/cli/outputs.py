@@ -7,9 +7,10 @@ size, because a `DocBin` can only be written as a whole.
 
 import os
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from spacy.tokens import Doc, DocBin
 
@@ -23,17 +24,18 @@ PART_DOCS = 10_000
 PART_TOKENS = 500_000
 
 
-class Output(Protocol):
+class Output:
     """Writes parsed Docs."""
+
+    # Converts a Doc to what is written; raises an error if it does not fit its record.
+    prepare: Callable[[Doc, InputRecord, int], Any]
 
     def start(self) -> None:
         """Open the output."""
 
-    def prepare(self, doc: Doc, record: InputRecord, n_before: int) -> Any:
-        """Convert a Doc to what is written; raise an error if it does not fit its record."""
-
     def write(self, prepared: Any) -> None:
         """Write what `prepare` returned."""
+        raise NotImplementedError
 
     def finish(self) -> None:
         """Complete the output, and give it its final name."""
@@ -42,97 +44,118 @@ class Output(Protocol):
         """Release the output, whether it is complete or not."""
 
 
-class StreamOutput:
-    """Writes to an open stream, Doc by Doc."""
+class StreamOutput(Output):
+    """Writes to an open stream, Doc by Doc, and leaves it open."""
 
     def __init__(self, writer: Writer, stream: BinaryIO) -> None:
         self.prepare = writer
         self._stream = stream
-
-    def start(self) -> None:
-        """Do nothing."""
 
     def write(self, prepared: bytes) -> None:
         """Write without buffering, for programs that read the output as it is written."""
         self._stream.write(prepared)
         self._stream.flush()
 
-    def finish(self) -> None:
-        """Flush the stream."""
-        self._stream.flush()
 
-    def close(self) -> None:
-        """Leave the stream open."""
+class NamedOutput(Output):
+    """An output that has its name once it is complete; `_make` and `_complete` are its parts."""
 
-
-class FileOutput:
-    """Writes to one file, in the format of a writer."""
-
-    def __init__(self, writer: Writer, path: Path) -> None:
-        self.prepare = writer
+    def __init__(self, path: Path, *, force: bool = False) -> None:
         self.path = path
         self.partial = partial_path(path)
-        self._file: BinaryIO | None = None
+        self.force = force
+        self._is_unfinished = False
 
     def start(self) -> None:
-        """Make the file, which must not exist: another run may be writing it."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = open(self.partial, "xb")  # noqa: SIM115
+        """Make the unfinished output, unless another run has made one since the options were read.
 
-    @property
-    def file(self) -> BinaryIO:
-        """The open file."""
-        if self._file is None:
-            raise ValueError("expected start to be called before anything is written")
-        return self._file
+        Raises
+        ------
+        CommandError
+            If there is one, without --force.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self.force and self.partial.exists():
+            remove_docs(self.partial)
+        try:
+            self._make()
+        except FileExistsError as error:
+            raise CommandError(f"Another run has just started to write {self.partial}") from error
+        self._is_unfinished = True
+
+    def finish(self) -> None:
+        """Complete the output, and give it its final name.
+
+        Raises
+        ------
+        CommandError
+            If another run has completed it meanwhile, without --force.
+        """
+        complete = self._complete()
+        if self.path.exists() and not self.force:
+            raise CommandError(f"Another run has completed {self.path} meanwhile")
+        replace_docs(complete, self.path)
+        if complete == self.partial:
+            self._is_unfinished = False
+
+    def close(self) -> None:
+        """Remove an unfinished output. What cannot be written was reported before."""
+        if self._is_unfinished:
+            with suppress(OSError):
+                remove_docs(self.partial)
+
+    def _make(self) -> None:
+        """Make the unfinished output, which must not exist."""
+        raise NotImplementedError
+
+    def _complete(self) -> Path:
+        """Write the rest, and return what is to get the final name."""
+        raise NotImplementedError
+
+
+class FileOutput(NamedOutput):
+    """Writes to one file, in the format of a writer."""
+
+    _file: BinaryIO
+
+    def __init__(self, writer: Writer, path: Path, *, force: bool = False) -> None:
+        super().__init__(path, force=force)
+        self.prepare = writer
+
+    def _make(self) -> None:
+        self._file = open(self.partial, "xb")  # noqa: SIM115
 
     def write(self, prepared: bytes) -> None:
         """Write, through a buffer."""
-        self.file.write(prepared)
+        self._file.write(prepared)
 
-    def finish(self) -> None:
-        """Give the file its final name."""
-        sync(self.file)
-        self.file.close()
-        os.replace(self.partial, self.path)
-        self._file = None
+    def _complete(self) -> Path:
+        sync(self._file)
+        self._file.close()
+        return self.partial
 
     def close(self) -> None:
-        """Remove the file, unless it is complete. What cannot be written was reported before."""
-        if self._file is not None:
+        """Close the file, and remove it unless it is complete."""
+        if self._is_unfinished:
             with suppress(OSError):
                 self._file.close()
-            with suppress(OSError):
-                self.partial.unlink()
+        super().close()
 
 
-class DocsOutput:
+class DocsOutput(NamedOutput):
     """Writes Docs in spaCy's format: a folder of files of bounded size, or one file.
 
     One file needs memory for all Docs at the end, when it is put together.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.partial = partial_path(path)
+    def __init__(self, path: Path, *, force: bool = False) -> None:
+        super().__init__(path, force=force)
         self._bin = DocBin(store_user_data=True)
         self._n_tokens = 0
-        self._n_parts = 0
-        self._is_unfinished = False
+        self._parts: list[Path] = []
 
-    @property
-    def is_folder(self) -> bool:
-        """Whether the output stays a folder of parts."""
-        return self.path.suffix != ".spacy"
-
-    def start(self) -> None:
-        """Make the folder of parts, which must not exist: another run may be writing it."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+    def _make(self) -> None:
         self.partial.mkdir()
-        self._is_unfinished = True
-
-    def _part(self, number: int) -> Path:
-        return self.partial / f"part-{number + 1:05d}.spacy"
 
     def prepare(self, doc: Doc, record: InputRecord, n_before: int) -> DocBin:
         """Serialize one Doc by itself, so that an error does not affect the others."""
@@ -146,34 +169,22 @@ class DocsOutput:
             self._write_part()
 
     def _write_part(self) -> None:
-        write_docs(self._part(self._n_parts), self._bin)
-        self._n_parts += 1
+        self._parts.append(self.partial / f"part-{len(self._parts) + 1:05d}.spacy")
+        write_docs(self._parts[-1], self._bin)
         self._bin = DocBin(store_user_data=True)
         self._n_tokens = 0
 
-    def finish(self) -> None:
-        """Write the last part, and give the output its final name."""
-        if len(self._bin) or not self._n_parts:
+    def _complete(self) -> Path:
+        if len(self._bin) or not self._parts:
             self._write_part()
-        if self.is_folder:
-            replace_docs(self.partial, self.path)
-        else:
-            self._merge_parts()
-            shutil.rmtree(self.partial)
-        self._is_unfinished = False
-
-    def _merge_parts(self) -> None:
+        if self.path.suffix != ".spacy":
+            return self.partial
         merged = DocBin(store_user_data=True)
-        for i in range(self._n_parts):
-            merged.merge(DocBin(store_user_data=True).from_disk(self._part(i)))
+        for part in self._parts:
+            merged.merge(DocBin(store_user_data=True).from_disk(part))
         whole = self.partial / "part-all.spacy"
         write_docs(whole, merged)
-        os.replace(whole, self.path)
-
-    def close(self) -> None:
-        """Remove the folder of parts, unless the output is complete."""
-        if self._is_unfinished:
-            shutil.rmtree(self.partial, ignore_errors=True)
+        return whole
 
 
 def write_docs(path: Path, docs: DocBin) -> None:
@@ -203,7 +214,7 @@ def old_path(path: Path) -> Path:
 
 
 def check_free(path: Path, *, makes_folder: bool, force: bool) -> None:
-    """Check that nothing is overwritten without --force; with it, remove an unfinished output.
+    """Check that nothing is overwritten without --force, and with it nothing but outputs.
 
     Raises
     ------
@@ -232,7 +243,6 @@ def check_free(path: Path, *, makes_folder: bool, force: bool) -> None:
         )
     if partial.is_dir() and not is_docs_folder(partial):
         raise CommandError(f"{partial} has other files than Docs", "Remove it.")
-    remove_docs(partial)
 
 
 def is_docs_folder(path: Path) -> bool:
@@ -241,13 +251,19 @@ def is_docs_folder(path: Path) -> bool:
 
 
 def replace_docs(new: Path, path: Path) -> None:
-    """Replace a folder of Docs, or a file of that name, without ever leaving a part of it there."""
+    """Replace an output, without ever leaving a part of it there; if that fails, restore it."""
     old = old_path(path)
-    if old.exists():
-        remove_docs(old)
-    if path.exists():
-        os.replace(path, old)
-    os.replace(new, path)
+    try:
+        # A file replaces a file in one step.
+        if path.exists() and (path.is_dir() or new.is_dir()):
+            if old.exists():
+                remove_docs(old)
+            os.replace(path, old)
+        os.replace(new, path)
+    except BaseException:
+        if old.exists() and not path.exists():
+            os.replace(old, path)
+        raise
     if old.exists():
         remove_docs(old)
 

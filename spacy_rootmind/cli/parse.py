@@ -187,12 +187,12 @@ def open_output(options: ParseOptions, to_format: str) -> Output:
     """Make the output; its `start` opens it."""
     path = Path(options.output)
     if to_format == DOCS:
-        return DocsOutput(path)
+        return DocsOutput(path, force=options.force)
     if options.is_stdout:
         return StreamOutput(writer(to_format), sys.stdout.buffer)
     if options.is_stream:
         return StreamOutput(writer(to_format), open(path, "wb"))
-    return FileOutput(writer(to_format), path)
+    return FileOutput(writer(to_format), path, force=options.force)
 
 
 class Run:

@@ -17,10 +17,6 @@ def write_text(doc, record, n_before):
     return f"{n_before}: {doc}\n".encode()
 
 
-def file_output(path):
-    return FileOutput(write_text, path)
-
-
 def put(output, text, n_before=0):
     output.write(output.prepare(text, InputRecord("in", 1, text=text), n_before))
 
@@ -51,7 +47,7 @@ def numbers_in(docs):
 
 
 def test_file_has_its_name_once_it_is_complete(tmp_path):
-    output = file_output(tmp_path / "sub" / "out.txt")
+    output = FileOutput(write_text, tmp_path / "sub" / "out.txt")
     output.start()
     put(output, "a", 3)
     assert os.listdir(output.path.parent) == ["out.txt.partial"]
@@ -61,14 +57,32 @@ def test_file_has_its_name_once_it_is_complete(tmp_path):
     assert os.listdir(output.path.parent) == ["out.txt"]
 
 
-def make_output(folder, name):
-    return file_output(folder / name) if name == "out.txt" else DocsOutput(folder / name)
+def make_output(folder, name, **options):
+    if name == "out.txt":
+        return FileOutput(write_text, folder / name, **options)
+    return DocsOutput(folder / name, **options)
 
 
+every_kind = pytest.mark.parametrize("name", ["out.txt", "out", "out.spacy"])
+
+
+@every_kind
+def test_output_that_appears_while_a_run_writes_is_not_overwritten(name, tmp_path):
+    output = make_output(tmp_path, name)
+    output.start()
+    output.path.write_text("mine")
+    with pytest.raises(CommandError, match="Another run has completed"):
+        output.finish()
+    output.close()
+    assert os.listdir(tmp_path) == [name]
+    assert output.path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("error", [OSError("killed"), KeyboardInterrupt("killed")])
 @pytest.mark.parametrize("fails_at", [1, 2])
-def test_docs_are_replaced_as_a_whole(fails_at, tmp_path, monkeypatch, nlp):
+def test_docs_are_replaced_as_a_whole(fails_at, error, tmp_path, monkeypatch, nlp):
     def make(n_docs):
-        output = DocsOutput(tmp_path / "out")
+        output = DocsOutput(tmp_path / "out", force=True)
         output.start()
         put_docs(output, nlp, 0, n_docs)
         return output
@@ -83,21 +97,32 @@ def test_docs_are_replaced_as_a_whole(fails_at, tmp_path, monkeypatch, nlp):
         n_calls += new.parent == tmp_path
         if n_calls == fails_at:
             n_calls += 1
-            raise OSError("killed")
+            raise error
         real(old, new)
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "replace", fail_once)
-        with pytest.raises(OSError, match="killed"):
+        with pytest.raises(type(error), match="killed"):
             output.finish()
     output.close()
-    if fails_at == 1:
-        assert len(DocBin().from_disk(output.path / "part-00001.spacy")) == 2
-    else:
-        assert not output.path.exists()
+    assert os.listdir(tmp_path) == ["out"]
+    assert len(DocBin().from_disk(output.path / "part-00001.spacy")) == 2
     make(3).finish()
     assert len(DocBin().from_disk(output.path / "part-00001.spacy")) == 3
     assert os.listdir(tmp_path) == ["out"]
+
+
+@pytest.mark.parametrize("before", ["out.txt", "out"])
+@pytest.mark.parametrize("after", ["out.txt", "out"])
+def test_output_of_another_kind_is_replaced(before, after, tmp_path):
+    for kind in (before, after):
+        output = make_output(tmp_path, kind, force=True)
+        output.path = tmp_path / "same"
+        output.start()
+        output.finish()
+        output.close()
+    assert os.listdir(tmp_path) == ["same"]
+    assert output.path.is_file() == (after == "out.txt")
 
 
 # --- files of Docs -----------------------------------------------------------------------------
@@ -180,11 +205,8 @@ def test_existing_output_is_only_overwritten_with_force(tmp_path):
     assert path.read_text() == "x"
 
 
-@pytest.mark.parametrize("name", ["out.txt", "out", "out.spacy"])
+@every_kind
 def test_unfinished_output_is_kept_without_force(name, tmp_path):
-    def make():
-        return file_output(tmp_path / name) if name == "out.txt" else DocsOutput(tmp_path / name)
-
     options = {"makes_folder": name == "out"}
     path = tmp_path / name
     # As a run leaves it that was killed, or that still runs.
@@ -195,17 +217,22 @@ def test_unfinished_output_is_kept_without_force(name, tmp_path):
     with pytest.raises(CommandError, match="did not finish"):
         check_free(path, force=False, **options)
     # Another run, which has looked before the first one started.
-    other = make()
-    with pytest.raises(FileExistsError):
+    other = make_output(tmp_path, name)
+    with pytest.raises(CommandError, match="Another run has just started"):
         other.start()
     other.close()
     assert os.listdir(tmp_path) == [f"{name}.partial"]
+    # It is only removed when the run writes: other options may be wrong.
     check_free(path, force=True, **options)
+    assert os.listdir(tmp_path) == [f"{name}.partial"]
+    again = make_output(tmp_path, name, force=True)
+    again.start()
+    again.close()
     assert os.listdir(tmp_path) == []
 
 
 def test_unfinished_output_is_removed_with_its_run(tmp_path):
-    for output in (file_output(tmp_path / "out.txt"), DocsOutput(tmp_path / "out")):
+    for output in (make_output(tmp_path, name) for name in ("out.txt", "out")):
         output.start()
         output.close()
         assert os.listdir(tmp_path) == []
@@ -219,7 +246,7 @@ def test_only_folders_of_docs_are_overwritten(tmp_path, nlp):
     check_free(folder, makes_folder=True, **options)
     with pytest.raises(CommandError, match="is a folder"):
         check_free(folder, makes_folder=False, **options)
-    output = DocsOutput(folder)
+    output = DocsOutput(folder, force=True)
     output.start()
     put_docs(output, nlp, 0, 1)
     output.finish()
