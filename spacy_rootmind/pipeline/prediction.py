@@ -261,7 +261,7 @@ def plan_sentences(
         log_odds = _taught_log_odds(doc, log_odds, stated)
     constraints = None
     if settings.constraints is not None:
-        constraints = DocConstraints.check(doc, settings.constraints(doc))
+        constraints = DocConstraints.check(doc, settings.constraints(doc), context.labels)
         bound = constraints.bind(doc, bound)
     starts, n_split = choose_starts(doc, bound, settings.max_sentence_length)
     if n_split:

@@ -36,9 +36,11 @@ from spacy_rootmind.pipeline.attributes import (
 )
 from spacy_rootmind.pipeline.label_inventory import choose_labels, is_placeholder
 from spacy_rootmind.pipeline.noun_chunks import adopt_noun_chunks, set_noun_chunks
+from spacy_rootmind.pipeline.own_static_vectors import require_static_vectors
 from spacy_rootmind.pipeline.prediction import PredictionContext, parse_docs
 from spacy_rootmind.pipeline.settings import CHECKS, Settings, how_to_change
 from spacy_rootmind.pipeline.stored_distributions import teacher_name
+from spacy_rootmind.pipeline.upstream import Upstream
 from spacy_rootmind.training.calibration import (
     collect_scores,
     fit_label_temperature,
@@ -81,6 +83,7 @@ class RootMST(TrainablePipe):
     ) -> None:
         self.vocab = vocab
         self.model = model
+        self.upstream = Upstream()
         self.name = name
         self.scorer = scorer
         with self._named():
@@ -100,6 +103,16 @@ class RootMST(TrainablePipe):
             "what it has learnt, update it with earlier examples as well."
         )
         self.cfg: dict[str, Any] = serialization.initial_cfg()
+
+    @property
+    def name(self) -> str:
+        """Name in the pipeline. spaCy also sets it before it connects listeners."""
+        return TrainablePipe.name.__get__(self)
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self.upstream.unlink(self.model, self.name)
+        TrainablePipe.name.__set__(self, name)
 
     # --- labels --------------------------------------------------------------------------------
 
@@ -271,6 +284,7 @@ class RootMST(TrainablePipe):
         self.cfg["finds_boundaries"] = self._can_learn_boundaries(examples)
         self._store_labels()
         self._label_layer.set_dim("nO", len(names))
+        self.upstream.forget_missing(self.model, self.name)
         self.model.initialize(X=sample)
 
     def _can_learn_boundaries(self, examples: Sequence[Example]) -> bool:
@@ -336,6 +350,7 @@ class RootMST(TrainablePipe):
         if not any(len(eg.predicted) for eg in examples):
             return losses
         self._require_initialized()
+        self.upstream.forget_missing(self.model, self.name)
         self._check_attributes([eg.predicted for eg in examples], is_alone=is_alone)
         set_dropout_rate(self.model, drop)
         gold = self._align(examples)
@@ -525,7 +540,9 @@ class RootMST(TrainablePipe):
         docs = list(docs)
         self._require_attributes(docs)
         with self._named():
+            self.upstream.require(self.model, self.name)
             require_vectors(self.model, docs)
+            require_static_vectors(self.model, docs)
             return parse_docs(self.model, docs, context)
 
     def _tell_of_split(self, doc: Doc, n_split: int) -> None:
@@ -566,7 +583,7 @@ class RootMST(TrainablePipe):
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Save the component to bytes; raises as `to_disk`. Settings are in the config."""
-        self._refuse_unsaved()
+        self._refuse_wrong_when_loaded()
         return serialization.save_bytes(self, exclude)
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
@@ -576,11 +593,14 @@ class RootMST(TrainablePipe):
         ------
         ValueError
             If the settings are others than the config's: those would come back when it is loaded.
+            If it listens to a component of another pipeline.
         """
-        self._refuse_unsaved()
+        self._refuse_wrong_when_loaded()
         serialization.save_folder(self, util.ensure_path(path), exclude)
 
-    def _refuse_unsaved(self) -> None:
+    def _refuse_wrong_when_loaded(self) -> None:
+        with self._named():
+            self.upstream.require(self.model, self.name)
         for name, value in self.settings.as_config().items():
             saved = self.saved_settings[name]
             if value != saved:
