@@ -120,8 +120,8 @@ def stored_distributions(doc: Doc, start: int, stop: int) -> tuple[StoredDistrib
         If its record has another format or is damaged.
     """
     with suppress(OutdatedDetailsError):
-        record = read_record(doc[start:stop])
-        return () if record is None else record.details.distributions
+        details = read_record(doc[start:stop])
+        return () if details is None else details.distributions
     return ()
 
 
