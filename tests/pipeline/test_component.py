@@ -550,8 +550,3 @@ def test_finish_update_takes_a_function_that_collects_gradients(quickstart_docs)
     nlp.update(examples, sgd=collect)
     trees = nlp.get_pipe("root_mst").model.get_ref("trees")
     assert collected[trees.id, "root"] > 0
-
-
-def test_learn_rate_factor_must_be_above_0():
-    with pytest.raises(ValueError, match="learn_rate_factor as a number above 0, received 0"):
-        make_nlp(learn_rate_factor=0.0)
