@@ -108,8 +108,8 @@ class Alternatives:
         heads = np.tile(spaces, (k, 1))
         labels = np.full((k, n_tokens), len(self.label_names), dtype=np.int32)
         if len(words):
-            own = words[np.maximum(self.heads, 1) - 1]
-            heads[:, words] = np.where(self.heads == ROOT, words, own)
+            word_heads = words[np.maximum(self.heads, 1) - 1]
+            heads[:, words] = np.where(self.heads == ROOT, words, word_heads)
             labels[:, words] = self.labels
         else:
             labels[:, 0] = ROOT_LABEL
@@ -256,5 +256,7 @@ def _renumber(
     numbers: NDArray[np.integer], names: Sequence[str]
 ) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     """Drop the names that do not occur, and number the labels by those that are left."""
-    used, own = np.unique(numbers, return_inverse=True)
-    return own.reshape(numbers.shape).astype(np.int32), tuple(names[i] for i in used.tolist())
+    used, renumbered = np.unique(numbers, return_inverse=True)
+    return renumbered.reshape(numbers.shape).astype(np.int32), tuple(
+        names[i] for i in used.tolist()
+    )

@@ -398,9 +398,9 @@ class RootMST(TrainablePipe):
         factor = self.settings.learn_rate_factor
         # A function that collects gradients, as in `nlp.rehearse`, has no rate to scale.
         faster: Any = sgd if factor == 1.0 else partial(sgd, lr_scale=factor)
-        tok2vec, *own = self.model.layers
+        tok2vec, *upper_layers = self.model.layers
         tok2vec.finish_update(sgd)
-        for layer in own:
+        for layer in upper_layers:
             layer.finish_update(faster)
 
     def training_input(self, examples: Iterable[Example]) -> ParserInput:
