@@ -99,6 +99,14 @@ def make_nlp(**config):
     return nlp
 
 
+def with_weights_of(trained, **config):
+    """A pipeline with the weights of another one's parser, and settings of its own."""
+    nlp = make_nlp(**config)
+    weights = trained.get_pipe("root_mst").to_bytes(exclude=["vocab"])
+    nlp.get_pipe("root_mst").from_bytes(weights, exclude=["vocab"])
+    return nlp
+
+
 def train(nlp, examples, steps, size=20):
     """Initialize on all examples and take some steps on batches of them."""
     optimizer = nlp.initialize(lambda: examples)

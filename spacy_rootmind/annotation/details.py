@@ -9,7 +9,8 @@ like there is part of its type.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated
+from functools import cached_property
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,8 +108,8 @@ class Alternatives:
         heads = np.tile(spaces, (k, 1))
         labels = np.full((k, n_tokens), len(self.label_names), dtype=np.int32)
         if len(words):
-            own = words[np.maximum(self.heads, 1) - 1]
-            heads[:, words] = np.where(self.heads == ROOT, words, own)
+            word_heads = words[np.maximum(self.heads, 1) - 1]
+            heads[:, words] = np.where(self.heads == ROOT, words, word_heads)
             labels[:, words] = self.labels
         else:
             labels[:, 0] = ROOT_LABEL
@@ -200,34 +201,62 @@ class StoredDistribution:
 class ParseDetails:
     """What the parser was asked to find besides a sentence's tree; None or empty for the rest.
 
-    `distributions` are those of several teachers, where each has parsed the Doc.
+    Attributes
+    ----------
+    confidence, arcs, alternatives
+    distributions : tuple of StoredDistribution
+        Those of several teachers, where each has parsed the Doc.
+    tree : int array of shape (n,) or None
+        Over tokens, the head of each when the sentence was parsed, which `confidence` is about.
+    extents : int array of shape (n, 2) or None
+        In a Doc, the first character of each token and its end, from the start of the sentence.
     """
 
     confidence: Confidence | None = None
     arcs: ArcTable | None = None
     alternatives: Alternatives | None = None
     distributions: tuple[StoredDistribution, ...] = ()
+    tree: Any = None
+    extents: Any = None
 
-    def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "ParseDetails":
-        """Convert to tokens; `words` are the places of the words among them."""
-        at = words, n_tokens
+    def over_tokens(self, words: NDArray[np.int64], tree: NDArray[np.int32]) -> "ParseDetails":
+        """Convert to tokens with this tree; `words` are the places of the words among them."""
+        at = words, len(tree)
         return ParseDetails(
             None if self.confidence is None else self.confidence.over_tokens(*at),
             None if self.arcs is None else self.arcs.over_tokens(*at),
             None if self.alternatives is None else self.alternatives.over_tokens(*at),
-            tuple(one.over_tokens(*at) for one in self.distributions),
+            tuple(distribution.over_tokens(*at) for distribution in self.distributions),
+            tree,
         )
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was found."""
-        found = self.confidence, self.arcs, self.alternatives
-        return not self.distributions and all(part is None for part in found)
+        parts = self.confidence, self.arcs, self.alternatives
+        return not self.distributions and all(part is None for part in parts)
+
+    @cached_property
+    def first_characters(self) -> list[int]:
+        """List the first character of each token, from the start of the sentence."""
+        return self.extents[:, 0].tolist()
+
+    @cached_property
+    def heads(self) -> list[int]:
+        """List the head of each token when the sentence was parsed."""
+        return self.tree.tolist()
+
+    @cached_property
+    def head_probs(self) -> list[float] | None:
+        """List the probability of each token's head; None without confidence."""
+        return None if self.confidence is None else self.confidence.head_probs.tolist()
 
 
 def _renumber(
     numbers: NDArray[np.integer], names: Sequence[str]
 ) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     """Drop the names that do not occur, and number the labels by those that are left."""
-    used, own = np.unique(numbers, return_inverse=True)
-    return own.reshape(numbers.shape).astype(np.int32), tuple(names[i] for i in used.tolist())
+    used, renumbered = np.unique(numbers, return_inverse=True)
+    return renumbered.reshape(numbers.shape).astype(np.int32), tuple(
+        names[i] for i in used.tolist()
+    )

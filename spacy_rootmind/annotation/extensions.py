@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc, Span, Token
 
 from spacy_rootmind.annotation import doc_trees
-from spacy_rootmind.annotation.details import ArcTable
+from spacy_rootmind.annotation.details import ArcTable, ParseDetails
 from spacy_rootmind.annotation.records import (
     OutdatedDetailsError,
-    SentenceRecord,
     has_records,
     read_record,
     read_token_record,
@@ -105,9 +104,9 @@ def check_details(item: Doc | Span) -> None:
     """
     sentences = [item] if isinstance(item, Span) else item.sents if has_records(item) else ()
     for sentence in sentences:
-        record = read_record(sentence)
-        if record is not None and record.details.confidence is not None:
-            _refuse_other_heads(record, sentence)
+        details = read_record(sentence)
+        if details is not None and details.confidence is not None:
+            _refuse_other_heads(details, sentence)
 
 
 def is_outdated(sentence: Span) -> bool:
@@ -119,10 +118,10 @@ def is_outdated(sentence: Span) -> bool:
     return False
 
 
-def _refuse_other_heads(record: SentenceRecord, sentence: Span) -> None:
+def _refuse_other_heads(details: ParseDetails, sentence: Span) -> None:
     """Refuse a sentence with other heads than those that its confidence is about."""
-    for place in np.flatnonzero(~_has_parsed_head(record, sentence)).tolist():
-        token, parsed = sentence[place], sentence[int(record.tree[place])]
+    for place in np.flatnonzero(~_has_parsed_head(details, sentence)).tolist():
+        token, parsed = sentence[place], sentence[int(details.tree[place])]
         raise OutdatedDetailsError(
             f"the head of {token.text!r} was changed after it was parsed, and the probability "
             f"of the new one is unknown: expected {parsed.text!r}, found "
@@ -131,13 +130,13 @@ def _refuse_other_heads(record: SentenceRecord, sentence: Span) -> None:
         )
 
 
-def _has_parsed_head(record: SentenceRecord, sentence: Span) -> NDArray[np.bool_]:
+def _has_parsed_head(details: ParseDetails, sentence: Span) -> NDArray[np.bool_]:
     """Tell which tokens still have the head that they were parsed with."""
-    return np.array([token.head.i - sentence.start for token in sentence]) == record.tree
+    return np.array([token.head.i - sentence.start for token in sentence]) == details.tree
 
 
-def _read(sentence: Span) -> SentenceRecord | None:
-    """Read a sentence's record; None, with a warning, if it no longer fits."""
+def _read(sentence: Span) -> ParseDetails | None:
+    """Read a sentence's details; None, with a warning, if they no longer fit."""
     try:
         return read_record(sentence)
     except OutdatedDetailsError as error:
@@ -166,13 +165,13 @@ def get_head_prob(token: Token) -> float | None:
         return None
     if found is None:
         return None
-    record, place = found
-    if record.head_probs is None:
+    details, place = found
+    if details.head_probs is None:
         return None
-    if token.head.i - token.i != record.heads[place] - place:
+    if token.head.i - token.i != details.heads[place] - place:
         warn_of_outdated(f"the head of {token.text!r} was changed after it was parsed")
         return None
-    return record.head_probs[place]
+    return details.head_probs[place]
 
 
 def get_head_probs(span: Span) -> list[float | None] | None:
@@ -180,11 +179,11 @@ def get_head_probs(span: Span) -> list[float | None] | None:
 
     None without confidence, or if the sentence has other tokens or boundaries than were parsed.
     """
-    record = _read(span)
-    if record is None or record.head_probs is None:
+    details = _read(span)
+    if details is None or details.head_probs is None:
         return None
-    probs: list[float | None] = list(record.head_probs)
-    for place in np.flatnonzero(~_has_parsed_head(record, span)).tolist():
+    probs: list[float | None] = list(details.head_probs)
+    for place in np.flatnonzero(~_has_parsed_head(details, span)).tolist():
         # For its warning.
         probs[place] = get_head_prob(span[place])
     return probs
@@ -200,15 +199,15 @@ def get_log_prob(span: Span) -> float | None:
     ValueError
         If the details have another format or are damaged.
     """
-    record = _read(span)
-    if record is None or record.details.confidence is None:
+    details = _read(span)
+    if details is None or details.confidence is None:
         return None
     try:
-        _refuse_other_heads(record, span)
+        _refuse_other_heads(details, span)
     except OutdatedDetailsError as error:
         warn_of_outdated(error)
         return None
-    return float(record.details.confidence.log_prob)
+    return float(details.confidence.log_prob)
 
 
 def get_entropy(span: Span) -> float | None:
@@ -221,10 +220,10 @@ def get_entropy(span: Span) -> float | None:
     ValueError
         If the details have another format or are damaged.
     """
-    record = _read(span)
-    if record is None or record.details.confidence is None:
+    details = _read(span)
+    if details is None or details.confidence is None:
         return None
-    return float(record.details.confidence.entropy)
+    return float(details.confidence.entropy)
 
 
 # --- alternatives and arcs ---------------------------------------------------------------------
@@ -240,10 +239,10 @@ def get_parses(span: Span) -> list[Parse] | None:
     ValueError
         If the details have another format or are damaged.
     """
-    record = _read(span)
-    if record is None or record.details.alternatives is None:
+    details = _read(span)
+    if details is None or details.alternatives is None:
         return None
-    found = record.details.alternatives
+    found = details.alternatives
     return [
         Parse(heads, [found.label_names[i] for i in labels.tolist()], log_prob, span)
         for heads, labels, log_prob in zip(
@@ -262,10 +261,10 @@ def get_arcs(span: Span) -> list[Arc] | None:
     ValueError
         If the details have another format or are damaged.
     """
-    record = _read(span)
-    if record is None or record.details.arcs is None:
+    details = _read(span)
+    if details is None or details.arcs is None:
         return None
-    return _make_arcs(list(span), record.details.arcs, slice(None))
+    return _make_arcs(list(span), details.arcs, slice(None))
 
 
 def get_token_arcs(token: Token) -> list[Arc] | None:
@@ -285,10 +284,10 @@ def get_token_arcs(token: Token) -> list[Arc] | None:
     except ValueError as error:
         warn_of_outdated(error)
         return None
-    record = _read(sentence)
-    if record is None or record.details.arcs is None:
+    details = _read(sentence)
+    if details is None or details.arcs is None:
         return None
-    arcs = record.details.arcs
+    arcs = details.arcs
     return _make_arcs(list(sentence), arcs, arcs.dependents == token.i - sentence.start)
 
 

@@ -149,11 +149,11 @@ class GoldBatch:
             found = find_targets(example, starts, doc_sentences) if teachers else {}
             for number, target in found.items():
                 targets[n_sentences + number] = target
-                taught = doc_sentences[number]
-                doc_heads[taught], doc_deps[taught] = MISSING, NO_LABEL
+                words = doc_sentences[number]
+                doc_heads[words], doc_deps[words] = MISSING, NO_LABEL
                 if target.start_probs is not None:
-                    own = boundaries[-1][taught]
-                    boundaries[-1][taught] = np.where(own == MISSING, own, target.start_probs)
+                    truths = boundaries[-1][words]
+                    boundaries[-1][words] = np.where(truths == MISSING, truths, target.start_probs)
             for tokens in doc_sentences:
                 local, known = _within_sentence(doc_heads, tokens)
                 heads += [np.array([MISSING]), np.where(known, local + n_rows, MISSING)]
@@ -203,10 +203,10 @@ def drop_contradictions(heads: NDArray[np.int64], lengths: NDArray[np.intp]) -> 
         return heads
     heads = heads.copy()
     for sentence in np.flatnonzero(~sound).tolist():
-        own = heads[sentence]
-        own[_on_cycles(own)] = MISSING
-        if (own == 0).sum() > 1:
-            own[own == 0] = MISSING
+        sent_heads = heads[sentence]
+        sent_heads[_on_cycles(sent_heads)] = MISSING
+        if (sent_heads == 0).sum() > 1:
+            sent_heads[sent_heads == 0] = MISSING
     return heads
 
 

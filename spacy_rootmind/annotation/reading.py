@@ -142,13 +142,13 @@ def _within_a_tree(tops: NDArray[np.int64]) -> NDArray[np.bool_]:
 def _starts_are_those_of_heads(doc: Doc) -> bool:
     """Tell whether a Doc's boundaries are those that spaCy derives from its heads."""
     heads, _ = annotated_heads(doc)
-    own = heads == np.arange(len(doc))
+    is_root = heads == np.arange(len(doc))
     made = np.full(len(doc), -1, dtype=np.int8)
-    for root in np.flatnonzero(own).tolist():
+    for root in np.flatnonzero(is_root).tolist():
         made[doc[root].left_edge.i] = 1
     marks = start_marks(doc)
     # Setting heads one by one leaves tokens that they do not reach unmarked.
     agrees = marks == made
-    if (heads != MISSING)[~own].any():
+    if (heads != MISSING)[~is_root].any():
         agrees |= (marks == 0) & (made == -1)
     return bool(agrees[1:].all())

@@ -67,7 +67,7 @@ class Column:
             _refuse(name, f"an array of {dtype} with {len(self.shape)} axes", value)
         for axis, size in zip(self.shape, value.shape, strict=True):
             if sizes.setdefault(axis, size) != size:
-                expected = tuple(sizes.get(one, "any") for one in self.shape)
+                expected = tuple(sizes.get(name, "any") for name in self.shape)
                 _refuse(name, f"an array of shape {expected}", value)
         if not value.size:
             return
@@ -104,7 +104,7 @@ class Names(Value):
 
 
 def _are_names(value: Any) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list | tuple) and all(isinstance(name, str) for name in value)
 
 
 def _is_number(value: Any) -> bool:

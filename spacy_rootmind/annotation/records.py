@@ -6,8 +6,7 @@ attributes of a span, so that they move with the sentence through serialization,
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -32,68 +31,32 @@ class OutdatedDetailsError(ValueError):
     """Parse details that no longer fit: the Doc was changed after it was parsed."""
 
 
-@dataclass(frozen=True, eq=False)
-class SentenceRecord:
-    """Parse details of a sentence as a Doc keeps them, over its tokens.
-
-    Attributes
-    ----------
-    tree : int array of shape (n,)
-        Head of each token when the sentence was parsed; `details.confidence` is about these.
-    details : ParseDetails
-    extents : int array of shape (n, 2) or None
-        First character of each token and its end, from the start of the sentence; None until the
-        record is stored.
-    """
-
-    tree: NDArray[np.int32]
-    details: ParseDetails
-    extents: NDArray[np.int32] | None = None
-
-    @cached_property
-    def first_characters(self) -> list[int]:
-        """List the first character of each token, from the start of the sentence."""
-        extents: Any = self.extents
-        return extents[:, 0].tolist()
-
-    @cached_property
-    def heads(self) -> list[int]:
-        """List the head of each token when the sentence was parsed."""
-        return self.tree.tolist()
-
-    @cached_property
-    def head_probs(self) -> list[float] | None:
-        """List the probability of each token's head; None without confidence."""
-        confidence = self.details.confidence
-        return None if confidence is None else confidence.head_probs.tolist()
-
-
 class StoredRecord(dict):
-    """A packed record in `doc.user_data`, with what was read from it, so that it is read once.
+    """A packed record in `doc.user_data`, with the details read from it, so that it is read once.
 
     It is copied and serialized as the dict that it is, and replaced to be changed.
     """
 
-    __slots__ = ("record",)
+    __slots__ = ("details",)
 
-    def __init__(self, packed: dict[str, Any], record: SentenceRecord) -> None:
+    def __init__(self, packed: dict[str, Any], details: ParseDetails) -> None:
         super().__init__(packed)
-        self.record = record
+        self.details = details
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         """Pickle and copy the packed record alone."""
         return dict, (dict(self),)
 
 
-def store_records(doc: Doc, records: Iterable[tuple[int, int, SentenceRecord]]) -> None:
-    """Store the records of sentences, (first token, end, record), and drop all earlier ones."""
+def store_records(doc: Doc, details: Iterable[tuple[int, int, ParseDetails]]) -> None:
+    """Store the details of sentences, (first token, end, details), and drop all earlier ones."""
     stored: dict[Any, Any] = doc.user_data
     for key in [key for key in stored if is_record_key(key)]:
         del stored[key]
-    for start, end, record in records:
+    for start, end, of_sentence in details:
         span = doc[start:end]
-        record = replace(record, extents=token_extents(span))
-        stored[_key(span)] = StoredRecord(_pack(record), record)
+        of_sentence = replace(of_sentence, extents=token_extents(span))
+        stored[_key(span)] = StoredRecord(_pack(of_sentence), of_sentence)
 
 
 def has_records(doc: Doc) -> bool:
@@ -101,8 +64,8 @@ def has_records(doc: Doc) -> bool:
     return any(is_record_key(key) for key in doc.user_data)
 
 
-def read_record(span: Span) -> SentenceRecord | None:
-    """Read the record of a sentence; None if the Doc has no records at all.
+def read_record(span: Span) -> ParseDetails | None:
+    """Read the details of a sentence; None if the Doc has no records at all.
 
     Raises
     ------
@@ -112,16 +75,14 @@ def read_record(span: Span) -> SentenceRecord | None:
     UnreadableDetailsError
         If the record has another format or is damaged.
     """
-    record = _find_record(span)
-    if record is not None:
-        extents: Any = record.extents
-        if not np.array_equal(extents, token_extents(span)):
-            _refuse_other_tokens(record, span)
-    return record
+    details = _find_details(span)
+    if details is not None and not np.array_equal(details.extents, token_extents(span)):
+        _refuse_other_tokens(details, span)
+    return details
 
 
-def read_token_record(token: Token) -> tuple[SentenceRecord, int] | None:
-    """Read the record of a token's sentence, and the token's place there; raises as `read_record`.
+def read_token_record(token: Token) -> tuple[ParseDetails, int] | None:
+    """Read the details of a token's sentence, and the token's place there; raises as `read_record`.
 
     The record is unpacked by the first call for a sentence. Later calls compare where its tokens
     start, which costs a fraction of what spaCy needs to call a getter.
@@ -141,22 +102,22 @@ def read_token_record(token: Token) -> tuple[SentenceRecord, int] | None:
     # Written out, since a loop over all tokens should cost next to nothing.
     first = sentence.start_char
     packed = stored.get((EXTENSION_KEY, NAME, first, sentence.end_char))
-    record = packed.record if type(packed) is StoredRecord else _find_record(sentence)
-    if record is None:
+    details = packed.details if type(packed) is StoredRecord else _find_details(sentence)
+    if details is None:
         return None
     # The sentence has the same characters, so tokens that start at the same ones are the same.
-    if [one.idx - first for one in sentence] != record.first_characters:
-        _refuse_other_tokens(record, sentence)
-    return record, token.i - sentence.start
+    if [other.idx - first for other in sentence] != details.first_characters:
+        _refuse_other_tokens(details, sentence)
+    return details, token.i - sentence.start
 
 
-def _find_record(span: Span) -> SentenceRecord | None:
-    """Read the record under the characters of a span; raises as `read_record`."""
+def _find_details(span: Span) -> ParseDetails | None:
+    """Read the details under the characters of a span; raises as `read_record`."""
     stored: dict[Any, Any] = span.doc.user_data
     key = _key(span)
     packed: Any = stored.get(key)
     if type(packed) is StoredRecord:
-        return packed.record
+        return packed.details
     if key not in stored:
         if has_records(span.doc):
             raise OutdatedDetailsError(
@@ -166,15 +127,15 @@ def _find_record(span: Span) -> SentenceRecord | None:
             )
         return None
     check_record(packed, span, KINDS, DISTRIBUTIONS)
-    record = _unpack(packed)
-    stored[key] = StoredRecord(packed, record)
-    return record
+    details = _unpack(packed)
+    stored[key] = StoredRecord(packed, details)
+    return details
 
 
-def _refuse_other_tokens(record: SentenceRecord, span: Span) -> NoReturn:
+def _refuse_other_tokens(details: ParseDetails, span: Span) -> NoReturn:
     raise OutdatedDetailsError(
         f"the sentence {span.text[:40]!r} was tokenized again after it was parsed, so its parse "
-        f"details no longer fit: expected {len(record.tree)} tokens with the same characters, "
+        f"details no longer fit: expected {len(details.tree)} tokens with the same characters, "
         f"received {len(span)}; parse the Doc again"
     )
 
@@ -217,13 +178,13 @@ KINDS = {
 }
 
 
-def _pack(record: SentenceRecord) -> dict[str, Any]:
-    packed: dict[str, Any] = {"format": FORMAT, "tree": record.tree, "extents": record.extents}
+def _pack(details: ParseDetails) -> dict[str, Any]:
+    packed: dict[str, Any] = {"format": FORMAT, "tree": details.tree, "extents": details.extents}
     for name in KINDS:
-        part = getattr(record.details, name)
+        part = getattr(details, name)
         if name == DISTRIBUTIONS:
             if part:
-                packed[name] = [_pack_part(one) for one in part]
+                packed[name] = [_pack_part(distribution) for distribution in part]
         elif part is not None:
             packed[name] = _pack_part(part)
     return packed
@@ -236,15 +197,15 @@ def _pack_part(part: Any) -> dict[str, Any]:
     }
 
 
-def _unpack(packed: dict[str, Any]) -> SentenceRecord:
+def _unpack(packed: dict[str, Any]) -> ParseDetails:
     """Read a record that was checked."""
     parts: dict[str, Any] = {}
     for name, kind in KINDS.items():
         if name == DISTRIBUTIONS:
-            parts[name] = tuple(_unpack_part(kind, one) for one in packed.get(name, ()))
+            parts[name] = tuple(_unpack_part(kind, part) for part in packed.get(name, ()))
         elif name in packed:
             parts[name] = _unpack_part(kind, packed[name])
-    return SentenceRecord(packed["tree"], ParseDetails(**parts), packed["extents"])
+    return ParseDetails(**parts, tree=packed["tree"], extents=packed["extents"])
 
 
 def _unpack_part(kind: Any, packed: dict[str, Any]) -> Any:

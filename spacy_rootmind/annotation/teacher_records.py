@@ -120,8 +120,8 @@ def stored_distributions(doc: Doc, start: int, stop: int) -> tuple[StoredDistrib
         If its record has another format or is damaged.
     """
     with suppress(OutdatedDetailsError):
-        record = read_record(doc[start:stop])
-        return () if record is None else record.details.distributions
+        details = read_record(doc[start:stop])
+        return () if details is None else details.distributions
     return ()
 
 
@@ -144,7 +144,11 @@ def earlier_start_probs(doc: Doc) -> NDArray[np.float64]:
         for start, stop in pairwise(sentence_starts(doc).tolist()):
             with suppress(UnreadableDetailsError):
                 stored = stored_distributions(doc, start, stop)
-                probs = [one.start_probs for one in stored if one.start_probs is not None]
+                probs = [
+                    distribution.start_probs
+                    for distribution in stored
+                    if distribution.start_probs is not None
+                ]
                 if probs:
                     means[start:stop] = np.mean(probs, axis=0)
     return means
@@ -172,19 +176,19 @@ def average(
     share = 1.0 / len(stored)
     marginals = np.zeros((len(words) + 1, len(words) + 1))
     deps, heads, labels, probs, start_probs = [], [], [], [], []
-    for one in stored:
-        own = one.over_words(words)
-        of_arcs = arc_probabilities(own, len(words))
+    for distribution in stored:
+        over_words = distribution.over_words(words)
+        of_arcs = arc_probabilities(over_words, len(words))
         marginals += share * of_arcs
-        arcs = own.label_arcs
-        deps.append(own.dependents[arcs].astype(np.int64))
-        heads.append(own.heads[arcs].astype(np.int64))
-        hashes = np.array([strings[name] for name in own.label_names], dtype=np.uint64)
-        labels.append(hashes[own.labels] if len(arcs) else np.zeros(0, np.uint64))
-        joint = of_arcs[deps[-1], heads[-1]] * _normalized(own)
+        arcs = over_words.label_arcs
+        deps.append(over_words.dependents[arcs].astype(np.int64))
+        heads.append(over_words.heads[arcs].astype(np.int64))
+        hashes = np.array([strings[name] for name in over_words.label_names], dtype=np.uint64)
+        labels.append(hashes[over_words.labels] if len(arcs) else np.zeros(0, np.uint64))
+        joint = of_arcs[deps[-1], heads[-1]] * _normalized(over_words)
         probs.append(share * joint)
-        if own.start_probs is not None:
-            start_probs.append(own.start_probs.astype(np.float64))
+        if over_words.start_probs is not None:
+            start_probs.append(over_words.start_probs.astype(np.float64))
     return TeacherTarget(
         marginals,
         np.concatenate(deps),

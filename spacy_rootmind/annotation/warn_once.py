@@ -4,20 +4,20 @@ from spacy import util
 
 
 class WarnOnce:
-    """Logs a warning the first time it is called in a process.
+    """Logs a warning the first time it is called.
 
     Parameters
     ----------
     message : str
-        What is wrong, with one `%s` for the reason.
+        What is wrong, with a `%s` for each argument of the call.
     """
 
     def __init__(self, message: str) -> None:
         self.message = message
         self.has_warned = False
 
-    def __call__(self, reason: object) -> None:
+    def __call__(self, *args: object) -> None:
         """Warn, unless this was done before."""
         if not self.has_warned:
             self.has_warned = True
-            util.logger.warning(self.message + " This warning is not repeated.", reason)
+            util.logger.warning(self.message + " This warning is not repeated.", *args)

@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 from spacy_rootmind.annotation import doc_trees
 from spacy_rootmind.annotation.details import ParseDetails
 from spacy_rootmind.annotation.record_schema import UnreadableDetailsError
-from spacy_rootmind.annotation.records import SentenceRecord, store_records
+from spacy_rootmind.annotation.records import store_records
 from spacy_rootmind.annotation.sentences import (
     SPACE_LABEL,
     Sentences,
@@ -57,14 +57,14 @@ class DocParse(NamedTuple):
     deps : list of str
     starts : int array of shape (n_sentences + 1,)
         As returned by `sentences.sentence_starts`.
-    records : list of (first token, end, SentenceRecord)
-        Of the sentences with details.
+    details : list of (first token, end, ParseDetails)
+        Of the sentences that have any, over tokens.
     """
 
     heads: NDArray[np.int32]
     deps: list[str]
     starts: NDArray[np.int32]
-    records: Sequence[tuple[int, int, SentenceRecord]] = ()
+    details: Sequence[tuple[int, int, ParseDetails]] = ()
 
 
 def join_sentences(
@@ -81,7 +81,7 @@ def join_sentences(
     """
     heads = np.full(len(doc), MISSING, dtype=np.int32)
     deps = [SPACE_LABEL] * len(doc)
-    records = []
+    details = []
     for start, stop, tokens in zip(
         starts[:-1].tolist(), starts[1:].tolist(), sentences, strict=True
     ):
@@ -95,10 +95,10 @@ def join_sentences(
             if not len(tokens):
                 deps[start] = labels[ROOT_LABEL]
         if not parse.details.is_empty:
-            details = parse.details.over_tokens(tokens - start, stop - start)
             # The confidence is that of this tree: with other heads it no longer holds.
-            records.append((start, stop, SentenceRecord(heads[start:stop] - start, details)))
-    return DocParse(heads, deps, starts.astype(np.int32), records)
+            tree = heads[start:stop] - start
+            details.append((start, stop, parse.details.over_tokens(tokens - start, tree)))
+    return DocParse(heads, deps, starts.astype(np.int32), details)
 
 
 def annotate(doc: Doc, parse: DocParse) -> None:
@@ -109,31 +109,30 @@ def annotate(doc: Doc, parse: DocParse) -> None:
     hashes = {label: doc.vocab.strings.add(label) for label in set(parse.deps)}
     deps = np.array([hashes[label] for label in parse.deps], dtype=np.uint64)
     doc_trees.set_trees(doc, parse.heads, deps, parse.starts)
-    # Without new records, too: those of an earlier parse no longer hold.
-    store_records(doc, [_with_earlier_teachers(doc, *record) for record in parse.records])
+    # Without new details, too: those of an earlier parse no longer hold.
+    store_records(doc, [_with_earlier_teachers(doc, *details) for details in parse.details])
 
 
 def _with_earlier_teachers(
-    doc: Doc, start: int, stop: int, record: SentenceRecord
-) -> tuple[int, int, SentenceRecord]:
+    doc: Doc, start: int, stop: int, details: ParseDetails
+) -> tuple[int, int, ParseDetails]:
     """Join a sentence's new distribution to those that other teachers have left on the Doc.
 
     One that the same teacher has left is replaced. Where these cannot be read, they are dropped
     like all else that an earlier parser has left, with a warning: a Doc is parsed whatever it
     carries.
     """
-    new = record.details.distributions
+    new = details.distributions
     if new:
         try:
             earlier = stored_distributions(doc, start, stop)
         except UnreadableDetailsError as error:
             warn_of_dropped(error)
             earlier = ()
-        teachers = {one.teacher for one in new}
-        others = [one for one in earlier if one.teacher not in teachers]
-        details = replace(record.details, distributions=(*others, *new))
-        record = replace(record, details=details)
-    return start, stop, record
+        teachers = {distribution.teacher for distribution in new}
+        others = [other for other in earlier if other.teacher not in teachers]
+        details = replace(details, distributions=(*others, *new))
+    return start, stop, details
 
 
 def restore_edges(doc: Doc) -> Doc:

@@ -12,7 +12,6 @@ from spacy.vocab import Vocab
 
 from spacy_rootmind.annotation.details import Alternatives, ArcTable, Confidence, ParseDetails
 from spacy_rootmind.annotation.extensions import register_extensions
-from spacy_rootmind.annotation.records import SentenceRecord
 from spacy_rootmind.annotation.writing import DocParse, annotate
 from spacy_rootmind.bulk.schema import check_version
 from spacy_rootmind.bulk.to_rows import ATTRIBUTES, Row
@@ -91,13 +90,12 @@ def make_doc(rows: Sequence[Row], vocab: Vocab) -> Doc:
         return doc
     heads = [start + np.array(row["heads"]) for start, row in zip(starts, rows, strict=False)]
     deps = [dep for row in rows for dep in row["deps"]]
-    records = []
+    details = []
     for row, start, end in zip(rows, starts.tolist(), starts[1:].tolist(), strict=False):
-        details = _details(row)
-        if not details.is_empty:
-            tree = np.array(row["heads"], dtype=np.int32)
-            records.append((start, end, SentenceRecord(tree, details)))
-    parse = DocParse(np.concatenate(heads).astype(np.int32), deps, starts.astype(np.int32), records)
+        of_sentence = _details(row)
+        if not of_sentence.is_empty:
+            details.append((start, end, of_sentence))
+    parse = DocParse(np.concatenate(heads).astype(np.int32), deps, starts.astype(np.int32), details)
     annotate(doc, parse)
     return doc
 
@@ -120,7 +118,8 @@ def _details(row: Row) -> ParseDetails:
     alternatives = None
     if row["parses"] is not None:
         alternatives = _alternatives(row["parses"], len(row["tokens"]))
-    return ParseDetails(confidence, arcs, alternatives)
+    tree = np.array(row["heads"], dtype=np.int32)
+    return ParseDetails(confidence, arcs, alternatives, tree=tree)
 
 
 def _arcs(arcs: Sequence[Row]) -> ArcTable:

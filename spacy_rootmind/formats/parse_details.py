@@ -91,7 +91,7 @@ def list_details(sentence: Span) -> ListedDetails:
     if record is None:
         return ListedDetails()
     found = ListedDetails()
-    if (confidence := record.details.confidence) is not None:
+    if (confidence := record.confidence) is not None:
         probs: list[float | None] = list(confidence.head_probs.tolist())
         heads = [token.head.i - sentence.start for token in sentence]
         changed = [i for i, parsed in enumerate(record.heads) if heads[i] != parsed]
@@ -103,7 +103,7 @@ def list_details(sentence: Span) -> ListedDetails:
             log_prob=None if changed else float(confidence.log_prob),
             entropy=float(confidence.entropy),
         )
-    if (arcs := record.details.arcs) is not None:
+    if (arcs := record.arcs) is not None:
         columns = (c.tolist() for c in (arcs.dependents, arcs.heads, arcs.labels, arcs.probs))
         found = found._replace(
             arcs=[
@@ -111,7 +111,7 @@ def list_details(sentence: Span) -> ListedDetails:
                 for token, head, label, prob in zip(*columns, strict=True)
             ]
         )
-    if (alternatives := record.details.alternatives) is not None:
+    if (alternatives := record.alternatives) is not None:
         columns = (c.tolist() for c in (alternatives.log_probs, alternatives.heads))
         names = ([alternatives.label_names[i] for i in row] for row in alternatives.labels.tolist())
         found = found._replace(

@@ -330,13 +330,13 @@ def find_vectors(
         return vectors, backprop_vectors
     found, backprop_features = features(list(docs), is_train)
     xp = model.ops.xp
-    both = [xp.hstack(parts) for parts in zip(vectors, found, strict=True)]
+    extended = [xp.hstack(parts) for parts in zip(vectors, found, strict=True)]
 
     def backprop(d_both: list[Floats2d]) -> Docs:
         backprop_features([xp.ascontiguousarray(d[:, width:]) for d in d_both])
         return backprop_vectors([xp.ascontiguousarray(d[:, :width]) for d in d_both])
 
-    return both, backprop
+    return extended, backprop
 
 
 def find_boundaries(

@@ -101,9 +101,9 @@ def _predict(labeller: Labeller, trees: TreeScores, arcs: Arcs) -> Floats2d:
     """Score labels of arcs from the rows that take part in them, and no others."""
     xp = labeller.ops.xp
     ends = xp.concatenate((arcs.deps, arcs.heads))
-    rows, places = xp.unique(ends, return_inverse=True)
-    own = Arcs(places[: len(arcs.deps)], places[len(arcs.deps) :], arcs.buckets)
-    scores = labeller.predict((trees.rows[rows], trees.layout, own))
+    rows, numbers = xp.unique(ends, return_inverse=True)
+    distinct_arcs = Arcs(numbers[: len(arcs.deps)], numbers[len(arcs.deps) :], arcs.buckets)
+    scores = labeller.predict((trees.rows[rows], trees.layout, distinct_arcs))
     return scores[:, : labeller.get_dim("nO")]
 
 
@@ -155,8 +155,8 @@ def find_label_log_probs(
     ops = labeller.ops
     parts = [np.zeros((0, labeller.get_dim("nO")))]
     for _, scores in iterate_label_scores(labeller, trees, deps, heads):
-        own = ops.to_numpy(scores).astype(np.float64)
-        behind = (own - own.max(axis=1, keepdims=True)) / temperature
+        log_weights = ops.to_numpy(scores).astype(np.float64)
+        behind = (log_weights - log_weights.max(axis=1, keepdims=True)) / temperature
         parts.append(behind - np.log(np.exp(behind).sum(axis=1, keepdims=True)))
     return np.concatenate(parts)
 

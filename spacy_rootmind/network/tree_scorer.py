@@ -177,7 +177,7 @@ def _gather_rows(
         model.inc_grad("root", d_rows[layout.roots].sum(axis=0))
         d_flat = xp.zeros((sum(map(len, vectors)), root.shape[0]), dtype=d_rows.dtype)
         d_flat[tokens] = d_rows[layout.words]
-        stops = np.cumsum([len(own) for own in vectors])[:-1].tolist()
+        stops = np.cumsum([len(doc_vectors) for doc_vectors in vectors])[:-1].tolist()
         return xp.split(d_flat, stops)
 
     return rows, backprop
@@ -189,7 +189,7 @@ def flat_tokens(
     """Index of every scored token in the Docs' vectors, one Doc after another."""
     parts = [np.zeros(0, dtype="i8")]
     start = 0
-    for own, doc_sentences in zip(vectors, sentences, strict=True):
+    for doc_vectors, doc_sentences in zip(vectors, sentences, strict=True):
         parts += [sentence + start for sentence in doc_sentences]
-        start += len(own)
+        start += len(doc_vectors)
     return np.concatenate(parts)

@@ -103,11 +103,7 @@ def sample(k: int, seed: int | None = 0, labelled: bool = False) -> Maker:
     ValueError
         If an argument is not as described.
     """
-    _check(k, seed, labelled=labelled)
-    made: Callable[..., Any] = partial(_samples, k=k, seed=seed, replace=True)
-    if labelled:
-        made = LabelledMaker(partial(_labelled_samples, k=k, seed=seed, replace=True))
-    return _registered("sample", made, k=k, seed=seed, labelled=labelled)
+    return _sampler("sample", k, seed, labelled, replace=True)
 
 
 def sample_without_replacement(k: int, seed: int | None = 0, labelled: bool = False) -> Maker:
@@ -131,11 +127,15 @@ def sample_without_replacement(k: int, seed: int | None = 0, labelled: bool = Fa
     ValueError
         If an argument is not as described.
     """
+    return _sampler("sample_without_replacement", k, seed, labelled, replace=False)
+
+
+def _sampler(name: str, k: int, seed: int | None, labelled: bool, *, replace: bool) -> Maker:
     _check(k, seed, labelled=labelled)
-    made: Callable[..., Any] = partial(_samples, k=k, seed=seed, replace=False)
-    if labelled:
-        made = LabelledMaker(partial(_labelled_samples, k=k, seed=seed, replace=False))
-    return _registered("sample_without_replacement", made, k=k, seed=seed, labelled=labelled)
+    draw: Any = _labelled_samples if labelled else _samples
+    draw = partial(draw, k=k, seed=seed, replace=replace)
+    made = LabelledMaker(draw) if labelled else draw
+    return _registered(name, made, k=k, seed=seed, labelled=labelled)
 
 
 def _registered(name: str, maker: Callable[..., Any], **settings: int | None) -> Maker:

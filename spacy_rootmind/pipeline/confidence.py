@@ -62,21 +62,27 @@ def label_alternatives(
         heads = trees[:, 1:].astype(np.int64)
         deps = np.arange(1, trees.shape[1]) + root
         arcs.append(np.where(heads == ROOT, MISSING, deps * n_rows + heads + root))
-    flat = np.concatenate([own.ravel() for own in arcs]) if arcs else np.zeros(0, np.int64)
-    unique, places = np.unique(flat, return_inverse=True)
+    flat = (
+        np.concatenate([sentence_arcs.ravel() for sentence_arcs in arcs])
+        if arcs
+        else np.zeros(0, np.int64)
+    )
+    unique, numbers = np.unique(flat, return_inverse=True)
     labels = np.full(len(unique), ROOT_LABEL, dtype=np.int32)
     between_words = unique != MISSING
     deps, heads = np.divmod(unique[between_words], n_rows)
     labels[between_words], _ = find_best_labels(labeller, scores, deps, heads)
-    ends = np.cumsum([own.size for own in arcs])
+    ends = np.cumsum([sentence_arcs.size for sentence_arcs in arcs])
     return [
         Alternatives(
             trees[:, 1:],
-            labels[places[end - own.size : end]].reshape(own.shape),
+            labels[numbers[end - sentence_arcs.size : end]].reshape(sentence_arcs.shape),
             log_probs,
             label_names,
         )
-        for (trees, log_probs), own, end in zip(alternatives, arcs, ends.tolist(), strict=True)
+        for (trees, log_probs), sentence_arcs, end in zip(
+            alternatives, arcs, ends.tolist(), strict=True
+        )
     ]
 
 
@@ -110,7 +116,11 @@ def label_arcs(
     ends = np.searchsorted(batch.sentences[rows], np.arange(len(arcs) + 1))
     return [
         ArcTable(
-            batch.deps[rows[own]], batch.heads[rows[own]], labels[own], joint[own], label_names
+            batch.deps[rows[of_sentence]],
+            batch.heads[rows[of_sentence]],
+            labels[of_sentence],
+            joint[of_sentence],
+            label_names,
         )
-        for own in (slice(*pair) for pair in itertools.pairwise(ends))
+        for of_sentence in (slice(*pair) for pair in itertools.pairwise(ends))
     ]

@@ -221,26 +221,26 @@ class DocConstraints:
             If the Doc has a boundary where there must be none, or two forced roots are in one
             sentence.
         """
-        bound = log_odds.copy()
+        constrained = log_odds.copy()
         for tokens in self._together():
             inside = slice(int(tokens.min()) + 1, int(tokens.max()) + 1)
-            if (bound[inside] >= CERTAIN / 2).any():
+            if (constrained[inside] >= CERTAIN / 2).any():
                 self._refuse_two_sentences(doc, tokens)
-            bound[inside] = NEVER
+            constrained[inside] = NEVER
         roots = sorted(token for token, head in self.heads.items() if token == head)
         for left, right in itertools.pairwise(roots):
-            between = bound[left + 1 : right + 1]
+            between = constrained[left + 1 : right + 1]
             if (between > 0).any():
                 continue
             best = left + 1 + int(between.argmax())
-            if bound[best] <= -CERTAIN / 2:
+            if constrained[best] <= -CERTAIN / 2:
                 raise ValueError(
                     f"tokens {left} ({doc[left].text!r}) and {right} ({doc[right].text!r}) are "
                     f"forced roots of the same sentence, which has one root: put a boundary "
                     f"between them, or leave a constraint out"
                 )
-            bound[best] = CERTAIN
-        return bound
+            constrained[best] = CERTAIN
+        return constrained
 
     def check_starts(self, doc: Doc, starts: Starts) -> None:
         """Refuse sentences that were split, because of their length, inside an arc or span."""
@@ -315,7 +315,7 @@ class SentenceConstraints:
         ValueError
             If there are spans, and trees must be projective: the word to choose is then another.
         """
-        bound = np.where(self.allowed, scores, -np.inf).astype(scores.dtype)
+        constrained = np.where(self.allowed, scores, -np.inf).astype(scores.dtype)
         if self.spans:
             if projective:
                 raise ValueError(
@@ -323,14 +323,14 @@ class SentenceConstraints:
                     "`projective` is on, received some: turn it off, or force arcs instead"
                 )
             for span, top in zip(
-                self.spans, _find_tops(bound.astype(np.float64), self.spans), strict=True
+                self.spans, _find_tops(constrained.astype(np.float64), self.spans), strict=True
             ):
-                outside = np.ones(len(bound), dtype=bool)
+                outside = np.ones(len(constrained), dtype=bool)
                 outside[span] = False
-                bound[np.ix_(span[span != top], outside)] = -np.inf
-                bound[top, span] = -np.inf
-        decode(bound, projective=projective)
-        return bound
+                constrained[np.ix_(span[span != top], outside)] = -np.inf
+                constrained[top, span] = -np.inf
+        decode(constrained, projective=projective)
+        return constrained
 
 
 def _pairs(given: Any, name: str) -> list[tuple[int, int]]:

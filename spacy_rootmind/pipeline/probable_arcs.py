@@ -70,12 +70,12 @@ class BatchArcs:
     @classmethod
     def join(cls, arcs: Sequence[ProbableArcs]) -> "BatchArcs":
         """Join the arcs of at least one sentence."""
-        sizes = [len(own.deps) for own in arcs]
+        sizes = [len(sentence_arcs.deps) for sentence_arcs in arcs]
         return cls(
             np.repeat(np.arange(len(arcs)), sizes),
-            np.concatenate([own.deps for own in arcs]),
-            np.concatenate([own.heads for own in arcs]),
-            np.concatenate([own.probs for own in arcs]),
+            np.concatenate([sentence_arcs.deps for sentence_arcs in arcs]),
+            np.concatenate([sentence_arcs.heads for sentence_arcs in arcs]),
+            np.concatenate([sentence_arcs.probs for sentence_arcs in arcs]),
             np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)]),
         )
 

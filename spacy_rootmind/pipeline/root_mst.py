@@ -17,6 +17,7 @@ from thinc.api import Optimizer, set_dropout_rate
 from spacy_rootmind.annotation.extensions import register_extensions
 from spacy_rootmind.annotation.gold import GoldBatch, gold_boundaries
 from spacy_rootmind.annotation.sentences import words_of
+from spacy_rootmind.annotation.warn_once import WarnOnce
 from spacy_rootmind.annotation.writing import DocParse, annotate
 from spacy_rootmind.network.architecture import (
     ParserGradient,
@@ -89,10 +90,18 @@ class RootMST(TrainablePipe):
             self.settings = Settings(**settings)
         # The settings as in the config of the pipeline.
         self.saved_settings = self.settings.as_config()
-        self._warned_of_split = False
-        self._warned_of_attributes = False
         self._warned_of_labels: set[int] = set()
-        self._warned_of_rehearsal = False
+        self._warn_of_split = WarnOnce(
+            "[%s] a sentence of the Doc %r has more than %d words (max_sentence_length) and was "
+            "split where boundaries are most likely."
+        )
+        self._warn_of_attributes = WarnOnce(
+            "%s. The component is updated alone, so the attribute is taken as unset."
+        )
+        self._warn_of_rehearsal = WarnOnce(
+            "[%s] nlp.rehearse changes nothing in this parser, which has no rehearsal. To keep "
+            "what it has learnt, update it with earlier examples as well."
+        )
         self.cfg: dict[str, Any] = serialization.initial_cfg()
 
     @property
@@ -372,14 +381,7 @@ class RootMST(TrainablePipe):
         **config: Any,
     ) -> dict[str, float]:
         """Do nothing but warn, once: the parser has no rehearsal, and `losses` gets none of it."""
-        if not self._warned_of_rehearsal:
-            self._warned_of_rehearsal = True
-            util.logger.warning(
-                "[%s] nlp.rehearse changes nothing in this parser, which has no rehearsal. To keep "
-                "what it has learnt, update it with earlier examples as well. This warning is not "
-                "repeated.",
-                self.name,
-            )
+        self._warn_of_rehearsal(self.name)
         return {} if losses is None else losses
 
     def _check_attributes(self, docs: Sequence[Doc], *, is_alone: bool) -> None:
@@ -389,22 +391,16 @@ class RootMST(TrainablePipe):
         except ValueError as error:
             if not is_alone:
                 raise
-            if not self._warned_of_attributes:
-                self._warned_of_attributes = True
-                util.logger.warning(
-                    "%s. The component is updated alone, so the attribute is taken as unset. This "
-                    "warning is not repeated.",
-                    error,
-                )
+            self._warn_of_attributes(error)
 
     def finish_update(self, sgd: Optimizer) -> None:
         """Take a step; the layers above the token vectors at `learn_rate_factor` times the rate."""
         factor = self.settings.learn_rate_factor
         # A function that collects gradients, as in `nlp.rehearse`, has no rate to scale.
         faster: Any = sgd if factor == 1.0 else partial(sgd, lr_scale=factor)
-        tok2vec, *own = self.model.layers
+        tok2vec, *upper_layers = self.model.layers
         tok2vec.finish_update(sgd)
-        for layer in own:
+        for layer in upper_layers:
             layer.finish_update(faster)
 
     def training_input(self, examples: Iterable[Example]) -> ParserInput:
@@ -539,7 +535,7 @@ class RootMST(TrainablePipe):
             temperature=self.temperature,
             label_temperature=self.cfg["label_temperature"],
             teacher=teacher_name(self.model, self.labels) if is_teacher else "",
-            on_split=self._warn_of_split,
+            on_split=self._tell_of_split,
         )
         docs = list(docs)
         self._require_attributes(docs)
@@ -549,17 +545,8 @@ class RootMST(TrainablePipe):
             require_static_vectors(self.model, docs)
             return parse_docs(self.model, docs, context)
 
-    def _warn_of_split(self, doc: Doc, n_split: int) -> None:
-        """Warn once that a sentence was too long."""
-        if not self._warned_of_split:
-            self._warned_of_split = True
-            util.logger.warning(
-                "[%s] a sentence of the Doc %r has more than %d words (max_sentence_length) and "
-                "was split where boundaries are most likely. This warning is not repeated.",
-                self.name,
-                doc[:8].text,
-                self.settings.max_sentence_length,
-            )
+    def _tell_of_split(self, doc: Doc, n_split: int) -> None:
+        self._warn_of_split(self.name, doc[:8].text, self.settings.max_sentence_length)
 
     def set_annotations(self, docs: Iterable[Doc], scores: Sequence[DocParse]) -> None:
         """Set heads, labels and sentence boundaries of all tokens."""

@@ -103,14 +103,14 @@ def _count_arcs(example: Example, counts: Counts) -> None:
     label_right = np.zeros(len(gold_doc), dtype=bool)
     main_right = np.zeros(len(gold_doc), dtype=bool)
     for i in known.nonzero()[0].tolist():
-        own = doc_of[i]
-        if own == MISSING or gold_of[own] != i or heads[own] == MISSING:
+        predicted = doc_of[i]
+        if predicted == MISSING or gold_of[predicted] != i or heads[predicted] == MISSING:
             continue
-        head_right[i] = gold_of[heads[own]] == gold_heads[i]
-        label_right[i] = labels[own] == gold_labels[i]
+        head_right[i] = gold_of[heads[predicted]] == gold_heads[i]
+        label_right[i] = labels[predicted] == gold_labels[i]
         # A piece of the gold head does not count as the gold head.
-        main_right[i] = doc_of[gold_heads[i]] == heads[own] and (
-            labels[own].split(":")[0] == gold_labels[i].split(":")[0]
+        main_right[i] = doc_of[gold_heads[i]] == heads[predicted] and (
+            labels[predicted].split(":")[0] == gold_labels[i].split(":")[0]
         )
     scored = known & np.array([not token.is_space for token in gold_doc], dtype=bool)
     plain = scored & np.array([label not in PUNCTUATION for label in gold_labels], dtype=bool)

@@ -122,7 +122,7 @@ class SentenceParser:
         self.projective = context.settings.projective
         self.buckets: list[Bucket] = scores.layout.buckets
         self.lengths = [bucket.lengths for bucket in self.buckets]
-        self.squares = [
+        self.arc_scores = [
             self._constrain(self.labeller.ops.to_numpy(arcs), bucket)
             for bucket, arcs in zip(self.buckets, scores.arcs, strict=True)
         ]
@@ -140,36 +140,40 @@ class SentenceParser:
                 )
         return [parses[sentence] for sentence in range(len(self.tasks))]
 
-    def _constrain(self, square: NDArray[np.floating], bucket: Bucket) -> NDArray[np.floating]:
+    def _constrain(self, scores: NDArray[np.floating], bucket: Bucket) -> NDArray[np.floating]:
         """Check the arc scores of a bucket; set those that constraints rule out to -inf."""
-        require_finite(np, square, "arc")
+        require_finite(np, scores, "arc")
         for i, sentence in enumerate(bucket.sentences):
             constraints = self.tasks[sentence].constraints
             if constraints is not None:
                 m = bucket.lengths[i] + 1
-                own = square[i, :m, :m]
-                self._weigh_labels(own, self.labeller.ops.to_numpy(bucket.rows)[i], constraints)
+                sentence_scores = scores[i, :m, :m]
+                self._weigh_labels(
+                    sentence_scores, self.labeller.ops.to_numpy(bucket.rows)[i], constraints
+                )
                 try:
-                    square[i, :m, :m] = constraints.apply(own, projective=self.projective)
+                    scores[i, :m, :m] = constraints.apply(
+                        sentence_scores, projective=self.projective
+                    )
                 except NoTreeError:
                     kind = "projective tree" if self.projective else "tree"
                     raise NoTreeError(
                         f"no {kind} with a single root meets the constraints on "
                         f"{self.tasks[sentence].name()}: leave some out"
                     ) from None
-        return square
+        return scores
 
     def _weigh_labels(
         self,
-        square: NDArray[np.floating],
+        scores: NDArray[np.floating],
         rows: NDArray[np.int64],
         constraints: SentenceConstraints,
     ) -> None:
-        """Add how probable a word's given label is on each arc; changes `square` in place.
+        """Add how probable a word's given label is on each arc; changes `scores` in place.
 
         Arc scores are then those of trees given the label, by Bayes' rule.
         """
-        places = np.arange(1, len(square))
+        places = np.arange(1, len(scores))
         for word, label in constraints.labels.items():
             log_probs = find_label_log_probs(
                 self.labeller,
@@ -179,7 +183,7 @@ class SentenceParser:
                 self.context.label_temperature,
             )[:, label - 1]
             require_finite(np, log_probs, "label")
-            square[word, 1:] += self.context.temperature * log_probs
+            scores[word, 1:] += self.context.temperature * log_probs
 
     def _find_trees(self) -> tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]]:
         """Find the best trees and the numbers of their labels, a padded array per bucket."""
@@ -187,7 +191,7 @@ class SentenceParser:
             return decode_labelled(
                 self._log_weights(), self.lengths, self._find_labels, projective=self.projective
             )
-        batches = zip(self.squares, self.lengths, strict=True)
+        batches = zip(self.arc_scores, self.lengths, strict=True)
         heads = [decode(*batch, projective=self.projective) for batch in batches]
         return heads, label_trees(heads, self.lengths, self._find_labels)
 
@@ -195,8 +199,10 @@ class SentenceParser:
         ends = np.empty((2, len(arcs.batch)), dtype=np.int64)
         for i, bucket in enumerate(self.buckets):
             rows = self.labeller.ops.to_numpy(bucket.rows)
-            own = arcs.batch == i
-            ends[:, own] = rows[arcs.sentence[own], (arcs.dep[own], arcs.head[own])]
+            in_bucket = arcs.batch == i
+            ends[:, in_bucket] = rows[
+                arcs.sentence[in_bucket], (arcs.dep[in_bucket], arcs.head[in_bucket])
+            ]
         labels, log_probs = find_best_labels(
             self.labeller, self.scores, ends[0], ends[1], self.context.label_temperature
         )
@@ -204,7 +210,7 @@ class SentenceParser:
         return labels, log_probs
 
     def _log_weights(self) -> list[NDArray[np.float64]]:
-        return [square.astype(np.float64) / self.context.temperature for square in self.squares]
+        return [scores.astype(np.float64) / self.context.temperature for scores in self.arc_scores]
 
     def _find_details(self, heads: list[NDArray[np.int32]]) -> list[ParseDetails]:
         """Find the details that the settings ask for, per sentence."""
@@ -221,7 +227,9 @@ class SentenceParser:
         if settings.alternatives is not None:
             alternatives = self._find_alternatives(weights)
         if settings.distribution_threshold is not None:
-            distributions = [(one,) for one in self._find_distributions(weights, heads)]
+            distributions = [
+                (distribution,) for distribution in self._find_distributions(weights, heads)
+            ]
         parts = zip(confidence, arcs, alternatives, distributions, strict=True)
         return [ParseDetails(*part) for part in parts]
 
@@ -232,8 +240,8 @@ class SentenceParser:
         settings = self.context.settings
         confidence: list[Any] = [None] * len(self.tasks)
         arcs: list[Any] = [None] * len(self.tasks)
-        for bucket, own, best in zip(self.buckets, weights, heads, strict=True):
-            trees = TreeDistribution(own, bucket.lengths, projective=self.projective)
+        for bucket, bucket_weights, best in zip(self.buckets, weights, heads, strict=True):
+            trees = TreeDistribution(bucket_weights, bucket.lengths, projective=self.projective)
             if settings.confidence:
                 found = find_confidence(trees, bucket.lengths, best)
                 for sentence, part in zip(bucket.sentences, found, strict=True):
@@ -260,13 +268,13 @@ class SentenceParser:
         threshold: Any = context.settings.distribution_threshold
         arcs: list[Any] = [None] * len(self.tasks)
         log_weights: list[Any] = [None] * len(self.tasks)
-        for bucket, own, parses in zip(self.buckets, weights, heads, strict=True):
-            marginals = TreeDistribution(own, bucket.lengths, projective=self.projective).marginals
+        for bucket, bucket_weights, parses in zip(self.buckets, weights, heads, strict=True):
+            marginals = TreeDistribution(bucket_weights, bucket.lengths).marginals
             # With the arcs of the parse, what is kept makes at least one tree.
             found = find_arcs(marginals, bucket.lengths, threshold, parses)
             for i, sentence in enumerate(bucket.sentences):
                 arcs[sentence] = found[i]
-                log_weights[sentence] = own[i][found[i].deps, found[i].heads]
+                log_weights[sentence] = bucket_weights[i][found[i].deps, found[i].heads]
         starts: list[Any] = [None] * len(self.tasks)
         if context.finds_boundaries:
             starts = [sigmoid(task.log_odds) for task in self.tasks]
@@ -298,12 +306,12 @@ class SentenceParser:
         self, weights: list[NDArray[np.float64]], make: LabelledMaker
     ) -> list[Alternatives]:
         found: dict[int, Alternatives] = {}
-        for bucket, own in zip(self.buckets, weights, strict=True):
+        for bucket, bucket_weights in zip(self.buckets, weights, strict=True):
             rows = self.labeller.ops.to_numpy(bucket.rows)
             for i, sentence in enumerate(bucket.sentences):
                 m = bucket.lengths[i] + 1
                 trees = make(
-                    own[i, :m, :m],
+                    bucket_weights[i, :m, :m],
                     self.tasks[sentence].texts(),
                     partial(self._find_log_probs, rows[i]),
                     **self._kind(),
@@ -327,10 +335,12 @@ class SentenceParser:
     def _make_alternatives(self, weights: list[NDArray[np.float64]]) -> list[Trees]:
         make: Any = self.context.settings.alternatives
         found: dict[int, Trees] = {}
-        for bucket, own in zip(self.buckets, weights, strict=True):
+        for bucket, bucket_weights in zip(self.buckets, weights, strict=True):
             for i, sentence in enumerate(bucket.sentences):
                 m = bucket.lengths[i] + 1
-                found[sentence] = make(own[i, :m, :m], self.tasks[sentence].texts(), **self._kind())
+                found[sentence] = make(
+                    bucket_weights[i, :m, :m], self.tasks[sentence].texts(), **self._kind()
+                )
         return [found[sentence] for sentence in range(len(self.tasks))]
 
 

@@ -74,12 +74,14 @@ def store_distributions(
     entries = inner[entries]
     bounds = batch.bounds.tolist()
     stored = []
-    for i, (own, weights, starts) in enumerate(zip(arcs, log_weights, start_probs, strict=True)):
+    for i, (sentence_arcs, weights, starts) in enumerate(
+        zip(arcs, log_weights, start_probs, strict=True)
+    ):
         mine = slice(*np.searchsorted(entries, bounds[i : i + 2]))
         stored.append(
             StoredDistribution(
-                own.deps.astype(np.int32),
-                own.heads.astype(np.int32),
+                sentence_arcs.deps.astype(np.int32),
+                sentence_arcs.heads.astype(np.int32),
                 weights.astype(np.float32),
                 (entries[mine] - bounds[i]).astype(np.int32),
                 labels[mine].astype(np.int32),

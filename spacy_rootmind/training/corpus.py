@@ -49,7 +49,7 @@ class DistillationCorpus:
         self.gold = gold
         self.files = files
         self.gold_share = gold_share
-        self._taught: Iterator[Example] | None = None
+        self._teacher_examples: Iterator[Example] | None = None
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Yield the examples of an epoch."""
@@ -63,17 +63,17 @@ class DistillationCorpus:
             yield from _join_rest(gold)
             return
         random.shuffle(gold)
-        if self._taught is None:
-            self._taught = self._stream(nlp)
+        if self._teacher_examples is None:
+            self._teacher_examples = self._stream(nlp)
         words_per_gold_word = (1.0 - self.gold_share) / self.gold_share
         balance = 0.0
         for example in gold:
             yield example
             balance += words_per_gold_word * len(example.reference)
             while balance > 0.0:
-                taught = next(self._taught)
-                balance -= len(taught.reference)
-                yield taught
+                from_teacher = next(self._teacher_examples)
+                balance -= len(from_teacher.reference)
+                yield from_teacher
 
     def _stream(self, nlp: Language) -> Iterator[Example]:
         """Yield the teachers' examples again and again, in another order each time."""

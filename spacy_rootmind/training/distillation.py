@@ -46,8 +46,8 @@ def pad_marginals(bucket: Bucket, targets: Mapping[int, TeacherTarget]) -> NDArr
     m = bucket.rows.shape[1]
     padded = np.zeros((len(bucket.sentences), m, m))
     for i, sentence in enumerate(bucket.sentences):
-        own = targets[sentence].marginals
-        padded[i, : len(own), : len(own)] = own
+        marginals = targets[sentence].marginals
+        padded[i, : len(marginals), : len(marginals)] = marginals
     return padded
 
 
@@ -80,15 +80,17 @@ def label_targets(
     roots = to_numpy(layout.roots)
     deps, heads, found, probs = [], [], [], []
     for sentence, target in targets.items():
-        own = np.array([columns.get(label, -1) for label in target.labels.tolist()], dtype="i8")
-        is_known = own >= 0
+        label_columns = np.array(
+            [columns.get(label, -1) for label in target.labels.tolist()], dtype="i8"
+        )
+        is_known = label_columns >= 0
         deps.append(target.deps[is_known] + roots[sentence])
         heads.append(target.heads[is_known] + roots[sentence])
-        found.append(own[is_known])
+        found.append(label_columns[is_known])
         probs.append(target.label_probs[is_known])
     entries = np.stack([np.concatenate(deps), np.concatenate(heads)], axis=1)
-    arcs, places = np.unique(entries, axis=0, return_inverse=True)
+    arcs, numbers = np.unique(entries, axis=0, return_inverse=True)
     dense = np.zeros((len(arcs), n_columns))
     # Teachers that agree on an arc and its label add up.
-    np.add.at(dense, (places.reshape(-1), np.concatenate(found)), np.concatenate(probs))
+    np.add.at(dense, (numbers.reshape(-1), np.concatenate(found)), np.concatenate(probs))
     return arcs[:, 0], arcs[:, 1], dense

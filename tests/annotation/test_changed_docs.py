@@ -13,7 +13,7 @@ from spacy_rootmind.annotation.extensions import (
     get_head_probs,
     register_extensions,
 )
-from spacy_rootmind.annotation.records import SentenceRecord, store_records
+from spacy_rootmind.annotation.records import store_records
 
 VOCAB = spacy.blank("en").vocab
 WORDS = ["She", "moved", "to", "New", "York", ".", "It", " ", "rained", "there", "."]
@@ -41,7 +41,7 @@ def make_record(start, end):
     )
     alternatives = Alternatives(tree[None], np.zeros((1, n), "i4"), np.array([-0.5]), ("dep",))
     confidence = Confidence(np.array(PROBS[start:end], "f4"), -1.5, 0.75)
-    return SentenceRecord(tree, ParseDetails(confidence, arcs, alternatives))
+    return ParseDetails(confidence, arcs, alternatives, tree=tree)
 
 
 def make_doc():

@@ -207,8 +207,8 @@ def test_malformed_field_is_named(parsed, part, name, change):
 def test_sound_records_are_read(parsed):
     assert read_everything(parsed) == set()
     record = read_record(next(parsed.sents))
-    assert len(record.details.distributions) == 1
-    assert len(record.details.alternatives.log_probs) == 3
+    assert len(record.distributions) == 1
+    assert len(record.alternatives.log_probs) == 3
 
 
 # --- random damage -----------------------------------------------------------------------------
@@ -375,7 +375,7 @@ def test_earlier_teachers_that_cannot_be_read_are_dropped_with_a_warning(
     [warning] = [one.getMessage() for one in caplog.records if "dropped" in one.getMessage()]
     assert "format 99" in warning
     assert "The teacher" in warning
-    counts = [len(read_record(sentence).details.distributions) for sentence in doc.sents]
+    counts = [len(read_record(sentence).distributions) for sentence in doc.sents]
     # The second sentence has kept what an earlier teacher said, and got the new one.
     assert counts == [1, 2]
 

@@ -13,7 +13,6 @@ from spacy_rootmind.annotation.details import Alternatives, ArcTable, Confidence
 from spacy_rootmind.annotation.extensions import get_head_prob, get_head_probs, register_extensions
 from spacy_rootmind.annotation.records import (
     FORMAT,
-    SentenceRecord,
     StoredRecord,
     is_record_key,
     read_record,
@@ -52,12 +51,11 @@ def make_doc():
 
 
 def make_record():
-    details = make_details().over_tokens(np.array([0, 2, 3]), 5)
-    return SentenceRecord(np.array([0, 0, 0, 2, 3], "i4"), details)
+    return make_details().over_tokens(np.array([0, 2, 3]), np.array([0, 0, 0, 2, 3], "i4"))
 
 
 def test_details_over_tokens():
-    details = make_details().over_tokens(np.array([0, 2, 3]), 5)
+    details = make_record()
     assert details.confidence.head_probs.tolist() == [0.5, 1.0, 0.25, 1.0, 1.0]
     arcs = details.arcs
     names = [arcs.label_names[i] for i in arcs.labels]
@@ -76,7 +74,7 @@ def test_details_of_a_sentence_without_words():
         Confidence(np.zeros(0, "f4"), 0.0, 0.0),
         ArcTable(nothing, nothing, nothing, np.zeros(0), NAMES),
         Alternatives(np.zeros((1, 0), "i4"), np.zeros((1, 0), "i4"), np.zeros(1), NAMES),
-    ).over_tokens(nothing, 2)
+    ).over_tokens(nothing, np.zeros(2, "i4"))
     assert details.confidence.head_probs.tolist() == [1.0, 1.0]
     assert details.arcs.label_names == ()
     parses = details.alternatives
@@ -87,7 +85,7 @@ def test_details_of_a_sentence_without_words():
 def assert_same(found, expected):
     assert found.tree.tolist() == expected.tree.tolist()
     for name in ("confidence", "arcs", "alternatives"):
-        a, b = getattr(found.details, name), getattr(expected.details, name)
+        a, b = getattr(found, name), getattr(expected, name)
         assert type(a) is type(b)
         for field, value in vars(b).items():
             np.testing.assert_array_equal(getattr(a, field), value)
@@ -156,9 +154,9 @@ def test_other_formats_are_refused(change):
 def test_storing_again_replaces_all_records():
     doc = stored_doc()
     doc.user_data["mine"] = 1
-    record = SentenceRecord(np.zeros(1, "i4"), ParseDetails(Confidence(np.ones(1, "f4"), 0.0, 0.0)))
-    store_records(doc, [(5, 6, record)])
-    assert read_record(doc[5:6]).details.confidence.head_probs.tolist() == [1.0]
+    details = ParseDetails(Confidence(np.ones(1, "f4"), 0.0, 0.0), tree=np.zeros(1, "i4"))
+    store_records(doc, [(5, 6, details)])
+    assert read_record(doc[5:6]).confidence.head_probs.tolist() == [1.0]
     with pytest.raises(ValueError, match="expected one of the sentences that root_mst parsed"):
         read_record(doc[:5])
     store_records(doc, [])

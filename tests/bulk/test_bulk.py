@@ -478,7 +478,7 @@ def test_teachers_parse_one_after_another(pipeline, address, texts, corpus, tmp_
     assert [doc.text for doc in once] == [doc.text for doc in twice] == texts
     assert [doc.user_data["id"] for doc in once] == [doc.user_data["id"] for doc in twice]
     for doc in twice:
-        assert all(read_record(sent).details.distributions for sent in doc.sents)
+        assert all(read_record(sent).distributions for sent in doc.sents)
     for form in ("parquet", "conllu"):
         run = options(pipeline, address, [corpus], "x", to_format=form, parser=parsers[0])
         with pytest.raises(CommandError, match=f"Cannot write tree distributions as {form}"):

@@ -137,7 +137,7 @@ def test_docs_keep_their_tokens_and_sentences(pipeline, docs, tmp_path, nlp):
 
 
 def distributions(doc):
-    return [read_record(sent).details.distributions for sent in doc.sents]
+    return [read_record(sent).distributions for sent in doc.sents]
 
 
 def test_teachers_write_one_after_another(pipeline, tmp_path, nlp):

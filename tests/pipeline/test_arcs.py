@@ -195,9 +195,3 @@ def test_arcs_are_labelled_in_batches_of_bounded_size(unsure, monkeypatch):
     apart = [arc for s in unsure(TEXT).sents for arc in listed(s)]
     assert [arc[:3] for arc in apart] == [arc[:3] for arc in together]
     np.testing.assert_allclose([a[3] for a in apart], [a[3] for a in together], atol=1e-6)
-
-
-@pytest.mark.parametrize("least", [0, -0.1, 1.01])
-def test_threshold_must_be_a_probability_above_0(least):
-    with pytest.raises(ValueError, match="arc_threshold as a probability above 0 and at most 1"):
-        make_nlp(arc_threshold=least)

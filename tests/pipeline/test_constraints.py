@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import spacy
-from parsers import assign, gold_examples, make_nlp, train
+from parsers import assign, gold_examples, make_nlp, train, with_weights_of
 from reference import best_enumerated, clean, enumerate_trees, score_gap
 from spacy.tokens import Doc, Span
 from strategies import rng_for
@@ -197,11 +197,9 @@ def unsure(quickstart_docs):
 @pytest.fixture
 def parser_with(unsure):
     """Makes a pipeline with the weights of `unsure` and constraints from a function."""
-    weights = unsure.get_pipe("root_mst").to_bytes(exclude=["vocab"])
 
     def make(constrain, **config):
-        nlp = make_nlp(**config)
-        nlp.get_pipe("root_mst").from_bytes(weights, exclude=["vocab"])
+        nlp = with_weights_of(unsure, **config)
         assign(nlp.get_pipe("root_mst"), constraints=constrain)
         return nlp
 
@@ -932,9 +930,7 @@ def assert_untouched_but_spans(doc):
     ids=repr,
 )
 def test_constraints_in_a_config_go_to_disk_and_back(unsure, settings, tmp_path):
-    nlp = make_nlp(constraints=settings)
-    weights = unsure.get_pipe("root_mst").to_bytes(exclude=["vocab"])
-    nlp.get_pipe("root_mst").from_bytes(weights, exclude=["vocab"])
+    nlp = with_weights_of(unsure, constraints=settings)
     nlp.to_disk(tmp_path)
     again = spacy.load(tmp_path)
     assert again.config["components"]["root_mst"]["constraints"].items() >= settings.items()
@@ -960,20 +956,10 @@ def test_a_registered_function_of_the_users_own(unsure, tmp_path):
     def make(head: int):
         return lambda doc: Constraints(forced=[(0, head)] if len(doc) > head else [])
 
-    nlp = make_nlp(constraints={"@misc": "test_rootmind.first_heads_second.v1", "head": 2})
-    weights = unsure.get_pipe("root_mst").to_bytes(exclude=["vocab"])
-    nlp.get_pipe("root_mst").from_bytes(weights, exclude=["vocab"])
+    block = {"@misc": "test_rootmind.first_heads_second.v1", "head": 2}
+    nlp = with_weights_of(unsure, constraints=block)
     nlp.to_disk(tmp_path)
     for pipeline in (nlp, spacy.load(tmp_path)):
         assert pipeline(Doc(pipeline.vocab, words=FIRST))[0].head.i == 2
     texts = [" ".join(FIRST), " ".join(SECOND)] * 2
     assert [doc[0].head.i for doc in nlp.pipe(texts)] == [2] * 4
-
-
-def test_constraints_may_be_switched_on_for_a_saved_pipeline(unsure, tmp_path):
-    unsure.to_disk(tmp_path)
-    setting = {"@misc": "spacy_rootmind.span_subtrees.v1", "spans_key": "keep"}
-    nlp = spacy.load(tmp_path, config={"components.root_mst.constraints": setting})
-    doc = Doc(nlp.vocab, words=FIRST)
-    doc.spans["keep"] = [doc[0:3]]
-    assert is_subtree(nlp(doc)[0:3])

@@ -8,12 +8,13 @@ import os
 import subprocess
 import sys
 import weakref
+from functools import partial
 
 import numpy as np
 import pytest
 import spacy
 from conftest import ROOT
-from parsers import gold_examples, make_nlp, train
+from parsers import gold_examples, make_nlp, train, with_weights_of
 from spacy.tokens import Doc, Span
 from strategies import rng_for
 
@@ -239,14 +240,7 @@ def several(quickstart_docs):
 @pytest.fixture
 def parser_of(several):
     """Makes a copy of the parser with other settings."""
-    weights = several.get_pipe("root_mst").to_bytes(exclude=["vocab"])
-
-    def make(**config):
-        nlp = make_nlp(**config)
-        nlp.get_pipe("root_mst").from_bytes(weights, exclude=["vocab"])
-        return nlp
-
-    return make
+    return partial(with_weights_of, several)
 
 
 def long_doc(nlp, quickstart_docs):
@@ -306,21 +300,6 @@ def test_splits_of_a_short_text_are_not_logged(parser_of, caplog):
         nlp = parser_of(max_sentence_length=4)
         nlp("The cat slept. A dog came.")
     assert log_of_splits(caplog) == []
-
-
-@pytest.mark.parametrize("value", [0, -1])
-def test_length_must_be_at_least_one(value):
-    with pytest.raises(
-        ValueError, match=r"\[root_mst\] expected max_sentence_length as an integer of at least"
-    ):
-        make_nlp(max_sentence_length=value)
-
-
-def test_length_is_saved_with_the_pipeline(parser_of, tmp_path):
-    parser_of(max_sentence_length=3).to_disk(tmp_path)
-    nlp = spacy.load(tmp_path)
-    assert nlp.get_pipe("root_mst").settings.max_sentence_length == 3
-    assert max(len(sent) for sent in nlp("The cat saw a dog in the old garden").sents) <= 3
 
 
 @pytest.mark.parametrize("mode", ["auto", "given", "doc"])

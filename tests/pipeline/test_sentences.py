@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from parsers import (
     random_words,
     starts_of,
     train,
+    with_weights_of,
 )
 from reference import random_heads
 from spacy.tokens import Doc
@@ -49,14 +51,7 @@ def several(quickstart_docs):
 @pytest.fixture
 def make(several):
     """Makes pipelines with the same weights and other settings."""
-    weights = several.get_pipe("root_mst").to_bytes(exclude=["vocab"])
-
-    def make(**config):
-        nlp = make_nlp(**config)
-        nlp.get_pipe("root_mst").from_bytes(weights, exclude=["vocab"])
-        return nlp
-
-    return make
+    return partial(with_weights_of, several)
 
 
 def boundary_scores(nlp, doc):
@@ -650,19 +645,6 @@ def test_every_mode_trains_with_every_objective(quickstart_docs, mode, objective
     losses = [nlp.update(examples, sgd=optimizer, drop=0.0)["root_mst"] for _ in range(15)]
     assert np.isfinite(losses).all()
     assert losses[-1] < 0.7 * losses[0]
-
-
-@pytest.mark.parametrize("value", ["", "AUTO", "sentence"])
-def test_unknown_mode_is_refused(value):
-    with pytest.raises(ValueError, match=r"root_mst -> sentences.*'auto', 'given', 'doc'"):
-        make_nlp(sentences=value)
-
-
-def test_mode_is_saved_with_the_pipeline(make, tmp_path):
-    make(sentences="doc").to_disk(tmp_path)
-    assert spacy.load(tmp_path).get_pipe("root_mst").settings.sentences == "doc"
-    nlp = spacy.load(tmp_path, config={"components.root_mst.sentences": "auto"})
-    assert starts_of(nlp(TEXT)) == TEXT_STARTS
 
 
 # --- loss and gradient of the boundary head ------------------------------------------------------

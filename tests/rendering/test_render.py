@@ -21,7 +21,7 @@ import spacy_rootmind
 from spacy_rootmind import render
 from spacy_rootmind.annotation.details import Alternatives, ParseDetails
 from spacy_rootmind.annotation.extensions import register_extensions
-from spacy_rootmind.annotation.records import SentenceRecord, store_records
+from spacy_rootmind.annotation.records import store_records
 
 TEXT = "The cat  saw a dog that slept.\nShe said that it rained."
 RED = "#d1242f"
@@ -199,8 +199,8 @@ def with_parses(doc, trees, log_probs):
         np.array(log_probs, dtype=float),
         tuple(names),
     )
-    record = SentenceRecord(np.array(set_heads, np.int32), ParseDetails(alternatives=alternatives))
-    store_records(doc, [(0, len(doc), record)])
+    details = ParseDetails(alternatives=alternatives, tree=np.array(set_heads, np.int32))
+    store_records(doc, [(0, len(doc), details)])
     return doc
 
 

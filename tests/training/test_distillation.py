@@ -136,7 +136,7 @@ def threshold(teacher):
 
 def stored_of(doc):
     """The sentences with their distributions."""
-    return [(sent, read_record(sent).details.distributions) for sent in doc.sents]
+    return [(sent, read_record(sent).distributions) for sent in doc.sents]
 
 
 def scored(nlp, doc):
