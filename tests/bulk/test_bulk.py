@@ -411,6 +411,7 @@ def test_parts_whose_results_are_lost_are_reported_once(monkeypatch):
 def test_more_parts_than_the_scheduler_has_at_a_time(monkeypatch):
     monkeypatch.setattr(engine, "parse_part", lambda job, part: (job, part))
     monkeypatch.setattr(engine, "BATCH", 0.0)
+    monkeypatch.setattr(engine, "WINDOW", 20)
     n_parts = 3 * engine.WINDOW + 1
     reported = []
     with engine.local_client(1) as client:

@@ -104,6 +104,7 @@ def nlp(pipeline):
     return spacy.load(pipeline)
 
 
+@pytest.mark.one_each("component", "place")
 @pytest.mark.parametrize(
     ("component", "place"),
     [

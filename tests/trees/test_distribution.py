@@ -178,6 +178,7 @@ def check_by_determinant(scores: FloatArray, single_root: bool) -> None:
 # Against enumeration
 
 
+@pytest.mark.one_each("family", "single_root")
 @each_root
 @each_dtype
 @each_family
@@ -196,6 +197,7 @@ def test_distribution_matches_enumeration_on_many(family, dtype, single_root):
         check_enumerated(scores, single_root)
 
 
+@pytest.mark.one_each("scale", "single_root")
 @each_root
 @each_dtype
 @each_scale
@@ -218,6 +220,7 @@ def test_distribution_is_exact_at_all_scales_on_many(scale, dtype, single_root):
             check_enumerated(scaled(rng, n, scale, dtype, holes=holes), single_root)
 
 
+@pytest.mark.one_each("closed", "escape")
 @each_root
 @each_closed
 @each_escape
@@ -292,6 +295,7 @@ def test_distribution_matches_enumeration_on_drawn_families(case, single_root):
 # Against determinants
 
 
+@pytest.mark.one_each("scale", "single_root")
 @each_root
 @pytest.mark.parametrize("n", [8, 15, 30])
 @pytest.mark.parametrize("scale", [0.1, 1.0, 10.0, 30.0])
@@ -372,6 +376,7 @@ def test_distribution_of_no_words(single_root):
             assert got == 0
 
 
+@pytest.mark.one_each("score", "single_root")
 @each_root
 @each_dtype
 @pytest.mark.parametrize("score", [0.0, -2.5, 700.0, 1e30, -1e30, -1e9, 1e-40])

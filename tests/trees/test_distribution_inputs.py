@@ -192,6 +192,7 @@ def test_probabilities_do_not_depend_on_padding(function, extra):
         assert_row(row, function(one))
 
 
+@pytest.mark.one_each("junk")
 @each_function
 @each_junk
 def test_probabilities_ignore_what_lies_in_the_padding(function, junk):
@@ -200,6 +201,7 @@ def test_probabilities_ignore_what_lies_in_the_padding(function, junk):
     assert_identical(function(*pad_batch(matrices, junk, 2)), expected)
 
 
+@pytest.mark.one_each("junk", "function")
 @each_function
 @each_junk
 @each_root
@@ -213,6 +215,7 @@ def test_probabilities_ignore_row_zero_and_diagonal(function, family, single_roo
         assert_identical(function(scores, single_root=single_root), expected)
 
 
+@pytest.mark.one_each("junk")
 @each_function
 @each_junk
 def test_probabilities_of_one_sentence_with_a_length_ignore_padding(function, junk):
@@ -230,6 +233,7 @@ def test_probabilities_of_float32_are_those_of_the_same_values_as_float64(functi
     assert_identical(got, function(wide, lengths, single_root=single_root))
 
 
+@pytest.mark.one_each("layout", "function")
 @each_function
 @each_dtype
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
@@ -305,6 +309,7 @@ def test_probabilities_allowed_equals_minus_infinity(function, dtype, single_roo
     assert_row(expected[-1], one)
 
 
+@pytest.mark.one_each("layout")
 @each_function
 @pytest.mark.parametrize("layout", sorted(MASK_LAYOUTS))
 def test_probabilities_allowed_of_any_layout(function, layout):
@@ -400,6 +405,7 @@ def test_probabilities_lengths_are_one_a_sentence(function):
 # Shapes, dtypes, options
 
 
+@pytest.mark.one_each("shape")
 @each_function
 @pytest.mark.parametrize(
     "shape",
@@ -468,6 +474,7 @@ def test_probabilities_refuse_a_bad_value_anywhere_inside(function, bad, single_
                 assert {dep, head} <= set(numbers(error))
 
 
+@pytest.mark.one_each("function", "bad")
 @each_function
 @each_dtype
 @pytest.mark.parametrize("bad", [NAN, INF])

@@ -75,6 +75,7 @@ def check_pair(first: FloatArray, second: FloatArray, kinds: tuple[bool, bool]) 
 # Cross entropy and divergence
 
 
+@pytest.mark.one_each("scale", "kinds")
 @each_kinds
 @each_dtype
 @each_scale
@@ -145,6 +146,7 @@ def test_divergence_is_infinite_for_trees_whose_probability_underflows(below, si
     assert TreeDistribution(first).kl_divergence(own) == pytest.approx(0, abs=1e-12)
 
 
+@pytest.mark.one_each("closed")
 @each_kinds
 @pytest.mark.parametrize("closed", sorted(CLOSED))
 def test_divergence_is_exact_on_closed_cycles(closed, kinds):
@@ -164,6 +166,7 @@ def test_divergence_matches_enumeration_on_entries(scores, seed, first, second):
         check_pair(other, scores, (has_tree(other, True), second))
 
 
+@pytest.mark.one_each("family")
 @each_root
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"forbidden"}))
 def test_divergence_of_equal_distributions_is_zero(family, single_root):
@@ -245,6 +248,7 @@ def test_divergence_refuses_other_sentences():
 # Expectations
 
 
+@pytest.mark.one_each("scale", "single_root")
 @each_root
 @each_dtype
 @each_scale
@@ -341,6 +345,7 @@ def check_single_root(scores: FloatArray) -> None:
             assert trees.single_root_log_prob <= 0
 
 
+@pytest.mark.one_each("scale")
 @each_dtype
 @each_scale
 def test_single_root_log_prob_is_exact_at_all_scales(scale, dtype):
