@@ -237,6 +237,7 @@ def test_distribution_is_exact_on_closed_cycles_of_six(escape, closed, single_ro
     check_enumerated(CLOSED[closed](rng_for("closed six", closed), 6, escape), single_root)
 
 
+@pytest.mark.one_each("scale")
 @each_root
 @pytest.mark.parametrize("scale", [1.0, 300.0])
 def test_distribution_is_exact_on_every_pattern_of_three_words(scale, single_root):

@@ -89,6 +89,7 @@ def test_divergence_is_exact_at_all_scales(scale, dtype, kinds):
             assert infinite == (n > 1 and kinds == (False, True))
 
 
+@pytest.mark.one_each("kinds")
 @each_kinds
 @pytest.mark.parametrize("scale", [1.0, 300.0])
 def test_divergence_is_infinite_where_the_other_forbids_a_tree(scale, kinds):
@@ -248,7 +249,7 @@ def test_divergence_refuses_other_sentences():
 # Expectations
 
 
-@pytest.mark.one_each("scale", "single_root")
+@pytest.mark.one_each("scale")
 @each_root
 @each_dtype
 @each_scale
