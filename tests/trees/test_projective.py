@@ -542,3 +542,12 @@ def test_decode_projective_accepts_the_default_algorithm_by_name(single_root):
 def test_decode_projective_refuses_other_arcmax(arcmax):
     with pytest.raises(ValueError, match=r"arcmax|inside"):
         project(matrix(4), True, arcmax=arcmax)
+
+
+@each_root
+def test_decode_projective_refuses_scores_whose_sums_overflow(single_root):
+    """Any two of them can be added, but not those of all words."""
+    scores = np.full((6, 6), np.finfo("d").max / 4)
+    scores[:, 0] *= -1
+    with pytest.raises(ArithmeticError, match="overflow"):
+        decode(scores, projective=True, arcmax=False, single_root=single_root)
