@@ -519,3 +519,12 @@ def test_decode_raising_an_arc_of_the_best_tree_keeps_it(single_root, algorithm)
         dep = int(rng.integers(1, n + 1))
         scores[dep, heads[dep]] += 1
         np.testing.assert_array_equal(decode(scores, **options), heads)
+
+
+@pytest.mark.parametrize("word", [1, 1100])
+def test_decode_long_sentence_with_a_word_without_head_has_no_tree(word):
+    """Sentences beyond 1024 words are read in parts."""
+    scores = np.zeros((1101, 1101), dtype=np.float32)
+    scores[word] = -np.inf
+    with pytest.raises(NoTreeError):
+        decode(scores)
