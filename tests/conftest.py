@@ -49,7 +49,8 @@ def mark_slow(items):
     """Mark as slow all but one case for each combination of what `one_each` names.
 
     These are parameters, or keys of a parameter `options`. Which case it is differs from one
-    combination to the next, so that other parameters vary as well.
+    combination to the next, as in a Latin square, so that other parameters vary as well, and with
+    each value of the named ones.
     """
     groups = {}
     for item in items:
@@ -59,8 +60,10 @@ def mark_slow(items):
             groups.setdefault(item.function, {}).setdefault(kind, []).append(item)
     for kinds in groups.values():
         for i, cases in enumerate(kinds.values()):
-            for case in cases[: i % len(cases)] + cases[i % len(cases) + 1 :]:
-                case.add_marker(pytest.mark.slow)
+            chosen = cases[(i + i // len(cases)) % len(cases)]
+            for case in cases:
+                if case is not chosen:
+                    case.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

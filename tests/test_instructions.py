@@ -86,3 +86,17 @@ def test_baselines_have_all_cases(benchmark):
     baselines = benchmark.json.loads(benchmark.BASELINE.read_text(encoding="utf8"))
     for counts in baselines.values():
         assert set(counts) == {*benchmark.array_cases(), benchmark.PARSE}
+
+
+@pytest.mark.parametrize("is_ci", [False, True])
+def test_a_missing_tool_is_an_error_in_ci_alone(benchmark, is_ci, monkeypatch, capsys):
+    monkeypatch.setattr(benchmark.shutil, "which", lambda name: None)
+    monkeypatch.setattr(sys, "argv", ["instructions.py"])
+    monkeypatch.setenv("CI", "true" if is_ci else "")
+    reason = "Nothing is counted: valgrind is not installed"
+    if is_ci:
+        with pytest.raises(SystemExit, match=reason):
+            benchmark.main()
+    else:
+        benchmark.main()
+        assert reason in capsys.readouterr().out

@@ -1,5 +1,7 @@
 """Noun chunks of UD trees: what belongs to one, and spaCy's own function on converted trees."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 import spacy
@@ -153,6 +155,11 @@ def test_heads_on_a_cycle_end():
 # --- against spaCy's own function --------------------------------------------------------------
 
 
+@cache
+def english_docs(path):
+    return read_conllu(path, spacy.blank("en").vocab)
+
+
 def agreement(docs, lang, *, pos=True):
     """Precision and recall of our chunks, given those of spaCy's function on converted trees."""
     right = n_found = n_gold = 0
@@ -176,8 +183,7 @@ def agreement(docs, lang, *, pos=True):
 )
 @pytest.mark.parametrize("treebank", ["EWT", pytest.param("GUM", marks=pytest.mark.slow)])
 def test_agreement_with_spacy_on_converted_trees(ud_folder, treebank, lang, pos, precision, recall):
-    folder = ud_folder / f"UD_English-{treebank}"
-    docs = read_conllu(folder / f"en_{treebank.lower()}-ud-dev.conllu", spacy.blank("en").vocab)
+    docs = english_docs(ud_folder / f"UD_English-{treebank}/en_{treebank.lower()}-ud-dev.conllu")
     found = agreement(docs, lang, pos=pos)
     assert found[0] > precision
     assert found[1] > recall
@@ -230,7 +236,7 @@ def test_treebanks_of_all_languages(ud_folder):
     for path in files:
         lang = path.name.partition("_")[0]
         covered = nominals = 0
-        for doc in read_conllu(path, Vocab(), limit=60):
+        for doc in read_conllu(path, Vocab(), limit=25):
             check_chunks(doc, lang)
             inside = {i for start, end, _ in UDNounChunks(lang)(doc) for i in range(start, end)}
             nouns = {token.i for token in doc if token.pos_ in ("NOUN", "PROPN", "PRON")}

@@ -9,7 +9,7 @@ from spacy.tokens import Doc
 
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.records import Failure, InputRecord
-from spacy_rootmind.parsing.stream import chunks, parse_records
+from spacy_rootmind.parsing.stream import chunks, count_words, parse_records
 
 
 def records(n, bad=()):
@@ -104,6 +104,7 @@ def nlp(pipeline):
     return spacy.load(pipeline)
 
 
+@pytest.mark.one_each("component", "place")
 @pytest.mark.parametrize(
     ("component", "place"),
     [
@@ -183,3 +184,12 @@ def test_chunks_are_bounded_in_records_and_characters(sizes, max_records, max_ch
     found = [[record.line for record in chunk] for chunk in chunks(stream, max_records, max_chars)]
     assert [len(chunk) for chunk in found] == lengths
     assert list(itertools.chain(*found)) == list(range(len(sizes)))
+
+
+def test_whitespace_is_neither_a_word_nor_a_sentence():
+    words, starts = (
+        ["\n", "She", " ", "slept", "It", "rained"],
+        [True, True, False, False, True, False],
+    )
+    doc = Doc(spacy.blank("en").vocab, words=words, sent_starts=starts)
+    assert count_words(doc) == (2, 4)

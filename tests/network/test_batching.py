@@ -48,6 +48,11 @@ def test_layout_bounds_padding_and_bucket_size():
         assert b == 1 or b * m * m <= MAX_BUCKET_SCORES
 
 
+def test_short_sentences_are_not_padded_to_a_long_one():
+    layout = Layout.from_lengths(OPS, [1] * 50 + [100])
+    assert sum(bucket.rows.size for bucket in layout.buckets) == layout.n_rows
+
+
 def test_layout_of_nothing_has_no_rows():
     layout = Layout.from_lengths(OPS, [])
     assert layout.n_rows == 0

@@ -256,6 +256,7 @@ def as_local(constraints):
     }
 
 
+@pytest.mark.one_each("constraints")
 @pytest.mark.parametrize("temperature", [1.0, 2.5, 0.5])
 @pytest.mark.parametrize("constraints", CASES)
 def test_confidence_is_that_of_complying_trees_by_enumeration(

@@ -251,6 +251,7 @@ def long_doc(nlp, quickstart_docs):
     return Doc(nlp.vocab, words=words)
 
 
+@pytest.mark.one_each("max_words")
 @pytest.mark.parametrize("max_words", [1, 2, 5, 30])
 @pytest.mark.parametrize("mode", ["auto", "given", "doc"])
 def test_no_parsed_sentence_is_longer_than_allowed(parser_of, quickstart_docs, mode, max_words):
@@ -502,7 +503,7 @@ def measure(config, n):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux")
-@pytest.mark.parametrize("mode", ["auto", "doc"])
+@pytest.mark.parametrize("mode", ["auto", pytest.param("doc", marks=pytest.mark.slow)])
 def test_memory_of_a_long_doc_is_bounded(mode):
     found = measure({"sentences": mode}, 20_000)
     assert found["longest"] <= 512

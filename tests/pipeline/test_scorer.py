@@ -140,3 +140,11 @@ def test_conll18_las_is_an_f1_over_both_tokenizations(vocab):
     predicted = Doc(vocab, words=words, spaces=spaces, heads=heads, deps=deps)
     scores = score_parses([Example(predicted, make_doc(vocab))])
     assert scores["dep_las_conll18"] == pytest.approx(2 * 6 / (8 + 9))
+
+
+def test_whitespace_counts_nowhere(vocab):
+    words = ["She", " ", "slept", "\n"]
+    doc = Doc(vocab, words=words, heads=[2, 0, 2, 2], deps=["nsubj", "", "ROOT", ""])
+    scores = score_parses([Example(doc.copy(), doc)])
+    for name in ("dep_uas_all", "dep_las_all", "dep_las_conll18", "dep_uem", "root_acc"):
+        assert scores[name] == 1.0, name

@@ -635,6 +635,7 @@ def test_doc_mode_trains_on_whole_docs(quickstart_docs):
         assert training_starts(example, "ROOT", "doc").tolist() == [0, len(doc)]
 
 
+@pytest.mark.one_each("mode")
 @pytest.mark.parametrize("objective", ["head_selection", "tree_crf", "perceptron"])
 @pytest.mark.parametrize("mode", ["auto", "given", "doc"])
 def test_every_mode_trains_with_every_objective(quickstart_docs, mode, objective):

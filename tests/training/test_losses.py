@@ -196,6 +196,7 @@ def test_losses_of_one_word_are_zero(loss):
 # Tree CRF
 
 
+@pytest.mark.one_each("scale", "rate")
 @each_dtype
 @each_rate
 @pytest.mark.parametrize("scale", [0.1, 1.0, 10.0, 100.0])
@@ -347,6 +348,7 @@ def best_by_enumeration(
     return float(loss), trees[costly], trees[agreeing]
 
 
+@pytest.mark.one_each("margin", "rate")
 @each_dtype
 @each_rate
 @pytest.mark.parametrize("margin", [0.0, 0.5, 1.0, 100.0])

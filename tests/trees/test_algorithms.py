@@ -172,6 +172,7 @@ def test_decode_every_algorithm_finds_planted_optimum(options):
             np.testing.assert_array_equal(decode(scores, **options), planted)
 
 
+@pytest.mark.one_each("family")
 @each_family
 @pytest.mark.parametrize("single_root", [True, False])
 def test_decode_algorithms_agree_at_40(family, single_root):
@@ -243,6 +244,7 @@ def test_decode_only_reweighting_loses_digits_to_its_constant(options):
         assert total == 5
 
 
+@pytest.mark.one_each("family", "arcmax")
 @pytest.mark.parametrize("algorithm", REWEIGHTING)
 @each_arcmax
 @pytest.mark.parametrize("family", ["soft_masks", "extreme", "forbidden", "near_ties", "denormals"])
@@ -274,6 +276,7 @@ def test_decode_reweighting_says_so_where_all_trees_tie_beyond_its_constant(arcm
                 decode(np.full((n + 1, n + 1), score), algorithm=algorithm, arcmax=arcmax)
 
 
+@pytest.mark.one_each("n", "algorithm")
 @pytest.mark.parametrize("algorithm", REWEIGHTING)
 @pytest.mark.parametrize("low", [-1e9, -1e32, -1e300])
 @pytest.mark.parametrize("n", [2, 3, 5, 11, 40])
@@ -371,6 +374,7 @@ def test_decode_every_algorithm_names_the_sentence_without_tree(options):
 # Bad values
 
 
+@pytest.mark.one_each("options")
 @each_options
 @pytest.mark.parametrize("bad", [NAN, INF])
 def test_decode_every_algorithm_refuses_bad_values_anywhere(bad, options):
@@ -423,6 +427,7 @@ def test_decode_arcmax_takes_lowest_of_equal_heads_for_every_algorithm(options):
 # Batches, threads, layouts
 
 
+@pytest.mark.one_each("options")
 @each_options
 @each_dtype
 def test_decode_every_algorithm_on_a_padded_batch(dtype, options):
@@ -462,6 +467,7 @@ def test_decode_every_algorithm_gives_the_same_with_threads(options):
         np.testing.assert_array_equal(heads, expected)
 
 
+@pytest.mark.one_each("options")
 @each_options
 @each_dtype
 def test_decode_every_algorithm_reads_any_layout(dtype, options):
@@ -550,6 +556,7 @@ def test_decode_unconstrained_algorithms_refuse_single_root(algorithm):
         assert algorithm in str(error.value)
 
 
+@pytest.mark.one_each("arcmax")
 @pytest.mark.parametrize("arcmax", ["after", "", "Before", "INSIDE", "True", None, 2, 0.5])
 @pytest.mark.parametrize("algorithm", SINGLE_ROOT)
 def test_decode_unknown_arcmax_is_refused(algorithm, arcmax):

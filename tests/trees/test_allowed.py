@@ -98,7 +98,7 @@ def one_pair(n: int = 8, dtype: type[np.floating] = np.float64) -> tuple[FloatAr
 # The same as minus infinity
 
 
-@pytest.mark.one_each("family", "options")
+@pytest.mark.one_each("family", "arcmax")
 @each_options
 @each_arcmax
 @each_family
@@ -184,6 +184,7 @@ def test_decode_everything_allowed_changes_nothing(options):
     np.testing.assert_array_equal(heads, decode(scores, lengths, **options))
 
 
+@pytest.mark.one_each("options")
 @each_options
 @pytest.mark.parametrize("n", [1, 2, 5, 30])
 def test_decode_only_allowed_tree_is_found(n, options):
@@ -210,6 +211,7 @@ def test_decode_allowed_written_out():
 # What the mask does not say
 
 
+@pytest.mark.one_each("options")
 @each_options
 @pytest.mark.parametrize("value", [True, False])
 def test_decode_allowed_means_nothing_in_row_zero_and_on_the_diagonal(value, options):
@@ -234,6 +236,7 @@ def test_decode_kbest_allowed_means_nothing_in_row_zero_and_on_the_diagonal(valu
             np.testing.assert_array_equal(result, right)
 
 
+@pytest.mark.one_each("options")
 @each_options
 @each_dtype
 @pytest.mark.parametrize("fill", [True, False])
@@ -247,6 +250,7 @@ def test_decode_allowed_means_nothing_in_the_padding(fill, dtype, options):
         np.testing.assert_array_equal(decode(one, n, allowed=mask, **options), row)
 
 
+@pytest.mark.one_each("options")
 @each_options
 @each_arcmax
 def test_decode_allowed_with_threads(arcmax, options):
@@ -261,6 +265,7 @@ def test_decode_allowed_with_threads(arcmax, options):
 # Layouts
 
 
+@pytest.mark.one_each("options")
 @each_options
 @pytest.mark.parametrize("layout", sorted(MASK_LAYOUTS))
 def test_decode_allowed_of_any_layout(layout, options):
@@ -331,6 +336,7 @@ def test_decode_kbest_allowed_may_be_broadcast(single_root):
         np.testing.assert_array_equal(result, right)
 
 
+@pytest.mark.one_each("options")
 @each_options
 @each_dtype
 def test_decode_changes_neither_scores_nor_mask(dtype, options):
@@ -374,6 +380,7 @@ def test_decode_mask_without_tree_names_the_sentence(options):
     )
 
 
+@pytest.mark.one_each("options")
 @each_options
 @pytest.mark.parametrize("n", [1, 2, 6])
 def test_decode_nothing_allowed_has_no_tree(n, options):
@@ -401,6 +408,7 @@ def test_decode_nothing_allowed_leaves_the_empty_sentence_its_tree(options):
     assert decode(np.empty((0, 3, 3)), allowed=np.empty((0, 3, 3), bool), **options).shape == (0, 3)
 
 
+@pytest.mark.one_each("options", "bad")
 @each_options
 @each_arcmax
 @pytest.mark.parametrize("bad", [NAN, INF])

@@ -101,6 +101,7 @@ def test_decode_ignores_row_zero_and_diagonal(family, single_root, arcmax, junk)
         assert reference.is_tree(heads, single_root)
 
 
+@pytest.mark.one_each("junk", "arcmax")
 @each_junk
 @each_arcmax
 @each_dtype
@@ -374,7 +375,7 @@ def test_decode_lowest_finite_scores_are_allowed(dtype):
 # Memory
 
 
-@pytest.mark.one_each("layout", "arcmax")
+@pytest.mark.one_each("layout")
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 @each_dtype
 @each_arcmax
@@ -386,6 +387,7 @@ def test_decode_any_layout_of_one_matrix(layout, dtype, arcmax):
         np.testing.assert_array_equal(decode(other, arcmax=arcmax), decode(scores, arcmax=arcmax))
 
 
+@pytest.mark.one_each("layout")
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 @each_dtype
 def test_decode_any_layout_of_a_batch(layout, dtype):

@@ -179,6 +179,7 @@ def check_by_determinant(scores: FloatArray, single_root: bool) -> None:
 # Against enumeration
 
 
+@pytest.mark.one_each("family", "single_root")
 @each_root
 @each_dtype
 @each_family
@@ -197,6 +198,7 @@ def test_distribution_matches_enumeration_on_many(family, dtype, single_root):
         check_enumerated(scores, single_root)
 
 
+@pytest.mark.one_each("scale", "single_root")
 @each_root
 @each_dtype
 @each_scale
@@ -219,6 +221,7 @@ def test_distribution_is_exact_at_all_scales_on_many(scale, dtype, single_root):
             check_enumerated(scaled(rng, n, scale, dtype, holes=holes), single_root)
 
 
+@pytest.mark.one_each("closed", "escape")
 @each_root
 @each_closed
 @each_escape
@@ -235,6 +238,7 @@ def test_distribution_is_exact_on_closed_cycles_of_six(escape, closed, single_ro
     check_enumerated(CLOSED[closed](rng_for("closed six", closed), 6, escape), single_root)
 
 
+@pytest.mark.one_each("scale")
 @each_root
 @pytest.mark.parametrize("scale", [1.0, 300.0])
 def test_distribution_is_exact_on_every_pattern_of_three_words(scale, single_root):
@@ -293,6 +297,7 @@ def test_distribution_matches_enumeration_on_drawn_families(case, single_root):
 # Against determinants
 
 
+@pytest.mark.one_each("scale", "single_root")
 @each_root
 @pytest.mark.parametrize("n", [8, 15, 30])
 @pytest.mark.parametrize("scale", [0.1, 1.0, 10.0, 30.0])
@@ -373,6 +378,7 @@ def test_distribution_of_no_words(single_root):
             assert got == 0
 
 
+@pytest.mark.one_each("score", "single_root")
 @each_root
 @each_dtype
 @pytest.mark.parametrize("score", [0.0, -2.5, 700.0, 1e30, -1e30, -1e9, 1e-40])

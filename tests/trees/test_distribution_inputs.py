@@ -177,6 +177,7 @@ def test_probabilities_do_not_depend_on_padding(function, extra):
         assert_row(row, function(one))
 
 
+@pytest.mark.one_each("junk")
 @each_function
 @each_junk
 def test_probabilities_ignore_what_lies_in_the_padding(function, junk):
@@ -185,6 +186,7 @@ def test_probabilities_ignore_what_lies_in_the_padding(function, junk):
     assert_identical(function(*pad_batch(matrices, junk, 2)), expected)
 
 
+@pytest.mark.one_each("junk", "function")
 @each_function
 @each_junk
 @each_root
@@ -198,6 +200,7 @@ def test_probabilities_ignore_row_zero_and_diagonal(function, family, single_roo
         assert_identical(function(scores, single_root=single_root), expected)
 
 
+@pytest.mark.one_each("junk")
 @each_function
 @each_junk
 def test_probabilities_of_one_sentence_with_a_length_ignore_padding(function, junk):
@@ -215,6 +218,7 @@ def test_probabilities_of_float32_are_those_of_the_same_values_as_float64(functi
     assert_identical(got, function(wide, lengths, single_root=single_root))
 
 
+@pytest.mark.one_each("layout", "function")
 @each_function
 @each_dtype
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
@@ -290,6 +294,7 @@ def test_probabilities_allowed_equals_minus_infinity(function, dtype, single_roo
     assert_row(expected[-1], one)
 
 
+@pytest.mark.one_each("layout")
 @each_function
 @pytest.mark.parametrize("layout", sorted(MASK_LAYOUTS))
 def test_probabilities_allowed_of_any_layout(function, layout):
@@ -385,6 +390,7 @@ def test_probabilities_lengths_are_one_a_sentence(function):
 # Shapes, dtypes, options
 
 
+@pytest.mark.one_each("shape")
 @each_function
 @pytest.mark.parametrize(
     "shape",
@@ -453,6 +459,7 @@ def test_probabilities_refuse_a_bad_value_anywhere_inside(function, bad, single_
                 assert {dep, head} <= set(numbers_in(error))
 
 
+@pytest.mark.one_each("function", "bad")
 @each_function
 @each_dtype
 @pytest.mark.parametrize("bad", [NAN, INF])

@@ -76,6 +76,7 @@ def check_pair(first: FloatArray, second: FloatArray, kinds: tuple[bool, bool]) 
 # Cross entropy and divergence
 
 
+@pytest.mark.one_each("scale", "kinds")
 @each_kinds
 @each_dtype
 @each_scale
@@ -89,6 +90,7 @@ def test_divergence_is_exact_at_all_scales(scale, dtype, kinds):
             assert infinite == (n > 1 and kinds == (False, True))
 
 
+@pytest.mark.one_each("kinds")
 @each_kinds
 @pytest.mark.parametrize("scale", [1.0, 300.0])
 def test_divergence_is_infinite_where_the_other_forbids_a_tree(scale, kinds):
@@ -146,6 +148,7 @@ def test_divergence_is_infinite_for_trees_whose_probability_underflows(below, si
     assert TreeDistribution(first).kl_divergence(own) == pytest.approx(0, abs=1e-12)
 
 
+@pytest.mark.one_each("closed")
 @each_kinds
 @pytest.mark.parametrize("closed", sorted(CLOSED))
 def test_divergence_is_exact_on_closed_cycles(closed, kinds):
@@ -165,6 +168,7 @@ def test_divergence_matches_enumeration_on_entries(scores, seed, first, second):
         check_pair(other, scores, (has_tree(other, True), second))
 
 
+@pytest.mark.one_each("family")
 @each_root
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"forbidden"}))
 def test_divergence_of_equal_distributions_is_zero(family, single_root):
@@ -246,6 +250,7 @@ def test_divergence_refuses_other_sentences():
 # Expectations
 
 
+@pytest.mark.one_each("scale")
 @each_root
 @each_dtype
 @each_scale
@@ -342,6 +347,7 @@ def check_single_root(scores: FloatArray) -> None:
             assert trees.single_root_log_prob <= 0
 
 
+@pytest.mark.one_each("scale")
 @each_dtype
 @each_scale
 def test_single_root_log_prob_is_exact_at_all_scales(scale, dtype):

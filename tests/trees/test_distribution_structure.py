@@ -48,6 +48,7 @@ each_closed = pytest.mark.parametrize("closed", sorted(CLOSED))
 # Log partition
 
 
+@pytest.mark.one_each("n")
 @each_dtype
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 25, 50, 100, 199, 200])
 def test_log_partition_of_zeros_counts_trees(n, dtype):
@@ -79,6 +80,7 @@ def test_log_partition_of_two_words(scale):
         assert log_partition(scores, single_root=False) == pytest.approx(free, rel=1e-13, abs=1e-13)
 
 
+@pytest.mark.one_each("family")
 @each_root
 @each_family
 def test_log_partition_shifts_with_a_row(family, single_root):
@@ -288,6 +290,7 @@ def test_arc_marginals_of_zeros_are_uniform(n, dtype):
     np.testing.assert_allclose(got, free, rtol=0, atol=1e-12)
 
 
+@pytest.mark.one_each("family")
 @each_root
 @each_family
 def test_arc_marginals_do_not_change_with_a_constant_in_a_row(family, single_root):
@@ -329,6 +332,7 @@ def test_arc_marginals_follow_the_order_of_words_in_closed_cycles(closed):
         np.testing.assert_allclose(got, P[np.ix_(order, order)], rtol=0, atol=atol)
 
 
+@pytest.mark.one_each("scale", "n")
 @each_root
 @pytest.mark.parametrize("n", [1, 2, 4, 12])
 @pytest.mark.parametrize("scale", [0.1, 1.0, 3.0])
@@ -390,6 +394,7 @@ def test_arc_marginals_of_three_hundred_words_sum_to_one(scale, single_root):
     assert_marginals(P, np.isfinite(reference.clean(scores)), single_root)
 
 
+@pytest.mark.one_each("family")
 @each_root
 @each_family
 def test_arc_marginals_of_longer_sentences_sum_to_one(family, single_root):
@@ -419,6 +424,7 @@ def test_marginals_of_large_root_scores(magnitude):
 # Entropy
 
 
+@pytest.mark.one_each("n", "single_root")
 @each_root
 @each_dtype
 @pytest.mark.parametrize("constant", [0.0, -0.5, 1000.0])
@@ -440,6 +446,7 @@ def test_entropy_is_never_negative_and_at_most_uniform(scale, single_root):
         assert 0 <= got <= most * (1 + 1e-13) + 1e-12
 
 
+@pytest.mark.one_each("family")
 @each_root
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"forbidden"} - WILD))
 def test_entropy_of_longer_sentences_is_not_negative(family, single_root):

@@ -129,7 +129,7 @@ def pausing(monkeypatch):
     return current
 
 
-@pytest.mark.one_each("asked", "meanwhile")
+@pytest.mark.one_each("asked")
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("meanwhile", KEEPERS)
 @pytest.mark.parametrize("asked", QUERIES)

@@ -90,6 +90,7 @@ def check_entropy_gradient(scores, single_root, projective):
 # Against enumeration
 
 
+@pytest.mark.one_each("scale", "single_root", "projective")
 @each_kind
 @each_root
 @each_dtype
@@ -104,6 +105,7 @@ def test_covariance_is_exact_at_all_scales(scale, dtype, single_root, projective
         )
 
 
+@pytest.mark.one_each("closed", "single_root", "projective")
 @each_kind
 @each_root
 @pytest.mark.parametrize("closed", sorted(CLOSED))
@@ -129,6 +131,7 @@ def test_covariance_is_exact_where_a_word_before_the_last_must_be_the_root(singl
             check_covariances(scores, single_root, values, other, projective=projective)
 
 
+@pytest.mark.one_each("family", "projective")
 @each_kind
 @each_root
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - WILD))
@@ -164,6 +167,7 @@ def test_entropy_gradient_is_exact_or_refused_at_extreme_scores(
             np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12 * largest)
 
 
+@pytest.mark.one_each("closed", "projective")
 @each_kind
 @each_root
 @pytest.mark.parametrize("closed", sorted(CLOSED))

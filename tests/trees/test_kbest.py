@@ -151,6 +151,7 @@ def test_decode_kbest_matches_enumeration_on_entries(scores, k, single_root):
 # All trees
 
 
+@pytest.mark.one_each("family")
 @each_root
 @each_family
 def test_decode_kbest_gives_each_tree_exactly_once(family, single_root):
@@ -184,6 +185,7 @@ def test_decode_kbest_gives_each_tree_of_six_words_exactly_once(family, single_r
     assert sorted_rows(heads) == sorted_rows(reference.enumerate_trees(6, single_root))
 
 
+@pytest.mark.one_each("n", "single_root")
 @each_root
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 @pytest.mark.parametrize("constant", [0.0, -7.5, 3.0, -1e32])
@@ -257,6 +259,7 @@ def test_decode_kbest_counts_down_in_binary(single_root):
 # Against Lawler's partition
 
 
+@pytest.mark.one_each("family")
 @each_root
 @each_family
 def test_decode_kbest_matches_partition(family, single_root):
@@ -486,6 +489,7 @@ def test_decode_kbest_of_sixty_words(family, dtype, single_root):
     check_neighbours(scores, heads, totals, single_root)
 
 
+@pytest.mark.one_each("family")
 @each_root
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"forbidden", "soft_masks", "extreme"}))
 def test_decode_kbest_leaves_no_better_neighbour_out(family, single_root):
@@ -547,6 +551,7 @@ def test_decode_kbest_repeats_itself(family, single_root):
     np.testing.assert_array_equal(totals, kept[1])
 
 
+@pytest.mark.one_each("layout")
 @each_root
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_decode_kbest_reads_any_layout(layout, single_root):

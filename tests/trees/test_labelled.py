@@ -60,6 +60,7 @@ def batch_of(rng, family, lengths, fill=np.nan):
     return pad_batch(sentences, fill=fill, extra=2)
 
 
+@pytest.mark.one_each("family")
 @pytest.mark.parametrize("spread", [0.0, 0.3, 3.0, 100.0])
 @pytest.mark.parametrize("family", ["gaussian", "integer_ties", "zeros", "trained_like"])
 def test_best_of_all_labelled_trees(family, spread):
@@ -82,6 +83,7 @@ def test_best_of_all_labelled_trees(family, spread):
             assert found[i][sentence, 0] == -1
 
 
+@pytest.mark.one_each("family")
 @pytest.mark.parametrize("spread", [0.1, 2.0])
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_as_good_as_with_the_labels_of_all_arcs(family, spread):

@@ -174,6 +174,7 @@ class Law:
         return places
 
 
+@pytest.mark.one_each("scale")
 @pytest.mark.parametrize("spread", [0.0, 1.0, 30.0])
 @pytest.mark.parametrize("scale", [0.0, 1.0, 40.0, 2000.0])
 def test_all_labelled_trees_are_drawn_once(scale, spread):

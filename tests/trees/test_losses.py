@@ -222,6 +222,7 @@ def test_losses_do_not_depend_on_threads(name):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.one_each("layout")
 @each_loss
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_losses_leave_their_input_alone(name, layout):

@@ -87,7 +87,10 @@ FEW = ("decode_kbest", "arc_marginals", "sample_trees", "is_tree")
 PROGRAM = """
     import resource
     import numpy as np
-    from spacy_rootmind import *
+    from spacy_rootmind import (
+        TreeDistribution, arc_marginals, decode, decode_kbest, entropy, head_selection,
+        is_projective, is_tree, log_partition, perceptron, sample_trees, tree_crf,
+        tree_cross_entropy, tree_log_prob, tree_score)
 
     def normal(n):
         return np.random.default_rng(0).standard_normal((n + 1, n + 1), dtype="f")

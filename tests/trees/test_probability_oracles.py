@@ -24,6 +24,7 @@ def assert_same(scores, single_root):
         np.testing.assert_allclose(first.marginals, second.marginals, rtol=5e-16, atol=1e-60)
 
 
+@pytest.mark.one_each("family")
 @each_root
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - WILD))
 def test_oracles_agree_on_families(family, single_root):
@@ -31,6 +32,7 @@ def test_oracles_agree_on_families(family, single_root):
         assert_same(scores, single_root)
 
 
+@pytest.mark.one_each("scale")
 @each_root
 @pytest.mark.parametrize("scale", SCALES)
 def test_oracles_agree_at_all_scales(scale, single_root):

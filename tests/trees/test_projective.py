@@ -108,6 +108,7 @@ def test_reference_counts_projective_trees_in_closed_form(single_root):
         assert len(trees) == reference.count_projective_trees(n, single_root)
 
 
+@pytest.mark.one_each("family")
 @each_root
 @each_family
 def test_reference_projective_oracles_agree(family, single_root):
@@ -140,6 +141,7 @@ def test_decode_projective_matches_enumeration_on_many(family, single_root):
     check_solved(family, ((2, 100), (3, 1000), (4, 1000), (5, 1000), (6, 500)), single_root)
 
 
+@pytest.mark.one_each("family")
 @each_root
 @each_family
 def test_decode_projective_matches_block_oracle(family, single_root):
@@ -166,6 +168,7 @@ def test_decode_projective_matches_enumeration_on_entries(scores, single_root, a
         assert reference.is_projective(heads)
 
 
+@pytest.mark.one_each("n")
 @each_root
 @each_dtype
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 20, 60, 120])
@@ -211,6 +214,7 @@ def test_decode_projective_makes_no_difference_below_three_words(n, single_root)
         np.testing.assert_array_equal(heads, decode(scores, single_root=single_root))
 
 
+@pytest.mark.one_each("n", "family")
 @each_root
 @pytest.mark.parametrize("family", ["gaussian", "all_prefer_root", "nested_pairs", "integer_ties"])
 @pytest.mark.parametrize("n", [4, 9, 50])
@@ -268,6 +272,7 @@ def test_decode_projective_all_prefer_root_keeps_one_root_arc(n):
 # ArcMax
 
 
+@pytest.mark.one_each("crossing", "single_root")
 @pytest.mark.parametrize("crossing", CROSSING, ids=str)
 @each_arcmax
 @each_root
@@ -302,6 +307,7 @@ def test_decode_projective_arcmax_takes_lowest_of_equal_heads(family, arcmax, si
 # Trees that do not exist
 
 
+@pytest.mark.one_each("crossing", "single_root")
 @pytest.mark.parametrize("crossing", CROSSING, ids=str)
 @each_arcmax
 @each_root
@@ -366,6 +372,7 @@ def test_decode_projective_may_exist_with_several_roots_only():
     assert project(scores, False).tolist() == [-1, 2, 0, 0]
 
 
+@pytest.mark.one_each("n", "single_root")
 @each_root
 @each_arcmax
 @pytest.mark.parametrize("n", [1, 2, 5, 40])
@@ -432,6 +439,7 @@ def test_decode_projective_gives_the_same_with_threads(dtype, single_root):
             np.testing.assert_array_equal(heads, expected)
 
 
+@pytest.mark.one_each("layout")
 @each_root
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_decode_projective_reads_any_layout(layout, single_root):
@@ -445,7 +453,7 @@ def test_decode_projective_reads_any_layout(layout, single_root):
         np.testing.assert_array_equal(project(one, single_root, arcmax=False), expected[3])
 
 
-@pytest.mark.one_each("family", "single_root")
+@pytest.mark.one_each("family")
 @each_root
 @each_arcmax
 @each_family
@@ -534,3 +542,12 @@ def test_decode_projective_accepts_the_default_algorithm_by_name(single_root):
 def test_decode_projective_refuses_other_arcmax(arcmax):
     with pytest.raises(ValueError, match=r"arcmax|inside"):
         project(matrix(4), True, arcmax=arcmax)
+
+
+@each_root
+def test_decode_projective_refuses_scores_whose_sums_overflow(single_root):
+    """Any two of them can be added, but not those of all words."""
+    scores = np.full((6, 6), np.finfo("d").max / 4)
+    scores[:, 0] *= -1
+    with pytest.raises(ArithmeticError, match="overflow"):
+        decode(scores, projective=True, arcmax=False, single_root=single_root)

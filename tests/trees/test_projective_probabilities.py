@@ -109,6 +109,7 @@ def check_kbest(scores, k, single_root, rounding=0.0):
 # Probabilities
 
 
+@pytest.mark.one_each("scale", "single_root")
 @each_root
 @each_dtype
 @pytest.mark.parametrize("scale", SCALES)
@@ -118,6 +119,7 @@ def test_projective_probabilities_are_exact_at_all_scales(scale, dtype, single_r
         check_distribution(scaled(rng, n, scale, dtype, holes=holes, tree=False), single_root)
 
 
+@pytest.mark.one_each("closed", "single_root")
 @each_root
 @pytest.mark.parametrize("closed", sorted(CLOSED))
 @pytest.mark.parametrize("escape", [50.0, 800.0, 5000.0])
@@ -127,6 +129,7 @@ def test_projective_probabilities_are_exact_on_closed_cycles(closed, escape, sin
         check_distribution(CLOSED[closed](rng, n, escape), single_root)
 
 
+@pytest.mark.one_each("family")
 @each_root
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - WILD))
 def test_projective_probabilities_are_exact_on_families(family, single_root):
@@ -282,6 +285,7 @@ def test_projective_distributions_are_copied_as_such():
 # k best
 
 
+@pytest.mark.one_each("family")
 @each_root
 @pytest.mark.parametrize("family", sorted(set(FAMILIES) - WILD))
 def test_projective_kbest_lists_every_tree_once(family, single_root):
@@ -291,6 +295,7 @@ def test_projective_kbest_lists_every_tree_once(family, single_root):
             check_kbest(scores, k, single_root, rounding=1e-13 * size)
 
 
+@pytest.mark.one_each("scale")
 @each_root
 @pytest.mark.parametrize("scale", SCALES)
 def test_projective_kbest_at_all_scales(scale, single_root):

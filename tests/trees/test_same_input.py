@@ -117,6 +117,7 @@ def assert_part(part: np.ndarray, one: np.ndarray, n: int) -> None:
     assert part[inside].tobytes() == one.tobytes(), n
 
 
+@pytest.mark.one_each("name")
 @each_query
 @each_dtype
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -131,6 +132,7 @@ def test_results_do_not_depend_on_the_batch(name, dtype, threads):
                 assert_part(whole[i], one, int(lengths[i]))
 
 
+@pytest.mark.one_each("name")
 @each_query
 @each_dtype
 def test_results_do_not_depend_on_the_other_sentences(name, dtype):

@@ -146,6 +146,7 @@ def test_order_law_of_three():
 # The law
 
 
+@pytest.mark.one_each("case", "method")
 @each_setting
 @each_case
 def test_sample_trees_follows_the_law(case, method, single_root):
@@ -156,6 +157,7 @@ def test_sample_trees_follows_the_law(case, method, single_root):
         check_law(scores, size, (case, n), **options)
 
 
+@pytest.mark.one_each("method", "single_root")
 @each_setting
 @pytest.mark.parametrize("case", ["normal", "masked"])
 def test_sample_trees_follows_the_law_of_five_words(case, method, single_root):
@@ -199,6 +201,7 @@ def test_sample_trees_draws_are_independent(method, single_root):
     assert_fits(neighbours_in_a_batch, both, 2000, ("batch", method, single_root))
 
 
+@pytest.mark.one_each("method", "single_root")
 @each_setting
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
 def test_sample_trees_has_the_marginals_of_a_longer_sentence(dtype, method, single_root):
@@ -304,6 +307,7 @@ def test_auto_with_few_steps_keeps_the_law(single_root, max_steps):
         check_law(scores, 15_000, ("few steps", case), **options)
 
 
+@pytest.mark.one_each("escape", "max_steps")
 @pytest.mark.parametrize("max_steps", [1, 7, 50, None])
 @pytest.mark.parametrize("escape", [20.0, 37.0, 300.0, 1000.0])
 @each_root
@@ -387,7 +391,7 @@ def test_steps_are_counted_for_each_tree():
 # Log probabilities
 
 
-@pytest.mark.one_each("scale", "method", "single_root")
+@pytest.mark.one_each("scale", "method")
 @each_setting
 @pytest.mark.parametrize("scale", [0.0, 1e-3, 1.0, 10.0, 100.0, 300.0])
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)

@@ -61,6 +61,7 @@ def drawing(scores: FloatArray, law: Law, m: int, single_root: bool, k: int | No
 # Every tree exactly once
 
 
+@pytest.mark.one_each("family", "scale")
 @each_root
 @each_scale
 @pytest.mark.parametrize("family", ["normal", "masked", "forbidden", "one_root", "prefer_root"])

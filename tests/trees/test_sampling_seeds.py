@@ -103,6 +103,7 @@ def test_seed_none_gives_others_each_time(replace):
     assert differ(first, sample_trees(scores, 50, replace=replace, seed=None))
 
 
+@pytest.mark.one_each("way")
 @each_way
 @pytest.mark.parametrize("seed", [0, 5, 2**70, np.int64(5), np.uint8(5)])
 def test_seed_int_equals_a_generator_of_it(way, seed):
@@ -188,6 +189,7 @@ def test_generator_of_a_spawned_child():
     )
 
 
+@pytest.mark.one_each("seed")
 @pytest.mark.parametrize(
     "seed",
     [
@@ -263,6 +265,7 @@ def test_first_trees_of_a_batch_do_not_depend_on_k(way):
 # Threads
 
 
+@pytest.mark.one_each("way")
 @each_way
 @each_dtype
 def test_threads_do_not_change_the_trees(dtype, way):
@@ -365,6 +368,7 @@ def test_errors_stay_in_the_thread_that_made_them():
 # Batches and memory
 
 
+@pytest.mark.one_each("way")
 @each_way
 @pytest.mark.parametrize("junk", [NAN, INF, -INF, 1e30, 0.0])
 def test_padding_does_not_matter(way, junk):
@@ -420,6 +424,7 @@ def test_dtype_width_does_not_matter(way):
     assert_same(first, second)
 
 
+@pytest.mark.one_each("layout")
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 @each_dtype
 def test_memory_layout_does_not_matter(layout, dtype):
@@ -577,6 +582,7 @@ def test_max_steps_may_be_large(max_steps):
         assert heads.shape == (4, 4)
 
 
+@pytest.mark.one_each("way")
 @each_way
 @pytest.mark.parametrize("bad", [NAN, INF])
 def test_bad_values_are_refused_by_name(way, bad):
@@ -625,6 +631,7 @@ def test_two_forced_roots_have_no_single_root_tree(way):
     assert abs(log_probs[0]) < 1e-12
 
 
+@pytest.mark.one_each("way")
 @each_way
 @pytest.mark.parametrize("bad", [NAN, -INF])
 def test_works_again_after_an_error(way, bad):

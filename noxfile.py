@@ -1,0 +1,329 @@
+"""The checks of this package: a session for each concern.
+
+`nox -l` lists them and `nox -s lint` runs one; `.ci/run` runs all on a copy of what git tracks.
+Sessions that require `build` test its wheel, away from the sources. For another run with the same
+wheel, add `--no-dependencies`.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2026.10"
+nox.options.allow_parallel = True
+
+ROOT = Path(__file__).parent.resolve()
+DIST = ROOT / "dist"
+CONSTRAINTS = ROOT / ".ci" / "constraints.txt"
+# What copies for tests of the wheel lack.
+PACKAGE = ("spacy_rootmind", "cython_src", "setup.py")
+# What is built, installed or kept by other programs.
+NOT_SOURCES = shutil.ignore_patterns(
+    ".git",
+    ".nox",
+    ".*_cache",
+    ".hypothesis",
+    ".venv",
+    "__pycache__",
+    "build",
+    "dist",
+    "_build",
+    "*.so",
+)
+os.environ |= {
+    # The versions that `.ci/lock` has found, also for what builds need.
+    "PIP_CONSTRAINT": CONSTRAINTS.as_uri(),
+    "PIP_BUILD_CONSTRAINT": CONSTRAINTS.as_uri(),
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    # Python compiles what is imported; pip would compile all of torch as well.
+    "PIP_COMPILE": "0",
+    # One thread per process, so that tests in parallel do not fight over cores.
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+}
+# Commands that tests start need not compile the package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+def block(page, word):
+    """Return the first fenced block of a page after a heading that has a word."""
+    text = (ROOT / page).read_text(encoding="utf8")
+    pattern = rf"^#+ [^\n]*{word}.*?^```\w*\n(.*?)^```"
+    return re.search(pattern, text, re.DOTALL | re.MULTILINE | re.IGNORECASE)[1].strip()
+
+
+def lacking(session, what):
+    """Leave a session out where something is not installed, but not in CI."""
+    leave = session.error if os.environ.get("CI") else session.skip
+    leave(f"{what} not found")
+
+
+def enter_copy(session, *left_out):
+    """Copy the sources, but for some at their top, and work in the copy."""
+    copy = Path(session.create_tmp()).resolve() / "copy"
+    shutil.rmtree(copy, ignore_errors=True)
+
+    def ignore(folder, names):
+        return NOT_SOURCES(folder, names) | (set(left_out) if Path(folder) == ROOT else set())
+
+    shutil.copytree(ROOT, copy, ignore=ignore)
+    session.chdir(copy)
+    return copy
+
+
+def enter_tests(session, *extras):
+    """Install the wheel, and work in a copy of the sources without the package."""
+    session.install(with_extras(*extras))
+    return enter_copy(session, *PACKAGE)
+
+
+def with_extras(*extras):
+    """Return what pip calls the wheel with extras."""
+    [wheel] = DIST.glob("*.whl")
+    return f"{wheel}[{','.join(extras)}]" if extras else str(wheel)
+
+
+@nox.session
+def build(session):
+    """Build sdist and wheel without performance hints, with SBOM and hashes."""
+    shutil.rmtree(DIST, ignore_errors=True)
+    session.install("build")
+    copy = enter_copy(session)
+    # The wheel is built from the sdist, not from this folder.
+    log = session.run("python", "-m", "build", "--outdir", str(DIST), silent=True)
+    if "Cythonizing" not in log or re.search("performance hint", log, re.IGNORECASE):
+        session.error(f"expected Cython to give no performance hints\n{log}")
+    files = session.run("tar", "-tf", *map(str, DIST.glob("*.tar.gz")), external=True, silent=True)
+    files += session.run(
+        "python", "-m", "zipfile", "-l", *map(str, DIST.glob("*.whl")), silent=True
+    )
+    # They have a licence of their own, and are packages by themselves.
+    if "pipelines/" in files:
+        session.error("the distributions have pipelines")
+    shutil.copytree(DIST, copy / "release")
+    session.run(".ci/release", "--no-audit", "release", external=True)
+
+
+@nox.session
+def tests(session):
+    """Run the README's test command."""
+    for command in block("README.md", "test").split("&&"):
+        session.run(*shlex.split(command), *(session.posargs if "pytest" in command else []))
+    if os.environ.get("CI") and sys.platform == "linux":
+        # Without libcairo, tests of pictures were skipped.
+        session.run("python", "-c", "import cairosvg")
+
+
+@nox.session(requires=["build"])
+def workflow(session):
+    """Run whole projects, trainings and commands."""
+    enter_tests(session, "test")
+    # `quickstart` runs that one.
+    chosen = ["-m", "workflow and not slow", "--ignore", "tests/test_quickstart.py"]
+    session.run("pytest", "-q", *chosen, "--dist", "loadfile", "--durations=15", *session.posargs)
+
+
+@nox.session(requires=["build"], default=False)
+def slow(session):
+    """Run many more cases of the tests."""
+    enter_tests(session, "test")
+    session.run("pytest", "-q", "-m", "slow", "--durations=30", *session.posargs)
+
+
+@nox.session(default=False)
+def versions(session):
+    """Run the tests with other versions: `nox -s versions -- "spacy==3.8.2" "numpy==1.25.*"`."""
+    session.install("-e", ".[test]")
+    session.install(*session.posargs, env={"PIP_CONSTRAINT": ""})
+    # Early versions of spaCy import what click has deprecated since; warnings are errors in tests.
+    click = "ignore:Importing 'parser.split_arg_string':DeprecationWarning"
+    session.run("pytest", "-W", click)
+
+
+@nox.session(requires=["build"])
+def wheel(session):
+    """Test the wheel: arrays without spaCy, the oldest NumPy, a packaged pipeline, the recipe."""
+    enter_copy(session, *PACKAGE)
+    # The oldest that there is for this Python: modules built with NumPy 2 have to run with it.
+    numpy = {10: "1.25", 11: "1.25", 12: "1.26"}.get(sys.version_info.minor, "2.1")
+    with Path("any-numpy.txt").open("w") as file:
+        file.writelines(line for line in CONSTRAINTS.open() if not line.startswith("numpy=="))
+    any_numpy = {"PIP_CONSTRAINT": Path("any-numpy.txt").resolve().as_uri()}
+
+    session.install("pytest", "pytest-xdist", "hypothesis", f"numpy=={numpy}.*", env=any_numpy)
+    session.install("--no-deps", with_extras())
+    session.run("python", "-c", "import spacy", success_codes=[1], silent=True)
+    session.run(
+        "pytest", "-q", "tests/trees", "--every", "6", "--ignore=tests/trees/test_labelled.py"
+    )
+
+    session.install(with_extras("test"), f"numpy=={numpy}.*", "py-rattler-build", env=any_numpy)
+    installed = session.run("python", "-m", "pip", "list", silent=True)
+    if re.search("(?im)^(torch|transformers|spacy-transformers) ", installed):
+        session.error("the core install brings torch or transformers")
+    files = (
+        "annotation/test_doc_trees.py",
+        "pipeline/test_serialization.py",
+        "test_listings.py",
+        "test_registry.py",
+    )
+    session.run("pytest", "-q", "-n", "0", *(f"tests/{name}" for name in files))
+    session.install("--upgrade", "numpy")
+    # From the package index and the wheel alone.
+    package = ("-m", "slow", "tests/commands/test_package.py")
+    session.run("pytest", "-q", "-n", "0", *package, env={"ROOTMIND_WHEEL": with_extras()})
+
+
+@nox.session(requires=["build"])
+def sanitizers(session):
+    """Test the kernels under address and undefined-behaviour sanitizers."""
+    libraries = []
+    for name in ("libasan.so", "libubsan.so"):
+        found = shutil.which("gcc") and session.run(
+            "gcc", f"-print-file-name={name}", external=True, silent=True
+        )
+        libraries.append((found or "").strip())
+    if not all(map(os.path.isfile, libraries)):
+        lacking(session, "gcc with libasan and libubsan")
+    session.install(with_extras("test"))
+    copy = enter_copy(session)
+    build_ext = ("setup.py", "-q", "build_ext", "--inplace", "-j", "2")
+    session.run("python", *build_ext, env={"ROOTMIND_DEBUG": "1"}, silent=True)
+    # Python itself leaves memory to the system, and limits on memory do not go with the sanitizer.
+    sanitized = {
+        "PYTHONPATH": str(copy),
+        "LD_PRELOAD": " ".join(libraries),
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+    }
+    cannot = "fork or no_thread_can or guarded or beyond or memory_limits"
+    arrays = ("tests/kernel", "tests/trees", "--every", "6", "-k", f"not ({cannot})")
+    session.run("pytest", "-q", *arrays, env=sanitized)
+    # In one process: those of xdist may be ended before they have written what ran.
+    others = ("annotation/test_doc_trees.py", "fuzz/test_arrays.py", "network/test_linear.py")
+    session.run("pytest", "-q", "-n", "0", *(f"tests/{name}" for name in others), env=sanitized)
+    session.run("python", ".ci/sanitized.py")
+
+
+@nox.session
+def lint(session):
+    """Check style, spelling, imports and workflows."""
+    session.install(
+        "ruff", "cython-lint", "codespell[toml]", "import-linter", "pre-commit", "zizmor"
+    )
+    session.install("validate-pyproject")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    # What ruff refuses in Python: unpickling, and running what is read.
+    for path in Path("cython_src").iterdir():
+        refused = r"\b(pickle|marshal|shelve)\b|\b(eval|exec)\("
+        if found := re.search(refused, path.read_text(encoding="utf8")):
+            session.error(f"{path} must not unpickle or run what it reads: {found[0]}")
+    session.run("cython-lint", "cython_src", "spacy_rootmind")
+    session.run("codespell")
+    session.run("lint-imports")
+    session.run("validate-pyproject", "pyproject.toml")
+    session.run("pre-commit", "validate-config")
+    session.run("zizmor", "--offline", "--quiet", ".github/workflows")
+
+
+@nox.session(requires=["build"])
+def types(session):
+    """Check the types of the package, of what users import, and of the stubs."""
+    session.install(with_extras("test"), "mypy")
+    session.run("mypy")
+    stubs = [".".join(path.with_suffix("").parts) for path in Path("spacy_rootmind").rglob("*.pyi")]
+    settings = (
+        "--allowlist",
+        str(ROOT / ".ci/stubtest-allow"),
+        "--mypy-config-file",
+        str(ROOT / "pyproject.toml"),
+    )
+    session.chdir(session.create_tmp())
+    Path("user.py").write_text("from spacy_rootmind import decode; reveal_type(decode)")
+    if "def (scores: numpy" not in session.run("mypy", "user.py", silent=True):
+        session.error("mypy does not see the types of the installed package")
+    session.run("python", "-m", "mypy.stubtest", *stubs, *settings)
+
+
+@nox.session(requires=["build"])
+def site(session):
+    """Build the site: warnings are errors, internal links are checked, notebooks run."""
+    if sys.version_info < (3, 11):
+        session.skip("Sphinx needs Python 3.11")
+    session.install(with_extras("docs"), "./pipelines/en_rootmind_web_sm")
+    out = Path(session.create_tmp()) / "html"
+    session.run("sphinx-build", "-q", "-E", "-W", "--keep-going", "-c", "docs", ".", str(out))
+
+
+@nox.session(requires=["build"])
+def torch(session):
+    """Test losses against torch, functions of tensors, and bridges."""
+    enter_tests(session, "test", "torch")
+    session.run("pytest", "-q", "-n", "0", "tests/training/test_losses.py", "-k", "autodiff")
+    session.run("pytest", "-q", "-n", "0", "tests/bridges")
+
+
+@nox.session(requires=["build"])
+def transformers(session):
+    """Test parsers over transformers, of both packages, and all configs."""
+    enter_tests(session, "test", "transformers", "curated")
+    files = ("transformers", "ud/test_transformers.py", "ud/test_pretrained.py", "test_configs.py")
+    session.run("pytest", "-q", "-n", "0", *(f"tests/{name}" for name in files), "--durations=15")
+    # spaCy's parser over the same encoders, for comparison.
+    own, filled = "spacy-parser.cfg", "filled.cfg"
+    for config in Path("configs").glob("*.cfg"):
+        # The linear parser has no token vectors for spaCy's parser to use.
+        if config.name != "linear.cfg":
+            compare = "benchmarks/compare_with_spacy_parser.py"
+            session.run("python", compare, "config", str(config), own)
+            session.run("python", "-m", "spacy", "init", "fill-config", own, filled)
+
+
+@nox.session(requires=["build"])
+def instructions(session):
+    """Compare the instructions of five cases with their baseline; needs valgrind."""
+    session.install(with_extras())
+    session.run("python", "benchmarks/instructions.py", *session.posargs)
+
+
+@nox.session(requires=["build"])
+def benchmarks(session):
+    """Run the benchmarks, and tables of the papers, on little data."""
+    session.install(with_extras("test", "benchmark", "torch"))
+    results = str(Path(session.create_tmp()) / "results")
+    for name in ("compare", "probabilities", "sampling", "bridges", "breadth", "students"):
+        session.run("python", f"benchmarks/{name}.py", "--smoke", "--out", results)
+    for name in ("root_counts", "stanojevic2021_speed", "zmigrod2021_figure6"):
+        session.run("python", f"projects/papers/scripts/{name}.py", "--smoke")
+
+
+@nox.session(requires=["build"])
+def quickstart(session):
+    """Run quickstart and first training in an empty environment, and benchmark the parser."""
+    copy = enter_copy(session, *PACKAGE)
+    # The README's command, but for another build of the checkout, which takes minutes.
+    command = block("README.md", "quickstart")
+    command = command.replace("pip install -e .", f"pip install -q {shlex.quote(with_extras())}")
+    session.run("bash", "-c", command, external=True)
+    training = block("docs/first-training.md", "training")
+    log = copy / "quickstart.log"
+    log.write_text(session.run("bash", "-c", training, external=True, silent=True))
+    session.install(with_extras("test", "benchmark"))
+    tests = ("-m", "workflow", "tests/test_quickstart.py")
+    session.run("pytest", "-q", "-n", "0", *tests, env={"ROOTMIND_QUICKSTART": str(log)})
+
+    trained = "projects/quickstart/training/model-best"
+    corpus = ("--corpus", "projects/quickstart/corpus/en_quick-ud-test.spacy")
+    out = ("--out", "results")
+    session.run("python", "benchmarks/component.py", trained, *corpus, "--rounds", "1")
+    limited = {"calibration": "--oracle-limit", "alternatives": "--sample-limit"}
+    for name, limit in limited.items():
+        session.run("python", f"benchmarks/{name}.py", trained, *corpus, limit, "3", *out)
+    compare = "benchmarks/compare_with_spacy_parser.py"
+    session.run("python", compare, "score", trained, *corpus, *out)
