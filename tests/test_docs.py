@@ -21,16 +21,16 @@ from spacy.tokens import Doc, DocBin
 from spacy.util import load_model_from_config, registry
 from thinc.api import Config
 
-from spacy_rootmind.annotation.distributions import stored_distributions
+from spacy_rootmind.annotation.teacher_records import stored_distributions
 from spacy_rootmind.pipeline.attributes import SETTERS, attributes_read
-from spacy_rootmind.pipeline.settings import default_settings
+from spacy_rootmind.pipeline.settings import configure, default_settings
 from spacy_rootmind.training.losses import OBJECTIVES
 from spacy_rootmind.trees import checks, decoding, distribution, losses, probabilities, sampling
 
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
 PAGES += sorted(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts)
 README = (ROOT / "README.md").read_text(encoding="utf8")
-WORDS = ["Anna", "saw", "the", "man", "with", "the", "telescope."]
+WORDS = ["She", "saw", "the", "man", "with", "the", "telescope."]
 
 
 def blocks(page, language):
@@ -164,26 +164,57 @@ def test_readme_pipeline_example_runs(web_pipeline, capsys):
     assert len(capsys.readouterr().out.splitlines()) == words + sentence + parses
 
 
-def test_readme_picture_is_drawn(model, tmp_path, monkeypatch):
+def test_readme_picture_is_drawn(web_pipeline, tmp_path, monkeypatch):
     """The script draws what the README shows: the same sentence, with one alternative."""
     pictures = ROOT / "docs" / "pictures"
     monkeypatch.chdir(tmp_path)
     (tmp_path / "docs" / "pictures").mkdir(parents=True)
-    run((pictures / "draw_parse.py").read_text(encoding="utf8"), model, {})
+    run((pictures / "draw_parse.py").read_text(encoding="utf8"), web_pipeline, {})
+    found = []
     for folder in (pictures, tmp_path / "docs" / "pictures"):
         svg = ElementTree.parse(folder / "parse.svg")
         texts = [element.text for element in svg.iter() if element.text]
         assert [text for text in texts if text in WORDS] == WORDS * 2
         assert sum(text.startswith("Alternative ") for text in texts) == 1
+        found.append(re.findall(r"robability ([\d.]+)", " ".join(texts)))
+    assert found[1] == found[0]
+    readme = (ROOT / "README.md").read_text(encoding="utf8")
+    alt = re.search(r"!\[(.*?)\]\(docs/pictures/parse.svg\)", readme, re.DOTALL)[1]
+    assert re.findall(r"probability of ([\d.]+)", alt) == found[0]
 
 
 def test_settings_page_changes_settings(model, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    [block] = blocks("docs/settings.md", "python")
+    block, _ = blocks("docs/settings.md", "python")
     run(block, model, {})
     prob, n_parses = capsys.readouterr().out.split()
     assert 0 < float(prob) <= 1
     assert int(n_parses) == 3
+
+
+def test_settings_page_forces_heads(web_pipeline, capsys):
+    """The page's account of what follows from a forced head, by the model's own distribution."""
+    _, block = blocks("docs/settings.md", "python")
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf8")
+    namespace = {}
+    run(block, web_pipeline, namespace)
+    assert f"```\n{capsys.readouterr().out}```" in page
+    nlp = namespace["nlp"]
+    configure(nlp, arc_threshold=0.01)
+    free, forced = (nlp.make_doc(namespace["doc"].text) for _ in range(2))
+    forced[0].head, forced[0].dep_ = forced[6], "nsubj"
+    found = [
+        {
+            arc.token.text: f"{arc.prob:.2f}"
+            for token in nlp(doc)
+            for arc in token._.arcs
+            if arc.token == arc.head
+        }
+        for doc in (free, forced)
+    ]
+    assert found[0]["Rumors"] == "0.90"
+    assert (found[1]["close"], found[1]["spread"]) == ("0.61", "0.38")
+    assert [figure in page for figure in ("0.90", "61 %", "38 %")] == [True] * 3
 
 
 def test_alternatives_page_runs(model, capsys, tmp_path, monkeypatch):

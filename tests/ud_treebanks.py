@@ -5,26 +5,27 @@ import sys
 from commandline import spacy_command
 from conftest import QUICKSTART, ROOT
 
-from spacy_rootmind.formats.conllu_sentence import SentenceBuilder
+from spacy_rootmind.formats import conllu
+from spacy_rootmind.formats.lines import Line
 
 PROJECT = ROOT / "projects" / "ud"
 sys.path.insert(0, str(PROJECT / "scripts"))
+
+
+def read_sentence(lines):
+    """Read a sentence of a treebank, given its lines."""
+    from treebank import make_sentence
+
+    found = (Line(i, line.encode()) for i, line in enumerate(lines, start=1))
+    [sentence] = conllu.read_sentences("a.conllu", found)
+    return make_sentence("a.conllu", sentence)
+
 
 # What English writes without a space, and spaCy's tokenizer takes apart.
 CLITICS = ("n't", "'s")
 SIZES = {"train": 60, "dev": 20, "test": 25}
 # Sentences of a paragraph.
 PARAGRAPH = 4
-
-
-def read_sentence(lines):
-    """Read a sentence of CoNLL-U for the project."""
-    from treebank import with_tree
-
-    builder = SentenceBuilder()
-    for number, line in enumerate(lines, start=1):
-        builder.add(number, line)
-    return with_tree(builder.finish(), "here")
 
 
 def row(number, form, misc="_"):

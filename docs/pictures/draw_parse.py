@@ -1,4 +1,4 @@
-"""The README's picture; run this in a checkout, after the first training."""
+"""The README's picture; run this in a checkout, with its pipeline installed."""
 
 import spacy
 
@@ -8,9 +8,9 @@ settings = {
     "components.root_mst.confidence": True,
     "components.root_mst.alternatives": {"@misc": "spacy_rootmind.kbest.v1", "k": 3},
 }
-nlp = spacy.load("projects/quickstart/training/model-best", config=settings)
+nlp = spacy.load("en_rootmind_web_sm", config=settings)
 spacy_rootmind.render(
-    nlp("Anna saw the man with the telescope."),
+    nlp("She saw the man with the telescope."),
     path="docs/pictures/parse.svg",
     max_alternatives=1,
     options={"collapse_punct": True},

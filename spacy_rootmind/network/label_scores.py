@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from thinc.api import Model
 
 from spacy_rootmind.network import distance
-from spacy_rootmind.network.labels import Arcs
+from spacy_rootmind.network.label_scorer import Arcs
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.network.types import Floats2d, Ints1d
 
@@ -83,14 +83,18 @@ def iterate_label_scores(
     """Score labels of any number of arcs in bounded memory, without dropout.
 
     Yields the index of the first arc of each chunk, and the chunk's scores, of shape
-    (n_arcs, n_labels), without the null label.
+    (n_arcs, n_labels), without the null label. A word whose label is fixed has no other: -inf.
     """
     for start in range(0, len(deps), MAX_ARCS):
         chunk = slice(start, start + MAX_ARCS)
-        yield (
-            start,
-            _predict(labeller, trees, locate_arcs(labeller, trees, deps[chunk], heads[chunk])),
-        )
+        arcs = locate_arcs(labeller, trees, deps[chunk], heads[chunk])
+        scores = _predict(labeller, trees, arcs)
+        if trees.fixed_labels is not None:
+            labels = trees.fixed_labels[deps[chunk]]
+            fixed = np.flatnonzero(labels)
+            scores[fixed] = -np.inf
+            scores[fixed, labels[fixed] - 1] = 0.0
+        yield start, scores
 
 
 def _predict(labeller: Labeller, trees: TreeScores, arcs: Arcs) -> Floats2d:

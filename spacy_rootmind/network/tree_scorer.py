@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from thinc.api import Model, uniform_init
 
-from spacy_rootmind.network.arcs import BiaffineArcs
+from spacy_rootmind.network.arc_scorer import BiaffineArcs
 from spacy_rootmind.network.bilstm import BiLSTM
-from spacy_rootmind.network.labels import BiaffineLabels
+from spacy_rootmind.network.label_scorer import BiaffineLabels
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.refine import Refine
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d
@@ -51,11 +51,14 @@ class TreeScores:
         are trained as well.
     rows : float array of shape (n_rows, width)
         Refined vectors of the words and of ROOT, from which labels are scored.
+    fixed_labels : int array of shape (n_rows,), optional
+        Number of the label that each word has whatever its head, 0 where it is free.
     """
 
     layout: Layout
     rounds: list[list[Floats3d]]
     rows: Floats2d
+    fixed_labels: Ints1d | None = None
 
     @property
     def arcs(self) -> list[Floats3d]:

@@ -1,4 +1,4 @@
-"""Constraints on a Doc's trees: forced and forbidden arcs, and spans that are subtrees.
+"""Constraints on a Doc's trees: forced and forbidden arcs, labels, and spans that are subtrees.
 
 The component calls a function for the constraints of each Doc. Two come with the package,
 `spacy_rootmind.preset_heads.v1` and `spacy_rootmind.span_subtrees.v1`. The best tree, probabilities
@@ -7,8 +7,8 @@ and alternatives are then those among the trees that comply.
 
 import itertools
 import operator
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from spacy_rootmind.annotation.reading import annotated_heads
 from spacy_rootmind.annotation.sentences import CERTAIN, NEVER, Starts, words_of
 from spacy_rootmind.pipeline.config_blocks import RegisteredFunction
 from spacy_rootmind.trees.checks import tree_score
-from spacy_rootmind.trees.conventions import MISSING
+from spacy_rootmind.trees.conventions import MISSING, ROOT_LABEL
 from spacy_rootmind.trees.decoding import decode
 from spacy_rootmind.trees.errors import NoTreeError
 
@@ -38,11 +38,14 @@ class Constraints:
     subtrees : iterable of (int, int)
         Spans, as (first token, end), of which only one token may have its head outside. Tokens
         outside may depend on any token of the span.
+    labels : iterable of (int, str)
+        Labels that tokens have in every tree, whatever their heads, as (token, label).
     """
 
     forced: Iterable[tuple[int, int]] = ()
     forbidden: Iterable[tuple[int, int]] = ()
     subtrees: Iterable[tuple[int, int]] = ()
+    labels: Iterable[tuple[int, str]] = ()
 
 
 Constrain = Callable[[Doc], Constraints]
@@ -52,8 +55,10 @@ def preset_heads(root_label: str = "ROOT") -> Constrain:
     """Keep the heads that a Doc has; registered as `spacy_rootmind.preset_heads.v1`.
 
     A head counts as set if the token has a label; a token that is its own head must also have the
-    label `root_label`, or "root" in any case. Heads of whitespace tokens, and heads that are
-    whitespace tokens, are not kept. A Doc without heads is parsed freely.
+    label `root_label`, or "root" in any case. With another label, it has a label without a head:
+    the label is kept. Labels of tokens with a head are predicted again, since the head may be new
+    to them, or the labels to this parser. Heads of whitespace tokens, and heads that are whitespace
+    tokens, are not kept. A Doc without heads and labels is parsed freely.
 
     Parameters
     ----------
@@ -87,12 +92,12 @@ def span_subtrees(spans_key: str | None = None) -> Constrain:
 
 def _preset_heads(doc: Doc, *, root_label: str) -> Constraints:
     heads, _ = annotated_heads(doc, root_label)
+    words = [(token, int(heads[token.i])) for token in doc if not token.is_space]
     return Constraints(
         forced=[
-            (token.i, head)
-            for token, head in zip(doc, heads.tolist(), strict=True)
-            if head != MISSING and not token.is_space and not doc[head].is_space
-        ]
+            (token.i, head) for token, head in words if head != MISSING and not doc[head].is_space
+        ],
+        labels=[(token.i, token.dep_) for token, head in words if head == MISSING and token.dep],
     )
 
 
@@ -133,21 +138,29 @@ class DocConstraints:
         Forbidden heads.
     subtrees : dict of int to int array
         Words of each span of two or more, by the first.
+    labels : dict of int to int
+        Numbers of given labels. That of the root is a forced head instead.
     """
 
     heads: dict[int, int]
     forbidden: dict[int, set[int]]
     subtrees: dict[int, NDArray[np.int64]]
+    labels: dict[int, int]
 
     @classmethod
-    def check(cls, doc: Doc, constraints: Constraints) -> "DocConstraints":
+    def check(
+        cls, doc: Doc, constraints: Constraints, label_names: Sequence[str]
+    ) -> "DocConstraints":
         """Check the constraints of a Doc; refuse those that none of its trees could meet.
+
+        `label_names` are the parser's labels by number.
 
         Raises
         ------
         ValueError
-            If they are not `Constraints`, name a token that does not exist or is whitespace, force
-            two heads on a token or a forbidden one, or if spans overlap.
+            If they are not `Constraints`, name a token that does not exist or is whitespace, or a
+            label that does not exist, force two heads or labels on a token or a forbidden head, or
+            if spans overlap.
         """
         if not isinstance(constraints, Constraints):
             raise ValueError(
@@ -158,8 +171,14 @@ class DocConstraints:
         for pair in _pairs(constraints.forbidden, "forbidden"):
             token, head = _check_arc(doc, pair)
             forbidden.setdefault(token, set()).add(head)
+        labels = _check_labels(doc, constraints.labels, label_names)
+        roots = [token for token, label in labels.items() if label == ROOT_LABEL]
+        forced = [*_pairs(constraints.forced, "forced"), *((token, token) for token in roots)]
+        for token in labels.keys() - set(roots):
+            # ROOT's arc has the root's label.
+            forbidden.setdefault(token, set()).add(token)
         heads: dict[int, int] = {}
-        for token, head in (_check_arc(doc, arc) for arc in _pairs(constraints.forced, "forced")):
+        for token, head in (_check_arc(doc, arc) for arc in forced):
             if heads.setdefault(token, head) != head:
                 raise ValueError(
                     f"token {token} ({doc[token].text!r}) has two forced heads, {heads[token]} and "
@@ -168,7 +187,7 @@ class DocConstraints:
             if head in forbidden.get(token, ()):
                 raise ValueError(
                     f"token {token} ({doc[token].text!r}): the arc to its head {head} is both "
-                    f"forced and forbidden"
+                    f"forced and forbidden, by another arc or by a label"
                 )
         subtrees: dict[int, NDArray[np.int64]] = {}
         taken = np.zeros(len(doc), dtype=bool)
@@ -186,7 +205,12 @@ class DocConstraints:
             words = [i for i in range(start, end) if not doc[i].is_space]
             if len(words) > 1:
                 subtrees[words[0]] = np.array(words, dtype=np.int64)
-        return cls(heads, forbidden, subtrees)
+        return cls(
+            heads,
+            forbidden,
+            subtrees,
+            {token: label for token, label in labels.items() if label != ROOT_LABEL},
+        )
 
     def bind(self, doc: Doc, log_odds: NDArray[np.floating]) -> NDArray[np.floating]:
         """Rule out boundaries inside forced arcs and spans, and separate forced roots by one.
@@ -255,7 +279,8 @@ class DocConstraints:
                     allowed[i, _head_place(place, token, head)] = False
             if token in self.subtrees:
                 spans.append(np.array([place[t] for t in self.subtrees[token].tolist()]))
-        return None if allowed.all() and not spans else SentenceConstraints(allowed, spans)
+        labels = {i: self.labels[token] for token, i in place.items() if token in self.labels}
+        return None if allowed.all() and not spans else SentenceConstraints(allowed, spans, labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,10 +291,13 @@ class SentenceConstraints:
     ----------
     allowed : bool array of shape (n + 1, n + 1)
     spans : list of int array
+    labels : dict of int to int
+        Numbers of given labels.
     """
 
     allowed: NDArray[np.bool_]
     spans: list[NDArray[np.int64]]
+    labels: dict[int, int] = field(default_factory=dict)
 
     def apply(self, scores: NDArray[np.floating]) -> NDArray[np.floating]:
         """Set the scores of all arcs that do not comply to -inf.
@@ -304,6 +332,35 @@ def _pairs(given: Any, name: str) -> list[tuple[int, int]]:
         raise ValueError(
             f"expected {name} as pairs of token numbers (ints), received {given!r:.100}"
         ) from None
+
+
+def _check_labels(doc: Doc, given: Any, names: Sequence[str]) -> dict[int, int]:
+    """Convert labels of tokens to numbers."""
+    numbers = {name: number for number, name in enumerate(names)}
+    malformed = ValueError(
+        f"expected labels as pairs of a token number (int) and a label (str), received "
+        f"{given!r:.100}"
+    )
+    try:
+        pairs = [(operator.index(token), label) for token, label in given]
+    except (TypeError, ValueError):
+        raise malformed from None
+    if not all(isinstance(label, str) for _, label in pairs):
+        raise malformed
+    labels: dict[int, int] = {}
+    for token, label in pairs:
+        _check_arc(doc, (token, token))
+        if label not in numbers:
+            raise ValueError(
+                f"token {token} ({doc[token].text!r}): expected one of the parser's labels "
+                f"({', '.join(names):.400}), received {label!r}"
+            )
+        if labels.setdefault(token, numbers[label]) != numbers[label]:
+            raise ValueError(
+                f"token {token} ({doc[token].text!r}) has two labels, {names[labels[token]]!r} and "
+                f"{label!r}: expected at most one"
+            )
+    return labels
 
 
 def _head_place(place: dict[int, int], token: int, head: int) -> int:

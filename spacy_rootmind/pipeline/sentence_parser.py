@@ -1,7 +1,7 @@
 """Trees, labels and details of a batch of sentences whose arcs are scored."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -16,18 +16,18 @@ from spacy_rootmind.network.label_scores import find_best_labels, find_label_log
 from spacy_rootmind.network.layout import Bucket
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.pipeline.alternatives import LabelledMaker, Trees, labelled_maker
-from spacy_rootmind.pipeline.arcs import find_arcs
 from spacy_rootmind.pipeline.confidence import (
     find_confidence,
     label_alternatives,
     label_arcs,
 )
 from spacy_rootmind.pipeline.constraints import SentenceConstraints
-from spacy_rootmind.pipeline.distributions import (
+from spacy_rootmind.pipeline.probable_arcs import find_arcs
+from spacy_rootmind.pipeline.settings import Settings
+from spacy_rootmind.pipeline.stored_distributions import (
     sigmoid,
     store_distributions,
 )
-from spacy_rootmind.pipeline.settings import Settings
 from spacy_rootmind.trees.decoding import decode
 from spacy_rootmind.trees.distribution import TreeDistribution
 from spacy_rootmind.trees.errors import NoTreeError
@@ -115,7 +115,8 @@ class SentenceParser:
         context: PredictionContext,
     ) -> None:
         self.labeller = model.get_ref("labels")
-        self.scores = scores
+        self.free_scores = scores
+        self.scores = replace(scores, fixed_labels=_fix_labels(scores, tasks))
         self.tasks = tasks
         self.context = context
         self.buckets: list[Bucket] = scores.layout.buckets
@@ -145,14 +146,38 @@ class SentenceParser:
             constraints = self.tasks[sentence].constraints
             if constraints is not None:
                 m = bucket.lengths[i] + 1
+                own = square[i, :m, :m]
+                self._weigh_labels(own, self.labeller.ops.to_numpy(bucket.rows)[i], constraints)
                 try:
-                    square[i, :m, :m] = constraints.apply(square[i, :m, :m])
+                    square[i, :m, :m] = constraints.apply(own)
                 except NoTreeError:
                     raise NoTreeError(
                         f"no tree with a single root meets the constraints on "
                         f"{self.tasks[sentence].name()}: leave some out"
                     ) from None
         return square
+
+    def _weigh_labels(
+        self,
+        square: NDArray[np.floating],
+        rows: NDArray[np.int64],
+        constraints: SentenceConstraints,
+    ) -> None:
+        """Add how probable a word's given label is on each arc; changes `square` in place.
+
+        Arc scores are then those of trees given the label, by Bayes' rule.
+        """
+        places = np.arange(1, len(square))
+        for word, label in constraints.labels.items():
+            log_probs = find_label_log_probs(
+                self.labeller,
+                self.free_scores,
+                np.full(len(places), rows[word]),
+                rows[places],
+                self.context.label_temperature,
+            )[:, label - 1]
+            require_finite(np, log_probs, "label")
+            square[word, 1:] += self.context.temperature * log_probs
 
     def _find_trees(self) -> tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]]:
         """Find the best trees and the numbers of their labels, a padded array per bucket."""
@@ -285,7 +310,8 @@ class SentenceParser:
         log_probs = find_label_log_probs(
             self.labeller, self.scores, rows[deps], rows[heads], self.context.label_temperature
         )
-        require_finite(np, log_probs, "label")
+        # Of a word whose label is given, others are impossible.
+        require_finite(np, log_probs.max(axis=1), "label")
         return log_probs
 
     def _make_alternatives(self, weights: list[NDArray[np.float64]]) -> list[Trees]:
@@ -296,3 +322,16 @@ class SentenceParser:
                 m = bucket.lengths[i] + 1
                 found[sentence] = make(own[i, :m, :m], self.tasks[sentence].texts())
         return [found[sentence] for sentence in range(len(self.tasks))]
+
+
+def _fix_labels(scores: TreeScores, tasks: Sequence[Task]) -> NDArray[np.int64] | None:
+    """Look up the labels that constraints give to words, by flat row; None if there are none."""
+    if not any(task.constraints is not None and task.constraints.labels for task in tasks):
+        return None
+    fixed = np.zeros(scores.layout.n_rows, dtype=np.int64)
+    for bucket in scores.layout.buckets:
+        for i, sentence in enumerate(bucket.sentences):
+            constraints = tasks[sentence].constraints
+            for word, label in constraints.labels.items() if constraints else ():
+                fixed[int(bucket.rows[i, word])] = label
+    return fixed

@@ -48,11 +48,13 @@ def render(
     and each tree once; the arcs that differ have another colour, dashes and bold labels, and are
     listed in the caption.
     In a sentence of more than eight words, alternatives have only the words of arcs that differ,
-    with "…" for the others. Where the Doc was changed after it was parsed, the picture has what
-    still holds.
+    with "…" for the others. If a sentence has other tokens or boundaries than were parsed, its
+    picture has the tree alone; if a token has another head, neither this head nor the tree has a
+    probability.
 
-    A picture is as wide as its words and labels need, and shrinks to the width of the page, to 60
-    percent of its size at least: about 25 words fit a notebook's cell.
+    A picture is as wide as its words and labels need. In HTML and in a notebook it shrinks to the
+    width of the page, to 60 percent of its size at least: about 25 words fit a notebook's cell.
+    SVG that is returned or written keeps its size.
 
     Parameters
     ----------
@@ -95,6 +97,9 @@ def render(
     """
     settings = check_options(options or {})
     target = None if path is None else check_path(path, page=page)
+    is_svg = target is not None and target.suffix.lower() == ".svg"
+    is_page = page or (target is not None and not is_svg)
+    is_shown = target is None and (is_in_jupyter() if jupyter is None else jupyter)
     if max_alternatives < 0:
         raise ValueError(f"expected max_alternatives of 0 or more, received {max_alternatives}")
     spans = list(find_sentences(docs))
@@ -107,20 +112,24 @@ def render(
         for span in spans
     ]
     lang, is_rtl = (spans[0].doc.lang_, runs_rtl(spans[0])) if spans else ("", False)
-    if target is not None and target.suffix.lower() == ".svg":
-        markup = complete_svg(stack(pictures, is_rtl=is_rtl), settings, lang)
+    if is_svg:
+        markup = complete_svg(stack(pictures, is_rtl=is_rtl), settings, lang, in_page=False)
     else:
         svgs = [
-            complete_svg(picture, settings, span.doc.lang_)
+            complete_svg(picture, settings, span.doc.lang_, in_page=is_page or is_shown)
             for span, picture in zip(spans, pictures, strict=True)
         ]
-        is_page = page or target is not None
         markup = html_page(svgs, lang, is_rtl=is_rtl) if is_page else "".join(svgs)
     markup = minify_html(markup) if minify else markup.strip()
     if target is not None:
         write(target, markup)
         return None
-    return show(markup, jupyter)
+    if compat.RENDER_WRAPPER is not None:
+        markup = compat.RENDER_WRAPPER(markup)
+    if not is_shown:
+        return markup
+    show(markup)
+    return None
 
 
 # --- arguments ---------------------------------------------------------------------------------
@@ -228,14 +237,9 @@ def write(path: Path, markup: str) -> None:
         ) from error
 
 
-def show(markup: str, jupyter: bool | None) -> str | None:
-    """Show a picture in a notebook or return it, as displaCy does."""
-    if compat.RENDER_WRAPPER is not None:
-        markup = compat.RENDER_WRAPPER(markup)
-    if not (is_in_jupyter() if jupyter is None else jupyter):
-        return markup
+def show(markup: str) -> None:
+    """Show a picture in a notebook, as displaCy does."""
     from IPython.display import HTML, display
 
     # The class prevents MathJax from reading dollar signs as formulas.
     display(HTML(f'<span class="tex2jax_ignore">{markup}</span>'))
-    return None

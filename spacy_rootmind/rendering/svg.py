@@ -37,12 +37,18 @@ CURVE = 0.4
 LABEL_DISTANCE = 4.0
 NUMBER_BELOW = NUMBER_SIZE + 6.0
 
+# The colour scheme is fixed, as are all colours: browsers that darken pages would otherwise turn
+# letters white, but not the shapes behind them.
 SVG = """
 <svg xmlns="http://www.w3.org/2000/svg" xml:lang="{lang}" class="displacy-parses" width="{width}" \
-height="{height}" viewBox="0 0 {width} {height}" style="display: block; max-width: 100%; \
-min-width: {min_width}px; height: auto; color: {color}; background: {bg}; font-family: {font}; \
-font-size: {size}px; direction: ltr">{content}</svg>
+height="{height}" viewBox="0 0 {width} {height}" style="{page_style}\
+color-scheme: only light; color: {color}; font-family: {font}; font-size: {size}px; \
+direction: ltr">{background}{content}</svg>
 """
+# In pages alone: some renderers of SVG files take `height: auto` for a height of nothing.
+PAGE_STYLE = "display: block; max-width: 100%; min-width: {min_width}px; height: auto; "
+# Not a style: renderers of SVG files leave what no shape fills transparent.
+BACKGROUND = """<rect width="{width}" height="{height}" fill="{bg}"/>"""
 TREE = """
 <g class="displacy" transform="translate(0,{y})">{content}</g>
 """
@@ -73,6 +79,15 @@ class Picture(NamedTuple):
     width: float
     height: float
     content: str
+
+
+class Text(NamedTuple):
+    """A label or a number: the middle of its base line, and the size of its font, in pixels."""
+
+    text: str
+    x: float
+    y: float
+    size: float
 
 
 # --- sentences ---------------------------------------------------------------------------------
@@ -183,8 +198,7 @@ def draw_arrow(line: Line, settings: Mapping[str, Any], *, fades: bool) -> str:
     """
     arc = line.arc
     is_root = arc.head == arc.dep
-    x = (line.head_x + line.dep_x) / 2
-    y = -line.rise - LABEL_DISTANCE
+    texts = place_texts(arc, (line.head_x + line.dep_x) / 2, -line.rise - LABEL_DISTANCE)
     usual = settings["arrow_stroke"]
     stroke = usual if arc.share is None else usual * (MIN_STROKE + arc.share)
     markup = ARROW.format(
@@ -193,41 +207,39 @@ def draw_arrow(line: Line, settings: Mapping[str, Any], *, fades: bool) -> str:
         stroke=px(stroke),
         dashes=' stroke-dasharray="6 3"' if arc.is_different else "",
         head=arrowhead(line.dep_x, settings["arrow_width"]),
-        grounds=draw_grounds(arc, x, y, settings["bg"]),
-        label=draw_label(arc, x, y),
+        grounds="".join(draw_ground(text, settings["bg"]) for text in texts),
+        label=" ".join(draw_text(text) for text in texts),
     )
     if arc.is_different:
         return styled(markup, f"color: {settings['highlight']}; font-weight: bold")
     return styled(markup, "opacity: 0.65") if fades else markup
 
 
-def draw_grounds(arc: Arc, x: float, y: float, bg: str) -> str:
-    """Draw the background of a label, and of a number below the line."""
-    texts = [(arc.label, LABEL_SIZE, y)]
-    if arc.head != arc.dep and arc.number:
-        texts.append((arc.number, NUMBER_SIZE, y + NUMBER_BELOW))
-    grounds = []
-    for text, size, base in texts:
-        width = text_width(text, size)
-        left, top = px(x - width / 2), px(base - 0.8 * size)
-        grounds.append(GROUND.format(x=left, y=top, width=px(width), height=px(size), bg=bg))
-    return "".join(grounds)
+def place_texts(arc: Arc, x: float, y: float) -> list[Text]:
+    """Place an arc's label above its line, and its number below it.
 
-
-def draw_label(arc: Arc, x: float, y: float) -> str:
-    """Draw a label above its line, and its number below it.
-
-    The arc from ROOT has both above it, in one line.
+    The arc from ROOT has both above it, next to each other, as two texts: some renderers draw
+    parts of one text over each other.
     """
-    label = {"x": px(x), "y": px(y), "size": px(LABEL_SIZE), "text": escape(arc.label)}
-    number = {"size": px(NUMBER_SIZE), "text": escape(arc.number)}
     if not arc.number:
-        return LABEL.format(**label)
+        return [Text(arc.label, x, y, LABEL_SIZE)]
+    number_x, number_y = x, y + NUMBER_BELOW
     if arc.head == arc.dep:
-        label["text"] += f' <tspan style="font-size: {number["size"]}px">{number["text"]}</tspan>'
-        return LABEL.format(**label)
-    below = LABEL.format(x=px(x), y=px(y + NUMBER_BELOW), **number)
-    return f"{LABEL.format(**label)} {below}"
+        number_x, number_y = x + text_width(f"{arc.label} ", LABEL_SIZE) / 2, y
+        x -= text_width(f" {arc.number}", NUMBER_SIZE) / 2
+    return [Text(arc.label, x, y, LABEL_SIZE), Text(arc.number, number_x, number_y, NUMBER_SIZE)]
+
+
+def draw_ground(text: Text, bg: str) -> str:
+    """Draw the background of a text."""
+    width = text_width(text.text, text.size)
+    left, top = px(text.x - width / 2), px(text.y - 0.8 * text.size)
+    return GROUND.format(x=left, y=top, width=px(width), height=px(text.size), bg=bg)
+
+
+def draw_text(text: Text) -> str:
+    """Draw a label or a number."""
+    return LABEL.format(x=px(text.x), y=px(text.y), size=px(text.size), text=escape(text.text))
 
 
 def arc_path(line: Line, settings: Mapping[str, Any]) -> str:
@@ -301,18 +313,18 @@ def stack(pictures: Sequence[Picture], *, is_rtl: bool) -> Picture:
     return Picture(width, height, "".join(parts))
 
 
-def complete_svg(picture: Picture, settings: Mapping[str, Any], lang: str) -> str:
-    """Add the outermost element to a picture, which shrinks with the page."""
-    width = math.ceil(picture.width)
+def complete_svg(picture: Picture, settings: Mapping[str, Any], lang: str, *, in_page: bool) -> str:
+    """Add the outermost element to a picture; in a page, it shrinks with the page."""
+    width, height = math.ceil(picture.width), math.ceil(picture.height)
     return SVG.format(
         width=width,
-        min_width=math.floor(width * MIN_SCALE),
-        height=math.ceil(picture.height),
+        height=height,
+        page_style=PAGE_STYLE.format(min_width=math.floor(width * MIN_SCALE)) if in_page else "",
+        background=BACKGROUND.format(width=width, height=height, bg=settings["bg"]),
         content=picture.content,
         lang=escape(lang),
         size=px(WORD_SIZE),
         color=settings["color"],
-        bg=settings["bg"],
         font=settings["font"],
     )
 

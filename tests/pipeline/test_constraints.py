@@ -12,6 +12,7 @@ from strategies import rng_for
 
 from spacy_rootmind import NoTreeError, decode, decode_kbest
 from spacy_rootmind.network.architecture import ParserInput
+from spacy_rootmind.pipeline.alternatives import kbest
 from spacy_rootmind.pipeline.constraints import (
     Constraints,
     SentenceConstraints,
@@ -602,6 +603,88 @@ def test_an_error_of_the_function_goes_to_the_handler(parser_with):
     assert_untouched(docs[1])
 
 
+# --- labels --------------------------------------------------------------------------------------
+
+
+def free_law(nlp, labels):
+    """Trees of FIRST and their probabilities given labels, by Bayes' rule from a free parse."""
+    assign(nlp.get_pipe("root_mst"), arc_threshold=1e-12, alternatives=kbest(k=1000))
+    [sentence] = nlp(Doc(nlp.vocab, words=FIRST, sent_starts=GIVEN[:5])).sents
+    assert len(sentence._.parses) == 5**4
+    joint = {(a.token.i, a.head.i, a.dep): a.prob for a in sentence._.arcs}
+    arcs = dict.fromkeys((key[:2] for key in joint), 0.0)
+    for key, prob in joint.items():
+        arcs[key[:2]] += prob
+    trees = [tuple(parse.heads.tolist()) for parse in sentence._.parses]
+    weights = [
+        np.exp(parse.log_prob)
+        * math.prod(joint.get((i, tree[i], d), 0.0) / arcs[i, tree[i]] for i, d in labels.items())
+        for tree, parse in zip(trees, sentence._.parses, strict=True)
+    ]
+    return {tree: weight / sum(weights) for tree, weight in zip(trees, weights, strict=True)}
+
+
+@pytest.mark.parametrize("labels", [{3: "nsubj"}, {0: "obj", 3: "obj"}, {1: "ROOT", 4: "det"}])
+def test_probabilities_are_those_of_trees_given_the_labels(parser_with, labels):
+    expected = free_law(parser_with(None, temperature=2.5), labels)
+    nlp = parser_with(
+        lambda doc: Constraints(labels=labels.items()),
+        confidence=True,
+        temperature=2.5,
+        decode="tree",
+        arc_threshold=1e-9,
+        alternatives={"@misc": "spacy_rootmind.kbest.v1", "k": 1000},
+    )
+    doc = nlp(Doc(nlp.vocab, words=FIRST, sent_starts=GIVEN[:5]))
+    [sentence] = doc.sents
+    assert {i: doc[i].dep_ for i in labels} == labels
+    assert tuple(heads_of(doc)) == max(expected, key=expected.get)
+    for token in doc:
+        own = sum(p for tree, p in expected.items() if tree[token.i] == token.head.i)
+        assert token._.head_prob == pytest.approx(own, abs=2e-5)
+    for i, label in labels.items():
+        assert {arc.dep for arc in doc[i]._.arcs} == {label}
+        assert sum(arc.prob for arc in doc[i]._.arcs) == pytest.approx(1.0, abs=1e-4)
+    assert sentence._.parse_log_prob == pytest.approx(np.log(max(expected.values())), abs=1e-4)
+    found = {tuple(p.heads.tolist()): np.exp(p.log_prob) for p in sentence._.parses}
+    assert found == pytest.approx({t: p for t, p in expected.items() if t in found}, abs=2e-5)
+    assert sum(found.values()) == pytest.approx(1.0, abs=1e-4)
+    assert all(p.deps[i] == d for p in sentence._.parses for i, d in labels.items())
+
+
+@pytest.mark.parametrize("name", ["kbest", "sample", "sample_without_replacement"])
+def test_labelled_alternatives_have_the_given_label(parser_with, name):
+    nlp = parser_with(
+        lambda doc: Constraints(labels=[(3, "nsubj")]),
+        alternatives={"@misc": f"spacy_rootmind.{name}.v1", "k": 50, "labelled": True},
+        distribution_threshold=1e-4,
+    )
+    doc = nlp(Doc(nlp.vocab, words=FIRST, sent_starts=GIVEN[:5]))
+    [sentence] = doc.sents
+    assert {parse.deps[3] for parse in sentence._.parses} == {"nsubj"}
+    assert len({tuple(parse.deps) for parse in sentence._.parses}) > 1
+    if name == "kbest":
+        assert sentence._.parses[0].heads.tolist() == heads_of(doc)
+        assert list(sentence._.parses[0].deps) == [token.dep_ for token in doc]
+
+
+@pytest.mark.parametrize(
+    ("constraints", "message"),
+    [
+        (Constraints(labels=[(0, "nsbj")]), "'She'.*the parser's labels.*received 'nsbj'"),
+        (Constraints(labels=[(0, 3)]), "labels as pairs"),
+        (Constraints(labels=[(9, "obj")]), "from 0 to 4"),
+        (Constraints(labels=[(0, "obj"), (0, "nsubj")]), "two labels, 'obj' and 'nsubj'"),
+        (Constraints(forced=[(0, 0)], labels=[(0, "obj")]), "both forced and forbidden"),
+        (Constraints(forced=[(0, 1)], labels=[(0, "ROOT")]), "two forced heads"),
+    ],
+)
+def test_labels_that_no_tree_can_have_are_an_error(parser_with, constraints, message):
+    nlp = parser_with(lambda doc: constraints)
+    with pytest.raises(ValueError, match=message):
+        nlp(Doc(nlp.vocab, words=FIRST, sent_starts=GIVEN[:5]))
+
+
 # --- preset heads --------------------------------------------------------------------------------
 
 
@@ -616,7 +699,7 @@ def test_preset_heads_of_a_partly_parsed_doc_are_kept(parser_with):
     assert all(token.dep_ for token in doc)
 
 
-def test_preset_heads_take_a_label_without_a_head_for_nothing(parser_with):
+def test_preset_heads_keep_a_label_without_a_head(parser_with):
     # spaCy stores such a token as its own head; only the label tells that it is no root.
     nlp = parser_with(preset_heads(), confidence=True)
     heads, deps = [1, 1, 3, None, 1], ["nsubj", "ROOT", "det", "obj", "punct"]
@@ -624,14 +707,19 @@ def test_preset_heads_take_a_label_without_a_head_for_nothing(parser_with):
     [sentence] = doc.sents
     assert [doc[i].head.i for i in (0, 1, 2, 4)] == [1, 1, 3, 1]
     assert doc[3].head.i != 3
+    assert doc[3].dep_ == "obj"
     assert sentence.root.i == 1
+    doc = Doc(nlp.vocab, words=FIRST)
+    doc[1].dep_, doc[2].dep_ = "nsubj", "ROOT"
+    assert [nlp(doc)[i].dep_ for i in (1, 2)] == ["nsubj", "ROOT"]
+    assert doc[2].head.i == 2
 
 
 def test_preset_heads_take_no_boundary_from_a_missing_head():
     heads, deps = [1, 1, 3, None, None], ["nsubj", "ROOT", "det", "obj", "punct"]
     doc = Doc(VOCAB, words=FIRST, heads=heads, deps=deps)
     assert [t.i for t in doc if t.is_sent_start] == [0, 2, 4]
-    context = PredictionContext(Settings(constraints=preset_heads()), ("ROOT", "dep"))
+    context = PredictionContext(Settings(constraints=preset_heads()), ("ROOT", "obj", "punct"))
     starts = plan_sentences(doc, np.array([-1, -1, -1, -1, 1], dtype="f"), context).starts
     # Training reads such Docs alike; what is unknown is for the network to say.
     assert starts.tolist() == [0, 4, 5]

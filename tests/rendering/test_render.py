@@ -275,8 +275,13 @@ def test_labels_are_above_their_own_lines_and_numbers_below(docs):
                 points = list(zip(*[iter(numbers(line))] * 2, strict=True))
                 left, right, top = points[0][0], points[-1][0], min(y for _, y in points)
                 label, *number = ((float(e.get("x")), float(e.get("y"))) for e in texts)
-                assert left - 0.1 <= label[0] <= right + 0.1
                 assert top - 5 < label[1] < top
+                if "displacy-root" in arrow.get("class") and number:
+                    [(x, y)] = number
+                    assert label[0] < left == right < x
+                    assert y == label[1]
+                    continue
+                assert left - 0.1 <= label[0] <= right + 0.1
                 assert all(top + 8 < y < top + 15 and x == label[0] for x, y in number)
 
 
@@ -428,7 +433,9 @@ def test_labels_are_drawn_over_longer_arcs():
 def test_captions_and_trees_do_not_overlap(docs):
     svg = ElementTree.fromstring(render(next(docs.kbest.sents), options={"compact": True}))
     end = 0.0
-    for number, part in enumerate(svg):
+    [ground, *parts] = svg
+    assert ground.get("fill") == "#ffffff"
+    for number, part in enumerate(parts):
         y = float(re.fullmatch(r"translate\(0,([\d.]+)\)", part.get("transform"))[1])
         [inner] = part
         lines = [
@@ -766,7 +773,8 @@ def with_confidence(doc):
 def test_25_words_with_probabilities_are_legible_without_scrolling():
     doc = make_doc(SENTENCE.split(), HEADS, LABELS.split(), pos=["NOUN"] * 25)
     doc = with_confidence(with_parses(doc, [HEADS, moved(HEADS, w20=8)], [-1.0, -2.0]))
-    svg = ElementTree.fromstring(render(doc))
+    [svg] = re.findall("<svg.*</svg>", render(doc, page=True), re.DOTALL)
+    svg = ElementTree.fromstring(svg)
     width, height = float(svg.get("width")), float(svg.get("height"))
     assert svg.get("viewBox") == f"0 0 {width:g} {height:g}"
     style = dict(part.split(": ", 1) for part in svg.get("style").split("; "))
@@ -791,7 +799,7 @@ def test_labels_neither_overlap_nor_leave_their_arcs():
             if "displacy-root" not in arrow.get("class"):
                 assert path[0] < x - half < x + half < path[-2]
             boxes.append((x - half, x + half, y - 0.7 * size, y))
-    assert len(boxes) == 2 * 25 - 1
+    assert len(boxes) == 2 * 25
     for i, (left, right, top, bottom) in enumerate(boxes):
         for other_left, other_right, other_top, other_bottom in boxes[:i]:
             assert (
@@ -912,9 +920,18 @@ def test_style_options_work_as_in_displacy():
     ours = ElementTree.fromstring(render(doc, options=style))
     theirs = ElementTree.fromstring(displacy.render(doc, options=style, jupyter=False))
     assert places_of(ours) == places_of(theirs) == [77, 410, 743]
-    for name in ("color: white", "background: #09a3d5", "font-family: Source Sans Pro"):
+    # Or browsers that darken pages leave white letters on a white ground.
+    assert "color-scheme: only light" in ours.get("style")
+    for name in ("color: white", "font-family: Source Sans Pro"):
         assert name in ours.get("style")
         assert name in theirs.get("style")
+    ground = ours[0]
+    assert ground.attrib == {
+        "width": ours.get("width"),
+        "height": ours.get("height"),
+        "fill": "#09a3d5",
+    }
+    assert "background: #09a3d5" in theirs.get("style")
     for svg in (ours, theirs):
         assert {e.get("stroke-width") for e in find(svg, "displacy-arc")} == {"3px"}
     heads = [numbers(e) for e in find(ours, "displacy-arrowhead")]
@@ -1047,7 +1064,7 @@ def test_svg_file_stacks_all_sentences(docs, tmp_path):
         for part in ElementTree.fromstring(f"<all>{render(docs.kbest)}</all>")
     ]
     assert float(svg.get("height")) == pytest.approx(sum(heights))
-    shifts = [re.search(r",([\d.]+)\)", part.get("transform"))[1] for part in svg]
+    shifts = [re.search(r",([\d.]+)\)", part.get("transform"))[1] for part in svg[1:]]
     assert [float(shift) for shift in shifts] == pytest.approx([0, heights[0]])
 
 
@@ -1057,7 +1074,7 @@ def test_nothing_to_draw(docs, text, tmp_path):
     assert render(doc) == ""
     assert "svg" not in Page(render(doc, page=True)).attributes
     render(doc, path=tmp_path / "out.svg")
-    assert list(ElementTree.parse(tmp_path / "out.svg").getroot()) == []
+    assert find(ElementTree.parse(tmp_path / "out.svg").getroot(), "displacy") == []
     assert render([]) == ""
     assert render(doc[:0]) == render(docs.kbest[2:2]) == ""
 

@@ -20,7 +20,6 @@ from spacy.util import get_lang_class
 from treebank import (
     SPLITS,
     Sentence,
-    Token,
     TreebankError,
     find_files,
     find_license,
@@ -29,7 +28,7 @@ from treebank import (
 )
 from wasabi import msg
 
-from spacy_rootmind.formats.conllu_sentence import FORM, MISC
+from spacy_rootmind.formats.conllu_sentence import FORM, MISC, Token
 
 SYNTACTIC, ORTHOGRAPHIC = WORDS = ("syntactic", "orthographic")
 AUTO = "auto"

@@ -1,7 +1,6 @@
 """Universal Dependencies treebanks: their files, their sentences, their text."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 from pathlib import Path
@@ -10,8 +9,15 @@ import numpy as np
 
 from spacy_rootmind import is_projective, is_tree
 from spacy_rootmind.formats import conllu
-from spacy_rootmind.formats.conllu_sentence import FORM, HEAD, ID, MISC
-from spacy_rootmind.formats.conllu_sentence import Sentence as SourceSentence
+from spacy_rootmind.formats.conllu_sentence import (
+    EMPTY_NODE_ID,
+    FORM,
+    HEAD,
+    ID,
+    Token,
+    tokens_of,
+)
+from spacy_rootmind.formats.conllu_sentence import Sentence as ConlluSentence
 from spacy_rootmind.formats.lines import Inputs
 from spacy_rootmind.formats.records import Failure
 
@@ -20,26 +26,6 @@ SPLITS = ("train", "dev", "test")
 
 class TreebankError(ValueError):
     """A treebank cannot be used; the message says why and what to do."""
-
-
-@dataclass(frozen=True)
-class Token:
-    """A token of the text: one word, or a multiword token of several words.
-
-    Attributes
-    ----------
-    form : str
-        The token as in the text.
-    spaced : bool
-        Whether a space follows it.
-    first, stop : int
-        Range of its words, counted from 0; `stop` is exclusive.
-    """
-
-    form: str
-    spaced: bool
-    first: int
-    stop: int
 
 
 @dataclass(frozen=True)
@@ -141,7 +127,11 @@ def read_sentences(paths: list[Path]) -> list[Sentence]:
     TreebankError
         If a line is not CoNLL-U, a sentence is not a tree with one root, or words are left out.
     """
-    sentences = [sentence for path in paths for sentence in _read_file(path)]
+    sentences = [
+        make_sentence(str(path), found)
+        for path in paths
+        for found in conllu.read_sentences(str(path), Inputs([str(path)]).lines(str(path)))
+    ]
     forms = [word[FORM] for sentence in sentences for word in sentence.words]
     if forms.count("_") > len(forms) / 2:
         raise TreebankError(
@@ -151,44 +141,27 @@ def read_sentences(paths: list[Path]) -> list[Sentence]:
     return sentences
 
 
-def _read_file(path: Path) -> Iterator[Sentence]:
-    for found in conllu.read_sentences(str(path), Inputs([str(path)]).lines(str(path))):
-        if isinstance(found, Failure):
-            raise TreebankError(f"{path}, line {found.line}: {found.reason}")
-        yield with_tree(found, f"{path}, line {found.line}")
-
-
-def with_tree(source: SourceSentence, where: str) -> Sentence:
-    """Find the heads and tokens of a sentence; see `read_sentences` for errors."""
+def make_sentence(file: str, found: ConlluSentence | Failure) -> Sentence:
+    """Make a sentence of what was read; see `read_sentences` for errors."""
+    if isinstance(found, Failure):
+        raise TreebankError(str(found))
+    where = f"{file}:{found.line}"
+    marks = {match[1] for line in found.comments if (match := re.match(r"# *new(par|doc)\b", line))}
     return Sentence(
         where=where,
-        words=source.words,
-        heads=_heads(source.words, where),
-        tokens=list(_tokens(source)),
-        stated_text=source.comment("text"),
-        n_empty=sum("." in row[ID] for row in source.rows),
-        starts_paragraph=any(re.match(r"# *new(par|doc)\b", line) for line in source.comments),
-        is_newpar=any(re.match(r"# *newpar\b", line) for line in source.comments),
+        words=found.words,
+        heads=_heads(found.words, where),
+        tokens=list(tokens_of(found)),
+        stated_text=found.comment("text"),
+        n_empty=sum(EMPTY_NODE_ID.fullmatch(row[ID]) is not None for row in found.rows),
+        starts_paragraph=bool(marks),
+        is_newpar="par" in marks,
     )
-
-
-def _tokens(source: SourceSentence) -> Iterator[Token]:
-    """List the tokens of the text; words within multiword tokens are not tokens."""
-    place = 0
-    for row in source.rows:
-        spaced = "SpaceAfter=No" not in row[MISC].split("|")
-        first, is_range, last = row[ID].partition("-")
-        if is_range:
-            yield Token(row[FORM], spaced, int(first) - 1, int(last))
-            place = int(last)
-        elif first.isdigit() and int(first) > place:
-            yield Token(row[FORM], spaced, place, place + 1)
-            place += 1
 
 
 def _heads(words: list[list[str]], where: str) -> list[int]:
     heads = [int(row[HEAD]) if row[HEAD].isdigit() else -1 for row in words]
-    in_range = bool(words) and all(0 <= head <= len(words) for head in heads)
+    in_range = all(0 <= head <= len(words) for head in heads)
     if not in_range or not is_tree(np.array([-1, *heads], dtype=np.int32)):
         raise TreebankError(f"{where}: heads {heads} are not a tree with one root")
     return heads
@@ -205,7 +178,7 @@ def space_ends(treebank: dict[str, list[Sentence]]) -> dict[str, list[Sentence]]
         return treebank
     return {
         split: [
-            replace(s, tokens=[*s.tokens[:-1], replace(s.tokens[-1], spaced=True)])
+            replace(s, tokens=[*s.tokens[:-1], s.tokens[-1]._replace(spaced=True)])
             for s in sentences
         ]
         for split, sentences in treebank.items()

@@ -1,0 +1,65 @@
+"""Pictures as other programs than browsers draw them, here CairoSVG."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+from PIL import Image, ImageColor
+from spacy.tokens import Doc
+
+from spacy_rootmind import render
+
+# OSError: CairoSVG is there, but not the library that it is for.
+cairosvg = pytest.importorskip(
+    "cairosvg", reason="needs CairoSVG and libcairo", exc_type=(ImportError, OSError)
+)
+
+ROOT = Path(__file__).parents[2]
+
+
+def rasterize(svg):
+    """Draw a picture; return its pixels, of shape (height, width, 4)."""
+    png = cairosvg.svg2png(bytestring=svg.encode())
+    return np.asarray(Image.open(io.BytesIO(png)).convert("RGBA")).astype(int)
+
+
+def share_of(pixels, color):
+    """Find the share of pixels that have a colour."""
+    return (pixels[..., :3] == ImageColor.getrgb(color)[:3]).all(axis=-1).mean()
+
+
+def check_picture(svg, color="#000000", bg="#ffffff"):
+    """Check that a picture is opaque, mostly its ground, and has writing on all of its height."""
+    pixels = rasterize(svg)
+    assert (pixels[..., 3] == 255).all()
+    assert 0.7 < share_of(pixels, bg) < 0.99
+    assert share_of(pixels, color) > 0.002
+    inked = (pixels[..., :3] != pixels[0, 0, :3]).any(axis=(1, 2))
+    assert inked[: len(inked) // 3].any()
+    assert inked[-len(inked) // 3 :].any()
+
+
+@pytest.fixture(scope="module")
+def doc():
+    words, heads = ["She", "left", "."], [1, 1, 1]
+    return Doc(spacy.blank("en").vocab, words=words, heads=heads, deps=["nsubj", "root", "punct"])
+
+
+def test_returned_svg_is_drawn(doc):
+    check_picture(render(doc))
+
+
+@pytest.mark.parametrize(("color", "bg"), [("#000000", "#ffffff"), ("#f0f0f0", "#101014")])
+def test_files_are_drawn_in_their_colours(doc, color, bg, tmp_path):
+    path = tmp_path / "parse.svg"
+    render(doc, path=path, options={"color": color, "bg": bg})
+    check_picture(path.read_text(encoding="utf8"), color, bg)
+
+
+def test_picture_of_the_readme_is_drawn():
+    svg = (ROOT / "docs" / "pictures" / "parse.svg").read_text(encoding="utf8")
+    check_picture(svg)
+    # The arc in which the alternative differs.
+    assert share_of(rasterize(svg), "#d1242f") > 0
