@@ -184,29 +184,36 @@ def test_training_on_an_unknown_treebank_lists_the_known(project, source):
 # --- Please Mind the Root ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("treebank", TREEBANKS)
-def test_malformed_trees_and_accuracy_are_counted_right(project, treebank):
-    squares, gold, n_train = matrices(project, treebank)
-    free = [decode(square, single_root=False, algorithm="chu_liu_edmonds") for square in squares]
-    single = [decode(square, algorithm="naive", arcmax=False) for square in squares]
-    malformed = sum(int((tree == 0).sum() > 1) for tree in free)
-    assert 0 < malformed < len(squares)
-    words = sum(len(own) - 1 for own in gold)
-    uas, exact = [], []
-    for trees in (free, single):
-        pairs = list(zip(trees, gold, strict=True))
-        uas.append(100 * sum((tree[1:] == own[1:]).sum() for tree, own in pairs) / words)
-        exact.append(100 * sum((tree == own).all() for tree, own in pairs) / len(squares))
-    [line] = [line for line in rows(project, "mind_the_root-treebanks") if line[0] == treebank]
-    assert line[1:4] == [str(n_train), str(len(squares)), str(malformed)]
-    assert float(line[4]) == pytest.approx(100 * malformed / len(squares))
-    assert line[5] == ""
-    assert [float(line[6]), float(line[7])] == pytest.approx(uas)
-    assert float(line[8]) == pytest.approx(100 * (uas[1] / uas[0] - 1))
-    assert [float(line[10]), float(line[11])] == pytest.approx(exact)
-    assert line[9] == line[13] == ""
-    mended, spoilt = map(int, line[14:])
-    assert mended - spoilt == round((uas[1] - uas[0]) * words / 100)
+OUTCOMES = """
+import json, sys
+from dataclasses import asdict
+from pathlib import Path
+from matrices import Matrices
+from outcomes import examine
+
+print(json.dumps([asdict(examine(Matrices.load(Path(path)))) for path in sys.argv[1:]]))
+"""
+
+
+def test_malformed_trees_and_correct_heads_are_counted_right(project):
+    files = [project / "scores" / name / "head_selection.npz" for name in TREEBANKS]
+    result = run("-c", OUTCOMES, *files, cwd=project / "scripts")
+    assert result.returncode == 0, result.stderr
+    for treebank, found in zip(TREEBANKS, json.loads(result.stdout), strict=True):
+        squares, gold, n_train = matrices(project, treebank)
+        free = [decode(one, single_root=False, algorithm="chu_liu_edmonds") for one in squares]
+        single = [decode(square, algorithm="naive", arcmax=False) for square in squares]
+        malformed = sum(int((tree == 0).sum() > 1) for tree in free)
+        assert 0 < malformed < len(squares)
+        words = sum(len(own) - 1 for own in gold)
+        assert found["train_sentences"] == n_train
+        assert (found["sentences"], found["words"]) == (len(squares), words)
+        assert found["malformed"] == malformed
+        for place, trees in enumerate((free, single)):
+            pairs = list(zip(trees, gold, strict=True))
+            assert found["correct"][place] == sum((a[1:] == b[1:]).sum() for a, b in pairs)
+            assert found["exact"][place] == sum((a == b).all() for a, b in pairs)
+        assert found["repaired"] - found["broken"] == found["correct"][1] - found["correct"][0]
 
 
 def saved_rates(project):
@@ -231,8 +238,21 @@ def test_rates_are_those_of_parsers_trained_with_each_kind_of_input(project, sou
     assert line[3:] == [
         cell
         for own, rate in zip(found, shown, strict=True)
-        for cell in ("1", rate, f"{100 * own['correct'][0] / words:.2f}")
+        for cell in ("1", rate, f"{100 * own['correct'][1] / words:.2f}")
     ]
+
+
+@pytest.mark.parametrize(("place", "name"), [(2, "correct"), (4, "exact")])
+def test_changes_by_the_constraint_are_averaged(project, place, name):
+    [line] = [own for own in rows(project, "malformed_rates-changes") if own[0] == "all"]
+    own = [found for found in saved_rates(project) if found["inputs"] == "predicted"]
+    changes = [
+        100 * (after / before - 1) for before, after in (found[name] for found in own) if before
+    ]
+    assert line[1] == str(len(TREEBANKS))
+    assert float(line[place] or "nan") == pytest.approx(
+        np.mean(changes) if changes else np.nan, nan_ok=True
+    )
 
 
 def test_counting_rates_again_trains_nothing(project, source):
@@ -371,7 +391,7 @@ def test_draws_without_replacement_have_no_duplicates(project):
 
 # --- what is written ---------------------------------------------------------------------------
 
-COMMANDS = ("mind_the_root", "malformed_rates", "root_of_a_problem", "sampling")
+COMMANDS = ("malformed_rates", "root_of_a_problem", "sampling")
 N_PICTURES = 1
 
 
@@ -413,7 +433,7 @@ def test_report_shows_some_of_the_plots(project, reported):
 def test_report_says_what_to_run_first(project, tmp_path):
     result = run("scripts/write_results.py", "--root", tmp_path, cwd=project)
     assert result.returncode != 0
-    assert "project run mind_the_root" in result.stderr
+    assert "project run malformed_rates" in result.stderr
 
 
 def test_results_of_the_run_are_those_of_the_template():

@@ -13,9 +13,11 @@ from lib.tables import (
     Figure,
     duration,
     figure_tables,
+    grid,
     method_table,
     setup_line,
     table,
+    words,
     write_csv,
     write_markdown,
 )
@@ -56,14 +58,9 @@ def time_tables(rows: Sequence[Row]) -> str:
     parts = []
     for family in dict.fromkeys(row.family for row in rows):
         chosen = [row for row in rows if row.family == family]
-        found = {(row.decoder, row.n): row for row in chosen}
-        sizes = list(dict.fromkeys(row.n for row in chosen))
-        names = dict.fromkeys(row.decoder for row in chosen)
-        header = ["decoder", *(f"n = {n}" if n else "per sentence" for n in sizes)]
-        lines = [[name, *(cell(found.get((name, n))) for n in sizes)] for name in names]
-        settled = {row.n: f"{row.settled:.0%}" for row in chosen}
-        lines.append(["settled by ArcMax", *(settled[n] for n in sizes)])
-        parts.append(f"### {family}\n\n{table(header, lines)}")
+        cells = {(row.decoder, row.n): cell(row) for row in chosen}
+        cells |= {("settled by ArcMax", row.n): f"{row.settled:.0%}" for row in chosen}
+        parts.append(f"### {family}\n\n{grid(cells, words)}")
         remarks = [row for row in chosen if row.note and row.note != "over budget"]
         parts += [f"- {row.decoder}, n = {row.n}: {row.note}" for row in remarks]
     return "\n\n".join(parts)
@@ -71,17 +68,13 @@ def time_tables(rows: Sequence[Row]) -> str:
 
 def soft_mask_table(verdicts: Sequence[tuple[Decoder, str, Verdict]]) -> str:
     """Lay out how many trees are wrong under large finite masks."""
-    names = dict.fromkeys(decoder.name for decoder, _, _ in verdicts)
-    found = {(decoder.name, dtype): verdict for decoder, dtype, verdict in verdicts}
-    dtypes = list(dict.fromkeys(dtype for _, dtype, _ in verdicts))
-    lines = []
-    for name in names:
-        counts = [found[name, dtype] for dtype in dtypes]
-        reasons = dict.fromkeys(verdict.reason for verdict in counts if verdict.reason)
-        numbers = [f"{verdict.wrong} of {verdict.total}" for verdict in counts]
-        lines.append([name, *numbers, "; ".join(reasons)])
-    header = ["decoder", *(f"{dtype} scores" for dtype in dtypes), "first reason"]
-    return table(header, lines)
+    cells: dict[tuple[str, str], str] = {}
+    reasons: dict[tuple[str, str], str] = {}
+    for decoder, dtype, verdict in verdicts:
+        cells[decoder.name, f"{dtype} scores"] = f"{verdict.wrong} of {verdict.total}"
+        if verdict.reason:
+            reasons.setdefault((decoder.name, "first reason"), verdict.reason)
+    return grid(cells | reasons)
 
 
 def short_table(rows: Sequence[Row], decoders: Sequence[Decoder]) -> str:

@@ -12,7 +12,7 @@ from lib.enumeration import Exact, enumerate_exactly
 from lib.inputs import FAMILIES, Batch
 from lib.plots import legend_below, panels, save
 from lib.probability_peers import Route, as_floats
-from lib.tables import table
+from lib.tables import grid
 
 WORDS = 5
 FORBIDDEN = 0.3
@@ -142,13 +142,9 @@ def accuracy_tables(rows: Sequence[Errors]) -> list[str]:
     parts = []
     for case in dict.fromkeys(row.case for row in rows):
         chosen = [row for row in rows if row.case == case]
-        header = ["scale", *(f"{scale:g}" for scale in dict.fromkeys(row.scale for row in chosen))]
         for title, write in (("log Z", _log_z_cell), ("marginals", _marginal_cell)):
-            lines = [
-                [name, *(write(row) for row in chosen if row.route == name)]
-                for name in dict.fromkeys(row.route for row in chosen)
-            ]
-            parts.append(f"### {case}: {title}\n\n{table(header, lines)}")
+            cells = {(row.route, row.scale): write(row) for row in chosen}
+            parts.append(f"### {case}: {title}, by scale\n\n{grid(cells, '{:g}'.format)}")
     return parts
 
 

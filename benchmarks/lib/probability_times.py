@@ -11,7 +11,7 @@ from lib.decoders import Call
 from lib.determinant import inverse_call
 from lib.inputs import Batch, family_batch
 from lib.probability_peers import Route, as_floats
-from lib.tables import duration, table
+from lib.tables import duration, grid, words
 from lib.timing import interleave
 
 # Largest error of a peer's marginals: some add a constant to each weight.
@@ -118,6 +118,4 @@ def speed_table(rows: Sequence[Row]) -> str:
         else f"{duration(row.microseconds)} ({row.microseconds / ours[row.n]:.2f})"
         for row in rows
     }
-    names = dict.fromkeys(row.route for row in rows)
-    lines = [[name, *(cells[name, n] for n in ours)] for name in names]
-    return table(["", *(f"n = {n}" for n in ours)], lines)
+    return grid(cells, words)

@@ -11,7 +11,7 @@ import numpy as np
 from lib.decoders import Call
 from lib.inputs import Batch, family_batch
 from lib.samplers import COLBOURN, Sampler
-from lib.tables import duration, table
+from lib.tables import duration, grid, words
 from lib.timing import MAX_REPEATS, MIN_REPEATS, interleave, seconds
 
 FAMILIES = ("uniform", "trained_like")
@@ -139,12 +139,8 @@ def time_tables(rows: Sequence[Row]) -> list[str]:
     parts = []
     for family, k in dict.fromkeys((row.family, row.k) for row in rows):
         chosen = [row for row in rows if (row.family, row.k) == (family, k)]
-        header = ["", *(f"n = {n}" for n in dict.fromkeys(row.n for row in chosen))]
-        lines = [
-            [name, *(time_cell(row) for row in chosen if row.sampler == name)]
-            for name in dict.fromkeys(row.sampler for row in chosen)
-        ]
-        parts.append(f"### {family}, {k} trees per sentence\n\n{table(header, lines)}")
+        cells = {(row.sampler, row.n): time_cell(row) for row in chosen}
+        parts.append(f"### {family}, {k} trees per sentence\n\n{grid(cells, words)}")
     return parts
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import os
 import platform
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -66,6 +66,18 @@ def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     """Lay out a Markdown table."""
     rows = [header, ["---"] * len(header), *lines]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def grid(cells: Mapping[tuple[str, Any], str], title: Callable[[Any], str] = str) -> str:
+    """Lay out cells by the names of their lines and columns; `title` makes the headings."""
+    names, columns = (dict.fromkeys(key[place] for key in cells) for place in (0, 1))
+    lines = [[name, *(cells.get((name, column), "") for column in columns)] for name in names]
+    return table(["", *map(title, columns)], lines)
+
+
+def words(n: int) -> str:
+    """Head a column of sentences of n words."""
+    return f"n = {n}"
 
 
 def method_table(methods: Sequence[Any], missing: dict[str, str]) -> str:

@@ -7,9 +7,6 @@ from matrices import Floats, Ints, Matrices, padded
 
 from spacy_rootmind import decode
 
-# Treebanks with fewer training sentences count as low-resource, as in the paper.
-FEW = 1000
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -84,26 +81,6 @@ def examine(matrices: Matrices) -> Outcome:
         sum(int((~a & b).sum()) for *_, a, b in rows),
         sum(int((a & ~b).sum()) for *_, a, b in rows),
     )
-
-
-def add_up(outcomes: list[Outcome]) -> Outcome:
-    """Pool treebanks."""
-    return Outcome(
-        sum(each.train_sentences for each in outcomes),
-        sum(each.sentences for each in outcomes),
-        sum(each.words for each in outcomes),
-        sum(each.malformed for each in outcomes),
-        tuple(sum(each.correct[i] for each in outcomes) for i in range(2)),
-        tuple(sum(each.exact[i] for each in outcomes) for i in range(2)),
-        sum(each.repaired for each in outcomes),
-        sum(each.broken for each in outcomes),
-    )
-
-
-def finite_mean(values: list[float]) -> float:
-    """Average the values that are not nan, such as relative changes from 0."""
-    finite = np.array(values)[np.isfinite(values)]
-    return float(finite.mean()) if len(finite) else float("nan")
 
 
 def rank_correlation(xs: list[float], ys: list[float]) -> float:

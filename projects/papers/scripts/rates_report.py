@@ -1,0 +1,295 @@
+"""Malformed trees next to those of Zmigrod, Vieira & Cotterell (2020): tables and a plot."""
+
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+
+import numpy as np
+from lib.plots import BLUE, ORANGE, RED, TEAL, logarithmic, panels
+from lib.records import Records
+from lib.tables import spread
+from outcomes import Outcome, rank_correlation, relative
+from report import Report
+
+INPUTS = ("words", "predicted", "gold")
+# Least number of treebanks for a rank correlation of changes.
+MANY = 5
+SIGNS = (-1, 0, 1)
+# Inputs like those of the paper's parsers.
+LIKE_PUBLISHED = "predicted"
+COLOURS = dict(zip(INPUTS, (RED, TEAL, ORANGE), strict=True))
+# Table 2 of the paper, for the parsers of Stanza (Qi et al. 2020); `treebank` is the name here.
+PUBLISHED_TABLE = Path(__file__).parent / "zmigrod2020_table2.csv"
+# Groups of table 1: from this many training sentences to fewer than that many.
+GROUPS = {"high": (10_000, inf), "medium": (1000, 10_000), "low": (0, 1000), "all": (0, inf)}
+KEY = ("treebank", "inputs", "seed", "epochs")
+
+
+@dataclass(frozen=True)
+class Published:
+    """A row of the paper's table 2.
+
+    Attributes
+    ----------
+    train, test : int
+        Sentences.
+    malformed, uas_change, exact_match_change : float
+        Malformed trees, and relative changes by the constraint, %.
+    """
+
+    train: int
+    test: int
+    malformed: float
+    uas_change: float
+    exact_match_change: float
+
+
+def read_published() -> tuple[list[Published], dict[str, Published]]:
+    """Read the paper's table 2: all rows, and those of treebanks with a known name, by name."""
+    rows, named = [], {}
+    with PUBLISHED_TABLE.open(encoding="utf8", newline="") as file:
+        for line in csv.DictReader(file):
+            shares = (float(line[key]) for key in ("malformed", "uas_change", "exact_match_change"))
+            rows.append(Published(int(line["train"]), int(line["test"]), *shares))
+            if line["treebank"]:
+                named[line["treebank"]] = rows[-1]
+    return rows, named
+
+
+Results = dict[str, dict[str, list[Outcome]]]
+
+
+def results_of(records: Records, epochs: int) -> Results:
+    """Group the counts by treebank and inputs, one per seed; smallest treebank first."""
+    found: Results = {}
+    for (treebank, inputs, _, own_epochs), record in records.read().items():
+        if own_epochs == epochs:
+            counts = Outcome(**{name: record[name] for name in record if name not in KEY})
+            found.setdefault(treebank, {}).setdefault(inputs, []).append(counts)
+    return dict(sorted(found.items(), key=lambda item: training_size(item[1])))
+
+
+def training_size(own: dict[str, list[Outcome]]) -> int:
+    """Return the number of training sentences of a treebank."""
+    return next(iter(own.values()))[0].train_sentences
+
+
+def mean_rate(outcomes: list[Outcome]) -> float:
+    """Average the share of malformed trees over seeds, %."""
+    return float(np.mean([each.rate for each in outcomes]))
+
+
+def mean_changes(outcomes: list[Outcome]) -> tuple[float, float]:
+    """Average the relative changes of UAS and exact match over seeds, %; nan without any match."""
+    pairs = [(relative(*each.uas), relative(*each.exact_match)) for each in outcomes]
+    uas, exact = np.array(pairs).T
+    return float(uas.mean()), float(exact.mean())
+
+
+def rate_lines(results: Results, published: dict[str, Published]) -> list[list]:
+    """Lay out a line per treebank: published rate; seeds, rate and UAS for each kind of input."""
+    lines = []
+    for name, own in results.items():
+        rate = published[name].malformed if name in published else None
+        line = [name, training_size(own), rate]
+        for inputs in INPUTS:
+            outcomes = own.get(inputs, [])
+            if outcomes:
+                line += [len(outcomes), spread([each.rate for each in outcomes], 1)]
+                line.append(spread([each.uas[1] for each in outcomes], 1))
+            else:
+                line += [0, "", ""]
+        lines.append(line)
+    return lines
+
+
+def by_group(results: Results) -> dict[str, Results]:
+    """Split treebanks by training size; empty groups are left out."""
+    groups = {
+        group: {name: own for name, own in results.items() if low <= training_size(own) < high}
+        for group, (low, high) in GROUPS.items()
+    }
+    return {group: members for group, members in groups.items() if members}
+
+
+def group_lines(results: Results, published: dict[str, Published]) -> list[list]:
+    """Average over the treebanks that have all kinds of input and a published rate, by size."""
+    complete = {
+        name: own
+        for name, own in results.items()
+        if name in published and all(inputs in own for inputs in INPUTS)
+    }
+    lines = []
+    for group, members in by_group(complete).items():
+        rates = [[mean_rate(own[inputs]) for own in members.values()] for inputs in INPUTS]
+        theirs = [published[name].malformed for name in members]
+        averages = [float(np.mean(column)) for column in (theirs, *rates)]
+        lines.append([group, len(members), *averages])
+    return lines
+
+
+def change_lines(changes: Results, table: list[Published]) -> list[list]:
+    """Average relative changes over treebanks by size, as table 1 does; nan is left out."""
+    lines = []
+    for group, members in by_group(changes).items():
+        low, high = GROUPS[group]
+        theirs = [row for row in table if low <= row.train < high]
+        uas, exact = np.array([mean_changes(own[LIKE_PUBLISHED]) for own in members.values()]).T
+        line = [group, len(members), float(uas.mean()), mean_of(theirs, "uas_change")]
+        lines.append([*line, finite_mean(exact), mean_of(theirs, "exact_match_change")])
+    return lines
+
+
+def mean_of(rows: Sequence[Published], name: str) -> float:
+    """Average a column of the paper's table."""
+    return float(np.mean([getattr(row, name) for row in rows]))
+
+
+def finite_mean(values: np.ndarray) -> float:
+    """Average the values that are not nan, such as relative changes from 0."""
+    finite = values[np.isfinite(values)]
+    return float(finite.mean()) if len(finite) else float("nan")
+
+
+def remarks(results: Results, table: list[Published], published: dict[str, Published]) -> list[str]:
+    """Correlate rates with training size, and with the published rates."""
+
+    def theirs(rows: Sequence[Published]) -> float:
+        return rank_correlation([row.train for row in rows], [row.malformed for row in rows])
+
+    lines = [f"Published, over {len(table)} treebanks: {theirs(table):.2f}."]
+    shared = [published[name] for name in results if name in published]
+    if len(shared) > 1:
+        lines = [f"{lines[0][:-1]}; over the {len(shared)} that are ours: {theirs(shared):.2f}."]
+    for inputs in INPUTS:
+        own = {name: each[inputs] for name, each in results.items() if inputs in each}
+        rates = {name: mean_rate(outcomes) for name, outcomes in own.items()}
+        both = [name for name in own if name in published]
+        if len(both) < 2:
+            continue
+        sizes = [outcomes[0].train_sentences for outcomes in own.values()]
+        size = rank_correlation(sizes, list(rates.values()))
+        same = rank_correlation(
+            [rates[name] for name in both], [published[name].malformed for name in both]
+        )
+        lines.append(
+            f"`{inputs}`, over {len(own)}: {size:.2f}; with the published rates of "
+            f"{len(both)}: {same:.2f}."
+        )
+    return lines
+
+
+def change_remarks(changes: Results, table: list[Published]) -> list[str]:
+    """Count changes by their sign, and correlate them with training size."""
+    found = [mean_changes(own[LIKE_PUBLISHED]) for own in changes.values()]
+    sizes = [training_size(own) for own in changes.values()]
+    lines = []
+    for place, (title, name) in enumerate(
+        (("UAS", "uas_change"), ("exact match", "exact_match_change"))
+    ):
+        own = [change[place] for change in found]
+        theirs = [getattr(row, name) for row in table]
+        counts, published = (", ".join(str(count_sign(x, s)) for s in SIGNS) for x in (own, theirs))
+        lines.append(
+            f"Treebanks on which {title} is lower, the same and higher with the constraint: "
+            f"{counts} (published: {published})."
+        )
+        if len(own) >= MANY:
+            sizes_published = [row.train for row in table]
+            lines[-1] += (
+                f" Rank correlation of its change with training size: "
+                f"{rank_correlation(sizes, own):.2f} (published: "
+                f"{rank_correlation(sizes_published, theirs):.2f})."
+            )
+    mended, spoilt = (
+        sum(getattr(each, name) for own in changes.values() for each in own[LIKE_PUBLISHED])
+        for name in ("repaired", "broken")
+    )
+    return [*lines, f"Over all seeds, {mended:,} heads are mended and {spoilt:,} spoilt."]
+
+
+def count_sign(values: Sequence[float], sign: int) -> int:
+    """Count the values of a sign."""
+    return int((np.sign(values) == sign).sum())
+
+
+def draw(results: Results, published: dict[str, Published], report: Report) -> None:
+    """Plot rates against training size."""
+    figure, (axis,) = panels(width=6.6, height=4.4)
+    for inputs in INPUTS:
+        own = [each[inputs] for each in results.values() if inputs in each]
+        sizes = [outcomes[0].train_sentences for outcomes in own]
+        axis.scatter(sizes, [mean_rate(each) for each in own], color=COLOURS[inputs], label=inputs)
+    known = {name: own for name, own in results.items() if name in published}
+    axis.scatter(
+        [training_size(own) for own in known.values()],
+        [published[name].malformed for name in known],
+        color=BLUE,
+        marker="x",
+        label="published",
+    )
+    logarithmic(axis, (10, 100, 1000, 10_000))
+    axis.set_xlabel("training sentences")
+    axis.set_ylabel("malformed trees, %")
+    axis.legend(frameon=False)
+    report.figure(
+        "figure-3",
+        figure,
+        "Malformed trees without the constraint against training size after equal epochs, one "
+        "point a treebank. The published rates stand at our training sizes.",
+    )
+
+
+CHANGE_HEADER = (
+    "training sentences",
+    "treebanks",
+    "UAS",
+    "published",
+    "exact match",
+    "published",
+)
+
+
+def write_report(root: Path, records: Records, epochs: int, training: str) -> None:
+    """Write tables and a plot of what was counted so far."""
+    results = results_of(records, epochs)
+    table, published = read_published()
+    report = Report(root / "results", "malformed_rates", "Measured for Please Mind the Root")
+    report.text(
+        "The network of `configs/cpu.cfg`, which scores the head of each word by itself "
+        f"(`head_selection`); {training}. Inputs: `words`, the words alone; `predicted`, also the "
+        "tags, parts of speech and features that a tagger and a morphologizer predict, trained "
+        "with the parser; `gold`, those of the treebank. No pretrained vectors. Rates of trees "
+        "with several roots without the constraint, and UAS with it, in percent, mean and "
+        "deviation over seeds; UAS with punctuation."
+    )
+    header = ["treebank", "training sentences", "published"]
+    for inputs in INPUTS:
+        header += [f"`{inputs}`: seeds", "malformed", "UAS"]
+    report.table("treebanks", header, rate_lines(results, published))
+    report.text(
+        "## Table 1: averages by training size",
+        "High, 10,000 training sentences and more; medium, 1,000 and more; low, fewer. Malformed "
+        "trees, %, of the treebanks with all kinds of input and a published rate:",
+    )
+    report.table(
+        "groups",
+        ("training sentences", "treebanks", "published", *(f"`{inputs}`" for inputs in INPUTS)),
+        group_lines(results, published),
+    )
+    report.text(
+        "Rank correlation of the rate with the number of training sentences. "
+        + " ".join(remarks(results, table, published))
+    )
+    changes = {name: own for name, own in results.items() if LIKE_PUBLISHED in own}
+    if changes:
+        report.text(
+            f"Relative changes by the constraint, %, with the inputs `{LIKE_PUBLISHED}`; the "
+            f"published averages are those of all rows of table 2."
+        )
+        report.table("changes", CHANGE_HEADER, change_lines(changes, table))
+        report.text(*change_remarks(changes, table))
+    draw(results, published, report)
+    report.write()
