@@ -15,6 +15,7 @@ from spacy.vocab import Vocab
 from thinc.api import Optimizer, set_dropout_rate
 
 from spacy_rootmind.annotation.extensions import register_extensions
+from spacy_rootmind.annotation.glossary import explain_subtypes
 from spacy_rootmind.annotation.gold import GoldBatch, gold_boundaries
 from spacy_rootmind.annotation.sentences import words_of
 from spacy_rootmind.annotation.writing import DocParse, annotate
@@ -90,6 +91,7 @@ class RootMST(TrainablePipe):
         self._warned_of_attributes = False
         self._warned_of_labels: set[int] = set()
         self._warned_of_rehearsal = False
+        explain_subtypes()
         self.cfg: dict[str, Any] = serialization.initial_cfg()
 
     # --- labels --------------------------------------------------------------------------------
