@@ -19,7 +19,8 @@ from pathlib import Path
 
 import numpy as np
 from lib.pipelines import load, on_gold_tokens, read_gold
-from lib.tables import table
+from lib.plots import panels, save
+from lib.tables import table, write_markdown
 from numpy.typing import NDArray
 from spacy.tokens import Doc, Span
 
@@ -163,12 +164,7 @@ def draw(
     curve: list[tuple[float, float, float]], best: tuple[float, float, float], path: Path
 ) -> None:
     """Plot precision over recall, with the best parse as a point."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(4.6, 3.6), layout="constrained")
+    figure, (axis,) = panels(width=4.6, height=3.6)
     precision, recall, _ = zip(*curve, strict=True)
     axis.plot(recall, precision, marker="o", markersize=3, label="arcs above a threshold")
     for threshold, (p, r, _) in zip(THRESHOLDS, curve, strict=True):
@@ -177,9 +173,8 @@ def draw(
     axis.plot(best[1], best[0], marker="s", color="C3", linestyle="none", label="best parse")
     axis.set(xlabel="recall, %", ylabel="precision, %")
     axis.margins(x=0.08)
-    axis.spines[["top", "right"]].set_visible(False)
     axis.legend(frameon=False, loc="lower left")
-    figure.savefig(path, dpi=120)
+    save(figure, path)
 
 
 def main() -> None:
@@ -213,9 +208,7 @@ def main() -> None:
         for name in ESTIMATORS
     ]
     parts.append(table(["", *(f"k = {k}" for k in COUNTS)], rows))
-    text = "\n\n".join(parts) + "\n"
-    (options.out / "alternatives.md").write_text(text, encoding="utf8")
-    print(text)
+    write_markdown(options.out / "alternatives.md", parts)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ import srsly
 from lib.options import make_parser
 from lib.pipelines import read_gold, score_text, score_tokens
 from lib.records import Record, Records
-from lib.tables import setup_line, spread, table
+from lib.tables import setup_line, spread, table, write_markdown
 from lib.trainings import (
     PARSER,
     ROOT_MST,
@@ -365,9 +365,8 @@ def main() -> None:
         }
         for treebank in treebanks
     }
-    text = report(treebanks, runs) + "\n"
-    (options.out / "breadth.md").write_text(text, encoding="utf8")
-    print(text)
+    text = report(treebanks, runs)
+    write_markdown(options.out / "breadth.md", [text])
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ import numpy as np
 from lib.decoder_figures import UNCLEAR
 from lib.inputs import Batch, family_batch, treebank_batch
 from lib.options import add_options, make_parser
-from lib.tables import duration, setup_line, table, write_csv
+from lib.tables import duration, setup_line, table, write_csv, write_markdown
 from lib.timing import interleave, warm_seconds
 
 from spacy_rootmind import tree_score
@@ -322,11 +322,9 @@ def main() -> None:
     budget = 0.05 if options.smoke else 2.0
     functions = list(function_rows((10,) if options.smoke else (10, 25, 50, 100), budget))
     parsers = list(parser_rows(20 if options.smoke else 500, options.treebank, budget))
-    text = "\n\n".join([setup_line(), *(report(rows) for rows in (functions, parsers) if rows)])
-    print(text)
-    options.out.mkdir(parents=True, exist_ok=True)
+    parts = [setup_line(), *(report(rows) for rows in (functions, parsers) if rows)]
+    write_markdown(options.out / "bridges.md", parts)
     write_csv(options.out / "bridges.csv", [*functions, *parsers])
-    (options.out / "bridges.md").write_text(f"{text}\n", encoding="utf8")
 
 
 if __name__ == "__main__":

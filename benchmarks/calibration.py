@@ -20,7 +20,8 @@ from pathlib import Path
 import numpy as np
 from lib.confidence import measure_confidence, reliability
 from lib.pipelines import load, on_gold_tokens, read_gold
-from lib.tables import table
+from lib.plots import panels, save
+from lib.tables import table, write_markdown
 from spacy.tokens import Doc
 
 COUNTS = (1, 5, 20, 100)
@@ -70,30 +71,17 @@ def measure_oracle(model: str, method: str, gold: Sequence[Doc]) -> dict[int, tu
 
 def draw(curves: dict[str, dict[float, list[tuple[float, float, int]]]], path: Path) -> None:
     """Plot the share of correct heads over their probability, one panel per pipeline."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(
-        1,
-        len(curves),
-        figsize=(3.4 * len(curves) + 0.6, 3.6),
-        layout="constrained",
-        sharey=True,
-        squeeze=False,
-    )
-    for axis, (model, own) in zip(axes[0], curves.items(), strict=True):
+    figure, axes = panels(len(curves), width=3.7, height=3.6, sharey=True)
+    for axis, (model, own) in zip(axes, curves.items(), strict=True):
         axis.plot([0, 1], [0, 1], color="0.6", linestyle="dotted")
         for temperature, rows in own.items():
             mean, share, _ = zip(*rows, strict=True)
             axis.plot(mean, share, marker="o", markersize=3, label=f"{temperature:g}")
         axis.set(title=Path(model).name, xlabel="probability of the head")
         axis.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-        axis.spines[["top", "right"]].set_visible(False)
-    axes[0, 0].set_ylabel("share of heads that are right")
-    axes[0, -1].legend(frameon=False, title="temperature", loc="lower right")
-    figure.savefig(path, dpi=120)
+    axes[0].set_ylabel("share of heads that are right")
+    axes[-1].legend(frameon=False, title="temperature", loc="lower right")
+    save(figure, path)
 
 
 def main() -> None:
@@ -120,9 +108,7 @@ def main() -> None:
             lines.append([name, *(f"{uas:.2f} / {las:.2f}" for uas, las in scores.values())])
         parts.append(f"Oracle UAS / LAS of {model}, all tokens:")
         parts.append(table(["", *(f"k = {count}" for count in COUNTS)], lines))
-    text = "\n\n".join(parts) + "\n"
-    (options.out / "calibration.md").write_text(text, encoding="utf8")
-    print(text)
+    write_markdown(options.out / "calibration.md", parts)
 
 
 if __name__ == "__main__":

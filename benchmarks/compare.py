@@ -1,14 +1,13 @@
 """Compare decoders of dependency trees: check that they find the same trees, then time them.
 
-Usage: python benchmarks/compare.py [--treebank FILE.conllu] [--checkouts FOLDER] [--smoke] ...
+Usage: python benchmarks/compare.py [--treebank FILE.conllu] [--checkouts FOLDER] [--smoke]
 
 Runs our algorithms and all peers that are installed, or whose checkout is given, on the same score
 matrices. First, all of them have to reach the same score: an error of a peer becomes a line in the
 report, and an error of ours ends the run with status 1. Then their calls are timed in turns. Writes
-times.csv, figures.csv, results.md, short_table.md and plots.
+times.csv, figures.csv, results.md and times.png.
 """
 
-import argparse
 import dataclasses
 import os
 import sys
@@ -40,13 +39,16 @@ from lib.tables import Figure
 from lib.timing import Forecast
 
 FULL_SIZES = (10, 25, 50, 100, 200, 500, 1000, 2000)
-PARTS = ("families", "treebank", "masks", "scan", "growth", "threads", "memory", "kbest")
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """How much to measure; the smoke run measures everything once, on small inputs."""
+    """How much to measure; the smoke run measures everything once, on small inputs.
 
+    `budget` is in seconds, for a decoder on one cell of the tables.
+    """
+
+    budget: float = 2.0
     sizes: tuple[int, ...] = FULL_SIZES
     repeats: int = 9
     pairs: int = 31
@@ -54,12 +56,19 @@ class Plan:
     masks: int = 300
     growth_sizes: tuple[int, ...] = (200, 300, 500, 700, 1000, 1400, 2000)
     thread_counts: tuple[int, ...] = (1000, 10_000)
-    memory_cases: tuple[tuple[int, int, int], ...] = ((2000, 1, 1), (500, 100, 1), (500, 100, 2))
+    memory_cases: tuple[tuple[str, int, int, int], ...] = (
+        ("tree", 2000, 1, 1),
+        ("tree", 500, 100, 1),
+        ("tree", 500, 100, 2),
+        ("projective tree", 1000, 1, 1),
+        ("k best", 2000, 1, 1),
+    )
     kbest_sizes: tuple[int, ...] = (10, 25, 50, 100)
     ks: tuple[int, ...] = (10, 100)
 
 
 SMOKE = Plan(
+    budget=0.1,
     sizes=(10, 25),
     repeats=3,
     pairs=3,
@@ -67,47 +76,31 @@ SMOKE = Plan(
     masks=20,
     growth_sizes=(60, 80, 120),
     thread_counts=(50, 100),
-    memory_cases=((200, 1, 1), (100, 4, 2)),
+    memory_cases=(("tree", 200, 1, 1), ("projective tree", 100, 1, 1), ("k best", 100, 1, 1)),
     kbest_sizes=(10,),
     ks=(5,),
 )
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Read the command line."""
-    parser = make_parser(__doc__)
-    add_options(parser, Path(__file__).parent / "results")
-    parser.add_argument("--treebank", type=Path, help="CoNLL-U file to take sentence lengths from")
-    parser.add_argument("--families", nargs="*", choices=FAMILIES, default=list(FAMILIES))
-    parser.add_argument("--sizes", nargs="+", type=int, help="words in a sentence")
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
-    parser.add_argument("--budget", type=float, help="seconds for a decoder on one cell (2)")
-    return parser.parse_args()
-
-
-def family_rows(
-    families: Sequence[str], plan: Plan, decoders: Sequence[Decoder], budget: float
-) -> Iterator[Row]:
+def family_rows(plan: Plan, decoders: Sequence[Decoder]) -> Iterator[Row]:
     """Measure each family at each size."""
-    for family in families:
+    for family in FAMILIES:
         forecast = Forecast()
         # Short sentences first, to predict how long the long ones take.
         probes = [n for n in PROBES if min(plan.sizes) > max(PROBES)]
         for n in [*probes, *sorted(plan.sizes)]:
             batch = family_batch(family, n, batch_size(n))
-            rows = measure(family, n, batch, decoders, forecast, budget, plan.repeats)
+            rows = measure(family, n, batch, decoders, forecast, plan.budget, plan.repeats)
             if n in plan.sizes:
                 print_rows(rows)
                 yield from rows
 
 
-def treebank_rows(
-    plan: Plan, decoders: Sequence[Decoder], budget: float, treebank: Path | None
-) -> Iterator[Row]:
+def treebank_rows(plan: Plan, decoders: Sequence[Decoder], treebank: Path | None) -> Iterator[Row]:
     """Measure sentences of treebank lengths with clear heads, all of them or most."""
     for family, unclear in (("treebank_batch", 0.0), ("treebank_batch_unclear", UNCLEAR)):
         batch = treebank_batch(plan.treebank, treebank, unclear=unclear)
-        rows = measure(family, 0, batch, decoders, Forecast(), budget, plan.repeats)
+        rows = measure(family, 0, batch, decoders, Forecast(), plan.budget, plan.repeats)
         print_rows(rows)
         yield from rows
 
@@ -120,24 +113,14 @@ def print_rows(rows: Sequence[Row]) -> None:
 
 
 def derived_figures(
-    plan: Plan,
-    parts: Sequence[str],
-    options: argparse.Namespace,
-    decoders: Sequence[Decoder],
-    checkouts: dict[str, Path],
-    budget: float,
+    plan: Plan, treebank: Path | None, decoders: Sequence[Decoder], checkouts: dict[str, Path]
 ) -> Iterator[Figure]:
     """Measure the figures that are not in the tables of times."""
-    if "scan" in parts:
-        yield from scan_ratios(plan.treebank, options.treebank, plan.pairs)
-    if "growth" in parts:
-        yield from growth(decoders, options.families, plan.growth_sizes, budget)
-    if "threads" in parts:
-        yield from thread_speedups(plan.thread_counts, options.treebank, plan.pairs)
-    if "memory" in parts:
-        yield from memory_growth(plan.memory_cases)
-    if "kbest" in parts:
-        yield from kbest_times(plan.kbest_sizes, plan.ks, checkouts, plan.repeats)
+    yield from scan_ratios(plan.treebank, treebank, plan.pairs)
+    yield from growth(decoders, list(FAMILIES), plan.growth_sizes, plan.budget)
+    yield from thread_speedups(plan.thread_counts, treebank, plan.pairs)
+    yield from memory_growth(plan.memory_cases)
+    yield from kbest_times(plan.kbest_sizes, plan.ks, checkouts, plan.repeats)
 
 
 def check_soft_masks(decoders: Sequence[Decoder], count: int) -> list[tuple[Decoder, str, Verdict]]:
@@ -152,34 +135,24 @@ def check_soft_masks(decoders: Sequence[Decoder], count: int) -> list[tuple[Deco
 
 def main() -> None:
     """Measure, print and write."""
-    options = parse_arguments()
+    parser = make_parser(__doc__)
+    add_options(parser, Path(__file__).parent / "results")
+    parser.add_argument("--treebank", type=Path, help="CoNLL-U file to take sentence lengths from")
+    options = parser.parse_args()
     plan = SMOKE if options.smoke else Plan()
-    if options.sizes:
-        plan = dataclasses.replace(plan, sizes=tuple(options.sizes))
-    budget = options.budget or (0.1 if options.smoke else 2.0)
     checkouts = read_checkouts(options, LOADERS)
     peers, missing = load_peers(LOADERS, checkouts)
     ours = our_decoders()
     decoders = [*ours, *peers, row_argmax()]
     for name, remedy in missing.items():
         print(f"{name}: not here; {remedy}")
-    rows: list[Row] = []
-    masks: list[tuple[Decoder, str, Verdict]] = []
     try:
-        if "masks" in options.parts:
-            masks = check_soft_masks(decoders, plan.masks)
-        if "families" in options.parts:
-            rows += family_rows(options.families, plan, decoders, budget)
-        if "treebank" in options.parts:
-            rows += treebank_rows(plan, decoders, budget, options.treebank)
-        figures = list(derived_figures(plan, options.parts, options, ours, checkouts, budget))
+        masks = check_soft_masks(decoders, plan.masks)
+        rows = [*family_rows(plan, decoders), *treebank_rows(plan, decoders, options.treebank)]
+        figures = list(derived_figures(plan, options.treebank, ours, checkouts))
     except DisagreementError as error:
         sys.exit(f"WRONG: {error}")
-    for figure in figures:
-        value = "" if figure.value is None else f"{figure.value:.4g} {figure.unit}"
-        print(f"{figure.title}: {figure.subject}: {value}  {figure.note}")
     write_report(options.out, rows, figures, masks, decoders, missing)
-    print(f"written to {options.out}")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pathlib import Path
 import spacy
 from lib.confidence import measure_confidence, reliability
 from lib.pipelines import read_gold, score_text, score_tokens
-from lib.tables import table
+from lib.tables import table, write_markdown
 from spacy.tokens import Doc
 from thinc.api import Config
 
@@ -103,10 +103,7 @@ def main() -> None:
     rows = [score_model(model, gold) for model in options.models]
     header = ["pipeline", *(f"text: {name}" for name in FROM_TEXT)]
     header += [*(f"gold tokens: {name}" for name in ON_TOKENS), "calibration error"]
-    text = table(header, rows) + "\n"
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "compare_with_spacy_parser.md").write_text(text, encoding="utf8")
-    print(text)
+    write_markdown(options.out / "compare_with_spacy_parser.md", [table(header, rows)])
 
 
 if __name__ == "__main__":

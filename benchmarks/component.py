@@ -8,7 +8,6 @@ stage in the component's time, also with confidence, arcs and alternatives.
 """
 
 import argparse
-import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -18,9 +17,10 @@ from typing import Any
 from unittest import mock
 
 import spacy
+from lib.pipelines import read_gold, words_per_second
 from lib.tables import table
 from spacy.language import Language
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc
 
 from spacy_rootmind.pipeline import root_mst, sentence_parser
 from spacy_rootmind.pipeline.sentence_parser import SentenceParser
@@ -64,13 +64,6 @@ def parse_arguments() -> argparse.Namespace:
     arguments.add_argument("--limit", type=int, help="number of Docs to use")
     arguments.add_argument("--rounds", type=int, default=5)
     return arguments.parse_args()
-
-
-def time_texts(nlp: Language, texts: list[str]) -> float:
-    """Parse texts once; returns words per second of processor time."""
-    start = time.process_time()
-    n_words = sum(len(doc) for doc in nlp.pipe(texts))
-    return n_words / (time.process_time() - start)
 
 
 class Stopwatch:
@@ -143,17 +136,12 @@ def time_reading(docs: list[Doc]) -> float:
 def main() -> None:
     """Measure and print."""
     options = parse_arguments()
-    gold = DocBin().from_disk(options.corpus).get_docs(spacy.blank("en").vocab)
-    texts = [doc.text for doc in gold][: options.limit]
-    pipelines = {model: spacy.load(model) for model in options.models}
-    speeds: dict[str, list[float]] = {model: [] for model in pipelines}
-    for _ in range(options.rounds):
-        for model, nlp in pipelines.items():
-            speeds[model].append(time_texts(nlp, texts))
-    rows = [[model, f"{statistics.median(own):,.0f}"] for model, own in speeds.items()]
+    texts = [doc.text for doc in read_gold(options.corpus, options.limit)]
+    speeds = words_per_second({name: name for name in options.models}, texts, options.rounds)
+    rows = [[model, f"{speed:,.0f}"] for model, speed in speeds.items()]
     print(table(["pipeline", "words per second"], rows), end="\n\n")
-    for model, nlp in pipelines.items():
-        for name, pipe in nlp.pipeline:
+    for model in options.models:
+        for name, pipe in spacy.load(model).pipeline:
             if isinstance(pipe, root_mst.RootMST):
                 print(f"{name} of {model}: share of the component's time, %", end="\n\n")
                 print(_profiles(model, name, texts), end="\n\n")

@@ -22,7 +22,6 @@ import argparse
 import os
 import statistics
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -35,9 +34,10 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 import numpy as np
 import spacy
 from lib.options import make_parser
-from lib.pipelines import read_gold, score_text
+from lib.pipelines import read_gold, score_text, words_per_second
+from lib.plots import panels, save
 from lib.records import Record, Records
-from lib.tables import setup_line, spread, table
+from lib.tables import setup_line, spread, table, write_markdown
 from lib.trainings import (
     PARSER,
     ROOT_MST,
@@ -201,18 +201,6 @@ def count_multiply_adds(nlp: Language) -> int:
 # --- speed -------------------------------------------------------------------------------------
 
 
-def time_pipelines(folders: dict[str, Path], texts: Sequence[str], rounds: int) -> dict[str, float]:
-    """Measure words per second of processor time, in turns; returns medians."""
-    pipelines = {name: spacy.load(folder) for name, folder in folders.items()}
-    speeds: dict[str, list[float]] = {name: [] for name in pipelines}
-    for _ in range(rounds):
-        for name, nlp in pipelines.items():
-            start = time.process_time()
-            words = sum(map(len, nlp.pipe(texts)))
-            speeds[name].append(words / (time.process_time() - start))
-    return {name: statistics.median(own) for name, own in speeds.items()}
-
-
 def measure_peak() -> float:
     """Measure multiply-adds per second of a large float32 product, the best of several."""
     rng = np.random.default_rng(0)
@@ -238,7 +226,7 @@ def pareto_front(points: dict[str, tuple[float, float]]) -> list[str]:
     return sorted(front, key=lambda name: points[name][0])
 
 
-def report(runs: dict[str, list[Record]], speeds: dict[str, float], peak: float) -> str:
+def report(runs: dict[str, list[Record]], speeds: dict[str, float], peak: float) -> list[str]:
     """Lay out the table."""
     rows = []
     for name, records in runs.items():
@@ -255,49 +243,28 @@ def report(runs: dict[str, list[Record]], speeds: dict[str, float], peak: float)
         )
     speed = ["words per second", "million multiply-adds per word", "roofline", "training, CPU min"]
     steps = next(iter(runs.values()))[0]["steps"]
-    return "\n\n".join(
-        [
-            f"Trained for {steps} steps, scored on the test set from text, timed on one core. "
-            f"Large products of matrices run at {peak / 1e9:.0f} billion multiply-adds per second.",
-            table(["", *SCORES, *speed], rows),
-            setup_line(),
-        ]
-    )
-
-
-def has_neighbour_on_the_right(name: str, points: dict[str, tuple[float, float]]) -> bool:
-    """Whether the point that is nearest in the plot, of others, is faster."""
-    values = np.array(list(points.values()))
-    offsets = (values - points[name]) / np.maximum(np.ptp(values, axis=0), 1e-9)
-    distances = np.linalg.norm(offsets, axis=1)
-    distances[list(points).index(name)] = np.inf
-    return bool(offsets[distances.argmin(), 0] > 0)
+    return [
+        f"Trained for {steps} steps, scored on the test set from text, timed on one core. "
+        f"Large products of matrices run at {peak / 1e9:.0f} billion multiply-adds per second.",
+        table(["", *SCORES, *speed], rows),
+        setup_line(),
+    ]
 
 
 def plot(points: dict[str, tuple[float, float]], path: Path) -> None:
     """Draw LAS over speed, with the Pareto front as a line."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6.4, 4.8), layout="constrained")
+    figure, (axes,) = panels(width=6.4, height=4.8)
     front = pareto_front(points)
     axes.plot(*zip(*(points[name] for name in front), strict=True), color="0.7", zorder=0)
     for name, (speed, score) in points.items():
         color = "C1" if STUDENTS[name].system == PARSER else "C0"
         axes.scatter(speed, score, color=color, s=24)
-        side, alignment = (-7, "right") if has_neighbour_on_the_right(name, points) else (7, "left")
-        axes.annotate(
-            name, (speed, score), (side, 0), textcoords="offset points", ha=alignment, va="center"
-        )
+        axes.annotate(name, (speed, score), (0, 6), textcoords="offset points", ha="center")
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("words per second, one core")
     axes.set_ylabel("LAS from text, %")
     axes.margins(0.15)
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    save(figure, path)
 
 
 # --- the command -------------------------------------------------------------------------------
@@ -338,15 +305,13 @@ def run(options: argparse.Namespace) -> None:
         for name in options.students
     }
     texts = [doc.text for doc in read_gold(options.corpus / "test.spacy")]
-    speeds = time_pipelines(folders, texts, options.rounds)
+    speeds = words_per_second(folders, texts, options.rounds)
     points = {
         name: (speeds[name], 100 * statistics.mean(record["dep_las"] for record in own))
         for name, own in runs.items()
     }
-    text = report(runs, speeds, measure_peak()) + "\n"
-    (options.out / "students.md").write_text(text, encoding="utf8")
+    write_markdown(options.out / "students.md", report(runs, speeds, measure_peak()))
     plot(points, options.out / "students.png")
-    print(text)
 
 
 def main() -> None:

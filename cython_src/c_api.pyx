@@ -33,7 +33,7 @@ from spacy_rootmind.kernel.partition cimport (
 from spacy_rootmind.kernel.random cimport RandomSource
 from spacy_rootmind.kernel.sample_batch cimport (
     SAMPLE_AUTO,
-    TreeSampler,
+    SamplerWorkspace,
     sampler_begin,
     sampler_draw,
     sampler_free,
@@ -213,13 +213,13 @@ cdef int sum_trees(
 
 # --- samples -----------------------------------------------------------------------------------
 
-cdef struct Sampler:
+cdef struct TreeSampler:
     Square square
-    TreeSampler sampler
+    SamplerWorkspace sampler
 
 
-cdef Sampler* tree_sampler_new(Py_ssize_t max_words, bint single_root) noexcept nogil:
-    cdef Sampler* sampler = <Sampler*>calloc(1, sizeof(Sampler))
+cdef TreeSampler* tree_sampler_new(Py_ssize_t max_words, bint single_root) noexcept nogil:
+    cdef TreeSampler* sampler = <TreeSampler*>calloc(1, sizeof(TreeSampler))
     if sampler is NULL:
         return NULL
     if not square_init(&sampler.square, max_words):
@@ -231,7 +231,7 @@ cdef Sampler* tree_sampler_new(Py_ssize_t max_words, bint single_root) noexcept 
     return sampler
 
 
-cdef void tree_sampler_free(Sampler* sampler) noexcept nogil:
+cdef void tree_sampler_free(TreeSampler* sampler) noexcept nogil:
     if sampler is not NULL:
         sampler_free(&sampler.sampler)
         free(sampler.square.scores)
@@ -239,7 +239,7 @@ cdef void tree_sampler_free(Sampler* sampler) noexcept nogil:
 
 
 cdef int tree_sampler_begin(
-        Sampler* sampler, const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n
+        TreeSampler* sampler, const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n
 ) noexcept nogil:
     if not fill_square(&sampler.square, scores, row_stride, n):
         return DECODE_NO_MEMORY
@@ -247,7 +247,7 @@ cdef int tree_sampler_begin(
 
 
 cdef int tree_sampler_draw(
-        Sampler* sampler, Py_ssize_t k, NextDouble next_double, void* state, int32_t* heads,
+        TreeSampler* sampler, Py_ssize_t k, NextDouble next_double, void* state, int32_t* heads,
         double* log_probs) noexcept nogil:
     cdef RandomSource random
     cdef Py_ssize_t found

@@ -68,7 +68,7 @@ cdef bint is_walk(SampleMethod method) noexcept nogil:
 
 
 cdef int sampler_init(
-        TreeSampler* sampler, SampleMethod method, Py_ssize_t max_words, bint single_root,
+        SamplerWorkspace* sampler, SampleMethod method, Py_ssize_t max_words, bint single_root,
         int64_t max_steps) noexcept nogil:
     """Allocate what the method needs; O(n^2) bytes. Returns DECODE_OK or DECODE_NO_MEMORY.
 
@@ -76,7 +76,7 @@ cdef int sampler_init(
     """
     cdef size_t width = <size_t>max_words + 1
     cdef bint fits
-    memset(sampler, 0, sizeof(TreeSampler))
+    memset(sampler, 0, sizeof(SamplerWorkspace))
     sampler.method = method
     sampler.max_words = max_words
     sampler.single_root = single_root
@@ -97,7 +97,7 @@ cdef int sampler_init(
     return DECODE_OK if fits else DECODE_NO_MEMORY
 
 
-cdef void sampler_free(TreeSampler* sampler) noexcept nogil:
+cdef void sampler_free(SamplerWorkspace* sampler) noexcept nogil:
     """Free all memory; harmless when called twice."""
     tree_sum_free(&sampler.sum)
     tree_sum_free(&sampler.root_sum)
@@ -112,7 +112,7 @@ cdef void sampler_free(TreeSampler* sampler) noexcept nogil:
 
 # --- a sentence --------------------------------------------------------------------------------
 
-cdef int begin_walks(TreeSampler* sampler) noexcept nogil:
+cdef int begin_walks(SamplerWorkspace* sampler) noexcept nogil:
     """Prepare draws of the root token and of heads; returns a DecodeStatus."""
     cdef TreeSum* weights = &sampler.sum
     cdef Py_ssize_t n = sampler.sum.n
@@ -139,7 +139,7 @@ cdef int begin_walks(TreeSampler* sampler) noexcept nogil:
 
 
 cdef int sampler_begin(
-        TreeSampler* sampler, const double* square, Py_ssize_t n) noexcept nogil:
+        SamplerWorkspace* sampler, const double* square, Py_ssize_t n) noexcept nogil:
     """Sum over the trees of a sentence and prepare to draw; O(n^3). Returns a DecodeStatus."""
     cdef int status
     sampler.square = square
@@ -158,7 +158,7 @@ cdef int sampler_begin(
 # --- single draws ------------------------------------------------------------------------------
 
 cdef int draw_ancestral(
-        TreeSampler* sampler, Py_ssize_t root, const RandomSource* random, int32_t* heads
+        SamplerWorkspace* sampler, Py_ssize_t root, const RandomSource* random, int32_t* heads
 ) noexcept nogil:
     """Draw a tree word after word, with that root token unless it is 0; returns a DecodeStatus."""
     cdef int status = DECODE_OK
@@ -177,7 +177,7 @@ cdef int draw_ancestral(
     return status
 
 
-cdef int64_t steps_for(const TreeSampler* sampler) noexcept nogil:
+cdef int64_t steps_for(const SamplerWorkspace* sampler) noexcept nogil:
     """The number of steps allowed to the walks for one tree.
 
     By default that of "auto" is several times the usual, which takes about as long as an insertion.
@@ -189,7 +189,7 @@ cdef int64_t steps_for(const TreeSampler* sampler) noexcept nogil:
 
 
 cdef int draw_by_walk(
-        TreeSampler* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
+        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
     """Draw a root token, and walk to it; for "auto", fall back on `draw_ancestral`."""
     cdef Py_ssize_t n = sampler.sum.n
     cdef Py_ssize_t root = 0
@@ -204,7 +204,7 @@ cdef int draw_by_walk(
 
 
 cdef int draw_by_rejection(
-        TreeSampler* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
+        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
     """Walk to ROOT until the tree has a single root."""
     cdef Py_ssize_t n = sampler.sum.n
     cdef Py_ssize_t word, n_roots = 0, n_walks = 0
@@ -222,7 +222,7 @@ cdef int draw_by_rejection(
 
 
 cdef int draw_tree(
-        TreeSampler* sampler, const RandomSource* random, int32_t* heads, bint* exhausted
+        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads, bint* exhausted
 ) noexcept nogil:
     """Draw one tree of a sentence that has words; returns a DecodeStatus or SAMPLE_NO_STEPS."""
     cdef int status
@@ -245,7 +245,7 @@ cdef int draw_tree(
 
 
 cdef int sampler_draw(
-        TreeSampler* sampler, Py_ssize_t k, const RandomSource* random, int32_t* heads,
+        SamplerWorkspace* sampler, Py_ssize_t k, const RandomSource* random, int32_t* heads,
         Py_ssize_t width, double* log_probabilities, Py_ssize_t* found) noexcept nogil:
     """Draw up to k trees, one after another; fewer only without replacement."""
     cdef Py_ssize_t i
@@ -302,7 +302,7 @@ cdef struct SampleTask:
 
 cdef struct SampleState:
     const SampleTask* task
-    TreeSampler sampler
+    SamplerWorkspace sampler
     SpanSums spans                  # for projective trees, instead of `sampler`
     ProjectiveTrie trie             # for different ones
     bint single_root
@@ -313,7 +313,7 @@ cdef int sample_sentence(void* state, const Batch* batch, Py_ssize_t sentence) n
     """Draw trees of one sentence; returns a DecodeStatus or SAMPLE_NO_STEPS."""
     cdef SampleState* worker = <SampleState*>state
     cdef const SampleTask* task = worker.task
-    cdef TreeSampler* sampler = &worker.sampler
+    cdef SamplerWorkspace* sampler = &worker.sampler
     cdef Py_ssize_t stride = task.inverse_stride
     cdef int status
     gather(batch, sentence, worker.square)

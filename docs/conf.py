@@ -36,7 +36,7 @@ source_suffix = {".md": "myst-nb"}
 root_doc = "index"
 # The README comes first; the rest of the site in its order.
 site_sections = {
-    "Start": ["first-training", "tutorial", "migrating"],
+    "Start": ["in-your-pipeline", "first-training", "tutorial", "migrating"],
     "Use": ["command-line", "bulk", "alternatives", "label-schemes", "arrays", "bridges"],
     "Train": ["settings", "transformers", "features", "distillation"],
     "Understand": [

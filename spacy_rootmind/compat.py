@@ -14,6 +14,7 @@ from typing import Any
 MODULES = {
     "ConfigSchemaTraining": "spacy.schemas",
     "GLOSSARY": "spacy.glossary",
+    "ListenedToComponent": "spacy.ty",
     "RENDER_WRAPPER": "spacy.displacy",
     "TPL_PAGE": "spacy.displacy.templates",
     "combine_score_weights": "spacy.util",
@@ -51,6 +52,13 @@ LISTENING = "listening_components"
 # Attribute of the network of such a component: a function that `nlp.replace_listeners` gives the
 # copy to, and that returns what to put in the listener's place.
 LISTENER_HOOK = "replace_listener"
+
+# As well: a function from the config of the copy, and that of the listener, to that of what to put
+# in the listener's place.
+LISTENER_CONFIG_HOOK = "replace_listener_cfg"
+
+# Name of the layer that reads static vectors from the vocab of a Doc.
+STATIC_VECTORS = "static_vectors"
 
 # Attribute of PyTorch layers: the function that makes arrays of their outputs.
 CONVERT_OUTPUTS = "convert_outputs"

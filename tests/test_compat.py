@@ -59,10 +59,12 @@ DOCUMENTED = {
     # components in other packages use them, so they stay.
     "spacy.util": "ensure_path get_package_path is_in_jupyter is_package load_config logger "
     "minibatch registry to_bytes to_disk",
+    "spacy.vectors": "Vectors",
     "spacy.vocab": "Vocab",
     "thinc.api": "Config ConfigValidationError LayerNorm Linear Maxout Model NumpyOps Ops "
     "Optimizer PyTorchShim TorchScriptShim chain deserialize_attr get_array_module "
-    "glorot_uniform_init registry require_gpu set_dropout_rate to_numpy uniform_init",
+    "glorot_uniform_init registry require_gpu serialize_attr set_dropout_rate to_numpy "
+    "uniform_init",
 }
 # Extension attributes, methods of named tuples and of the standard library, and how often a tensor
 # of torch was changed, for which it has no public name.

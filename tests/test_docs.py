@@ -22,7 +22,7 @@ from spacy.tokens.underscore import Underscore
 from spacy.util import load_model_from_config, registry
 from thinc.api import Config
 
-from spacy_rootmind.annotation.distributions import stored_distributions
+from spacy_rootmind.annotation.teacher_records import stored_distributions
 from spacy_rootmind.pipeline.attributes import SETTERS, attributes_read
 from spacy_rootmind.pipeline.settings import configure, default_settings
 from spacy_rootmind.training.losses import OBJECTIVES

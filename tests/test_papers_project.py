@@ -78,7 +78,7 @@ def project(source, tmp_path_factory):
     environment.run(
         *("spacy", "project", "run", "all", folder),
         *("--vars.source", source, "--vars.steps", STEPS),
-        *("--vars.objectives", "head_selection,tree_crf", "--vars.repeats", 1),
+        *("--vars.repeats", 1),
         *("--vars.epochs", 1, "--vars.rate_seeds", 0),
         cwd=folder.parent,
         ROOTMIND_UD="",
@@ -209,66 +209,6 @@ def test_malformed_trees_and_accuracy_are_counted_right(project, treebank):
     assert mended - spoilt == round((uas[1] - uas[0]) * words / 100)
 
 
-def rate_and_changes(squares, gold):
-    """Malformed trees, %, and relative changes, %, of correct heads and exact matches."""
-    free = [decode(square, single_root=False) for square in squares]
-    single = [decode(square) for square in squares]
-    found = [100 * np.mean([(tree == 0).sum() > 1 for tree in free])]
-    for count in (lambda right: right.sum(), lambda right: right.all()):
-        before, after = (
-            sum(count(tree[1:] == own[1:]) for tree, own in zip(trees, gold, strict=True))
-            for trees in (free, single)
-        )
-        found.append(100 * (after / before - 1) if before else np.nan)
-    return found
-
-
-def root_probability(square):
-    """Probability of ROOT as the head of each word."""
-    square = square.astype(float)
-    np.fill_diagonal(square, -np.inf)
-    weights = np.exp(square[1:] - square[1:].max(axis=1, keepdims=True))
-    return weights[:, 0] / weights.sum(axis=1)
-
-
-@pytest.mark.parametrize("treebank", TREEBANKS)
-def test_placement_of_root_is_measured_right(project, treebank):
-    names = ("expected", "found", "wrong", "dev", "malformed", "uas", "likeliest", "m1", "u1")
-    names += ("sparing", "m2", "u2", "one_root")
-    [line] = [own for own in rows(project, "mind_the_root-root-scores") if own[0] == treebank]
-    cells = dict(zip(names, map(float, line[1:]), strict=True))
-    squares, gold, _ = matrices(project, treebank)
-    pairs = [pair for pair in zip(squares, gold, strict=True) if len(pair[1]) > 2]
-    expected = np.mean([root_probability(square).sum() for square, _ in pairs])
-    assert cells["expected"] == pytest.approx(expected)
-    is_best, is_root = [], []
-    for square, own in pairs:
-        for dep in range(1, len(square)):
-            heads = [head for head in range(len(square)) if head != dep]
-            is_best.append(max(heads, key=square[dep].__getitem__) == 0)
-            is_root.append(own[dep] == 0)
-    is_best, is_root = np.array(is_best), np.array(is_root)
-    assert cells["found"] == pytest.approx(100 * is_best[is_root].mean())
-    assert cells["wrong"] == pytest.approx((is_best & ~is_root).sum() / len(pairs))
-    assert cells["dev"] == {"Toy-One": 5, "Toy-Two": 4}[treebank]
-    for constant, malformed, uas in (
-        (0.0, "malformed", "uas"),
-        (cells["likeliest"], "m1", "u1"),
-        (cells["sparing"], "m2", "u2"),
-    ):
-        lowered = []
-        for square in squares:
-            lowered.append(square.copy())
-            lowered[-1][:, 0] -= constant
-        rate, _, _ = rate_and_changes(lowered, gold)
-        trees = [decode(square, single_root=False) for square in lowered]
-        right = [tree[1:] == own[1:] for tree, own in zip(trees, gold, strict=True)]
-        assert cells[malformed] == pytest.approx(rate)
-        assert cells[uas] == pytest.approx(100 * np.concatenate(right).mean())
-    right = [decode(square)[1:] == own[1:] for square, own in zip(squares, gold, strict=True)]
-    assert cells["one_root"] == pytest.approx(100 * np.concatenate(right).mean())
-
-
 def saved_rates(project):
     lines = (project / "rates.jsonl").read_text(encoding="utf8").splitlines()
     return [own for own in map(json.loads, lines) if own["epochs"] == 1]
@@ -323,73 +263,6 @@ def test_gold_attributes_reach_the_parser(project):
     path = project / "corpus" / "Toy-One" / "test.spacy"
     result = run("-c", GOLD_ATTRIBUTES, path, cwd=project / "scripts")
     assert result.returncode == 0, result.stderr
-
-
-RAISED = """
-import copy, json, sys
-from pathlib import Path
-import numpy as np
-from matrices import Matrices
-from root_scores import bisect, likeliest_constant, measure_lowered, place, root_log_odds
-
-test, dev = (Matrices.load(Path(path)) for path in sys.argv[1:])
-higher = []
-for each in (test, dev):
-    each = copy.deepcopy(each)
-    for square in each.scores:
-        square[:, 0] += 3
-    higher.append(each)
-log_odds, is_root = root_log_odds(dev)
-constant = likeliest_constant(dev)
-print(json.dumps({
-    "before": vars(place(test, dev)),
-    "after": vars(place(*higher)),
-    "sum": float((1 / (1 + np.exp(constant - log_odds))).sum()),
-    "roots": int(is_root.sum()),
-    "left": [measure_lowered(higher[1], place(*higher).sparing - step)[0] for step in (0, 0.05)],
-}))
-"""
-
-
-def test_constants_follow_roots_scores(project):
-    """Raising all root arcs raises both constants by the same amount, and changes nothing else."""
-    files = [project / "scores" / name / "head_selection.npz" for name in TREEBANKS]
-    result = run("-c", RAISED, *files, cwd=project / "scripts")
-    assert result.returncode == 0, result.stderr
-    found = json.loads(result.stdout)
-    before, after = found["before"], found["after"]
-    assert found["sum"] == pytest.approx(found["roots"], abs=0.5)
-    assert after["likeliest"] == pytest.approx(before["likeliest"] + 3, abs=0.03)
-    assert after["sparing"] == pytest.approx(before["sparing"] + 3, abs=0.03)
-    assert after["expected"] > before["expected"] + 0.1
-    assert after["malformed"] > before["malformed"]
-    for name in ("malformed_sparing", "uas_sparing", "uas_one_root"):
-        assert after[name] == pytest.approx(before[name])
-    left, more = found["left"]
-    assert left <= 1 < more
-
-
-def test_margins_split_all_sentences(project):
-    lines = rows(project, "mind_the_root-margins")
-    assert [line[0] for line in lines] == ["fewer than 1,000"] * 4
-    squares = [own for own in all_matrices(project, "head_selection") if len(own) > 2]
-    assert sum(int(line[2]) for line in lines) == len(squares)
-    ends = [float(end) for line in lines for end in line[1].split(" to ")]
-    assert ends == sorted(ends)
-    assert ends[0] >= 0
-    malformed = sum((decode(own, single_root=False) == 0).sum() > 1 for own in squares)
-    assert sum(int(line[2]) * float(line[3]) / 100 for line in lines) == pytest.approx(malformed)
-
-
-def test_other_objectives_are_compared(project):
-    lines = rows(project, "mind_the_root-objectives")
-    assert [line[0] for line in lines] == ["Toy-One", "Toy-Two", "average"] or [
-        line[0] for line in lines
-    ] == ["Toy-Two", "Toy-One", "average"]
-    for line in lines[:2]:
-        squares, _, _ = matrices(project, line[0], "tree_crf")
-        roots = [(decode(square, single_root=False) == 0).sum() for square in squares]
-        assert float(line[4]) == pytest.approx(100 * np.mean(np.array(roots) > 1))
 
 
 def test_published_rows_average_to_the_published_groups():
@@ -454,10 +327,6 @@ def test_arcmax_share_is_counted_right(project, treebank):
 def test_times_are_there_for_all_decoders(project):
     for line in rows(project, "root_of_a_problem-share")[:-1]:
         assert all(0 < float(cell) < 100 for cell in line[4:])
-    for state in ("head_selection", "untrained"):
-        for line in rows(project, f"root_of_a_problem-length-{state}"):
-            assert len(line) == 4 + 20
-            assert all(float(cell) > 0 for cell in line[4:])
 
 
 # --- Efficient Sampling ------------------------------------------------------------------------
@@ -503,7 +372,7 @@ def test_draws_without_replacement_have_no_duplicates(project):
 # --- what is written ---------------------------------------------------------------------------
 
 COMMANDS = ("mind_the_root", "malformed_rates", "root_of_a_problem", "sampling")
-N_PICTURES = 4
+N_PICTURES = 1
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -511,7 +380,7 @@ def test_markdown_refers_to_plots_that_exist(project, name):
     text = (project / "results" / f"{name}.md").read_text(encoding="utf8")
     assert "nan" not in text
     plots = [part.split(")")[0] for part in text.split("](")[1:]]
-    assert plots
+    assert len(plots) == (name == "malformed_rates")
     for plot in plots:
         assert (project / "results" / plot).read_bytes().startswith(b"\x89PNG")
 

@@ -1,4 +1,4 @@
-"""The tutorial's commands and examples in order; the migration page's configs."""
+"""The tutorial's commands and examples in order; examples of other pages."""
 
 import re
 
@@ -10,6 +10,7 @@ from spacy.util import load_model_from_config
 from thinc.api import Config
 
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf8")
+IN_YOUR_PIPELINE = (ROOT / "docs" / "in-your-pipeline.md").read_text(encoding="utf8")
 MIGRATING = (ROOT / "docs" / "migrating.md").read_text(encoding="utf8")
 BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 
@@ -73,7 +74,7 @@ def test_migration_page_calls_the_parser_by_its_name():
     assert config["corpora"][corpus]["pipe"] in config["components"]
 
 
-def test_migration_page_changes_a_trained_pipeline(trained, tmp_path, monkeypatch):
+def test_a_trained_parser_takes_the_place_of_spacys(trained, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "training").mkdir()
     trained.to_disk(tmp_path / "training" / "model-best")
@@ -83,8 +84,9 @@ def test_migration_page_changes_a_trained_pipeline(trained, tmp_path, monkeypatc
     parser.add_label("nsubj")
     theirs.initialize()
     theirs.to_disk(tmp_path / "theirs")
-    [block] = re.findall(r"^```python\n(.*?)^```", MIGRATING, flags=re.DOTALL | re.MULTILINE)
-    exec(compile(block.replace("en_core_web_sm", "theirs"), "migrating.md", "exec"), {})
+    blocks = re.findall(r"^```python\n(.*?)^```", IN_YOUR_PIPELINE, flags=re.DOTALL | re.MULTILINE)
+    [block] = [block for block in blocks if "model-best" in block]
+    exec(compile(block.replace("en_core_web_sm", "theirs"), "in-your-pipeline.md", "exec"), {})
     nlp = spacy.load(tmp_path / "pipeline")
     assert nlp.pipe_names == ["sentencizer", "root_mst"]
     text = "The cat saw a dog."

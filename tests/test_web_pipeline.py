@@ -103,6 +103,22 @@ def test_every_sentence_has_one_root(nlp):
     assert all(token.pos_ and token.tag_ for token in docs[0])
 
 
+def test_whitespace_is_tagged_as_in_spacys_pipelines(nlp):
+    """It had tags of words, most often of nouns and punctuation."""
+    text = "".join(
+        TEXT.replace(" ", space) for space in ("  ", "\n\n", " \t ", "\n  ", "\u00a0\u00a0")
+    )
+    doc = nlp(text)
+    spaces = [token for token in doc if token.is_space]
+    assert len(spaces) > 60
+    assert {(token.tag_, token.pos_, str(token.morph)) for token in spaces} == {
+        ("_SP", "SPACE", "")
+    }
+    words = {token.pos_ for token in doc if not token.is_space}
+    assert "SPACE" not in words
+    assert "NOUN" in words
+
+
 def test_weights_are_stored_in_half_precision(nlp):
     assert isinstance(nlp.get_pipe("tok2vec").model, HalfPrecision)
     assert isinstance(nlp.vocab.vectors, HalfPrecisionVectors)

@@ -5,8 +5,21 @@ import sys
 from commandline import spacy_command
 from conftest import QUICKSTART, ROOT
 
+from spacy_rootmind.formats import conllu
+from spacy_rootmind.formats.lines import Line
+
 PROJECT = ROOT / "projects" / "ud"
 sys.path.insert(0, str(PROJECT / "scripts"))
+
+
+def read_sentence(lines):
+    """Read a sentence of a treebank, given its lines."""
+    from treebank import make_sentence
+
+    found = (Line(i, line.encode()) for i, line in enumerate(lines, start=1))
+    [sentence] = conllu.read_sentences("a.conllu", found)
+    return make_sentence("a.conllu", sentence)
+
 
 # What English writes without a space, and spaCy's tokenizer takes apart.
 CLITICS = ("n't", "'s")

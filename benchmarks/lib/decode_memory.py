@@ -1,6 +1,7 @@
 """Print by how many bytes decoding grows the resident set of a new process.
 
-Usage: python decode_memory.py N COUNT THREADS, for COUNT sentences of N words.
+Usage: python decode_memory.py WHAT N COUNT THREADS, for COUNT sentences of N words. WHAT is `tree`,
+`projective tree` or `k best`.
 """
 
 import re
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind import decode
+from spacy_rootmind import decode, decode_kbest
 
 
 def peak_bytes() -> int:
@@ -37,14 +38,21 @@ def fill_pairs(scores: NDArray[np.floating]) -> None:
 
 def main() -> None:
     """Decode pairs of words that prefer each other, which make the most cycles."""
-    n, count, threads = map(int, sys.argv[1:])
+    what = sys.argv[1]
+    n, count, threads = map(int, sys.argv[2:])
+    projective = what == "projective tree"
     rng = np.random.default_rng(0)
     # A first call, so that memory that is needed only once does not count.
-    decode(rng.random((4, 4, 4), dtype=np.float32), num_threads=threads)
+    small = rng.random((4, 4, 4), dtype=np.float32)
+    decode(small, num_threads=threads, projective=projective)
+    decode_kbest(small[0], 2)
     scores = np.empty((count, n + 1, n + 1), dtype=np.float32)
     fill_pairs(scores)
     before = peak_bytes()
-    decode(scores, num_threads=threads)
+    if what == "k best":
+        decode_kbest(scores[0], 10)
+    else:
+        decode(scores, num_threads=threads, projective=projective)
     print(peak_bytes() - before)
 
 

@@ -1,5 +1,6 @@
 """Checks that decoders reach the best score, made before anything is timed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,7 +47,7 @@ class Judge:
             ONE_ROOT: tree_score(batch.scores, one_root, batch.lengths),
             ANY_ROOTS: tree_score(batch.scores, any_roots, batch.lengths),
         }
-        self.settled = settled_by_arcmax(batch)
+        self.settled = settled_by_arcmax(batch.sentences())
 
     def verdict(self, decoder: Decoder, result: object, count: int) -> Verdict:
         """Judge the heads of the first `count` sentences."""
@@ -70,10 +71,10 @@ def rounding(batch: Batch, precision: type[np.floating]) -> NDArray[np.float64]:
     return 64 * float(np.finfo(precision).eps) * batch.lengths * largest.astype(np.float64)
 
 
-def settled_by_arcmax(batch: Batch) -> float:
+def settled_by_arcmax(sentences: Sequence[NDArray[np.floating]]) -> float:
     """Return the share of sentences whose best heads already form a single-root tree."""
     settled = []
-    for scores in batch.sentences():
+    for scores in sentences:
         masked = scores.astype(np.float64)
         np.fill_diagonal(masked, -np.inf)
         heads = masked.argmax(axis=1)
@@ -98,7 +99,7 @@ def _soft_mask_verdict(decoder: Decoder, batch: Batch, best: NDArray[np.float64]
     """Judge one decoder sentence by sentence, since some of them stop with an error."""
     wrong, reason = 0, ""
     for index in range(len(batch)):
-        one = Batch(batch.scores[index : index + 1], batch.lengths[index : index + 1])
+        one = batch.part(index)
         try:
             heads = padded_heads(decoder.bind(one)(), one)
         except Exception as error:  # an error of a peer counts as a wrong tree

@@ -19,8 +19,7 @@ from lib.inputs import Batch, family_batch, treebank_batch
 from lib.scan import SCANS, NoCompilerError, compile_library, scan_call
 from lib.tables import Figure
 from lib.timing import Forecast, paired_ratio, seconds
-from spacy_rootmind import decode
-from spacy_rootmind.trees import decoding
+from spacy_rootmind import decode, decode_kbest
 
 # Share of words without a clear head, so that ArcMax does not decode every sentence.
 UNCLEAR = 0.05
@@ -47,7 +46,7 @@ def scan_ratios(count: int, treebank: Path | None, repeats: int) -> Iterator[Fig
         return
     for dtype, unclear in itertools.product((np.float32, np.float64), (0.0, UNCLEAR)):
         batch = treebank_batch(count, treebank, unclear=unclear, dtype=dtype)
-        settled = f"ArcMax settles {settled_by_arcmax(batch):.1%}"
+        settled = f"ArcMax settles {settled_by_arcmax(batch.sentences()):.1%}"
         for scan in SCANS:
             subject = f"{np.dtype(dtype).name}, {unclear:.0%} of the heads unclear, / {scan}"
             call = _decode_call(batch)
@@ -123,13 +122,13 @@ def _repeated(call: Call, times: int) -> Call:
 # --- memory ------------------------------------------------------------------------------------
 
 
-def memory_growth(cases: Sequence[tuple[int, int, int]]) -> Iterator[Figure]:
-    """Measure the memory of decoding in a new process; a case is words, sentences, threads."""
+def memory_growth(cases: Sequence[tuple[str, int, int, int]]) -> Iterator[Figure]:
+    """Measure the memory of decoding in new processes; cases are arguments of the script."""
     title = "Peak memory beyond the input, float32 scores of n / 2 cycles at a time"
     script = Path(__file__).with_name("decode_memory.py")
-    for n, count, threads in cases:
-        subject = f"{count} x {n} words, {threads} thread{'s' * (threads > 1)}"
-        command = [sys.executable, str(script), str(n), str(count), str(threads)]
+    for what, n, count, threads in cases:
+        subject = f"{what}, {count} x {n} words, {threads} thread{'s' * (threads > 1)}"
+        command = [sys.executable, str(script), what, str(n), str(count), str(threads)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             reason = done.stderr.strip().rpartition("\n")[2]
@@ -148,10 +147,6 @@ def kbest_times(
 ) -> Iterator[Figure]:
     """Time the k best single-root trees of one sentence, also with Zmigrod et al.'s own code."""
     title = "k best single-root trees of one sentence"
-    ours = getattr(decoding, "decode_kbest", None)
-    if ours is None:
-        yield Figure(title, "all", None, "ms", "this build has no decode_kbest")
-        return
     try:
         peer = spanningtrees_kbest(checkouts)
     except (ImportError, OSError):
@@ -159,7 +154,7 @@ def kbest_times(
     for family, n, k in itertools.product(("uniform", "trained_like"), sizes, ks):
         scores = family_batch(family, n, 1).scores[0]
         subject = f"{family}, n = {n}, k = {k}"
-        yield _kbest_figure(title, subject, scores, k, ours, peer, repeats)
+        yield _kbest_figure(title, subject, scores, k, peer, repeats)
 
 
 def _kbest_figure(
@@ -167,13 +162,12 @@ def _kbest_figure(
     subject: str,
     scores: NDArray[np.floating],
     k: int,
-    ours: Callable,
     peer: Callable | None,
     repeats: int,
 ) -> Figure:
     """Time one case, after comparing the scores; the peer only gets short sentences."""
-    found = ours(scores, k)[1]
-    taken = median(seconds(lambda: ours(scores, k)) for _ in range(repeats)) * 1e3
+    found = decode_kbest(scores, k)[1]
+    taken = median(seconds(lambda: decode_kbest(scores, k)) for _ in range(repeats)) * 1e3
     if peer is None or len(scores) > 51:
         return Figure(title, subject, taken, "ms")
     call = peer(scores, k)

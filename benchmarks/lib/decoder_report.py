@@ -1,13 +1,24 @@
-"""Report of the comparison of decoders: CSV, Markdown, and plots if matplotlib is installed."""
+"""Report of the comparison of decoders: CSV, Markdown and a plot."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+
+from matplotlib.ticker import NullLocator
 
 from lib.decoder_checks import Verdict
 from lib.decoder_times import Row
 from lib.decoders import ANY_ROOTS, ONE_ROOT, Decoder
-from lib.tables import Figure, duration, figure_tables, setup_line, table, write_csv
+from lib.plots import legend_below, panels, save
+from lib.tables import (
+    Figure,
+    duration,
+    figure_tables,
+    method_table,
+    setup_line,
+    table,
+    write_csv,
+    write_markdown,
+)
 
 SHORT_COLUMNS = (
     ("treebank_batch", 0),
@@ -30,24 +41,7 @@ MASKS_CAPTION = (
     "Small integers, forbidden arcs at -1e32 (float64) or -1e9 (float32), and best trees without "
     "any forbidden arc, found by enumeration. Each decoder gets the scores in its own dtype."
 )
-# --- Markdown ----------------------------------------------------------------------------------
-
-
-def decoder_table(decoders: Sequence[Decoder], missing: dict[str, str]) -> str:
-    """List what is compared, and how to install the peers that are missing."""
-    lines = [
-        [
-            decoder.name,
-            "yes" if decoder.exact else "no",
-            "yes" if decoder.task == ONE_ROOT else "no",
-            decoder.language,
-            decoder.version,
-            decoder.note,
-        ]
-        for decoder in decoders
-    ]
-    lines += [[name, "", "", "", "not here", remedy] for name, remedy in missing.items()]
-    return table(("decoder", "exact", "enforces one root", "language", "version", "note"), lines)
+# --- tables ------------------------------------------------------------------------------------
 
 
 def cell(row: Row | None) -> str:
@@ -104,7 +98,7 @@ def short_table(rows: Sequence[Row], decoders: Sequence[Decoder]) -> str:
     return table(header, lines)
 
 
-# --- plots -------------------------------------------------------------------------------------
+# --- plot --------------------------------------------------------------------------------------
 
 OURS_STYLES = {
     "gabow_tarjan": {"color": "#c1121f", "linewidth": 2.8, "zorder": 6},
@@ -124,82 +118,34 @@ PEER_STYLES = {
 }
 
 
-def draw_plots(rows: Sequence[Row], folder: Path) -> list[tuple[str, str]]:
-    """Draw the plots that the rows allow; returns file names with captions."""
-    try:
-        import matplotlib
-    except ImportError:
-        print("no plot: pip install matplotlib")
-        return []
-    matplotlib.use("Agg")
-    drawn = []
-    timed = [row for row in rows if row.n and row.microseconds is not None and not row.note]
-    if len({row.n for row in timed}) > 1:
-        _plot_peers(timed, folder / "times.png")
-        drawn.append(("times.png", PEERS_CAPTION))
-    return drawn
-
-
-def _plot_peers(rows: Sequence[Row], path: Path) -> None:
+def draw_times(rows: Sequence[Row], path: Path) -> None:
     """Draw one panel per family, with our decoders in strong colours and peers in muted ones."""
-    import matplotlib.pyplot as plt
-
+    rows = [row for row in rows if row.n and row.microseconds is not None and not row.note]
     families = list(dict.fromkeys(row.family for row in rows))
     columns = min(3, len(families))
-    figure, axes = _panels(-(-len(families) // columns), columns)
+    n_rows = -(-len(families) // columns)
+    figure, axes = panels(columns, n_rows, 3.1, 2.6, sharex=True, sharey=True)
     for axis, family in zip(axes, families, strict=False):
         for name, style in {**PEER_STYLES, **OURS_STYLES}.items():
             own = [row for row in rows if (row.family, row.decoder) == (family, name)]
             if own and own[0].kind == "peer":
                 dashes = ":" if own[0].task == ANY_ROOTS else "--"
                 style = {"linestyle": dashes, "linewidth": 1.2, "markersize": 3.5, **style}
-            _line(axis, own, name, style)
-        _label_panel(axis, family)
+            if own:
+                points = sorted((row.n, row.microseconds) for row in own)
+                axis.plot(*zip(*points, strict=True), label=name, **style)
+        axis.set(xscale="log", yscale="log")
+        axis.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        axis.yaxis.set_major_formatter(lambda value, _: tick(value))
+        axis.yaxis.set_minor_locator(NullLocator())
+        axis.set_title(family.replace("_", " "), loc="left", fontsize="medium", weight="bold")
+        if axis.get_subplotspec().is_first_col():
+            axis.set_ylabel("time per sentence")
     for axis in axes[len(families) :]:
         axis.set_visible(False)
-    order = [*OURS_STYLES, *PEER_STYLES]
-    _finish(figure, axes, order, path)
-    plt.close(figure)
-
-
-def _panels(n_rows: int, n_columns: int) -> tuple[Any, list[Any]]:
-    """Make panels that share their axes."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(
-        n_rows,
-        n_columns,
-        figsize=(3.0 * n_columns + 0.4, 2.5 * n_rows + 0.3),
-        sharex=True,
-        sharey=True,
-        squeeze=False,
-    )
-    return figure, list(axes.flat)
-
-
-def _line(axis: Any, rows: Sequence[Row], name: str, style: dict[str, Any]) -> None:
-    """Draw one decoder's line."""
-    if rows:
-        points = sorted((row.n, row.microseconds) for row in rows)
-        axis.plot(*zip(*points, strict=True), label=name, **style)
-
-
-def _label_panel(axis: Any, text: str) -> None:
-    """Make the axes logarithmic, and give the panel its title."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
-
-    axis.set_xscale("log")
-    axis.set_yscale("log")
-    axis.xaxis.set_major_locator(LogLocator())
-    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-    axis.xaxis.set_minor_locator(LogLocator(subs=range(2, 10)))
-    axis.xaxis.set_minor_formatter(NullFormatter())
-    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
-    axis.yaxis.set_minor_locator(NullLocator())
-    axis.grid(True, color="#e6e6e6", linewidth=0.6)
-    axis.set_axisbelow(True)
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.set_title(text.replace("_", " "), loc="left", fontsize="medium", weight="bold")
+    figure.supxlabel("words in the sentence", fontsize=10)
+    legend_below(figure, 4, [*OURS_STYLES, *PEER_STYLES])
+    save(figure, path)
 
 
 def tick(microseconds: float) -> str:
@@ -208,32 +154,6 @@ def tick(microseconds: float) -> str:
         if microseconds >= 0.999 * size:
             return f"{microseconds / size:g} {unit}"
     return f"{microseconds * 1e3:g} ns"
-
-
-def _finish(figure: Any, axes: list[Any], order: list[str], path: Path) -> None:
-    """Name the axes, put one legend below all panels, and save."""
-    handles = {
-        label: handle
-        for axis in axes
-        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
-    }
-    names = [name for name in order if name in handles]
-    figure.supxlabel("words in the sentence", fontsize=10)
-    for axis in axes:
-        if axis.get_subplotspec().is_first_col():
-            axis.set_ylabel("time per sentence")
-    figure.tight_layout(pad=0.4)
-    figure.legend(
-        [handles[name] for name in names],
-        names,
-        loc="upper center",
-        bbox_to_anchor=(0.5, 0.0),
-        ncols=4,
-        frameon=False,
-        fontsize=9,
-        handlelength=3,
-    )
-    figure.savefig(path, dpi=160, bbox_inches="tight")
 
 
 # --- all of it ---------------------------------------------------------------------------------
@@ -251,17 +171,22 @@ def write_report(
     folder.mkdir(parents=True, exist_ok=True)
     write_csv(folder / "times.csv", rows)
     write_csv(folder / "figures.csv", figures)
-    plots = [f"![Plot]({name})\n\n{caption}" for name, caption in draw_plots(rows, folder)]
-    parts = ["# Decoders compared", setup_line()]
-    if rows:
-        short = short_table(rows, decoders)
-        (folder / "short_table.md").write_text(short + "\n", encoding="utf8")
-        parts += ["## In short", short, *plots]
-    parts += ["## Decoders", decoder_table(decoders, missing)]
-    if figures:
-        parts += ["## Derived figures", figure_tables(figures)]
-    if masks:
-        parts += ["## Trees that are wrong under soft masks", MASKS_CAPTION, soft_mask_table(masks)]
-    if rows:
-        parts += ["## Times", "Median per sentence. Empty: beyond the budget.", time_tables(rows)]
-    (folder / "results.md").write_text("\n\n".join(parts) + "\n", encoding="utf8")
+    draw_times(rows, folder / "times.png")
+    parts = [
+        "# Decoders compared",
+        setup_line(),
+        "## In short",
+        short_table(rows, decoders),
+        f"![Plot](times.png)\n\n{PEERS_CAPTION}",
+        "## Decoders",
+        method_table(decoders, missing),
+        "## Derived figures",
+        figure_tables(figures),
+        "## Trees that are wrong under soft masks",
+        MASKS_CAPTION,
+        soft_mask_table(masks),
+        "## Times",
+        "Median per sentence. Empty: beyond the budget.",
+        time_tables(rows),
+    ]
+    write_markdown(folder / "results.md", parts)

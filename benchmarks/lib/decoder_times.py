@@ -94,7 +94,20 @@ def measure(
         each = median(taken) / count if taken else None
         if each is not None:
             forecast.note(family, decoder.name, n, each)
-        rows.append(_row(family, n, decoder, each, count, len(taken), judge, notes[decoder.name]))
+        rows.append(
+            Row(
+                family,
+                n,
+                decoder.name,
+                decoder.kind,
+                decoder.task,
+                None if each is None else each * 1e6,
+                count,
+                len(taken),
+                judge.settled,
+                notes[decoder.name],
+            )
+        )
     return rows
 
 
@@ -109,28 +122,3 @@ def _try_out(decoder: Decoder, judge: Judge, budget: float) -> Tried:
     count = max(1, min(len(batch), int(budget / TURNS / each)))
     call = decoder.bind(batch.take(count))
     return Tried(call, count, judge.verdict(decoder, call(), count))
-
-
-def _row(
-    family: str,
-    n: int,
-    decoder: Decoder,
-    each: float | None,
-    count: int,
-    repeats: int,
-    judge: Judge,
-    note: str,
-) -> Row:
-    """Fill in a row."""
-    return Row(
-        family,
-        n,
-        decoder.name,
-        decoder.kind,
-        decoder.task,
-        None if each is None else each * 1e6,
-        count,
-        repeats,
-        judge.settled,
-        note,
-    )

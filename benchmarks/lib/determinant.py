@@ -66,9 +66,3 @@ def inverse_call(batch: Batch) -> Call:
     """Bind numpy.linalg.inv alone, on Laplacians made before."""
     laplacian, _, _ = koo_laplacian(clean_scores(batch))
     return lambda: np.linalg.inv(laplacian)
-
-
-def determinant_call(batch: Batch) -> Call:
-    """Bind numpy.linalg.slogdet alone."""
-    laplacian, _, _ = koo_laplacian(clean_scores(batch))
-    return lambda: np.linalg.slogdet(laplacian)

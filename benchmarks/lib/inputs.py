@@ -47,6 +47,10 @@ class Batch:
         """View the first sentences."""
         return Batch(self.scores[:count], self.lengths[:count])
 
+    def part(self, index: int) -> "Batch":
+        """View one sentence as a batch."""
+        return Batch(self.scores[index : index + 1], self.lengths[index : index + 1])
+
     def sentence(self, index: int) -> NDArray[np.floating]:
         """View one sentence without its padding."""
         n = self.lengths[index]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import numpy as np
 
 from lib.enumeration import Exact, enumerate_exactly
 from lib.inputs import FAMILIES, Batch
+from lib.plots import legend_below, panels, save
 from lib.probability_peers import Route, as_floats
+from lib.tables import table
 
 WORDS = 5
 FORBIDDEN = 0.3
@@ -30,18 +33,16 @@ class Errors:
         Factor of the scores, whose deviation is otherwise about 1.
     route, kind : str
     sentences : int
-    log_z, log_z_median : float
-        Largest and median error of log Z over sentences, relative where log Z is above 1. NaN and
-        failures are left out; NaN if there are no other values.
+    log_z : float
+        Largest error of log Z over sentences, relative where log Z is above 1. NaN and failures are
+        left out; NaN if there are no other values.
     log_z_failed : int
         Sentences where log Z is not finite, or an error is raised.
-    marginal, marginal_median : float
+    marginal : float
         The same for the largest absolute error among the marginals of a sentence.
     marginals_failed : int
     negative : int
         Sentences with a negative marginal.
-    least : float
-        Smallest marginal.
     """
 
     case: str
@@ -50,13 +51,10 @@ class Errors:
     kind: str
     sentences: int
     log_z: float
-    log_z_median: float
     log_z_failed: int
     marginal: float
-    marginal_median: float
     marginals_failed: int
     negative: int
-    least: float
 
     @property
     def within(self) -> bool:
@@ -101,7 +99,7 @@ def errors_of(
     """Compare one method with enumeration, sentence by sentence, since some raise errors."""
     log_z, marginal, least = [], [], []
     for index, exact in enumerate(truth):
-        one = Batch(batch.scores[index : index + 1], batch.lengths[index : index + 1])
+        one = batch.part(index)
         found = _attempt(route, lambda one=one: route.log_z(one)())
         log_z.append(np.abs(found - exact.log_z).max() / max(1.0, abs(exact.log_z)))
         found = _attempt(route, lambda one=one: route.unpack(route.marginals(one)()))
@@ -116,7 +114,6 @@ def errors_of(
         *_summary(log_z),
         *_summary(marginal),
         int(np.sum(np.array(least) < 0)),
-        _summary(least, np.min)[0],
     )
 
 
@@ -131,30 +128,28 @@ def _attempt(route: Route, call: Any) -> np.ndarray:
         return np.array([np.nan])
 
 
-def _summary(values: Sequence[float], extreme: Any = np.max) -> tuple[float, float, int]:
-    """Return extreme and median of the finite values, and the number of other values."""
+def _summary(values: Sequence[float]) -> tuple[float, int]:
+    """Return the largest finite value, and the number of other values."""
     finite = [value for value in values if np.isfinite(value)]
-    failed = len(values) - len(finite)
-    if not finite:
-        return np.nan, np.nan, failed
-    return float(extreme(finite)), float(np.median(finite)), failed
+    return float(max(finite, default=np.nan)), len(values) - len(finite)
 
 
 # --- tables ------------------------------------------------------------------------------------
 
 
-def accuracy_tables(rows: Sequence[Errors]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    """Lay out the largest errors, one table per case and quantity: title, header and lines."""
+def accuracy_tables(rows: Sequence[Errors]) -> list[str]:
+    """Lay out the largest errors, one table with a heading per case and quantity."""
+    parts = []
     for case in dict.fromkeys(row.case for row in rows):
         chosen = [row for row in rows if row.case == case]
-        scales = list(dict.fromkeys(row.scale for row in chosen))
-        header = ["scale", *(f"{scale:g}" for scale in scales)]
+        header = ["scale", *(f"{scale:g}" for scale in dict.fromkeys(row.scale for row in chosen))]
         for title, write in (("log Z", _log_z_cell), ("marginals", _marginal_cell)):
             lines = [
                 [name, *(write(row) for row in chosen if row.route == name)]
                 for name in dict.fromkeys(row.route for row in chosen)
             ]
-            yield f"{case}: {title}", header, lines
+            parts.append(f"### {case}: {title}\n\n{table(header, lines)}")
+    return parts
 
 
 def _log_z_cell(row: Errors) -> str:
@@ -190,46 +185,30 @@ CAPTION = (
 )
 
 
-def draw_accuracy(rows: Sequence[Errors], path: Path) -> bool:
-    """Draw errors over scale; returns whether matplotlib is installed."""
-    try:
-        import matplotlib
-    except ImportError:
-        print("no plot: pip install matplotlib")
-        return False
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
+def draw_accuracy(rows: Sequence[Errors], path: Path) -> None:
+    """Draw errors over scale."""
     cases = list(dict.fromkeys(row.case for row in rows))
-    figure, axes = plt.subplots(
-        2, len(cases), figsize=(3.6 * len(cases), 5.6), sharex=True, sharey=True, squeeze=False
-    )
-    for column, case in enumerate(cases):
-        for line, quantity in enumerate(("log_z", "marginal")):
-            axis = axes[line, column]
-            chosen = [row for row in rows if row.case == case]
-            for name, style in STYLES.items():
-                _draw_line(axis, [row for row in chosen if row.route == name], quantity, style)
-            _finish_panel(axis, (LOG_Z_ERROR, MARGINAL_ERROR)[line])
-        axes[0, column].set_title(case.replace("_", "-"), loc="left", fontsize=10, weight="bold")
-    axes[0, 0].set_ylabel("error of log Z")
-    axes[1, 0].set_ylabel("error of marginals")
-    for axis in axes[:, 0]:
-        axis.text(1e-3, FAILS * 8, "NaN or an error, in some sentence", color="#666666", fontsize=8)
+    figure, axes = panels(len(cases), 2, 3.6, 2.8, sharex=True, sharey=True)
+    quantities = (("log_z", "log Z", LOG_Z_ERROR), ("marginal", "marginals", MARGINAL_ERROR))
+    for axis, ((quantity, title, bound), case) in zip(
+        axes, product(quantities, cases), strict=True
+    ):
+        for name, style in STYLES.items():
+            own = [row for row in rows if (row.case, row.route) == (case, name)]
+            _draw_line(axis, own, quantity, style)
+        axis.set(xscale="log", yscale="log", ylim=(FLOOR, FAILS * 8.0 ** len(STYLES)))
+        axis.set_yticks([10.0**power for power in range(-16, 5, 4)])
+        axis.minorticks_off()
+        axis.axhline(bound, color="#888888", linewidth=1, linestyle=":")
+        if axis.get_subplotspec().is_first_row():
+            axis.set_title(case.replace("_", "-"), loc="left", fontsize=10, weight="bold")
+        if axis.get_subplotspec().is_first_col():
+            axis.set_ylabel(f"error of {title}")
+            text = "NaN or an error, in some sentence"
+            axis.text(1e-3, FAILS * 8, text, color="#666666", fontsize=8)
     figure.supxlabel("scale of scores", fontsize=10)
-    figure.tight_layout(pad=0.5)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(
-        handles,
-        labels,
-        loc="upper center",
-        bbox_to_anchor=(0.5, 0.0),
-        ncols=len(labels),
-        frameon=False,
-    )
-    figure.savefig(path, dpi=160, bbox_inches="tight")
-    plt.close(figure)
-    return True
+    legend_below(figure, len(STYLES))
+    save(figure, path)
 
 
 def _draw_line(axis: Any, rows: Sequence[Errors], quantity: str, style: dict[str, Any]) -> None:
@@ -250,16 +229,3 @@ def _draw_line(axis: Any, rows: Sequence[Errors], quantity: str, style: dict[str
         negative = np.array([row.negative > 0 for row in rows]) & ~failed
         hollow = {"marker": style["marker"], "markerfacecolor": "white", "linestyle": ""}
         axis.plot(scales[negative], errors[negative], color=color, markersize=5, zorder=7, **hollow)
-
-
-def _finish_panel(axis: Any, bound: float) -> None:
-    """Make the axes logarithmic, and draw the error bound."""
-    axis.set_xscale("log")
-    axis.set_yscale("log")
-    axis.set_ylim(FLOOR, FAILS * 8.0 ** len(STYLES))
-    axis.set_yticks([10.0**power for power in range(-16, 5, 4)])
-    axis.minorticks_off()
-    axis.axhline(bound, color="#888888", linewidth=1, linestyle=":")
-    axis.grid(True, color="#e6e6e6", linewidth=0.6)
-    axis.set_axisbelow(True)
-    axis.spines[["top", "right"]].set_visible(False)

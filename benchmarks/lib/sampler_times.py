@@ -11,7 +11,7 @@ import numpy as np
 from lib.decoders import Call
 from lib.inputs import Batch, family_batch
 from lib.samplers import COLBOURN, Sampler
-from lib.tables import duration
+from lib.tables import duration, table
 from lib.timing import MAX_REPEATS, MIN_REPEATS, interleave, seconds
 
 FAMILIES = ("uniform", "trained_like")
@@ -134,16 +134,18 @@ def try_out(sampler: Sampler, batch: Batch, k: int, budget: float) -> Tried:
     return Tried(call if sampler.kind == "ours" else PeerCall(call), count, trees)
 
 
-def time_tables(rows: Sequence[Row]) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    """Lay out times: title, header and lines."""
+def time_tables(rows: Sequence[Row]) -> list[str]:
+    """Lay out times, one table with a heading per family and k."""
+    parts = []
     for family, k in dict.fromkeys((row.family, row.k) for row in rows):
         chosen = [row for row in rows if (row.family, row.k) == (family, k)]
-        sizes = list(dict.fromkeys(row.n for row in chosen))
+        header = ["", *(f"n = {n}" for n in dict.fromkeys(row.n for row in chosen))]
         lines = [
             [name, *(time_cell(row) for row in chosen if row.sampler == name)]
             for name in dict.fromkeys(row.sampler for row in chosen)
         ]
-        yield f"{family}, {k} trees per sentence", ["", *(f"n = {n}" for n in sizes)], lines
+        parts.append(f"### {family}, {k} trees per sentence\n\n{table(header, lines)}")
+    return parts
 
 
 def time_cell(row: Row) -> str:

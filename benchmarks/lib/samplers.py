@@ -1,4 +1,4 @@
-"""Samplers to compare: ours, and those of treesample and SynJax.
+"""Samplers to compare: ours, and those of treesample.
 
 As in decoder_peers.py, the conversion of scores to the layout of a sampler is not timed. What a
 sampler prepares for a sentence before the first tree (such as an inverse) is timed.
@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from lib.checkouts import Checkouts, checkout_file, commit
 from lib.decoders import Call
 from lib.inputs import Batch
-from lib.synjax_process import SynjaxWilson
 from spacy_rootmind import __version__, sample_trees
 
 AUTO, WILSON, REJECT = "auto", "wilson", "wilson_reject"
@@ -24,7 +23,6 @@ ANCESTRAL, COLBOURN, SWOR = "ancestral", "colbourn", "without replacement"
 PEER_WILSON, PEER_REJECT = "treesample, Wilson marginal", "treesample, Wilson reject"
 PEER_COLBOURN = "treesample, Colbourn"
 PEER_SWOR, PEER_TRIE = "treesample, SWOR", "treesample, SWOR by trie"
-SYNJAX = "synjax, Wilson"
 
 
 @dataclass(frozen=True)
@@ -164,23 +162,9 @@ def _bind_treesample(start: Callable[[Any], Iterable[Any]]) -> Callable[[Batch, 
     return bind
 
 
-# --- SynJax ------------------------------------------------------------------------------------
-
-
-def load_synjax_wilson(checkouts: Checkouts) -> list[Sampler]:
-    """Load Stanojevic's Wilson sampler in Numba, in a separate process, since it can hang."""
-    path = "synjax/_src/deptree_algorithms/deptree_non_proj_wilson_sampling.py"
-    file = checkout_file(checkouts, "synjax", path)
-    process = SynjaxWilson(file)
-    process.check()
-    note = "root marginals raised to 1e-4 and scores to -10; can hang; separate process"
-    return [Sampler(SYNJAX, "peer", "Numba", commit(file.parent), process.bind, note=note)]
-
-
 LOADERS = {
     "treesample": (
         load_treesample,
         "pip install tqdm unique_randomizer, and --checkout treesample=PATH",
     ),
-    "synjax": (load_synjax_wilson, "pip install numba scipy, and --checkout synjax=PATH"),
 }

@@ -68,6 +68,22 @@ def table(header: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def method_table(methods: Sequence[Any], missing: dict[str, str]) -> str:
+    """List what is compared, and how to install the peers that are missing."""
+    lines = [[each.name, each.language, each.version, each.note] for each in methods]
+    lines += [[name, "", "not here", remedy] for name, remedy in missing.items()]
+    return table(("", "language", "version", "note"), lines)
+
+
+def write_markdown(path: Path, parts: Iterable[str]) -> None:
+    """Write paragraphs, and print them."""
+    text = "\n\n".join(parts) + "\n"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf8")
+    print(text)
+    print(f"written to {path.parent}")
+
+
 def spread(values: Sequence[float], scale: float = 100.0) -> str:
     """Format mean and sample standard deviation, in percent by default; empty without values."""
     if len(values) < 2:

@@ -120,7 +120,7 @@ class Alternatives:
 class StoredDistribution:
     """A distribution over the trees of a sentence, by the weights of its probable arcs.
 
-    Trees with other arcs have probability zero. `annotation.distributions` computes with it.
+    Trees with other arcs have probability zero. `annotation.teacher_records` computes with it.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class StoredDistribution:
         Probability that each word or token starts a sentence, 0 or 1 where the Doc stated it; None
         if the parser finds no boundaries.
     teacher : str
-        Which parser this is the distribution of: `pipeline.distributions.teacher_name`.
+        Which parser this is the distribution of: `pipeline.stored_distributions.teacher_name`.
     """
 
     dependents: Annotated[NDArray[np.int32], Column.indices("arcs", of="tokens")]

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from spacy.training import Example
 
 from spacy_rootmind.annotation.alignment import aligned_heads
-from spacy_rootmind.annotation.distributions import TeacherTarget, find_targets
 from spacy_rootmind.annotation.reading import (
     NO_LABEL,
     annotated_heads,
@@ -25,6 +24,7 @@ from spacy_rootmind.annotation.sentences import (
     scored_tokens,
     words_of,
 )
+from spacy_rootmind.annotation.teacher_records import TeacherTarget, find_targets
 from spacy_rootmind.trees.checks import is_tree
 from spacy_rootmind.trees.conventions import MISSING
 

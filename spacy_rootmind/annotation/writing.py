@@ -11,7 +11,6 @@ from spacy.tokens import Doc
 
 from spacy_rootmind.annotation import doc_trees
 from spacy_rootmind.annotation.details import ParseDetails
-from spacy_rootmind.annotation.distributions import stored_distributions
 from spacy_rootmind.annotation.record_schema import UnreadableDetailsError
 from spacy_rootmind.annotation.records import SentenceRecord, store_records
 from spacy_rootmind.annotation.sentences import (
@@ -20,6 +19,7 @@ from spacy_rootmind.annotation.sentences import (
     attach_spaces,
     sentence_starts,
 )
+from spacy_rootmind.annotation.teacher_records import stored_distributions
 from spacy_rootmind.annotation.warn_once import WarnOnce
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 

@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
-from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 import dask
 import distributed
-from distributed import Client, Future, KilledWorker, LocalCluster, wait
+from distributed import Client, Future, KilledWorker, LocalCluster, as_completed
 from distributed.client import ClosedClientError
 
 from spacy_rootmind.bulk.counts import Counts
@@ -37,10 +36,11 @@ PARTS_A_THREAD = 4
 FIRST = 10
 # Seconds without any worker after which a run ends. Those that die are usually back in a few.
 PATIENCE = 120.0
-# Seconds between two checks for workers.
-LOOK = 5.0
-# Seconds in which results are collected, to read them together; workers have other parts meanwhile.
-BATCH = 0.05
+# Seconds between two checks for workers, and between two looks for results.
+CHECK = 5.0
+LOOK = 0.05
+
+Item = TypeVar("Item")
 
 
 class LostSchedulerError(Exception):
@@ -53,6 +53,8 @@ class LostWorkersError(Exception):
 
 # Parts without a result, and why.
 Failed = list[tuple[Part, str]]
+# The result of a function, or the error that it raised.
+Outcome = tuple[Any, BaseException | None]
 
 
 @contextmanager
@@ -114,20 +116,25 @@ def run_parts(
         If there are no workers any more.
     """
     failed: Failed = []
-    killed = []
-    for part, counts, error in _completed(client, job, parts):
+    killed: list[Part] = []
+
+    def take(part: Part, outcome: Outcome) -> None:
+        counts, error = outcome
         if error is None:
             report(part, counts)
-        elif isinstance(error, KilledWorker):
+        else:
+            failed.append((part, f"{type(error).__name__}: {' '.join(str(error).split())}"))
+
+    for part, outcome in outcomes(client, partial(parse_part, job), parts, retries=RETRIES):
+        if isinstance(outcome[1], KilledWorker):
             killed.append(part)
         else:
-            failed.append((part, _describe(error)))
+            take(part, outcome)
     for part in killed:
-        counts, error = _parse_without_killers(client, job, part)
-        if error is None:
-            report(part, counts)
-        else:
-            failed.append((part, _describe(error)))
+        killers = frozenset(find_killers(client, job, part))
+        parse = partial(parse_part, job, killers=killers)
+        for _, outcome in outcomes(client, parse, [part], retries=RETRIES, priority=FIRST):
+            take(part, outcome)
     return failed
 
 
@@ -136,9 +143,6 @@ def _scheduler_errors() -> Iterator[None]:
     """Turn errors of the connection into a LostSchedulerError."""
     try:
         yield
-    except distributed.TimeoutError:
-        # An OSError on some versions of Python, but it only means that the wait is not over.
-        raise
     except (OSError, distributed.CancelledError, ClosedClientError) as error:
         raise LostSchedulerError from error
 
@@ -148,185 +152,71 @@ def _count_threads(client: Client) -> int:
         return sum(client.nthreads().values())
 
 
-def _submit(
-    client: Client, function: Callable[..., Any], *arguments: Any, **options: Any
-) -> Future:
-    with _scheduler_errors():
-        return client.submit(function, *arguments, pure=False, **options)
+def outcomes(
+    client: Client, function: Callable[[Item], Any], items: Sequence[Item], **options: Any
+) -> Iterator[tuple[Item, Outcome]]:
+    """Call a function on the workers, for a limited number of items at a time; yield what ends.
 
+    `options` are those of `Client.map`.
 
-def _completed(
-    client: Client, job: Job, parts: Sequence[Part]
-) -> Iterator[tuple[Part, Any, BaseException | None]]:
-    """Submit parts, a limited number at a time; yield those that end, with result and error."""
-    waiting = iter(parts)
+    Raises
+    ------
+    JobError
+        If a worker cannot do any part.
+    LostSchedulerError
+        If the scheduler is gone.
+    LostWorkersError
+        If there are no workers any more.
+    """
+    waiting = iter(items)
     window = max(WINDOW, PARTS_A_THREAD * _count_threads(client))
-    running: dict[Future, Part] = {}
-    # Each future says when it ends, since waiting for several takes time for each of them.
-    ended: SimpleQueue[Future] = SimpleQueue()
-
-    def submit(n_parts: int) -> None:
-        batch = list(islice(waiting, n_parts))
-        if not batch:
-            return
-        with _scheduler_errors():
-            # One message to the scheduler for all of them.
-            futures = client.map(partial(parse_part, job), batch, pure=False, retries=RETRIES)
-        for future, part in zip(futures, batch, strict=True):
-            running[future] = part
-            future.add_done_callback(ended.put)
-
-    submit(window)
-    while running:
-        done = _take(client, ended)
-        found = _outcomes(client, done)
-        for future in done:
-            if future in found:
-                yield running.pop(future), *found[future]
-                future.release()
-            else:
-                future.add_done_callback(ended.put)
-        submit(window - len(running))
-
-
-class _Patience:
-    """Checks, while the client waits, that there are workers."""
-
-    def __init__(self, client: Client) -> None:
-        self.client = client
-        self.last_seen = time.monotonic()
-
-    def check(self) -> None:
-        """Raise a LostWorkersError if there has been no worker for PATIENCE seconds."""
-        now = time.monotonic()
-        if _count_threads(self.client):
-            self.last_seen = now
-        elif now - self.last_seen > PATIENCE:
-            raise LostWorkersError
-
-
-def _take(client: Client, ended: SimpleQueue[Future]) -> list[Future]:
-    """Wait until a queue is not empty, let it fill for BATCH seconds, and empty it.
-
-    Raises
-    ------
-    LostSchedulerError
-        If the scheduler is gone.
-    LostWorkersError
-        If there are no workers any more.
-    """
-    patience = _Patience(client)
+    running: dict[Future, Item] = {}
+    ended = as_completed(loop=client.loop, with_results=True, raise_errors=False)
+    seen = checked = time.monotonic()
     while True:
-        try:
-            first = ended.get(timeout=LOOK)
-        except Empty:
-            patience.check()
-        else:
-            time.sleep(BATCH)
-            return [first, *(ended.get() for _ in range(ended.qsize()))]
-
-
-def _wait(client: Client, futures: Sequence[Future]) -> None:
-    """Wait for futures to end.
-
-    Raises
-    ------
-    LostSchedulerError
-        If the scheduler is gone.
-    LostWorkersError
-        If there are no workers any more.
-    """
-    patience = _Patience(client)
-    while True:
-        try:
+        batch = list(islice(waiting, window - len(running)))
+        if batch:
             with _scheduler_errors():
-                wait(futures, timeout=LOOK)
+                # One message to the scheduler for all of them.
+                futures = client.map(function, batch, pure=False, **options)
+            running.update(zip(futures, batch, strict=True))
+            ended.update(futures)
+        if not running:
             return
-        except distributed.TimeoutError:
-            patience.check()
+        time.sleep(LOOK)
+        found = ended.next_batch(block=False)
+        if (now := time.monotonic()) > checked + CHECK:
+            checked = now
+            if _count_threads(client):
+                seen = now
+            elif now > seen + PATIENCE:
+                raise LostWorkersError
+            # Dask does not report a result that was lost with its worker, if it is an error when it
+            # is computed again.
+            found += [(future, None) for future in running if future.status == "error"]
+        for future, result in found:
+            if future in running:
+                yield running.pop(future), _outcome(future, result)
+                future.release()
 
 
-def _outcomes(
-    client: Client, futures: Sequence[Future]
-) -> dict[Future, tuple[Any, BaseException | None]]:
-    """Read the result or the error of futures that have ended; the other of the two is None.
-
-    A result is lost if its worker dies before it is read; dask then computes it again, and the
-    future is not among those returned.
-
-    Raises
-    ------
-    JobError
-        If the worker cannot do any part.
-    LostSchedulerError
-        If the scheduler is gone.
-    """
-    found: dict[Future, tuple[Any, BaseException | None]] = {}
-    finished = []
-    for future in futures:
-        if future.status != "error":
-            if future.done():
-                finished.append(future)
-            continue
-        error = future.exception()
-        if isinstance(error, JobError):
-            raise error
-        found[future] = None, error
-    if not finished:
-        return found
-    # One message for all results. `gather` itself has no limit of time.
-    gather = partial(client.gather, asynchronous=True)
-    try:
-        with _scheduler_errors():
-            results = client.sync(gather, finished, callback_timeout=LOOK)
-    except Exception as late:
-        # Not read in time; or lost, and an error when it was computed again.
-        if not isinstance(late, distributed.TimeoutError) and not any(
-            future.status == "error" for future in finished
-        ):
-            raise
-    else:
-        found.update(
-            {future: (result, None) for future, result in zip(finished, results, strict=True)}
-        )
-    return found
-
-
-def _outcome(client: Client, future: Future) -> tuple[Any, BaseException | None]:
-    """Wait for a future, and return its result and its error, one of which is None.
-
-    Raises
-    ------
-    JobError
-        If the worker cannot do any part.
-    LostSchedulerError
-        If the scheduler is gone.
-    LostWorkersError
-        If there are no workers any more.
-    """
-    while True:
-        _wait(client, [future])
-        for outcome in _outcomes(client, [future]).values():
-            return outcome
-
-
-def _describe(error: BaseException) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
-
-
-def _parse_without_killers(
-    client: Client, job: Job, part: Part
-) -> tuple[Any, BaseException | None]:
-    """Find the documents of a part that kill their workers, and parse the others."""
-    killers = frozenset(find_killers(client, job, part))
-    future = _submit(client, parse_part, job, part, killers, retries=RETRIES, priority=FIRST)
-    return _outcome(client, future)
+def _outcome(future: Future, result: Any) -> Outcome:
+    """Return the result or the error of a future that has ended; the other of the two is None."""
+    if isinstance(result, BaseException):
+        # The future was cancelled.
+        raise LostSchedulerError from result
+    if future.status != "error":
+        return result, None
+    error = future.exception()
+    if isinstance(error, JobError):
+        raise error
+    return None, error
 
 
 def find_killers(client: Client, job: Job, part: Part) -> list[int]:
     """Return the numbers of the documents in a part that kill the workers that parse them."""
-    n_documents, error = _outcome(
-        client, _submit(client, count_documents, job, part, retries=RETRIES)
+    [(_, (n_documents, error))] = outcomes(
+        client, partial(count_documents, job), [part], retries=RETRIES
     )
     if error is not None:
         return []
@@ -352,14 +242,6 @@ def _cut(first: int, stop: int) -> list[tuple[int, int]]:
 def _killed(
     client: Client, job: Job, part: Part, pieces: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Try pieces of a part; return those that killed their workers."""
-    futures = [
-        _submit(client, try_documents, job, part, *piece, priority=FIRST) for piece in pieces
-    ]
-    _wait(client, futures)
-    # A piece that ended well is "lost" if its worker has died since: it has killed nothing.
-    return [
-        piece
-        for piece, future in zip(pieces, futures, strict=True)
-        if future.status == "error" and isinstance(future.exception(), KilledWorker)
-    ]
+    """Try pieces of a part; return those that killed their workers, in order."""
+    tried = outcomes(client, partial(try_documents, job, part), pieces, priority=FIRST)
+    return sorted(piece for piece, (_, error) in tried if isinstance(error, KilledWorker))

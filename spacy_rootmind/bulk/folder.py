@@ -18,7 +18,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spacy_rootmind.bulk.part import Job, describe_differences
+from spacy_rootmind.bulk.part import Job, describe_differences, is_temporary, new_file
 from spacy_rootmind.bulk.schema import VERSION
 from spacy_rootmind.bulk.sources import Part, Source
 from spacy_rootmind.parsing.settings import SettingsError
@@ -72,24 +72,33 @@ class OutputFolder:
         OSError
             If it cannot be read or written.
         """
-        if self.fs.exists(f"{self.path}/{RUN}"):
-            self._check_run()
-            return list(self._read_manifest())
-        names = self._names()
-        if names - {MANIFEST}:
+        if not self._has_run():
+            self._check_empty()
+            parts: list[Part] = []
+            for source in self.sources:
+                for start, stop, size in cut(source):
+                    parts.append(Part(len(parts), source, start, stop, size))
+            # Another run may have started while this one was reading.
+            if not self._has_run():
+                self._write_manifest(parts)
+                run = {**self.identity, "inputs": [asdict(source) for source in self.sources]}
+                self._write(RUN, json.dumps(run, indent=1).encode("utf8"))
+        self._check_run()
+        return list(self._read_manifest())
+
+    def _has_run(self) -> bool:
+        self.fs.invalidate_cache()
+        return self.fs.exists(f"{self.path}/{RUN}")
+
+    def _check_empty(self) -> None:
+        """Make the folder, which may have what a run left that was killed while it started."""
+        names = {name for name in self._names() if not is_temporary(name)} - {MANIFEST}
+        if names:
             raise FolderError(
                 f"{self.path} is not empty, and is no output of `bulk`",
                 f"It has {', '.join(sorted(names)[:3])}. Give another --output.",
             )
         self.fs.makedirs(self.path, exist_ok=True)
-        parts: list[Part] = []
-        for source in self.sources:
-            for start, stop, size in cut(source):
-                parts.append(Part(len(parts), source, start, stop, size))
-        self._write_manifest(parts)
-        run = {**self.identity, "inputs": [asdict(source) for source in self.sources]}
-        self._replace(RUN, json.dumps(run, indent=1).encode("utf8"))
-        return parts
 
     def _check_run(self) -> None:
         try:
@@ -124,9 +133,9 @@ class OutputFolder:
         return [part for part in parts if self.job.done_name(part.number) in names]
 
     def remove_temporary(self) -> None:
-        """Remove the temporary files of workers that were killed."""
+        """Remove the temporary files of processes that were killed."""
         for name in self._names():
-            if name.startswith((".part-", "._part-")) and name.endswith(".tmp"):
+            if is_temporary(name):
                 self.fs.rm(f"{self.path}/{name}")
 
     def _write_manifest(self, parts: list[Part]) -> None:
@@ -146,7 +155,7 @@ class OutputFolder:
         ]
         sink = pa.BufferOutputStream()
         pq.write_table(pa.Table.from_arrays(arrays, schema=MANIFEST_SCHEMA), sink)
-        self._replace(MANIFEST, sink.getvalue().to_pybytes())
+        self._write(MANIFEST, sink.getvalue().to_pybytes())
 
     def _read_manifest(self) -> Iterator[Part]:
         content = pa.py_buffer(self.fs.cat_file(f"{self.path}/{MANIFEST}"))
@@ -155,11 +164,9 @@ class OutputFolder:
         for number, file, *places in zip(*(table[n].to_pylist() for n in names), strict=True):
             yield Part(number, self.sources[file], *places)
 
-    def _replace(self, name: str, content: bytes) -> None:
-        """Write a file under a temporary name and rename it."""
-        temporary = f"{self.path}/.{name}.tmp"
-        self.fs.pipe_file(temporary, content)
-        self.fs.mv(temporary, f"{self.path}/{name}")
+    def _write(self, name: str, content: bytes) -> None:
+        with new_file(self.fs, self.path, name) as stream:
+            stream.write(content)
 
 
 def _changes(before: list[Source], now: list[Source]) -> list[str]:

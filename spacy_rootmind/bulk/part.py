@@ -29,7 +29,7 @@ from spacy_rootmind.bulk.pieces import Piece
 from spacy_rootmind.bulk.sources import Part, read_part
 from spacy_rootmind.formats.docbin import pack_doc
 from spacy_rootmind.formats.records import KILLED, Failure, InputRecord, InputRecords
-from spacy_rootmind.formats.registry import DOCS, PARQUET, WRITERS, Writer
+from spacy_rootmind.formats.registry import DOCS, PARQUET, Writer, writer
 
 # Bytes of rows that are written together, as a row group.
 GROUP_BYTES = 32 << 20
@@ -138,7 +138,7 @@ def parse_part(job: Job, part: Part, killers: frozenset[int] = frozenset()) -> C
     with new_file(fs, folder, job.data_name(part.number)) as stream:
         if job.form == PARQUET:
             return write_rows(job.parser, records, stream)
-        write = write_docs if job.form == DOCS else partial(write_bytes, WRITERS[job.form])
+        write = write_docs if job.form == DOCS else partial(write_bytes, writer(job.form))
         marker = write(job.parser, records, stream)
     with new_file(fs, folder, done) as stream:
         stream.write(json.dumps(asdict(marker), indent=1).encode("utf8"))
@@ -160,6 +160,11 @@ def new_file(fs: Any, folder: str, name: str) -> Iterator[Any]:
         if fs.exists(temporary):
             fs.rm(temporary)
         raise
+
+
+def is_temporary(name: str) -> bool:
+    """Tell whether a name is one that `new_file` gives to a file that is not complete."""
+    return name.startswith((".part-", "._")) and name.endswith(".tmp")
 
 
 def without_killers(records: InputRecords, killers: frozenset[int]) -> InputRecords:
@@ -213,12 +218,12 @@ class Marker:
         self.failed.append({"id": failure.id, **place, "error": failure.error})
 
 
-def write_bytes(writer: Writer, parser: ArrowParser, records: InputRecords, stream: Any) -> Marker:
+def write_bytes(write: Writer, parser: ArrowParser, records: InputRecords, stream: Any) -> Marker:
     """Write Docs in the format of a writer, one after the other."""
     marker = Marker()
 
     def convert(doc: Doc, piece: Piece, n_before: int) -> bytes:
-        return writer(doc, identified(piece), n_before)
+        return write(doc, identified(piece), n_before)
 
     for piece, data in parser.parse_pieces(records, convert, marker.counts):
         if isinstance(data, Failure):
@@ -278,7 +283,7 @@ def count_documents(job: Job, part: Part) -> int:
     return sum(1 for _ in read_part(part, job.parser))
 
 
-def try_documents(job: Job, part: Part, first: int, stop: int) -> None:
+def try_documents(job: Job, part: Part, piece: tuple[int, int]) -> None:
     """Parse some documents of a part and drop the results, to see if they kill the process."""
-    for _ in job.parser.parse(islice(read_part(part, job.parser), first, stop)):
+    for _ in job.parser.parse(islice(read_part(part, job.parser), *piece)):
         pass

@@ -26,14 +26,21 @@ from spacy_rootmind.bulk.arrow_parser import ID_COLUMN, ArrowParser, make_record
 from spacy_rootmind.formats.docbin import read_docs
 from spacy_rootmind.formats.lines import InputError, Line, read_lines, without_mark
 from spacy_rootmind.formats.records import InputRecord, InputRecords
-from spacy_rootmind.formats.registry import DOCS, PARQUET, READERS, SUFFIXES
-from spacy_rootmind.formats.text import is_blank, read_paragraphs
+from spacy_rootmind.formats.registry import (
+    BULK,
+    DOCS,
+    FORMATS,
+    PARAGRAPHS,
+    PARQUET,
+    TEXT,
+    input_formats,
+    reader,
+    suffixes_of,
+)
+from spacy_rootmind.formats.text import is_blank
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
-PARAGRAPHS = "paragraphs"
-# Formats whose documents are separated by empty lines.
-BLOCKS = {PARAGRAPHS, "conllu"}
-FORMS = {**READERS, PARAGRAPHS: read_paragraphs}
+SUFFIXES = suffixes_of(input_formats(BULK))
 COMPRESSED_PARTS = 64
 # Of text, about: the size of Docs on the disk says little.
 BYTES_A_TOKEN = 6
@@ -133,7 +140,7 @@ def _source(fs: Any, place: str, name: str, form: str | None, paragraphs: bool) 
             f"cannot tell the format of {name} from its suffix: expected {', '.join(SUFFIXES)}, "
             f"also with {' or '.join(COMPRESSIONS)}, or --from"
         )
-    if paragraphs and form == "text":
+    if paragraphs and form == TEXT:
         form = PARAGRAPHS
     compression = None
     if form != PARQUET:
@@ -243,11 +250,10 @@ def read_part(part: Part, parser: ArrowParser) -> InputRecords:
     if source.form == DOCS:
         yield from islice(_read_docs(source), part.start, part.stop)
         return
-    read = FORMS[source.form]
-    own = _own_blocks if source.form in BLOCKS else _own_lines
+    own = _own_blocks if FORMATS[source.form].in_blocks else _own_lines
     with open_source(source) as stream:
         _go_to(stream, max(part.start - 1, 0), source)
-        yield from read(source.name, own(_lines(stream, part.start), part))
+        yield from reader(source.form)(source.name, own(_lines(stream, part.start), part))
 
 
 @contextmanager

@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from spacy.attrs import HEAD, SPACY
 from spacy.tokens import Doc, Span
 
-from spacy_rootmind.annotation.details import Alternatives, ArcTable, ParseDetails
-from spacy_rootmind.annotation.records import OutdatedDetailsError, has_records, read_record
+from spacy_rootmind.annotation.records import has_records
 from spacy_rootmind.bulk.schema import DOCUMENTS, SENTENCE_FIELDS, SENTENCES
+from spacy_rootmind.formats.parse_details import list_details
 
 Row = dict[str, Any]
 # Annotation of tokens that the pipeline may set: the column, and spaCy's name.
@@ -43,10 +42,9 @@ def sentence_rows(doc: Doc, first_char: int) -> list[Row]:
         row: Row = {name: values[first:stop] for name, values in columns.items()}
         row["start"], row["end"] = first_char + start, first_char + sentence.end_char
         row["offsets"] = (places[first:stop] - start).tolist()
-        own = (heads[first:stop] - first).astype(np.int32)
-        row["heads"] = own.tolist()
+        row["heads"] = (heads[first:stop] - first).tolist()
         if has_details:
-            _add_details(row, sentence, own)
+            _add_details(row, sentence)
         rows.append(row)
     return rows
 
@@ -73,39 +71,17 @@ def _names(doc: Doc, attribute: str) -> list[str]:
     return np.array([*names, ""], dtype=object)[own].tolist()
 
 
-def _add_details(row: Row, sentence: Span, heads: NDArray[np.int32]) -> None:
-    """Add probabilities, arcs and alternatives, unless a later component made them outdated."""
-    try:
-        record = read_record(sentence)
-    except OutdatedDetailsError:
-        return
-    details = ParseDetails() if record is None else record.details
-    if record is not None and details.confidence is not None:
-        row["entropy"] = details.confidence.entropy
-        # With other heads, the probabilities are those of another tree.
-        if np.array_equal(record.tree, heads):
-            row["head_probs"] = details.confidence.head_probs.tolist()
-            row["log_prob"] = details.confidence.log_prob
+def _add_details(row: Row, sentence: Span) -> None:
+    """Add probabilities, arcs and alternatives that still hold."""
+    details = list_details(sentence)
+    row["entropy"], row["log_prob"] = details.entropy, details.log_prob
+    # With other heads, the probabilities are those of another tree.
+    if details.log_prob is not None:
+        row["head_probs"] = details.head_probs
     if details.arcs is not None:
-        row["arcs"] = _arcs(details.arcs)
-    if details.alternatives is not None:
-        row["parses"] = _parses(details.alternatives)
-
-
-def _arcs(arcs: ArcTable) -> list[Row]:
-    columns = (c.tolist() for c in (arcs.dependents, arcs.heads, arcs.labels, arcs.probs))
-    return [
-        {"token": token, "head": head, "dep": arcs.label_names[label], "prob": prob}
-        for token, head, label, prob in zip(*columns, strict=True)
-    ]
-
-
-def _parses(found: Alternatives) -> list[Row]:
-    columns = (c.tolist() for c in (found.heads, found.labels, found.log_probs))
-    return [
-        {"log_prob": log_prob, "heads": heads, "deps": [found.label_names[i] for i in labels]}
-        for heads, labels, log_prob in zip(*columns, strict=True)
-    ]
+        row["arcs"] = [arc._asdict() for arc in details.arcs]
+    if details.parses is not None:
+        row["parses"] = [parse._asdict() for parse in details.parses]
 
 
 # --- tables ------------------------------------------------------------------------------------

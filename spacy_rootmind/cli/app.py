@@ -6,8 +6,7 @@ import inspect
 import json
 import os
 import sys
-from collections.abc import Callable
-from enum import Enum
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,9 +14,19 @@ import typer
 from typer import Argument, Option
 
 from spacy_rootmind import __version__
-from spacy_rootmind.parsing.settings import ParserSettings
+from spacy_rootmind.formats.registry import (
+    BULK,
+    PARQUET,
+    PARSE,
+    input_formats,
+    output_formats,
+    suffixes_of,
+)
+from spacy_rootmind.parsing.settings import ALTERNATIVES, ParserSettings
 
 COMMAND = "python -m spacy_rootmind"
+# Rows that `bulk` writes.
+ROWS = ("sentences", "documents")
 HELP = """Make a training config with root_mst, check treebanks, or parse files or corpora."""
 
 app = typer.Typer(
@@ -47,180 +56,123 @@ def main_options(
     """Take the options that are not a command's."""
 
 
-class InputFormat(str, Enum):
-    """Input formats of `parse`."""
+def choice(*flags: str, of: Sequence[str], help: str) -> Any:
+    """Make an option whose values are the given ones."""
 
-    text = "text"
-    jsonl = "jsonl"
-    conllu = "conllu"
-    spacy = "spacy"
+    def check(value: str | None) -> str | None:
+        if value is not None and value not in of:
+            raise typer.BadParameter(f"{value!r} is not one of {', '.join(of)}")
+        return value
 
-
-class OutputFormat(str, Enum):
-    """Output formats of `parse`."""
-
-    conllu = "conllu"
-    jsonl = "jsonl"
-    spacy = "spacy"
-    tree = "tree"
+    return Option(*flags, metavar=f"[{'|'.join(of)}]", callback=check, help=help)
 
 
-class BulkInputFormat(str, Enum):
-    """Input formats of `bulk`."""
-
-    text = "text"
-    jsonl = "jsonl"
-    conllu = "conllu"
-    spacy = "spacy"
-    parquet = "parquet"
+def listed(forms: Sequence[str]) -> str:
+    """List the suffixes of formats."""
+    return ", ".join(suffixes_of(forms))
 
 
-class BulkOutputFormat(str, Enum):
-    """Output formats of `bulk`."""
+# The options of settings of the parser, by their names; their types and defaults are those of
+# `ParserSettings`. All commands that parse have them.
+PARSER_OPTIONS: dict[str, Any] = {
+    "pipeline": Argument(metavar="PIPELINE", help="Pipeline with root_mst: a folder or a package"),
+    "confidence": Option(
+        "--confidence/--no-confidence",
+        help="Write probabilities of heads and trees; by default as set in the pipeline",
+    ),
+    "arcs": Option(
+        "--arcs",
+        metavar="PROBABILITY",
+        help="Write all arcs of at least this probability; by default as set in the pipeline",
+    ),
+    "distributions": Option(
+        "--distributions",
+        metavar="PROBABILITY",
+        help="Keep each sentence's tree distribution in the Docs, for another parser to learn "
+        "from: all arcs of at least this probability, such as 0.01",
+    ),
+    "alternatives": choice(
+        "--alternatives",
+        "-a",
+        of=ALTERNATIVES,
+        help="Write alternative parses; by default as set in the pipeline",
+    ),
+    "k": Option("-k", min=1, help="Parses per sentence, with --alternatives"),
+    "seed": Option("--seed", min=0, help="Random seed, with --alternatives sample"),
+    "labelled": Option(
+        "--labelled",
+        help="Count trees with other labels as other parses, with --alternatives; by default each "
+        "tree has its best labels",
+    ),
+    "overrides": Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Change a setting of the pipeline's config, for example "
+        "components.root_mst.temperature=1.5; may be repeated",
+    ),
+    "code": Option(
+        "--code", "-c", metavar="FILE", help="Python file with registered functions to import"
+    ),
+    "max_word_length": Option(
+        "--max-word-length",
+        metavar="CHARACTERS",
+        min=1,
+        help="Tokenize more characters without whitespace than this in pieces, since spaCy's "
+        "tokenizer can take minutes for them",
+    ),
+    "batch_size": Option(
+        "--batch-size", "-b", min=1, help="Texts per batch; by default the pipeline's"
+    ),
+    "gpu_id": Option("--gpu-id", "-g", help="GPU ID; -1 for the CPU"),
+}
 
-    parquet = "parquet"
-    conllu = "conllu"
-    jsonl = "jsonl"
-    spacy = "spacy"
+
+def parser_parameters() -> dict[str, inspect.Parameter]:
+    """Make the parameters of `PARSER_OPTIONS`, as Typer reads them."""
+    fields = ParserSettings.__dataclass_fields__
+    found = {}
+    for name, option in PARSER_OPTIONS.items():
+        kind, default = fields[name].type, fields[name].default
+        if name == "overrides":
+            kind, default = list[str] | None, None
+        if name == "pipeline":
+            default = inspect.Parameter.empty
+        annotation = Annotated[kind, option]  # type: ignore[valid-type]
+        found[name] = inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+        )
+    return found
 
 
-class Rows(str, Enum):
-    """Rows that `bulk` writes."""
-
-    sentences = "sentences"
-    documents = "documents"
-
-
-class Alternatives(str, Enum):
-    """Methods that find alternative parses."""
-
-    kbest = "kbest"
-    sample = "sample"
-    sample_without_replacement = "sample-without-replacement"
-
-
-def parser_settings(
-    pipeline: Annotated[
-        str, Argument(metavar="PIPELINE", help="Pipeline with root_mst: a folder or a package")
-    ],
-    confidence: Annotated[
-        bool | None,
-        Option(
-            "--confidence/--no-confidence",
-            help="Write probabilities of heads and trees; by default as set in the pipeline",
-        ),
-    ] = None,
-    arcs: Annotated[
-        float | None,
-        Option(
-            "--arcs",
-            metavar="PROBABILITY",
-            help="Write all arcs of at least this probability; by default as set in the pipeline",
-        ),
-    ] = None,
-    distributions: Annotated[
-        float | None,
-        Option(
-            "--distributions",
-            metavar="PROBABILITY",
-            help="Keep each sentence's tree distribution in the Docs, for another parser to learn "
-            "from: all arcs of at least this probability, such as 0.01",
-        ),
-    ] = None,
-    alternatives: Annotated[
-        Alternatives | None,
-        Option(
-            "--alternatives",
-            "-a",
-            help="Write alternative parses; by default as set in the pipeline",
-        ),
-    ] = None,
-    k: Annotated[
-        int, Option("-k", min=1, help="Parses per sentence, with --alternatives")
-    ] = ParserSettings.k,
-    seed: Annotated[
-        int, Option(min=0, help="Random seed, with --alternatives sample")
-    ] = ParserSettings.seed,
-    labelled: Annotated[
-        bool,
-        Option(
-            "--labelled",
-            help="Count trees with other labels as other parses, with --alternatives; by default "
-            "each tree has its best labels",
-        ),
-    ] = False,
-    settings: Annotated[
-        list[str] | None,
-        Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Change a setting of the pipeline's config, for example "
-            "components.root_mst.temperature=1.5; may be repeated",
-        ),
-    ] = None,
-    code: Annotated[
-        Path | None,
-        Option("--code", "-c", help="Python file with registered functions to import"),
-    ] = None,
-    max_word_length: Annotated[
-        int,
-        Option(
-            "--max-word-length",
-            metavar="CHARACTERS",
-            min=1,
-            help="Tokenize more characters without whitespace than this in pieces, since spaCy's "
-            "tokenizer can take minutes for them",
-        ),
-    ] = ParserSettings.max_word_length,
-    batch_size: Annotated[
-        int | None,
-        Option("--batch-size", "-b", min=1, help="Texts per batch; by default the pipeline's"),
-    ] = None,
-    gpu_id: Annotated[
-        int, Option("--gpu-id", "-g", help="GPU ID; -1 for the CPU")
-    ] = ParserSettings.gpu_id,
-) -> ParserSettings:
-    """Make the settings of the parser from their options; each name is that of a setting.
+def parser_settings(values: dict[str, Any]) -> ParserSettings:
+    """Make settings of the values of their options.
 
     The pipeline and the code get absolute paths, since workers may run elsewhere.
     """
-    return ParserSettings(
-        os.path.abspath(pipeline) if os.path.exists(pipeline) else pipeline,
-        overrides=read_settings(settings or []),
-        code=None if code is None else os.path.abspath(code),
-        confidence=confidence,
-        arcs=arcs,
-        distributions=distributions,
-        alternatives=alternatives and alternatives.value,
-        k=k,
-        seed=seed,
-        labelled=labelled,
-        max_word_length=max_word_length,
-        batch_size=batch_size,
-        gpu_id=gpu_id,
-    )
+    values["overrides"] = read_settings(values["overrides"] or [])
+    if os.path.exists(values["pipeline"]):
+        values["pipeline"] = os.path.abspath(values["pipeline"])
+    if values["code"] is not None:
+        values["code"] = os.path.abspath(values["code"])
+    return ParserSettings(**values)
 
 
 def with_parser_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the parameters of `parser_settings`, and to its `parser` what that makes."""
-    shared = inspect.signature(parser_settings).parameters
-    own = inspect.signature(command).parameters
+    """Give a command the options of the parser, and to its `parser` the settings they make."""
+    shared = parser_parameters()
+    own = dict(inspect.signature(command).parameters)
+    del own["parser"]
 
     def run(**values: Any) -> None:
-        given = given_options(values["context"])
-        check_effects(given, values)
-        parser = parser_settings(**{name: values.pop(name) for name in shared})
+        check_effects(given_options(values["context"]), values)
+        parser = parser_settings({name: values.pop(name) for name in shared})
         command(parser=parser, **values)
 
-    parameters = [
-        own["context"],
-        shared["pipeline"],
-        *(p for name, p in own.items() if name not in ("context", "parser")),
-        *(p for name, p in shared.items() if name != "pipeline"),
-    ]
-    keyword = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters]
+    # Typer takes arguments in this order.
+    parameters = {"context": own["context"], "pipeline": shared["pipeline"], **own, **shared}
+    keyword = [p.replace(kind=p.KEYWORD_ONLY) for p in parameters.values()]
     run.__signature__ = inspect.Signature(keyword)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    run.__annotations__ = {name: p.annotation for name, p in parameters.items()}
     run.__doc__, run.__name__ = command.__doc__, command.__name__
     return run
 
@@ -253,20 +205,22 @@ def parse_command(
         str, Option("--output", "-o", help="File or folder to write; - for stdout")
     ] = "-",
     from_format: Annotated[
-        InputFormat | None,
-        Option(
+        str | None,
+        choice(
             "--from",
             "-f",
-            help="Input format; by default from the suffix (.txt, .jsonl, .conllu, .spacy)",
+            of=input_formats(PARSE),
+            help=f"Input format; by default from the suffix ({listed(input_formats(PARSE))})",
         ),
     ] = None,
     to_format: Annotated[
-        OutputFormat | None,
-        Option(
+        str | None,
+        choice(
             "--to",
             "-t",
-            help="Output format; by default from the suffix (.conllu, .jsonl, .spacy). tree, the "
-            "default for --text, is drawn for reading",
+            of=output_formats(PARSE),
+            help=f"Output format; by default from the suffix ({listed(output_formats(PARSE))}). "
+            "tree, the default for --text, is drawn for reading",
         ),
     ] = None,
     paragraphs: Paragraphs = False,
@@ -302,8 +256,8 @@ def parse_command(
         inputs or [],
         output,
         texts=texts or [],
-        from_format=from_format and from_format.value,
-        to_format=to_format and to_format.value,
+        from_format=from_format,
+        to_format=to_format,
         paragraphs=paragraphs,
         strict=strict,
         force=force,
@@ -324,16 +278,19 @@ def bulk_command(
     ],
     output: Annotated[str, Option("--output", "-o", help="Folder or URL to write")],
     from_format: Annotated[
-        BulkInputFormat | None,
-        Option("--from", "-f", help="Input format; by default from the suffix"),
+        str | None,
+        choice(
+            "--from", "-f", of=input_formats(BULK), help="Input format; by default from the suffix"
+        ),
     ] = None,
     to_format: Annotated[
-        BulkOutputFormat, Option("--to", "-t", help="Output format")
-    ] = BulkOutputFormat.parquet,
+        str, choice("--to", "-t", of=output_formats(BULK), help="Output format")
+    ] = PARQUET,
     paragraphs: Paragraphs = False,
     rows: Annotated[
-        Rows, Option(help="One row of Parquet per sentence, or per document")
-    ] = Rows.sentences,
+        str,
+        choice("--rows", of=ROWS, help="One row of Parquet per sentence, or per document"),
+    ] = ROWS[0],
     text_column: Annotated[str, Option(help="Column of texts in Parquet")] = "text",
     tokens_column: Annotated[str, Option(help="Column of tokens in Parquet")] = "tokens",
     id_column: Annotated[str, Option(help="Column that identifies documents in Parquet")] = "id",
@@ -390,11 +347,9 @@ def bulk_command(
     options = BulkOptions(
         inputs,
         output,
-        ArrowParser(
-            parser, rows=rows.value, text=text_column, tokens=tokens_column, id_column=id_column
-        ),
-        to_format=to_format.value,
-        from_format=from_format and from_format.value,
+        ArrowParser(parser, rows=rows, text=text_column, tokens=tokens_column, id_column=id_column),
+        to_format=to_format,
+        from_format=from_format,
         paragraphs=paragraphs,
         part_bytes=part_size,
         n_workers=n_workers,
@@ -522,7 +477,7 @@ def check_effects(given: frozenset[str], values: dict[str, Any]) -> None:
     for name, option in (("k", "-k"), ("labelled", "--labelled")):
         if name in given and alternatives is None:
             raise typer.BadParameter(f"expected --alternatives, such as kbest, with {option}")
-    if "seed" in given and alternatives in (None, Alternatives.kbest):
+    if "seed" in given and alternatives in (None, "kbest"):
         raise typer.BadParameter(
             "expected --alternatives sample or sample-without-replacement with --seed"
         )

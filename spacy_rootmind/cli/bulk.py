@@ -20,11 +20,11 @@ from spacy_rootmind.bulk.engine import (
 )
 from spacy_rootmind.bulk.folder import OutputFolder
 from spacy_rootmind.bulk.part import Job, JobError, identity_of, read_counts
-from spacy_rootmind.bulk.sources import PARAGRAPHS, Part, Source, cut_source, list_sources
+from spacy_rootmind.bulk.sources import Part, Source, cut_source, list_sources
 from spacy_rootmind.cli.messages import Bar, CommandError, Messages
 from spacy_rootmind.cli.signals import Interrupted, stop_signals
 from spacy_rootmind.formats.lines import InputError
-from spacy_rootmind.formats.registry import PARQUET
+from spacy_rootmind.formats.registry import PARAGRAPHS, PARQUET, TEXT
 from spacy_rootmind.parsing.settings import SettingsError
 
 # Larger parts lose more work when a worker dies, smaller ones make more files. Small inputs still
@@ -147,7 +147,7 @@ def check_effects(given: Set[str], formats: Set[str], to_format: str) -> None:
     """
     if "rows" in given and to_format != PARQUET:
         raise CommandError(f"Cannot use --rows with --to {to_format}", "Only Parquet has rows.")
-    texts = {"text", PARAGRAPHS}
+    texts = {TEXT, PARAGRAPHS}
     rules = {
         "paragraphs": texts,
         "max_word_length": {*texts, "jsonl", PARQUET},

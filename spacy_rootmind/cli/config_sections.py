@@ -197,6 +197,9 @@ name = ${paths.encoder}
 revision = "main"
 """
 
+# The tags of whitespace, which no treebank annotates, in spaCy's pipelines, by the tagger's name.
+OF_WHITESPACE = {"tagger": {"TAG": "_SP"}, "morphologizer": {"POS": "SPACE", "MORPH": "_"}}
+
 TOK2VEC_LISTENER = {
     "@architectures": "spacy.Tok2VecListener.v1",
     "width": "${components.tok2vec.model.encode.width}",
@@ -254,6 +257,9 @@ COMMENTS = {
     ),
     'neg_prefix = ""': (
         'spaCy\'s default, "!", fails where that is a tag, as in Irish and Vietnamese.'
+    ),
+    'patterns = [{"patterns": [[{"IS_SPACE": true}]]': (
+        "Whitespace, which no treebank annotates, is tagged as in spaCy's own pipelines."
     ),
     "learn_rate_factor = 2.0": (
         "The parser's own layers learn faster than the token vectors that it shares."

@@ -24,6 +24,8 @@ from spacy_rootmind.compat import combine_score_weights
 from spacy_rootmind.compat import init_config as init_spacy_config
 
 PARSER = "root_mst"
+# Of the rule that tags whitespace.
+RULER = "attribute_ruler"
 # Components with the vectors that others listen to; they are added where one listens.
 SHARED = ("tok2vec", "transformer")
 # The sizes in `config_sections.CURATED` are those of this encoder.
@@ -106,6 +108,7 @@ def make_config(options: ConfigOptions) -> Config:
     with spacys_errors(f"Cannot make a pipeline for --lang {options.lang}"):
         nlp = spacy.blank(options.lang)
     names = check_pipeline(options.pipeline, nlp)
+    names = with_ruler(names)
     with spacys_errors(f"Cannot make a config for --pipeline {','.join(names)}"):
         # Score weights are those of all components, and root_mst has token vectors of its own.
         config = init_spacy_config(lang=options.lang, pipeline=names)
@@ -129,7 +132,32 @@ def make_config(options: ConfigOptions) -> Config:
             config["nlp"]["vectors"] = vectors_section(options.vectors, config["nlp"]["vectors"])
             tok2vec["embed"]["include_static_vectors"] = True
     config["training"]["score_weights"] = settled(config["training"]["score_weights"])
+    if RULER in names and RULER not in options.pipeline:
+        tag_whitespace(config)
     return config
+
+
+def with_ruler(names: Sequence[str]) -> list[str]:
+    """Put an attribute ruler behind the taggers, if there are any and it is not there."""
+    taggers = [i for i, name in enumerate(names) if name in sections.OF_WHITESPACE]
+    if not taggers or RULER in names:
+        return list(names)
+    after = taggers[-1] + 1
+    return [*names[:after], RULER, *names[after:]]
+
+
+def tag_whitespace(config: Config) -> None:
+    """Give the attribute ruler of a config the rule for whitespace, in place.
+
+    Its scores would be those of the taggers again.
+    """
+    attrs: dict[str, str] = {}
+    for name, own in sections.OF_WHITESPACE.items():
+        if name in config["components"]:
+            attrs.update(own)
+    config["components"][RULER]["scorer"] = None
+    rule = {"patterns": [[{"IS_SPACE": True}]], "attrs": attrs, "index": 0}
+    config["initialize"]["components"][RULER] = {"patterns": [rule]}
 
 
 def vectors_section(name: str, default: dict[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,15 @@ from spacy_rootmind.cli.outputs import DocsOutput, FileOutput, Output, StreamOut
 from spacy_rootmind.cli.signals import Interrupted, interruption, stop_signals
 from spacy_rootmind.formats.lines import STDIN, InputError, Inputs
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
-from spacy_rootmind.formats.registry import DOCS, SUFFIXES, WRITERS, input_format, read_records
+from spacy_rootmind.formats.registry import (
+    DOCS,
+    PARSE,
+    input_format,
+    output_formats,
+    read_records,
+    suffixes_of,
+    writer,
+)
 from spacy_rootmind.parsing.long_runs import cut_long_runs
 from spacy_rootmind.parsing.settings import ParserSettings, SettingsError
 from spacy_rootmind.parsing.stream import chunks, count_words, parse_records
@@ -124,12 +132,12 @@ def output_format(options: ParseOptions) -> str:
         return options.to_format
     if options.is_stream:
         return "tree" if options.texts else "conllu"
-    form = SUFFIXES.get(Path(options.output).suffix.lower())
-    if form not in (*WRITERS, DOCS):
-        known = [suffix for suffix, found in SUFFIXES.items() if found in (*WRITERS, DOCS)]
+    known = suffixes_of(output_formats(PARSE))
+    form = known.get(Path(options.output).suffix.lower())
+    if form is None:
         raise CommandError(
             f"Cannot tell the format of {options.output} from its suffix",
-            f"Expected {', '.join(known)}, or --to with one of {', '.join([*WRITERS, DOCS])}.",
+            f"Expected {', '.join(known)}, or --to with one of {', '.join(output_formats(PARSE))}.",
         )
     return form
 
@@ -178,11 +186,13 @@ def check_effects(given: Set[str], formats: Set[str]) -> None:
 def open_output(options: ParseOptions, to_format: str) -> Output:
     """Make the output; its `start` opens it."""
     path = Path(options.output)
+    if to_format == DOCS:
+        return DocsOutput(path)
     if options.is_stdout:
-        return StreamOutput(WRITERS[to_format], sys.stdout.buffer)
+        return StreamOutput(writer(to_format), sys.stdout.buffer)
     if options.is_stream:
-        return StreamOutput(WRITERS[to_format], open(path, "wb"))
-    return DocsOutput(path) if to_format == DOCS else FileOutput(WRITERS[to_format], path)
+        return StreamOutput(writer(to_format), open(path, "wb"))
+    return FileOutput(writer(to_format), path)
 
 
 class Run:

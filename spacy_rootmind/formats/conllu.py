@@ -9,16 +9,10 @@ the log probability, then HEAD:DEPREL of each word.
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from urllib.parse import quote
 
 from spacy.tokens import Doc, Span, Token
 
-from spacy_rootmind.annotation.extensions import (
-    get_arcs,
-    get_entropy,
-    get_head_probs,
-    get_log_prob,
-    get_parses,
-)
 from spacy_rootmind.formats.conllu_sentence import (
     DEPREL,
     EMPTY,
@@ -40,12 +34,13 @@ from spacy_rootmind.formats.conllu_sentence import (
     words_and_spaces,
 )
 from spacy_rootmind.formats.lines import Line
+from spacy_rootmind.formats.parse_details import ListedDetails, list_details
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords, check_unchanged
 from spacy_rootmind.formats.text import blocks
 
 OWN_COMMENT = re.compile(r"#\s*parse_(log_prob|entropy|\d+)\s*=")
 PROB_DIGITS = 6
-RESERVED = re.compile(r"[\s/]+")
+RESERVED = re.compile(r"[\s/%]")
 # Characters that would end a label within MISC; they are percent-encoded.
 MISC_MARKS = re.compile(r"[|,%]")
 
@@ -115,15 +110,15 @@ def write_conllu(doc: Doc, record: InputRecord, n_before: int) -> bytes:
         if not own:
             continue
         heads, deps = numbered_tree(sentence, own)
-        head_probs, arcs = _head_probs(sentence, own), _arcs(sentence, own)
+        details = word_details(sentence, own)
         rows = []
-        for i, token in enumerate(own):
-            spaces = _space_attributes(between, start + i, token.text)
-            misc = set_misc(EMPTY, {"HeadProb": head_probs[i], "Arcs": arcs[i], **spaces})
-            rows.append(_row(token, i + 1, heads[i], deps[i], misc))
+        for i, attributes in enumerate(_probabilities(details, len(own))):
+            attributes |= _space_attributes(between, start + i, own[i].text)
+            misc = set_misc(EMPTY, attributes)
+            rows.append(_row(own[i], i + 1, heads[i], deps[i], misc))
         comments = _first_comments(record, n_before + len(text), is_first=not text)
         comments.append(f"# text = {_text(rows)}")
-        text.append(format_sentence(comments + _parse_comments(sentence, own), rows))
+        text.append(format_sentence(comments + _parse_comments(details), rows))
         start += len(own)
     return "".join(text).encode("utf8")
 
@@ -131,7 +126,7 @@ def write_conllu(doc: Doc, record: InputRecord, n_before: int) -> bytes:
 def _first_comments(record: InputRecord, n_before: int, *, is_first: bool) -> list[str]:
     """Format the comments that mark the start of a text and name the sentence."""
     name = record.fields.get("id")
-    named = isinstance(name, (str, int)) and as_column(str(name)) != EMPTY
+    named = name is not None and record.id == str(name)
     comments = []
     if is_first and n_before == 0:
         comments.append(f"# newdoc id = {as_column(str(name))}" if named else "# newpar")
@@ -139,11 +134,15 @@ def _first_comments(record: InputRecord, n_before: int, *, is_first: bool) -> li
 
 
 def sent_id(record: InputRecord, number: int) -> str:
-    """Name a sentence after its document; UD reserves slashes, and allows no whitespace."""
-    return f"{RESERVED.sub('_', record.id or '_')}-{number}"
+    """Name a sentence after its document; UD reserves slashes, and allows no whitespace.
+
+    They are percent-encoded, so that documents with different names have different sentences.
+    """
+    name = RESERVED.sub(lambda found: quote(found[0], safe=""), record.id or "_")
+    return f"{name}-{number}"
 
 
-def _row(token: Token, number: int, head: str, dep: str, misc: str) -> list[str]:
+def _row(token: Token, number: int, head: int, dep: str, misc: str) -> list[str]:
     return [
         str(number),
         as_column(token.text),
@@ -151,7 +150,7 @@ def _row(token: Token, number: int, head: str, dep: str, misc: str) -> list[str]
         token.pos_ or EMPTY,
         as_column(token.tag_),
         as_column(str(token.morph)),
-        head,
+        str(head),
         dep,
         EMPTY,
         misc,
@@ -188,12 +187,12 @@ def _space_attributes(between: Sequence[str], word: int, text: str) -> dict[str,
     }
 
 
-def numbered_tree(sentence: Span, words: Sequence[Token]) -> tuple[list[str], list[str]]:
+def numbered_tree(sentence: Span, words: Sequence[Token]) -> tuple[list[int], list[str]]:
     """Return the heads as numbered in CoNLL-U, and the labels."""
-    number = {token.i: str(i) for i, token in enumerate(words, start=1)}
+    number = {token.i: i for i, token in enumerate(words, start=1)}
     heads = []
     for token in words:
-        head = "0" if token.head.i == token.i else number.get(token.head.i)
+        head = 0 if token.head.i == token.i else number.get(token.head.i)
         if head is None:
             raise ValueError(
                 f"the head of {token.text!r} is {token.head.text!r}, expected a word of the same "
@@ -201,11 +200,16 @@ def numbered_tree(sentence: Span, words: Sequence[Token]) -> tuple[list[str], li
                 f"its trees"
             )
         heads.append(head)
-    if heads.count("0") != 1:
+    if heads.count(0) != 1:
         raise ValueError(
-            f"expected one root, found {heads.count('0')} in the sentence {sentence.text[:40]!r}"
+            f"expected one root, found {heads.count(0)} in the sentence {sentence.text[:40]!r}"
         )
     return heads, [deprel(token.dep_) for token in words]
+
+
+def word_details(sentence: Span, words: Sequence[Token]) -> ListedDetails:
+    """List the parse details of a sentence, numbered as in CoNLL-U."""
+    return list_details(sentence).over_words([token.i - sentence.start for token in words])
 
 
 def deprel(label: str) -> str:
@@ -213,51 +217,32 @@ def deprel(label: str) -> str:
     return "root" if label.lower() == "root" else as_column(label)
 
 
-def _head_probs(sentence: Span, words: Sequence[Token]) -> list[str | None]:
-    """Format the probability of each word's head; None where it is unknown."""
-    probs = get_head_probs(sentence)
-    if probs is None:
-        return [None] * len(words)
-    own = (probs[token.i - sentence.start] for token in words)
-    return [None if prob is None else decimals(prob) for prob in own]
-
-
-def _arcs(sentence: Span, words: Sequence[Token]) -> list[str | None]:
-    arcs = get_arcs(sentence)
-    if arcs is None:
-        return [None] * len(words)
-    number = {token.i: i for i, token in enumerate(words, start=1)}
-    parts: dict[int, list[str]] = {token.i: [] for token in words}
-    for arc in arcs:
-        head = 0 if arc.head == arc.token else number[arc.head.i]
+def _probabilities(details: ListedDetails, n_words: int) -> list[dict[str, str | None]]:
+    """Format the probabilities of each word's head and arcs as attributes for MISC."""
+    arcs: list[list[str]] = [[] for _ in range(n_words)]
+    for arc in details.arcs or ():
         label = MISC_MARKS.sub(lambda mark: f"%{ord(mark[0]):02X}", deprel(arc.dep))
-        parts[arc.token.i].append(f"{head}:{label}:{decimals(arc.prob)}")
-    # A word may have no arc that is probable enough.
-    return [",".join(own) or None for own in parts.values()]
+        arcs[arc.token - 1].append(f"{arc.head}:{label}:{decimals(arc.prob)}")
+    return [
+        {
+            "HeadProb": None if prob is None else decimals(prob),
+            # A word may have no arc that is probable enough.
+            "Arcs": ",".join(own) or None,
+        }
+        for prob, own in zip(details.head_probs or [None] * n_words, arcs, strict=True)
+    ]
 
 
-def _parse_comments(sentence: Span, words: Sequence[Token]) -> list[str]:
+def _parse_comments(details: ListedDetails) -> list[str]:
     """Format the log probability, the entropy and the alternative parses as comments."""
-    values = {"log_prob": get_log_prob(sentence), "entropy": get_entropy(sentence)}
+    values = {"log_prob": details.log_prob, "entropy": details.entropy}
     comments = [
         f"# parse_{key} = {decimals(value)}" for key, value in values.items() if value is not None
     ]
-    for i, (heads, deps, log_prob) in enumerate(numbered_parses(sentence, words), start=1):
-        arcs = (f"{head}:{dep}" for head, dep in zip(heads, deps, strict=True))
-        comments.append(f"# parse_{i} = {decimals(log_prob)} {' '.join(arcs)}")
+    for i, parse in enumerate(details.parses or (), start=1):
+        arcs = (f"{head}:{deprel(dep)}" for head, dep in zip(parse.heads, parse.deps, strict=True))
+        comments.append(f"# parse_{i} = {decimals(parse.log_prob)} {' '.join(arcs)}")
     return comments
-
-
-def numbered_parses(
-    sentence: Span, words: Sequence[Token]
-) -> Iterator[tuple[list[int], list[str], float]]:
-    """Yield the alternatives: heads as numbered in CoNLL-U, labels, and log probability."""
-    positions = [token.i - sentence.start for token in words]
-    number = {position: i for i, position in enumerate(positions, start=1)}
-    for parse in get_parses(sentence) or ():
-        heads = parse.heads.tolist()
-        numbers = [0 if heads[j] == j else number[heads[j]] for j in positions]
-        yield numbers, [deprel(parse.deps[j]) for j in positions], parse.log_prob
 
 
 def decimals(value: float) -> str:
@@ -271,10 +256,10 @@ def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_bef
     Empty columns are filled with the annotation of the pipeline.
     """
     check_unchanged(doc, record)
-    sentence = doc[:]
     words = list(doc)
-    heads, deps = numbered_tree(sentence, words)
-    head_probs, arcs = _head_probs(sentence, words), _arcs(sentence, words)
+    heads, deps = numbered_tree(doc[:], words)
+    details = word_details(doc[:], words)
+    probabilities = _probabilities(details, len(words))
     rows = [list(row) for row in given.rows]
     for i, place in enumerate(given.word_rows):
         row, token = rows[place], words[i]
@@ -282,11 +267,11 @@ def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_bef
         for column in (LEMMA, UPOS, XPOS, FEATS):
             if row[column] == EMPTY:
                 row[column] = found[column]
-        row[HEAD], row[DEPREL] = heads[i], deps[i]
-        row[MISC] = set_misc(row[MISC], {"HeadProb": head_probs[i], "Arcs": arcs[i]})
+        row[HEAD], row[DEPREL] = str(heads[i]), deps[i]
+        row[MISC] = set_misc(row[MISC], probabilities[i])
     comments = [line for line in given.comments if not OWN_COMMENT.match(line)]
     if given.comment("sent_id") is None:
         comments.append(f"# sent_id = {sent_id(record, n_before + 1)}")
     if given.comment("text") is None:
         comments.append(f"# text = {surface_text(given)}")
-    return format_sentence(comments + _parse_comments(sentence, words), rows)
+    return format_sentence(comments + _parse_comments(details), rows)

@@ -6,8 +6,9 @@ whitespace inside.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL, DEPS, MISC = range(10)
 N_COLUMNS = 10
@@ -157,39 +158,47 @@ class SentenceBuilder:
         return sentence
 
 
+class Token(NamedTuple):
+    """A token of the text: a word, or a multiword token of several words.
+
+    Attributes
+    ----------
+    form : str
+        The token as in the text.
+    spaced : bool
+        Whether a space follows it.
+    first, stop : int
+        Range of its words, counted from 0; `stop` is exclusive.
+    """
+
+    form: str
+    spaced: bool
+    first: int
+    stop: int
+
+
+def tokens_of(sentence: Sentence) -> Iterator[Token]:
+    """List the tokens of the text, which cover all words; empty nodes are not in the text."""
+    place = 0
+    for row in sentence.rows:
+        match = RANGE_ID.fullmatch(row[ID])
+        if match or (WORD_ID.fullmatch(row[ID]) and int(row[ID]) > place):
+            first, place = place, int(match[2] if match else row[ID])
+            yield Token(row[FORM], "SpaceAfter=No" not in row[MISC].split("|"), first, place)
+
+
 def words_and_spaces(sentence: Sentence) -> tuple[list[str], list[bool]]:
     """List the words and whether a space follows each; there is none inside a multiword token."""
     spaces: list[bool] = []
-    range_end, range_space = 0, True
-    for row in sentence.rows:
-        spaced = "SpaceAfter=No" not in row[MISC].split("|")
-        if match := RANGE_ID.fullmatch(row[ID]):
-            range_end, range_space = int(match.group(2)), spaced
-        elif WORD_ID.fullmatch(row[ID]):
-            number = int(row[ID])
-            if number < range_end:
-                spaced = False
-            elif number == range_end:
-                spaced = range_space
-            spaces.append(spaced)
+    for token in tokens_of(sentence):
+        spaces += [*[False] * (token.stop - token.first - 1), token.spaced]
     return [row[FORM] for row in sentence.words], spaces
 
 
 def surface_text(sentence: Sentence) -> str:
     """Return the text of the sentence, as in the comment `# text = `."""
-    parts: list[str] = []
-    range_end = 0
-    for row in sentence.rows:
-        match = RANGE_ID.fullmatch(row[ID])
-        inside = WORD_ID.fullmatch(row[ID]) and int(row[ID]) <= range_end
-        if EMPTY_NODE_ID.fullmatch(row[ID]) or inside:
-            continue
-        if match:
-            range_end = int(match.group(2))
-        parts.append(row[FORM])
-        if "SpaceAfter=No" not in row[MISC].split("|"):
-            parts.append(" ")
-    return "".join(parts).rstrip(" ")
+    tokens = tokens_of(sentence)
+    return "".join(token.form + " " * token.spaced for token in tokens).rstrip(" ")
 
 
 def format_sentence(comments: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

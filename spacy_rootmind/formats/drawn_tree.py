@@ -23,9 +23,9 @@ from unicodedata import combining, east_asian_width
 
 from spacy.tokens import Doc, Span, Token
 
-from spacy_rootmind.annotation.extensions import get_arcs, get_head_probs, get_log_prob
-from spacy_rootmind.formats.conllu import deprel, numbered_parses, numbered_tree
+from spacy_rootmind.formats.conllu import deprel, numbered_tree, word_details
 from spacy_rootmind.formats.conllu_sentence import as_column
+from spacy_rootmind.formats.parse_details import ListedDetails
 from spacy_rootmind.formats.records import InputRecord, check_unchanged, restore_given_columns
 
 
@@ -166,16 +166,16 @@ def write_tree(doc: Doc, record: InputRecord, n_before: int) -> bytes:
 def _draw_sentence(sentence: Span, words: Sequence[Token]) -> str:
     """Draw a sentence: its text, its tree, the probability of the tree, and alternatives."""
     heads, deps = numbered_tree(sentence, words)
-    numbers = [int(head) for head in heads]
+    details = word_details(sentence, words)
     lines = [printable(as_column(sentence.text)), ""]
-    lines += _draw_words(words, numbers, deps, _probabilities(sentence, words))
-    log_prob = get_log_prob(sentence)
-    if log_prob is not None:
-        lines += ["", f"Probability of the tree: {percent(math.exp(log_prob))}"]
-    for other_numbers, other_deps, log_prob in numbered_parses(sentence, words):
-        if (other_numbers, other_deps) != (numbers, deps):
+    lines += _draw_words(words, heads, deps, _probabilities(details, words, heads))
+    if details.log_prob is not None:
+        lines += ["", f"Probability of the tree: {percent(math.exp(details.log_prob))}"]
+    for log_prob, other_heads, labels in details.parses or ():
+        other_deps = [deprel(label) for label in labels]
+        if (other_heads, other_deps) != (heads, deps):
             lines += ["", f"Alternative: {percent(math.exp(log_prob))}", ""]
-            lines += _draw_words(words, other_numbers, other_deps, [""] * len(words))
+            lines += _draw_words(words, other_heads, other_deps, [""] * len(words))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -197,20 +197,19 @@ def _shown(token: Token) -> str:
     return printable(as_column(token.text))
 
 
-def _probabilities(sentence: Span, words: Sequence[Token]) -> list[str]:
+def _probabilities(
+    details: ListedDetails, words: Sequence[Token], heads: Sequence[int]
+) -> list[str]:
     """Format the probability of each word's head, and the probable arcs from other heads."""
-    probs = get_head_probs(sentence)
-    heads = [None if probs is None else probs[token.i - sentence.start] for token in words]
-    others: dict[int, list[str]] = {token.i: [] for token in words}
-    for arc in get_arcs(sentence) or ():
-        if arc.head != arc.token.head:
-            head = "" if arc.head == arc.token else f"{_shown(arc.head)} "
-            others[arc.token.i].append(f"{head}{deprel(arc.dep)} {percent(arc.prob)}")
+    others: list[list[str]] = [[] for _ in words]
+    for arc in details.arcs or ():
+        if arc.head != heads[arc.token - 1]:
+            head = f"{_shown(words[arc.head - 1])} " if arc.head else ""
+            others[arc.token - 1].append(f"{head}{deprel(arc.dep)} {percent(arc.prob)}")
     cells = []
-    for token, prob in zip(words, heads, strict=True):
+    for prob, own in zip(details.head_probs or [None] * len(words), others, strict=True):
         shown = "" if prob is None else f"{percent(prob):>7}"
-        rest = ", ".join(others[token.i])
-        cells.append(f"{shown}  or {rest}" if rest else shown)
+        cells.append(f"{shown}  or {', '.join(own)}" if own else shown)
     return cells
 
 

@@ -15,14 +15,8 @@ from typing import Any
 
 from spacy.tokens import Doc, Span
 
-from spacy_rootmind.annotation.extensions import (
-    get_arcs,
-    get_entropy,
-    get_head_probs,
-    get_log_prob,
-    get_parses,
-)
 from spacy_rootmind.formats.lines import Line
+from spacy_rootmind.formats.parse_details import list_details
 from spacy_rootmind.formats.records import (
     Failure,
     InputRecord,
@@ -218,28 +212,29 @@ def write_jsonl(doc: Doc, record: InputRecord, n_before: int) -> bytes:
 
 def _add_parse(data: dict[str, Any], number: int, sentence: Span) -> None:
     """Add probabilities, probable arcs and alternative parses of a sentence."""
-    for key, value in (("log_prob", get_log_prob(sentence)), ("entropy", get_entropy(sentence))):
+    details = list_details(sentence)
+    for key, value in (("log_prob", details.log_prob), ("entropy", details.entropy)):
         if value is not None:
             data["sents"][number][key] = rounded(value)
-    for i, prob in enumerate(get_head_probs(sentence) or (), start=sentence.start):
+    tokens = data["tokens"][sentence.start : sentence.end]
+    for token, prob in zip(tokens, details.head_probs or (), strict=False):
         if prob is not None:
-            data["tokens"][i]["head_prob"] = rounded(prob)
-    arcs = get_arcs(sentence)
-    if arcs is not None:
-        for token in sentence:
-            data["tokens"][token.i]["arcs"] = []
-        for arc in arcs:
-            shown = {"head": arc.head.i, "dep": arc.dep, "prob": rounded(arc.prob)}
-            data["tokens"][arc.token.i]["arcs"].append(shown)
-    parses = get_parses(sentence)
-    if parses is not None:
+            token["head_prob"] = rounded(prob)
+    if details.arcs is not None:
+        for token in tokens:
+            token["arcs"] = []
+        for arc in details.arcs:
+            head = sentence.start + arc.head
+            shown = {"head": head, "dep": arc.dep, "prob": rounded(arc.prob)}
+            tokens[arc.token]["arcs"].append(shown)
+    if details.parses is not None:
         data["sents"][number]["parses"] = [
             {
                 "log_prob": rounded(parse.log_prob),
-                "heads": (parse.heads + sentence.start).tolist(),
+                "heads": [sentence.start + head for head in parse.heads],
                 "deps": parse.deps,
             }
-            for parse in parses
+            for parse in details.parses
         ]
 
 

@@ -56,7 +56,7 @@ class InputRecord:
     def id(self) -> str | None:
         """The field `id`, the `sent_id` of CoNLL-U, or else where the record starts."""
         name = self.fields.get("id", self.fields.get("sent_id"))
-        if isinstance(name, (str, int)) and not isinstance(name, bool):
+        if isinstance(name, (str, int)) and not isinstance(name, bool) and str(name).strip():
             return str(name)
         return f"{self.file}:{self.line}" if self.file else None
 

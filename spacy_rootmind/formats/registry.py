@@ -1,35 +1,112 @@
-"""All formats: their names, suffixes, readers and writers."""
+"""The table of formats: their names, suffixes, readers and writers.
+
+The command line has its choices from here, and does not wait for spaCy: readers and writers are
+imported when they are used.
+"""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from spacy.tokens import Doc
-
-from spacy_rootmind.formats.conllu import read_conllu, write_conllu
-from spacy_rootmind.formats.docbin import read_docs
-from spacy_rootmind.formats.drawn_tree import write_tree
-from spacy_rootmind.formats.jsonl import read_jsonl, write_jsonl
 from spacy_rootmind.formats.lines import STDIN, InputError, Inputs, Line, display_name
-from spacy_rootmind.formats.records import InputRecord, InputRecords
-from spacy_rootmind.formats.text import read_paragraphs, read_texts
 
-Writer = Callable[[Doc, InputRecord, int], bytes]
+if TYPE_CHECKING:
+    from spacy.tokens import Doc
+
+    from spacy_rootmind.formats.records import InputRecord, InputRecords
+
+Reader = Callable[[str, Iterable[Line]], "InputRecords"]
+"""Reads records, given the name of a file and its lines."""
+Writer = Callable[["Doc", "InputRecord", int], bytes]
 """Formats a Doc, given its record and the number of the document's sentences before it."""
-PARQUET = "parquet"
+
+TEXT, PARAGRAPHS, DOCS, PARQUET = "text", "paragraphs", "spacy", "parquet"
+PARSE, BULK = "parse", "bulk"
+BOTH = (PARSE, BULK)
 
 
-def read_records(inputs: Inputs, form: str | None, paragraphs: bool = False) -> InputRecords:
+@dataclass(frozen=True)
+class Format:
+    """A format of files.
+
+    Attributes
+    ----------
+    suffixes : tuple of str
+        Suffixes of files that have this format if none is given.
+    reads, writes : str
+        `Reader` and `Writer`, as MODULE:FUNCTION in this folder; "" if there is none, or if files
+        are read or written as a whole: those of Docs and of Parquet.
+    input_of, output_of : tuple of str
+        Commands that offer it.
+    in_blocks : bool
+        Whether records are separated by empty lines; otherwise each line is one.
+    """
+
+    suffixes: tuple[str, ...] = ()
+    reads: str = ""
+    writes: str = ""
+    input_of: tuple[str, ...] = BOTH
+    output_of: tuple[str, ...] = BOTH
+    in_blocks: bool = False
+
+
+FORMATS = {
+    TEXT: Format((".txt",), "text:read_texts", output_of=()),
+    # Of text, by an option.
+    PARAGRAPHS: Format((), "text:read_paragraphs", input_of=(), output_of=(), in_blocks=True),
+    "conllu": Format((".conllu",), "conllu:read_conllu", "conllu:write_conllu", in_blocks=True),
+    "jsonl": Format((".jsonl", ".ndjson"), "jsonl:read_jsonl", "jsonl:write_jsonl"),
+    DOCS: Format((".spacy",)),
+    PARQUET: Format((".parquet",), input_of=(BULK,), output_of=(BULK,)),
+    "tree": Format((), writes="drawn_tree:write_tree", input_of=(), output_of=(PARSE,)),
+}
+
+
+def input_formats(command: str) -> list[str]:
+    """List the input formats of a command."""
+    return [name for name, form in FORMATS.items() if command in form.input_of]
+
+
+def output_formats(command: str) -> list[str]:
+    """List the output formats of a command."""
+    return [name for name, form in FORMATS.items() if command in form.output_of]
+
+
+def suffixes_of(forms: Iterable[str]) -> dict[str, str]:
+    """Return the suffixes of formats, each with the name of its format."""
+    return {suffix: name for name in forms for suffix in FORMATS[name].suffixes}
+
+
+def reader(form: str) -> Reader:
+    """Import the reader of a format."""
+    return _load(FORMATS[form].reads)
+
+
+def writer(form: str) -> Writer:
+    """Import the writer of a format."""
+    return _load(FORMATS[form].writes)
+
+
+def _load(name: str) -> Any:
+    module, _, function = name.partition(":")
+    return getattr(import_module(f"spacy_rootmind.formats.{module}"), function)
+
+
+def read_records(inputs: Inputs, form: str | None, paragraphs: bool = False) -> "InputRecords":
     """Read the texts, then all files: in the given format, or each in the format of its suffix."""
-    yield from read_texts("--text", inputs.given_texts())
+    from spacy_rootmind.formats.docbin import read_docs
+
+    yield from reader(TEXT)("--text", inputs.given_texts())
     for name in inputs.names:
         own_form = form or input_format(name)
         if own_form == DOCS:
             yield from read_docs(display_name(name), inputs.content(name))
             continue
-        reader = READERS[own_form]
-        if paragraphs and reader is read_texts:
-            reader = read_paragraphs
-        yield from reader(display_name(name), inputs.lines(name))
+        if paragraphs and own_form == TEXT:
+            own_form = PARAGRAPHS
+        yield from reader(own_form)(display_name(name), inputs.lines(name))
 
 
 def input_format(name: str) -> str:
@@ -40,28 +117,11 @@ def input_format(name: str) -> str:
     InputError
         If the suffix is not known.
     """
-    form = SUFFIXES.get(".txt" if name == STDIN else Path(name).suffix.lower())
-    if form not in (*READERS, DOCS):
-        known = [suffix for suffix, found in SUFFIXES.items() if found != PARQUET]
+    known = suffixes_of(input_formats(PARSE))
+    form = TEXT if name == STDIN else known.get(Path(name).suffix.lower())
+    if form is None:
         raise InputError(
             f"cannot tell the format of {name} from its suffix: expected {', '.join(known)}, or "
-            f"--from with one of {', '.join([*READERS, DOCS])}"
+            f"--from with one of {', '.join(input_formats(PARSE))}"
         )
     return form
-
-
-DOCS = "spacy"
-READERS: dict[str, Callable[[str, Iterable[Line]], InputRecords]] = {
-    "text": read_texts,
-    "jsonl": read_jsonl,
-    "conllu": read_conllu,
-}
-SUFFIXES = {
-    ".txt": "text",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".conllu": "conllu",
-    ".spacy": DOCS,
-    ".parquet": PARQUET,
-}
-WRITERS: dict[str, Writer] = {"conllu": write_conllu, "jsonl": write_jsonl, "tree": write_tree}

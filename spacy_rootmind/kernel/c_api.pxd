@@ -56,12 +56,12 @@ cdef int sum_trees(
 # n + 1 heads. `next_double` returns a random number from 0 to below 1.
 ctypedef double (*NextDouble)(void* state) noexcept nogil
 
-cdef struct Sampler
-cdef Sampler* tree_sampler_new(Py_ssize_t max_words, bint single_root) noexcept nogil
-cdef void tree_sampler_free(Sampler* sampler) noexcept nogil
+cdef struct TreeSampler
+cdef TreeSampler* tree_sampler_new(Py_ssize_t max_words, bint single_root) noexcept nogil
+cdef void tree_sampler_free(TreeSampler* sampler) noexcept nogil
 cdef int tree_sampler_begin(
-    Sampler* sampler, const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n
+    TreeSampler* sampler, const score_t* scores, Py_ssize_t row_stride, Py_ssize_t n
 ) noexcept nogil
 cdef int tree_sampler_draw(
-    Sampler* sampler, Py_ssize_t k, NextDouble next_double, void* state, int32_t* heads,
+    TreeSampler* sampler, Py_ssize_t k, NextDouble next_double, void* state, int32_t* heads,
     double* log_probs) noexcept nogil

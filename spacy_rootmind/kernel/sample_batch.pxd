@@ -21,7 +21,7 @@ cdef enum:
     SAMPLE_NO_STEPS = -5    # a walk took more steps than it had
 
 # An algorithm with its memory, for one thread and sentences of up to max_words words.
-cdef struct TreeSampler:
+cdef struct SamplerWorkspace:
     SampleMethod method
     Py_ssize_t max_words
     bint single_root
@@ -43,14 +43,14 @@ cdef struct TreeSampler:
     double* log_remaining   # for distinct, unless NULL: the mass not drawn yet, before each draw
 
 cdef int sampler_init(
-    TreeSampler* sampler, SampleMethod method, Py_ssize_t max_words, bint single_root,
+    SamplerWorkspace* sampler, SampleMethod method, Py_ssize_t max_words, bint single_root,
     int64_t max_steps) noexcept nogil
-cdef void sampler_free(TreeSampler* sampler) noexcept nogil
+cdef void sampler_free(SamplerWorkspace* sampler) noexcept nogil
 # Begins a sentence; returns a DecodeStatus.
 cdef int sampler_begin(
-    TreeSampler* sampler, const double* square, Py_ssize_t n) noexcept nogil
+    SamplerWorkspace* sampler, const double* square, Py_ssize_t n) noexcept nogil
 # Draws up to k trees to heads[i * width ...] with their log probabilities, `found` in number.
 # Returns a DecodeStatus or SAMPLE_NO_STEPS.
 cdef int sampler_draw(
-    TreeSampler* sampler, Py_ssize_t k, const RandomSource* random, int32_t* heads,
+    SamplerWorkspace* sampler, Py_ssize_t k, const RandomSource* random, int32_t* heads,
     Py_ssize_t width, double* log_probabilities, Py_ssize_t* found) noexcept nogil

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from thinc.api import Model
 
 from spacy_rootmind.network import distance
-from spacy_rootmind.network.labels import Arcs
+from spacy_rootmind.network.label_scorer import Arcs
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.network.types import Floats2d, Ints1d
 

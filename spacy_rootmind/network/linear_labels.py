@@ -7,7 +7,7 @@ import numpy as np
 from thinc.api import Model
 
 from spacy_rootmind.network.feature_keys import make_bucket_keys
-from spacy_rootmind.network.labels import NULL_LABEL, Arcs
+from spacy_rootmind.network.label_scorer import NULL_LABEL, Arcs
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.sparse_gradient import gradient_of
 from spacy_rootmind.network.types import Floats2d, Ints2d

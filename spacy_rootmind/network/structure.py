@@ -9,7 +9,7 @@ from typing import Any
 
 from thinc.api import Model, deserialize_attr
 
-from spacy_rootmind.network.labels import NULL_LABEL
+from spacy_rootmind.network.label_scorer import NULL_LABEL
 from spacy_rootmind.network.linear_trees import CONTEXT, N_ATTRS
 
 # Attributes of layers that decide what their weights mean; others, such as dropout rates, may have
@@ -44,6 +44,7 @@ def require_same_network(model: Model, message: dict[str, Any]) -> None:
     """
     nodes = list(model.walk())
     _require(len(message["nodes"]) == len(nodes), f"{len(nodes)} layers", len(message["nodes"]))
+    numbers = {node.id: number for number, node in enumerate(nodes)}
     parts = zip(
         nodes,
         message["nodes"],
@@ -66,6 +67,12 @@ def require_same_network(model: Model, message: dict[str, Any]) -> None:
             own_size = node.maybe_get_dim(dim)
             expected = f"{dim} of {_name(node)} to be {own_size}"
             _require(own_size in (size, None), expected, size)
+        for ref in node.ref_names:
+            layer, found = node.maybe_get_ref(ref), info["refs"].get(ref)
+            number = None if layer is None else numbers.get(layer.id)
+            expected = f"the reference {ref} of {_name(node)} to be layer {number}"
+            # The copy of a listener's token vectors has none.
+            _require(number == found or None in (number, found), expected, found)
         _require_attrs(node, attrs)
         expected = f"{len(node.shims)} wrapped networks in {_name(node)}"
         _require(len(shims) == len(node.shims), expected, len(shims))

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from thinc.api import Model, uniform_init
 
-from spacy_rootmind.network.arcs import BiaffineArcs
+from spacy_rootmind.network.arc_scorer import BiaffineArcs
 from spacy_rootmind.network.bilstm import BiLSTM
-from spacy_rootmind.network.labels import BiaffineLabels
+from spacy_rootmind.network.label_scorer import BiaffineLabels
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.refine import Refine
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from spacy.language import Language
 
 
+# Methods for alternative parses; `pipelines.alternatives_method` makes them.
+ALTERNATIVES = ("kbest", "sample", "sample-without-replacement")
+
+
 class SettingsError(ValueError):
     """A pipeline cannot be loaded with these settings; `title` and `text` say why."""
 
@@ -71,6 +75,11 @@ class ParserSettings:
         if self.max_word_length < 1:
             raise ValueError(
                 f"expected max_word_length of at least 1, received {self.max_word_length}"
+            )
+        if self.alternatives not in (None, *ALTERNATIVES):
+            raise ValueError(
+                f"expected alternatives to be one of {', '.join(ALTERNATIVES)}, received "
+                f"{self.alternatives!r}"
             )
         if self.labelled and self.alternatives is None:
             raise ValueError(

@@ -78,7 +78,7 @@ def require_annotated_vectors(nlp: Language, name: str, attributes: Sequence[str
     """
     if not attributes or name not in nlp.pipe_names:
         return
-    annotating = _annotating(nlp)
+    annotating = listed_in_training(nlp, "annotating_components")
     before = nlp.pipe_names[: nlp.pipe_names.index(name)]
     for upstream, pipe in nlp.pipeline:
         for listening in getattr(pipe, LISTENING, ()):
@@ -103,7 +103,8 @@ def unset_attributes(nlp: Language, name: str, attributes: Iterable[str]) -> Ite
         The attributes that its network reads.
     """
     before = nlp.pipe_names[: nlp.pipe_names.index(name)]
-    annotating = [other for other in before if other in _annotating(nlp)]
+    listed = listed_in_training(nlp, "annotating_components")
+    annotating = [other for other in before if other in listed]
     assigned = [nlp.get_pipe_meta(other).assigns for other in annotating]
     # A factory that names nothing may set anything.
     if all(assigned):
@@ -111,6 +112,6 @@ def unset_attributes(nlp: Language, name: str, attributes: Iterable[str]) -> Ite
         yield from (name for name in attributes if f"token.{name.lower()}" not in found)
 
 
-def _annotating(nlp: Language) -> list[str]:
-    """List the components that annotate in training."""
-    return nlp.config.interpolate().get("training", {}).get("annotating_components", [])
+def listed_in_training(nlp: Language, setting: str) -> list[str]:
+    """List the components that a setting of `[training]` names, such as `frozen_components`."""
+    return nlp.config.interpolate().get("training", {}).get(setting, [])

@@ -8,7 +8,8 @@ from spacy import util
 from spacy.language import Language
 from spacy.training import Example
 
-from spacy_rootmind.pipeline.root_mst import RootMST
+from spacy_rootmind.pipeline.attributes import listed_in_training
+from spacy_rootmind.pipeline.settings import find_parser
 
 # Docs that the components before the parser annotate at once.
 CHUNK = 64
@@ -25,7 +26,7 @@ def make_calibration_corpus(
 
     spaCy reads the dev corpus before each evaluation, with the weights that it is about to evaluate
     and may save. The temperatures are fitted then, so parses are scored with those that are saved.
-    A parser that is not initialized, as in `spacy debug data`, is left alone.
+    A parser that is frozen or not initialized is left alone.
 
     Parameters
     ----------
@@ -45,19 +46,19 @@ def read_and_fit(nlp: Language, *, corpus: Reader, pipe: str) -> Iterable[Exampl
     ValueError
         If there is no `root_mst` of this name.
     """
-    found = dict(nlp.components).get(pipe)
-    if not isinstance(found, RootMST):
+    try:
+        parser = find_parser(nlp, pipe)
+    except ValueError as error:
         raise ValueError(
-            f"expected a root_mst called {pipe!r}, whose temperatures CalibrationCorpus fits, "
-            f"found {nlp.component_names if found is None else found!r}: correct `pipe`, or set "
-            f'training.dev_corpus = "corpora.dev"'
-        )
-    if not found.is_initialized:
+            f"{error}: correct `pipe` of CalibrationCorpus, which fits this parser's temperatures, "
+            f'or set training.dev_corpus = "corpora.dev"'
+        ) from None
+    if pipe in listed_in_training(nlp, "frozen_components") or not parser.is_initialized:
         return corpus(nlp)
     examples = list(corpus(nlp))
     # A transformer leaves too much on each Doc to keep all that it has annotated.
     chunks = util.minibatch(spread(examples, FIT_WORDS), size=CHUNK)
-    found.fit_temperature(
+    parser.fit_temperature(
         example for chunk in chunks for example in annotate_before(nlp, pipe, chunk)
     )
     return examples
@@ -77,11 +78,16 @@ def spread(examples: Sequence[Example], n_words: int) -> list[Example]:
 
 
 def annotate_before(nlp: Language, name: str, examples: Sequence[Example]) -> Iterator[Example]:
-    """Run the components before the one called `name` on copies of the predicted Docs."""
+    """Run the components before the one called `name` on copies of the predicted Docs.
+
+    Disabled components are left out; the one called `name` may be disabled.
+    """
     docs: Iterable = [example.predicted.copy() for example in examples]
-    for pipe_name, pipe in nlp.pipeline:
+    for pipe_name, pipe in nlp.components:
         if pipe_name == name:
             break
+        if pipe_name in nlp.disabled:
+            continue
         docs = pipe.pipe(docs, batch_size=CHUNK) if hasattr(pipe, "pipe") else map(pipe, docs)
     for doc, example in zip(docs, examples, strict=True):
         yield Example(doc, example.reference)

@@ -17,7 +17,7 @@ from spacy_rootmind.network.label_scores import (
 )
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.pipeline.alternatives import Trees
-from spacy_rootmind.pipeline.arcs import BatchArcs, ProbableArcs
+from spacy_rootmind.pipeline.probable_arcs import BatchArcs, ProbableArcs
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 from spacy_rootmind.trees.distribution import TreeDistribution
 

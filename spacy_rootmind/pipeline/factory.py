@@ -6,8 +6,10 @@ from collections.abc import Callable
 from spacy.language import Language
 from thinc.api import Config, Model
 
+from spacy_rootmind.pipeline.own_static_vectors import keep_static_vectors
 from spacy_rootmind.pipeline.root_mst import RootMST
 from spacy_rootmind.pipeline.settings import Decode, Objective, Sentences, default_settings
+from spacy_rootmind.pipeline.upstream import Upstream
 
 DEFAULT_MODEL = Config().from_str("""
 [model]
@@ -148,7 +150,7 @@ def make_root_mst(
     ValueError
         If a setting has a value that is not allowed.
     """
-    return RootMST(
+    parser = RootMST(
         nlp.vocab,
         model,
         name,
@@ -169,6 +171,9 @@ def make_root_mst(
         noun_chunks=noun_chunks,
         learn_rate_factor=learn_rate_factor,
     )
+    parser.upstream = Upstream(nlp)
+    keep_static_vectors(nlp)
+    return parser
 
 
 Language.factory(

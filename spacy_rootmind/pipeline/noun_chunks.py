@@ -11,7 +11,7 @@ from typing import Any
 from spacy.tokens import Doc, Span
 from spacy.vocab import Vocab
 
-from spacy_rootmind.annotation.noun_chunks import (
+from spacy_rootmind.annotation.ud_noun_chunks import (
     SyntaxIterator,
     UDNounChunks,
     attaches_as_ud,

@@ -25,7 +25,6 @@ from spacy.attrs import (
 )
 from spacy.tokens import Doc
 
-from spacy_rootmind.annotation.distributions import earlier_start_probs
 from spacy_rootmind.annotation.reading import annotated_starts
 from spacy_rootmind.annotation.sentences import (
     AT_BLANK_LINE,
@@ -38,6 +37,7 @@ from spacy_rootmind.annotation.sentences import (
     scored_tokens,
     words_of,
 )
+from spacy_rootmind.annotation.teacher_records import earlier_start_probs
 from spacy_rootmind.annotation.writing import DocParse, SentenceParse, join_sentences
 from spacy_rootmind.compat import EXTENSION_KEY
 from spacy_rootmind.network.architecture import (

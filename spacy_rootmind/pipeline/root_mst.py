@@ -25,8 +25,8 @@ from spacy_rootmind.network.architecture import (
     ParserModel,
     ParserScores,
 )
+from spacy_rootmind.network.label_scorer import NULL_LABEL
 from spacy_rootmind.network.label_scores import predict_label_scores
-from spacy_rootmind.network.labels import NULL_LABEL
 from spacy_rootmind.network.listeners import require_vectors
 from spacy_rootmind.pipeline import serialization
 from spacy_rootmind.pipeline.attributes import (
@@ -34,11 +34,13 @@ from spacy_rootmind.pipeline.attributes import (
     require_annotated_vectors,
     require_attributes,
 )
-from spacy_rootmind.pipeline.distributions import teacher_name
-from spacy_rootmind.pipeline.labels import choose_labels, is_placeholder
+from spacy_rootmind.pipeline.label_inventory import choose_labels, is_placeholder
 from spacy_rootmind.pipeline.noun_chunks import adopt_noun_chunks, set_noun_chunks
+from spacy_rootmind.pipeline.own_static_vectors import require_static_vectors
 from spacy_rootmind.pipeline.prediction import PredictionContext, parse_docs
 from spacy_rootmind.pipeline.settings import CHECKS, Settings, how_to_change
+from spacy_rootmind.pipeline.stored_distributions import teacher_name
+from spacy_rootmind.pipeline.upstream import Upstream
 from spacy_rootmind.training.calibration import (
     collect_scores,
     fit_label_temperature,
@@ -81,6 +83,7 @@ class RootMST(TrainablePipe):
     ) -> None:
         self.vocab = vocab
         self.model = model
+        self.upstream = Upstream()
         self.name = name
         self.scorer = scorer
         with self._named():
@@ -93,6 +96,16 @@ class RootMST(TrainablePipe):
         self._warned_of_rehearsal = False
         explain_subtypes()
         self.cfg: dict[str, Any] = serialization.initial_cfg()
+
+    @property
+    def name(self) -> str:
+        """Name in the pipeline. spaCy also sets it before it connects listeners."""
+        return TrainablePipe.name.__get__(self)
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self.upstream.unlink(self.model, self.name)
+        TrainablePipe.name.__set__(self, name)
 
     # --- labels --------------------------------------------------------------------------------
 
@@ -154,6 +167,12 @@ class RootMST(TrainablePipe):
 
     @settings.setter
     def settings(self, settings: Settings) -> None:
+        if not isinstance(settings, Settings):
+            raise ValueError(
+                f"[{self.name}] expected settings as spacy_rootmind.pipeline.settings.Settings, "
+                f"received {settings!r:.60}: call `spacy_rootmind.configure`, or assign a copy "
+                f"with other values, `dataclasses.replace(settings, confidence=True)`"
+            )
         # First, as it fails if the user has attributes of the same names.
         if settings.finds_details:
             register_extensions()
@@ -258,6 +277,7 @@ class RootMST(TrainablePipe):
         self.cfg["finds_boundaries"] = self._can_learn_boundaries(examples)
         self._store_labels()
         self._label_layer.set_dim("nO", len(names))
+        self.upstream.forget_missing(self.model, self.name)
         self.model.initialize(X=sample)
 
     def _can_learn_boundaries(self, examples: Sequence[Example]) -> bool:
@@ -299,7 +319,7 @@ class RootMST(TrainablePipe):
         """Learn from a batch; adds the loss, summed over words, to `losses[self.name]`.
 
         A sentence with tree distributions of teachers is learnt from these, whatever the objective;
-        see `annotation.distributions.find_targets`.
+        see `annotation.teacher_records.find_targets`.
 
         Words without a known head, or with a head in another sentence, are left out. With an
         objective over trees, so are heads that contradict a tree with one root: all on a cycle, and
@@ -323,6 +343,7 @@ class RootMST(TrainablePipe):
         if not any(len(eg.predicted) for eg in examples):
             return losses
         self._require_initialized()
+        self.upstream.forget_missing(self.model, self.name)
         self._check_attributes([eg.predicted for eg in examples], is_alone=is_alone)
         set_dropout_rate(self.model, drop)
         gold = self._align(examples)
@@ -332,7 +353,13 @@ class RootMST(TrainablePipe):
         unscored = unscored_labels(self.model.ops, gold, scores.trees, columns)
         self._warn_of_labels(examples, unscored)
         backprop(gradient)
-        self.cfg["finds_boundaries"] = self._trains_boundaries(gold)
+        if self._trains_boundaries(gold) and not self.cfg["finds_boundaries"]:
+            self.cfg["finds_boundaries"] = True
+            util.logger.info(
+                "[%s] a training Doc has several sentences: from now on, sentence boundaries are "
+                "learnt, and predicted where a Doc has none.",
+                self.name,
+            )
         if sgd is not None and sgd is not False:
             self.finish_update(sgd)
         losses[self.name] += loss
@@ -519,7 +546,9 @@ class RootMST(TrainablePipe):
         docs = list(docs)
         self._require_attributes(docs)
         with self._named():
+            self.upstream.require(self.model, self.name)
             require_vectors(self.model, docs)
+            require_static_vectors(self.model, docs)
             return parse_docs(self.model, docs, context)
 
     def _warn_of_split(self, doc: Doc, n_split: int) -> None:
@@ -569,7 +598,7 @@ class RootMST(TrainablePipe):
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Save the component to bytes; raises as `to_disk`. Settings are in the config."""
-        self._refuse_unsaved()
+        self._refuse_wrong_when_loaded()
         return serialization.save_bytes(self, exclude)
 
     def to_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> None:
@@ -579,19 +608,22 @@ class RootMST(TrainablePipe):
         ------
         ValueError
             If the settings are others than the config's: those would come back when it is loaded.
+            If it listens to a component of another pipeline.
         """
-        self._refuse_unsaved()
+        self._refuse_wrong_when_loaded()
         serialization.save_folder(self, util.ensure_path(path), exclude)
 
-    def _refuse_unsaved(self) -> None:
+    def _refuse_wrong_when_loaded(self) -> None:
+        with self._named():
+            self.upstream.require(self.model, self.name)
         for name, value in self.settings.as_config().items():
             saved = self.saved_settings[name]
             if value != saved:
                 raise ValueError(
                     f"[{self.name}] cannot save {name}: expected the value that the pipeline's "
-                    f"config has, {saved!r}, found {value!r}, which was assigned to the component "
-                    f"alone; call `spacy_rootmind.configure(nlp, {self.name!r}, {name}=...)`, "
-                    f"which changes both"
+                    f"config has, {saved!r}, found {value!r}, which the component alone has; "
+                    f"call `spacy_rootmind.configure(nlp, {self.name!r}, {name}=...)`, which "
+                    f"changes both"
                 )
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "RootMST":

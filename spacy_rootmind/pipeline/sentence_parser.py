@@ -16,18 +16,18 @@ from spacy_rootmind.network.label_scores import find_best_labels, find_label_log
 from spacy_rootmind.network.layout import Bucket
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.pipeline.alternatives import LabelledMaker, Trees, labelled_maker
-from spacy_rootmind.pipeline.arcs import find_arcs
 from spacy_rootmind.pipeline.confidence import (
     find_confidence,
     label_alternatives,
     label_arcs,
 )
 from spacy_rootmind.pipeline.constraints import SentenceConstraints
-from spacy_rootmind.pipeline.distributions import (
+from spacy_rootmind.pipeline.probable_arcs import find_arcs
+from spacy_rootmind.pipeline.settings import Settings
+from spacy_rootmind.pipeline.stored_distributions import (
     sigmoid,
     store_distributions,
 )
-from spacy_rootmind.pipeline.settings import Settings
 from spacy_rootmind.trees.decoding import decode
 from spacy_rootmind.trees.distribution import TreeDistribution
 from spacy_rootmind.trees.errors import NoTreeError

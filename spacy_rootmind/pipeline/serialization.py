@@ -31,7 +31,7 @@ from spacy_rootmind.network.dropout import RATE
 from spacy_rootmind.network.half_precision import narrowed, widened
 from spacy_rootmind.network.listeners import GRAD_FACTOR
 from spacy_rootmind.network.structure import require_same_network
-from spacy_rootmind.pipeline.labels import read_labels
+from spacy_rootmind.pipeline.label_inventory import read_labels
 
 # Format of the saved parts; raised when it changes. `tests/saved` has a component of each format.
 FORMAT = 4

@@ -1,5 +1,6 @@
 """The settings of `root_mst`, the values that each may have, and how they are changed."""
 
+import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -157,7 +158,7 @@ class Settings:
     def as_config(self) -> dict[str, Any]:
         """Return the settings as in a config, and functions as they are if they have no block."""
         return {
-            name: value.config if isinstance(value, RegisteredFunction) else value
+            name: copy.deepcopy(value.config) if isinstance(value, RegisteredFunction) else value
             for name, value in vars(self).items()
         }
 
@@ -174,11 +175,27 @@ def how_to_change(name: str) -> str:
     """Say how a setting is changed, or which there are."""
     if name in CHECKS:
         return (
-            f"the setting {name!r} cannot be assigned alone: call "
+            f"the setting {name!r} cannot be changed in place: call "
             f"`spacy_rootmind.configure(nlp, {name}=...)`, which changes the component and the "
-            f"config that is saved with the pipeline"
+            f"config that is saved with the pipeline; to change the component alone, assign a copy "
+            f"to its `settings`, `dataclasses.replace(settings, {name}=...)`"
         )
     return f"root_mst has no setting {name!r}, expected one of {', '.join(CHECKS)}"
+
+
+def find_parser(nlp: Language, name: str) -> Any:
+    """Find a parser by its name among the components of a pipeline, disabled ones included.
+
+    Raises
+    ------
+    ValueError
+        If there is no component of this name, or it is no `root_mst`.
+    """
+    pipe = dict(nlp.components).get(name)
+    if not isinstance(getattr(pipe, "settings", None), Settings):
+        found = f"the components {nlp.component_names}" if pipe is None else repr(pipe)
+        raise ValueError(f"expected a root_mst called {name!r}, found {found}")
+    return pipe
 
 
 def configure(nlp: Language, pipe: str = "root_mst", **settings: Any) -> None:
@@ -199,7 +216,7 @@ def configure(nlp: Language, pipe: str = "root_mst", **settings: Any) -> None:
     Raises
     ------
     ValueError
-        If the component is not a `root_mst`, or a setting does not exist, has a value that is not
+        If there is no `root_mst` of this name, or a setting does not exist, has a value that is not
         allowed, or a function that a config cannot name. Nothing has changed then.
 
     Examples
@@ -211,15 +228,12 @@ def configure(nlp: Language, pipe: str = "root_mst", **settings: Any) -> None:
     >>> nlp.config["components"]["root_mst"]["confidence"]
     True
     """
-    parser: Any = nlp.get_pipe(pipe)
-    before = getattr(parser, "settings", None)
-    if not isinstance(before, Settings):
-        raise ValueError(f"expected the pipe {pipe!r} to be a root_mst, found {parser!r}")
+    parser = find_parser(nlp, pipe)
     for name in settings:
         if name not in CHECKS:
             raise ValueError(f"[{pipe}] {how_to_change(name)}")
     try:
-        after = replace(before, **settings)
+        after = replace(parser.settings, **settings)
     except ValueError as error:
         raise ValueError(f"[{pipe}] {error}") from error
     in_config = {name: value for name, value in after.as_config().items() if name in settings}
@@ -232,4 +246,4 @@ def configure(nlp: Language, pipe: str = "root_mst", **settings: Any) -> None:
             )
     parser.settings = after
     parser.saved_settings.update(in_config)
-    nlp.get_pipe_config(pipe).update(in_config)
+    nlp.get_pipe_config(pipe).update(copy.deepcopy(in_config))

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from spacy_rootmind.trees.conventions import as_lengths
+from spacy_rootmind.trees.conventions import as_flag, as_lengths, as_num_threads
 from spacy_rootmind.trees.distribution import TreeDistribution
 
 Lengths: TypeAlias = "Tensor | NDArray[np.integer[Any]] | Sequence[int] | int | None"
@@ -63,7 +63,8 @@ class Sentences:
             batch = batch.reshape(self.shape.numel(), *square)
         words = _as_lengths(lengths, self.shape, square[0] - 1)
         mask = None if allowed is None else allowed.detach().cpu().reshape(batch.shape)
-        trees = Eliminations(single_root, num_threads, scores.dtype)
+        kind = as_flag("single_root", single_root), as_num_threads(num_threads)
+        trees = Eliminations(*kind, scores.dtype)
         self.inputs = batch, words, mask, trees
 
     @property
@@ -165,7 +166,10 @@ def _identify(tensor: Tensor) -> tuple[Any, ...]:
 
 def _check_scores(scores: Tensor) -> None:
     if not isinstance(scores, Tensor):
-        raise TypeError(f"expected scores as a torch tensor, received {type(scores).__name__}")
+        raise TypeError(
+            f"expected scores as a torch tensor, received {type(scores).__name__}; convert them "
+            f"with torch.as_tensor"
+        )
     if scores.dtype not in _DTYPES:
         known = ", ".join(str(dtype).removeprefix("torch.") for dtype in _DTYPES)
         raise TypeError(
@@ -189,9 +193,15 @@ def _check_allowed(allowed: Tensor | None, scores: Tensor) -> None:
     if allowed is None:
         return
     if not isinstance(allowed, Tensor):
-        raise TypeError(f"expected allowed as a torch tensor, received {type(allowed).__name__}")
+        raise TypeError(
+            f"expected allowed as a torch tensor, received {type(allowed).__name__}; convert it "
+            f"with torch.as_tensor"
+        )
     if allowed.dtype != torch.bool:
-        raise TypeError(f"expected allowed of dtype torch.bool, received {allowed.dtype}")
+        raise TypeError(
+            f"expected allowed of dtype torch.bool, received {allowed.dtype}; convert it with "
+            f"allowed.bool()"
+        )
     if allowed.shape != scores.shape:
         raise ValueError(
             f"expected allowed of the shape of scores, {tuple(scores.shape)}, received "

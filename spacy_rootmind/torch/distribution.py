@@ -108,7 +108,7 @@ class TreeDistribution(Distribution):
             stand for samples, `sample` and `log_prob` of the original take less time.
         """
         scores, lengths, allowed, single_root, num_threads = self._given
-        shape = torch.Size(batch_shape)
+        shape = _as_shape("batch_shape", batch_shape)
         if lengths is not None:
             words = torch.as_tensor(lengths).reshape(self.batch_shape)
             lengths = words.expand(shape)
@@ -162,6 +162,7 @@ class TreeDistribution(Distribution):
             If heads are not as described, or outside of their sentence.
         """
         shape = self.batch_shape + self.event_shape
+        _check_heads(value)
         if value.shape[value.ndim - len(shape) :] != shape:
             raise ValueError(
                 f"expected heads of shape (*, {', '.join(map(str, shape))}) for this "
@@ -192,7 +193,11 @@ class TreeDistribution(Distribution):
         -------
         heads : int64 tensor of the sample shape, the batch shape and the event shape
         """
-        shape = torch.Size(sample_shape)
+        shape = _as_shape("sample_shape", sample_shape)
+        if generator is not None and not isinstance(generator, torch.Generator):
+            raise TypeError(
+                f"expected generator as a torch.Generator, received {type(generator).__name__}"
+            )
         size = shape.numel()
         if size == 0:
             return self._as_events(np.empty((0, *self._sentences.scores.shape[:2])), shape)
@@ -310,6 +315,11 @@ class _Trees(constraints.Constraint):
         answer : bool tensor of the sample shape and the batch shape
         """
         n_words = self._possible.shape[1]
+        _check_heads(value)
+        if value.shape[-1:] != (n_words,):
+            raise ValueError(
+                f"expected heads of shape (*, {n_words}), received {tuple(value.shape)}"
+            )
         outer = torch.broadcast_shapes(value.shape[:-1], self._shape)
         heads = value.expand(*outer, n_words).detach().cpu().numpy()
         heads = heads.reshape(-1, *self._possible.shape[:2])
@@ -323,6 +333,25 @@ class _Trees(constraints.Constraint):
         possible = np.take_along_axis(self._possible[None], arcs[..., None], axis=3)[..., 0]
         answer &= (possible | ~inside).all(axis=2).reshape(-1)
         return torch.from_numpy(answer).to(value.device).reshape(outer)
+
+
+def _as_shape(name: str, given: Any) -> torch.Size:
+    """Check a shape."""
+    try:
+        shape = torch.Size(given)
+    except TypeError:
+        raise TypeError(f"expected {name} as a tuple of ints, received {given!r}") from None
+    if any(size < 0 for size in shape):
+        raise ValueError(f"expected {name} of sizes of at least 0, received {tuple(shape)}")
+    return shape
+
+
+def _check_heads(heads: Tensor) -> None:
+    if not isinstance(heads, Tensor):
+        raise TypeError(
+            f"expected heads as a torch tensor, received {type(heads).__name__}; convert them with "
+            f"torch.as_tensor"
+        )
 
 
 def _list_trees(

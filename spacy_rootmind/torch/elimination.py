@@ -84,11 +84,11 @@ def third_derivatives(
     derivatives : float64 tensor of shape (B, K, N + 1, N + 1)
         By the scores and both directions. They can be differentiated again.
     """
-    k, square = values.shape[1], scores.shape[1:]
     shape = values.shape
-    repeated = scores[:, None].expand(-1, k, -1, -1).reshape(-1, *square)
-    possible = possible[:, None].expand(-1, k, -1, -1).reshape(-1, *square)
-    first, second = values.reshape(-1, *square), others.reshape(-1, *square)
+    repeated, possible = scores[:, None].expand(shape), possible[:, None].expand(shape)
+    repeated, possible, first, second = (
+        tensor.flatten(0, 1) for tensor in (repeated, possible, values, others)
+    )
 
     def log_partition(own: Tensor) -> Tensor:
         return eliminate(own, possible, single_root).sum()

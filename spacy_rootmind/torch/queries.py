@@ -44,11 +44,18 @@ def add_vmap(function: type[Function], *, has_items: bool = False) -> None:
                 value if dim is None else value.movedim(dim, 1).flatten(1, 2)
                 for value, dim in zip(inputs[N_INPUTS:], in_dims[N_INPUTS:], strict=True)
             ]
+            n_items = next(
+                value.movedim(dim, 0).shape[2]
+                for value, dim in zip(inputs, in_dims, strict=True)
+                if dim is not None
+            )
             found = function.apply(*inputs[:N_INPUTS], *items)
-            return found.unflatten(1, (size, found.shape[1] // size)), 1
+            return found.unflatten(1, (size, n_items)), 1
         pairs = zip(inputs, in_dims, strict=True)
         found = function.apply(*(_fold(value, dim, size) for value, dim in pairs))
-        return found.reshape(size, len(found) // size, *found.shape[1:]), 0
+        scores, dim = inputs[0], in_dims[0]
+        n_sentences = len(scores) if dim is None else scores.movedim(dim, 0).shape[1]
+        return found.reshape(size, n_sentences, *found.shape[1:]), 0
 
     function.vmap = staticmethod(vmap)  # type: ignore[method-assign]
     # `apply` asks for it in each call, and finding it takes longer than a sentence does.

@@ -11,7 +11,7 @@ from spacy.pipeline import Pipe, TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Corpus, Example
 
-from spacy_rootmind.annotation.distributions import has_distributions
+from spacy_rootmind.annotation.teacher_records import has_distributions
 
 HINT = (
     "write them with `python -m spacy_rootmind parse TEACHER ... --to spacy --distributions 0.01`"

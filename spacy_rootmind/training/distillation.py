@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from thinc.api import to_numpy
 
-from spacy_rootmind.annotation.distributions import TeacherTarget
+from spacy_rootmind.annotation.teacher_records import TeacherTarget
 from spacy_rootmind.network.layout import Bucket, Layout
 from spacy_rootmind.network.types import Floats3d
 from spacy_rootmind.training.losses import on_cpu

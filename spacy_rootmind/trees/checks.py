@@ -13,6 +13,7 @@ from spacy_rootmind.trees.conventions import (
     MISSING,
     IntArray,
     ScoreArray,
+    as_flag,
     as_head_batch,
     as_lengths,
     as_score_batch,
@@ -98,7 +99,7 @@ def is_tree(
     (True, False)
     """
     batch, words = as_head_batch(heads, lengths)
-    answer: NDArray[np.bool_] = form_trees(batch, words, single_root)
+    answer: NDArray[np.bool_] = form_trees(batch, words, as_flag("single_root", single_root))
     answer &= batch[:, 0] == MISSING
     return answer if np.ndim(heads) == 2 else bool(answer[0])
 

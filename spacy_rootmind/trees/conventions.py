@@ -7,7 +7,7 @@ whatever they hold, and -inf forbids an arc. A tree is `heads`, int32 of shape (
 sentence are never read.
 """
 
-import operator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -115,9 +115,20 @@ def as_allowed_batch(allowed: BoolArray | None, scores: ScoreArray) -> NDArray[n
 
 def as_num_threads(num_threads: int) -> int:
     """Check a number of threads, and bound it by what the kernel takes."""
-    if operator.index(num_threads) < 1:
-        raise ValueError(f"expected num_threads of at least 1, received {num_threads}")
-    return min(num_threads, kernel.MOST_THREADS)
+    return min(as_count("num_threads", num_threads), kernel.MOST_THREADS)
+
+
+def as_flag(name: str, flag: bool) -> bool:
+    """Check what is either true or false: Python's or NumPy's bool."""
+    if not isinstance(flag, bool | np.bool_):
+        raise TypeError(f"expected {name} as True or False, received {flag!r}")
+    return bool(flag)
+
+
+def check_choice(name: str, choice: str, known: Iterable[str]) -> None:
+    """Refuse what is not one of some names."""
+    if not isinstance(choice, str) or choice not in known:
+        raise ValueError(f"unknown {name} {choice!r}, expected one of {', '.join(known)}")
 
 
 def as_count(name: str, count: int) -> int:

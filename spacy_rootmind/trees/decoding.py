@@ -24,9 +24,11 @@ from spacy_rootmind.trees.conventions import (
     ScoreArray,
     as_allowed_batch,
     as_count,
+    as_flag,
     as_lengths,
     as_num_threads,
     as_score_batch,
+    check_choice,
 )
 from spacy_rootmind.trees.errors import (
     SUMS_OVERFLOW,
@@ -81,6 +83,8 @@ ALGORITHMS = tuple(_TABLE)
 __all__ = ["ALGORITHMS", "NoTreeError", "decode", "decode_kbest"]
 
 ArcMax = bool | Literal["before", "inside"]
+
+_ARCMAX = (True, False, "before", "inside")
 
 # The message where digits are lost, by whether it was reweighting that lost them.
 _LOST_DIGITS = {
@@ -200,6 +204,7 @@ def decode(
     >>> decode(scores, allowed=allowed).tolist()
     [-1, 2, 0]
     """
+    single_root, projective = as_flag("single_root", single_root), as_flag("projective", projective)
     _check_algorithm(algorithm, single_root, projective, arcmax)
     threads = as_num_threads(num_threads)
     batch = as_score_batch(scores)
@@ -291,6 +296,7 @@ def decode_kbest(
     ([[-1, 0, 1], [-1, 2, 0]], [5.0, 4.0])
     """
     k = as_count("k", k)
+    single_root, projective = as_flag("single_root", single_root), as_flag("projective", projective)
     batch = as_score_batch(scores)
     if scores.ndim != 2:
         raise ValueError(
@@ -325,10 +331,8 @@ def decode_kbest(
 
 def _check_algorithm(algorithm: str, single_root: bool, projective: bool, arcmax: ArcMax) -> None:
     """Refuse settings that do not go together."""
-    row = _TABLE.get(algorithm)
-    if row is None:
-        known = ", ".join(ALGORITHMS)
-        raise ValueError(f"unknown algorithm {algorithm!r}, expected one of {known}")
+    check_choice("algorithm", algorithm, ALGORITHMS)
+    row = _TABLE[algorithm]
     if projective and algorithm != "gabow_tarjan":
         raise ValueError(
             f"projective=True has an algorithm of its own; leave out algorithm={algorithm!r}"
@@ -341,7 +345,7 @@ def _check_algorithm(algorithm: str, single_root: bool, projective: bool, arcmax
         raise ValueError(
             f"algorithm {algorithm!r} needs single_root=True; use 'tarjan' for several roots"
         )
-    if arcmax not in (True, False, "before", "inside"):
+    if not isinstance(arcmax, bool | np.bool_ | str) or arcmax not in _ARCMAX:
         raise ValueError(f"expected arcmax True, False, 'before' or 'inside', received {arcmax!r}")
     if arcmax == "inside" and not row.runs_another:
         known = ", ".join(name for name in ALGORITHMS if _TABLE[name].runs_another)

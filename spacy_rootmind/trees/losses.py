@@ -21,6 +21,7 @@ from spacy_rootmind.trees.conventions import (
     IntArray,
     ScoreArray,
     as_allowed_batch,
+    as_flag,
     as_head_batch,
     as_lengths,
     as_score_batch,
@@ -136,7 +137,7 @@ def tree_crf(
     """
     batch, words, gold = _as_gold(scores, heads, lengths)
     mask = _as_mask(allowed, scores)
-    kind = {"single_root": single_root, "projective": projective}
+    kind = _as_kind(single_root, projective)
     make = partial(TreeDistribution, **kind, num_threads=num_threads)
     complete = _find_complete(gold, words)
     trees = make(batch, words, allowed=mask)
@@ -201,7 +202,8 @@ def tree_cross_entropy(
     -----
     n^3 multiplications per sentence. With q the teacher's distribution, Q its arc marginals and s
     the scores, the cross entropy is log Z(s) - sum of Q * s, as the log probability of a tree is a
-    sum over its arcs. No tree has to be sampled or listed.
+    sum over its arcs: a sum of differences, in which constants added to scores cost no digits. No
+    tree has to be sampled or listed.
 
     Examples
     --------
@@ -212,6 +214,11 @@ def tree_cross_entropy(
     (np.True_, np.float64(0.0))
     """
     batch = as_score_batch(scores)
+    if isinstance(marginals, np.ma.MaskedArray) or np.asarray(marginals).dtype.kind not in "fiub":
+        raise TypeError(
+            f"expected marginals as an array of numbers, received {type(marginals).__name__} of "
+            f"dtype {np.asarray(marginals).dtype}"
+        )
     if np.shape(marginals) != scores.shape:
         raise ValueError(
             f"expected marginals of the shape of scores, {scores.shape}, received "
@@ -227,19 +234,21 @@ def tree_cross_entropy(
         num_threads=num_threads,
     )
     arcs = _arcs_inside(words, batch.shape[1])
-    target = np.where(arcs, np.reshape(marginals, batch.shape), 0.0)
+    target = np.where(arcs, np.reshape(marginals, batch.shape), 0.0).astype(np.float64, copy=False)
     if not np.isfinite(target).all():
         sentence, dep, head = np.argwhere(~np.isfinite(target))[0].tolist()
         raise ValueError(
             f"sentence {sentence}: the teacher's marginal of dep {dep}, head {head} is "
             f"{target[sentence, dep, head]}; expected a probability"
         )
-    gradient = trees.marginals - target
-    taught = target > 0.0
-    expected = (np.where(taught, batch, 0.0) * target).sum(axis=(1, 2))
-    losses = np.asarray(trees.log_partition) - expected
-    if allowed is not None:
-        losses[(taught & ~trees.sentences.possible_arcs()).any(axis=(1, 2))] = np.inf
+    answers = trees.answers
+    gradient = answers.marginals() - target
+    summaries, queries = answers.summaries(), answers.engine.queries()
+    high, low = answers.engine.cross_entropies(summaries, target, queries)
+    infinite = ((target > 0.0) & ~trees.sentences.possible_arcs()).any(axis=(1, 2))
+    losses = np.where(infinite, 0.0, high + low)
+    _check_overflow(losses)
+    losses[infinite] = np.inf
     return _shaped(scores, losses, gradient)
 
 
@@ -304,19 +313,21 @@ def perceptron(
     >>> loss, gradient[1:].tolist()
     (np.float64(1.0), [[1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
     """
+    if not isinstance(margin, int | float | np.integer | np.floating):
+        raise TypeError(f"expected margin as a number, received {type(margin).__name__}")
     if not 0.0 <= margin < np.inf:
         raise ValueError(f"expected a margin of at least 0, received {margin}")
     batch, words, gold = _as_gold(scores, heads, lengths)
     mask = _as_mask(allowed, scores)
-    kind = {"single_root": single_root, "projective": projective}
+    kind = _as_kind(single_root, projective)
     find_best = partial(decode, **kind, num_threads=num_threads)
     complete = _find_complete(gold, words)
     agreeing = _agreeing_arcs(gold, None)
-    raised = batch + np.where(agreeing, 0.0, margin).astype(batch.dtype)
+    # In float64, whatever the dtype: a margin may be less than a unit in the last place of scores.
+    with np.errstate(over="ignore"):
+        raised = batch + np.where(agreeing, 0.0, margin)
     best = find_best(raised, words, allowed=mask)
-    sound = form_trees(gold, words, single_root, projective) & ~_has_impossible_arc(
-        batch, mask, gold
-    )
+    sound = form_trees(gold, words, **kind) & ~_has_impossible_arc(batch, mask, gold)
     _refuse_contradictions(complete & ~sound, **kind)
     target = gold
     if not complete.all():
@@ -330,8 +341,9 @@ def perceptron(
     sentence, dep = (best != target).nonzero()
     ahead, behind = best[sentence, dep], target[sentence, dep]
     gains = np.zeros(len(batch))
-    difference = raised[sentence, dep, ahead].astype(np.float64) - raised[sentence, dep, behind]
-    np.add.at(gains, sentence, difference)
+    with np.errstate(over="ignore", invalid="ignore"):
+        difference = raised[sentence, dep, ahead] - raised[sentence, dep, behind]
+        np.add.at(gains, sentence, difference)
     gradient = np.zeros(batch.shape, dtype=batch.dtype)
     gradient[sentence, dep, ahead] = 1.0
     gradient[sentence, dep, behind] = -1.0
@@ -408,7 +420,8 @@ def head_selection(
             f"{gold[sentence, dep]} is forbidden or has score -inf; mark heads that are not to be "
             f"trusted as missing (-1)"
         )
-    losses, gradient = cross_entropy_of_heads(np, batch.astype(np.float64), possible, gold)
+    with np.errstate(over="ignore"):
+        losses, gradient = cross_entropy_of_heads(np, batch.astype(np.float64), possible, gold)
     _check_overflow(losses)
     return _shaped(scores, losses, gradient)
 
@@ -472,6 +485,14 @@ def _as_gold(
             f"-1 where it is missing"
         )
     return batch, words, gold
+
+
+def _as_kind(single_root: bool, projective: bool) -> dict[str, bool]:
+    """Check which trees are meant."""
+    return {
+        "single_root": as_flag("single_root", single_root),
+        "projective": as_flag("projective", projective),
+    }
 
 
 def _as_mask(allowed: BoolArray | None, scores: ScoreArray) -> NDArray[np.bool_] | None:

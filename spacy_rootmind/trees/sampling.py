@@ -17,9 +17,11 @@ from spacy_rootmind.trees.conventions import (
     ScoreArray,
     as_allowed_batch,
     as_count,
+    as_flag,
     as_lengths,
     as_num_threads,
     as_score_batch,
+    check_choice,
 )
 from spacy_rootmind.trees.errors import (
     LOST_DIGITS,
@@ -217,6 +219,8 @@ def sample_trees(
     >>> np.exp(log_probs).sum().round(6)
     np.float64(1.0)
     """
+    single_root, projective = as_flag("single_root", single_root), as_flag("projective", projective)
+    replace = as_flag("replace", replace)
     _check_method(method, single_root, projective, replace)
     k = as_count("k", k)
     steps = _as_max_steps(max_steps, method)
@@ -327,8 +331,7 @@ def _draw(
 
 def _check_method(method: str, single_root: bool, projective: bool, replace: bool) -> None:
     """Refuse settings that do not go together."""
-    if method not in METHODS:
-        raise ValueError(f"unknown method {method!r}, expected one of {', '.join(METHODS)}")
+    check_choice("method", method, METHODS)
     if projective and method != "auto":
         raise ValueError(f"projective=True has a method of its own; leave out method={method!r}")
     if not replace and method not in ("auto", "ancestral"):

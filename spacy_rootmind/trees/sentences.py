@@ -11,6 +11,7 @@ from spacy_rootmind.trees.conventions import (
     IntArray,
     ScoreArray,
     as_allowed_batch,
+    as_flag,
     as_lengths,
     as_num_threads,
     as_score_batch,
@@ -152,7 +153,7 @@ def as_sentences(
         lengths=words,
         longest=longest,
         is_one=is_one,
-        single_root=bool(single_root),
-        projective=bool(projective),
+        single_root=as_flag("single_root", single_root),
+        projective=as_flag("projective", projective),
         num_threads=as_num_threads(num_threads),
     )

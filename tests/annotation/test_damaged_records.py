@@ -13,7 +13,6 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
 from spacy_rootmind.annotation import writing
-from spacy_rootmind.annotation.distributions import has_distributions
 from spacy_rootmind.annotation.extensions import ATTRIBUTES, check_details, get_head_probs
 from spacy_rootmind.annotation.record_schema import NAMES, Column, UnreadableDetailsError, schema_of
 from spacy_rootmind.annotation.records import (
@@ -22,6 +21,7 @@ from spacy_rootmind.annotation.records import (
     is_record_key,
     read_record,
 )
+from spacy_rootmind.annotation.teacher_records import has_distributions
 from spacy_rootmind.pipeline import prediction
 
 WORDS = ["The", "teacher", " ", "saw", "him", ".", "She", "left", "."]

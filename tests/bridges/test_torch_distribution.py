@@ -316,3 +316,23 @@ def test_lengths_are_checked_when_a_distribution_is_made():
     for lengths in (torch.tensor([3, 4]), [3, 4]):
         with pytest.raises(ValueError, match="sentence 1: expected a length of 0 to 3, received 4"):
             tensors.TreeDistribution(torch.zeros(2, 4, 4), lengths)
+
+
+def test_messages_say_what_is_expected_and_received():
+    trees = tensors.TreeDistribution(make_scores(2, 4, 4))
+    for call, message in [
+        (lambda: trees.log_prob([-1, 0, 1, 2]), "heads as a torch tensor, received list; convert"),
+        (lambda: trees.support.check(np.zeros(4)), "heads as a torch tensor, received ndarray"),
+        (lambda: trees.support.check(torch.zeros(3)), r"heads of shape \(\*, 4\), received \(3,\)"),
+        (lambda: trees.sample(3), "sample_shape as a tuple of ints, received 3"),
+        (lambda: trees.sample((-1,)), r"sample_shape of sizes of at least 0, received \(-1,\)"),
+        (lambda: trees.sample((), generator=1), "generator as a torch.Generator, received int"),
+        (lambda: trees.expand(2), "batch_shape as a tuple of ints, received 2"),
+        (lambda: tensors.entropy([[0.0]]), "scores as a torch tensor, received list; convert"),
+        (
+            lambda: tensors.entropy(torch.zeros(3, 3), allowed=torch.ones(3, 3)),
+            r"received torch.float32; convert it with allowed.bool\(\)",
+        ),
+    ]:
+        with pytest.raises((TypeError, ValueError), match=f"expected .*{message}"):
+            call()

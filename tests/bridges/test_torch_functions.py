@@ -239,6 +239,44 @@ def test_empty_batches_and_sentences(name):
         assert scores.grad.tolist() == torch.zeros(shape).tolist()
 
 
+@pytest.mark.parametrize("name", ONE)
+@pytest.mark.parametrize("shape", [(0, 4, 4), (0, 3, 4, 4), (3, 0, 4, 4)])
+def test_vmap_over_nothing(name, shape):
+    """An empty result of the shape that any other size gives."""
+    scores = torch.zeros(shape, dtype=torch.float64)
+    function = getattr(tensors, name)
+
+    def total(own):
+        return function(own).sum()
+
+    for run in (function, torch.func.grad(total), torch.func.hessian(total)):
+        wanted = torch.vmap(run)(torch.zeros((2, *shape[1:]), dtype=torch.float64)).shape[1:]
+        assert torch.vmap(run)(scores).shape == (shape[0], *wanted)
+
+
+def test_vmap_over_no_trees_and_no_directions():
+    scores = check_scores(4, 4).detach()
+    trees = tensors.TreeDistribution(scores)
+    assert torch.vmap(trees.log_prob)(torch.zeros(0, 4, dtype=torch.int64)).shape == (0,)
+    pull_back = torch.func.vjp(tensors.arc_marginals, scores)[1]
+    (found,) = torch.vmap(pull_back)(torch.zeros(0, 4, 4, dtype=torch.float64))
+    assert found.shape == (0, 4, 4)
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_flags_of_numpy_count_in_all_derivatives(flag):
+    scores = check_scores(4, 4).detach()
+
+    def third(single_root):
+        query = functools.partial(tensors.log_partition, single_root=single_root)
+        return torch.func.jacrev(torch.func.hessian(query))(scores)
+
+    assert torch.equal(third(np.bool_(flag)), third(flag))
+    for wrong in ("no", None, 1):
+        with pytest.raises(TypeError, match="expected single_root as True or False, received"):
+            tensors.log_partition(scores, single_root=wrong)
+
+
 def test_lengths_may_be_numbers_lists_and_arrays():
     scores = random_scores(2, 4, 4).detach()
     wanted = tensors.entropy(scores, torch.tensor([3, 2]))

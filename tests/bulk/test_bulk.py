@@ -2,8 +2,8 @@
 
 import json
 import os
+import time
 from dataclasses import replace
-from queue import SimpleQueue
 from unittest.mock import Mock
 
 import pytest
@@ -22,6 +22,7 @@ from spacy_rootmind.annotation.records import read_record
 from spacy_rootmind.bulk import ArrowParser, ParserSettings, engine, read_docs
 from spacy_rootmind.bulk import part as part_module
 from spacy_rootmind.bulk.engine import find_killers
+from spacy_rootmind.bulk.folder import OutputFolder
 from spacy_rootmind.bulk.sources import Part, list_sources
 from spacy_rootmind.cli import bulk as command
 from spacy_rootmind.cli.bulk import BulkOptions, bulk
@@ -230,6 +231,68 @@ def test_options_without_effect_on_the_files_are_refused(
         bulk(options)
 
 
+def folder_of(pipeline, corpus, output):
+    parser = ArrowParser(pipeline)
+    job = part_module.Job(parser, str(output), "parquet", part_module.identity_of(parser))
+    return OutputFolder(job, list_sources([str(corpus)]))
+
+
+def test_two_runs_that_start_at_the_same_time_have_the_same_parts(pipeline, corpus, tmp_path):
+    first, second = (folder_of(pipeline, corpus, tmp_path / "out") for _ in range(2))
+
+    def cut(source):
+        """The first run starts while the second one reads the input."""
+        parts.append(first.start(lambda source: [(0, 50, 50), (50, source.size, 99)]))
+        return [(0, source.size, source.size)]
+
+    parts = []
+    parts.append(second.start(cut))
+    assert [(part.start, part.stop) for part in parts[1]] == [(0, 50), (50, corpus.stat().st_size)]
+    assert parts[0] == parts[1]
+
+
+@pytest.mark.parametrize("killed_at", ["_manifest.parquet", "_run.json"])
+def test_a_run_that_was_killed_while_it_started_is_started_again(
+    killed_at, pipeline, trained, address, corpus, texts, tmp_path, monkeypatch
+):
+    """A killed process removes nothing: a temporary file is left."""
+
+    class Killed(BaseException):
+        pass
+
+    folder = folder_of(pipeline, corpus, tmp_path / "out")
+    move = folder.fs.mv
+
+    def kill(source, target):
+        if target.endswith(killed_at):
+            raise Killed
+        move(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folder.fs, "mv", kill)
+        patch.setattr(folder.fs, "rm", Mock())
+        with pytest.raises(Killed):
+            folder.start(lambda source: [(0, source.size, source.size)])
+    assert any(name.endswith(".tmp") for name in os.listdir(tmp_path / "out"))
+    assert bulk(options(pipeline, address, [corpus], tmp_path / "out")) == 0
+    assert_parsed_once(tmp_path / "out", trained, texts)
+    assert not any(name.endswith(".tmp") for name in os.listdir(tmp_path / "out"))
+
+
+def test_names_of_sentences_do_not_depend_on_parts(pipeline, address, corpus, tmp_path):
+    corpora = [corpus, tmp_path / "other.txt"]
+    corpora[1].write_text(corpus.read_text())
+    found = []
+    for number, part_bytes in enumerate((150, 1 << 20)):
+        output = tmp_path / f"out-{number}"
+        run = options(pipeline, address, corpora, output, to_format="conllu", part_bytes=part_bytes)
+        assert bulk(run) == 0
+        lines = "".join(path.read_text() for path in sorted(output.glob("part-*.conllu")))
+        found.append([line for line in lines.splitlines() if line.startswith("# sent_id")])
+    assert found[0] == found[1]
+    assert len(set(found[0])) == len(found[0]) == 2 * N_TEXTS
+
+
 def test_an_empty_input_makes_an_empty_output(pipeline, address, tmp_path):
     (tmp_path / "a.txt").write_text("\n \n")
     assert bulk(options(pipeline, address, [tmp_path / "a.txt"], tmp_path / "output")) == 0
@@ -277,63 +340,21 @@ def test_parts_that_fail_are_reported_and_done_by_the_next_run(
     assert_parsed_once(output, trained, texts)
 
 
-class DoneFuture:
-    """Stands for a future that has ended."""
-
-    def __init__(self, result=None, error=None):
-        self.status = "error" if error else "finished"
-        self.result, self.exception = result, lambda: error
-
-    def done(self):
-        return True
-
-    def add_done_callback(self, call):
-        call(self)
-
-    def release(self):
-        pass
-
-
-class DoneClient:
-    """Stands for a cluster where each part is done at once."""
-
-    def nthreads(self):
-        return {"worker": 1}
-
-    def map(self, function, parts, **options):
-        return [DoneFuture(function(part)) for part in parts]
-
-    def gather(self, futures, asynchronous):
-        return [future.result for future in futures]
-
-    def sync(self, function, *arguments, callback_timeout):
-        return function(*arguments)
-
-
-class DyingClient(DoneClient):
-    """Stands for a cluster where the parts of some functions kill their workers."""
-
-    def __init__(self, deadly):
-        self.deadly = deadly
-        self.tried = []
-
-    def submit(self, function, job, part, *piece, **options):
-        if function.__name__ == "count_documents":
-            return DoneFuture(1000)
-        self.tried.append(piece)
-        dies = any(piece[0] <= number < piece[1] for number in self.deadly)
-        return DoneFuture(error=distributed.KilledWorker("key", None, 3) if dies else None)
-
-
 def test_workers_keep_freed_memory(monkeypatch):
     monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
     with engine.local_client(1) as client:
         assert list(client.run(os.environ.get, "MALLOC_TRIM_THRESHOLD_").values()) == [None]
 
 
+@pytest.fixture
+def client(address):
+    with distributed.Client(address, set_as_default=False) as client, client.as_current():
+        yield client
+
+
 def test_a_run_without_workers_ends(monkeypatch):
     monkeypatch.setattr(engine, "PATIENCE", 0.2)
-    monkeypatch.setattr(engine, "LOOK", 0.1)
+    monkeypatch.setattr(engine, "CHECK", 0.1)
     with (
         distributed.LocalCluster(
             n_workers=0, processes=False, dashboard_address="localhost:0"
@@ -342,97 +363,70 @@ def test_a_run_without_workers_ends(monkeypatch):
         client.as_current(),
         pytest.raises(engine.LostWorkersError),
     ):
-        engine._wait(client, [client.submit(int, pure=False)])
+        list(engine.outcomes(client, int, ["1"]))
 
 
-class LostClient:
-    """Stands for a client whose scheduler no longer answers."""
-
-    def nthreads(self):
+def test_a_scheduler_that_is_gone(client, monkeypatch):
+    def fail():
         raise OSError("Stream is closed")
 
-
-def test_a_scheduler_that_is_gone_while_workers_are_counted(monkeypatch):
-    def wait(*arguments, **options):
-        raise distributed.TimeoutError
-
-    monkeypatch.setattr(engine, "wait", wait)
+    started = engine.outcomes(client, int, range(engine.WINDOW + 1))
+    next(started)
+    monkeypatch.setattr(engine, "CHECK", 0.0)
+    monkeypatch.setattr(client, "nthreads", fail)
     with pytest.raises(engine.LostSchedulerError):
-        engine._wait(LostClient(), [])
+        list(started)
     with pytest.raises(engine.LostSchedulerError):
-        engine.run_parts(LostClient(), None, [], None)
-    monkeypatch.setattr(engine, "LOOK", 0.1)
+        next(engine.outcomes(client, int, ["1"]))
+
+
+def test_a_cancelled_part_is_one_of_a_scheduler_that_is_gone(client):
+    running = engine.outcomes(client, time.sleep, [0.3, 3.0])
+    assert next(running) == (0.3, (None, None))
+    client.cancel([distributed.Future(key, client) for key in client.futures])
     with pytest.raises(engine.LostSchedulerError):
-        engine._take(LostClient(), SimpleQueue())
+        next(running)
 
 
-def test_a_scheduler_that_is_gone_before_a_result_is_read(monkeypatch):
-    class Client(DoneClient):
-        def gather(self, futures, asynchronous):
-            raise OSError("Stream is closed")
+def test_an_error_of_a_part_is_told_from_one_of_the_scheduler(client):
+    def fail(text):
+        raise TimeoutError("the file system does not answer")
 
-    monkeypatch.setattr(engine, "_wait", lambda client, futures: None)
-    with pytest.raises(engine.LostSchedulerError):
-        engine._outcome(Client(), DoneFuture())
-
-
-class ForgetfulClient(DoneClient):
-    """Stands for a cluster where each result is lost, with its worker, when it is first read."""
-
-    def __init__(self):
-        self.lost = set()
-
-    def gather(self, futures, asynchronous):
-        new = set(futures) - self.lost
-        if new:
-            self.lost.add(next(iter(new)))
-            raise distributed.TimeoutError
-        return super().gather(futures, asynchronous)
+    [(_, (result, error))] = engine.outcomes(client, fail, ["1"])
+    assert result is None
+    assert str(error) == "the file system does not answer"
 
 
-def test_a_result_that_is_lost_with_its_worker_is_waited_for_again(monkeypatch):
-    waits = []
-    monkeypatch.setattr(engine, "_wait", lambda client, futures: waits.append(futures))
-    future = DoneFuture("counts")
-    assert engine._outcome(ForgetfulClient(), future) == ("counts", None)
-    assert waits == [[future]] * 2
+def test_an_error_that_dask_does_not_report_is_found(client, monkeypatch):
+    monkeypatch.setattr(engine, "as_completed", lambda **options: Mock(next_batch=lambda block: []))
+    monkeypatch.setattr(engine, "CHECK", 0.1)
+    [(text, (result, error))] = engine.outcomes(client, int, ["one"])
+    assert (text, result, type(error)) == ("one", None, ValueError)
 
 
-def test_parts_whose_results_are_lost_are_reported_once(monkeypatch):
-    monkeypatch.setattr(engine, "parse_part", lambda job, part: -part)
-    reported = []
-    failed = engine.run_parts(
-        ForgetfulClient(), None, range(20), lambda *found: reported.append(found)
-    )
-    assert failed == []
-    assert sorted(reported) == [(part, -part) for part in range(20)]
-
-
-def test_more_parts_than_the_scheduler_has_at_a_time(monkeypatch):
-    monkeypatch.setattr(engine, "parse_part", lambda job, part: (job, part))
-    monkeypatch.setattr(engine, "BATCH", 0.0)
+def test_more_parts_than_the_scheduler_has_at_a_time(client):
     n_parts = 3 * engine.WINDOW + 1
-    reported = []
-    with engine.local_client(1) as client:
-        failed = engine.run_parts(
-            client, "job", range(n_parts), lambda *found: reported.append(found)
-        )
-    assert failed == []
-    assert sorted(reported) == [(part, ("job", part)) for part in range(n_parts)]
-
-
-def test_an_error_of_a_part_is_told_from_one_of_the_scheduler(monkeypatch):
-    monkeypatch.setattr(engine, "_wait", lambda client, futures: None)
-    error = TimeoutError("the file system does not answer")
-    assert engine._outcome(DoneClient(), DoneFuture(error=error)) == (None, error)
+    found = engine.outcomes(client, str, range(n_parts))
+    assert sorted(found) == [(part, (str(part), None)) for part in range(n_parts)]
 
 
 @pytest.mark.parametrize("deadly", [set(), {0}, {999}, {123, 124, 700}])
 def test_documents_that_kill_are_found_with_few_deaths(deadly, monkeypatch):
-    monkeypatch.setattr(engine, "_wait", lambda client, futures: None)
-    client = DyingClient(deadly)
-    assert sorted(find_killers(client, None, None)) == sorted(deadly)
-    deaths = [piece for piece in client.tried if any(piece[0] <= n < piece[1] for n in deadly)]
+    deaths = []
+
+    def outcomes(client, function, items, **options):
+        """Stands for a cluster whose workers are killed by some documents."""
+        for item in items:
+            if function.func.__name__ == "count_documents":
+                yield item, (1000, None)
+            elif any(item[0] <= number < item[1] for number in deadly):
+                deaths.append(item)
+                yield item, (None, distributed.KilledWorker("key", None, 3))
+            else:
+                yield item, (None, None)
+
+    monkeypatch.setattr(engine, "outcomes", outcomes)
+    assert sorted(find_killers(None, None, None)) == sorted(deadly)
     # Four levels of eight pieces, and the confirmation.
     assert len(deaths) <= 5 * len(deadly)
 

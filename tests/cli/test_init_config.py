@@ -97,7 +97,8 @@ def test_all_components_listen_to_one_another(kind):
     chosen = {kind: ENCODERS[kind][0]} if kind else {}
     config = make_config(options(ALL, **chosen))
     source = "transformer" if kind else "tok2vec"
-    assert config["nlp"]["pipeline"] == [source, *ALL] == list(config["components"])
+    names = [source, *ALL[:2], "attribute_ruler", *ALL[2:]]
+    assert config["nlp"]["pipeline"] == names == list(config["components"])
     listeners = [config["components"][name]["model"]["tok2vec"] for name in ALL]
     assert all(listener == listeners[0] for listener in listeners)
     assert "Listener" in listeners[0]["@architectures"]
@@ -111,9 +112,10 @@ def test_all_components_listen_to_one_another(kind):
 
 @pytest.mark.parametrize("name", ["cpu", *ENCODERS])
 def test_training_with_others_has_the_shipped_settings(name):
-    """All but score weights, vectors (now shared), BLAS, learning rates and widths."""
+    """All but score weights, vectors (now shared), BLAS, whitespace, learning rates and widths."""
     chosen = {name: ENCODERS[name][0]} if name in ENCODERS else {}
     config, own = make_config(options(ALL, **chosen)), shipped(name)
+    assert list(config["initialize"]["components"].pop("attribute_ruler")) == ["patterns"]
     if name == "cpu":
         blas = {"@callbacks": "spacy_rootmind.numpy_blas.v1"}
         assert config["nlp"].pop("after_pipeline_creation") == blas
@@ -228,7 +230,7 @@ def test_command_prints_how_to_train(run, tmp_path):
     result = run("init-config", tmp_path / "own.cfg", "-p", "tagger, root_mst,tok2vec")
     assert f"python -m spacy train {tmp_path / 'own.cfg'} --output" in result.stderr.decode()
     pipeline = load_config(tmp_path / "own.cfg")["nlp"]["pipeline"]
-    assert pipeline == ["tok2vec", "tagger", "root_mst"]
+    assert pipeline == ["tok2vec", "tagger", "attribute_ruler", "root_mst"]
 
 
 def test_command_says_what_an_encoder_needs(run, tmp_path):
@@ -280,6 +282,27 @@ def test_config_trains(pipeline, lang, corpus, tmp_path):
     doc = nlp(Doc(nlp.vocab, words=[token.text for token in gold]))
     assert doc.has_annotation("DEP")
     assert doc.has_annotation("TAG") == ("tagger" in pipeline)
+
+
+@pytest.mark.parametrize("taggers", [["tagger"], ["morphologizer"], ["tagger", "morphologizer"]])
+def test_whitespace_gets_the_tags_of_spacys_pipelines(taggers, quickstart_docs):
+    """Of the taggers that there are, whatever they predict for it."""
+    nlp = load_model_from_config(make_config(options(["root_mst", *taggers])), auto_fill=False)
+    examples = [Example(nlp.make_doc(gold.text), gold) for gold in quickstart_docs[:20]]
+    nlp.initialize(lambda: examples)
+    doc = nlp("Go  on.\n\n \t Now")
+    assert sum(token.is_space for token in doc) == 2
+    for token in doc:
+        assert (token.tag_ == "_SP") == (token.is_space and "tagger" in taggers)
+        assert (token.pos_ == "SPACE") == (token.is_space and "morphologizer" in taggers)
+        assert not (token.is_space and str(token.morph))
+
+
+def test_attribute_ruler_of_the_user_stays_as_it_is():
+    config = make_config(options(["tagger", "root_mst", "attribute_ruler"]))
+    assert config["nlp"]["pipeline"] == ["tok2vec", "tagger", "root_mst", "attribute_ruler"]
+    assert not config["initialize"]["components"]
+    assert config["components"]["attribute_ruler"]["scorer"] is not None
 
 
 def test_tags_may_begin_with_an_exclamation_mark():

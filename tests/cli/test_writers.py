@@ -13,7 +13,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training.converters import conllu_to_docs
 
-from spacy_rootmind.annotation.extensions import Arc, register_extensions
+from spacy_rootmind.annotation.extensions import register_extensions
 from spacy_rootmind.formats.conllu import decimals, read_conllu, read_sentences, write_conllu
 from spacy_rootmind.formats.conllu_sentence import (
     DEPREL,
@@ -28,6 +28,7 @@ from spacy_rootmind.formats.conllu_sentence import (
 from spacy_rootmind.formats.drawn_tree import draw_tree, percent, write_tree
 from spacy_rootmind.formats.jsonl import write_jsonl
 from spacy_rootmind.formats.lines import Inputs, Line
+from spacy_rootmind.formats.parse_details import ListedArc, ListedDetails
 from spacy_rootmind.formats.records import InputRecord, restore_given_columns
 from spacy_rootmind.formats.registry import read_records
 from spacy_rootmind.pipeline import alternatives
@@ -128,6 +129,24 @@ def test_conllu_keeps_an_id(nlp):
         assert sentences_in(write_conllu(doc, record, 0))[0].comments[0] == line
 
 
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        # As UD wants them: without whitespace and slashes.
+        (
+            ["a/b:0", "a_b:0", "a b", "a%20b"],
+            ["a%2Fb:0", "a_b:0", "a%20b", "a%2520b"],
+        ),
+        (["\u2028", "", " ", None, True], ["in:1"] * 5),
+    ],
+)
+def test_names_of_sentences_tell_documents_apart(names, expected, nlp):
+    for name, prefix in zip(names, expected, strict=True):
+        doc, record = parse_text(nlp, "It rained.", id=name)
+        [sentence] = sentences_in(write_conllu(doc, record, 0))
+        assert sentence.comment("sent_id") == f"{prefix}-1"
+
+
 def test_conllu_of_nothing_is_nothing(nlp):
     for text in ("", "  ", "\n"):
         doc, record = parse_text(nlp, text)
@@ -206,8 +225,9 @@ def test_conllu_has_probabilities_and_alternatives(nlp):
 
 def test_labels_do_not_end_an_arc_in_conllu(nlp, monkeypatch):
     doc, record = parse_text(nlp, "She slept")
-    arcs = [Arc(doc[0], doc[1], label, 0.25) for label in ("a|b", "50%, or so", "obl:arg")]
-    monkeypatch.setattr("spacy_rootmind.formats.conllu.get_arcs", lambda sentence: arcs)
+    arcs = [ListedArc(0, 1, label, 0.25) for label in ("a|b", "50%, or so", "obl:arg")]
+    details = ListedDetails(arcs=arcs)
+    monkeypatch.setattr("spacy_rootmind.formats.conllu.list_details", lambda sentence: details)
     [sentence] = sentences_in(write_conllu(doc, record, 0))
     first, second = sentence.words
     assert misc(first)["Arcs"] == ("2:a%7Cb:0.250000,2:50%25%2C or so:0.250000,2:obl:arg:0.250000")

@@ -21,7 +21,7 @@ from spacy_rootmind.cli.treebanks import read_treebank
 from spacy_rootmind.formats.conllu_sentence import FORM
 from spacy_rootmind.formats.lines import InputError, Inputs
 from spacy_rootmind.formats.records import Failure, InputRecord
-from spacy_rootmind.formats.registry import WRITERS, read_records
+from spacy_rootmind.formats.registry import FORMATS, read_records, writer
 from spacy_rootmind.parsing.stream import parse_records
 
 CORPUS = Path(__file__).with_name("corpus")
@@ -75,8 +75,8 @@ def check_records(nlp, folder, found):
         record, doc = parsed
         for sentence in doc.sents:
             assert sum(token.head == token for token in sentence) == 1
-        for name, write in WRITERS.items():
-            written = write(doc, record, 0)
+        for name in (name for name, form in FORMATS.items() if form.writes):
+            written = writer(name)(doc, record, 0)
             if name != "tree":
                 check_written(nlp, folder, record, doc, name, written)
 

@@ -119,7 +119,6 @@ def test_kbest_reads_unaligned_scores():
         np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.filterwarnings("ignore:overflow")
 @pytest.mark.parametrize("n", [3, 4, 10])
 def test_sums_that_overflow_are_refused(n):
     scores = np.full((n + 1, n + 1), 1.7e308 / n)

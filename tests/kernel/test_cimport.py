@@ -25,7 +25,7 @@ OUTSIDE = '''
 from libc.stdint cimport int32_t
 from spacy_rootmind.kernel.c_api cimport (
     TREE_BAD_SCORE, TREE_LOST_DIGITS, TREE_NO_MEMORY, TREE_NONE, TREE_OK, ProjectiveDecoder,
-    Sampler, TreeDecoder, TreeSums, decode_kbest, decode_projective, decode_tree,
+    TreeDecoder, TreeSampler, TreeSums, decode_kbest, decode_projective, decode_tree,
     projective_decoder_free, projective_decoder_new, sum_trees, tree_decoder_free,
     tree_decoder_new, tree_sampler_begin, tree_sampler_draw, tree_sampler_free, tree_sampler_new,
     tree_sums_free, tree_sums_new)
@@ -105,7 +105,7 @@ def sums(list rows, bint single_root):
 def samples(list rows, Py_ssize_t k, bint single_root):
     """Draw k trees, one by one."""
     cdef Sentence sentence = sentence_of(rows)
-    cdef Sampler* sampler = tree_sampler_new(MOST, single_root)
+    cdef TreeSampler* sampler = tree_sampler_new(MOST, single_root)
     cdef unsigned int state = 1
     cdef double log_prob
     cdef int status = tree_sampler_begin(sampler, &sentence.scores[0], STRIDE, sentence.n)
@@ -122,7 +122,7 @@ def too_long():
     cdef TreeDecoder* decoder = tree_decoder_new(0)
     cdef ProjectiveDecoder* chart = projective_decoder_new(0)
     cdef TreeSums* workspace = tree_sums_new(0)
-    cdef Sampler* sampler = tree_sampler_new(0, True)
+    cdef TreeSampler* sampler = tree_sampler_new(0, True)
     cdef double log_z
     statuses = [
         decode_tree(decoder, &sentence.scores[0], STRIDE, 1, True, sentence.heads),
@@ -251,7 +251,7 @@ def test_statuses_of_an_outside_module(outside):
     assert too_long == ([-3] * 4, True, True)
 
 
-@pytest.mark.parametrize("name", ["TreeDecoder", "ProjectiveDecoder", "TreeSums", "Sampler"])
+@pytest.mark.parametrize("name", ["TreeDecoder", "ProjectiveDecoder", "TreeSums", "TreeSampler"])
 def test_no_outside_module_knows_the_size_of_a_workspace(name, tmp_path):
     built = build(tmp_path, "knows", KNOWS_THE_SIZE.format(name=name))
     assert built.returncode != 0

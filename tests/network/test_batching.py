@@ -5,7 +5,7 @@ import pytest
 from thinc.api import NumpyOps
 
 from spacy_rootmind.network import distance
-from spacy_rootmind.network.arcs import BiaffineArcs
+from spacy_rootmind.network.arc_scorer import BiaffineArcs
 from spacy_rootmind.network.bilstm import BiLSTM
 from spacy_rootmind.network.dropout import RATE, sentence_mask
 from spacy_rootmind.network.layout import MAX_BUCKET_SCORES, Layout

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from gradients import OPS, assert_directional, assert_parameters, in_double
 
-from spacy_rootmind.network.arcs import BiaffineArcs
+from spacy_rootmind.network.arc_scorer import BiaffineArcs
 from spacy_rootmind.network.bilstm import BiLSTM
 from spacy_rootmind.network.distance import N_BUCKETS
-from spacy_rootmind.network.labels import Arcs, BiaffineLabels
+from spacy_rootmind.network.label_scorer import Arcs, BiaffineLabels
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.refine import Refine
 from spacy_rootmind.training.losses import head_selection

@@ -17,7 +17,7 @@ from spacy_rootmind import decode
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.boundaries import NOT_A_WORD, BoundaryInput
 from spacy_rootmind.network.feature_keys import list_templates, make_arc_keys
-from spacy_rootmind.network.labels import Arcs
+from spacy_rootmind.network.label_scorer import Arcs
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.linear import build_linear_parser
 from spacy_rootmind.network.linear_labels import LinearLabels

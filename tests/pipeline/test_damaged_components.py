@@ -124,6 +124,13 @@ def set_dim(name, dim, size):
     return change
 
 
+def set_ref(name, ref, number):
+    def change(message):
+        message["nodes"][layer(message, name)]["refs"][ref] = number
+
+    return change
+
+
 def set_attr(name, attr, value):
     def change(message):
         message["attrs"][layer(message, name)][attr] = value
@@ -155,10 +162,17 @@ OTHERS = {
     "parameter": (rename_param, r"biaffine_arcs to have the parameters \['W', "),
     "dim": (set_dim("biaffine_arcs", "nH", 17), "nH of biaffine_arcs to be 16, found 17"),
     "other dim": (set_dim("refine", "nX", 1), "refine to have the dimensions"),
+    "no width": (set_dim("biaffine_arcs", "nH", None), "nH of biaffine_arcs to be 16, found None"),
+    "references": (set_ref("tree_scorer", "labels", 1), "reference labels of tree_scorer to be"),
     "attribute": (
         set_attr("extract_features", "columns", b"\x91\xa3TAG"),
         "columns of extract",
     ),
+    "attribute lost": (
+        lambda m: m["attrs"][layer(m, "extract_features")].pop("columns"),
+        r"an attribute columns of extract_features, found \[\]",
+    ),
+    "part lost": (lambda m: m.pop("shims"), "KeyError.*shims"),
     "seed": (set_attr("hashembed", "seed", b"\x01"), "seed of hashembed to be 8"),
     "attribute that cannot be read": (set_attr("refine", "parser_dropout", b"\xc1"), "FormatError"),
     "shims": (lambda m: m["shims"].__setitem__(0, [b""]), "0 wrapped networks in biaffine_parser"),

@@ -82,13 +82,13 @@ def nlp(trained):
     return copy_of(trained)
 
 
-def test_every_setting_is_assigned_here():
+def test_every_setting_is_changed_here():
     assert set(CHANGED) == set(default_settings())
     assert all(EXPECTED[name] != default for name, default in default_settings().items())
 
 
 @pytest.mark.parametrize("name", CHANGED)
-def test_assigned_settings_are_in_the_config_and_come_back(name, nlp, tmp_path):
+def test_changed_settings_are_in_the_config_and_come_back(name, nlp, tmp_path):
     before = {**block(nlp)}
     value, in_config = CHANGED[name]
     configure(nlp, **{name: value})
@@ -98,7 +98,7 @@ def test_assigned_settings_are_in_the_config_and_come_back(name, nlp, tmp_path):
     assert settings_of(again) == {**default_settings(), name: in_config}
 
 
-def test_all_assigned_settings_come_back_through_bytes(nlp):
+def test_all_changed_settings_come_back_through_bytes(nlp):
     configure_all(nlp)
     data, config = nlp.to_bytes(), nlp.config
     again = get_lang_class("en").from_config(config).from_bytes(data)
@@ -114,7 +114,7 @@ def test_the_last_value_counts(nlp, tmp_path):
     assert settings_of(again) == {**default_settings(), "temperature": 2.0}
 
 
-def test_the_fitted_temperature_is_not_changed_by_an_assigned_one(nlp, tmp_path):
+def test_the_fitted_temperature_stays_when_another_is_set(nlp, tmp_path):
     parser_of(nlp).cfg["temperature"] = 1.379
     configure(nlp, temperature=3.0)
     again = via_disk(nlp, tmp_path / "model")
@@ -133,7 +133,7 @@ def test_settings_passed_when_loading_take_precedence(nlp, tmp_path):
     }
     again = via_disk(nlp, tmp_path / "model", config=overrides)
     assert settings_of(again) == {**default_settings(), "arc_threshold": 0.5}
-    # And what is assigned after loading counts again.
+    # And what is changed after loading counts again.
     configure(again, arc_threshold=0.125)
     again = via_disk(again, tmp_path / "again")
     assert settings_of(again) == {**default_settings(), "arc_threshold": 0.125}
@@ -203,7 +203,7 @@ def unpickled(nlp):
 
 
 @pytest.mark.parametrize("move", [taken_from, renamed, unpickled, copy.deepcopy])
-def test_settings_assigned_after_a_move_are_in_the_config_and_come_back(move, nlp, tmp_path):
+def test_settings_changed_after_a_move_are_in_the_config_and_come_back(move, nlp, tmp_path):
     configure(nlp, max_sentence_length=55)
     moved = move(nlp)
     assert block(moved)["max_sentence_length"] == 55
@@ -248,11 +248,20 @@ def test_functions_of_the_package_know_their_block(name, function):
     assert pickle.loads(pickle.dumps(made)).config == made.config
 
 
-def test_a_block_can_be_assigned(nlp, tmp_path):
+def test_a_block_can_be_given(nlp, tmp_path):
     configure(nlp, alternatives=KBEST)
     assert len(next(nlp("The cat saw a dog.").sents)._.parses) == 3
     again = via_disk(nlp, tmp_path / "model")
     assert len(next(again("The cat saw a dog.").sents)._.parses) == 3
+
+
+def test_a_changed_block_of_the_config_changes_no_settings(nlp):
+    configure(nlp, alternatives=kbest(3))
+    parser = parser_of(nlp)
+    block(nlp)["alternatives"]["k"] = 7
+    parser.settings.as_config()["alternatives"]["k"] = 8
+    assert parser.settings.as_config()["alternatives"]["k"] == 3
+    assert parser.saved_settings["alternatives"]["k"] == 3
 
 
 def first_is_root(doc):
@@ -313,7 +322,7 @@ def test_what_the_config_does_not_have_cannot_be_saved_by_mistake(nlp, tmp_path,
 # --- the ways of a pipeline --------------------------------------------------------------------
 
 
-def test_processes_have_the_assigned_settings(nlp):
+def test_processes_have_the_changed_settings(nlp):
     configure(nlp, confidence=True)
     configure(nlp, alternatives=kbest(2))
     for doc in nlp.pipe(["The cat slept."] * 3, n_process=2, batch_size=1):
@@ -331,7 +340,7 @@ def test_other_processes_get_only_the_component(nlp):
 
 
 @pytest.mark.workflow
-def test_assembled_and_packaged_pipelines_have_the_assigned_settings(nlp, tmp_path):
+def test_assembled_and_packaged_pipelines_have_the_changed_settings(nlp, tmp_path):
     configure(nlp, temperature=3.0)
     nlp.to_disk(tmp_path / "model")
     run = [sys.executable, "-m", "spacy"]

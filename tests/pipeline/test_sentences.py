@@ -31,7 +31,7 @@ from spacy_rootmind.annotation.sentences import (
 )
 from spacy_rootmind.annotation.writing import SentenceParse, annotate, join_sentences
 from spacy_rootmind.network.architecture import ParserInput
-from spacy_rootmind.pipeline.distributions import sigmoid
+from spacy_rootmind.pipeline.stored_distributions import sigmoid
 from spacy_rootmind.trees.conventions import MISSING
 
 VOCAB = spacy.blank("en").vocab
@@ -419,9 +419,13 @@ def test_boundaries_are_learnt_once_training_sees_one(quickstart_docs, caplog, t
     optimizer = nlp.resume_training()
     optimizer.learn_rate = 0.01
     caplog.clear()
-    for step in range(100):
-        start = step * 4 % len(examples)
-        nlp.update(examples[start : start + 4], sgd=optimizer, drop=0.0)
+    with caplog.at_level(logging.INFO, logger="spacy"):
+        for step in range(100):
+            start = step * 4 % len(examples)
+            nlp.update(examples[start : start + 4], sgd=optimizer, drop=0.0)
+    told = [r.getMessage() for r in caplog.records if "from now on" in r.getMessage()]
+    assert len(told) == 1
+    assert told[0].startswith("[root_mst] a training Doc has several sentences")
     assert starts_of(nlp(TEXT)) == TEXT_STARTS
     # Later batches without any do not turn it off.
     nlp.update(gold_examples(quickstart_docs[:4], nlp), sgd=optimizer)

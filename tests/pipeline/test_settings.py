@@ -114,9 +114,22 @@ def test_configure_names_what_there_is(nlp):
     ):
         configure(nlp, colour="red")
     nlp.add_pipe("sentencizer")
-    with pytest.raises(ValueError, match="expected the pipe 'sentencizer' to be a root_mst"):
+    match = r"expected a root_mst called 'sentencizer', found <spacy\.pipeline\.sentencizer"
+    with pytest.raises(ValueError, match=match):
         configure(nlp, "sentencizer", confidence=True)
     nlp.remove_pipe("sentencizer")
+    match = r"expected a root_mst called 'parser', found the components \['root_mst'\]"
+    with pytest.raises(ValueError, match=match):
+        configure(nlp, "parser", confidence=True)
+
+
+def test_what_is_assigned_as_settings_is_checked(nlp):
+    parser = nlp.get_pipe("root_mst")
+    before = parser.settings
+    for value in (None, {"confidence": True}, default_settings()):
+        with pytest.raises(ValueError, match=r"\[root_mst\] expected settings as .*, received "):
+            parser.settings = value
+    assert parser.settings is before
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -290,6 +290,17 @@ def test_fitting_does_not_change_the_weights_or_the_best_trees(make, dev):
     assert not any(eg.predicted.has_annotation("DEP") for eg in examples)
 
 
+@pytest.mark.parametrize("decode", ["tree", "labelled_tree"])
+def test_scores_depend_on_temperatures_only_with_labelled_trees(make, dev, decode):
+    nlp = make(decode=decode)
+    parser = nlp.get_pipe("root_mst")
+    scores = []
+    for temperatures in ((1.0, 1.0), (20.0, 0.1)):
+        parser.cfg["temperature"], parser.cfg["label_temperature"] = temperatures
+        scores.append(nlp.evaluate(gold_examples(dev, nlp))["dep_uas"])
+    assert (scores[0] != scores[1]) == (decode == "labelled_tree")
+
+
 def test_initialization_forgets_what_was_fitted(make, dev):
     nlp = make()
     parser = nlp.get_pipe("root_mst")
@@ -375,6 +386,9 @@ def test_components_before_the_parser_are_run_and_no_others(make):
     with nlp.select_pipes(disable=["sentencizer"]):
         [found] = annotate_before(nlp, "root_mst", [Example(nlp.make_doc(text), nlp(text))])
         assert not found.predicted.has_annotation("SENT_START")
+    with nlp.select_pipes(disable=["root_mst"]):
+        [found] = annotate_before(nlp, "root_mst", [Example(nlp.make_doc(text), nlp(text))])
+        assert found.predicted.user_data["seen"] == 1
 
 
 def test_reader_fits_with_what_a_shared_tok2vec_says(quickstart_docs, dev):
@@ -422,12 +436,19 @@ def test_reader_leaves_its_examples_as_they_were_read(make, dev):
 
 
 def test_reader_of_a_parser_that_is_not_initialized_only_reads(dev):
-    """As `spacy debug data` calls it."""
     nlp = make_nlp()
     # This component would fail.
     nlp.add_pipe("tagger", first=True)
     assert len(fit(nlp, dev)) == len(dev)
     assert nlp.get_pipe("root_mst").temperature == 1.0
+
+
+def test_reader_of_a_frozen_parser_only_reads(make, dev):
+    nlp = make()
+    nlp.config["training"]["frozen_components"] = ["root_mst"]
+    assert len(fit(nlp, dev)) == len(dev)
+    parser = nlp.get_pipe("root_mst")
+    assert (parser.temperature, parser.cfg["label_temperature"]) == (1.0, 1.0)
 
 
 def test_reader_fits_to_some_of_a_large_corpus_evenly(make, dev, monkeypatch):
@@ -504,7 +525,7 @@ def workspace(tmp_path, quickstart_docs, dev):
     DocBin(docs=joined).to_disk(tmp_path / "train.spacy")
     DocBin(docs=dev).to_disk(tmp_path / "dev.spacy")
 
-    def run(pipe="root_mst", shared=False):
+    def run(pipe="root_mst", shared=False, command=("train",)):
         text = (QUICKSTART / "configs" / "config.cfg").read_text(encoding="utf8")
         config = spacy.util.load_config_from_str(text, interpolate=False)
         config["corpora"]["calibrated_dev"]["pipe"] = pipe
@@ -523,7 +544,8 @@ def workspace(tmp_path, quickstart_docs, dev):
         logger = {"@loggers": "spacy.ConsoleLogger.v3", "output_file": "log.jsonl"}
         config["training"]["logger"] = {**logger, "progress_bar": None, "console_output": False}
         config.to_disk(tmp_path / "config.cfg")
-        return run_spacy("train", "config.cfg", "--output", "out", cwd=tmp_path)
+        output = ("--output", "out") if command == ("train",) else ()
+        return run_spacy(*command, "config.cfg", *output, cwd=tmp_path)
 
     run.folder = tmp_path / "out"
     return run
@@ -562,6 +584,15 @@ def test_checkpoints_are_chosen_by_the_scores_that_they_have(workspace, dev):
             chosen_by = entry["scores"][score] / 100
             assert scores[score] == pytest.approx(chosen_by, abs=1e-6), (name, score)
             assert nlp.meta["performance"][score] == pytest.approx(chosen_by, abs=1e-6)
+
+
+@pytest.mark.workflow
+def test_debug_data_reads_the_dev_corpus(workspace):
+    """It initializes the parser first, whose temperatures are then fitted."""
+    done = workspace(command=("debug", "data"))
+    assert "Corpus is loadable" in done.stdout, done.stdout + done.stderr
+    # spaCy's one complaint is that 20 Docs are few.
+    assert re.search(r"20 evaluation docs.*1 error", done.stdout, re.DOTALL)
 
 
 def test_training_with_another_pipes_name_says_so(workspace):

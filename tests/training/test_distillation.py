@@ -17,14 +17,14 @@ from thinc.api import Ops
 
 from spacy_rootmind import TreeDistribution
 from spacy_rootmind.annotation.details import StoredDistribution
-from spacy_rootmind.annotation.distributions import arc_probabilities, average, find_targets
 from spacy_rootmind.annotation.gold import GoldBatch
 from spacy_rootmind.annotation.records import FORMAT, NAME, read_record
 from spacy_rootmind.annotation.sentences import sentences_of
+from spacy_rootmind.annotation.teacher_records import arc_probabilities, average, find_targets
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.network.layout import Layout
-from spacy_rootmind.pipeline.distributions import teacher_name
 from spacy_rootmind.pipeline.serialization import save_folder
+from spacy_rootmind.pipeline.stored_distributions import teacher_name
 from spacy_rootmind.training.distillation import tree_cross_entropy
 from spacy_rootmind.training.losses import OBJECTIVES, tree_crf
 from spacy_rootmind.trees.conventions import MISSING

@@ -346,3 +346,28 @@ def test_processes_share_the_work(trained):
     expected = [arcs(trained(text)) for text in TEXTS]
     docs = trained.pipe(TEXTS * 2, n_process=2, batch_size=2)
     assert [arcs(doc) for doc in docs] == expected * 2
+
+
+# --- another pipeline --------------------------------------------------------------------------
+
+
+def test_parser_taken_from_its_pipeline(trained, config, tmp_path):
+    """Over another transformer it refuses, with a copy of its own or with its own it is right."""
+    trained.to_disk(tmp_path)
+    expected = [arcs(trained(text)) for text in TEXTS]
+    other, _ = initialized(config, [trained(text) for text in TEXTS])
+    other.remove_pipe("root_mst")
+    source = spacy.load(tmp_path)
+    other.add_pipe("root_mst", source=source)
+    with pytest.raises(ValueError, match=r"replace_listeners\('transformer', 'root_mst'"):
+        other(TEXTS[0])
+    other.remove_pipe("root_mst")
+    source.replace_listeners("transformer", "root_mst", ["model.tok2vec"])
+    other.add_pipe("root_mst", source=source)
+    assert [arcs(other(text)) for text in TEXTS] == expected
+    together = spacy.blank("en")
+    source = spacy.load(tmp_path)
+    together.add_pipe("transformer", source=source)
+    together.add_pipe("root_mst", source=source)
+    assert [arcs(together(text)) for text in TEXTS] == expected
+    assert len(together.get_pipe("transformer").listeners) == 1

@@ -294,6 +294,44 @@ def test_losses_with_missing_heads_do_not_cancel(constant, projective, single_ro
                 assert loss == pytest.approx(wanted, rel=1e-12, abs=1e-12)
 
 
+@each_kind
+@pytest.mark.parametrize("projective", [True, False])
+@pytest.mark.parametrize("constant", [2.0**20, 2.0**44])
+def test_a_cross_entropy_does_not_cancel(constant, projective, single_root):
+    """Constants of words, which float64 adds to these scores without rounding."""
+    kind = {"single_root": single_root, "projective": projective}
+    rng = rng_for(f"large cross entropies {constant}")
+    for n in (1, 2, 5):
+        scores = rng.integers(-512, 512, size=(n + 1, n + 1)) / 128
+        teacher = arc_marginals(rng.normal(size=scores.shape), **kind)
+        large = scores + constant * rng.integers(1, 4, size=(n + 1, 1))
+        wanted, by_scores = tree_cross_entropy(scores, teacher, **kind)
+        loss, gradient = tree_cross_entropy(large, teacher, **kind)
+        assert loss == pytest.approx(wanted, rel=1e-12)
+        np.testing.assert_allclose(gradient, by_scores, rtol=0, atol=1e-14)
+
+
+@each_dtype
+def test_a_margin_counts_however_large_the_scores(dtype):
+    """In float32 these scores are 8 apart."""
+    scores = np.full((3, 3), 1e8, dtype=dtype)
+    loss, gradient = perceptron(scores, np.array([-1, 0, 1]), margin=1.0)
+    assert loss == 2.0
+    assert gradient[1:].tolist() == [[-1, 0, 1], [1, -1, 0]]
+    assert gradient.dtype == dtype
+
+
+def test_differences_that_overflow_are_no_warning():
+    """To heads of probability 0, and of margins beyond the dtype."""
+    scores = np.zeros((3, 3))
+    scores[1] = [1.7e308, 0, -1.7e308]
+    loss, gradient = head_selection(scores, np.array([-1, 0, -1]))
+    assert loss == 0.0
+    assert not gradient.any()
+    loss, _ = perceptron(np.zeros((3, 3), dtype="f"), np.array([-1, 0, 1]), margin=1e300)
+    assert loss == 2e300
+
+
 def test_a_loss_with_missing_heads_of_which_a_difference_overflows():
     """The gold head lies 2e308 below the others; with these, another word has a root arc."""
     scores = np.zeros((2, 4, 4))
@@ -387,7 +425,6 @@ def test_arguments_are_checked(name):
 
 
 @each_loss
-@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
 def test_losses_beyond_float64_are_refused(name):
     """Rather than infinite, with a gradient that looks right."""
     scores = np.zeros((2, 3, 3))

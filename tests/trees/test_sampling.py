@@ -24,23 +24,16 @@ from reference_sampling import (
 from strategies import DTYPES, FAMILIES, rng_for
 
 from spacy_rootmind import NoTreeError, arc_marginals, entropy, sample_trees
+from spacy_rootmind.trees.sampling import METHODS
 
 NAN, INF = np.nan, np.inf
 
 # (method, single_root) of all unbiased samplers
 SETTINGS = [
-    ("auto", True),
-    ("ancestral", True),
-    ("colbourn", True),
-    ("wilson", True),
-    ("wilson_reject", True),
-    ("auto", False),
-    ("ancestral", False),
-    ("colbourn", False),
-    ("wilson", False),
+    *((method, True) for method in METHODS),
+    *((method, False) for method in METHODS if method != "wilson_reject"),
 ]
 ROBUST = [setting for setting in SETTINGS if setting[0] in ("auto", "ancestral")]
-METHODS = ("auto", "ancestral", "colbourn", "wilson", "wilson_reject")
 
 each_setting = pytest.mark.parametrize(("method", "single_root"), SETTINGS)
 each_robust = pytest.mark.parametrize(("method", "single_root"), ROBUST)

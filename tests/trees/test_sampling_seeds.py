@@ -14,10 +14,10 @@ from strategies import DTYPES, LAYOUTS, mixed_batch, pad_batch, rng_for
 
 from spacy_rootmind import NoTreeError, TreeDistribution, arc_marginals, sample_trees
 from spacy_rootmind.trees.labelled_sampling import sample_labelled
+from spacy_rootmind.trees.sampling import METHODS
 
 NAN, INF = np.nan, np.inf
 
-METHODS = ("auto", "ancestral", "colbourn", "wilson", "wilson_reject")
 WAYS = {
     **{method: {"method": method} for method in METHODS},
     **{

@@ -20,8 +20,8 @@ from convert import (
 from spacy.language import Language
 from spacy.tokens import DocBin
 from spacy.training.converters import conllu_to_docs
-from treebank import TreebankError, read_sentence
-from ud_treebanks import PARAGRAPH, fuse, row, write_treebank
+from treebank import TreebankError
+from ud_treebanks import PARAGRAPH, fuse, read_sentence, row, write_treebank
 
 SMALL = ["UD_Kazakh-KTB", "UD_Kurmanji-MG", "UD_Marathi-UFAL", "UD_Tamil-TTB", "UD_Livvi-KKPP"]
 
@@ -58,7 +58,7 @@ DONT = conllu(
 
 
 def docs_of(lines, words, nlp=None):
-    sentences = [read_sentence(lines, "here")]
+    sentences = [read_sentence(lines)]
     return convert_split(sentences, words, nlp or spacy.blank("fr"), 10)[0]
 
 
@@ -143,7 +143,7 @@ def test_a_merged_token_has_the_head_of_its_topmost_word():
 
 def test_sentences_of_a_script_without_spaces_are_joined_without_one():
     line = conllu([("猫", 0, "root", "SpaceAfter=No"), ("。", 1, "punct", "SpaceAfter=No")])
-    sentences = [read_sentence(line, "here")] * 3
+    sentences = [read_sentence(line)] * 3
     [first, second], _ = convert_split(sentences, "orthographic", spacy.blank("xx"), 2)
     assert (first.text, second.text) == ("猫。猫。", "猫。")
     assert len(list(first.sents)) == 2
@@ -158,7 +158,7 @@ def test_warning_of_trees_that_spacy_splits(capsys):
         for above, below in itertools.pairwise(order):
             heads[below] = above + 1
         lines = conllu([(f"w{i}", h, "dep" if h else "root", "_") for i, h in enumerate(heads)])
-        converted = convert_sentence(read_sentence(lines, "here"), set())
+        converted = convert_sentence(read_sentence(lines), set())
         [doc] = make_docs([converted], 10)
         if len(list(doc.sents)) != 1:
             assert "too non-projective for spaCy" in capsys.readouterr().out

@@ -31,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
 
 import numpy as np
 import spacy
+from lib.plots import BLUE, ORANGE, RED, TEAL, logarithmic, panels
 from lib.records import Records
 from lib.tables import spread
 from lib.trainings import (
@@ -45,7 +46,7 @@ from lib.trainings import (
 from matrices import Matrices
 from mind_the_root import GROUPS, Published, read_published
 from outcomes import Outcome, examine, rank_correlation
-from report import BLUE, ORANGE, RED, TEAL, Report, panels, plain_logarithmic
+from report import Report
 from spacy.language import Language
 from spacy.tokens import DocBin
 from spacy.training import Example
@@ -218,7 +219,7 @@ def remarks(results: Results, table: list[Published], published: dict[str, Publi
 
 def draw(results: Results, published: dict[str, Published], report: Report) -> None:
     """Plot rates against training size."""
-    figure, (axis,) = panels(1, 6.6, 4.4)
+    figure, (axis,) = panels(width=6.6, height=4.4)
     for inputs in INPUTS:
         own = [each[inputs] for each in results.values() if inputs in each]
         sizes = [outcomes[0].train_sentences for outcomes in own]
@@ -231,7 +232,7 @@ def draw(results: Results, published: dict[str, Published], report: Report) -> N
         marker="x",
         label="published",
     )
-    plain_logarithmic(axis, (10, 100, 1000, 10_000))
+    logarithmic(axis, (10, 100, 1000, 10_000))
     axis.set_xlabel("training sentences")
     axis.set_ylabel("malformed trees, %")
     axis.legend(frameon=False)

@@ -12,12 +12,10 @@ Ints = NDArray[np.integer]
 
 # Largest number of scores in a padded batch.
 BATCH_SCORES = 1 << 20
-# States of a network: untrained, or the objective it was trained with. The papers' parsers score
+# States of a network: untrained, or trained with the objective of the papers' parsers, which score
 # the head of each word by itself.
 UNTRAINED, TRAINED = "untrained", "head_selection"
 STATE_TITLES = {TRAINED: "trained", UNTRAINED: "untrained"}
-# First sentence length of each bin.
-BINS = (5, 10, 15, 20, 25, 30, 40, 50, 70)
 # spaCy's name for the folder of the last model.
 LAST = "model-last"
 
@@ -73,13 +71,13 @@ class Matrices:
 
 
 def score_file(root: Path, treebank: str, state: str) -> Path:
-    """Return the file of a treebank's matrices; `state` is UNTRAINED or an objective."""
+    """Return the file of a treebank's matrices; `state` is UNTRAINED or TRAINED."""
     return root / "scores" / treebank / f"{state}.npz"
 
 
-def model_folder(root: Path, treebank: str, objective: str = TRAINED) -> Path:
+def model_folder(root: Path, treebank: str) -> Path:
     """Return the folder of the trained models."""
-    return root / "models" / treebank / objective
+    return root / "models" / treebank / TRAINED
 
 
 def find_scores(root: Path, state: str = TRAINED) -> dict[str, Path]:

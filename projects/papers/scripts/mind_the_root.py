@@ -1,9 +1,8 @@
 """Malformed trees without the root constraint, and the effect of the constraint.
 
 Zmigrod, Vieira & Cotterell (2020), Please Mind the Root: Decoding Arborescences for Dependency
-Parsing, tables 1 and 2, figures 3 and 4. Decodes the score matrices of all treebanks twice, with
-and without the constraint, and compares heads. Figure 1 is a malformed tree. Writes
-mind_the_root.md, CSV and PNG.
+Parsing, tables 1 and 2. Decodes the score matrices of all treebanks twice, with and without the
+constraint, and compares heads. Figure 1 is a malformed tree. Writes mind_the_root.md and CSV.
 """
 
 import argparse
@@ -14,8 +13,7 @@ from pathlib import Path
 
 import numpy as np
 from examples import report_examples
-from matplotlib.transforms import Bbox
-from matrices import TRAINED, UNTRAINED, Matrices, find_scores, require_scores
+from matrices import Matrices, require_scores
 from outcomes import (
     FEW,
     Outcome,
@@ -25,23 +23,13 @@ from outcomes import (
     rank_correlation,
     relative,
 )
-from report import BLUE, RED, Report, panels, plain_logarithmic, plt
-from root_scores import report_root_scores
+from report import Report
 
 PROJECT = Path(__file__).resolve().parents[1]
 # Table 2 of the paper, for the parsers of Stanza (Qi et al. 2020); `treebank` is the name here.
 PUBLISHED_TABLE = Path(__file__).parent / "zmigrod2020_table2.csv"
 # Groups of table 1: from this many training sentences to fewer than that many.
 GROUPS = {"high": (10_000, inf), "medium": (FEW, 10_000), "low": (0, FEW)}
-# Places of a label next to its point: offset in points, and the edges that are aligned.
-LABEL_PLACES = (
-    (6, 0, "left", "center"),
-    (-6, 0, "right", "center"),
-    (0, 6, "center", "bottom"),
-    (0, -6, "center", "top"),
-    (5, 5, "left", "bottom"),
-    (-5, 5, "right", "bottom"),
-)
 # Least number of treebanks for a rank correlation.
 MANY = 5
 
@@ -75,33 +63,6 @@ def read_published() -> tuple[list[Published], dict[str, Published]]:
             if line["treebank"]:
                 named[line["treebank"]] = rows[-1]
     return rows, named
-
-
-def examine_others(root: Path) -> dict[str, dict[str, Outcome]]:
-    """Examine parsers trained with other objectives, if any, by objective and treebank."""
-    states = {path.stem for path in (root / "scores").glob("*/*.npz")}
-    return {
-        state: {
-            name: examine(Matrices.load(path)) for name, path in find_scores(root, state).items()
-        }
-        for state in sorted(states - {TRAINED, UNTRAINED})
-    }
-
-
-def objective_lines(
-    outcomes: dict[str, Outcome], others: dict[str, dict[str, Outcome]]
-) -> list[list]:
-    """Compare objectives on the treebanks that all of them have."""
-    names = [name for name in outcomes if all(name in own for own in others.values())]
-    lines = []
-    for name in names:
-        lines.append([name])
-        for own in (outcomes, *others.values()):
-            lines[-1] += [own[name].rate, own[name].uas[0], relative(*own[name].uas)]
-    if len(names) > 1:
-        columns = list(zip(*(line[1:] for line in lines), strict=True))
-        lines.append(["average", *(float(np.mean(column)) for column in columns)])
-    return lines
 
 
 def row(name: str, each: Outcome, published: Published | None) -> list:
@@ -191,77 +152,6 @@ def group_lines(
     return lines
 
 
-def draw(outcomes: dict[str, Outcome], published: dict[str, Published], report: Report) -> None:
-    """Plot rates and changes against training size."""
-    figure, (axis,) = panels(1, 6.6, 4.4)
-    sizes = [each.train_sentences for each in outcomes.values()]
-    own_rates = [each.rate for each in outcomes.values()]
-    axis.scatter(sizes, own_rates, color=RED, label="ours", zorder=3)
-    rates = {name: published[name].malformed for name in outcomes if name in published}
-    for index, (name, rate) in enumerate(rates.items()):
-        each = outcomes[name]
-        label = "published" if not index else None
-        x = each.train_sentences
-        axis.plot([x, x], [rate, each.rate], color="grey", linewidth=0.5)
-        axis.scatter(x, rate, color=BLUE, marker="x", label=label, zorder=3)
-    axis.set_ylabel("malformed trees, %")
-    axis.set_ylim(0, 1.12 * max(own_rates, default=1.0) + 1)
-    _training_sizes(axis)
-    _label_points(axis, outcomes, rates)
-    report.figure(
-        "figures-3-4-malformed",
-        figure,
-        "Malformed trees without the constraint against training size, one point a treebank. The "
-        "published rates stand at our training sizes.",
-    )
-
-
-def _training_sizes(axis: plt.Axes) -> None:
-    plain_logarithmic(axis, (10, 30, 100, 300, 1000, 3000, 10000))
-    axis.set_xlabel("training sentences")
-    axis.legend(frameon=False)
-
-
-def _label_points(axis: plt.Axes, outcomes: dict[str, Outcome], rates: dict[str, float]) -> None:
-    """Label the points on the side where the label hides the least."""
-    axis.figure.canvas.draw()
-    taken = []
-    for name, each in outcomes.items():
-        ends = (each.rate, rates.get(name, each.rate))
-        low, high = (axis.transData.transform((each.train_sentences, f(ends))) for f in (min, max))
-        taken.append(Bbox([low - 5, high + 5]))
-    for name, each in outcomes.items():
-        language, _, treebank = name.partition("-")
-        label = axis.annotate(
-            treebank if language == "English" else language.replace("_", " "),
-            (each.train_sentences, each.rate),
-            xytext=(0, 0),
-            textcoords="offset points",
-            fontsize=7,
-        )
-        hidden = {}
-        for place in LABEL_PLACES:
-            _put(label, place)
-            box = label.get_window_extent()
-            hidden[place] = sum(_common(box, other) for other in taken) + _outside(box, axis.bbox)
-        _put(label, min(hidden, key=hidden.__getitem__))
-        taken.append(label.get_window_extent())
-
-
-def _put(label: plt.Annotation, place: tuple[int, int, str, str]) -> None:
-    *offset, across, up = place
-    label.set(position=offset, ha=across, va=up)
-
-
-def _common(one: Bbox, other: Bbox) -> float:
-    both = Bbox.intersection(one, other)
-    return both.width * both.height if both else 0.0
-
-
-def _outside(box: Bbox, frame: Bbox) -> float:
-    return box.width * box.height - _common(box, frame)
-
-
 def remarks(
     outcomes: dict[str, Outcome], table: list[Published], published: dict[str, Published]
 ) -> list[str]:
@@ -274,12 +164,19 @@ def remarks(
     if len(outcomes) >= MANY:
         each = list(outcomes.values())
         rates = [one.rate for one in each]
-        size = rank_correlation([one.train_sentences for one in each], rates)
+        sizes = [one.train_sentences for one in each]
+        size = rank_correlation(sizes, rates)
         accuracy = rank_correlation([one.uas[0] for one in each], rates)
         theirs = rank_correlation([one.train for one in table], [one.malformed for one in table])
         lines.append(
             f"Rank correlation of the rate with training size: {size:.2f} (published, over "
             f"{len(table)} treebanks: {theirs:.2f}); with UAS: {accuracy:.2f}."
+        )
+        uas = rank_correlation(sizes, [relative(*one.uas) for one in each])
+        exact = rank_correlation(sizes, [relative(*one.exact_match) for one in each])
+        lines.append(
+            f"Figure 4, rank correlation with training size: of the change of UAS {uas:.2f}, of "
+            f"that of exact match {exact:.2f}."
         )
     both = [name for name in outcomes if name in published]
     if len(both) >= MANY:
@@ -333,22 +230,7 @@ def main() -> None:
         HEADER,
         [row(name, each, published.get(name)) for name, each in outcomes.items()],
     )
-    report.text("## Figures 3 and 4: against training size")
-    draw(outcomes, published, report)
     report_examples(options.root, report, found)
-    report_root_scores(options.root, report, found)
-    others = examine_others(options.root)
-    if others:
-        report.text(
-            "## Other objectives",
-            "The same network and steps, trained for what the column says (`head_selection` "
-            "above): malformed trees without the constraint, UAS without it, and the relative "
-            "change of UAS that it makes.",
-        )
-        header = ["treebank"]
-        for name in (TRAINED, *others):
-            header += [f"malformed, `{name}`, %", f"UAS, `{name}`", f"change, `{name}`, %"]
-        report.table("objectives", header, objective_lines(outcomes, others))
     report.write()
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from matrices import Ints, Matrices, padded
+from matrices import Floats, Ints, Matrices, padded
 
 from spacy_rootmind import decode
 
@@ -57,11 +57,10 @@ def relative(before: float, after: float) -> float:
     return 100 * (after - before) / before if before else float("nan")
 
 
-def decode_all(matrices: Matrices, single_root: bool, lowered: float = 0.0) -> list[Ints]:
-    """Decode every sentence; `lowered` is subtracted from the scores of all root arcs."""
-    found: list[Ints] = [np.zeros(0, dtype=np.int32)] * len(matrices.scores)
-    for members, batch, lengths in padded(matrices.scores):
-        batch[:, :, 0] -= lowered
+def decode_all(scores: list[Floats], single_root: bool) -> list[Ints]:
+    """Decode every sentence."""
+    found: list[Ints] = [np.zeros(0, dtype=np.int32)] * len(scores)
+    for members, batch, lengths in padded(scores):
         heads = decode(batch, lengths, single_root=single_root)
         for member, tree, n in zip(members, heads, lengths, strict=True):
             found[member] = tree[: n + 1]
@@ -70,7 +69,7 @@ def decode_all(matrices: Matrices, single_root: bool, lowered: float = 0.0) -> l
 
 def examine(matrices: Matrices) -> Outcome:
     """Count the effect of the constraint."""
-    free, single = decode_all(matrices, False), decode_all(matrices, True)
+    free, single = (decode_all(matrices.scores, single_root) for single_root in (False, True))
     rows = [
         (len(gold) - 1, (a == 0).sum() > 1, a[1:] == gold[1:], b[1:] == gold[1:])
         for gold, a, b in zip(matrices.heads, free, single, strict=True)
@@ -108,6 +107,8 @@ def finite_mean(values: list[float]) -> float:
 
 
 def rank_correlation(xs: list[float], ys: list[float]) -> float:
-    """Return Spearman's rank correlation; ties share their mean rank."""
-    ranks = [[sum(v < x for v in vs) + sum(v == x for v in vs) / 2 for x in vs] for vs in (xs, ys)]
+    """Return Spearman's rank correlation without nan; ties share their mean rank."""
+    pairs = np.array([xs, ys], dtype=float)
+    pairs = pairs[:, np.isfinite(pairs).all(axis=0)]
+    ranks = [[(vs < v).sum() + (vs == v).sum() / 2 for v in vs] for vs in pairs]
     return float(np.corrcoef(ranks)[0, 1])

@@ -1,32 +1,20 @@
-"""Tables as Markdown and CSV, and plots as PNG."""
+"""Reports: Markdown with tables, which are also written as CSV, and plots."""
 
 import argparse
 import csv
-import io
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import process_time
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
 
-import matplotlib
 import numpy as np
 from lib.decoders import Call
+from lib.plots import save
 from lib.tables import setup_line
 from lib.timing import interleave
-from PIL import Image
-
-matplotlib.use("Agg")
-from matplotlib import pyplot as plt
-from matplotlib.ticker import NullFormatter
-
-# The colours of benchmarks/lib/decoder_report.py.
-RED, BLUE, TEAL, PURPLE, ORANGE = "#c1121f", "#023e8a", "#2a9d8f", "#7b2cbf", "#f48c06"
-COLOURS = (RED, BLUE, TEAL, PURPLE, ORANGE)
-# Number of colours of a picture: enough for line plots, and files stay small.
-PALETTE = 64
-DPI = 140
 
 # Seconds of processor time after which a call gets no more turns.
 ENOUGH = 0.5
@@ -89,14 +77,10 @@ class Report:
             header, *rows = (list(line) for line in zip(header, *rows, strict=True))
         self.parts.append(markdown_table(header, rows))
 
-    def figure(self, name: str, figure: "plt.Figure", caption: str) -> None:
+    def figure(self, name: str, figure: Any, caption: str) -> None:
         """Save a plot as NAME.png and refer to it."""
         file = f"{self.name}-{name}.png"
-        drawn = io.BytesIO()
-        figure.savefig(drawn, dpi=DPI, bbox_inches="tight")
-        plt.close(figure)
-        picture = Image.open(drawn).convert("RGB").quantize(PALETTE)
-        picture.save(self.folder / file, optimize=True)
+        save(figure, self.folder / file)
         self.parts.append(f"![{caption}]({file})\n\n{caption}")
 
     def write(self) -> None:
@@ -104,40 +88,6 @@ class Report:
         path = self.folder / f"{self.name}.md"
         path.write_text("\n\n".join(self.parts) + "\n", encoding="utf8")
         print(f"Wrote {path}")
-
-
-def panels(columns: int, width: float = 5.0, height: float = 3.8, rows: int = 1) -> tuple:
-    """Make panels of this size in inches, without frames above and to the right.
-
-    Returns
-    -------
-    figure, axes
-        The axes row after row.
-    """
-    figure, axes = plt.subplots(
-        rows,
-        columns,
-        figsize=(width * columns, height * rows),
-        squeeze=False,
-        layout="constrained",
-    )
-    for axis in axes.flat:
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.grid(True, color="#e6e6e6", linewidth=0.6)
-        axis.set_axisbelow(True)
-    return figure, list(axes.flat)
-
-
-def label_panel(axis: "plt.Axes", text: str) -> None:
-    """Give a panel its title."""
-    axis.set_title(text, loc="left", fontsize="medium", weight="bold")
-
-
-def plain_logarithmic(axis: "plt.Axes", ticks: Sequence[float], across: bool = True) -> None:
-    """Make an axis logarithmic, with plain numbers at the given ticks."""
-    (axis.set_xscale if across else axis.set_yscale)("log")
-    (axis.set_xticks if across else axis.set_yticks)(ticks, [f"{tick:g}" for tick in ticks])
-    (axis.xaxis if across else axis.yaxis).set_minor_formatter(NullFormatter())
 
 
 def describe_run(options: argparse.Namespace) -> str:

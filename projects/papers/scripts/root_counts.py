@@ -51,7 +51,7 @@ FAMILIES = ("uniform", "gaussian")
 BEST_SIZES = (5, 10, 20, 40, 80, 150)
 # Standard errors; some hundred numbers are compared.
 FAR = 5.0
-# Smaller expected counts are pooled.
+# Smaller expected counts are not compared.
 COMMON = 20
 # Scores per batch of sentences to decode.
 CHUNK = 2_000_000
@@ -136,19 +136,6 @@ def best_counts(n: int, total: int, family: str) -> NDArray[np.int64]:
     return counts
 
 
-def chi_square(counts: NDArray[np.int64], n: int) -> tuple[float, int]:
-    """Return the statistic and its degrees of freedom; rare counts are pooled."""
-    total = int(counts.sum())
-    expected = np.array([float(total * share(r, n)) for r in range(1, n + 1)])
-    seen = counts[1:].astype(np.float64)
-    common = expected >= COMMON
-    expected = np.append(expected[common], expected[~common].sum())
-    seen = np.append(seen[common], seen[~common].sum())
-    keep = expected > 0
-    terms = (seen[keep] - expected[keep]) ** 2 / np.maximum(expected[keep], 1)
-    return float(terms.sum()), int(keep.sum()) - 1
-
-
 def roots_off(counts: NDArray[np.int64], n: int) -> tuple[float, float]:
     """Return the mean number of roots, and its error in standard errors."""
     total = int(counts.sum())
@@ -182,11 +169,6 @@ def share_lines(n: int, drawn: dict[str, NDArray[np.int64]]) -> tuple:
         cells.append(f"{mean:.5f} ({off:+.1f})")
         furthest = max(furthest, abs(off))
     lines.append(["roots expected", f"{2 * n / (n + 1):.5f}", *cells])
-    statistics = [chi_square(counts, n) for counts in drawn.values()]
-    cells = [f"{statistic:.1f} / {freedom}" for statistic, freedom in statistics]
-    lines.append(["chi-square / degrees", "", *cells])
-    for statistic, freedom in statistics:
-        furthest = max(furthest, (statistic - freedom) / np.sqrt(2 * freedom) - FAR)
     return lines, furthest
 
 

@@ -1,16 +1,17 @@
-"""Time of single-root decoders on real matrices, compared with the network, and ArcMax.
+"""Time of single-root decoders next to the network, numbers of roots, and ArcMax.
 
 Stanojevic & Cohen (2021), A Root of a Problem: Optimizing Single-Root Dependency Parsing, figures 1
-to 6, 11 and 13, with the score matrices of trained and untrained parsers. Writes
-root_of_a_problem.md, CSV and PNG. All decoders have to reach the same score before they are timed.
+and 2, with the score matrices of trained and untrained parsers; `stanojevic2021_speed.py` has the
+figures of time over length. Writes root_of_a_problem.md and CSV. All decoders have to reach the
+same score before they are timed.
 """
 
 import argparse
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from itertools import pairwise, product
 from pathlib import Path
 
 # Set before NumPy is imported, so that it uses one thread.
@@ -19,11 +20,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
 
 import numpy as np
 import spacy
+from lib.decoder_checks import settled_by_arcmax
 from lib.decoder_peers import load_networkx
-from lib.decoders import padded_heads
+from lib.decoders import ONE_ROOT, Decoder
 from lib.inputs import Batch
 from matrices import (
-    BINS,
     LAST,
     STATE_TITLES,
     TRAINED,
@@ -35,92 +36,47 @@ from matrices import (
     padded,
     require_scores,
 )
-from report import (
-    BLUE,
-    PURPLE,
-    RED,
-    TEAL,
-    Report,
-    describe_run,
-    label_panel,
-    median_seconds,
-    panels,
-    plain_logarithmic,
-    plt,
-)
+from outcomes import decode_all
+from report import Report, describe_run, median_seconds
 from root_counts import share
 from spacy.tokens import DocBin
+from stanojevic2021_speed import TEXTBOOK, check, make_decoder
 from train import PROJECT, blank_copy, predict_arcs
 
-from spacy_rootmind import decode, is_tree, tree_score
 from spacy_rootmind.annotation.sentences import sentences_of
 
 # Rows of the table of roots; the last one is for this number of roots or more.
 SHOWN = 6
-REDUCTIONS = ("reweighting", "preselection", "naive")
-TEXTBOOK = "_chu_liu_edmonds"
-# The colours of benchmarks/lib/decoder_report.py.
-ALGORITHM_COLOURS = {
-    "gabow_tarjan": RED,
-    "reweighting": BLUE,
-    "preselection": TEAL,
-    "naive": PURPLE,
-}
-# Uses of ArcMax, by the ends of decoders' names.
-WAYS = {
-    "": "no ArcMax",
-    ", ArcMax before": "ArcMax before",
-    ", ArcMax inside": "ArcMax inside",
-}
-
-
-Decode = Callable[[Floats, np.ndarray], np.ndarray]
-"""Finds the best single-root trees of a batch of scores, with lengths."""
-
-
-def ours(*combinations: tuple[str, bool | str]) -> dict[str, Decode]:
-    """List this package's decoders by name, for algorithms with a use of ArcMax."""
-    words = {False: "", True: ", ArcMax before", "inside": ", ArcMax inside"}
-    return {
-        algorithm.replace(TEXTBOOK, ", textbook") + words[arcmax]: partial(
-            decode, algorithm=algorithm, arcmax=arcmax
-        )
-        for algorithm, arcmax in combinations
-    }
-
-
-def networkx_decoder() -> dict[str, Decode]:
-    """Return NetworkX's decoder over lowered root arcs, if it is installed."""
-    try:
-        [peer] = load_networkx({})
-    except ImportError:
-        return {}
-
-    def decode_batch(scores: Floats, lengths: np.ndarray) -> np.ndarray:
-        lowered = scores.astype(float)
-        lowered[:, :, 0] -= 1 + len(lowered[0]) * np.ptp(scores)
-        batch = Batch(lowered, lengths)
-        return padded_heads(peer.bind(batch)(), batch)
-
-    return {"networkx, reweighting": decode_batch}
 
 
 # --- share of decoding -------------------------------------------------------------------------
 
 
-def share_decoders() -> dict[str, Decode]:
+def share_decoders() -> list[Decoder]:
     """List decoders to compare with the network."""
-    return {
-        **ours(
-            ("gabow_tarjan", True),
-            ("gabow_tarjan", False),
-            ("reweighting", False),
-            ("reweighting" + TEXTBOOK, False),
-            ("naive", False),
-            ("naive" + TEXTBOOK, False),
-        ),
-        **networkx_decoder(),
-    }
+    algorithms = ("reweighting", "naive")
+    textbook = [make_decoder(name + own, False) for name in algorithms for own in ("", TEXTBOOK)]
+    return [
+        make_decoder("gabow_tarjan", True),
+        make_decoder("gabow_tarjan", False),
+        *textbook,
+        *networkx_decoder(),
+    ]
+
+
+def networkx_decoder() -> list[Decoder]:
+    """Return NetworkX's decoder over lowered root arcs, if it is installed."""
+    try:
+        [peer] = load_networkx({})
+    except ImportError:
+        return []
+
+    def bind(batch: Batch) -> Callable:
+        lowered = batch.scores.astype(float)
+        lowered[:, :, 0] -= 1 + len(lowered[0]) * np.ptp(batch.scores)
+        return peer.bind(Batch(lowered, batch.lengths))
+
+    return [replace(peer, name="networkx, reweighting", task=ONE_ROOT, bind=bind)]
 
 
 def time_shares(root: Path, treebank: str, count: int, longest: int, repeats: int) -> list | None:
@@ -133,12 +89,12 @@ def time_shares(root: Path, treebank: str, count: int, longest: int, repeats: in
     sentences = [sentences_of(doc) for doc in docs]
     inputs = [blank_copy(nlp, doc) for doc in docs]
     scores = predict_arcs(nlp, inputs, sentences)
-    decoders = share_decoders()
-    batches = list(padded(scores))
-    check_same(decoders, batches)
+    batches = [Batch(batch, lengths) for _, batch, lengths in padded(scores)]
     calls = {"network": lambda: predict_arcs(nlp, inputs, sentences)}
-    for name, call in decoders.items():
-        calls[name] = partial(_decode_batches, call, batches)
+    for batch in batches:
+        check(share_decoders(), batch)
+    for decoder in share_decoders():
+        calls[decoder.name] = partial(_call_all, [decoder.bind(batch) for batch in batches])
     times = median_seconds(calls, repeats)
     network = times.pop("network")
     words = sum(len(square) - 1 for square in scores)
@@ -146,23 +102,9 @@ def time_shares(root: Path, treebank: str, count: int, longest: int, repeats: in
     return [treebank, len(docs), words, 1e6 * network / words, *shares]
 
 
-def _decode_batches(call: Decode, batches: list) -> None:
-    for _, batch, lengths in batches:
-        call(batch, lengths)
-
-
-def check_same(decoders: dict[str, Decode], batches: list) -> None:
-    """Require single-root trees of the same score from all decoders."""
-    for _, batch, lengths in batches:
-        best = tree_score(batch, decode(batch, lengths), lengths)
-        for name, call in decoders.items():
-            heads = call(batch, lengths)
-            if not np.all(is_tree(heads, lengths)):
-                raise SystemExit(f"{name} found a tree without exactly one root")
-            found = tree_score(batch, heads, lengths)
-            if not np.allclose(found, best, rtol=1e-5, atol=1e-3):
-                worst = float(np.abs(found - best).max())
-                raise SystemExit(f"{name} is off the best score by {worst:.3g}")
+def _call_all(calls: list[Callable]) -> None:
+    for call in calls:
+        call()
 
 
 # --- roots and ArcMax --------------------------------------------------------------------------
@@ -170,10 +112,7 @@ def check_same(decoders: dict[str, Decode], batches: list) -> None:
 
 def count_roots(scores: list[Floats]) -> np.ndarray:
     """Count the roots of each sentence's best unconstrained tree."""
-    roots = np.zeros(len(scores), dtype=int)
-    for members, batch, lengths in padded(scores):
-        roots[members] = (decode(batch, lengths, single_root=False) == 0).sum(axis=1)
-    return roots
+    return np.array([(tree == 0).sum() for tree in decode_all(scores, single_root=False)])
 
 
 def shuffled(scores: Floats, rng: np.random.Generator) -> Floats:
@@ -199,18 +138,6 @@ def describe_shuffled(own: dict[str, list[Floats]]) -> str:
     )
 
 
-def settled_by_arcmax(scores: list[Floats]) -> np.ndarray:
-    """Tell for each sentence whether the best head of each word makes a single-root tree."""
-    settled = np.zeros(len(scores), dtype=bool)
-    for index, square in enumerate(scores):
-        square = square.astype(float)
-        np.fill_diagonal(square, -np.inf)
-        heads = square.argmax(axis=1)
-        heads[0] = -1
-        settled[index] = is_tree(heads)
-    return settled
-
-
 def histogram(roots: np.ndarray) -> list[float]:
     """Return shares of sentences with 1, 2, ... roots, %; the last is for SHOWN or more."""
     capped = np.minimum(roots, SHOWN)
@@ -229,42 +156,6 @@ def expected_roots(lengths: np.ndarray) -> float:
     return float(np.mean(2 * lengths / (lengths + 1)))
 
 
-# --- time over length --------------------------------------------------------------------------
-
-
-def length_decoders() -> dict[str, Decode]:
-    """List algorithms with ArcMax off, before, and inside."""
-    ways = product(REDUCTIONS, ("", TEXTBOOK), (False, True, "inside"))
-    return ours(
-        ("gabow_tarjan", False),
-        ("gabow_tarjan", True),
-        *((reduction + textbook, way) for reduction, textbook, way in ways),
-    )
-
-
-def time_lengths(scores: list[Floats], count: int, repeats: int) -> tuple[list[str], list[list]]:
-    """Time all algorithms on sentences of similar length; microseconds per sentence."""
-    decoders = length_decoders()
-    lines = []
-    rng = np.random.default_rng(0)
-    lengths = np.array([len(square) - 1 for square in scores])
-    for low, high in pairwise(BINS):
-        members = np.flatnonzero((lengths >= low) & (lengths < high))
-        if not len(members):
-            continue
-        members = rng.permutation(members)[:count]
-        chosen = [scores[member] for member in members]
-        batches = list(padded(chosen))
-        check_same(decoders, batches)
-        calls = {name: partial(_decode_batches, call, batches) for name, call in decoders.items()}
-        times = median_seconds(calls, repeats)
-        each_us = [1e6 * taken / len(chosen) for taken in times.values()]
-        settled = 100 * float(settled_by_arcmax(chosen).mean())
-        mean_n = float(lengths[members].mean())
-        lines.append([f"{low} to {high - 1}", len(chosen), mean_n, settled, *each_us])
-    return list(decoders), lines
-
-
 # --- writing -----------------------------------------------------------------------------------
 
 
@@ -275,7 +166,7 @@ def report_shares(root: Path, report: Report, options: argparse.Namespace) -> No
         line = time_shares(root, treebank, options.sentences, options.longest, options.repeats)
         if line:
             lines.append(line)
-    names = list(share_decoders())
+    names = [decoder.name for decoder in share_decoders()]
     medians = [float(np.median([line[i] for line in lines])) for i in range(3, len(lines[0]))]
     lines.append(["median", None, None, *medians])
     report.text(
@@ -328,9 +219,8 @@ def _report_arcmax(report: Report, states: dict, roots: dict) -> None:
     for treebank in states[TRAINED]:
         line = [treebank, len(states[TRAINED][treebank])]
         for state, own in states.items():
-            settled = settled_by_arcmax(own[treebank])
             line += [
-                100 * float(settled.mean()),
+                100 * settled_by_arcmax(own[treebank]),
                 100 * float((roots[state][treebank] > 1).mean()),
                 float(roots[state][treebank].mean()),
             ]
@@ -346,74 +236,12 @@ def _report_arcmax(report: Report, states: dict, roots: dict) -> None:
     report.table("arcmax", header, lines)
 
 
-def report_lengths(report: Report, states: dict, options: argparse.Namespace) -> None:
-    """Report times of algorithms over sentence length, with a plot."""
-    report.text(
-        "## Figures 4 to 6 and 11: time over length",
-        "Microseconds a sentence, sentences of all treebanks together, in batches. ArcMax before: "
-        "tried once; inside: before each unconstrained run that a reduction makes. `textbook` runs "
-        "contract by Chu-Liu-Edmonds, the others by Tarjan's O(n²) algorithm.",
-    )
-    timed = {}
-    for state, own in states.items():
-        pooled = [square for scores in own.values() for square in scores]
-        names, lines = time_lengths(pooled, options.per_length, options.repeats)
-        timed[state] = names, lines
-        title = STATE_TITLES[state]
-        report.text(f"### {title[0].upper()}{title[1:]}")
-        header = ("words", "sentences", "mean words", "ArcMax suffices, %", *names)
-        report.table(f"length-{state}", header, lines, turned=True)
-    report.figure(
-        "length",
-        draw_lengths(timed),
-        "Time a sentence over its length: above with trained networks, below with untrained ones. "
-        "Dashed: with the textbook's contraction.",
-    )
-
-
-def draw_lengths(timed: dict[str, tuple[list[str], list[list]]]) -> plt.Figure:
-    """Draw panels with one row per state of the networks, and one column per use of ArcMax."""
-    figure, axes = panels(len(WAYS), 2.9, 2.4, rows=len(timed))
-    places = [(state, way) for state in timed for way in WAYS]
-    for axis, (state, way) in zip(axes, places, strict=True):
-        names, lines = timed[state]
-        _draw_way(axis, names, lines, way)
-        label_panel(axis, f"{STATE_TITLES[state]}, {WAYS[way]}")
-        axis.sharex(axes[0])
-        axis.sharey(axes[0])
-        axis.set(xlabel="words", ylabel="µs a sentence")
-        axis.label_outer()
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False, fontsize=9)
-    return figure
-
-
-def _draw_way(axis: plt.Axes, names: list[str], lines: list[list], way: str) -> None:
-    words = [line[2] for line in lines]
-    for index, name in enumerate(names):
-        algorithm, comma, mode = name.partition(", ArcMax")
-        if comma + mode != way:
-            continue
-        textbook = algorithm.endswith(", textbook")
-        axis.plot(
-            words,
-            [line[4 + index] for line in lines],
-            color=ALGORITHM_COLOURS[algorithm.removesuffix(", textbook")],
-            linestyle="--" if textbook else "-",
-            linewidth=1.2 if textbook else 1.8,
-            label=algorithm,
-        )
-    plain_logarithmic(axis, (5, 10, 20, 50))
-    plain_logarithmic(axis, (0.1, 1, 10, 100, 1000), across=False)
-
-
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=PROJECT, help="folder with scores/")
     parser.add_argument("--sentences", type=int, default=20, help="per treebank, for shares")
     parser.add_argument("--longest", type=int, default=60, help="words, for shares")
-    parser.add_argument("--per-length", type=int, default=100, help="sentences of similar length")
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     report = Report(
@@ -432,7 +260,6 @@ def main() -> None:
     }
     report_shares(options.root, report, options)
     report_roots(report, states)
-    report_lengths(report, states, options)
     report.write()
 
 

@@ -1,38 +1,25 @@
-"""Sampling of trees from real score matrices: time, bias of the naive root draw, duplicates.
+"""Sampling of trees from real score matrices: tries, bias of the naive root draw, duplicates.
 
-Zmigrod, Vieira & Cotterell (2021), Efficient Sampling of Dependency Structure, figure 6, and the
-correction of its root draw (their corrected Theorem 2; Stanojevic 2022). Writes sampling.md, CSV
-and PNG.
+Zmigrod, Vieira & Cotterell (2021), Efficient Sampling of Dependency Structure, and the correction
+of its root draw (their corrected Theorem 2; Stanojevic 2022). Writes sampling.md and CSV.
 """
 
 import argparse
 import os
-from functools import partial
-from itertools import pairwise
 from pathlib import Path
 
 # Set before NumPy is imported, so that it uses one thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
-from matrices import BINS, STATE_TITLES, TRAINED, UNTRAINED, Floats, load_all, require_scores
-from report import (
-    COLOURS,
-    Report,
-    describe_run,
-    label_panel,
-    median_seconds,
-    panels,
-    plain_logarithmic,
-    plt,
-)
+from matrices import STATE_TITLES, TRAINED, UNTRAINED, Floats, load_all, require_scores
+from report import Report
 from train import PROJECT
 
 from spacy_rootmind import TreeDistribution, arc_marginals, sample_trees
 
-# Samples per sentence, as in the paper.
+# Samples by which `colbourn` is tried.
 SAMPLES = 20
-METHODS = ("auto", "wilson", "wilson_reject", "ancestral", "colbourn")
 # Steps of the walk for one tree after which it counts as trapped.
 MAX_STEPS = 1_000_000
 KS = (5, 20, 100)
@@ -58,47 +45,30 @@ def choose(pooled: list[Floats], count: int, low: int, high: int) -> list[Floats
     return [pooled[member].astype(float) for member in members]
 
 
-# --- time --------------------------------------------------------------------------------------
+# --- tries -------------------------------------------------------------------------------------
 
 
-def draw(scores: Floats, method: str, seed: int = 0, k: int = SAMPLES) -> np.ndarray:
-    """Draw trees of a sentence."""
-    steps = None if method == "auto" else MAX_STEPS
-    return sample_trees(scores, k, method=method, seed=seed, max_steps=steps)[0]
-
-
-def succeeds(scores: Floats, method: str) -> bool:
-    """Tell whether a method succeeds; walks may be trapped, and digits lost."""
+def loses_digits(scores: Floats) -> bool:
+    """Tell whether `colbourn` loses its digits on a sentence, which raises an error."""
     try:
-        draw(scores, method)
-    except (RuntimeError, ArithmeticError):
-        return False
-    return True
+        sample_trees(scores, SAMPLES, method="colbourn", seed=0)
+    except ArithmeticError:
+        return True
+    return False
 
 
-def time_samples(pooled: list[Floats], count: int, repeats: int) -> list[list]:
-    """Time all methods on sentences of similar length; microseconds per sample, and failures, %."""
-    lines = []
-    for low, high in pairwise(BINS):
-        chosen = choose(pooled, count, low, high)
-        if not chosen:
-            continue
-        done = {method: [succeeds(scores, method) for scores in chosen] for method in METHODS}
-        shared = [scores for scores, *each in zip(chosen, *done.values(), strict=True) if all(each)]
-        times = dict.fromkeys(METHODS, float("nan"))
-        if shared:
-            calls = {method: partial(_draw_all, shared, method) for method in METHODS}
-            taken = median_seconds(calls, repeats)
-            times = {name: 1e6 * t / len(shared) / SAMPLES for name, t in taken.items()}
-        failed = [100 * (1 - float(np.mean(done[method]))) for method in METHODS]
-        mean_n = float(np.mean([len(scores) - 1 for scores in chosen]))
-        lines.append([f"{low} to {high - 1}", len(shared), mean_n, *times.values(), *failed])
-    return lines
+def measure_tries(scores: list[Floats]) -> list[float]:
+    """Calculate how many walks to ROOT one single-root tree takes: 1 / P(a single root).
 
-
-def _draw_all(chosen: list[Floats], method: str) -> None:
-    for scores in chosen:
-        draw(scores, method)
+    Returns
+    -------
+    list of float
+        Mean, median and largest over sentences, and the share of those above three, %.
+    """
+    tries = np.array(
+        [np.exp(-TreeDistribution(square.astype(float)).single_root_log_prob) for square in scores]
+    )
+    return [*map(float, (tries.mean(), np.median(tries), tries.max())), 100 * (tries > 3).mean()]
 
 
 # --- bias --------------------------------------------------------------------------------------
@@ -122,8 +92,9 @@ def naive_law(scores: Floats) -> np.ndarray:
 
 def drawn_roots(scores: Floats, method: str, k: int, seed: int) -> np.ndarray | None:
     """Return the share of k drawn trees with each word as root; None if a walk was trapped."""
+    steps = None if method == "auto" else MAX_STEPS
     try:
-        heads = draw(scores, method, seed, k)
+        heads, _ = sample_trees(scores, k, method=method, seed=seed, max_steps=steps)
     except RuntimeError:
         return None
     return (heads[:, 1:] == 0).mean(axis=0)
@@ -190,67 +161,6 @@ def measure_duplicates(chosen: list[Floats], k: int) -> list[float]:
 # --- writing -----------------------------------------------------------------------------------
 
 
-def report_times(
-    report: Report, pooled: dict[str, list[Floats]], options: argparse.Namespace
-) -> None:
-    """Report times of samplers with trained and untrained networks, with a plot."""
-    report.text(
-        "## Figure 6: time a sample over length",
-        f"Microseconds a sample, {SAMPLES} samples a sentence, what is prepared for a sentence "
-        f"included; on the sentences that all methods can draw from. Then the share of sentences, "
-        f"%, on which a method fails: a walk of more than {MAX_STEPS:,} steps for one tree "
-        f"(`wilson`, `wilson_reject`), or digits lost (`colbourn`).",
-    )
-    timed = {}
-    for state, scores in pooled.items():
-        lines = time_samples(scores, options.per_length, options.repeats)
-        timed[state] = lines
-        title = STATE_TITLES[state]
-        report.text(f"### {title[0].upper()}{title[1:]}")
-        header = ["words", "sentences", "mean words", *(f"`{method}`" for method in METHODS)]
-        header += [f"`{method}` fails, %" for method in METHODS]
-        report.table(f"time-{state}", header, lines)
-    report.figure(
-        "figure-6",
-        draw_times(timed),
-        f"Time a sample over sentence length, {SAMPLES} a sentence, with trained and with "
-        f"untrained networks.",
-    )
-
-
-def draw_times(timed: dict[str, list[list]]) -> plt.Figure:
-    """Draw one panel per state of the networks, and one line per method."""
-    figure, axes = panels(len(timed), 4.2, 3.4)
-    for axis, (state, lines) in zip(axes, timed.items(), strict=True):
-        words = [line[2] for line in lines]
-        for index, method in enumerate(METHODS):
-            times = [line[3 + index] for line in lines]
-            axis.plot(words, times, color=COLOURS[index], marker="o", markersize=3, label=method)
-        label_panel(axis, STATE_TITLES[state])
-        plain_logarithmic(axis, (5, 10, 20, 30, 50))
-        plain_logarithmic(axis, (1, 3, 10, 30, 100), across=False)
-        axis.sharey(axes[0])
-        axis.set(xlabel="words", ylabel="µs a sample")
-        axis.label_outer()
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False, fontsize=9)
-    return figure
-
-
-def measure_tries(scores: list[Floats]) -> list[float]:
-    """Calculate how many walks to ROOT one single-root tree takes: 1 / P(a single root).
-
-    Returns
-    -------
-    list of float
-        Mean, median and largest over sentences, and the share of those above three, %.
-    """
-    tries = np.array(
-        [np.exp(-TreeDistribution(square.astype(float)).single_root_log_prob) for square in scores]
-    )
-    return [*map(float, (tries.mean(), np.median(tries), tries.max())), 100 * (tries > 3).mean()]
-
-
 def report_tries(report: Report, states: dict[str, dict[str, list[Floats]]]) -> None:
     """Report the tries of `wilson_reject`, and where `colbourn` loses its digits."""
     names = {state: STATE_TITLES[state] for state in states}
@@ -260,7 +170,7 @@ def report_tries(report: Report, states: dict[str, dict[str, list[Floats]]]) -> 
             names[state],
             len(scores),
             *measure_tries(scores),
-            sum(not succeeds(square.astype(float), "colbourn") for square in scores),
+            sum(loses_digits(square.astype(float)) for square in scores),
         ]
         for state, own in states.items()
         for treebank, scores in own.items()
@@ -333,16 +243,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=PROJECT, help="folder with scores/")
     parser.add_argument("--sentences", type=int, default=300, help="for bias and duplicates")
-    parser.add_argument("--per-length", type=int, default=40, help="sentences of similar length")
     parser.add_argument("--samples", type=int, default=2000, help="per sentence, for the bias")
-    parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     report = Report(
         options.root / "results",
         "sampling",
         "Measured for Efficient Sampling of Dependency Structure",
     )
-    report.text(describe_run(options))
     states = {
         state: load_all(require_scores(options.root, state)) for state in (TRAINED, UNTRAINED)
     }
@@ -350,7 +257,6 @@ def main() -> None:
         state: [square for scores in own.values() for square in scores]
         for state, own in states.items()
     }
-    report_times(report, pooled, options)
     report_tries(report, states)
     report_bias(report, pooled, options)
     report_duplicates(report, pooled, options)

@@ -2,9 +2,9 @@
 
 Takes every `*-ud-train.conllu` with a test set next to it. Converts the treebank with spaCy's
 converter (one sentence per Doc, gold tokens), trains with configs/small.cfg, and writes the arc
-scores of the test set with the gold heads to scores/TREEBANK/OBJECTIVE.npz; those of the untrained
-network to untrained.npz. Without a dev set, every tenth training sentence is held out. Results that
-exist for the same number of steps are kept.
+scores of the test set with the gold heads to scores/TREEBANK/head_selection.npz; those of the
+untrained network to untrained.npz. Without a dev set, every tenth training sentence is held out.
+Results that exist for the same number of steps are kept.
 """
 
 import argparse
@@ -64,15 +64,13 @@ def find_treebanks(folder: str, wanted: str) -> dict[str, Path]:
     return found
 
 
-def train_parser(
-    corpus: Path, output: Path, objective: str, steps: int
-) -> tuple[Language, Language]:
+def train_parser(corpus: Path, output: Path, steps: int) -> tuple[Language, Language]:
     """Train with the config; returns the untrained pipeline and the last one.
 
     The last pipeline is used, not the best on the dev set: some dev sets are too small to choose
     by, and the learning rate has fallen to zero at the end.
     """
-    overrides = {"corpora.dev.limit": DEV_LIMIT, "components.root_mst.objective": objective}
+    overrides = {"corpora.dev.limit": DEV_LIMIT, "components.root_mst.objective": TRAINED}
     config = load_config(PROJECT / "configs" / "small.cfg", overrides, interpolate=False)
     set_corpus(config, corpus, SEED)
     limit_steps(config, steps, evaluations=2)
@@ -121,22 +119,20 @@ def _gold_heads(doc: Doc, words: np.ndarray) -> np.ndarray:
     return np.array([-1, *heads], dtype=np.int32)
 
 
-def run(treebank: str, train_file: Path, objective: str, steps: int, root: Path) -> None:
-    """Convert, train and score for one treebank and objective, unless it is done."""
-    files = [score_file(root, treebank, state) for state in (UNTRAINED, objective)]
-    name = f"{treebank}, {objective}"
+def run(treebank: str, train_file: Path, steps: int, root: Path) -> None:
+    """Convert, train and score for one treebank, unless it is done."""
+    files = [score_file(root, treebank, state) for state in (UNTRAINED, TRAINED)]
     if all(path.exists() and Matrices.load(path).steps == steps for path in files):
-        print(f"{name}: done before", flush=True)
+        print(f"{treebank}: done before", flush=True)
         return
     start = time.perf_counter()
     corpus = root / "corpus" / treebank
     n_train = convert_treebank(train_file, corpus, sentences=1)
-    output = model_folder(root, treebank, objective)
-    pipelines = train_parser(corpus, output, objective, steps)
+    pipelines = train_parser(corpus, model_folder(root, treebank), steps)
     for nlp, path in zip(pipelines, files, strict=True):
         Matrices(*score_sentences(nlp, corpus / "test.spacy"), n_train, steps).save(path)
     seconds = time.perf_counter() - start
-    print(f"{name}: {n_train} sentences, {seconds:.0f} s", flush=True)
+    print(f"{treebank}: {n_train} sentences, {seconds:.0f} s", flush=True)
 
 
 def main() -> None:
@@ -144,15 +140,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("source", nargs="?", default="", help="folder of treebanks ($ROOTMIND_UD)")
     parser.add_argument("--treebanks", default="all", help="names separated by commas, or all")
-    parser.add_argument(
-        "--objectives", default=TRAINED, help="objectives of root_mst, separated by commas"
-    )
     parser.add_argument("--steps", type=int, default=600)
     parser.add_argument("--root", type=Path, default=PROJECT, help="folder to write to")
     options = parser.parse_args()
     for treebank, train_file in find_treebanks(options.source, options.treebanks).items():
-        for objective in options.objectives.split(","):
-            run(treebank, train_file, objective, options.steps, options.root)
+        run(treebank, train_file, options.steps, options.root)
 
 
 if __name__ == "__main__":

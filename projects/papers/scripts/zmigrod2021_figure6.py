@@ -25,6 +25,7 @@ import numpy as np
 from lib.checkouts import load_peers
 from lib.inputs import Batch
 from lib.options import add_options, make_parser, read_checkouts
+from lib.sampler_times import try_out
 from lib.samplers import (
     ANCESTRAL,
     AUTO,
@@ -36,7 +37,7 @@ from lib.samplers import (
     our_samplers,
 )
 from lib.tables import duration, setup_line, table
-from lib.timing import interleave, seconds
+from lib.timing import interleave
 
 from spacy_rootmind import arc_marginals
 
@@ -60,20 +61,12 @@ def uniform_weights(n: int, count: int, seed: int = 0) -> Batch:
 
 
 def time_samples(samplers: list, n: int, graphs: int, budget: float) -> dict[str, float]:
-    """Time all samplers on graphs of one size; returns microseconds per sample.
-
-    A slow one gets fewer graphs, so that its turns stay within the budget.
-    """
+    """Time all samplers on graphs of one size; returns microseconds per sample."""
     batch = uniform_weights(n, graphs)
-    calls, counts = {}, {}
-    for sampler in samplers:
-        trial = sampler.bind(batch.take(1), SAMPLES)
-        trial()
-        each = max(seconds(trial, process_time), 1e-9)
-        counts[sampler.name] = max(1, min(graphs, int(budget / 5 / each)))
-        calls[sampler.name] = sampler.bind(batch.take(counts[sampler.name]), SAMPLES)
+    ready = {sampler.name: try_out(sampler, batch, SAMPLES, budget) for sampler in samplers}
+    calls = {name: tried.call for name, tried in ready.items()}
     times = interleave(calls, budget, 5, process_time)
-    return {name: median(taken) / counts[name] / SAMPLES * 1e6 for name, taken in times.items()}
+    return {name: median(taken) / ready[name].trees * 1e6 for name, taken in times.items()}
 
 
 def slope(sizes: list[int], values: list[float]) -> float:

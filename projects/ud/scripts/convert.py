@@ -18,11 +18,8 @@ from spacy.tokens import Doc, DocBin
 from spacy.training.converters import conllu_to_docs
 from spacy.util import get_lang_class
 from treebank import (
-    FORM,
-    MISC,
     SPLITS,
     Sentence,
-    Token,
     TreebankError,
     find_files,
     find_license,
@@ -30,6 +27,8 @@ from treebank import (
     space_ends,
 )
 from wasabi import msg
+
+from spacy_rootmind.formats.conllu_sentence import FORM, MISC, Token
 
 SYNTACTIC, ORTHOGRAPHIC = WORDS = ("syntactic", "orthographic")
 AUTO = "auto"

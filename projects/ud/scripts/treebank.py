@@ -1,7 +1,6 @@
 """Universal Dependencies treebanks: their files, their sentences, their text."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 from pathlib import Path
@@ -9,34 +8,24 @@ from pathlib import Path
 import numpy as np
 
 from spacy_rootmind import is_projective, is_tree
+from spacy_rootmind.formats import conllu
+from spacy_rootmind.formats.conllu_sentence import (
+    EMPTY_NODE_ID,
+    FORM,
+    HEAD,
+    ID,
+    Token,
+    tokens_of,
+)
+from spacy_rootmind.formats.conllu_sentence import Sentence as ConlluSentence
+from spacy_rootmind.formats.lines import Inputs
+from spacy_rootmind.formats.records import Failure
 
 SPLITS = ("train", "dev", "test")
-COLUMNS = 10
-ID, FORM, HEAD, MISC = 0, 1, 6, 9
 
 
 class TreebankError(ValueError):
     """A treebank cannot be used; the message says why and what to do."""
-
-
-@dataclass(frozen=True)
-class Token:
-    """A token of the text: one word, or a multiword token of several words.
-
-    Attributes
-    ----------
-    form : str
-        The token as in the text.
-    spaced : bool
-        Whether a space follows it.
-    first, stop : int
-        Range of its words, counted from 0; `stop` is exclusive.
-    """
-
-    form: str
-    spaced: bool
-    first: int
-    stop: int
 
 
 @dataclass(frozen=True)
@@ -138,7 +127,11 @@ def read_sentences(paths: list[Path]) -> list[Sentence]:
     TreebankError
         If a line is not CoNLL-U, a sentence is not a tree with one root, or words are left out.
     """
-    sentences = [sentence for path in paths for sentence in _read_file(path)]
+    sentences = [
+        make_sentence(str(path), found)
+        for path in paths
+        for found in conllu.read_sentences(str(path), Inputs([str(path)]).lines(str(path)))
+    ]
     forms = [word[FORM] for sentence in sentences for word in sentence.words]
     if forms.count("_") > len(forms) / 2:
         raise TreebankError(
@@ -148,66 +141,27 @@ def read_sentences(paths: list[Path]) -> list[Sentence]:
     return sentences
 
 
-def _read_file(path: Path) -> Iterator[Sentence]:
-    with path.open(encoding="utf-8-sig") as lines:
-        block: list[str] = []
-        for number, line in enumerate(chain(lines, ["\n"]), start=1):
-            if line.strip():
-                block.append(line.rstrip("\n"))
-            elif block:
-                yield read_sentence(block, f"{path}, line {number - len(block)}")
-                block = []
-
-
-def read_sentence(lines: list[str], where: str) -> Sentence:
-    """Read one sentence, comments first; see `read_sentences` for errors."""
-    comments = [line for line in lines if line.startswith("#")]
-    rows = [line.split("\t") for line in lines if not line.startswith("#")]
-    for row in rows:
-        if len(row) != COLUMNS:
-            raise TreebankError(
-                f"{where}: expected {COLUMNS} columns separated by tabs, received "
-                f"{len(row)} in {row}"
-            )
-    words = [row for row in rows if row[ID].isdigit()]
-    if [row[ID] for row in words] != [str(i) for i in range(1, len(words) + 1)]:
-        raise TreebankError(f"{where}: expected words numbered from 1, without a gap")
-    texts = [line[1:].partition("=")[2] for line in comments if re.match(r"# *text *=", line)]
+def make_sentence(file: str, found: ConlluSentence | Failure) -> Sentence:
+    """Make a sentence of what was read; see `read_sentences` for errors."""
+    if isinstance(found, Failure):
+        raise TreebankError(str(found))
+    where = f"{file}:{found.line}"
+    marks = {match[1] for line in found.comments if (match := re.match(r"# *new(par|doc)\b", line))}
     return Sentence(
         where=where,
-        words=words,
-        heads=_heads(words, where),
-        tokens=list(_tokens(rows, len(words), where)),
-        stated_text=texts[0].strip() if texts else None,
-        n_empty=sum("." in row[ID] for row in rows),
-        starts_paragraph=any(re.match(r"# *new(par|doc)\b", line) for line in comments),
-        is_newpar=any(re.match(r"# *newpar\b", line) for line in comments),
+        words=found.words,
+        heads=_heads(found.words, where),
+        tokens=list(tokens_of(found)),
+        stated_text=found.comment("text"),
+        n_empty=sum(EMPTY_NODE_ID.fullmatch(row[ID]) is not None for row in found.rows),
+        starts_paragraph=bool(marks),
+        is_newpar="par" in marks,
     )
-
-
-def _tokens(rows: list[list[str]], n_words: int, where: str) -> Iterator[Token]:
-    """List the tokens of the text; words within multiword tokens are not tokens."""
-    place = 0
-    for row in rows:
-        spaced = "SpaceAfter=No" not in row[MISC].split("|")
-        if re.fullmatch(r"\d+-\d+", row[ID]):
-            first, stop = (int(number) for number in row[ID].split("-"))
-            if not place + 1 == first <= stop <= n_words:
-                raise TreebankError(
-                    f"{where}: expected a multiword token over the next words, received {row[ID]}"
-                )
-            yield Token(row[FORM], spaced, first - 1, stop)
-            place = stop
-        elif row[ID].isdigit() and int(row[ID]) > place:
-            yield Token(row[FORM], spaced, place, place + 1)
-            place += 1
-        elif not re.fullmatch(r"\d+(\.\d+)?", row[ID]):
-            raise TreebankError(f"{where}: expected a number as ID, received {row[ID]!r}")
 
 
 def _heads(words: list[list[str]], where: str) -> list[int]:
     heads = [int(row[HEAD]) if row[HEAD].isdigit() else -1 for row in words]
-    in_range = bool(words) and all(0 <= head <= len(words) for head in heads)
+    in_range = all(0 <= head <= len(words) for head in heads)
     if not in_range or not is_tree(np.array([-1, *heads], dtype=np.int32)):
         raise TreebankError(f"{where}: heads {heads} are not a tree with one root")
     return heads
@@ -224,7 +178,7 @@ def space_ends(treebank: dict[str, list[Sentence]]) -> dict[str, list[Sentence]]
         return treebank
     return {
         split: [
-            replace(s, tokens=[*s.tokens[:-1], replace(s.tokens[-1], spaced=True)])
+            replace(s, tokens=[*s.tokens[:-1], s.tokens[-1]._replace(spaced=True)])
             for s in sentences
         ]
         for split, sentences in treebank.items()

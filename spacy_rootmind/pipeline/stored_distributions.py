@@ -14,7 +14,7 @@ from spacy_rootmind.network.label_scores import (
     find_probable_labels,
 )
 from spacy_rootmind.network.tree_scorer import TreeScores
-from spacy_rootmind.pipeline.arcs import BatchArcs, ProbableArcs
+from spacy_rootmind.pipeline.probable_arcs import BatchArcs, ProbableArcs
 
 
 def sigmoid(log_odds: NDArray[np.floating]) -> NDArray[np.float32]:

@@ -1,0 +1,120 @@
+"""Parse details of a sentence as lists, for all writers."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from spacy.tokens import Span
+
+from spacy_rootmind.annotation.extensions import get_head_prob, warn_of_outdated
+from spacy_rootmind.annotation.records import OutdatedDetailsError, read_record
+
+
+class ListedArc(NamedTuple):
+    """A labelled arc with its probability."""
+
+    token: int
+    head: int
+    dep: str
+    prob: float
+
+
+class ListedParse(NamedTuple):
+    """An alternative parse."""
+
+    log_prob: float
+    heads: list[int]
+    deps: list[str]
+
+
+class ListedDetails(NamedTuple):
+    """Parse details that still hold; None for those that were not found, or no longer hold.
+
+    Attributes
+    ----------
+    head_probs : list of float or None
+        Probability of each token's head; None for a token with another head than was parsed.
+    log_prob, entropy : float
+        Log probability of the tree, and entropy of the distribution over trees, in nats.
+    arcs, parses : list
+        Tokens and heads are counted from 0 within the sentence, and the root is its own head;
+        after `over_words`, from 1, and the root's head is 0.
+    """
+
+    head_probs: Sequence[float | None] | None = None
+    log_prob: float | None = None
+    entropy: float | None = None
+    arcs: Sequence[ListedArc] | None = None
+    parses: Sequence[ListedParse] | None = None
+
+    def over_words(self, words: Sequence[int]) -> "ListedDetails":
+        """Leave out whitespace, and number words and heads as CoNLL-U does.
+
+        `words` are the places of the words among the tokens.
+        """
+        number = {place: i for i, place in enumerate(words, start=1)}
+
+        def head(token: int, head: int) -> int:
+            return 0 if head == token else number[head]
+
+        return self._replace(
+            head_probs=self.head_probs and [self.head_probs[i] for i in words],
+            arcs=self.arcs
+            and [
+                arc._replace(token=number[arc.token], head=head(arc.token, arc.head))
+                for arc in self.arcs
+            ],
+            parses=self.parses
+            and [
+                ListedParse(
+                    parse.log_prob,
+                    [head(i, parse.heads[i]) for i in words],
+                    [parse.deps[i] for i in words],
+                )
+                for parse in self.parses
+            ],
+        )
+
+
+def list_details(sentence: Span) -> ListedDetails:
+    """List the parse details of a sentence; warn of those that no longer hold.
+
+    Raises
+    ------
+    ValueError
+        If they have another format or are damaged.
+    """
+    try:
+        record = read_record(sentence)
+    except OutdatedDetailsError as error:
+        warn_of_outdated(error)
+        return ListedDetails()
+    if record is None:
+        return ListedDetails()
+    found = ListedDetails()
+    if (confidence := record.details.confidence) is not None:
+        probs: list[float | None] = list(confidence.head_probs.tolist())
+        heads = [token.head.i - sentence.start for token in sentence]
+        changed = [i for i, parsed in enumerate(record.heads) if heads[i] != parsed]
+        for place in changed:
+            # None, with a warning.
+            probs[place] = get_head_prob(sentence[place])
+        found = found._replace(
+            head_probs=probs,
+            log_prob=None if changed else float(confidence.log_prob),
+            entropy=float(confidence.entropy),
+        )
+    if (arcs := record.details.arcs) is not None:
+        columns = (c.tolist() for c in (arcs.dependents, arcs.heads, arcs.labels, arcs.probs))
+        found = found._replace(
+            arcs=[
+                ListedArc(token, head, arcs.label_names[label], prob)
+                for token, head, label, prob in zip(*columns, strict=True)
+            ]
+        )
+    if (alternatives := record.details.alternatives) is not None:
+        columns = (c.tolist() for c in (alternatives.log_probs, alternatives.heads))
+        names = ([alternatives.label_names[i] for i in row] for row in alternatives.labels.tolist())
+        found = found._replace(
+            parses=[ListedParse(*parse) for parse in zip(*columns, names, strict=True)]
+        )
+    return found

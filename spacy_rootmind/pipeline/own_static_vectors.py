@@ -1,0 +1,172 @@
+"""Token vectors with static vectors of their own, for components that leave their pipeline.
+
+spaCy's layers read static vectors from the vocab of a Doc. A component that is taken into another
+pipeline leaves them behind there; with `nlp.replace_listeners`, it takes them along in this layer.
+"""
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from spacy.language import Language
+from spacy.tokens import Doc
+from spacy.vectors import Vectors
+from thinc.api import Model, deserialize_attr, serialize_attr
+
+from spacy_rootmind.compat import (
+    LISTENER_CONFIG_HOOK,
+    LISTENER_HOOK,
+    STATIC_VECTORS,
+    ListenedToComponent,
+    VectorsWithAttr,
+)
+from spacy_rootmind.network.blas import follow_blas
+from spacy_rootmind.network.types import Floats2d
+from spacy_rootmind.pipeline.vectors import SETTINGS, HalfPrecisionVectors
+
+ARCHITECTURE = "spacy_rootmind.OwnStaticVectors.v1"
+# The table, among the attributes of the layer.
+TABLE = "static_vectors"
+
+
+class DocWithVectors:
+    """What layers read of a Doc, with other static vectors than those of its vocab."""
+
+    def __init__(self, doc: Doc, vectors: Vectors) -> None:
+        self.doc = doc
+        self.vocab = SimpleNamespace(vectors=vectors, strings=doc.vocab.strings)
+
+    def __len__(self) -> int:
+        return len(self.doc)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.doc, name)
+
+
+def build_own_static_vectors(
+    model: Model[list[Doc], list[Floats2d]],
+) -> Model[list[Doc], list[Floats2d]]:
+    """Let token vectors read static vectors that are saved with them, not those of the vocab.
+
+    Registered as `spacy_rootmind.OwnStaticVectors.v1`. The table is empty until a trained component
+    is loaded: `nlp.replace_listeners` fills it, in a pipeline that has a `root_mst`.
+
+    Parameters
+    ----------
+    model : Model
+        The token vectors, such as `spacy.Tok2Vec.v2` with `include_static_vectors`.
+    """
+    return with_static_vectors(model, HalfPrecisionVectors())
+
+
+def with_static_vectors(model: Model, table: Vectors) -> Model:
+    """Let token vectors read the static vectors of a table."""
+    dims = {name: model.maybe_get_dim(name) for name in model.dim_names}
+    attrs = {TABLE: table}
+    return Model("own_static_vectors", forward, init=init, layers=[model], dims=dims, attrs=attrs)
+
+
+def forward(
+    model: Model, docs: Sequence[Doc], is_train: bool
+) -> tuple[list[Floats2d], Callable[[list[Floats2d]], list[Doc]]]:
+    """Compute the token vectors."""
+    return model.layers[0](_with_table(model, docs), is_train)
+
+
+def init(model: Model, X: Sequence[Doc] | None = None, Y: Any = None) -> None:
+    """Initialize the token vectors, and take over their dimensions."""
+    [layer] = model.layers
+    layer.initialize(None if X is None else _with_table(model, X), Y)
+    for name in layer.dim_names:
+        if layer.has_dim(name):
+            model.set_dim(name, layer.get_dim(name))
+
+
+def _with_table(model: Model, docs: Sequence[Doc]) -> list[DocWithVectors]:
+    table = model.attrs[TABLE]
+    if docs and table.mode == "floret":
+        table.strings = docs[0].vocab.strings
+    return [DocWithVectors(doc, table) for doc in docs]
+
+
+def require_static_vectors(model: Model, docs: Sequence[Doc]) -> None:
+    """Refuse Docs whose vocab lacks the static vectors that a network was trained with.
+
+    Raises
+    ------
+    ValueError
+        If it reads static vectors, and those of the vocab have another width.
+    """
+    if not docs:
+        return
+    vectors = docs[0].vocab.vectors
+    for layer in vocab_readers(model):
+        width = layer.maybe_get_dim("nM")
+        if width is not None and width != vectors.shape[1]:
+            raise ValueError(
+                f"the parser reads static vectors of width {width}, and those of the pipeline's "
+                f"vocab have width {vectors.shape[1]}: give it those that it was trained with, by "
+                f"`nlp.vocab.vectors = source.vocab.vectors`, or in a config by `vectors` under "
+                f"[initialize]"
+            )
+
+
+def vocab_readers(model: Model) -> list[Model]:
+    """List the layers that read static vectors from the vocab of a Doc."""
+    if TABLE in model.attrs:
+        return []
+    own = [model] if model.name == STATIC_VECTORS else []
+    return own + [found for layer in model.layers for found in vocab_readers(layer)]
+
+
+# --- the table ---------------------------------------------------------------------------------
+
+
+def copy_table(vectors: Vectors) -> HalfPrecisionVectors:
+    """Copy static vectors, in single precision."""
+    settings = {name: getattr(vectors, name) for name in SETTINGS if hasattr(vectors, name)}
+    data = vectors.data.astype("float32")
+    table = HalfPrecisionVectors(strings=vectors.strings, data=data, name=vectors.name, **settings)
+    table.key2row = dict(vectors.key2row)
+    return table
+
+
+@serialize_attr.register(HalfPrecisionVectors)
+def _table_to_bytes(_: Any, value: HalfPrecisionVectors, name: str, model: Model) -> bytes:
+    """Write the numbers as they are: in half precision if they have no more, as in packages."""
+    is_exact = bool((value.data.astype("float16") == value.data).all())
+    kind = HalfPrecisionVectors if is_exact else VectorsWithAttr
+    return kind.to_bytes(value, exclude=["strings"])
+
+
+@deserialize_attr.register(HalfPrecisionVectors)
+def _table_from_bytes(_: Any, value: bytes, name: str, model: Model) -> HalfPrecisionVectors:
+    return HalfPrecisionVectors().from_bytes(value)
+
+
+# --- replaced listeners ------------------------------------------------------------------------
+
+
+def keep_static_vectors(nlp: Language) -> None:
+    """Let the copies by which `nlp.replace_listeners` replaces listeners have static vectors.
+
+    A component that has its own way to make copies, such as a transformer, keeps it.
+    """
+    for _, pipe in nlp.components:
+        if not isinstance(pipe, ListenedToComponent) or LISTENER_HOOK in pipe.model.attrs:
+            continue
+        if vocab_readers(pipe.model):
+            pipe.model.attrs[LISTENER_CONFIG_HOOK] = _with_table_in_config
+            pipe.model.attrs[LISTENER_HOOK] = _with_table_in_model
+
+
+def _with_table_in_config(tok2vec: dict[str, Any], listener: Any) -> dict[str, Any]:
+    return {"@architectures": ARCHITECTURE, "model": tok2vec}
+
+
+def _with_table_in_model(copy: Model, listener: Model, component: Any) -> Model:
+    for name in (LISTENER_HOOK, LISTENER_CONFIG_HOOK):
+        copy.attrs.pop(name, None)
+    layer = with_static_vectors(copy, copy_table(component.vocab.vectors))
+    follow_blas(layer, component.model)
+    return layer

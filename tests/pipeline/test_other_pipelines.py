@@ -1,0 +1,300 @@
+"""A parser in another pipeline has the heads of its own, or is an error that says what to write."""
+
+import pickle
+
+import numpy as np
+import pytest
+import spacy
+from parsers import SMALL_MODEL, gold_examples, train
+from spacy.util import fix_random_seed, load_model_from_config
+from spacy.vectors import Vectors
+from thinc.api import Config, NumpyOps
+
+from spacy_rootmind.network.blas import use_numpy_blas
+
+# spaCy says so of any component, whatever it reads.
+pytestmark = pytest.mark.filterwarnings("ignore:.W113. Sourced component:UserWarning")
+
+TEXTS = ["The cat saw a dog.", "Which book did Anna read? It slept.", "", "He saw her \n dog."]
+LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32, "upstream": "*"}
+TOK2VEC = {
+    "@architectures": "spacy.Tok2Vec.v2",
+    "embed": {
+        "@architectures": "spacy.MultiHashEmbed.v2",
+        "width": 32,
+        "attrs": ["NORM", "SUFFIX"],
+        "rows": [200, 100],
+        "include_static_vectors": True,
+    },
+    "encode": {
+        "@architectures": "spacy.MaxoutWindowEncoder.v2",
+        "width": 32,
+        "depth": 1,
+        "window_size": 1,
+        "maxout_pieces": 2,
+    },
+}
+OTHER_TOK2VEC = {**SMALL_MODEL["tok2vec"], "width": 32}
+LISTENING = {**SMALL_MODEL, "tok2vec": LISTENER}
+# The line that the error says to write.
+PATHS = ["model.tok2vec"]
+
+
+def static_vectors(docs, strings, mode, dtype="float16"):
+    """Vectors of all words; all numbers have half precision, unless they are of another type."""
+    rng = np.random.default_rng(0)
+    words = sorted({token.lower_ for doc in docs for token in doc})
+    data = rng.normal(size=(len(words), 6)).astype(dtype).astype("float32")
+    if mode == "floret":
+        options = {"minn": 2, "maxn": 3, "hash_count": 2, "mode": "floret"}
+        return Vectors(strings=strings, data=data, attr="NORM", **options)
+    keys = [strings.add(word) for word in words]
+    return Vectors(strings=strings, data=data, keys=keys, attr="NORM")
+
+
+def make_home(docs, mode="default", dtype="float16"):
+    """A trained pipeline whose parser listens to a tok2vec that reads static vectors."""
+    fix_random_seed(0)
+    nlp = spacy.blank("en")
+    nlp.vocab.vectors = static_vectors(docs, nlp.vocab.strings, mode, dtype)
+    nlp.add_pipe("tok2vec", config={"model": TOK2VEC})
+    nlp.add_pipe("root_mst", config={"model": LISTENING})
+    return train(nlp, gold_examples(docs[:40], nlp), steps=12)
+
+
+@pytest.fixture(scope="module")
+def folder(quickstart_docs, tmp_path_factory):
+    """The folder of such a pipeline, from which each test loads its own."""
+    path = tmp_path_factory.mktemp("home")
+    make_home(quickstart_docs).to_disk(path)
+    return path
+
+
+def make_other(docs):
+    """An initialized pipeline with another tok2vec of the same width."""
+    fix_random_seed(1)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tok2vec", config={"model": OTHER_TOK2VEC})
+    nlp.add_pipe("tagger", config={"model": {**TAGGER, "tok2vec": LISTENER}})
+    nlp.get_pipe("tagger").add_label("NN")
+    nlp.initialize(lambda: gold_examples(docs[:5], nlp), sgd=None)
+    return nlp
+
+
+TAGGER = {"@architectures": "spacy.Tagger.v2", "nO": None}
+
+
+def parses(nlp):
+    return [[(token.head.i, token.dep_) for token in nlp(text)] for text in TEXTS]
+
+
+@pytest.fixture(scope="module")
+def expected(folder):
+    found = parses(spacy.load(folder))
+    # Vectors matter to it.
+    blind = spacy.load(folder)
+    blind.vocab.vectors.data[:] = 0
+    assert parses(blind) != found
+    return found
+
+
+@pytest.fixture
+def other(quickstart_docs):
+    return make_other(quickstart_docs)
+
+
+def refusing():
+    return pytest.raises(
+        ValueError,
+        match=r"\[root_mst\] .* taken from a pipeline whose 'tok2vec' it listens to.*"
+        r"source\.replace_listeners\('tok2vec', 'root_mst', \['model\.tok2vec'\]\)",
+    )
+
+
+# --- in a running program ----------------------------------------------------------------------
+
+
+def test_parser_that_listens_to_another_tok2vec_is_an_error(folder, other, tmp_path):
+    other.add_pipe("root_mst", source=spacy.load(folder))
+    for _ in range(2):
+        with refusing():
+            other(TEXTS[0])
+    for save in (lambda: other.to_disk(tmp_path), other.to_bytes):
+        with refusing():
+            save()
+
+
+def test_it_is_an_error_without_any_tok2vec(folder):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("root_mst", source=spacy.load(folder))
+    with refusing():
+        nlp(TEXTS[0])
+
+
+def test_what_the_error_says_gives_the_heads_of_home(folder, other, expected, tmp_path):
+    source = spacy.load(folder)
+    other.add_pipe("root_mst", source=source)
+    with refusing():
+        other(TEXTS[0])
+    other.remove_pipe("root_mst")
+    source.replace_listeners("tok2vec", "root_mst", PATHS)
+    other.add_pipe("root_mst", source=source)
+    assert parses(other) == expected
+    # Home has the same parser.
+    assert parses(source) == expected
+    other.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    assert loaded.vocab.vectors.size == 0
+    assert parses(loaded) == expected
+    again = spacy.blank("en").from_config(loaded.config).from_bytes(loaded.to_bytes())
+    assert parses(again) == expected
+    assert [doc.to_json() for doc in loaded.pipe(TEXTS, n_process=2)] == [
+        loaded(text).to_json() for text in TEXTS
+    ]
+
+
+def test_it_may_be_taken_further(folder, expected):
+    nlp = spacy.load(folder)
+    nlp.replace_listeners("tok2vec", "root_mst", PATHS)
+    for _ in range(2):
+        further = spacy.blank("en")
+        further.add_pipe("root_mst", source=nlp)
+        nlp = further
+    assert parses(nlp) == expected
+
+
+def test_parser_and_its_tok2vec_may_be_taken_together(folder, expected):
+    source = spacy.load(folder)
+    nlp = spacy.blank("en")
+    nlp.vocab.vectors = source.vocab.vectors
+    nlp.add_pipe("tok2vec", source=source)
+    nlp.add_pipe("root_mst", source=source)
+    assert parses(nlp) == expected
+    assert spacy.load(folder).config["components"] == nlp.config["components"]
+
+
+def test_home_is_right_again_once_it_changes(folder, other, expected):
+    source = spacy.load(folder)
+    other.add_pipe("root_mst", source=source)
+    source.add_pipe("sentencizer", last=True)
+    assert parses(source) == expected
+
+
+def test_parser_that_is_trained_over_another_tok2vec_is_right(folder, other, quickstart_docs):
+    other.add_pipe("root_mst", source=spacy.load(folder))
+    examples = gold_examples(quickstart_docs[:5], other)
+    with other.select_pipes(enable=["tok2vec", "root_mst"]):
+        other.update(examples, sgd=other.resume_training())
+    assert len(parses(other)) == len(TEXTS)
+    other.to_bytes()
+
+
+def test_a_tok2vec_that_is_disabled_at_home_is_no_other(folder):
+    nlp = spacy.load(folder, disable=["tok2vec"])
+    with pytest.raises(ValueError, match="has no token vectors"):
+        nlp(TEXTS[0])
+    nlp.enable_pipe("tok2vec")
+    assert len(parses(nlp)) == len(TEXTS)
+
+
+def test_pickled_parsers_know_no_pipeline(folder):
+    parser = spacy.load(folder).get_pipe("root_mst")
+    assert pickle.loads(pickle.dumps(parser)).name == "root_mst"
+
+
+def test_components_of_others_keep_their_results(folder, other, expected):
+    """Theirs in a pipeline of ours."""
+    doc = other(TEXTS[0])
+    other.replace_listeners("tok2vec", "tagger", PATHS)
+    nlp = spacy.load(folder)
+    nlp.add_pipe("tagger", source=other)
+    assert [token.tag_ for token in nlp(TEXTS[0])] == [token.tag_ for token in doc]
+    assert parses(nlp) == expected
+
+
+def test_a_parser_that_reads_static_vectors_of_the_vocab_says_which_it_needs(quickstart_docs):
+    source = spacy.blank("en")
+    source.vocab.vectors = static_vectors(quickstart_docs, source.vocab.strings, "default")
+    source.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": TOK2VEC}})
+    train(source, gold_examples(quickstart_docs[:40], source), steps=3)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("root_mst", source=source)
+    with pytest.raises(ValueError, match=r"width 6, .* width 0: .*nlp\.vocab\.vectors ="):
+        nlp(TEXTS[0])
+    nlp.vocab.vectors = source.vocab.vectors
+    assert parses(nlp) == parses(source)
+
+
+# --- by a config -------------------------------------------------------------------------------
+
+
+def config_with(folder, other_folder, **parser):
+    config = Config(spacy.blank("en").config)
+    config["components"] = {
+        "tok2vec": {"source": str(other_folder)},
+        "root_mst": {"source": str(folder), **parser},
+    }
+    config["nlp"]["pipeline"] = ["tok2vec", "root_mst"]
+    return config
+
+
+@pytest.fixture
+def other_folder(other, tmp_path):
+    other.to_disk(tmp_path / "other")
+    return tmp_path / "other"
+
+
+def test_config_with_replaced_listeners_gives_the_heads_of_home(
+    folder, other_folder, expected, tmp_path
+):
+    config = config_with(folder, other_folder, replace_listeners=PATHS)
+    nlp = load_model_from_config(config, auto_fill=True)
+    assert parses(nlp) == expected
+    nlp.to_disk(tmp_path / "assembled")
+    assert parses(spacy.load(tmp_path / "assembled")) == expected
+
+
+def test_config_without_them_is_an_error_before_it_is_saved(folder, other_folder, tmp_path):
+    nlp = load_model_from_config(config_with(folder, other_folder), auto_fill=True)
+    with refusing():
+        nlp.to_disk(tmp_path / "assembled")
+
+
+# --- the table of static vectors ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["default", "floret"])
+@pytest.mark.parametrize(("dtype", "n_bytes"), [("float16", 2), ("float32", 4)])
+def test_vectors_are_saved_exactly_and_small(mode, dtype, n_bytes, quickstart_docs, tmp_path):
+    home = make_home(quickstart_docs, mode, dtype)
+    expected = parses(home)
+    data = home.vocab.vectors.data.copy()
+    home.replace_listeners("tok2vec", "root_mst", PATHS)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("root_mst", source=home)
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    assert parses(loaded) == expected
+    table = loaded.get_pipe("root_mst").model.get_ref("tok2vec").attrs["static_vectors"]
+    np.testing.assert_array_equal(table.data, data)
+    saved = (tmp_path / "root_mst" / "model").read_bytes()
+    assert data.astype(f"float{8 * n_bytes}").tobytes() in saved
+
+
+def test_copies_use_the_library_of_the_original(folder):
+    nlp = spacy.load(folder)
+    use_numpy_blas(nlp.get_pipe("tok2vec").model)
+    use_numpy_blas(nlp.get_pipe("root_mst").model)
+    nlp.replace_listeners("tok2vec", "root_mst", PATHS)
+    ops = {node.ops for node in nlp.get_pipe("root_mst").model.walk()}
+    assert not any(type(each) is NumpyOps and each.use_blis for each in ops)
+
+
+def test_a_table_of_its_own_can_be_trained(folder, quickstart_docs):
+    nlp = spacy.load(folder)
+    nlp.replace_listeners("tok2vec", "root_mst", PATHS)
+    losses = [
+        nlp.update(gold_examples(quickstart_docs[:5], nlp), sgd=nlp.resume_training())
+        for _ in range(3)
+    ]
+    assert losses[-1]["root_mst"] < losses[0]["root_mst"]

