@@ -114,7 +114,7 @@ def tests(session):
     """Run the README's test command."""
     for command in block("README.md", "test").split("&&"):
         session.run(*shlex.split(command), *(session.posargs if "pytest" in command else []))
-    if os.environ.get("CI") and sys.platform == "linux":
+    if os.environ.get("GITHUB_ACTIONS") and sys.platform == "linux":
         # Without libcairo, tests of pictures were skipped.
         session.run("python", "-c", "import cairosvg")
 
@@ -322,6 +322,7 @@ def quickstart(session):
     corpus = ("--corpus", "projects/quickstart/corpus/en_quick-ud-test.spacy")
     out = ("--out", "results")
     session.run("python", "benchmarks/component.py", trained, *corpus, "--rounds", "1")
+    session.run("python", "benchmarks/annotation.py", trained, *corpus, *out)
     limited = {"calibration": "--oracle-limit", "alternatives": "--sample-limit"}
     for name, limit in limited.items():
         session.run("python", f"benchmarks/{name}.py", trained, *corpus, limit, "3", *out)

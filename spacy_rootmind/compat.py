@@ -13,6 +13,7 @@ from typing import Any
 # imported: one that an update removes breaks only the code that needs it.
 MODULES = {
     "ConfigSchemaTraining": "spacy.schemas",
+    "GLOSSARY": "spacy.glossary",
     "ListenedToComponent": "spacy.ty",
     "RENDER_WRAPPER": "spacy.displacy",
     "TPL_PAGE": "spacy.displacy.templates",

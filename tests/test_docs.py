@@ -18,6 +18,7 @@ import spacy
 from conftest import ROOT
 from spacy.cli.train import train
 from spacy.tokens import Doc, DocBin
+from spacy.tokens.underscore import Underscore
 from spacy.util import load_model_from_config, registry
 from thinc.api import Config
 
@@ -217,11 +218,21 @@ def test_settings_page_forces_heads(web_pipeline, capsys):
     assert [figure in page for figure in ("0.90", "61 %", "38 %")] == [True] * 3
 
 
-def test_alternatives_page_runs(model, capsys, tmp_path, monkeypatch):
+def test_alternatives_page_runs(web_pipeline, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Underscore, "doc_extensions", {})
+    text = (ROOT / "docs" / "alternatives.md").read_text(encoding="utf8")
     namespace = {}
-    for block in blocks("docs/alternatives.md", "python"):
-        run(block, model, namespace)
+    first, *others = blocks("docs/alternatives.md", "python")
+    run(first, web_pipeline, namespace)
+    assert f"```\n{capsys.readouterr().out}```" in text
+    clear = namespace["nlp"]("She sold the boat and the car broke down.")
+    assert f"{clear[6]._.arcs[0].dep} {clear[6]._.arcs[0].prob:.2f}" == "nsubj 0.95"
+    for block in others:
+        run(block, web_pipeline, namespace)
+    probs = json.loads(json.dumps(namespace["data"]))["_"]["head_probs"]
+    assert probs == [token._.head_prob for token in namespace["doc"]]
+    assert all(0 < prob <= 1 for prob in probs)
     page = (tmp_path / "parses.html").read_text(encoding="utf8")
     assert page.count("Alternative ") == 2
     assert (tmp_path / "merged.svg").read_text(encoding="utf8").startswith("<svg")
@@ -240,19 +251,16 @@ def test_alternatives_page_runs(model, capsys, tmp_path, monkeypatch):
     assert sum(line.startswith(("certain:", "possible:")) for line in shown) == 6
 
 
-def test_label_schemes_page_runs(model, quickstart_docs, capsys, tmp_path, monkeypatch):
+def test_label_schemes_page_runs(web_pipeline, quickstart_docs, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "corpus").mkdir()
     DocBin(docs=quickstart_docs[:5]).to_disk("corpus/train.spacy")
     namespace = {}
     for block in blocks("docs/label-schemes.md", "python"):
-        run(block, model, namespace)
-    chunks, *matches, labels = capsys.readouterr().out.splitlines()
-    assert all(len(match.split()) == 3 for match in matches)
-    assert chunks.count("', '") >= 1
-    assert "/ROOT " in labels
-    assert "/obj" not in labels
-    assert "/obl" not in labels
+        run(block, web_pipeline, namespace)
+    page = (ROOT / "docs" / "label-schemes.md").read_text(encoding="utf8")
+    printed = capsys.readouterr().out.splitlines()
+    assert [f"```\n{line}\n```" in page for line in printed] == [True] * 3
     vocab = namespace["nlp"].vocab
     mapped = DocBin().from_disk("corpus/train-mapped.spacy").get_docs(vocab)
     found = {token.dep_ for doc in mapped for token in doc}

@@ -1,6 +1,7 @@
 """What the package says of itself, in every place that says it."""
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -28,6 +29,38 @@ def test_one_version():
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf8")
     [latest, *_] = re.findall(r"^## (\S+) \(", changelog, flags=re.MULTILINE)
     assert latest == spacy_rootmind.__version__
+
+
+def test_command_line_prints_the_version():
+    done = subprocess.run(
+        [sys.executable, "-m", "spacy_rootmind", "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == f"spacy-rootmind {spacy_rootmind.__version__}\n"
+
+
+def test_sources_that_hide_the_installed_package_are_named(tmp_path):
+    """A checkout that is not built, in the current folder, where Python looks first."""
+    package = Path(spacy_rootmind.__file__).parent
+    for path in package.rglob("*.py"):
+        copy = tmp_path / "spacy_rootmind" / path.relative_to(package)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+    done = subprocess.run(
+        [sys.executable, "-c", "import spacy_rootmind"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONSAFEPATH")},
+        check=False,
+    )
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: expected spacy_rootmind with its compiled modules")
+    assert repr(str(tmp_path)) in last
+    assert "pip install -e ." in last
 
 
 def test_pipeline_allows_the_version(web_pipeline):

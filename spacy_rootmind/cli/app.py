@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer import Argument, Option
 
+from spacy_rootmind import __version__
 from spacy_rootmind.formats.registry import (
     BULK,
     PARQUET,
@@ -36,6 +37,23 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+def print_version(is_wanted: bool) -> None:
+    """Print the version and exit."""
+    if is_wanted:
+        typer.echo(f"spacy-rootmind {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main_options(
+    version: Annotated[
+        bool,
+        Option("--version", help="Print the version", callback=print_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Take the options that are not a command's."""
 
 
 def choice(*flags: str, of: Sequence[str], help: str) -> Any:

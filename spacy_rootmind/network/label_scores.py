@@ -91,9 +91,10 @@ def iterate_label_scores(
         scores = _predict(labeller, trees, arcs)
         if trees.fixed_labels is not None:
             labels = trees.fixed_labels[deps[chunk]]
-            fixed = np.flatnonzero(labels)
-            scores[fixed] = -np.inf
-            scores[fixed, labels[fixed] - 1] = 0.0
+            fixed: Any = np.flatnonzero(labels)
+            places = (labeller.ops.asarray(fixed), labeller.ops.asarray(labels[fixed] - 1))
+            scores[places[0]] = -np.inf
+            scores[places] = 0.0
         yield start, scores
 
 

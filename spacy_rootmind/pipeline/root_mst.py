@@ -15,6 +15,7 @@ from spacy.vocab import Vocab
 from thinc.api import Optimizer, set_dropout_rate
 
 from spacy_rootmind.annotation.extensions import register_extensions
+from spacy_rootmind.annotation.glossary import explain_subtypes
 from spacy_rootmind.annotation.gold import GoldBatch, gold_boundaries
 from spacy_rootmind.annotation.sentences import words_of
 from spacy_rootmind.annotation.warn_once import WarnOnce
@@ -102,6 +103,7 @@ class RootMST(TrainablePipe):
             "[%s] nlp.rehearse changes nothing in this parser, which has no rehearsal. To keep "
             "what it has learnt, update it with earlier examples as well."
         )
+        explain_subtypes()
         self.cfg: dict[str, Any] = serialization.initial_cfg()
 
     @property

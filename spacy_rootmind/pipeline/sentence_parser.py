@@ -116,11 +116,11 @@ class SentenceParser:
     ) -> None:
         self.labeller = model.get_ref("labels")
         self.free_scores = scores
-        self.scores = replace(scores, fixed_labels=_fix_labels(scores, tasks))
         self.tasks = tasks
         self.context = context
         self.projective = context.settings.projective
         self.buckets: list[Bucket] = scores.layout.buckets
+        self.scores = replace(scores, fixed_labels=self._fix_labels())
         self.lengths = [bucket.lengths for bucket in self.buckets]
         self.arc_scores = [
             self._constrain(self.labeller.ops.to_numpy(arcs), bucket)
@@ -162,6 +162,19 @@ class SentenceParser:
                         f"{self.tasks[sentence].name()}: leave some out"
                     ) from None
         return scores
+
+    def _fix_labels(self) -> NDArray[np.int64] | None:
+        """Look up the labels that constraints give to words, by flat row; None without any."""
+        given = [task.constraints.labels if task.constraints else {} for task in self.tasks]
+        if not any(given):
+            return None
+        fixed = np.zeros(self.free_scores.layout.n_rows, dtype=np.int64)
+        for bucket in self.buckets:
+            rows = self.labeller.ops.to_numpy(bucket.rows)
+            for i, sentence in enumerate(bucket.sentences):
+                for word, label in given[sentence].items():
+                    fixed[rows[i, word]] = label
+        return fixed
 
     def _weigh_labels(
         self,
@@ -342,16 +355,3 @@ class SentenceParser:
                     bucket_weights[i, :m, :m], self.tasks[sentence].texts(), **self._kind()
                 )
         return [found[sentence] for sentence in range(len(self.tasks))]
-
-
-def _fix_labels(scores: TreeScores, tasks: Sequence[Task]) -> NDArray[np.int64] | None:
-    """Look up the labels that constraints give to words, by flat row; None if there are none."""
-    if not any(task.constraints is not None and task.constraints.labels for task in tasks):
-        return None
-    fixed = np.zeros(scores.layout.n_rows, dtype=np.int64)
-    for bucket in scores.layout.buckets:
-        for i, sentence in enumerate(bucket.sentences):
-            constraints = tasks[sentence].constraints
-            for word, label in constraints.labels.items() if constraints else ():
-                fixed[int(bucket.rows[i, word])] = label
-    return fixed

@@ -103,9 +103,25 @@ def test_duckdb_finds_subjects(parses, web_pipeline):
 
 def test_polars_finds_doubtful_sentences(parses, web_pipeline):
     pytest.importorskip("polars", reason="needs polars")
+    texts = [
+        "She saw the man with the telescope on the hill.",
+        "J. Smith 12 Main St. 555-0100 j@x.org",
+    ]
+    rows = ArrowParser(web_pipeline, confidence=True, arcs=0.01)(
+        pa.table({"id": ["hill", "signature"], "text": texts})
+    )
+    pq.write_table(rows, parses / "parses" / "part-0000001.parquet")
     printed = run("polars", web_pipeline, parses)
-    assert "Anna said that she" in printed
-    assert "shape: (2, 4)" in printed
+    named = re.findall(r"^│ (\w+) +┆ (\d)", printed, flags=re.MULTILINE)
+    assert named[0] == ("hill", "0")
+    # The signature has no verb, though it has the most doubtful heads.
+    assert sorted(named[1:]) == [("d0", "0"), ("d0", "1"), ("d1", "0")]
+    expected = [
+        sum(1 - p for p in row["head_probs"])
+        for row in rows.to_pylist()
+        if row["sentence"] is not None
+    ]
+    assert max(expected[1:]) > expected[0]
 
 
 @pytest.mark.workflow

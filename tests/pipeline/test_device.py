@@ -11,6 +11,7 @@ from thinc.api import Model, NumpyOps
 from spacy_rootmind.network import distance, layout, refine
 from spacy_rootmind.network.architecture import build_biaffine_parser
 from spacy_rootmind.pipeline.alternatives import kbest
+from spacy_rootmind.pipeline.constraints import Constraints
 from spacy_rootmind.pipeline.root_mst import RootMST
 from spacy_rootmind.training import losses
 
@@ -81,11 +82,21 @@ def test_learning_on_a_device_gives_the_same_gradients(examples, objective):
             )
 
 
-@pytest.mark.parametrize("decode", ["tree", "labelled_tree"])
+def give_label(doc):
+    return Constraints(labels=[(i, "obj") for i in range(len(doc))[:1]])
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"decode": "tree"},
+        {"decode": "labelled_tree"},
+        {"constraints": give_label, "sentences": "doc"},
+    ],
+)
 @pytest.mark.usefixtures("device")
-def test_parses_on_a_device_are_the_same(examples, monkeypatch, decode):
-    settings = {"confidence": True, "arc_threshold": 0.01, "alternatives": kbest(3)}
-    settings["decode"] = decode
+def test_parses_on_a_device_are_the_same(examples, monkeypatch, more):
+    settings = {"confidence": True, "arc_threshold": 0.01, "alternatives": kbest(3), **more}
     there, here = (make(ops, examples, **settings) for ops in (DeviceOps(), NumpyOps()))
     temperatures = [parser.fit_temperature(examples) for parser in (there, here)]
     assert temperatures[0] == pytest.approx(temperatures[1], rel=1e-3)
@@ -95,6 +106,7 @@ def test_parses_on_a_device_are_the_same(examples, monkeypatch, decode):
         for far, near in zip(there.predict(docs), here.predict(docs), strict=True):
             np.testing.assert_array_equal(far.heads, near.heads)
             assert far.deps == near.deps
+            assert "constraints" not in more or {*near.deps[:1]} <= {"obj"}
             assert_close(far.details, near.details)
 
 
