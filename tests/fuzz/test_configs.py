@@ -34,6 +34,7 @@ GOOD = {
     "sentences": st.sampled_from(get_args(Sentences)),
     "boundary_threshold": RATES,
     "blank_lines": st.booleans(),
+    "line_ends": st.booleans(),
     "max_sentence_length": st.integers(1, 8),
     "decode": st.sampled_from(get_args(Decode)),
     "constraints": st.sampled_from(
