@@ -5,13 +5,14 @@ each sentence in order, the indices of its scored tokens in the Doc; a sentence 
 whitespace has none.
 """
 
+import unicodedata
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.attrs import IS_SPACE, SENT_START
-from spacy.tokens import Doc
+from spacy.attrs import IS_ALPHA, IS_SPACE, SENT_START
+from spacy.tokens import Doc, Span
 
 from spacy_rootmind.trees.conventions import MISSING
 
@@ -21,10 +22,24 @@ Starts = NDArray[np.int64]
 # Log-odds of a boundary that the Doc has, or, negative, that it rules out. The limit on the length
 # of a sentence overrules both.
 CERTAIN = 1e6
-# Log-odds of a boundary at a blank line, which constraints overrule.
-AT_BLANK_LINE = CERTAIN / 4
+# Log-odds of a boundary where a line ends, which constraints overrule.
+AT_LINE_END = CERTAIN / 4
+# Log-odds of a boundary between sentences that are joined; without the sign, of one in its place.
+JOINED = -CERTAIN / 8
 # Log-odds of a boundary that must not be there, however long the sentence becomes.
 NEVER = -1e12
+
+# Sides of a mark without letters: which of the sentences around it it belongs to.
+OPENING, CLOSING, NEUTRAL = "opening", "closing", "neutral"
+# Besides closing brackets.
+CLOSING_MARKS = frozenset(".,;:!?\u2026\u3002\uff01\uff1f\u3001\uff0c\u0964\u06d4\u061f\u060c")
+# Of items, headings and quotations, alone or repeated; besides opening brackets.
+BULLETS = frozenset("-*+#>\u2022\u2023\u25e6\u25aa\u25ab\u25cf\u25cb\u25a0\u25a1\u25ba\u2605")
+
+# Marks that make a line across the page, and how many of them at least: fewer are an item's mark, a
+# dash or a signature's.
+RULERS = frozenset("-_*=~#+\u2013\u2014\u2500\u2550")
+MIN_RULER = 4
 
 # Name among `doc.user_hooks` of a function that computes `doc.sents`.
 SENTS_HOOK = "sents"
@@ -78,16 +93,17 @@ def words_of(doc: Doc) -> NDArray[np.int64]:
     return (doc.to_array(IS_SPACE) == 0).nonzero()[0]
 
 
-def blank_line_gaps(doc: Doc) -> list[tuple[int, int]]:
-    """List the words before and after each gap with a blank line."""
+def line_gaps(doc: Doc, n_ends: int) -> list[tuple[int, int]]:
+    """List the words before and after each gap with line ends, at least `n_ends`."""
     words = words_of(doc)
     gaps = (np.diff(words) > 1).nonzero()[0]
     pairs = zip(words[gaps].tolist(), words[gaps + 1].tolist(), strict=True)
-    return [
-        (before, after)
-        for before, after in pairs
-        if sum(space.text.count("\n") for space in doc[before + 1 : after]) > 1
-    ]
+    return [(before, after) for before, after in pairs if _line_ends(doc, before, after) >= n_ends]
+
+
+def _line_ends(doc: Doc, before: int, after: int) -> int:
+    """Count the line ends in the whitespace between two words."""
+    return sum(space.text.count("\n") for space in doc[before + 1 : after])
 
 
 def sentences_of(doc: Doc) -> Sentences:
@@ -145,6 +161,105 @@ def choose_starts(doc: Doc, log_odds: NDArray[np.floating], max_words: int) -> t
         for i in too_long.tolist()
     ]
     return bounds(np.concatenate([starts, *added]), len(doc)), len(too_long)
+
+
+def join_wordless(doc: Doc, log_odds: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Change log-odds so that each sentence has a letter or digit, if a neighbour can take it.
+
+    Boundaries that the Doc or the constraints state are kept, and so is a line across the page. Of
+    the marks between two sentences with words, those before the most plausible boundary go to the
+    first. The boundary is where most whitespace is, then where the fewest marks are on the wrong
+    side of it, then where it is most likely.
+
+    Parameters
+    ----------
+    doc
+    log_odds : float array of shape (len(doc),)
+        As in `choose_starts`.
+
+    Returns
+    -------
+    log_odds : float array of shape (len(doc),)
+    """
+    if not len(doc):
+        return log_odds
+    starts = bounds(np.flatnonzero(log_odds > 0), len(doc)).tolist()
+    is_fixed = [True, *(log_odds[starts[1:-1]] >= CERTAIN / 2).tolist(), True]
+    joined = log_odds.copy()
+    for first, last in _wordless_runs(doc, starts, is_fixed):
+        joined[starts[first + 1 : last]] = JOINED
+        if _is_ruler(doc[starts[first] : starts[last]].text):
+            continue
+        joined[[starts[i] for i in (first, last) if not is_fixed[i]]] = JOINED
+        if not is_fixed[first] and not is_fixed[last]:
+            best = _boundary_among_marks(doc, starts[first], starts[last], log_odds)
+            joined[best] = max(log_odds[best], -JOINED)
+    return joined
+
+
+def _wordless_runs(
+    doc: Doc, starts: Sequence[int], is_fixed: Sequence[bool]
+) -> Iterator[tuple[int, int]]:
+    """List the runs of sentences without a word, as first and end; a fixed boundary ends a run."""
+    # Nearly all sentences have a word of letters alone: the others are looked at more closely.
+    n_alphabetic = np.add.reduceat(doc.to_array(IS_ALPHA), starts[:-1])
+    end = 0
+    for first in np.flatnonzero(n_alphabetic == 0).tolist():
+        if first < end:
+            continue
+        end = first
+        while end < len(starts) - 1 and (end == first or not is_fixed[end]):
+            if n_alphabetic[end] or _has_word(doc[starts[end] : starts[end + 1]]):
+                break
+            end += 1
+        if end > first:
+            yield first, end
+
+
+def _has_word(span: Span) -> bool:
+    return any(map(str.isalnum, span.text))
+
+
+def _is_ruler(text: str) -> bool:
+    """Tell whether a text is a line across the page, which treebanks have as a sentence."""
+    marks = "".join(text.split())
+    return len(marks) >= MIN_RULER and marks[0] in RULERS and len(set(marks)) == 1
+
+
+def _boundary_among_marks(doc: Doc, first: int, end: int, log_odds: NDArray[np.floating]) -> int:
+    """Choose where the second of two sentences starts that share the marks from `first` to `end`.
+
+    Both ends are possible, and so is each mark between them that no constraint rules out.
+    """
+    marks = [i for i in range(first, end) if not doc[i].is_space]
+    sides = [_side(doc[i].text) for i in marks]
+    # On the wrong side: closing marks after the boundary, opening ones before it.
+    wrong = sides.count(CLOSING)
+    best, best_key = first, (-1, 0, 0.0)
+    for i, side in zip([*marks, end], [*sides, NEUTRAL], strict=True):
+        key = (_gap_before(doc, i), -wrong, float(log_odds[i]))
+        if log_odds[i] > -CERTAIN / 2 and key >= best_key:
+            best, best_key = i, key
+        wrong += (side == OPENING) - (side == CLOSING)
+    return best
+
+
+def _gap_before(doc: Doc, token: int) -> int:
+    """Rank the whitespace before a token: none, on the same line, a line end, a blank line."""
+    before = token - 1
+    while before > 0 and doc[before].is_space:
+        before -= 1
+    is_apart = before < token - 1 or bool(doc[before].whitespace_)
+    return is_apart + min(_line_ends(doc, before, token), 2)
+
+
+def _side(mark: str) -> str:
+    """Tell whether a mark belongs to what is before it or to what follows."""
+    if all(char in CLOSING_MARKS or unicodedata.category(char) == "Pe" for char in mark):
+        return CLOSING
+    if all(char in BULLETS or unicodedata.category(char) == "Ps" for char in mark):
+        return OPENING
+    return NEUTRAL
 
 
 def _best_cuts(gains: NDArray[np.floating], longest: int) -> NDArray[np.int64]:

@@ -230,7 +230,7 @@ class DocConstraints:
         roots = sorted(token for token, head in self.heads.items() if token == head)
         for left, right in itertools.pairwise(roots):
             between = constrained[left + 1 : right + 1]
-            if (between > 0).any():
+            if (between >= CERTAIN / 2).any():
                 continue
             best = left + 1 + int(between.argmax())
             if constrained[best] <= -CERTAIN / 2:

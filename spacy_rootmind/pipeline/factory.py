@@ -71,6 +71,7 @@ def make_root_mst(
     sentences: Sentences,
     boundary_threshold: float,
     blank_lines: bool,
+    line_ends: bool,
     max_sentence_length: int,
     decode: Decode,
     projective: bool,
@@ -105,10 +106,14 @@ def make_root_mst(
         "given" requires them; "doc" takes a Doc as one sentence.
     boundary_threshold : float
         A word starts a sentence if the probability that it does is above this. Lower it if the
-        parser finds too few sentences on the dev set.
+        parser finds too few sentences on the dev set. With `sentences = "auto"`, sentences without
+        a letter or digit are then joined to their neighbours.
     blank_lines : bool
         Whether a blank line ends a sentence, with `sentences = "auto"`, unless the Doc or the
         constraints say otherwise. Turn it off for double-spaced text.
+    line_ends : bool
+        Whether every line end ends a sentence in the same way, for text with a sentence or a title
+        on each line.
     max_sentence_length : int
         A sentence with more words is split where a boundary is most likely. Time and memory grow
         with the square of a sentence's length.
@@ -166,6 +171,7 @@ def make_root_mst(
         sentences=sentences,
         boundary_threshold=boundary_threshold,
         blank_lines=blank_lines,
+        line_ends=line_ends,
         max_sentence_length=max_sentence_length,
         decode=decode,
         projective=projective,

@@ -27,13 +27,14 @@ from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.reading import annotated_starts
 from spacy_rootmind.annotation.sentences import (
-    AT_BLANK_LINE,
+    AT_LINE_END,
     CERTAIN,
     Sentences,
     Starts,
-    blank_line_gaps,
     choose_starts,
     has_boundaries,
+    join_wordless,
+    line_gaps,
     scored_tokens,
     words_of,
 )
@@ -48,6 +49,7 @@ from spacy_rootmind.network.architecture import (
     require_finite,
     score,
 )
+from spacy_rootmind.network.boundaries import NOT_A_WORD
 from spacy_rootmind.network.listeners import listeners_in
 from spacy_rootmind.network.types import Floats2d
 from spacy_rootmind.pipeline.constraints import DocConstraints, SentenceConstraints
@@ -263,6 +265,7 @@ def plan_sentences(
     if settings.constraints is not None:
         constraints = DocConstraints.check(doc, settings.constraints(doc), context.labels)
         bound = constraints.bind(doc, bound)
+    bound = join_wordless(doc, bound)
     starts, n_split = choose_starts(doc, bound, settings.max_sentence_length)
     if n_split:
         context.on_split(doc, n_split)
@@ -277,15 +280,21 @@ def plan_sentences(
 def _network_log_odds(
     log_odds: NDArray[np.floating], context: PredictionContext
 ) -> NDArray[np.float64]:
-    """Shift log-odds by the threshold, so that those above 0 are starts."""
+    """Shift log-odds by the threshold, so that those above 0 are starts.
+
+    With a threshold of 0 or 1, all words are starts or none, in the order of their log-odds.
+    """
     if not context.finds_boundaries:
         return np.full(len(log_odds), -1.0)
     threshold = context.settings.boundary_threshold
-    return log_odds.astype(np.float64) - (np.log(threshold) - np.log1p(-threshold))
+    with np.errstate(divide="ignore"):
+        shift = np.log(threshold) - np.log1p(-threshold)
+    shifted = log_odds - np.clip(shift, -AT_LINE_END / 4, AT_LINE_END / 4)
+    return np.where(log_odds > NOT_A_WORD, shifted, NOT_A_WORD)
 
 
 def _stated_starts(doc: Doc, context: PredictionContext) -> NDArray[np.float64]:
-    """Make log-odds of the boundaries that a Doc and its blank lines state, 0 where they do not."""
+    """Make log-odds of the boundaries that a Doc and its lines state, 0 where they do not."""
     mode = context.settings.sentences
     if mode == "doc":
         return np.full(len(doc), -CERTAIN)
@@ -299,10 +308,10 @@ def _stated_starts(doc: Doc, context: PredictionContext) -> NDArray[np.float64]:
             )
         known[known == 0] = -1
     stated = CERTAIN * known.astype(np.float64)
-    if mode == "auto" and context.settings.blank_lines:
-        for before, after in blank_line_gaps(doc):
+    if mode == "auto" and (context.settings.blank_lines or context.settings.line_ends):
+        for before, after in line_gaps(doc, 1 if context.settings.line_ends else 2):
             if not known[after] and not (known[before + 1 : after] == 1).any():
-                stated[after] = AT_BLANK_LINE
+                stated[after] = AT_LINE_END
     return stated
 
 

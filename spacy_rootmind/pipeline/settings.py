@@ -70,8 +70,8 @@ def _probability(name: str, value: Any) -> Any:
 
 
 def _threshold(name: str, value: Any) -> Any:
-    if not _is_number(value) or not 0 < value < 1:
-        raise ValueError(f"expected {name} as a probability between 0 and 1, received {value!r}")
+    if not _is_number(value) or not 0 <= value <= 1:
+        raise ValueError(f"expected {name} as a probability from 0 to 1, received {value!r}")
     return float(value)
 
 
@@ -128,6 +128,7 @@ class Settings:
     sentences: Sentences = field(default="auto", metadata={"check": _choice(Sentences)})
     boundary_threshold: float = field(default=0.5, metadata={"check": _threshold})
     blank_lines: bool = field(default=True, metadata={"check": _flag})
+    line_ends: bool = field(default=False, metadata={"check": _flag})
     max_sentence_length: int = field(default=512, metadata={"check": _count})
     decode: Decode = field(default="labelled_tree", metadata={"check": _choice(Decode)})
     projective: bool = field(default=False, metadata={"check": _flag})

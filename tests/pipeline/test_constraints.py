@@ -716,7 +716,7 @@ def test_preset_heads_keep_a_label_without_a_head(parser_with):
 
 def test_preset_heads_take_no_boundary_from_a_missing_head():
     heads, deps = [1, 1, 3, None, None], ["nsubj", "ROOT", "det", "obj", "punct"]
-    doc = Doc(VOCAB, words=FIRST, heads=heads, deps=deps)
+    doc = Doc(VOCAB, words=[*FIRST[:-1], "Now"], heads=heads, deps=deps)
     assert [t.i for t in doc if t.is_sent_start] == [0, 2, 4]
     context = PredictionContext(Settings(constraints=preset_heads()), ("ROOT", "obj", "punct"))
     starts = plan_sentences(doc, np.array([-1, -1, -1, -1, 1], dtype="f"), context).starts

@@ -177,12 +177,14 @@ def test_plan_is_best_of_all_that_respect_what_is_known(mode, max_words):
         elif mode == "given":
             marks = [bool(mark) for mark in marks]
         else:
-            # Unless it was said to, whitespace starts no sentence, nor does the Doc's first word.
-            first = next((token.i for token in doc if not token.is_space), 0)
-            marks = [
-                False if mark is None and (token.is_space or token.i == first) else mark
-                for mark, token in zip(marks, doc, strict=True)
-            ]
+            # Unless it was said to, whitespace starts no sentence, nor does a word that would leave
+            # one of whitespace alone.
+            is_empty = True
+            for token in doc:
+                is_empty = is_empty or marks[token.i] is True
+                if marks[token.i] is None and (token.is_space or is_empty):
+                    marks[token.i] = False
+                is_empty = is_empty and token.is_space
         refused = {i for i in range(n) if marks[i] is False}
         gains = [1e3 if marks[i] is True else float(log_odds[i]) for i in range(n)]
         # Whitespace is no place to split at either.

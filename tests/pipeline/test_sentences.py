@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 import spacy
+from commandline import spacy_command, write_docs
 from parsers import (
     SMALL_MODEL,
     assign,
@@ -26,13 +27,17 @@ from strategies import rng_for
 from spacy_rootmind.annotation.details import ParseDetails
 from spacy_rootmind.annotation.gold import GoldBatch, training_starts
 from spacy_rootmind.annotation.sentences import (
-    blank_line_gaps,
+    CERTAIN,
     bounds,
+    choose_starts,
+    join_wordless,
+    line_gaps,
     scored_tokens,
     words_of,
 )
 from spacy_rootmind.annotation.writing import SentenceParse, annotate, join_sentences
 from spacy_rootmind.network.architecture import ParserInput
+from spacy_rootmind.pipeline.constraints import Constraints
 from spacy_rootmind.pipeline.stored_distributions import sigmoid
 from spacy_rootmind.trees.conventions import MISSING
 
@@ -60,9 +65,9 @@ def boundary_scores(nlp, doc):
     return model.predict(ParserInput([doc], [[np.arange(len(doc))]], [words_of(doc)])).boundaries
 
 
-def after_first(doc):
-    """The words of a Doc after its first, which may start a sentence."""
-    return [token for token in doc if not token.is_space][1:]
+def starts_by(doc, log_odds):
+    """The sentence starts of positive log-odds, after sentences without a word are joined."""
+    return choose_starts(doc, join_wordless(doc, log_odds), 512)[0].tolist()[:-1]
 
 
 def assert_parsed(doc):
@@ -137,7 +142,7 @@ def test_found_starts_are_those_of_positive_log_odds(make):
     for _ in range(20):
         doc = nlp(Doc(nlp.vocab, words=random_words(rng, 40)))
         scores = boundary_scores(nlp, doc)
-        expected = [0, *(t.i for t in after_first(doc) if scores[t.i] > 0)]
+        expected = starts_by(doc, scores)
         assert starts_of(doc) == expected
         found += len(expected) - 1
     assert found > 20
@@ -200,10 +205,11 @@ def test_auto_takes_partial_annotation_for_what_it_says(make):
         scores = boundary_scores(nlp, doc)
         found = set(starts_of(doc))
         assert 0 in found
+        stated = np.array([{None: 0, True: CERTAIN, False: -CERTAIN}[mark] for mark in marks])
+        expected = starts_by(doc, scores + stated)
         for token, mark in list(zip(doc, marks, strict=True))[1:]:
             if mark is None:
-                may_start = token in after_first(doc)
-                assert (token.i in found) == (scores[token.i] > 0 and may_start)
+                assert (token.i in found) == (token.i in expected)
                 free += token.i in found
             else:
                 assert (token.i in found) == mark
@@ -762,18 +768,132 @@ def test_update_with_some_boundaries_on_the_doc_trains_the_rest_on_gold(quicksta
     assert training_starts(example, "ROOT").tolist() == expected
 
 
-@pytest.mark.parametrize("threshold", [1e-6, 0.2, 0.8, 1 - 1e-6])
+@pytest.mark.parametrize("threshold", [0, 1e-6, 0.2, 0.8, 1 - 1e-6, 1])
 def test_a_threshold_on_the_probability_of_a_start(make, threshold):
     nlp = make(boundary_threshold=threshold, blank_lines=False)
     rng = rng_for("threshold")
     for _ in range(10):
         doc = nlp(Doc(nlp.vocab, words=random_words(rng, 40)))
-        probabilities = sigmoid(boundary_scores(nlp, doc))
-        expected = [0, *(t.i for t in after_first(doc) if probabilities[t.i] > threshold)]
-        assert starts_of(doc) == expected
+        scores = boundary_scores(nlp, doc)
+        is_word = np.array([not token.is_space for token in doc])
+        is_start = is_word & (sigmoid(scores) > threshold if threshold < 1 else False)
+        assert starts_of(doc) == starts_by(doc, np.where(is_start, 1e3 + scores, scores - 1e3))
 
 
-# --- blank lines -------------------------------------------------------------------------------
+@pytest.mark.parametrize("threshold", [0, 1])
+def test_extreme_thresholds_keep_what_is_stated(make, threshold):
+    nlp = make(boundary_threshold=threshold)
+    words = ["The", "cat", "slept", "\n\n", "Tom", "saw", "him"]
+    marks = [True, None, True, None, None, False, None]
+    found = starts_of(nlp(Doc(nlp.vocab, words=words, sent_starts=marks)))
+    assert found == ([0, 1, 2, 4, 6] if threshold == 0 else [0, 2, 4])
+
+
+@pytest.mark.workflow
+def test_spacy_tries_all_thresholds(several, quickstart_docs, tmp_path):
+    """`spacy find-threshold` begins at 0 and ends at 1."""
+    several.to_disk(tmp_path / "parser")
+    write_docs(tmp_path / "dev.spacy", join(quickstart_docs[200:220], 4))
+    printed = spacy_command(
+        *("find-threshold", tmp_path / "parser", tmp_path / "dev.spacy"),
+        *("root_mst", "boundary_threshold", "sents_f", "-n", "3"),
+        cwd=tmp_path,
+    )
+    assert "Best threshold" in printed
+
+
+# --- sentences without a word -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "starts", "expected"),
+    [
+        # A mark without a space between it and a word belongs to that word.
+        ('He said so. "She came.', ['"', "She"], ["He said so.", '"She came.']),
+        ('"He said so." She came.', ['"', "She"], ['"He said so."', "She came."]),
+        ("He said so. (She came.)", ["(", "She", ")"], ["He said so.", "(She came.)"]),
+        # At equal distances, what the mark is counts; brackets and full stops close.
+        ("He said so ) She came", [")", "She"], ["He said so )", "She came"]),
+        ("He said so ( She came", ["(", "She"], ["He said so", "( She came"]),
+        ("He said so ) ( She came", [")", "She"], ["He said so )", "( She came"]),
+        ("He said so ... She came", ["...", "She"], ["He said so ...", "She came"]),
+        # A line end separates more than a space, and a blank line more than that.
+        ("He said so\n- She came", ["-", "She"], ["He said so", "- She came"]),
+        ("He said so -\nShe came", ["-", "She"], ["He said so -", "She came"]),
+        ("He said so\n\n---\nShe came", ["---", "She"], ["He said so", "---\nShe came"]),
+        ("He said so\n---\n\nShe came", ["---", "She"], ["He said so\n---", "She came"]),
+        ("He said so\n\n## \n\nShe came", ["#", "She"], ["He said so", "## \n\nShe came"]),
+        # At the ends of a Doc there is one neighbour.
+        ('" \nShe came', ["She"], ['" \nShe came']),
+        ("She came --", ["--"], ["She came --"]),
+        ("-- ?! --", ["?", "--"], ["-- ?! --"]),
+        # A line across the page is a sentence, however it is tokenized.
+        (
+            "He said so\n--------\nShe came",
+            ["--------", "She"],
+            ["He said so", "--------", "She came"],
+        ),
+        ("He came = = = = She came", ["=", "She"], ["He came", "= = = =", "She came"]),
+        ("He came ???? She came", ["????", "She"], ["He came ????", "She came"]),
+        ("Il a dit 3 4", ["3", "4"], ["Il a dit", "3", "4"]),
+        ("नमस्ते । राम", ["।", "राम"], ["नमस्ते ।", "राम"]),
+    ],
+)
+def test_each_sentence_has_a_word(text, starts, expected):
+    doc = spacy.blank("en")(text)
+    log_odds = np.array([1.0 if t.text in starts else -1e3 if t.is_space else -1.0 for t in doc])
+    chosen, _ = choose_starts(doc, join_wordless(doc, log_odds), 512)
+    found = [doc[a:b].text.strip() for a, b in itertools.pairwise(chosen.tolist())]
+    assert found == expected
+
+
+@pytest.mark.parametrize(("before", "after"), [(2.0, 1.0), (1.0, 2.0)])
+def test_marks_without_a_side_of_their_own_go_to_the_less_likely_boundary(before, after):
+    doc = spacy.blank("en")('She came " He slept')
+    starts, _ = choose_starts(doc, join_wordless(doc, np.array([3, -1, before, after, -1])), 512)
+    assert starts.tolist() == [0, 2 if before > after else 3, 5]
+
+
+def test_joined_sentences_keep_what_is_known():
+    """Random words, marks and whitespace, with boundaries that are stated or ruled out."""
+    rng = rng_for("wordless")
+    names = ["Anna", "5", "(", ")", '"', "-", "...", "\n", "\n\n", " "]
+    n_kept = n_joined = 0
+    for _ in range(500):
+        words = [names[i] for i in rng.integers(0, len(names), size=int(rng.integers(0, 15)))]
+        doc = Doc(VOCAB, words=words, spaces=(rng.random(len(words)) < 0.5).tolist())
+        stated = CERTAIN * rng.choice([0, 0, 0, 1, -1], size=len(doc))
+        log_odds = np.where([t.is_space for t in doc], -1e3, rng.normal(size=len(doc))) + stated
+        before, _ = choose_starts(doc, log_odds, 512)
+        after, _ = choose_starts(doc, join_wordless(doc, log_odds), 512)
+        fixed = {0, len(doc), *np.flatnonzero(stated > 0).tolist()}
+        assert fixed <= set(after.tolist())
+        assert not set(np.flatnonzero(stated < 0).tolist()) & set(after[1:-1].tolist())
+        for start, stop in itertools.pairwise(after.tolist()):
+            if not any(map(str.isalnum, doc[start:stop].text)):
+                assert {start, stop} <= fixed
+        n_words = [
+            [any(t.text.isalnum() for t in doc[a:b]) for a, b in itertools.pairwise(s.tolist())]
+            for s in (before, after)
+        ]
+        # As many sentences with words as before.
+        assert sum(n_words[0]) == sum(n_words[1])
+        if all(n_words[0]):
+            assert before.tolist() == after.tolist()
+        n_kept += not all(n_words[1])
+        n_joined += len(before) - len(after)
+    assert min(n_kept, n_joined) > 50
+
+
+def test_forced_roots_without_a_word_keep_their_sentences(make):
+    """Constraints state the boundary between two roots, so it is not joined away."""
+    arcs = Constraints(forced=[(0, 0), (1, 1), (2, 2)])
+    nlp = make(boundary_threshold=0)
+    assign(nlp.get_pipe("root_mst"), constraints=lambda doc: arcs)
+    assert starts_of(nlp(Doc(nlp.vocab, words=["Anna", '"', "Tom"]))) == [0, 1, 2]
+
+
+# --- line ends ---------------------------------------------------------------------------------
 
 LINES = "The old\n\nteacher woke up\nand slept. \n \n\nA dog"
 
@@ -791,6 +911,15 @@ def test_a_blank_line_ends_a_sentence(make):
     assert "and" not in with_them
 
 
+def test_line_ends_end_sentences_on_request(make):
+    assert starts_in(make(line_ends=True), LINES)[:4] == ["The", "teacher", "and", "A"]
+    known = Doc(VOCAB, words=["a", "\n", "b"], sent_starts=[True, None, False])
+    assert starts_in(make(line_ends=True), known) == ["a"]
+    for mode in ("doc", "given"):
+        known = Doc(VOCAB, words=["a", "\n", "b"], sent_starts=[True, False, False])
+        assert starts_in(make(line_ends=True, sentences=mode), known) == ["a"]
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -804,7 +933,7 @@ def test_a_blank_line_ends_a_sentence(make):
     ],
 )
 def test_gaps_with_blank_lines(words, expected):
-    assert blank_line_gaps(Doc(VOCAB, words=words)) == expected
+    assert line_gaps(Doc(VOCAB, words=words), 2) == expected
 
 
 @pytest.mark.parametrize("text", ["\n\nThe cat slept.", "  Yes", " \n The cat. A dog slept."])

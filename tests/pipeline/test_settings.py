@@ -35,10 +35,11 @@ CASES = {
     "sentences": ("given", ["nonsense", "Auto", None], "one of auto, given, doc"),
     "boundary_threshold": (
         0.3,
-        [0, 1, -0.1, 1.5, float("nan"), float("inf"), "0.5", True, None],
-        "a probability between 0 and 1",
+        [-0.1, 1.5, float("nan"), float("inf"), "0.5", True, None],
+        "a probability from 0 to 1",
     ),
     "blank_lines": (False, ["yes", 1, None], "True or False"),
+    "line_ends": (True, ["yes", 1, None], "True or False"),
     "max_sentence_length": (
         3,
         [0, -3, 2.5, True, "9", None, float("inf"), float("nan")],
