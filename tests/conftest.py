@@ -101,3 +101,17 @@ def trained(quickstart_docs):
 
     nlp = make_nlp()
     return train(nlp, gold_examples(quickstart_docs[:100], nlp), steps=150)
+
+
+@pytest.fixture(scope="session")
+def pipeline(trained, tmp_path_factory):
+    """A folder with a small parser."""
+    folder = tmp_path_factory.mktemp("pipeline") / "model"
+    trained.to_disk(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def dev_conllu():
+    """A small treebank in CoNLL-U."""
+    return QUICKSTART / "assets" / "en_quick-ud-dev.conllu"

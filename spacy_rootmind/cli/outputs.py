@@ -95,8 +95,9 @@ class NamedOutput(Output):
         if self.path.exists() and not self.force:
             raise CommandError(f"Another run has completed {self.path} meanwhile")
         replace_docs(complete, self.path)
-        if complete == self.partial:
-            self._is_unfinished = False
+        if self.partial.exists():
+            remove_docs(self.partial)
+        self._is_unfinished = False
 
     def close(self) -> None:
         """Remove an unfinished output. What cannot be written was reported before."""

@@ -1,4 +1,4 @@
-"""A saved pipeline, and the commands run on it."""
+"""Commands, run in a process."""
 
 import os
 import subprocess
@@ -7,21 +7,6 @@ from pathlib import Path
 
 import pytest
 from commandline import run_module
-from conftest import QUICKSTART
-
-
-@pytest.fixture(scope="session")
-def pipeline(trained, tmp_path_factory):
-    """A folder with a small parser."""
-    folder = tmp_path_factory.mktemp("pipeline") / "model"
-    trained.to_disk(folder)
-    return folder
-
-
-@pytest.fixture(scope="session")
-def dev_conllu():
-    """A small treebank in CoNLL-U."""
-    return QUICKSTART / "assets" / "en_quick-ud-dev.conllu"
 
 
 @pytest.fixture(scope="session")

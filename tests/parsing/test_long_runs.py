@@ -1,13 +1,10 @@
 """Texts on which spaCy's tokenizer alone would take minutes."""
 
-import json
 import random
 
 import pytest
 import spacy
-from commandline import parse_options
 
-from spacy_rootmind.cli.parse import parse
 from spacy_rootmind.formats.records import Failure, InputRecord
 from spacy_rootmind.parsing.long_runs import PIECE, cut_long_runs
 
@@ -99,28 +96,3 @@ def test_tokenizer_never_gets_a_longer_run_than_allowed(nlp, monkeypatch):
     runs = [len(run) for text in given for run in text.split()]
     assert sum(runs) == sum(map(len, words))
     assert max(runs) == 900
-
-
-@pytest.mark.parametrize("form", ["text", "jsonl"])
-def test_command_parses_nested_brackets(form, pipeline, tmp_path, capsys):
-    lines = ["The cat slept.", "[" * 3000 + "]" * 3000, "It rained."]
-    if form == "jsonl":
-        lines = [json.dumps({"text": line}) for line in lines]
-    source, target = tmp_path / "in.dat", tmp_path / "out.jsonl"
-    source.write_text("\n".join(lines), encoding="utf8")
-    options = parse_options(str(pipeline), [str(source)], str(target), from_format=form)
-    assert parse(options) == 0
-    written = [json.loads(line) for line in target.read_text(encoding="utf8").splitlines()]
-    assert [doc["text"] for doc in written][1] == "[" * 3000 + "]" * 3000
-    assert len(written) == 3
-    assert f"{source}:2: tokenized 6000 characters without whitespace" in capsys.readouterr().err
-
-
-def test_limit_is_an_option(pipeline, tmp_path, run):
-    source, target = tmp_path / "in.txt", tmp_path / "out.conllu"
-    source.write_text("abcdef gh\n", encoding="utf8")
-    done = run("parse", pipeline, source, "-o", target, "--max-word-length", "4")
-    assert done.returncode == 0
-    assert "tokenized 6 characters" in str(done.stderr)
-    words = [line.split("\t")[1] for line in target.read_text().splitlines() if line[:1].isdigit()]
-    assert words == ["abcd", "ef", "gh"]
