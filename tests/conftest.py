@@ -3,6 +3,7 @@
 Nothing here imports spaCy before a fixture needs it: tests of arrays run without it.
 """
 
+import gc
 import os
 import signal
 from collections import Counter
@@ -43,6 +44,12 @@ def pytest_collection_modifyitems(config, items):
     if others:
         config.hook.pytest_deselected(items=others)
         items[:] = chosen
+
+
+def pytest_collection_finish():
+    """Leave the thousands of collected cases out of later searches for garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 def mark_slow(items):

@@ -318,6 +318,7 @@ def test_k_best_are_those_of_complying_trees_by_enumeration(parser_with, constra
         assert parse.log_prob == pytest.approx(by_tree[(-1, *own)], abs=1e-4)
 
 
+@pytest.mark.one_each("constraints")
 @pytest.mark.parametrize("name", ["sample", "sample_without_replacement"])
 @pytest.mark.parametrize("constraints", CASES)
 def test_samples_comply(parser_with, constraints, name):

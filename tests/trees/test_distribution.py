@@ -307,6 +307,7 @@ def test_distribution_matches_determinant(scale, n, single_root):
         check_by_determinant(scores, single_root)
 
 
+@pytest.mark.one_each("closed", "single_root")
 @each_root
 @each_closed
 @pytest.mark.parametrize(("n", "escape"), [(9, 800.0), (16, 50.0)])

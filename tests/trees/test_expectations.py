@@ -90,7 +90,7 @@ def check_entropy_gradient(scores, single_root, projective):
 # Against enumeration
 
 
-@pytest.mark.one_each("scale", "single_root", "projective")
+@pytest.mark.one_each("scale", "projective")
 @each_kind
 @each_root
 @each_dtype

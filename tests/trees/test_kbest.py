@@ -475,6 +475,7 @@ def test_decode_kbest_soft_masks_leave_the_rest_in_order():
 # Larger sentences
 
 
+@pytest.mark.one_each("family")
 @each_root
 @each_dtype
 @pytest.mark.parametrize("family", ["gaussian", "zeros", "nested_cycles", "forbidden_around_tree"])

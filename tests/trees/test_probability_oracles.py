@@ -50,6 +50,7 @@ def test_oracles_agree_on_closed_cycles(closed, single_root):
         assert_same(CLOSED[closed](rng, n, 300.0), single_root)
 
 
+@pytest.mark.one_each("n")
 @each_root
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 4, 5, 6, 30])
 def test_oracles_count_trees(n, single_root):
