@@ -28,7 +28,8 @@ def test_config_trains_components_over_one_encoder(package, encoder, corpus, tmp
     steps = {"training.max_steps": 2, "training.eval_frequency": 1}
     train(path, tmp_path / "out", overrides={**QUICK, **steps})
     nlp = spacy.load(tmp_path / "out" / "model-last")
-    assert nlp.pipe_names == ["transformer", *pipeline]
+    # The last one tags whitespace.
+    assert nlp.pipe_names == ["transformer", *pipeline, "attribute_ruler"]
     assert len(nlp.get_pipe("transformer").listeners) == len(pipeline)
     assert nlp.get_pipe("root_mst").temperature != 1.0
     doc = nlp("The cat saw a dog.")
