@@ -1,4 +1,4 @@
-"""Write dependency trees into a Doc.
+"""Write dependency trees into a Doc; compare its tokens with those that were parsed.
 
 spaCy's own routes (`Doc.from_array`, `token.head = ...`) hand subtree edges from dependents to
 heads in a fixed number of sweeps, which falls short on strongly non-projective trees: `left_edge`,
@@ -49,6 +49,34 @@ def set_trees(
             raise ValueError("expected sentence starts in ascending order")
     _bottom_up(heads, sentence_starts, order)
     _write(doc, heads, deps, sentence_starts, order)
+
+
+def has_extents(Doc doc, Py_ssize_t start, const int32_t[:, :] extents not None):
+    """Tell whether tokens have given extents. O(n), without an object for each token.
+
+    Parameters
+    ----------
+    doc
+    start : int
+        The first of the tokens.
+    extents : int32 of shape (n, 2)
+        The first character of each token and its end, from the first one's.
+
+    Returns
+    -------
+    bool
+        False as well if the Doc has fewer tokens.
+    """
+    cdef Py_ssize_t i
+    cdef Py_ssize_t n = extents.shape[0]
+    cdef int place
+    if start < 0 or n > doc.length - start:
+        return False
+    for i in range(n):
+        place = doc.c[start + i].idx - doc.c[start].idx
+        if extents[i, 0] != place or extents[i, 1] != place + <int>doc.c[start + i].lex.length:
+            return False
+    return True
 
 
 cdef int _bottom_up(

@@ -237,11 +237,6 @@ class ParseDetails:
         return not self.distributions and all(part is None for part in parts)
 
     @cached_property
-    def first_characters(self) -> list[int]:
-        """List the first character of each token, from the start of the sentence."""
-        return self.extents[:, 0].tolist()
-
-    @cached_property
     def heads(self) -> list[int]:
         """List the head of each token when the sentence was parsed."""
         return self.tree.tolist()

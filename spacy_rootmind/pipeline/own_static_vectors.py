@@ -4,10 +4,11 @@ spaCy's layers read static vectors from the vocab of a Doc. A component that is 
 pipeline leaves them behind there; with `nlp.replace_listeners`, it takes them along in this layer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.vectors import Vectors
@@ -56,7 +57,7 @@ def build_own_static_vectors(
     model : Model
         The token vectors, such as `spacy.Tok2Vec.v2` with `include_static_vectors`.
     """
-    return with_static_vectors(model, HalfPrecisionVectors())
+    return with_static_vectors(model, OwnStaticVectors())
 
 
 def with_static_vectors(model: Model, table: Vectors) -> Model:
@@ -122,26 +123,42 @@ def vocab_readers(model: Model) -> list[Model]:
 # --- the table ---------------------------------------------------------------------------------
 
 
-def copy_table(vectors: Vectors) -> HalfPrecisionVectors:
+class OwnStaticVectors(HalfPrecisionVectors):
+    """Static vectors that are written as they are: in half precision if they have no more."""
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """Serialize the vectors, as spaCy's `Vectors.to_bytes`."""
+        with np.errstate(over="ignore"):
+            is_exact = bool((self.data.astype("float16") == self.data).all())
+        kind = HalfPrecisionVectors if is_exact else VectorsWithAttr
+        return kind.to_bytes(self, exclude=exclude)
+
+    def __reduce__(self) -> tuple[Callable, tuple[bytes]]:
+        """Pickle what `to_bytes` makes."""
+        return _read_table, (self.to_bytes(),)
+
+
+def copy_table(vectors: Vectors) -> OwnStaticVectors:
     """Copy static vectors, in single precision."""
     settings = {name: getattr(vectors, name) for name in SETTINGS if hasattr(vectors, name)}
     data = vectors.data.astype("float32")
-    table = HalfPrecisionVectors(strings=vectors.strings, data=data, name=vectors.name, **settings)
+    table = OwnStaticVectors(strings=vectors.strings, data=data, name=vectors.name, **settings)
     table.key2row = dict(vectors.key2row)
     return table
 
 
-@serialize_attr.register(HalfPrecisionVectors)
-def _table_to_bytes(_: Any, value: HalfPrecisionVectors, name: str, model: Model) -> bytes:
-    """Write the numbers as they are: in half precision if they have no more, as in packages."""
-    is_exact = bool((value.data.astype("float16") == value.data).all())
-    kind = HalfPrecisionVectors if is_exact else VectorsWithAttr
-    return kind.to_bytes(value, exclude=["strings"])
+def _read_table(data: bytes) -> OwnStaticVectors:
+    return OwnStaticVectors().from_bytes(data)
 
 
-@deserialize_attr.register(HalfPrecisionVectors)
-def _table_from_bytes(_: Any, value: bytes, name: str, model: Model) -> HalfPrecisionVectors:
-    return HalfPrecisionVectors().from_bytes(value)
+@serialize_attr.register(OwnStaticVectors)
+def _table_to_bytes(_: Any, value: OwnStaticVectors, name: str, model: Model) -> bytes:
+    return value.to_bytes(exclude=["strings"])
+
+
+@deserialize_attr.register(OwnStaticVectors)
+def _table_from_bytes(_: Any, value: bytes, name: str, model: Model) -> OwnStaticVectors:
+    return _read_table(value)
 
 
 # --- replaced listeners ------------------------------------------------------------------------

@@ -85,16 +85,17 @@ class Upstream:
             for listener in listeners:
                 self._component.add_listener(listener, name)
         if self._is_missing:
-            own = self._component.name
+            upstream = self._component.name
             raise ValueError(
-                f"the parser was taken from a pipeline whose {own!r} it listens to, and that is "
-                f"not in this pipeline, so its heads would be wrong. Give it token vectors of its "
-                f"own first: `source.replace_listeners({own!r}, {name!r}, ['model.tok2vec'])`, "
-                f"then `nlp.add_pipe({name!r}, source=source)`; or in a config, under "
-                f'[components.{name}], `replace_listeners = ["model.tok2vec"]`'
+                f"the parser was taken from a pipeline whose {upstream!r} it listens to, and that "
+                f"is not in this pipeline, so its heads would be wrong. Give it token vectors of "
+                f"its own first: `source.replace_listeners({upstream!r}, {name!r}, "
+                f"['model.tok2vec'])`, then `nlp.add_pipe({name!r}, source=source)`; or in a "
+                f'config, under [components.{name}], `replace_listeners = ["model.tok2vec"]`'
             )
 
     def forget_missing(self, model: Model, name: str) -> None:
         """Accept what the parser listens to, if it is another component: it is trained with it."""
         if self._component is not None and (self._is_missing or not self._is_linked(model, name)):
-            self.__init__()  # type: ignore[misc]
+            self._home = lambda: None
+            self._component, self._is_missing = None, False

@@ -8,7 +8,8 @@ import spacy
 from reference import random_heads
 from spacy.tokens import Doc
 
-from spacy_rootmind.annotation.doc_trees import set_trees
+from spacy_rootmind.annotation.doc_trees import has_extents, set_trees
+from spacy_rootmind.annotation.records import token_extents
 from spacy_rootmind.annotation.writing import restore_edges
 
 
@@ -189,3 +190,19 @@ def test_restore_edges_refuses_what_is_no_tree(vocab):
         restore_edges(doc)
     assert doc.to_bytes() == before
     assert len(restore_edges(Doc(vocab))) == 0
+
+
+def test_extents_are_compared_token_by_token():
+    doc = spacy.blank("en")("She  saw the man.")
+    for start in range(len(doc)):
+        span = doc[start:]
+        extents = token_extents(span)
+        assert has_extents(doc, start, extents)
+        for place in np.ndindex(extents.shape):
+            changed = extents.copy()
+            changed[place] += 1
+            assert not has_extents(doc, start, changed)
+        assert has_extents(doc, start, extents[:-1])
+        assert not has_extents(doc, start + 1, extents)
+    assert not has_extents(doc, -1, extents)
+    assert has_extents(doc, len(doc), extents[:0])

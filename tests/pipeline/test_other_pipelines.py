@@ -281,6 +281,17 @@ def test_vectors_are_saved_exactly_and_small(mode, dtype, n_bytes, quickstart_do
     assert data.astype(f"float{8 * n_bytes}").tobytes() in saved
 
 
+@pytest.mark.parametrize("largest", [1.0, 1e6])
+def test_pickled_tables_are_exact(largest, quickstart_docs):
+    """As where `nlp.pipe(n_process=2)` spawns processes."""
+    home = make_home(quickstart_docs, dtype="float32")
+    home.vocab.vectors.data[0, 0] = largest
+    home.replace_listeners("tok2vec", "root_mst", PATHS)
+    parser = pickle.loads(pickle.dumps(home.get_pipe("root_mst")))
+    table = parser.model.get_ref("tok2vec").attrs["static_vectors"]
+    np.testing.assert_array_equal(table.data, home.vocab.vectors.data)
+
+
 def test_copies_use_the_library_of_the_original(folder):
     nlp = spacy.load(folder)
     use_numpy_blas(nlp.get_pipe("tok2vec").model)
