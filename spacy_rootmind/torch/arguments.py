@@ -147,9 +147,9 @@ def as_array(tensor: Tensor) -> NDArray[Any]:
     except RuntimeError as error:
         raise NoDataError(
             "expected a tensor with numbers, received one that stands for others: inside "
-            "torch.func transforms such as vmap, `sample`, `support` and `enumerate_support` are "
-            "not available; nor are gradients with is_grads_batched=True or vectorize=True, use "
-            "torch.func.jacrev, jacfwd or hessian"
+            "torch.func transforms such as vmap, `sample`, `k_best`, `support` and "
+            "`enumerate_support` are not available; nor are gradients with is_grads_batched=True "
+            "or vectorize=True, use torch.func.jacrev, jacfwd or hessian"
         ) from error
 
 

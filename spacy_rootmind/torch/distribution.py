@@ -14,7 +14,7 @@ from spacy_rootmind.torch import functions, queries
 from spacy_rootmind.torch.arguments import Lengths, NoDataError, Sentences
 from spacy_rootmind.trees import distribution
 from spacy_rootmind.trees.checks import is_tree
-from spacy_rootmind.trees.conventions import MISSING
+from spacy_rootmind.trees.conventions import MISSING, as_count, count_trees
 from spacy_rootmind.trees.decoding import decode_kbest
 
 # Trees of a sentence that `enumerate_support` lists at most: all those of seven words.
@@ -48,8 +48,8 @@ class TreeDistribution(Distribution):
 
     `sample` draws its seed from torch's default generator, so `torch.manual_seed` reproduces it.
 
-    Inside transforms of torch.func, `sample`, `support` and `enumerate_support` are not available
-    for scores that are mapped (`vmap`) or differentiated there.
+    Inside transforms of torch.func, `sample`, `k_best`, `support` and `enumerate_support` are not
+    available for scores that are mapped (`vmap`) or differentiated there.
 
     Examples
     --------
@@ -245,14 +245,18 @@ class TreeDistribution(Distribution):
         NoTreeError, ArithmeticError, MemoryError, TypeError, ValueError
             As `spacy_rootmind.decode_kbest`.
         """
-        heads, tree_scores = self._sentences.over_arrays().k_best(k)
+        arrays = self._sentences.over_arrays()
+        if not self.batch_shape:
+            k = min(as_count("k", k), count_trees(int(arrays.lengths[0]), self.single_root))
+        heads, tree_scores = arrays.k_best(k)
         n_trees = int((tree_scores > -np.inf).sum(axis=1).max(initial=0))
         kept = k if self.batch_shape else n_trees
         shape = torch.Size((kept,))
         trees = self._as_events(heads[:, :kept].swapaxes(0, 1), shape)
         is_tree = torch.tensor(-np.inf < tree_scores[:, :kept].T, device=trees.device)
-        log_probs = self.log_prob(trees.clamp(min=0))
         possible = is_tree.reshape(shape + self.batch_shape)
+        # Every sentence has a first tree.
+        log_probs = self.log_prob(torch.where(possible[..., None], trees, trees[:1]))
         return trees, torch.where(possible, log_probs, -torch.inf)
 
     # Support

@@ -50,6 +50,12 @@ class TreeList(NamedTuple):
         return found
 
 
+def count_trees(n: int, single_root: bool) -> int:
+    """Count the trees over n words, by Cayley's formula."""
+    count: int = (n if single_root else n + 1) ** max(n - 1, 0)
+    return count
+
+
 _SCORE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 
 

@@ -31,6 +31,7 @@ from spacy_rootmind.trees.conventions import (
     as_num_threads,
     as_score_batch,
     check_choice,
+    count_trees,
 )
 from spacy_rootmind.trees.errors import (
     SUMS_OVERFLOW,
@@ -322,14 +323,13 @@ def decode_kbest(
         _find_kbest(batch, mask, words, sentence, k, single_root, projective)
         for sentence in range(len(words))
     ]
-    if scores.ndim == 2:
-        return found[0]
-    heads = filled((len(batch), k, batch.shape[1]), MISSING, np.int32)
-    tree_scores = filled((len(batch), k), -np.inf, np.float64)
+    n_rows = k if scores.ndim == 3 else len(found[0].heads)
+    heads = filled((len(batch), n_rows, batch.shape[1]), MISSING, np.int32)
+    tree_scores = filled((len(batch), n_rows), -np.inf, np.float64)
     for sentence, trees in enumerate(found):
         heads[sentence, : len(trees.heads), : words[sentence] + 1] = trees.heads
         tree_scores[sentence, : len(trees.heads)] = trees.scores
-    return TreeList(heads, tree_scores)
+    return TreeList(heads, tree_scores) if scores.ndim == 3 else TreeList(heads[0], tree_scores[0])
 
 
 def _find_kbest(
@@ -345,10 +345,9 @@ def _find_kbest(
     n = int(words[sentence])
     own = np.s_[sentence, : n + 1, : n + 1]
     square = only_allowed(batch[own], None if mask is None else mask[own])
-    # Cayley's formula; beyond it there is nothing to find.
-    n_trees = n ** max(n - 1, 0) if single_root else (n + 1) ** max(n - 1, 0)
     search = kernel_projective_kbest if projective else kernel_kbest
-    status, heads = search(square, min(k, n_trees, sys.maxsize), single_root)
+    # Beyond that many there is nothing to find.
+    status, heads = search(square, min(k, count_trees(n, single_root), sys.maxsize), single_root)
     if heads is None:
         heads = np.empty((0, n + 1), dtype=np.int32)
     tree_scores = np.empty(len(heads))

@@ -202,7 +202,8 @@ def tree_cross_entropy(
     -----
     n^3 multiplications per sentence. With q the teacher's distribution, Q its arc marginals and s
     the scores, the cross entropy is log Z(s) - sum of Q * s, as the log probability of a tree is a
-    sum over its arcs: a sum of differences, in which constants added to scores cost no digits. No
+    sum over its arcs: a sum of differences, in which constants added to all scores of a word cost
+    no digits. No
     tree has to be sampled or listed.
 
     Examples
@@ -326,7 +327,14 @@ def perceptron(
     # In float64, whatever the dtype: a margin may be less than a unit in the last place of scores.
     with np.errstate(over="ignore"):
         raised = batch + np.where(agreeing, 0.0, margin)
-    best = find_best(raised, words, allowed=mask)
+    try:
+        best = find_best(raised, words, allowed=mask)
+    except ValueError:
+        # What is wrong with the scores themselves is refused again here.
+        find_best(batch, words, allowed=mask)
+        overflows = np.isposinf(raised) & np.isfinite(batch)
+        _check_overflow(np.where(overflows.any(axis=(1, 2)), np.inf, 0.0))
+        raise
     sound = form_trees(gold, words, **kind) & ~_has_impossible_arc(batch, mask, gold)
     _refuse_contradictions(complete & ~sound, **kind)
     target = gold

@@ -375,10 +375,13 @@ def test_arguments_are_those_of_functions_over_arrays():
             assert given[one].default == wanted[one].default
 
 
-def test_k_best_trees():
+@pytest.mark.parametrize("validate_args", [True, False])
+def test_k_best_trees(validate_args):
     lengths = [4, 0, 1, 2]
     scores = make_scores(2, 2, 5, 5)
-    trees = tensors.TreeDistribution(scores, torch.tensor(lengths).reshape(2, 2))
+    trees = tensors.TreeDistribution(
+        scores, torch.tensor(lengths).reshape(2, 2), validate_args=validate_args
+    )
     heads, log_probs = trees.k_best(6)
     arrays = spacy_rootmind.TreeDistribution(
         scores.detach().numpy().reshape(4, 5, 5), np.array(lengths)
@@ -391,7 +394,8 @@ def test_k_best_trees():
     assert torch.equal(gradient, best)
     (gradient,) = torch.autograd.grad(log_probs.exp().sum(), scores)
     assert torch.isfinite(gradient).all()
-    heads, log_probs = tensors.TreeDistribution(torch.zeros(3, 3)).k_best(9)
+    # Many more than there are, and than there is memory for.
+    heads, log_probs = tensors.TreeDistribution(torch.zeros(3, 3)).k_best(10**12)
     assert heads.shape == (2, 3)
     assert log_probs.exp().sum().item() == pytest.approx(1)
 

@@ -792,6 +792,22 @@ def test_decode_kbest_of_a_batch_is_that_of_each_sentence(single_root, projectiv
             assert np.exp(log_probs[i, :count]).sum() == pytest.approx(1, rel=1e-13)
 
 
+@pytest.mark.parametrize("n", range(4))
+def test_k_best_of_a_sentence_that_is_shorter_than_its_scores(n):
+    scores = rng_for("k best of a short one", n).normal(size=(4, 4))
+    heads, tree_scores = decode_kbest(scores, 3, lengths=n)
+    alone = decode_kbest(scores[: n + 1, : n + 1], 3)
+    np.testing.assert_array_equal(heads[:, : n + 1], alone.heads)
+    assert heads.shape[1] == 4
+    assert (heads[:, n + 1 :] == -1).all()
+    np.testing.assert_array_equal(tree_scores, alone.scores)
+    found = TreeDistribution(scores, n).k_best(3)
+    np.testing.assert_array_equal(found.heads, heads)
+    np.testing.assert_allclose(
+        found.scores, TreeDistribution(scores[: n + 1, : n + 1]).k_best(3).scores, rtol=1e-12
+    )
+
+
 def test_decode_kbest_of_a_batch_names_the_sentence_without_a_tree():
     scores = np.zeros((3, 3, 3))
     scores[2, 1] = -np.inf

@@ -434,6 +434,17 @@ def test_losses_beyond_float64_are_refused(name):
         OF_HEADS[name](scores, np.array([[-1, 0, 1], [-1, 2, 0]]))
 
 
+def test_margins_that_overflow_are_an_error_of_arithmetic():
+    scores = np.zeros((2, 3, 3))
+    scores[1] = 1.79e308
+    heads = np.array([[-1, 0, 1], [-1, 0, 1]])
+    with pytest.raises(ArithmeticError, match=r"sentence 1: .* overflow"):
+        perceptron(scores, heads, margin=1e307)
+    scores[1, 2, 1] = np.inf
+    with pytest.raises(ValueError, match="sentence 1: the score of dep 2, head 1 is inf"):
+        perceptron(scores, heads, margin=1e307)
+
+
 def test_margins_and_marginals_are_checked():
     scores, heads = np.zeros((3, 3)), np.array([-1, 0, 1])
     for margin in (-0.1, np.nan, np.inf):

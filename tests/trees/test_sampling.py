@@ -391,7 +391,7 @@ def test_steps_are_counted_for_each_tree():
 # Log probabilities
 
 
-@pytest.mark.one_each("scale")
+@pytest.mark.one_each("scale", "dtype")
 @each_setting
 @pytest.mark.parametrize("scale", [0.0, 1e-3, 1.0, 10.0, 100.0, 300.0])
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
