@@ -542,7 +542,7 @@ class RootMST(TrainablePipe):
         docs = list(docs)
         self._require_attributes(docs)
         with self._named():
-            self.upstream.require(self.model, self.name)
+            self.upstream.require(self.model, self.name, docs)
             require_vectors(self.model, docs)
             require_static_vectors(self.model, docs)
             return parse_docs(self.model, docs, context)

@@ -11,10 +11,11 @@ its pipeline has the component.
 """
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from spacy.language import Language
+from spacy.tokens import Doc
 from thinc.api import Model
 
 from spacy_rootmind.compat import ListenedToComponent
@@ -35,6 +36,8 @@ class Upstream:
         if nlp is not None:
             self._home = weakref.ref(nlp)
         self._component: Any = None
+        # What listens to it, as the parser took itself off; spaCy makes a new one each time.
+        self._listener_map: Any = None
         self._is_missing = False
 
     def __reduce__(self) -> tuple[type["Upstream"], tuple[()]]:
@@ -47,7 +50,7 @@ class Upstream:
         for component in self._candidates():
             for listener in listeners_in(model):
                 if component.remove_listener(listener, name):
-                    self._component = component
+                    self._component, self._listener_map = component, component.listener_map
 
     def _candidates(self) -> Iterator[ListenedToComponent]:
         """Components that the parser may listen to, but for those whose lists stay as they are."""
@@ -65,11 +68,16 @@ class Upstream:
         )
 
     def _is_linked(self, model: Model, name: str) -> bool:
+        if self._component.listener_map is not self._listener_map:
+            # Made since by a pipeline that did not name the parser, as it is disabled there.
+            return True
         linked = self._component.listener_map.get(name, [])
         return any(listener in linked for listener in listeners_in(model))
 
-    def require(self, model: Model, name: str) -> None:
+    def require(self, model: Model, name: str, docs: Sequence[Doc] = ()) -> None:
         """Refuse a parser in a pipeline without the component that it listens to.
+
+        Docs of the pipeline that the parser was made for are accepted, wherever else it is.
 
         Raises
         ------
@@ -77,7 +85,9 @@ class Upstream:
             If it was taken there from another pipeline.
         """
         listeners = listeners_in(model)
-        if self._component is None or not listeners:
+        home = self._home()
+        is_home = home is not None and bool(docs) and docs[0].vocab is home.vocab
+        if self._component is None or not listeners or is_home:
             return
         if not self._is_missing and not self._is_linked(model, name):
             self._is_missing = True

@@ -173,11 +173,34 @@ def test_parser_and_its_tok2vec_may_be_taken_together(folder, expected):
     assert spacy.load(folder).config["components"] == nlp.config["components"]
 
 
-def test_home_is_right_again_once_it_changes(folder, other, expected):
+def test_home_stays_right(folder, other, expected):
     source = spacy.load(folder)
     other.add_pipe("root_mst", source=source)
+    with refusing():
+        other(TEXTS[0])
+    assert parses(source) == expected
+    with refusing():
+        other(TEXTS[0])
     source.add_pipe("sentencizer", last=True)
     assert parses(source) == expected
+    source.to_bytes()
+
+
+def test_a_pipeline_that_changes_while_its_parser_is_disabled_is_its_home(folder, expected):
+    nlp = spacy.load(folder)
+    nlp.disable_pipe("root_mst")
+    nlp.add_pipe("sentencizer", last=True)
+    nlp.enable_pipe("root_mst")
+    assert parses(nlp) == expected
+    nlp.to_bytes()
+
+
+def test_vectors_of_a_component_that_was_removed_are_used(folder, expected):
+    nlp = spacy.load(folder)
+    _, tok2vec = nlp.remove_pipe("tok2vec")
+    parser = nlp.get_pipe("root_mst")
+    docs = [parser(tok2vec(nlp.make_doc(text))) for text in TEXTS]
+    assert [[(token.head.i, token.dep_) for token in doc] for doc in docs] == expected
 
 
 def test_parser_that_is_trained_over_another_tok2vec_is_right(folder, other, quickstart_docs):
