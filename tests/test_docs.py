@@ -22,7 +22,7 @@ from spacy.tokens.underscore import Underscore
 from spacy.util import load_model_from_config, registry
 from thinc.api import Config
 
-from spacy_rootmind.annotation.teacher_records import stored_distributions
+from spacy_rootmind.annotation.teacher_records import read_distributions
 from spacy_rootmind.pipeline.attributes import SETTERS, attributes_read
 from spacy_rootmind.pipeline.settings import configure, default_settings
 from spacy_rootmind.training.losses import OBJECTIVES
@@ -392,9 +392,7 @@ def test_distillation_examples_run(checkout):
     for folder in ("taught", "taught-twice"):
         parts = sorted((checkout / folder).glob("*.spacy"))
         docs = [doc for part in parts for doc in DocBin().from_disk(part).get_docs(vocab)]
-        counts += [
-            {len(stored_distributions(s.doc, s.start, s.end)) for d in docs for s in d.sents}
-        ]
+        counts += [{len(read_distributions(s.doc, s.start, s.end)) for d in docs for s in d.sents}]
     assert counts == [{1}, {2}]
 
 

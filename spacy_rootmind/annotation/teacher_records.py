@@ -90,7 +90,7 @@ def find_targets(
         gold = gold_of[start:stop]
         if not len(words) or not _has_same_tokens(gold, predicted_of, start):
             continue
-        stored = stored_distributions(example.reference, int(gold[0]), int(gold[-1]) + 1)
+        stored = read_distributions(example.reference, int(gold[0]), int(gold[-1]) + 1)
         if stored:
             strings = example.reference.vocab.strings
             try:
@@ -111,7 +111,7 @@ def _has_same_tokens(gold: NDArray[np.int64], predicted_of: NDArray[np.int64], s
     )
 
 
-def stored_distributions(doc: Doc, start: int, stop: int) -> tuple[StoredDistribution, ...]:
+def read_distributions(doc: Doc, start: int, stop: int) -> tuple[StoredDistribution, ...]:
     """Read the distributions of the sentence that has these tokens; empty if it has none.
 
     Raises
@@ -143,7 +143,7 @@ def earlier_start_probs(doc: Doc) -> NDArray[np.float64]:
     if has_records(doc):
         for start, stop in pairwise(sentence_starts(doc).tolist()):
             with suppress(UnreadableDetailsError):
-                stored = stored_distributions(doc, start, stop)
+                stored = read_distributions(doc, start, stop)
                 probs = [
                     distribution.start_probs
                     for distribution in stored

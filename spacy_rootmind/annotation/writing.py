@@ -19,7 +19,7 @@ from spacy_rootmind.annotation.sentences import (
     attach_spaces,
     sentence_starts,
 )
-from spacy_rootmind.annotation.teacher_records import stored_distributions
+from spacy_rootmind.annotation.teacher_records import read_distributions
 from spacy_rootmind.annotation.warn_once import WarnOnce
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 
@@ -125,7 +125,7 @@ def _with_earlier_teachers(
     new = details.distributions
     if new:
         try:
-            earlier = stored_distributions(doc, start, stop)
+            earlier = read_distributions(doc, start, stop)
         except UnreadableDetailsError as error:
             warn_of_dropped(error)
             earlier = ()

@@ -89,8 +89,8 @@ def iterate_label_scores(
         chunk = slice(start, start + MAX_ARCS)
         arcs = locate_arcs(labeller, trees, deps[chunk], heads[chunk])
         scores = _predict(labeller, trees, arcs)
-        if trees.fixed_labels is not None:
-            labels = trees.fixed_labels[deps[chunk]]
+        if trees.forced_labels is not None:
+            labels = trees.forced_labels[deps[chunk]]
             fixed: Any = np.flatnonzero(labels)
             places = (labeller.ops.asarray(fixed), labeller.ops.asarray(labels[fixed] - 1))
             scores[places[0]] = -np.inf

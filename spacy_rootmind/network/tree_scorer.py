@@ -51,14 +51,14 @@ class TreeScores:
         are trained as well.
     rows : float array of shape (n_rows, width)
         Refined vectors of the words and of ROOT, from which labels are scored.
-    fixed_labels : int array of shape (n_rows,), optional
+    forced_labels : int array of shape (n_rows,), optional
         Number of the label that each word has whatever its head, 0 where it is free.
     """
 
     layout: Layout
     rounds: list[list[Floats3d]]
     rows: Floats2d
-    fixed_labels: Ints1d | None = None
+    forced_labels: Ints1d | None = None
 
     @property
     def arcs(self) -> list[Floats3d]:

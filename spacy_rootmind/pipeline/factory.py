@@ -6,7 +6,6 @@ from collections.abc import Callable
 from spacy.language import Language
 from thinc.api import Config, Model
 
-from spacy_rootmind.pipeline.own_static_vectors import keep_static_vectors
 from spacy_rootmind.pipeline.root_mst import RootMST
 from spacy_rootmind.pipeline.settings import Decode, Objective, Sentences, default_settings
 from spacy_rootmind.pipeline.upstream import Upstream
@@ -185,7 +184,6 @@ def make_root_mst(
         learn_rate_factor=learn_rate_factor,
     )
     parser.upstream = Upstream(nlp)
-    keep_static_vectors(nlp)
     return parser
 
 

@@ -75,8 +75,19 @@ def forward(
 
 
 def init(model: Model, X: Sequence[Doc] | None = None, Y: Any = None) -> None:
-    """Initialize the token vectors, and take over their dimensions."""
+    """Initialize the token vectors, and take over their dimensions.
+
+    Raises
+    ------
+    ValueError
+        If the table is empty: only a trained component brings one.
+    """
     [layer] = model.layers
+    if not model.attrs[TABLE].size:
+        raise ValueError(
+            f"{ARCHITECTURE} has no static vectors to start with: take the trained component by "
+            f"`source`, or leave the layer out of the config, with only what is in its `model`"
+        )
     layer.initialize(None if X is None else _with_table(model, X), Y)
     for name in layer.dim_names:
         if layer.has_dim(name):

@@ -113,7 +113,7 @@ class RootMST(TrainablePipe):
 
     @name.setter
     def name(self, name: str) -> None:
-        self.upstream.unlink(self.model, self.name)
+        self.upstream.prepare_link(self.model, self.name, name)
         TrainablePipe.name.__set__(self, name)
 
     # --- labels --------------------------------------------------------------------------------
@@ -286,7 +286,7 @@ class RootMST(TrainablePipe):
         self.cfg["finds_boundaries"] = self._can_learn_boundaries(examples)
         self._store_labels()
         self._label_layer.set_dim("nO", len(names))
-        self.upstream.forget_missing(self.model, self.name)
+        self.upstream.accept()
         self.model.initialize(X=sample)
 
     def _can_learn_boundaries(self, examples: Sequence[Example]) -> bool:
@@ -352,7 +352,7 @@ class RootMST(TrainablePipe):
         if not any(len(eg.predicted) for eg in examples):
             return losses
         self._require_initialized()
-        self.upstream.forget_missing(self.model, self.name)
+        self.upstream.accept()
         self._check_attributes([eg.predicted for eg in examples], is_alone=is_alone)
         set_dropout_rate(self.model, drop)
         gold = self._align(examples)
@@ -542,7 +542,7 @@ class RootMST(TrainablePipe):
         docs = list(docs)
         self._require_attributes(docs)
         with self._named():
-            self.upstream.require(self.model, self.name, docs)
+            self.upstream.require(self.model, docs)
             require_vectors(self.model, docs)
             require_static_vectors(self.model, docs)
             return parse_docs(self.model, docs, context)
@@ -602,7 +602,7 @@ class RootMST(TrainablePipe):
 
     def _refuse_wrong_when_loaded(self) -> None:
         with self._named():
-            self.upstream.require(self.model, self.name)
+            self.upstream.require_to_save(self.model)
         for name, value in self.settings.as_config().items():
             saved = self.saved_settings[name]
             if value != saved:

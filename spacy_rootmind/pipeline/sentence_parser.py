@@ -48,7 +48,7 @@ class PredictionContext:
     temperature, label_temperature : float
         Divisors of arc scores and label scores.
     teacher : str
-        Name of the parser in the distributions that it stores; see `distributions.teacher_name`.
+        Name of the parser in the distributions that it stores: `stored_distributions.teacher_name`.
     on_split : callable
         Called with a Doc that has sentences above the maximum length, and their number.
     """
@@ -120,7 +120,7 @@ class SentenceParser:
         self.context = context
         self.projective = context.settings.projective
         self.buckets: list[Bucket] = scores.layout.buckets
-        self.scores = replace(scores, fixed_labels=self._fix_labels())
+        self.scores = replace(scores, forced_labels=self._find_forced_labels())
         self.lengths = [bucket.lengths for bucket in self.buckets]
         self.arc_scores = [
             self._constrain(self.labeller.ops.to_numpy(arcs), bucket)
@@ -163,7 +163,7 @@ class SentenceParser:
                     ) from None
         return scores
 
-    def _fix_labels(self) -> NDArray[np.int64] | None:
+    def _find_forced_labels(self) -> NDArray[np.int64] | None:
         """Look up the labels that constraints give to words, by flat row; None without any."""
         given = [task.constraints.labels if task.constraints else {} for task in self.tasks]
         if not any(given):

@@ -68,8 +68,8 @@ def test_get_loss_repeats_and_leaves_everything_alone(learning, is_train, object
 def test_scores_hold_no_model(learning):
     parser, examples = learning
     trees = scores_of(parser, examples, is_train=True).trees
-    assert set(vars(trees)) == {"layout", "rounds", "rows", "fixed_labels"}
-    assert trees.fixed_labels is None
+    assert set(vars(trees)) == {"layout", "rounds", "rows", "forced_labels"}
+    assert trees.forced_labels is None
 
 
 def test_label_gradient_of_get_loss_matches_finite_differences(learning):
