@@ -50,7 +50,7 @@ class Upstream:
         self._is_disabled = False
 
     def __reduce__(self) -> tuple[type["Upstream"], tuple[None, bool]]:
-        """Pickle what is known of it, without pipelines and components."""
+        """Pickle whether the component is missing, without pipelines and components."""
         return Upstream, (None, self._is_missing or not self._is_linked())
 
     def prepare_link(self, model: Model, name: str | None, new_name: str) -> None:
