@@ -23,7 +23,7 @@ from spacy_rootmind.bulk.to_rows import (
     sentence_rows,
 )
 from spacy_rootmind.formats.jsonl import find_words, read_tokens
-from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
+from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords, replacing_tags
 from spacy_rootmind.parsing.long_runs import is_quadratic
 from spacy_rootmind.parsing.settings import ParserSettings
 from spacy_rootmind.parsing.stream import count_words, parse_records
@@ -207,6 +207,8 @@ class ArrowParser:
         # spaCy refuses texts of more characters.
         limit = min(self.max_chars, loaded.nlp.max_length)
         max_run = self.settings.max_word_length if is_quadratic(loaded.nlp) else sys.maxsize
+        if self.settings.replace_tags:
+            records = replacing_tags(records)
         pieces = (piece for record in records for piece in cut_record(record, limit, max_run))
         n_before = 0
         for chunk in _chunks(pieces):

@@ -120,6 +120,11 @@ PARSER_OPTIONS: dict[str, Any] = {
         help="Tokenize more characters without whitespace than this in pieces, since spaCy's "
         "tokenizer can take minutes for them",
     ),
+    "replace_tags": Option(
+        "--replace-tags",
+        help="Replace the lemmas, tags and features of CoNLL-U with those that the pipeline "
+        "predicts; by default these only fill empty columns",
+    ),
     "batch_size": Option(
         "--batch-size", "-b", min=1, help="Texts per batch; by default the pipeline's"
     ),

@@ -151,6 +151,7 @@ def check_effects(given: Set[str], formats: Set[str], to_format: str) -> None:
     rules = {
         "paragraphs": texts,
         "max_word_length": {*texts, "jsonl", PARQUET},
+        "replace_tags": {"conllu"},
         **{name: {PARQUET} for name in ("text_column", "tokens_column", "id_column")},
     }
     for name, expected in rules.items():
@@ -158,8 +159,7 @@ def check_effects(given: Set[str], formats: Set[str], to_format: str) -> None:
             raise CommandError(
                 f"Cannot use --{name.replace('_', '-')} with files of "
                 f"{' and '.join(sorted(formats))}",
-                f"It changes how {' and '.join(sorted(expected - {PARAGRAPHS}))} are read: leave "
-                f"it out.",
+                f"It is for {' and '.join(sorted(expected - {PARAGRAPHS}))}: leave it out.",
             )
 
 

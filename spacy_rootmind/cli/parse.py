@@ -13,7 +13,7 @@ from spacy_rootmind.cli.messages import Bar, CommandError, Messages
 from spacy_rootmind.cli.outputs import DocsOutput, FileOutput, Output, StreamOutput, check_free
 from spacy_rootmind.cli.signals import Interrupted, interruption, stop_signals
 from spacy_rootmind.formats.lines import STDIN, InputError, Inputs
-from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
+from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords, replacing_tags
 from spacy_rootmind.formats.registry import (
     DOCS,
     PARSE,
@@ -165,7 +165,7 @@ def check_output(options: ParseOptions, to_format: str) -> None:
 
 
 def check_effects(given: Set[str], formats: Set[str]) -> None:
-    """Check that options about texts were given with files that have texts.
+    """Check that options about some formats were given with files of them.
 
     Raises
     ------
@@ -175,11 +175,12 @@ def check_effects(given: Set[str], formats: Set[str]) -> None:
     for name, option, expected in (
         ("paragraphs", "--paragraphs", {"text"}),
         ("max_word_length", "--max-word-length", {"text", "jsonl"}),
+        ("replace_tags", "--replace-tags", {"conllu"}),
     ):
         if name in given and not expected & formats:
             raise CommandError(
                 f"Cannot use {option} with files of {' and '.join(sorted(formats))}",
-                f"It changes how {' and '.join(sorted(expected))} are read: leave it out.",
+                f"It is for {' and '.join(sorted(expected))}: leave it out.",
             )
 
 
@@ -233,6 +234,8 @@ class Run:
     def _parse(self, records: InputRecords, progress: Bar) -> bool:
         """Parse chunk by chunk; returns whether all of the input was parsed."""
         settings = self.options.settings
+        if settings.replace_tags:
+            records = replacing_tags(records)
         records = cut_long_runs(records, self.nlp, settings.max_word_length, self.messages.warn)
         for chunk in chunks(records, CHUNK_RECORDS, CHUNK_CHARS):
             # Frees what the chunk adds to the vocabulary.

@@ -5,9 +5,13 @@ as HEAD:DEPREL:PROBABILITY, separated by commas; in their labels, "|", "," and "
 percent-encoded. The comments `# parse_log_prob =` and `# parse_entropy =` have the log probability
 of the tree and the entropy in nats, and `# parse_1 =`, `# parse_2 =` ... the alternative parses:
 the log probability, then HEAD:DEPREL of each word.
+
+What is written passes level 2 of UD's validator if the pipeline has UD's parts of speech, features
+and labels, and what was given is valid.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import quote
 
@@ -15,10 +19,13 @@ from spacy.tokens import Doc, Span, Token
 
 from spacy_rootmind.formats.conllu_sentence import (
     DEPREL,
+    DEPS,
     EMPTY,
+    EMPTY_NODE_ID,
     FEATS,
     FORM,
     HEAD,
+    ID,
     LEMMA,
     MISC,
     UPOS,
@@ -29,7 +36,9 @@ from spacy_rootmind.formats.conllu_sentence import (
     as_column,
     escape_spaces,
     format_sentence,
+    has_breaks,
     set_misc,
+    sort_features,
     surface_text,
     words_and_spaces,
 )
@@ -136,25 +145,36 @@ def _first_comments(record: InputRecord, n_before: int, *, is_first: bool) -> li
 def sent_id(record: InputRecord, number: int) -> str:
     """Name a sentence after its document; UD reserves slashes, and allows no whitespace.
 
-    They are percent-encoded, so that documents with different names have different sentences.
+    They are percent-encoded, so that documents with different names have different sentences, as
+    are names that are not in Unicode's normal form C, which UD wants.
     """
-    name = RESERVED.sub(lambda found: quote(found[0], safe=""), record.id or "_")
+    name = record.id or "_"
+    if unicodedata.is_normalized("NFC", name):
+        name = RESERVED.sub(lambda found: quote(found[0], safe=""), name)
+    else:
+        name = quote(name, safe="")
     return f"{name}-{number}"
 
 
 def _row(token: Token, number: int, head: int, dep: str, misc: str) -> list[str]:
-    return [
-        str(number),
-        as_column(token.text),
-        as_column(token.lemma_),
-        token.pos_ or EMPTY,
-        as_column(token.tag_),
-        as_column(str(token.morph)),
-        str(head),
-        dep,
-        EMPTY,
-        misc,
-    ]
+    row = [str(number), as_column(token.text), *[EMPTY] * 4, str(head), dep, EMPTY, misc]
+    for column, value in _tags(token).items():
+        row[column] = value
+    return row
+
+
+def _tags(token: Token) -> dict[int, str]:
+    """Return the columns that a pipeline has set, besides head and label."""
+    tags = {}
+    if token.lemma:
+        tags[LEMMA] = as_column(token.lemma_)
+    if token.pos:
+        tags[UPOS] = token.pos_
+    if token.tag:
+        tags[XPOS] = "_".join(token.tag_.split()) or EMPTY
+    if token.has_morph():
+        tags[FEATS] = sort_features(str(token.morph)) or EMPTY
+    return tags
 
 
 def _text(rows: Sequence[Sequence[str]]) -> str:
@@ -183,7 +203,7 @@ def _space_attributes(between: Sequence[str], word: int, text: str) -> dict[str,
         "SpaceAfter": "No" if not after and not is_last else None,
         "SpacesBefore": escape_spaces(between[0]) if word == 0 and between[0] else None,
         "SpacesAfter": escape_spaces(after) if after not in ("", " ") else None,
-        "SpacesInToken": escape_spaces(text) if as_column(text) != text else None,
+        "SpacesInToken": escape_spaces(text) if has_breaks(text) else None,
     }
 
 
@@ -253,7 +273,9 @@ def decimals(value: float) -> str:
 def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_before: int) -> str:
     """Write a sentence of CoNLL-U as it was read, with the new heads and labels.
 
-    Empty columns are filled with the annotation of the pipeline.
+    Empty columns are filled with the tags of the pipeline, which replace those that were given if
+    the record says so. The enhanced graph, with its empty nodes, is left out: it belongs to the
+    trees that were given, and UD allows it in all sentences of a file or in none.
     """
     check_unchanged(doc, record)
     words = list(doc)
@@ -262,13 +284,13 @@ def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_bef
     probabilities = _probabilities(details, len(words))
     rows = [list(row) for row in given.rows]
     for i, place in enumerate(given.word_rows):
-        row, token = rows[place], words[i]
-        found = _row(token, i + 1, heads[i], deps[i], EMPTY)
-        for column in (LEMMA, UPOS, XPOS, FEATS):
-            if row[column] == EMPTY:
-                row[column] = found[column]
-        row[HEAD], row[DEPREL] = str(heads[i]), deps[i]
+        row = rows[place]
+        for column, value in _tags(words[i]).items():
+            if row[column] == EMPTY or record.replace_tags:
+                row[column] = value
+        row[HEAD], row[DEPREL], row[DEPS] = str(heads[i]), deps[i], EMPTY
         row[MISC] = set_misc(row[MISC], probabilities[i])
+    rows = [row for row in rows if not EMPTY_NODE_ID.fullmatch(row[ID])]
     comments = [line for line in given.comments if not OWN_COMMENT.match(line)]
     if given.comment("sent_id") is None:
         comments.append(f"# sent_id = {sent_id(record, n_before + 1)}")

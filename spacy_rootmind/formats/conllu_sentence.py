@@ -6,6 +6,7 @@ whitespace inside.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -19,8 +20,9 @@ WORD_ID = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 RANGE_ID = re.compile(r"([1-9]\d{0,8})-([1-9]\d{0,8})", re.ASCII)
 EMPTY_NODE_ID = re.compile(r"(\d{1,9})\.([1-9]\d{0,8})", re.ASCII)
 
-# Characters that some tool takes as the end of a column or a line; a no-break space may stay.
-BREAKS = re.compile("[ \t\n\r\x0b\x0c\x1c-\x1f\x85\u2028\u2029]+")
+# Characters that some tool takes as the end of a column or a line, and runs of whitespace; a single
+# no-break space may stay.
+BREAKS = re.compile(r"\s{2,}|[ \t\n\r\x0b\x0c\x1c-\x1f\x85\u2028\u2029]")
 ESCAPES = {" ": r"\s", "\t": r"\t", "\r": r"\r", "\n": r"\n", "|": r"\p", "\\": r"\\"}
 
 
@@ -208,8 +210,34 @@ def format_sentence(comments: Sequence[str], rows: Sequence[Sequence[str]]) -> s
 
 
 def as_column(value: str) -> str:
-    """Fit a value into a column: whitespace becomes single spaces, an empty value becomes "_"."""
-    return BREAKS.sub(" ", value).strip() or EMPTY
+    """Fit a value into a column: whitespace becomes single spaces, an empty value becomes "_".
+
+    UD wants Unicode's normal form C.
+    """
+    return unicodedata.normalize("NFC", _collapse(value)) or EMPTY
+
+
+def has_breaks(value: str) -> bool:
+    """Tell whether a column cannot hold the whitespace of a value."""
+    return _collapse(value) != value
+
+
+def _collapse(value: str) -> str:
+    return BREAKS.sub(" ", value).strip()
+
+
+def sort_features(features: str) -> str:
+    """Sort features and their values in UD's order, in which "Number" precedes "NumForm".
+
+    spaCy's order is that of the characters' codes.
+    """
+    if not features:
+        return ""
+    pairs = []
+    for feature in sorted(features.split("|"), key=str.lower):
+        name, equals, values = feature.partition("=")
+        pairs.append(name + equals + ",".join(sorted(values.split(","), key=str.lower)))
+    return "|".join(pairs)
 
 
 def set_misc(misc: str, values: dict[str, str | None]) -> str:

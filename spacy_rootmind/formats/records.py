@@ -37,6 +37,8 @@ class InputRecord:
         All fields of a JSONL record; written again to JSONL.
     sentence : Sentence, optional
         The sentence of CoNLL-U; written again to CoNLL-U.
+    replace_tags : bool
+        Whether lemmas, tags and features of the pipeline replace those of the sentence.
     load_doc : callable, optional
         Loads a Doc that was saved, with its annotation. It has the given words.
     """
@@ -50,6 +52,7 @@ class InputRecord:
     starts: list[bool] | None = None
     fields: dict[str, Any] = field(default_factory=dict)
     sentence: Sentence | None = None
+    replace_tags: bool = False
     load_doc: Callable[[Vocab], Doc] | None = None
 
     @property
@@ -125,6 +128,14 @@ class Failure:
 InputRecords = Iterator[InputRecord | Failure]
 
 
+def replacing_tags(records: InputRecords) -> InputRecords:
+    """Let lemmas, tags and features of the pipeline replace those of the records."""
+    for record in records:
+        if isinstance(record, InputRecord):
+            record.replace_tags = True
+        yield record
+
+
 def check_unchanged(doc: Doc, record: InputRecord) -> None:
     """Check that a Doc still has the given tokens and sentences.
 
@@ -154,17 +165,19 @@ def check_unchanged(doc: Doc, record: InputRecord) -> None:
 def restore_given_columns(doc: Doc, record: InputRecord) -> None:
     """Replace predicted annotation other than the tree with the columns of the CoNLL-U sentence.
 
-    Values that spaCy cannot store are left out: parts of speech that are not universal, and
-    features that are not pairs.
+    If the record says so, only what the pipeline has not predicted is taken from them. Values that
+    spaCy cannot store are left out: parts of speech that are not universal, and features that are
+    not pairs.
     """
     if record.sentence is None:
         return
+    keep = not record.replace_tags
     for token, row in zip(doc, record.sentence.words, strict=True):
-        if row[LEMMA] != EMPTY:
+        if row[LEMMA] != EMPTY and (keep or not token.lemma):
             token.lemma_ = row[LEMMA]
-        if row[UPOS] in PARTS_OF_SPEECH:
+        if row[UPOS] in PARTS_OF_SPEECH and (keep or not token.pos):
             token.pos_ = row[UPOS]
-        if row[XPOS] != EMPTY:
+        if row[XPOS] != EMPTY and (keep or not token.tag):
             token.tag_ = row[XPOS]
-        if all("=" in pair for pair in row[FEATS].split("|")):
+        if all("=" in pair for pair in row[FEATS].split("|")) and (keep or not token.has_morph()):
             token.set_morph(row[FEATS])  # type: ignore[attr-defined]

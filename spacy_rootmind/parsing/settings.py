@@ -51,6 +51,9 @@ class ParserSettings:
     max_word_length : int
         Longer runs of characters without whitespace are tokenized in pieces. spaCy's tokenizer
         takes half a second for the worst words of the default length.
+    replace_tags : bool
+        Whether lemmas, tags and features that the pipeline predicts replace those of CoNLL-U; by
+        default they fill empty columns.
     batch_size : int, optional
         Texts per batch; by default the pipeline's.
     gpu_id : int
@@ -68,6 +71,7 @@ class ParserSettings:
     seed: int = 0
     labelled: bool = False
     max_word_length: int = 1000
+    replace_tags: bool = False
     batch_size: int | None = None
     gpu_id: int = -1
 

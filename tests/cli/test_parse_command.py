@@ -514,6 +514,7 @@ def test_workers_of_a_scheduler_are_not_counted(run):
         ("a.jsonl", ["-p"], b"Cannot use --paragraphs with files of jsonl"),
         ("a.txt", ["-p", "-f", "conllu"], b"Cannot use --paragraphs with files of conllu"),
         ("a.conllu", ["--max-word-length", "9"], b"Cannot use --max-word-length with files of"),
+        ("a.txt", ["--replace-tags"], b"Cannot use --replace-tags with files of text"),
         ("a.txt", ["--force"], b"Cannot use --force with a stream"),
     ],
 )
@@ -537,6 +538,7 @@ def test_options_with_an_effect_are_taken(pipeline, run, tmp_path):
         (tmp_path / name).write_text("", encoding="utf8")
     files = [tmp_path / "a.txt", tmp_path / "b.conllu"]
     more = ["-p", "--max-word-length", "9", "-a", "sample", "-k", "2", "--seed", "1", "--labelled"]
+    more.append("--replace-tags")
     output = tmp_path / "out.jsonl"
     assert run("parse", pipeline, *files, *more, "-o", output, "-F").returncode == 0
     assert output.read_bytes() == b""

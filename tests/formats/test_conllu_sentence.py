@@ -8,6 +8,7 @@ from spacy_rootmind.formats.conllu_sentence import (
     as_column,
     escape_spaces,
     format_sentence,
+    has_breaks,
     set_misc,
     surface_text,
     words_and_spaces,
@@ -127,6 +128,11 @@ def test_set_misc_changes_only_the_given_attributes():
 def test_columns_and_escapes_hold_no_separators():
     assert as_column(" a\t b\n\u2028c ") == "a b c"
     assert as_column("10\u00a0000") == "10\u00a0000"
+    assert as_column("10\u00a0\u00a0000") == "10 000"
+    assert as_column("e\u0301") == "\u00e9"
+    assert has_breaks("10\u00a0\u00a0000")
+    assert not has_breaks("10\u00a0000")
+    assert not has_breaks("e\u0301")
     assert as_column("\n ") == "_"
     assert as_column("\u00a0x") == "x"
     assert escape_spaces(" \t\r\n|\\\u00a0\u2028x") == r"\s\t\r\n\p\\\u00A0\u2028x"

@@ -17,6 +17,9 @@ from spacy_rootmind.annotation.extensions import register_extensions
 from spacy_rootmind.formats.conllu import decimals, read_conllu, read_sentences, write_conllu
 from spacy_rootmind.formats.conllu_sentence import (
     DEPREL,
+    DEPS,
+    EMPTY_NODE_ID,
+    FEATS,
     FORM,
     HEAD,
     ID,
@@ -263,7 +266,7 @@ def test_conllu_in_and_out_changes_trees_alone(plain, dev_conllu):
         assert_valid(after)
         assert before.comments == after.comments
         for old, new in zip(before.rows, after.rows, strict=True):
-            assert [*old[:HEAD], *old[DEPREL + 1 :]] == [*new[:HEAD], *new[DEPREL + 1 :]]
+            assert [*old[:HEAD], *old[DEPS + 1 :]] == [*new[:HEAD], *new[DEPS + 1 :]]
             changed += old != new
     assert changed
 
@@ -286,9 +289,12 @@ def test_treebanks_in_and_out_change_trees_alone(name, plain, ud_folder):
     for before, after in zip(given, sentences_in(data), strict=True):
         assert [int(row[HEAD]) for row in after.words].count(0) == 1
         assert set(before.comments) <= set(after.comments)
-        for old, new in zip(before.rows, after.rows, strict=True):
+        # The enhanced graph, with its empty nodes, is not that of the new tree.
+        rows = [row for row in before.rows if not EMPTY_NODE_ID.fullmatch(row[ID])]
+        for old, new in zip(rows, after.rows, strict=True):
             if WORD_ID.fullmatch(old[ID]):
-                assert [*old[:HEAD], *old[DEPREL + 1 :]] == [*new[:HEAD], *new[DEPREL + 1 :]]
+                assert [*old[:HEAD], *old[DEPS + 1 :]] == [*new[:HEAD], *new[DEPS + 1 :]]
+                assert new[DEPS] == "_"
             else:
                 n_others += RANGE_ID.fullmatch(old[ID]) is not None
                 assert old == new
@@ -319,6 +325,30 @@ def test_conllu_fills_what_is_missing(plain):
     assert sentence.comments == ["# sent_id = in:1-5", "# text = cat cat"]
     assert [row[LEMMA] for row in sentence.words] == ["found", "given"]
     assert [row[3] for row in sentence.words] == ["NOUN", "NOUN"]
+
+
+@pytest.mark.parametrize("replace_tags", [False, True])
+def test_given_tags_are_kept_or_replaced(replace_tags, plain):
+    """Replaced by what the pipeline has predicted, which may be that there are no features."""
+    rows = [
+        "1\tcats\tkat\tX\tgiven\tNumber=Plur\t_\t_\t_\t_",
+        "2\tslept\tslip\tX\tgiven\tTense=Past\t_\t_\t_\t_",
+    ]
+    lines = (Line(i, row.encode()) for i, row in enumerate(rows, start=1))
+    [record] = read_conllu("in", lines)
+    record.replace_tags = replace_tags
+    doc = plain(record.make_doc(plain))
+    doc[0].lemma_, doc[0].pos_ = "cat", "NOUN"
+    doc[0].set_morph({})
+    [sentence] = sentences_in(write_conllu(doc, record, 0))
+    kept = ["kat", "X", "given", "Number=Plur"]
+    expected = ["cat", "NOUN", "given", "_"] if replace_tags else kept
+    assert sentence.words[0][LEMMA : FEATS + 1] == expected
+    assert sentence.words[1][LEMMA : FEATS + 1] == ["slip", "X", "given", "Tense=Past"]
+    restore_given_columns(doc, record)
+    first = doc[0]
+    assert [first.lemma_, first.pos_, first.tag_, str(first.morph) or "_"] == expected
+    assert str(doc[1].morph) == "Tense=Past"
 
 
 # --- JSONL -------------------------------------------------------------------------------------

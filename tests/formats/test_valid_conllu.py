@@ -1,0 +1,95 @@
+"""The CoNLL-U that is written passes level 2 of UD's validator."""
+
+import io
+
+import pytest
+import spacy
+import udtools
+from conftest import QUICKSTART
+
+from spacy_rootmind.formats.conllu import write_conllu
+from spacy_rootmind.formats.lines import Inputs
+from spacy_rootmind.formats.records import InputRecord, replacing_tags
+from spacy_rootmind.formats.registry import read_records
+
+# Whitespace of all kinds, letters of two characters, and what CoNLL-U uses itself.
+AWKWARD = (
+    "  The cat (a\u00a0\u00a0tabby) slept.  It\tdidn't\u2003purr.\n\n\u00a0She did.",
+    "The cafe\u0301 in Co\u0302te d'Ivoire isn't A\u030angstro\u0308m's.",
+    "1\u00a0000\u00a0000 | 50 % of a_b\\c = d; x\u2028y\u0085z.",
+    "\U0001f600 !!! ... -- ?! #hash _ __ https://example.org/a_(b)?c=d|e",
+    "He has two of his own; 1/2 of the second, 3rd, 1st and 20th.",
+)
+
+
+@pytest.fixture(scope="module")
+def nlp(web_pipeline):
+    """The English pipeline, which has tags, features and labels of UD."""
+    return spacy.load(web_pipeline)
+
+
+def parse(nlp, records):
+    """Parse records to CoNLL-U; all must be valid."""
+    records = list(records)
+    docs = nlp.pipe(record.make_doc(nlp) for record in records)
+    data = b"".join(write_conllu(doc, record, 0) for doc, record in zip(docs, records, strict=True))
+    assert data
+    return data.decode("utf8")
+
+
+def incidents(text, level=2):
+    """List the errors that the validator finds."""
+    output = io.StringIO()
+    validator = udtools.Validator(lang="en", level=level, output=output)
+    state = validator.validate_file_handle(io.StringIO(text))
+    return output.getvalue() if not state.passed() else ""
+
+
+def test_the_validator_finds_errors():
+    text = (QUICKSTART / "assets" / "en_quick-ud-dev.conllu").read_text(encoding="utf8")
+    assert not incidents(text)
+    assert "unsorted-features" in incidents(text.replace("Number=Sing", "NumForm=Word|Number=Sing"))
+
+
+def test_text_becomes_valid_conllu(nlp):
+    names = ["a b/c", "A\u030a", "\u00c5", "%", None]
+    records = [
+        InputRecord("in", i, text=text, fields={} if name is None else {"id": name})
+        for i, (text, name) in enumerate(zip(AWKWARD, names, strict=True))
+    ]
+    assert not incidents(parse(nlp, records))
+
+
+def test_features_are_in_the_order_of_ud(nlp):
+    """As spaCy writes them, "NumForm" comes before "Number"."""
+    doc = nlp("Half of them left.")
+    doc[0].set_morph("NumForm=Word|NumType=Frac|Number=Sing|PronType=Int,Dem")
+    text = write_conllu(doc, InputRecord("in", 1, text=doc.text), 0).decode()
+    assert "Number=Sing|NumForm=Word|NumType=Frac|PronType=Dem,Int" in text
+    assert not incidents(text)
+
+
+@pytest.mark.parametrize("replace_tags", [False, True])
+@pytest.mark.parametrize("name", ["English-EWT", "English-GUM"])
+def test_treebanks_stay_valid(name, replace_tags, nlp, ud_folder):
+    """With enhanced graphs, empty nodes and multiword tokens."""
+    [path] = (ud_folder / f"UD_{name}").glob("*-ud-test.conllu")
+    records = read_records(Inputs([str(path)]), None)
+    records = list(replacing_tags(records) if replace_tags else records)[::4]
+    given = [record.sentence.rows for record in records]
+    assert any(row[8] != "_" for rows in given for row in rows)
+    text = parse(nlp, records)
+    assert not incidents(text)
+    written = [line.split("\t") for line in text.splitlines() if line[:1].isdigit()]
+    tags = [value for rows in given for row in rows if row[0].isdigit() for value in row[2:6]]
+    new_tags = [value for row in written if row[0].isdigit() for value in row[2:6]]
+    changed = sum(a not in (b, "_") for a, b in zip(tags, new_tags, strict=True))
+    assert (changed > 0) == replace_tags
+
+
+@pytest.mark.parametrize("name", ["English-EWT", "English-GUM"])
+def test_text_of_treebanks_becomes_valid_conllu(name, nlp, ud_folder):
+    [path] = (ud_folder / f"UD_{name}").glob("*-ud-test.conllu")
+    texts = [r.sentence.comment("text") for r in read_records(Inputs([str(path)]), None)][::4]
+    records = [InputRecord(path.name, i, text=text) for i, text in enumerate(texts, start=1)]
+    assert not incidents(parse(nlp, records))
