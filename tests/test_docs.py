@@ -249,6 +249,8 @@ def test_alternatives_page_runs(web_pipeline, capsys, tmp_path, monkeypatch):
     for found in (float(estimate), sampled):
         assert float(bounds[1]) - 0.1 <= found <= float(bounds[3]) + 0.1
     assert sum(line.startswith(("certain:", "possible:")) for line in shown) == 6
+    uncertain = "".join(f"{line}\n" for line in shown if ": boundaries " in line)
+    assert f"```\n{uncertain}```" in text
 
 
 def test_label_schemes_page_runs(web_pipeline, quickstart_docs, capsys, tmp_path, monkeypatch):

@@ -1,12 +1,13 @@
 """Parse details of a sentence: what the parser was asked to find besides its tree.
 
-They are its confidence, probable arcs, alternatives, and the distribution over its trees. The
-parser makes them over the words of a sentence, numbered from 1 with ROOT as 0. `over_tokens`
-converts them to the sentence's tokens, numbered from 0 and whitespace included, with the root as
-its own head. Only these are stored in a Doc, by `annotation.records`; what each field has to look
-like there is part of its type.
+They are its confidence, probabilities of sentence starts, probable arcs, alternatives, and the
+distribution over its trees. The parser makes them over the words of a sentence, numbered from 1
+with ROOT as 0. `over_tokens` converts them to the sentence's tokens, numbered from 0 and whitespace
+included, with the root as its own head. Only these are stored in a Doc, by `annotation.records`;
+what each field has to look like there is part of its type.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -43,6 +44,26 @@ class Confidence:
         probs = np.ones(n_tokens, dtype=np.float32)
         probs[words] = self.head_probs
         return Confidence(probs, self.log_prob, self.entropy)
+
+
+@dataclass(frozen=True, eq=False)
+class StartConfidence:
+    """Probabilities of sentence starts, as the network predicts them.
+
+    Attributes
+    ----------
+    probs : float32 array of shape (n,)
+        Probability that each word or token starts a sentence, before a threshold, blank lines,
+        constraints and the joining of sentences decide. NaN where it was not predicted.
+    """
+
+    probs: Annotated[NDArray[np.float32], Column.probs("tokens", has_gaps=True)]
+
+    def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "StartConfidence":
+        """Convert to tokens; `words` are the places of the words among them."""
+        probs = np.full(n_tokens, np.nan, dtype=np.float32)
+        probs[words] = self.probs
+        return StartConfidence(probs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +224,7 @@ class ParseDetails:
 
     Attributes
     ----------
-    confidence, arcs, alternatives
+    confidence, arcs, alternatives, start_confidence
     distributions : tuple of StoredDistribution
         Those of several teachers, where each has parsed the Doc.
     tree : int array of shape (n,) or None
@@ -216,6 +237,7 @@ class ParseDetails:
     arcs: ArcTable | None = None
     alternatives: Alternatives | None = None
     distributions: tuple[StoredDistribution, ...] = ()
+    start_confidence: StartConfidence | None = None
     tree: Any = None
     extents: Any = None
 
@@ -227,6 +249,7 @@ class ParseDetails:
             None if self.arcs is None else self.arcs.over_tokens(*at),
             None if self.alternatives is None else self.alternatives.over_tokens(*at),
             tuple(distribution.over_tokens(*at) for distribution in self.distributions),
+            None if self.start_confidence is None else self.start_confidence.over_tokens(*at),
             tree,
         )
 
@@ -245,6 +268,14 @@ class ParseDetails:
     def head_probs(self) -> list[float] | None:
         """List the probability of each token's head; None without confidence."""
         return None if self.confidence is None else self.confidence.head_probs.tolist()
+
+    @cached_property
+    def start_probs(self) -> list[float | None] | None:
+        """List the probability that each token starts a sentence; None where not predicted."""
+        if self.start_confidence is None:
+            return None
+        probs = self.start_confidence.probs.tolist()
+        return [None if math.isnan(prob) else prob for prob in probs]
 
 
 def _renumber(

@@ -1,6 +1,7 @@
 """Extension attributes that read the parse details of a Doc; the only way to read them.
 
 - `token._.head_prob`: probability of the token's head,
+- `token._.sent_start_prob`: probability that the token starts a sentence,
 - `span._.parse_log_prob`, `span._.parse_entropy`: log probability of a sentence's tree, and entropy
   of the distribution over its trees, in nats,
 - `span._.parses`: alternative parses, each a `Parse`,
@@ -144,6 +145,15 @@ def _read(sentence: Span) -> ParseDetails | None:
         return None
 
 
+def _read_token(token: Token) -> tuple[ParseDetails, int] | None:
+    """Read the details of a token's sentence, and its place there, as `_read`."""
+    try:
+        return read_token_record(token)
+    except OutdatedDetailsError as error:
+        warn_of_outdated(error)
+        return None
+
+
 # --- confidence --------------------------------------------------------------------------------
 
 
@@ -158,11 +168,7 @@ def get_head_prob(token: Token) -> float | None:
     ValueError
         If the details have another format or are damaged.
     """
-    try:
-        found = read_token_record(token)
-    except OutdatedDetailsError as error:
-        warn_of_outdated(error)
-        return None
+    found = _read_token(token)
     if found is None:
         return None
     details, place = found
@@ -224,6 +230,31 @@ def get_entropy(span: Span) -> float | None:
     if details is None or details.confidence is None:
         return None
     return float(details.confidence.entropy)
+
+
+def get_sent_start_prob(token: Token) -> float | None:
+    """Read the network's probability that the token starts a sentence.
+
+    It is the probability before boundaries are decided: by `boundary_threshold`, blank lines, line
+    ends, constraints, the limit on the length of sentences, and the joining of sentences without a
+    letter or digit. No temperature is applied.
+
+    None where the parser predicts nothing: where the Doc states whether the token starts a sentence
+    (a user, the tokenizer or an earlier component has set it), for the first word of a Doc and for
+    whitespace, with `sentences` other than "auto", and if the parser has not learnt boundaries.
+    None as well without confidence, or if the token's sentence has other tokens or boundaries than
+    were parsed.
+
+    Raises
+    ------
+    ValueError
+        If the details have another format or are damaged.
+    """
+    found = _read_token(token)
+    if found is None:
+        return None
+    details, place = found
+    return None if details.start_probs is None else details.start_probs[place]
 
 
 # --- alternatives and arcs ---------------------------------------------------------------------
@@ -308,6 +339,7 @@ def _make_arcs(
 
 ATTRIBUTES: tuple[tuple[type[Token] | type[Span], str, Callable[[Any], Any]], ...] = (
     (Token, "head_prob", get_head_prob),
+    (Token, "sent_start_prob", get_sent_start_prob),
     (Span, "parse_log_prob", get_log_prob),
     (Span, "parse_entropy", get_entropy),
     (Span, "parses", get_parses),

@@ -38,6 +38,8 @@ class Column:
         Least and greatest float.
     is_optional : bool
         Whether it may be None.
+    has_gaps : bool
+        Whether floats may be NaN, where there is no number.
     """
 
     shape: tuple[str, ...]
@@ -45,6 +47,7 @@ class Column:
     low: float = -np.inf
     high: float = np.inf
     is_optional: bool = False
+    has_gaps: bool = False
 
     @classmethod
     def indices(cls, *shape: str, of: str) -> "Column":
@@ -52,9 +55,9 @@ class Column:
         return cls(shape, below=of)
 
     @classmethod
-    def probs(cls, size: str, *, is_optional: bool = False) -> "Column":
+    def probs(cls, size: str, *, is_optional: bool = False, has_gaps: bool = False) -> "Column":
         """Describe probabilities."""
-        return cls((size,), low=0.0, high=MAX_PROB, is_optional=is_optional)
+        return cls((size,), low=0.0, high=MAX_PROB, is_optional=is_optional, has_gaps=has_gaps)
 
     def check(self, name: str, value: Any, sizes: dict[str, int]) -> None:
         """Check an array, and learn the sizes that are not known yet."""
@@ -69,6 +72,8 @@ class Column:
             if sizes.setdefault(axis, size) != size:
                 expected = tuple(sizes.get(name, "any") for name in self.shape)
                 _refuse(name, f"an array of shape {expected}", value)
+        if self.has_gaps:
+            value = value[~np.isnan(value)]
         if not value.size:
             return
         low, high = value.min(), value.max()

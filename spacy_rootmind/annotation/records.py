@@ -18,6 +18,7 @@ from spacy_rootmind.annotation.details import (
     ArcTable,
     Confidence,
     ParseDetails,
+    StartConfidence,
     StoredDistribution,
 )
 from spacy_rootmind.annotation.doc_trees import has_extents
@@ -167,12 +168,13 @@ def _key(span: Span) -> tuple[str, str, int, int]:
 
 # --- plain arrays, numbers and lists, which spaCy can serialize --------------------------------
 
-# Parts of a record; it has several of the last.
+# Parts of a record, each in it only if it was found; it may have several of the last.
 DISTRIBUTIONS = "distributions"
 KINDS = {
     "confidence": Confidence,
     "arcs": ArcTable,
     "alternatives": Alternatives,
+    "start_confidence": StartConfidence,
     DISTRIBUTIONS: StoredDistribution,
 }
 

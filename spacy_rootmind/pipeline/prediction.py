@@ -54,6 +54,7 @@ from spacy_rootmind.network.listeners import listeners_in
 from spacy_rootmind.network.types import Floats2d
 from spacy_rootmind.pipeline.constraints import DocConstraints, SentenceConstraints
 from spacy_rootmind.pipeline.sentence_parser import PredictionContext, SentenceParser, Task
+from spacy_rootmind.pipeline.stored_distributions import sigmoid
 from spacy_rootmind.trees.conventions import ROOT_LABEL
 
 # Tokens in a batch of Docs. A longer Doc is encoded in slices of so many tokens ...
@@ -87,6 +88,9 @@ class SentencePlan:
     log_odds : float array of shape (n_tokens,)
         That each token starts a sentence, as students learn it: the network's, or those that the
         Doc states.
+    start_probs : float32 array of shape (n_tokens,) or None
+        The network's probability that each token starts a sentence, NaN where the Doc states it;
+        None if nothing is predicted, or it is not asked for.
     """
 
     doc: Doc
@@ -94,6 +98,7 @@ class SentencePlan:
     sentences: Sentences
     constraints: list[SentenceConstraints | None]
     log_odds: NDArray[np.floating]
+    start_probs: NDArray[np.float32] | None = None
 
 
 def parse_docs(
@@ -148,7 +153,10 @@ def _parse_sentences(
     tasks = []
     for plan in plans:
         for words, constraints in zip(plan.sentences, plan.constraints, strict=True):
-            tasks.append(Task(plan.doc, words, first, constraints, plan.log_odds[words]))
+            start_probs = None if plan.start_probs is None else plan.start_probs[words]
+            tasks.append(
+                Task(plan.doc, words, first, constraints, plan.log_odds[words], start_probs)
+            )
         first += len(plan.doc)
     positions = [len(task.words) + 1 for task in tasks]
     costs = [m * max(m, MIN_SCORES) for m in positions]
@@ -258,6 +266,7 @@ def plan_sentences(
     """
     settings = context.settings
     stated = _stated_starts(doc, context)
+    start_probs = _start_probs(log_odds, stated, context) if settings.confidence else None
     bound: NDArray[np.floating] = _network_log_odds(log_odds, context) + stated
     if settings.distribution_threshold is not None:
         log_odds = _taught_log_odds(doc, log_odds, stated)
@@ -271,10 +280,10 @@ def plan_sentences(
         context.on_split(doc, n_split)
     sentences = scored_tokens(doc, starts)
     if constraints is None:
-        return SentencePlan(doc, starts, sentences, [None] * len(sentences), log_odds)
+        return SentencePlan(doc, starts, sentences, [None] * len(sentences), log_odds, start_probs)
     constraints.check_starts(doc, starts)
     of_sentences = [constraints.of_sentence(words) for words in sentences]
-    return SentencePlan(doc, starts, sentences, of_sentences, log_odds)
+    return SentencePlan(doc, starts, sentences, of_sentences, log_odds, start_probs)
 
 
 def _network_log_odds(
@@ -313,6 +322,21 @@ def _stated_starts(doc: Doc, context: PredictionContext) -> NDArray[np.float64]:
             if not known[after] and not (known[before + 1 : after] == 1).any():
                 stated[after] = AT_LINE_END
     return stated
+
+
+def _start_probs(
+    log_odds: NDArray[np.floating], stated: NDArray[np.float64], context: PredictionContext
+) -> NDArray[np.float32] | None:
+    """Convert the network's log-odds to probabilities, NaN where the Doc states what holds.
+
+    Lines state nothing here: the probability tells what the network makes of the words alone. None
+    if all is stated, or the network has not learnt boundaries.
+    """
+    is_stated = np.abs(stated) >= CERTAIN
+    if not context.finds_boundaries or is_stated.all():
+        return None
+    # In double precision, so that small probabilities keep their digits.
+    return np.where(is_stated, np.float32(np.nan), sigmoid(log_odds.astype(np.float64)))
 
 
 def _taught_log_odds(

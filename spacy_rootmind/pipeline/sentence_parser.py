@@ -9,7 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.tokens import Doc
 
-from spacy_rootmind.annotation.details import Alternatives, ParseDetails, StoredDistribution
+from spacy_rootmind.annotation.details import (
+    Alternatives,
+    ParseDetails,
+    StartConfidence,
+    StoredDistribution,
+)
 from spacy_rootmind.annotation.writing import SentenceParse
 from spacy_rootmind.network.architecture import ParserModel, require_finite
 from spacy_rootmind.network.label_scores import find_best_labels, find_label_log_probs
@@ -76,6 +81,8 @@ class Task:
     constraints : SentenceConstraints or None
     log_odds : float array of shape (n,)
         That each word starts a sentence, as students learn it.
+    start_probs : float32 array of shape (n,) or None
+        The network's probability that each word starts a sentence; see `SentencePlan`.
     """
 
     doc: Doc
@@ -83,6 +90,7 @@ class Task:
     first: int
     constraints: SentenceConstraints | None
     log_odds: NDArray[np.floating]
+    start_probs: NDArray[np.float32] | None = None
 
     def name(self) -> str:
         """Name the sentence in messages."""
@@ -243,7 +251,11 @@ class SentenceParser:
             distributions = [
                 (distribution,) for distribution in self._find_distributions(weights, heads)
             ]
-        parts = zip(confidence, arcs, alternatives, distributions, strict=True)
+        starts = [
+            None if task.start_probs is None else StartConfidence(task.start_probs)
+            for task in self.tasks
+        ]
+        parts = zip(confidence, arcs, alternatives, distributions, starts, strict=True)
         return [ParseDetails(*part) for part in parts]
 
     def _find_probabilities(

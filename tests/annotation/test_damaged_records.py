@@ -53,7 +53,9 @@ def parsed(parser):
         [stored] = record["distributions"]
         starts = np.full(len(record["tree"]), 0.5, "f4")
         stored = {**stored, "start_probs": starts, "teacher": "another"}
-        doc.user_data[key] = {**record, "distributions": [stored]}
+        gaps = np.where(np.arange(len(starts)) == 0, np.float32(np.nan), starts)
+        found = {"start_confidence": {"probs": gaps}, "distributions": [stored]}
+        doc.user_data[key] = {**record, **found}
     return doc
 
 
@@ -169,7 +171,7 @@ FIELDS = [
                 lambda array: array.astype("O"),
                 lambda array: array.astype("c8"),
                 *(
-                    [with_first(np.nan)]
+                    [with_first(np.inf if column.has_gaps else np.nan)]
                     if column.below is None
                     else [with_first(-1), with_first(99), lambda array: array.astype("f4")]
                 ),
@@ -180,7 +182,7 @@ FIELDS = [
     *[
         (part, "label_names", change)
         for part in KINDS
-        if part != "confidence"
+        if "label_names" in schema_of(KINDS[part])
         for change in (lambda names: [], lambda names: 3, lambda names: [1, *names[1:]])
     ],
     ("distributions", "log_weights", with_first(np.inf)),
@@ -190,6 +192,7 @@ READERS = {
     "confidence": "head_prob",
     "arcs": "arcs",
     "alternatives": "parses",
+    "start_confidence": "sent_start_prob",
     "distributions": "check_details",
 }
 

@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import math
 from functools import partial
 
 import numpy as np
@@ -800,6 +801,105 @@ def test_spacy_tries_all_thresholds(several, quickstart_docs, tmp_path):
         cwd=tmp_path,
     )
     assert "Best threshold" in printed
+
+
+# --- probabilities of starts ---------------------------------------------------------------------
+
+
+def start_probs(doc):
+    """By token, the probability of starting a sentence."""
+    return [token._.sent_start_prob for token in doc]
+
+
+def expected_probs(nlp, doc):
+    """The network's probabilities, None for the first word and for whitespace."""
+    log_odds = boundary_scores(nlp, doc).astype("f8")
+    own = {i: 1 / (1 + math.exp(-log_odds[i])) for i in words_of(doc)[1:].tolist()}
+    return [own.get(i) for i in range(len(doc))]
+
+
+def assert_probs(found, expected):
+    assert [prob is None for prob in found] == [prob is None for prob in expected]
+    known = [(a, b) for a, b in zip(found, expected, strict=True) if b is not None]
+    assert [a for a, _ in known] == pytest.approx([b for _, b in known], rel=1e-6, abs=1e-12)
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.2, 0.9, 1.0])
+def test_probabilities_of_starts_are_the_networks_whatever_the_threshold(make, threshold):
+    nlp = make(confidence=True, boundary_threshold=threshold)
+    made = nlp.make_doc(TEXT)
+    expected = expected_probs(nlp, made)
+    doc = nlp(made)
+    assert_probs(start_probs(doc), expected)
+    assert max(expected[1:]) > 0.5
+    if 0 < threshold < 1:
+        found = [i for i, prob in enumerate(start_probs(doc)) if i == 0 or prob > threshold]
+        assert starts_of(doc) == found
+
+
+def test_lines_constraints_and_joined_sentences_leave_probabilities_of_starts(make, monkeypatch):
+    """Each of the three decides a boundary against the network; Docs are encoded in slices too."""
+    text = "The old\n\nwindow woke . )\n\nThe teacher slept . She met"
+    nlp = make(confidence=True)
+    assign(nlp.get_pipe("root_mst"), constraints=lambda doc: Constraints(forced=[(12, 10)]))
+    for size in (4096, 4):
+        monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", size)
+        made = nlp.make_doc(text)
+        expected = expected_probs(nlp, made)
+        doc = nlp(made)
+        assert_probs(start_probs(doc), expected)
+    decided = {
+        token.text: token.is_sent_start
+        for token, prob in zip(doc, expected, strict=True)
+        if prob is not None and (prob > 0.5) != token.is_sent_start
+    }
+    assert decided == {"window": True, ")": False, "The": True, "She": False}
+
+
+def test_stated_starts_have_no_probability(make):
+    nlp = make(confidence=True)
+    made = nlp.make_doc(TEXT)
+    expected = expected_probs(nlp, made)
+    made[3].is_sent_start, made[5].is_sent_start = True, False
+    expected[3] = expected[5] = None
+    assert_probs(start_probs(nlp(made)), expected)
+
+
+@pytest.mark.parametrize("mode", ["given", "doc"])
+def test_other_modes_predict_no_starts(make, mode):
+    nlp = make(confidence=True, sentences=mode)
+    doc = nlp(Doc(nlp.vocab, words=["It", "rained", "."], sent_starts=[True, False, False]))
+    assert start_probs(doc) == [None] * 3
+    assert doc[0]._.head_prob is not None
+
+
+def test_starts_have_no_probability_where_nothing_predicts_them(make, several, trained):
+    """After a sentencizer, without confidence, and in a parser that has learnt no boundaries."""
+    after = make(confidence=True)
+    after.add_pipe("sentencizer", first=True)
+    untaught = with_weights_of(trained, confidence=True)
+    for nlp in (after, several, untaught):
+        doc = nlp(TEXT)
+        assert start_probs(doc) == [None] * len(doc)
+    assert untaught(TEXT)[0]._.head_prob is not None
+
+
+def test_probabilities_of_starts_are_saved_and_outdated_with_their_sentence(make):
+    nlp = make(confidence=True)
+    doc = nlp(TEXT)
+    probs = start_probs(doc)
+    assert starts_of(doc) == TEXT_STARTS
+    assert None not in probs[1:]
+    again = Doc(nlp.vocab).from_bytes(doc.to_bytes())
+    assert start_probs(again) == start_probs(doc.copy()) == probs
+    # A head is another matter.
+    again[0].head = again[2]
+    assert again[0]._.head_prob is None
+    assert start_probs(again) == probs
+    again[14].head = again[14]
+    assert starts_of(again)[:3] == TEXT_STARTS
+    assert len(starts_of(again)) > 3
+    assert start_probs(again) == probs[:12] + [None] * (len(doc) - 12)
 
 
 # --- sentences without a word -------------------------------------------------------------------
