@@ -47,6 +47,32 @@ class Confidence:
 
 
 @dataclass(frozen=True, eq=False)
+class LabelConfidence:
+    """Probabilities of the labelled arcs of the sentence's tree.
+
+    Attributes
+    ----------
+    labels : int array of shape (n,)
+        The label of each word or token in the tree: index in `label_names`.
+    arc_probs : float32 array of shape (n,)
+        Probability of the head and this label together.
+    label_names : tuple of str
+    """
+
+    labels: Annotated[NDArray[np.int32], Column.indices("tokens", of="labels")]
+    arc_probs: Annotated[NDArray[np.float32], Column.probs("tokens")]
+    label_names: Annotated[tuple[str, ...], NAMES]
+
+    def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "LabelConfidence":
+        """Convert to tokens; `words` are the places of the words among them."""
+        probs = np.ones(n_tokens, dtype=np.float32)
+        probs[words] = self.arc_probs
+        labels = _labels_over_tokens(self.labels, words, n_tokens, len(self.label_names))
+        numbers, names = _renumber(labels, (*self.label_names, SPACE_LABEL))
+        return LabelConfidence(numbers, probs, names)
+
+
+@dataclass(frozen=True, eq=False)
 class StartConfidence:
     """Probabilities of sentence starts, as the network predicts them.
 
@@ -117,23 +143,16 @@ class Alternatives:
     label_names: Annotated[tuple[str, ...], NAMES]
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "Alternatives":
-        """Convert to tokens; `words` are the places of the words among them.
-
-        Whitespace tokens get the label of spaCy's unspecified relation; the first token of a
-        sentence without words gets the root's.
-        """
+        """Convert to tokens; `words` are the places of the words among them."""
         k = len(self.heads)
         spaces = np.full(n_tokens, MISSING, dtype=np.int32)
         spaces[words] = words
         attach_spaces(spaces, 0)
         heads = np.tile(spaces, (k, 1))
-        labels = np.full((k, n_tokens), len(self.label_names), dtype=np.int32)
         if len(words):
             word_heads = words[np.maximum(self.heads, 1) - 1]
             heads[:, words] = np.where(self.heads == ROOT, words, word_heads)
-            labels[:, words] = self.labels
-        else:
-            labels[:, 0] = ROOT_LABEL
+        labels = _labels_over_tokens(self.labels, words, n_tokens, len(self.label_names))
         labels, names = _renumber(labels, (*self.label_names, SPACE_LABEL))
         return Alternatives(heads, labels, self.log_probs, names)
 
@@ -224,7 +243,7 @@ class ParseDetails:
 
     Attributes
     ----------
-    confidence, arcs, alternatives, start_confidence
+    confidence, label_confidence, start_confidence, arcs, alternatives
     distributions : tuple of StoredDistribution
         Those of several teachers, where each has parsed the Doc.
     tree : int array of shape (n,) or None
@@ -237,6 +256,7 @@ class ParseDetails:
     arcs: ArcTable | None = None
     alternatives: Alternatives | None = None
     distributions: tuple[StoredDistribution, ...] = ()
+    label_confidence: LabelConfidence | None = None
     start_confidence: StartConfidence | None = None
     tree: Any = None
     extents: Any = None
@@ -249,6 +269,7 @@ class ParseDetails:
             None if self.arcs is None else self.arcs.over_tokens(*at),
             None if self.alternatives is None else self.alternatives.over_tokens(*at),
             tuple(distribution.over_tokens(*at) for distribution in self.distributions),
+            None if self.label_confidence is None else self.label_confidence.over_tokens(*at),
             None if self.start_confidence is None else self.start_confidence.over_tokens(*at),
             tree,
         )
@@ -270,6 +291,18 @@ class ParseDetails:
         return None if self.confidence is None else self.confidence.head_probs.tolist()
 
     @cached_property
+    def labels(self) -> list[str] | None:
+        """List the label of each token when the sentence was parsed; None without confidence."""
+        found = self.label_confidence
+        return None if found is None else [found.label_names[i] for i in found.labels.tolist()]
+
+    @cached_property
+    def arc_probs(self) -> list[float] | None:
+        """List the probability of each token's head and label; None without confidence."""
+        found = self.label_confidence
+        return None if found is None else found.arc_probs.tolist()
+
+    @cached_property
     def start_probs(self) -> list[float | None] | None:
         """List the probability that each token starts a sentence; None where not predicted."""
         if self.start_confidence is None:
@@ -278,11 +311,28 @@ class ParseDetails:
         return [None if math.isnan(prob) else prob for prob in probs]
 
 
+def _labels_over_tokens(
+    labels: NDArray[np.integer], words: NDArray[np.int64], n_tokens: int, of_space: int
+) -> NDArray[np.int32]:
+    """Convert labels of words, (..., n), to those of tokens.
+
+    Whitespace tokens get the label `of_space`, which stands for spaCy's unspecified relation; the
+    first token of a sentence without words gets the root's.
+    """
+    over_tokens = np.full((*labels.shape[:-1], n_tokens), of_space, dtype=np.int32)
+    if len(words):
+        over_tokens[..., words] = labels
+    else:
+        over_tokens[..., 0] = ROOT_LABEL
+    return over_tokens
+
+
 def _renumber(
     numbers: NDArray[np.integer], names: Sequence[str]
 ) -> tuple[NDArray[np.int32], tuple[str, ...]]:
     """Drop the names that do not occur, and number the labels by those that are left."""
-    used, renumbered = np.unique(numbers, return_inverse=True)
-    return renumbered.reshape(numbers.shape).astype(np.int32), tuple(
-        names[i] for i in used.tolist()
-    )
+    # For each sentence: a fraction of the time that `np.unique` takes.
+    used = np.flatnonzero(np.bincount(numbers.ravel(), minlength=len(names)))
+    places = np.zeros(len(names), dtype=np.int32)
+    places[used] = np.arange(len(used))
+    return places[numbers], tuple(names[i] for i in used.tolist())

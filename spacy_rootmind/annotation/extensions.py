@@ -1,6 +1,7 @@
 """Extension attributes that read the parse details of a Doc; the only way to read them.
 
 - `token._.head_prob`: probability of the token's head,
+- `token._.arc_prob`: probability of the token's head and label together,
 - `token._.sent_start_prob`: probability that the token starts a sentence,
 - `span._.parse_log_prob`, `span._.parse_entropy`: log probability of a sentence's tree, and entropy
   of the distribution over its trees, in nats,
@@ -8,7 +9,8 @@
 - `span._.arcs`, `token._.arcs`: probable arcs of a sentence, or to a token, each an `Arc`.
 
 The details of a sentence hold while its tokens and boundaries are those that were parsed, and a
-head's probability while the token has this head. Otherwise an attribute is None, and a warning is
+head's probability while the token has this head, an arc's while it has this head and label.
+Otherwise an attribute is None, and a warning is
 logged once; `check_details` raises instead.
 """
 
@@ -100,14 +102,15 @@ def check_details(item: Doc | Span) -> None:
     Raises
     ------
     ValueError
-        If tokens, sentences or heads were changed after they were parsed, or if the details have
-        another format or are damaged. The message says which sentence or token.
+        If tokens, sentences, heads or labels were changed after they were parsed, or if the details
+        have another format or are damaged. The message says which sentence or token.
     """
     sentences = [item] if isinstance(item, Span) else item.sents if has_records(item) else ()
     for sentence in sentences:
         details = read_record(sentence)
         if details is not None and details.confidence is not None:
             _refuse_other_heads(details, sentence)
+            _refuse_other_labels(details, sentence)
 
 
 def is_outdated(sentence: Span) -> bool:
@@ -129,6 +132,17 @@ def _refuse_other_heads(details: ParseDetails, sentence: Span) -> None:
             f"{token.head.text!r}; parse the Doc again, with spacy_rootmind.preset_heads.v1 to "
             f"keep the head"
         )
+
+
+def _refuse_other_labels(details: ParseDetails, sentence: Span) -> None:
+    """Refuse a sentence with other labels than those whose probability is stored."""
+    for token, parsed in zip(sentence, details.labels or (), strict=False):
+        if token.dep_ != parsed:
+            raise OutdatedDetailsError(
+                f"the label of {token.text!r} was changed after it was parsed, and the probability "
+                f"of the new one is unknown: expected {parsed!r}, found {token.dep_!r}; read the "
+                f"details before labels are changed, or parse the Doc again"
+            )
 
 
 def _has_parsed_head(details: ParseDetails, sentence: Span) -> NDArray[np.bool_]:
@@ -172,12 +186,46 @@ def get_head_prob(token: Token) -> float | None:
     if found is None:
         return None
     details, place = found
-    if details.head_probs is None:
-        return None
-    if token.head.i - token.i != details.heads[place] - place:
-        warn_of_outdated(f"the head of {token.text!r} was changed after it was parsed")
+    if details.head_probs is None or not _keeps_head(token, details, place):
         return None
     return details.head_probs[place]
+
+
+def get_arc_prob(token: Token) -> float | None:
+    """Read the probability of the token's head and label together; 1 for whitespace.
+
+    It is the probability of the head, exact over all trees, times that of the label on this arc,
+    each after its temperature. It is `get_head_prob` where the label is certain: for the root, and
+    where a constraint gives the label, since probabilities are then over trees with this label.
+
+    None where `get_head_prob` is, if the token has another label than was parsed, and in Docs that
+    were read from Parquet.
+
+    Raises
+    ------
+    ValueError
+        If the details have another format or are damaged.
+    """
+    found = _read_token(token)
+    if found is None:
+        return None
+    details, place = found
+    if details.arc_probs is None or details.labels is None:
+        return None
+    if not _keeps_head(token, details, place):
+        return None
+    if token.dep_ != details.labels[place]:
+        warn_of_outdated(f"the label of {token.text!r} was changed after it was parsed")
+        return None
+    return details.arc_probs[place]
+
+
+def _keeps_head(token: Token, details: ParseDetails, place: int) -> bool:
+    """Tell whether a token has the head that it was parsed with; warn if not."""
+    if token.head.i - token.i == details.heads[place] - place:
+        return True
+    warn_of_outdated(f"the head of {token.text!r} was changed after it was parsed")
+    return False
 
 
 def get_head_probs(span: Span) -> list[float | None] | None:
@@ -339,6 +387,7 @@ def _make_arcs(
 
 ATTRIBUTES: tuple[tuple[type[Token] | type[Span], str, Callable[[Any], Any]], ...] = (
     (Token, "head_prob", get_head_prob),
+    (Token, "arc_prob", get_arc_prob),
     (Token, "sent_start_prob", get_sent_start_prob),
     (Span, "parse_log_prob", get_log_prob),
     (Span, "parse_entropy", get_entropy),

@@ -17,6 +17,7 @@ from spacy_rootmind.annotation.details import (
     Alternatives,
     ArcTable,
     Confidence,
+    LabelConfidence,
     ParseDetails,
     StartConfidence,
     StoredDistribution,
@@ -172,9 +173,10 @@ def _key(span: Span) -> tuple[str, str, int, int]:
 DISTRIBUTIONS = "distributions"
 KINDS = {
     "confidence": Confidence,
+    "label_confidence": LabelConfidence,
+    "start_confidence": StartConfidence,
     "arcs": ArcTable,
     "alternatives": Alternatives,
-    "start_confidence": StartConfidence,
     DISTRIBUTIONS: StoredDistribution,
 }
 

@@ -134,8 +134,8 @@ def make_root_mst(
         parser. `decode` says whether the parse depends on it. By default the temperature fitted in
         training, see `spacy_rootmind.CalibrationCorpus.v1`, or else 1.
     confidence : bool
-        Whether to find `token._.head_prob`, `token._.sent_start_prob`, `span._.parse_log_prob` and
-        `span._.parse_entropy`.
+        Whether to find `token._.head_prob`, `token._.arc_prob`, `token._.sent_start_prob`,
+        `span._.parse_log_prob` and `span._.parse_entropy`.
     arc_threshold : float, optional
         Least probability of the labelled arcs to keep, whichever trees they are in: `span._.arcs`
         of each sentence, `token._.arcs`. At most 1 / `arc_threshold` arcs per word.

@@ -172,6 +172,8 @@ def make_label_map(labels: list[list[str]] | None = None, english: bool = True) 
 class UDLabelMap:
     """Rename the labels of parsed Docs. Heads, sentences and probabilities stay.
 
+    Only `token._.arc_prob` is that of a label: it is None where the label is renamed.
+
     Parameters
     ----------
     label_map

@@ -11,6 +11,8 @@ from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.details import (
     Alternatives,
+    Confidence,
+    LabelConfidence,
     ParseDetails,
     StartConfidence,
     StoredDistribution,
@@ -128,6 +130,9 @@ class SentenceParser:
         self.context = context
         self.projective = context.settings.projective
         self.buckets: list[Bucket] = scores.layout.buckets
+        # Of the arcs that were labelled for the parse: the arcs, and their best labels' log
+        # probabilities. Only kept for the confidence.
+        self.labelled_arcs: list[tuple[PaddedArcs, NDArray[np.float64]]] = []
         self.scores = replace(scores, forced_labels=self._find_forced_labels())
         self.lengths = [bucket.lengths for bucket in self.buckets]
         self.arc_scores = [
@@ -138,7 +143,7 @@ class SentenceParser:
     def parse(self) -> list[SentenceParse]:
         """Find the best tree of each sentence, its labels, and the details asked for."""
         heads, labels = self._find_trees()
-        details = self._find_details(heads)
+        details = self._find_details(heads, labels)
         parses: dict[int, SentenceParse] = {}
         for bucket, bucket_heads, bucket_labels in zip(self.buckets, heads, labels, strict=True):
             for i, sentence in enumerate(bucket.sentences):
@@ -228,12 +233,16 @@ class SentenceParser:
             self.labeller, self.scores, ends[0], ends[1], self.context.label_temperature
         )
         require_finite(np, log_probs, "label")
+        if self.context.settings.confidence:
+            self.labelled_arcs.append((arcs, log_probs))
         return labels, log_probs
 
     def _log_weights(self) -> list[NDArray[np.float64]]:
         return [scores.astype(np.float64) / self.context.temperature for scores in self.arc_scores]
 
-    def _find_details(self, heads: list[NDArray[np.int32]]) -> list[ParseDetails]:
+    def _find_details(
+        self, heads: list[NDArray[np.int32]], labels: list[NDArray[np.int32]]
+    ) -> list[ParseDetails]:
         """Find the details that the settings ask for, per sentence."""
         settings, n = self.context.settings, len(self.tasks)
         if not settings.finds_details:
@@ -243,8 +252,11 @@ class SentenceParser:
         arcs: list[Any] = [None] * n
         alternatives: list[Any] = [None] * n
         distributions: list[Any] = [()] * n
+        label_confidence: list[Any] = [None] * n
         if settings.confidence or settings.arc_threshold is not None:
             confidence, arcs = self._find_probabilities(weights, heads)
+        if settings.confidence:
+            label_confidence = self._find_label_confidence(confidence, heads, labels)
         if settings.alternatives is not None:
             alternatives = self._find_alternatives(weights)
         if settings.distribution_threshold is not None:
@@ -255,7 +267,9 @@ class SentenceParser:
             None if task.start_probs is None else StartConfidence(task.start_probs)
             for task in self.tasks
         ]
-        parts = zip(confidence, arcs, alternatives, distributions, starts, strict=True)
+        parts = zip(
+            confidence, arcs, alternatives, distributions, label_confidence, starts, strict=True
+        )
         return [ParseDetails(*part) for part in parts]
 
     def _find_probabilities(
@@ -285,6 +299,30 @@ class SentenceParser:
                 self.context.label_temperature,
             )
         return confidence, arcs
+
+    def _find_label_confidence(
+        self,
+        confidence: list[Confidence],
+        heads: list[NDArray[np.int32]],
+        labels: list[NDArray[np.int32]],
+    ) -> list[LabelConfidence]:
+        """Multiply the probabilities of each sentence's heads by those of its labels."""
+        # The root's label is certain.
+        label_probs = [np.ones(trees.shape) for trees in heads]
+        for arcs, log_probs in self.labelled_arcs:
+            for i, trees in enumerate(heads):
+                own = np.flatnonzero(arcs.batch == i)
+                own = own[trees[arcs.sentence[own], arcs.dep[own]] == arcs.head[own]]
+                label_probs[i][arcs.sentence[own], arcs.dep[own]] = np.exp(log_probs[own])
+        found: dict[int, LabelConfidence] = {}
+        for i, bucket in enumerate(self.buckets):
+            for row, sentence in enumerate(bucket.sentences):
+                words = slice(1, bucket.lengths[row] + 1)
+                probs = confidence[sentence].head_probs * label_probs[i][row, words]
+                found[sentence] = LabelConfidence(
+                    labels[i][row, words], probs.astype(np.float32), self.context.labels
+                )
+        return [found[sentence] for sentence in range(len(self.tasks))]
 
     def _find_distributions(
         self, weights: list[NDArray[np.float64]], heads: list[NDArray[np.int32]]

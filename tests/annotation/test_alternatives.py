@@ -108,7 +108,7 @@ def test_without_settings_nothing_is_kept(trained):
     register_extensions()
     plain = trained("The cat slept.")
     assert plain.user_data == {}
-    assert plain[0]._.head_prob is None
+    assert plain[0]._.head_prob is plain[0]._.arc_prob is plain[0]._.sent_start_prob is None
     assert next(plain.sents)._.parses is None
     assert next(plain.sents)._.arcs is None
     assert plain[0]._.arcs is None

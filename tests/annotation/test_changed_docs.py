@@ -7,7 +7,13 @@ from spacy.pipeline.functions import merge_entities, merge_noun_chunks
 from spacy.tokens import Doc, DocBin, Span
 
 from spacy_rootmind.annotation import extensions
-from spacy_rootmind.annotation.details import Alternatives, ArcTable, Confidence, ParseDetails
+from spacy_rootmind.annotation.details import (
+    Alternatives,
+    ArcTable,
+    Confidence,
+    LabelConfidence,
+    ParseDetails,
+)
 from spacy_rootmind.annotation.extensions import (
     check_details,
     get_head_probs,
@@ -41,7 +47,10 @@ def make_record(start, end):
     )
     alternatives = Alternatives(tree[None], np.zeros((1, n), "i4"), np.array([-0.5]), ("dep",))
     confidence = Confidence(np.array(PROBS[start:end], "f4"), -1.5, 0.75)
-    return ParseDetails(confidence, arcs, alternatives, tree=tree)
+    names, labels = np.unique(DEPS[start:end], return_inverse=True)
+    arc_probs = np.array(PROBS[start:end], "f4") / 2
+    of_labels = LabelConfidence(labels.astype("i4"), arc_probs, tuple(names.tolist()))
+    return ParseDetails(confidence, arcs, alternatives, label_confidence=of_labels, tree=tree)
 
 
 def make_doc():
@@ -66,6 +75,11 @@ def head_probs(doc):
     }
 
 
+def arc_probs(doc):
+    """The probability of each token's head and label, or None."""
+    return [token._.arc_prob for token in doc]
+
+
 def expected(**changed):
     return {**dict(zip(WORDS[:-1], PROBS[:-1], strict=True)), ".": PROBS[-1], **changed}
 
@@ -73,6 +87,7 @@ def expected(**changed):
 def test_unchanged_docs_are_read_without_a_warning(log):
     doc = make_doc()
     assert head_probs(doc) == expected()
+    assert arc_probs(doc) == pytest.approx([prob / 2 for prob in PROBS])
     for sentence in doc.sents:
         assert sentence._.parse_log_prob == -1.5
         assert len(sentence._.arcs) == 2 * len(sentence)
@@ -160,6 +175,7 @@ def test_a_head_set_by_hand_is_unknown_and_the_others_are_kept(log):
     doc = make_doc()
     doc[9].head = doc[6]
     assert head_probs(doc) == expected(there=None)
+    assert [i for i, prob in enumerate(arc_probs(doc)) if prob is None] == [9]
     first, second = doc.sents
     assert first._.parse_log_prob == -1.5
     assert second._.parse_log_prob is None
@@ -174,13 +190,18 @@ def test_a_head_set_by_hand_is_unknown_and_the_others_are_kept(log):
     assert second._.parse_log_prob == -1.5
 
 
-def test_a_label_set_by_hand_changes_nothing(log):
+def test_the_arc_of_a_label_set_by_hand_is_unknown_and_all_else_is_kept(log):
     doc = make_doc()
+    before = arc_probs(doc)
     doc[9].dep_ = "obl"
     assert head_probs(doc) == expected()
     assert [sentence._.parse_log_prob for sentence in doc.sents] == [-1.5, -1.5]
-    check_details(doc)
     assert log.records == []
+    assert arc_probs(doc) == [*before[:9], None, before[10]]
+    [record] = log.records
+    assert "the label of 'there' was changed after it was parsed" in record.getMessage()
+    doc[9].dep_ = "advmod"
+    assert arc_probs(doc) == before
 
 
 def test_a_head_in_another_sentence_is_unknown():
@@ -284,6 +305,16 @@ def test_check_names_a_changed_head():
     doc = make_doc()
     doc[9].head = doc[6]
     message = r"head of 'there' was changed after it was parsed.* expected 'rained', found 'It'"
+    for item in (doc, doc[6:11]):
+        with pytest.raises(ValueError, match=message):
+            check_details(item)
+    check_details(doc[:6])
+
+
+def test_check_names_a_changed_label():
+    doc = make_doc()
+    doc[9].dep_ = "obl"
+    message = r"label of 'there' was changed after it was parsed.* expected 'advmod', found 'obl'"
     for item in (doc, doc[6:11]):
         with pytest.raises(ValueError, match=message):
             check_details(item)

@@ -192,6 +192,7 @@ READERS = {
     "confidence": "head_prob",
     "arcs": "arcs",
     "alternatives": "parses",
+    "label_confidence": "arc_prob",
     "start_confidence": "sent_start_prob",
     "distributions": "check_details",
 }

@@ -9,7 +9,14 @@ import spacy
 from spacy.tokens import Doc, DocBin
 
 from spacy_rootmind.annotation import records
-from spacy_rootmind.annotation.details import Alternatives, ArcTable, Confidence, ParseDetails
+from spacy_rootmind.annotation.details import (
+    Alternatives,
+    ArcTable,
+    Confidence,
+    LabelConfidence,
+    ParseDetails,
+    StartConfidence,
+)
 from spacy_rootmind.annotation.extensions import get_head_prob, get_head_probs, register_extensions
 from spacy_rootmind.annotation.records import (
     FORMAT,
@@ -40,6 +47,10 @@ def make_details():
             np.array([-0.5, -2.0]),
             NAMES,
         ),
+        label_confidence=LabelConfidence(
+            np.array([0, 1, 3], "i4"), np.array([0.5, 0.125, 0.75], "f4"), NAMES
+        ),
+        start_confidence=StartConfidence(np.array([np.nan, 0.25, 0.5], "f4")),
     )
 
 
@@ -66,6 +77,9 @@ def test_details_over_tokens():
     names = [[parses.label_names[i] for i in labels] for labels in parses.labels]
     assert names == [["ROOT", "dep", "a", "c", "dep"], ["a", "dep", "ROOT", "a", "dep"]]
     assert "b" not in parses.label_names
+    assert details.arc_probs == [0.5, 1.0, 0.125, 0.75, 1.0]
+    assert details.labels == ["ROOT", "dep", "a", "c", "dep"]
+    assert details.start_probs == [None, None, 0.25, 0.5, None]
 
 
 def test_details_of_a_sentence_without_words():
@@ -74,17 +88,22 @@ def test_details_of_a_sentence_without_words():
         Confidence(np.zeros(0, "f4"), 0.0, 0.0),
         ArcTable(nothing, nothing, nothing, np.zeros(0), NAMES),
         Alternatives(np.zeros((1, 0), "i4"), np.zeros((1, 0), "i4"), np.zeros(1), NAMES),
+        label_confidence=LabelConfidence(np.zeros(0, "i4"), np.zeros(0, "f4"), NAMES),
+        start_confidence=StartConfidence(np.zeros(0, "f4")),
     ).over_tokens(nothing, np.zeros(2, "i4"))
     assert details.confidence.head_probs.tolist() == [1.0, 1.0]
     assert details.arcs.label_names == ()
     parses = details.alternatives
     assert parses.heads.tolist() == [[0, 0]]
     assert [parses.label_names[i] for i in parses.labels[0]] == ["ROOT", "dep"]
+    assert details.labels == ["ROOT", "dep"]
+    assert details.arc_probs == [1.0, 1.0]
+    assert details.start_probs == [None, None]
 
 
 def assert_same(found, expected):
     assert found.tree.tolist() == expected.tree.tolist()
-    for name in ("confidence", "arcs", "alternatives"):
+    for name in ("confidence", "arcs", "alternatives", "label_confidence", "start_confidence"):
         a, b = getattr(found, name), getattr(expected, name)
         assert type(a) is type(b)
         for field, value in vars(b).items():

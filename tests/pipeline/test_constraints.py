@@ -643,6 +643,7 @@ def test_probabilities_are_those_of_trees_given_the_labels(parser_with, labels):
         own = sum(p for tree, p in expected.items() if tree[token.i] == token.head.i)
         assert token._.head_prob == pytest.approx(own, abs=2e-5)
     for i, label in labels.items():
+        assert doc[i]._.arc_prob == doc[i]._.head_prob
         assert {arc.dep for arc in doc[i]._.arcs} == {label}
         assert sum(arc.prob for arc in doc[i]._.arcs) == pytest.approx(1.0, abs=1e-4)
     assert sentence._.parse_log_prob == pytest.approx(np.log(max(expected.values())), abs=1e-4)

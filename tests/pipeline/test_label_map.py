@@ -121,6 +121,9 @@ def test_probabilities_and_alternatives_remain(trained):
     text = "The teacher gave the boy a book ."
     plain, mapped = nlp(text), add_map(nlp)(text)
     assert [token._.head_prob for token in mapped] == [token._.head_prob for token in plain]
+    for before, after in zip(plain, mapped, strict=True):
+        # What is known is the probability of the parser's label.
+        assert after._.arc_prob == (before._.arc_prob if before.dep_ == after.dep_ else None)
     [before], [after] = plain.sents, mapped.sents
     assert after._.parse_log_prob == before._.parse_log_prob
     assert [parse.deps for parse in after._.parses] == [parse.deps for parse in before._.parses]

@@ -79,6 +79,33 @@ def test_arcs_are_marginals_times_label_probabilities(unsure):
     assert all(prob < 2e-7 for place, prob in expected.items() if place not in found)
 
 
+@pytest.mark.parametrize("decode", ["tree", "labelled_tree"])
+@pytest.mark.parametrize("max_scores", [1 << 20, 1])
+def test_arc_prob_is_the_marginal_times_the_label_probability(
+    unsure, decode, max_scores, monkeypatch
+):
+    """The sentences are parsed together, or one by one."""
+    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_SCORES", max_scores)
+    parser = unsure.get_pipe("root_mst")
+    before = assign(parser, confidence=True, decode=decode)
+    try:
+        docs = list(unsure.pipe([TEXT, "", " ", "It rained.\nWho saw the old dog?"]))
+    finally:
+        parser.settings = before
+    for doc in docs:
+        expected = expected_arcs(parser, doc)
+        for token in doc:
+            if token.is_space:
+                assert token._.arc_prob == 1.0
+                continue
+            place = token.i, token.head.i, token.dep_
+            assert token._.arc_prob == pytest.approx(expected[place], rel=1e-5)
+            assert token._.arc_prob in [pytest.approx(arc.prob, rel=1e-5) for arc in token._.arcs]
+            assert token._.arc_prob <= token._.head_prob
+            assert token.dep_ != "ROOT" or token._.arc_prob == token._.head_prob
+    assert any(token._.arc_prob < 0.9 * token._.head_prob for doc in docs for token in doc)
+
+
 @pytest.mark.parametrize("least", [0.02, 0.3, 1.0])
 def test_arcs_have_the_least_probability_at_least(unsure, threshold, least):
     everything = [arc for s in unsure(TEXT).sents for arc in listed(s)]
