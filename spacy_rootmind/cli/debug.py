@@ -194,7 +194,8 @@ def attribute_warnings(nlp: Language, name: str) -> list[str]:
         for attribute in unset_attributes(nlp, name, attributes)
     ]
     try:
-        require_annotated_vectors(nlp, name, attributes)
+        reads_sentences = parser.settings.sentences != "doc"
+        require_annotated_vectors(nlp, name, attributes, reads_sentences=reads_sentences)
     except ValueError as error:
         warnings.append(str(error))
     return warnings

@@ -20,6 +20,7 @@ from thinc.api import Config
 from spacy_rootmind.cli.messages import CommandError, Messages
 from spacy_rootmind.compat import combine_score_weights
 from spacy_rootmind.compat import init_config as init_spacy_config
+from spacy_rootmind.pipeline.attributes import SENTENCE_STARTS
 
 PARSER = "root_mst"
 # Of the rule that tags whitespace.
@@ -140,10 +141,36 @@ def make_config(options: ConfigOptions) -> Config:
             config["paths"]["vectors"] = options.vectors
             config["nlp"]["vectors"] = vectors_section(options.vectors, config["nlp"]["vectors"])
             tok2vec["embed"]["include_static_vectors"] = True
+    annotate_sentences(config, nlp)
     config["training"]["score_weights"] = settled(config["training"]["score_weights"])
     if RULER in names and RULER not in options.pipeline:
         tag_whitespace(config)
     return config
+
+
+def annotate_sentences(config: Config, nlp: Language) -> None:
+    """Let components that find sentences before the parser do so in training too, in place.
+
+    It is then trained on the sentences that it will get. A component that listens to shared vectors
+    would find zeros there if these were not annotated as well.
+    """
+    names = config["nlp"]["pipeline"]
+    before = names[: names.index(PARSER)]
+    shared = [name for name in before if name in SHARED]
+    finders = [
+        name
+        for name in before
+        if name not in SHARED and SENTENCE_STARTS in nlp.get_factory_meta(name).assigns
+    ]
+    listen = any(is_listening(config["components"][name]) for name in finders)
+    config["training"]["annotating_components"] = [*(shared if listen else []), *finders]
+
+
+def is_listening(section: dict[str, Any]) -> bool:
+    """Tell whether the section of a component has a listener to shared vectors."""
+    return "Listener" in (_function(section) or "") or any(
+        is_listening(value) for value in section.values() if isinstance(value, dict)
+    )
 
 
 def with_ruler(names: Sequence[str]) -> list[str]:

@@ -18,6 +18,8 @@ SETTERS = {
     "MORPH": "morphologizer",
     "LEMMA": "trainable_lemmatizer",
 }
+# What the factories of components that set sentence boundaries say that they assign.
+SENTENCE_STARTS = "token.is_sent_start"
 
 
 def attributes_read(model: ParserModel) -> list[str]:
@@ -56,8 +58,10 @@ def require_attributes(docs: Iterable[Doc], attributes: Sequence[str]) -> None:
                 )
 
 
-def require_annotated_vectors(nlp: Language, name: str, attributes: Sequence[str]) -> None:
-    """Refuse a training config in which attributes are predicted without token vectors.
+def require_annotated_vectors(
+    nlp: Language, name: str, attributes: Sequence[str], *, reads_sentences: bool = False
+) -> None:
+    """Refuse a training config in which what the parser reads is predicted without token vectors.
 
     In training, a component that annotates predicts from the vectors that its tok2vec has left on
     the Docs. It finds zeros if that does not annotate as well, and spaCy does not tell.
@@ -69,22 +73,29 @@ def require_annotated_vectors(nlp: Language, name: str, attributes: Sequence[str
         Name of the parser.
     attributes : sequence of str
         The attributes that its network reads.
+    reads_sentences : bool
+        Whether it keeps sentence boundaries that are set.
 
     Raises
     ------
     ValueError
         If a component before the parser is one of `training.annotating_components` and listens to
-        one that is not.
+        one that is not. Without attributes, only if it sets sentence boundaries.
     """
-    if not attributes or name not in nlp.pipe_names:
+    if name not in nlp.pipe_names:
         return
     annotating = listed_in_training(nlp, "annotating_components")
     before = nlp.pipe_names[: nlp.pipe_names.index(name)]
     for upstream, pipe in nlp.pipeline:
         for listening in getattr(pipe, LISTENING, ()):
-            if listening in before and listening in annotating and upstream not in annotating:
+            if listening not in before or listening not in annotating or upstream in annotating:
+                continue
+            read = list(attributes)
+            if reads_sentences and SENTENCE_STARTS in nlp.get_pipe_meta(listening).assigns:
+                read.append("sentence boundaries")
+            if read:
                 raise ValueError(
-                    f"the network reads {', '.join(attributes)}, but in training {listening!r} "
+                    f"the parser reads {', '.join(read)}, but in training {listening!r} "
                     f"would annotate without token vectors: it is one of "
                     f"training.annotating_components and listens to {upstream!r}, which is not; "
                     f"list {upstream!r} there too"

@@ -241,8 +241,8 @@ class RootMST(TrainablePipe):
             a streamed corpus may start without. The Doc that `nlp.initialize` makes up where it has
             no examples is accepted as well.
         nlp
-            The pipeline, to check that attributes which the network reads are predicted in
-            training.
+            The pipeline, to check that attributes which the network reads, and sentence boundaries,
+            are predicted from token vectors in training.
         labels : dict or list of str, optional
             `label_data` as `spacy init labels` writes it, or a list of labels. By default, the
             labels of the examples. The root's label is that of `label_data`, or the first one in
@@ -260,7 +260,12 @@ class RootMST(TrainablePipe):
         examples = list(get_examples())
         with self._named():
             if nlp is not None:
-                require_annotated_vectors(nlp, self.name, attributes_read(self.model))
+                require_annotated_vectors(
+                    nlp,
+                    self.name,
+                    attributes_read(self.model),
+                    reads_sentences=self.settings.sentences != "doc",
+                )
             root_label, names = choose_labels(examples, labels, self.root_label, self.cfg["labels"])
         n_labels = self._label_layer.maybe_get_dim("nO")
         if n_labels not in (None, len(names)):

@@ -7,7 +7,7 @@ import pytest
 import spacy
 from commandline import read_docs, spacy_command, write_docs
 from conftest import QUICKSTART, ROOT
-from parsers import read_conllu
+from parsers import read_conllu, starts_of
 from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
 from spacy.tokens import Doc
@@ -24,6 +24,7 @@ from spacy_rootmind.cli.init_config import (
     make_config,
 )
 from spacy_rootmind.cli.messages import CommandError
+from spacy_rootmind.pipeline.root_mst import RootMST
 
 # Components that the bundled treebank has annotation for.
 NEIGHBOURS = ["tagger", "morphologizer", "trainable_lemmatizer"]
@@ -291,6 +292,57 @@ def test_config_trains(pipeline, lang, corpus, tmp_path):
     doc = nlp(Doc(nlp.vocab, words=[token.text for token in gold]))
     assert doc.has_annotation("DEP")
     assert doc.has_annotation("TAG") == ("tagger" in pipeline)
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "annotating"),
+    [
+        (["sentencizer", "root_mst"], ["sentencizer"]),
+        (["tagger", "senter", "root_mst", "ner"], ["senter"]),
+        (["parser", "root_mst"], ["tok2vec", "parser"]),
+        (["root_mst", "senter"], []),
+        (["tagger", "root_mst"], []),
+    ],
+    ids="-".join,
+)
+def test_components_that_find_sentences_annotate_in_training(pipeline, annotating):
+    config = make_config(options(pipeline))
+    assert config["training"]["annotating_components"] == annotating
+
+
+def test_listening_components_annotate_with_the_transformer():
+    config = make_config(options(["parser", "root_mst"], transformer="roberta-base"))
+    assert config["training"]["annotating_components"] == ["transformer", "parser"]
+
+
+@pytest.mark.parametrize("finder", ["sentencizer", "senter"])
+def test_parser_is_trained_on_the_sentences_that_it_gets(finder, corpus, tmp_path, monkeypatch):
+    """By what the component finds at that step, not by gold or the parser itself."""
+    init_config(tmp_path / "own.cfg", options(["tagger", finder, "root_mst"]))
+    seen = []
+
+    def update(self, examples, **others):
+        for example in examples:
+            assert example.predicted.has_annotation("SENT_START")
+            seen.append((example.predicted.text, starts_of(example.predicted)))
+        return plain_update(self, examples, **others)
+
+    plain_update = RootMST.update
+    monkeypatch.setattr(RootMST, "update", update)
+    overrides = {**QUICK, "paths.train": str(corpus), "paths.dev": str(corpus)}
+    if finder == "sentencizer":
+        overrides["components.sentencizer.punct_chars"] = ["the"]
+    train(tmp_path / "own.cfg", tmp_path / "out", overrides=overrides)
+    nlp = spacy.load(tmp_path / "out" / "model-last")
+    assert nlp.pipe_names == ["tok2vec", "tagger", "attribute_ruler", finder, "root_mst"]
+    assert len(seen) > 4
+    if finder == "sentencizer":
+        gold = {doc.text: starts_of(doc) for doc in read_docs(corpus, nlp.vocab)}
+        found = {text: starts_of(nlp.get_pipe(finder)(nlp.make_doc(text))) for text, _ in seen}
+        assert all(starts == found[text] for text, starts in seen)
+        assert all(gold[text] != starts for text, starts in seen if "the " in text)
+    doc = nlp("It rained. He saw it.")
+    assert starts_of(doc) == starts_of(nlp.get_pipe(finder)(nlp.make_doc(doc.text)))
 
 
 @pytest.mark.parametrize("taggers", [["tagger"], ["morphologizer"], ["tagger", "morphologizer"]])

@@ -305,7 +305,7 @@ def test_senter_trained_with_the_parser_annotates_for_it(joined_corpora, tmp_pat
     config = write_config(
         *(tmp_path / "senter.cfg", components, joined_corpora),
         steps=60,
-        annotating_components=["senter"],
+        annotating_components=["tok2vec", "senter"],
     )
     nlp = spacy.load(train(config, tmp_path / "out"))
     assert nlp.meta["performance"]["sents_f"] > 0.8

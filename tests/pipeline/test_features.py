@@ -242,6 +242,27 @@ def test_annotation_without_token_vectors_is_refused(examples):
     nlp.initialize(lambda: own)
 
 
+@pytest.mark.parametrize("mode", ["auto", "given", "doc"])
+def test_sentences_found_without_token_vectors_are_refused(quickstart_docs, mode):
+    """A senter that listens finds none from zeros; in a Doc of one sentence they do not matter."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tok2vec")
+    listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 96, "upstream": "*"}
+    model = {"@architectures": "spacy.Tagger.v2", "tok2vec": listener}
+    nlp.add_pipe("senter", config={"model": model})
+    nlp.add_pipe("root_mst", config={"model": SMALL_MODEL, "sentences": mode})
+    own = gold_examples([Doc.from_docs(quickstart_docs[:3])], nlp)
+    nlp.config["training"]["annotating_components"] = ["senter"]
+    if mode == "doc":
+        nlp.initialize(lambda: own)
+        return
+    match = r"reads sentence boundaries.*'senter' would annotate without .* list 'tok2vec' there"
+    with pytest.raises(ValueError, match=match):
+        nlp.initialize(lambda: own)
+    nlp.config["training"]["annotating_components"] = ["tok2vec", "senter"]
+    nlp.initialize(lambda: own)
+
+
 @pytest.mark.parametrize(
     ("annotating", "missing"),
     [
