@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.reading import annotated_heads
-from spacy_rootmind.annotation.sentences import CERTAIN, NEVER, Starts, words_of
+from spacy_rootmind.annotation.sentences import CERTAIN, JOINED, NEVER, Starts, bounds, words_of
 from spacy_rootmind.pipeline.config_blocks import RegisteredFunction
 from spacy_rootmind.trees.checks import tree_score
 from spacy_rootmind.trees.conventions import MISSING, ROOT_LABEL
@@ -241,6 +241,35 @@ class DocConstraints:
                 )
             constrained[best] = CERTAIN
         return constrained
+
+    def join_rootless(self, doc: Doc, log_odds: NDArray[np.floating]) -> NDArray[np.floating]:
+        """Change log-odds so that each sentence has a word that may be its root, if it can.
+
+        A sentence has none if all of its words have labels of other arcs, for instance. The less
+        likely of its two boundaries then gives way, unless the Doc or the constraints state it.
+        O(n log n).
+        """
+        may_be_root = np.zeros(len(doc), dtype=bool)
+        for token in words_of(doc).tolist():
+            is_barred = token in self.forbidden.get(token, ())
+            may_be_root[token] = not is_barred and self.heads.get(token, token) == token
+        is_word = np.zeros(len(doc), dtype=bool)
+        is_word[words_of(doc)] = True
+        joined = log_odds.copy()
+        while len(doc):
+            starts = bounds(np.flatnonzero(joined > 0), len(doc))
+            has_words = np.logical_or.reduceat(is_word, starts[:-1])
+            has_root = np.logical_or.reduceat(may_be_root, starts[:-1])
+            rootless = np.flatnonzero(has_words & ~has_root)
+            likely = np.append(joined[starts[:-1]], np.inf)
+            likely[0] = np.inf
+            likely[likely >= CERTAIN / 2] = np.inf
+            weaker = rootless + (likely[rootless + 1] < likely[rootless])
+            weaker = weaker[likely[weaker] < np.inf]
+            if not len(weaker):
+                break
+            joined[starts[weaker]] = JOINED
+        return joined
 
     def check_starts(self, doc: Doc, starts: Starts) -> None:
         """Refuse sentences that were split, because of their length, inside an arc or span."""

@@ -275,6 +275,8 @@ def plan_sentences(
         constraints = DocConstraints.check(doc, settings.constraints(doc), context.labels)
         bound = constraints.bind(doc, bound)
     bound = join_wordless(doc, bound)
+    if constraints is not None:
+        bound = constraints.join_rootless(doc, bound)
     starts, n_split = choose_starts(doc, bound, settings.max_sentence_length)
     if n_split:
         context.on_split(doc, n_split)

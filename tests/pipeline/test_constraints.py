@@ -1,5 +1,6 @@
 """Constraints: against enumeration of all trees that comply, and what contradictory ones get."""
 
+import itertools
 import math
 
 import numpy as np
@@ -433,6 +434,75 @@ def test_forced_roots_are_parted_where_boundaries_cannot_be_found(parser_with):
     assert [t.i for t in doc if t.head == t] == [1, 3]
 
 
+def test_root_labels_come_into_sentences_of_their_own(parser_with):
+    doc = Doc(VOCAB, words=["a"] * 6)
+    roots = Constraints(labels=[(4, "ROOT"), (1, "ROOT")])
+    assert plan(doc, roots, [-1, -2, -4, -3, -1, -1]) == [0, 4, 6]
+    assert plan(doc, roots, [-1, 3, -4, 2, -1, 3]) == [0, 1, 3, 5, 6]
+    nlp = parser_with(lambda doc: Constraints(labels=[(1, "ROOT"), (3, "ROOT")]))
+    doc = nlp(Doc(nlp.vocab, words=FIRST))
+    assert [t.i for t in doc if t.head == t] == [1, 3]
+    with pytest.raises(ValueError, match="forced roots of the same sentence"):
+        nlp(Doc(nlp.vocab, words=FIRST, sent_starts=GIVEN[:5]))
+
+
+def test_boundaries_give_way_where_no_word_could_be_the_root():
+    doc = Doc(VOCAB, words=["a"] * 6)
+    label = Constraints(labels=[(2, "dep")])
+    # A word that is alone joins the side whose boundary is less likely.
+    assert plan(doc, label, [-1, -1, 3, 2, -1, 1]) == [0, 2, 5, 6]
+    assert plan(doc, label, [-1, -1, 2, 3, -1, 1]) == [0, 3, 5, 6]
+    # Next to another word it depends on that one.
+    assert plan(doc, label, [-1, -1, 3, -1, 2, 1]) == [0, 2, 4, 5, 6]
+    # At the ends of a Doc there is one side; sentences are joined until one word can be the root.
+    ends = Constraints(labels=[(0, "dep"), (4, "dep"), (5, "dep")])
+    assert plan(doc, ends, [9, 9, -1, -1, 3, 2]) == [0, 6]
+    assert plan(doc, ends, [9, 9, 3, -1, 3, 2]) == [0, 2, 6]
+    barred = Constraints(forbidden=[(2, 2)], forced=[(3, 4)])
+    assert plan(doc, barred, [-1, -1, 3, 2, -1, 1]) == [0, 2, 5, 6]
+    everywhere = Constraints(labels=[(i, "dep") for i in range(6)])
+    assert plan(doc, everywhere, [9] * 6) == [0, 6]
+    with_space = Doc(VOCAB, words=["a", "\n", "a", "\n", "a"])
+    assert plan(with_space, label, [-1, 3, 3, -1, 2]) == [0, 2, 5]
+
+
+def test_boundaries_give_way_no_more_than_they_must():
+    rng = rng_for("rootless sentences")
+    n_joined = 0
+    for _ in range(200):
+        n = int(rng.integers(1, 12))
+        doc = Doc(VOCAB, words=["a"] * n)
+        labelled = np.flatnonzero(rng.random(n) < 0.6).tolist()
+        log_odds = rng.normal(size=n) * 5
+        free = plan(doc, Constraints(), log_odds)
+        starts = plan(doc, Constraints(labels=[(i, "dep") for i in labelled]), log_odds)
+        assert set(starts) <= set(free)
+        sentences = [range(*pair) for pair in itertools.pairwise(starts)]
+        if len(labelled) < n:
+            assert not any(set(sentence) <= set(labelled) for sentence in sentences)
+        # Each boundary that is gone was at one side of a sentence without a possible root, or of
+        # several that were joined.
+        for gone in set(free) - set(starts):
+            n_joined += 1
+            at = free.index(gone)
+            before, after = range(free[at - 1], gone), range(gone, free[at + 1])
+            assert set(before) <= set(labelled) or set(after) <= set(labelled)
+    assert n_joined > 50
+
+
+def test_a_label_overrules_a_line_end_and_not_the_doc(parser_with):
+    nlp = parser_with(lambda doc: Constraints(labels=[(0, "nsubj")]), line_ends=True)
+    words = ["She", "\n", *FIRST[1:]]
+    doc = nlp(Doc(nlp.vocab, words=words))
+    assert doc[0].dep_ == "nsubj"
+    assert doc[0].head.i > 1
+    given = Doc(nlp.vocab, words=words, sent_starts=[True, False, True, False, False, False])
+    match = "no tree with a single root meets the constraints on the sentence 'She'"
+    with pytest.raises(ValueError, match=match):
+        nlp(given)
+    assert not given.has_annotation("DEP")
+
+
 def test_constraints_and_length_go_together():
     doc = Doc(VOCAB, words=["a"] * 6)
     spans = Constraints(subtrees=[(1, 3), (3, 5)])
@@ -721,9 +791,13 @@ def test_preset_heads_take_no_boundary_from_a_missing_head():
     doc = Doc(VOCAB, words=[*FIRST[:-1], "Now"], heads=heads, deps=deps)
     assert [t.i for t in doc if t.is_sent_start] == [0, 2, 4]
     context = PredictionContext(Settings(constraints=preset_heads()), ("ROOT", "obj", "punct"))
-    starts = plan_sentences(doc, np.array([-1, -1, -1, -1, 1], dtype="f"), context).starts
+    log_odds = np.array([-1, -1, -1, -1, 1], dtype="f")
+    # A word with another label than the root's cannot be a sentence by itself.
+    assert plan_sentences(doc, log_odds, context).starts.tolist() == [0, 5]
+    doc[4].dep_ = "ROOT"
     # Training reads such Docs alike; what is unknown is for the network to say.
-    assert starts.tolist() == [0, 4, 5]
+    assert plan_sentences(doc, log_odds, context).starts.tolist() == [0, 4, 5]
+    assert plan_sentences(doc, -log_odds, context).starts.tolist() == [0, 2, 5]
 
 
 def test_preset_heads_on_whitespace_are_passed_over(parser_with):
