@@ -20,6 +20,7 @@ from convert import (
 from spacy.language import Language
 from spacy.tokens import DocBin
 from spacy.training.converters import conllu_to_docs
+from spacy.vocab import Vocab
 from treebank import TreebankError
 from ud_treebanks import PARAGRAPH, fuse, read_sentence, row, write_treebank
 
@@ -165,7 +166,7 @@ def test_warning_of_trees_that_spacy_splits(capsys):
         for above, below in itertools.pairwise(order):
             heads[below] = above + 1
         lines = conllu([(f"w{i}", h, "dep" if h else "root", "_") for i, h in enumerate(heads)])
-        converted = convert_sentence(read_sentence(lines), set())
+        converted = convert_sentence(read_sentence(lines), set(), Vocab())
         [doc] = make_docs([converted], 10)
         if len(list(doc.sents)) != 1:
             assert "too non-projective for spaCy" in capsys.readouterr().out

@@ -136,16 +136,11 @@ def merged_tokens(sentence: Sentence, words: str, nlp: Language) -> set[int]:
 
 @dataclass(frozen=True)
 class Converted:
-    """A sentence as a Doc will have it.
+    """A sentence as a Doc.
 
     Attributes
     ----------
-    rows : list of list of str
-        For each token of the Doc, the ten columns of its word, with the token's form.
-    spaces : list of bool
-        Whether a space follows each token.
-    heads : list of int
-        Index of each token's head; the root's is its own.
+    doc : Doc
     text : str
         As in `Sentence.text`.
     spans : list of (int, int)
@@ -155,16 +150,14 @@ class Converted:
         As in `Sentence.starts_paragraph`.
     """
 
-    rows: list[list[str]]
-    spaces: list[bool]
-    heads: list[int]
+    doc: Doc
     text: str
     spans: list[tuple[int, int]]
     starts_paragraph: bool
 
 
-def convert_sentence(sentence: Sentence, merged: set[int]) -> Converted:
-    """Choose the tokens of a Doc, with the treebank's text.
+def convert_sentence(sentence: Sentence, merged: set[int], vocab: Vocab) -> Converted:
+    """Make a Doc of a sentence, with the treebank's text.
 
     A merged token is annotated as its topmost word. Words that do not spell their token are
     separated by spaces: "du" becomes "de le".
@@ -197,7 +190,8 @@ def convert_sentence(sentence: Sentence, merged: set[int]) -> Converted:
             spans += pairwise([*(start + offset for offset in offsets), end])
     heads = [sentence.heads[word] for word in words]
     heads = [places[head - 1] if head else i for i, head in enumerate(heads)]
-    return Converted(rows, spaces, heads, sentence.text, spans, sentence.starts_paragraph)
+    doc = make_doc(rows, spaces, heads, vocab)
+    return Converted(doc, sentence.text, spans, sentence.starts_paragraph)
 
 
 def depth(heads: list[int], word: int) -> int:
@@ -207,6 +201,26 @@ def depth(heads: list[int], word: int) -> int:
         word = heads[word] - 1
         above += 1
     return above
+
+
+def make_doc(rows: list[list[str]], spaces: list[bool], heads: list[int], vocab: Vocab) -> Doc:
+    """Make a Doc of the columns of its words; what the treebank does not annotate is missing."""
+    columns = list(zip(*rows, strict=True))
+    annotation = {
+        name: ["" if value == EMPTY else value for value in columns[column]]
+        for name, column in COLUMNS.items()
+    }
+    return Doc(
+        vocab,
+        words=columns[FORM],
+        spaces=spaces,
+        lemmas=annotation["LEMMA"],
+        pos=annotation["UPOS"],
+        tags=annotation["XPOS"],
+        morphs=annotation["FEATS"],
+        heads=heads,
+        deps=["ROOT" if label == "root" else label for label in columns[DEPREL]],
+    )
 
 
 # --- Docs --------------------------------------------------------------------------------------
@@ -227,10 +241,8 @@ def in_groups(converted: list[Converted], n_sents: int | None) -> Iterator[list[
 
 def make_docs(converted: list[Converted], n_sents: int | None) -> Iterator[Doc]:
     """Make Docs of so many sentences, or paragraphs; `doc.user_data` has the treebank's text."""
-    vocab = Vocab()
     for group in in_groups(converted, n_sents):
-        docs = [make_doc(sentence, vocab) for sentence in group]
-        doc = Doc.from_docs(docs, ensure_whitespace=False)
+        doc = Doc.from_docs([sentence.doc for sentence in group], ensure_whitespace=False)
         n_found = len(list(doc.sents))
         if n_found != len(group):
             msg.warn(
@@ -239,26 +251,6 @@ def make_docs(converted: list[Converted], n_sents: int | None) -> Iterator[Doc]:
             )
         doc.user_data[RAW] = raw_text(group)
         yield doc
-
-
-def make_doc(sentence: Converted, vocab: Vocab) -> Doc:
-    """Make the Doc of a sentence; what the treebank does not annotate is missing."""
-    columns = list(zip(*sentence.rows, strict=True))
-    annotation = {
-        name: ["" if value == EMPTY else value for value in columns[column]]
-        for name, column in COLUMNS.items()
-    }
-    return Doc(
-        vocab,
-        words=columns[FORM],
-        spaces=sentence.spaces,
-        lemmas=annotation["LEMMA"],
-        pos=annotation["UPOS"],
-        tags=annotation["XPOS"],
-        morphs=annotation["FEATS"],
-        heads=sentence.heads,
-        deps=["ROOT" if label == "root" else label for label in columns[DEPREL]],
-    )
 
 
 def raw_text(sentences: list[Converted]) -> dict:
@@ -276,6 +268,7 @@ def convert_split(
 ) -> tuple[list[Doc], Counts]:
     """Convert one split to Docs of `n_sents` sentences, or paragraphs, and count its words."""
     counts = Counts(sentences=len(sentences))
+    vocab = Vocab()
     converted = []
     for sentence in sentences:
         merged = merged_tokens(sentence, words, nlp)
@@ -289,7 +282,7 @@ def convert_split(
         counts.non_projective += not sentence.is_projective
         stated = sentence.stated_text
         counts.other_text += stated is not None and stated.split() != sentence.text.split()
-        converted.append(convert_sentence(sentence, merged))
+        converted.append(convert_sentence(sentence, merged, vocab))
     return list(make_docs(converted, n_sents)), counts
 
 
