@@ -18,7 +18,7 @@ from pretrained import AUTO, CPU, ENCODERS, check, choose, settings_of
 from thinc.api import Config
 from wasabi import msg
 
-from spacy_rootmind.cli.init_config import ConfigOptions, format_config, make_config
+from spacy_rootmind.cli.init_config import ConfigOptions, format_config
 from spacy_rootmind.cli.messages import CommandError
 
 PARSER = "root_mst"
@@ -254,7 +254,8 @@ def main() -> None:
         kinds = {} if encoder is None else {args.encoder: encoder}
         options = ConfigOptions(about["lang"], [*components, PARSER], **kinds)
         sizes = {} if encoder is None else settings_of(args.encoder, encoder)
-        config = make_config(options)
+        text = format_config(CONFIG, options)
+        config = Config().from_str(text, interpolate=False)
         settings = overrides_of(config, args.corpus, args.steps, args.overrides, sizes)
     except (ValueError, CommandError) as error:
         sys.exit(str(error))
@@ -263,7 +264,7 @@ def main() -> None:
         msg.warn(remark)
     args.output.mkdir(parents=True, exist_ok=True)
     path = args.output / CONFIG
-    path.write_text(f"{format_config(CONFIG, options)}\n", encoding="utf8")
+    path.write_text(f"{text}\n", encoding="utf8")
     for seed in seeds:
         folder = seed_folder(args.output, seed)
         try:
