@@ -34,7 +34,7 @@ def row(number, form, misc="_"):
 
 
 def add_multiword_tokens(block):
-    """Give a sentence of the quickstart multiword tokens, and an empty node after its first word.
+    """Give a sentence of the quickstart tags, multiword tokens, and an empty node.
 
     "did" and "n't" become the token "didn't"; a preposition and an article one that they do not
     spell, like "du" in French. Returns the sentence and how many tokens of each kind it got.
@@ -44,6 +44,8 @@ def add_multiword_tokens(block):
         (comments if line.startswith("#") else words).append(line)
     words = [line.split("\t") for line in words]
     lines, text, spelt, fused, skip = [], "", 0, 0, 0
+    for word in words:
+        word[4] = word[3].lower()
     for i, word in enumerate(words):
         after = words[i + 1] if i + 1 < len(words) else None
         if after is not None and after[1] in CLITICS:

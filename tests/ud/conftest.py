@@ -5,7 +5,7 @@ import shutil
 import pytest
 import spacy
 import srsly
-from conftest import QUICKSTART, ROOT
+from conftest import QUICKSTART
 from parsers import read_conllu
 from ud_treebanks import PROJECT, write_treebank
 
@@ -23,9 +23,7 @@ def checkout(tmp_path_factory):
 
     It has a workflow that leaves out what most tests do not ask for.
     """
-    folder = tmp_path_factory.mktemp("checkout")
-    shutil.copytree(ROOT / "configs", folder / "configs")
-    project = folder / "projects" / "ud"
+    project = tmp_path_factory.mktemp("checkout") / "projects" / "ud"
     shutil.copytree(PROJECT / "scripts", project / "scripts")
     config = srsly.read_yaml(PROJECT / "project.yml")
     config["workflows"]["scored"] = ["fetch", "convert", "train", "evaluate"]

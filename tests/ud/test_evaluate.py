@@ -15,14 +15,15 @@ from evaluate import (
     gold_examples,
     main,
     scores_of,
-    segmentation_scores,
+    sentence_score,
     text_examples,
+    word_scores,
 )
 from parsers import make_nlp
 from report import GOLD, TEXT, summarize, write_tables
 from spacy.scorer import Scorer
 from spacy.tokens import Doc, DocBin
-from spacy.training import Alignment, Corpus
+from spacy.training import Alignment, Corpus, Example
 
 
 def lists(alignment):
@@ -136,11 +137,51 @@ def test_scores_from_text_are_those_of_conll18(words, corpora, pipeline):
                 right += gold.get(span) == (head, token.dep_.split(":")[0]) and head in gold
     scores = scores_of(nlp, examples)
     assert scores["dep_las_conll18"] == pytest.approx(2 * right / (n_gold + n_found))
-    segmentation = segmentation_scores(examples)
-    assert segmentation["words_f"] == pytest.approx(2 * right_words / (n_gold + n_found))
+    assert scores["words_f"] == pytest.approx(2 * right_words / (n_gold + n_found))
     # Fused words are in the text as one token, and lost, unless the Doc has them as one too.
-    assert (segmentation["words_f"] < 0.99) == (words == "syntactic")
+    assert (scores["words_f"] < 0.99) == (words == "syntactic")
     assert right > 20
+
+
+def test_scores_of_annotation_are_those_of_conll18(corpora):
+    """Computed from the offsets of words in the text, without any alignment."""
+    tokenizer, nlp = spacy.blank("en"), spacy.blank("en")
+    nlp.add_pipe("morphologizer")
+    nlp.add_pipe("trainable_lemmatizer")
+    examples = text_examples(tokenizer, corpora / "syntactic" / "test.spacy")
+    right_pos = right_lemma = n_pos = n_lemmas = 0
+    for example in examples:
+        raw = example.reference.user_data[convert.RAW]
+        spans = [tuple(span) for span in raw["spans"]]
+        gold = dict(zip(spans, example.reference, strict=True))
+        for i, token in enumerate(example.predicted):
+            token.pos_, token.lemma_ = "NOUN", token.text.lower()
+            word = gold.get((token.idx, token.idx + len(token)))
+            if word is not None and spans.count((token.idx, token.idx + len(token))) == 1:
+                if i % 4 == 0:
+                    # Not annotated, and so not scored.
+                    word.lemma_ = ""
+                right_pos += word.pos_ == "NOUN"
+                right_lemma += bool(word.lemma_) and word.lemma_ == token.lemma_
+                n_lemmas += bool(word.lemma_)
+            else:
+                n_lemmas += 1
+        n_pos += len(example.predicted) + len(spans)
+        n_lemmas += sum(bool(word.lemma_) for word in example.reference)
+    scores = word_scores(nlp, examples)
+    assert scores["upos_f"] == pytest.approx(2 * right_pos / n_pos)
+    assert scores["lemma_f"] == pytest.approx(2 * right_lemma / n_lemmas)
+    assert 0.1 < scores["upos_f"] < scores["lemma_f"] < scores["words_f"] < 1.0
+    # There is no tagger.
+    assert "xpos_f" not in scores
+
+
+def test_column_that_no_word_has_is_not_scored(quickstart_docs):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("tagger")
+    blank = [Doc(nlp.vocab, [token.text for token in doc]) for doc in quickstart_docs[:3]]
+    scores = word_scores(nlp, [Example(doc, doc.copy()) for doc in blank])
+    assert scores == {"words_f": 1.0, "xpos_f": None}
 
 
 def test_sentences_count_where_words_do_not_spell_them(corpora):
@@ -154,7 +195,7 @@ def test_sentences_count_where_words_do_not_spell_them(corpora):
             starts = {spans[sentence.start][0] for sentence in example.reference.sents}
             for token in example.predicted:
                 token.is_sent_start = token.idx in starts
-        assert segmentation_scores(examples)["sents_f"] == 1.0
+        assert sentence_score(examples) == 1.0
 
 
 def test_sentences_are_scored_like_spacys_where_words_spell_them(corpora):
@@ -165,7 +206,7 @@ def test_sentences_are_scored_like_spacys_where_words_spell_them(corpora):
             token.is_sent_start = (token.idx in starts and token.i % 5 > 0) or token.text == "the"
     expected = Scorer.score_spans(examples, "sents", getter=lambda doc, _: doc.sents)
     assert 0.1 < expected["sents_f"] < 0.9
-    assert segmentation_scores(examples)["sents_f"] == pytest.approx(expected["sents_f"])
+    assert sentence_score(examples) == pytest.approx(expected["sents_f"])
 
 
 def test_evaluation_has_both_test_sets(corpora, pipeline):
@@ -227,6 +268,9 @@ def test_summary_of_one_seed_or_of_missing_scores():
 
 def test_tables_agree(tmp_path):
     scores = {0: made_scores(0.5, root_acc=None), 1: made_scores(0.75)}
+    for seed in scores:
+        del scores[seed][GOLD]["xpos_f"]
+        scores[seed][TEXT]["xpos_f"] = None
     summary = summarize(scores, ABOUT, "syntactic-cpu")
     write_tables(summary, tmp_path)
     assert srsly.read_json(tmp_path / "summary.json") == srsly.json_loads(srsly.json_dumps(summary))
@@ -235,6 +279,8 @@ def test_tables_agree(tmp_path):
     assert header == ["test set", "score in %", "seed 0", "seed 1", "mean", "deviation"]
     assert ["gold words and sentences", "LAS", "50.00", "75.00", "62.50", "17.68"] in table
     assert ["gold words and sentences", "correct roots", "", "75.00", "", ""] in table
+    # No seed has it.
+    assert not [row for row in table if row[1] == "XPOS"]
     lines = (tmp_path / "summary.md").read_text(encoding="utf8").splitlines()
     assert "UD_Made-Up" in lines[0]
     assert "3 train, 2 test. one. two." in lines[0]

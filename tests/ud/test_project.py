@@ -10,6 +10,7 @@ import spacy
 import srsly
 from commandline import assert_one_root_each, spacy_command
 from environments import make_installed
+from train import COMPONENTS
 from ud_treebanks import PROJECT, project_variables, run_project
 
 pytestmark = pytest.mark.workflow
@@ -21,13 +22,20 @@ TINY = {
     f"{MODEL}.arc_width": 16,
     f"{MODEL}.label_width": 8,
     f"{MODEL}.refinements": 0,
-    f"{MODEL}.tok2vec.encode.width": 32,
-    f"{MODEL}.tok2vec.encode.depth": 1,
+    "components.tok2vec.model.encode.width": 32,
+    "components.tok2vec.model.encode.depth": 1,
 }
-OVERRIDES = " ".join(f"{name}={value}" for name, value in TINY.items())
+COLUMNS = ("upos", "xpos", "feats", "lemma")
+# The parser alone has token vectors of its own.
+SHARED, OWN = "components.tok2vec.model", f"{MODEL}.tok2vec"
+ALONE = {name.replace(SHARED, OWN): size for name, size in TINY.items()}
 
 
-SMALL = {"seeds": "0 1", "steps": 10, "overrides": OVERRIDES}
+def overrides(sizes):
+    return " ".join(f"{name}={value}" for name, value in sizes.items())
+
+
+SMALL = {"seeds": "0 1", "steps": 10, "overrides": overrides(TINY)}
 
 
 def project_run(folder, command, treebank, source="", **settings):
@@ -74,6 +82,8 @@ def test_all_seeds_are_scored(ran):
         assert summary[evaluation]["dep_uas_all"]["values"] == values
         # Ten steps are enough to do better than chance: sentences have nine words.
         assert min(values) > 0.15
+        assert summary[evaluation]["upos_f"]["mean"] > 0.15
+        assert all(0 <= summary[evaluation][f"{name}_f"]["mean"] <= 1 for name in COLUMNS)
         assert values[0] != values[1]
     assert summary["text"]["words_f"]["mean"] > 0.95
     assert summary["gold"]["root_violations"]["mean"] == 0.0
@@ -86,6 +96,7 @@ def test_best_parser_parses_and_names_its_treebank(ran):
     run = folder / "training" / "UD_Made-Up" / "orthographic-cpu"
     nlp = spacy.load(run / "model-best")
     assert nlp.meta["sources"][0]["name"] == "UD_Made-Up"
+    assert [name for name in nlp.pipe_names if name in COMPONENTS] == [*COMPONENTS]
     metas = [srsly.read_json(run / f"seed-{seed}/model-best/meta.json") for seed in (0, 1)]
     assert nlp.meta["performance"]["dep_las"] == (
         max(meta["performance"]["dep_las"] for meta in metas)
@@ -125,6 +136,8 @@ def test_parse_writes_the_test_sets_trees(ran):
     for block in blocks:
         rows = [line.split("\t") for line in block.splitlines() if line[0] != "#"]
         assert sum(row[6] == "0" for row in rows) == 1
+        assert not {"_", ""} & {column for row in rows for column in row[2:5]}
+        assert "SPACE" not in {row[3] for row in rows}
     texts = [line.partition("= ")[2] for line in text.splitlines() if line.startswith("# text")]
     source = folder / "corpus" / "UD_Made-Up" / "orthographic" / "test.txt"
     # After ten steps, it finds sentences that start inside of what a space ends.
@@ -166,13 +179,15 @@ def test_assets_come_from_a_git_repository(checkout, made, tmp_path):
 def test_syntactic_words_are_trained_on(checkout, made):
     treebank, counts = made
     name, source = treebank.name, treebank.parent
-    project_run(checkout, "scored", name, source, words="syntactic", seeds="3")
+    chosen = {"words": "syntactic", "components": "none", "overrides": overrides(ALONE)}
+    project_run(checkout, "scored", name, source, **chosen, seeds="3")
     config = checkout / "training" / name / "syntactic-cpu" / "model-best" / "config.cfg"
     assert config.read_text(encoding="utf8").count('@readers = "ud.GoldWords.v1"') == 2
     summary = srsly.read_json(checkout / "metrics" / name / "syntactic-cpu" / "summary.json")
     assert summary["seeds"] == [3]
     assert summary["counts"]["test"]["written_apart"] == counts["test"]["fused"]
     assert summary["gold"]["dep_uas_all"]["mean"] > 0.15
+    assert summary["gold"]["upos_f"]["mean"] is None
     assert summary["text"]["words_f"]["mean"] < 0.95
 
 

@@ -11,13 +11,9 @@ import srsly
 import train
 from conftest import ROOT
 from gold_words import gold_words
-from pretrained import read_config
-from spacy.cli._util import parse_config_overrides
 from spacy.training import Corpus
-from spacy.util import get_lang_class, load_config, load_model_from_config
-from train import BEST, overrides_of, read_seeds
-
-CONFIG = ROOT / "configs" / "cpu.cfg"
+from spacy.util import load_config
+from train import BEST, COMPONENTS, choose_components, overrides_of, read_seeds
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +42,9 @@ class Runs(list):
         self.commands.append(options)
         best = Path(options["--output"]) / BEST
         best.mkdir(parents=True)
+        pipeline = load_config(command[4])["nlp"]["pipeline"]
         meta = {"license": "", "performance": {"dep_las": self.scores[seed]}, "seed": seed}
+        meta["pipeline"] = pipeline
         srsly.write_json(best / "meta.json", meta)
         if self.fails:
             raise train.subprocess.CalledProcessError(3, command)
@@ -63,8 +61,8 @@ def runs(monkeypatch):
 def run(monkeypatch, corpora, tmp_path):
     """Runs the command on the corpus of orthographic words; returns the folder it writes to."""
 
-    def run(*arguments, config=CONFIG, words="orthographic"):
-        command = ["train.py", config, corpora / words, tmp_path / "run", *arguments]
+    def run(*arguments, words="orthographic"):
+        command = ["train.py", corpora / words, tmp_path / "run", *arguments]
         monkeypatch.setattr(sys, "argv", [str(argument) for argument in command])
         train.main()
         return tmp_path / "run"
@@ -91,7 +89,7 @@ def test_an_interrupted_training_is_repeated(runs, run, capsys):
     assert "Seed 0 was not finished" in capsys.readouterr().out
 
 
-def test_changed_settings_repeat_the_training(runs, run, tmp_path, capsys):
+def test_changed_settings_repeat_the_training(runs, run, capsys):
     run("--seeds", "0", "--steps", "10")
     run("--seeds", "0", "--steps", "10")
     assert runs == [0]
@@ -99,9 +97,7 @@ def test_changed_settings_repeat_the_training(runs, run, tmp_path, capsys):
     run("--seeds", "0", "--steps", "20", "--overrides", "training.dropout=0.5")
     assert runs == [0, 0, 0]
     assert capsys.readouterr().out.count("have changed") == 2
-    changed = tmp_path / "cpu.cfg"
-    changed.write_text(CONFIG.read_text("utf8") + "\n# changed\n", encoding="utf8")
-    run("--seeds", "0", "--steps", "20", "--overrides", "training.dropout=0.5", config=changed)
+    run("--steps", "20", "--overrides", "training.dropout=0.5", "--components", "none")
     assert runs == [0] * 4
 
 
@@ -114,7 +110,7 @@ def test_best_seed_on_the_dev_set_is_kept(runs, run):
     # No pretrained encoder is among them.
     [source] = meta["sources"]
     assert (source["name"], source["license"]) == ("UD_Made-Up", "CC0 1.0")
-    assert "UD_Made-Up" in meta["description"]
+    assert "root_mst trained on UD_Made-Up" in meta["description"]
     runs.scores[0] = 0.9
     folder = run("--seeds", "0,1,2", "--steps", "5")
     assert srsly.read_json(folder / BEST / "meta.json")["seed"] == 0
@@ -129,17 +125,17 @@ def test_settings_reach_spacy_train(runs, run, corpora, monkeypatch):
     # The last step is looked at too.
     assert options["--training.eval_frequency"] == "10"
     assert (options["--training.dropout"], options["--nlp.batch_size"]) == ("0.5", "7")
-    assert (options["--nlp.lang"], options["--gpu-id"]) == ("en", "2")
+    assert options["--gpu-id"] == "2"
     assert options["--paths.dev"] == str(corpora / "orthographic" / "dev.spacy")
 
 
 @pytest.mark.parametrize("encoder", ["cpu", "transformer", "curated"])
 def test_steps_bound_all_that_depends_on_them(encoder, corpora):
-    config = read_config(CONFIG.with_stem(encoder))
+    config = load_config(ROOT / "configs" / f"{encoder}.cfg")
     own = config["training"]["optimizer"]["learn_rate"]["warmup_steps"]
 
     def steps(number, text=""):
-        settings = overrides_of(config, corpora / "orthographic", number, text)
+        settings = overrides_of(config, corpora / "orthographic", number, text, {})
         return {name: value for name, value in settings.items() if name.startswith("training.")}
 
     assert steps(0) == {}
@@ -155,26 +151,44 @@ def test_steps_bound_all_that_depends_on_them(encoder, corpora):
     assert steps(1000, text)["training.optimizer.learn_rate.warmup_steps"] == "7"
 
 
-@pytest.mark.parametrize("lang", ["zh", "ja", "ko", "th", "vi", "en", "xx"])
-def test_tokenizer_is_that_of_the_language(lang, tmp_path):
-    """The tokenizer that `convert` used; configs have the one of most languages."""
-    srsly.write_json(tmp_path / "treebank.json", {"lang": lang, "words": "orthographic"})
-    settings = overrides_of(read_config(CONFIG), tmp_path, 0, "")
-    given = [part for name, value in settings.items() for part in (f"--{name}", value)]
-    nlp = load_config(CONFIG, overrides=parse_config_overrides(given))["nlp"]
-    assert nlp["tokenizer"] == get_lang_class(lang).default_config["nlp"]["tokenizer"]
-    if lang in ("zh", "en", "xx"):
-        # The others need libraries.
-        assert type(load_model_from_config({"nlp": {**nlp, "pipeline": []}}).tokenizer) is type(
-            spacy.blank(lang).tokenizer
-        )
+ALL = dict.fromkeys(("LEMMA", "UPOS", "XPOS", "FEATS"), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "shares", "names", "remark"),
+    [
+        (" ".join(COMPONENTS), {}, [*COMPONENTS], ""),
+        ("trainable_lemmatizer,tagger", {}, ["tagger", "trainable_lemmatizer"], ""),
+        ("none", {"XPOS": 0.0, "FEATS": 0.0}, [], ""),
+        ("tagger", {"XPOS": 0.25}, [], "No tagger: 25 % of the training words have XPOS"),
+        ("morphologizer", {"FEATS": 0.0}, ["morphologizer"], "only learns UPOS"),
+    ],
+)
+def test_components_learn_what_the_treebank_annotates(text, shares, names, remark):
+    found, remarks = choose_components(text, ALL | shares)
+    assert found == names
+    assert len(remarks) == bool(remark)
+    assert remark in "".join(remarks)
+
+
+@pytest.mark.parametrize("text", ["", "tager", "tagger none", "root_mst"])
+def test_unknown_components_raise(text, runs, run):
+    with pytest.raises(SystemExit, match="some of 'tagger morphologizer trainable_lemmatizer'"):
+        run("--components", text)
+    assert runs == []
+
+
+@pytest.mark.parametrize("components", [[], [*COMPONENTS]])
+def test_config_is_that_of_init_config(components, runs, run):
+    folder = run("--components", " ".join(components) or "none")
+    shipped = ROOT / "configs" / ("pipeline.cfg" if components else "cpu.cfg")
+    assert load_config(folder / "config.cfg") == load_config(shipped)
 
 
 def test_syntactic_words_are_read_as_they_are(corpora):
-    config = read_config(CONFIG)
-    reader = overrides_of(config, corpora / "syntactic", 0, "")["corpora.train.@readers"]
+    reader = overrides_of({}, corpora / "syntactic", 0, "", {})["corpora.train.@readers"]
     assert spacy.registry.readers.get(reader) is gold_words
-    assert "corpora.train.@readers" not in overrides_of(config, corpora / "orthographic", 0, "")
+    assert "corpora.train.@readers" not in overrides_of({}, corpora / "orthographic", 0, "", {})
     nlp = spacy.blank("xx")
     path = corpora / "syntactic" / "train.spacy"
     own, plain = list(gold_words(path)(nlp)), list(Corpus(path)(nlp))

@@ -8,15 +8,16 @@ import argparse
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from itertools import islice
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import spacy
 import srsly
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin
-from spacy.training.converters import conllu_to_docs
 from spacy.util import get_lang_class
+from spacy.vocab import Vocab
 from treebank import (
     SPLITS,
     Sentence,
@@ -28,7 +29,16 @@ from treebank import (
 )
 from wasabi import msg
 
-from spacy_rootmind.formats.conllu_sentence import FORM, MISC, Token
+from spacy_rootmind.formats.conllu_sentence import (
+    DEPREL,
+    EMPTY,
+    FEATS,
+    FORM,
+    LEMMA,
+    UPOS,
+    XPOS,
+    Token,
+)
 
 SYNTACTIC, ORTHOGRAPHIC = WORDS = ("syntactic", "orthographic")
 AUTO = "auto"
@@ -38,6 +48,8 @@ ANY = "xx"
 SPACY_CODES = {"no": "nb"}
 # Without a dev set, one of this many training sentences is held out; more of a tiny treebank.
 HOLD_OUT, HOLD_OUT_TINY, TINY = 10, 5, 100
+# Columns of CoNLL-U that Docs keep, besides the trees.
+COLUMNS = {"LEMMA": LEMMA, "UPOS": UPOS, "XPOS": XPOS, "FEATS": FEATS}
 # Key in user_data of a reference Doc: its text, and the offsets of its tokens in the text.
 RAW = "raw"
 
@@ -124,12 +136,11 @@ def merged_tokens(sentence: Sentence, words: str, nlp: Language) -> set[int]:
 
 @dataclass(frozen=True)
 class Converted:
-    """A sentence for spaCy's converter.
+    """A sentence as a Doc.
 
     Attributes
     ----------
-    lines : list of str
-        CoNLL-U, with lines of only those multiword tokens that are merged.
+    doc : Doc
     text : str
         As in `Sentence.text`.
     spans : list of (int, int)
@@ -139,42 +150,77 @@ class Converted:
         As in `Sentence.starts_paragraph`.
     """
 
-    lines: list[str]
+    doc: Doc
     text: str
     spans: list[tuple[int, int]]
     starts_paragraph: bool
 
 
-def convert_sentence(sentence: Sentence, merged: set[int]) -> Converted:
-    """Format a sentence so that spaCy's converter makes a Doc with the right text.
+def convert_sentence(sentence: Sentence, merged: set[int], vocab: Vocab) -> Converted:
+    """Make a Doc of a sentence, with the treebank's text.
 
-    The converter writes the words of a multiword token without a space, even if they do not spell
-    the token ("du" becomes "dele"), and reads `CorrectSpaceAfter=No` as `SpaceAfter=No`. Here,
-    words that do not spell their token are separated by spaces.
+    A merged token is annotated as its topmost word. Words that do not spell their token are
+    separated by spaces: "du" becomes "de le".
     """
-    lines: list[str] = []
+    rows: list[list[str]] = []
+    spaces: list[bool] = []
     spans: list[tuple[int, int]] = []
+    # The word that each token of the Doc stands for, and the token that has each word.
+    words: list[int] = []
+    places: list[int] = []
     for i, (token, start) in enumerate(zip(sentence.tokens, sentence.starts, strict=True)):
-        words = sentence.words[token.first : token.stop]
-        end = start + len(token.form)
-        places = split_places(token, sentence)
+        own = range(token.first, token.stop)
         if i in merged:
-            number = f"{token.first + 1}-{token.stop}"
-            columns = [number, token.form, *"_" * (MISC - FORM - 1)]
-            lines.append(_line(columns, token.spaced))
-            spans.append((start, end))
-        elif len(words) == 1 or places is None:
-            spans += [(start, end)] * len(words)
+            top = min(own, key=partial(depth, sentence.heads))
+            row = list(sentence.words[top])
+            row[FORM] = token.form
+            kept, new, offsets = [top], [row], [0]
+            places += [len(words)] * len(own)
         else:
-            starts = [start + place for place in places]
-            spans += zip(starts, [*starts[1:], end], strict=True)
-        for word in words:
-            lines.append(_line(word, token.spaced if word is words[-1] else places is None))
-    return Converted(lines, sentence.text, spans, sentence.starts_paragraph)
+            kept, new = own, sentence.words[token.first : token.stop]
+            offsets = split_places(token, sentence)
+            places += range(len(words), len(words) + len(own))
+        words += kept
+        rows += new
+        spaces += [offsets is None] * (len(kept) - 1) + [token.spaced]
+        end = start + len(token.form)
+        if offsets is None:
+            spans += [(start, end)] * len(kept)
+        else:
+            spans += pairwise([*(start + offset for offset in offsets), end])
+    heads = [sentence.heads[word] for word in words]
+    heads = [places[head - 1] if head else i for i, head in enumerate(heads)]
+    doc = make_doc(rows, spaces, heads, vocab)
+    return Converted(doc, sentence.text, spans, sentence.starts_paragraph)
 
 
-def _line(columns: list[str], spaced: bool) -> str:
-    return "\t".join([*columns[:MISC], "_" if spaced else "SpaceAfter=No"])
+def depth(heads: list[int], word: int) -> int:
+    """Count the words above a word; heads are counted from 1, and 0 for the root."""
+    above = 0
+    while heads[word]:
+        word = heads[word] - 1
+        above += 1
+    return above
+
+
+def make_doc(rows: list[list[str]], spaces: list[bool], heads: list[int], vocab: Vocab) -> Doc:
+    """Make a Doc of the columns of its words; what the treebank does not annotate is missing."""
+    columns = list(zip(*rows, strict=True))
+    annotation = {
+        name: ["" if value == EMPTY else value for value in columns[column]]
+        for name, column in COLUMNS.items()
+    }
+    return Doc(
+        vocab,
+        words=columns[FORM],
+        spaces=spaces,
+        lemmas=annotation["LEMMA"],
+        pos=annotation["UPOS"],
+        tags=annotation["XPOS"],
+        morphs=annotation["FEATS"],
+        heads=heads,
+        deps=["ROOT" if label == "root" else label for label in columns[DEPREL]],
+    )
 
 
 # --- Docs --------------------------------------------------------------------------------------
@@ -195,11 +241,8 @@ def in_groups(converted: list[Converted], n_sents: int | None) -> Iterator[list[
 
 def make_docs(converted: list[Converted], n_sents: int | None) -> Iterator[Doc]:
     """Make Docs of so many sentences, or paragraphs; `doc.user_data` has the treebank's text."""
-    conllu = "\n\n".join("\n".join(sentence.lines) for sentence in converted)
-    docs = conllu_to_docs(conllu, n_sents=1, merge_subtokens=True, no_print=True)
-    docs = iter(docs)
     for group in in_groups(converted, n_sents):
-        doc = Doc.from_docs(list(islice(docs, len(group))), ensure_whitespace=False)
+        doc = Doc.from_docs([sentence.doc for sentence in group], ensure_whitespace=False)
         n_found = len(list(doc.sents))
         if n_found != len(group):
             msg.warn(
@@ -208,8 +251,6 @@ def make_docs(converted: list[Converted], n_sents: int | None) -> Iterator[Doc]:
             )
         doc.user_data[RAW] = raw_text(group)
         yield doc
-    if next(docs, None) is not None:
-        raise RuntimeError(f"spaCy reads more than {len(converted)} sentences in the CoNLL-U")
 
 
 def raw_text(sentences: list[Converted]) -> dict:
@@ -227,6 +268,7 @@ def convert_split(
 ) -> tuple[list[Doc], Counts]:
     """Convert one split to Docs of `n_sents` sentences, or paragraphs, and count its words."""
     counts = Counts(sentences=len(sentences))
+    vocab = Vocab()
     converted = []
     for sentence in sentences:
         merged = merged_tokens(sentence, words, nlp)
@@ -240,7 +282,7 @@ def convert_split(
         counts.non_projective += not sentence.is_projective
         stated = sentence.stated_text
         counts.other_text += stated is not None and stated.split() != sentence.text.split()
-        converted.append(convert_sentence(sentence, merged))
+        converted.append(convert_sentence(sentence, merged, vocab))
     return list(make_docs(converted, n_sents)), counts
 
 
@@ -252,6 +294,15 @@ def hold_out(train: list[Sentence]) -> tuple[list[Sentence], list[Sentence], int
     every = HOLD_OUT if len(train) >= TINY else HOLD_OUT_TINY
     dev = train[every - 1 :: every]
     return [s for i, s in enumerate(train) if i % every != every - 1], dev, every
+
+
+def annotated_shares(sentences: list[Sentence]) -> dict[str, float]:
+    """Return the share of words that each column annotates."""
+    words = [word for sentence in sentences for word in sentence.words]
+    return {
+        name: sum(word[column] != EMPTY for word in words) / len(words)
+        for name, column in COLUMNS.items()
+    }
 
 
 def read_treebank(folder: Path) -> tuple[str, dict[str, list[Sentence]], list[str]]:
@@ -333,6 +384,7 @@ def convert(
         "lang": nlp.lang,
         "words": words,
         "remarks": [reason, *remarks],
+        "annotated": annotated_shares(splits["train"]),
         "counts": {split: asdict(count) for split, count in counts.items()},
     }
     srsly.write_json(output / "treebank.json", about)

@@ -1,4 +1,4 @@
-"""Score the parsers of several seeds on the test set: with gold words and sentences, and from text.
+"""Score pipelines of several seeds on the test set: with gold words and sentences, and from text.
 
 Writes all scores of each seed, and a table of the most important ones with their mean and standard
 deviation over the seeds.
@@ -7,7 +7,7 @@ deviation over the seeds.
 import argparse
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import spacy
@@ -16,13 +16,22 @@ from convert import RAW
 from pretrained import check_gpu
 from report import EVALUATIONS, GOLD, TEXT, summarize, write_tables
 from spacy.language import Language
-from spacy.tokens import Doc, DocBin
+from spacy.tokens import Doc, DocBin, Token
 from spacy.training import Alignment, Example
 from thinc.api import require_gpu
 from train import BEST, read_seeds, seed_folder
 from wasabi import msg
 
-PIPE = "root_mst"
+from spacy_rootmind.formats.conllu_sentence import EMPTY
+
+# What is scored of words: the component that predicts it, and where Docs have it.
+WORD_SCORES: dict[str, tuple[str | None, Callable[[Token], str]]] = {
+    "words_f": (None, lambda token: "found"),
+    "upos_f": ("morphologizer", lambda token: token.pos_),
+    "xpos_f": ("tagger", lambda token: token.tag_),
+    "feats_f": ("morphologizer", lambda token: str(token.morph) or EMPTY),
+    "lemma_f": ("trainable_lemmatizer", lambda token: token.lemma_),
+}
 
 Spans = Sequence[Sequence[int]]
 
@@ -74,38 +83,61 @@ def align(doc: Doc, spans: Spans) -> Alignment:
 
 
 def scores_of(nlp: Language, examples: list[Example]) -> dict:
-    """Score parses by the component's own scorer."""
-    return nlp.get_pipe(PIPE).score(examples)
+    """Score parses by the components' own scorers, and words as `word_scores` does."""
+    scores: dict = {}
+    for _, pipe in nlp.pipeline:
+        if hasattr(pipe, "score"):
+            scores |= pipe.score(examples)
+    return scores | word_scores(nlp, examples)
 
 
-def segmentation_scores(examples: list[Example]) -> dict[str, float]:
-    """Score the words and sentences found in text.
+def word_scores(nlp: Language, examples: list[Example]) -> dict[str, float | None]:
+    """Score the words found, and what the pipeline predicts of them.
 
     Returns
     -------
     scores : dict
-        `words_f`: F1 of words, an upper bound of the scores of arcs. `sents_f`: F1 of sentences by
-        start and end, also if their words do not spell the text.
+        F1 as in CoNLL 2018, with gold words the accuracy: of words (`words_f`), and of a column
+        (such as `upos_f`) over the words that have it in the treebank; None if there are none.
     """
-    words = words_right = sents = sents_right = 0
+    found = [pair for example in examples for pair in found_words(example)]
+    gold = [word for example in examples for word in example.reference]
+    n_tokens = sum(not token.is_space for example in examples for token in example.predicted)
+    scores: dict[str, float | None] = {}
+    for name, (component, value) in WORD_SCORES.items():
+        if component is not None and not nlp.has_pipe(component):
+            continue
+        right = sum(bool(value(word)) and value(token) == value(word) for token, word in found)
+        n_gold = sum(bool(value(word)) for word in gold)
+        n_found = n_tokens - sum(not value(word) for _, word in found)
+        scores[name] = 2 * right / (n_gold + n_found) if n_gold else None
+    return scores
+
+
+def found_words(example: Example) -> Iterator[tuple[Token, Token]]:
+    """Yield tokens that match a word exactly, and the word."""
+    alignment = example.alignment
+    for word in example.reference:
+        tokens = alignment.y2x[word.i]
+        if len(tokens) == 1 and alignment.x2y.lengths[tokens[0]] == 1:
+            yield example.predicted[int(tokens[0])], word
+
+
+def sentence_score(examples: list[Example]) -> float:
+    """Compute the F1 of sentences by start and end, also if their words do not spell the text."""
+    n_sents = right = 0
     for example in examples:
         doc, reference = example.predicted, example.reference
         spans = reference.user_data[RAW]["spans"]
-        lengths = example.alignment.y2x.lengths
-        back = example.alignment.x2y.lengths
-        for word in range(len(reference)):
-            if lengths[word] == 1:
-                words_right += int(back[example.alignment.y2x[word][0]] == 1)
-        words += len(reference) + sum(not token.is_space for token in doc)
         gold = {(spans[s.start][0], spans[s.end - 1][1]) for s in reference.sents}
         found = set()
         for sentence in doc.sents:
             inside = [token for token in sentence if not token.is_space]
             if inside:
                 found.add((inside[0].idx, inside[-1].idx + len(inside[-1])))
-        sents += len(gold) + len(found)
-        sents_right += len(gold & found)
-    return {"words_f": 2 * words_right / words, "sents_f": 2 * sents_right / sents}
+        n_sents += len(gold) + len(found)
+        right += len(gold & found)
+    return 2 * right / n_sents
 
 
 def evaluate(pipeline: Path, corpus: Path) -> dict[str, dict]:
@@ -113,7 +145,7 @@ def evaluate(pipeline: Path, corpus: Path) -> dict[str, dict]:
     nlp = spacy.load(pipeline)
     gold = scores_of(nlp, gold_examples(nlp, corpus))
     examples = text_examples(nlp, corpus)
-    text = {**scores_of(nlp, examples), **segmentation_scores(examples)}
+    text = {**scores_of(nlp, examples), "sents_f": sentence_score(examples)}
     return {GOLD: gold, TEXT: text}
 
 

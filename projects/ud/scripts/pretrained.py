@@ -1,4 +1,4 @@
-"""Pretrained encoders: their requirements, the choice for a language, and settings of the config.
+"""Pretrained encoders: their requirements, the choice for a language, and their sizes.
 
 As a command, checks that everything that training needs is available.
 """
@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from packaging.requirements import Requirement
-from spacy.util import load_config
-from thinc.api import Config
 from thinc.compat import has_torch_cuda_gpu, has_torch_mps_gpu
 from thinc.util import gpu_is_available
 from wasabi import msg
@@ -23,8 +21,8 @@ BUILD = "build"
 NO_BUILD = "none"
 AUTO = "auto"
 ENGLISH = "en"
-CURATED = "curated_transformer"
-TRANSFORMER = "components.transformer.model"
+CPU, CURATED, TRANSFORMER = ENCODERS = ("cpu", "curated", "transformer")
+MODEL = "components.transformer.model"
 # Settings of a BERT: their names in the config, and in the encoder's config.json.
 SETTINGS = {
     "vocab_size": "vocab_size",
@@ -55,55 +53,31 @@ class Kind:
     ----------
     extra : str
         Extra of our package that installs its requirements.
-    multilingual : str
-        The encoder for treebanks that are not English; the config has one for English.
+    english, multilingual : str
+        The encoders for treebanks that are English, and for others.
     """
 
     extra: str
+    english: str
     multilingual: str
 
 
-# By the factory of the config's transformer.
 KINDS = {
-    "transformer": Kind("transformers", "xlm-roberta-base"),
-    CURATED: Kind("curated", "bert-base-multilingual-cased"),
+    TRANSFORMER: Kind("transformers", "roberta-base", "xlm-roberta-base"),
+    CURATED: Kind("curated", "bert-base-cased", "bert-base-multilingual-cased"),
 }
-
-
-# Names of the configs that this project trains.
-ENCODERS = ("cpu", "curated", "transformer")
 
 
 # --- requirements ------------------------------------------------------------------------------
 
 
-def read_config(path: Path) -> Config:
-    """Read a training config.
-
-    Raises
-    ------
-    SetupError
-        If there is no such config.
-    """
-    if path.stem not in ENCODERS:
-        names = ", ".join(ENCODERS)
-        raise SetupError(f"expected --vars.encoder to be one of {names}, received {path.stem!r}")
-    return load_config(path)
-
-
-def kind_of(config: Config) -> str | None:
-    """Return the factory of the transformer of a config; None without one."""
-    factories = [component.get("factory") for component in config["components"].values()]
-    return next((factory for factory in factories if factory in KINDS), None)
-
-
-def check(config: Config, pretrained: str, gpu: int, formats: str = NO_BUILD) -> None:
+def check(encoder: str, pretrained: str, gpu: int, formats: str = NO_BUILD) -> None:
     """Check that packages and GPU are available, without loading them.
 
     Parameters
     ----------
-    config
-        What is to be trained.
+    encoder
+        One of `ENCODERS`.
     pretrained
         Name or folder of an encoder, or "auto".
     gpu
@@ -114,23 +88,22 @@ def check(config: Config, pretrained: str, gpu: int, formats: str = NO_BUILD) ->
     Raises
     ------
     SetupError
-        If something is missing, or an encoder is given for a config without one.
+        If something is missing, or a pretrained encoder is given for the config without one.
     """
-    factory = kind_of(config)
-    if factory is None and pretrained != AUTO:
+    kind = KINDS.get(encoder)
+    if kind is None and pretrained != AUTO:
         raise SetupError(
-            f"expected a config with a pretrained encoder for --vars.pretrained {pretrained!r}: "
-            f"set --vars.encoder transformer or --vars.encoder curated too"
+            f"expected an encoder for --vars.pretrained {pretrained!r}: set --vars.encoder "
+            f"transformer or --vars.encoder curated too"
         )
-    if factory is not None:
-        extra = KINDS[factory].extra
-        missing = unmet(extra)
+    if kind is not None:
+        missing = unmet(kind.extra)
         if missing:
             raise SetupError(
-                f"this config needs {' and '.join(missing)}: in projects/ud of a checkout, "
-                f'pip install -e "../..[{extra}]"'
+                f"--vars.encoder {encoder} needs {' and '.join(missing)}: in projects/ud of a "
+                f'checkout, pip install -e "../..[{kind.extra}]"'
             )
-    check_gpu(gpu, needs_torch=factory is not None)
+    check_gpu(gpu, needs_torch=kind is not None)
     check_build(formats)
 
 
@@ -197,13 +170,13 @@ def check_build(formats: str) -> None:
 # --- which encoder -----------------------------------------------------------------------------
 
 
-def choose(config: Config, pretrained: str, code: str) -> tuple[str | None, str]:
+def choose(encoder: str, pretrained: str, code: str) -> tuple[str | None, str]:
     """Choose the given encoder, or one for the treebank's language.
 
     Parameters
     ----------
-    config
-        What is to be trained.
+    encoder
+        One of `ENCODERS`.
     pretrained
         Name or folder of an encoder, or "auto".
     code
@@ -212,33 +185,31 @@ def choose(config: Config, pretrained: str, code: str) -> tuple[str | None, str]
     Returns
     -------
     name : str or None
-        None if the config has no encoder.
+        None if nothing is pretrained.
     reason : str
         Message for the user.
     """
-    factory = kind_of(config)
-    if factory is None:
+    if encoder == CPU:
         return None, "no pretrained encoder"
     if pretrained != AUTO:
         return pretrained, f"encoder {pretrained}"
     language = code.split("_")[0]
+    kind = KINDS[encoder]
     if language == ENGLISH:
-        name = config["paths"]["encoder"]
-        return name, f"encoder {name}, for English"
-    name = KINDS[factory].multilingual
-    return name, (
-        f"encoder {name}, for many languages: check that {language!r} is one of them, or choose "
-        f"another with --vars.pretrained"
+        return kind.english, f"encoder {kind.english}, for English"
+    return kind.multilingual, (
+        f"encoder {kind.multilingual}, for many languages: check that {language!r} is one of them, "
+        f"or choose another with --vars.pretrained"
     )
 
 
-def settings_of(config: Config, name: str) -> dict[str, Any]:
-    """List the settings of a config for an encoder; downloads the encoder's config.json.
+def settings_of(encoder: str, name: str) -> dict[str, Any]:
+    """List the settings of a config for a pretrained encoder; downloads its config.json.
 
     Parameters
     ----------
-    config
-        What is to be trained, with a transformer.
+    encoder
+        One of `KINDS`.
     name
         Name on the Hugging Face hub, or a folder written by `save_pretrained`.
 
@@ -260,11 +231,10 @@ def settings_of(config: Config, name: str) -> dict[str, Any]:
             f"hub, or a folder written by save_pretrained (relative to projects/ud): "
             f"{error}"
         ) from error
-    settings: dict[str, Any] = {"paths.encoder": name}
-    if kind_of(config) == CURATED:
-        check_bert(name, found.model_type)
-        settings |= {f"{TRANSFORMER}.{own}": getattr(found, its) for own, its in SETTINGS.items()}
-    return settings
+    if encoder != CURATED:
+        return {}
+    check_bert(name, found.model_type)
+    return {f"{MODEL}.{own}": getattr(found, its) for own, its in SETTINGS.items()}
 
 
 def check_bert(name: str, model_type: str) -> None:
@@ -297,16 +267,16 @@ def check_bert(name: str, model_type: str) -> None:
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
+    parser.add_argument("encoder", choices=ENCODERS)
     parser.add_argument("--pretrained", default=AUTO, help="name or folder of an encoder")
     parser.add_argument("--gpu-id", type=int, default=-1)
     parser.add_argument("--build", default=NO_BUILD, help="formats of the package")
     args = parser.parse_args()
     try:
-        check(read_config(args.config), args.pretrained, args.gpu_id, args.build)
+        check(args.encoder, args.pretrained, args.gpu_id, args.build)
     except SetupError as error:
         sys.exit(str(error))
-    msg.good(f"{args.config.name}: all requirements are installed")
+    msg.good(f"{args.encoder}: all requirements are installed")
 
 
 if __name__ == "__main__":

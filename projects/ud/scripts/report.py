@@ -16,16 +16,18 @@ ATTACHMENT = {
     "dep_uas": "UAS without punctuation",
     "dep_las": "LAS without punctuation",
 }
+WORDS = {"upos_f": "UPOS", "xpos_f": "XPOS", "feats_f": "FEATS", "lemma_f": "LEMMA"}
 SHOWN = {
     GOLD: {
         **ATTACHMENT,
+        **WORDS,
         "dep_ls": "labels without punctuation",
         "root_acc": "correct roots",
         "dep_uem": "sentences with all heads correct",
         "dep_lem": "sentences with all arcs correct",
         "root_violations": "sentences without exactly one root",
     },
-    TEXT: {"words_f": "words, F1", "sents_f": "sentences, F1", **ATTACHMENT},
+    TEXT: {"words_f": "words, F1", "sents_f": "sentences, F1", **ATTACHMENT, **WORDS},
 }
 
 
@@ -45,13 +47,13 @@ def summarize(scores: dict[int, dict[str, dict]], about: dict, run: str) -> dict
     -------
     summary : dict
         Scores are shares. The deviation is None with one seed; mean and deviation are None if a
-        score is None.
+        score is None or, because a component is not trained, missing.
     """
     seeds = list(scores)
     evaluations = {}
     for name, shown in SHOWN.items():
         evaluations[name] = {
-            key: statistics([scores[seed][name][key] for seed in seeds]) for key in shown
+            key: statistics([scores[seed][name].get(key) for seed in seeds]) for key in shown
         }
     keys = ("treebank", "words", "lang", "counts", "remarks")
     return {"run": run, **{key: about[key] for key in keys}, "seeds": seeds, **evaluations}
@@ -69,11 +71,16 @@ def statistics(values: list[float | None]) -> dict:
 
 
 def rows(summary: dict) -> list[list[str]]:
-    """List evaluation, score, the values of the seeds, mean and deviation, in percent."""
+    """List evaluation, score, the values of the seeds, mean and deviation, in percent.
+
+    Scores that no seed has are left out.
+    """
     found = []
     for evaluation, shown in SHOWN.items():
         for key, name in shown.items():
             score = summary[evaluation][key]
+            if all(value is None for value in score["values"]):
+                continue
             values = [*score["values"], score["mean"], score["deviation"]]
             found.append([EVALUATIONS[evaluation], name, *(percent(value) for value in values)])
     return found

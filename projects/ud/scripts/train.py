@@ -1,7 +1,7 @@
-"""Train a parser with several seeds, and copy the best one on the dev set.
+"""Train a pipeline with several seeds, and copy the best one on the dev set.
 
-A seed that is done is kept; one that was interrupted, or whose settings or corpus have changed, is
-trained again.
+Its config is that of the command `init-config`. A seed that is done is kept; one that was
+interrupted, or whose settings or corpus have changed, is trained again.
 """
 
 import argparse
@@ -10,14 +10,23 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import srsly
 from convert import SYNTACTIC
-from pretrained import AUTO, check, choose, read_config, settings_of
-from spacy.util import get_lang_class
+from pretrained import AUTO, CPU, ENCODERS, check, choose, settings_of
 from thinc.api import Config
 from wasabi import msg
 
+from spacy_rootmind.cli.init_config import ConfigOptions, format_config
+from spacy_rootmind.cli.messages import CommandError
+
+PARSER = "root_mst"
+# What can be trained with the parser, and the column that each of them learns.
+COMPONENTS = {"tagger": "XPOS", "morphologizer": "UPOS", "trainable_lemmatizer": "LEMMA"}
+NO_COMPONENTS = "none"
+# Written before a training.
+CONFIG = "config.cfg"
 # Written when a training is complete.
 RECORD = "trained.json"
 BEST = "model-best"
@@ -47,8 +56,48 @@ def read_seeds(text: str) -> list[int]:
     return seeds
 
 
+def choose_components(text: str, annotated: dict[str, float]) -> tuple[list[str], list[str]]:
+    """Choose the components to train with the parser.
+
+    Parameters
+    ----------
+    text
+        Names separated by spaces or commas, or "none".
+    annotated
+        The share of words that each column of the treebank annotates.
+
+    Returns
+    -------
+    names : list of str
+        Those whose column annotates at least half of the words.
+    remarks : list of str
+        Messages for the user about the others.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown, or there is none.
+    """
+    names = [] if text == NO_COMPONENTS else text.replace(",", " ").split()
+    if not set(names) <= set(COMPONENTS) or (not names and text != NO_COMPONENTS):
+        raise ValueError(
+            f"expected --vars.components {NO_COMPONENTS!r}, or some of {' '.join(COMPONENTS)!r}, "
+            f"received {text!r}"
+        )
+    chosen, remarks = [], []
+    for name, column in COMPONENTS.items():
+        if name in names and annotated[column] < 0.5:
+            share = f"{100 * annotated[column]:.0f} %"
+            remarks.append(f"No {name}: {share} of the training words have {column}")
+        elif name in names:
+            chosen.append(name)
+    if "morphologizer" in chosen and not annotated["FEATS"]:
+        remarks.append("The treebank has no FEATS: the morphologizer only learns UPOS")
+    return chosen, remarks
+
+
 def overrides_of(
-    config: Config, corpus: Path, steps: int, text: str, encoder: str | None = None
+    config: Config, corpus: Path, steps: int, text: str, sizes: dict[str, Any]
 ) -> dict[str, str]:
     """Collect the settings of the config to change.
 
@@ -63,28 +112,21 @@ def overrides_of(
         warm-up of at most a tenth of them, and the dev set is scored five times.
     text
         More settings, such as "training.dropout=0.3 training.batcher.size=500".
-    encoder
-        Name or folder of a pretrained encoder, if the config has one.
+    sizes
+        The settings for a pretrained encoder.
 
     Raises
     ------
-    SetupError
-        If the encoder is not found, or does not fit the config.
     ValueError
         If a setting is not of the form NAME=VALUE.
     """
-    about = srsly.read_json(corpus / "treebank.json")
     settings = {
         "paths.train": str(corpus / "train.spacy"),
         "paths.dev": str(corpus / "dev.spacy"),
-        "nlp.lang": about["lang"],
-        **tokenizer_settings(config, about["lang"]),
+        **{name: str(value) for name, value in sizes.items()},
     }
-    if about["words"] == SYNTACTIC:
+    if srsly.read_json(corpus / "treebank.json")["words"] == SYNTACTIC:
         settings.update({"corpora.train.@readers": READER, "corpora.dev.@readers": READER})
-    if encoder is not None:
-        found = settings_of(config, encoder)
-        settings.update({name: str(value) for name, value in found.items()})
     if steps:
         warmup = config["training"]["optimizer"]["learn_rate"]["warmup_steps"]
         settings["training.max_steps"] = str(steps)
@@ -99,17 +141,6 @@ def overrides_of(
             )
         settings[name.lstrip("-")] = value
     return settings
-
-
-def tokenizer_settings(config: Config, lang: str) -> dict[str, str]:
-    """Return settings for the tokenizer of a language that has its own, such as Chinese."""
-    own = get_lang_class(lang).default_config["nlp"]["tokenizer"]
-    if own == config["nlp"]["tokenizer"]:
-        return {}
-    return {
-        f"nlp.tokenizer.{name}": value if isinstance(value, str) else srsly.json_dumps(value)
-        for name, value in own.items()
-    }
 
 
 def record_of(config: Path, corpus: Path, settings: dict[str, str], seed: int) -> dict:
@@ -188,7 +219,7 @@ def keep_best(run: Path, seeds: list[int], corpus: Path, encoder: str | None) ->
     shutil.copytree(seed_folder(run, best) / BEST, run / BEST)
     about = srsly.read_json(corpus / "treebank.json")
     meta = srsly.read_json(run / BEST / "meta.json")
-    meta["description"] = f"Dependency parser (root_mst) trained on {about['treebank']}"
+    meta["description"] = f"{', '.join(meta['pipeline'])} trained on {about['treebank']}"
     meta["sources"] = sources_of(about, encoder)
     if about["license"]:
         # The licence of a treebank may restrict the use of models trained on it.
@@ -200,29 +231,44 @@ def keep_best(run: Path, seeds: list[int], corpus: Path, encoder: str | None) ->
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", type=Path)
     parser.add_argument("corpus", type=Path, help="a folder that convert.py wrote")
     parser.add_argument("output", type=Path)
+    parser.add_argument("--encoder", choices=ENCODERS, default=CPU)
+    parser.add_argument(
+        "--components",
+        default=" ".join(COMPONENTS),
+        help="what to train with the parser; none: the parser alone",
+    )
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--steps", type=int, default=0, help="0: as in the config")
     parser.add_argument("--overrides", default="", help="such as 'training.dropout=0.3'")
     parser.add_argument("--pretrained", default=AUTO, help="name or folder of an encoder")
     parser.add_argument("--gpu-id", type=int, default=-1)
     args = parser.parse_args()
+    about = srsly.read_json(args.corpus / "treebank.json")
     try:
         seeds = read_seeds(args.seeds)
-        config = read_config(args.config)
-        check(config, args.pretrained, args.gpu_id)
-        code = srsly.read_json(args.corpus / "treebank.json")["code"]
-        encoder, reason = choose(config, args.pretrained, code)
-        msg.info(reason)
-        settings = overrides_of(config, args.corpus, args.steps, args.overrides, encoder)
-    except ValueError as error:
+        check(args.encoder, args.pretrained, args.gpu_id)
+        components, remarks = choose_components(args.components, about["annotated"])
+        encoder, reason = choose(args.encoder, args.pretrained, about["code"])
+        kinds = {} if encoder is None else {args.encoder: encoder}
+        options = ConfigOptions(about["lang"], [*components, PARSER], **kinds)
+        sizes = {} if encoder is None else settings_of(args.encoder, encoder)
+        text = format_config(CONFIG, options)
+        config = Config().from_str(text, interpolate=False)
+        settings = overrides_of(config, args.corpus, args.steps, args.overrides, sizes)
+    except (ValueError, CommandError) as error:
         sys.exit(str(error))
+    msg.info(reason)
+    for remark in remarks:
+        msg.warn(remark)
+    args.output.mkdir(parents=True, exist_ok=True)
+    path = args.output / CONFIG
+    path.write_text(f"{text}\n", encoding="utf8")
     for seed in seeds:
         folder = seed_folder(args.output, seed)
         try:
-            train_seed(args.config, args.corpus, folder, settings, seed, args.gpu_id)
+            train_seed(path, args.corpus, folder, settings, seed, args.gpu_id)
         except subprocess.CalledProcessError as error:
             sys.exit(f"training with seed {seed} failed (exit code {error.returncode}), see above")
     best = keep_best(args.output, seeds, args.corpus, encoder)
