@@ -114,12 +114,12 @@ def test_fit_without_anything_known_is_one():
 
 def test_fit_stays_within_its_bounds():
     [(scores, lengths, _)] = drawn_batches(rng_for("bounds"), 1.0, n_batches=1)
-    best = decode(scores, lengths).astype(int)
+    best = decode(scores, lengths=lengths).astype(int)
     best[best < 0] = MISSING
     # All gold heads are the parse's own: the more confident the better.
     assert LEAST <= fit_temperature([(scores, lengths, best)]) < 2 * LEAST
     # Gold heads that have nothing to do with the scores: the less sure the better.
-    worst = decode(-scores, lengths).astype(int)
+    worst = decode(-scores, lengths=lengths).astype(int)
     worst[worst < 0] = MISSING
     assert MOST / 2 < fit_temperature([(scores, lengths, worst)]) <= MOST
 
