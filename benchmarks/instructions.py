@@ -52,8 +52,8 @@ def array_cases() -> dict[str, Callable[[], object]]:
     batch = treebank_batch(200)
     sentence = family_batch("gaussian", 30, 1).scores[0]
     return {
-        "decode": lambda: decode(batch.scores, batch.lengths),
-        "marginals": lambda: arc_marginals(batch.scores, batch.lengths),
+        "decode": lambda: decode(batch.scores, lengths=batch.lengths),
+        "marginals": lambda: arc_marginals(batch.scores, lengths=batch.lengths),
         "samples": lambda: sample_trees(sentence, 1000, seed=0),
         "k best": lambda: decode_kbest(sentence, 100),
     }

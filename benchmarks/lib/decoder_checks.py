@@ -41,11 +41,11 @@ class Judge:
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
-        one_root = decode(batch.scores, batch.lengths)
-        any_roots = decode(batch.scores, batch.lengths, single_root=False)
+        one_root = decode(batch.scores, lengths=batch.lengths)
+        any_roots = decode(batch.scores, lengths=batch.lengths, single_root=False)
         self.best = {
-            ONE_ROOT: tree_score(batch.scores, one_root, batch.lengths),
-            ANY_ROOTS: tree_score(batch.scores, any_roots, batch.lengths),
+            ONE_ROOT: tree_score(batch.scores, one_root, lengths=batch.lengths),
+            ANY_ROOTS: tree_score(batch.scores, any_roots, lengths=batch.lengths),
         }
         self.settled = settled_by_arcmax(batch.sentences())
 
@@ -55,11 +55,13 @@ class Judge:
             return Verdict(0, count)
         part = self.batch.take(count)
         heads = padded_heads(result, part)
-        trees = np.atleast_1d(is_tree(heads, part.lengths, single_root=decoder.task != ANY_ROOTS))
+        trees = np.atleast_1d(
+            is_tree(heads, lengths=part.lengths, single_root=decoder.task != ANY_ROOTS)
+        )
         if not trees.all():
             wanted = "a tree" if decoder.task == ANY_ROOTS else "a single-root tree"
             return Verdict(int((~trees).sum()), count, f"not {wanted}")
-        reached = tree_score(part.scores, heads, part.lengths)
+        reached = tree_score(part.scores, heads, lengths=part.lengths)
         slack = rounding(part, decoder.precision)
         wrong = np.abs(reached - self.best[decoder.task][:count]) > slack
         return Verdict(int(wrong.sum()), count, "another score" if wrong.any() else "")
@@ -106,9 +108,9 @@ def _soft_mask_verdict(decoder: Decoder, batch: Batch, best: NDArray[np.float64]
             wrong, reason = wrong + 1, type(error).__name__
             continue
         single = decoder.task == ONE_ROOT
-        if not is_tree(heads, one.lengths, single_root=single).all():
+        if not is_tree(heads, lengths=one.lengths, single_root=single).all():
             wrong, reason = wrong + 1, reason or "not a tree with the right number of roots"
         # The best trees have no masked arcs, so the scores to compare are small integers.
-        elif tree_score(one.scores, heads, one.lengths)[0] != best[index]:
+        elif tree_score(one.scores, heads, lengths=one.lengths)[0] != best[index]:
             wrong, reason = wrong + 1, reason or "another score"
     return Verdict(wrong, len(batch), reason)

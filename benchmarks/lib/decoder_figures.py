@@ -55,7 +55,7 @@ def scan_ratios(count: int, treebank: Path | None, repeats: int) -> Iterator[Fig
 
 
 def _decode_call(batch: Batch, threads: int = 1) -> Call:
-    return lambda: decode(batch.scores, batch.lengths, num_threads=threads)
+    return lambda: decode(batch.scores, lengths=batch.lengths, num_threads=threads)
 
 
 # --- growth ------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def padded_heads(result: Sequence[Any], batch: Batch) -> NDArray[np.int32]:
 
 
 def _our_batch(**options: Any) -> Callable[[Batch], Call]:
-    return lambda batch: lambda: decoding.decode(batch.scores, batch.lengths, **options)
+    return lambda batch: lambda: decoding.decode(batch.scores, lengths=batch.lengths, **options)
 
 
 def _our_calls(**options: Any) -> Callable[[Batch], Call]:

@@ -65,8 +65,8 @@ def our_route() -> Route:
         "ours",
         "Cython",
         spacy_rootmind.__version__,
-        lambda batch: lambda: spacy_rootmind.log_partition(batch.scores, batch.lengths),
-        lambda batch: lambda: spacy_rootmind.arc_marginals(batch.scores, batch.lengths),
+        lambda batch: lambda: spacy_rootmind.log_partition(batch.scores, lengths=batch.lengths),
+        lambda batch: lambda: spacy_rootmind.arc_marginals(batch.scores, lengths=batch.lengths),
     )
 
 

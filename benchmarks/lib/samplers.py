@@ -57,7 +57,7 @@ def our_samplers(*methods: str, seed: int = 0) -> list[Sampler]:
     def make(name: str, **options: Any) -> Sampler:
         def bind(batch: Batch, k: int) -> Call:
             return lambda: _found(
-                sample_trees(batch.scores, k, batch.lengths, seed=random, **options)[0]
+                sample_trees(batch.scores, k, lengths=batch.lengths, seed=random, **options)[0]
             )
 
         replace = options.get("replace", True)

@@ -197,7 +197,7 @@ def drop_contradictions(heads: NDArray[np.int64], lengths: NDArray[np.intp]) -> 
         agrees with all the others.
     """
     at_root = np.where(heads == MISSING, 0, heads)
-    sound = np.atleast_1d(is_tree(_with_root(at_root), lengths, single_root=False))
+    sound = np.atleast_1d(is_tree(_with_root(at_root), lengths=lengths, single_root=False))
     sound &= (heads == 0).sum(axis=1) <= 1
     if sound.all():
         return heads

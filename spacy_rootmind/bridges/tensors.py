@@ -31,5 +31,5 @@ def decode_batch(scores: Tensor, mask: Tensor, multiroot: bool = False) -> Tenso
     if scores.dtype != torch.float64:
         scores = scores.float()
     lengths = mask.sum(dim=1).cpu().numpy()
-    heads = decode(scores.detach().cpu().numpy(), lengths, single_root=not multiroot)
+    heads = decode(scores.detach().cpu().numpy(), lengths=lengths, single_root=not multiroot)
     return torch.from_numpy(heads).long().clamp(min=0).to(mask.device)

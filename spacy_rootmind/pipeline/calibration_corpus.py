@@ -13,7 +13,7 @@ from spacy_rootmind.pipeline.settings import find_parser
 
 # Docs that the components before the parser annotate at once.
 CHUNK = 64
-# Words of the corpus that temperatures are fitted to, about: docs/settings.md has measurements.
+# About how many words of the corpus temperatures are fitted to.
 FIT_WORDS = 10_000
 
 Reader = Callable[[Language], Iterable[Example]]

@@ -218,7 +218,10 @@ class SentenceParser:
                 self._log_weights(), self.lengths, self._find_labels, projective=self.projective
             )
         batches = zip(self.arc_scores, self.lengths, strict=True)
-        heads = [decode(*batch, projective=self.projective) for batch in batches]
+        heads = [
+            decode(scores, lengths=lengths, projective=self.projective)
+            for scores, lengths in batches
+        ]
         return heads, label_trees(heads, self.lengths, self._find_labels)
 
     def _find_labels(self, arcs: PaddedArcs) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -280,7 +283,9 @@ class SentenceParser:
         confidence: list[Any] = [None] * len(self.tasks)
         arcs: list[Any] = [None] * len(self.tasks)
         for bucket, bucket_weights, best in zip(self.buckets, weights, heads, strict=True):
-            trees = TreeDistribution(bucket_weights, bucket.lengths, projective=self.projective)
+            trees = TreeDistribution(
+                bucket_weights, lengths=bucket.lengths, projective=self.projective
+            )
             if settings.confidence:
                 found = find_confidence(trees, bucket.lengths, best)
                 for sentence, part in zip(bucket.sentences, found, strict=True):
@@ -332,7 +337,7 @@ class SentenceParser:
         arcs: list[Any] = [None] * len(self.tasks)
         log_weights: list[Any] = [None] * len(self.tasks)
         for bucket, bucket_weights, parses in zip(self.buckets, weights, heads, strict=True):
-            marginals = TreeDistribution(bucket_weights, bucket.lengths).marginals
+            marginals = TreeDistribution(bucket_weights, lengths=bucket.lengths).marginals
             # With the arcs of the parse, what is kept makes at least one tree.
             found = find_arcs(marginals, bucket.lengths, threshold, parses)
             for i, sentence in enumerate(bucket.sentences):

@@ -110,7 +110,8 @@ class Eliminations:
             return kept[1]
         arrays = [None if tensor is None else as_array(tensor) for tensor in given]
         found = TreeDistribution(
-            *(arrays[0], arrays[1]),  # type: ignore[arg-type]
+            arrays[0],  # type: ignore[arg-type]
+            lengths=arrays[1],
             allowed=arrays[2],
             single_root=self.single_root,
             num_threads=self.num_threads,

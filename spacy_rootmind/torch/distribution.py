@@ -70,8 +70,8 @@ class TreeDistribution(Distribution):
     def __init__(
         self,
         scores: Tensor,
-        lengths: Lengths = None,
         *,
+        lengths: Lengths = None,
         allowed: Tensor | None = None,
         single_root: bool = True,
         num_threads: int = 1,
@@ -114,7 +114,7 @@ class TreeDistribution(Distribution):
             lengths = words.expand(shape)
         return TreeDistribution(
             scores.expand(*shape, *scores.shape[-2:]),
-            lengths,
+            lengths=lengths,
             allowed=None if allowed is None else allowed.expand(*shape, *scores.shape[-2:]),
             single_root=single_root,
             num_threads=num_threads,
@@ -163,12 +163,12 @@ class TreeDistribution(Distribution):
         return self._sentences.shaped(queries.Entropy.apply(*self._sentences.inputs))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Find the log probability of given trees, -inf where heads form none.
+        """Find the log probability of given trees, -inf where heads form none or are all -1.
 
         Parameters
         ----------
         value : int tensor of the sample shape, the batch shape and the event shape
-            Heads, as from `sample`. Index 0 and the padding are ignored.
+            Heads, as from `sample` or `k_best`. Index 0 and the padding are ignored.
 
         Returns
         -------
@@ -177,7 +177,7 @@ class TreeDistribution(Distribution):
         Raises
         ------
         TypeError, ValueError
-            If heads are not as described, or outside of their sentence.
+            If heads are not as described, or some of a row are outside of their sentence.
         """
         shape = self.batch_shape + self.event_shape
         _check_heads(value)
@@ -377,7 +377,7 @@ class _Trees(constraints.Constraint):
         heads = heads.reshape(-1, *self._possible.shape[:2])
         flat = heads.reshape(-1, n_words)
         answer = np.atleast_1d(
-            is_tree(flat, np.tile(self._words, len(heads)), single_root=self._single_root)
+            is_tree(flat, lengths=np.tile(self._words, len(heads)), single_root=self._single_root)
         )
         index = np.arange(n_words)
         inside = (index > 0) & (index <= self._words[:, None])
@@ -436,7 +436,7 @@ def _rebuild(
 ) -> TreeDistribution:
     return TreeDistribution(
         scores,
-        lengths,
+        lengths=lengths,
         allowed=allowed,
         single_root=single_root,
         num_threads=num_threads,

@@ -18,8 +18,8 @@ __all__ = ["arc_marginals", "entropy", "kl_divergence", "log_partition"]
 
 def log_partition(
     scores: Tensor,
-    lengths: Lengths = None,
     *,
+    lengths: Lengths = None,
     allowed: Tensor | None = None,
     single_root: bool = True,
     num_threads: int = 1,
@@ -81,8 +81,8 @@ def log_partition(
 
 def arc_marginals(
     scores: Tensor,
-    lengths: Lengths = None,
     *,
+    lengths: Lengths = None,
     allowed: Tensor | None = None,
     single_root: bool = True,
     num_threads: int = 1,
@@ -128,8 +128,8 @@ def arc_marginals(
 
 def entropy(
     scores: Tensor,
-    lengths: Lengths = None,
     *,
+    lengths: Lengths = None,
     allowed: Tensor | None = None,
     single_root: bool = True,
     num_threads: int = 1,
@@ -171,8 +171,8 @@ def entropy(
 def kl_divergence(
     scores: Tensor,
     others: Tensor,
-    lengths: Lengths = None,
     *,
+    lengths: Lengths = None,
     allowed: Tensor | None = None,
     single_root: bool = True,
     num_threads: int = 1,

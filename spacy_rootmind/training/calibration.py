@@ -94,7 +94,7 @@ def head_loss(batches: Iterable[Scored], temperature: float) -> float:
     """Sum -log P(gold head) over the words with a known head, in nats."""
     total = 0.0
     for scores, lengths, heads in batches:
-        marginals = arc_marginals(scores.astype(np.float64) / temperature, lengths)
+        marginals = arc_marginals(scores.astype(np.float64) / temperature, lengths=lengths)
         sentence, dep = np.nonzero(heads != MISSING)
         right = marginals[sentence, dep, heads[sentence, dep]]
         total -= float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).sum())

@@ -49,7 +49,7 @@ def on_cpu(
     **settings: float,
 ) -> tuple[float, Floats3d]:
     """Find a loss of arrays on the CPU, and copy its gradient back to the device."""
-    each, gradient = loss(to_numpy(scores), to_numpy(truth), bucket.lengths, **settings)
+    each, gradient = loss(to_numpy(scores), to_numpy(truth), lengths=bucket.lengths, **settings)
     return float(each.sum()), get_array_module(scores).asarray(gradient)
 
 

@@ -28,7 +28,7 @@ def _bytes_of_heads(*, heads: IntArray, **_: object) -> float:
 
 @names_memory(_bytes_of_heads)
 def tree_score(
-    scores: ScoreArray, heads: IntArray, lengths: IntArray | int | None = None
+    scores: ScoreArray, heads: IntArray, *, lengths: IntArray | int | None = None
 ) -> np.float64 | NDArray[np.float64]:
     """Sum the scores of a tree's arcs, in float64.
 
@@ -70,7 +70,7 @@ def tree_score(
 
 @names_memory(_bytes_of_heads)
 def is_tree(
-    heads: IntArray, lengths: IntArray | int | None = None, *, single_root: bool = True
+    heads: IntArray, *, lengths: IntArray | int | None = None, single_root: bool = True
 ) -> bool | NDArray[np.bool_]:
     """Tell whether heads form a tree.
 
@@ -106,7 +106,7 @@ def is_tree(
 
 @names_memory(_bytes_of_heads)
 def is_projective(
-    heads: IntArray, lengths: IntArray | int | None = None
+    heads: IntArray, *, lengths: IntArray | int | None = None
 ) -> bool | NDArray[np.bool_]:
     """Tell whether a tree has no crossing arcs, those from ROOT before the first word included.
 
@@ -139,7 +139,7 @@ def is_projective(
     False
     """
     batch, words = as_head_batch(heads, lengths)
-    trees = np.atleast_1d(is_tree(batch, words, single_root=False))
+    trees = np.atleast_1d(is_tree(batch, lengths=words, single_root=False))
     if not trees.all():
         raise ValueError(f"sentence {int(np.argmin(trees))}: heads do not form a tree")
     answer = np.empty(len(batch), dtype=np.uint8)

@@ -133,8 +133,8 @@ def _bytes_of_kbest(
 @names_memory(_bytes_of_decode)
 def decode(
     scores: ScoreArray,
-    lengths: IntArray | int | None = None,
     *,
+    lengths: IntArray | int | None = None,
     allowed: BoolArray | None = None,
     single_root: bool = True,
     projective: bool = False,

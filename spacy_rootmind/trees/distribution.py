@@ -18,6 +18,7 @@ from spacy_rootmind.trees import expectations
 from spacy_rootmind.trees.answers import Answers
 from spacy_rootmind.trees.checks import check_range
 from spacy_rootmind.trees.conventions import (
+    MISSING,
     BoolArray,
     IntArray,
     ScoreArray,
@@ -124,8 +125,8 @@ class TreeDistribution:
     def __init__(
         self,
         scores: ScoreArray,
-        lengths: IntArray | int | None = None,
         *,
+        lengths: IntArray | int | None = None,
         allowed: BoolArray | None = None,
         single_root: bool = True,
         projective: bool = False,
@@ -261,18 +262,18 @@ class TreeDistribution:
         ----------
         heads : int array of shape (n + 1,) or (B, N + 1)
             A head for each word, as from `mode`. Index 0 and the padding are ignored. For k trees
-            of each sentence, as from `sample`, of shape (k, n + 1) or (B, k, N + 1).
+            of each sentence, as from `sample` or `k_best`, of shape (k, n + 1) or (B, k, N + 1).
 
         Returns
         -------
         log_prob : float64, or float64 array of shape (B,), (k,) or (B, k)
-            In nats, at most 0. -inf where heads form no tree of the wanted kind, or have a
-            forbidden arc.
+            In nats, at most 0. -inf where heads form no tree of the wanted kind, have a forbidden
+            arc, or are all -1, as behind a sentence's last tree.
 
         Raises
         ------
         TypeError, ValueError
-            If heads are not as described, or lie outside their sentence.
+            If heads are not as described, or some of a row lie outside their sentence.
         ArithmeticError
             If a log probability is below -1.8e308, which float64 does not hold.
 
@@ -293,7 +294,9 @@ class TreeDistribution:
         """
         shape, flat, words = self.sentences.flatten(heads)
         given, _ = as_head_batch(flat, words)
-        check_range(heads, given, words, len(words) // max(len(self.sentences), 1))
+        is_filled = (given != MISSING).any(axis=1)
+        inside = np.where(is_filled, words, 0)
+        check_range(heads, given, inside, len(words) // max(len(self.sentences), 1))
         log_prob: Float = self.answers.log_probs(given, words).reshape(shape)[()]
         return log_prob
 
@@ -321,7 +324,8 @@ class TreeDistribution:
         """
         own = self.sentences
         return sample_trees(
-            *(own.scores, k, own.lengths),
+            *(own.scores, k),
+            lengths=own.lengths,
             allowed=own.allowed,
             single_root=own.single_root,
             projective=own.projective,
@@ -346,7 +350,8 @@ class TreeDistribution:
         """
         own = self.sentences
         return decode(
-            *(own.scores, own.lengths),
+            own.scores,
+            lengths=own.lengths,
             allowed=own.allowed,
             single_root=own.single_root,
             projective=own.projective,
@@ -375,9 +380,8 @@ class TreeDistribution:
             single_root=own.single_root,
             projective=own.projective,
         )
-        # Rows without a tree have no heads.
-        log_probs = self.log_prob(np.maximum(heads, 0))
-        return TreeList(heads, np.where(tree_scores > -np.inf, log_probs, -np.inf))
+        # Behind its only tree, a sentence of no words has rows that look like that tree.
+        return TreeList(heads, np.where(tree_scores > -np.inf, self.log_prob(heads), -np.inf))
 
     @names_memory(_bytes_with_marginals)
     def cross_entropy(self, other: "TreeDistribution") -> Float:
@@ -697,7 +701,7 @@ def _rebuild(
 ) -> TreeDistribution:
     return TreeDistribution(
         scores,
-        lengths,
+        lengths=lengths,
         allowed=allowed,
         single_root=single_root,
         projective=projective,

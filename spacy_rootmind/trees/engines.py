@@ -153,7 +153,8 @@ class AllTrees:
         points = np.zeros(self.sentences.batch.shape)
         points[:, :, 0] = 1.0
         heads = decode(
-            *(points, self.sentences.lengths),
+            points,
+            lengths=self.sentences.lengths,
             allowed=possible,
             single_root=False,
             projective=self.projective,

@@ -100,7 +100,10 @@ def decode_labelled(
     """
     weights = [_only_inside(*batch) for batch in zip(log_weights, lengths, strict=True)]
     labels = [np.full(batch.shape, MISSING, dtype=np.int32) for batch in weights]
-    heads = [decode(*batch, projective=projective) for batch in zip(weights, lengths, strict=True)]
+    heads = [
+        decode(batch, lengths=words, projective=projective)
+        for batch, words in zip(weights, lengths, strict=True)
+    ]
     n_rivals = 0
     while True:
         new = _unlabelled(weights, labels, heads, n_rivals)
@@ -115,7 +118,7 @@ def decode_labelled(
             again = np.unique(new.sentence[own])
             if len(again):
                 heads[i][again] = decode(
-                    weights[i][again], lengths[i][again], projective=projective
+                    weights[i][again], lengths=lengths[i][again], projective=projective
                 )
         n_rivals = 2 * n_rivals + 1
 

@@ -65,8 +65,8 @@ def _bytes_of_arrays(scores: ScoreArray, **_: Any) -> float:
 def tree_crf(
     scores: ScoreArray,
     heads: IntArray,
-    lengths: IntArray | int | None = None,
     *,
+    lengths: IntArray | int | None = None,
     allowed: BoolArray | None = None,
     single_root: bool = True,
     projective: bool = False,
@@ -140,7 +140,7 @@ def tree_crf(
     kind = _as_kind(single_root, projective)
     make = partial(TreeDistribution, **kind, num_threads=num_threads)
     complete = _find_complete(gold, words)
-    trees = make(batch, words, allowed=mask)
+    trees = make(batch, lengths=words, allowed=mask)
     marginals = trees.marginals.copy()
     # Incomplete ones have no meaning yet.
     log_probs = np.asarray(trees.log_prob(np.where(complete[:, None], gold, ROOT)))
@@ -151,7 +151,7 @@ def tree_crf(
     if not complete.all():
         # Sentences of no words take no time, and the others keep their numbers.
         rest = np.where(complete, 0, words)
-        agreeing = make(batch, rest, allowed=_agreeing_arcs(gold, mask))
+        agreeing = make(batch, lengths=rest, allowed=_agreeing_arcs(gold, mask))
         try:
             marginals -= agreeing.marginals
         except NoTreeError as error:
@@ -166,8 +166,8 @@ def tree_crf(
 def tree_cross_entropy(
     scores: ScoreArray,
     marginals: NDArray[np.floating[Any]],
-    lengths: IntArray | int | None = None,
     *,
+    lengths: IntArray | int | None = None,
     allowed: BoolArray | None = None,
     single_root: bool = True,
     projective: bool = False,
@@ -228,7 +228,7 @@ def tree_cross_entropy(
     words = as_lengths(lengths, len(batch), batch.shape[1] - 1, single=scores.ndim == 2)
     trees = TreeDistribution(
         batch,
-        words,
+        lengths=words,
         allowed=_as_mask(allowed, scores),
         single_root=single_root,
         projective=projective,
@@ -257,8 +257,8 @@ def tree_cross_entropy(
 def perceptron(
     scores: ScoreArray,
     heads: IntArray,
-    lengths: IntArray | int | None = None,
     *,
+    lengths: IntArray | int | None = None,
     margin: float = 0.0,
     allowed: BoolArray | None = None,
     single_root: bool = True,
@@ -328,10 +328,10 @@ def perceptron(
     with np.errstate(over="ignore"):
         raised = batch + np.where(agreeing, 0.0, margin)
     try:
-        best = find_best(raised, words, allowed=mask)
+        best = find_best(raised, lengths=words, allowed=mask)
     except ValueError:
         # What is wrong with the scores themselves is refused again here.
-        find_best(batch, words, allowed=mask)
+        find_best(batch, lengths=words, allowed=mask)
         overflows = np.isposinf(raised) & np.isfinite(batch)
         _check_overflow(np.where(overflows.any(axis=(1, 2)), np.inf, 0.0))
         raise
@@ -342,7 +342,7 @@ def perceptron(
         # Sentences of no words take no time, and the others keep their numbers.
         rest = np.where(complete, 0, words)
         try:
-            found = find_best(batch, rest, allowed=_agreeing_arcs(gold, mask))
+            found = find_best(batch, lengths=rest, allowed=_agreeing_arcs(gold, mask))
         except NoTreeError as error:
             raise _contradiction(error, **kind) from None
         target = np.where(complete[:, None], gold, found)
@@ -364,8 +364,8 @@ def perceptron(
 def head_selection(
     scores: ScoreArray,
     heads: IntArray,
-    lengths: IntArray | int | None = None,
     *,
+    lengths: IntArray | int | None = None,
     allowed: BoolArray | None = None,
 ) -> Loss:
     """Find the cross entropy of gold heads under the softmax over each word's heads.

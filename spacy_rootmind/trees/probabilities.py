@@ -43,8 +43,8 @@ def _bytes_of_log_prob(*, heads: IntArray, **others: Any) -> float:
 @names_memory(_bytes_of_sums)
 def log_partition(
     scores: ScoreArray,
-    lengths: IntArray | int | None = None,
     *,
+    lengths: IntArray | int | None = None,
     allowed: BoolArray | None = None,
     single_root: bool = True,
     projective: bool = False,
@@ -103,7 +103,8 @@ def log_partition(
     True
     """
     return TreeDistribution(
-        *(scores, lengths),
+        scores,
+        lengths=lengths,
         allowed=allowed,
         single_root=single_root,
         projective=projective,
@@ -114,8 +115,8 @@ def log_partition(
 @names_memory(_bytes_with_marginals)
 def arc_marginals(
     scores: ScoreArray,
-    lengths: IntArray | int | None = None,
     *,
+    lengths: IntArray | int | None = None,
     allowed: BoolArray | None = None,
     single_root: bool = True,
     projective: bool = False,
@@ -156,7 +157,8 @@ def arc_marginals(
     [[0.0, 0.0, 0.0], [0.731, 0.0, 0.269], [0.269, 0.731, 0.0]]
     """
     trees = TreeDistribution(
-        *(scores, lengths),
+        scores,
+        lengths=lengths,
         allowed=allowed,
         single_root=single_root,
         projective=projective,
@@ -168,8 +170,8 @@ def arc_marginals(
 @names_memory(_bytes_with_marginals)
 def entropy(
     scores: ScoreArray,
-    lengths: IntArray | int | None = None,
     *,
+    lengths: IntArray | int | None = None,
     allowed: BoolArray | None = None,
     single_root: bool = True,
     projective: bool = False,
@@ -209,7 +211,8 @@ def entropy(
     True
     """
     return TreeDistribution(
-        *(scores, lengths),
+        scores,
+        lengths=lengths,
         allowed=allowed,
         single_root=single_root,
         projective=projective,
@@ -221,8 +224,8 @@ def entropy(
 def tree_log_prob(
     scores: ScoreArray,
     heads: IntArray,
-    lengths: IntArray | int | None = None,
     *,
+    lengths: IntArray | int | None = None,
     allowed: BoolArray | None = None,
     single_root: bool = True,
     projective: bool = False,
@@ -263,7 +266,8 @@ def tree_log_prob(
     -inf
     """
     trees = TreeDistribution(
-        *(scores, lengths),
+        scores,
+        lengths=lengths,
         allowed=allowed,
         single_root=single_root,
         projective=projective,

@@ -86,8 +86,8 @@ def _bytes_of_samples(
 def sample_trees(
     scores: ScoreArray,
     k: int,
-    lengths: IntArray | int | None = None,
     *,
+    lengths: IntArray | int | None = None,
     allowed: BoolArray | None = None,
     single_root: bool = True,
     projective: bool = False,

@@ -34,14 +34,14 @@ def test_log_probs_are_those_of_all_trees(single_root):
 def test_queries_are_those_of_the_functions():
     scores, others = make_scores(2, 5, 5), make_scores(2, 5, 5, seed=1)
     lengths = torch.tensor([4, 2])
-    trees = tensors.TreeDistribution(scores, lengths)
-    other = tensors.TreeDistribution(others, lengths)
-    assert torch.equal(trees.log_partition, tensors.log_partition(scores, lengths))
-    assert torch.equal(trees.marginals, tensors.arc_marginals(scores, lengths))
-    assert torch.equal(trees.entropy(), tensors.entropy(scores, lengths))
+    trees = tensors.TreeDistribution(scores, lengths=lengths)
+    other = tensors.TreeDistribution(others, lengths=lengths)
+    assert torch.equal(trees.log_partition, tensors.log_partition(scores, lengths=lengths))
+    assert torch.equal(trees.marginals, tensors.arc_marginals(scores, lengths=lengths))
+    assert torch.equal(trees.entropy(), tensors.entropy(scores, lengths=lengths))
     divergence = torch.distributions.kl_divergence(trees, other)
-    torch.testing.assert_close(divergence, tensors.kl_divergence(scores, others, lengths))
-    wanted = spacy_rootmind.decode(scores.detach().numpy(), lengths.numpy())
+    torch.testing.assert_close(divergence, tensors.kl_divergence(scores, others, lengths=lengths))
+    wanted = spacy_rootmind.decode(scores.detach().numpy(), lengths=lengths.numpy())
     assert np.array_equal(trees.mode.numpy(), wanted)
     assert repr(trees) == "TreeDistribution(2 sentences of up to 4 words, single_root=True)"
 
@@ -73,10 +73,10 @@ def test_shapes(shape):
 def test_gradient_of_log_prob():
     scores = make_scores(2, 4, 4)
     lengths = torch.tensor([3, 2])
-    heads = tensors.TreeDistribution(scores, lengths).sample((2,))
+    heads = tensors.TreeDistribution(scores, lengths=lengths).sample((2,))
 
     def log_prob(given):
-        return tensors.TreeDistribution(given, lengths).log_prob(heads)
+        return tensors.TreeDistribution(given, lengths=lengths).log_prob(heads)
 
     assert torch.autograd.gradcheck(log_prob, scores)
     assert torch.autograd.gradgradcheck(log_prob, scores)
@@ -123,7 +123,7 @@ def test_support_is_where_trees_have_a_probability(single_root):
     allowed = torch.ones(3, 4, 4, dtype=torch.bool)
     allowed[1, 1, 0] = False
     trees = tensors.TreeDistribution(
-        scores, torch.tensor([3, 3, 2]), allowed=allowed, single_root=single_root
+        scores, lengths=torch.tensor([3, 3, 2]), allowed=allowed, single_root=single_root
     )
     heads = every_head(3)[:, None].expand(-1, 3, -1).clone()
     heads[:, 2, 1:3] = heads[:, 2, 1:3].clamp(max=2)
@@ -192,7 +192,7 @@ def test_supports_that_cannot_be_listed_are_refused():
     long = tensors.TreeDistribution(torch.zeros(13, 13))
     with pytest.raises(NotImplementedError, match=r"12 words have more than 262144 .* `sample`"):
         long.enumerate_support()
-    uneven = tensors.TreeDistribution(torch.zeros(2, 4, 4), torch.tensor([3, 2]))
+    uneven = tensors.TreeDistribution(torch.zeros(2, 4, 4), lengths=torch.tensor([3, 2]))
     with pytest.raises(NotImplementedError, match="the same number of trees"):
         uneven.enumerate_support()
     scores = torch.zeros(2, 4, 4)
@@ -210,7 +210,7 @@ def test_expanded_distributions_repeat_sentences():
     scores, lengths = make_scores(2, 1, 4, 4), torch.tensor([[3], [2]])
     allowed = torch.ones(2, 1, 4, 4, dtype=torch.bool)
     allowed[0, 0, 2, 1] = False
-    trees = tensors.TreeDistribution(scores, lengths, allowed=allowed, single_root=False)
+    trees = tensors.TreeDistribution(scores, lengths=lengths, allowed=allowed, single_root=False)
     wide = trees.expand((5, 2, 3))
     assert isinstance(wide, tensors.TreeDistribution)
     assert wide.batch_shape == (5, 2, 3)
@@ -224,7 +224,7 @@ def test_expanded_distributions_repeat_sentences():
     torch.testing.assert_close(gradient, 15 * trees.marginals)
     with pytest.raises(RuntimeError, match="expand"):
         trees.expand((3, 1))
-    single = tensors.TreeDistribution(scores[0, 0], 3).expand((2,))
+    single = tensors.TreeDistribution(scores[0, 0], lengths=3).expand((2,))
     assert torch.equal(single.mode[0], single.mode[1])
     event = torch.distributions.Independent(single, 1)
     assert event.log_prob(single.mode) == single.log_prob(single.mode).sum()
@@ -269,22 +269,22 @@ def test_queries_have_the_dtype_of_the_scores(dtype):
 def test_distributions_inside_transforms():
     scores = make_scores(3, 4, 4).detach()
     lengths = torch.tensor([3, 2, 3])
-    whole = tensors.TreeDistribution(scores, lengths)
+    whole = tensors.TreeDistribution(scores, lengths=lengths)
     heads = whole.sample((2,))
 
     def log_prob(own, words, trees):
-        return tensors.TreeDistribution(own, words).log_prob(trees)
+        return tensors.TreeDistribution(own, lengths=words).log_prob(trees)
 
     found = torch.vmap(log_prob, in_dims=(0, 0, 1), out_dims=1)(scores, lengths, heads)
     assert torch.equal(found, whole.log_prob(heads))
     # Other trees of the same sentence.
     found = torch.vmap(log_prob, in_dims=(None, None, 0))(scores, lengths, heads)
     assert torch.equal(found, whole.log_prob(heads))
-    mode = torch.vmap(lambda own, words: tensors.TreeDistribution(own, words).mode)
+    mode = torch.vmap(lambda own, words: tensors.TreeDistribution(own, lengths=words).mode)
     assert torch.equal(mode(scores, lengths), whole.mode)
 
     def best(own):
-        trees = tensors.TreeDistribution(own, lengths)
+        trees = tensors.TreeDistribution(own, lengths=lengths)
         return trees.log_prob(trees.mode).sum()
 
     for found in (torch.func.grad(best)(scores), torch.func.jacfwd(best)(scores)):
@@ -306,7 +306,9 @@ def test_queries_of_numbers_are_refused_inside_transforms(query):
 
 
 def test_copies_are_equal():
-    trees = tensors.TreeDistribution(make_scores(2, 4, 4).detach().float(), torch.tensor([3, 2]))
+    trees = tensors.TreeDistribution(
+        make_scores(2, 4, 4).detach().float(), lengths=torch.tensor([3, 2])
+    )
     wanted = trees.entropy()
     for again in (copy.deepcopy(trees), copy.copy(trees), pickle.loads(pickle.dumps(trees))):
         assert torch.equal(again.entropy(), wanted)
@@ -316,7 +318,7 @@ def test_copies_are_equal():
 def test_lengths_are_checked_when_a_distribution_is_made():
     for lengths in (torch.tensor([3, 4]), [3, 4]):
         with pytest.raises(ValueError, match="sentence 1: expected a length of 0 to 3, received 4"):
-            tensors.TreeDistribution(torch.zeros(2, 4, 4), lengths)
+            tensors.TreeDistribution(torch.zeros(2, 4, 4), lengths=lengths)
 
 
 def test_messages_say_what_is_expected_and_received():
@@ -380,11 +382,11 @@ def test_k_best_trees(validate_args):
     lengths = [4, 0, 1, 2]
     scores = make_scores(2, 2, 5, 5)
     trees = tensors.TreeDistribution(
-        scores, torch.tensor(lengths).reshape(2, 2), validate_args=validate_args
+        scores, lengths=torch.tensor(lengths).reshape(2, 2), validate_args=validate_args
     )
     heads, log_probs = trees.k_best(6)
     arrays = spacy_rootmind.TreeDistribution(
-        scores.detach().numpy().reshape(4, 5, 5), np.array(lengths)
+        scores.detach().numpy().reshape(4, 5, 5), lengths=np.array(lengths)
     ).k_best(6)
     wanted = torch.tensor(arrays.heads.swapaxes(0, 1), dtype=torch.int64)
     assert torch.equal(heads, wanted.reshape(6, 2, 2, 5))
@@ -394,6 +396,9 @@ def test_k_best_trees(validate_args):
     assert torch.equal(gradient, best)
     (gradient,) = torch.autograd.grad(log_probs.exp().sum(), scores)
     assert torch.isfinite(gradient).all()
+    if not validate_args:
+        has_words = trees.lengths > 0
+        assert torch.equal(trees.log_prob(heads)[:, has_words], log_probs[:, has_words])
     # Many more than there are, and than there is memory for.
     heads, log_probs = tensors.TreeDistribution(torch.zeros(3, 3)).k_best(10**12)
     assert heads.shape == (2, 3)
@@ -403,12 +408,14 @@ def test_k_best_trees(validate_args):
 def test_what_a_distribution_is_of_can_be_read():
     scores, lengths = make_scores(2, 3, 4, 4), torch.tensor([[3, 2, 1], [0, 3, 2]])
     for given in (None, lengths):
-        trees = tensors.TreeDistribution(scores, given, single_root=False)
+        trees = tensors.TreeDistribution(scores, lengths=given, single_root=False)
         assert trees.scores is scores
         assert torch.equal(trees.lengths, torch.full((2, 3), 3) if given is None else lengths)
         assert trees.single_root is False
-    arrays = spacy_rootmind.TreeDistribution(np.zeros((2, 4, 4)), np.array([3, 2]))
+    arrays = spacy_rootmind.TreeDistribution(np.zeros((2, 4, 4)), lengths=np.array([3, 2]))
     assert arrays.scores.shape == (2, 4, 4)
     assert arrays.lengths.tolist() == [3, 2]
     assert (arrays.single_root, arrays.projective) == (True, False)
-    assert spacy_rootmind.TreeDistribution(np.zeros((4, 4)), 2, projective=True).lengths == 2
+    assert (
+        spacy_rootmind.TreeDistribution(np.zeros((4, 4)), lengths=2, projective=True).lengths == 2
+    )

@@ -113,7 +113,7 @@ def test_gradcheck(name, single_root):
 
     def function(scores):
         return getattr(tensors, name)(
-            scores, torch.tensor([3, 2, 0]), allowed=allowed, single_root=single_root
+            scores, lengths=torch.tensor([3, 2, 0]), allowed=allowed, single_root=single_root
         )
 
     scores = check_scores(3, 4, 4)
@@ -193,7 +193,7 @@ def test_sentences_of_a_batch_are_as_alone(name):
         row[: n + 1, : n + 1] = random_scores(n + 1, n + 1).detach()
     batch.requires_grad_()
     function = getattr(tensors, name)
-    found = function(batch, torch.tensor(lengths), num_threads=2)
+    found = function(batch, lengths=torch.tensor(lengths), num_threads=2)
     found.square().sum().backward()
     for sentence, n in enumerate(lengths):
         alone = batch[sentence, : n + 1, : n + 1].detach().requires_grad_()
@@ -279,11 +279,11 @@ def test_flags_of_numpy_count_in_all_derivatives(flag):
 
 def test_lengths_may_be_numbers_lists_and_arrays():
     scores = random_scores(2, 4, 4).detach()
-    wanted = tensors.entropy(scores, torch.tensor([3, 2]))
+    wanted = tensors.entropy(scores, lengths=torch.tensor([3, 2]))
     for lengths in ([3, 2], np.array([3, 2])):
-        assert torch.equal(tensors.entropy(scores, lengths), wanted)
+        assert torch.equal(tensors.entropy(scores, lengths=lengths), wanted)
     for length in (2, torch.tensor(2), torch.tensor([2])):
-        assert torch.equal(tensors.entropy(scores[1], length), wanted[1])
+        assert torch.equal(tensors.entropy(scores[1], lengths=length), wanted[1])
 
 
 def test_divergence_is_infinite_where_trees_are_missing():
@@ -331,11 +331,11 @@ def test_errors_name_what_is_wrong():
         tensors.entropy(torch.zeros(3, 3), allowed=torch.ones(3, 3, dtype=torch.int64))
     for lengths in (torch.tensor([2.0]), [2.0]):
         with pytest.raises(TypeError, match=r"lengths as integers, received dtype"):
-            tensors.entropy(torch.zeros(1, 3, 3), lengths)
+            tensors.entropy(torch.zeros(1, 3, 3), lengths=lengths)
     # As many lengths as sentences, but in another shape.
     for lengths in (torch.full((6,), 2), np.full(6, 2)):
         with pytest.raises(ValueError, match=r"lengths of shape \(2, 3\), .* received \(6,\)"):
-            tensors.entropy(torch.zeros(2, 3, 3, 3), lengths)
+            tensors.entropy(torch.zeros(2, 3, 3, 3), lengths=lengths)
     with pytest.raises(ValueError, match=r"of one shape, received \(2, 3, 4, 4\) and \(3, 2, 4, 4"):
         tensors.kl_divergence(torch.zeros(2, 3, 4, 4), torch.zeros(3, 2, 4, 4))
     scores = torch.zeros(2, 3, 3)
@@ -422,7 +422,7 @@ def test_mapped_functions_are_those_of_the_batch(name):
     allowed[..., 0] = allowed[..., 1] = True
 
     def call(own, words, mask):
-        return function(own, words, allowed=mask)
+        return function(own, lengths=words, allowed=mask)
 
     wanted = call(scores, lengths, allowed)
     for axes in [(0, 0, 0), (1, 1, 1)]:
@@ -586,8 +586,8 @@ def test_batches_may_have_any_number_of_axes():
     lengths = torch.tensor([[3, 2, 1], [0, 3, 2]])
     for name in ONE:
         function = getattr(tensors, name)
-        found = function(scores, lengths)
-        flat = function(scores.flatten(0, 1), lengths.flatten())
+        found = function(scores, lengths=lengths)
+        flat = function(scores.flatten(0, 1), lengths=lengths.flatten())
         assert torch.equal(found, flat.unflatten(0, (2, 3)))
 
 
@@ -604,7 +604,7 @@ def test_results_are_for_their_owner_to_change():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_results_are_on_the_device_of_the_scores():
     scores = random_scores(2, 5, 5).detach().cuda().requires_grad_()
-    found = tensors.entropy(scores, torch.tensor([4, 2]))
+    found = tensors.entropy(scores, lengths=torch.tensor([4, 2]))
     found.sum().backward()
     assert found.device == scores.grad.device == scores.device
     assert tensors.TreeDistribution(scores).sample((2,)).device == scores.device
@@ -640,5 +640,5 @@ def test_queries_are_those_of_supar(multiroot):
     other = structs.MatrixTree(others, lengths, multiroot=multiroot)
     ours = functools.partial(tensors.entropy, lengths=lengths, single_root=not multiroot)
     torch.testing.assert_close(ours(scores).float(), theirs.entropy.float(), rtol=0, atol=1e-5)
-    divergence = tensors.kl_divergence(scores, others, lengths, single_root=not multiroot)
+    divergence = tensors.kl_divergence(scores, others, lengths=lengths, single_root=not multiroot)
     torch.testing.assert_close(divergence.float(), theirs.kl(other).float(), rtol=0, atol=1e-5)

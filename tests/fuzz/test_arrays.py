@@ -439,7 +439,8 @@ def test_losses(problem, seed, missing, margin):
         ),
         "head_selection": call(
             spacy_rootmind.head_selection,
-            *(problem.scores, heads, problem.lengths),
+            *(problem.scores, heads),
+            lengths=problem.lengths,
             allowed=problem.allowed,
         ),
     }
@@ -471,7 +472,12 @@ def test_tree_checks(problem, given_heads, seed):
     heads[..., 0] = -1 if heads.dtype.kind == "i" else 0
     rows = heads[None] if problem.is_one else heads
     rows.flat[: len(given_heads)] = np.abs(given_heads[: rows.size])
-    trees = call(spacy_rootmind.is_tree, heads, problem.lengths, single_root=problem.single_root)
+    trees = call(
+        spacy_rootmind.is_tree,
+        heads,
+        lengths=problem.lengths,
+        single_root=problem.single_root,
+    )
     lengths = [len(sentence) - 1 for sentence in problem.sentences]
     own = [row[: n + 1].astype(int) for row, n in zip(rows, lengths, strict=True)]
     expected = [
@@ -481,12 +487,12 @@ def test_tree_checks(problem, given_heads, seed):
         for row in own
     ]
     assert np.atleast_1d(trees).tolist() == expected
-    projective = call(spacy_rootmind.is_projective, heads, problem.lengths)
+    projective = call(spacy_rootmind.is_projective, heads, lengths=problem.lengths)
     if isinstance(projective, ValueError):
         assert not all(spacy_rootmind.is_tree(row, single_root=False) for row in own)
     else:
         assert np.atleast_1d(projective).tolist() == [reference.is_projective(row) for row in own]
-    total = call(spacy_rootmind.tree_score, problem.scores, heads, problem.lengths)
+    total = call(spacy_rootmind.tree_score, problem.scores, heads, lengths=problem.lengths)
     inside = [bool(((row[1:] >= 0) & (row[1:] < len(row))).all()) for row in own]
     assert isinstance(total, ValueError) != all(inside)
 

@@ -105,7 +105,7 @@ def test_subclasses_of_arrays_are_taken_as_arrays():
     with pytest.raises(TypeError, match="MaskedArray"):
         decode(scores, allowed=masked)
     with pytest.raises(TypeError, match="MaskedArray"):
-        decode(scores[None], np.ma.masked_array([2]))
+        decode(scores[None], lengths=np.ma.masked_array([2]))
     np.testing.assert_array_equal(decode(scores, allowed=every), expected)
 
 

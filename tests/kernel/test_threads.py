@@ -26,9 +26,9 @@ each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__
 def test_decode_threads_do_not_change_the_result(dtype, single_root, algorithm, arcmax):
     scores, lengths = pad_batch(mixed_batch(20, 100, 25, dtype), np.nan)
     options = {"single_root": single_root, "algorithm": algorithm, "arcmax": arcmax}
-    expected = decode(scores, lengths, **options, num_threads=1)
+    expected = decode(scores, lengths=lengths, **options, num_threads=1)
     for num_threads in (2, 3, 4):
-        heads = decode(scores, lengths, **options, num_threads=num_threads)
+        heads = decode(scores, lengths=lengths, **options, num_threads=num_threads)
         np.testing.assert_array_equal(heads, expected)
 
 
@@ -46,12 +46,12 @@ def test_decode_one_matrix_with_several_threads():
 
 def test_decode_threads_on_strided_input():
     scores, lengths = pad_batch(mixed_batch(21, 30, 10, np.float32), np.nan)
-    expected = decode(scores, lengths)
+    expected = decode(scores, lengths=lengths)
     np.testing.assert_array_equal(
-        decode(np.asfortranarray(scores), lengths, num_threads=4), expected
+        decode(np.asfortranarray(scores), lengths=lengths, num_threads=4), expected
     )
     np.testing.assert_array_equal(
-        decode(scores[::-1], lengths[::-1], num_threads=4), expected[::-1]
+        decode(scores[::-1], lengths=lengths[::-1], num_threads=4), expected[::-1]
     )
 
 
@@ -89,12 +89,14 @@ def test_decode_may_be_called_from_many_threads_at_once(num_threads):
         for single_root, algorithm in SETTINGS
         for arcmax in (True, False)
     ]
-    expected = [decode(scores, lengths, **options) for options in jobs]
+    expected = [decode(scores, lengths=lengths, **options) for options in jobs]
     together = threading.Barrier(len(jobs))
 
     def work(options: dict) -> list[np.ndarray]:
         together.wait(timeout=60)
-        return [decode(scores, lengths, **options, num_threads=num_threads) for _ in range(15)]
+        return [
+            decode(scores, lengths=lengths, **options, num_threads=num_threads) for _ in range(15)
+        ]
 
     with ThreadPoolExecutor(len(jobs)) as pool:
         for results, heads in zip(pool.map(work, jobs), expected, strict=True):
@@ -128,14 +130,14 @@ def test_decode_errors_stay_in_the_thread_that_made_them():
 
 def test_tree_checks_may_be_called_from_many_threads_at_once():
     scores, lengths = pad_batch(mixed_batch(23, 50, 15, np.float64), np.nan)
-    heads = decode(scores, lengths)
-    expected = tree_score(scores, heads, lengths)
+    heads = decode(scores, lengths=lengths)
+    expected = tree_score(scores, heads, lengths=lengths)
     together = threading.Barrier(4)
 
     def work(_: int) -> bool:
         together.wait(timeout=60)
-        same = [(tree_score(scores, heads, lengths) == expected).all() for _ in range(20)]
-        trees = [is_tree(heads, lengths).all() for _ in range(20)]
+        same = [(tree_score(scores, heads, lengths=lengths) == expected).all() for _ in range(20)]
+        trees = [is_tree(heads, lengths=lengths).all() for _ in range(20)]
         return all(same) and all(trees)
 
     with ThreadPoolExecutor(4) as pool:

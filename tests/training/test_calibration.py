@@ -114,12 +114,12 @@ def test_fit_without_anything_known_is_one():
 
 def test_fit_stays_within_its_bounds():
     [(scores, lengths, _)] = drawn_batches(rng_for("bounds"), 1.0, n_batches=1)
-    best = decode(scores, lengths).astype(int)
+    best = decode(scores, lengths=lengths).astype(int)
     best[best < 0] = MISSING
     # All gold heads are the parse's own: the more confident the better.
     assert LEAST <= fit_temperature([(scores, lengths, best)]) < 2 * LEAST
     # Gold heads that have nothing to do with the scores: the less sure the better.
-    worst = decode(-scores, lengths).astype(int)
+    worst = decode(-scores, lengths=lengths).astype(int)
     worst[worst < 0] = MISSING
     assert MOST / 2 < fit_temperature([(scores, lengths, worst)]) <= MOST
 
@@ -393,7 +393,7 @@ def test_components_before_the_parser_are_run_and_no_others(make):
 
 def test_reader_fits_with_what_a_shared_tok2vec_says(quickstart_docs, dev):
     """Scores without the shared vectors would be those of zeros, and so would the temperature."""
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
     listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32, "upstream": "*"}
     nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": listener}})

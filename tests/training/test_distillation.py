@@ -40,7 +40,7 @@ def buckets_of(lengths):
 
 def teacher_marginals(rng, bucket, scale=1.0):
     scores = scale * rng.standard_normal(bucket.allowed.shape)
-    return TreeDistribution(scores, bucket.lengths).marginals, scores
+    return TreeDistribution(scores, lengths=bucket.lengths).marginals, scores
 
 
 # --- the loss ----------------------------------------------------------------------------------
@@ -86,7 +86,7 @@ def test_cross_entropy_is_least_where_the_student_is_the_teacher():
     for bucket in buckets_of([4, 7, 1]):
         marginals, taught = teacher_marginals(rng, bucket)
         loss, gradient = tree_cross_entropy(taught, bucket, marginals)
-        entropy = TreeDistribution(taught, bucket.lengths).entropy().sum()
+        entropy = TreeDistribution(taught, lengths=bucket.lengths).entropy().sum()
         assert loss == pytest.approx(entropy, rel=1e-9)
         np.testing.assert_allclose(gradient, 0.0, atol=1e-12)
         # A constant for all arcs from ROOT changes no distribution over single-root trees.

@@ -237,9 +237,9 @@ def test_tree_crf_of_whole_trees_is_minus_their_log_probability(dtype):
     for bucket in make_buckets([*LENGTHS, 20, 21]):
         scores, gold = random_scores(rng, bucket, dtype, 3.0), random_gold(rng, bucket)
         loss, gradient = tree_crf(scores, bucket, gold)
-        log_probs = tree_log_prob(scores, gold, bucket.lengths)
+        log_probs = tree_log_prob(scores, gold, lengths=bucket.lengths)
         assert loss == pytest.approx(-log_probs.sum(), rel=1e-12, abs=1e-11)
-        expected = arc_marginals(scores, bucket.lengths)
+        expected = arc_marginals(scores, lengths=bucket.lengths)
         for i, n in enumerate(bucket.lengths.tolist()):
             expected[i, np.arange(1, n + 1), gold[i, 1 : n + 1]] -= 1
         atol = 1e-11 if dtype == np.float64 else 1e-6
@@ -306,7 +306,7 @@ def test_tree_crf_descends_to_the_gold_tree():
             _, gradient = tree_crf(scores, bucket, gold)
             scores -= gradient
         assert tree_crf(scores, bucket, gold)[0] < 0.1 * first
-        np.testing.assert_array_equal(decode(scores, bucket.lengths), gold)
+        np.testing.assert_array_equal(decode(scores, lengths=bucket.lengths), gold)
 
 
 @each_dtype
@@ -389,7 +389,7 @@ def test_perceptron_is_zero_where_the_best_tree_agrees(dtype):
     rng = rng_for("perceptron agrees")
     for bucket in make_buckets([*LENGTHS, 25]):
         scores = random_scores(rng, bucket, dtype)
-        gold = decode(scores, bucket.lengths).astype(np.int64)
+        gold = decode(scores, lengths=bucket.lengths).astype(np.int64)
         for rate in (0.0, 0.5):
             known = np.where(rng.random(gold.shape) < rate, MISSING, gold)
             loss, gradient = perceptron(scores, bucket, known)
@@ -455,8 +455,8 @@ def test_perceptron_learns_the_gold_trees():
             if loss == 0:
                 break
             scores -= 0.1 * gradient
-        np.testing.assert_array_equal(decode(scores, bucket.lengths), gold)
-        assert math.isfinite(log_partition(scores, bucket.lengths).sum())
+        np.testing.assert_array_equal(decode(scores, lengths=bucket.lengths), gold)
+        assert math.isfinite(log_partition(scores, lengths=bucket.lengths).sum())
 
 
 # Sentence starts

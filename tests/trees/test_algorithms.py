@@ -406,8 +406,8 @@ def test_decode_every_algorithm_refuses_bad_values_where_there_is_no_tree(option
 @pytest.mark.parametrize("options", WITH_ARCMAX, ids=name_of)
 def test_decode_arcmax_before_is_true(options):
     scores, lengths = pad_batch(mixed_batch(40, 60, 9, np.float32), NAN)
-    before = decode(scores, lengths, **{**options, "arcmax": "before"})
-    np.testing.assert_array_equal(before, decode(scores, lengths, **options))
+    before = decode(scores, lengths=lengths, **{**options, "arcmax": "before"})
+    np.testing.assert_array_equal(before, decode(scores, lengths=lengths, **options))
 
 
 @pytest.mark.parametrize("options", WITH_ARCMAX, ids=name_of)
@@ -434,7 +434,7 @@ def test_decode_every_algorithm_on_a_padded_batch(dtype, options):
     matrices = mixed_batch(41, 40, 10, dtype)
     scores, lengths = pad_batch(matrices, NAN, extra=2)
     before = scores.tobytes(), lengths.tobytes()
-    heads = decode(scores, lengths, **options)
+    heads = decode(scores, lengths=lengths, **options)
     assert (scores.tobytes(), lengths.tobytes()) == before
     assert (heads.dtype, heads.shape) == (np.int32, scores.shape[:2])
     for row, one in zip(heads, matrices, strict=True):
@@ -453,7 +453,7 @@ def test_decode_every_algorithm_ignores_what_means_nothing(options):
                 wide = np.full((n + 4, n + 4), junk)
                 wide[1 : n + 1, : n + 1] = scores[1:]
                 np.fill_diagonal(wide, junk)
-                heads = decode(wide, n, **options)
+                heads = decode(wide, lengths=n, **options)
                 np.testing.assert_array_equal(heads[: n + 1], expected)
                 assert (heads[n + 1 :] == -1).all()
 
@@ -461,9 +461,9 @@ def test_decode_every_algorithm_ignores_what_means_nothing(options):
 @each_options
 def test_decode_every_algorithm_gives_the_same_with_threads(options):
     scores, lengths = pad_batch(mixed_batch(42, 60, 15, np.float32), NAN)
-    expected = decode(scores, lengths, **options)
+    expected = decode(scores, lengths=lengths, **options)
     for num_threads in (2, 3):
-        heads = decode(scores, lengths, **options, num_threads=num_threads)
+        heads = decode(scores, lengths=lengths, **options, num_threads=num_threads)
         np.testing.assert_array_equal(heads, expected)
 
 
@@ -472,10 +472,10 @@ def test_decode_every_algorithm_gives_the_same_with_threads(options):
 @each_dtype
 def test_decode_every_algorithm_reads_any_layout(dtype, options):
     scores, lengths = pad_batch(mixed_batch(43, 17, 8, dtype), NAN)
-    expected = decode(scores, lengths, **options)
+    expected = decode(scores, lengths=lengths, **options)
     longest = int(lengths.argmax())
     for name, layout in LAYOUTS.items():
-        heads = decode(layout(scores), lengths, **options)
+        heads = decode(layout(scores), lengths=lengths, **options)
         np.testing.assert_array_equal(heads, expected, err_msg=name)
         one = decode(layout(scores[longest]), **options)
         np.testing.assert_array_equal(one, expected[longest], err_msg=name)
@@ -491,11 +491,11 @@ def test_decode_every_algorithm_gives_the_same_at_either_width(options):
 @each_options
 def test_decode_every_algorithm_repeats_itself(options):
     scores, lengths = pad_batch(mixed_batch(45, 30, 9, np.float64), NAN)
-    first = decode(scores, lengths, **options)
+    first = decode(scores, lengths=lengths, **options)
     kept = first.copy()
     for other in OPTIONS:
-        decode(scores[::-1], lengths[::-1], **other)
-    np.testing.assert_array_equal(decode(scores, lengths, **options), kept)
+        decode(scores[::-1], lengths=lengths[::-1], **other)
+    np.testing.assert_array_equal(decode(scores, lengths=lengths, **options), kept)
     np.testing.assert_array_equal(first, kept)
 
 
@@ -518,7 +518,7 @@ def test_decode_every_algorithm_gives_empty_sentences_the_empty_tree(options):
     assert decode(np.empty((0, 3, 3)), **options).shape == (0, 3)
     lengths = np.array([0, 1, 0])
     scores = np.zeros((3, 3, 3))
-    assert decode(scores, lengths, **options).tolist() == [[-1] * 3, [-1, 0, -1], [-1] * 3]
+    assert decode(scores, lengths=lengths, **options).tolist() == [[-1] * 3, [-1, 0, -1], [-1] * 3]
 
 
 # Names and settings

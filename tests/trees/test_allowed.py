@@ -178,10 +178,10 @@ def test_decode_everything_allowed_changes_nothing(options):
         [one for one, _ in pairs("everything", 40, 9, np.float64)], NAN, extra=1
     )
     allowed = np.ones(scores.shape, dtype=bool)
-    heads = decode(scores, lengths, allowed=allowed, **options)
-    np.testing.assert_array_equal(heads, decode(scores, lengths, **options))
-    heads = decode(scores, lengths, allowed=None, **options)
-    np.testing.assert_array_equal(heads, decode(scores, lengths, **options))
+    heads = decode(scores, lengths=lengths, allowed=allowed, **options)
+    np.testing.assert_array_equal(heads, decode(scores, lengths=lengths, **options))
+    heads = decode(scores, lengths=lengths, allowed=None, **options)
+    np.testing.assert_array_equal(heads, decode(scores, lengths=lengths, **options))
 
 
 @pytest.mark.one_each("options")
@@ -242,12 +242,12 @@ def test_decode_kbest_allowed_means_nothing_in_row_zero_and_on_the_diagonal(valu
 @pytest.mark.parametrize("fill", [True, False])
 def test_decode_allowed_means_nothing_in_the_padding(fill, dtype, options):
     scores, allowed, lengths = padded_pairs("padding", 34, 9, dtype, fill)
-    heads = decode(scores, lengths, allowed=allowed, **options)
+    heads = decode(scores, lengths=lengths, allowed=allowed, **options)
     for row, one, mask, n in zip(heads, scores, allowed, lengths.tolist(), strict=True):
         inside = masked(one, mask)[: n + 1, : n + 1]
         np.testing.assert_array_equal(row[: n + 1], decode(inside, **options))
         assert (row[n + 1 :] == -1).all()
-        np.testing.assert_array_equal(decode(one, n, allowed=mask, **options), row)
+        np.testing.assert_array_equal(decode(one, lengths=n, allowed=mask, **options), row)
 
 
 @pytest.mark.one_each("options")
@@ -256,9 +256,9 @@ def test_decode_allowed_means_nothing_in_the_padding(fill, dtype, options):
 def test_decode_allowed_with_threads(arcmax, options):
     scores, allowed, lengths = padded_pairs("threads", 60, 12, np.float32, True)
     options = {**options, "arcmax": arcmax}
-    expected = decode(masked(scores, allowed), lengths, **options)
+    expected = decode(masked(scores, allowed), lengths=lengths, **options)
     for num_threads in (1, 2, 3):
-        heads = decode(scores, lengths, allowed=allowed, num_threads=num_threads, **options)
+        heads = decode(scores, lengths=lengths, allowed=allowed, num_threads=num_threads, **options)
         np.testing.assert_array_equal(heads, expected)
 
 
@@ -271,20 +271,20 @@ def test_decode_allowed_with_threads(arcmax, options):
 def test_decode_allowed_of_any_layout(layout, options):
     for dtype in DTYPES:
         scores, allowed, lengths = padded_pairs("layout", 17, 8, dtype, False)
-        expected = decode(masked(scores, allowed), lengths, **options)
+        expected = decode(masked(scores, allowed), lengths=lengths, **options)
         other = MASK_LAYOUTS[layout](allowed)
         np.testing.assert_array_equal(other, allowed)
         for matrices in (scores, MASK_LAYOUTS[layout](scores), np.asfortranarray(scores)):
-            heads = decode(matrices, lengths, allowed=other, **options)
+            heads = decode(matrices, lengths=lengths, allowed=other, **options)
             np.testing.assert_array_equal(heads, expected)
         one, mask = scores[5, :6, :6], MASK_LAYOUTS[layout](allowed[5, :6, :6])
         n = min(5, int(lengths[5]))
         mask_too = masked(one, allowed[5, :6, :6])
         try:
-            right = decode(mask_too, n, **options)
+            right = decode(mask_too, lengths=n, **options)
         except NoTreeError:
             continue
-        np.testing.assert_array_equal(decode(one, n, allowed=mask, **options), right)
+        np.testing.assert_array_equal(decode(one, lengths=n, allowed=mask, **options), right)
 
 
 @each_root
@@ -346,7 +346,7 @@ def test_decode_changes_neither_scores_nor_mask(dtype, options):
         scores.flags.writeable = allowed.flags.writeable = writeable
         before = scores.tobytes(), allowed.tobytes()
         for num_threads in (1, 2):
-            decode(scores, lengths, allowed=allowed, num_threads=num_threads, **options)
+            decode(scores, lengths=lengths, allowed=allowed, num_threads=num_threads, **options)
         assert (scores.tobytes(), allowed.tobytes()) == before
 
 
@@ -402,7 +402,7 @@ def test_decode_nothing_allowed_leaves_the_empty_sentence_its_tree(options):
     nothing = np.zeros((1, 1), dtype=bool)
     assert decode(np.full((1, 1), NAN), allowed=nothing, **options).tolist() == [-1]
     heads = decode(
-        np.zeros((2, 3, 3)), np.array([0, 0]), allowed=np.zeros((2, 3, 3), bool), **options
+        np.zeros((2, 3, 3)), lengths=np.array([0, 0]), allowed=np.zeros((2, 3, 3), bool), **options
     )
     assert heads.tolist() == [[-1] * 3] * 2
     assert decode(np.empty((0, 3, 3)), allowed=np.empty((0, 3, 3), bool), **options).shape == (0, 3)

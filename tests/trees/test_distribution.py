@@ -352,7 +352,7 @@ def test_distribution_matches_determinant_on_many_closed_cycles(n, escape, close
 def test_distribution_of_no_words(single_root):
     for junk in (0.0, np.nan, INF, -INF):
         for scores, length in ((np.full((1, 1), junk), None), (np.full((4, 4), junk), 0)):
-            trees = TreeDistribution(scores, length, single_root=single_root)
+            trees = TreeDistribution(scores, lengths=length, single_root=single_root)
             heads = trees.mode
             assert heads.tolist() == [-1] * len(scores)
             for got in (trees.log_partition, trees.entropy(), trees.log_prob(heads)):
@@ -369,12 +369,12 @@ def test_distribution_of_no_words(single_root):
             assert trees.marginals.dtype == np.float64
             assert trees.marginals.tolist() == np.zeros(scores.shape).tolist()
             for function, zero in ((log_partition, 0.0), (entropy, 0.0)):
-                got = function(scores, length, single_root=single_root)
+                got = function(scores, lengths=length, single_root=single_root)
                 assert isinstance(got, np.float64)
                 assert got == zero
-            P = arc_marginals(scores, length, single_root=single_root)
+            P = arc_marginals(scores, lengths=length, single_root=single_root)
             assert P.tolist() == np.zeros(scores.shape).tolist()
-            got = tree_log_prob(scores, heads, length, single_root=single_root)
+            got = tree_log_prob(scores, heads, lengths=length, single_root=single_root)
             assert isinstance(got, np.float64)
             assert got == 0
 

@@ -23,11 +23,11 @@ from spacy_rootmind import (
 NAN, INF = np.nan, np.inf
 
 
-def chain_log_prob(scores: FloatArray, *args: object, **options: object) -> object:
+def chain_log_prob(scores: FloatArray, **options: object) -> object:
     """Call `tree_log_prob` on the chain, where every word hangs from the one before it."""
     shape = scores.shape[:-1] if getattr(scores, "ndim", 0) > 1 else (2,)
     heads = np.broadcast_to(np.arange(-1, shape[-1] - 1), shape)
-    return tree_log_prob(scores, heads, *args, **options)
+    return tree_log_prob(scores, heads, **options)
 
 
 FUNCTIONS = {
@@ -93,7 +93,7 @@ def test_probabilities_of_a_batch_are_float64_arrays(dtype, single_root):
 @each_function
 def test_probabilities_of_an_empty_batch_are_none(function):
     for lengths in (None, np.empty(0, dtype=np.int64)):
-        got = function(np.empty((0, 4, 4)), lengths)
+        got = function(np.empty((0, 4, 4)), lengths=lengths)
         assert got.shape == ((0, 4, 4) if function is arc_marginals else (0,))
         assert got.dtype == np.float64
 
@@ -104,7 +104,7 @@ def test_probabilities_of_empty_sentences_are_zero(function):
         (np.full((3, 1, 1), NAN), None),
         (np.full((2, 4, 4), NAN), np.zeros(2, dtype=np.int64)),
     ):
-        got = function(scores, lengths)
+        got = function(scores, lengths=lengths)
         assert got.shape == (scores.shape if function is arc_marginals else scores.shape[:1])
         assert not got.any()
 
@@ -127,7 +127,7 @@ def test_probabilities_are_new_and_writable(function):
 def test_probabilities_of_a_batch_equal_those_one_by_one(function, dtype, single_root):
     matrices = tame_batch(1, 60, 12, dtype)
     scores, lengths = pad_batch(matrices, NAN)
-    got = function(scores, lengths, single_root=single_root)
+    got = function(scores, lengths=lengths, single_root=single_root)
     for row, one in zip(got, matrices, strict=True):
         assert_row(row, function(one, single_root=single_root))
 
@@ -136,9 +136,9 @@ def test_probabilities_of_a_batch_equal_those_one_by_one(function, dtype, single
 @each_root
 def test_probabilities_do_not_depend_on_threads(function, single_root):
     scores, lengths = pad_batch(tame_batch(2, 60, 20, np.float32), NAN)
-    expected = function(scores, lengths, single_root=single_root)
+    expected = function(scores, lengths=lengths, single_root=single_root)
     for num_threads in (1, 2, 4):
-        got = function(scores, lengths, single_root=single_root, num_threads=num_threads)
+        got = function(scores, lengths=lengths, single_root=single_root, num_threads=num_threads)
         assert_identical(got, expected)
 
 
@@ -153,9 +153,9 @@ def test_probabilities_with_more_threads_than_sentences(function):
 @each_function
 def test_probabilities_called_from_several_threads_at_once(function):
     scores, lengths = pad_batch(tame_batch(3, 30, 15, np.float64), NAN)
-    expected = function(scores, lengths)
+    expected = function(scores, lengths=lengths)
     with ThreadPoolExecutor(4) as pool:
-        jobs = [pool.submit(function, scores, lengths, num_threads=2) for _ in range(8)]
+        jobs = [pool.submit(function, scores, lengths=lengths, num_threads=2) for _ in range(8)]
         for job in jobs:
             assert_identical(job.result(), expected)
 
@@ -164,15 +164,16 @@ def test_probabilities_called_from_several_threads_at_once(function):
 def test_probabilities_do_not_depend_on_the_order_of_sentences(function):
     scores, lengths = pad_batch(tame_batch(4, 40, 10, np.float32), NAN)
     order = rng_for("order").permutation(len(scores))
-    got = function(scores[order], lengths[order])
-    assert_identical(got, function(scores, lengths)[order])
+    got = function(scores[order], lengths=lengths[order])
+    assert_identical(got, function(scores, lengths=lengths)[order])
 
 
 @each_function
 @pytest.mark.parametrize("extra", [0, 1, 7])
 def test_probabilities_do_not_depend_on_padding(function, extra):
     matrices = tame_batch(5, 20, 9, np.float64)
-    got = function(*pad_batch(matrices, NAN, extra))
+    scores, lengths = pad_batch(matrices, NAN, extra)
+    got = function(scores, lengths=lengths)
     for row, one in zip(got, matrices, strict=True):
         assert_row(row, function(one))
 
@@ -182,8 +183,10 @@ def test_probabilities_do_not_depend_on_padding(function, extra):
 @each_junk
 def test_probabilities_ignore_what_lies_in_the_padding(function, junk):
     matrices = tame_batch(6, 20, 9, np.float32)
-    expected = function(*pad_batch(matrices, 0.0, 2))
-    assert_identical(function(*pad_batch(matrices, junk, 2)), expected)
+    scores, lengths = pad_batch(matrices, 0.0, 2)
+    expected = function(scores, lengths=lengths)
+    other, _ = pad_batch(matrices, junk, 2)
+    assert_identical(function(other, lengths=lengths), expected)
 
 
 @pytest.mark.one_each("junk", "function")
@@ -206,7 +209,7 @@ def test_probabilities_ignore_row_zero_and_diagonal(function, family, single_roo
 def test_probabilities_of_one_sentence_with_a_length_ignore_padding(function, junk):
     scores = np.full((9, 9), junk)
     scores[:6, :6] = fixed_matrix(5)
-    assert_row(function(scores, 5), function(fixed_matrix(5)))
+    assert_row(function(scores, lengths=5), function(fixed_matrix(5)))
 
 
 @each_function
@@ -214,8 +217,8 @@ def test_probabilities_of_one_sentence_with_a_length_ignore_padding(function, ju
 def test_probabilities_of_float32_are_those_of_the_same_values_as_float64(function, single_root):
     scores, lengths = pad_batch(tame_batch(7, 40, 10, np.float32), NAN)
     wide = scores.astype(np.float64)
-    got = function(scores, lengths, single_root=single_root)
-    assert_identical(got, function(wide, lengths, single_root=single_root))
+    got = function(scores, lengths=lengths, single_root=single_root)
+    assert_identical(got, function(wide, lengths=lengths, single_root=single_root))
 
 
 @pytest.mark.one_each("layout", "function")
@@ -224,7 +227,9 @@ def test_probabilities_of_float32_are_those_of_the_same_values_as_float64(functi
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_probabilities_take_any_layout(function, layout, dtype):
     scores, lengths = pad_batch(tame_batch(8, 20, 8, dtype), NAN)
-    assert_identical(function(LAYOUTS[layout](scores), lengths), function(scores, lengths))
+    assert_identical(
+        function(LAYOUTS[layout](scores), lengths=lengths), function(scores, lengths=lengths)
+    )
     for family in ("integer_ties", "nested_pairs", "all_prefer_root"):
         one = fixed_matrix(9, dtype, family)
         assert_identical(function(LAYOUTS[layout](one)), function(one))
@@ -248,7 +253,7 @@ def test_probabilities_never_change_their_input(function, single_root):
     scores, lengths = pad_batch(tame_batch(9, 40, 9, np.float64), NAN)
     allowed = np.ones(scores.shape, dtype=bool)
     before = scores.tobytes(), lengths.tobytes(), allowed.tobytes()
-    function(scores, lengths, allowed=allowed, single_root=single_root)
+    function(scores, lengths=lengths, allowed=allowed, single_root=single_root)
     assert (scores.tobytes(), lengths.tobytes(), allowed.tobytes()) == before
 
 
@@ -282,12 +287,12 @@ def masked_batch(dtype: type) -> tuple[FloatArray, NDArray[np.bool_], NDArray[np
 def test_probabilities_allowed_equals_minus_infinity(function, dtype, single_root):
     scores, allowed, lengths = masked_batch(dtype)
     hard = np.where(allowed, scores, dtype(-INF))
-    expected = function(hard, lengths, single_root=single_root)
-    got = function(scores, lengths, allowed=allowed, single_root=single_root)
+    expected = function(hard, lengths=lengths, single_root=single_root)
+    got = function(scores, lengths=lengths, allowed=allowed, single_root=single_root)
     assert_identical(got, expected)
     for junk in (NAN, INF, -INF, 1e30, -1e30):
         poisoned = np.where(allowed, scores, dtype(junk))
-        got = function(poisoned, lengths, allowed=allowed, single_root=single_root)
+        got = function(poisoned, lengths=lengths, allowed=allowed, single_root=single_root)
         assert_identical(got, expected)
     n = int(lengths[-1]) + 1
     one = function(scores[-1, :n, :n], allowed=allowed[-1, :n, :n], single_root=single_root)
@@ -299,19 +304,19 @@ def test_probabilities_allowed_equals_minus_infinity(function, dtype, single_roo
 @pytest.mark.parametrize("layout", sorted(MASK_LAYOUTS))
 def test_probabilities_allowed_of_any_layout(function, layout):
     scores, allowed, lengths = masked_batch(np.float64)
-    expected = function(scores, lengths, allowed=allowed)
+    expected = function(scores, lengths=lengths, allowed=allowed)
     # Layouts fill gaps with NaN, which as a bool is True.
     other = MASK_LAYOUTS[layout](allowed)
     np.testing.assert_array_equal(other, allowed)
-    assert_identical(function(scores, lengths, allowed=other), expected)
+    assert_identical(function(scores, lengths=lengths, allowed=other), expected)
 
 
 @each_function
 def test_probabilities_allowed_threads_do_not_change_the_result(function):
     scores, allowed, lengths = masked_batch(np.float32)
-    expected = function(scores, lengths, allowed=allowed)
+    expected = function(scores, lengths=lengths, allowed=allowed)
     for num_threads in (2, 4):
-        got = function(scores, lengths, allowed=allowed, num_threads=num_threads)
+        got = function(scores, lengths=lengths, allowed=allowed, num_threads=num_threads)
         assert_identical(got, expected)
 
 
@@ -349,42 +354,44 @@ def test_probabilities_with_nothing_allowed_have_no_tree(function):
 @pytest.mark.parametrize("kind", [np.int8, np.int32, np.uint8, np.intp])
 def test_probabilities_lengths_of_any_integer_dtype(function, kind):
     scores, lengths = pad_batch(tame_batch(10, 10, 7, np.float32), NAN)
-    assert_identical(function(scores, lengths.astype(kind)), function(scores, lengths))
+    assert_identical(
+        function(scores, lengths=lengths.astype(kind)), function(scores, lengths=lengths)
+    )
 
 
 @each_function
 @pytest.mark.parametrize("length", [5, np.int64(5), np.uint8(5)])
 def test_probabilities_of_one_sentence_take_one_length(function, length):
-    assert_identical(function(fixed_matrix(5), length), function(fixed_matrix(5)))
+    assert_identical(function(fixed_matrix(5), lengths=length), function(fixed_matrix(5)))
 
 
 @each_function
 @pytest.mark.parametrize("lengths", [[-1, 3], [3, 5], [3, 2**40], [3, 2**32 + 1]])
 def test_probabilities_lengths_out_of_range_are_refused(function, lengths):
     with pytest.raises(ValueError, match=r"length"):
-        function(fixed_batch(2, 4, family="gaussian"), np.array(lengths))
+        function(fixed_batch(2, 4, family="gaussian"), lengths=np.array(lengths))
 
 
 @each_function
 @pytest.mark.parametrize("shape", [(1,), (3,), (2, 1), (0,)])
 def test_probabilities_lengths_of_wrong_shape_are_refused(function, shape):
     with pytest.raises(ValueError, match=r"length"):
-        function(fixed_batch(2, 4, family="gaussian"), np.ones(shape, dtype=np.int64))
+        function(fixed_batch(2, 4, family="gaussian"), lengths=np.ones(shape, dtype=np.int64))
 
 
 @each_function
 @pytest.mark.parametrize("kind", [np.float32, np.bool_, np.complex128, object])
 def test_probabilities_lengths_must_be_integers(function, kind):
     with pytest.raises(TypeError, match=r"length"):
-        function(fixed_batch(2, 4, family="gaussian"), np.array([3, 4]).astype(kind))
+        function(fixed_batch(2, 4, family="gaussian"), lengths=np.array([3, 4]).astype(kind))
 
 
 @each_function
 def test_probabilities_lengths_are_one_a_sentence(function):
     with pytest.raises((TypeError, ValueError), match=r"length"):
-        function(fixed_matrix(5), np.array([5, 5]))
+        function(fixed_matrix(5), lengths=np.array([5, 5]))
     with pytest.raises((TypeError, ValueError), match=r"length"):
-        function(fixed_batch(2, 4, family="gaussian"), 4)
+        function(fixed_batch(2, 4, family="gaussian"), lengths=4)
 
 
 # Shapes, dtypes, options
@@ -527,9 +534,9 @@ def test_tree_log_prob_heads_out_of_range_are_refused(head, single_root):
 def test_tree_log_prob_heads_past_the_length_are_out_of_range():
     scores = np.zeros((1, 6, 6))
     heads = np.array([[-1, 0, 4, 2, 0, 0]])
-    assert np.isfinite(tree_log_prob(scores, heads, np.array([5]), single_root=False)).all()
+    assert np.isfinite(tree_log_prob(scores, heads, lengths=np.array([5]), single_root=False)).all()
     with pytest.raises(ValueError, match=r"sentence 0\b"):
-        tree_log_prob(scores, heads, np.array([3]))
+        tree_log_prob(scores, heads, lengths=np.array([3]))
 
 
 def test_tree_log_prob_ignores_index_zero_and_padding_of_heads():
@@ -538,7 +545,7 @@ def test_tree_log_prob_ignores_index_zero_and_padding_of_heads():
     expected = tree_log_prob(scores[0, :4, :4], np.array([-1, 2, 0, 1]))
     for junk in (-1, 0, 3, 77):
         heads = np.array([[junk, 2, 0, 1, junk, junk]])
-        assert tree_log_prob(scores, heads, np.array([3])).tolist() == [expected]
+        assert tree_log_prob(scores, heads, lengths=np.array([3])).tolist() == [expected]
 
 
 @pytest.mark.parametrize("shape", [(3,), (5,), (1, 4), (4, 4), (0,)])
@@ -570,11 +577,11 @@ def test_tree_log_prob_heads_of_any_integer_dtype(kind):
 def test_tree_log_prob_heads_are_not_changed_and_may_lie_anywhere():
     matrices = [scaled(rng_for("layouts", i), i % 7, 1.0) for i in range(20)]
     scores, lengths = pad_batch(matrices, np.nan)
-    heads = decode(scores, lengths)
+    heads = decode(scores, lengths=lengths)
     before = heads.tobytes()
-    expected = tree_log_prob(scores, heads, lengths)
+    expected = tree_log_prob(scores, heads, lengths=lengths)
     spread = np.repeat(np.repeat(heads, 2, axis=1), 2, axis=0)[::2, ::2]
     spread.flags.writeable = False
     for other in (np.asfortranarray(heads), spread, heads[:, ::-1].copy()[:, ::-1]):
-        assert tree_log_prob(scores, other, lengths).tolist() == expected.tolist()
+        assert tree_log_prob(scores, other, lengths=lengths).tolist() == expected.tolist()
     assert heads.tobytes() == before

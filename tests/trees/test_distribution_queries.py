@@ -222,8 +222,12 @@ def test_divergence_of_a_batch_is_that_of_its_sentences(kinds):
     pairs = [(a, b) for a, b in zip(firsts, seconds, strict=True) if has_tree(b, True)]
     (first, lengths), (second, _) = (pad_batch([p[i] for p in pairs], np.nan) for i in (0, 1))
     for num_threads in (1, 3):
-        own = TreeDistribution(first, lengths, single_root=kinds[0], num_threads=num_threads)
-        other = TreeDistribution(second, lengths, single_root=kinds[1], num_threads=num_threads)
+        own = TreeDistribution(
+            first, lengths=lengths, single_root=kinds[0], num_threads=num_threads
+        )
+        other = TreeDistribution(
+            second, lengths=lengths, single_root=kinds[1], num_threads=num_threads
+        )
         mean, divergence = own.cross_entropy(other), own.kl_divergence(other)
         assert mean.shape == divergence.shape == (len(pairs),)
         for i, (a, b) in enumerate(pairs):
@@ -235,7 +239,7 @@ def test_divergence_of_a_batch_is_that_of_its_sentences(kinds):
 
 def test_divergence_refuses_other_sentences():
     batch = np.zeros((3, 5, 5))
-    trees = TreeDistribution(batch, np.array([4, 3, 2]))
+    trees = TreeDistribution(batch, lengths=np.array([4, 3, 2]))
     for query in (trees.kl_divergence, trees.cross_entropy):
         with pytest.raises(TypeError, match="TreeDistribution, received ndarray"):
             query(batch)
@@ -244,7 +248,7 @@ def test_divergence_refuses_other_sentences():
         with pytest.raises(ValueError, match=r"shape \(3, 5, 5\), received \(5, 5\)"):
             query(TreeDistribution(batch[0]))
         with pytest.raises(ValueError, match=r"sentence 1: expected a length of 3.* received 4"):
-            query(TreeDistribution(batch, np.array([4, 4, 2])))
+            query(TreeDistribution(batch, lengths=np.array([4, 4, 2])))
 
 
 # Expectations
@@ -295,12 +299,12 @@ def test_expectation_of_a_batch_is_that_of_its_sentences():
     scores, lengths = pad_batch(matrices, np.nan)
     values = rng.standard_normal(scores.shape).astype(np.float32)
     for num_threads in (1, 3):
-        got = TreeDistribution(scores, lengths, num_threads=num_threads).expectation(values)
+        got = TreeDistribution(scores, lengths=lengths, num_threads=num_threads).expectation(values)
         for i, one in enumerate(matrices):
             size = len(one)
             assert got[i] == TreeDistribution(one).expectation(values[i, :size, :size])
     strided = np.asfortranarray(values)
-    assert TreeDistribution(scores, lengths).expectation(strided).tobytes() == got.tobytes()
+    assert TreeDistribution(scores, lengths=lengths).expectation(strided).tobytes() == got.tobytes()
 
 
 @pytest.mark.parametrize("bad", [np.nan, INF, -INF])
@@ -501,12 +505,12 @@ def test_copies_are_the_same_distribution(make):
     scores, lengths = pad_batch(tame_batch("copies", 10, 6, np.float32), np.nan)
     allowed = np.ones(scores.shape, dtype=bool)
     for options in ({}, {"allowed": allowed, "single_root": False, "num_threads": 2}):
-        trees = TreeDistribution(scores, lengths, **options)
+        trees = TreeDistribution(scores, lengths=lengths, **options)
         expected = trees.marginals
         again = make(trees)
         assert repr(again) == repr(trees)
         assert again.marginals.tobytes() == expected.tobytes()
-    one = TreeDistribution(scores[3], int(lengths[3]))
+    one = TreeDistribution(scores[3], lengths=int(lengths[3]))
     assert make(one).log_partition == one.log_partition
 
 
@@ -515,7 +519,7 @@ def test_repr_describes_the_sentences():
     assert repr(TreeDistribution(batch)) == (
         "TreeDistribution(3 sentences of up to 4 words, single_root=True)"
     )
-    assert repr(TreeDistribution(batch[0], 1, single_root=False)) == (
+    assert repr(TreeDistribution(batch[0], lengths=1, single_root=False)) == (
         "TreeDistribution(1 sentence of 1 word, single_root=False)"
     )
 
@@ -523,9 +527,9 @@ def test_repr_describes_the_sentences():
 def test_a_distribution_may_be_shared_by_threads():
     batch, lengths = pad_batch(tame_batch("shared", 20, 12, np.float64), np.nan)
     for scores, words in ((batch, lengths), (batch[7], int(lengths[7]))):
-        expected = ask_everything(TreeDistribution(scores, words))
+        expected = ask_everything(TreeDistribution(scores, lengths=words))
         for _ in range(10):
-            trees = TreeDistribution(scores, words, num_threads=2)
+            trees = TreeDistribution(scores, lengths=words, num_threads=2)
             with ThreadPoolExecutor(4) as pool:
                 jobs = [pool.submit(lambda t=trees: t.log_partition) for _ in range(2)]
                 jobs += [pool.submit(ask_everything, trees) for _ in range(4)]
@@ -541,9 +545,9 @@ def test_mode_is_the_best_tree(single_root):
     allowed[:, :, 0] = True
     allowed[:, :, 1] = True
     options = {"allowed": allowed, "single_root": single_root}
-    trees = TreeDistribution(scores, lengths, **options)
+    trees = TreeDistribution(scores, lengths=lengths, **options)
     try:
-        expected = decode(scores, lengths, **options)
+        expected = decode(scores, lengths=lengths, **options)
     except NoTreeError:
         with pytest.raises(NoTreeError):
             _ = trees.mode

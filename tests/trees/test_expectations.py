@@ -329,7 +329,7 @@ def test_second_order_results_of_a_batch_are_those_of_its_sentences():
     values = rng.standard_normal(scores.shape).astype(np.float32)
     for num_threads, projective in itertools.product((1, 3), (False, True)):
         kind = {"projective": projective}
-        trees = TreeDistribution(scores, lengths, num_threads=num_threads, **kind)
+        trees = TreeDistribution(scores, lengths=lengths, num_threads=num_threads, **kind)
         variance, gradient = trees.covariance(values), trees.entropy_gradient()
         for i, one in enumerate(matrices):
             size = len(one)
@@ -353,7 +353,7 @@ def test_wide_numbers_leave_no_trace_in_the_next_sentences():
     values = rng.standard_normal(scores.shape)
     values[np.isnan(scores)] = np.nan
     for num_threads in (1, 2):
-        trees = TreeDistribution(scores, lengths, num_threads=num_threads)
+        trees = TreeDistribution(scores, lengths=lengths, num_threads=num_threads)
         found = trees.expectation_gradient(values)
         for i, one in enumerate(matrices):
             own = np.s_[i, : len(one), : len(one)]

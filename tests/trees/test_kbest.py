@@ -772,7 +772,7 @@ def test_decode_kbest_of_a_batch_is_that_of_each_sentence(single_root, projectiv
     allowed = rng.random(scores.shape) < 0.9
     allowed[:, :, 0] = allowed[:, np.arange(1, 5), np.arange(4)] = True
     found = decode_kbest(scores, 20, lengths=lengths, allowed=allowed, **kind)
-    trees = TreeDistribution(scores, lengths, allowed=allowed, **kind)
+    trees = TreeDistribution(scores, lengths=lengths, allowed=allowed, **kind)
     heads, log_probs = trees.k_best(20)
     np.testing.assert_array_equal(heads, found.heads)
     for i, (n, count) in enumerate(zip(lengths, found.counts, strict=True)):
@@ -790,6 +790,13 @@ def test_decode_kbest_of_a_batch_is_that_of_each_sentence(single_root, projectiv
         assert (log_probs[i, count:] == -np.inf).all()
         if count < 20:
             assert np.exp(log_probs[i, :count]).sum() == pytest.approx(1, rel=1e-13)
+    # Rows without a tree are no error. Those of no words are the empty tree.
+    again = trees.log_prob(heads)
+    np.testing.assert_array_equal(again[lengths > 0], log_probs[lengths > 0])
+    assert (again[lengths == 0] == 0).all()
+    heads[3, -1, 1] = 0
+    with pytest.raises(ValueError, match="sentence 3: word 2 has head -1, expected 0 to 3"):
+        trees.log_prob(heads)
 
 
 @pytest.mark.parametrize("n", range(4))
@@ -801,7 +808,7 @@ def test_k_best_of_a_sentence_that_is_shorter_than_its_scores(n):
     assert heads.shape[1] == 4
     assert (heads[:, n + 1 :] == -1).all()
     np.testing.assert_array_equal(tree_scores, alone.scores)
-    found = TreeDistribution(scores, n).k_best(3)
+    found = TreeDistribution(scores, lengths=n).k_best(3)
     np.testing.assert_array_equal(found.heads, heads)
     np.testing.assert_allclose(
         found.scores, TreeDistribution(scores[: n + 1, : n + 1]).k_best(3).scores, rtol=1e-12
@@ -821,6 +828,10 @@ def test_decode_kbest_of_a_batch_names_the_sentence_without_a_tree():
 def test_counts_of_samples_without_replacement():
     """A sentence of two words has two trees, one of one word has one."""
     scores, lengths = np.zeros((3, 3, 3)), np.array([2, 1, 0])
-    assert sample_trees(scores, 5, lengths, replace=False, seed=1).counts.tolist() == [2, 1, 1]
+    assert sample_trees(scores, 5, lengths=lengths, replace=False, seed=1).counts.tolist() == [
+        2,
+        1,
+        1,
+    ]
     assert sample_trees(scores[0], 5, replace=False, seed=1).counts == 2
-    assert TreeDistribution(scores, lengths).sample(5, seed=1).counts.tolist() == [5, 5, 5]
+    assert TreeDistribution(scores, lengths=lengths).sample(5, seed=1).counts.tolist() == [5, 5, 5]

@@ -155,7 +155,7 @@ def test_settled_sentences_are_left_alone(monkeypatch):
 
     def counted(scores, lengths, **kind):
         decoded.append(len(scores))
-        return decode(scores, lengths, **kind)
+        return decode(scores, lengths=lengths, **kind)
 
     monkeypatch.setattr(labelled, "decode", counted)
     decode_labelled([weights], [lengths], labels)
@@ -176,7 +176,8 @@ def test_given_log_weights_stay_as_they_are():
 def test_labels_of_given_trees():
     rng = rng_for("labelled", "given trees")
     batches = [batch_of(rng, "gaussian", lengths) for lengths in ([1, 5, 3], [9])]
-    heads, lengths = [decode(*batch) for batch in batches], [own for _, own in batches]
+    heads = [decode(scores, lengths=words) for scores, words in batches]
+    lengths = [words for _, words in batches]
     labels = Labels(rng, [batch.shape for batch, _ in batches], 1.0)
     found = label_trees(heads, lengths, labels)
     for i, trees in enumerate(heads):

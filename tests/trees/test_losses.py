@@ -65,7 +65,7 @@ class Case:
         if name == "perceptron":
             settings = {"margin": MARGIN, **settings}
         given = {"allowed": self.allowed, **settings}
-        return OF_HEADS[name](self.scores, self.heads, LENGTHS, **given)
+        return OF_HEADS[name](self.scores, self.heads, lengths=LENGTHS, **given)
 
     def sentence(self, i):
         """The scores of one sentence, -inf where there is no arc, its gold heads and its trees."""
@@ -160,9 +160,9 @@ def test_cross_entropy_matches_autodiff(dtype, single_root):
     case = Case("teacher", single_root=single_root, dtype=dtype, holes=0.3)
     settings = {"allowed": case.allowed, "single_root": single_root}
     teacher = np.where(case.scores > -np.inf, 0.5 * case.scores - 1, -np.inf)
-    marginals = arc_marginals(teacher, LENGTHS, **settings)
+    marginals = arc_marginals(teacher, lengths=LENGTHS, **settings)
     marginals[:, 0] = np.nan  # ignored
-    losses, gradient = tree_cross_entropy(case.scores, marginals, LENGTHS, **settings)
+    losses, gradient = tree_cross_entropy(case.scores, marginals, lengths=LENGTHS, **settings)
     assert gradient.dtype == dtype
     atol = 1e-13 if dtype == np.float64 else 1e-6
     for i, n in enumerate(LENGTHS.tolist()):
@@ -408,7 +408,7 @@ def test_arguments_are_checked(name):
     short = heads.copy()
     short[1, 1] = 3
     with pytest.raises(ValueError, match=r"head 3, expected 0 to 2, or -1"):
-        loss(scores, short, np.array([3, 2]))
+        loss(scores, short, lengths=np.array([3, 2]))
     with pytest.raises(ValueError, match=r"heads of shape \(2, 4\) .* received \(2, 3\)"):
         loss(scores, heads[:, :3])
     with pytest.raises(TypeError, match=r"heads as an integer array, received dtype float64"):

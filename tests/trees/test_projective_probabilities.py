@@ -243,8 +243,8 @@ def test_projective_mode_is_the_best_tree(single_root):
     scores, lengths = pad_batch(tame_batch("projective mode", 20, 9, np.float32), np.nan)
     possible = scores > -INF
     wide = np.where(possible, scores, -1e6).astype(np.float64)
-    trees = TreeDistribution(wide, lengths, single_root=single_root, projective=True)
-    expected = decode(wide, lengths, single_root=single_root, projective=True)
+    trees = TreeDistribution(wide, lengths=lengths, single_root=single_root, projective=True)
+    expected = decode(wide, lengths=lengths, single_root=single_root, projective=True)
     np.testing.assert_array_equal(trees.mode, expected)
 
 
@@ -254,8 +254,8 @@ def test_projective_results_of_a_batch_are_those_of_its_sentences():
     scores, lengths = pad_batch(matrices, np.nan)
     for num_threads in (1, 3):
         options = {"projective": True, "num_threads": num_threads}
-        trees = TreeDistribution(scores, lengths, **options)
-        heads, log_probs = sample_trees(scores, 4, lengths, seed=5, **options)
+        trees = TreeDistribution(scores, lengths=lengths, **options)
+        heads, log_probs = sample_trees(scores, 4, lengths=lengths, seed=5, **options)
         assert heads.shape == (30, 4, 9)
         np.testing.assert_allclose(trees.log_prob(heads), log_probs, rtol=0, atol=1e-12)
         for i, one in enumerate(matrices):
@@ -268,7 +268,7 @@ def test_projective_results_of_a_batch_are_those_of_its_sentences():
             assert not trees.marginals[i, :, size:].any()
             assert (heads[i, :, size:] == -1).all()
             assert is_projective(heads[i, :, :size]).all()
-    again, _ = sample_trees(scores, 4, lengths, seed=5, projective=True)
+    again, _ = sample_trees(scores, 4, lengths=lengths, seed=5, projective=True)
     np.testing.assert_array_equal(again, heads)
 
 
@@ -437,16 +437,16 @@ def test_projective_samples_of_no_words(single_root):
 def test_functions_find_what_the_distribution_finds(single_root):
     scores, lengths = pad_batch(tame_batch("one call", 12, 6, np.float64), np.nan)
     options = {"single_root": single_root, "projective": True}
-    trees = TreeDistribution(scores, lengths, **options)
+    trees = TreeDistribution(scores, lengths=lengths, **options)
     heads = trees.mode
     for function, expected in (
         (log_partition, trees.log_partition),
         (arc_marginals, trees.marginals),
         (entropy, trees.entropy()),
     ):
-        np.testing.assert_array_equal(function(scores, lengths, **options), expected)
+        np.testing.assert_array_equal(function(scores, lengths=lengths, **options), expected)
     np.testing.assert_array_equal(
-        tree_log_prob(scores, heads, lengths, **options), trees.log_prob(heads)
+        tree_log_prob(scores, heads, lengths=lengths, **options), trees.log_prob(heads)
     )
 
 

@@ -25,17 +25,17 @@ UNCONSTRAINED = ("tarjan", "chu_liu_edmonds")
 
 
 def decoded(scores, lengths, threads, first, **options):
-    return [decode(scores, lengths, num_threads=threads, **options)]
+    return [decode(scores, lengths=lengths, num_threads=threads, **options)]
 
 
 def distribution(scores, lengths, threads, first, *, single_root, names):
-    trees = TreeDistribution(scores, lengths, single_root=single_root, num_threads=threads)
+    trees = TreeDistribution(scores, lengths=lengths, single_root=single_root, num_threads=threads)
     return [np.asarray(result_of(trees, name)) for name in names]
 
 
 def log_probs(scores, lengths, threads, first, *, single_root):
     """Of a fixed tree of each sentence, whose length alone determines it."""
-    trees = TreeDistribution(scores, lengths, single_root=single_root, num_threads=threads)
+    trees = TreeDistribution(scores, lengths=lengths, single_root=single_root, num_threads=threads)
     words = np.atleast_1d(scores.shape[-1] - 1 if lengths is None else lengths)
     heads = np.full((len(words), scores.shape[-1]), -1)
     for own, n in zip(heads, words.tolist(), strict=True):
@@ -46,15 +46,15 @@ def log_probs(scores, lengths, threads, first, *, single_root):
 def moments(scores, lengths, threads, first, *, single_root):
     """Expected sum of the scores, and divergences from trees at another temperature."""
     options = {"single_root": single_root, "num_threads": threads}
-    trees = TreeDistribution(scores, lengths, **options)
-    other = TreeDistribution(0.5 * scores, lengths, **options)
+    trees = TreeDistribution(scores, lengths=lengths, **options)
+    other = TreeDistribution(0.5 * scores, lengths=lengths, **options)
     found = trees.expectation(scores), trees.cross_entropy(other), trees.kl_divergence(other)
     return [np.asarray(one) for one in found]
 
 
 def sampled(scores, lengths, threads, first, **options):
     return sample_trees(
-        scores, 4, lengths, seed=generator_at(7, first), num_threads=threads, **options
+        scores, 4, lengths=lengths, seed=generator_at(7, first), num_threads=threads, **options
     )
 
 

@@ -221,7 +221,7 @@ def test_distinct_trees_of_a_batch_with_too_few(dtype, single_root):
     scores, lengths = pad_batch(matrices, NAN, 1)
     k = 20
     heads, log_probs = sample_trees(
-        scores, k, lengths, replace=False, single_root=single_root, seed=1
+        scores, k, lengths=lengths, replace=False, single_root=single_root, seed=1
     )
     assert heads.shape == (len(matrices), k, scores.shape[-1])
     assert log_probs.shape == (len(matrices), k)

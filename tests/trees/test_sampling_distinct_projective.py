@@ -213,7 +213,7 @@ def test_distinct_projective_trees_of_a_batch():
     ]
     scores, lengths = pad_batch(matrices, np.nan, 1)
     k = 20
-    heads, log_probs = sample_trees(scores, k, lengths, num_threads=3, **options(True, 5))
+    heads, log_probs = sample_trees(scores, k, lengths=lengths, num_threads=3, **options(True, 5))
     for i, matrix in enumerate(matrices):
         number = min(k, reference.count_projective_trees(i % 9, True))
         alone = sample_trees(matrix, k, **{**options(True, 0), "seed": generator_at(5, i)})

@@ -77,9 +77,9 @@ def differ(first: tuple, second: tuple) -> bool:
 @each_way
 def test_seed_int_gives_the_same_again(way):
     scores, lengths = padded(20, 9)
-    first = sample_trees(scores, 30, lengths, seed=11, **WAYS[way])
-    assert_same(first, sample_trees(scores, 30, lengths, seed=11, **WAYS[way]))
-    assert differ(first, sample_trees(scores, 30, lengths, seed=12, **WAYS[way]))
+    first = sample_trees(scores, 30, lengths=lengths, seed=11, **WAYS[way])
+    assert_same(first, sample_trees(scores, 30, lengths=lengths, seed=11, **WAYS[way]))
+    assert differ(first, sample_trees(scores, 30, lengths=lengths, seed=12, **WAYS[way]))
 
 
 @each_way
@@ -108,18 +108,18 @@ def test_seed_none_gives_others_each_time(replace):
 @pytest.mark.parametrize("seed", [0, 5, 2**70, np.int64(5), np.uint8(5)])
 def test_seed_int_equals_a_generator_of_it(way, seed):
     scores, lengths = padded(6, 6)
-    first = sample_trees(scores, 10, lengths, seed=seed, **WAYS[way])
+    first = sample_trees(scores, 10, lengths=lengths, seed=seed, **WAYS[way])
     rng = np.random.default_rng(np.random.SeedSequence(int(seed)))
-    assert_same(first, sample_trees(scores, 10, lengths, seed=rng, **WAYS[way]))
+    assert_same(first, sample_trees(scores, 10, lengths=lengths, seed=rng, **WAYS[way]))
 
 
 @each_way
 def test_seed_gives_each_sentence_a_stream_by_index(way):
     scores, lengths = padded(8, 6)
-    heads, log_probs = sample_trees(scores, 10, lengths, seed=5, **WAYS[way])
+    heads, log_probs = sample_trees(scores, 10, lengths=lengths, seed=5, **WAYS[way])
     for i in range(8):
         rng = generator_at(5, i)
-        one = sample_trees(scores[i : i + 1], 10, lengths[i : i + 1], seed=rng, **WAYS[way])
+        one = sample_trees(scores[i : i + 1], 10, lengths=lengths[i : i + 1], seed=rng, **WAYS[way])
         assert_same((heads[i : i + 1], log_probs[i : i + 1]), one)
 
 
@@ -133,10 +133,10 @@ def test_seed_of_one_sentence_is_that_of_a_batch_of_one(way):
 @each_way
 def test_generator_over_split_batches_equals_one_batch(way):
     scores, lengths = padded(12, 7)
-    whole = sample_trees(scores, 9, lengths, seed=np.random.default_rng(3), **WAYS[way])
+    whole = sample_trees(scores, 9, lengths=lengths, seed=np.random.default_rng(3), **WAYS[way])
     rng = np.random.default_rng(3)
     parts = [
-        sample_trees(scores[part], 9, lengths[part], seed=rng, **WAYS[way])
+        sample_trees(scores[part], 9, lengths=lengths[part], seed=rng, **WAYS[way])
         for part in (slice(0, 1), slice(1, 1), slice(1, 8), slice(8, 12))
     ]
     heads, log_probs = zip(*parts, strict=True)
@@ -149,10 +149,10 @@ def test_a_sentence_takes_two_words_of_the_generator(replace):
     rng, again = np.random.default_rng(3), np.random.default_rng(3)
     scores, lengths = padded(7, 6)
     for size, k in ((7, 4), (0, 4), (7, 1)):
-        sample_trees(scores[:size], k, lengths[:size], replace=replace, seed=rng)
+        sample_trees(scores[:size], k, lengths=lengths[:size], replace=replace, seed=rng)
         again.integers(2**64, size=(size, 2), dtype=np.uint64)
         assert rng.bit_generator.state == again.bit_generator.state
-    sample_trees(scores[0], 4, lengths[0], replace=replace, seed=rng)
+    sample_trees(scores[0], 4, lengths=lengths[0], replace=replace, seed=rng)
     again.integers(2**64, size=2, dtype=np.uint64)
     assert rng.bit_generator.state == again.bit_generator.state
 
@@ -256,9 +256,9 @@ def test_first_trees_do_not_depend_on_k(way):
 @each_way
 def test_first_trees_of_a_batch_do_not_depend_on_k(way):
     scores, lengths = padded(10, 7)
-    heads, log_probs = sample_trees(scores, 30, lengths, seed=1, **WAYS[way])
+    heads, log_probs = sample_trees(scores, 30, lengths=lengths, seed=1, **WAYS[way])
     for k in (1, 4, 29):
-        start = sample_trees(scores, k, lengths, seed=1, **WAYS[way])
+        start = sample_trees(scores, k, lengths=lengths, seed=1, **WAYS[way])
         assert_same(start, (heads[:, :k], log_probs[:, :k]))
 
 
@@ -270,9 +270,10 @@ def test_first_trees_of_a_batch_do_not_depend_on_k(way):
 @each_dtype
 def test_threads_do_not_change_the_trees(dtype, way):
     scores, lengths = padded(40, 15, dtype)
-    expected = sample_trees(scores, 6, lengths, seed=1, **WAYS[way])
+    expected = sample_trees(scores, 6, lengths=lengths, seed=1, **WAYS[way])
     for num_threads in (2, 4, 7):
-        result = sample_trees(scores, 6, lengths, seed=1, num_threads=num_threads, **WAYS[way])
+        options = {"num_threads": num_threads, **WAYS[way]}
+        result = sample_trees(scores, 6, lengths=lengths, seed=1, **options)
         assert_same(result, expected)
 
 
@@ -284,9 +285,10 @@ def test_threads_do_not_change_the_trees_of_hard_sentences(replace, method):
     ]
     scores, lengths = pad_batch(matrices, NAN)
     options = {"method": method, "replace": replace}
-    expected = sample_trees(scores, 4, lengths, seed=1, **options)
+    expected = sample_trees(scores, 4, lengths=lengths, seed=1, **options)
     for num_threads in (2, 4):
-        result = sample_trees(scores, 4, lengths, seed=1, num_threads=num_threads, **options)
+        threaded = {"num_threads": num_threads, **options}
+        result = sample_trees(scores, 4, lengths=lengths, seed=1, **threaded)
         assert_same(result, expected)
 
 
@@ -304,13 +306,14 @@ def test_more_threads_than_sentences(replace):
 def test_calls_from_many_threads_at_once(way):
     scores, lengths = padded(10, 9)
     scores.flags.writeable = False
-    expected = [sample_trees(scores, 8, lengths, seed=seed, **WAYS[way]) for seed in range(4)]
+    options = {"lengths": lengths, **WAYS[way]}
+    expected = [sample_trees(scores, 8, seed=seed, **options) for seed in range(4)]
     together = threading.Barrier(4)
 
     def work(seed: int) -> list[tuple]:
         together.wait(timeout=60)
         return [
-            sample_trees(scores, 8, lengths, seed=seed, num_threads=1 + i % 2, **WAYS[way])
+            sample_trees(scores, 8, lengths=lengths, seed=seed, num_threads=1 + i % 2, **WAYS[way])
             for i in range(6)
         ]
 
@@ -373,9 +376,12 @@ def test_errors_stay_in_the_thread_that_made_them():
 @pytest.mark.parametrize("junk", [NAN, INF, -INF, 1e30, 0.0])
 def test_padding_does_not_matter(way, junk):
     matrices = easy_batch(12, 8)
-    heads, log_probs = sample_trees(*_at(pad_batch(matrices, NAN), 5), seed=2, **WAYS[way])
+    options = {"seed": 2, **WAYS[way]}
+    scores, lengths = pad_batch(matrices, NAN)
+    heads, log_probs = sample_trees(scores, 5, lengths=lengths, **options)
     for extra in (0, 3):
-        wide = sample_trees(*_at(pad_batch(matrices, junk, extra), 5), seed=2, **WAYS[way])
+        scores, lengths = pad_batch(matrices, junk, extra)
+        wide = sample_trees(scores, 5, lengths=lengths, **options)
         assert_same((wide[0][..., : heads.shape[-1]], wide[1]), (heads, log_probs))
         assert (wide[0][..., heads.shape[-1] :] == -1).all()
     for tree, one in zip(heads, matrices, strict=True):
@@ -383,17 +389,11 @@ def test_padding_does_not_matter(way, junk):
         assert (tree[..., 0] == -1).all()
 
 
-def _at(batch: tuple, k: int) -> tuple:
-    """Put k between scores and lengths."""
-    scores, lengths = batch
-    return scores, k, lengths
-
-
 @each_way
 def test_other_sentences_do_not_matter(way):
     """The same sentence at the same place, among others."""
     scores, lengths = padded(9, 8)
-    heads, log_probs = sample_trees(scores, 6, lengths, seed=2, **WAYS[way])
+    heads, log_probs = sample_trees(scores, 6, lengths=lengths, seed=2, **WAYS[way])
     others = np.stack([matrix(8)] * 9)
     other_lengths = np.full(9, 8)
     for i in (0, 4, 8):
@@ -401,7 +401,7 @@ def test_other_sentences_do_not_matter(way):
         changed_lengths[i] = lengths[i]
         inside = slice(0, lengths[i] + 1)
         changed[i, inside, inside] = scores[i, inside, inside]
-        result = sample_trees(changed, 6, changed_lengths, seed=2, **WAYS[way])
+        result = sample_trees(changed, 6, lengths=changed_lengths, seed=2, **WAYS[way])
         size = heads.shape[-1]
         assert_same((result[0][i, :, :size], result[1][i]), (heads[i], log_probs[i]))
 
@@ -410,7 +410,7 @@ def test_other_sentences_do_not_matter(way):
 def test_single_matrix_with_length_ignores_padding(way):
     scores = np.full((9, 9), NAN)
     scores[:6, :6] = matrix(5)
-    heads, log_probs = sample_trees(scores, 10, 5, seed=2, **WAYS[way])
+    heads, log_probs = sample_trees(scores, 10, lengths=5, seed=2, **WAYS[way])
     assert_same((heads[:, :6], log_probs), sample_trees(matrix(5), 10, seed=2, **WAYS[way]))
     assert heads.shape == (10, 9)
     assert (heads[:, 6:] == -1).all()
@@ -419,8 +419,8 @@ def test_single_matrix_with_length_ignores_padding(way):
 @each_way
 def test_dtype_width_does_not_matter(way):
     scores, lengths = padded(15, 10, np.float32)
-    first = sample_trees(scores, 6, lengths, seed=2, **WAYS[way])
-    second = sample_trees(scores.astype(np.float64), 6, lengths, seed=2, **WAYS[way])
+    first = sample_trees(scores, 6, lengths=lengths, seed=2, **WAYS[way])
+    second = sample_trees(scores.astype(np.float64), 6, lengths=lengths, seed=2, **WAYS[way])
     assert_same(first, second)
 
 
@@ -431,9 +431,9 @@ def test_memory_layout_does_not_matter(layout, dtype):
     scores, lengths = padded(6, 8, dtype)
     one = matrix(7, dtype)
     for way in ("auto", "ancestral", "colbourn", "wilson_reject", "distinct"):
-        expected = sample_trees(scores, 6, lengths, seed=2, **WAYS[way])
+        expected = sample_trees(scores, 6, lengths=lengths, seed=2, **WAYS[way])
         other = LAYOUTS[layout](scores)
-        assert_same(sample_trees(other, 6, lengths, seed=2, **WAYS[way]), expected)
+        assert_same(sample_trees(other, 6, lengths=lengths, seed=2, **WAYS[way]), expected)
         expected = sample_trees(one, 6, seed=2, **WAYS[way])
         assert_same(sample_trees(LAYOUTS[layout](one), 6, seed=2, **WAYS[way]), expected)
 
@@ -462,11 +462,11 @@ def test_inputs_are_not_changed(way):
     scores, lengths = padded(8, 6)
     allowed = np.ones(scores.shape, dtype=bool)
     copies = scores.copy(), lengths.copy(), allowed.copy()
-    sample_trees(scores, 5, lengths, allowed=allowed, seed=1, **WAYS[way])
+    sample_trees(scores, 5, lengths=lengths, allowed=allowed, seed=1, **WAYS[way])
     for array, copy in zip((scores, lengths, allowed), copies, strict=True):
         np.testing.assert_array_equal(array, copy)
         array.flags.writeable = False
-    sample_trees(scores, 5, lengths, allowed=allowed, seed=1, **WAYS[way])
+    sample_trees(scores, 5, lengths=lengths, allowed=allowed, seed=1, **WAYS[way])
 
 
 @each_way
@@ -484,7 +484,8 @@ def test_results_are_new_arrays(way):
 @each_way
 def test_batch_of_none_gives_none(way):
     for lengths in (None, np.empty(0, dtype=np.int64)):
-        heads, log_probs = sample_trees(np.empty((0, 4, 4)), 3, lengths, seed=1, **WAYS[way])
+        options = {"lengths": lengths, **WAYS[way]}
+        heads, log_probs = sample_trees(np.empty((0, 4, 4)), 3, seed=1, **options)
         assert (heads.shape, log_probs.shape) == ((0, 3, 4), (0, 3))
         assert (heads.dtype, log_probs.dtype) == (np.int32, np.float64)
 
@@ -494,7 +495,7 @@ def test_sentences_of_no_words_in_a_batch(way):
     """One empty tree; with replacement it is drawn each time."""
     scores = np.full((4, 5, 5), NAN)
     scores[1], scores[3, :3, :3] = matrix(4), matrix(2)
-    heads, log_probs = sample_trees(scores, 3, np.array([0, 4, 0, 2]), seed=1, **WAYS[way])
+    heads, log_probs = sample_trees(scores, 3, lengths=np.array([0, 4, 0, 2]), seed=1, **WAYS[way])
     assert heads.shape == (4, 3, 5)
     replace = WAYS[way].get("replace", True)
     for i in (0, 2):
@@ -512,7 +513,7 @@ def test_batch_of_only_empty_sentences(way):
         (np.full((2, 1, 1), NAN), None),
         (np.full((2, 3, 3), NAN), np.zeros(2, dtype=np.int64)),
     ):
-        heads, log_probs = sample_trees(scores, 2, lengths, seed=1, **WAYS[way])
+        heads, log_probs = sample_trees(scores, 2, lengths=lengths, seed=1, **WAYS[way])
         assert heads.shape == (2, 2, scores.shape[-1])
         assert (heads == -1).all()
         assert (log_probs[:, 0] == 0).all()
@@ -677,20 +678,20 @@ def test_wrong_masks_are_refused():
 @pytest.mark.parametrize("lengths", [[-1, 3], [3, 5], [3, 2**40], [3], [1, 1, 1]])
 def test_wrong_lengths_are_refused(lengths):
     with pytest.raises(ValueError, match=r"length"):
-        sample_trees(np.zeros((2, 5, 5)), 2, np.array(lengths))
+        sample_trees(np.zeros((2, 5, 5)), 2, lengths=np.array(lengths))
 
 
 @pytest.mark.parametrize("length", [-1, 5, 2**40])
 def test_wrong_single_length_is_refused(length):
     with pytest.raises(ValueError, match=r"length"):
-        sample_trees(matrix(4), 2, length)
+        sample_trees(matrix(4), 2, lengths=length)
 
 
 def test_lengths_of_other_types_are_refused():
     with pytest.raises(TypeError, match=r"length"):
-        sample_trees(np.zeros((2, 5, 5)), 2, np.array([3.0, 4.0]))
+        sample_trees(np.zeros((2, 5, 5)), 2, lengths=np.array([3.0, 4.0]))
     with pytest.raises(TypeError, match=r"length"):
-        sample_trees(matrix(4), 2, 4.0)
+        sample_trees(matrix(4), 2, lengths=4.0)
 
 
 @pytest.mark.parametrize("num_threads", [0, -1])
@@ -701,7 +702,7 @@ def test_num_threads_below_one_is_refused(num_threads):
 
 def test_options_are_keyword_only():
     with pytest.raises(TypeError):
-        sample_trees(matrix(3), 2, None, np.ones((4, 4), dtype=bool))
+        sample_trees(matrix(3), 2, np.array([3]))
 
 
 # --- the order of draws, which is a promise ------------------------------------------------------

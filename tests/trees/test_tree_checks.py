@@ -103,7 +103,7 @@ def test_tree_score_heads_need_not_be_a_tree():
 
 def test_tree_score_empty_sentence_is_zero():
     assert tree_score(np.full((1, 1), NAN), heads_of(-1)) == 0
-    totals = tree_score(np.full((2, 3, 3), NAN), np.full((2, 3), -1), np.array([0, 0]))
+    totals = tree_score(np.full((2, 3, 3), NAN), np.full((2, 3), -1), lengths=np.array([0, 0]))
     assert totals.tolist() == [0, 0]
 
 
@@ -113,7 +113,7 @@ def test_tree_score_ignores_padding(fill):
     trees = [decode(scores) for scores in matrices]
     scores, lengths = pad_batch(matrices, NAN, extra=1)
     heads, _ = padded(trees, fill)
-    totals = tree_score(scores, heads, lengths)
+    totals = tree_score(scores, heads, lengths=lengths)
     for total, one, tree in zip(totals, matrices, trees, strict=True):
         arcs = reference.arc_scores(one, tree)
         bound = len(arcs) * reference.EPS * math.fsum(abs(arc) for arc in arcs)
@@ -124,7 +124,7 @@ def test_tree_score_does_not_depend_on_the_rest_of_the_batch():
     matrices = mixed_batch(9, 30, 20, np.float64)
     trees = [decode(scores) for scores in matrices]
     scores, lengths = pad_batch(matrices, NAN, extra=1)
-    totals = tree_score(scores, padded(trees)[0], lengths)
+    totals = tree_score(scores, padded(trees)[0], lengths=lengths)
     alone = [tree_score(one, tree) for one, tree in zip(matrices, trees, strict=True)]
     assert totals.tolist() == alone  # to the last digit
 
@@ -132,7 +132,7 @@ def test_tree_score_does_not_depend_on_the_rest_of_the_batch():
 def test_tree_score_takes_one_length_for_one_tree():
     scores = np.full((5, 5), NAN)
     scores[:3, :3] = 2
-    assert tree_score(scores, heads_of(-1, 0, 1, -1, -1), 2) == 4
+    assert tree_score(scores, heads_of(-1, 0, 1, -1, -1), lengths=2) == 4
 
 
 @pytest.mark.parametrize("head", [3, 4, -1, -2, 2**31 - 1, -(2**31)])
@@ -149,7 +149,7 @@ def test_tree_score_wide_head_does_not_wrap(head):
 
 def test_tree_score_head_in_padding_is_refused():
     with pytest.raises(ValueError, match=r"head"):
-        tree_score(np.zeros((1, 5, 5)), np.array([[-1, 0, 3, -1, -1]]), np.array([2]))
+        tree_score(np.zeros((1, 5, 5)), np.array([[-1, 0, 3, -1, -1]]), lengths=np.array([2]))
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_is_tree_empty_sentence_is_a_tree():
 @pytest.mark.parametrize("fill", [-1, 0, 1, 99])
 def test_is_tree_ignores_padding(fill, single_root):
     heads, lengths = padded(some_trees(single_root), fill, extra=2)
-    assert is_tree(heads, lengths, single_root=single_root).all()
+    assert is_tree(heads, lengths=lengths, single_root=single_root).all()
 
 
 def test_is_tree_padding_without_lengths_is_no_tree():
@@ -286,9 +286,9 @@ def test_is_tree_padding_without_lengths_is_no_tree():
 
 
 def test_is_tree_head_in_padding_is_no_tree():
-    assert not is_tree(np.array([[-1, 0, 3, 1]]), np.array([2]))[0]
-    assert not is_tree(heads_of(-1, 0, 3, 1), 2)
-    assert is_tree(heads_of(-1, 0, 1, 7), 2)
+    assert not is_tree(np.array([[-1, 0, 3, 1]]), lengths=np.array([2]))[0]
+    assert not is_tree(heads_of(-1, 0, 3, 1), lengths=2)
+    assert is_tree(heads_of(-1, 0, 1, 7), lengths=2)
 
 
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0), (1, 2, 3)])
@@ -323,8 +323,8 @@ def test_is_tree_agrees_with_definition_after_one_change(n, single_root, seed, d
 @each_root
 def test_is_tree_holds_for_decoded_trees(single_root):
     scores, lengths = pad_batch(mixed_batch(10, 40, 12, np.float32), NAN)
-    heads = decode(scores, lengths, single_root=single_root)
-    assert is_tree(heads, lengths, single_root=single_root).all()
+    heads = decode(scores, lengths=lengths, single_root=single_root)
+    assert is_tree(heads, lengths=lengths, single_root=single_root).all()
 
 
 # is_projective
@@ -411,8 +411,8 @@ def test_is_projective_ignores_padding(fill):
     trees = some_trees(False)
     heads, lengths = padded(trees, fill, extra=2)
     expected = [reference.is_projective(tree) for tree in trees]
-    assert is_projective(heads, lengths).tolist() == expected
-    assert is_projective(heads[2], int(lengths[2])) == expected[2]
+    assert is_projective(heads, lengths=lengths).tolist() == expected
+    assert is_projective(heads[2], lengths=int(lengths[2])) == expected[2]
 
 
 def test_is_projective_padding_without_lengths_is_refused():

@@ -58,7 +58,7 @@ def decode_all(scores: list[Floats], single_root: bool) -> list[Ints]:
     """Decode every sentence."""
     found: list[Ints] = [np.zeros(0, dtype=np.int32)] * len(scores)
     for members, batch, lengths in padded(scores):
-        heads = decode(batch, lengths, single_root=single_root)
+        heads = decode(batch, lengths=lengths, single_root=single_root)
         for member, tree, n in zip(members, heads, lengths, strict=True):
             found[member] = tree[: n + 1]
     return found

@@ -115,13 +115,15 @@ def trained_batches(file: Path, lengths: tuple[int, ...]) -> dict[int, Batch]:
 
 def check(decoders: list[Decoder], batch: Batch) -> None:
     """Require single-root trees of the best score from every decoder of one root."""
-    best = tree_score(batch.scores, decode(batch.scores, lengths=batch.lengths), batch.lengths)
+    best = tree_score(
+        batch.scores, decode(batch.scores, lengths=batch.lengths), lengths=batch.lengths
+    )
     for decoder in decoders:
         if decoder.task == ONE_ROOT:
             heads = padded_heads(decoder.bind(batch)(), batch)
-            found = tree_score(batch.scores, heads, batch.lengths)
+            found = tree_score(batch.scores, heads, lengths=batch.lengths)
             is_best = np.allclose(found, best, rtol=1e-5, atol=1e-3)
-            if not (is_best and is_tree(heads, batch.lengths).all()):
+            if not (is_best and is_tree(heads, lengths=batch.lengths).all()):
                 sys.exit(f"WRONG: {decoder.name} does not find the best trees with one root")
 
 
