@@ -1,11 +1,81 @@
-"""Arrays that live elsewhere, as on a GPU: they mix with no NumPy array, nor become one unasked.
+"""Arrays that live elsewhere, as on a GPU, and a count of what is copied between there and here.
 
-CuPy refuses the same, so what runs on these copies nothing to or from a device behind our backs.
-They do not tell which functions CuPy has.
+Like CuPy's, they mix with no NumPy array, nor become one unasked; all results stay on the device,
+those of one number too; and a size or a decision that depends on their numbers makes the host wait
+for the device. Only functions and methods that CuPy has, and that this package or Thinc's layers
+use, are there (`FUNCTIONS`, `METHODS`). Operations for which Thinc has CUDA kernels refuse arrays
+that these kernels would read wrongly: Thinc's own checks leave out memory order.
+
+Stricter than CuPy, they are indexed by no list or NumPy array: CuPy copies these silently.
 """
 
+import sys
+from contextlib import contextmanager
+
 import numpy as np
-from thinc.api import Ops
+import thinc.backends
+import thinc.util
+from thinc.api import NumpyOps, Ops, get_current_ops, set_current_ops
+
+
+def _names(text):
+    return frozenset(text.split())
+
+
+FUNCTIONS = _names(
+    """
+    abs absolute add arange array ascontiguousarray concatenate cumsum divide dot empty empty_like
+    equal exp eye full greater greater_equal hstack isfinite less less_equal log log1p matmul max
+    maximum minimum multiply negative not_equal ones power remainder repeat split sqrt stack
+    subtract sum take take_along_axis tanh where zeros zeros_like
+    """
+)
+CONSTANTS = _names("inf")
+METHODS = _names(
+    "all any argmax astype copy fill max mean min nonzero ravel reshape sum transpose var view"
+)
+ATTRIBUTES = _names("dtype flags itemsize nbytes ndim shape size strides")
+# The host has to know how large their results are.
+OF_UNKNOWN_SIZE = _names("nonzero repeat")
+
+
+class Transfers:
+    """Copies to the device, and copies from it or waits for it: who asked for each.
+
+    Attributes
+    ----------
+    uploads, downloads : list of str
+        The name of the module that asked, outside this one.
+    checks : list of str
+        Who called an operation whose CUDA kernel checks its input, which takes a download.
+    """
+
+    def __init__(self):
+        self.uploads, self.downloads, self.checks = [], [], []
+
+    def clear(self):
+        """Count from zero."""
+        for found in (self.uploads, self.downloads, self.checks):
+            found.clear()
+
+    def count(self, package):
+        """Count the uploads and the downloads that a package asked for."""
+        return tuple(
+            sum(name.partition(".")[0] == package for name in found)
+            for found in (self.uploads, self.downloads)
+        )
+
+
+TRANSFERS = Transfers()
+
+
+def _note(found):
+    frame = sys._getframe(1)
+    while frame.f_globals["__name__"] in (__name__, "thinc.backends.ops") or frame.f_globals[
+        "__name__"
+    ].startswith("numpy"):
+        frame = frame.f_back
+    found.append(frame.f_globals["__name__"])
 
 
 class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
@@ -18,24 +88,29 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         raise TypeError("implicit copy from the device")
 
     def __array_ufunc__(self, ufunc, method, *inputs, **settings):
-        return _wrap(getattr(ufunc, method)(*_unwrap(inputs), **_unwrap(settings)))
-
-    def __array_function__(self, function, _types, inputs, settings):
-        return _wrap(function(*_unwrap(inputs), **_unwrap(settings)))
+        if method != "__call__" or ufunc.__name__ not in FUNCTIONS:
+            raise TypeError(f"the device has no function {ufunc.__name__}, called by {method}")
+        return _wrap(ufunc(*_unwrap(inputs), **_unwrap(settings)))
 
     def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        found = getattr(self._numbers, name)
-        if not callable(found):
-            return _wrap(found)
-        return lambda *inputs, **settings: _wrap(found(*_unwrap(inputs), **_unwrap(settings)))
+        if name in ATTRIBUTES:
+            return getattr(self._numbers, name)
+        if name not in METHODS:
+            raise AttributeError(f"arrays on the device have no attribute {name}")
+        return _on_device(getattr(self._numbers, name), name)
+
+    @property
+    def T(self):  # noqa: N802
+        """The transpose."""
+        return _wrap(self._numbers.T)
 
     def __getitem__(self, index):
-        return _wrap(self._numbers[_unwrap(index)])
+        if _has_mask(index):
+            _note(TRANSFERS.downloads)
+        return _wrap(self._numbers[_unwrap_index(index)])
 
     def __setitem__(self, index, value):
-        self._numbers[_unwrap(index)] = _unwrap(value)
+        self._numbers[_unwrap_index(index)] = _unwrap(value)
 
     def __len__(self):
         return len(self._numbers)
@@ -44,21 +119,28 @@ class DeviceArray(np.lib.mixins.NDArrayOperatorsMixin):
         return map(_wrap, self._numbers)
 
     def __float__(self):
+        _note(TRANSFERS.downloads)
         return float(self._numbers)
 
+    def __int__(self):
+        _note(TRANSFERS.downloads)
+        return int(self._numbers)
+
     def __bool__(self):
+        _note(TRANSFERS.downloads)
         return bool(self._numbers)
 
     def get(self):
         """Copy to a NumPy array."""
+        _note(TRANSFERS.downloads)
         return self._numbers.copy()
 
 
 def _wrap(found):
-    if isinstance(found, np.ndarray):
-        return DeviceArray(found)
-    if isinstance(found, (list, tuple)):
-        return type(found)(map(_wrap, found))
+    if isinstance(found, np.ndarray | np.generic):
+        return DeviceArray(np.asarray(found))
+    if isinstance(found, list | tuple):
+        return tuple(map(_wrap, found)) if isinstance(found, tuple) else list(map(_wrap, found))
     return found
 
 
@@ -67,52 +149,207 @@ def _unwrap(given):
         raise TypeError("a NumPy array among those of the device")
     if isinstance(given, DeviceArray):
         return given._numbers
-    if isinstance(given, (list, tuple)):
+    if isinstance(given, list | tuple):
         return type(given)(map(_unwrap, given))
     if isinstance(given, dict):
         return {name: _unwrap(value) for name, value in given.items()}
     return given
 
 
+def _unwrap_index(index):
+    if isinstance(index, list) or (isinstance(index, tuple) and list in map(type, index)):
+        raise TypeError("a list among the indices of an array on the device")
+    return _unwrap(index)
+
+
+def _has_mask(index):
+    parts = index if isinstance(index, tuple) else (index,)
+    return any(isinstance(part, DeviceArray) and part.dtype == bool for part in parts)
+
+
+def _on_device(function, name):
+    def run(*inputs, **settings):
+        if name in OF_UNKNOWN_SIZE:
+            _note(TRANSFERS.downloads)
+        return _wrap(function(*_unwrap(inputs), **_unwrap(settings)))
+
+    return run
+
+
+class DeviceRandom:
+    """Draws the numbers that NumPy draws; CuPy has a generator of its own."""
+
+    def uniform(self, low, high, size):
+        """Draw numbers from an interval."""
+        return _wrap(np.random.uniform(low, high, size))  # noqa: NPY002
+
+
 class DeviceModule:
-    """NumPy's functions, on the device."""
+    """Functions of CuPy, under NumPy's names."""
+
+    random = DeviceRandom()
 
     def __getattr__(self, name):
-        found = getattr(np, name)
-        if isinstance(found, type) or not callable(found):
-            return found
-        return lambda *inputs, **settings: _wrap(found(*_unwrap(inputs), **_unwrap(settings)))
+        if name in CONSTANTS:
+            return getattr(np, name)
+        if name not in FUNCTIONS:
+            raise AttributeError(f"the device's module has no function {name}")
+        return _on_device(getattr(np, name), name)
 
     def asarray(self, data, dtype=None):
-        """Copy to the device."""
-        return DeviceArray(
-            np.array(_unwrap(data) if isinstance(data, DeviceArray) else data, dtype)
-        )
+        """Copy to the device, unless the data are there."""
+        if isinstance(data, DeviceArray):
+            return _wrap(np.asarray(data._numbers, dtype))
+        _note(TRANSFERS.uploads)
+        return _wrap(np.array(data, dtype))
+
+    array = asarray
+
+    def split(self, data, places):
+        """Split along the first axis; the places are known to the host, as in CuPy."""
+        return _wrap(np.split(_unwrap(data), places))
 
 
 MODULE = DeviceModule()
+HOST = NumpyOps()
 
 
 class DeviceOps(Ops):
-    """Thinc's operations in terms of array functions alone, on the device."""
+    """The operations of Thinc's `CupyOps`, on the device."""
 
     name = "device"
     xp = MODULE
 
-    def asarray(self, data, *, dtype=None):
-        """Copy to the device."""
+    def asarray(self, data, dtype=None):
+        """Copy to the device, unless the data are there."""
         return MODULE.asarray(data, dtype)
 
     def to_numpy(self, data, *, byte_order=None):
         """Copy from the device."""
-        return data.get() if isinstance(data, DeviceArray) else np.asarray(data)
+        data = data.get() if isinstance(data, DeviceArray) else np.asarray(data)
+        return data if byte_order is None else data.astype(data.dtype.newbyteorder(byte_order))
+
+    def gemm(self, x, y, out=None, trans1=False, trans2=False):
+        """Multiply matrices."""
+        product = MODULE.dot(x.T if trans1 else x, y.T if trans2 else y)
+        if out is None:
+            return product
+        out[...] = product
+        return out
 
     def scatter_add(self, table, indices, values):
         """Add each row of `values` to the row of `table` that its index says."""
         np.add.at(_unwrap(table), _unwrap(indices), _unwrap(values))
-        return table
+
+    def clip_gradient(self, gradient, threshold):
+        """Clip a gradient, without a look at its norm."""
+        norm = MODULE.maximum(MODULE.sqrt((gradient * gradient).sum()), 1e-12)
+        gradient *= MODULE.minimum(threshold, norm) / norm
+        return gradient
+
+    def adam(self, weights, gradient, mom1, mom2, *settings):
+        """Take a step of Adam."""
+        for array in (gradient, mom1, mom2):
+            assert array.shape == weights.shape
+        _run_kernel("adam", weights, gradient, mom1, mom2, *settings)
+        gradient.fill(0)
+        return weights, gradient, mom1, mom2
+
+    def maxout(self, X):
+        """Run Thinc's kernel."""
+        return _run_kernel("maxout", X)
+
+    def backprop_maxout(self, dY, which, P):
+        """Run Thinc's kernel, which checks `which`."""
+        _note(TRANSFERS.checks)
+        assert which.dtype == "int32"
+        assert which.shape == dY.shape
+        return _run_kernel("backprop_maxout", dY, which, P)
+
+    def gather_add(self, table, indices):
+        """Run Thinc's kernel, which checks the indices."""
+        _note(TRANSFERS.checks)
+        return _run_kernel("gather_add", table, indices.astype("int32"))
+
+    def seq2col(self, seq, nW, *, lengths=None):
+        """Run Thinc's kernel, which checks the lengths."""
+        self._check_lengths(lengths)
+        return _run_kernel("seq2col", seq, nW, lengths=lengths)
+
+    def backprop_seq2col(self, dY, nW, *, lengths=None):
+        """Run Thinc's kernel, which checks the lengths."""
+        self._check_lengths(lengths)
+        return _run_kernel("backprop_seq2col", dY, nW, lengths=lengths)
+
+    def hash(self, ids, seed):
+        """Run Thinc's kernel."""
+        assert ids.dtype == "uint64"
+        return _run_kernel("hash", ids, seed)
+
+    def _check_lengths(self, lengths):
+        if lengths is not None:
+            assert lengths.dtype == "int32"
+            _note(TRANSFERS.checks)
+            _note(TRANSFERS.checks)
+
+
+def _run_kernel(name, *inputs, **settings):
+    """Run an operation on arrays as Thinc's CUDA kernels read them: in C order, without gaps."""
+    for array in (*inputs, *settings.values()):
+        if isinstance(array, DeviceArray):
+            if not array.flags["C_CONTIGUOUS"]:
+                raise TypeError(f"{name} reads an array of another memory order than C's")
+            if array.dtype not in ("float32", "float64", "int32", "uint64"):
+                raise TypeError(f"Thinc has no CUDA kernel of {name} for {array.dtype}")
+    return _wrap(getattr(HOST, name)(*_unwrap(inputs), **_unwrap(settings)))
 
 
 def get_array_module(array):
     """As Thinc's function of that name."""
     return MODULE if isinstance(array, DeviceArray) else np
+
+
+def to_numpy(array, byte_order=None):
+    """As Thinc's function of that name."""
+    return DeviceOps().to_numpy(array, byte_order=byte_order)
+
+
+def get_array_ops(array):
+    """As Thinc's function of that name."""
+    return DeviceOps() if isinstance(array, DeviceArray) else HOST
+
+
+def is_xp_array(array):
+    """As Thinc's function of that name."""
+    return isinstance(array, DeviceArray | np.ndarray)
+
+
+def use_device(monkeypatch):
+    """Let Thinc's helpers know these arrays as they know CuPy's, wherever they are imported."""
+    for home, stand_in in (
+        (thinc.util, get_array_module),
+        (thinc.util, to_numpy),
+        (thinc.util, is_xp_array),
+        (thinc.backends, get_array_ops),
+    ):
+        name = stand_in.__name__
+        own = getattr(home, name)
+        for module in list(sys.modules.values()):
+            if vars(module).get(name) is own:
+                monkeypatch.setattr(module, name, stand_in)
+
+
+@contextmanager
+def on_device():
+    """Put the layers that are made in a block on the device, as after `spacy.require_gpu`."""
+    before = get_current_ops()
+    set_current_ops(DeviceOps())
+    yield
+    set_current_ops(before)
+
+
+@contextmanager
+def counted():
+    """Count the copies in a block from zero."""
+    TRANSFERS.clear()
+    yield TRANSFERS

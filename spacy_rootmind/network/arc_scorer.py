@@ -6,7 +6,7 @@ from thinc.api import Maxout, Model, uniform_init
 
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.dropout import RATE, sentence_mask
-from spacy_rootmind.network.layout import Bucket, Layout
+from spacy_rootmind.network.layout import DeviceBucket, Layout
 from spacy_rootmind.network.types import Floats2d, Floats3d
 
 InT = tuple[Floats2d, Layout]
@@ -70,7 +70,7 @@ def forward(
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Score the arcs; the callback takes gradients of the scores to those of the rows."""
     rows, layout = X
-    ops = model.ops
+    ops, buckets = model.ops, layout.on_device.buckets
     dep_layer, head_layer = model.layers
     D, backprop_D = dep_layer(rows, is_train)
     H, backprop_H = head_layer(rows, is_train)
@@ -84,18 +84,21 @@ def forward(
     DW = ops.gemm(D, W) + model.get_param("b")
     D_near = ops.gemm(D, dep_distance)
     H_near = ops.gemm(H, head_distance)
-    scores = [_score_bucket(bucket, DW, H, D_near, H_near) for bucket in layout.buckets]
+    scores = [_score_bucket(bucket, DW, H, D_near, H_near) for bucket in buckets]
 
     def backprop(d_scores: OutT) -> Floats2d:
         dDW, dH = ops.xp.zeros_like(DW), ops.xp.zeros_like(H)
         dD_near, dH_near = ops.xp.zeros_like(D_near), ops.xp.zeros_like(H_near)
-        for bucket, dS in zip(layout.buckets, d_scores, strict=True):
+        all_ranges = layout.on_device.sum_ranges
+        for bucket, ranges, dS in zip(buckets, all_ranges, d_scores, strict=True):
             # Entries that forward leaves arbitrary get no gradient.
             dS = dS * bucket.allowed
             bucket.add_unpadded(dS @ bucket.pad(H), dDW)
             bucket.add_unpadded(dS.transpose((0, 2, 1)) @ bucket.pad(DW), dH)
-            bucket.add_unpadded(distance.collect(dS, over_heads=True), dD_near)
-            bucket.add_unpadded(distance.collect(dS, over_heads=False), dH_near)
+            by_dep = distance.collect(dS, ranges.over_heads, over_heads=True)
+            by_head = distance.collect(dS, ranges.over_deps, over_heads=False)
+            bucket.add_unpadded(by_dep, dD_near)
+            bucket.add_unpadded(by_head, dH_near)
         model.inc_grad("W", ops.gemm(D, dDW, trans1=True))
         model.inc_grad("b", dDW.sum(axis=0))
         model.inc_grad("dep_distance", ops.gemm(D, dD_near, trans1=True))
@@ -110,9 +113,9 @@ def forward(
 
 
 def _score_bucket(
-    bucket: Bucket, DW: Floats2d, H: Floats2d, D_near: Floats2d, H_near: Floats2d
+    bucket: DeviceBucket, DW: Floats2d, H: Floats2d, D_near: Floats2d, H_near: Floats2d
 ) -> Floats3d:
     scores = bucket.pad(DW) @ bucket.pad(H).transpose((0, 2, 1))
-    scores += distance.spread(bucket.pad(D_near), over_heads=True)
-    scores += distance.spread(bucket.pad(H_near), over_heads=False)
+    scores += distance.spread(bucket.pad(D_near), bucket.distances, over_heads=True)
+    scores += distance.spread(bucket.pad(H_near), bucket.distances, over_heads=False)
     return scores

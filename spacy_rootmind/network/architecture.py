@@ -30,6 +30,7 @@ from spacy_rootmind.network.listeners import (
     require_width,
     token_vectors,
 )
+from spacy_rootmind.network.transfer import to_host
 from spacy_rootmind.network.tree_scorer import TreeGradient, TreeInput, TreeScorer, TreeScores
 from spacy_rootmind.network.types import Docs, Floats1d, Floats2d, Floats3d
 
@@ -363,14 +364,15 @@ def _as_input(X: Docs | ParserInput) -> ParserInput:
 
 
 def require_finite(xp: Any, scores: Any, kind: str) -> None:
-    """Refuse scores that are not finite; `xp` is the module of their array.
+    """Refuse an array of scores, or a list of arrays, that are not finite; `xp` is their module.
 
     Raises
     ------
     ValueError
         If there is one.
     """
-    if not xp.isfinite(scores).all():
+    arrays = scores if isinstance(scores, list) else [scores]
+    if not all(to_host(xp, [xp.isfinite(own).all() for own in arrays])):
         raise ValueError(
             f"the network's {kind} scores are not finite: training diverged, or the saved weights "
             f"are damaged"

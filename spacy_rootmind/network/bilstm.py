@@ -98,7 +98,7 @@ class Packing(NamedTuple):
         """Pack a layout, longest sentence first."""
         widths = layout.lengths + 1
         order = np.argsort(-widths, kind="stable")
-        widths, roots = widths[order], ops.to_numpy(layout.roots)[order]
+        widths, roots = widths[order], layout.roots[order]
         steps = np.arange(widths.max(initial=0))
         present = steps[:, None] < widths
         forward_rows = (roots + steps[:, None])[present]

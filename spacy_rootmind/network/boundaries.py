@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from thinc.api import Linear, Maxout, Model, Ops, chain
 
+from spacy_rootmind.network.transfer import to_device
 from spacy_rootmind.network.types import Floats1d, Floats2d, Ints1d
 
 # Neighbouring words on either side whose vectors are used, besides the word's own.
@@ -123,4 +124,4 @@ def _lay_out(ops: Ops, X: InT) -> tuple[Ints1d, Ints1d, int]:
         row += len(own) + WINDOW
     rows: Ints1d = np.concatenate(places)
     tokens: Ints1d = np.concatenate(words)
-    return ops.asarray(tokens), ops.asarray(rows), row + WINDOW
+    return (*to_device(ops.xp, [tokens, rows]), row + WINDOW)

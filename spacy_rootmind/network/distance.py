@@ -43,7 +43,7 @@ def bucket_table(m: int) -> Ints2d:
 
 
 @lru_cache(maxsize=128)
-def _ranges(m: int, over_heads: bool) -> tuple[Ints2d, Ints2d]:
+def sum_ranges(m: int, over_heads: bool) -> tuple[Ints2d, Ints2d]:
     """Find the first and the last (exclusive) arc of each bucket, two arrays (m, N_BUCKETS).
 
     A dependent's arcs lie along a row and a head's along a column. The arcs of a bucket are
@@ -66,13 +66,15 @@ def _ranges(m: int, over_heads: bool) -> tuple[Ints2d, Ints2d]:
     return starts, stops
 
 
-def spread(by_bucket: Floats3d, *, over_heads: bool) -> Floats3d:
+def spread(by_bucket: Floats3d, buckets: Ints2d, *, over_heads: bool) -> Floats3d:
     """Expand scores per bucket to scores per arc.
 
     Parameters
     ----------
     by_bucket : float array of shape (b, m, N_BUCKETS)
         A score for each position and bucket.
+    buckets : int array of shape (m, m)
+        `bucket_table(m)`, on the device of the scores.
     over_heads : bool
         Whether the positions are dependents, rather than heads.
 
@@ -82,26 +84,26 @@ def spread(by_bucket: Floats3d, *, over_heads: bool) -> Floats3d:
     """
     xp = get_array_module(by_bucket)
     b, m, _ = by_bucket.shape
-    buckets = xp.asarray(bucket_table(m))
     own = xp.arange(m)[:, None] if over_heads else xp.arange(m)[None, :]
     flat = by_bucket.reshape((b, m * N_BUCKETS))
     return xp.take(flat, own * N_BUCKETS + buckets, axis=1)
 
 
-def collect(scores: Floats3d, *, over_heads: bool) -> Floats3d:
+def collect(scores: Floats3d, ranges: tuple[Ints2d, Ints2d], *, over_heads: bool) -> Floats3d:
     """Sum (b, m, m) into (b, m, N_BUCKETS): the transpose of `spread`.
 
-    Row 0 and the diagonal must be zero.
+    Row 0 and the diagonal must be zero. `ranges` are those of `sum_ranges(m, over_heads)`, on the
+    device of the scores.
     """
     xp = get_array_module(scores)
     b, m, _ = scores.shape
-    starts, stops = _ranges(m, over_heads)
+    starts, stops = ranges
     running = xp.zeros((b, m, m + 1), dtype=scores.dtype)
     running[:, :, 1:] = xp.cumsum(scores if over_heads else scores.transpose((0, 2, 1)), axis=2)
     flat = running.reshape((b, m * (m + 1)))
     own = xp.arange(m)[:, None] * (m + 1)
-    upper = xp.take(flat, own + xp.asarray(stops), axis=1)
-    lower = xp.take(flat, own + xp.asarray(starts), axis=1)
+    upper = xp.take(flat, own + stops, axis=1)
+    lower = xp.take(flat, own + starts, axis=1)
     return upper - lower
 
 

@@ -19,4 +19,4 @@ def sentence_mask(model: Model, layout: Layout, width: int, is_train: bool) -> F
     if not is_train or rate <= 0.0:
         return None
     masks = model.ops.get_dropout_mask((len(layout.lengths), width), rate)
-    return masks[layout.sentence_of_row]
+    return masks[layout.on_device.sentence_of_row]

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
 from thinc.api import Linear, Maxout, Model, uniform_init
 
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.dropout import RATE, sentence_mask
 from spacy_rootmind.network.layout import Layout
+from spacy_rootmind.network.transfer import to_device
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d
 
 # Width of the perceptron, as a multiple of the biaffine product's sides; the cost of the latter
@@ -16,17 +18,37 @@ HIDDEN_FACTOR = 2
 
 
 class Arcs(NamedTuple):
-    """Arcs to label: flat rows of dependents and heads, and their distance buckets."""
+    """Arcs to label, in NumPy arrays: flat rows of their ends, and their distance buckets."""
 
     deps: Ints1d
     heads: Ints1d
     buckets: Ints1d
 
 
+class DeviceArcs(NamedTuple):
+    """Arcs on the device of the network.
+
+    Attributes
+    ----------
+    deps, heads, buckets : int array of shape (n_arcs,)
+        As those of `Arcs`.
+    distinct, dep_of_arc : int array, optional
+        The dependents without repetition, and the place of each arc's among them; None where that
+        saves nothing.
+    """
+
+    deps: Ints1d
+    heads: Ints1d
+    buckets: Ints1d
+    distinct: Ints1d | None = None
+    dep_of_arc: Ints1d | None = None
+
+
 # Model attribute: whether there is one more score, after those of the labels, for a wrong arc.
 NULL_LABEL = "null_label"
 
 InT = tuple[Floats2d, Layout, Arcs]
+TermInT = tuple[Floats2d, Layout, DeviceArcs]
 OutT = Floats2d
 
 
@@ -93,8 +115,10 @@ def forward(
     model: Model[InT, OutT], X: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Add both terms; the callback takes the gradient of the scores to that of the rows."""
+    rows, layout, arcs = X
+    sent = _send(model.ops.xp, arcs, find_distinct=not is_train)
     (biaffine, backprop_biaffine), (perceptron, backprop_perceptron) = (
-        term(X, is_train) for term in model.layers
+        term((rows, layout, sent), is_train) for term in model.layers
     )
 
     def backprop(d_scores: OutT) -> Floats2d:
@@ -103,10 +127,20 @@ def forward(
     return biaffine + perceptron, backprop
 
 
+def _send(xp: Any, arcs: Arcs, *, find_distinct: bool) -> DeviceArcs:
+    """Copy arcs to the device, with their distinct dependents if wanted."""
+    arrays = list(arcs)
+    if find_distinct:
+        distinct, dep_of_arc = np.unique(arcs.deps, return_inverse=True)
+        if len(distinct) < len(arcs.deps):
+            arrays += [distinct, dep_of_arc]
+    return DeviceArcs(*to_device(xp, arrays))
+
+
 # --- the biaffine term -------------------------------------------------------------------------
 
 
-def biaffine_term(hidden_width: int, dropout: float) -> Model[InT, OutT]:
+def biaffine_term(hidden_width: int, dropout: float) -> Model[TermInT, OutT]:
     """Compute [D; 1] U[l] [H; 1], with D and H perceptrons of the arc's two rows."""
     return Model(
         "label_biaffine",
@@ -119,7 +153,7 @@ def biaffine_term(hidden_width: int, dropout: float) -> Model[InT, OutT]:
     )
 
 
-def biaffine_init(model: Model[InT, OutT], X: Any = None, Y: Any = None) -> None:
+def biaffine_init(model: Model[TermInT, OutT], X: Any = None, Y: Any = None) -> None:
     """Draw the parameters; all scores start near zero."""
     for layer in model.layers:
         layer.set_dim("nI", model.get_dim("nI"))
@@ -130,7 +164,7 @@ def biaffine_init(model: Model[InT, OutT], X: Any = None, Y: Any = None) -> None
 
 
 def biaffine_forward(
-    model: Model[InT, OutT], X: InT, is_train: bool
+    model: Model[TermInT, OutT], X: TermInT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Score with one matrix product for all labels."""
     rows, layout, arcs = X
@@ -141,18 +175,14 @@ def biaffine_forward(
     D_mask = sentence_mask(model, layout, D_all.shape[1], is_train)
     H_mask = sentence_mask(model, layout, H_all.shape[1], is_train)
     # A dependent that many arcs share, as in alternative trees, is multiplied once.
-    deps, arc_of = arcs.deps, None
-    if not is_train:
-        deps, arc_of = ops.xp.unique(arcs.deps, return_inverse=True)
-        arc_of = None if len(deps) == len(arcs.deps) else arc_of
-        deps = arcs.deps if arc_of is None else deps
+    deps = arcs.deps if arcs.distinct is None else arcs.distinct
     D = _with_one(ops.xp, (D_all if D_mask is None else D_all * D_mask)[deps])
     H = _with_one(ops.xp, (H_all if H_mask is None else H_all * H_mask)[arcs.heads])
     U: Floats3d = model.get_param("U")
     width, n_labels, _ = U.shape
     U_flat = U.reshape((width, n_labels * width))
     DU: Floats3d = ops.gemm(D, U_flat).reshape((-1, n_labels, width))
-    DU = DU if arc_of is None else DU[arc_of]
+    DU = DU if arcs.dep_of_arc is None else DU[arcs.dep_of_arc]
     scores = (DU @ H[:, :, None])[:, :, 0]
 
     def backprop(d_scores: OutT) -> Floats2d:
@@ -175,7 +205,11 @@ def _with_one(xp: Any, X: Floats2d) -> Floats2d:
 
 
 def _scatter(
-    model: Model[InT, OutT], arcs: Arcs, like: Floats2d, d_deps: Floats2d, d_heads: Floats2d
+    model: Model[TermInT, OutT],
+    arcs: DeviceArcs,
+    like: Floats2d,
+    d_deps: Floats2d,
+    d_heads: Floats2d,
 ) -> tuple[Floats2d, Floats2d]:
     """Add the gradients of the arcs' two sides to their rows, which may have many arcs."""
     all_deps, all_heads = model.ops.xp.zeros_like(like), model.ops.xp.zeros_like(like)
@@ -187,7 +221,7 @@ def _scatter(
 # --- the perceptron term -----------------------------------------------------------------------
 
 
-def perceptron_term(hidden_width: int, dropout: float) -> Model[InT, OutT]:
+def perceptron_term(hidden_width: int, dropout: float) -> Model[TermInT, OutT]:
     """Compute V[l] maxout(A d + B h + C[q])."""
     width = 2 * HIDDEN_FACTOR * hidden_width
     return Model(
@@ -201,7 +235,7 @@ def perceptron_term(hidden_width: int, dropout: float) -> Model[InT, OutT]:
     )
 
 
-def perceptron_init(model: Model[InT, OutT], X: Any = None, Y: Any = None) -> None:
+def perceptron_init(model: Model[TermInT, OutT], X: Any = None, Y: Any = None) -> None:
     """Draw the parameters."""
     dep_layer, head_layer, output = model.layers
     dep_layer.set_dim("nI", model.get_dim("nI"))
@@ -214,7 +248,7 @@ def perceptron_init(model: Model[InT, OutT], X: Any = None, Y: Any = None) -> No
 
 
 def perceptron_forward(
-    model: Model[InT, OutT], X: InT, is_train: bool
+    model: Model[TermInT, OutT], X: TermInT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Score; each row is multiplied by A and B once, however many arcs it has."""
     rows, layout, arcs = X

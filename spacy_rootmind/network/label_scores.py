@@ -14,6 +14,7 @@ from thinc.api import Model
 
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.label_scorer import Arcs
+from spacy_rootmind.network.transfer import to_device, to_host
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.network.types import Floats2d, Ints1d
 
@@ -53,7 +54,7 @@ def begin_label_scores(
     labeller: Labeller, trees: TreeScores, arcs: ChosenArcs, is_train: bool
 ) -> tuple[LabelScores, Callable[[Floats2d], Floats2d]]:
     """Score labels of chosen arcs; the callback takes their gradient to that of `trees.rows`."""
-    places = locate_arcs(labeller, trees, arcs.deps, arcs.heads)
+    places = locate_arcs(trees, arcs.deps, arcs.heads)
     scores, backprop = labeller((trees.rows, trees.layout, places), is_train)
     return LabelScores(arcs, scores), backprop
 
@@ -68,13 +69,12 @@ def predict_label_scores(
     return [begin_label_scores(labeller, trees, arcs, is_train=False)[0] for arcs in chosen]
 
 
-def locate_arcs(labeller: Labeller, trees: TreeScores, deps: Ints1d, heads: Ints1d) -> Arcs:
-    """Find the distance bucket of each arc; returns arrays of the network's own kind."""
-    ops = labeller.ops
-    roots = ops.to_numpy(trees.layout.roots)
+def locate_arcs(trees: TreeScores, deps: Ints1d, heads: Ints1d) -> Arcs:
+    """Find the distance bucket of each arc."""
+    roots = trees.layout.roots
     sentence = np.searchsorted(roots, deps, side="right") - 1
     buckets = distance.bucket_of(deps - roots[sentence], heads - roots[sentence])
-    return Arcs(*(ops.asarray(part, dtype="int32") for part in (deps, heads, buckets)))
+    return Arcs(*(part.astype("int32", copy=False) for part in (deps, heads, buckets)))
 
 
 def iterate_label_scores(
@@ -87,24 +87,24 @@ def iterate_label_scores(
     """
     for start in range(0, len(deps), MAX_ARCS):
         chunk = slice(start, start + MAX_ARCS)
-        arcs = locate_arcs(labeller, trees, deps[chunk], heads[chunk])
+        arcs = locate_arcs(trees, deps[chunk], heads[chunk])
         scores = _predict(labeller, trees, arcs)
         if trees.forced_labels is not None:
             labels = trees.forced_labels[deps[chunk]]
             fixed: Any = np.flatnonzero(labels)
-            places = (labeller.ops.asarray(fixed), labeller.ops.asarray(labels[fixed] - 1))
-            scores[places[0]] = -np.inf
-            scores[places] = 0.0
+            rows, columns = to_device(labeller.ops.xp, [fixed, labels[fixed] - 1])
+            scores[rows] = -np.inf
+            scores[rows, columns] = 0.0
         yield start, scores
 
 
 def _predict(labeller: Labeller, trees: TreeScores, arcs: Arcs) -> Floats2d:
     """Score labels of arcs from the rows that take part in them, and no others."""
-    xp = labeller.ops.xp
-    ends = xp.concatenate((arcs.deps, arcs.heads))
-    rows, numbers = xp.unique(ends, return_inverse=True)
+    ends = np.concatenate((arcs.deps, arcs.heads))
+    rows, numbers = np.unique(ends, return_inverse=True)
     distinct_arcs = Arcs(numbers[: len(arcs.deps)], numbers[len(arcs.deps) :], arcs.buckets)
-    scores = labeller.predict((trees.rows[rows], trees.layout, distinct_arcs))
+    [there] = to_device(labeller.ops.xp, [rows])
+    scores = labeller.predict((trees.rows[there], trees.layout, distinct_arcs))
     return scores[:, : labeller.get_dim("nO")]
 
 
@@ -126,12 +126,13 @@ def find_best_labels(
         Label numbers, from 1.
     log_probs : float array of shape (n_arcs,)
     """
-    ops = labeller.ops
+    xp = labeller.ops.xp
     parts = [(np.zeros(0, dtype=np.int64), np.zeros(0))]
     for _, scores in iterate_label_scores(labeller, trees, deps, heads):
         behind = scores - scores.max(axis=1, keepdims=True)
-        total = ops.to_numpy(ops.xp.exp(behind / temperature).sum(axis=1))
-        parts.append((ops.to_numpy(scores.argmax(axis=1)), -np.log(total.astype(np.float64))))
+        totals = xp.exp(behind / temperature).sum(axis=1)
+        total, best = to_host(xp, [totals, scores.argmax(axis=1)])
+        parts.append((best, -np.log(total.astype(np.float64))))
     columns, log_probs = (np.concatenate(part) for part in zip(*parts, strict=True))
     return columns + 1, log_probs
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from thinc.api import LayerNorm, Maxout, Model, get_array_module
 
 from spacy_rootmind.network.dropout import RATE, sentence_mask
-from spacy_rootmind.network.layout import Bucket, Layout
+from spacy_rootmind.network.layout import DeviceBucket, Layout
 from spacy_rootmind.network.types import Floats2d, Floats3d
 
 InT = tuple[Floats2d, list[Floats3d], Layout]
@@ -59,7 +59,7 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
         layer.initialize()
 
 
-def softmax_heads(scores: Floats3d, bucket: Bucket) -> Floats3d:
+def softmax_heads(scores: Floats3d, bucket: DeviceBucket) -> Floats3d:
     """Compute the softmax over heads; zero in row 0, on the diagonal and in the padding."""
     allowed = bucket.allowed
     masked = scores + (allowed - 1.0) * 1e9
@@ -75,14 +75,14 @@ def forward(
 ) -> tuple[OutT, Callable[[OutT], tuple[Floats2d, list[Floats3d]]]]:
     """Refine the rows; the callback returns (gradient of rows, gradients of scores)."""
     rows, scores, layout = X
-    xp = model.ops.xp
+    xp, buckets = model.ops.xp, layout.on_device.buckets
     mix, norm = model.layers
     width = rows.shape[1]
-    padded = [bucket.pad(rows) for bucket in layout.buckets]
-    probs = [softmax_heads(S, bucket) for S, bucket in zip(scores, layout.buckets, strict=True)]
+    padded = [bucket.pad(rows) for bucket in buckets]
+    probs = [softmax_heads(S, bucket) for S, bucket in zip(scores, buckets, strict=True)]
     context = xp.zeros((rows.shape[0], 3 * width), dtype=rows.dtype)
     context[:, :width] = rows
-    for bucket, P, Xp in zip(layout.buckets, probs, padded, strict=True):
+    for bucket, P, Xp in zip(buckets, probs, padded, strict=True):
         bucket.add_unpadded(P @ Xp, context[:, width : 2 * width])
         bucket.add_unpadded(P.transpose((0, 2, 1)) @ Xp, context[:, 2 * width :])
     update, backprop_mix = mix(context, is_train)
@@ -94,7 +94,7 @@ def forward(
         d_context = backprop_mix(d_sum if mask is None else d_sum * mask)
         d_rows = d_sum + d_context[:, :width]
         d_scores = []
-        for bucket, P, Xp in zip(layout.buckets, probs, padded, strict=True):
+        for bucket, P, Xp in zip(buckets, probs, padded, strict=True):
             d_heads = bucket.pad(d_context[:, width : 2 * width])
             d_deps = bucket.pad(d_context[:, 2 * width :])
             dP = d_heads @ Xp.transpose((0, 2, 1)) + Xp @ d_deps.transpose((0, 2, 1))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from spacy_rootmind.network.bilstm import BiLSTM
 from spacy_rootmind.network.label_scorer import BiaffineLabels
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.refine import Refine
+from spacy_rootmind.network.transfer import to_host
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d
 
 
@@ -64,6 +66,22 @@ class TreeScores:
     def arcs(self) -> list[Floats3d]:
         """Arc scores to decode, one array of shape (b, m, m) per bucket."""
         return self.rounds[-1]
+
+    @property
+    def arcs_on_host(self) -> list[NDArray[np.floating]]:
+        """Those of `arcs` as NumPy arrays; copied from the device once."""
+        return self.arcs if self.layout.ops.xp is np else self._copied_arcs
+
+    @cached_property
+    def _copied_arcs(self) -> list[NDArray[np.floating]]:
+        return to_host(self.layout.ops.xp, self.arcs)
+
+    @property
+    def rounds_on_host(self) -> list[list[NDArray[np.floating]]]:
+        """Those of `rounds` as NumPy arrays."""
+        earlier = [arcs for own in self.rounds[:-1] for arcs in own]
+        copied = iter(to_host(self.layout.ops.xp, earlier))
+        return [[next(copied) for _ in own] for own in self.rounds[:-1]] + [self.arcs_on_host]
 
 
 # Its backward pass takes a TreeGradient, which Thinc's types have no place for.
@@ -164,19 +182,19 @@ def _gather_rows(
     layout: Layout,
 ) -> tuple[Floats2d, Callable[[Floats2d], list[Floats2d]]]:
     """Copy the vectors of scored tokens, and ROOT's, to their rows."""
-    xp = model.ops.xp
+    xp, there = model.ops.xp, layout.on_device
     root = model.get_param("root")
     tokens = model.ops.asarray(flat_tokens(vectors, sentences))
     rows = xp.empty((layout.n_rows, root.shape[0]), dtype=root.dtype)
-    rows[layout.roots] = root
+    rows[there.roots] = root
     if len(tokens):
         flat = vectors[0] if len(vectors) == 1 else xp.concatenate(vectors)
-        rows[layout.words] = flat[tokens]
+        rows[there.words] = flat[tokens]
 
     def backprop(d_rows: Floats2d) -> list[Floats2d]:
-        model.inc_grad("root", d_rows[layout.roots].sum(axis=0))
+        model.inc_grad("root", d_rows[there.roots].sum(axis=0))
         d_flat = xp.zeros((sum(map(len, vectors)), root.shape[0]), dtype=d_rows.dtype)
-        d_flat[tokens] = d_rows[layout.words]
+        d_flat[tokens] = d_rows[there.words]
         stops = np.cumsum([len(doc_vectors) for doc_vectors in vectors])[:-1].tolist()
         return xp.split(d_flat, stops)
 

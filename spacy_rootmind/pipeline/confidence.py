@@ -56,7 +56,7 @@ def label_alternatives(
 ) -> list[Alternatives]:
     """Label the alternatives of each sentence; an arc that several trees have is scored once."""
     n_rows = scores.layout.n_rows
-    roots = labeller.ops.to_numpy(scores.layout.roots)
+    roots = scores.layout.roots
     arcs = []
     for root, (trees, _) in zip(roots.tolist(), alternatives, strict=True):
         heads = trees[:, 1:].astype(np.int64)
@@ -103,7 +103,7 @@ def label_arcs(
     if not arcs:
         return []
     batch = BatchArcs.join(arcs)
-    roots = labeller.ops.to_numpy(scores.layout.roots)
+    roots = scores.layout.roots
     inner, outer = batch.between_words(), np.flatnonzero(batch.heads == ROOT)
     rows, labels, joint = find_probable_labels(
         labeller, scores, *batch.flat_rows(inner, roots), batch.probs[inner], threshold, temperature

@@ -364,7 +364,7 @@ class RootMST(TrainablePipe):
         scores, backprop = self.model.begin_update(self._make_input(examples, gold))
         loss, gradient = self._loss(gold, scores)
         columns = self._label_columns()
-        unscored = unscored_labels(self.model.ops, gold, scores.trees, columns)
+        unscored = unscored_labels(gold, scores.trees, columns)
         self._warn_of_labels(examples, unscored)
         backprop(gradient)
         if self._trains_boundaries(gold) and not self.cfg["finds_boundaries"]:
@@ -461,7 +461,7 @@ class RootMST(TrainablePipe):
         docs = [eg.predicted for eg in examples]
         columns = self._label_columns()
         null_column = len(columns) if self._label_layer.attrs[NULL_LABEL] else None
-        choose_arcs = arcs_to_label(self.model.ops, gold, columns, null_column)
+        choose_arcs = arcs_to_label(gold, columns, null_column)
         return ParserInput(docs, gold.sentences, list(map(words_of, docs)), choose_arcs)
 
     def _loss(self, gold: GoldBatch, scores: ParserScores) -> tuple[float, ParserGradient]:

@@ -136,8 +136,8 @@ class SentenceParser:
         self.scores = replace(scores, forced_labels=self._find_forced_labels())
         self.lengths = [bucket.lengths for bucket in self.buckets]
         self.arc_scores = [
-            self._constrain(self.labeller.ops.to_numpy(arcs), bucket)
-            for bucket, arcs in zip(self.buckets, scores.arcs, strict=True)
+            self._constrain(arcs, bucket)
+            for bucket, arcs in zip(self.buckets, scores.arcs_on_host, strict=True)
         ]
 
     def parse(self) -> list[SentenceParse]:
@@ -161,9 +161,7 @@ class SentenceParser:
             if constraints is not None:
                 m = bucket.lengths[i] + 1
                 sentence_scores = scores[i, :m, :m]
-                self._weigh_labels(
-                    sentence_scores, self.labeller.ops.to_numpy(bucket.rows)[i], constraints
-                )
+                self._weigh_labels(sentence_scores, bucket.rows[i], constraints)
                 try:
                     scores[i, :m, :m] = constraints.apply(
                         sentence_scores, projective=self.projective
@@ -183,7 +181,7 @@ class SentenceParser:
             return None
         fixed = np.zeros(self.free_scores.layout.n_rows, dtype=np.int64)
         for bucket in self.buckets:
-            rows = self.labeller.ops.to_numpy(bucket.rows)
+            rows = bucket.rows
             for i, sentence in enumerate(bucket.sentences):
                 for word, label in given[sentence].items():
                     fixed[rows[i, word]] = label
@@ -227,7 +225,7 @@ class SentenceParser:
     def _find_labels(self, arcs: PaddedArcs) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         ends = np.empty((2, len(arcs.batch)), dtype=np.int64)
         for i, bucket in enumerate(self.buckets):
-            rows = self.labeller.ops.to_numpy(bucket.rows)
+            rows = bucket.rows
             in_bucket = arcs.batch == i
             ends[:, in_bucket] = rows[
                 arcs.sentence[in_bucket], (arcs.dep[in_bucket], arcs.head[in_bucket])
@@ -375,7 +373,7 @@ class SentenceParser:
     ) -> list[Alternatives]:
         found: dict[int, Alternatives] = {}
         for bucket, bucket_weights in zip(self.buckets, weights, strict=True):
-            rows = self.labeller.ops.to_numpy(bucket.rows)
+            rows = bucket.rows
             for i, sentence in enumerate(bucket.sentences):
                 m = bucket.lengths[i] + 1
                 trees = make(

@@ -31,6 +31,7 @@ from spacy_rootmind.network.dropout import RATE
 from spacy_rootmind.network.half_precision import narrowed, widened
 from spacy_rootmind.network.listeners import GRAD_FACTOR
 from spacy_rootmind.network.structure import require_same_network
+from spacy_rootmind.network.transfer import to_host
 from spacy_rootmind.pipeline.label_inventory import read_labels
 
 # Format of the saved parts; raised when it changes. `tests/saved` has a component of each format.
@@ -98,7 +99,7 @@ def save_folder(
 
 def _save(component: TrainablePipe, half_precision: bool = False) -> dict[str, bytes]:
     """Make the parts of a component."""
-    message = component.model.to_dict()
+    message = _on_host(component.model)
     weights = srsly.msgpack_dumps(narrowed(message) if half_precision else message)
     checksum = _sha256(weights)
     model = {
@@ -113,6 +114,18 @@ def _save(component: TrainablePipe, half_precision: bool = False) -> dict[str, b
         "cfg": srsly.json_dumps(cfg, indent=2).encode("utf8"),
         "model": srsly.msgpack_dumps(model),
     }
+
+
+def _on_host(model: ParserModel) -> dict[str, Any]:
+    """Serialize a network as Thinc does, with its weights in NumPy arrays."""
+    message = model.to_dict()
+    weights = [own for layer in message["params"] for own in layer.values() if own is not None]
+    found = iter(to_host(model.ops.xp, weights))
+    params = [
+        {name: own if own is None else next(found) for name, own in layer.items()}
+        for layer in message["params"]
+    ]
+    return {**message, "params": params}
 
 
 # --- loading -----------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from spacy_rootmind.network.label_scores import (
     find_best_labels,
     find_probable_labels,
 )
+from spacy_rootmind.network.transfer import to_host
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.pipeline.probable_arcs import BatchArcs, ProbableArcs
 
@@ -29,13 +30,17 @@ def teacher_name(model: ParserModel, labels: Sequence[str]) -> str:
     loaded, and one that was trained further for another. The weights are rounded as packages round
     them (`network.half_precision`), so a parser and its package are the same teacher.
     """
+    weights = [
+        node.get_param(name)
+        for layer in model.layers
+        if layer is not model.get_ref("tok2vec")
+        for node in layer.walk()
+        for name in node.param_names
+        if node.has_param(name)
+    ]
     digest = hashlib.blake2b(repr(tuple(labels)).encode("utf8"), digest_size=8)
-    for layer in model.layers:
-        if layer is not model.get_ref("tok2vec"):
-            for node in layer.walk():
-                for name in node.param_names:
-                    if node.has_param(name):
-                        digest.update(_rounded(node.ops.to_numpy(node.get_param(name))).tobytes())
+    for array in to_host(model.ops.xp, weights):
+        digest.update(_rounded(array).tobytes())
     return digest.hexdigest()
 
 
@@ -65,7 +70,7 @@ def store_distributions(
     if not arcs:
         return []
     batch = BatchArcs.join(arcs)
-    roots = labeller.ops.to_numpy(scores.layout.roots)
+    roots = scores.layout.roots
     inner = batch.between_words()
     entries, labels, label_probs = _find_labels(
         labeller, scores, *batch.flat_rows(inner, roots), batch.probs[inner], threshold, temperature

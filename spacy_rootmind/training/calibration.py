@@ -45,16 +45,15 @@ def collect_scores(
     ValueError
         If scores are not finite.
     """
-    ops = labeller.ops
     scored: list[Scored] = []
     for arcs, bucket, heads in zip(
-        trees.arcs, trees.layout.buckets, gold_heads(ops, gold, trees), strict=True
+        trees.arcs_on_host, trees.layout.buckets, gold_heads(gold, trees), strict=True
     ):
-        require_finite(ops.xp, arcs, "arc")
-        scored.append((ops.to_numpy(arcs), bucket.lengths, heads))
-    deps, targets = labelled_words(ops, gold, trees, columns)
+        require_finite(np, arcs, "arc")
+        scored.append((arcs, bucket.lengths, heads))
+    deps, targets = labelled_words(gold, trees, columns)
     labelled = [
-        (ops.to_numpy(scores), targets[start : start + len(scores)])
+        (labeller.ops.to_numpy(scores), targets[start : start + len(scores)])
         for start, scores in iterate_label_scores(labeller, trees, deps, gold.heads[deps])
     ]
     return scored, labelled

@@ -8,12 +8,10 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from thinc.api import to_numpy
 
 from spacy_rootmind.annotation.teacher_records import TeacherTarget
 from spacy_rootmind.network.layout import Bucket, Layout
 from spacy_rootmind.network.types import Floats3d
-from spacy_rootmind.training.losses import on_cpu
 from spacy_rootmind.trees import losses
 
 
@@ -38,7 +36,8 @@ def tree_cross_entropy(
     gradient : float array of shape (b, m, m)
         Of the loss with respect to the scores.
     """
-    return on_cpu(losses.tree_cross_entropy, scores, bucket, marginals)
+    each, gradient = losses.tree_cross_entropy(scores, marginals, bucket.lengths)
+    return float(each.sum()), gradient
 
 
 def pad_marginals(bucket: Bucket, targets: Mapping[int, TeacherTarget]) -> NDArray[np.float64]:
@@ -77,7 +76,7 @@ def label_targets(
     probs : float array of shape (n_arcs, n_columns)
         Probability of the arc and the label together.
     """
-    roots = to_numpy(layout.roots)
+    roots = layout.roots
     deps, heads, found, probs = [], [], [], []
     for sentence, target in targets.items():
         label_columns = np.array(

@@ -1,19 +1,20 @@
 """Training losses over one bucket of sentences, with their gradients.
 
-Those of arc scores are `spacy_rootmind.trees.losses`, here for arrays on any device. Each takes the
-scores, float array of shape (b, m, m), `scores[sentence, dep, head]`; the bucket, for the lengths
-of its sentences; and gold heads, int array of shape (b, m), with MISSING where a word's head is
-unknown, for ROOT and in the padding. Each returns the loss, summed over words or sentences, and its
-gradient by the scores, in their dtype.
+Those of arc scores are `spacy_rootmind.trees.losses`. Each takes the scores, float array of shape
+(b, m, m), `scores[sentence, dep, head]`; the bucket, for the lengths of its sentences; and gold
+heads, int array of shape (b, m), with MISSING where a word's head is unknown, for ROOT and in the
+padding. Each returns the loss, summed over words or sentences, a number or an array of one on the
+device of the scores; and its gradient by the scores, in their dtype. Losses over trees are found on
+the CPU, of NumPy arrays; the others (`ON_DEVICE`) also where the scores are, without a wait.
 """
 
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from thinc.api import get_array_module, to_numpy
+from thinc.api import get_array_module
 
-from spacy_rootmind.network.layout import Bucket
+from spacy_rootmind.network.layout import Bucket, DeviceBucket
 from spacy_rootmind.network.types import Floats1d, Floats3d, Ints1d, Ints2d
 from spacy_rootmind.trees import losses
 from spacy_rootmind.trees.conventions import MISSING
@@ -22,38 +23,30 @@ from spacy_rootmind.trees.conventions import MISSING
 MARGIN = 1.0
 
 
-def head_selection(scores: Floats3d, bucket: Bucket, gold: Ints2d) -> tuple[float, Floats3d]:
-    """Find the cross entropy of heads; stays on the device, and does not check gold heads."""
+def head_selection(
+    scores: Floats3d, bucket: Bucket | DeviceBucket, gold: Ints2d
+) -> tuple[Any, Floats3d]:
+    """Find the cross entropy of heads, without a check of gold heads; all on one device."""
     xp = get_array_module(scores)
     each, gradient = losses.cross_entropy_of_heads(xp, scores, bucket.allowed > 0.0, gold)
-    return float(each.sum()), gradient
+    return each.sum(), gradient
 
 
 def tree_crf(scores: Floats3d, bucket: Bucket, gold: Ints2d) -> tuple[float, Floats3d]:
-    """Find the negative log probability of gold trees with a single root, on the CPU."""
-    return on_cpu(losses.tree_crf, scores, bucket, gold)
+    """Find the negative log probability of gold trees with a single root."""
+    each, gradient = losses.tree_crf(scores, gold, lengths=bucket.lengths)
+    return float(each.sum()), gradient
 
 
 def perceptron(
     scores: Floats3d, bucket: Bucket, gold: Ints2d, margin: float = 0.0
 ) -> tuple[float, Floats3d]:
-    """Find how far the best trees with a single root are above gold trees, on the CPU."""
-    return on_cpu(losses.perceptron, scores, bucket, gold, margin=margin)
+    """Find how far the best trees with a single root are above gold trees."""
+    each, gradient = losses.perceptron(scores, gold, lengths=bucket.lengths, margin=margin)
+    return float(each.sum()), gradient
 
 
-def on_cpu(
-    loss: Callable[..., losses.Loss],
-    scores: Floats3d,
-    bucket: Bucket,
-    truth: Any,
-    **settings: float,
-) -> tuple[float, Floats3d]:
-    """Find a loss of arrays on the CPU, and copy its gradient back to the device."""
-    each, gradient = loss(to_numpy(scores), to_numpy(truth), lengths=bucket.lengths, **settings)
-    return float(each.sum()), get_array_module(scores).asarray(gradient)
-
-
-def boundary_loss(scores: Floats1d, truths: Floats1d | Ints1d) -> tuple[float, Floats1d]:
+def boundary_loss(scores: Floats1d, truths: Floats1d | Ints1d) -> tuple[Any, Floats1d]:
     """Cross entropy of sentence starts.
 
     Parameters
@@ -66,7 +59,7 @@ def boundary_loss(scores: Floats1d, truths: Floats1d | Ints1d) -> tuple[float, F
 
     Returns
     -------
-    loss : float
+    loss : float array of one number
         Sum over tokens, in nats.
     gradient : float array of shape (n,)
         Of the loss by the scores.
@@ -78,15 +71,17 @@ def boundary_loss(scores: Floats1d, truths: Floats1d | Ints1d) -> tuple[float, F
     each = truths * xp.maximum(-scores, 0.0) + (1.0 - truths) * xp.maximum(scores, 0.0) + rest
     share = xp.exp(xp.minimum(scores, 0.0) - rest)
     gradient = ((share - truths) * known).astype(scores.dtype)
-    return float((each * known).sum()), gradient
+    return (each * known).sum(), gradient
 
 
-Loss = Callable[..., tuple[float, Floats3d]]
+Loss = Callable[..., tuple[Any, Floats3d]]
 OBJECTIVES: dict[str, Loss] = {
     "head_selection": head_selection,
     "tree_crf": tree_crf,
     "perceptron": perceptron,
 }
+# Objectives whose losses need no tree.
+ON_DEVICE = ("head_selection",)
 
 
 def choose_loss(objective: str, margin: float) -> Loss:

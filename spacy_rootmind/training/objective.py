@@ -14,11 +14,18 @@ from spacy_rootmind.annotation.gold import GoldBatch, drop_contradictions
 from spacy_rootmind.annotation.reading import NO_LABEL
 from spacy_rootmind.network.architecture import ParserGradient, ParserScores, require_finite
 from spacy_rootmind.network.label_scores import ChosenArcs, LabelScores
-from spacy_rootmind.network.layout import Bucket
+from spacy_rootmind.network.layout import Bucket, DeviceBucket
+from spacy_rootmind.network.transfer import to_device, to_host
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.network.types import Floats1d, Floats2d, Floats3d, Ints1d, Ints2d
 from spacy_rootmind.training.distillation import label_targets, pad_marginals, tree_cross_entropy
-from spacy_rootmind.training.losses import MARGIN, Loss, boundary_loss, choose_loss
+from spacy_rootmind.training.losses import (
+    MARGIN,
+    ON_DEVICE,
+    Loss,
+    boundary_loss,
+    choose_loss,
+)
 from spacy_rootmind.trees.conventions import MISSING, ROOT
 
 # Weight of the arc scores of all rounds of refinement but the last, whose weight is 1.
@@ -69,15 +76,31 @@ def parser_loss(
             "expected label scores of the gold arcs, received none: give `arcs_to_label` to the "
             "network as `choose_arcs`"
         )
-    total, rounds = _arc_loss(ops, gold, scores.trees, objective, margin)
-    label_total, d_labels = _label_loss(ops, scores.labels)
-    total += label_total
+    xp = ops.xp
+    arc_losses, rounds = _arc_loss(xp, gold, scores.trees, objective, margin)
+    truths: Floats1d = gold.boundaries.astype("f4")
+    targets = [arcs.targets for arcs, _ in scores.labels]
+    there, *targets = to_device(xp, [truths, *targets])
+    label_losses, d_labels = _label_loss(ops, scores.labels, targets)
+    boundary_losses: list[WeightedLoss] = []
     d_boundaries: Floats1d | None = None
     if finds_boundaries:
-        truths: Floats1d = gold.boundaries.astype("f4")
-        loss, d_boundaries = boundary_loss(scores.boundaries, ops.asarray(truths))
-        total += loss
+        loss, d_boundaries = boundary_loss(scores.boundaries, there)
+        boundary_losses.append((loss, 1.0))
+    total = sum(_sum_losses(xp, [arc_losses, label_losses, boundary_losses]))
     return total, ParserGradient(rounds, d_labels, d_boundaries)
+
+
+# A number, or an array of one on the network's device, and its weight.
+WeightedLoss = tuple[Any, float]
+
+
+def _sum_losses(xp: Any, parts: Sequence[Sequence[WeightedLoss]]) -> list[float]:
+    """Sum the losses in each part; those on the device are copied at once."""
+    losses = [loss for part in parts for loss, _ in part]
+    on_device = iter(to_host(xp, [loss for loss in losses if not isinstance(loss, float)]))
+    found = iter([loss if isinstance(loss, float) else float(next(on_device)) for loss in losses])
+    return [sum((next(found) * weight for _, weight in part), 0.0) for part in parts]
 
 
 def _require_same_sentences(gold: GoldBatch, trees: TreeScores) -> None:
@@ -95,77 +118,100 @@ def _require_same_sentences(gold: GoldBatch, trees: TreeScores) -> None:
 
 
 def _arc_loss(
-    ops: Ops, gold: GoldBatch, scores: TreeScores, objective: str, margin: float
-) -> tuple[float, list[list[Floats3d]]]:
-    total = 0.0
-    rounds: list[list[Floats3d]] = [[] for _ in scores.rounds]
-    for arcs in scores.arcs:
-        require_finite(ops.xp, arcs, "arc")
-    gold_loss = choose_loss(objective, margin)
-    # Losses over trees need heads that form one.
-    is_over_trees = objective != "head_selection"
-    heads_by_bucket = gold_heads(ops, gold, scores)
-    for i, (bucket, padded) in enumerate(zip(scores.layout.buckets, heads_by_bucket, strict=True)):
-        if is_over_trees:
-            padded = drop_contradictions(padded, bucket.lengths)
-        parts = _parts_of_bucket(ops, gold, bucket, padded, gold_loss)
-        for step, arcs in enumerate(scores.rounds):
-            weight = 1.0 if arcs is scores.arcs else EARLY_ROUND_WEIGHT
-            gradient = ops.xp.empty_like(arcs[i])
-            for places, part in parts:
-                loss, gradient[places] = part(arcs[i][places])
-                total += loss * weight
-            rounds[step].append(gradient * weight)
-    return total, rounds
+    xp: Any, gold: GoldBatch, scores: TreeScores, objective: str, margin: float
+) -> tuple[list[WeightedLoss], list[list[Floats3d]]]:
+    """Find the losses of all buckets in all rounds, and the gradients of each round's scores.
+
+    Losses over trees are found on the host, for which scores and gradients are copied once.
+    """
+    gold_loss, layout = choose_loss(objective, margin), scores.layout
+    heads = gold_heads(gold, scores)
+    if objective in ON_DEVICE and not gold.targets:
+        require_finite(xp, scores.arcs, "arc")
+        on_device = zip(layout.on_device.buckets, to_device(xp, heads), strict=True)
+        parts = [_whole_bucket(gold_loss, *bucket) for bucket in on_device]
+        return _losses_of_rounds(xp, scores.rounds, parts)
+    require_finite(np, scores.arcs_on_host, "arc")
+    if objective not in ON_DEVICE:
+        # Losses over trees need heads that form one.
+        heads = [
+            drop_contradictions(padded, bucket.lengths)
+            for bucket, padded in zip(layout.buckets, heads, strict=True)
+        ]
+    parts = [
+        _parts_of_bucket(gold, bucket, padded, gold_loss)
+        for bucket, padded in zip(layout.buckets, heads, strict=True)
+    ]
+    found, gradients = _losses_of_rounds(np, scores.rounds_on_host, parts)
+    sent = iter(to_device(xp, [own for step in gradients for own in step]))
+    return found, [[next(sent) for _ in step] for step in gradients]
 
 
 # From arc scores of some sentences of a bucket to their loss and its gradient.
-PartOfLoss = Callable[[Floats3d], tuple[float, Floats3d]]
+PartOfLoss = Callable[[Floats3d], tuple[Any, Floats3d]]
+# The places of sentences in a bucket, and their loss.
+BucketParts = list[tuple[Any, PartOfLoss]]
+
+
+def _losses_of_rounds(
+    xp: Any, rounds: Sequence[Sequence[Floats3d]], parts: Sequence[BucketParts]
+) -> tuple[list[WeightedLoss], list[list[Floats3d]]]:
+    """Find the losses of all parts of all buckets, in arrays of the module `xp`."""
+    losses: list[WeightedLoss] = []
+    gradients: list[list[Floats3d]] = [[] for _ in rounds]
+    for i, own_parts in enumerate(parts):
+        for step, arcs in enumerate(rounds):
+            weight = 1.0 if step == len(rounds) - 1 else EARLY_ROUND_WEIGHT
+            gradient = xp.empty_like(arcs[i])
+            for places, part in own_parts:
+                loss, gradient[places] = part(arcs[i][places])
+                losses.append((loss, weight))
+            gradients[step].append(gradient * weight)
+    return losses, gradients
+
+
+def _whole_bucket(gold_loss: Loss, bucket: Bucket | DeviceBucket, heads: Ints2d) -> BucketParts:
+    return [(slice(None), partial(gold_loss, bucket=bucket, gold=heads))]
 
 
 def _parts_of_bucket(
-    ops: Ops, gold: GoldBatch, bucket: Bucket, heads: Ints2d, gold_loss: Loss
-) -> list[tuple[Any, PartOfLoss]]:
-    """Make the losses of the sentences with gold trees, and of those with teachers.
-
-    Returns the places of the sentences in the bucket with each.
-    """
+    gold: GoldBatch, bucket: Bucket, heads: Ints2d, gold_loss: Loss
+) -> BucketParts:
+    """Make the losses of the sentences with gold trees, and of those with teachers."""
     is_taught = np.array([sentence in gold.targets for sentence in bucket.sentences])
     if not is_taught.any():
-        return [(slice(None), partial(gold_loss, bucket=bucket, gold=ops.asarray(heads)))]
-    parts: list[tuple[Any, PartOfLoss]] = []
+        return _whole_bucket(gold_loss, bucket, heads)
+    parts: BucketParts = []
     places, others = is_taught.nonzero()[0], (~is_taught).nonzero()[0]
     taught = bucket.select(places)
     marginals = pad_marginals(taught, gold.targets)
     parts.append((places, partial(tree_cross_entropy, bucket=taught, marginals=marginals)))
     if len(others):
-        rest, own_heads = bucket.select(others), ops.asarray(heads[others])
-        parts.append((others, partial(gold_loss, bucket=rest, gold=own_heads)))
+        rest = bucket.select(others)
+        parts.append((others, partial(gold_loss, bucket=rest, gold=heads[others])))
     return parts
 
 
-def gold_heads(ops: Ops, gold: GoldBatch, scores: TreeScores) -> list[Ints2d]:
+def gold_heads(gold: GoldBatch, scores: TreeScores) -> list[Ints2d]:
     """Convert gold heads to places in their sentence: a NumPy array of shape (b, m) per bucket."""
     layout = scores.layout
-    roots = ops.to_numpy(layout.roots)[ops.to_numpy(layout.sentence_of_row)]
+    roots = layout.roots[layout.sentence_of_row]
     local = np.where(gold.heads == MISSING, MISSING, gold.heads - roots)
     # Padding refers to one row more.
     local = np.append(local, MISSING)
-    return [local[ops.to_numpy(bucket.rows)] for bucket in layout.buckets]
+    return [local[bucket.rows] for bucket in layout.buckets]
 
 
 # --- labels ------------------------------------------------------------------------------------
 
 
 def arcs_to_label(
-    ops: Ops, gold: GoldBatch, columns: Mapping[int, int], null_column: int | None
+    gold: GoldBatch, columns: Mapping[int, int], null_column: int | None
 ) -> Callable[[TreeScores], list[ChosenArcs]]:
     """Choose the arcs whose labels are trained, once their scores are known.
 
     Parameters
     ----------
-    ops : Ops
-        Those of the network.
     gold : GoldBatch
     columns : mapping of int to int
         Column of each label in the label scores, by its hash.
@@ -175,10 +221,10 @@ def arcs_to_label(
 
     def choose(trees: TreeScores) -> list[ChosenArcs]:
         _require_same_sentences(gold, trees)
-        deps, targets = labelled_words(ops, gold, trees, columns)
+        deps, targets = labelled_words(gold, trees, columns)
         chosen = [ChosenArcs(deps, gold.heads[deps], targets, LABEL_WEIGHT)]
         if null_column is not None:
-            deps, heads = wrong_arcs(ops, trees, gold_heads(ops, gold, trees))
+            deps, heads = wrong_arcs(trees, gold_heads(gold, trees))
             targets = np.full(len(deps), null_column)
             chosen.append(ChosenArcs(deps, heads, targets, NULL_WEIGHT))
         if gold.targets:
@@ -191,18 +237,16 @@ def arcs_to_label(
 
 
 def labelled_words(
-    ops: Ops, gold: GoldBatch, scores: TreeScores, columns: Mapping[int, int]
+    gold: GoldBatch, scores: TreeScores, columns: Mapping[int, int]
 ) -> tuple[Ints1d, Ints1d]:
     """Find the words whose gold arc has a label that the network scores, and its column."""
     targets = np.array([columns.get(dep, MISSING) for dep in gold.deps.tolist()], dtype="i8")
-    roots = ops.to_numpy(scores.layout.roots)
-    deps = ((targets != MISSING) & ~np.isin(gold.heads, roots)).nonzero()[0]
+    is_between_words = ~np.isin(gold.heads, scores.layout.roots)
+    deps = ((targets != MISSING) & is_between_words).nonzero()[0]
     return deps, targets[deps]
 
 
-def unscored_labels(
-    ops: Ops, gold: GoldBatch, scores: TreeScores, columns: Mapping[int, int]
-) -> set[int]:
+def unscored_labels(gold: GoldBatch, scores: TreeScores, columns: Mapping[int, int]) -> set[int]:
     """Find the labels of gold arcs between words that the network does not score.
 
     The label of arcs from ROOT is not scored at all.
@@ -210,51 +254,53 @@ def unscored_labels(
     found = set(np.unique(gold.deps).tolist()) - {NO_LABEL, *columns}
     if not found:
         return found
-    is_between_words = ~np.isin(gold.heads, ops.to_numpy(scores.layout.roots))
+    is_between_words = ~np.isin(gold.heads, scores.layout.roots)
     return found & set(gold.deps[is_between_words].tolist())
 
 
-def wrong_arcs(ops: Ops, scores: TreeScores, padded_heads: list[Ints2d]) -> tuple[Ints1d, Ints1d]:
+def wrong_arcs(scores: TreeScores, padded_heads: list[Ints2d]) -> tuple[Ints1d, Ints1d]:
     """Find the best wrong head other than ROOT of each word whose gold head is known.
 
     `padded_heads` are those of `gold_heads`. Returns the flat rows of dependents and heads.
     """
     all_deps, all_heads = [np.zeros(0, dtype="i8")], [np.zeros(0, dtype="i8")]
-    for bucket, arcs, padded in zip(scores.layout.buckets, scores.arcs, padded_heads, strict=True):
-        rows = ops.to_numpy(bucket.rows)
+    buckets = zip(scores.layout.buckets, scores.arcs_on_host, padded_heads, strict=True)
+    for bucket, arcs, padded in buckets:
         sentence, dep = np.nonzero(padded != MISSING)
-        rivals = ops.to_numpy(arcs)[sentence, dep]
+        rivals = arcs[sentence, dep]
         each = np.arange(len(dep))
         rivals[np.arange(rivals.shape[1]) > bucket.lengths[sentence, None]] = -np.inf
         rivals[:, ROOT] = rivals[each, dep] = rivals[each, padded[sentence, dep]] = -np.inf
         head = rivals.argmax(axis=1)
         # In a sentence of two words, the only other head may be the right one.
         found = rivals[each, head] > -np.inf
-        all_deps.append(rows[sentence[found], dep[found]])
-        all_heads.append(rows[sentence[found], head[found]])
+        all_deps.append(bucket.rows[sentence[found], dep[found]])
+        all_heads.append(bucket.rows[sentence[found], head[found]])
     return np.concatenate(all_deps), np.concatenate(all_heads)
 
 
-def _label_loss(ops: Ops, labels: Sequence[LabelScores]) -> tuple[float, list[Floats2d]]:
-    """Compute the weighted cross entropy of the labels of chosen arcs."""
-    total = 0.0
+def _label_loss(
+    ops: Ops, labels: Sequence[LabelScores], targets: Sequence[Any]
+) -> tuple[list[WeightedLoss], list[Floats2d]]:
+    """Find the cross entropy of the labels of chosen arcs; `targets` are theirs, on the device."""
+    losses: list[WeightedLoss] = []
     gradients = []
-    for arcs, scores in labels:
-        loss, gradient = _label_cross_entropy(ops, scores, ops.asarray(arcs.targets))
-        total += loss * arcs.weight
+    for (arcs, scores), own in zip(labels, targets, strict=True):
+        loss, gradient = _label_cross_entropy(ops, scores, own)
+        losses.append((loss, arcs.weight))
         gradients.append(gradient * arcs.weight)
-    return total, gradients
+    return losses, gradients
 
 
-def _label_cross_entropy(ops: Ops, scores: Floats2d, targets: Any) -> tuple[float, Floats2d]:
-    """Compute the cross entropy of labels, by the column of each or the weights of all."""
+def _label_cross_entropy(ops: Ops, scores: Floats2d, targets: Any) -> tuple[Any, Floats2d]:
+    """Find the cross entropy of labels, by the column of each or the weights of all."""
     probs = ops.softmax(scores)
     log_probs = ops.xp.log(probs + 1e-30)
     if targets.ndim == 2:
         totals = targets.sum(axis=1, keepdims=True)
-        loss = -float((targets * log_probs).sum())
+        loss = -(targets * log_probs).sum()
         return loss, (probs * totals - targets).astype(probs.dtype)
     each = ops.xp.arange(len(targets))
-    loss = -float(log_probs[each, targets].sum())
+    loss = -log_probs[each, targets].sum()
     probs[each, targets] -= 1.0
     return loss, probs

@@ -462,10 +462,12 @@ def cross_entropy_of_heads(xp: Any, scores: Any, possible: Any, heads: Any) -> t
     totals = gradient.sum(axis=2, keepdims=True)
     totals = xp.where(totals > 0.0, totals, 1.0)
     gradient *= known[:, :, None] / totals
-    at_gold = xp.take_along_axis(logs, xp.maximum(heads, 0)[:, :, None], axis=2)
+    places = xp.maximum(heads, 0)
+    at_gold = xp.take_along_axis(logs, places[:, :, None], axis=2)
     losses = xp.where(known, (xp.log(totals) - at_gold)[:, :, 0], 0.0).sum(axis=1)
-    sentence, dep = known.nonzero()
-    gradient[sentence, dep, heads[sentence, dep]] -= 1.0
+    # Not the known places alone: a GPU's host would wait for their number.
+    sentences, deps = xp.arange(heads.shape[0])[:, None], xp.arange(heads.shape[1])
+    gradient[sentences, deps, places] -= known
     return losses, gradient.astype(scores.dtype)
 
 

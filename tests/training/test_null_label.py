@@ -62,7 +62,7 @@ class Batch:
     def loss(self, trees):
         """Loss and gradient of arc scores, and the callback of their label scores."""
         labeller, has_null = self.scorer.get_ref("labels"), self.null_label
-        choose = arcs_to_label(OPS, self.gold, NUMBERS, len(NUMBERS) if has_null else None)
+        choose = arcs_to_label(self.gold, NUMBERS, len(NUMBERS) if has_null else None)
         begun = [begin_label_scores(labeller, trees, arcs, True) for arcs in choose(trees)]
         scores = ParserScores(trees, np.zeros(sum(LENGTHS)), [labels for labels, _ in begun])
         loss, gradient = parser_loss(OPS, self.gold, scores, "tree_crf", finds_boundaries=False)
@@ -100,7 +100,7 @@ def test_wrong_arcs_are_the_best_but_gold_and_root(seed, missing):
         for i, n in enumerate(bucket.lengths.tolist()):
             arcs[i, :, n + 1 :] = 9.0
     before = [arcs.copy() for arcs in trees.arcs]
-    deps, heads = wrong_arcs(OPS, trees, gold_heads(OPS, batch.gold, trees))
+    deps, heads = wrong_arcs(trees, gold_heads(batch.gold, trees))
     expected = expected_wrong_arcs(batch.gold, trees)
     assert dict(zip(deps.tolist(), heads.tolist(), strict=True)) == expected
     assert len(deps) == len(expected)
@@ -120,7 +120,7 @@ def test_loss_is_that_of_gold_labels_and_of_wrong_arcs(null_label):
     gold, trees = batch.gold, batch.scorer.predict(batch.given)
     expected = 0.0
     for weight, arcs in zip((EARLY_ROUND_WEIGHT, 1.0), trees.rounds, strict=True):
-        padded = gold_heads(OPS, gold, trees)
+        padded = gold_heads(gold, trees)
         for own, bucket, heads in zip(arcs, trees.layout.buckets, padded, strict=True):
             expected += weight * tree_crf(own, bucket, heads)[0]
     roots = set(trees.layout.roots.tolist())
@@ -190,7 +190,7 @@ def test_labels_tell_right_arcs_from_wrong_ones(learnt, quickstart_docs):
     given = ParserInput([eg.predicted for eg in examples], gold.sentences)
     trees = parser.model.predict(given).trees
     right = np.flatnonzero(~np.isin(gold.heads, [MISSING, *trees.layout.roots]))
-    wrong = wrong_arcs(parser.model.ops, trees, gold_heads(parser.model.ops, gold, trees))
+    wrong = wrong_arcs(trees, gold_heads(gold, trees))
     for (deps, heads), is_wrong in (((right, gold.heads[right]), False), (wrong, True)):
         scores = score_labels(parser.model, trees, deps, heads)
         said = scores[:, -1] > scores[:, :-1].max(axis=1)
