@@ -36,7 +36,7 @@ def tree_cross_entropy(
     gradient : float array of shape (b, m, m)
         Of the loss with respect to the scores.
     """
-    each, gradient = losses.tree_cross_entropy(scores, marginals, bucket.lengths)
+    each, gradient = losses.tree_cross_entropy(scores, marginals, lengths=bucket.lengths)
     return float(each.sum()), gradient
 
 
