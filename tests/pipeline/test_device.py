@@ -181,7 +181,7 @@ def give_label(doc):
     "more",
     [
         {"decode": "tree"},
-        {"decode": "labelled_tree"},
+        {"decode": "labelled_tree", "alternatives": kbest(3, labelled=True)},
         {"constraints": give_label, "sentences": "doc"},
     ],
 )
