@@ -46,7 +46,7 @@ def write_config(path, components, corpora, *, steps=10, **training):
 
     The log goes to a file next to it, with one JSON object per line and evaluation.
     """
-    config = Config(spacy.blank("xx").config)
+    config = Config(spacy.blank("en").config)
     config["nlp"]["pipeline"] = list(components)
     config["components"] = components
     config["paths"].update(train=str(corpora / "train.spacy"), dev=str(corpora / "dev.spacy"))

@@ -88,7 +88,7 @@ def quickstart_docs():
     import spacy
     from parsers import read_conllu
 
-    nlp = spacy.blank("xx")
+    nlp = spacy.blank("en")
     return read_conllu(QUICKSTART / "assets" / "en_quick-ud-train.conllu", nlp.vocab)
 
 

@@ -97,7 +97,7 @@ def tagger(tok2vec):
 
 def make_config(package, encoder, components=None, **settings):
     """The config of a transformer and what listens to it: the parser unless others are given."""
-    config = Config(spacy.blank("xx").config)
+    config = Config(spacy.blank("en").config)
     config["components"] = {
         "transformer": transformer(package, encoder, **settings),
         **(components or {"root_mst": root_mst(listener(package))}),

@@ -26,7 +26,7 @@ from spacy_rootmind.annotation.records import (
     store_records,
 )
 
-VOCAB = spacy.blank("xx").vocab
+VOCAB = spacy.blank("en").vocab
 NAMES = ("ROOT", "a", "b", "c")
 
 

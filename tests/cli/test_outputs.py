@@ -23,7 +23,7 @@ def put(output, text, n_before=0):
 
 @pytest.fixture(scope="module")
 def nlp():
-    return spacy.blank("xx")
+    return spacy.blank("en")
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ import pickle
 
 import pytest
 import spacy
-from parsers import assign, make_nlp, with_weights_of
+from parsers import assign, make_nlp
 from reference_noun_chunks import convert
 from spacy import displacy
 from spacy.lang.en.syntax_iterators import noun_chunks as spacys_own
-from spacy.lang.sv.syntax_iterators import noun_chunks as swedish
+from spacy.lang.fr.syntax_iterators import noun_chunks as french
 from spacy.tokens import Doc, DocBin
 from spacy.util import registry
 from trees_of_text import read_tree
@@ -38,16 +38,10 @@ def expected(doc):
     return [doc[start:end].text for start, end, _ in UDNounChunks("en")(doc)]
 
 
-@pytest.fixture(scope="module")
-def trained(trained):
-    """The small parser in a language that has a function of spaCy's."""
-    return with_weights_of(trained, lang="en")
-
-
 @pytest.fixture
 def nlp():
     """A pipeline with an untrained parser, whose vocab a test may change."""
-    return make_nlp("en")
+    return make_nlp()
 
 
 # --- by default --------------------------------------------------------------------------------
@@ -112,9 +106,9 @@ def test_german_labels_of_both_schemes():
 
 
 def test_a_language_whose_function_reads_ud_keeps_it():
-    nlp = spacy.blank("sv")
+    nlp = spacy.blank("fr")
     nlp.add_pipe("root_mst")
-    assert nlp.vocab.get_noun_chunks is swedish
+    assert nlp.vocab.get_noun_chunks is french
 
 
 # --- where it survives -------------------------------------------------------------------------
@@ -125,7 +119,7 @@ def test_saved_pipelines(trained, tmp_path):
     trained.to_disk(tmp_path / "model")
     for again in (
         spacy.load(tmp_path / "model"),
-        make_nlp("en").from_bytes(trained.to_bytes()),
+        make_nlp().from_bytes(trained.to_bytes()),
         pickle.loads(pickle.dumps(trained)),
     ):
         assert chunks(again(TEXT)) == expected(doc)
@@ -163,8 +157,8 @@ def test_a_sourced_parser(trained):
 
 
 def test_none_leaves_everything_as_without_the_parser(trained):
-    assert make_nlp("en", noun_chunks=None).vocab.get_noun_chunks is spacys_own
-    nlp = make_nlp("en")
+    assert make_nlp(noun_chunks=None).vocab.get_noun_chunks is spacys_own
+    nlp = make_nlp()
     assert isinstance(nlp.vocab.get_noun_chunks, ChunksByLabels)
     assign(nlp.get_pipe("root_mst"), noun_chunks=None)
     assert nlp.vocab.get_noun_chunks is spacys_own
@@ -173,7 +167,7 @@ def test_none_leaves_everything_as_without_the_parser(trained):
 
 
 def test_a_function_counts_for_all_docs_until_another_setting():
-    nlp = make_nlp("en")
+    nlp = make_nlp()
     assign(nlp.get_pipe("root_mst"), noun_chunks=every_word)
     doc = read_tree(nlp.vocab, UD)
     assert len(chunks(doc)) == len(doc)
@@ -183,7 +177,7 @@ def test_a_function_counts_for_all_docs_until_another_setting():
 
 def test_the_registered_function_replaces_spacys(tmp_path):
     settings = {"@misc": "spacy_rootmind.ud_noun_chunks.v1"}
-    nlp = spacy.blank("sv")
+    nlp = spacy.blank("fr")
     nlp.add_pipe("root_mst", config={"noun_chunks": settings})
     nlp.to_disk(tmp_path / "model")
     again = spacy.load(tmp_path / "model")
