@@ -151,7 +151,7 @@ def test_scores_compare_with_the_labels_of_the_gold_docs(trained, quickstart_doc
 
 
 def test_noun_chunks_are_those_of_the_tree(ud_folder):
-    nlp = add_map(make_nlp(lang="en"))
+    nlp = add_map(make_nlp())
     path = ud_folder / "UD_English-EWT" / "en_ewt-ud-dev.conllu"
     right = n_found = n_gold = 0
     for doc in read_conllu(path, nlp.vocab):
