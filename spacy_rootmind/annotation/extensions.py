@@ -10,8 +10,7 @@
 
 The details of a sentence hold while its tokens and boundaries are those that were parsed, and a
 head's probability while the token has this head, an arc's while it has this head and label.
-Otherwise an attribute is None, and a warning is
-logged once; `check_details` raises instead.
+Otherwise an attribute is None, and a warning is logged once; `check_details` raises instead.
 """
 
 from collections.abc import Callable, Sequence

@@ -37,6 +37,7 @@ from spacy_rootmind.formats.conllu_sentence import (
     escape_spaces,
     format_sentence,
     has_breaks,
+    normalized,
     set_misc,
     sort_features,
     surface_text,
@@ -171,7 +172,7 @@ def _tags(token: Token) -> dict[int, str]:
     if token.pos:
         tags[UPOS] = token.pos_
     if token.tag:
-        tags[XPOS] = "_".join(token.tag_.split()) or EMPTY
+        tags[XPOS] = "_".join(as_column(token.tag_).split())
     if token.has_morph():
         tags[FEATS] = sort_features(str(token.morph)) or EMPTY
     return tags
@@ -203,7 +204,7 @@ def _space_attributes(between: Sequence[str], word: int, text: str) -> dict[str,
         "SpaceAfter": "No" if not after and not is_last else None,
         "SpacesBefore": escape_spaces(between[0]) if word == 0 and between[0] else None,
         "SpacesAfter": escape_spaces(after) if after not in ("", " ") else None,
-        "SpacesInToken": escape_spaces(text) if has_breaks(text) else None,
+        "SpacesInToken": escape_spaces(normalized(text)) if has_breaks(text) else None,
     }
 
 

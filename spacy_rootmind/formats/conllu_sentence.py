@@ -210,11 +210,13 @@ def format_sentence(comments: Sequence[str], rows: Sequence[Sequence[str]]) -> s
 
 
 def as_column(value: str) -> str:
-    """Fit a value into a column: whitespace becomes single spaces, an empty value becomes "_".
+    """Fit a value into a column: whitespace becomes single spaces, an empty value becomes "_"."""
+    return normalized(_collapse(value)) or EMPTY
 
-    UD wants Unicode's normal form C.
-    """
-    return unicodedata.normalize("NFC", _collapse(value)) or EMPTY
+
+def normalized(value: str) -> str:
+    """Convert to Unicode's normal form C, which UD wants."""
+    return unicodedata.normalize("NFC", value)
 
 
 def has_breaks(value: str) -> bool:

@@ -114,6 +114,19 @@ def test_all_formats_have_the_same_parses(pipeline, address, corpus, texts, tmp_
         assert [r["heads"] for r in rows] == [r["heads"] for r in expected]
 
 
+@pytest.mark.parametrize("replace_tags", [False, True])
+def test_tags_are_kept_or_replaced(replace_tags, web_pipeline, address, tmp_path):
+    source, output = tmp_path / "in.conllu", tmp_path / "output"
+    source.write_text("1\tcats\tgiven\tX\tG\tA=B\t0\troot\t_\t_\n\n", encoding="utf8")
+    parser = ArrowParser(web_pipeline, replace_tags=replace_tags)
+    job = options(web_pipeline, address, [source], output, parser=parser, to_format="conllu")
+    assert bulk(job) == 0
+    [path] = output.glob("part-*.conllu")
+    [row] = [line.split("\t") for line in path.read_text("utf8").splitlines() if line[:1] == "1"]
+    assert row[2:4] == (["cat", "NOUN"] if replace_tags else ["given", "X"])
+    assert ("A=B" in row) != replace_tags
+
+
 def test_a_second_run_does_what_is_missing(
     pipeline, trained, address, corpus, texts, tmp_path, monkeypatch
 ):

@@ -544,6 +544,19 @@ def test_options_with_an_effect_are_taken(pipeline, run, tmp_path):
     assert output.read_bytes() == b""
 
 
+@pytest.mark.parametrize(
+    ("options", "tags"), [([], ["given", "X", "G", "A=B"]), (["--replace-tags"], ["cat", "NOUN"])]
+)
+def test_tags_are_kept_or_replaced(options, tags, web_pipeline, run, tmp_path):
+    source, target = tmp_path / "in.conllu", tmp_path / "out.conllu"
+    given = "1\tcats\tgiven\tX\tG\tA=B\t0\troot\t_\t_\n\n"
+    source.write_text(given, encoding="utf8")
+    assert run("parse", web_pipeline, source, "-o", target, *options).returncode == 0
+    [row] = [line.split("\t") for line in target.read_text("utf8").splitlines() if line[:1] == "1"]
+    assert row[2 : 2 + len(tags)] == tags
+    assert ("A=B" in row) != bool(options)
+
+
 def test_help_does_not_wait_for_spacy():
     program = (
         "import sys; from spacy_rootmind.cli.app import main\n"

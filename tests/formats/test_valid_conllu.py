@@ -6,6 +6,7 @@ import pytest
 import spacy
 import udtools
 from conftest import QUICKSTART
+from spacy.tokens import Doc
 
 from spacy_rootmind.formats.conllu import write_conllu
 from spacy_rootmind.formats.lines import Inputs
@@ -58,6 +59,17 @@ def test_text_becomes_valid_conllu(nlp):
         for i, (text, name) in enumerate(zip(AWKWARD, names, strict=True))
     ]
     assert not incidents(parse(nlp, records))
+
+
+def test_given_words_become_valid_conllu(nlp):
+    """Of letters in two characters, with whitespace inside, and tagged so."""
+    words = ["The", "re\u0301e  x", "A\u030a\tb", "slept", "."]
+    doc = nlp(Doc(nlp.vocab, words))
+    doc[1].tag_ = "N\u0303 x"
+    text = write_conllu(doc, InputRecord("in", 1, words=words), 0).decode()
+    assert "SpacesInToken=r\u00e9e\\s\\sx" in text
+    assert "\t\u00d1_x\t" in text
+    assert not incidents(text)
 
 
 def test_features_are_in_the_order_of_ud(nlp):
