@@ -98,6 +98,37 @@ def decode_labelled(
     are labelled as in the round before. This keeps the number of rounds small where labels tell
     more than arcs do; in an untrained parser, most arcs of a sentence may be labelled.
     """
+    found = find_labelled(log_weights, lengths, find_labels, projective=projective)
+    return found.heads, found.labels
+
+
+class LabelledBatches(NamedTuple):
+    """What `decode_labelled` finds, and what it then knows of all arcs; an array per batch.
+
+    Attributes
+    ----------
+    heads, labels : list of int array of shape (b, m)
+        The trees.
+    weights : list of float array of shape (b, m, m)
+        Log-weights of arcs, with the log probability of the best label where it is known.
+    arc_labels : list of int array of shape (b, m, m)
+        The best label of each arc between words; MISSING where it is not known.
+    """
+
+    heads: list[NDArray[np.int32]]
+    labels: list[NDArray[np.int32]]
+    weights: list[NDArray[np.float64]]
+    arc_labels: list[NDArray[np.int32]]
+
+
+def find_labelled(
+    log_weights: Sequence[NDArray[np.floating]],
+    lengths: Sequence[NDArray[np.intp]],
+    find_labels: FindLabels,
+    *,
+    projective: bool = False,
+) -> LabelledBatches:
+    """Find the trees of `decode_labelled`, whose arguments these are."""
     weights = [_only_inside(*batch) for batch in zip(log_weights, lengths, strict=True)]
     labels = [np.full(batch.shape, MISSING, dtype=np.int32) for batch in weights]
     heads = [
@@ -108,7 +139,8 @@ def decode_labelled(
     while True:
         new = _unlabelled(weights, labels, heads, n_rivals)
         if not len(new.batch):
-            return heads, [_labels_of(*batch) for batch in zip(labels, heads, lengths, strict=True)]
+            chosen = [_labels_of(*batch) for batch in zip(labels, heads, lengths, strict=True)]
+            return LabelledBatches(heads, chosen, weights, labels)
         best, log_probs = find_labels(new)
         for i in range(len(weights)):
             own = new.batch == i

@@ -38,6 +38,9 @@ VALUES = {
     "other": SCORES,
     "marginals": arc_marginals(SCORES),
     "margin": 1.0,
+    "label_scores": np.zeros((2, 6, 6, 3)),
+    "find_conflicts": lambda heads, labels: (),
+    "max_decodes": 10,
 }
 OWN_VALUES = {
     "TreeDistribution.cross_entropy": {"other": TreeDistribution(SCORES)},

@@ -1,0 +1,774 @@
+"""The best labelled tree that keeps rules on several arcs together: best-first branch and bound.
+
+A rule need not be known here. A function that finds what is wrong with a tree says it by conditions
+on its labelled arcs, of which no valid tree meets all.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spacy_rootmind.trees.conventions import (
+    MISSING,
+    ROOT_LABEL,
+    BoolArray,
+    IntArray,
+    ScoreArray,
+    as_allowed_batch,
+    as_count,
+    as_flag,
+    as_lengths,
+    as_score_batch,
+)
+from spacy_rootmind.trees.decoding import decode
+from spacy_rootmind.trees.errors import NoTreeError, kind_of, measure, names_memory
+from spacy_rootmind.trees.labelled import FindLabels, PaddedArcs, find_labelled
+
+MAX_DECODES = 200
+# Beyond them, in which a valid tree is to be found.
+_MAX_DIVE = 1000
+
+
+class Condition(NamedTuple):
+    """Condition on the labelled arc of a word: its head and its label are among some.
+
+    Attributes
+    ----------
+    word : int
+    heads : bool array of shape (n + 1,)
+        True for the heads among which the word's is.
+    labels : bool array of shape (n_labels + 1,)
+        True for the labels among which the word's is, by number; that of the root is ROOT_LABEL.
+    holds : bool
+        If False, the condition is the opposite: head or label, or both, are others.
+    """
+
+    word: int
+    heads: BoolArray
+    labels: BoolArray
+    holds: bool = True
+
+
+Conflict = Sequence[Condition]
+"""Conditions that a tree meets all of and no valid tree does."""
+
+FindConflicts = Callable[[NDArray[np.int32], NDArray[np.int32]], Iterable[Conflict]]
+"""Finds the conflicts of one tree, given by heads and labels, of shape (n + 1,); none if it is
+valid. The first is what the search branches on, so that later ones need not be made."""
+
+FindAllLogProbs = Callable[[PaddedArcs], NDArray[np.float64]]
+"""Finds log probabilities of labels, (n_arcs, n_labels), of arcs between words. Column i is label
+number i + 1."""
+
+
+class Rules(Protocol):
+    """Rules on the labelled trees of numbered sentences."""
+
+    def mask(self, sentence: int) -> BoolArray:
+        """Tell which labelled arcs of a sentence a valid tree may have: [dep, head, label]."""
+
+    def find_conflicts(
+        self, sentences: NDArray[np.intp], heads: NDArray[np.int32], labels: NDArray[np.int32]
+    ) -> Sequence[Iterable[Conflict]]:
+        """Find the conflicts of k trees, (k, m), of these sentences; none of a valid one.
+
+        What `mask` forbids counts as well.
+        """
+
+
+class ConstrainedTrees(NamedTuple):
+    """The best valid tree of each sentence.
+
+    Attributes
+    ----------
+    heads : int32 array of shape (n + 1,) or (B, N + 1)
+        As returned by `decode`.
+    labels : int32 array of shape (n + 1,) or (B, N + 1)
+        Numbers of the words' labels, from 1; 0 for root tokens, -1 at index 0 and in the padding.
+    scores : float64, or float64 array of shape (B,)
+        Log-weights of the trees with their labels.
+    proven : bool, or bool array of shape (B,)
+        Whether no valid tree is better; False where the search reached its limit.
+    decodes : int, or int array of shape (B,)
+        How often a sentence was decoded.
+    """
+
+    heads: NDArray[np.int32]
+    labels: NDArray[np.int32]
+    scores: NDArray[np.float64]
+    proven: BoolArray
+    decodes: NDArray[np.intp]
+
+
+class ValidTrees(NamedTuple):
+    """Valid trees of several padded batches, an array for each; see `ConstrainedTrees`."""
+
+    heads: list[NDArray[np.int32]]
+    labels: list[NDArray[np.int32]]
+    proven: list[BoolArray]
+    decodes: list[NDArray[np.intp]]
+
+
+def _bytes_of_constrained(
+    *, scores: ScoreArray, label_scores: ScoreArray, max_decodes: int, **others: object
+) -> float:
+    """Count bytes: scores of labels, their masks, and those of a word or two per decode."""
+    sentences, width, _ = measure(scores, others["lengths"])
+    per_word: float = (label_scores.shape[-1] + 1) * (9.0 * width + 2.0 * max_decodes)
+    return sentences * width * per_word
+
+
+@names_memory(_bytes_of_constrained)
+def decode_constrained(
+    scores: ScoreArray,
+    label_scores: ScoreArray,
+    find_conflicts: FindConflicts | Sequence[FindConflicts],
+    lengths: IntArray | int | None = None,
+    *,
+    allowed: BoolArray | None = None,
+    single_root: bool = True,
+    projective: bool = False,
+    max_decodes: int = MAX_DECODES,
+) -> ConstrainedTrees:
+    """Find the highest-scoring labelled tree of each sentence among those that are valid.
+
+    Validity is what a function says that finds the conflicts of a tree: each a list of conditions
+    that this tree meets, and that no valid tree meets all of.
+
+    Parameters
+    ----------
+    scores : float32 or float64 array of shape (n + 1, n + 1) or (B, N + 1, N + 1)
+        Arc scores (log-weights), `scores[dep, head]`.
+    label_scores : float array of the shape of `scores` and an axis of labels
+        Log-weights of labels; column i is label i + 1. -inf forbids a label on an arc. Arcs from
+        ROOT have label 0, whose log-weight is 0; what is given for them is not read.
+    find_conflicts : callable, or sequence of B callables
+        Called with the heads and the labels of a tree, int32 arrays of shape (n + 1,). Yields
+        conflicts, sequences of `spacy_rootmind.trees.constrained.Condition`; none if the tree is
+        valid. With a batch, there may be a callable for each sentence.
+    lengths : int array of shape (B,), optional
+        Words in each sentence, 0 to N; for a single sentence, an int.
+    allowed : bool array of the shape of `scores`, optional
+        False forbids an arc, whatever its score.
+    single_root : bool
+        Whether exactly one word has the head ROOT, or at least one.
+    projective : bool
+        Whether arcs must not cross.
+    max_decodes : int
+        How often a sentence is decoded before the search gives up being exact.
+
+    Returns
+    -------
+    trees : ConstrainedTrees
+        Heads, labels, scores, whether each tree is proven to be the best, and numbers of decodes.
+
+    Raises
+    ------
+    NoTreeError
+        If a sentence has no valid tree, or if none was found beyond the limit.
+    ArithmeticError
+        As for `decode`.
+    TypeError, ValueError
+        If the input is not as described; NaN and +inf among the scores, where they are read; a
+        conflict with a condition that its tree does not meet.
+
+    Notes
+    -----
+    Each decode takes the time of `decode`, and O(n L) for L labels per word with conditions. There
+    are as few as one; in the worst case, their number grows exponentially.
+
+    A node of the search is a set of conditions. Its bound is the weight of the best labelled tree
+    under them, valid or not. If the tree of the node with the highest bound is valid, it is the
+    best of all valid trees. Otherwise its first conflict, c1 to ck, makes k nodes: node j requires
+    c1 to c(j-1) and forbids cj. They share no tree, and leave no valid one out.
+
+    Beyond `max_decodes`, the search dives: it decodes projectively, in which fewer rules can be
+    broken, forbids a condition of every conflict at once, goes back where no tree is left, and ends
+    with the first valid tree, which is marked as not proven. If there is none among the projective
+    trees, or none within 1,000 more decodes, it dives among all trees, and then gives up.
+
+    References
+    ----------
+    Land & Doig (1960), An automatic method of solving discrete programming problems.
+
+    Examples
+    --------
+    Two words must not both have label 1 under the same head:
+
+    >>> import numpy as np
+    >>> def find_conflicts(heads, labels):
+    ...     for word in range(1, len(heads)):
+    ...         for other in range(1, word):
+    ...             if labels[word] == labels[other] == 1 and heads[word] == heads[other]:
+    ...                 same = np.arange(len(heads)) == heads[word]
+    ...                 first = np.arange(3) == 1
+    ...                 yield [Condition(word, same, first), Condition(other, same, first)]
+    >>> scores = np.array([[0, 0, 0, 0], [9, 0, 0, 0], [0, 9, 0, 0], [0, 9, 0, 0.0]])
+    >>> label_scores = np.zeros((4, 4, 2))
+    >>> label_scores[..., 0] = 1
+    >>> heads, labels, *_ = decode_constrained(scores, label_scores, find_conflicts)
+    >>> heads.tolist(), labels.tolist()
+    ([-1, 0, 1, 1], [-1, 0, 2, 1])
+    """
+    single_root, projective = as_flag("single_root", single_root), as_flag("projective", projective)
+    max_decodes = as_count("max_decodes", max_decodes)
+    batch = as_score_batch(scores)
+    mask = as_allowed_batch(allowed, scores)
+    single = scores.ndim == 2
+    words = as_lengths(lengths, batch.shape[0], batch.shape[1] - 1, single=single)
+    labels = _as_label_batch(label_scores, scores)
+    sentences = []
+    for i, n in enumerate(words.tolist()):
+        own = np.s_[i, : n + 1, : n + 1]
+        arcs = np.array(batch[own], dtype=np.float64)
+        if mask is not None:
+            arcs[mask[own] == 0] = -np.inf
+        _check_scores(arcs, labels[own], i)
+        sentences.append(_scored_sentence(i, arcs, labels[own]))
+    finders = _Finders(_as_finders(find_conflicts, len(batch), single), words)
+    search = _Search(sentences, finders, _none_unknown, single_root, projective)
+    search.run(max_decodes)
+    found_heads = np.full(batch.shape[:2], MISSING, dtype=np.int32)
+    found_labels = np.full(batch.shape[:2], MISSING, dtype=np.int32)
+    for i, sentence in enumerate(sentences):
+        found_heads[i, : sentence.m] = sentence.tree.heads
+        found_labels[i, : sentence.m] = sentence.tree.labels
+    trees = ConstrainedTrees(
+        found_heads,
+        found_labels,
+        np.array([sentence.tree.weight for sentence in sentences]),
+        np.array([sentence.proven for sentence in sentences], dtype=np.bool_),
+        np.array([sentence.decodes for sentence in sentences], dtype=np.intp),
+    )
+    return ConstrainedTrees(*(column[0] for column in trees)) if single else trees
+
+
+def decode_valid(
+    log_weights: Sequence[NDArray[np.floating]],
+    lengths: Sequence[NDArray[np.intp]],
+    numbers: Sequence[NDArray[np.intp]],
+    find_labels: FindLabels,
+    find_log_probs: FindAllLogProbs,
+    rules: Rules,
+    *,
+    projective: bool = False,
+    max_decodes: int = MAX_DECODES,
+) -> ValidTrees:
+    """Find the single-root trees of `decode_labelled` among those that keep rules.
+
+    Parameters
+    ----------
+    log_weights, lengths, find_labels, projective
+        As for `decode_labelled`.
+    numbers : list of int array of shape (b,)
+        By which the rules know the sentences.
+    find_log_probs : FindAllLogProbs
+        Called with few arcs, of sentences whose best tree breaks a rule.
+    rules : Rules
+    max_decodes : int
+        As for `decode_constrained`.
+
+    Returns
+    -------
+    trees : ValidTrees
+        Sentences whose best tree is valid have no decodes.
+
+    Raises
+    ------
+    NoTreeError
+        If a sentence has no valid tree; it is named by its number.
+
+    Notes
+    -----
+    Exact as `decode_constrained` is. Labels are found when they are needed: a label that is not
+    known counts as certain, so that bounds stay bounds, and a tree counts only when all of its
+    labels are known. The nodes of all sentences are decoded together, one of each in a round.
+    """
+    found = find_labelled(log_weights, lengths, find_labels, projective=projective)
+    sentences = []
+    for i, own in enumerate(numbers):
+        conflicts = rules.find_conflicts(own, found.heads[i], found.labels[i])
+        for place, conflict in enumerate(conflicts):
+            if next(iter(conflict), None) is not None:
+                inside = np.s_[: lengths[i][place] + 1]
+                square = np.s_[place, inside, inside]
+                sentence = _Sentence(
+                    *(int(own[place]), (i, place), log_weights[i][square]),
+                    *(found.weights[i][square], found.arc_labels[i][square]),
+                    rules.mask(int(own[place])),
+                )
+                tree = found.heads[i][place, inside], found.labels[i][place, inside]
+                sentence.start(*(tree if sentence.allows(*tree) else ()))
+                sentences.append(sentence)
+    _Search(sentences, rules.find_conflicts, find_log_probs, True, projective).run(max_decodes)
+    proven = [np.ones(len(own), dtype=np.bool_) for own in numbers]
+    decodes = [np.zeros(len(own), dtype=np.intp) for own in numbers]
+    for sentence in sentences:
+        i, place = sentence.place
+        found.heads[i][place, : sentence.m] = sentence.tree.heads
+        found.labels[i][place, : sentence.m] = sentence.tree.labels
+        proven[i][place], decodes[i][place] = sentence.proven, sentence.decodes
+    return ValidTrees(found.heads, found.labels, proven, decodes)
+
+
+# --- the search --------------------------------------------------------------------------------
+
+
+class _Node:
+    """A set of conditions, and the best labelled tree under them once it is decoded.
+
+    Attributes
+    ----------
+    masks : dict of int to bool array of shape (m, n_labels + 1)
+        Heads and labels left to each word with conditions.
+    bound : float
+        What no tree under the conditions exceeds.
+    new : int
+        The word whose mask is new, 0 without any.
+    n_rivals : int
+        How many heads of a word are labelled before the node is decoded.
+    heads, labels : int32 array of shape (m,)
+    unknown : int array
+        Words on whose arcs the best label is not known.
+    weight : float
+        That of the tree.
+    most : float array of shape (m,)
+        Highest weight of an arc of each word.
+    """
+
+    __slots__ = (
+        *("bound", "heads", "labels", "masks", "most"),
+        *("n_rivals", "new", "unknown", "weight"),
+    )
+    heads: NDArray[np.int32]
+    labels: NDArray[np.int32]
+    most: NDArray[np.float64]
+
+    def __init__(self, masks: dict[int, BoolArray], bound: float, new: int = 0) -> None:
+        self.masks, self.bound, self.new = masks, bound, new
+        self.n_rivals = 2
+        self.unknown: NDArray[np.intp] | None = None
+        self.weight = -np.inf
+
+    @property
+    def is_settled(self) -> bool:
+        return self.unknown is not None and not len(self.unknown)
+
+
+class _Sentence:
+    """A sentence that is searched: the labels found so far, and the nodes to come.
+
+    Parameters
+    ----------
+    number : int
+    place : (int, int)
+        Batch, and place in it.
+    arcs : float array of shape (m, m)
+        Log-weights of arcs without labels.
+    weights : float array of shape (m, m)
+        Log-weights with the best label, or what they are at most.
+    arc_labels : int array of shape (m, m)
+        The best label of arcs between words; MISSING where it is not known.
+    mask : bool array of shape (m, m, n_labels + 1)
+        The labelled arcs that any tree may have; changed in place.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        place: tuple[int, int],
+        arcs: NDArray[np.floating],
+        weights: NDArray[np.float64],
+        arc_labels: NDArray[np.int32],
+        mask: BoolArray,
+    ) -> None:
+        self.number, self.place, self.m = number, place, len(arcs)
+        self.index = np.arange(self.m)
+        mask[:, 0, 1:] = mask[:, 1:, ROOT_LABEL] = False
+        self.mask = mask
+        self.arcs = arcs.astype(np.float64)
+        self.weights = np.where(mask.any(axis=2), weights, -np.inf)
+        self.weights[self.index, self.index] = self.weights[0] = -np.inf
+        self.arc_labels = arc_labels.copy()
+        self.arc_labels[:, 0] = ROOT_LABEL
+        self.arc_labels[~np.take_along_axis(mask, arc_labels[..., None], axis=2)[..., 0]] = MISSING
+        self.arc_labels[:, 0] = ROOT_LABEL
+        # Of each arc, the row of its labels' log probabilities in the table.
+        self.rows = np.full((self.m, self.m), MISSING, dtype=np.intp)
+        self.table = np.empty((0, mask.shape[2]))
+        self.queue: list[tuple[float, int, _Node]] = []
+        self.n_pushed = 0
+        self.decodes = 0
+        self.proven = False
+        self.tree: _Node
+
+    def start(
+        self,
+        heads: NDArray[np.int32] | None = None,
+        labels: NDArray[np.int32] | None = None,
+    ) -> None:
+        """Begin with all trees; `heads` and `labels` are the best one, if it is known."""
+        root = _Node({}, np.inf)
+        if heads is not None and labels is not None:
+            root.heads, root.labels, root.most = heads.copy(), labels.copy(), self.weights.max(1)
+            root.weight = root.bound = float(self.weights[self.index[1:], heads[1:]].sum())
+            root.unknown = self.index[:0]
+        self.push(root)
+
+    def allows(self, heads: NDArray[np.int32], labels: NDArray[np.int32]) -> bool:
+        """Tell whether the mask allows all labelled arcs of a tree."""
+        return bool(self.mask[self.index[1:], heads[1:], labels[1:]].all())
+
+    def push(self, node: _Node) -> None:
+        """Add a node; of equally good ones, the last is searched first."""
+        self.n_pushed += 1
+        heapq.heappush(self.queue, (-node.bound, -self.n_pushed, node))
+
+    def add_labels(
+        self, deps: NDArray[np.intp], heads: NDArray[np.intp], log_probs: NDArray[np.floating]
+    ) -> None:
+        """Take up the log probabilities of labels, (n_arcs, n_labels), of arcs without any."""
+        rows = np.full((len(deps), self.table.shape[1]), -np.inf)
+        rows[:, 1:] = log_probs
+        self.rows[deps, heads] = len(self.table) + np.arange(len(deps))
+        self.table = np.concatenate([self.table, rows])
+        rows = np.where(self.mask[deps, heads], rows, -np.inf)
+        best = rows.argmax(axis=1)
+        self.arc_labels[deps, heads] = best
+        self.weights[deps, heads] = self.arcs[deps, heads] + rows[np.arange(len(deps)), best]
+
+    def row(self, word: int, allowed: BoolArray) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+        """Weigh a word's arcs with their best allowed labels; MISSING where that is not known.
+
+        Such an arc has a weight that it does not exceed.
+        """
+        weights = np.where(allowed.any(axis=1), self.weights[word], -np.inf)
+        labels = self.arc_labels[word].copy()
+        unknown = ~allowed[self.index, labels] | (labels == MISSING)
+        scored = np.flatnonzero(unknown & (self.rows[word] != MISSING))
+        if len(scored):
+            rows = np.where(allowed[scored], self.table[self.rows[word, scored]], -np.inf)
+            best = rows.argmax(axis=1)
+            labels[scored] = best
+            weights[scored] = self.arcs[word, scored] + rows[np.arange(len(scored)), best]
+            unknown[scored] = False
+        labels[unknown] = MISSING
+        return weights, labels
+
+    def left_to(self, node: _Node, word: int) -> BoolArray:
+        """Find the heads and labels that a node leaves to a word."""
+        left: BoolArray = self.mask[word]
+        return node.masks.get(word, left)
+
+    def children(self, node: _Node, conflict: Conflict) -> Iterator[_Node]:
+        """Split the trees under a node that avoid a conflict, by its first condition not met."""
+        required = node.masks
+        greedy = float(node.most[1:].sum())
+        for condition in conflict:
+            word = condition.word
+            left, meets = required.get(word, self.mask[word]), _region(condition)
+            if not meets[node.heads[word], node.labels[word]]:
+                raise ValueError(
+                    f"sentence {self.number}: expected conflicts of conditions that the tree "
+                    f"meets; word {word} has head {node.heads[word]} and label "
+                    f"{node.labels[word]}, received {condition}"
+                )
+            forbidden = left & ~meets
+            most = float(self.row(word, forbidden)[0].max())
+            if most > -np.inf:
+                # No tree is better than the best arc of every word.
+                bound = min(node.bound, greedy - float(node.most[word]) + most)
+                yield _Node({**required, word: forbidden}, bound, word)
+            required = {**required, word: left & meets}
+
+    def mend(self, node: _Node, conflicts: Sequence[Conflict]) -> _Node:
+        """Forbid one condition of every conflict, the one whose word loses least by it."""
+        mended = _Node(dict(node.masks), node.bound)
+        for conflict in conflicts:
+            losses: list[tuple[float, int, BoolArray]] = []
+            for word, meets in ((one.word, _region(one)) for one in conflict):
+                left = self.left_to(mended, word)
+                if not left[node.heads[word], node.labels[word]]:
+                    losses = []
+                    break
+                most = float(self.row(word, left & ~meets)[0].max())
+                if most > -np.inf:
+                    losses.append((float(node.most[word]) - most, word, left & ~meets))
+            if losses:
+                _, word, left = min(losses, key=lambda loss: loss[:2])
+                mended.masks[word] = left
+        return mended
+
+    def unlabelled(self, node: _Node) -> list[int]:
+        """List the arcs, as dep * m + head, whose labels are to be found before a node is decoded.
+
+        Those of its last tree, and the best other heads of these words and of the new one.
+        """
+        words = [node.new] if node.new else []
+        arcs = []
+        if node.unknown is not None:
+            words = node.unknown.tolist()
+            arcs = [word * self.m + int(node.heads[word]) for word in words]
+        for word in words:
+            weights, labels = self.row(word, self.left_to(node, word))
+            known = labels != MISSING
+            rivals = np.flatnonzero(~known & (weights > weights[known].max(initial=-np.inf)))
+            best = rivals[np.argsort(-weights[rivals], kind="stable")[: node.n_rivals]]
+            arcs += (word * self.m + best).tolist()
+        return arcs
+
+
+class _Search:
+    """The search in several sentences, whose nodes are decoded together."""
+
+    def __init__(
+        self,
+        sentences: Sequence[_Sentence],
+        find_conflicts: Callable[
+            [NDArray[np.intp], NDArray[np.int32], NDArray[np.int32]], Sequence[Iterable[Conflict]]
+        ],
+        find_log_probs: FindAllLogProbs,
+        single_root: bool,
+        projective: bool,
+    ) -> None:
+        self.sentences = sentences
+        self.find_conflicts, self.find_log_probs = find_conflicts, find_log_probs
+        self.single_root, self.projective = single_root, projective
+
+    def run(self, max_decodes: int) -> None:
+        """Find the best valid tree of each sentence."""
+        active: Sequence[_Sentence] = self.sentences
+        while active:
+            chosen = self._choose(active, max_decodes)
+            self._label(chosen)
+            self._decode(chosen, self.projective)
+            for sentence, node in chosen:
+                if node.bound > -np.inf:
+                    sentence.push(node)
+            active = [sentence for sentence, _ in chosen]
+
+    def _choose(
+        self, active: Sequence[_Sentence], max_decodes: int
+    ) -> list[tuple[_Sentence, _Node]]:
+        """Take the best node of each sentence that is to be decoded; finish those without any."""
+        chosen: list[tuple[_Sentence, _Node]] = []
+        while active:
+            settled: list[tuple[_Sentence, _Node]] = []
+            for sentence in active:
+                if not sentence.queue:
+                    raise NoTreeError(
+                        f"sentence {sentence.number}: no {kind_of(self.projective)} is valid; "
+                        f"rules, together with scores of -inf and arcs that are not allowed, "
+                        f"leave none"
+                    )
+                node = heapq.heappop(sentence.queue)[2]
+                if node.is_settled:
+                    settled.append((sentence, node))
+                elif sentence.decodes < max_decodes:
+                    chosen.append((sentence, node))
+                else:
+                    self._dive(sentence)
+            active = []
+            for (sentence, node), found in zip(settled, self._conflicts(settled), strict=True):
+                conflict = next(iter(found), None)
+                if conflict is None:
+                    sentence.tree, sentence.proven = node, True
+                else:
+                    for child in sentence.children(node, conflict):
+                        sentence.push(child)
+                    active.append(sentence)
+        return chosen
+
+    def _conflicts(
+        self, settled: Sequence[tuple[_Sentence, _Node]]
+    ) -> Sequence[Iterable[Conflict]]:
+        if not settled:
+            return ()
+        longest = max(sentence.m for sentence, _ in settled)
+        heads, labels = np.full((2, len(settled), longest), MISSING, dtype=np.int32)
+        for i, (sentence, node) in enumerate(settled):
+            heads[i, : sentence.m], labels[i, : sentence.m] = node.heads, node.labels
+        numbers = np.array([sentence.number for sentence, _ in settled], dtype=np.intp)
+        return self.find_conflicts(numbers, heads, labels)
+
+    def _label(self, chosen: Sequence[tuple[_Sentence, _Node]]) -> None:
+        """Find the labels of arcs that matter to nodes, each arc once."""
+        wanted = [sorted(set(sentence.unlabelled(node))) for sentence, node in chosen]
+        sizes = [len(arcs) for arcs in wanted]
+        if not any(sizes):
+            return
+        batch, place = np.array([sentence.place for sentence, _ in chosen]).T
+        m = np.repeat([sentence.m for sentence, _ in chosen], sizes)
+        dep, head = np.divmod(np.array([arc for arcs in wanted for arc in arcs]), m)
+        arcs = PaddedArcs(np.repeat(batch, sizes), np.repeat(place, sizes), dep, head)
+        found = self.find_log_probs(arcs)
+        ends = np.cumsum(sizes)
+        for (sentence, node), end, size in zip(chosen, ends.tolist(), sizes, strict=True):
+            own = slice(end - size, end)
+            if size:
+                sentence.add_labels(dep[own], head[own], found[own])
+            node.n_rivals *= 2
+
+    def _decode(self, chosen: Sequence[tuple[_Sentence, _Node]], projective: bool) -> None:
+        """Find the best labelled trees under the conditions of nodes."""
+        if not chosen:
+            return
+        longest = max(sentence.m for sentence, _ in chosen)
+        batch = np.full((len(chosen), longest, longest), -np.inf)
+        labels: list[dict[int, NDArray[np.int32]]] = []
+        for i, (sentence, node) in enumerate(chosen):
+            batch[i, : sentence.m, : sentence.m] = sentence.weights
+            labels.append({})
+            for word, allowed in node.masks.items():
+                batch[i, word, : sentence.m], labels[i][word] = sentence.row(word, allowed)
+        lengths = np.array([sentence.m - 1 for sentence, _ in chosen], dtype=np.intp)
+        heads = self._decode_batch(batch, lengths, projective)
+        most = batch.max(axis=2)
+        weights = np.take_along_axis(batch, np.maximum(heads, 0)[..., None], axis=2)[..., 0]
+        for i, (sentence, node) in enumerate(chosen):
+            sentence.decodes += 1
+            own = slice(1, sentence.m)
+            node.heads, node.most = heads[i, : sentence.m], most[i, : sentence.m]
+            node.weight = float(weights[i, own].sum()) if (heads[i, own] >= 0).all() else -np.inf
+            node.bound = min(node.bound, node.weight)
+            node.labels = sentence.arc_labels[sentence.index, node.heads]
+            for word, row in labels[i].items():
+                node.labels[word] = row[node.heads[word]]
+            node.labels[0] = MISSING
+            node.unknown = np.flatnonzero(node.labels[own] == MISSING) + 1
+
+    def _decode_batch(
+        self, batch: NDArray[np.float64], lengths: NDArray[np.intp], projective: bool
+    ) -> NDArray[np.int32]:
+        """Decode; no heads where there is no tree."""
+        try:
+            return decode(batch, lengths, single_root=self.single_root, projective=projective)
+        except NoTreeError:
+            if len(batch) == 1:
+                return np.full(batch.shape[:2], MISSING, dtype=np.int32)
+            rows = np.arange(len(batch))[:, None]
+            return np.concatenate(
+                [self._decode_batch(batch[row], lengths[row], projective) for row in rows]
+            )
+
+    def _dive(self, sentence: _Sentence) -> None:
+        """Find a valid tree that need not be the best."""
+        for projective in (True,) if self.projective else (True, False):
+            stack = [_Node({}, np.inf)]
+            for _ in range(_MAX_DIVE):
+                if not stack:
+                    break
+                node = stack.pop()
+                self._label([(sentence, node)])
+                self._decode([(sentence, node)], projective)
+                if node.bound == -np.inf:
+                    continue
+                if not node.is_settled:
+                    stack.append(node)
+                    continue
+                conflicts = list(self._conflicts([(sentence, node)])[0])
+                if not conflicts:
+                    sentence.tree = node
+                    return
+                stack += sorted(sentence.children(node, conflicts[0]), key=lambda one: one.bound)
+                if len(conflicts) > 1:
+                    stack.append(sentence.mend(node, conflicts))
+        raise NoTreeError(
+            f"sentence {sentence.number}: found no valid {kind_of(self.projective)} in "
+            f"{sentence.decodes} decodes; raise max_decodes, or relax the rules"
+        )
+
+
+def _region(condition: Condition) -> BoolArray:
+    """Mark the heads and labels that meet a condition."""
+    inside: BoolArray = condition.heads[:, None] & condition.labels
+    return inside if condition.holds else ~inside
+
+
+# --- arrays ------------------------------------------------------------------------------------
+
+
+class _Finders:
+    """A function of one tree for each sentence, asked for several trees."""
+
+    def __init__(self, finders: Sequence[FindConflicts], words: NDArray[np.intp]) -> None:
+        self.finders, self.words = finders, words
+
+    def __call__(
+        self, sentences: NDArray[np.intp], heads: NDArray[np.int32], labels: NDArray[np.int32]
+    ) -> list[Iterable[Conflict]]:
+        found = []
+        for i, sentence in enumerate(sentences.tolist()):
+            m = self.words[sentence] + 1
+            found.append(self.finders[sentence](heads[i, :m].copy(), labels[i, :m].copy()))
+        return found
+
+
+def _as_finders(
+    find_conflicts: FindConflicts | Sequence[FindConflicts], count: int, single: bool
+) -> Sequence[FindConflicts]:
+    """Check the functions of sentences, or repeat a single one."""
+    if callable(find_conflicts):
+        return [find_conflicts] * count
+    if single or len(find_conflicts) != count or not all(map(callable, find_conflicts)):
+        raise TypeError(
+            f"expected find_conflicts as a callable, or one for each of {count} sentences of a "
+            f"batch, received {find_conflicts!r:.100}"
+        )
+    return find_conflicts
+
+
+def _as_label_batch(label_scores: ScoreArray, scores: ScoreArray) -> ScoreArray:
+    """Check label scores against the scores of arcs, and view a single sentence as a batch."""
+    if not isinstance(label_scores, np.ndarray) or label_scores.dtype.kind != "f":
+        received = getattr(label_scores, "dtype", type(label_scores).__name__)
+        raise TypeError(f"expected label_scores as a numpy array of floats, received {received}")
+    if label_scores.shape[:-1] != scores.shape or not label_scores.shape[-1]:
+        raise ValueError(
+            f"expected label_scores of the shape of scores and an axis of labels, "
+            f"{(*scores.shape, 'n_labels')}, received {label_scores.shape}"
+        )
+    return label_scores if scores.ndim == 3 else label_scores[None]
+
+
+def _scored_sentence(number: int, arcs: NDArray[np.float64], scores: ScoreArray) -> _Sentence:
+    """Prepare a sentence whose labels are all scored."""
+    m = len(arcs)
+    labels = np.full((m, m), MISSING, dtype=np.int32)
+    mask = np.ones((m, m, scores.shape[-1] + 1), dtype=np.bool_)
+    sentence = _Sentence(number, (0, number), arcs, arcs, labels, mask)
+    between = (arcs > -np.inf) & ~np.eye(m, dtype=np.bool_)
+    between[0] = between[:, 0] = False
+    deps, heads = np.nonzero(between)
+    sentence.add_labels(deps, heads, scores[deps, heads])
+    sentence.start()
+    return sentence
+
+
+def _check_scores(arcs: NDArray[np.float64], labels: ScoreArray, sentence: int) -> None:
+    """Refuse NaN and +inf where they are read."""
+    read = ~np.eye(len(arcs), dtype=np.bool_)
+    read[0] = False
+    wrong = read & ~(arcs < np.inf)
+    if wrong.any():
+        dep, head = np.argwhere(wrong)[0].tolist()
+        raise ValueError(
+            f"sentence {sentence}: the score of dep {dep}, head {head} is {arcs[dep, head]}; "
+            f"expected a finite number, or -inf for a forbidden arc"
+        )
+    read &= arcs > -np.inf
+    read[:, 0] = False
+    wrong = read & ~(labels < np.inf).all(axis=2)
+    if wrong.any():
+        dep, head = np.argwhere(wrong)[0].tolist()
+        raise ValueError(
+            f"sentence {sentence}: the label scores of dep {dep}, head {head} are "
+            f"{labels[dep, head]}; expected finite numbers, or -inf for a forbidden label"
+        )
+
+
+def _none_unknown(arcs: PaddedArcs) -> NDArray[np.float64]:
+    raise AssertionError("all labels are scored")

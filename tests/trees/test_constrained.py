@@ -1,0 +1,437 @@
+"""The best labelled trees under rules: by enumeration of all labelled trees."""
+
+import itertools
+
+import numpy as np
+import pytest
+from reference import enumerate_trees, is_projective
+from strategies import FAMILIES, pad_batch, rng_for
+
+from spacy_rootmind import NoTreeError, decode, tree_score
+from spacy_rootmind.trees import constrained
+from spacy_rootmind.trees.constrained import Condition, decode_constrained, decode_valid
+from spacy_rootmind.trees.labelled import decode_labelled
+
+# --- rules -------------------------------------------------------------------------------------
+
+
+def meets(condition, heads, labels):
+    head, label = heads[condition.word], labels[condition.word]
+    return bool(condition.heads[head] and condition.labels[label]) == condition.holds
+
+
+class RandomRules:
+    """Random lists of conditions, of which a valid tree meets none wholly."""
+
+    def __init__(self, rng, n, n_labels, n_rules, n_conditions):
+        self.rules = [
+            [
+                Condition(
+                    int(word),
+                    rng.random(n + 1) < rng.choice([0.3, 0.7, 1.0]),
+                    rng.random(n_labels + 1) < rng.choice([0.3, 0.7, 1.0]),
+                    bool(rng.random() < 0.7),
+                )
+                for word in rng.choice(n, min(n_conditions, n), replace=False) + 1
+            ]
+            for _ in range(n_rules)
+        ]
+
+    def __call__(self, heads, labels):
+        for rule in self.rules:
+            if all(meets(condition, heads, labels) for condition in rule):
+                yield rule
+
+
+def one_per_head(label, n_labels):
+    """Of the words under a head, one has a label at most."""
+
+    def find(heads, labels):
+        first = np.arange(n_labels + 1) == label
+        for word, other in itertools.combinations(np.flatnonzero(labels == label).tolist(), 2):
+            if heads[word] == heads[other]:
+                same = np.arange(len(heads)) == heads[word]
+                yield [Condition(word, same, first), Condition(other, same, first)]
+
+    return find
+
+
+def leaves_unless(label, exception, n_labels):
+    """Words with a label have no children, unless some child of theirs has another label."""
+
+    def find(heads, labels):
+        numbers, every = np.arange(n_labels + 1), np.ones(len(heads), dtype=bool)
+        for word in np.flatnonzero(labels == label).tolist():
+            children = np.flatnonzero(heads == word).tolist()
+            own = np.arange(len(heads)) == word
+            if children and not (labels[children] == exception).any():
+                others = [i for i in range(1, len(heads)) if i not in (word, children[0])]
+                yield [
+                    Condition(word, every, numbers == label),
+                    Condition(children[0], own, numbers != exception),
+                    *(Condition(i, own, numbers == exception, False) for i in others),
+                ]
+
+    return find
+
+
+def never_crossed(label, n_labels):
+    """Arcs with a label are crossed by none; those of ROOT count as before the first word."""
+
+    def find(heads, labels):
+        numbers, every = np.arange(n_labels + 1), np.ones(n_labels + 1, dtype=bool)
+        for word in np.flatnonzero(labels == label).tolist():
+            low, high = sorted((word, int(heads[word])))
+            own = np.arange(len(heads)) == heads[word]
+            for other in range(1, len(heads)):
+                left, right = sorted((other, int(heads[other])))
+                if left < low < right < high or low < left < high < right:
+                    crossing = np.arange(len(heads)) == heads[other]
+                    yield [
+                        Condition(word, own, numbers == label),
+                        Condition(other, crossing, every),
+                    ]
+
+    return find
+
+
+def several(*finders):
+    return lambda heads, labels: itertools.chain(*(find(heads, labels) for find in finders))
+
+
+KINDS = {
+    "single conditions": lambda rng, n, k: RandomRules(rng, n, k, 3, 1),
+    "pairs": lambda rng, n, k: RandomRules(rng, n, k, 10, 2),
+    "triples": lambda rng, n, k: RandomRules(rng, n, k, 20, 3),
+    "one per head": lambda rng, n, k: one_per_head(1, k),
+    "exceptions": lambda rng, n, k: leaves_unless(1, k, k),
+    "crossings": lambda rng, n, k: never_crossed(1, k),
+    "together": lambda rng, n, k: several(
+        one_per_head(1, k), leaves_unless(k, 1, k), never_crossed(k, k)
+    ),
+    "none valid": lambda rng, n, k: lambda heads, labels: [[]],
+}
+
+
+# --- by enumeration ----------------------------------------------------------------------------
+
+
+def label_weight(label_scores, heads, labels):
+    return sum(
+        label_scores[dep, heads[dep], labels[dep] - 1] for dep in range(1, len(heads)) if heads[dep]
+    )
+
+
+def best_by_enumeration(scores, label_scores, find, single_root, projective):
+    """The highest weight of a valid labelled tree; -inf if there is none."""
+    n, n_labels = len(scores) - 1, label_scores.shape[-1]
+    found = -np.inf
+    for heads in enumerate_trees(n, single_root):
+        weight = tree_score(scores, heads)
+        if weight == -np.inf or (projective and not is_projective(heads)):
+            continue
+        free = np.flatnonzero(heads > 0)
+        for chosen in itertools.product(range(1, n_labels + 1), repeat=len(free)):
+            labels = np.where(heads < 0, -1, 0)
+            labels[free] = chosen
+            total = weight + label_weight(label_scores, heads, labels)
+            if total > found and not list(find(heads, labels)):
+                found = total
+    return found
+
+
+def problem(rng, family, n, n_labels):
+    """Scores of arcs and labels; NaN where nothing may be read."""
+    scores = FAMILIES[family](rng, n, np.float64)
+    label_scores = rng.normal(size=(n + 1, n + 1, n_labels))
+    if family in ("integer_ties", "zeros"):
+        label_scores = np.round(label_scores)
+    if rng.random() < 0.3:
+        label_scores[rng.random(label_scores.shape) < 0.3] = -np.inf
+    label_scores[0] = label_scores[:, 0] = np.nan
+    label_scores[np.arange(n + 1), np.arange(n + 1)] = np.nan
+    return scores, label_scores
+
+
+def assert_is_best(trees, scores, label_scores, find, expected):
+    heads, labels = trees.heads, trees.labels
+    assert not list(find(heads, labels))
+    weight = tree_score(scores, heads) + label_weight(label_scores, heads, labels)
+    assert weight == pytest.approx(expected, rel=1e-12, abs=1e-9)
+    assert trees.scores == pytest.approx(expected, rel=1e-12, abs=1e-9)
+    assert trees.proven
+    assert labels[0] == -1
+    assert ((labels[1:] == 0) == (heads[1:] == 0)).all()
+
+
+@pytest.mark.one_each("kind", "projective")
+@pytest.mark.parametrize("single_root", [True, False])
+@pytest.mark.parametrize("projective", [False, True])
+@pytest.mark.parametrize(
+    "family", ["gaussian", "integer_ties", "zeros", "trained_like", "forbidden_around_tree"]
+)
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_best_of_all_valid_trees(kind, family, projective, single_root):
+    rng = rng_for("constrained", kind, family, projective, single_root)
+    for _ in range(25):
+        n, n_labels = int(rng.integers(1, 5)), int(rng.integers(1, 4))
+        scores, label_scores = problem(rng, family, n, n_labels)
+        find = KINDS[kind](rng, n, n_labels)
+        options = {"single_root": single_root, "projective": projective}
+        allowed = rng.random(scores.shape) < 0.9
+        expected = best_by_enumeration(
+            np.where(allowed, scores, -np.inf), label_scores, find, single_root, projective
+        )
+        if expected == -np.inf:
+            with pytest.raises(NoTreeError, match="sentence 0"):
+                decode_constrained(scores, label_scores, find, allowed=allowed, **options)
+            continue
+        trees = decode_constrained(scores, label_scores, find, allowed=allowed, **options)
+        assert_is_best(trees, scores, label_scores, find, expected)
+        assert allowed[np.arange(1, n + 1), trees.heads[1:]].all()
+
+
+def test_a_batch_is_as_its_sentences():
+    rng = rng_for("constrained", "batch")
+    problems = [problem(rng, "gaussian", n, 3) for n in (4, 0, 9, 1, 6)]
+    find = several(one_per_head(1, 3), leaves_unless(2, 3, 3))
+    scores, lengths = pad_batch([one for one, _ in problems], np.nan, extra=1)
+    label_scores = np.full((*scores.shape, 3), np.nan)
+    for i, (own, labels) in enumerate(problems):
+        label_scores[i, : len(own), : len(own)] = labels
+    trees = decode_constrained(scores, label_scores, find, lengths)
+    for i, (own, labels) in enumerate(problems):
+        alone = decode_constrained(own, labels, find)
+        m = len(own)
+        assert trees.heads[i].tolist() == alone.heads.tolist() + [-1] * (11 - m)
+        assert trees.labels[i].tolist() == alone.labels.tolist() + [-1] * (11 - m)
+        assert trees.scores[i] == pytest.approx(alone.scores, abs=1e-12)
+        assert trees.proven[i] == alone.proven
+        assert trees.decodes[i] == alone.decodes
+    assert trees.decodes.max() > 2
+    finders = [find, lambda heads, labels: (), *[find] * 3]
+    own = decode_constrained(scores, label_scores, finders, lengths)
+    assert all(np.array_equal(*columns) for columns in zip(own, trees, strict=True))
+
+
+def test_valid_trees_take_one_decode():
+    rng = rng_for("constrained", "valid")
+    scores, label_scores = problem(rng, "gaussian", 12, 4)
+    trees = decode_constrained(scores, label_scores, lambda heads, labels: [])
+    joint = np.where(
+        np.arange(13) == 0, scores, scores + np.nan_to_num(label_scores).max(axis=2, initial=-9)
+    )
+    assert trees.heads.tolist() == decode(joint).tolist()
+    assert trees.decodes == 1
+
+
+@pytest.mark.parametrize("projective", [False, True])
+@pytest.mark.parametrize("max_decodes", [1, 3, 1000])
+def test_beyond_the_limit_a_valid_tree_that_says_so(max_decodes, projective):
+    rng = rng_for("constrained", "limit")
+    find = several(one_per_head(1, 3), leaves_unless(2, 3, 3), never_crossed(3, 3))
+    proven = 0
+    for n in (6, 8, 10) * 5:
+        scores, label_scores = rng.normal(size=(n + 1, n + 1)), rng.normal(size=(n + 1, n + 1, 3))
+        options = {"max_decodes": max_decodes, "projective": projective}
+        trees = decode_constrained(scores, label_scores, find, **options)
+        assert not list(find(trees.heads, trees.labels))
+        best = decode_constrained(
+            scores, label_scores, find, max_decodes=10**6, projective=projective
+        )
+        assert best.proven
+        assert trees.scores <= best.scores + 1e-9
+        if trees.proven:
+            assert trees.scores == pytest.approx(best.scores, abs=1e-9)
+            assert trees.decodes <= max_decodes
+        else:
+            assert trees.decodes > max_decodes
+            assert is_projective(trees.heads)
+        proven += bool(trees.proven)
+    assert {1: proven < 5, 3: 0 < proven < 15, 1000: proven > 10}[max_decodes]
+
+
+def test_beyond_the_limit_where_no_projective_tree_is_allowed():
+    crossing = np.array([-1, 3, 4, 0, 3])
+    allowed = np.arange(5) == crossing[:, None]
+    label_scores = np.zeros((5, 5, 2))
+    find = one_per_head(1, 2)
+    trees = decode_constrained(np.zeros((5, 5)), label_scores, find, allowed=allowed, max_decodes=1)
+    assert trees.heads.tolist() == crossing.tolist()
+    assert not trees.proven
+    assert not list(find(trees.heads, trees.labels))
+
+
+def test_no_valid_tree_within_the_limit(monkeypatch):
+    monkeypatch.setattr(constrained, "_MAX_DIVE", 3)
+    scores = np.zeros((5, 5))
+    # What one condition leaves out of many, in an order that the search does not know.
+    right = [-1, 2, 0, 2, 1]
+
+    def find(heads, labels):
+        for word in range(1, 5):
+            if heads[word] != right[word]:
+                yield [
+                    Condition(i, np.arange(5) == heads[i], np.ones(2, dtype=bool))
+                    for i in range(1, 5)
+                ]
+
+    found = decode_constrained(scores, np.zeros((5, 5, 1)), find, max_decodes=10**4)
+    assert found.heads.tolist() == right
+    with pytest.raises(NoTreeError, match=r"found no valid tree in \d+ decodes; raise max_decodes"):
+        decode_constrained(scores, np.zeros((5, 5, 1)), find, max_decodes=2)
+
+
+def test_a_conflict_that_the_tree_does_not_have_is_refused():
+    def find(heads, labels):
+        return [[Condition(2, np.arange(4) != heads[2], np.ones(3, dtype=bool))]]
+
+    with pytest.raises(ValueError, match=r"sentence 0: expected conflicts .* word 2 has head"):
+        decode_constrained(np.zeros((4, 4)), np.zeros((4, 4, 2)), find)
+
+
+def none(heads, labels):
+    return ()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((np.zeros((3, 3)), np.zeros((3, 3)), none), {}, "an axis of labels"),
+        ((np.zeros((3, 3)), np.zeros((3, 3, 0)), none), {}, "an axis of labels"),
+        ((np.zeros((3, 3)), np.zeros((3, 3, 2), int), none), {}, "array of floats"),
+        ((np.zeros((3, 3)), [0.0], none), {}, "array of floats"),
+        ((np.zeros((3, 3)), np.full((3, 3, 2), np.nan), none), {}, "label scores of dep 1, head 2"),
+        ((np.full((3, 3), np.inf), np.zeros((3, 3, 2)), none), {}, "the score of dep 1, head 0"),
+        ((np.zeros((2, 3, 3)), np.zeros((2, 3, 3, 1)), [none]), {}, "one for each of 2 sentences"),
+        ((np.zeros((3, 3)), np.zeros((3, 3, 2)), none), {"max_decodes": 0}, "at least 1"),
+        ((np.zeros((3, 3)), np.zeros((3, 3, 2)), none), {"projective": 1}, "True or False"),
+    ],
+)
+def test_arguments(arguments, options, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        decode_constrained(*arguments, **options)
+
+
+# --- labels found when they are needed ---------------------------------------------------------
+
+
+class LazyLabels:
+    """Label scores of some batches, which count what is asked for."""
+
+    def __init__(self, label_scores):
+        self.label_scores = label_scores
+        self.asked = [np.zeros(batch.shape[:3], dtype=int) for batch in label_scores]
+
+    def log_probs(self, arcs):
+        found = []
+        for i, *place in zip(*arcs, strict=True):
+            self.asked[i][tuple(place)] += 1
+            found.append(self.label_scores[i][tuple(place)])
+        return np.array(found)
+
+    def best(self, arcs):
+        found = np.array(
+            [self.label_scores[i][tuple(place)] for i, *place in zip(*arcs, strict=True)]
+        )
+        return found.argmax(axis=1) + 1, found.max(axis=1)
+
+
+class NumberedRules:
+    """A finder and a mask for each sentence, by numbers that are not places."""
+
+    def __init__(self, finders, masks):
+        self.finders, self.masks = finders, masks
+        self.asked = []
+
+    def mask(self, sentence):
+        self.asked.append(sentence)
+        return self.masks[sentence].copy()
+
+    def find_conflicts(self, sentences, heads, labels):
+        found = []
+        for i, sentence in enumerate(sentences.tolist()):
+            m = len(self.masks[sentence])
+            conflicts = list(self.finders[sentence](heads[i, :m], labels[i, :m]))
+            arcs = np.arange(1, m), heads[i, 1:m], labels[i, 1:m]
+            for word in np.flatnonzero(~self.masks[sentence][arcs]) + 1:
+                heads_of = np.arange(m) == heads[i, word]
+                own = np.arange(self.masks[sentence].shape[2]) == labels[i, word]
+                conflicts.append([Condition(word, heads_of, own)])
+            found.append(conflicts)
+        return found
+
+
+@pytest.mark.parametrize("projective", [False, True])
+@pytest.mark.parametrize("spread", [0.3, 3.0])
+def test_as_with_all_labels_known(spread, projective):
+    rng = rng_for("constrained", "lazy", spread)
+    n_labels, sizes = 5, ([3, 8, 8, 5], [12, 10])
+    weights, lengths, label_scores = [], [], []
+    for words in sizes:
+        sentences = [FAMILIES["trained_like"](rng, n, np.float64) for n in words]
+        batch, own = pad_batch(sentences, np.nan, extra=1)
+        logits = spread * rng.normal(size=(*batch.shape, n_labels))
+        weights.append(batch)
+        lengths.append(own)
+        label_scores.append(logits - np.logaddexp.reduce(logits, axis=3, keepdims=True))
+    numbers = [np.array([5, 1, 4, 0]), np.array([2, 3])]
+    finders, masks = {}, {}
+    for number, n in zip(np.concatenate(numbers).tolist(), np.concatenate(lengths), strict=True):
+        finders[number] = several(one_per_head(1, n_labels), leaves_unless(2, 3, n_labels))
+        masks[number] = rng.random((n + 1, n + 1, n_labels + 1)) < 0.9
+        masks[number][:, 0, 0] = True
+    rules, labels = NumberedRules(finders, masks), LazyLabels(label_scores)
+    found = decode_valid(
+        *(weights, lengths, numbers, labels.best, labels.log_probs, rules), projective=projective
+    )
+    plain, _ = decode_labelled(weights, lengths, labels.best, projective=projective)
+    n_searched = 0
+    for i, batch in enumerate(weights):
+        assert labels.asked[i].max() <= 1
+        assert not labels.asked[i][:, :, 0].any()
+        for place, n in enumerate(lengths[i].tolist()):
+            inside, number = np.s_[: n + 1], int(numbers[i][place])
+            masked = label_scores[i][place, inside, inside].copy()
+            masked[~masks[number][..., 1:]] = -np.inf
+            masked[:, 0] = 0
+            best = decode_constrained(
+                *(batch[place, inside, inside], masked, finders[number]), projective=projective
+            )
+            heads, own = found.heads[i][place, inside], found.labels[i][place, inside]
+            assert heads.tolist() == best.heads.tolist()
+            assert own.tolist() == best.labels.tolist()
+            assert found.proven[i][place]
+            assert (found.heads[i][place, n + 1 :] == -1).all()
+            searched = number in rules.asked
+            n_searched += searched
+            assert searched or heads.tolist() == plain[i][place, inside].tolist()
+            assert searched or not found.decodes[i][place]
+    assert 0 < n_searched <= 6
+    assert sum(asked.sum() for asked in labels.asked) < 6 * sum(map(sum, sizes))
+
+
+def test_a_sentence_without_a_valid_tree_is_named_by_its_number():
+    weights, lengths = [np.zeros((2, 4, 4))], [np.array([3, 3])]
+    labels = LazyLabels([np.log(np.full((2, 4, 4, 2), 0.5))])
+    masks = {7: np.ones((4, 4, 3), dtype=bool), 3: np.ones((4, 4, 3), dtype=bool)}
+    masks[3][2] = False
+    rules = NumberedRules({7: none, 3: none}, masks)
+    with pytest.raises(NoTreeError, match=r"^sentence 3: no tree is valid"):
+        decode_valid(*(weights, lengths, [np.array([7, 3])], labels.best, labels.log_probs, rules))
+
+
+def test_nodes_of_several_sentences_are_decoded_together(monkeypatch):
+    rng = rng_for("constrained", "together")
+    scores = rng.normal(size=(20, 9, 9))
+    label_scores = rng.normal(size=(20, 9, 9, 3))
+    sizes = []
+
+    def counted(batch, *rest, **options):
+        sizes.append(len(batch))
+        return decode(batch, *rest, **options)
+
+    monkeypatch.setattr(constrained, "decode", counted)
+    trees = decode_constrained(scores, label_scores, one_per_head(1, 3))
+    assert sizes[0] == 20
+    assert len(sizes) == trees.decodes.max() < trees.decodes.sum() / 4
