@@ -28,8 +28,12 @@ from spacy_rootmind.trees.errors import NoTreeError, kind_of, measure, names_mem
 from spacy_rootmind.trees.labelled import FindLabels, PaddedArcs, find_labelled
 
 MAX_DECODES = 200
-# Beyond them, in which a valid tree is to be found.
-_MAX_DIVE = 1000
+# Trees beyond them, of which one is to be valid.
+_MAX_DIVE = 500
+# Nodes of a sentence that are decoded together, since most children of a node are decoded anyway.
+_WIDTH = 4
+# Arcs of a word that are labelled before it is decoded, at first.
+_N_RIVALS = 3
 
 
 class Condition(NamedTuple):
@@ -71,11 +75,14 @@ class Rules(Protocol):
         """Tell which labelled arcs of a sentence a valid tree may have: [dep, head, label]."""
 
     def find_conflicts(
-        self, sentences: NDArray[np.intp], heads: NDArray[np.int32], labels: NDArray[np.int32]
+        self,
+        sentences: Sequence[int],
+        heads: Sequence[NDArray[np.int32]],
+        labels: Sequence[NDArray[np.int32]],
     ) -> Sequence[Iterable[Conflict]]:
-        """Find the conflicts of k trees, (k, m), of these sentences; none of a valid one.
+        """Find the conflicts of trees of these sentences; none of a valid one.
 
-        What `mask` forbids counts as well.
+        Heads and labels are of shape (n + 1,) for each tree. What `mask` forbids counts as well.
         """
 
 
@@ -188,7 +195,7 @@ def decode_constrained(
     Beyond `max_decodes`, the search dives: it decodes projectively, in which fewer rules can be
     broken, forbids a condition of every conflict at once, goes back where no tree is left, and ends
     with the first valid tree, which is marked as not proven. If there is none among the projective
-    trees, or none within 1,000 more decodes, it dives among all trees, and then gives up.
+    trees, or none among the first 500, it dives among all trees, and then gives up.
 
     References
     ----------
@@ -228,7 +235,7 @@ def decode_constrained(
             arcs[mask[own] == 0] = -np.inf
         _check_scores(arcs, labels[own], i)
         sentences.append(_scored_sentence(i, arcs, labels[own]))
-    finders = _Finders(_as_finders(find_conflicts, len(batch), single), words)
+    finders = _Finders(_as_finders(find_conflicts, len(batch), single))
     search = _Search(sentences, finders, _none_unknown, single_root, projective)
     search.run(max_decodes)
     found_heads = np.full(batch.shape[:2], MISSING, dtype=np.int32)
@@ -288,21 +295,26 @@ def decode_valid(
     labels are known. The nodes of all sentences are decoded together, one of each in a round.
     """
     found = find_labelled(log_weights, lengths, find_labels, projective=projective)
+    places = [(i, place) for i, own in enumerate(numbers) for place in range(len(own))]
+    names = [int(numbers[i][place]) for i, place in places]
+    sizes = [int(lengths[i][place]) + 1 for i, place in places]
+    heads, labels = (
+        [trees[i][place, :m] for (i, place), m in zip(places, sizes, strict=True)]
+        for trees in (found.heads, found.labels)
+    )
     sentences = []
-    for i, own in enumerate(numbers):
-        conflicts = rules.find_conflicts(own, found.heads[i], found.labels[i])
-        for place, conflict in enumerate(conflicts):
-            if next(iter(conflict), None) is not None:
-                inside = np.s_[: lengths[i][place] + 1]
-                square = np.s_[place, inside, inside]
-                sentence = _Sentence(
-                    *(int(own[place]), (i, place), log_weights[i][square]),
-                    *(found.weights[i][square], found.arc_labels[i][square]),
-                    rules.mask(int(own[place])),
-                )
-                tree = found.heads[i][place, inside], found.labels[i][place, inside]
-                sentence.start(*(tree if sentence.allows(*tree) else ()))
-                sentences.append(sentence)
+    for k, conflicts in enumerate(rules.find_conflicts(names, heads, labels)):
+        if next(iter(conflicts), None) is not None:
+            (i, place), inside = places[k], np.s_[: sizes[k]]
+            square = np.s_[place, inside, inside]
+            sentence = _Sentence(
+                *(names[k], places[k], log_weights[i][square]),
+                *(found.weights[i][square], found.arc_labels[i][square]),
+                rules.mask(names[k]),
+            )
+            tree = heads[k], labels[k]
+            sentence.start(*(tree if sentence.allows(*tree) else ()))
+            sentences.append(sentence)
     _Search(sentences, rules.find_conflicts, find_log_probs, True, projective).run(max_decodes)
     proven = [np.ones(len(own), dtype=np.bool_) for own in numbers]
     decodes = [np.zeros(len(own), dtype=np.intp) for own in numbers]
@@ -317,39 +329,66 @@ def decode_valid(
 # --- the search --------------------------------------------------------------------------------
 
 
+class _Row:
+    """The arcs of a word, with the heads and labels that are left to it.
+
+    Attributes
+    ----------
+    allowed : bool array of shape (m, n_labels + 1)
+    weights : float array of shape (m,)
+        Log-weights with the best allowed label, or what they are at most where it is not known.
+    labels : int array of shape (m,)
+        That label; MISSING where it is not known.
+    version : int
+        Of the word's labels from which these are.
+    """
+
+    __slots__ = ("allowed", "labels", "version", "weights")
+
+    def __init__(self, allowed: BoolArray) -> None:
+        self.allowed, self.version = allowed, -1
+        self.weights: NDArray[np.float64]
+        self.labels: NDArray[np.int32]
+
+
 class _Node:
     """A set of conditions, and the best labelled tree under them once it is decoded.
 
     Attributes
     ----------
-    masks : dict of int to bool array of shape (m, n_labels + 1)
-        Heads and labels left to each word with conditions.
+    rows : dict of int to _Row
+        Of the words with conditions.
+    greedy : float
+        The sum of the highest weights of all words' arcs.
     bound : float
         What no tree under the conditions exceeds.
     new : int
-        The word whose mask is new, 0 without any.
+        The word with a condition that its parent in the search does not have; 0 without any.
     n_rivals : int
         How many heads of a word are labelled before the node is decoded.
     heads, labels : int32 array of shape (m,)
     unknown : int array
-        Words on whose arcs the best label is not known.
+        Words on whose arcs the best label is not known; None if the node was not decoded.
     weight : float
         That of the tree.
-    most : float array of shape (m,)
-        Highest weight of an arc of each word.
     """
 
     __slots__ = (
-        *("bound", "heads", "labels", "masks", "most"),
-        *("n_rivals", "new", "unknown", "weight"),
+        *("bound", "greedy", "heads", "labels"),
+        *("n_rivals", "new", "rows", "unknown", "weight"),
     )
     heads: NDArray[np.int32]
     labels: NDArray[np.int32]
-    most: NDArray[np.float64]
 
-    def __init__(self, masks: dict[int, BoolArray], bound: float, new: int = 0) -> None:
-        self.masks, self.bound, self.new = masks, bound, new
-        self.n_rivals = 2
+    def __init__(
+        self,
+        rows: dict[int, _Row] | None = None,
+        greedy: float = np.inf,
+        bound: float = np.inf,
+        new: int = 0,
+    ) -> None:
+        self.rows, self.greedy, self.bound = rows or {}, greedy, min(bound, greedy)
+        self.new, self.n_rivals = new, _N_RIVALS
         self.unknown: NDArray[np.intp] | None = None
         self.weight = -np.inf
 
@@ -397,8 +436,9 @@ class _Sentence:
         self.arc_labels[~np.take_along_axis(mask, arc_labels[..., None], axis=2)[..., 0]] = MISSING
         self.arc_labels[:, 0] = ROOT_LABEL
         # Of each arc, the row of its labels' log probabilities in the table.
-        self.rows = np.full((self.m, self.m), MISSING, dtype=np.intp)
+        self.places = np.full((self.m, self.m), MISSING, dtype=np.intp)
         self.table = np.empty((0, mask.shape[2]))
+        self.versions = [0] * self.m
         self.queue: list[tuple[float, int, _Node]] = []
         self.n_pushed = 0
         self.decodes = 0
@@ -411,9 +451,10 @@ class _Sentence:
         labels: NDArray[np.int32] | None = None,
     ) -> None:
         """Begin with all trees; `heads` and `labels` are the best one, if it is known."""
-        root = _Node({}, np.inf)
+        root = _Node()
         if heads is not None and labels is not None:
-            root.heads, root.labels, root.most = heads.copy(), labels.copy(), self.weights.max(1)
+            root.heads, root.labels = heads.copy(), labels.copy()
+            root.greedy = float(self.weights[1:].max(axis=1).sum())
             root.weight = root.bound = float(self.weights[self.index[1:], heads[1:]].sum())
             root.unknown = self.index[:0]
         self.push(root)
@@ -427,79 +468,92 @@ class _Sentence:
         self.n_pushed += 1
         heapq.heappush(self.queue, (-node.bound, -self.n_pushed, node))
 
+    def next_nodes(self, count: int) -> Iterator[_Node]:
+        """Take up to so many of the best nodes, as far as they are not settled."""
+        while count and self.queue and not self.queue[0][2].is_settled:
+            yield heapq.heappop(self.queue)[2]
+            count -= 1
+
     def add_labels(
         self, deps: NDArray[np.intp], heads: NDArray[np.intp], log_probs: NDArray[np.floating]
     ) -> None:
         """Take up the log probabilities of labels, (n_arcs, n_labels), of arcs without any."""
         rows = np.full((len(deps), self.table.shape[1]), -np.inf)
         rows[:, 1:] = log_probs
-        self.rows[deps, heads] = len(self.table) + np.arange(len(deps))
+        self.places[deps, heads] = len(self.table) + np.arange(len(deps))
         self.table = np.concatenate([self.table, rows])
-        rows = np.where(self.mask[deps, heads], rows, -np.inf)
+        rows[~self.mask[deps, heads]] = -np.inf
         best = rows.argmax(axis=1)
         self.arc_labels[deps, heads] = best
         self.weights[deps, heads] = self.arcs[deps, heads] + rows[np.arange(len(deps)), best]
+        for word in set(deps.tolist()):
+            self.versions[word] += 1
 
-    def row(self, word: int, allowed: BoolArray) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-        """Weigh a word's arcs with their best allowed labels; MISSING where that is not known.
-
-        Such an arc has a weight that it does not exceed.
-        """
-        weights = np.where(allowed.any(axis=1), self.weights[word], -np.inf)
-        labels = self.arc_labels[word].copy()
-        unknown = ~allowed[self.index, labels] | (labels == MISSING)
-        scored = np.flatnonzero(unknown & (self.rows[word] != MISSING))
+    def weigh(self, word: int, row: _Row) -> _Row:
+        """Bring the weights and labels of a word's arcs up to date."""
+        if row.version == self.versions[word]:
+            return row
+        row.version, allowed = self.versions[word], row.allowed
+        row.weights = np.where(allowed.any(axis=1), self.weights[word], -np.inf)
+        row.labels = labels = self.arc_labels[word].copy()
+        labels[~allowed[self.index, labels]] = MISSING
+        scored = np.flatnonzero((labels == MISSING) & (self.places[word] != MISSING))
         if len(scored):
-            rows = np.where(allowed[scored], self.table[self.rows[word, scored]], -np.inf)
+            rows = np.where(allowed[scored], self.table[self.places[word, scored]], -np.inf)
             best = rows.argmax(axis=1)
             labels[scored] = best
-            weights[scored] = self.arcs[word, scored] + rows[np.arange(len(scored)), best]
-            unknown[scored] = False
-        labels[unknown] = MISSING
-        return weights, labels
+            row.weights[scored] = self.arcs[word, scored] + rows[np.arange(len(scored)), best]
+        return row
 
     def left_to(self, node: _Node, word: int) -> BoolArray:
         """Find the heads and labels that a node leaves to a word."""
         left: BoolArray = self.mask[word]
-        return node.masks.get(word, left)
+        return node.rows[word].allowed if word in node.rows else left
 
     def children(self, node: _Node, conflict: Conflict) -> Iterator[_Node]:
         """Split the trees under a node that avoid a conflict, by its first condition not met."""
-        required = node.masks
-        greedy = float(node.most[1:].sum())
+        required = node.rows
         for condition in conflict:
-            word = condition.word
-            left, meets = required.get(word, self.mask[word]), _region(condition)
+            word, meets = condition.word, _region(condition)
             if not meets[node.heads[word], node.labels[word]]:
                 raise ValueError(
                     f"sentence {self.number}: expected conflicts of conditions that the tree "
                     f"meets; word {word} has head {node.heads[word]} and label "
                     f"{node.labels[word]}, received {condition}"
                 )
-            forbidden = left & ~meets
-            most = float(self.row(word, forbidden)[0].max())
+            left = required[word].allowed if word in required else self.mask[word]
+            row = self.weigh(word, _Row(left & ~meets))
+            most = float(row.weights.max())
             if most > -np.inf:
                 # No tree is better than the best arc of every word.
-                bound = min(node.bound, greedy - float(node.most[word]) + most)
-                yield _Node({**required, word: forbidden}, bound, word)
-            required = {**required, word: left & meets}
+                greedy = node.greedy - self.most(node, word) + most
+                yield _Node({**required, word: row}, greedy, node.bound, word)
+            required = {**required, word: _Row(left & meets)}
+
+    def most(self, node: _Node, word: int) -> float:
+        """Find the highest weight of an arc that a node leaves to a word."""
+        row = node.rows.get(word)
+        weights = self.weights[word] if row is None else self.weigh(word, row).weights
+        return float(weights.max())
 
     def mend(self, node: _Node, conflicts: Sequence[Conflict]) -> _Node:
-        """Forbid one condition of every conflict, the one whose word loses least by it."""
-        mended = _Node(dict(node.masks), node.bound)
+        """Forbid a condition of every conflict: the one that costs least per arc and label."""
+        mended = _Node(dict(node.rows), bound=node.bound)
         for conflict in conflicts:
-            losses: list[tuple[float, int, BoolArray]] = []
-            for word, meets in ((one.word, _region(one)) for one in conflict):
-                left = self.left_to(mended, word)
-                if not left[node.heads[word], node.labels[word]]:
-                    losses = []
-                    break
-                most = float(self.row(word, left & ~meets)[0].max())
+            lefts = [(one, self.left_to(mended, one.word)) for one in conflict]
+            if not all(left[node.heads[one.word], node.labels[one.word]] for one, left in lefts):
+                continue
+            losses: list[tuple[float, int, _Row]] = []
+            for one, left in lefts:
+                meets = _region(one)
+                row = self.weigh(one.word, _Row(left & ~meets))
+                most = float(row.weights.max())
                 if most > -np.inf:
-                    losses.append((float(node.most[word]) - most, word, left & ~meets))
+                    loss = self.most(mended, one.word) - most
+                    losses.append((loss / np.count_nonzero(left & meets), one.word, row))
             if losses:
-                _, word, left = min(losses, key=lambda loss: loss[:2])
-                mended.masks[word] = left
+                _, word, row = min(losses, key=lambda loss: loss[:2])
+                mended.rows[word] = row
         return mended
 
     def unlabelled(self, node: _Node) -> list[int]:
@@ -507,13 +561,15 @@ class _Sentence:
 
         Those of its last tree, and the best other heads of these words and of the new one.
         """
-        words = [node.new] if node.new else []
-        arcs = []
+        words, arcs = [node.new] if node.new else [], []
         if node.unknown is not None:
             words = node.unknown.tolist()
             arcs = [word * self.m + int(node.heads[word]) for word in words]
         for word in words:
-            weights, labels = self.row(word, self.left_to(node, word))
+            weights, labels = self.weights[word], self.arc_labels[word]
+            if word in node.rows:
+                row = self.weigh(word, node.rows[word])
+                weights, labels = row.weights, row.labels
             known = labels != MISSING
             rivals = np.flatnonzero(~known & (weights > weights[known].max(initial=-np.inf)))
             best = rivals[np.argsort(-weights[rivals], kind="stable")[: node.n_rivals]]
@@ -527,9 +583,7 @@ class _Search:
     def __init__(
         self,
         sentences: Sequence[_Sentence],
-        find_conflicts: Callable[
-            [NDArray[np.intp], NDArray[np.int32], NDArray[np.int32]], Sequence[Iterable[Conflict]]
-        ],
+        find_conflicts: Callable[..., Sequence[Iterable[Conflict]]],
         find_log_probs: FindAllLogProbs,
         single_root: bool,
         projective: bool,
@@ -548,7 +602,7 @@ class _Search:
             for sentence, node in chosen:
                 if node.bound > -np.inf:
                     sentence.push(node)
-            active = [sentence for sentence, _ in chosen]
+            active = list(dict.fromkeys(sentence for sentence, _ in chosen))
 
     def _choose(
         self, active: Sequence[_Sentence], max_decodes: int
@@ -567,10 +621,12 @@ class _Search:
                 node = heapq.heappop(sentence.queue)[2]
                 if node.is_settled:
                     settled.append((sentence, node))
-                elif sentence.decodes < max_decodes:
-                    chosen.append((sentence, node))
-                else:
+                elif sentence.decodes >= max_decodes:
                     self._dive(sentence)
+                else:
+                    chosen += [
+                        (sentence, node) for node in [node, *sentence.next_nodes(_WIDTH - 1)]
+                    ]
             active = []
             for (sentence, node), found in zip(settled, self._conflicts(settled), strict=True):
                 conflict = next(iter(found), None)
@@ -587,30 +643,29 @@ class _Search:
     ) -> Sequence[Iterable[Conflict]]:
         if not settled:
             return ()
-        longest = max(sentence.m for sentence, _ in settled)
-        heads, labels = np.full((2, len(settled), longest), MISSING, dtype=np.int32)
-        for i, (sentence, node) in enumerate(settled):
-            heads[i, : sentence.m], labels[i, : sentence.m] = node.heads, node.labels
-        numbers = np.array([sentence.number for sentence, _ in settled], dtype=np.intp)
-        return self.find_conflicts(numbers, heads, labels)
+        return self.find_conflicts(
+            [sentence.number for sentence, _ in settled],
+            [node.heads for _, node in settled],
+            [node.labels for _, node in settled],
+        )
 
     def _label(self, chosen: Sequence[tuple[_Sentence, _Node]]) -> None:
         """Find the labels of arcs that matter to nodes, each arc once."""
-        wanted = [sorted(set(sentence.unlabelled(node))) for sentence, node in chosen]
-        sizes = [len(arcs) for arcs in wanted]
-        if not any(sizes):
+        wanted: dict[_Sentence, set[int]] = {}
+        for sentence, node in chosen:
+            arcs = sentence.unlabelled(node)
+            if arcs:
+                wanted.setdefault(sentence, set()).update(arcs)
+                node.n_rivals *= 2
+        if not wanted:
             return
-        batch, place = np.array([sentence.place for sentence, _ in chosen]).T
-        m = np.repeat([sentence.m for sentence, _ in chosen], sizes)
-        dep, head = np.divmod(np.array([arc for arcs in wanted for arc in arcs]), m)
-        arcs = PaddedArcs(np.repeat(batch, sizes), np.repeat(place, sizes), dep, head)
-        found = self.find_log_probs(arcs)
-        ends = np.cumsum(sizes)
-        for (sentence, node), end, size in zip(chosen, ends.tolist(), sizes, strict=True):
+        sizes = [len(arcs) for arcs in wanted.values()]
+        batch, place, m = np.repeat([(*each.place, each.m) for each in wanted], sizes, axis=0).T
+        dep, head = np.divmod([arc for arcs in wanted.values() for arc in sorted(arcs)], m)
+        found = self.find_log_probs(PaddedArcs(batch, place, dep, head))
+        for sentence, end, size in zip(wanted, np.cumsum(sizes).tolist(), sizes, strict=True):
             own = slice(end - size, end)
-            if size:
-                sentence.add_labels(dep[own], head[own], found[own])
-            node.n_rivals *= 2
+            sentence.add_labels(dep[own], head[own], found[own])
 
     def _decode(self, chosen: Sequence[tuple[_Sentence, _Node]], projective: bool) -> None:
         """Find the best labelled trees under the conditions of nodes."""
@@ -618,27 +673,27 @@ class _Search:
             return
         longest = max(sentence.m for sentence, _ in chosen)
         batch = np.full((len(chosen), longest, longest), -np.inf)
-        labels: list[dict[int, NDArray[np.int32]]] = []
         for i, (sentence, node) in enumerate(chosen):
             batch[i, : sentence.m, : sentence.m] = sentence.weights
-            labels.append({})
-            for word, allowed in node.masks.items():
-                batch[i, word, : sentence.m], labels[i][word] = sentence.row(word, allowed)
+            for word, row in node.rows.items():
+                batch[i, word, : sentence.m] = sentence.weigh(word, row).weights
         lengths = np.array([sentence.m - 1 for sentence, _ in chosen], dtype=np.intp)
         heads = self._decode_batch(batch, lengths, projective)
-        most = batch.max(axis=2)
-        weights = np.take_along_axis(batch, np.maximum(heads, 0)[..., None], axis=2)[..., 0]
+        places = np.arange(longest)
+        inside = (places > 0) & (places <= lengths[:, None])
+        weights = np.take_along_axis(batch, heads[..., None], axis=2)[..., 0]
+        totals = np.where(heads >= 0, weights, np.where(inside, -np.inf, 0.0)).sum(axis=1).tolist()
+        most = np.where(inside, batch.max(axis=2), 0.0).sum(axis=1).tolist()
         for i, (sentence, node) in enumerate(chosen):
             sentence.decodes += 1
-            own = slice(1, sentence.m)
-            node.heads, node.most = heads[i, : sentence.m], most[i, : sentence.m]
-            node.weight = float(weights[i, own].sum()) if (heads[i, own] >= 0).all() else -np.inf
+            node.heads, node.weight, node.greedy = heads[i, : sentence.m], totals[i], most[i]
             node.bound = min(node.bound, node.weight)
             node.labels = sentence.arc_labels[sentence.index, node.heads]
-            for word, row in labels[i].items():
-                node.labels[word] = row[node.heads[word]]
+            for word, row in node.rows.items():
+                node.labels[word] = row.labels[node.heads[word]]
+            node.labels[0] = ROOT_LABEL
+            node.unknown = (node.labels == MISSING).nonzero()[0]
             node.labels[0] = MISSING
-            node.unknown = np.flatnonzero(node.labels[own] == MISSING) + 1
 
     def _decode_batch(
         self, batch: NDArray[np.float64], lengths: NDArray[np.intp], projective: bool
@@ -657,10 +712,8 @@ class _Search:
     def _dive(self, sentence: _Sentence) -> None:
         """Find a valid tree that need not be the best."""
         for projective in (True,) if self.projective else (True, False):
-            stack = [_Node({}, np.inf)]
-            for _ in range(_MAX_DIVE):
-                if not stack:
-                    break
+            stack, n_left = [_Node()], _MAX_DIVE
+            while stack and n_left:
                 node = stack.pop()
                 self._label([(sentence, node)])
                 self._decode([(sentence, node)], projective)
@@ -676,6 +729,7 @@ class _Search:
                 stack += sorted(sentence.children(node, conflicts[0]), key=lambda one: one.bound)
                 if len(conflicts) > 1:
                     stack.append(sentence.mend(node, conflicts))
+                n_left -= 1
         raise NoTreeError(
             f"sentence {sentence.number}: found no valid {kind_of(self.projective)} in "
             f"{sentence.decodes} decodes; raise max_decodes, or relax the rules"
@@ -694,17 +748,17 @@ def _region(condition: Condition) -> BoolArray:
 class _Finders:
     """A function of one tree for each sentence, asked for several trees."""
 
-    def __init__(self, finders: Sequence[FindConflicts], words: NDArray[np.intp]) -> None:
-        self.finders, self.words = finders, words
+    def __init__(self, finders: Sequence[FindConflicts]) -> None:
+        self.finders = finders
 
     def __call__(
-        self, sentences: NDArray[np.intp], heads: NDArray[np.int32], labels: NDArray[np.int32]
+        self,
+        sentences: Sequence[int],
+        heads: Sequence[NDArray[np.int32]],
+        labels: Sequence[NDArray[np.int32]],
     ) -> list[Iterable[Conflict]]:
-        found = []
-        for i, sentence in enumerate(sentences.tolist()):
-            m = self.words[sentence] + 1
-            found.append(self.finders[sentence](heads[i, :m].copy(), labels[i, :m].copy()))
-        return found
+        trees = zip(sentences, heads, labels, strict=True)
+        return [self.finders[i](own.copy(), its.copy()) for i, own, its in trees]
 
 
 def _as_finders(

@@ -1,0 +1,183 @@
+"""Universal Dependencies' guidelines for the search for valid trees: read, masked and checked."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.attrs import MORPH, POS, SPACY
+from spacy.parts_of_speech import IDS
+from spacy.tokens import Doc
+
+from spacy_rootmind.annotation.ud_rules import (
+    NUMBER_OF_TAG,
+    PROPN,
+    PUNCT,
+    RULES,
+    LabelTables,
+    Trees,
+    Words,
+)
+from spacy_rootmind.trees.constrained import Conflict
+from spacy_rootmind.trees.conventions import ROOT, ROOT_LABEL
+
+NUMBER_OF_POS = np.zeros(max(IDS.values()) + 1, dtype=np.int8)
+for _name, _pos in IDS.items():
+    NUMBER_OF_POS[_pos] = NUMBER_OF_TAG.get(_name, 0)
+
+
+class UDGuidelines:
+    """The guidelines for the labels of a parser; called with sentences, those for their trees.
+
+    Parameters
+    ----------
+    labels : sequence of str
+        Names of all labels by number, the root's first.
+    fixed_tags : bool
+        Whether a word's part of speech rules relations out. If not, only punctuation is known by
+        it.
+
+    Raises
+    ------
+    ValueError
+        If a label is not of Universal Dependencies, or if the labels are too few for every sentence
+        to have a valid tree.
+    """
+
+    def __init__(self, labels: Sequence[str], fixed_tags: bool = True) -> None:
+        self.tables = LabelTables(labels, fixed_tags)
+
+    def __call__(self, sentences: Sequence[tuple[Doc, NDArray[np.int64]]]) -> "UDRules":
+        """Make the rules for sentences: Docs, and the tokens that are a sentence's words."""
+        lengths = [len(words) for _, words in sentences]
+        return UDRules(self.tables, read_words(sentences), lengths)
+
+
+class UDRules:
+    """The guidelines for the trees of numbered sentences, for `decode_valid`.
+
+    Parameters
+    ----------
+    tables : LabelTables
+    words : Words
+        Of all sentences, in order.
+    lengths : sequence of int
+        Words in each sentence.
+    """
+
+    def __init__(self, tables: LabelTables, words: Words, lengths: Sequence[int]) -> None:
+        self.tables, self.words = tables, words
+        self.stops = np.cumsum(np.array(lengths, dtype=np.intp) + 1).tolist()
+        self.starts = [0, *self.stops[:-1]]
+
+    def mask(self, sentence: int) -> NDArray[np.bool_]:
+        """Tell which labelled arcs a valid tree may have, (n + 1, n + 1, n_labels + 1)."""
+        tables = self.tables
+        words = self.words.take(slice(self.starts[sentence], self.stops[sentence]))
+        fits = tables.fits_tag[words.external, :-1]
+        if tables["goeswith"].any():
+            # Any part of speech goes with an adverbial that is written apart.
+            may_be_apart = words.space_after & (words.external != PUNCT)
+            fits[:-1] |= tables["advmod"][:-1] & may_be_apart[:-1, None]
+        index = np.arange(len(fits))
+        mask = fits[:, None] & (~tables.rightward[:-1] | (index < index[:, None])[..., None])
+        # Between a part of a word and its head, whitespace follows each word.
+        joined = np.cumsum(~words.space_after)[index - 1]
+        joined[0] = 0
+        mask &= ~tables["goeswith"][:-1] | (joined[:, None] == joined)[..., None]
+        mask[:, words.external == PROPN] &= ~tables.not_of_names[:-1]
+        mask[:, :, ROOT_LABEL] = False
+        mask[:, ROOT] = np.arange(mask.shape[2]) == ROOT_LABEL
+        return mask
+
+    def find_conflicts(
+        self,
+        sentences: Sequence[int],
+        heads: Sequence[NDArray[np.int32]],
+        labels: Sequence[NDArray[np.int32]],
+    ) -> list[Iterable[Conflict]]:
+        """Find the conflicts of trees of these sentences."""
+        trees = self._trees(sentences, heads, labels)
+        broken = [rule.find(trees) for rule in RULES]
+        found: list[Iterable[Conflict]] = [()] * len(sentences)
+        for number in trees.numbers(np.logical_or.reduce(broken)):
+            found[number] = _conflicts(trees, number, broken)
+        return found
+
+    def find_errors(
+        self,
+        sentences: Sequence[int],
+        heads: Sequence[NDArray[np.int32]],
+        labels: Sequence[NDArray[np.int32]],
+    ) -> list[list[tuple[int, str]]]:
+        """List the words of each tree at which rules are broken, and the names of these rules."""
+        trees = self._trees(sentences, heads, labels)
+        errors: list[set[tuple[int, str]]] = [set() for _ in sentences]
+        for rule in RULES:
+            broken = rule.find(trees)
+            for number in trees.numbers(broken):
+                tree, own = trees.tree(number), broken[trees.slice(number)]
+                for word in np.flatnonzero(own).tolist():
+                    errors[number].update((word, name) for name in rule.names(tree, word))
+        return [sorted(own) for own in errors]
+
+    def _trees(
+        self,
+        sentences: Sequence[int],
+        heads: Sequence[NDArray[np.int32]],
+        labels: Sequence[NDArray[np.int32]],
+    ) -> Trees:
+        places = [np.arange(self.starts[i], self.stops[i]) for i in sentences]
+        return Trees(self.tables, self.words.take(np.concatenate(places)), heads, labels)
+
+
+def _conflicts(
+    trees: Trees, number: int, broken: Sequence[NDArray[np.bool_]]
+) -> Iterator[Conflict]:
+    tree, own = trees.tree(number), trees.slice(number)
+    for rule, found in zip(RULES, broken, strict=True):
+        for word in np.flatnonzero(found[own]).tolist():
+            yield from rule.conflicts(tree, word)
+
+
+# --- words -------------------------------------------------------------------------------------
+
+
+def read_words(sentences: Sequence[tuple[Doc, NDArray[np.int64]]]) -> Words:
+    """Read what rules need of the words of sentences: Docs, and tokens of each."""
+    parts: list[Any] = [np.zeros((0, 3), dtype=np.uint64)]
+    before: Doc | None = None
+    for doc, words in sentences:
+        if doc is not before:
+            before, values = doc, doc.to_array([POS, MORPH, SPACY]).reshape(-1, 3)
+        parts.append(values[words] if len(words) < len(values) else values)
+    pos, morph, space = np.concatenate(parts).T.astype(np.uint64)
+    tokens = np.concatenate([parts[0][:, 0].astype(np.int64), *(words for _, words in sentences)])
+    tags = NUMBER_OF_POS[pos.astype(np.intp)]
+    keys, which = np.unique(morph, return_inverse=True)
+    strings: Any = sentences[0][0].vocab.strings if sentences else {}
+    feats = [_read_feats(strings[key] if key else "") for key in keys.tolist()]
+    external, negative, possessive = np.array(feats, dtype=np.int8).reshape(-1, 3)[which].T
+    may_negate = (tags == NUMBER_OF_TAG["PART"]) | (tags == NUMBER_OF_TAG["ADV"])
+    columns = (
+        tags,
+        np.where(external >= 0, external, tags),
+        may_negate & (negative > 0),
+        possessive > 0,
+        # Between words that follow each other there is no token of whitespace.
+        (space > 0) | (np.diff(tokens, append=-1) > 1),
+    )
+    # Before the words of each sentence there is a place for ROOT.
+    lengths = [len(words) for _, words in sentences]
+    places = np.arange(len(tokens)) + np.repeat(np.arange(1, len(lengths) + 1), lengths)
+    found: Any = [np.zeros(len(tokens) + len(lengths), dtype=column.dtype) for column in columns]
+    for padded, column in zip(found, columns, strict=True):
+        padded[places] = column
+    return Words(*found)
+
+
+def _read_feats(feats: str) -> tuple[int, int, int]:
+    """Read ExtPos (-1 without one), Polarity=Neg and Poss=Yes."""
+    found: Any = dict(each.split("=", 1) for each in feats.split("|") if "=" in each)
+    external = NUMBER_OF_TAG.get(found["ExtPos"], NUMBER_OF_TAG["X"]) if "ExtPos" in found else -1
+    return external, found.get("Polarity") == "Neg", found.get("Poss") == "Yes"

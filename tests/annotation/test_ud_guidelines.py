@@ -1,0 +1,361 @@
+"""UD's guidelines: against the official validator, and trees found under them by enumeration."""
+
+import io
+import itertools
+import os
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import spacy
+from reference import enumerate_trees, random_heads
+from spacy.tokens import Doc
+from strategies import rng_for
+
+from spacy_rootmind.annotation.ud_guidelines import UDGuidelines, UDRules, read_words
+from spacy_rootmind.annotation.ud_rules import TAGS, LabelTables, Words
+from spacy_rootmind.trees.constrained import decode_valid
+
+# Relations of which rules speak, with subtypes, and some others.
+RELATIONS = (
+    "acl advcl:relcl advmod advmod:emph amod appos aux aux:pass case cc cc:preconj ccomp clf "
+    "compound conj cop csubj csubj:outer dep det det:poss discourse expl expl:pv fixed flat "
+    "flat:foreign goeswith iobj mark nmod nmod:poss nsubj nsubj:outer nsubj:pass nummod obj obl "
+    "obl:arg orphan parataxis punct reparandum vocative dislocated xcomp"
+)
+LABELS = ["ROOT", *RELATIONS.split()]
+NAMES = [label.partition(":")[0] for label in LABELS]
+
+
+def random_sentence(rng, n):
+    """Words with all that rules read; some have parts of speech that fit their labels."""
+    heads = random_heads(rng, n, True)
+    if rng.random() < 0.5:
+        heads = neighbours(rng, n)
+    chosen = rng.choice(len(LABELS) - 1, int(rng.integers(2, 7)), replace=False) + 1
+    labels = np.array([-1, *rng.choice(chosen, n)])
+    labels[heads == 0] = 0
+    tags = rng.integers(1, len(TAGS), n + 1)
+    for word in range(1, n + 1):
+        if NAMES[labels[word]] == "punct" or rng.random() < 0.3:
+            fitting = FITTING.get(NAMES[labels[word]], "NOUN PRON PROPN VERB PUNCT")
+            tags[word] = TAGS.index(rng.choice(fitting.split()))
+    feats = [{} for _ in range(n + 1)]
+    for each in feats:
+        if rng.random() < 0.1:
+            each["ExtPos"] = rng.choice([*TAGS[1:], "SCONJ", "ADV"])
+        if rng.random() < 0.2:
+            each["Polarity"] = rng.choice(["Neg", "Pos"])
+        if rng.random() < 0.2:
+            each["Poss"] = "Yes"
+    return heads, labels, tags, feats, rng.random(n + 1) < 0.6
+
+
+def marked_sentence(rng, n):
+    """Words half of which are punctuation."""
+    heads = random_heads(rng, n, True) if rng.random() < 0.8 else neighbours(rng, n)
+    marks = rng.random(n + 1) < 0.5
+    labels = np.where(marks, LABELS.index("punct"), LABELS.index("dep"))
+    labels[heads == 0], labels[0] = 0, -1
+    tags = np.where(marks, TAGS.index("PUNCT"), TAGS.index("NOUN"))
+    return heads, labels, tags, [{} for _ in marks], np.ones(n + 1, dtype=bool)
+
+
+def change(rng, sentence):
+    """Give the words of a sentence other heads and labels."""
+    heads, labels, *_ = random_sentence(rng, len(sentence[0]) - 1)
+    marks = sentence[2] == TAGS.index("PUNCT")
+    free = (rng.random(len(heads)) < 0.6) & ~marks
+    labels = np.where((labels > 0) & free, LABELS.index("dep"), labels)
+    return heads, np.where((labels > 0) & marks, LABELS.index("punct"), labels), *sentence[2:]
+
+
+def trees_of(sentences):
+    heads, labels = ([np.asarray(one[i], dtype=np.int32) for one in sentences] for i in (0, 1))
+    return heads, labels
+
+
+FITTING = {"punct": "PUNCT", "advmod": "ADV PART", "det": "DET", "case": "ADP", "aux": "AUX"}
+
+
+def neighbours(rng, n):
+    """Heads that are mostly near, so that runs of words with the same head are frequent."""
+    heads = np.full(n + 1, -1)
+    root = int(rng.integers(1, n + 1))
+    heads[root] = 0
+    for word in range(root + 1, n + 1):
+        heads[word] = word - 1 if rng.random() < 0.5 else heads[word - 1] or word - 1
+    for word in range(root - 1, 0, -1):
+        heads[word] = word + 1 if rng.random() < 0.5 else heads[word + 1] or word + 1
+    return heads
+
+
+def as_words(sentences):
+    """What rules read, as arrays."""
+    columns = []
+    for _, _, tags, feats, spaces in sentences:
+        external = [
+            TAGS.index(own["ExtPos"]) if "ExtPos" in own else tag
+            for own, tag in zip(feats, tags, strict=True)
+        ]
+        negative = [
+            TAGS[tag] in ("PART", "ADV") and own.get("Polarity") == "Neg"
+            for own, tag in zip(feats, tags, strict=True)
+        ]
+        columns.append(
+            (tags, external, negative, [own.get("Poss") == "Yes" for own in feats], spaces)
+        )
+    return Words(*map(np.concatenate, zip(*columns, strict=True)))
+
+
+def as_rules(sentences, tables=None):
+    lengths = [len(heads) - 1 for heads, *_ in sentences]
+    return UDRules(tables or LabelTables(LABELS), as_words(sentences), lengths)
+
+
+def as_lines(number, heads, labels, tags, feats, spaces):
+    lines = [f"# sent_id = {number}", "# text = x"]
+    for word in range(1, len(heads)):
+        own = "|".join(f"{key}={value}" for key, value in sorted(feats[word].items())) or "_"
+        label = "root" if labels[word] == 0 else LABELS[labels[word]]
+        misc = "_" if spaces[word] else "SpaceAfter=No"
+        columns = (word, "w", "w", TAGS[tags[word]], "_", own, heads[word], label, "_", misc)
+        lines.append("\t".join(map(str, columns)))
+    return [*lines, ""]
+
+
+def validate(text):
+    """Find the errors of syntax at level 3: the number of the line and the name of the test."""
+    udtools = pytest.importorskip("udtools", reason="needs the validator, `pip install udtools`")
+    from udtools.incident import TestClass
+
+    validator = udtools.Validator(lang="ud", level=3, output=None)
+    state = validator.validate_file_handle(io.StringIO(text))
+    return {
+        (error.lineno, error.testid)
+        for error in state.error_tracker
+        if error.is_error() and error.level == 3 and error.testclass is TestClass.SYNTAX
+    }
+
+
+RULE_NAMES = {
+    *(f"rel-upos-{one}" for one in ("det", "nummod", "advmod", "expl", "aux", "cop", "case")),
+    *(f"rel-upos-{one}" for one in ("mark", "cc", "punct", "fixed")),
+    *(f"right-to-left-{one}" for one in ("conj", "fixed", "flat", "goeswith", "appos")),
+    *(f"leaf-{one}" for one in ("mark-case", "aux-cop", "det", "clf", "cc", "fixed")),
+    *("leaf-goeswith", "leaf-punct", "upos-rel-punct", "too-many-subjects", "too-many-objects"),
+    *("goeswith-gap", "goeswith-nospace", "punct-causes-nonproj", "punct-is-nonproj"),
+    "obl-should-be-nmod",
+}
+
+
+def test_as_the_validator():
+    rng = rng_for("guidelines")
+    sentences = [random_sentence(rng, int(rng.integers(1, 9))) for _ in range(4000)]
+    sentences += [marked_sentence(rng, int(rng.integers(4, 13))) for _ in range(1000)]
+    lines = [as_lines(number, *one) for number, one in enumerate(sentences)]
+    reported = {}
+    for line, name in validate("\n".join(itertools.chain(*lines))):
+        reported.setdefault(line, set()).add(name)
+    found = as_rules(sentences).find_errors(range(len(sentences)), *trees_of(sentences))
+    first, seen = 2, Counter()
+    for own, errors in zip(lines, found, strict=True):
+        words = range(1, len(own) - 2)
+        expected = {(word, name) for word in words for name in reported.get(first + word, ())}
+        assert set(errors) == expected, "\n".join(own)
+        seen.update({name for _, name in errors} or ["valid"])
+        first += len(own)
+    assert seen.keys() == {*RULE_NAMES, "valid"}
+    assert min(seen.values()) > 20
+
+
+def meets(conflict, heads, labels):
+    return all(
+        (some_heads[heads[word]] and some_labels[labels[word]]) == holds
+        for word, some_heads, some_labels, holds in conflict
+    )
+
+
+@pytest.mark.parametrize("kind", ["random", "marked"])
+def test_trees_with_errors_meet_conflicts_and_no_valid_tree_does(kind):
+    rng = rng_for("guidelines", "conflicts", kind)
+    make = {"random": random_sentence, "marked": marked_sentence}[kind]
+    n_valid = n_conflicts = 0
+    for _ in range(40):
+        sentence = make(rng, int(rng.integers(3, 6)))
+        trees = trees_of([change(rng, sentence) for _ in range(150)])
+        rules, numbers = as_rules([sentence]), [0] * 150
+        errors = rules.find_errors(numbers, *trees)
+        conflicts = [list(own) for own in rules.find_conflicts(numbers, *trees)]
+        assert [bool(own) for own in errors] == [bool(own) for own in conflicts]
+        valid = [tree for *tree, own in zip(*trees, errors, strict=True) if not own]
+        for heads, labels, own in zip(*trees, conflicts, strict=True):
+            for conflict in own:
+                assert meets(conflict, heads, labels)
+                assert not any(meets(conflict, *tree) for tree in valid)
+        mask = rules.mask(0)
+        for heads, labels in valid:
+            assert mask[np.arange(1, len(heads)), heads[1:], labels[1:]].all()
+        n_valid += len(valid)
+        n_conflicts += sum(map(len, conflicts))
+    assert n_valid > 50
+    assert n_conflicts > 1000
+
+
+def test_the_mask_rules_out_what_single_arcs_break():
+    rng = rng_for("guidelines", "mask")
+    sentences = [random_sentence(rng, int(rng.integers(1, 9))) for _ in range(1000)]
+    rules, (heads, labels) = as_rules(sentences), trees_of(sentences)
+    left, n_masked = set(), 0
+    for i, own in enumerate(rules.find_errors(range(len(sentences)), heads, labels)):
+        if rules.mask(i)[np.arange(1, len(heads[i])), heads[i][1:], labels[i][1:]].all():
+            left |= {name for _, name in own}
+        else:
+            n_masked += 1
+            assert own
+    assert n_masked > 300
+    several = ("leaf-", "too-many-", "goeswith-gap", "punct-", "obl-", "rel-upos-advmod")
+    assert left
+    assert all(name.startswith(several) for name in left)
+
+
+def test_the_best_valid_tree_is_that_of_enumeration():
+    names = ["ROOT", "punct", "advmod", "nsubj", "obj", "case", "obl", "goeswith", "dep"]
+    rng, tables, searched = rng_for("guidelines", "best"), LabelTables(names), 0
+    for _ in range(60):
+        n = int(rng.integers(2, 4))
+        rules = as_rules([marked_sentence(rng, n)], tables)
+        scores, log_probs = rng.normal(size=(n + 1, n + 1)), rng.normal(size=(n + 1, n + 1, 8))
+        log_probs -= np.logaddexp.reduce(log_probs, axis=2, keepdims=True)
+        trees = [
+            (heads, np.array([-1, *labels], dtype=np.int32))
+            for heads in enumerate_trees(n, True)
+            for labels in itertools.product(*(range(1, 9) if h else [0] for h in heads[1:]))
+        ]
+        errors = rules.find_errors([0] * len(trees), *zip(*trees, strict=True))
+        weights = [weigh(scores, log_probs, *tree) for tree in trees]
+        best = max(weight for weight, own in zip(weights, errors, strict=True) if not own)
+        found = decode_valid(
+            *([scores[None]], [np.array([n])], [np.array([0])]),
+            *(partial(best_labels, log_probs), partial(all_labels, log_probs), rules),
+        )
+        tree = found.heads[0][0], found.labels[0][0]
+        assert weigh(scores, log_probs, *tree) == pytest.approx(best, abs=1e-9)
+        assert rules.find_errors([0], *([one] for one in tree)) == [[]]
+        assert found.proven[0].all()
+        searched += bool(found.decodes[0][0])
+    assert searched > 20
+
+
+def all_labels(log_probs, arcs):
+    return log_probs[arcs.dep, arcs.head]
+
+
+def best_labels(log_probs, arcs):
+    found = all_labels(log_probs, arcs)
+    return found.argmax(axis=1) + 1, found.max(axis=1)
+
+
+def weigh(scores, log_probs, heads, labels):
+    return sum(
+        scores[dep, heads[dep]] + (log_probs[dep, heads[dep], labels[dep] - 1] if heads[dep] else 0)
+        for dep in range(1, len(heads))
+    )
+
+
+# --- labels and words --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["ROOT", "dobj", "punct", "dep"], "received dobj: set guidelines to null"),
+        (["ROOT", "root", "punct", "dep"], "received root"),
+        (["ROOT", "nsubj", "dep"], "expected 'punct' and one of"),
+        (["ROOT", "nsubj", "punct"], "expected 'punct' and one of"),
+    ],
+)
+def test_labels_that_are_refused(labels, message):
+    with pytest.raises(ValueError, match=message):
+        UDGuidelines(labels)
+
+
+def test_words_are_read_from_docs():
+    doc = Doc(
+        spacy.blank("en").vocab,
+        words=["Not", "a", "\n", "can", "not", "mine", "x"],
+        spaces=[True, False, False, False, True, True, False],
+        pos=["PART", "DET", "SPACE", "NOUN", "ADV", "PRON", ""],
+        morphs=["Polarity=Neg", "ExtPos=PRON", "", "Polarity=Neg", "Polarity=Neg", "Poss=Yes", ""],
+    )
+    words = read_words([(doc, np.array([0, 1, 3])), (doc, np.array([4, 5, 6]))])
+    tags = [TAGS[tag] for tag in words.tags]
+    assert tags == ["", "PART", "DET", "NOUN", "", "ADV", "PRON", ""]
+    assert TAGS[words.external[2]] == "PRON"
+    assert np.delete(words.external, 2).tolist() == np.delete(words.tags, 2).tolist()
+    assert words.negative.nonzero()[0].tolist() == [1, 5]
+    assert words.possessive.nonzero()[0].tolist() == [6]
+    # A token of whitespace is after the second word.
+    assert words.space_after.nonzero()[0].tolist() == [1, 2, 5, 6]
+
+
+def test_words_without_a_part_of_speech_may_have_any_label():
+    doc = Doc(spacy.blank("en").vocab, words=["a", "b", "."])
+    rightward = np.isin(NAMES, ["goeswith", "conj", "fixed", "flat", "appos"])
+    for fixed_tags in (True, False):
+        mask = UDGuidelines(LABELS, fixed_tags)([(doc, np.arange(3))]).mask(0)
+        assert (mask[2, 3, 1:] == ~rightward[1:]).all()
+        assert mask[3, 2, 1:].all()
+
+
+def test_tags_that_may_be_wrong_tell_punctuation_alone():
+    doc = Doc(spacy.blank("en").vocab, words=["a", "b", "."], pos=["NOUN", "VERB", "PUNCT"])
+    det, aux, punct = (LABELS.index(label) for label in ("det", "aux:pass", "punct"))
+    fixed, free = (UDGuidelines(LABELS, fixed)([(doc, np.arange(3))]) for fixed in (True, False))
+    assert free.mask(0)[1, 2, [det, aux]].all()
+    assert not fixed.mask(0)[1, 2, [det, aux]].any()
+    for rules in (fixed, free):
+        assert rules.mask(0)[3, 2].nonzero()[0].tolist() == [punct]
+        assert not rules.mask(0)[1, 2, punct]
+
+
+# --- treebanks ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["UD_English-EWT", "UD_Hungarian-Szeged", "UD_Vietnamese-VTB"])
+def test_treebanks_as_the_validator(name):
+    if "ROOTMIND_UD" not in os.environ:
+        pytest.skip("needs ROOTMIND_UD, a folder of treebanks")
+    [path] = (Path(os.environ["ROOTMIND_UD"]) / name).glob("*-test.conllu")
+    text = path.read_text(encoding="utf8")
+    rows = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        columns = line.split("\t")
+        if columns[0] == "1":
+            rows.append([])
+        if columns[0].isdigit():
+            rows[-1].append((number, columns))
+    known = {columns[7] for own in rows for _, columns in own} - {"root"}
+    labels = ["root", *sorted(known | {"punct", "dep"})]
+    sentences = [gold_sentence(own, labels) for own in rows]
+    rules = as_rules(sentences, LabelTables(labels))
+    found = rules.find_errors(range(len(rows)), *trees_of(sentences))
+    errors = {
+        (own[word - 1][0], error)
+        for own, found_errors in zip(rows, found, strict=True)
+        for word, error in found_errors
+    }
+    assert errors == {(line, error) for line, error in validate(text) if error in RULE_NAMES}
+
+
+def gold_sentence(rows, labels):
+    words = [(int(one[6]), labels.index(one[7]), TAGS.index(one[3])) for _, one in rows]
+    heads, chosen, tags = np.array([(-1, -1, 0), *words], dtype=np.int32).T
+    feats = [
+        {},
+        *(dict(each.split("=") for each in one[5].split("|") if "=" in each) for _, one in rows),
+    ]
+    spaces = np.array([True, *("SpaceAfter=No" not in one[9].split("|") for _, one in rows)])
+    return heads.copy(), chosen.copy(), tags, feats, spaces
