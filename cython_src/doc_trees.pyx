@@ -1,13 +1,17 @@
-"""Write dependency trees into a Doc; compare its tokens with those that were parsed.
+"""Write dependency trees into a Doc; compare its tokens with those that were parsed; read them.
 
 spaCy's own routes (`Doc.from_array`, `token.head = ...`) hand subtree edges from dependents to
 heads in a fixed number of sweeps, which falls short on strongly non-projective trees: `left_edge`,
 `subtree` and `doc.sents` then come out wrong. Here every token passes its edges on once, after all
 of its own dependents have, so any tree comes out right in O(n).
 """
+import numpy as np
+
 from libc.stdint cimport int32_t, uint64_t
 from libcpp.vector cimport vector
 
+from spacy.attrs cimport IS_SPACE
+from spacy.lexeme cimport Lexeme
 from spacy.structs cimport TokenC
 from spacy.tokens.doc cimport Doc
 
@@ -49,6 +53,38 @@ def set_trees(
             raise ValueError("expected sentence starts in ascending order")
     _bottom_up(heads, sentence_starts, order)
     _write(doc, heads, deps, sentence_starts, order)
+
+
+def read_tokens(list docs not None):
+    """Read attributes of all tokens of Docs, several times as fast as `Doc.to_array` of short Docs.
+
+    Parameters
+    ----------
+    docs : list of Doc
+
+    Returns
+    -------
+    pos, morph, space_after, dep, is_space : uint64 array of shape (n_tokens,)
+    """
+    cdef Doc doc
+    cdef Py_ssize_t i
+    cdef Py_ssize_t place = 0
+    cdef const TokenC* token
+    for doc in docs:
+        place += doc.length
+    found = np.empty((5, place), dtype=np.uint64)
+    cdef uint64_t[:, ::1] columns = found
+    place = 0
+    for doc in docs:
+        for i in range(doc.length):
+            token = &doc.c[i]
+            columns[0, place] = <uint64_t>token.pos
+            columns[1, place] = token.morph
+            columns[2, place] = token.spacy
+            columns[3, place] = token.dep
+            columns[4, place] = Lexeme.c_check_flag(token.lex, IS_SPACE)
+            place += 1
+    return found
 
 
 def has_extents(Doc doc, Py_ssize_t start, const int32_t[:, :] extents not None):

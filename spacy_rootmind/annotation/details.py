@@ -92,6 +92,24 @@ class StartConfidence:
         return StartConfidence(probs)
 
 
+# A tree is the most probable one that keeps the guidelines; it keeps them, but another one may be
+# more probable; it does not keep them, as none does under the constraints.
+KEPT, NOT_PROVEN, BROKEN = "kept", "not proven", "broken"
+
+
+@dataclass(frozen=True, eq=False)
+class Guidance:
+    """Whether a tree keeps the guidelines.
+
+    Attributes
+    ----------
+    status : str
+        KEPT, NOT_PROVEN or BROKEN.
+    """
+
+    status: Annotated[str, TEXT]
+
+
 @dataclass(frozen=True, eq=False)
 class ArcTable:
     """Labelled arcs of a sentence with their probabilities, one row per arc and label.
@@ -243,7 +261,7 @@ class ParseDetails:
 
     Attributes
     ----------
-    confidence, label_confidence, start_confidence, arcs, alternatives
+    confidence, label_confidence, start_confidence, arcs, alternatives, guidance
     distributions : tuple of StoredDistribution
         Those of several teachers, where each has parsed the Doc.
     tree : int array of shape (n,) or None
@@ -258,6 +276,7 @@ class ParseDetails:
     distributions: tuple[StoredDistribution, ...] = ()
     label_confidence: LabelConfidence | None = None
     start_confidence: StartConfidence | None = None
+    guidance: Guidance | None = None
     tree: Any = None
     extents: Any = None
 
@@ -271,13 +290,14 @@ class ParseDetails:
             tuple(distribution.over_tokens(*at) for distribution in self.distributions),
             None if self.label_confidence is None else self.label_confidence.over_tokens(*at),
             None if self.start_confidence is None else self.start_confidence.over_tokens(*at),
+            self.guidance,
             tree,
         )
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was found."""
-        parts = self.confidence, self.arcs, self.alternatives
+        parts = self.confidence, self.arcs, self.alternatives, self.guidance
         return not self.distributions and all(part is None for part in parts)
 
     @cached_property

@@ -5,6 +5,7 @@
 - `token._.sent_start_prob`: probability that the token starts a sentence,
 - `span._.parse_log_prob`, `span._.parse_entropy`: log probability of a sentence's tree, and entropy
   of the distribution over its trees, in nats,
+- `span._.guideline_status`: whether a sentence's tree keeps the guidelines,
 - `span._.parses`: alternative parses, each a `Parse`,
 - `span._.arcs`, `token._.arcs`: probable arcs of a sentence, or to a token, each an `Arc`.
 
@@ -304,6 +305,27 @@ def get_sent_start_prob(token: Token) -> float | None:
     return None if details.start_probs is None else details.start_probs[place]
 
 
+# --- guidelines --------------------------------------------------------------------------------
+
+
+def get_guideline_status(span: Span) -> str | None:
+    """Read whether the sentence's tree keeps the guidelines.
+
+    "kept" if it is the most probable labelled tree that does; "not proven" if it does, but the
+    search ended before it was known to be the most probable; "broken" if it does not, as no tree
+    does under the constraints.
+
+    None without guidelines, or if the sentence has other tokens or boundaries than were parsed.
+
+    Raises
+    ------
+    ValueError
+        If the details have another format or are damaged.
+    """
+    details = _read(span)
+    return None if details is None or details.guidance is None else details.guidance.status
+
+
 # --- alternatives and arcs ---------------------------------------------------------------------
 
 
@@ -390,6 +412,7 @@ ATTRIBUTES: tuple[tuple[type[Token] | type[Span], str, Callable[[Any], Any]], ..
     (Token, "sent_start_prob", get_sent_start_prob),
     (Span, "parse_log_prob", get_log_prob),
     (Span, "parse_entropy", get_entropy),
+    (Span, "guideline_status", get_guideline_status),
     (Span, "parses", get_parses),
     (Span, "arcs", get_arcs),
     (Token, "arcs", get_token_arcs),

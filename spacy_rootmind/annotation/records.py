@@ -17,6 +17,7 @@ from spacy_rootmind.annotation.details import (
     Alternatives,
     ArcTable,
     Confidence,
+    Guidance,
     LabelConfidence,
     ParseDetails,
     StartConfidence,
@@ -177,6 +178,7 @@ KINDS = {
     "start_confidence": StartConfidence,
     "arcs": ArcTable,
     "alternatives": Alternatives,
+    "guidance": Guidance,
     DISTRIBUTIONS: StoredDistribution,
 }
 

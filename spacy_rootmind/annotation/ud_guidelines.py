@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.attrs import MORPH, POS, SPACY
 from spacy.parts_of_speech import IDS
 from spacy.tokens import Doc
 
+from spacy_rootmind.annotation.doc_trees import read_tokens
 from spacy_rootmind.annotation.ud_rules import (
     NUMBER_OF_TAG,
     PROPN,
@@ -34,8 +34,7 @@ class UDGuidelines:
     labels : sequence of str
         Names of all labels by number, the root's first.
     fixed_tags : bool
-        Whether a word's part of speech rules relations out. If not, only punctuation is known by
-        it.
+        Whether a word's part of speech rules relations out.
 
     Raises
     ------
@@ -80,15 +79,33 @@ class UDRules:
             may_be_apart = words.space_after & (words.external != PUNCT)
             fits[:-1] |= tables["advmod"][:-1] & may_be_apart[:-1, None]
         index = np.arange(len(fits))
-        mask = fits[:, None] & (~tables.rightward[:-1] | (index < index[:, None])[..., None])
+        mask = np.repeat(fits[:, None], len(fits), axis=1)
+        mask[:, :, tables.rightward[:-1]] &= (index < index[:, None])[..., None]
         # Between a part of a word and its head, whitespace follows each word.
         joined = np.cumsum(~words.space_after)[index - 1]
         joined[0] = 0
-        mask &= ~tables["goeswith"][:-1] | (joined[:, None] == joined)[..., None]
+        mask[:, :, tables["goeswith"][:-1]] &= (joined[:, None] == joined)[..., None]
         mask[:, words.external == PROPN] &= ~tables.not_of_names[:-1]
         mask[:, :, ROOT_LABEL] = False
-        mask[:, ROOT] = np.arange(mask.shape[2]) == ROOT_LABEL
+        mask[:, ROOT] = False
+        mask[:, ROOT, ROOT_LABEL] = True
         return mask
+
+    def safe(self, sentence: int) -> NDArray[np.bool_]:
+        """Tell which labelled arcs break no rule in a projective tree, (n + 1, n + 1, n_labels + 1).
+
+        Punctuation under other words, and relations that no rule keeps from these.
+        """
+        tables = self.tables
+        external = self.words.external[self.starts[sentence] : self.stops[sentence]]
+        is_mark = tables.marks[external]
+        is_mark[ROOT] = False
+        labels = np.where(is_mark[:, None], tables["punct"], tables.free)[:, :-1]
+        labels[:, ROOT_LABEL] = True
+        safe = np.repeat(labels[:, None], len(labels), axis=1)
+        if not is_mark[1:].all():
+            safe[:, is_mark] = False
+        return safe
 
     def find_conflicts(
         self,
@@ -145,14 +162,15 @@ def _conflicts(
 
 def read_words(sentences: Sequence[tuple[Doc, NDArray[np.int64]]]) -> Words:
     """Read what rules need of the words of sentences: Docs, and tokens of each."""
-    parts: list[Any] = [np.zeros((0, 3), dtype=np.uint64)]
-    before: Doc | None = None
+    docs: list[Doc] = []
+    tokens, end = [np.zeros(0, dtype=np.int64)], 0
     for doc, words in sentences:
-        if doc is not before:
-            before, values = doc, doc.to_array([POS, MORPH, SPACY]).reshape(-1, 3)
-        parts.append(values[words] if len(words) < len(values) else values)
-    pos, morph, space = np.concatenate(parts).T.astype(np.uint64)
-    tokens = np.concatenate([parts[0][:, 0].astype(np.int64), *(words for _, words in sentences)])
+        if not docs or doc is not docs[-1]:
+            start, end = end, end + len(doc)
+            docs.append(doc)
+        tokens.append(words + start)
+    places = np.concatenate(tokens)
+    pos, morph, space = read_tokens(docs)[:3, places]
     tags = NUMBER_OF_POS[pos.astype(np.intp)]
     keys, which = np.unique(morph, return_inverse=True)
     strings: Any = sentences[0][0].vocab.strings if sentences else {}
@@ -165,15 +183,26 @@ def read_words(sentences: Sequence[tuple[Doc, NDArray[np.int64]]]) -> Words:
         may_negate & (negative > 0),
         possessive > 0,
         # Between words that follow each other there is no token of whitespace.
-        (space > 0) | (np.diff(tokens, append=-1) > 1),
+        (space > 0) | (np.diff(places, append=-1) > 1),
     )
     # Before the words of each sentence there is a place for ROOT.
     lengths = [len(words) for _, words in sentences]
-    places = np.arange(len(tokens)) + np.repeat(np.arange(1, len(lengths) + 1), lengths)
-    found: Any = [np.zeros(len(tokens) + len(lengths), dtype=column.dtype) for column in columns]
+    behind_roots = np.arange(len(places)) + np.repeat(np.arange(1, len(lengths) + 1), lengths)
+    found: Any = [np.zeros(len(places) + len(lengths), dtype=column.dtype) for column in columns]
     for padded, column in zip(found, columns, strict=True):
-        padded[places] = column
+        padded[behind_roots] = column
     return Words(*found)
+
+
+def external_tag(pos: int, feats: str) -> int:
+    """Return the number of ExtPos, or else of the part of speech, given as spaCy's number."""
+    external = _read_feats(feats)[0]
+    return external if external >= 0 else int(NUMBER_OF_POS[pos])
+
+
+def is_tag_rule(name: str) -> bool:
+    """Tell whether a rule is about a label and a part of speech."""
+    return name.startswith(("rel-upos-", "upos-rel-"))
 
 
 def _read_feats(feats: str) -> tuple[int, int, int]:

@@ -105,8 +105,7 @@ class LabelTables:
     labels : sequence of str
         Names of all labels by number, the root's first.
     fixed_tags : bool
-        Whether a word's part of speech rules relations out. If not, only punctuation is known by
-        it.
+        Whether a word's part of speech rules relations out.
 
     Raises
     ------
@@ -144,7 +143,10 @@ class LabelTables:
         self.rightward = self.among(RIGHTWARD)
         self.nominal, self.clausal = self.among(NOMINALS), self.among(CLAUSAL)
         self.of_possessives = self.among(OF_POSSESSIVES)
+        self.free = self.among(FREE)
         self.fits_tag = self._tag_table(fixed_tags)
+        # Parts of speech that only punctuation has.
+        self.marks = ~self.fits_tag[:, self.free].any(axis=1)
         # Fixed expressions under proper nouns, a rule on parts of speech as well.
         self.not_of_names = self["fixed"] & ~self.fits_tag[PROPN]
         self.fits_parent = self._parent_table()
@@ -162,12 +164,13 @@ class LabelTables:
     def _tag_table(self, fixed_tags: bool) -> NDArray[np.bool_]:
         """Tell which labels go with each part of speech, (n_tags, n_labels + 2)."""
         fits = np.ones((len(TAGS), len(self.names)), dtype=np.bool_)
+        if not fixed_tags:
+            return fits
         tags = np.array(TAGS)
         for rules, wanted in ((ONLY, True), (NEVER, False)):
             for relation, chosen in rules.items():
-                if fixed_tags or relation == "punct":
-                    fit = np.isin(tags, chosen.split()) == wanted
-                    fits[np.ix_(~fit, self[relation])] = False
+                fit = np.isin(tags, chosen.split()) == wanted
+                fits[np.ix_(~fit, self[relation])] = False
         others = ~self["punct"]
         others[[ROOT_LABEL, MISSING]] = False
         fits[PUNCT, others] = False

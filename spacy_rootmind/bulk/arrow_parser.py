@@ -26,7 +26,7 @@ from spacy_rootmind.formats.jsonl import find_words, read_tokens
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords, replacing_tags
 from spacy_rootmind.parsing.long_runs import is_quadratic
 from spacy_rootmind.parsing.settings import ParserSettings
-from spacy_rootmind.parsing.stream import count_words, parse_records
+from spacy_rootmind.parsing.stream import DocCounts, count_doc, parse_records
 
 ID_COLUMN = "id"
 # Characters that are parsed together, at most, beyond a first piece: they bound memory.
@@ -230,9 +230,8 @@ class ArrowParser:
                         counts.add_error(found)
                         converted.append((piece, found))
                     else:
-                        n_before += found.n_sentences
-                        counts.sentences += found.n_sentences
-                        counts.words += found.n_words
+                        n_before += found.counts.sentences
+                        counts.add_doc(found.counts)
                         converted.append((piece, found.value))
                     if piece.is_last:
                         counts.documents += 1
@@ -242,18 +241,17 @@ class ArrowParser:
 
 @dataclass
 class Converted(Generic[Result]):
-    """What a Doc was converted to, and the numbers of its sentences and words."""
+    """What a Doc was converted to, and its counts."""
 
     value: Result
-    n_sentences: int
-    n_words: int
+    counts: DocCounts
 
 
 def _convert(
     record: InputRecord, doc: Doc, convert: Callable[[Doc], Result]
 ) -> Converted[Result] | Failure:
     try:
-        return Converted(convert(doc), *count_words(doc))
+        return Converted(convert(doc), count_doc(doc))
     except Exception as error:
         # A component after the parser has left a Doc that cannot be read or written.
         return record.failed(error)

@@ -21,7 +21,7 @@ from spacy_rootmind.bulk.engine import (
 from spacy_rootmind.bulk.folder import OutputFolder
 from spacy_rootmind.bulk.part import Job, JobError, identity_of, read_counts
 from spacy_rootmind.bulk.sources import Part, Source, cut_source, list_sources
-from spacy_rootmind.cli.messages import Bar, CommandError, Messages
+from spacy_rootmind.cli.messages import Bar, CommandError, Messages, warn_of_guidelines
 from spacy_rootmind.cli.signals import Interrupted, stop_signals
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.registry import PARAGRAPHS, PARQUET, TEXT
@@ -226,6 +226,7 @@ def _report(
         kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(total.errors.items()))
         place = "the column error" if options.to_format == PARQUET else "_part-*.json"
         messages.warn(f"Errors, in {place}: {kinds}")
+    warn_of_guidelines(messages, total.not_proven, total.broken)
     for part, reason in failed:
         place = f"{part.source.name}, {part.start} to {part.stop}"
         messages.fail(f"Part {part.number} ({place}): {reason}")

@@ -52,3 +52,13 @@ class Messages:
     def _print(self, style: str, title: str, text: str) -> None:
         with Bar.external_write_mode(file=sys.stderr), redirect_stdout(sys.stderr):
             getattr(self._printer, style)(title, text)
+
+
+def warn_of_guidelines(messages: Messages, not_proven: int, broken: int) -> None:
+    """Tell how many trees may not be the best ones that keep the pipeline's guidelines."""
+    if not_proven or broken:
+        messages.warn(
+            f"Guidelines: {broken} sentences break them; {not_proven} keep them, but may have a "
+            f"better tree that does",
+            'The attribute span._.guideline_status is "broken" or "not proven" for these.',
+        )

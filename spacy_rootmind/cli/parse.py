@@ -9,7 +9,7 @@ from time import perf_counter
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_rootmind.cli.messages import Bar, CommandError, Messages
+from spacy_rootmind.cli.messages import Bar, CommandError, Messages, warn_of_guidelines
 from spacy_rootmind.cli.outputs import DocsOutput, FileOutput, Output, StreamOutput, check_free
 from spacy_rootmind.cli.signals import Interrupted, interruption, stop_signals
 from spacy_rootmind.formats.lines import STDIN, InputError, Inputs
@@ -25,7 +25,7 @@ from spacy_rootmind.formats.registry import (
 )
 from spacy_rootmind.parsing.long_runs import cut_long_runs
 from spacy_rootmind.parsing.settings import ParserSettings, SettingsError
-from spacy_rootmind.parsing.stream import chunks, count_words, parse_records
+from spacy_rootmind.parsing.stream import chunks, count_doc, parse_records
 
 STDOUT = "-"
 # Drawn trees show other heads from this probability on.
@@ -209,6 +209,7 @@ class Run:
         self.messages = Messages(options.quiet)
         self.n_records = self.n_failures = 0
         self.n_docs = self.n_sentences = self.n_words = 0
+        self.n_not_proven = self.n_broken = 0
 
     def run(self) -> int:
         """Parse all records; returns the exit code."""
@@ -262,10 +263,12 @@ class Run:
         except Exception as error:
             return record.failed(error)
         self.output.write(prepared)
-        n_sentences, n_words = count_words(doc)
+        counts = count_doc(doc)
         self.n_docs += 1
-        self.n_sentences += n_sentences
-        self.n_words += n_words
+        self.n_sentences += counts.sentences
+        self.n_words += counts.words
+        self.n_not_proven += counts.not_proven
+        self.n_broken += counts.broken
         return None
 
     def _progress(self) -> Bar:
@@ -294,6 +297,7 @@ class Run:
                 f"to {self.options.output_name} "
                 f"({self.n_words / max(seconds, 1e-9):,.0f} words per second)"
             )
+        warn_of_guidelines(self.messages, self.n_not_proven, self.n_broken)
         if self.n_failures:
             what = "Some records failed" if complete else "Stopped at a failed record"
             self.messages.fail(f"{what}: {self.n_failures} of {self.n_records} records failed")

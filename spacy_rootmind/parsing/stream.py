@@ -3,11 +3,14 @@
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from itertools import chain
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from spacy_rootmind.annotation.details import BROKEN, NOT_PROVEN
+from spacy_rootmind.annotation.extensions import get_guideline_status, is_outdated
+from spacy_rootmind.annotation.records import has_records
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 
@@ -106,7 +109,34 @@ def parse_alone(
     return record.failed(handler.error or ValueError("the pipeline returned no Doc"))
 
 
-def count_words(doc: Doc) -> tuple[int, int]:
-    """Count the sentences that have words, and the words, which are not whitespace."""
+class DocCounts(NamedTuple):
+    """Counts of a parsed Doc.
+
+    Attributes
+    ----------
+    sentences : int
+        Those that have words.
+    words : int
+        Tokens that are not whitespace.
+    not_proven, broken : int
+        Sentences with this `span._.guideline_status`.
+    """
+
+    sentences: int
+    words: int
+    not_proven: int
+    broken: int
+
+
+def count_doc(doc: Doc) -> DocCounts:
+    """Count the sentences and words of a parsed Doc."""
     counts = [sum(not token.is_space for token in sentence) for sentence in doc.sents]
-    return sum(count > 0 for count in counts), sum(counts)
+    status: list[str | None] = []
+    if has_records(doc):
+        status = [get_guideline_status(each) for each in doc.sents if not is_outdated(each)]
+    return DocCounts(
+        sum(count > 0 for count in counts),
+        sum(counts),
+        status.count(NOT_PROVEN),
+        status.count(BROKEN),
+    )

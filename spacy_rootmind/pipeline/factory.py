@@ -74,6 +74,7 @@ def make_root_mst(
     max_sentence_length: int,
     decode: Decode,
     projective: bool,
+    guidelines: Callable | None,
     constraints: Callable | None,
     temperature: float | None,
     confidence: bool,
@@ -125,6 +126,12 @@ def make_root_mst(
         probabilities and alternatives. Training does not depend on it. Time grows
         with the cube of a sentence's length instead of its square. It does
         not go together with spans as `constraints`, nor with `distribution_threshold`.
+    guidelines
+        Rules that the parse keeps, which is then the most probable of the labelled trees that do:
+        `spacy_rootmind.ud_guidelines.v1`, or a function as `spacy_rootmind.pipeline.guidelines`
+        describes. Probabilities and alternatives are those of all trees. `span._.guideline_status`
+        of a sentence is "kept"; "not proven" if another such tree may be more probable; "broken" if
+        there is none under the constraints.
     constraints
         Arcs to force or forbid in each Doc, and spans to keep together:
         `spacy_rootmind.preset_heads.v1`, `spacy_rootmind.span_subtrees.v1`, or a function from a
@@ -175,6 +182,7 @@ def make_root_mst(
         max_sentence_length=max_sentence_length,
         decode=decode,
         projective=projective,
+        guidelines=guidelines,
         constraints=constraints,
         temperature=temperature,
         confidence=confidence,

@@ -183,7 +183,7 @@ class RootMST(TrainablePipe):
                 f"with other values, `dataclasses.replace(settings, confidence=True)`"
             )
         # First, as it fails if the user has attributes of the same names.
-        if settings.finds_details:
+        if settings.needs_attributes:
             register_extensions()
         before: Settings | None = getattr(self, "_settings", None)
         # At first, None leaves what another parser has set.
@@ -559,7 +559,7 @@ class RootMST(TrainablePipe):
         """Set heads, labels and sentence boundaries of all tokens."""
         # Here as well: a component that was unpickled in another process has its settings, but no
         # attributes are registered there.
-        if self.settings.finds_details:
+        if self.settings.needs_attributes:
             register_extensions()
         for doc, parse in zip(docs, scores, strict=True):
             annotate(doc, parse)

@@ -10,8 +10,12 @@ from numpy.typing import NDArray
 from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.details import (
+    BROKEN,
+    KEPT,
+    NOT_PROVEN,
     Alternatives,
     Confidence,
+    Guidance,
     LabelConfidence,
     ParseDetails,
     StartConfidence,
@@ -29,12 +33,14 @@ from spacy_rootmind.pipeline.confidence import (
     label_arcs,
 )
 from spacy_rootmind.pipeline.constraints import SentenceConstraints
+from spacy_rootmind.pipeline.guidelines import Guidelines
 from spacy_rootmind.pipeline.probable_arcs import find_arcs
 from spacy_rootmind.pipeline.settings import Settings
 from spacy_rootmind.pipeline.stored_distributions import (
     sigmoid,
     store_distributions,
 )
+from spacy_rootmind.trees.constrained import ValidTrees, decode_valid
 from spacy_rootmind.trees.decoding import decode
 from spacy_rootmind.trees.distribution import TreeDistribution
 from spacy_rootmind.trees.errors import NoTreeError
@@ -135,6 +141,8 @@ class SentenceParser:
         self.labelled_arcs: list[tuple[PaddedArcs, NDArray[np.float64]]] = []
         self.scores = replace(scores, forced_labels=self._find_forced_labels())
         self.lengths = [bucket.lengths for bucket in self.buckets]
+        # Whether each sentence keeps the guidelines, if there are any.
+        self.guideline_status: dict[int, str] = {}
         self.arc_scores = [
             self._constrain(arcs, bucket)
             for bucket, arcs in zip(self.buckets, scores.arcs_on_host, strict=True)
@@ -144,6 +152,8 @@ class SentenceParser:
         """Find the best tree of each sentence, its labels, and the details asked for."""
         heads, labels = self._find_trees()
         details = self._find_details(heads, labels)
+        for sentence, status in self.guideline_status.items():
+            details[sentence] = replace(details[sentence], guidance=Guidance(status))
         parses: dict[int, SentenceParse] = {}
         for bucket, bucket_heads, bucket_labels in zip(self.buckets, heads, labels, strict=True):
             for i, sentence in enumerate(bucket.sentences):
@@ -211,6 +221,8 @@ class SentenceParser:
 
     def _find_trees(self) -> tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]]:
         """Find the best trees and the numbers of their labels, a padded array per bucket."""
+        if self.context.settings.guidelines is not None:
+            return self._find_valid_trees(self.context.settings.guidelines)
         if self.context.settings.decode == "labelled_tree":
             return decode_labelled(
                 self._log_weights(), self.lengths, self._find_labels, projective=self.projective
@@ -222,7 +234,61 @@ class SentenceParser:
         ]
         return heads, label_trees(heads, self.lengths, self._find_labels)
 
+    def _find_valid_trees(
+        self, guidelines: Guidelines
+    ) -> tuple[list[NDArray[np.int32]], list[NDArray[np.int32]]]:
+        """Find the best trees that keep guidelines, and note whether they do."""
+        numbers = [np.array(bucket.sentences, dtype=np.intp) for bucket in self.buckets]
+        rules = guidelines(self.context.labels)([(task.doc, task.words) for task in self.tasks])
+        found = decode_valid(
+            self._log_weights(),
+            self.lengths,
+            numbers,
+            self._find_labels,
+            self._find_all_log_probs,
+            rules,
+            projective=self.projective,
+        )
+        for own, valid, proven in zip(numbers, found.valid, found.proven, strict=True):
+            kept = np.where(proven, KEPT, NOT_PROVEN)
+            status = np.where(valid, kept, BROKEN)
+            self.guideline_status.update(zip(own.tolist(), status.tolist(), strict=True))
+        if self.context.settings.confidence:
+            self._note_labels(found)
+        return found.heads, found.labels
+
+    def _note_labels(self, trees: ValidTrees) -> None:
+        """Keep the log probabilities of labels of trees that were searched, for the confidence."""
+        parts = []
+        for i, (heads, decodes) in enumerate(zip(trees.heads, trees.decodes, strict=True)):
+            sentence, dep = np.nonzero((heads > 0) & (decodes > 0)[:, None])
+            head = heads[sentence, dep].astype(np.int64)
+            parts.append(
+                (np.full(len(dep), i), sentence, dep, head, trees.labels[i][sentence, dep])
+            )
+        *columns, labels = (np.concatenate(column) for column in zip(*parts, strict=True))
+        arcs = PaddedArcs(*columns)
+        log_probs = self._find_all_log_probs(arcs)
+        self.labelled_arcs.append((arcs, log_probs[np.arange(len(labels)), labels - 1]))
+
+    def _find_all_log_probs(self, arcs: PaddedArcs) -> NDArray[np.float64]:
+        log_probs = find_label_log_probs(
+            self.labeller, self.scores, *self._rows_of(arcs), self.context.label_temperature
+        )
+        require_finite(np, log_probs.max(axis=1, initial=-np.inf), "label")
+        return log_probs
+
     def _find_labels(self, arcs: PaddedArcs) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        labels, log_probs = find_best_labels(
+            self.labeller, self.scores, *self._rows_of(arcs), self.context.label_temperature
+        )
+        require_finite(np, log_probs, "label")
+        if self.context.settings.confidence:
+            self.labelled_arcs.append((arcs, log_probs))
+        return labels, log_probs
+
+    def _rows_of(self, arcs: PaddedArcs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Look up the flat rows of dependents and of heads."""
         ends = np.empty((2, len(arcs.batch)), dtype=np.int64)
         for i, bucket in enumerate(self.buckets):
             rows = bucket.rows
@@ -230,13 +296,7 @@ class SentenceParser:
             ends[:, in_bucket] = rows[
                 arcs.sentence[in_bucket], (arcs.dep[in_bucket], arcs.head[in_bucket])
             ]
-        labels, log_probs = find_best_labels(
-            self.labeller, self.scores, ends[0], ends[1], self.context.label_temperature
-        )
-        require_finite(np, log_probs, "label")
-        if self.context.settings.confidence:
-            self.labelled_arcs.append((arcs, log_probs))
-        return labels, log_probs
+        return ends[0], ends[1]
 
     def _log_weights(self) -> list[NDArray[np.float64]]:
         return [scores.astype(np.float64) / self.context.temperature for scores in self.arc_scores]

@@ -132,6 +132,7 @@ class Settings:
     max_sentence_length: int = field(default=512, metadata={"check": _count})
     decode: Decode = field(default="labelled_tree", metadata={"check": _choice(Decode)})
     projective: bool = field(default=False, metadata={"check": _flag})
+    guidelines: Callable | None = field(default=None, metadata={"check": _optional(_function)})
     constraints: Callable | None = field(default=None, metadata={"check": _optional(_function)})
     temperature: float | None = field(default=None, metadata={"check": _optional(_positive)})
     confidence: bool = field(default=False, metadata={"check": _flag})
@@ -158,11 +159,22 @@ class Settings:
                 f"{self.distribution_threshold!r}: students learn distributions over all trees"
             )
 
+        if self.guidelines is not None and self.decode != "labelled_tree":
+            raise ValueError(
+                f'expected decode as "labelled_tree" where there are guidelines, received '
+                f"{self.decode!r}: they are about labels too"
+            )
+
     @property
     def finds_details(self) -> bool:
-        """Whether parses come with details."""
+        """Whether parses come with probabilities, alternatives or distributions."""
         optional = self.arc_threshold, self.alternatives, self.distribution_threshold
         return self.confidence or any(setting is not None for setting in optional)
+
+    @property
+    def needs_attributes(self) -> bool:
+        """Whether there is something for extension attributes to read."""
+        return self.finds_details or self.guidelines is not None
 
     def as_config(self) -> dict[str, Any]:
         """Return the settings as in a config, and functions as they are if they have no block."""

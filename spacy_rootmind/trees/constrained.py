@@ -27,9 +27,9 @@ from spacy_rootmind.trees.decoding import decode
 from spacy_rootmind.trees.errors import NoTreeError, kind_of, measure, names_memory
 from spacy_rootmind.trees.labelled import FindLabels, PaddedArcs, find_labelled
 
-MAX_DECODES = 200
+MAX_DECODES = 100
 # Trees beyond them, of which one is to be valid.
-_MAX_DIVE = 500
+_MAX_DIVE = 20
 # Nodes of a sentence that are decoded together, since most children of a node are decoded anyway.
 _WIDTH = 4
 # Arcs of a word that are labelled before it is decoded, at first.
@@ -85,6 +85,9 @@ class Rules(Protocol):
         Heads and labels are of shape (n + 1,) for each tree. What `mask` forbids counts as well.
         """
 
+    def safe(self, sentence: int) -> BoolArray:
+        """Tell which labelled arcs never break a rule in a projective tree: [dep, head, label]."""
+
 
 class ConstrainedTrees(NamedTuple):
     """The best valid tree of each sentence.
@@ -111,10 +114,14 @@ class ConstrainedTrees(NamedTuple):
 
 
 class ValidTrees(NamedTuple):
-    """Valid trees of several padded batches, an array for each; see `ConstrainedTrees`."""
+    """Valid trees of several padded batches, an array for each; see `ConstrainedTrees`.
+
+    `valid` is False of sentences for which no valid tree was found: theirs is the best of all.
+    """
 
     heads: list[NDArray[np.int32]]
     labels: list[NDArray[np.int32]]
+    valid: list[BoolArray]
     proven: list[BoolArray]
     decodes: list[NDArray[np.intp]]
 
@@ -133,8 +140,8 @@ def decode_constrained(
     scores: ScoreArray,
     label_scores: ScoreArray,
     find_conflicts: FindConflicts | Sequence[FindConflicts],
-    lengths: IntArray | int | None = None,
     *,
+    lengths: IntArray | int | None = None,
     allowed: BoolArray | None = None,
     single_root: bool = True,
     projective: bool = False,
@@ -195,7 +202,7 @@ def decode_constrained(
     Beyond `max_decodes`, the search dives: it decodes projectively, in which fewer rules can be
     broken, forbids a condition of every conflict at once, goes back where no tree is left, and ends
     with the first valid tree, which is marked as not proven. If there is none among the projective
-    trees, or none among the first 500, it dives among all trees, and then gives up.
+    trees, or none among the first 20, it dives among all trees, and then gives up.
 
     References
     ----------
@@ -238,6 +245,9 @@ def decode_constrained(
     finders = _Finders(_as_finders(find_conflicts, len(batch), single))
     search = _Search(sentences, finders, _none_unknown, single_root, projective)
     search.run(max_decodes)
+    for sentence in sentences:
+        if sentence.error is not None:
+            raise sentence.error
     found_heads = np.full(batch.shape[:2], MISSING, dtype=np.int32)
     found_labels = np.full(batch.shape[:2], MISSING, dtype=np.int32)
     for i, sentence in enumerate(sentences):
@@ -286,13 +296,15 @@ def decode_valid(
     Raises
     ------
     NoTreeError
-        If a sentence has no valid tree; it is named by its number.
+        If a sentence has no tree, valid or not.
 
     Notes
     -----
     Exact as `decode_constrained` is. Labels are found when they are needed: a label that is not
     known counts as certain, so that bounds stay bounds, and a tree counts only when all of its
-    labels are known. The nodes of all sentences are decoded together, one of each in a round.
+    labels are known. The nodes of all sentences are decoded together, a few of each in a round.
+    Where `decode_constrained` gives up, the best projective tree of what `rules.safe` allows is
+    taken.
     """
     found = find_labelled(log_weights, lengths, find_labels, projective=projective)
     places = [(i, place) for i, own in enumerate(numbers) for place in range(len(own))]
@@ -315,15 +327,20 @@ def decode_valid(
             tree = heads[k], labels[k]
             sentence.start(*(tree if sentence.allows(*tree) else ()))
             sentences.append(sentence)
-    _Search(sentences, rules.find_conflicts, find_log_probs, True, projective).run(max_decodes)
-    proven = [np.ones(len(own), dtype=np.bool_) for own in numbers]
+    search = _Search(
+        *(sentences, rules.find_conflicts, find_log_probs, True, projective), rules.safe
+    )
+    search.run(max_decodes)
+    valid, proven = ([np.ones(len(own), dtype=np.bool_) for own in numbers] for _ in range(2))
     decodes = [np.zeros(len(own), dtype=np.intp) for own in numbers]
     for sentence in sentences:
         i, place = sentence.place
-        found.heads[i][place, : sentence.m] = sentence.tree.heads
-        found.labels[i][place, : sentence.m] = sentence.tree.labels
         proven[i][place], decodes[i][place] = sentence.proven, sentence.decodes
-    return ValidTrees(found.heads, found.labels, proven, decodes)
+        valid[i][place] = sentence.error is None
+        if sentence.error is None:
+            found.heads[i][place, : sentence.m] = sentence.tree.heads
+            found.labels[i][place, : sentence.m] = sentence.tree.labels
+    return ValidTrees(found.heads, found.labels, valid, proven, decodes)
 
 
 # --- the search --------------------------------------------------------------------------------
@@ -443,6 +460,7 @@ class _Sentence:
         self.n_pushed = 0
         self.decodes = 0
         self.proven = False
+        self.error: NoTreeError | None = None
         self.tree: _Node
 
     def start(
@@ -587,10 +605,12 @@ class _Search:
         find_log_probs: FindAllLogProbs,
         single_root: bool,
         projective: bool,
+        safe: Callable[[int], BoolArray] | None = None,
     ) -> None:
         self.sentences = sentences
         self.find_conflicts, self.find_log_probs = find_conflicts, find_log_probs
         self.single_root, self.projective = single_root, projective
+        self.safe = safe
 
     def run(self, max_decodes: int) -> None:
         """Find the best valid tree of each sentence."""
@@ -613,11 +633,12 @@ class _Search:
             settled: list[tuple[_Sentence, _Node]] = []
             for sentence in active:
                 if not sentence.queue:
-                    raise NoTreeError(
+                    sentence.error = NoTreeError(
                         f"sentence {sentence.number}: no {kind_of(self.projective)} is valid; "
                         f"rules, together with scores of -inf and arcs that are not allowed, "
                         f"leave none"
                     )
+                    continue
                 node = heapq.heappop(sentence.queue)[2]
                 if node.is_settled:
                     settled.append((sentence, node))
@@ -700,7 +721,9 @@ class _Search:
     ) -> NDArray[np.int32]:
         """Decode; no heads where there is no tree."""
         try:
-            return decode(batch, lengths, single_root=self.single_root, projective=projective)
+            return decode(
+                batch, lengths=lengths, single_root=self.single_root, projective=projective
+            )
         except NoTreeError:
             if len(batch) == 1:
                 return np.full(batch.shape[:2], MISSING, dtype=np.int32)
@@ -715,12 +738,8 @@ class _Search:
             stack, n_left = [_Node()], _MAX_DIVE
             while stack and n_left:
                 node = stack.pop()
-                self._label([(sentence, node)])
-                self._decode([(sentence, node)], projective)
+                self._settle(sentence, node, projective)
                 if node.bound == -np.inf:
-                    continue
-                if not node.is_settled:
-                    stack.append(node)
                     continue
                 conflicts = list(self._conflicts([(sentence, node)])[0])
                 if not conflicts:
@@ -730,10 +749,29 @@ class _Search:
                 if len(conflicts) > 1:
                     stack.append(sentence.mend(node, conflicts))
                 n_left -= 1
-        raise NoTreeError(
+        node = self._safest(sentence)
+        if node.bound > -np.inf and not list(self._conflicts([(sentence, node)])[0]):
+            sentence.tree = node
+            return
+        sentence.error = NoTreeError(
             f"sentence {sentence.number}: found no valid {kind_of(self.projective)} in "
             f"{sentence.decodes} decodes; raise max_decodes, or relax the rules"
         )
+
+    def _safest(self, sentence: _Sentence) -> _Node:
+        """Find the best projective tree of arcs that break no rule, wherever these are known."""
+        node = _Node(bound=-np.inf)
+        if self.safe is not None:
+            left = self.safe(sentence.number) & sentence.mask
+            node = _Node({word: _Row(left[word]) for word in range(1, sentence.m)})
+            self._settle(sentence, node, True)
+        return node
+
+    def _settle(self, sentence: _Sentence, node: _Node, projective: bool) -> None:
+        """Decode a node until the labels of its tree are known; without a tree, its bound is -inf."""
+        while not node.is_settled and node.bound > -np.inf:
+            self._label([(sentence, node)])
+            self._decode([(sentence, node)], projective)
 
 
 def _region(condition: Condition) -> BoolArray:

@@ -199,7 +199,7 @@ def test_a_batch_is_as_its_sentences():
     label_scores = np.full((*scores.shape, 3), np.nan)
     for i, (own, labels) in enumerate(problems):
         label_scores[i, : len(own), : len(own)] = labels
-    trees = decode_constrained(scores, label_scores, find, lengths)
+    trees = decode_constrained(scores, label_scores, find, lengths=lengths)
     for i, (own, labels) in enumerate(problems):
         alone = decode_constrained(own, labels, find)
         m = len(own)
@@ -210,7 +210,7 @@ def test_a_batch_is_as_its_sentences():
         assert trees.decodes[i] == alone.decodes
     assert trees.decodes.max() > 2
     finders = [find, lambda heads, labels: (), *[find] * 3]
-    own = decode_constrained(scores, label_scores, finders, lengths)
+    own = decode_constrained(scores, label_scores, finders, lengths=lengths)
     assert all(np.array_equal(*columns) for columns in zip(own, trees, strict=True))
 
 
@@ -348,6 +348,12 @@ class NumberedRules:
         self.asked.append(sentence)
         return self.masks[sentence].copy()
 
+    def safe(self, sentence):
+        """No arc with the first label."""
+        return np.arange(self.masks[sentence].shape[2]) != np.ones(
+            (*self.masks[sentence].shape[:2], 1)
+        )
+
     def find_conflicts(self, sentences, heads, labels):
         found = []
         for sentence, own_heads, own_labels in zip(sentences, heads, labels, strict=True):
@@ -410,14 +416,43 @@ def test_as_with_all_labels_known(spread, projective):
     assert sum(asked.sum() for asked in labels.asked) < 6 * sum(map(sum, sizes))
 
 
-def test_a_sentence_without_a_valid_tree_is_named_by_its_number():
+def test_a_sentence_without_a_valid_tree_keeps_its_best_one():
     weights, lengths = [np.zeros((2, 4, 4))], [np.array([3, 3])]
     labels = LazyLabels([np.log(np.full((2, 4, 4, 2), 0.5))])
     masks = {7: np.ones((4, 4, 3), dtype=bool), 3: np.ones((4, 4, 3), dtype=bool)}
     masks[3][2] = False
     rules = NumberedRules({7: none, 3: none}, masks)
-    with pytest.raises(NoTreeError, match=r"^sentence 3: no tree is valid"):
-        decode_valid(*(weights, lengths, [np.array([7, 3])], labels.best, labels.log_probs, rules))
+    found = decode_valid(
+        *(weights, lengths, [np.array([7, 3])], labels.best, labels.log_probs, rules)
+    )
+    assert [column[0].tolist() for column in found[2:4]] == [[True, False]] * 2
+    plain = decode_labelled(weights, lengths, labels.best)
+    assert (found.heads[0] == plain[0][0]).all()
+    assert (found.labels[0] == plain[1][0]).all()
+
+
+def test_beyond_the_limit_what_is_safe_is_taken(monkeypatch):
+    monkeypatch.setattr(constrained, "_MAX_DIVE", 0)
+    rng = rng_for("constrained", "safe")
+    weights = rng.normal(size=(1, 8, 8))
+    label_scores = np.log(rng.dirichlet([1, 1, 1], size=(1, 8, 8)))
+    label_scores[..., 0] += 9
+    labels, mask = LazyLabels([label_scores]), np.ones((8, 8, 4), dtype=bool)
+    rules = NumberedRules({0: one_per_head(1, 3)}, {0: mask})
+    inputs = [weights], [np.array([7])], [np.array([0])], labels.best, labels.log_probs, rules
+    found = decode_valid(*inputs, max_decodes=1)
+    assert found.valid[0].all()
+    assert not found.proven[0].any()
+    [heads], [own] = found.heads[0], found.labels[0]
+    safe = np.where(rules.safe(0)[..., 1:], label_scores[0], -np.inf)
+    best = decode_constrained(weights[0], safe, none, projective=True)
+    assert heads.tolist() == best.heads.tolist()
+    assert own.tolist() == best.labels.tolist()
+    # Without a safe tree, the best of all stays.
+    mask[2, :, 2:] = mask[2, 0] = False
+    found = decode_valid(*inputs, max_decodes=1)
+    assert not found.valid[0].any()
+    assert found.heads[0].tolist() == decode_labelled(*inputs[:2], labels.best)[0][0].tolist()
 
 
 def test_nodes_of_several_sentences_are_decoded_together(monkeypatch):

@@ -1,0 +1,257 @@
+"""Parses keep guidelines: with the shipped pipeline, constraints, and tags of all kinds."""
+
+import io
+
+import numpy as np
+import pytest
+import spacy
+import udtools
+from parsers import assign
+from spacy.tokens import Doc
+
+from spacy_rootmind import configure
+from spacy_rootmind.annotation.extensions import check_details
+from spacy_rootmind.annotation.sentences import words_of
+from spacy_rootmind.annotation.ud_guidelines import UDGuidelines
+from spacy_rootmind.formats.conllu import write_conllu
+from spacy_rootmind.formats.lines import Inputs
+from spacy_rootmind.formats.records import InputRecord, replacing_tags
+from spacy_rootmind.formats.registry import read_records
+from spacy_rootmind.parsing.stream import count_doc
+from spacy_rootmind.pipeline.constraints import Constraints
+from spacy_rootmind.pipeline.guidelines import ud_guidelines
+from spacy_rootmind.trees import constrained
+
+BLOCK = {"@misc": "spacy_rootmind.ud_guidelines.v1", "fixed_tags": False}
+# The most probable tree of each breaks a rule.
+TEXTS = (
+    "What we saw the man the dog.",
+    "Which , said she , is not a the of",
+    "Who whom what did did he she see see?",
+    "He , she ) ran ( home , .",
+    "And but the of to, (he) of",
+    "to to of of the the a a",
+)
+SUBJECTS = "The big the dog he she barks barks."
+
+
+@pytest.fixture(scope="module")
+def plain(web_pipeline):
+    return spacy.load(web_pipeline)
+
+
+@pytest.fixture(scope="module")
+def nlp(web_pipeline):
+    nlp = spacy.load(web_pipeline)
+    configure(nlp, guidelines=BLOCK)
+    return nlp
+
+
+def status_of(doc):
+    return [sentence._.guideline_status for sentence in doc.sents]
+
+
+def errors_in(doc):
+    """Rules that the trees of a Doc break, but for those on parts of speech."""
+    words = words_of(doc)
+    labels = ["ROOT", *sorted({doc[i].dep_ for i in words.tolist()} - {"ROOT"}), "punct", "dep"]
+    guidelines = UDGuidelines(labels, fixed_tags=False)
+    found = set()
+    for sentence in doc.sents:
+        own = words[(words >= sentence.start) & (words < sentence.end)]
+        place = {token: i for i, token in enumerate(own.tolist(), start=1)}
+        heads, deps = np.full((2, len(own) + 1), -1, dtype=np.int32)
+        for token, i in place.items():
+            head = doc[token].head.i
+            heads[i] = 0 if head == token else place[head]
+            deps[i] = labels.index(doc[token].dep_)
+        [errors] = guidelines([(doc, own)]).find_errors([0], [heads], [deps])
+        found |= {name for _, name in errors}
+    return found
+
+
+def validate(text, level=3):
+    """The errors of the official validator, each as `[rule] message`."""
+    output = io.StringIO()
+    validator = udtools.Validator(lang="en", level=level, output=output)
+    state = validator.validate_file_handle(io.StringIO(text))
+    return "" if state.passed() else output.getvalue()
+
+
+@pytest.mark.parametrize("text", [*TEXTS, SUBJECTS])
+def test_trees_keep_guidelines(text, plain, nlp):
+    assert errors_in(plain(text))
+    doc = nlp(text)
+    assert not errors_in(doc)
+    assert set(status_of(doc)) == {"kept"}
+    check_details(doc)
+
+
+def test_trees_that_keep_them_stay(plain, nlp):
+    text = "She saw the man with the telescope. He didn't see her,\n\n  though."
+    before, after = plain(text), nlp(text)
+    assert [(t.head.i, t.dep_) for t in before] == [(t.head.i, t.dep_) for t in after]
+    assert set(status_of(after)) == {"kept"}
+    assert status_of(before) == [None] * len(list(before.sents))
+
+
+def test_details_are_those_of_the_tree(nlp, web_pipeline):
+    confident = spacy.load(web_pipeline)
+    configure(confident, guidelines=BLOCK, confidence=True)
+    doc = confident(SUBJECTS)
+    assert [t.head.i for t in doc] == [t.head.i for t in nlp(SUBJECTS)]
+    [sentence] = doc.sents
+    # The tree is not the most probable of all.
+    assert sentence._.parse_log_prob < -0.5
+    check_details(doc)
+    # As without guidelines, where arcs have all their labels.
+    configure(confident, guidelines=None, arc_threshold=1e-6)
+    arcs = {
+        (arc.token.i, arc.head.i, arc.dep): arc.prob
+        for token in confident(SUBJECTS)
+        for arc in token._.arcs
+    }
+    for token in doc:
+        expected = arcs[token.i, token.head.i, token.dep_]
+        assert token._.arc_prob == pytest.approx(expected, rel=1e-4)
+        assert token._.arc_prob <= token._.head_prob * 1.0001
+
+
+@pytest.mark.parametrize("labels", [[(4, "nsubj")], [(4, "nsubj"), (5, "nsubj")]])
+def test_guidelines_meet_constraints(labels, web_pipeline):
+    """Two subjects cannot be kept apart where the user wants them under one head."""
+    nlp = spacy.load(web_pipeline)
+    verb = 6
+    constraints = Constraints(forced=[(4, verb), (5, verb)], labels=labels)
+    assign(
+        nlp.get_pipe("root_mst"), guidelines=ud_guidelines(), constraints=lambda doc: constraints
+    )
+    doc = nlp(SUBJECTS)
+    assert [doc[4].head.i, doc[5].head.i] == [verb, verb]
+    assert {(i, doc[i].dep_) for i in (4, 5)} >= set(labels)
+    if len(labels) == 1:
+        assert not errors_in(doc)
+        assert status_of(doc) == ["kept"]
+    else:
+        assert "too-many-subjects" in errors_in(doc)
+        assert status_of(doc) == ["broken"]
+        assert count_doc(doc).broken == 1
+
+
+def test_beyond_the_limit_trees_are_valid_and_not_proven(nlp, monkeypatch):
+    monkeypatch.setitem(constrained.decode_valid.__kwdefaults__, "max_decodes", 1)
+    docs = list(nlp.pipe([*TEXTS, SUBJECTS]))
+    found = [status for doc in docs for status in status_of(doc)]
+    assert "not proven" in found
+    assert "broken" not in found
+    assert sum(count_doc(doc).not_proven for doc in docs) == found.count("not proven")
+
+
+def test_words_without_tags_may_have_any_label(web_pipeline):
+    nlp = spacy.load(web_pipeline, disable=["tagger", "morphologizer", "attribute_ruler"])
+    configure(nlp, guidelines={**BLOCK, "fixed_tags": True})
+    for text in TEXTS:
+        doc = nlp(text)
+        assert not any(token.pos for token in doc)
+        assert not errors_in(doc)
+
+
+def test_fixed_tags_rule_labels_out(web_pipeline):
+    nlp = spacy.load(web_pipeline, disable=["tagger", "morphologizer", "attribute_ruler"])
+    configure(nlp, guidelines={**BLOCK, "fixed_tags": True})
+    doc = Doc(nlp.vocab, ["The", "cat", "slept", "."], pos=["VERB", "NOUN", "", "PUNCT"])
+    doc = nlp(doc)
+    assert doc[0].dep_ != "det"
+    assert doc[3].dep_ == "punct"
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\n", " \n She\nslept . \n\n", "Yes"])
+def test_whitespace_is_no_word(text, nlp):
+    doc = nlp(text)
+    assert set(status_of(doc)) <= {"kept"}
+    assert not doc or not errors_in(doc)
+
+
+def test_other_labels_are_refused(pipeline):
+    nlp = spacy.load(pipeline)
+    nlp.get_pipe("root_mst").cfg["labels"][0] = "nsubjpass"
+    configure(nlp, guidelines=BLOCK)
+    with pytest.raises(ValueError, match=r"\[root_mst\].*labels of Universal.*nsubjpass"):
+        nlp("It rained.")
+
+
+def test_guidelines_are_about_labelled_trees(web_pipeline):
+    nlp = spacy.load(web_pipeline)
+    with pytest.raises(ValueError, match='expected decode as "labelled_tree"'):
+        configure(nlp, guidelines=BLOCK, decode="tree")
+
+
+def test_guidelines_are_saved(nlp, tmp_path):
+    nlp.to_disk(tmp_path)
+    loaded = spacy.load(tmp_path)
+    assert loaded.config["components"]["root_mst"]["guidelines"] == BLOCK
+    doc = loaded(SUBJECTS)
+    assert [(t.head.i, t.dep_) for t in doc] == [(t.head.i, t.dep_) for t in nlp(SUBJECTS)]
+    read = Doc(loaded.vocab).from_bytes(doc.to_bytes())
+    assert status_of(read) == ["kept"]
+
+
+# --- parts of speech ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def repairing(web_pipeline):
+    nlp = spacy.load(web_pipeline)
+    configure(nlp, guidelines=BLOCK)
+    nlp.add_pipe("ud_tag_repair")
+    return nlp
+
+
+@pytest.mark.parametrize("name", ["English-EWT", "English-GUM"])
+def test_treebanks_pass_the_validator(name, repairing, ud_folder):
+    """Own tags, given tokens; but for the features of words that are written apart."""
+    [path] = (ud_folder / f"UD_{name}").glob("*-ud-test.conllu")
+    records = list(replacing_tags(read_records(Inputs([str(path)]), None)))[::5]
+    docs = list(repairing.pipe(record.make_doc(repairing) for record in records))
+    assert {status for doc in docs for status in status_of(doc)} == {"kept"}
+    data = [write_conllu(doc, record, 0) for doc, record in zip(docs, records, strict=True)]
+    errors = validate(b"".join(data).decode()).splitlines()
+    assert [line for line in errors if "[L3 SYNTAX" in line] == []
+
+
+def test_tags_that_go_with_labels_stay(nlp, repairing):
+    text = "She saw the man with the telescope. He didn't see her,\n\n  though."
+    before, after = nlp(text), repairing(text)
+    assert [(t.pos_, str(t.morph), t.dep_) for t in before] == [
+        (t.pos_, str(t.morph), t.dep_) for t in after
+    ]
+
+
+def test_tags_are_repaired_one_by_one_and_in_batches(nlp, repairing):
+    before, after = [nlp(text) for text in TEXTS], list(repairing.pipe(TEXTS))
+    changed = 0
+    for old, new, text in zip(before, after, TEXTS, strict=True):
+        assert [(t.head.i, t.dep_) for t in old] == [(t.head.i, t.dep_) for t in new]
+        changed += sum(a.pos != b.pos for a, b in zip(old, new, strict=True))
+        assert [(t.pos_, str(t.morph)) for t in new] == [
+            (t.pos_, str(t.morph)) for t in repairing(text)
+        ]
+        data = write_conllu(new, InputRecord("in", 1, text=text), 0).decode()
+        assert "rel-upos" not in validate(data)
+    assert changed
+
+
+def test_repair_needs_a_morphologizer(web_pipeline):
+    nlp = spacy.load(web_pipeline, exclude=["morphologizer"])
+    nlp.add_pipe("ud_tag_repair")
+    doc = nlp.make_doc("The cat")
+    doc[0].pos_, doc[0].dep_, doc[1].dep_ = "VERB", "det", "ROOT"
+    with pytest.raises(ValueError, match="expected a morphologizer called 'morphologizer'"):
+        nlp.get_pipe("ud_tag_repair")(doc)
+
+
+def test_repair_refuses_docs_of_another_pipeline(repairing):
+    doc = Doc(spacy.blank("en").vocab, ["The", "cat"], pos=["VERB", "NOUN"], deps=["det", "ROOT"])
+    doc[0].head = doc[1]
+    with pytest.raises(ValueError, match="Docs of the pipeline that the component was made for"):
+        repairing.get_pipe("ud_tag_repair")(doc)
