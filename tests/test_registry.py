@@ -37,6 +37,7 @@ def test_entry_points_are_declared():
     assert {name for _, name in ENTRY_POINTS} == {
         "root_mst",
         "ud_label_map",
+        "ud_tag_repair",
         "spacy_rootmind.BiaffineParser.v1",
         "spacy_rootmind.HalfPrecision.v1",
         "spacy_rootmind.HalfPrecisionVectors.v1",
@@ -51,6 +52,7 @@ def test_entry_points_are_declared():
         "spacy_rootmind.sample.v1",
         "spacy_rootmind.sample_without_replacement.v1",
         "spacy_rootmind.span_subtrees.v1",
+        "spacy_rootmind.ud_guidelines.v1",
         "spacy_rootmind.ud_noun_chunks.v1",
     }
 

@@ -92,13 +92,14 @@ class UDRules:
         return mask
 
     def safe(self, sentence: int) -> NDArray[np.bool_]:
-        """Tell which labelled arcs break no rule in a projective tree, (n + 1, n + 1, n_labels + 1).
+        """Tell which labelled arcs break no rule in a projective tree.
 
-        Punctuation under other words, and relations that no rule keeps from these.
+        Punctuation under other words, and relations that no rule keeps from these; of shape
+        (n + 1, n + 1, n_labels + 1).
         """
         tables = self.tables
         external = self.words.external[self.starts[sentence] : self.stops[sentence]]
-        is_mark = tables.marks[external]
+        is_mark: NDArray[np.bool_] = tables.marks[external]
         is_mark[ROOT] = False
         labels = np.where(is_mark[:, None], tables["punct"], tables.free)[:, :-1]
         labels[:, ROOT_LABEL] = True

@@ -426,6 +426,10 @@ def init_config_command(
             "--vectors", metavar="NAME", help="Pipeline with word vectors: a folder or a package"
         ),
     ] = None,
+    ud: Annotated[
+        bool,
+        Option("--ud", help="For Universal Dependencies: trees keep its guidelines, tags fit them"),
+    ] = False,
     force: Annotated[bool, Option("--force", "-F", help="Overwrite the output")] = False,
 ) -> None:
     """Write a config that trains a pipeline with root_mst, without further settings.
@@ -437,7 +441,7 @@ def init_config_command(
     from spacy_rootmind.cli.init_config import ConfigOptions, init_config
 
     names = [name.strip() for name in pipeline.split(",") if name.strip()]
-    options = ConfigOptions(lang, names, transformer, curated, vectors)
+    options = ConfigOptions(lang, names, transformer, curated, vectors, ud)
     init_config(output, options, force=force)
 
 

@@ -25,6 +25,8 @@ from spacy_rootmind.pipeline.attributes import SENTENCE_STARTS
 PARSER = "root_mst"
 # Of the rule that tags whitespace.
 RULER = "attribute_ruler"
+# Gives words parts of speech that go with their labels.
+REPAIR = "ud_tag_repair"
 # Components with the vectors that others listen to; they are added where one listens.
 SHARED = ("tok2vec", "transformer")
 # Parts of configs, with comments. Those of a kind of encoder have its name.
@@ -55,6 +57,7 @@ class ConfigOptions:
     transformer: str | None = None
     curated: str | None = None
     vectors: str | None = None
+    ud: bool = False
 
     @property
     def encoder(self) -> str | None:
@@ -121,6 +124,8 @@ def make_config(options: ConfigOptions) -> Config:
         nlp = spacy.blank(options.lang)
     names = check_pipeline(options.pipeline, nlp)
     names = with_ruler(names)
+    if options.ud and "morphologizer" in names and REPAIR not in names:
+        names.append(REPAIR)
     with spacys_errors(f"Cannot make a config for --pipeline {','.join(names)}"):
         # Score weights are those of all components, and root_mst has token vectors of its own.
         config = init_spacy_config(lang=options.lang, pipeline=names)
@@ -340,10 +345,11 @@ def fragment(name: str) -> str:
 
 def fragments_of(options: ConfigOptions) -> list[str]:
     """List the fragments that a config is made of, but for that of a shared tok2vec."""
+    scheme = ["ud"] if options.ud else []
     if options.encoder is not None:
-        return ["all", "encoder", options.encoder]
+        return ["all", "encoder", options.encoder, *scheme]
     is_alone = [name for name in options.pipeline if name not in SHARED] == [PARSER]
-    return ["all", "cpu"] if is_alone else ["all", "cpu", "cpu-others"]
+    return [*(["all", "cpu"] if is_alone else ["all", "cpu", "cpu-others"]), *scheme]
 
 
 def comments_in(text: str) -> dict[tuple[str, str], list[str]]:

@@ -768,7 +768,7 @@ class _Search:
         return node
 
     def _settle(self, sentence: _Sentence, node: _Node, projective: bool) -> None:
-        """Decode a node until the labels of its tree are known; without a tree, its bound is -inf."""
+        """Decode a node until its tree's labels are known; without a tree, its bound is -inf."""
         while not node.is_settled and node.bound > -np.inf:
             self._label([(sentence, node)])
             self._decode([(sentence, node)], projective)

@@ -10,9 +10,11 @@ from spacy.tokens import Doc, DocBin
 
 from spacy_rootmind.annotation import records
 from spacy_rootmind.annotation.details import (
+    NOT_PROVEN,
     Alternatives,
     ArcTable,
     Confidence,
+    Guidance,
     LabelConfidence,
     ParseDetails,
     StartConfidence,
@@ -51,6 +53,7 @@ def make_details():
             np.array([0, 1, 3], "i4"), np.array([0.5, 0.125, 0.75], "f4"), NAMES
         ),
         start_confidence=StartConfidence(np.array([np.nan, 0.25, 0.5], "f4")),
+        guidance=Guidance(NOT_PROVEN),
     )
 
 
@@ -103,7 +106,8 @@ def test_details_of_a_sentence_without_words():
 
 def assert_same(found, expected):
     assert found.tree.tolist() == expected.tree.tolist()
-    for name in ("confidence", "arcs", "alternatives", "label_confidence", "start_confidence"):
+    parts = "confidence", "arcs", "alternatives", "label_confidence", "start_confidence", "guidance"
+    for name in parts:
         a, b = getattr(found, name), getattr(expected, name)
         assert type(a) is type(b)
         for field, value in vars(b).items():

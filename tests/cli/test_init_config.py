@@ -87,7 +87,20 @@ def test_root_mst_alone_has_the_shipped_config(name):
 
 
 def test_shipped_pipeline_is_what_the_command_writes():
-    assert make_config(options([*NEIGHBOURS, "root_mst"])) == shipped("pipeline")
+    assert make_config(options([*NEIGHBOURS, "root_mst"], ud=True)) == shipped("pipeline")
+
+
+def test_trees_keep_guidelines_with_ud():
+    block = {"@misc": "spacy_rootmind.ud_guidelines.v1", "fixed_tags": False}
+    plain, alone = make_config(options()), make_config(options(ud=True))
+    assert plain["components"]["root_mst"]["guidelines"] is None
+    assert alone["components"]["root_mst"]["guidelines"] == block
+    assert alone["nlp"]["pipeline"] == ["root_mst"]
+    # Where there are tags to repair, they are, once.
+    for names in (NEIGHBOURS, [*NEIGHBOURS, "root_mst", "ud_tag_repair"]):
+        config = make_config(options(list(dict.fromkeys([*names, "root_mst"])), ud=True))
+        assert config["nlp"]["pipeline"][-2:] == ["root_mst", "ud_tag_repair"]
+        assert config["components"]["ud_tag_repair"]["morphologizer"] == "morphologizer"
 
 
 def test_factory_defaults_are_those_of_the_shipped_config():
@@ -153,6 +166,7 @@ def test_training_with_others_has_the_shipped_settings(name):
         options(["sentencizer", "root_mst", "textcat", "senter"], lang="de"),
         options(ALL, lang="zh"),
         options(["tagger", "root_mst"], vectors="words"),
+        options([*NEIGHBOURS, "root_mst"], ud=True),
         *(options(["tagger", "root_mst"], **{kind: name}) for kind, (name, _) in ENCODERS.items()),
     ],
     ids=lambda chosen: f"{chosen.lang}-{'-'.join(chosen.pipeline)}",
@@ -171,7 +185,7 @@ def test_comments_are_before_what_they_are_about(tmp_path):
     expected = {place: lines for text in texts for place, lines in comments_in(text).items()}
     assert len(expected) >= 10
     found = set()
-    others = {"pipeline": ["tagger", "root_mst"]}
+    others = {"pipeline": ["tagger", "root_mst"], "ud": True}
     for chosen in ({}, others, *({kind: name} for kind, (name, _) in ENCODERS.items())):
         init_config(tmp_path / "own.cfg", options(**chosen), force=True)
         text = (tmp_path / "own.cfg").read_text("utf8")

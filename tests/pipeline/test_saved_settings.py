@@ -18,6 +18,7 @@ from spacy_rootmind import configure
 from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_replacement
 from spacy_rootmind.pipeline.config_blocks import RegisteredFunction
 from spacy_rootmind.pipeline.constraints import Constraints, preset_heads, span_subtrees
+from spacy_rootmind.pipeline.guidelines import ud_guidelines
 from spacy_rootmind.pipeline.noun_chunks import ud_noun_chunks
 from spacy_rootmind.pipeline.settings import default_settings
 
@@ -33,6 +34,10 @@ CHANGED = {
     "max_sentence_length": (77, 77),
     "decode": ("tree", "tree"),
     "projective": (True, True),
+    "guidelines": (
+        ud_guidelines(fixed_tags=True),
+        {"@misc": "spacy_rootmind.ud_guidelines.v1", "fixed_tags": True},
+    ),
     "constraints": (
         preset_heads(),
         {"@misc": "spacy_rootmind.preset_heads.v1", "root_label": "ROOT"},
@@ -59,7 +64,9 @@ def block(nlp, name="root_mst"):
 
 
 # Those that go together.
-TOGETHER = {name: value for name, value in CHANGED.items() if name != "projective"}
+TOGETHER = {
+    name: value for name, value in CHANGED.items() if name not in ("projective", "guidelines")
+}
 
 
 def configure_all(nlp, name="root_mst"):

@@ -1,0 +1,226 @@
+"""What keeping UD's guidelines changes: errors by the official validator, scores, and time.
+
+Pipelines, those of several seeds, parse the gold words of a treebank, with their own tags and with
+gold ones, with and without guidelines. Errors are those of level 3 of `udvalidate`; UAS, LAS and
+UPOS are those of the official scorer. Of several pipelines, figures are means.
+
+Stanza, from July 2026 on, repairs repeated subjects and objects after decoding. "Subjects and
+objects" is what the best tree under these two rules gives, with our scores.
+
+    python benchmarks/guidelines.py en_rootmind_web_sm --treebank en_ewt-ud-test.conllu
+"""
+
+import argparse
+import io
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+from time import process_time
+from typing import NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+import udtools
+from lib.pipelines import load
+from lib.tables import setup_line, table, write_markdown
+from spacy.language import Language
+from spacy.tokens import Doc
+from udtools.udeval import evaluate, load_conllu_file
+
+from spacy_rootmind import configure
+from spacy_rootmind.annotation import ud_guidelines, ud_rules
+from spacy_rootmind.formats.conllu import write_conllu
+from spacy_rootmind.formats.conllu_sentence import EMPTY, FEATS, UPOS
+from spacy_rootmind.formats.lines import Inputs
+from spacy_rootmind.formats.records import InputRecord, replacing_tags
+from spacy_rootmind.formats.registry import read_records
+from spacy_rootmind.pipeline import sentence_parser
+
+BLOCK = "spacy_rootmind.ud_guidelines.v1"
+SCORES = ("UAS", "LAS", "UPOS")
+REPAIR = "ud_tag_repair"
+ROUNDS = 5
+# The ways whose times are compared.
+TIMED = ("own tags", "guidelines")
+# Of the rules, those that Stanza repairs.
+REPEATED = tuple(rule for rule in ud_rules.RULES if "several" in rule.find.__name__)
+
+
+class Run(NamedTuple):
+    """What one pipeline does with a treebank, in one way."""
+
+    errors: Counter[str]
+    scores: dict[str, float]
+    decodes: list[int]
+    seconds: float = 0.0
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", nargs="+", help="names or folders of trained pipelines")
+    parser.add_argument("--treebank", type=Path, required=True, help="a CoNLL-U file")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"rounds of timing ({ROUNDS})")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    return parser.parse_args()
+
+
+class Pipeline:
+    """A pipeline in the ways in which it is compared."""
+
+    def __init__(self, model: str) -> None:
+        self.nlp: Language = load(model, guidelines=None)
+        if REPAIR not in self.nlp.pipe_names and "morphologizer" in self.nlp.pipe_names:
+            self.nlp.add_pipe(REPAIR)
+        # What would replace gold tags.
+        names = self.nlp.pipe_names
+        self.taggers = [
+            name for name in names if "token.pos" in self.nlp.get_pipe_meta(name).assigns
+        ]
+        self.taggers += [name for name in names if name in ("attribute_ruler", REPAIR)]
+
+    @contextmanager
+    def way(self, guidelines: str | None, gold_tags: bool) -> Iterator[Language]:
+        """Prepare the pipeline for a way of parsing."""
+        block = {"@misc": BLOCK, "fixed_tags": gold_tags} if guidelines else None
+        configure(self.nlp, guidelines=block)
+        left_out = self.taggers if gold_tags else ([] if guidelines == "all" else [REPAIR])
+        rules = REPEATED if guidelines == "repeated" else ud_rules.RULES
+        with (
+            patch.object(ud_guidelines, "RULES", rules),
+            self.nlp.select_pipes(disable=[n for n in left_out if n in self.nlp.pipe_names]),
+        ):
+            yield self.nlp
+
+
+WAYS = {
+    "own tags": (None, False),
+    "subjects and objects": ("repeated", False),
+    "guidelines": ("all", False),
+    "gold tags": (None, True),
+    "gold tags, guidelines": ("all", True),
+}
+
+
+def run(nlp: Language, records: Sequence[InputRecord], gold: Path, gold_tags: bool) -> Run:
+    """Parse a treebank, and compare with it."""
+    decodes: list[int] = []
+    decode_valid = sentence_parser.decode_valid
+
+    def counted(*arguments, **options):
+        found = decode_valid(*arguments, **options)
+        decodes.extend(np.concatenate([np.zeros(0, int), *found.decodes]).tolist())
+        return found
+
+    docs = [record.make_doc(nlp) for record in records]
+    if gold_tags:
+        for doc, record in zip(docs, records, strict=True):
+            set_tags(doc, record)
+    with patch.object(sentence_parser, "decode_valid", counted):
+        docs = list(nlp.pipe(docs))
+    lines = [write_conllu(doc, record, 0) for doc, record in zip(docs, records, strict=True)]
+    text = b"".join(lines).decode()
+    return Run(errors_in(text), score(gold, text), [n for n in decodes if n])
+
+
+def set_tags(doc: Doc, record: InputRecord) -> None:
+    """Set the parts of speech and features of a sentence of CoNLL-U."""
+    for token, row in zip(doc, record.sentence.words, strict=True):
+        token.pos_ = row[UPOS]
+        token.set_morph("" if row[FEATS] == EMPTY else row[FEATS])
+
+
+def run_time(nlp: Language, records: Sequence[InputRecord]) -> float:
+    """Parse a treebank; returns processor seconds."""
+    docs = [record.make_doc(nlp) for record in records]
+    start = process_time()
+    for _ in nlp.pipe(docs):
+        pass
+    return process_time() - start
+
+
+def errors_in(text: str) -> Counter[str]:
+    """Count the errors of level 3 by their names."""
+    validator = udtools.Validator(lang="ud", level=3, output=None)
+    state = validator.validate_file_handle(io.StringIO(text))
+    found = [error for error in state.error_tracker if error.is_error() and error.level == 3]
+    return Counter(error.testid for error in found)
+
+
+def score(gold: Path, text: str) -> dict[str, float]:
+    """Score by the official scorer."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "parsed.conllu"
+        path.write_text(text, encoding="utf8")
+        found = evaluate(load_conllu_file(str(gold)), load_conllu_file(str(path)))
+    return {name: 100 * found[name].f1 for name in SCORES}
+
+
+def measure(model: str, treebank: Path, rounds: int) -> dict[str, Run]:
+    """Parse a treebank in all ways, and again for the times."""
+    pipeline, found = Pipeline(model), {}
+    records = list(read_records(Inputs([str(treebank)]), None))
+    replacing = list(replacing_tags(read_records(Inputs([str(treebank)]), None)))
+    for name, (guidelines, gold_tags) in WAYS.items():
+        with pipeline.way(guidelines, gold_tags) as nlp:
+            found[name] = run(nlp, records if gold_tags else replacing, treebank, gold_tags)
+    seconds = {name: [] for name in TIMED}
+    for _ in range(rounds):
+        for name, own in seconds.items():
+            with pipeline.way(*WAYS[name]) as nlp:
+                own.append(run_time(nlp, replacing))
+    return {
+        name: own._replace(seconds=min(seconds[name])) if name in seconds else own
+        for name, own in found.items()
+    }
+
+
+def report(found: Sequence[dict[str, Run]], n_sentences: int) -> list[str]:
+    """Write the means of several pipelines as tables."""
+    scores, kinds = (
+        [],
+        sorted({kind for own in found for run in own.values() for kind in run.errors}),
+    )
+    for name in WAYS:
+        runs = [own[name] for own in found]
+        decodes = [run.decodes for run in runs]
+        searched = fmean(100 * len(own) / n_sentences for own in decodes)
+        times = [own[name].seconds / own[TIMED[0]].seconds for own in found]
+        scores.append(
+            [
+                name,
+                f"{fmean(run.errors.total() for run in runs):.1f}",
+                *(f"{fmean(run.scores[score] for run in runs):.2f}" for score in SCORES),
+                f"{searched:.1f} %" if any(decodes) else "",
+                f"{fmean(n for own in decodes for n in own):.1f}" if any(decodes) else "",
+                f"{max(n for own in decodes for n in own)}" if any(decodes) else "",
+                f"{fmean(times):.3f}" if name in TIMED else "",
+            ]
+        )
+    errors = [
+        [kind, *(f"{fmean(own[name].errors[kind] for own in found):.1f}" for name in WAYS)]
+        for kind in kinds
+    ]
+    header = ["", "errors", *SCORES, "searched", "decodes", "at most", "time"]
+    return [table(header, scores), table(["error", *WAYS], errors)]
+
+
+def main() -> None:
+    """Measure, print and write."""
+    options = parse_arguments()
+    options.out.mkdir(parents=True, exist_ok=True)
+    found = [measure(model, options.treebank, options.rounds) for model in options.models]
+    n_sentences = sum(1 for _ in read_records(Inputs([str(options.treebank)]), None))
+    parts = [
+        setup_line(),
+        f"{options.treebank.name}: {n_sentences} sentences",
+        *report(found, n_sentences),
+    ]
+    write_markdown(options.out / f"guidelines-{options.treebank.stem}.md", parts)
+
+
+if __name__ == "__main__":
+    main()
