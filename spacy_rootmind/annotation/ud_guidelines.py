@@ -99,7 +99,7 @@ class UDRules:
         """
         tables = self.tables
         external = self.words.external[self.starts[sentence] : self.stops[sentence]]
-        is_mark: NDArray[np.bool_] = tables.marks[external]
+        is_mark = tables.marks[external]
         is_mark[ROOT] = False
         labels = np.where(is_mark[:, None], tables["punct"], tables.free)[:, :-1]
         labels[:, ROOT_LABEL] = True

@@ -146,7 +146,7 @@ class LabelTables:
         self.free = self.among(FREE)
         self.fits_tag = self._tag_table(fixed_tags)
         # Parts of speech that only punctuation has.
-        self.marks = ~self.fits_tag[:, self.free].any(axis=1)
+        self.marks = np.logical_not(self.fits_tag[:, self.free].any(axis=1))
         # Fixed expressions under proper nouns, a rule on parts of speech as well.
         self.not_of_names = self["fixed"] & ~self.fits_tag[PROPN]
         self.fits_parent = self._parent_table()

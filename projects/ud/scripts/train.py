@@ -252,7 +252,7 @@ def main() -> None:
         components, remarks = choose_components(args.components, about["annotated"])
         encoder, reason = choose(args.encoder, args.pretrained, about["code"])
         kinds = {} if encoder is None else {args.encoder: encoder}
-        options = ConfigOptions(about["lang"], [*components, PARSER], **kinds)
+        options = ConfigOptions(about["lang"], [*components, PARSER], ud=True, **kinds)
         sizes = {} if encoder is None else settings_of(args.encoder, encoder)
         text = format_config(CONFIG, options)
         config = Config().from_str(text, interpolate=False)
