@@ -37,14 +37,19 @@ SUBJECTS = "The big the dog he she barks barks."
 
 @pytest.fixture(scope="module")
 def plain(web_pipeline):
-    return spacy.load(web_pipeline)
+    nlp = load(web_pipeline)
+    configure(nlp, guidelines=None)
+    return nlp
 
 
 @pytest.fixture(scope="module")
 def nlp(web_pipeline):
-    nlp = spacy.load(web_pipeline)
-    configure(nlp, guidelines=BLOCK)
-    return nlp
+    return load(web_pipeline)
+
+
+def load(web_pipeline, **rest):
+    """The shipped pipeline, which keeps guidelines, with the tags that it finds at first."""
+    return spacy.load(web_pipeline, exclude=["ud_tag_repair"], **rest)
 
 
 def status_of(doc):
@@ -96,8 +101,8 @@ def test_trees_that_keep_them_stay(plain, nlp):
 
 
 def test_details_are_those_of_the_tree(nlp, web_pipeline):
-    confident = spacy.load(web_pipeline)
-    configure(confident, guidelines=BLOCK, confidence=True)
+    confident = load(web_pipeline)
+    configure(confident, confidence=True)
     doc = confident(SUBJECTS)
     assert [t.head.i for t in doc] == [t.head.i for t in nlp(SUBJECTS)]
     [sentence] = doc.sents
@@ -120,7 +125,7 @@ def test_details_are_those_of_the_tree(nlp, web_pipeline):
 @pytest.mark.parametrize("labels", [[(4, "nsubj")], [(4, "nsubj"), (5, "nsubj")]])
 def test_guidelines_meet_constraints(labels, web_pipeline):
     """Two subjects cannot be kept apart where the user wants them under one head."""
-    nlp = spacy.load(web_pipeline)
+    nlp = load(web_pipeline)
     verb = 6
     constraints = Constraints(forced=[(4, verb), (5, verb)], labels=labels)
     assign(
@@ -148,7 +153,7 @@ def test_beyond_the_limit_trees_are_valid_and_not_proven(nlp, monkeypatch):
 
 
 def test_words_without_tags_may_have_any_label(web_pipeline):
-    nlp = spacy.load(web_pipeline, disable=["tagger", "morphologizer", "attribute_ruler"])
+    nlp = load(web_pipeline, disable=["tagger", "morphologizer", "attribute_ruler"])
     configure(nlp, guidelines={**BLOCK, "fixed_tags": True})
     for text in TEXTS:
         doc = nlp(text)
@@ -157,7 +162,7 @@ def test_words_without_tags_may_have_any_label(web_pipeline):
 
 
 def test_fixed_tags_rule_labels_out(web_pipeline):
-    nlp = spacy.load(web_pipeline, disable=["tagger", "morphologizer", "attribute_ruler"])
+    nlp = load(web_pipeline, disable=["tagger", "morphologizer", "attribute_ruler"])
     configure(nlp, guidelines={**BLOCK, "fixed_tags": True})
     doc = Doc(nlp.vocab, ["The", "cat", "slept", "."], pos=["VERB", "NOUN", "", "PUNCT"])
     doc = nlp(doc)
@@ -181,7 +186,7 @@ def test_other_labels_are_refused(pipeline):
 
 
 def test_guidelines_are_about_labelled_trees(web_pipeline):
-    nlp = spacy.load(web_pipeline)
+    nlp = load(web_pipeline)
     with pytest.raises(ValueError, match='expected decode as "labelled_tree"'):
         configure(nlp, guidelines=BLOCK, decode="tree")
 
@@ -201,10 +206,7 @@ def test_guidelines_are_saved(nlp, tmp_path):
 
 @pytest.fixture(scope="module")
 def repairing(web_pipeline):
-    nlp = spacy.load(web_pipeline)
-    configure(nlp, guidelines=BLOCK)
-    nlp.add_pipe("ud_tag_repair")
-    return nlp
+    return spacy.load(web_pipeline)
 
 
 @pytest.mark.parametrize("name", ["English-EWT", "English-GUM"])
@@ -243,7 +245,6 @@ def test_tags_are_repaired_one_by_one_and_in_batches(nlp, repairing):
 
 def test_repair_needs_a_morphologizer(web_pipeline):
     nlp = spacy.load(web_pipeline, exclude=["morphologizer"])
-    nlp.add_pipe("ud_tag_repair")
     doc = nlp.make_doc("The cat")
     doc[0].pos_, doc[0].dep_, doc[1].dep_ = "VERB", "det", "ROOT"
     with pytest.raises(ValueError, match="expected a morphologizer called 'morphologizer'"):
