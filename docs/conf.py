@@ -37,7 +37,15 @@ root_doc = "index"
 # The README comes first; the rest of the site in its order.
 site_sections = {
     "Start": ["in-your-pipeline", "first-training", "tutorial", "migrating"],
-    "Use": ["command-line", "bulk", "alternatives", "guidelines", "label-schemes", "arrays", "bridges"],
+    "Use": [
+        "command-line",
+        "bulk",
+        "alternatives",
+        "guidelines",
+        "label-schemes",
+        "arrays",
+        "bridges",
+    ],
     "Train": ["settings", "transformers", "features", "distillation"],
     "Understand": [
         "promises",

@@ -92,19 +92,19 @@ class StartConfidence:
         return StartConfidence(probs)
 
 
-# A tree is the most probable one that keeps the guidelines; it keeps them, but another one may be
-# more probable; it does not keep them, as none does under the constraints.
-KEPT, NOT_PROVEN, BROKEN = "kept", "not proven", "broken"
+# A tree keeps the guidelines, but another one that does may be more probable; or it does not keep
+# them, as none does under the constraints.
+NOT_PROVEN, BROKEN = "not proven", "broken"
 
 
 @dataclass(frozen=True, eq=False)
 class Guidance:
-    """Whether a tree keeps the guidelines.
+    """That a tree is not, or may not be, the best one that keeps the guidelines.
 
     Attributes
     ----------
     status : str
-        KEPT, NOT_PROVEN or BROKEN.
+        NOT_PROVEN or BROKEN.
     """
 
     status: Annotated[str, TEXT]

@@ -5,7 +5,7 @@
 - `token._.sent_start_prob`: probability that the token starts a sentence,
 - `span._.parse_log_prob`, `span._.parse_entropy`: log probability of a sentence's tree, and entropy
   of the distribution over its trees, in nats,
-- `span._.guideline_status`: whether a sentence's tree keeps the guidelines,
+- `span._.guideline_status`: that a sentence's tree is perhaps not the best that keeps guidelines,
 - `span._.parses`: alternative parses, each a `Parse`,
 - `span._.arcs`, `token._.arcs`: probable arcs of a sentence, or to a token, each an `Arc`.
 
@@ -309,13 +309,12 @@ def get_sent_start_prob(token: Token) -> float | None:
 
 
 def get_guideline_status(span: Span) -> str | None:
-    """Read whether the sentence's tree keeps the guidelines.
+    """Read what is to be said of a sentence's tree and the guidelines.
 
-    "kept" if it is the most probable labelled tree that does; "not proven" if it does, but the
-    search ended before it was known to be the most probable; "broken" if it does not, as no tree
-    does under the constraints.
-
-    None without guidelines, or if the sentence has other tokens or boundaries than were parsed.
+    "not proven" if it keeps them, but the search ended before it was known to be the most probable
+    labelled tree that does; "broken" if it does not keep them, as no tree does under the
+    constraints. None otherwise, without guidelines too, and if the sentence has other tokens or
+    boundaries than were parsed.
 
     Raises
     ------

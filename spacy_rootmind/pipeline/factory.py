@@ -130,7 +130,7 @@ def make_root_mst(
         Rules that the parse keeps, which is then the most probable of the labelled trees that do:
         `spacy_rootmind.ud_guidelines.v1`, or a function as `spacy_rootmind.pipeline.guidelines`
         describes. Probabilities and alternatives are those of all trees. `span._.guideline_status`
-        of a sentence is "kept"; "not proven" if another such tree may be more probable; "broken" if
+        of a sentence is "not proven" if another such tree may be more probable, and "broken" if
         there is none under the constraints.
     constraints
         Arcs to force or forbid in each Doc, and spans to keep together:

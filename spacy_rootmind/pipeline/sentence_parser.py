@@ -11,7 +11,6 @@ from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.details import (
     BROKEN,
-    KEPT,
     NOT_PROVEN,
     Alternatives,
     Confidence,
@@ -141,7 +140,7 @@ class SentenceParser:
         self.labelled_arcs: list[tuple[PaddedArcs, NDArray[np.float64]]] = []
         self.scores = replace(scores, forced_labels=self._find_forced_labels())
         self.lengths = [bucket.lengths for bucket in self.buckets]
-        # Whether each sentence keeps the guidelines, if there are any.
+        # Of sentences whose tree is not known to be the best one that keeps the guidelines.
         self.guideline_status: dict[int, str] = {}
         self.arc_scores = [
             self._constrain(arcs, bucket)
@@ -250,9 +249,10 @@ class SentenceParser:
             projective=self.projective,
         )
         for own, valid, proven in zip(numbers, found.valid, found.proven, strict=True):
-            kept = np.where(proven, KEPT, NOT_PROVEN)
-            status = np.where(valid, kept, BROKEN)
-            self.guideline_status.update(zip(own.tolist(), status.tolist(), strict=True))
+            for sentence in own[~proven].tolist():
+                self.guideline_status[sentence] = NOT_PROVEN
+            for sentence in own[~valid].tolist():
+                self.guideline_status[sentence] = BROKEN
         if self.context.settings.confidence:
             self._note_labels(found)
         return found.heads, found.labels

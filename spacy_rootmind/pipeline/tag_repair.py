@@ -52,10 +52,18 @@ class UDTagRepair(Pipe):
         Name of the morphologizer in the pipeline.
     """
 
-    def __init__(self, nlp: Language, name: str, morphologizer: str) -> None:
+    def __init__(self, nlp: Language | None, name: str, morphologizer: str) -> None:
         self.name = name
         self.morphologizer = morphologizer
-        self._nlp = weakref.ref(nlp)
+        self._nlp = None if nlp is None else weakref.ref(nlp)
+        self._copied: Morphologizer | None = None
+        self._analyses: _Analyses | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Take the morphologizer along to another process, and not the whole pipeline."""
+        nlp = None if self._nlp is None else self._nlp()
+        tagger = self._copied if nlp is None else dict(nlp.components).get(self.morphologizer)
+        return _with_morphologizer, (self.name, self.morphologizer, tagger)
 
     def __call__(self, doc: Doc) -> Doc:
         """Repair a Doc; raises as `pipe`."""
@@ -77,20 +85,25 @@ class UDTagRepair(Pipe):
 
     def _repair(self, docs: Sequence[Doc]) -> None:
         """Repair Docs; the morphologizer scores only those with something to repair."""
-        chosen = _may_be_wrong(docs)
-        if not chosen:
+        wrong = _wrong_tokens(docs)
+        if not wrong:
             return
+        chosen = [docs[i] for i in wrong]
         tagger = self._find_morphologizer(chosen[0])
-        analyses = _Analyses(tagger)
-        for doc, scores in zip(chosen, tagger.model.predict(chosen), strict=True):
-            ranks = np.argsort(-tagger.model.ops.to_numpy(scores), axis=1, kind="stable")
-            starts = [sentence.start for sentence in doc.sents][1:]
+        if self._analyses is None or self._analyses.labels != tagger.labels:
+            self._analyses = _Analyses(tagger)
+        scores = tagger.model.predict(chosen)
+        for doc, tokens, own_scores in zip(chosen, wrong.values(), scores, strict=True):
+            ranks = np.argsort(-tagger.model.ops.to_numpy(own_scores), axis=1, kind="stable")
             words = words_of(doc)
-            for own in np.split(words, np.searchsorted(words, starts)):
-                _Sentence(doc, own).repair(analyses, ranks)
+            for start, end in {(doc[i].sent.start, doc[i].sent.end): None for i in tokens}:
+                own = words[(words >= start) & (words < end)]
+                _Sentence(doc, own).repair(self._analyses, ranks)
 
     def _find_morphologizer(self, doc: Doc) -> Morphologizer:
-        nlp = self._nlp()
+        if self._nlp is None and self._copied is not None:
+            return self._copied
+        nlp = None if self._nlp is None else self._nlp()
         if nlp is None or doc.vocab is not nlp.vocab:
             raise ValueError(
                 f"[{self.name}] expected Docs of the pipeline that the component was made for, "
@@ -114,11 +127,19 @@ class UDTagRepair(Pipe):
         return tagger
 
 
+def _with_morphologizer(name: str, morphologizer: str, tagger: Morphologizer | None) -> UDTagRepair:
+    repair = UDTagRepair(None, name, morphologizer)
+    repair._copied = tagger
+    return repair
+
+
 class _Analyses:
     """The analyses that a morphologizer chooses from, in its order.
 
     Attributes
     ----------
+    labels : tuple of str
+        The morphologizer's.
     morphs : list of str
     tags : list of int
         Their parts of speech, as spaCy numbers them.
@@ -127,7 +148,7 @@ class _Analyses:
     """
 
     def __init__(self, tagger: Morphologizer) -> None:
-        labels = tagger.labels
+        self.labels = labels = tagger.labels
         self.morphs = [tagger.cfg["labels_morph"].get(label, "") for label in labels]
         self.tags = [tagger.cfg["labels_pos"].get(label, 0) for label in labels]
         pairs = zip(self.tags, self.morphs, strict=True)
@@ -177,16 +198,18 @@ class _Sentence:
         return set(rules.find_errors([0], [self.heads], [self.labels])[0])
 
 
-def _may_be_wrong(docs: Sequence[Doc]) -> list[Doc]:
-    """Choose the Docs with a word whose part of speech does not go with its label."""
-    tokens = [(doc, np.arange(len(doc))) for doc in docs]
-    external = read_words(tokens).external
-    in_doc = np.repeat(np.arange(len(docs)), [len(doc) + 1 for doc in docs])
-    labels = np.full(len(external), MISSING, dtype=np.int32)
+def _wrong_tokens(docs: Sequence[Doc]) -> dict[int, list[int]]:
+    """List the tokens of each Doc whose part of speech does not go with their label."""
+    external = read_words([(doc, np.arange(len(doc))) for doc in docs]).external
+    places = np.concatenate([np.arange(-1, len(doc)) for doc in docs])
     # Before the tokens of each Doc there is a place for ROOT.
-    labels[np.diff(in_doc, prepend=-1) == 0] = _labels_of(docs)
-    wrong = ~GUIDELINES.tables.fits_tag[external, labels]
-    return [docs[i] for i in np.unique(in_doc[wrong]).tolist()]
+    labels = np.full(len(external), MISSING, dtype=np.int32)
+    labels[places >= 0] = _labels_of(docs)
+    in_doc = np.cumsum(places < 0) - 1
+    found: dict[int, list[int]] = {}
+    for place in np.flatnonzero(~GUIDELINES.tables.fits_tag[external, labels]).tolist():
+        found.setdefault(int(in_doc[place]), []).append(int(places[place]))
+    return found
 
 
 def _labels_of(docs: Sequence[Doc]) -> NDArray[np.int32]:
