@@ -172,27 +172,54 @@ def read_words(sentences: Sequence[tuple[Doc, NDArray[np.int64]]]) -> Words:
         tokens.append(words + start)
     places = np.concatenate(tokens)
     pos, morph, space = read_tokens(docs)[:3, places]
-    tags = NUMBER_OF_POS[pos.astype(np.intp)]
     keys, which = np.unique(morph, return_inverse=True)
     strings: Any = sentences[0][0].vocab.strings if sentences else {}
-    feats = [_read_feats(strings[key] if key else "") for key in keys.tolist()]
-    external, negative, possessive = np.array(feats, dtype=np.int8).reshape(-1, 3)[which].T
+    return make_words(
+        NUMBER_OF_POS[pos.astype(np.intp)],
+        [strings[key] if key else "" for key in keys.tolist()],
+        which,
+        # Between words that follow each other there is no token of whitespace.
+        (space > 0) | (np.diff(places, append=-1) > 1),
+        [len(words) for _, words in sentences],
+    )
+
+
+def make_words(
+    tags: NDArray[np.integer],
+    feats: Sequence[str],
+    which: NDArray[np.integer],
+    space_after: NDArray[np.bool_],
+    lengths: Sequence[int],
+) -> Words:
+    """Make what rules read of words that follow each other in sentences of some lengths.
+
+    Parameters
+    ----------
+    tags : int array of shape (n,)
+        Places in TAGS.
+    feats : sequence of str
+        Distinct features, as in CoNLL-U.
+    which : int array of shape (n,)
+        Which of these each word has.
+    space_after : bool array of shape (n,)
+    lengths : sequence of int
+    """
+    found = np.array([_read_feats(each) for each in feats], dtype=np.int8).reshape(-1, 3)
+    external, negative, possessive = found[which].T
     may_negate = (tags == NUMBER_OF_TAG["PART"]) | (tags == NUMBER_OF_TAG["ADV"])
     columns = (
         tags,
         np.where(external >= 0, external, tags),
         may_negate & (negative > 0),
         possessive > 0,
-        # Between words that follow each other there is no token of whitespace.
-        (space > 0) | (np.diff(places, append=-1) > 1),
+        space_after,
     )
     # Before the words of each sentence there is a place for ROOT.
-    lengths = [len(words) for _, words in sentences]
-    behind_roots = np.arange(len(places)) + np.repeat(np.arange(1, len(lengths) + 1), lengths)
-    found: Any = [np.zeros(len(places) + len(lengths), dtype=column.dtype) for column in columns]
-    for padded, column in zip(found, columns, strict=True):
-        padded[behind_roots] = column
-    return Words(*found)
+    behind_roots = np.arange(len(tags)) + np.repeat(np.arange(1, len(lengths) + 1), lengths)
+    padded: Any = [np.zeros(len(tags) + len(lengths), dtype=column.dtype) for column in columns]
+    for whole, column in zip(padded, columns, strict=True):
+        whole[behind_roots] = column
+    return Words(*padded)
 
 
 def external_tag(pos: int, feats: str) -> int:

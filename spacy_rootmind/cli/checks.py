@@ -1,7 +1,7 @@
 """Problems and statistics of a treebank, counted sentence by sentence."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.annotation.reading import choose_root_label
+from spacy_rootmind.annotation.ud_guidelines import UDRules, make_words
+from spacy_rootmind.annotation.ud_rules import NUMBER_OF_TAG, LabelTables, Words
 from spacy_rootmind.cli.treebanks import NOT_A_NUMBER, OUTSIDE, GoldDoc, GoldSentence
 from spacy_rootmind.formats.records import Failure
 from spacy_rootmind.trees.checks import is_projective
-from spacy_rootmind.trees.conventions import MISSING
+from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 
 # How many places are listed for each kind of problem.
 N_PLACES = 5
@@ -42,6 +44,11 @@ KINDS = {
     "empty_doc": (WARNING, "Docs without tokens"),
     "no_words": (WARNING, "sentences that are only whitespace"),
     "long_sentence": (WARNING, "sentences longer than the maximum, which will be split"),
+    "guidelines": (
+        WARNING,
+        "sentences whose tree breaks UD's guidelines, which no parser with `guidelines` returns; "
+        "udvalidate (pip install udtools) explains the rules",
+    ),
     "rare_label": (WARNING, "labels that occur only once"),
     "new_label": (WARNING, "labels that do not occur in the training data"),
     "multiword_tokens": (
@@ -98,6 +105,7 @@ class Findings:
         self.labels: Counter[str] = Counter()
         self.root_labels: Counter[str] = Counter()
         self._first_place: dict[tuple[str, bool], list[str]] = {}
+        self._trees: list[GoldSentence] = []
 
     def add(self, kind: str, place: str, count: int = 1) -> None:
         """Count a problem, and keep its place."""
@@ -186,6 +194,8 @@ class Findings:
             self.add("no_root", sentence.where)
         if len(roots) == 1 and not cycle and (heads >= 0).all():
             self.n_trees += 1
+            if words.all() and all(sentence.labels):
+                self._trees.append(sentence)
             self.n_non_projective += not is_projective(np.concatenate(([MISSING], heads)))
 
     def finish(self) -> "Findings":
@@ -200,6 +210,10 @@ class Findings:
                 if label != root_label:
                     self._add_all("root_with_other_label", (label, True), places)
             self._add_all("root_label_inside", (root_label, False), self.labels[root_label])
+        if self._trees:
+            for place, rules in broken_guidelines(self._trees):
+                self.add("guidelines", f"{place}: {', '.join(rules)}")
+            self._trees.clear()
         return self
 
     def check_training(self) -> None:
@@ -268,6 +282,47 @@ def check_treebank(
         else:
             findings.add_doc(doc)
     return findings.finish()
+
+
+def broken_guidelines(trees: Sequence[GoldSentence]) -> Iterator[tuple[str, list[str]]]:
+    """List the places of trees that break UD's guidelines, and the rules; none for other labels."""
+    inner = {
+        label
+        for tree in trees
+        for head, label in zip(tree.heads.tolist(), tree.labels, strict=True)
+        if head
+    }
+    # With these two, every sentence has a valid tree, which does not matter here.
+    names = ["root", *sorted({*inner, "punct", "dep"})]
+    try:
+        tables = LabelTables(names)
+    except ValueError:
+        return
+    numbers = {name: number for number, name in enumerate(names)}
+    heads, labels = [], []
+    for tree in trees:
+        heads.append(np.array([MISSING, *tree.heads], dtype=np.int32))
+        own = [numbers.get(label, MISSING) for label in tree.labels]
+        labels.append(np.array([MISSING, *own], dtype=np.int32))
+        labels[-1][heads[-1] == ROOT] = ROOT_LABEL
+    rules = UDRules(tables, _words_of(trees), [len(tree.heads) for tree in trees])
+    for tree, errors in zip(
+        trees, rules.find_errors(range(len(trees)), heads, labels), strict=True
+    ):
+        if errors:
+            yield tree.place(errors[0][0] - 1), sorted({name for _, name in errors})
+
+
+def _words_of(trees: Sequence[GoldSentence]) -> Words:
+    columns = [own for tree in trees for own in tree.tags]
+    feats = {feats: i for i, feats in enumerate(dict.fromkeys(feats for _, feats, _ in columns))}
+    return make_words(
+        np.array([NUMBER_OF_TAG.get(tag, 0) for tag, _, _ in columns], dtype=np.int8),
+        list(feats),
+        np.array([feats[own] for _, own, _ in columns], dtype=np.intp),
+        np.array([space for _, _, space in columns], dtype=np.bool_),
+        [len(tree.heads) for tree in trees],
+    )
 
 
 def find_cycle(heads: NDArray[np.int64]) -> list[int]:

@@ -9,10 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.attrs import DEP, HEAD, ORTH, SENT_START
+from spacy.attrs import DEP, HEAD, MORPH, ORTH, POS, SENT_START
+from spacy.parts_of_speech import IDS
 from spacy.strings import StringStore
 from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
@@ -31,6 +33,7 @@ OUTSIDE = -2
 NOT_A_NUMBER = -3
 # In the order of the columns of an annotation array.
 ATTRIBUTES = (HEAD, DEP, SENT_START)
+NAMES_OF_POS = {number: name for name, number in IDS.items()}
 
 
 @dataclass
@@ -48,12 +51,15 @@ class GoldSentence:
         Empty strings where labels are missing.
     spaces : bool array of shape (n,)
         Which tokens are whitespace.
+    tags : list of (str, str, bool)
+        Of each token: part of speech and features, empty where missing; whether a space follows.
     """
 
     where: str
     heads: NDArray[np.int64]
     labels: list[str]
     spaces: NDArray[np.bool_]
+    tags: list[tuple[str, str, bool]]
 
     def place(self, token: int) -> str:
         """Return the place of a token for messages; tokens are counted from 0."""
@@ -126,6 +132,14 @@ def gold_sentence(file: str, source: conllu.Sentence) -> GoldDoc:
         np.array([_head(row[conllu.HEAD], len(words)) for row in words], dtype=np.int64),
         ["" if row[conllu.DEPREL] in ("", conllu.EMPTY) else row[conllu.DEPREL] for row in words],
         np.array([row[conllu.FORM].isspace() for row in words], dtype=bool),
+        [
+            (
+                row[conllu.UPOS],
+                row[conllu.FEATS],
+                "SpaceAfter=No" not in row[conllu.MISC].split("|"),
+            )
+            for row in words
+        ],
         source,
     )
     others = [row[conllu.ID] for row in source.rows if not row[conllu.ID].isdigit()]
@@ -166,13 +180,15 @@ def read_docs(path: Path) -> Iterator[GoldDoc | Failure]:
 class Annotation:
     """Gold annotation as spaCy stores it, with one entry per token.
 
-    `offsets` lead from tokens to their heads; `starts` is 1 where a sentence starts.
+    `offsets` lead from tokens to their heads; `starts` is 1 where a sentence starts; `tags` are as
+    those of `GoldSentence`.
     """
 
     words: list[str]
     offsets: NDArray[np.int64]
     labels: list[str]
     starts: NDArray[np.int64]
+    tags: list[tuple[str, str, bool]]
 
 
 def stored_annotation(stored: DocBin) -> Iterator[Annotation]:
@@ -182,14 +198,28 @@ def stored_annotation(stored: DocBin) -> Iterator[Annotation]:
         return
     strings = StringStore(stored.strings)
     columns = [stored.attrs.index(attribute) for attribute in (ORTH, *ATTRIBUTES)]
-    for tokens in stored.tokens:
-        orths, offsets, deps, starts = np.asarray(tokens, dtype=np.uint64)[:, columns].T
+    of_tags = [stored.attrs.index(one) if one in stored.attrs else None for one in (POS, MORPH)]
+    for tokens, spaces in zip(stored.tokens, stored.spaces, strict=True):
+        table = np.asarray(tokens, dtype=np.uint64)
+        orths, offsets, deps, starts = table[:, columns].T
+        pos, morphs = (np.zeros_like(orths) if i is None else table[:, i] for i in of_tags)
         yield Annotation(
             [strings[orth] for orth in orths.tolist()],
             offsets.astype(np.int64),
             [strings[dep] if dep else "" for dep in deps.tolist()],
             starts.astype(np.int64),
+            _tags(strings, pos, morphs, np.asarray(spaces)),
         )
+
+
+def _tags(
+    strings: StringStore, pos: Any, morphs: Any, spaces: NDArray[np.bool_]
+) -> list[tuple[str, str, bool]]:
+    columns = pos.tolist(), morphs.tolist(), spaces.reshape(-1).astype(bool).tolist()
+    return [
+        (NAMES_OF_POS.get(tag, ""), strings[morph] if morph else "", space)
+        for tag, morph, space in zip(*columns, strict=True)
+    ]
 
 
 def doc_annotation(doc: Doc) -> Annotation:
@@ -202,6 +232,7 @@ def doc_annotation(doc: Doc) -> Annotation:
         offsets.astype(np.int64),
         [strings[dep] if dep else "" for dep in deps.tolist()],
         starts.astype(np.int64),
+        [(token.pos_, str(token.morph), bool(token.whitespace_)) for token in doc],
     )
 
 
@@ -248,6 +279,7 @@ def gold_doc(where: str, found: Annotation, root_label: str) -> GoldDoc:
                 local,
                 found.labels[start:stop],
                 spaces[start:stop],
+                found.tags[start:stop],
             )
         )
     return GoldDoc(where, sentences, own_labels=own_labels)

@@ -94,11 +94,10 @@ class UDTagRepair(Pipe):
             self._analyses = _Analyses(tagger)
         scores = tagger.model.predict(chosen)
         for doc, tokens, own_scores in zip(chosen, wrong.values(), scores, strict=True):
-            ranks = np.argsort(-tagger.model.ops.to_numpy(own_scores), axis=1, kind="stable")
-            words = words_of(doc)
+            on_host, words = tagger.model.ops.to_numpy(own_scores), words_of(doc)
             for start, end in {(doc[i].sent.start, doc[i].sent.end): None for i in tokens}:
                 own = words[(words >= start) & (words < end)]
-                _Sentence(doc, own).repair(self._analyses, ranks)
+                _Sentence(doc, own).repair(self._analyses, on_host)
 
     def _find_morphologizer(self, doc: Doc) -> Morphologizer:
         if self._nlp is None and self._copied is not None:
@@ -174,7 +173,7 @@ class _Sentence:
             self.heads[i] = ROOT if head == token else place[head]
         self.labels[1:] = _labels_of([doc])[words]
 
-    def repair(self, analyses: _Analyses, ranks: NDArray[np.int64]) -> None:
+    def repair(self, analyses: _Analyses, scores: NDArray[np.floating]) -> None:
         """Give words another analysis, where that leaves fewer errors and makes no new ones."""
         errors = self._errors()
         for word, rule in sorted(errors):
@@ -182,7 +181,7 @@ class _Sentence:
                 token = self.doc[int(self.words[word - 1])]
                 before = token.pos, token.morph
                 fits = GUIDELINES.tables.fits_tag[analyses.external, self.labels[word]]
-                order = ranks[token.i]
+                order = np.argsort(-scores[token.i], kind="stable")
                 for number in order[fits[order]][:MOST_TRIED].tolist():
                     token.pos = analyses.tags[number]
                     token.set_morph(analyses.morphs[number])  # type: ignore[attr-defined]

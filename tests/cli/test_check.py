@@ -76,6 +76,28 @@ def test_sound_treebank_has_no_problems(dev_conllu):
     assert 0 < findings.n_non_projective < findings.n_sentences
 
 
+def test_trees_that_break_guidelines_are_warned_of(tmp_path, nlp):
+    sound, several = "2:nsubj 0:root 2:obj", "2:nsubj 0:root 2:nsubj:pass 3:punct"
+    findings = check_conllu(tmp_path, conllu(sound, several))
+    assert findings.errors == []
+    problem = findings.problems["guidelines"]
+    assert problem.count == 1
+    [place] = problem.places
+    assert place.startswith(f"{tmp_path / 'train.conllu'}:6: too-many-subjects")
+    # Features and spaces are read too: a negation may depend on an auxiliary.
+    row = "1\tn't\t_\tPART\t_\tPolarity=Neg\t2\tadvmod\t_\tSpaceAfter=No\n"
+    rest = "2\tis\t_\tAUX\t_\t_\t3\taux\t_\t_\n3\tit\t_\tPRON\t_\t_\t0\troot\t_\t_\n\n"
+    assert "guidelines" not in problems(check_conllu(tmp_path, row + rest))
+    assert "guidelines" in problems(check_conllu(tmp_path, row.replace("Neg", "Pos") + rest))
+    # As well in Docs; labels of other schemes are not checked.
+    doc = make_doc(nlp, "a b c", [1, 1, 1], "nsubj ROOT nsubj")
+    assert problems(check_docs(tmp_path, [doc]))["guidelines"] == 1
+    doc = make_doc(nlp, "a b c", [1, 1, 1], "det ROOT punct", pos=["VERB", "NOUN", "PUNCT"])
+    assert problems(check_docs(tmp_path, [doc]))["guidelines"] == 1
+    doc = make_doc(nlp, "a b c d", [1, 1, 1, 1], "nsubj ROOT nsubj dobj")
+    assert "guidelines" not in problems(check_docs(tmp_path, [doc]))
+
+
 def test_sound_treebanks_of_ud_have_no_errors(ud_folder):
     path = ud_folder / "UD_Irish-IDT" / "ga_idt-ud-test.conllu"
     findings = check_treebank("test", read_treebank(path))
