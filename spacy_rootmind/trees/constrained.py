@@ -5,6 +5,7 @@ on its labelled arcs, of which no valid tree meets all.
 """
 
 import heapq
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
@@ -28,8 +29,8 @@ from spacy_rootmind.trees.errors import NoTreeError, kind_of, measure, names_mem
 from spacy_rootmind.trees.labelled import FindLabels, PaddedArcs, find_labelled
 
 MAX_DECODES = 100
-# Trees beyond them, of which one is to be valid.
-_MAX_DIVE = 20
+# Trees beyond them, of which one is to be valid; fewer where safe arcs are known.
+_MAX_DIVE, _MAX_DIVE_IF_SAFE = 20, 5
 # Nodes of a sentence that are decoded together, since most children of a node are decoded anyway.
 _WIDTH = 4
 # Arcs of a word that are labelled before it is decoded, at first.
@@ -303,8 +304,8 @@ def decode_valid(
     Exact as `decode_constrained` is. Labels are found when they are needed: a label that is not
     known counts as certain, so that bounds stay bounds, and a tree counts only when all of its
     labels are known. The nodes of all sentences are decoded together, a few of each in a round.
-    Where `decode_constrained` gives up, the best projective tree of what `rules.safe` allows is
-    taken.
+    Beyond the limit, and if a tree breaks more rules than that in a longer sentence, the dive is
+    short, and ends with the best projective tree of the arcs that `rules.safe` allows.
     """
     found = find_labelled(log_weights, lengths, find_labels, projective=projective)
     places = [(i, place) for i, own in enumerate(numbers) for place in range(len(own))]
@@ -316,7 +317,8 @@ def decode_valid(
     )
     sentences = []
     for k, conflicts in enumerate(rules.find_conflicts(names, heads, labels)):
-        if next(iter(conflicts), None) is not None:
+        conflict = next(found_here := iter(conflicts), None)
+        if conflict is not None:
             (i, place), inside = places[k], np.s_[: sizes[k]]
             square = np.s_[place, inside, inside]
             sentence = _Sentence(
@@ -326,6 +328,9 @@ def decode_valid(
             )
             tree = heads[k], labels[k]
             sentence.start(*(tree if sentence.allows(*tree) else ()))
+            # Of a parser that has hardly been trained: no search would end within the limit.
+            rest = itertools.islice(found_here, max_decodes) if sizes[k] > max_decodes else ()
+            sentence.is_hopeless = sum(1 for _ in rest) == max_decodes
             sentences.append(sentence)
     search = _Search(
         *(sentences, rules.find_conflicts, find_log_probs, True, projective), rules.safe
@@ -459,7 +464,7 @@ class _Sentence:
         self.queue: list[tuple[float, int, _Node]] = []
         self.n_pushed = 0
         self.decodes = 0
-        self.proven = False
+        self.is_hopeless = self.proven = False
         self.error: NoTreeError | None = None
         self.tree: _Node
 
@@ -640,9 +645,9 @@ class _Search:
                     )
                     continue
                 node = heapq.heappop(sentence.queue)[2]
-                if node.is_settled:
+                if node.is_settled and not sentence.is_hopeless:
                     settled.append((sentence, node))
-                elif sentence.decodes >= max_decodes:
+                elif sentence.decodes >= max_decodes or sentence.is_hopeless:
                     self._dive(sentence)
                 else:
                     chosen += [
@@ -734,8 +739,9 @@ class _Search:
 
     def _dive(self, sentence: _Sentence) -> None:
         """Find a valid tree that need not be the best."""
-        for projective in (True,) if self.projective else (True, False):
-            stack, n_left = [_Node()], _MAX_DIVE
+        is_safe = self.safe is not None
+        for projective in (True,) if self.projective or is_safe else (True, False):
+            stack, n_left = [_Node()], _MAX_DIVE_IF_SAFE if is_safe else _MAX_DIVE
             while stack and n_left:
                 node = stack.pop()
                 self._settle(sentence, node, projective)

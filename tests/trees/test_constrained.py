@@ -432,7 +432,7 @@ def test_a_sentence_without_a_valid_tree_keeps_its_best_one():
 
 
 def test_beyond_the_limit_what_is_safe_is_taken(monkeypatch):
-    monkeypatch.setattr(constrained, "_MAX_DIVE", 0)
+    monkeypatch.setattr(constrained, "_MAX_DIVE_IF_SAFE", 0)
     rng = rng_for("constrained", "safe")
     weights = rng.normal(size=(1, 8, 8))
     label_scores = np.log(rng.dirichlet([1, 1, 1], size=(1, 8, 8)))
@@ -453,6 +453,23 @@ def test_beyond_the_limit_what_is_safe_is_taken(monkeypatch):
     found = decode_valid(*inputs, max_decodes=1)
     assert not found.valid[0].any()
     assert found.heads[0].tolist() == decode_labelled(*inputs[:2], labels.best)[0][0].tolist()
+
+
+def test_a_hopeless_sentence_is_not_searched(monkeypatch):
+    monkeypatch.setattr(constrained, "_MAX_DIVE_IF_SAFE", 0)
+    rng = rng_for("constrained", "hopeless")
+    weights = rng.normal(size=(1, 61, 61))
+    label_scores = np.log(np.full((1, 61, 61, 3), [0.9, 0.05, 0.05]))
+    labels, mask = LazyLabels([label_scores]), np.ones((61, 61, 4), dtype=bool)
+    # Hardly any tree has fewer than ten words with the same head and the first label.
+    rules = NumberedRules({0: one_per_head(1, 3)}, {0: mask})
+    inputs = [weights], [np.array([60])], [np.array([0])], labels.best, labels.log_probs, rules
+    [searched], [hopeless] = (decode_valid(*inputs, max_decodes=n).decodes[0] for n in (60, 10))
+    assert hopeless < 60 < searched
+    found = decode_valid(*inputs, max_decodes=10)
+    assert found.valid[0].all()
+    assert not found.proven[0].any()
+    assert rules.find_conflicts([0], found.heads[0], found.labels[0]) == [[]]
 
 
 def test_nodes_of_several_sentences_are_decoded_together(monkeypatch):
