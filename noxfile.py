@@ -325,6 +325,8 @@ def quickstart(session):
     out = ("--out", "results")
     session.run("python", "benchmarks/component.py", trained, *corpus, "--rounds", "1")
     session.run("python", "benchmarks/annotation.py", trained, *corpus, *out)
+    treebank = ("--treebank", "projects/quickstart/assets/en_quick-ud-dev.conllu", "--rounds", "1")
+    session.run("python", "benchmarks/guidelines.py", trained, *treebank, *out)
     limited = {"calibration": "--oracle-limit", "alternatives": "--sample-limit"}
     for name, limit in limited.items():
         session.run("python", f"benchmarks/{name}.py", trained, *corpus, limit, "3", *out)

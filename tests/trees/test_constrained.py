@@ -459,7 +459,7 @@ def test_a_hopeless_sentence_is_not_searched(monkeypatch):
     monkeypatch.setattr(constrained, "_MAX_DIVE_IF_SAFE", 0)
     rng = rng_for("constrained", "hopeless")
     weights = rng.normal(size=(1, 61, 61))
-    label_scores = np.log(np.full((1, 61, 61, 3), [0.9, 0.05, 0.05]))
+    label_scores = np.log(np.full((1, 61, 61, 3), [0.4, 0.3, 0.3]))
     labels, mask = LazyLabels([label_scores]), np.ones((61, 61, 4), dtype=bool)
     # Hardly any tree has fewer than ten words with the same head and the first label.
     rules = NumberedRules({0: one_per_head(1, 3)}, {0: mask})
