@@ -265,13 +265,28 @@ class Trees:
         return found
 
 
-class Tree(NamedTuple):
+class Tree:
     """One labelled tree, with arrays of shape (n + 1,); its conditions are made here."""
 
-    tables: LabelTables
-    words: Words
-    heads: NDArray[np.int32]
-    labels: NDArray[np.int32]
+    def __init__(
+        self,
+        tables: LabelTables,
+        words: Words,
+        heads: NDArray[np.int32],
+        labels: NDArray[np.int32],
+    ) -> None:
+        self.tables, self.words, self.heads, self.labels = tables, words, heads, labels
+        self._descend: NDArray[np.bool_] | None = None
+
+    def descend(self) -> NDArray[np.bool_]:
+        """Tell which words descend from which: [word, ancestor], each from itself too."""
+        if self._descend is None:
+            above, found = self.heads, np.eye(len(self.heads), dtype=np.bool_)
+            while above.any():
+                found |= found[above]
+                above = above[above]
+            self._descend = found | found[above]
+        return self._descend
 
     def relation(self, word: int) -> str:
         """Name the relation of a word to its head."""
@@ -393,7 +408,7 @@ def _wrong_children(trees: Trees) -> NDArray[np.bool_]:
         for place in places[wrong[places] & tables["punct"][labels]].tolist():
             number = int(np.searchsorted(trees.starts, place, side="right")) - 1
             parent = int(trees.local[place])
-            wrong[place] = not _Crossings(trees.tree(number), parent).gap
+            wrong[place] = not len(_Crossings(trees.tree(number), parent).gap)
     return wrong
 
 
@@ -460,7 +475,7 @@ def _crossed_punctuation(trees: Trees) -> NDArray[np.bool_]:
         tree = trees.tree(number)
         for mark in _crossed(tree, tree.tables["punct"][tree.labels]):
             crossings = _Crossings(tree, mark)
-            found[trees.starts[number] + mark] = bool(crossings.arcs or crossings.gap)
+            found[trees.starts[number] + mark] = bool(len(crossings.arcs) or len(crossings.gap))
     return found
 
 
@@ -483,81 +498,68 @@ class _Crossings:
 
     Attributes
     ----------
-    heads : list of int
-        The tree.
-    arcs : list of int
+    arcs : int array
         Words whose arcs have one end between the mark and its head, and one on the mark's other
         side, where ROOT counts too. All of these are wrong: either the head does not descend from
         the mark's head, or the mark makes them nonprojective.
-    gap : list of int
+    gap : int array
         Words between the mark and its head that do not descend from that.
     """
 
     def __init__(self, tree: Tree, mark: int) -> None:
-        self.heads: list[int] = tree.heads.tolist()
-        self.mark, self.head = mark, self.heads[mark]
-        self.between = range(min(mark, self.head) + 1, max(mark, self.head))
-        self.arcs = [word for word in range(1, len(self.heads)) if self._crosses(word)]
-        self.gap = [word for word in self.between if self.head not in self.path(word)]
-
-    def is_beyond(self, place: int) -> bool:
-        """Tell whether a place is ROOT or on the mark's other side."""
-        return place == ROOT or (place < self.mark < self.head) or (place > self.mark > self.head)
-
-    def _crosses(self, word: int) -> bool:
-        head = self.heads[word]
-        return (word in self.between and self.is_beyond(head)) or (
-            head in self.between and self.is_beyond(word)
+        heads, self.mark, self.head = tree.heads, mark, int(tree.heads[mark])
+        self.tree, places = tree, np.arange(len(heads))
+        self.between = (places > min(mark, self.head)) & (places < max(mark, self.head))
+        beyond = (places < mark) if mark < self.head else (places > mark)
+        crossing = (self.between & (beyond | (places == ROOT))[heads]) | (
+            beyond & self.between[heads]
         )
-
-    def path(self, word: int) -> list[int]:
-        """List a word and those above it."""
-        found = []
-        while word != ROOT:
-            found.append(word)
-            word = self.heads[word]
-        return found
+        crossing[ROOT] = False
+        self.arcs = np.flatnonzero(crossing)
+        self.gap = np.flatnonzero(self.between & ~tree.descend()[:, self.head])
 
     def names(self) -> Iterator[str]:
         """Name the rules that are broken."""
-        above = self.path(self.mark)
-        if any(self.heads[word] not in (ROOT, *above) for word in self.arcs):
+        above = self.tree.descend()[self.mark].copy()
+        above[ROOT] = True
+        if not above[self.tree.heads[self.arcs]].all():
             yield "punct-causes-nonproj"
-        if self.gap:
+        if len(self.gap):
             yield "punct-is-nonproj"
 
 
 def _punctuation_conflicts(tree: Tree, word: int) -> Iterator[Conflict]:
     found, punctuation = _Crossings(tree, word), tree.tables["punct"]
-    places, side = np.arange(len(found.heads)), 1 if found.head > word else -1
+    places, side = np.arange(len(tree.heads)), 1 if found.head > word else -1
 
     # Places in the order in which they lie on the side of the mark's head, from the mark on.
     order = side * (places - word)
-    for dep in found.arcs:
-        if dep in found.between:
+    for dep in found.arcs.tolist():
+        if found.between[dep]:
             mark_heads, heads = order > order[dep], (order < 0) | (places == ROOT)
         else:
-            head = found.heads[dep]
+            head = tree.heads[dep]
             mark_heads = (order > order[head]) | (order < order[dep])
             heads = (order > 0) & (order <= order[head]) & (places != ROOT)
         yield [
             tree.condition(word, mark_heads & (places != ROOT), punctuation),
             tree.condition(dep, heads, None),
         ]
-    for lost in found.gap:
-        if found.heads[found.head] == lost:
+    for lost in found.gap.tolist():
+        if tree.heads[found.head] == lost:
             yield [
                 tree.condition(word, found.head, punctuation),
-                tree.condition(found.head, np.isin(places, found.between), None),
+                tree.condition(found.head, found.between, None),
             ]
             continue
         # Whatever its arcs are inside this path, it does not lead to the mark's head.
-        path = found.path(lost)
-        within = np.isin(places, [ROOT, *path])
+        within = tree.descend()[lost].copy()
+        within[ROOT] = True
         passes = (places > max(word, lost)) if lost > word else (places < lost)
+        path = np.flatnonzero(within)[1:]
         yield [
             tree.condition(word, passes & ~within, punctuation),
-            *(tree.condition(one, within, None) for one in path),
+            *(tree.condition(one, within, None) for one in path.tolist()),
         ]
 
 
