@@ -430,6 +430,9 @@ def init_config_command(
         bool,
         Option("--ud", help="For Universal Dependencies: trees keep its guidelines, tags fit them"),
     ] = False,
+    fit_tokenizer: Annotated[
+        bool, Option("--fit-tokenizer", help="Fit the tokenizer to the training corpus")
+    ] = False,
     force: Annotated[bool, Option("--force", "-F", help="Overwrite the output")] = False,
 ) -> None:
     """Write a config that trains a pipeline with root_mst, without further settings.
@@ -441,7 +444,7 @@ def init_config_command(
     from spacy_rootmind.cli.init_config import ConfigOptions, init_config
 
     names = [name.strip() for name in pipeline.split(",") if name.strip()]
-    options = ConfigOptions(lang, names, transformer, curated, vectors, ud)
+    options = ConfigOptions(lang, names, transformer, curated, vectors, ud, fit_tokenizer)
     init_config(output, options, force=force)
 
 

@@ -58,6 +58,7 @@ class ConfigOptions:
     curated: str | None = None
     vectors: str | None = None
     ud: bool = False
+    fit_tokenizer: bool = False
 
     @property
     def encoder(self) -> str | None:
@@ -345,11 +346,12 @@ def fragment(name: str) -> str:
 
 def fragments_of(options: ConfigOptions) -> list[str]:
     """List the fragments that a config is made of, but for that of a shared tok2vec."""
-    scheme = ["ud"] if options.ud else []
+    chosen = {"ud": options.ud, "tokenizer": options.fit_tokenizer}
+    added = [name for name, is_chosen in chosen.items() if is_chosen]
     if options.encoder is not None:
-        return ["all", "encoder", options.encoder, *scheme]
+        return ["all", "encoder", options.encoder, *added]
     is_alone = [name for name in options.pipeline if name not in SHARED] == [PARSER]
-    return [*(["all", "cpu"] if is_alone else ["all", "cpu", "cpu-others"]), *scheme]
+    return [*(["all", "cpu"] if is_alone else ["all", "cpu", "cpu-others"]), *added]
 
 
 def comments_in(text: str) -> dict[tuple[str, str], list[str]]:

@@ -3,12 +3,16 @@
 # spaCy reads the annotations of callbacks at run time: no `from __future__ import annotations`.
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from spacy.language import Language
+from spacy.tokens import Doc, DocBin
+from spacy.util import logger
 from thinc.api import Model
 
 from spacy_rootmind.network.bfloat16 import use_bfloat16
 from spacy_rootmind.network.blas import keep_numpy_blas, use_numpy_blas
+from spacy_rootmind.training.tokenizer import fit_tokenizer, has_rules
 
 
 def make_numpy_blas() -> Callable[[Language], Language]:
@@ -29,6 +33,51 @@ def make_bfloat16() -> Callable[[Language], Language]:
     later, do not change.
     """
     return partial(_for_each_model, use_bfloat16)
+
+
+def make_fit_tokenizer(path: Path | None) -> Callable[[Language], None]:
+    """Fit the tokenizer to gold tokens before a training.
+
+    Registered as `spacy_rootmind.fit_tokenizer.v1`, for `initialize.before_init`. The tokenizer is
+    saved with the pipeline. One that is not spaCy's `Tokenizer`, such as those of Chinese and
+    Japanese, stays as it is, with a warning.
+
+    Parameters
+    ----------
+    path
+        A .spacy file, or a folder of them: the training corpus, usually `${paths.train}`.
+
+    Raises
+    ------
+    ValueError
+        If there are no such files.
+    """
+    folder = Path() if path is None else Path(path)
+    files = sorted(folder.rglob("*.spacy")) if folder.is_dir() else [folder]
+    if path is None or not files or not all(file.is_file() for file in files):
+        raise ValueError(
+            f"expected a .spacy file or a folder of them to fit the tokenizer to, found none at "
+            f"{path}: correct `path` under [initialize.before_init] (--paths.train)"
+        )
+    return partial(_fit_tokenizer, files=files)
+
+
+def _fit_tokenizer(nlp: Language, *, files: list[Path]) -> None:
+    if not has_rules(nlp.tokenizer):
+        logger.warning(
+            "The tokenizer of language '%s' is not spaCy's rule-based one, and is not fitted: "
+            "remove [initialize.before_init]",
+            nlp.lang,
+        )
+        return
+    docs = [doc for file in files for doc in DocBin().from_disk(file).get_docs(nlp.vocab)]
+    fitted = fit_tokenizer(nlp.tokenizer, [(doc.text, _offsets(doc)) for doc in docs])
+    nlp.tokenizer = fitted.tokenizer
+    logger.info(fitted)
+
+
+def _offsets(doc: Doc) -> list[tuple[int, int]]:
+    return [(token.idx, token.idx + len(token)) for token in doc]
 
 
 def _use_and_keep_numpy_blas(model: Model) -> None:

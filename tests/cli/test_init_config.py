@@ -103,6 +103,18 @@ def test_trees_keep_guidelines_with_ud():
         assert config["components"]["ud_tag_repair"]["morphologizer"] == "morphologizer"
 
 
+def test_tokenizer_is_fitted_in_training(corpus, tmp_path):
+    """The bundled treebank has no `!!!`, which spaCy splits: add it to the corpus."""
+    docs = read_docs(corpus, spacy.blank("en").vocab)
+    words = ["Well", "!!!", "Yes", "!!", "No", "!!!!"]
+    docs.append(Doc(docs[0].vocab, words, heads=[0] * 6, deps=["ROOT", *["dep"] * 5]))
+    paths = dict.fromkeys(("paths.train", "paths.dev"), str(write_docs(tmp_path / "c.spacy", docs)))
+    init_config(tmp_path / "config.cfg", options(fit_tokenizer=True))
+    train(tmp_path / "config.cfg", tmp_path / "out", overrides={**QUICK, **paths})
+    nlp = spacy.load(tmp_path / "out" / "model-last")
+    assert [token.text for token in nlp("Oh!!!!!")] == ["Oh", "!!!!!"]
+
+
 def test_factory_defaults_are_those_of_the_shipped_config():
     default = spacy.blank("en").get_factory_meta("root_mst").default_config
     own = shipped("cpu").interpolate()["components"]["root_mst"]
@@ -185,7 +197,7 @@ def test_comments_are_before_what_they_are_about(tmp_path):
     expected = {place: lines for text in texts for place, lines in comments_in(text).items()}
     assert len(expected) >= 10
     found = set()
-    others = {"pipeline": ["tagger", "root_mst"], "ud": True}
+    others = {"pipeline": ["tagger", "root_mst"], "ud": True, "fit_tokenizer": True}
     for chosen in ({}, others, *({kind: name} for kind, (name, _) in ENCODERS.items())):
         init_config(tmp_path / "own.cfg", options(**chosen), force=True)
         text = (tmp_path / "own.cfg").read_text("utf8")

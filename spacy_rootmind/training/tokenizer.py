@@ -1,0 +1,260 @@
+"""Fitting spaCy's rule-based tokenizer to the tokens of a treebank.
+
+Where rules and gold tokens disagree consistently, rules are added, in stages that each start from
+the tokens of the one before: runs of a character that are one token; patterns of tokens that are
+split, for `token_match`; prefixes, suffixes and infixes of tokens that are not; special cases for
+all other strings that occur more than once; tokens with spaces. `tokenizer_proposals` has their
+conditions. Of the rules of a stage, those stay that make the training text's tokens better.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from spacy.tokenizer import Tokenizer
+
+from spacy_rootmind.training.tokenizer_proposals import (
+    Characters,
+    Reading,
+    Spans,
+    propose_affixes,
+    propose_cases,
+    propose_phrases,
+    propose_runs,
+    propose_wholes,
+)
+from spacy_rootmind.training.tokenizer_rules import Rule, add_rules
+
+
+@dataclass(frozen=True)
+class FittedTokenizer:
+    """A tokenizer that was fitted.
+
+    Attributes
+    ----------
+    tokenizer : Tokenizer
+    rules : list of Rule
+        What was added.
+    f_before, f_after : float
+        F1 of the tokens of the training text.
+    """
+
+    tokenizer: Tokenizer
+    rules: list[Rule]
+    f_before: float
+    f_after: float
+
+    def __str__(self) -> str:
+        scores = f"{100 * self.f_before:.2f} % -> {100 * self.f_after:.2f} %"
+        return f"{len(self.rules)} rules added to the tokenizer: F1 of training tokens {scores}"
+
+
+def fit_tokenizer(
+    tokenizer: Tokenizer, texts: Iterable[tuple[str, Sequence[tuple[int, int]]]]
+) -> FittedTokenizer:
+    """Fit spaCy's rule-based tokenizer to gold tokens.
+
+    Parameters
+    ----------
+    tokenizer : Tokenizer
+        One with the rules of a language; it stays as it is.
+    texts : iterable of (str, sequence of (int, int))
+        Texts, and where each of their gold tokens starts and ends, in order. Words that do not
+        spell their token, such as French "de" and "le" in "du", have its span.
+
+    Returns
+    -------
+    fitted : FittedTokenizer
+        Its tokenizer's rules depend on nothing but the texts, in any order.
+
+    Raises
+    ------
+    ValueError
+        If there are no tokens, they overlap, or the tokenizer is of another kind.
+
+    Notes
+    -----
+    Seconds for a treebank of 200,000 words.
+    """
+    if not has_rules(tokenizer):
+        raise ValueError(
+            f"expected spaCy's rule-based Tokenizer, received {type(tokenizer).__name__}, which "
+            f"has no rules to fit: leave it as it is"
+        )
+    readings = Counter((text, _checked(text, spans)) for text, spans in texts)
+    if not any(spans for _, spans in readings):
+        raise ValueError("expected texts with gold tokens, received none: see the corpus's path")
+    fit = _Fit(tokenizer)
+    fit.add_patterns_and_cases(chunks_of(readings))
+    fit.add_phrases(readings)
+    scores = []
+    for each in (tokenizer, fit.result):
+        right, both = matches(readings, tokenize(each, readings))
+        scores.append(2 * right / both)
+    return FittedTokenizer(fit.result, fit.rules, *scores)
+
+
+def has_rules(tokenizer: object) -> bool:
+    """Tell whether a tokenizer is spaCy's rule-based one, and none that overrides it."""
+    return type(tokenizer) is Tokenizer
+
+
+def _checked(text: str, spans: Sequence[tuple[int, int]]) -> Spans:
+    """Return distinct spans in order, none of them of spaces alone."""
+    distinct = tuple(dict.fromkeys((a, b) for a, b in spans if not text[a:b].isspace()))
+    last = 0
+    for start, end in distinct:
+        if not last <= start < end <= len(text):
+            raise ValueError(
+                f"expected tokens in order, inside a text of {len(text)} characters, received "
+                f"({start}, {end}) after a token that ends at {last}, in {text[:60]!r}"
+            )
+        last = end
+    return distinct
+
+
+# --- texts and their tokens --------------------------------------------------------------------
+
+
+def chunks_of(texts: Mapping[Reading, int]) -> Counter[Reading]:
+    """Count the strings between spaces, with their tokens; tokens with spaces are cut there."""
+    chunks: Counter[Reading] = Counter()
+    for (text, gold), count in texts.items():
+        first = 0
+        for match in re.finditer(r"\S+", text):
+            start, end = match.span()
+            while first < len(gold) and gold[first][1] <= start:
+                first += 1
+            last = first
+            while last < len(gold) and gold[last][0] < end:
+                last += 1
+            inside = ((max(a, start) - start, min(b, end) - start) for a, b in gold[first:last])
+            chunks[match[0], tuple(inside)] += count
+    return chunks
+
+
+def tokens_of(tokenizer: Tokenizer, text: str) -> Spans:
+    """Return the spans of a tokenizer's tokens without those of spaces alone."""
+    doc = tokenizer(text)
+    return tuple((token.idx, token.idx + len(token)) for token in doc if not token.is_space)
+
+
+def tokenize(tokenizer: Tokenizer, readings: Iterable[Reading]) -> dict[str, Spans]:
+    """Tokenize each text once."""
+    return {
+        text: tokens_of(tokenizer, text) for text in dict.fromkeys(text for text, _ in readings)
+    }
+
+
+def matches(readings: Mapping[Reading, int], predicted: Mapping[str, Spans]) -> tuple[int, int]:
+    """Count right tokens, and the tokens of both sides; twice their ratio is the F1 of tokens."""
+    right = both = 0
+    for (text, gold), count in readings.items():
+        right += count * len(set(gold).intersection(predicted[text]))
+        both += count * (len(gold) + len(predicted[text]))
+    return right, both
+
+
+# --- choosing rules ----------------------------------------------------------------------------
+
+
+class _Fit:
+    """A tokenizer, and the rules that are added to it."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.tokenizer = tokenizer
+        self.rules: list[Rule] = []
+
+    @property
+    def result(self) -> Tokenizer:
+        return add_rules(self.tokenizer, self.rules)
+
+    def add_patterns_and_cases(self, chunks: Mapping[Reading, int]) -> None:
+        """Add rules for strings between spaces."""
+        characters = Characters(text for text, _ in chunks)
+        predicted = tokenize(self.tokenizer, chunks)
+        predicted = self._add_best(propose_runs(chunks), chunks, predicted)
+        wholes = propose_wholes(self.result, chunks, predicted, characters)
+        predicted = self._add_best(wholes, chunks, predicted)
+        affixes = propose_affixes(chunks, predicted, characters)
+        predicted = self._add_best(affixes, chunks, predicted)
+        self._add_best(propose_cases(chunks, predicted), chunks, predicted)
+
+    def add_phrases(self, texts: Mapping[Reading, int]) -> None:
+        """Add special cases with spaces."""
+        predicted = tokenize(self.result, texts)
+        self._add_best(propose_phrases(texts, predicted), texts, predicted)
+
+    def _add_best(
+        self,
+        proposed: list[Rule],
+        readings: Mapping[Reading, int],
+        predicted: dict[str, Spans],
+    ) -> dict[str, Spans]:
+        """Add the rules with which tokens are better, and return these tokens.
+
+        Rules are tried together; what changes in a text counts for all rules that may have changed
+        it. Without those that have done no good, the others are tried again.
+        """
+        while proposed:
+            tokens = tokenize(add_rules(self.tokenizer, [*self.rules, *proposed]), readings)
+            gains = _gains(proposed, readings, predicted, tokens)
+            kept = [rule for rule in proposed if gains[rule] > 0]
+            if kept == proposed:
+                self.rules += proposed
+                return tokens
+            proposed = kept
+        return predicted
+
+
+def _gains(
+    rules: list[Rule],
+    readings: Mapping[Reading, int],
+    before: Mapping[str, Spans],
+    after: Mapping[str, Spans],
+) -> Counter[Rule]:
+    """Add up what each rule may have changed, for better or worse.
+
+    Where `right` of `both` tokens match, F1 grows if and only if `both * r - right * n` does, for
+    r right ones of n tokens that are found.
+    """
+    right, both = matches(readings, before)
+    values = {True: both - right, False: -right}
+    changes: Counter[str] = Counter()
+    for (text, gold), count in readings.items():
+        if before[text] != after[text]:
+            for string, gain in _changes(text, set(gold), before[text], after[text], values):
+                changes[string] += count * gain
+    gains: Counter[Rule] = Counter()
+    for rule in rules:
+        find = re.compile(rule.trigger).search
+        gains[rule] = sum(gain for string, gain in changes.items() if find(string))
+    return gains
+
+
+def _changes(
+    text: str,
+    gold: set[tuple[int, int]],
+    before: Spans,
+    after: Spans,
+    values: Mapping[bool, int],
+) -> Iterator[tuple[str, int]]:
+    """Yield the strings in which tokens have changed, up to the next spaces, and their gains."""
+    old = set(before)
+    gain = start = end = 0
+    for span in sorted(old.symmetric_difference(after)):
+        if span[0] >= end:
+            if gain:
+                yield _with_neighbours(text, start, end), gain
+            gain, start = 0, span[0]
+        value = values[span in gold]
+        gain += -value if span in old else value
+        end = max(end, span[1])
+    if gain:
+        yield _with_neighbours(text, start, end), gain
+
+
+def _with_neighbours(text: str, start: int, end: int) -> str:
+    after = text.find(" ", end)
+    return text[text.rfind(" ", 0, start) + 1 : None if after < 0 else after]

@@ -1,0 +1,106 @@
+"""Rules that are added to spaCy's rule-based tokenizer, and the tokenizer with them.
+
+The time that a pattern takes is linear in the length of the text: a class of characters that is
+repeated excludes the first character of what follows it, and what is looked for before and after a
+match has a bounded length.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from spacy.attrs import ORTH
+from spacy.tokenizer import Tokenizer
+
+PREFIX, SUFFIX, INFIX, WHOLE, RUN, CASE = "prefix", "suffix", "infix", "whole", "run", "case"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule of a tokenizer.
+
+    Attributes
+    ----------
+    kind : str
+        PREFIX, SUFFIX or INFIX: what the pattern matches in this place is a token. WHOLE: a string
+        that the pattern matches as a whole is a token. RUN: a character, repeated, is a token in
+        all places. CASE: a special case.
+    text : str
+        The pattern, without anchors; the character of a run; the string of a special case.
+    parts : tuple of str
+        The tokens of a special case.
+    """
+
+    kind: str
+    text: str
+    parts: tuple[str, ...] = ()
+
+    @property
+    def trigger(self) -> str:
+        """A pattern that is found in all strings whose tokens the rule changes."""
+        if self.kind == RUN:
+            return re.escape(self.text) + "{2}"
+        return re.escape(self.text) if self.kind == CASE else self.text
+
+
+def _affixes(rules: Sequence[Rule], kind: str) -> list[str]:
+    """Return the anchored patterns of prefixes, suffixes or infixes, with those of runs first."""
+    forms = {PREFIX: "^{}", SUFFIX: "{}$", INFIX: "{}"}
+    patterns = []
+    for rule in rules:
+        if rule.kind == RUN:
+            char = re.escape(rule.text)
+            # The end of a string is searched for from all places: one that is inside a run would
+            # look at the rest of it again.
+            patterns.append(f"(?<!{char}){char}{{2,}}" if kind == SUFFIX else f"{char}{{2,}}")
+    patterns += [rule.text for rule in rules if rule.kind == kind]
+    return [forms[kind].format(pattern) for pattern in patterns]
+
+
+def _joined(patterns: list[str], method: Callable | None) -> re.Pattern | None:
+    """Compile new patterns, which come first, and the pattern that a tokenizer has."""
+    if method is not None:
+        old = pattern_of(method)
+        flags = re.match(r"\(\?([a-z]+)\)", old)
+        patterns = [*patterns, f"(?{flags[1]}:{old[flags.end() :]})" if flags else old]
+    return re.compile("|".join(patterns)) if patterns else None
+
+
+def pattern_of(method: Callable) -> str:
+    """Return the pattern that a method of a compiled pattern belongs to.
+
+    Raises
+    ------
+    ValueError
+        If it is another function, which spaCy could not save either.
+    """
+    pattern = getattr(method, "__self__", None)
+    if not isinstance(pattern, re.Pattern):
+        raise ValueError(
+            f"expected methods of compiled patterns in the tokenizer, received {method!r}: use "
+            f"re.compile(...).search, .match or .finditer, which spaCy can save"
+        )
+    return pattern.pattern
+
+
+def add_rules(tokenizer: Tokenizer, rules: Sequence[Rule]) -> Tokenizer:
+    """Make a tokenizer that has more rules; the given one stays as it is."""
+    prefix = _joined(_affixes(rules, PREFIX), tokenizer.prefix_search)
+    suffix = _joined(_affixes(rules, SUFFIX), tokenizer.suffix_search)
+    infix = _joined(_affixes(rules, INFIX), tokenizer.infix_finditer)
+    wholes = [rule.text for rule in rules if rule.kind == WHOLE]
+    whole = _joined([f"(?:{'|'.join(wholes)})$"] if wholes else [], tokenizer.token_match)
+    cases = {
+        rule.text: [{ORTH: part} for part in rule.parts] for rule in rules if rule.kind == CASE
+    }
+    return Tokenizer(
+        tokenizer.vocab,
+        rules={**tokenizer.rules, **cases},
+        prefix_search=prefix and prefix.search,
+        suffix_search=suffix and suffix.search,
+        infix_finditer=infix and infix.finditer,
+        token_match=whole and whole.match,
+        url_match=tokenizer.url_match,
+        faster_heuristics=tokenizer.faster_heuristics,
+        max_cache_size=tokenizer.max_cache_size,
+    )

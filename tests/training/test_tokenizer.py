@@ -1,0 +1,317 @@
+"""Fitting the tokenizer: which rules are found, what they do to other text, what they cost."""
+
+import random
+import re
+
+import pytest
+import spacy
+from environments import make_bare
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from parsers import read_conllu
+from spacy.tokenizer import Tokenizer
+from spacy.tokens import Doc, DocBin
+
+from spacy_rootmind.training.tokenizer import fit_tokenizer
+from spacy_rootmind.training.tokenizer_rules import (
+    CASE,
+    INFIX,
+    PREFIX,
+    RUN,
+    SUFFIX,
+    WHOLE,
+    Rule,
+    add_rules,
+)
+
+
+def reading(marked):
+    """A text and its tokens, from a text with a bar between tokens that no space separates.
+
+    An underscore is a space inside a token.
+    """
+    text, spans = "", []
+    for chunk in marked.split(" "):
+        for part in chunk.split("|"):
+            token = part.replace("_", " ")
+            spans.append((len(text), len(text) + len(token)))
+            text += token
+        text += " "
+    return text, spans
+
+
+def words(tokenizer, text):
+    return [token.text for token in tokenizer(text) if not token.is_space]
+
+
+def fit(marked, lang="en"):
+    return fit_tokenizer(spacy.blank(lang).tokenizer, [reading(text) for text in marked])
+
+
+def f_score(tokenizer, readings):
+    """F1 of tokens, counted once more."""
+    right = total = 0
+    for text, spans in readings:
+        found = {(t.idx, t.idx + len(t)) for t in tokenizer(text) if not t.is_space}
+        right += len(found & set(spans))
+        total += len(found) + len(spans)
+    return 2 * right / total
+
+
+# --- the rules that are found ------------------------------------------------------------------
+
+# What each treebank teaches, and other text with the tokens that are expected then.
+LEARNT = {
+    RUN: ("so|!!! yes|!! !!!! ok", "no|!!!!!!!"),
+    WHOLE: ("on 01-Feb-02 and 3-Mar-99 or 12-Apr-01 to", "on 30-Dec-2001|, too"),
+    PREFIX: ("b'|fearr agus b'|fhéidir le b'|olc", "b'|iontach an"),
+    SUFFIX: ("at 7:30|PM or 8:15|PM and 9:45|PM then", "at 11:05|PM|."),
+    INFIX: ("an F|-|102 or B|-|52 or MIG|-|29 to", "this K|-|9|, too"),
+    CASE: ("I wan|na go wan|na", "(|wan|na|)"),
+}
+
+
+@pytest.mark.parametrize("kind", LEARNT)
+def test_rule_is_found_and_used(kind):
+    taught, unseen = LEARNT[kind]
+    nlp = spacy.blank("xx" if kind in (PREFIX, CASE) else "en")
+    text, spans = reading(unseen)
+    expected = [text[a:b] for a, b in spans]
+    assert words(nlp.tokenizer, text) != expected
+    fitted = fit_tokenizer(nlp.tokenizer, [reading(taught)])
+    assert kind in {rule.kind for rule in fitted.rules}
+    assert words(fitted.tokenizer, text) == expected
+    assert fitted.f_after == 1.0 > fitted.f_before
+
+
+def test_tokens_with_spaces_are_found():
+    fitted = fit(["gia_đình có gia_đình và công_ty ở công_ty", "gia_đình"], "xx")
+    assert words(fitted.tokenizer, "một gia đình có công ty") == [
+        "một",
+        "gia đình",
+        "có",
+        "công ty",
+    ]
+
+
+def test_marks_belong_to_letters():
+    """Vowel signs, which are no word characters for `re`, are part of a pattern's letters."""
+    fitted = fit(["இ-மெயில் டி-வி கே-பி ஆ-டி"], "ta")
+    assert words(fitted.tokenizer, "எம்-எஸ்ஸி") == ["எம்-எஸ்ஸி"]
+
+
+@pytest.mark.parametrize(
+    "taught",
+    [
+        pytest.param("my e-mail is here", id="once"),
+        pytest.param("e-mail e|-|mail e-mail e|-|mail", id="as-often-as-not"),
+        pytest.param("my e|-|mail is here|! don|'t" + " e|-|mail" * 3, id="no-disagreement"),
+    ],
+)
+def test_noise_teaches_nothing(taught):
+    assert fit([taught.replace("don|'t", "do|n't")]).rules == []
+
+
+def test_a_pattern_needs_several_strings():
+    """One string, however frequent, is a special case, and no pattern for others."""
+    fitted = fit([" ".join(["Suid-Afrika"] * 50)], "af")
+    assert fitted.rules == [Rule(CASE, "Suid-Afrika", ("Suid-Afrika",))]
+    assert words(fitted.tokenizer, "Noord-Afrika") == ["Noord", "-", "Afrika"]
+
+
+def test_rules_of_the_language_stay():
+    tokenizer = spacy.blank("en").tokenizer
+    fitted = fit(["so|!!! yes|!! !!!!"])
+    text = "Don't (see https://example.com/a-b), U.K. e.g. 5km."
+    assert words(fitted.tokenizer, text) == words(tokenizer, text)
+
+
+def test_given_tokenizer_stays_as_it_is():
+    tokenizer = spacy.blank("en").tokenizer
+    before = tokenizer.to_bytes(exclude=["vocab"])
+    fit_tokenizer(tokenizer, [reading(LEARNT[RUN][0])])
+    assert tokenizer.to_bytes(exclude=["vocab"]) == before
+
+
+def test_order_of_texts_makes_no_difference():
+    texts = [reading(taught) for taught, _ in LEARNT.values()] * 2
+    first = fit_tokenizer(spacy.blank("en").tokenizer, texts).rules
+    random.Random(0).shuffle(texts)
+    assert fit_tokenizer(spacy.blank("en").tokenizer, texts).rules == first != []
+
+
+# --- properties --------------------------------------------------------------------------------
+
+CHUNK = st.text(alphabet="ab'Z19-.!$/()ி", min_size=1, max_size=6)
+SENTENCE = st.lists(st.tuples(CHUNK, st.sets(st.integers(1, 5))), min_size=1, max_size=5)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(SENTENCE, min_size=1, max_size=6))
+def test_training_text_is_never_tokenized_worse(sentences):
+    marked = [
+        " ".join(
+            "|".join(
+                chunk[a:b]
+                for a, b in zip([0, *sorted(cuts)], [*sorted(cuts), 9], strict=True)
+                if chunk[a:b]
+            )
+            for chunk, cuts in sentence
+        )
+        for sentence in sentences
+    ]
+    readings = [reading(text) for text in marked] * 3
+    tokenizer = spacy.blank("xx").tokenizer
+    fitted = fit_tokenizer(tokenizer, readings)
+    assert fitted.f_before == pytest.approx(f_score(tokenizer, readings))
+    assert fitted.f_after == pytest.approx(f_score(fitted.tokenizer, readings))
+    assert fitted.f_after >= fitted.f_before
+
+
+@pytest.fixture(scope="module")
+def all_rules():
+    """A vocabulary, and rules of all kinds."""
+    more = "so-so la-la co-co 1-1 2-2 3-3 a.b. c.d. e.f. x-1 y-2 z-3"
+    taught = [more, *(taught for taught, _ in LEARNT.values())]
+    rules = [rule for text in taught for rule in fit([text], "xx").rules]
+    assert {rule.kind for rule in rules} == {RUN, WHOLE, PREFIX, SUFFIX, INFIX, CASE}
+    return spacy.blank("xx").vocab, rules
+
+
+@pytest.mark.parametrize("char", ["!", "-", "a", "1", "'", "1-", "a.", "!a", "1a", "b'", "a-1"])
+def test_patterns_take_linear_time(char, all_rules):
+    """Quadratic time on these strings would be hours, and end no test run."""
+    added = add_rules(Tokenizer(all_rules[0]), all_rules[1])
+    text = char * 300_000
+    for end in ("", "?", "\u00e9?"):
+        added.find_prefix(text + end)
+        added.find_suffix(text + end)
+        added.find_infix(text + end)
+        added.token_match(text + end)
+
+
+def gold_tokens(path, vocab):
+    """The sentences of a treebank that has no multiword tokens."""
+    docs = read_conllu(path, vocab)
+    return [(doc.text, [(t.idx, t.idx + len(t)) for t in doc]) for doc in docs]
+
+
+def test_treebank(ud_folder):
+    """Most of a test set's wrong tokens are right after fitting to the training set."""
+    folder = ud_folder / "UD_Afrikaans-AfriBooms"
+    [train], [test] = (sorted(folder.glob(f"*{s}.conllu")) for s in ("train", "test"))
+    nlp = spacy.blank(train.name[:2])
+    readings = gold_tokens(test, nlp.vocab)
+    fitted = fit_tokenizer(nlp.tokenizer, gold_tokens(train, nlp.vocab))
+    before, after = (f_score(each, readings) for each in (nlp.tokenizer, fitted.tokenizer))
+    assert 1 - after < 0.2 * (1 - before)
+
+
+# --- in a pipeline -----------------------------------------------------------------------------
+
+
+def write_docs(path, vocab):
+    docs = []
+    for taught, _ in LEARNT.values():
+        text, spans = reading(taught)
+        spaces = [text[end : end + 1] == " " for _, end in spans]
+        docs.append(Doc(vocab, words=[text[a:b] for a, b in spans], spaces=spaces))
+    DocBin(docs=docs).to_disk(path)
+
+
+def before_init(lang, path):
+    callback = {"@callbacks": "spacy_rootmind.fit_tokenizer.v1", "path": str(path)}
+    return spacy.blank(lang, config={"initialize": {"before_init": callback}})
+
+
+@pytest.fixture(scope="module")
+def fitted_nlp(tmp_path_factory):
+    """A pipeline whose tokenizer was fitted by its config."""
+    path = tmp_path_factory.mktemp("corpus") / "train.spacy"
+    nlp = before_init("en", path)
+    write_docs(path, nlp.vocab)
+    nlp.initialize()
+    assert words(nlp.tokenizer, "no!!!!!!!") == ["no", "!!!!!!!"]
+    return nlp
+
+
+def test_pipeline_is_saved_with_its_tokenizer(fitted_nlp, tmp_path):
+    fitted_nlp.to_disk(tmp_path)
+    texts = [reading(marked)[0] for pair in LEARNT.values() for marked in pair]
+    expected = fitted_nlp.tokenizer.to_bytes(exclude=["vocab"])
+    in_memory = spacy.blank("en").from_bytes(fitted_nlp.to_bytes())
+    for loaded in (spacy.load(tmp_path), in_memory):
+        assert type(loaded.tokenizer) is Tokenizer
+        assert loaded.tokenizer.to_bytes(exclude=["vocab"]) == expected
+        for text in texts:
+            assert words(loaded.tokenizer, text) == words(fitted_nlp.tokenizer, text)
+
+
+@pytest.mark.workflow
+def test_pipeline_loads_without_this_package(fitted_nlp, tmp_path):
+    fitted_nlp.to_disk(tmp_path / "pipeline")
+    code = (
+        "import importlib.util, spacy; assert importlib.util.find_spec('spacy_rootmind') is None; "
+        "print([t.text for t in spacy.load('pipeline')('no!!!!!!!')])"
+    )
+    environment = make_bare(tmp_path / "venv")
+    assert environment.run("python", "-c", code, cwd=tmp_path).strip() == "['no', '!!!!!!!']"
+
+
+def test_folder_of_docs(tmp_path):
+    (tmp_path / "corpus").mkdir()
+    nlp = before_init("en", tmp_path / "corpus")
+    write_docs(tmp_path / "corpus" / "a.spacy", nlp.vocab)
+    nlp.initialize()
+    assert words(nlp.tokenizer, "no!!!!!!!") == ["no", "!!!!!!!"]
+
+
+def test_other_tokenizers_stay(tmp_path, caplog):
+    class Own(Tokenizer):
+        pass
+
+    nlp = before_init("en", tmp_path / "train.spacy")
+    write_docs(tmp_path / "train.spacy", nlp.vocab)
+    nlp.tokenizer = own = Own(nlp.vocab)
+    nlp.initialize()
+    assert nlp.tokenizer is own
+    assert "is not fitted" in caplog.text
+
+
+def test_missing_corpus(tmp_path):
+    nlp = before_init("en", tmp_path)
+    with pytest.raises(ValueError, match=r"expected a \.spacy file.*before_init"):
+        nlp.initialize()
+
+
+# --- refused input -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spans", [[(0, 2), (1, 3)], [(1, 3), (0, 1)], [(0, 4)], [(2, 2)]])
+def test_tokens_out_of_order(spans):
+    with pytest.raises(ValueError, match=r"expected tokens in order.*received \("):
+        fit_tokenizer(spacy.blank("en").tokenizer, [("abc", spans)])
+
+
+def test_no_tokens():
+    with pytest.raises(ValueError, match="expected texts with gold tokens"):
+        fit_tokenizer(spacy.blank("en").tokenizer, [("", [])])
+
+
+def test_a_tokenizer_without_rules():
+    with pytest.raises(ValueError, match="rule-based Tokenizer, received function"):
+        fit_tokenizer(test_no_tokens, [("a", [(0, 1)])])
+
+
+def test_a_function_that_spacy_cannot_save():
+    tokenizer = Tokenizer(spacy.blank("en").vocab, token_match=lambda text: None)
+    with pytest.raises(ValueError, match="methods of compiled patterns"):
+        fit_tokenizer(tokenizer, [("a", [(0, 1)])])
+
+
+def test_flags_inside_a_pattern_stay():
+    tokenizer = Tokenizer(spacy.blank("xx").vocab, token_match=re.compile("(?i)a-b$").match)
+    text, spans = reading("so|!!! yes|!! !!!!")
+    fitted = fit_tokenizer(tokenizer, [(text, spans)])
+    assert fitted.tokenizer.token_match("A-B")
+    assert words(fitted.tokenizer, "no!!!!!!!") == ["no", "!!!!!!!"]
