@@ -188,8 +188,8 @@ def convert(treebank: Treebank) -> None:
     """Convert a treebank to corpora, unless it is done."""
     # Written last.
     if not (treebank.corpus / "treebank.json").exists():
-        command = [sys.executable, str(CONVERT), str(treebank.source), str(treebank.corpus)]
-        if subprocess.run(command).returncode:
+        command = [sys.executable, CONVERT, treebank.source, treebank.corpus]
+        if subprocess.run([*command, "--tokenizer", "spacy"]).returncode:
             sys.exit(f"{treebank.name} cannot be converted, see above")
 
 

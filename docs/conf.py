@@ -46,7 +46,7 @@ site_sections = {
         "arrays",
         "bridges",
     ],
-    "Train": ["settings", "transformers", "features", "distillation"],
+    "Train": ["settings", "tokenization", "transformers", "features", "distillation"],
     "Understand": [
         "promises",
         "versions",

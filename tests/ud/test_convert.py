@@ -2,7 +2,6 @@
 
 import itertools
 import random
-import shutil
 
 import convert
 import pytest
@@ -22,7 +21,7 @@ from spacy.tokens import DocBin
 from spacy.training.converters import conllu_to_docs
 from spacy.vocab import Vocab
 from treebank import TreebankError
-from ud_treebanks import PARAGRAPH, fuse, read_sentence, row, write_treebank
+from ud_treebanks import fuse, read_sentence, row, write_treebank
 
 SMALL = ["UD_Kazakh-KTB", "UD_Kurmanji-MG", "UD_Marathi-UFAL", "UD_Tamil-TTB", "UD_Livvi-KKPP"]
 
@@ -206,28 +205,6 @@ def test_made_up_treebank_is_converted_completely(made, tmp_path):
             if line.startswith("# text")
         ]
         assert text.split() == " ".join(stated).split()
-
-
-def test_paragraphs_of_the_test_set_are_docs(made, tmp_path):
-    convert.convert(made[0], tmp_path, "orthographic", "auto", 10, paragraphs=True)
-    tens, paragraphs = (
-        list(DocBin().from_disk(tmp_path / f"{name}.spacy").get_docs(Language().vocab))
-        for name in ("test", "test-paragraphs")
-    )
-    assert [len(list(doc.sents)) for doc in paragraphs] == [PARAGRAPH] * 6 + [1]
-    assert "".join(doc.text_with_ws for doc in tens) == "".join(
-        doc.text_with_ws for doc in paragraphs
-    )
-
-
-@pytest.mark.parametrize("mark", ["", "# newdoc\n"])
-def test_paragraphs_have_to_be_marked(mark, made, tmp_path):
-    shutil.copytree(made[0], tmp_path / "unmarked")
-    path = tmp_path / "unmarked" / "en_made-ud-test.conllu"
-    path.write_text(path.read_text("utf8").replace("# newpar\n", mark), encoding="utf8")
-    with pytest.raises(TreebankError, match=r"does not mark paragraphs .*leave out --paragraphs"):
-        convert.convert(path.parent, tmp_path / "out", "orthographic", "auto", 10, paragraphs=True)
-    assert not (tmp_path / "out").exists()
 
 
 def test_fused_words_get_one_token_or_two(made):

@@ -25,7 +25,9 @@ EXTRAS = [
     'transformers>=4.22; extra == "curated"',
     'ruff; extra == "dev"',
 ]
+SCORER = {"udtools": "0.2.9"}
 ALL = {
+    **SCORER,
     "spacy-transformers": "1.4.0",
     "spacy-curated-transformers": "0.3.1",
     "transformers": "4.53.2+own",
@@ -85,7 +87,7 @@ def test_missing_packages_are_named_with_what_installs_them(
 
 
 def test_installed_packages_pass(check_command, capsys):
-    check_command("cpu", installed={})
+    check_command("cpu", installed=SCORER)
     check_command("transformer")
     check_command("curated")
     assert capsys.readouterr().out.count("are installed") == 3
@@ -95,8 +97,13 @@ def test_package_that_builds_packages_is_named(check_command, capsys):
     with pytest.raises(SystemExit, match=r"wheel needs the package 'build', .* pip install build"):
         check_command("cpu", "--build", "wheel")
     check_command("cpu", "--build", "none")
-    check_command("cpu", "--build", "sdist,wheel", installed={"build": "1.2"})
+    check_command("cpu", "--build", "sdist,wheel", installed={"build": "1.2", **SCORER})
     assert capsys.readouterr().out.count("are installed") == 2
+
+
+def test_package_that_scores_is_named(check_command):
+    with pytest.raises(SystemExit, match=r"the package 'udtools', .* pip install udtools"):
+        check_command("cpu", installed={})
 
 
 def test_extras_are_those_of_the_package():

@@ -68,6 +68,7 @@ def test_commands_report_what_they_did(ran):
     assert "language 'en'" in printed
     assert "multiword tokens" in printed
     assert "Best on the dev set: seed" in printed
+    assert "| raw text, official scorer | LAS |" in printed
     assert "| gold words and sentences | LAS |" in printed
 
 
@@ -77,6 +78,10 @@ def test_all_seeds_are_scored(ran):
     summary = srsly.read_json(metrics / "summary.json")
     assert summary["seeds"] == [0, 1]
     scores = [srsly.read_json(metrics / f"seed-{seed}.json") for seed in (0, 1)]
+    for key in ("UAS", "UPOS"):
+        values = [score["official"][key] for score in scores]
+        assert summary["official"][key]["values"] == values
+        assert min(values) > 0.15
     for evaluation in ("gold", "text"):
         values = [score[evaluation]["dep_uas_all"] for score in scores]
         assert summary[evaluation]["dep_uas_all"]["values"] == values
@@ -111,7 +116,11 @@ def test_package_has_the_parser_and_its_licence(ran):
     meta = srsly.read_json(package / "meta.json")
     assert (meta["name"], meta["version"], meta["license"]) == ("made", "1.2.3", "CC0 1.0")
     assert any(requirement.startswith("spacy-rootmind") for requirement in meta["requirements"])
-    assert_one_root_each(spacy.load(package / "en_made" / "en_made-1.2.3")("She saw him."))
+    nlp = spacy.load(package / "en_made" / "en_made-1.2.3")
+    assert_one_root_each(nlp("She saw him."))
+    best = spacy.load(folder / "training" / "UD_Made-Up" / "orthographic-cpu" / "model-best")
+    tokenizers = [each.tokenizer.to_bytes(exclude=["vocab"]) for each in (nlp, best)]
+    assert tokenizers[0] == tokenizers[1]
 
 
 def test_commands_are_not_run_twice(ran, made):

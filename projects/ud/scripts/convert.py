@@ -1,7 +1,7 @@
 """Convert a treebank to Docs of several sentences, and report the counts of its words.
 
-Writes the Docs, treebank.json with a description of the conversion, and test.txt with the text of
-the test set; with --paragraphs, also test-paragraphs.spacy, the test set with a Doc per paragraph.
+Writes the Docs, treebank.json with a description of the conversion, and the test set as test.conllu
+and, a Doc's text a line, as test.txt.
 """
 
 import argparse
@@ -39,8 +39,10 @@ from spacy_rootmind.formats.conllu_sentence import (
     XPOS,
     Token,
 )
+from spacy_rootmind.training.tokenizer import FittedTokenizer, fit_tokenizer, has_rules
 
 SYNTACTIC, ORTHOGRAPHIC = WORDS = ("syntactic", "orthographic")
+FITTED, SPACY = TOKENIZERS = ("fitted", "spacy")
 AUTO = "auto"
 # spaCy's code for languages that it has no tokenizer for.
 ANY = "xx"
@@ -106,6 +108,22 @@ def choose_language(wanted: str, code: str) -> tuple[Language, str]:
 # --- words -------------------------------------------------------------------------------------
 
 
+def fit(nlp: Language, sentences: list[Sentence]) -> FittedTokenizer:
+    """Fit the tokenizer of a pipeline, in place, to words that spell their token, and to tokens."""
+    fitted = fit_tokenizer(nlp.tokenizer, [words_in_text(sentence) for sentence in sentences])
+    nlp.tokenizer = fitted.tokenizer
+    return fitted
+
+
+def words_in_text(sentence: Sentence) -> tuple[str, list[tuple[int, int]]]:
+    """Return a sentence's text, and the offsets of words, or of tokens that they do not spell."""
+    spans: list[tuple[int, int]] = []
+    for token, start in zip(sentence.tokens, sentence.starts, strict=True):
+        places = split_places(token, sentence) or [0]
+        spans += pairwise([*(start + place for place in places), start + len(token.form)])
+    return sentence.text, spans
+
+
 def split_places(token: Token, sentence: Sentence) -> list[int] | None:
     """Return the offsets of words in their token; None if they do not spell it."""
     forms = [word[FORM] for word in sentence.words[token.first : token.stop]]
@@ -118,8 +136,8 @@ def merged_tokens(sentence: Sentence, words: str, nlp: Language) -> set[int]:
     """Choose the multiword tokens that become one token of a Doc.
 
     With syntactic words, there are none. With orthographic words, these are all but those that
-    spaCy's tokenizer splits at the same places, like English "don't": otherwise nothing would be
-    learnt about their parts.
+    the tokenizer splits at the same places, like English "don't": otherwise nothing would be learnt
+    about their parts.
     """
     multiword = [i for i, token in enumerate(sentence.tokens) if token.stop - token.first > 1]
     if words == SYNTACTIC or not multiword:
@@ -146,14 +164,11 @@ class Converted:
     spans : list of (int, int)
         Offsets of each token of the Doc in the text. Words that do not spell their token all have
         its span.
-    starts_paragraph : bool
-        As in `Sentence.starts_paragraph`.
     """
 
     doc: Doc
     text: str
     spans: list[tuple[int, int]]
-    starts_paragraph: bool
 
 
 def convert_sentence(sentence: Sentence, merged: set[int], vocab: Vocab) -> Converted:
@@ -191,7 +206,7 @@ def convert_sentence(sentence: Sentence, merged: set[int], vocab: Vocab) -> Conv
     heads = [sentence.heads[word] for word in words]
     heads = [places[head - 1] if head else i for i, head in enumerate(heads)]
     doc = make_doc(rows, spaces, heads, vocab)
-    return Converted(doc, sentence.text, spans, sentence.starts_paragraph)
+    return Converted(doc, sentence.text, spans)
 
 
 def depth(heads: list[int], word: int) -> int:
@@ -226,22 +241,10 @@ def make_doc(rows: list[list[str]], spaces: list[bool], heads: list[int], vocab:
 # --- Docs --------------------------------------------------------------------------------------
 
 
-def in_groups(converted: list[Converted], n_sents: int | None) -> Iterator[list[Converted]]:
-    """Group sentences for Docs: so many, or with None those of a paragraph."""
-    group: list[Converted] = []
-    for sentence in converted:
-        is_full = sentence.starts_paragraph if n_sents is None else len(group) == n_sents
-        if group and is_full:
-            yield group
-            group = []
-        group.append(sentence)
-    if group:
-        yield group
-
-
-def make_docs(converted: list[Converted], n_sents: int | None) -> Iterator[Doc]:
-    """Make Docs of so many sentences, or paragraphs; `doc.user_data` has the treebank's text."""
-    for group in in_groups(converted, n_sents):
+def make_docs(converted: list[Converted], n_sents: int) -> Iterator[Doc]:
+    """Make Docs of so many sentences; `doc.user_data` has the treebank's text."""
+    for start in range(0, len(converted), n_sents):
+        group = converted[start : start + n_sents]
         doc = Doc.from_docs([sentence.doc for sentence in group], ensure_whitespace=False)
         n_found = len(list(doc.sents))
         if n_found != len(group):
@@ -264,9 +267,9 @@ def raw_text(sentences: list[Converted]) -> dict:
 
 
 def convert_split(
-    sentences: list[Sentence], words: str, nlp: Language, n_sents: int | None
+    sentences: list[Sentence], words: str, nlp: Language, n_sents: int
 ) -> tuple[list[Doc], Counts]:
-    """Convert one split to Docs of `n_sents` sentences, or paragraphs, and count its words."""
+    """Convert one split to Docs of `n_sents` sentences, and count its words."""
     counts = Counts(sentences=len(sentences))
     vocab = Vocab()
     converted = []
@@ -351,19 +354,19 @@ def convert(
     words: str,
     language: str,
     n_sents: int,
-    *,
-    paragraphs: bool = False,
+    tokenizer: str = FITTED,
 ) -> None:
     """Convert a treebank; see the docstring of this module."""
     code, splits, remarks = read_treebank(folder)
-    if paragraphs and not any(sentence.is_newpar for sentence in splits["test"]):
-        raise TreebankError(
-            f"{code}-ud-test.conllu does not mark paragraphs (# newpar): leave out --paragraphs"
-        )
     nlp, reason = choose_language(language, code)
     (msg.warn if nlp.lang == ANY and language == AUTO else msg.info)(reason)
     for remark in remarks:
         msg.warn(remark)
+    if tokenizer == FITTED and not has_rules(nlp.tokenizer):
+        tokenizer = SPACY
+        msg.warn(f"The tokenizer of {nlp.lang!r} has no rules that could be fitted")
+    if tokenizer == FITTED:
+        msg.info(str(fit(nlp, splits["train"])))
     output.mkdir(parents=True, exist_ok=True)
     counts = {}
     for split in SPLITS:
@@ -372,10 +375,8 @@ def convert(
         if split == "test":
             lines = [doc.user_data[RAW]["text"].strip() for doc in docs]
             (output / "test.txt").write_text("".join(f"{line}\n" for line in lines), "utf8")
-    if paragraphs:
-        write_docs(
-            convert_split(splits["test"], words, nlp, None)[0], output / "test-paragraphs.spacy"
-        )
+    parts = [path.read_text("utf8") for path in find_files(folder)[1]["test"]]
+    (output / "test.conllu").write_text("".join(parts), "utf8")
     report(counts, words)
     about = {
         "treebank": folder.name,
@@ -383,6 +384,7 @@ def convert(
         "license": find_license(folder),
         "lang": nlp.lang,
         "words": words,
+        "tokenizer": tokenizer,
         "remarks": [reason, *remarks],
         "annotated": annotated_shares(splits["train"]),
         "counts": {split: asdict(count) for split, count in counts.items()},
@@ -417,10 +419,8 @@ def main() -> None:
     parser.add_argument("output", type=Path, help="a folder to write to")
     parser.add_argument("--words", choices=WORDS, default=ORTHOGRAPHIC)
     parser.add_argument("--language", default=AUTO, help="spaCy's code; auto: the treebank's")
+    parser.add_argument("--tokenizer", choices=TOKENIZERS, default=FITTED)
     parser.add_argument("--n-sents", type=int, default=10, help="sentences per Doc")
-    parser.add_argument(
-        "--paragraphs", action="store_true", help="also write the test set's paragraphs"
-    )
     args = parser.parse_args()
     if args.n_sents < 1:
         parser.error(f"argument --n-sents: expected at least 1, received {args.n_sents}")
@@ -431,7 +431,7 @@ def main() -> None:
             args.words,
             args.language,
             args.n_sents,
-            paragraphs=args.paragraphs,
+            args.tokenizer,
         )
     except TreebankError as error:
         sys.exit(str(error))

@@ -1,6 +1,7 @@
-"""Score pipelines of several seeds on the test set: with gold words and sentences, and from text.
+"""Score pipelines of several seeds on the test set, in three ways.
 
-Writes all scores of each seed, and a table of the most important ones with their mean and standard
+These are from raw text by the official scorer, with gold words and sentences, and from text. Writes
+all scores of each seed, and a table of the most important ones with their mean and standard
 deviation over the seeds.
 """
 
@@ -13,8 +14,9 @@ from pathlib import Path
 import spacy
 import srsly
 from convert import RAW
+from official import official_scores
 from pretrained import check_gpu
-from report import EVALUATIONS, GOLD, TEXT, summarize, write_tables
+from report import EVALUATIONS, GOLD, OFFICIAL, TEXT, summarize, write_tables
 from spacy.language import Language
 from spacy.tokens import Doc, DocBin, Token
 from spacy.training import Alignment, Example
@@ -141,12 +143,12 @@ def sentence_score(examples: list[Example]) -> float:
 
 
 def evaluate(pipeline: Path, corpus: Path) -> dict[str, dict]:
-    """Score a pipeline on gold words and sentences, and on text."""
+    """Score a pipeline on the test set in a folder that `convert.py` wrote, in all ways."""
     nlp = spacy.load(pipeline)
-    gold = scores_of(nlp, gold_examples(nlp, corpus))
-    examples = text_examples(nlp, corpus)
+    gold = scores_of(nlp, gold_examples(nlp, corpus / "test.spacy"))
+    examples = text_examples(nlp, corpus / "test.spacy")
     text = {**scores_of(nlp, examples), "sents_f": sentence_score(examples)}
-    return {GOLD: gold, TEXT: text}
+    return {OFFICIAL: official_scores(nlp, corpus / "test.conllu"), GOLD: gold, TEXT: text}
 
 
 def main() -> None:
@@ -171,7 +173,7 @@ def main() -> None:
     args.output.mkdir(parents=True, exist_ok=True)
     scores = {}
     for seed in seeds:
-        scores[seed] = evaluate(seed_folder(args.run, seed) / BEST, args.corpus / "test.spacy")
+        scores[seed] = evaluate(seed_folder(args.run, seed) / BEST, args.corpus)
         srsly.write_json(args.output / f"seed-{seed}.json", scores[seed])
         msg.good(f"Seed {seed}: {', '.join(EVALUATIONS.values())}")
     about = srsly.read_json(args.corpus / "treebank.json")

@@ -16,8 +16,8 @@ from thinc.util import gpu_is_available
 from wasabi import msg
 
 PACKAGE = "spacy-rootmind"
-# What spaCy builds packages with, other than folders.
-BUILD = "build"
+# What spaCy builds packages with, other than folders, and what `evaluate.py` scores with.
+BUILD, SCORER = "build", "udtools"
 NO_BUILD = "none"
 AUTO = "auto"
 ENGLISH = "en"
@@ -104,7 +104,8 @@ def check(encoder: str, pretrained: str, gpu: int, formats: str = NO_BUILD) -> N
                 f'checkout, pip install -e "../..[{kind.extra}]"'
             )
     check_gpu(gpu, needs_torch=kind is not None)
-    check_build(formats)
+    if formats != NO_BUILD:
+        check_package(BUILD, f"--vars.build {formats}", f", or set --vars.build {NO_BUILD}")
 
 
 def unmet(extra: str) -> list[str]:
@@ -147,23 +148,15 @@ def check_gpu(gpu: int, needs_torch: bool = False) -> None:
         )
 
 
-def check_build(formats: str) -> None:
-    """Check that spaCy can build packages in these formats.
-
-    Raises
-    ------
-    SetupError
-        If it needs a package that is not installed.
-    """
-    if formats == NO_BUILD:
-        return
+def check_package(name: str, needed_by: str, otherwise: str = "") -> None:
+    """Check that a package is installed; SetupError says what else to do."""
     try:
-        # By its distribution: a folder of this name can be imported as well.
-        version(BUILD)
+        # By its distribution: a folder named `build` can be imported as well.
+        version(name)
     except PackageNotFoundError as error:
         raise SetupError(
-            f"--vars.build {formats} needs the package {BUILD!r}, which is not installed: "
-            f"pip install {BUILD}, or set --vars.build {NO_BUILD}"
+            f"{needed_by} needs the package {name!r}, which is not installed: pip install {name}"
+            f"{otherwise}"
         ) from error
 
 
@@ -274,6 +267,7 @@ def main() -> None:
     args = parser.parse_args()
     try:
         check(args.encoder, args.pretrained, args.gpu_id, args.build)
+        check_package(SCORER, "the command evaluate")
     except SetupError as error:
         sys.exit(str(error))
     msg.good(f"{args.encoder}: all requirements are installed")

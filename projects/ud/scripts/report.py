@@ -6,8 +6,12 @@ from statistics import mean, stdev
 
 import srsly
 
-GOLD, TEXT = "gold", "text"
-EVALUATIONS = {GOLD: "gold words and sentences", TEXT: "from text"}
+OFFICIAL, GOLD, TEXT = "official", "gold", "text"
+EVALUATIONS = {
+    OFFICIAL: "raw text, official scorer",
+    GOLD: "gold words and sentences",
+    TEXT: "from text",
+}
 # Scores to show for each evaluation, with their names.
 ATTACHMENT = {
     "dep_uas_all": "UAS",
@@ -17,7 +21,9 @@ ATTACHMENT = {
     "dep_las": "LAS without punctuation",
 }
 WORDS = {"upos_f": "UPOS", "xpos_f": "XPOS", "feats_f": "FEATS", "lemma_f": "LEMMA"}
+MEASURES = ("Words", "Sentences", "UPOS", "XPOS", "UFeats", "Lemmas", "UAS", "LAS")
 SHOWN = {
+    OFFICIAL: {name: name for name in MEASURES},
     GOLD: {
         **ATTACHMENT,
         **WORDS,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import srsly
-from convert import SYNTACTIC
+from convert import FITTED, SYNTACTIC
 from pretrained import AUTO, CPU, ENCODERS, check, choose, settings_of
 from thinc.api import Config
 from wasabi import msg
@@ -252,7 +252,9 @@ def main() -> None:
         components, remarks = choose_components(args.components, about["annotated"])
         encoder, reason = choose(args.encoder, args.pretrained, about["code"])
         kinds = {} if encoder is None else {args.encoder: encoder}
-        options = ConfigOptions(about["lang"], [*components, PARSER], ud=True, **kinds)
+        fits = about["tokenizer"] == FITTED
+        names = [*components, PARSER]
+        options = ConfigOptions(about["lang"], names, ud=True, fit_tokenizer=fits, **kinds)
         sizes = {} if encoder is None else settings_of(args.encoder, encoder)
         text = format_config(CONFIG, options)
         config = Config().from_str(text, interpolate=False)

@@ -48,8 +48,6 @@ class Sentence:
         Number of empty nodes, which are left out.
     starts_paragraph : bool
         Whether it is marked as the first of a paragraph or document.
-    is_newpar : bool
-        Whether it is marked as the first of a paragraph.
     """
 
     where: str
@@ -59,7 +57,6 @@ class Sentence:
     stated_text: str | None = None
     n_empty: int = 0
     starts_paragraph: bool = False
-    is_newpar: bool = False
 
     @property
     def text(self) -> str:
@@ -146,7 +143,6 @@ def make_sentence(file: str, found: ConlluSentence | Failure) -> Sentence:
     if isinstance(found, Failure):
         raise TreebankError(str(found))
     where = f"{file}:{found.line}"
-    marks = {match[1] for line in found.comments if (match := re.match(r"# *new(par|doc)\b", line))}
     return Sentence(
         where=where,
         words=found.words,
@@ -154,8 +150,7 @@ def make_sentence(file: str, found: ConlluSentence | Failure) -> Sentence:
         tokens=list(tokens_of(found)),
         stated_text=found.comment("text"),
         n_empty=sum(EMPTY_NODE_ID.fullmatch(row[ID]) is not None for row in found.rows),
-        starts_paragraph=bool(marks),
-        is_newpar="par" in marks,
+        starts_paragraph=any(re.match(r"# *new(par|doc)\b", line) for line in found.comments),
     )
 
 

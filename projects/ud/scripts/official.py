@@ -1,0 +1,54 @@
+"""Scores by the scorer of the CoNLL 2018 shared task, `udeval` of udtools, from raw text.
+
+These are the scores that other parsers are published with. A pipeline gets the text of each
+paragraph, of which `# newpar` and `# newdoc` mark the first sentence, and finds its words and
+sentences; without marks, all text is one paragraph.
+"""
+
+import io
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from spacy.language import Language
+from spacy.tokens import Doc
+from treebank import Sentence, read_sentences, space_ends
+from udtools import udeval
+
+from spacy_rootmind.formats.conllu import write_conllu
+from spacy_rootmind.formats.records import InputRecord
+
+
+def paragraphs(gold: Path) -> list[str]:
+    """Return the texts of a treebank's paragraphs."""
+    sentences = space_ends({"": read_sentences([gold])})[""]
+    return ["".join(sentence.text for sentence in group) for group in _groups(sentences)]
+
+
+def _groups(sentences: list[Sentence]) -> Iterator[list[Sentence]]:
+    group: list[Sentence] = []
+    for sentence in sentences:
+        if group and sentence.starts_paragraph:
+            yield group
+            group = []
+        group.append(sentence)
+    yield group
+
+
+def official_scores(nlp: Language, gold: Path) -> dict[str, float]:
+    """Parse the text of a treebank, and score it with `score`."""
+    return score(nlp.pipe(paragraphs(gold)), gold)
+
+
+def score(docs: Iterable[Doc], gold: Path) -> dict[str, float]:
+    """Score parses of a treebank's text.
+
+    Returns
+    -------
+    scores : dict of float
+        F1 from 0 to 1, by the scorer's names: Words, Sentences, UPOS, UAS, LAS and so on. Labels
+        count without subtypes, and LAS and UAS with punctuation.
+    """
+    parsed = b"".join(write_conllu(doc, InputRecord("", 1, text=doc.text), 0) for doc in docs)
+    sides = (gold.read_text("utf8"), parsed.decode("utf8"))
+    both = [udeval.load_conllu(io.StringIO(side), "", {}) for side in sides]
+    return {name: found.f1 for name, found in udeval.evaluate(*both).items()}
