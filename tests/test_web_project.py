@@ -13,6 +13,7 @@ from commandline import assert_one_root_each, root_mst, run_spacy, tagger, write
 from conftest import ROOT
 from parsers import SMALL_MODEL, gold_examples, join
 from spacy.cli.init_config import fill_config
+from spacy.tokens import Doc
 from spacy.util import fix_random_seed, load_config
 from spacy.vectors import Vectors
 from ud_treebanks import write_treebank
@@ -42,13 +43,18 @@ old
 
 Text below.
 """
+TABLES = {"official": "", "figures": ""}
 
 
 @pytest.fixture(scope="module")
 def corpus(quickstart_docs, tmp_path_factory):
-    return write_docs(
-        tmp_path_factory.mktemp("corpus") / "test.spacy", join(quickstart_docs[:40], 5)
-    )
+    """A folder with a test set, and with a training set that has `!!!` as one token."""
+    folder = tmp_path_factory.mktemp("corpus")
+    docs = join(quickstart_docs[:40], 5)
+    write_docs(folder / "test.spacy", docs)
+    words = ["Well", "!!!", "Yes", "!!", "No", "!!!!"]
+    write_docs(folder / "train.spacy", [*docs, Doc(docs[0].vocab, words)])
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +98,9 @@ def test_stored_pipeline_is_small_and_parses_alike(trained, corpus, tmp_path):
     assert config["components"]["root_mst"]["model"]["tok2vec"]["width"] == WIDTH
     again = make_package.store(tmp_path / "stored", tmp_path / "again", corpus)
     assert again.get_pipe("tok2vec").model.to_bytes() == stored.get_pipe("tok2vec").model.to_bytes()
-    doc = stored("The cat slept.")
-    assert [token.tag_ for token in doc] == [token.tag_ for token in again("The cat slept.")]
+    doc = stored("The cat slept!!!!!")
+    assert [token.text for token in doc] == ["The", "cat", "slept", "!!!!!"]
+    assert doc.to_json() == again(doc.text).to_json()
 
 
 def test_parser_with_token_vectors_of_its_own_is_stored(trained, corpus, tmp_path):
@@ -110,7 +117,7 @@ def test_parser_with_token_vectors_of_its_own_is_stored(trained, corpus, tmp_pat
     single, half = ((folder / "model").stat().st_size for folder in folders)
     assert half < 0.6 * single
     meta = {**stored.meta, "requirements": ["spacy-rootmind>=1"]}
-    readme = make_package.readme_of(meta, "", "r1", 1)
+    readme = make_package.readme_of(meta, TABLES, "r1", 1)
     assert "from the web: `root_mst`." in readme
     assert "spacy project run all projects/web" in readme
 
@@ -154,7 +161,8 @@ def test_word_vectors_are_stored_without_their_words(trained, corpus, tmp_path):
         "CC BY-SA 4.0",
         "Apache License 2.0",
     ]
-    readme = make_package.readme_of({**meta, "requirements": ["spacy-rootmind>=1"]}, "", "r1", 1)
+    meta = {**meta, "requirements": ["spacy-rootmind>=1"]}
+    readme = make_package.readme_of(meta, TABLES, "r1", 1)
     assert "of 2 words" in readme
     assert "spacy project run distilled projects/web" in readme
 
@@ -287,8 +295,10 @@ def test_project_makes_a_package(quickstart_docs, tmp_path):
     assert "speed" not in meta["performance"]
     readme = (folder / "README.md").read_text(encoding="utf8")
     assert f"| LAS | {100 * meta['performance']['dep_las']:.2f} |" in readme
-    assert "| | text | paragraphs | gold tokens |" in readme
-    assert re.search(r"\| sentences found, F \|( [\d.]+ \|){2} 100\.00 \|", readme)
+    assert "| | text | gold tokens |" in readme
+    assert re.search(r"\| sentences found, F \| [\d.]+ \| 100\.00 \|", readme)
+    assert "| Words | Sentences | UPOS | UFeats | UAS | LAS | CLAS |" in readme
+    assert 0.5 < meta["performance"]["conll18"]["Words"] < 1.0
     assert "`tok2vec`, `morphologizer` and `root_mst`" in readme
     assert "{" not in readme.replace("config={", "")
     data = make_package.data_of(folder)

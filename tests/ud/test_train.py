@@ -15,6 +15,8 @@ from spacy.training import Corpus
 from spacy.util import load_config
 from train import BEST, COMPONENTS, choose_components, overrides_of, read_seeds
 
+from spacy_rootmind.cli.init_config import ConfigOptions, make_config
+
 
 @pytest.fixture(scope="module")
 def corpora(made, tmp_path_factory):
@@ -110,7 +112,7 @@ def test_best_seed_on_the_dev_set_is_kept(runs, run):
     # No pretrained encoder is among them.
     [source] = meta["sources"]
     assert (source["name"], source["license"]) == ("UD_Made-Up", "CC0 1.0")
-    assert "root_mst trained on UD_Made-Up" in meta["description"]
+    assert "root_mst, ud_tag_repair trained on UD_Made-Up" in meta["description"]
     runs.scores[0] = 0.9
     folder = run("--seeds", "0,1,2", "--steps", "5")
     assert srsly.read_json(folder / BEST / "meta.json")["seed"] == 0
@@ -180,14 +182,9 @@ def test_unknown_components_raise(text, runs, run):
 
 @pytest.mark.parametrize("components", [[], [*COMPONENTS]])
 def test_config_is_that_of_init_config(components, runs, run):
-    """Except for the tokenizer, which is fitted."""
     folder = run("--components", " ".join(components) or "none")
-    shipped = ROOT / "configs" / ("pipeline.cfg" if components else "cpu.cfg")
-    config = load_config(folder / "config.cfg")
-    callback = config["initialize"]["before_init"]
-    assert callback == {"@callbacks": "spacy_rootmind.fit_tokenizer.v1", "path": "${paths.train}"}
-    config["initialize"]["before_init"] = None
-    assert config == load_config(shipped)
+    options = ConfigOptions("en", [*components, "root_mst"], ud=True, fit_tokenizer=True)
+    assert load_config(folder / "config.cfg") == make_config(options)
 
 
 def test_syntactic_words_are_read_as_they_are(corpora):

@@ -26,17 +26,23 @@ from wasabi import msg
 
 from spacy_rootmind import configure
 from spacy_rootmind.network.half_precision import HalfPrecision, build_half_precision
+from spacy_rootmind.pipeline.callbacks import make_fit_tokenizer
 from spacy_rootmind.pipeline.root_mst import RootMST
 from spacy_rootmind.pipeline.serialization import save_folder
 from spacy_rootmind.pipeline.vectors import HalfPrecisionVectors
 
 PROJECT = Path(__file__).parent.parent
+sys.path.insert(0, str(PROJECT.parent / "ud" / "scripts"))
+from official import official_scores  # noqa: E402
+
 NAME = "en_rootmind_web_sm"
 TREEBANK = "UD_English-EWT"
 AUTHOR = "The spacy-rootmind developers"
 SPACY = ">=3.8.0,<3.9.0"
 # Of all files of the package's data; a limit of the repository, which keeps every version.
 MAX_BYTES = 8_000_000
+# Scores of the official scorer, and of spaCy's.
+OFFICIAL = ("Words", "Sentences", "UPOS", "XPOS", "UFeats", "Lemmas", "UAS", "LAS", "CLAS", "MLAS")
 FIGURES = {
     "tag_acc": "tags (XPOS)",
     "pos_acc": "parts of speech (UPOS)",
@@ -75,6 +81,8 @@ class PackageError(ValueError):
 def store(trained: Path, folder: Path, corpus: Path) -> Language:
     """Store a trained pipeline in little space, and return it as it is stored.
 
+    Its tokenizer is fitted to the training set.
+
     Raises
     ------
     PackageError
@@ -82,6 +90,7 @@ def store(trained: Path, folder: Path, corpus: Path) -> Language:
         with its whole vocabulary.
     """
     nlp = spacy.load(trained)
+    make_fit_tokenizer(corpus / "train.spacy")(nlp)
     vectors = nlp.vocab.vectors
     if len(vectors) and not isinstance(vectors, HalfPrecisionVectors):
         raise PackageError(
@@ -100,7 +109,7 @@ def store(trained: Path, folder: Path, corpus: Path) -> Language:
     whole = spacy.load(folder)
     srsly.write_json(folder / "vocab" / "strings.json", needed_strings(whole), indent=0)
     stored = spacy.load(folder)
-    texts = [doc.text for doc in DocBin().from_disk(corpus).get_docs(nlp.vocab)]
+    texts = [doc.text for doc in DocBin().from_disk(corpus / "test.spacy").get_docs(nlp.vocab)]
     for expected, found in zip(whole.pipe(texts), stored.pipe(texts), strict=True):
         if found.to_json() != expected.to_json():
             raise PackageError(
@@ -165,11 +174,10 @@ def size_of(folder: Path) -> int:
 # --- scores ------------------------------------------------------------------------------------
 
 
-def score(nlp: Language, corpus: Path, paragraphs: Path) -> dict[str, dict[str, Any]]:
-    """Score a pipeline on text, on paragraphs, and on gold tokens and sentences."""
+def score(nlp: Language, corpus: Path) -> dict[str, dict[str, Any]]:
+    """Score a pipeline on text, and on gold tokens and sentences, as spaCy does."""
     on = {
         "text": nlp.evaluate(list(Corpus(corpus)(nlp))),
-        "paragraphs": nlp.evaluate(list(Corpus(paragraphs)(nlp))),
         "gold tokens": score_gold_tokens(nlp, corpus),
     }
     for scores in on.values():
@@ -189,8 +197,16 @@ def score_gold_tokens(nlp: Language, corpus: Path) -> dict[str, Any]:
         configure(nlp, sentences=sentences)
 
 
+def official_figures(scores: dict[str, float]) -> str:
+    """Make the table of the official scores for the package's README."""
+    names = [name for name in OFFICIAL if scores[name]]
+    cells = [f"{100 * scores[name]:.2f}" for name in names]
+    rows = [names, ["---"] * len(names), cells]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
 def figures(on: dict[str, dict[str, Any]]) -> str:
-    """Make the table of the package's README."""
+    """Make the table of spaCy's scores for the package's README."""
     lines = [f"| | {' | '.join(on)} |", "|---" * (len(on) + 1) + "|"]
     for name, title in FIGURES.items():
         values = [scores.get(name) for scores in on.values()]
@@ -233,8 +249,8 @@ def rounded(scores: Any) -> Any:
     return round(scores, 4) if isinstance(scores, float) else scores
 
 
-def readme_of(meta: dict[str, Any], table: str, release: str, size: int) -> str:
-    """Make the package's README.
+def readme_of(meta: dict[str, Any], tables: dict[str, str], release: str, size: int) -> str:
+    """Make the package's README, with its tables `official` and `figures`.
 
     A pipeline with word vectors comes from the workflow `distilled`, others from `all`.
     """
@@ -253,13 +269,13 @@ def readme_of(meta: dict[str, Any], table: str, release: str, size: int) -> str:
         needed=needed,
         components=f"{', '.join(others)} and {last}" if others else last,
         megabytes=f"{size / 1e6:.2f}",
-        figures=table,
+        **tables,
         release=release,
         made=made.read_text(encoding="utf8").strip().format(n_vectors=f"{n_vectors:,}"),
     )
 
 
-def write_package(folder: Path, table: str, release: str, target: Path) -> None:
+def write_package(folder: Path, tables: dict[str, str], release: str, target: Path) -> None:
     """Make the package of a stored pipeline as `spacy package` does, in place of the old one."""
     shutil.copyfile(PROJECT / "package" / "LICENSE", folder / "LICENSE")
     with TemporaryDirectory() as output:
@@ -273,7 +289,7 @@ def write_package(folder: Path, table: str, release: str, target: Path) -> None:
             shutil.copyfile(made / "meta.json", place / "meta.json")
         # spaCy's own, which is longer.
         (data / "README.md").unlink(missing_ok=True)
-        readme = readme_of(meta, table, release, size_of(data))
+        readme = readme_of(meta, tables, release, size_of(data))
         for place in (made, data):
             (place / "README.md").write_text(readme, encoding="utf8")
         shutil.rmtree(target, ignore_errors=True)
@@ -322,8 +338,7 @@ def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("trained", type=Path, help="folder of the trained pipeline")
-    parser.add_argument("corpus", type=Path, help="test set that convert.py wrote")
-    parser.add_argument("paragraphs", type=Path, help="test set with a Doc per paragraph")
+    parser.add_argument("corpus", type=Path, help="folder that convert.py wrote")
     parser.add_argument("package", type=Path, help="folder of the package, which is replaced")
     parser.add_argument("--version", required=True)
     parser.add_argument("--release", required=True, help="release of the treebank")
@@ -333,16 +348,18 @@ def main() -> None:
         with TemporaryDirectory() as temporary:
             folder = Path(temporary) / "pipeline"
             nlp = store(args.trained, folder, args.corpus)
-            on = score(nlp, args.corpus, args.paragraphs)
-            meta = describe(nlp, on["text"], args.version, args.release)
+            official = official_scores(nlp, args.corpus / "test.conllu")
+            on = score(nlp, args.corpus / "test.spacy")
+            own = {**on["text"], "conll18": {name: official[name] for name in OFFICIAL}}
+            meta = describe(nlp, own, args.version, args.release)
             srsly.write_json(folder / "meta.json", meta)
-            table = figures(on)
-            write_package(folder, table, args.release, args.package)
+            tables = {"official": official_figures(official), "figures": figures(on)}
+            write_package(folder, tables, args.release, args.package)
         page = args.page.read_text(encoding="utf8")
         args.page.write_text(with_output(page, args.package), encoding="utf8")
     except PackageError as error:
         sys.exit(str(error))
-    print(table)
+    print(*tables.values(), sep="\n\n")
     msg.good(f"{args.package}: {size_of(data_of(args.package))} bytes")
 
 
