@@ -297,7 +297,7 @@ def test_project_makes_a_package(quickstart_docs, tmp_path):
     assert f"| LAS | {100 * meta['performance']['dep_las']:.2f} |" in readme
     assert "| | text | gold tokens |" in readme
     assert re.search(r"\| sentences found, F \| [\d.]+ \| 100\.00 \|", readme)
-    assert "| Words | Sentences | UPOS | UFeats | UAS | LAS | CLAS |" in readme
+    assert "| Words | Sentences | UPOS | UFeats | UAS | LAS | CLAS | MLAS |" in readme
     assert 0.5 < meta["performance"]["conll18"]["Words"] < 1.0
     assert "`tok2vec`, `morphologizer` and `root_mst`" in readme
     assert "{" not in readme.replace("config={", "")

@@ -218,6 +218,8 @@ def test_evaluation_has_all_test_sets(corpora, pipeline):
     assert scores[GOLD]["root_violations"] == 0.0
     # Paragraphs have the same words as Docs of ten sentences.
     assert scores[OFFICIAL]["Words"] == scores[TEXT]["words_f"] < 0.99
+    # What no component predicts is not scored.
+    assert set(scores[OFFICIAL]) == {"Words", "Sentences", "UAS", "LAS", "CLAS"}
     assert 0.1 < scores[OFFICIAL]["LAS"] < scores[OFFICIAL]["UAS"] < scores[GOLD]["dep_uas_all"]
     # Fused words cannot be right.
     assert scores[TEXT]["dep_uas_all"] < scores[GOLD]["dep_uas_all"]

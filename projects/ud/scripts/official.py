@@ -17,6 +17,21 @@ from udtools import udeval
 from spacy_rootmind.formats.conllu import write_conllu
 from spacy_rootmind.formats.records import InputRecord
 
+# The scores of a pipeline, and what Docs have to have for them besides words, sentences and trees.
+NEEDED = {
+    "Words": (),
+    "Sentences": (),
+    "UPOS": ("POS",),
+    "XPOS": ("TAG",),
+    "UFeats": ("MORPH",),
+    "Lemmas": ("LEMMA",),
+    "UAS": (),
+    "LAS": (),
+    "CLAS": (),
+    "MLAS": ("POS", "MORPH"),
+    "BLEX": ("LEMMA",),
+}
+
 
 def paragraphs(gold: Path) -> list[str]:
     """Return the texts of a treebank's paragraphs."""
@@ -45,10 +60,16 @@ def score(docs: Iterable[Doc], gold: Path) -> dict[str, float]:
     Returns
     -------
     scores : dict of float
-        F1 from 0 to 1, by the scorer's names: Words, Sentences, UPOS, UAS, LAS and so on. Labels
-        count without subtypes, and LAS and UAS with punctuation.
+        F1 from 0 to 1, by the scorer's names, of what the Docs have. Labels count without subtypes,
+        and LAS and UAS with punctuation.
     """
+    docs = list(docs)
     parsed = b"".join(write_conllu(doc, InputRecord("", 1, text=doc.text), 0) for doc in docs)
     sides = (gold.read_text("utf8"), parsed.decode("utf8"))
     both = [udeval.load_conllu(io.StringIO(side), "", {}) for side in sides]
-    return {name: found.f1 for name, found in udeval.evaluate(*both).items()}
+    found = udeval.evaluate(*both)
+    return {
+        name: found[name].f1
+        for name, needed in NEEDED.items()
+        if all(any(doc.has_annotation(attr) for doc in docs) for attr in needed)
+    }

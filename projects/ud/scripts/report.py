@@ -5,6 +5,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 import srsly
+from official import NEEDED
 
 OFFICIAL, GOLD, TEXT = "official", "gold", "text"
 EVALUATIONS = {
@@ -21,9 +22,8 @@ ATTACHMENT = {
     "dep_las": "LAS without punctuation",
 }
 WORDS = {"upos_f": "UPOS", "xpos_f": "XPOS", "feats_f": "FEATS", "lemma_f": "LEMMA"}
-MEASURES = ("Words", "Sentences", "UPOS", "XPOS", "UFeats", "Lemmas", "UAS", "LAS")
 SHOWN = {
-    OFFICIAL: {name: name for name in MEASURES},
+    OFFICIAL: {name: name for name in NEEDED},
     GOLD: {
         **ATTACHMENT,
         **WORDS,

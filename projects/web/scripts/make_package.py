@@ -41,8 +41,6 @@ AUTHOR = "The spacy-rootmind developers"
 SPACY = ">=3.8.0,<3.9.0"
 # Of all files of the package's data; a limit of the repository, which keeps every version.
 MAX_BYTES = 8_000_000
-# Scores of the official scorer, and of spaCy's.
-OFFICIAL = ("Words", "Sentences", "UPOS", "XPOS", "UFeats", "Lemmas", "UAS", "LAS", "CLAS", "MLAS")
 FIGURES = {
     "tag_acc": "tags (XPOS)",
     "pos_acc": "parts of speech (UPOS)",
@@ -199,9 +197,8 @@ def score_gold_tokens(nlp: Language, corpus: Path) -> dict[str, Any]:
 
 def official_figures(scores: dict[str, float]) -> str:
     """Make the table of the official scores for the package's README."""
-    names = [name for name in OFFICIAL if scores[name]]
-    cells = [f"{100 * scores[name]:.2f}" for name in names]
-    rows = [names, ["---"] * len(names), cells]
+    cells = [f"{100 * score:.2f}" for score in scores.values()]
+    rows = [list(scores), ["---"] * len(scores), cells]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -350,8 +347,7 @@ def main() -> None:
             nlp = store(args.trained, folder, args.corpus)
             official = official_scores(nlp, args.corpus / "test.conllu")
             on = score(nlp, args.corpus / "test.spacy")
-            own = {**on["text"], "conll18": {name: official[name] for name in OFFICIAL}}
-            meta = describe(nlp, own, args.version, args.release)
+            meta = describe(nlp, {**on["text"], "conll18": official}, args.version, args.release)
             srsly.write_json(folder / "meta.json", meta)
             tables = {"official": official_figures(official), "figures": figures(on)}
             write_package(folder, tables, args.release, args.package)
