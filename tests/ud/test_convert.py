@@ -12,9 +12,11 @@ from convert import (
     choose_language,
     convert_sentence,
     convert_split,
+    fit,
     hold_out,
     make_docs,
     read_treebank,
+    words_in_text,
 )
 from spacy.language import Language
 from spacy.tokens import DocBin
@@ -248,6 +250,26 @@ def test_real_treebanks_keep_words_trees_and_text(name, ud_folder):
         assert doc.text == raw["text"]
         assert [raw["text"][s:e] for s, e in raw["spans"]] == [token.text for token in doc]
     assert counts.other_text == 0
+
+
+@pytest.mark.parametrize("name", [*SMALL, "UD_Upper_Sorbian-UFAL", "UD_Lithuanian-HSE"])
+def test_fitted_tokenizer_finds_no_fewer_words(name, ud_folder):
+    """Of text that it was not fitted to, also where there are few sentences to fit it to."""
+    code, splits, _ = read_treebank(ud_folder / name)
+    nlp, _ = choose_language("auto", code)
+
+    def count():
+        right = both = 0
+        for text, spans in map(words_in_text, splits["test"]):
+            found = {(token.idx, token.idx + len(token)) for token in nlp(text)}
+            right += len(found.intersection(spans))
+            both += len(found) + len(spans)
+        return right / both
+
+    before = count()
+    fitted = fit(nlp, splits["train"])
+    after = count()
+    assert after > before if fitted.rules else after == before
 
 
 @pytest.mark.parametrize("name", ["UD_Tamil-TTB", "UD_Kurmanji-MG"])
