@@ -247,17 +247,17 @@ def affixes_of(
     classes = [characters.class_of(c) for c in token]
     for i in range(1, len(token)):
         before, after = re.escape(token[:i]), re.escape(token[i:])
-        yield (0, SUFFIX, f"(?<={classes[i - 1]}){after}"), (i, i)
+        yield (0, SUFFIX, f"{after}(?<={classes[i - 1]}{after})"), (i, i)
         yield (0, PREFIX, f"{before}(?={classes[i]})"), (i, i)
         for n in CONTEXTS:
             if n <= i:
-                yield (1 + n, SUFFIX, f"(?<={re.escape(token[i - n : i])}){after}"), (i, i)
+                yield (1 + n, SUFFIX, f"{after}(?<={re.escape(token[i - n :])})"), (i, i)
             if n <= len(token) - i:
                 yield (1 + n, PREFIX, f"{before}(?={re.escape(token[i : i + n])})"), (i, i)
         if classes[i] != classes[i - 1]:
             yield (2, INFIX, f"(?<={classes[i - 1]})(?={classes[i]})"), (i, i)
         if i + 1 < len(token) and characters.is_other(token[i]):
-            pattern = f"(?<={classes[i - 1]}){classes[i]}(?={classes[i + 1]})"
+            pattern = f"{classes[i]}(?<={classes[i - 1]}{classes[i]})(?={classes[i + 1]})"
             yield (1, INFIX, pattern), (i, i + 1)
 
 

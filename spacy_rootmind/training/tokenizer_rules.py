@@ -2,7 +2,8 @@
 
 The time that a pattern takes is linear in the length of the text: a class of characters that is
 repeated excludes the first character of what follows it, and what is looked for before and after a
-match has a bounded length.
+match has a bounded length. Patterns start with characters where they can, since `re` skips an
+alternative at once whose first character is another.
 """
 
 import re
@@ -52,7 +53,8 @@ def _affixes(rules: Sequence[Rule], kind: str) -> list[str]:
             char = re.escape(rule.text)
             # The end of a string is searched for from all places: one that is inside a run would
             # look at the rest of it again.
-            patterns.append(f"(?<!{char}){char}{{2,}}" if kind == SUFFIX else f"{char}{{2,}}")
+            once = f"{char}(?<!{char}{char})" if kind == SUFFIX else char
+            patterns.append(f"{once}{char}+")
     patterns += [rule.text for rule in rules if rule.kind == kind]
     return [forms[kind].format(pattern) for pattern in patterns]
 
@@ -89,7 +91,9 @@ def add_rules(tokenizer: Tokenizer, rules: Sequence[Rule]) -> Tokenizer:
     suffix = _joined(_affixes(rules, SUFFIX), tokenizer.suffix_search)
     infix = _joined(_affixes(rules, INFIX), tokenizer.infix_finditer)
     wholes = [rule.text for rule in rules if rule.kind == WHOLE]
-    whole = _joined([f"(?:{'|'.join(wholes)})$"] if wholes else [], tokenizer.token_match)
+    # Patterns have several runs of characters: a word of letters, as most are, is compared with none.
+    pattern = rf"(?![^\W\d_]+$)(?:{'|'.join(wholes)})$"
+    whole = _joined([pattern] if wholes else [], tokenizer.token_match)
     cases = {
         rule.text: [{ORTH: part} for part in rule.parts] for rule in rules if rule.kind == CASE
     }
