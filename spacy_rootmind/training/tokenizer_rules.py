@@ -91,7 +91,7 @@ def add_rules(tokenizer: Tokenizer, rules: Sequence[Rule]) -> Tokenizer:
     suffix = _joined(_affixes(rules, SUFFIX), tokenizer.suffix_search)
     infix = _joined(_affixes(rules, INFIX), tokenizer.infix_finditer)
     wholes = [rule.text for rule in rules if rule.kind == WHOLE]
-    # Patterns have several runs of characters: a word of letters, as most are, is compared with none.
+    # They have several runs of characters: a word of letters, as most are, is compared with none.
     pattern = rf"(?![^\W\d_]+$)(?:{'|'.join(wholes)})$"
     whole = _joined([pattern] if wholes else [], tokenizer.token_match)
     cases = {
