@@ -176,6 +176,14 @@ def test_corpus_that_cannot_be_read(paths, tmp_path):
         debug(CONFIG, {**paths, "paths.dev": str(tmp_path / "broken.spacy")}, limit=0, as_json=True)
 
 
+def test_config_that_does_not_say_where_the_corpora_are(paths):
+    with pytest.raises(
+        CommandError, match=r"make the corpora corpora\.train and corpora"
+    ) as caught:
+        debug(CONFIG, {"paths.train": paths["paths.train"]}, limit=0, as_json=True)
+    assert "path can't be None" in caught.value.text
+
+
 def test_config_without_the_parser(tmp_path, paths):
     text = CONFIG.read_text(encoding="utf8")
     config = tmp_path / "other.cfg"
