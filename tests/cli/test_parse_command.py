@@ -95,6 +95,8 @@ def test_text_to_conllu_on_stdout(pipeline, run):
     found = sentences_in(result.stdout)
     assert [s.comment("text") for s in found] == ["The cat slept.", "It rained."]
     assert b"2 texts, 2 sentences, 7 words" in result.stderr
+    result = run("parse", pipeline, "-", input=b"It rained.\n")
+    assert b"1 text, 1 sentence, 3 words" in result.stderr
 
 
 def test_several_files_of_several_formats(pipeline, tmp_path, dev_conllu):
