@@ -87,6 +87,32 @@ def read_tokens(list docs not None):
     return found
 
 
+def write_extents(Doc doc, Py_ssize_t start, int32_t[:, :] extents not None):
+    """Write the extents of tokens into an array. O(n), without an object for each token.
+
+    Parameters
+    ----------
+    doc
+    start : int
+        The first of the tokens.
+    extents : int32 of shape (n, 2)
+        Of n tokens; filled with the first character of each and its end, from the first one's.
+
+    Raises
+    ------
+    ValueError
+        If the Doc has fewer tokens.
+    """
+    cdef Py_ssize_t i
+    cdef Py_ssize_t n = extents.shape[0]
+    if start < 0 or n > doc.length - start:
+        raise ValueError(
+            f"expected tokens of a Doc of {doc.length}, received {start} to {start + n}")
+    for i in range(n):
+        extents[i, 0] = doc.c[start + i].idx - doc.c[start].idx
+        extents[i, 1] = extents[i, 0] + <int>doc.c[start + i].lex.length
+
+
 def has_extents(Doc doc, Py_ssize_t start, const int32_t[:, :] extents not None):
     """Tell whether tokens have given extents. O(n), without an object for each token.
 

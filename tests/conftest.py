@@ -88,7 +88,7 @@ def quickstart_docs():
     import spacy
     from parsers import read_conllu
 
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     return read_conllu(QUICKSTART / "assets" / "en_quick-ud-train.conllu", nlp.vocab)
 
 
@@ -108,6 +108,14 @@ def trained(quickstart_docs):
 
     nlp = make_nlp()
     return train(nlp, gold_examples(quickstart_docs[:100], nlp), steps=150)
+
+
+@pytest.fixture(scope="session")
+def trained_english(trained):
+    """The same parser in an English pipeline; use it, do not change it."""
+    from parsers import with_weights_of
+
+    return with_weights_of(trained, lang="en")
 
 
 @pytest.fixture(scope="session")

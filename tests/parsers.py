@@ -91,10 +91,13 @@ def assign(parser, **settings):
     return before
 
 
-def make_nlp(**config):
-    """A blank English pipeline with a small parser, not initialized."""
+def make_nlp(lang="xx", **config):
+    """A blank pipeline with a small parser, not initialized.
+
+    Its language has the fewest exceptions: spaCy takes 50 ms to read those of English.
+    """
     fix_random_seed(0)
-    nlp = spacy.blank("en")
+    nlp = spacy.blank(lang)
     nlp.add_pipe("root_mst", config={"model": SMALL_MODEL, **config})
     return nlp
 

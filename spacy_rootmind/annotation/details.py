@@ -41,8 +41,7 @@ class Confidence:
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "Confidence":
         """Convert to tokens; `words` are the places of the words among them."""
-        probs = np.ones(n_tokens, dtype=np.float32)
-        probs[words] = self.head_probs
+        probs = _probs_over_tokens(self.head_probs, words, n_tokens, of_space=1.0)
         return Confidence(probs, self.log_prob, self.entropy)
 
 
@@ -65,8 +64,7 @@ class LabelConfidence:
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "LabelConfidence":
         """Convert to tokens; `words` are the places of the words among them."""
-        probs = np.ones(n_tokens, dtype=np.float32)
-        probs[words] = self.arc_probs
+        probs = _probs_over_tokens(self.arc_probs, words, n_tokens, of_space=1.0)
         labels = _labels_over_tokens(self.labels, words, n_tokens, len(self.label_names))
         numbers, names = _renumber(labels, (*self.label_names, SPACE_LABEL))
         return LabelConfidence(numbers, probs, names)
@@ -87,9 +85,7 @@ class StartConfidence:
 
     def over_tokens(self, words: NDArray[np.int64], n_tokens: int) -> "StartConfidence":
         """Convert to tokens; `words` are the places of the words among them."""
-        probs = np.full(n_tokens, np.nan, dtype=np.float32)
-        probs[words] = self.probs
-        return StartConfidence(probs)
+        return StartConfidence(_probs_over_tokens(self.probs, words, n_tokens, of_space=np.nan))
 
 
 # A tree keeps the guidelines, but another one that does may be more probable; or it does not keep
@@ -331,14 +327,28 @@ class ParseDetails:
         return [None if math.isnan(prob) else prob for prob in probs]
 
 
+def _probs_over_tokens(
+    probs: NDArray[np.float32], words: NDArray[np.int64], n_tokens: int, of_space: float
+) -> NDArray[np.float32]:
+    """Convert probabilities of words to those of tokens; `of_space` is that of whitespace."""
+    # Most sentences have no whitespace tokens.
+    if len(words) == n_tokens:
+        return probs
+    over_tokens = np.full(n_tokens, of_space, dtype=np.float32)
+    over_tokens[words] = probs
+    return over_tokens
+
+
 def _labels_over_tokens(
     labels: NDArray[np.integer], words: NDArray[np.int64], n_tokens: int, of_space: int
-) -> NDArray[np.int32]:
+) -> NDArray[np.integer]:
     """Convert labels of words, (..., n), to those of tokens.
 
     Whitespace tokens get the label `of_space`, which stands for spaCy's unspecified relation; the
     first token of a sentence without words gets the root's.
     """
+    if len(words) == n_tokens:
+        return labels
     over_tokens = np.full((*labels.shape[:-1], n_tokens), of_space, dtype=np.int32)
     if len(words):
         over_tokens[..., words] = labels

@@ -23,7 +23,7 @@ from spacy_rootmind.annotation.details import (
     StartConfidence,
     StoredDistribution,
 )
-from spacy_rootmind.annotation.doc_trees import has_extents
+from spacy_rootmind.annotation.doc_trees import has_extents, write_extents
 from spacy_rootmind.annotation.record_schema import FORMAT, check_record
 from spacy_rootmind.compat import EXTENSION_KEY
 
@@ -160,8 +160,9 @@ def is_record_key(key: object) -> bool:
 
 def token_extents(span: Span) -> NDArray[np.int32]:
     """List the first character of each token and its end, from the start of the span."""
-    starts = np.array([token.idx for token in span], dtype=np.int32) - span.start_char
-    return np.stack([starts, starts + [len(token) for token in span]], axis=1).astype(np.int32)
+    extents = np.empty((len(span), 2), dtype=np.int32)
+    write_extents(span.doc, span.start, extents)
+    return extents
 
 
 def _key(span: Span) -> tuple[str, str, int, int]:

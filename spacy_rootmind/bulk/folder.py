@@ -111,14 +111,14 @@ class OutputFolder:
         if found != self.identity:
             raise FolderError(
                 f"{self.path} has parses with other settings",
-                "\n".join(describe_differences(found, self.identity))
-                + "\nUse the same settings, or give another --output.",
+                "; ".join(describe_differences(found, self.identity))
+                + ". Use the same settings, or give another --output.",
             )
         if before != self.sources:
             raise FolderError(
                 f"{self.path} has parses of another input",
-                "\n".join(_changes(before, self.sources))
-                + "\nUse the same files, or give another --output.",
+                "; ".join(_changes(before, self.sources))
+                + ". Use the same files, or give another --output.",
             )
 
     def _names(self) -> set[str]:

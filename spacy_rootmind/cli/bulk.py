@@ -21,7 +21,13 @@ from spacy_rootmind.bulk.engine import (
 from spacy_rootmind.bulk.folder import OutputFolder
 from spacy_rootmind.bulk.part import Job, JobError, identity_of, read_counts
 from spacy_rootmind.bulk.sources import Part, Source, cut_source, list_sources
-from spacy_rootmind.cli.messages import Bar, CommandError, Messages, warn_of_guidelines
+from spacy_rootmind.cli.messages import (
+    Bar,
+    CommandError,
+    Messages,
+    numbered,
+    warn_of_guidelines,
+)
 from spacy_rootmind.cli.signals import Interrupted, stop_signals
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.registry import PARAGRAPHS, PARQUET, TEXT
@@ -219,8 +225,9 @@ def _report(
     total = progress.total
     speed = f" ({progress.words_a_second:,.0f} words per second)" if progress.now.words else ""
     summary = (
-        f"{total.documents} documents, {total.sentences} sentences, {total.words} words in "
-        f"{n_parts - len(failed)} parts in {options.output}{speed}"
+        f"{numbered(total.documents, 'document')}, {numbered(total.sentences, 'sentence')}, "
+        f"{numbered(total.words, 'word')} in {numbered(n_parts - len(failed), 'part')} "
+        f"in {options.output}{speed}"
     )
     if total.errors:
         kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(total.errors.items()))

@@ -12,6 +12,7 @@ from spacy import util
 from spacy.language import Language
 from spacy.training import Example
 from spacy.util import registry
+from thinc.api import ConfigValidationError
 from wasabi import Printer
 
 from spacy_rootmind.annotation.alignment import aligned_heads, gold_counterparts
@@ -78,9 +79,7 @@ def debug(config_path: Path, overrides: dict[str, Any], *, limit: int, as_json: 
         nlp = load_model_from_config(config)
         interpolated = nlp.config.interpolate()
         training = registry.resolve(interpolated["training"], schema=ConfigSchemaTraining)
-        readers = resolve_dot_names(
-            interpolated, [training["train_corpus"], training["dev_corpus"]]
-        )
+        readers = make_readers(interpolated, training)
     names = [name for name in nlp.pipe_names if nlp.get_pipe_meta(name).factory == "root_mst"]
     if not names:
         raise CommandError(
@@ -98,6 +97,23 @@ def debug(config_path: Path, overrides: dict[str, Any], *, limit: int, as_json: 
     for name in names:
         train.warnings += attribute_warnings(nlp, name)
     return report_corpora(corpora, as_json=as_json)
+
+
+def make_readers(config: dict[str, Any], training: dict[str, Any]) -> list[Any]:
+    """Make the readers of both corpora.
+
+    Raises
+    ------
+    CommandError
+        If the config does not say where they are.
+    """
+    names = [training["train_corpus"], training["dev_corpus"]]
+    try:
+        return list(resolve_dot_names(config, names))
+    except ConfigValidationError:
+        raise
+    except Exception as error:
+        raise CommandError(f"Cannot make the corpora {' and '.join(names)}", str(error)) from error
 
 
 def read_corpus(

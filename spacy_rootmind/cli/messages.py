@@ -16,6 +16,11 @@ class CommandError(Exception):
         self.text = text
 
 
+def numbered(number: int, noun: str) -> str:
+    """Write a number with a noun in the singular or plural."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 class Bar(tqdm):
     """A progress bar without tqdm's monitor thread, which would interfere with forking."""
 

@@ -9,7 +9,13 @@ from time import perf_counter
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_rootmind.cli.messages import Bar, CommandError, Messages, warn_of_guidelines
+from spacy_rootmind.cli.messages import (
+    Bar,
+    CommandError,
+    Messages,
+    numbered,
+    warn_of_guidelines,
+)
 from spacy_rootmind.cli.outputs import DocsOutput, FileOutput, Output, StreamOutput, check_free
 from spacy_rootmind.cli.signals import Interrupted, interruption, stop_signals
 from spacy_rootmind.formats.lines import STDIN, InputError, Inputs
@@ -293,7 +299,8 @@ class Run:
             self.messages.warn("The input has nothing to parse")
         elif complete:
             self.messages.good(
-                f"Wrote {self.n_docs} texts, {self.n_sentences} sentences, {self.n_words} words "
+                f"Wrote {numbered(self.n_docs, 'text')}, "
+                f"{numbered(self.n_sentences, 'sentence')}, {numbered(self.n_words, 'word')} "
                 f"to {self.options.output_name} "
                 f"({self.n_words / max(seconds, 1e-9):,.0f} words per second)"
             )

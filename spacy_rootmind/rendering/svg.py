@@ -20,6 +20,8 @@ from spacy_rootmind.rendering.layout import (
 from spacy_rootmind.rendering.text import clean, shorten, text_width, wrap
 
 CAPTION_SIZE = 13.0
+# How much wider captions are in DejaVu Sans, which many machines have instead of Arial.
+WIDER_FONT = 1.1
 LINE_HEIGHT = 18.0
 TAG_HEIGHT = 17.0
 # Widest caption of a narrower tree.
@@ -286,7 +288,7 @@ def styled(markup: str, style: str) -> str:
 def draw_caption(text: str, width: float, *, is_rtl: bool) -> Picture:
     """Draw a caption, broken into lines."""
     x = width - MARGIN if is_rtl else MARGIN
-    lines = wrap(text, CAPTION_SIZE, width - 2 * MARGIN)
+    lines = wrap(text, CAPTION_SIZE, (width - 2 * MARGIN) / WIDER_FONT)
     content = CAPTION.format(
         anchor="end" if is_rtl else "start",
         size=px(CAPTION_SIZE),

@@ -17,7 +17,7 @@ from spacy_rootmind.trees.conventions import MISSING
 
 @pytest.fixture(scope="module")
 def vocab():
-    return spacy.blank("en").vocab
+    return spacy.blank("xx").vocab
 
 
 def make_example(vocab, predicted, words, heads, deps, spaces=None, **kwargs):
@@ -206,7 +206,7 @@ def test_gold_batch_of_empty_docs_has_no_rows(vocab):
 def test_gold_batch_keeps_every_arc_of_real_trees(ud_folder):
     from parsers import gold_examples, read_conllu
 
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     path = ud_folder / "UD_English-EWT" / "en_ewt-ud-dev.conllu"
     docs = read_conllu(path, nlp.vocab, limit=500)
     gold = GoldBatch.from_examples(gold_examples(docs, nlp), "ROOT")
@@ -264,7 +264,7 @@ def test_choice_of_the_root_label(counts, label):
 
 def test_training_and_reading_agree_on_the_root_label(vocab):
     """Three roots are labelled `pred`, two `root`; `check` and `debug` are tested with the CLI."""
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     parser = nlp.add_pipe("root_mst")
     references = [
         Doc(vocab, words=["a", "b"], heads=[0, 0], deps=[label, "dep"])

@@ -28,7 +28,7 @@ from spacy_rootmind.annotation.records import (
     store_records,
 )
 
-VOCAB = spacy.blank("en").vocab
+VOCAB = spacy.blank("xx").vocab
 NAMES = ("ROOT", "a", "b", "c")
 
 

@@ -262,7 +262,7 @@ def test_error_names_the_extra_without_pyarrow():
 
 def test_empty_morphology_is_an_empty_string():
     doc = Doc(
-        spacy.blank("en").vocab,
+        spacy.blank("xx").vocab,
         words=["cats", "!"],
         morphs=["Number=Plur", ""],
         heads=[0, 0],

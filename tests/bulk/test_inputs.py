@@ -193,7 +193,7 @@ def test_compressed_files_have_few_parts(tmp_path):
 
 
 def test_docs_are_read_once(tmp_path):
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     texts = [f"Text number {i}. " * (i % 5) for i in range(40)]
     DocBin(docs=[nlp.make_doc(text) for text in texts]).to_disk(tmp_path / "a.spacy")
     [source] = list_sources([str(tmp_path)])

@@ -31,7 +31,7 @@ def test_docs_are_those_that_were_parsed(parsed, web_pipeline):
         "components.root_mst.alternatives": {"@misc": "spacy_rootmind.kbest.v1", "k": 3},
     }
     nlp = spacy.load(web_pipeline, config=settings)
-    docs = list(read_docs(parsed, spacy.blank("en").vocab))
+    docs = list(read_docs(parsed, spacy.blank("xx").vocab))
     assert [doc.user_data["id"] for doc in docs] == ["0-0", "0-1", "1-0", "1-1"]
     for doc, text in zip(docs, TEXTS, strict=True):
         expected = nlp(text)
@@ -54,7 +54,7 @@ def test_docs_are_those_that_were_parsed(parsed, web_pipeline):
 
 def test_docs_are_streamed(parsed):
     docs = read_docs(
-        [parsed / "part-1.parquet", parsed / "part-0.parquet"], spacy.blank("en").vocab
+        [parsed / "part-1.parquet", parsed / "part-0.parquet"], spacy.blank("xx").vocab
     )
     assert next(docs).user_data["id"] == "1-0"
     assert [doc.user_data["id"] for doc in docs] == ["1-1", "0-0", "0-1"]
@@ -85,7 +85,7 @@ def test_documents_of_one_id_and_errors_are_kept_apart(tmp_path):
         *rows_of(None, sentence(0, 0)),
     ]
     pq.write_table(pa.Table.from_batches([sentence_batch(rows)]), tmp_path / "a.parquet")
-    vocab = spacy.blank("en").vocab
+    vocab = spacy.blank("xx").vocab
     docs = list(read_docs(tmp_path, vocab))
     assert [(doc.user_data["id"], len(doc)) for doc in docs] == [
         ("a", 2),
@@ -111,12 +111,12 @@ def test_non_projective_trees_keep_their_sentences(tmp_path):
         tree = {"tokens": words, "spaces": [True] * 25, "heads": moved, "deps": ["dep"] * 25}
         rows += rows_of("a", {"sentence": i, "start": i, "end": i, "offsets": [0] * 25, **tree})
     pq.write_table(pa.Table.from_batches([sentence_batch(rows)]), tmp_path / "a.parquet")
-    [doc] = read_docs(tmp_path / "a.parquet", spacy.blank("en").vocab)
+    [doc] = read_docs(tmp_path / "a.parquet", spacy.blank("xx").vocab)
     assert [len(sent) for sent in doc.sents] == [25] * 30
 
 
 def test_other_tables_are_refused(tmp_path):
-    vocab = spacy.blank("en").vocab
+    vocab = spacy.blank("xx").vocab
     batch = sentence_batch(rows_of("a", sentence(0, 0)))
     table = pa.Table.from_batches([batch])
     pq.write_table(table.replace_schema_metadata({METADATA_KEY: b"7"}), tmp_path / "a.parquet")

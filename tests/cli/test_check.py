@@ -53,7 +53,7 @@ def check_docs(tmp_path, docs, **settings):
 
 @pytest.fixture(scope="module")
 def nlp():
-    return spacy.blank("en")
+    return spacy.blank("xx")
 
 
 def make_doc(nlp, words, heads, deps, **settings):

@@ -94,7 +94,7 @@ def test_limit_bounds_the_examples_read(paths, capsys):
 
 
 def test_errors_in_the_data_have_an_exit_code(paths, tmp_path, capsys):
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     doc = Doc(nlp.vocab, words=["a", "b", "c"], heads=[1, 0, 2], deps=["x", "y", "ROOT"])
     paths["paths.dev"] = save(tmp_path / "cycle.spacy", [doc])
     assert debug(CONFIG, paths, limit=0, as_json=True) == 1
@@ -103,7 +103,7 @@ def test_errors_in_the_data_have_an_exit_code(paths, tmp_path, capsys):
 
 
 def test_labels_that_training_lacks_are_reported(paths, tmp_path, capsys):
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     doc = Doc(nlp.vocab, words=["a", "b"], heads=[0, 0], deps=["ROOT", "unheard"])
     paths["paths.dev"] = save(tmp_path / "new.spacy", [doc])
     assert debug(CONFIG, paths, limit=0, as_json=True) == 0
@@ -114,7 +114,7 @@ def test_labels_that_training_lacks_are_reported(paths, tmp_path, capsys):
 
 def test_check_debug_and_training_choose_the_same_root_label(tmp_path, capsys):
     roots = ["pred", "root", "pred", "pred", "root"]
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     docs = [Doc(nlp.vocab, words=["a", "b"], heads=[0, 0], deps=[root, "x"]) for root in roots]
     stored = save(tmp_path / "train.spacy", docs)
     conllu = tmp_path / "train.conllu"
@@ -145,7 +145,7 @@ def test_check_debug_and_training_choose_the_same_root_label(tmp_path, capsys):
 
 
 def test_dev_is_read_with_the_root_label_of_train(tmp_path, capsys):
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     docs = {
         root: Doc(nlp.vocab, words=["a", "b"], heads=[0, 0], deps=[root, "x"])
         for root in ("root", "pred")
@@ -176,6 +176,14 @@ def test_corpus_that_cannot_be_read(paths, tmp_path):
         debug(CONFIG, {**paths, "paths.dev": str(tmp_path / "broken.spacy")}, limit=0, as_json=True)
 
 
+def test_config_that_does_not_say_where_the_corpora_are(paths):
+    with pytest.raises(
+        CommandError, match=r"make the corpora corpora\.train and corpora"
+    ) as caught:
+        debug(CONFIG, {"paths.train": paths["paths.train"]}, limit=0, as_json=True)
+    assert "path can't be None" in caught.value.text
+
+
 def test_config_without_the_parser(tmp_path, paths):
     text = CONFIG.read_text(encoding="utf8")
     config = tmp_path / "other.cfg"
@@ -189,7 +197,7 @@ def test_config_without_the_parser(tmp_path, paths):
 
 
 def test_heads_are_lost_where_tokens_differ(quickstart_docs):
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     gold = Doc(nlp.vocab, words=["I", "can", "not", "go"], spaces=[1, 0, 1, 0],
                heads=[3, 3, 3, 3], deps=["nsubj", "aux", "advmod", "ROOT"])  # fmt: skip
     assert lost_heads(Example(gold.copy(), gold), "ROOT") == (4, 0)

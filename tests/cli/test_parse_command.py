@@ -95,6 +95,8 @@ def test_text_to_conllu_on_stdout(pipeline, run):
     found = sentences_in(result.stdout)
     assert [s.comment("text") for s in found] == ["The cat slept.", "It rained."]
     assert b"2 texts, 2 sentences, 7 words" in result.stderr
+    result = run("parse", pipeline, "-", input=b"It rained.\n")
+    assert b"1 text, 1 sentence, 3 words" in result.stderr
 
 
 def test_several_files_of_several_formats(pipeline, tmp_path, dev_conllu):
@@ -198,7 +200,7 @@ def test_arcs_are_those_that_are_probable_enough(pipeline, tmp_path):
             str(pipeline), [str(tmp_path / "a.txt")], str(tmp_path / name), arcs=least
         )
         assert parse(options) == 0
-        [doc] = DocBin().from_disk(tmp_path / name).get_docs(spacy.blank("en").vocab)
+        [doc] = DocBin().from_disk(tmp_path / name).get_docs(spacy.blank("xx").vocab)
         found.append([(a.token.i, a.head.i, a.dep, a.prob) for a in doc[:]._.arcs])
     assert len(found[1]) < len(found[0])
     assert found[1] == [arc for arc in found[0] if arc[3] >= 0.6]
@@ -433,7 +435,7 @@ def test_wrong_setting_is_named_in_one_line(setting, message, pipeline, tmp_path
 
 
 def test_pipeline_without_the_parser_raises(tmp_path):
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("sentencizer")
     nlp.to_disk(tmp_path / "model")
     with pytest.raises(CommandError, match="no component root_mst") as caught:

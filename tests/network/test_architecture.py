@@ -42,7 +42,7 @@ def toy_tok2vec(name="toy"):
 
 @pytest.fixture
 def docs():
-    vocab = spacy.blank("en").vocab
+    vocab = spacy.blank("xx").vocab
     return [
         Doc(vocab, words=["a", "b", " ", "c", "d", "e"], sent_starts=[1, 0, 0, 0, 1, 0]),
         Doc(vocab),

@@ -26,7 +26,7 @@ TEXT = "The teacher that she met gave the boy a book."
 def nlp(quickstart_docs):
     """A pipeline that has learnt a little, and has its shared token vectors in half precision."""
     fix_random_seed(0)
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("tok2vec", config={"model": TOK2VEC})
     nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": LISTENER}})
     examples = gold_examples(quickstart_docs[:40], nlp)

@@ -11,7 +11,7 @@ from spacy_rootmind.parsing.long_runs import PIECE, cut_long_runs
 
 @pytest.fixture(scope="module")
 def nlp():
-    return spacy.blank("en")
+    return spacy.blank("xx")
 
 
 def cut_texts(nlp, texts, max_length=100):
@@ -77,7 +77,7 @@ def test_given_words_failures_and_other_tokenizers_are_left_alone(nlp):
 
 
 def test_texts_beyond_spacys_limit_are_refused_as_before():
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.max_length = 150
     [record], _ = cut_texts(nlp, ["(" * 151])
     with pytest.raises(ValueError, match="E088"):

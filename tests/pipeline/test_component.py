@@ -88,7 +88,7 @@ def test_get_loss_agrees_with_update(quickstart_docs):
 
 
 def test_add_pipe_with_the_default_model_trains():
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("root_mst")
     examples = [Example.from_dict(nlp.make_doc("She saw the cat ."), SENTENCE)] * 2
     nlp.initialize(lambda: examples)
@@ -146,7 +146,7 @@ def test_given_sentences_are_parsed_as_given(trained):
 
 
 def test_sentencizer_before_the_parser_is_respected(trained, quickstart_docs):
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("sentencizer")
     nlp.add_pipe("root_mst", source=trained)
     doc = nlp("The cat slept. A dog came.")
@@ -370,7 +370,7 @@ def test_update_skips_examples_without_words(text):
 
 
 def test_update_uses_boundaries_from_an_annotating_component():
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("sentencizer")
     nlp.add_pipe("root_mst", config={"model": SMALL_MODEL})
     words = ["She", "slept", ".", "He", "saw", "her", "."]
@@ -426,7 +426,7 @@ def test_predict_in_chunks_gives_the_same(trained, quickstart_docs, monkeypatch)
 
 
 def test_config_with_an_unknown_option_is_refused():
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     with pytest.raises(ValueError, match="no_such_option"):
         nlp.add_pipe("root_mst", config={"no_such_option": 1})
     with pytest.raises(ValueError, match="arc_widht"):
@@ -447,7 +447,7 @@ def test_config_with_an_unknown_option_is_refused():
     ],
 )
 def test_model_refuses_values_out_of_range(option, value):
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     with pytest.raises(ValueError, match=option):
         nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, option: value}})
 

@@ -432,7 +432,7 @@ def multi_hash(attrs):
 
 def make_multi_hash(attrs):
     fix_random_seed(0)
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": multi_hash(attrs)}})
     return nlp
 
@@ -484,7 +484,7 @@ def test_half_precision_is_read(trained, tmp_path):
 
 def test_replaced_listener_is_loaded(quickstart_docs, tmp_path):
     fix_random_seed(0)
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("tok2vec", config={"model": EMBED})
     listener = {
         "@architectures": "spacy.Tok2VecListener.v1",
@@ -501,7 +501,7 @@ def test_replaced_listener_is_loaded(quickstart_docs, tmp_path):
     nlp.to_disk(tmp_path / "own")
     own = spacy.load(tmp_path / "own")
     assert parse_of(own) == expected
-    target = spacy.blank("en")
+    target = spacy.blank("xx")
     target.add_pipe("root_mst", source=own)
     target.to_disk(tmp_path / "sourced")
     assert parse_of(spacy.load(tmp_path / "sourced")) == expected
@@ -537,7 +537,7 @@ def with_table(tok2vec):
 def test_parameters_of_any_type_are_saved_and_loaded(quickstart_docs, tmp_path):
     registry.architectures("test_with_table.v1", func=with_table)
     model = {"@architectures": "test_with_table.v1", "tok2vec": EMBED}
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": model}})
     nlp.initialize(lambda: gold_examples(quickstart_docs[:5], nlp))
     table = nlp.get_pipe("root_mst").model.get_ref("tok2vec")
@@ -582,7 +582,7 @@ def test_wrapped_networks_that_fail_leave_vocab_and_weights(quickstart_docs, tmp
     model = {"@architectures": "test_with_wrapped.v1", "tok2vec": EMBED}
 
     def make():
-        nlp = spacy.blank("en")
+        nlp = spacy.blank("xx")
         nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": model}})
         nlp.initialize(lambda: gold_examples(quickstart_docs[:5], nlp))
         return nlp

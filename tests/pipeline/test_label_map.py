@@ -100,13 +100,14 @@ def add_map(nlp, **settings):
     return nlp
 
 
-def test_in_a_saved_pipeline(trained, tmp_path):
+def test_in_a_saved_pipeline(trained_english, tmp_path):
     nlp = add_map(
-        make_nlp().from_bytes(trained.to_bytes()), labels=[["det", "article"], ["obl:tmod", "time"]]
+        make_nlp("en").from_bytes(trained_english.to_bytes()),
+        labels=[["det", "article"], ["obl:tmod", "time"]],
     )
     nlp.to_disk(tmp_path / "model")
     text = "The teacher gave the boy a book ."
-    plain, mapped = trained(text), spacy.load(tmp_path / "model")(text)
+    plain, mapped = trained_english(text), spacy.load(tmp_path / "model")(text)
     own = spacy.load(tmp_path / "model").get_pipe("ud_label_map").label_map.labels
     assert own == {"det": "article", "obl:tmod": "time"}
     assert [token.head.i for token in mapped] == [token.head.i for token in plain]
@@ -115,9 +116,9 @@ def test_in_a_saved_pipeline(trained, tmp_path):
     assert {token.dep_ for token in mapped}.isdisjoint({"obj", "det"})
 
 
-def test_probabilities_and_alternatives_remain(trained):
-    nlp = make_nlp(confidence=True, alternatives={"@misc": "spacy_rootmind.kbest.v1", "k": 2})
-    nlp.from_bytes(trained.to_bytes())
+def test_probabilities_and_alternatives_remain(trained_english):
+    nlp = make_nlp("en", confidence=True, alternatives={"@misc": "spacy_rootmind.kbest.v1", "k": 2})
+    nlp.from_bytes(trained_english.to_bytes())
     text = "The teacher gave the boy a book ."
     plain, mapped = nlp(text), add_map(nlp)(text)
     assert [token._.head_prob for token in mapped] == [token._.head_prob for token in plain]
@@ -129,10 +130,10 @@ def test_probabilities_and_alternatives_remain(trained):
     assert [parse.deps for parse in after._.parses] == [parse.deps for parse in before._.parses]
 
 
-def test_scores_compare_with_the_labels_of_the_gold_docs(trained, quickstart_docs):
-    nlp = add_map(make_nlp().from_bytes(trained.to_bytes()))
+def test_scores_compare_with_the_labels_of_the_gold_docs(trained_english, quickstart_docs):
+    nlp = add_map(make_nlp("en").from_bytes(trained_english.to_bytes()))
     docs = quickstart_docs[:30]
-    plain = trained.evaluate(gold_examples(docs, trained))
+    plain = trained_english.evaluate(gold_examples(docs, trained_english))
     mapped = nlp.evaluate(gold_examples(docs, nlp))
     assert mapped["dep_uas"] == plain["dep_uas"]
     assert mapped["dep_las"] < plain["dep_las"] - 0.2
@@ -151,7 +152,7 @@ def test_scores_compare_with_the_labels_of_the_gold_docs(trained, quickstart_doc
 
 
 def test_noun_chunks_are_those_of_the_tree(ud_folder):
-    nlp = add_map(make_nlp())
+    nlp = add_map(make_nlp("en"))
     path = ud_folder / "UD_English-EWT" / "en_ewt-ud-dev.conllu"
     right = n_found = n_gold = 0
     for doc in read_conllu(path, nlp.vocab):

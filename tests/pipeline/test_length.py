@@ -25,7 +25,7 @@ from spacy_rootmind.pipeline.prediction import plan_sentences
 from spacy_rootmind.pipeline.sentence_parser import PredictionContext
 from spacy_rootmind.pipeline.settings import Settings
 
-VOCAB = spacy.blank("en").vocab
+VOCAB = spacy.blank("xx").vocab
 # Part of a Doc's words are whitespace, in this share.
 SPACES = 0.25
 
@@ -308,7 +308,7 @@ def test_splits_of_a_short_text_are_not_logged(parser_of, caplog):
 @pytest.mark.parametrize("mode", ["auto", "given", "doc"])
 def test_training_sentences_are_no_longer_than_allowed(quickstart_docs, mode):
     joined = Doc.from_docs(quickstart_docs[:6])
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     [example] = gold_examples([joined], nlp)
     for max_words in (1, 4, 9, 1000):
         starts = training_starts(example, "ROOT", mode, max_words)
@@ -393,7 +393,7 @@ def test_a_long_doc_among_others_is_parsed_as_alone(several, quickstart_docs, mo
 def test_a_long_doc_with_shared_vectors_is_parsed_as_if_seen_at_once(quickstart_docs, monkeypatch):
     from parsers import SMALL_MODEL
 
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
     listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32, "upstream": "*"}
     nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": listener}})
@@ -475,7 +475,7 @@ from parsers import gold_examples, read_conllu
 
 fix_random_seed(0)
 config, n = json.loads(sys.argv[1]), int(sys.argv[2])
-nlp = spacy.blank("en")
+nlp = spacy.blank("xx")
 nlp.add_pipe("root_mst", config=config)
 docs = read_conllu(QUICKSTART / "assets" / "en_quick-ud-train.conllu", nlp.vocab, limit=20)
 joined = [Doc.from_docs(docs[i : i + 4]) for i in range(0, 20, 4)]

@@ -15,7 +15,7 @@ UPSTREAM["subword_features"] = True
 def make_nlp(docs, upstream="*", name="tok2vec"):
     """A parser that listens to a shared tok2vec; what it predicts does not matter."""
     fix_random_seed(0)
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("tok2vec", name=name, config={"model": UPSTREAM})
     listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32, "upstream": upstream}
     nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": listener}})

@@ -8,7 +8,7 @@ from parsers import assign, make_nlp
 from reference_noun_chunks import convert
 from spacy import displacy
 from spacy.lang.en.syntax_iterators import noun_chunks as spacys_own
-from spacy.lang.fr.syntax_iterators import noun_chunks as french
+from spacy.lang.sv.syntax_iterators import noun_chunks as swedish
 from spacy.tokens import Doc, DocBin
 from spacy.util import registry
 from trees_of_text import read_tree
@@ -41,27 +41,27 @@ def expected(doc):
 @pytest.fixture
 def nlp():
     """A pipeline with an untrained parser, whose vocab a test may change."""
-    return make_nlp()
+    return make_nlp("en")
 
 
 # --- by default --------------------------------------------------------------------------------
 
 
-def test_parsed_docs_have_their_chunks(trained):
-    doc = trained(TEXT)
+def test_parsed_docs_have_their_chunks(trained_english):
+    doc = trained_english(TEXT)
     assert chunks(doc) == expected(doc)
     assert len(chunks(doc)) > len(list(spacys_own(doc)))
 
 
-def test_merge_noun_chunks(trained):
-    doc = trained(TEXT)
+def test_merge_noun_chunks(trained_english):
+    doc = trained_english(TEXT)
     n_chunks, n_words = len(chunks(doc)), sum(len(chunk) for chunk in doc.noun_chunks)
     merged = spacy.pipeline.merge_noun_chunks(doc)
     assert len(merged) == len(TEXT.split()) - n_words + n_chunks
 
 
-def test_displacy_collapses_phrases(trained):
-    doc = trained(TEXT)
+def test_displacy_collapses_phrases(trained_english):
+    doc = trained_english(TEXT)
     drawn = displacy.parse_deps(doc, {"collapse_phrases": True, "collapse_punct": False})
     assert {word["text"] for word in drawn["words"]} >= set(chunks(doc))
 
@@ -106,68 +106,68 @@ def test_german_labels_of_both_schemes():
 
 
 def test_a_language_whose_function_reads_ud_keeps_it():
-    nlp = spacy.blank("fr")
+    nlp = spacy.blank("sv")
     nlp.add_pipe("root_mst")
-    assert nlp.vocab.get_noun_chunks is french
+    assert nlp.vocab.get_noun_chunks is swedish
 
 
 # --- where it survives -------------------------------------------------------------------------
 
 
-def test_saved_pipelines(trained, tmp_path):
-    doc = trained(TEXT)
-    trained.to_disk(tmp_path / "model")
+def test_saved_pipelines(trained_english, tmp_path):
+    doc = trained_english(TEXT)
+    trained_english.to_disk(tmp_path / "model")
     for again in (
         spacy.load(tmp_path / "model"),
-        make_nlp().from_bytes(trained.to_bytes()),
-        pickle.loads(pickle.dumps(trained)),
+        make_nlp("en").from_bytes(trained_english.to_bytes()),
+        pickle.loads(pickle.dumps(trained_english)),
     ):
         assert chunks(again(TEXT)) == expected(doc)
 
 
-def test_other_processes(trained):
-    docs = list(trained.pipe([TEXT, TEXT, "Yes"], n_process=2))
+def test_other_processes(trained_english):
+    docs = list(trained_english.pipe([TEXT, TEXT, "Yes"], n_process=2))
     assert [chunks(doc) for doc in docs] == [expected(doc) for doc in docs]
     assert len(chunks(docs[0])) > 2
 
 
-def test_docs_made_of_docs(trained):
-    doc = trained(TEXT)
+def test_docs_made_of_docs(trained_english):
+    doc = trained_english(TEXT)
     store = DocBin(docs=[doc])
     copies = [
         doc.copy(),
         Doc.from_docs([doc]),
         doc[:].as_doc(),
-        Doc(trained.vocab).from_bytes(doc.to_bytes()),
-        *store.get_docs(trained.vocab),
+        Doc(trained_english.vocab).from_bytes(doc.to_bytes()),
+        *store.get_docs(trained_english.vocab),
         pickle.loads(pickle.dumps(doc)),
     ]
     assert [chunks(copy) for copy in copies] == [expected(doc)] * len(copies)
 
 
-def test_a_sourced_parser(trained):
+def test_a_sourced_parser(trained_english):
     nlp = spacy.blank("en")
     early = nlp.make_doc(TEXT)
-    nlp.add_pipe("root_mst", source=trained)
-    assert chunks(nlp(early)) == expected(trained(TEXT))
-    assert chunks(nlp(TEXT)) == expected(trained(TEXT))
+    nlp.add_pipe("root_mst", source=trained_english)
+    assert chunks(nlp(early)) == expected(trained_english(TEXT))
+    assert chunks(nlp(TEXT)) == expected(trained_english(TEXT))
 
 
 # --- set by the user ---------------------------------------------------------------------------
 
 
-def test_none_leaves_everything_as_without_the_parser(trained):
-    assert make_nlp(noun_chunks=None).vocab.get_noun_chunks is spacys_own
-    nlp = make_nlp()
+def test_none_leaves_everything_as_without_the_parser(trained_english):
+    assert make_nlp("en", noun_chunks=None).vocab.get_noun_chunks is spacys_own
+    nlp = make_nlp("en")
     assert isinstance(nlp.vocab.get_noun_chunks, ChunksByLabels)
     assign(nlp.get_pipe("root_mst"), noun_chunks=None)
     assert nlp.vocab.get_noun_chunks is spacys_own
-    nlp.from_bytes(trained.to_bytes())
-    assert chunks(nlp(TEXT)) == [span.text for span in spans(trained(TEXT), spacys_own)]
+    nlp.from_bytes(trained_english.to_bytes())
+    assert chunks(nlp(TEXT)) == [span.text for span in spans(trained_english(TEXT), spacys_own)]
 
 
 def test_a_function_counts_for_all_docs_until_another_setting():
-    nlp = make_nlp()
+    nlp = make_nlp("en")
     assign(nlp.get_pipe("root_mst"), noun_chunks=every_word)
     doc = read_tree(nlp.vocab, UD)
     assert len(chunks(doc)) == len(doc)
@@ -177,7 +177,7 @@ def test_a_function_counts_for_all_docs_until_another_setting():
 
 def test_the_registered_function_replaces_spacys(tmp_path):
     settings = {"@misc": "spacy_rootmind.ud_noun_chunks.v1"}
-    nlp = spacy.blank("fr")
+    nlp = spacy.blank("sv")
     nlp.add_pipe("root_mst", config={"noun_chunks": settings})
     nlp.to_disk(tmp_path / "model")
     again = spacy.load(tmp_path / "model")
@@ -191,11 +191,11 @@ def test_the_registered_function_needs_no_parser():
     assert chunks(read_tree(nlp.vocab, UD)) == CHUNKS
 
 
-def test_a_function_that_the_user_set_stays(trained):
+def test_a_function_that_the_user_set_stays(trained_english):
     nlp = spacy.blank("en")
     nlp.vocab.get_noun_chunks = every_word
-    nlp.add_pipe("root_mst", source=trained)
+    nlp.add_pipe("root_mst", source=trained_english)
     assert len(chunks(nlp(TEXT))) == len(TEXT.split())
-    doc = trained.make_doc(TEXT)
+    doc = trained_english.make_doc(TEXT)
     doc.noun_chunks_iterator = every_word
-    assert len(chunks(trained(doc))) == len(TEXT.split())
+    assert len(chunks(trained_english(doc))) == len(TEXT.split())

@@ -38,7 +38,7 @@ TEXTS = ["The cat saw a dog.", "Which book did Anna read?", ""]
 
 def make_nlp(components, callback=CALLBACK, disabled=()):
     """A pipeline that is not initialized."""
-    config = Config(spacy.blank("en").config)
+    config = Config(spacy.blank("xx").config)
     config["components"] = components
     config["nlp"].update(
         pipeline=list(components), disabled=list(disabled), after_pipeline_creation=callback
@@ -144,7 +144,7 @@ def test_the_parser_keeps_numpy_where_listeners_are_replaced(quickstart_docs, tm
     nlp.to_disk(tmp_path)
     loaded = spacy.load(tmp_path)
     assert libraries(loaded)["root_mst"] == {False}
-    other = spacy.blank("en", vocab=nlp.vocab)
+    other = spacy.blank("xx", vocab=nlp.vocab)
     other.add_pipe("root_mst", source=nlp)
     list(other.pipe(TEXTS))
     assert libraries(other) == {"root_mst": {False}}
@@ -172,7 +172,7 @@ def test_all_components_keep_numpy_where_listeners_are_replaced(quickstart_docs,
     assert libraries(nlp) == {"tagger": {False}, "root_mst": {False}}
     # As in Python, from a pipeline with the callback.
     nlp = spacy.load(tmp_path / "shared")
-    other = spacy.blank("en", vocab=nlp.vocab)
+    other = spacy.blank("xx", vocab=nlp.vocab)
     for name in ("tok2vec", "tagger", "root_mst"):
         other.add_pipe(name, source=nlp)
     assert libraries_after_replacing(other, "tagger", "root_mst") == [{False}] * 2

@@ -56,7 +56,7 @@ def static_vectors(docs, strings, mode, dtype="float16"):
 def make_home(docs, mode="default", dtype="float16"):
     """A trained pipeline whose parser listens to a tok2vec that reads static vectors."""
     fix_random_seed(0)
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.vocab.vectors = static_vectors(docs, nlp.vocab.strings, mode, dtype)
     nlp.add_pipe("tok2vec", config={"model": TOK2VEC})
     nlp.add_pipe("root_mst", config={"model": LISTENING})
@@ -74,7 +74,7 @@ def folder(quickstart_docs, tmp_path_factory):
 def make_other(docs):
     """An initialized pipeline with another tok2vec of the same width."""
     fix_random_seed(1)
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("tok2vec", config={"model": OTHER_TOK2VEC})
     nlp.add_pipe("tagger", config={"model": {**TAGGER, "tok2vec": LISTENER}})
     nlp.get_pipe("tagger").add_label("NN")
@@ -126,7 +126,7 @@ def test_parser_that_listens_to_another_tok2vec_is_an_error(folder, other, tmp_p
 
 
 def test_it_is_an_error_without_any_tok2vec(folder):
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("root_mst", source=spacy.load(folder))
     with refusing():
         nlp(TEXTS[0])
@@ -147,7 +147,7 @@ def test_what_the_error_says_gives_the_heads_of_home(folder, other, expected, tm
     loaded = spacy.load(tmp_path)
     assert loaded.vocab.vectors.size == 0
     assert parses(loaded) == expected
-    again = spacy.blank("en").from_config(loaded.config).from_bytes(loaded.to_bytes())
+    again = spacy.blank("xx").from_config(loaded.config).from_bytes(loaded.to_bytes())
     assert parses(again) == expected
     assert [doc.to_json() for doc in loaded.pipe(TEXTS, n_process=2)] == [
         loaded(text).to_json() for text in TEXTS
@@ -188,7 +188,7 @@ def test_another_tok2vec_at_home_is_an_error(folder, other):
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_static_vectors_are_kept_whichever_component_was_added_first(is_first, quickstart_docs):
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.vocab.vectors = static_vectors(quickstart_docs, nlp.vocab.strings, "default")
     nlp.add_pipe("root_mst", config={"model": LISTENING})
     nlp.add_pipe("tok2vec", config={"model": TOK2VEC}, first=True)
@@ -204,7 +204,7 @@ def test_an_empty_table_is_not_trained(folder, quickstart_docs):
     nlp = spacy.load(folder)
     nlp.replace_listeners("tok2vec", "root_mst", PATHS)
     nlp.remove_pipe("tok2vec")
-    again = spacy.blank("en").from_config(nlp.config)
+    again = spacy.blank("xx").from_config(nlp.config)
     with pytest.raises(ValueError, match=r"no static vectors to start with: take .* by `source`"):
         again.initialize(lambda: gold_examples(quickstart_docs[:5], again))
 
@@ -213,7 +213,7 @@ def test_it_may_be_taken_further(folder, expected):
     nlp = spacy.load(folder)
     nlp.replace_listeners("tok2vec", "root_mst", PATHS)
     for _ in range(2):
-        further = spacy.blank("en")
+        further = spacy.blank("xx")
         further.add_pipe("root_mst", source=nlp)
         nlp = further
     assert parses(nlp) == expected
@@ -221,7 +221,7 @@ def test_it_may_be_taken_further(folder, expected):
 
 def test_parser_and_its_tok2vec_may_be_taken_together(folder, expected):
     source = spacy.load(folder)
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.vocab.vectors = source.vocab.vectors
     nlp.add_pipe("tok2vec", source=source)
     nlp.add_pipe("root_mst", source=source)
@@ -268,7 +268,7 @@ def test_parser_that_is_trained_over_another_tok2vec_is_right(folder, other, qui
             losses.append(other.update(examples, sgd=other.resume_training())["root_mst"])
     assert losses[-1] < losses[0]
     found = parses(other)
-    loaded = spacy.blank("en").from_config(other.config).from_bytes(other.to_bytes())
+    loaded = spacy.blank("xx").from_config(other.config).from_bytes(other.to_bytes())
     assert parses(loaded) == found
 
 
@@ -296,11 +296,11 @@ def test_components_of_others_keep_their_results(folder, other, expected):
 
 
 def test_a_parser_that_reads_static_vectors_of_the_vocab_says_which_it_needs(quickstart_docs):
-    source = spacy.blank("en")
+    source = spacy.blank("xx")
     source.vocab.vectors = static_vectors(quickstart_docs, source.vocab.strings, "default")
     source.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": TOK2VEC}})
     train(source, gold_examples(quickstart_docs[:40], source), steps=3)
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("root_mst", source=source)
     with pytest.raises(ValueError, match=r"width 6, .* width 0: .*nlp\.vocab\.vectors ="):
         nlp(TEXTS[0])
@@ -312,7 +312,7 @@ def test_a_parser_that_reads_static_vectors_of_the_vocab_says_which_it_needs(qui
 
 
 def config_with(folder, other_folder, **parser):
-    config = Config(spacy.blank("en").config)
+    config = Config(spacy.blank("xx").config)
     config["components"] = {
         "tok2vec": {"source": str(other_folder)},
         "root_mst": {"source": str(folder), **parser},
@@ -353,7 +353,7 @@ def test_vectors_are_saved_exactly_and_small(mode, dtype, n_bytes, quickstart_do
     expected = parses(home)
     data = home.vocab.vectors.data.copy()
     home.replace_listeners("tok2vec", "root_mst", PATHS)
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("root_mst", source=home)
     nlp.to_disk(tmp_path)
     loaded = spacy.load(tmp_path)

@@ -42,7 +42,7 @@ from spacy_rootmind.pipeline.constraints import Constraints
 from spacy_rootmind.pipeline.stored_distributions import sigmoid
 from spacy_rootmind.trees.conventions import MISSING
 
-VOCAB = spacy.blank("en").vocab
+VOCAB = spacy.blank("xx").vocab
 TEXT = "The teacher woke up. A dog that she met slept. Who broke the old window?"
 TEXT_STARTS = [0, 5, 12]
 
@@ -235,7 +235,7 @@ def test_first_token_starts_a_sentence_whatever_is_said(several):
 
 @pytest.mark.parametrize("name", ["sentencizer", "senter"])
 def test_auto_keeps_what_an_earlier_component_found(several, quickstart_docs, name):
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe(name, config={"punct_chars": ["old", "."]} if name == "sentencizer" else {})
     if name == "senter":
         examples = gold_examples(join(quickstart_docs[:10], 5), nlp)
@@ -517,7 +517,7 @@ def test_given_demands_boundaries(make):
 
 
 def test_given_names_the_component(make, several):
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("root_mst", name="trees", config={"model": SMALL_MODEL, "sentences": "given"})
     weights = several.get_pipe("root_mst").to_bytes(exclude=["vocab"])
     nlp.get_pipe("trees").from_bytes(weights, exclude=["vocab"])
@@ -762,7 +762,7 @@ def test_update_takes_odd_docs_among_others(learning):
 def test_update_with_some_boundaries_on_the_doc_trains_the_rest_on_gold(quickstart_docs):
     """A Doc that is annotated in part keeps what it has; elsewhere sentences are the gold ones."""
     gold = Doc.from_docs(quickstart_docs[:4])
-    [example] = gold_examples([gold], spacy.blank("en"))
+    [example] = gold_examples([gold], spacy.blank("xx"))
     expected = training_starts(example, "ROOT").tolist()
     assert expected == [*starts_of(gold), len(gold)]
     example.predicted[expected[1]].is_sent_start = True
@@ -940,7 +940,7 @@ def test_probabilities_of_starts_are_saved_and_outdated_with_their_sentence(make
     ],
 )
 def test_each_sentence_has_a_word(text, starts, expected):
-    doc = spacy.blank("en")(text)
+    doc = spacy.blank("xx")(text)
     log_odds = np.array([1.0 if t.text in starts else -1e3 if t.is_space else -1.0 for t in doc])
     chosen, _ = choose_starts(doc, join_wordless(doc, log_odds), 512)
     found = [doc[a:b].text.strip() for a, b in itertools.pairwise(chosen.tolist())]
@@ -949,7 +949,7 @@ def test_each_sentence_has_a_word(text, starts, expected):
 
 @pytest.mark.parametrize(("before", "after"), [(2.0, 1.0), (1.0, 2.0)])
 def test_marks_without_a_side_of_their_own_go_to_the_less_likely_boundary(before, after):
-    doc = spacy.blank("en")('She came " He slept')
+    doc = spacy.blank("xx")('She came " He slept')
     starts, _ = choose_starts(doc, join_wordless(doc, np.array([3, -1, before, after, -1])), 512)
     assert starts.tolist() == [0, 2 if before > after else 3, 5]
 

@@ -41,7 +41,7 @@ TOK2VEC = {
 @pytest.fixture
 def nlp():
     """A blank pipeline with vectors of a few words."""
-    nlp = spacy.blank("en", config=CONFIG)
+    nlp = spacy.blank("xx", config=CONFIG)
     data = np.random.default_rng(0).normal(size=(len(WORDS), WIDTH)).astype("float32")
     nlp.vocab.vectors = HalfPrecisionVectors(
         strings=nlp.vocab.strings, data=data, keys=WORDS, attr="NORM", name="few"
@@ -88,7 +88,7 @@ def test_writing_leaves_single_precision(nlp, tmp_path):
 
 def test_file_of_single_precision_is_read(nlp, tmp_path):
     """As that of spaCy's vectors, whose attribute is lost."""
-    plain = spacy.blank("en")
+    plain = spacy.blank("xx")
     plain.vocab.vectors = spacy.vectors.Vectors(
         strings=plain.vocab.strings, data=nlp.vocab.vectors.data, keys=WORDS
     )

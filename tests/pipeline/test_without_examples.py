@@ -27,7 +27,7 @@ def learn(nlp, examples, steps):
 
 @pytest.mark.parametrize("labels", [[], ["nsubj"], ["obj", "nsubj", "obj"], ["nsubj", "ROOT"]])
 def test_labels_are_those_of_spacys_parser(labels):
-    spacys = spacy.blank("en")
+    spacys = spacy.blank("xx")
     parser = spacys.add_pipe("parser")
     for label in labels:
         parser.add_label(label)
@@ -91,7 +91,7 @@ def test_update_skips_labels_that_were_not_added():
 
 
 def test_listener_is_sized():
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
     listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32}
     parser = nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": listener}})

@@ -10,6 +10,9 @@ from PIL import Image, ImageColor
 from spacy.tokens import Doc
 
 from spacy_rootmind import render
+from spacy_rootmind.rendering.api import FONT
+from spacy_rootmind.rendering.layout import MARGIN
+from spacy_rootmind.rendering.svg import complete_svg, draw_caption
 
 # OSError: CairoSVG is there, but not the library that it is for.
 cairosvg = pytest.importorskip(
@@ -44,7 +47,7 @@ def check_picture(svg, color="#000000", bg="#ffffff"):
 @pytest.fixture(scope="module")
 def doc():
     words, heads = ["She", "left", "."], [1, 1, 1]
-    return Doc(spacy.blank("en").vocab, words=words, heads=heads, deps=["nsubj", "root", "punct"])
+    return Doc(spacy.blank("xx").vocab, words=words, heads=heads, deps=["nsubj", "root", "punct"])
 
 
 def test_returned_svg_is_drawn(doc):
@@ -56,6 +59,17 @@ def test_files_are_drawn_in_their_colours(doc, color, bg, tmp_path):
     path = tmp_path / "parse.svg"
     render(doc, path=path, options={"color": color, "bg": bg})
     check_picture(path.read_text(encoding="utf8"), color, bg)
+
+
+@pytest.mark.parametrize("width", [300, 330, 360, 390, 420, 450, 480, 510])
+def test_captions_end_within_the_picture(width):
+    """In the font that is there, which need not be the one whose widths are assumed."""
+    text = "Alternative 2: probability 0.00266 (log -5.93); differs in det(telescope, the-3) and"
+    picture = draw_caption(f"{text} det(telescope, a-11)", width, is_rtl=False)
+    settings = {"bg": "#ffffff", "color": "#000000", "font": FONT}
+    pixels = rasterize(complete_svg(picture, settings, "en", in_page=False))
+    inked = np.flatnonzero((pixels[..., :3] != 255).any(axis=(0, 2)))
+    assert width / 2 < inked.max() < width - MARGIN / 2
 
 
 def test_picture_of_the_readme_is_drawn():

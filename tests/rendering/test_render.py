@@ -1028,7 +1028,7 @@ def test_page_has_a_figure_for_each_sentence(docs):
     assert markup.startswith("<!DOCTYPE html>")
     page = Page(markup)
     assert len(page.attributes["figure"]) == 2
-    assert page.attributes["html"] == [{"lang": "en"}]
+    assert page.attributes["html"] == [{"lang": "xx"}]
     svgs = "".join(re.findall(r"<figure.*?>(.*?)</figure>", markup, re.DOTALL))
     assert read_arcs(svgs) == read_arcs(render(docs.kbest))
 
@@ -1142,7 +1142,7 @@ def test_displacys_wrapper_is_called(docs, monkeypatch):
 
 
 def test_docs_that_are_not_parsed():
-    doc = spacy.blank("en")("Not parsed.")
+    doc = spacy.blank("xx")("Not parsed.")
     for item in (doc, doc[:2], [doc]):
         with pytest.raises(ValueError, match=r"'Not parsed\.' is not parsed: expected heads"):
             render(item)

@@ -23,13 +23,13 @@ def make_most_frequent_pos(nlp: Language, name: str, tags: dict[str, str]):
 
 
 @pytest.fixture
-def pipeline(trained, quickstart_docs):
+def pipeline(trained_english, quickstart_docs):
     """A pipeline of a tagger and a trained parser, which a test may change."""
     counts = defaultdict(Counter)
     for doc in quickstart_docs:
         for token in doc:
             counts[token.text][token.pos_] += 1
     tags = {word: count.most_common(1)[0][0] for word, count in counts.items()}
-    nlp = make_nlp().from_bytes(trained.to_bytes())
+    nlp = make_nlp("en").from_bytes(trained_english.to_bytes())
     nlp.add_pipe(COMPONENT, config={"tags": tags}, first=True)
     return nlp

@@ -393,7 +393,7 @@ def test_components_before_the_parser_are_run_and_no_others(make):
 
 def test_reader_fits_with_what_a_shared_tok2vec_says(quickstart_docs, dev):
     """Scores without the shared vectors would be those of zeros, and so would the temperature."""
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
     listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32, "upstream": "*"}
     nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": listener}})

@@ -61,7 +61,7 @@ DONT = conllu(
 
 def docs_of(lines, words, nlp=None):
     sentences = [read_sentence(lines)]
-    return convert_split(sentences, words, nlp or spacy.blank("fr"), 10)[0]
+    return convert_split(sentences, words, nlp or spacy.blank("xx"), 10)[0]
 
 
 def parts(doc):
