@@ -147,12 +147,24 @@ def versions(session):
     session.run("pytest", "-W", click)
 
 
+@nox.session(default=False)
+def free_threaded(session):
+    """Test kernels and arrays on Python 3.14t; spaCy has no wheels for it."""
+    session.install("cython", "setuptools", "numpy", "pytest", "pytest-xdist", "hypothesis")
+    session.install("--no-build-isolation", "--no-deps", ".")
+    enter_copy(session, *PACKAGE)
+    # Imports of modules that need the lock would turn it on, with a warning, which is an error.
+    session.run("python", "-c", "import sys; sys.exit(sys._is_gil_enabled())")
+    arrays = ("tests/kernel", "tests/trees", "--ignore=tests/trees/test_labelled.py")
+    session.run("pytest", "-q", *arrays)
+
+
 @nox.session(requires=["build"])
 def wheel(session):
     """Test the wheel: arrays without spaCy, the oldest NumPy, a packaged pipeline, the recipe."""
     enter_copy(session, *PACKAGE)
     # The oldest that there is for this Python: modules built with NumPy 2 have to run with it.
-    numpy = {10: "1.25", 11: "1.25", 12: "1.26"}.get(sys.version_info.minor, "2.1")
+    numpy = {10: "1.25", 11: "1.25", 12: "1.26", 14: "2.3"}.get(sys.version_info.minor, "2.1")
     with Path("any-numpy.txt").open("w") as file:
         file.writelines(line for line in CONSTRAINTS.open() if not line.startswith("numpy=="))
     any_numpy = {"PIP_CONSTRAINT": Path("any-numpy.txt").resolve().as_uri()}
