@@ -6,6 +6,7 @@ wheel, add `--no-dependencies`.
 """
 
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -20,6 +21,21 @@ nox.options.allow_parallel = True
 ROOT = Path(__file__).parent.resolve()
 DIST = ROOT / "dist"
 CONSTRAINTS = ROOT / ".ci" / "constraints.txt"
+# Zig's names of what users have besides Linux on x86-64 and aarch64.
+PLATFORMS = (
+    "aarch64-macos",
+    "aarch64-windows-gnu",
+    "x86_64-linux-musl",
+    "x86_64-macos",
+    "x86_64-windows-gnu",
+)
+# Versions of Debian and their Python.
+DEBIAN = {"12": (3, 11), "13": (3, 13)}
+# What Python, NumPy and spaCy need of it.
+AARCH64 = (
+    *("python{0}-minimal", "libpython{0}-minimal", "libpython{0}-stdlib", "libc6", "libgcc-s1"),
+    *("libstdc++6", "libbz2-1.0", "libexpat1", "libffi8", "liblzma5", "libuuid1", "zlib1g"),
+)
 # What copies for tests of the wheel lack.
 PACKAGE = ("spacy_rootmind", "cython_src", "setup.py")
 # What is built, installed or kept by other programs.
@@ -224,13 +240,70 @@ def sanitizers(session):
     session.run("python", ".ci/sanitized.py")
 
 
+@nox.session(requires=["build"])
+def cross(session):
+    """Compile and link for other platforms, without warnings; run the vector passes of some."""
+    session.install(with_extras(), "cython", "setuptools", "ziglang")
+    copy = enter_copy(session)
+    session.run("python", ".ci/cross.py", "cross", *PLATFORMS)
+    session.run(str(copy / "cross/x86_64-linux-musl/passes.exe"), external=True)
+    # Debian's package has it in a folder of its own.
+    wine = shutil.which("wine64", path=f"{os.environ['PATH']}:/usr/lib/wine")
+    if wine is None:
+        session.log("wine64 not found: the passes for Windows do not run")
+        return
+    own = {"WINEPREFIX": str(copy / "wine"), "WINEDEBUG": "-all"}
+    session.run(wine, "cross/x86_64-windows-gnu/passes.exe", external=True, env=own)
+
+
+@nox.session(requires=["build"], default=False)
+def aarch64(session):
+    """Test arrays, and parse, on aarch64 Linux: Debian's Python under emulation, spaCy's wheels."""
+    release = platform.freedesktop_os_release()
+    if (release["ID"], DEBIAN.get(release["VERSION_ID"])) != ("debian", sys.version_info[:2]):
+        session.skip("needs Debian's own version of Python, whose packages for aarch64 it takes")
+    session.install(with_extras(), "cython", "setuptools", "ziglang")
+    copy = enter_copy(session)
+    system, packages = copy / "system", copy / "packages"
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    names = [name.format(version) for name in AARCH64]
+    session.run(".ci/debian", str(system), "amd64", "qemu-user-static", external=True)
+    session.run(".ci/debian", str(system), "arm64", *names, external=True)
+    # Ours, but for its extensions, whose names have the platform.
+    session.run("python", "-m", "zipfile", "-e", with_extras(), str(packages))
+    platforms = [f"--platform=manylinux{version}_aarch64" for version in ("2014", "_2_28")]
+    chosen = ("--only-binary=:all:", *platforms, f"--target={packages}")
+    session.run("pip", "install", "-q", *chosen, "spacy", "pytest", "pytest-xdist", "hypothesis")
+    target = "aarch64-linux-gnu.2.17"
+    session.run("python", ".ci/cross.py", "cross", "--run", target)
+    shutil.copytree(copy / "cross" / target, packages, dirs_exist_ok=True)
+
+    python = copy / "python"
+    # Not the newest processor: matrix products of OpenBLAS for it (SVE) go wrong under emulation.
+    variables = f"PYTHONHOME={system}/usr PYTHONPATH={packages} PYTHONSAFEPATH=1"
+    emulator = f"{system}/usr/bin/qemu-aarch64-static -cpu neoverse-n1 -L {system}"
+    command = f'{variables} exec {emulator} -0 "$0" {system}/usr/bin/python{version} "$@"'
+    python.write_text(f"#!/bin/sh\n{command}\n")
+    python.chmod(0o755)
+    # Tests that compile are left out: there is no compiler.
+    arrays = ("-n", "0", "--every", "10", "tests/kernel", "tests/trees", "-k", "not cimport")
+    session.run(str(python), "-m", "pytest", "-q", *arrays, *session.posargs, external=True)
+    [pipeline] = Path("pipelines/en_rootmind_web_sm/en_rootmind_web_sm").glob("*-*")
+    text = "She saw the man with the telescope. Which book did she read?"
+    parse = ("-m", "spacy_rootmind", "parse", str(pipeline), "--text", text)
+    here = session.run("python", *parse, silent=True)
+    there = session.run(str(python), *parse, external=True, silent=True)
+    if there != here:
+        session.error(f"expected the same parses on aarch64 as here\n{here}\n{there}")
+
+
 @nox.session
 def lint(session):
     """Check style, spelling, imports and workflows."""
     session.install(
         "ruff", "cython-lint", "codespell[toml]", "import-linter", "pre-commit", "zizmor"
     )
-    session.install("validate-pyproject")
+    session.install("check-jsonschema", "validate-pyproject")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     # What ruff refuses in Python: unpickling, and running what is read.
@@ -243,6 +316,8 @@ def lint(session):
     session.run("lint-imports")
     session.run("validate-pyproject", "pyproject.toml")
     session.run("pre-commit", "validate-config")
+    workflows = map(str, Path(".github/workflows").iterdir())
+    session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
     session.run("zizmor", "--offline", "--quiet", ".github/workflows")
 
 
