@@ -157,8 +157,9 @@ def make(extensions: list[Extension], platform: str, level: str, folder: Path) -
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         list(threads.map(build, extensions))
     if platform in RUNNABLE:
-        options = ("-target", platform, level, *WARNINGS, "-static", "-Icython_src")
-        zig("cc", *options, ".ci/passes.c", "-lm", "-o", out / "passes.exe")
+        options = ("-target", platform, level, *WARNINGS, "-Icython_src")
+        static = ["-static"] if "musl" in platform else []
+        zig("cc", *options, *static, ".ci/passes.c", "-lm", "-o", out / "passes.exe")
 
 
 def main() -> None:
