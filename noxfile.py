@@ -6,6 +6,7 @@ wheel, add `--no-dependencies`.
 """
 
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -20,6 +21,17 @@ nox.options.allow_parallel = True
 ROOT = Path(__file__).parent.resolve()
 DIST = ROOT / "dist"
 CONSTRAINTS = ROOT / ".ci" / "constraints.txt"
+# Zig's names of what users have besides Linux on x86-64 and aarch64. Not arm64 Windows, for which
+# Zig builds another C library, which takes a minute: `nox -s cross -- aarch64-windows-gnu`.
+PLATFORMS = ("aarch64-macos", "x86_64-macos", "x86_64-linux-musl", "x86_64-windows-gnu")
+# The version of Debian whose packages have these names, and its Python.
+DEBIAN = ("debian", "12", (3, 11))
+# What Python, NumPy and spaCy need of it.
+AARCH64 = (
+    *("python{0}-minimal", "libpython{0}-minimal", "libpython{0}-stdlib", "libc6", "libgcc-s1"),
+    *("libstdc++6", "libbz2-1.0", "libexpat1", "libffi8", "liblzma5", "libssl3", "libuuid1"),
+    "zlib1g",
+)
 # What copies for tests of the wheel lack.
 PACKAGE = ("spacy_rootmind", "cython_src", "setup.py")
 # What is built, installed or kept by other programs.
@@ -147,12 +159,24 @@ def versions(session):
     session.run("pytest", "-W", click)
 
 
+@nox.session(default=False)
+def free_threaded(session):
+    """Test kernels and arrays on Python 3.14t; spaCy has no wheels for it."""
+    session.install("cython", "setuptools", "numpy", "pytest", "pytest-xdist", "hypothesis")
+    session.install("--no-build-isolation", "--no-deps", ".")
+    enter_copy(session, *PACKAGE)
+    # Imports of modules that need the lock would turn it on, with a warning, which is an error.
+    session.run("python", "-c", "import sys; sys.exit(sys._is_gil_enabled())")
+    arrays = ("tests/kernel", "tests/trees", "--ignore=tests/trees/test_labelled.py")
+    session.run("pytest", "-q", *arrays)
+
+
 @nox.session(requires=["build"])
 def wheel(session):
     """Test the wheel: arrays without spaCy, the oldest NumPy, a packaged pipeline, the recipe."""
     enter_copy(session, *PACKAGE)
     # The oldest that there is for this Python: modules built with NumPy 2 have to run with it.
-    numpy = {10: "1.25", 11: "1.25", 12: "1.26"}.get(sys.version_info.minor, "2.1")
+    numpy = {10: "1.25", 11: "1.25", 12: "1.26", 14: "2.3"}.get(sys.version_info.minor, "2.1")
     with Path("any-numpy.txt").open("w") as file:
         file.writelines(line for line in CONSTRAINTS.open() if not line.startswith("numpy=="))
     any_numpy = {"PIP_CONSTRAINT": Path("any-numpy.txt").resolve().as_uri()}
@@ -212,13 +236,75 @@ def sanitizers(session):
     session.run("python", ".ci/sanitized.py")
 
 
+@nox.session(requires=["build"])
+def cross(session):
+    """Compile and link for other platforms, without warnings; run the vector passes of some."""
+    session.install(with_extras(), "cython", "setuptools", "ziglang")
+    copy = enter_copy(session)
+    if session.posargs:
+        session.run("python", ".ci/cross.py", "cross", *session.posargs)
+        return
+    session.run("python", ".ci/cross.py", "cross", *PLATFORMS)
+    session.run(str(copy / "cross/x86_64-linux-musl/passes.exe"), external=True)
+    # Debian's package has it in a folder of its own.
+    wine = shutil.which("wine64", path=f"{os.environ['PATH']}:/usr/lib/wine")
+    if wine is None:
+        session.log("wine64 not found: the passes for Windows do not run")
+        return
+    own = {"WINEPREFIX": str(copy / "wine"), "WINEDEBUG": "-all"}
+    session.run(wine, "cross/x86_64-windows-gnu/passes.exe", external=True, env=own)
+
+
+@nox.session(requires=["build"], default=False)
+def aarch64(session):
+    """Test arrays, and parse, on aarch64 Linux: Debian's Python under emulation, spaCy's wheels."""
+    release = platform.freedesktop_os_release() if sys.platform == "linux" else {}
+    if (release.get("ID"), release.get("VERSION_ID"), sys.version_info[:2]) != DEBIAN:
+        session.skip("needs Debian 12 and its Python, whose packages for aarch64 it takes")
+    session.install(with_extras(), "cython", "setuptools", "ziglang")
+    copy = enter_copy(session)
+    system, packages = copy / "system", copy / "packages"
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    names = [name.format(version) for name in AARCH64]
+    session.run(".ci/debian", str(system), "amd64", "qemu-user-static", external=True)
+    session.run(".ci/debian", str(system), "arm64", *names, external=True)
+    # Ours, but for its extensions, whose names have the platform.
+    session.run("python", "-m", "zipfile", "-e", with_extras(), str(packages))
+    platforms = [f"--platform=manylinux{version}_aarch64" for version in ("2014", "_2_28")]
+    chosen = ("--only-binary=:all:", *platforms, f"--target={packages}")
+    session.run("pip", "install", "-q", *chosen, "spacy", "pytest", "pytest-xdist", "hypothesis")
+    target = "aarch64-linux-gnu.2.17"
+    session.run("python", ".ci/cross.py", "cross", "--run", target)
+    shutil.copytree(copy / "cross" / target, packages, dirs_exist_ok=True)
+
+    python = copy / "python"
+    # Not the newest processor: matrix products of OpenBLAS for it (SVE) go wrong under emulation.
+    variables = f"PYTHONHOME={system}/usr PYTHONPATH={packages} PYTHONSAFEPATH=1"
+    emulator = f"{system}/usr/bin/qemu-aarch64-static -cpu neoverse-n1 -L {system}"
+    command = f'{variables} exec {emulator} -0 "$0" {system}/usr/bin/python{version} "$@"'
+    python.write_text(f"#!/bin/sh\n{command}\n")
+    python.chmod(0o755)
+    # There is no compiler, limits on threads and memory are the emulator's, and it is too slow to
+    # be interrupted within a second.
+    cannot = "cimport or no_thread_can or memory_limits or interrupt"
+    arrays = ("-n", "0", "--every", "10", "tests/kernel", "tests/trees", "-k", f"not ({cannot})")
+    session.run(str(python), "-m", "pytest", "-q", *arrays, *session.posargs, external=True)
+    [pipeline] = Path("pipelines/en_rootmind_web_sm/en_rootmind_web_sm").glob("*-*")
+    text = "She saw the man with the telescope. Which book did she read?"
+    parse = ("-m", "spacy_rootmind", "parse", str(pipeline), "--text", text)
+    here = session.run("python", *parse, silent=True)
+    there = session.run(str(python), *parse, external=True, silent=True)
+    if there != here:
+        session.error(f"expected the same parses on aarch64 as here\n{here}\n{there}")
+
+
 @nox.session
 def lint(session):
     """Check style, spelling, imports and workflows."""
     session.install(
         "ruff", "cython-lint", "codespell[toml]", "import-linter", "pre-commit", "zizmor"
     )
-    session.install("validate-pyproject")
+    session.install("check-jsonschema", "validate-pyproject")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     # What ruff refuses in Python: unpickling, and running what is read.
@@ -231,6 +317,8 @@ def lint(session):
     session.run("lint-imports")
     session.run("validate-pyproject", "pyproject.toml")
     session.run("pre-commit", "validate-config")
+    workflows = map(str, Path(".github/workflows").iterdir())
+    session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
     session.run("zizmor", "--offline", "--quiet", ".github/workflows")
 
 

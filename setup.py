@@ -1,6 +1,7 @@
 """Extension list only; everything else about the package is in pyproject.toml."""
 
 import os
+import sysconfig
 from pathlib import Path
 
 import numpy
@@ -29,18 +30,20 @@ extensions = [
     for source in sorted(SOURCES.glob("*.pyx"))
     if source.stem != "doc_trees"
 ]
-# The one module that touches spaCy's own memory; its headers are C++ and use NumPy's.
-extensions.append(
-    Extension(
-        "spacy_rootmind.annotation.doc_trees",
-        [str(SOURCES / "doc_trees.pyx")],
-        include_dirs=[numpy.get_include()],
-        define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
-        extra_compile_args=COMPILE,
-        extra_link_args=SANITIZE,
-        language="c++",
+# The one module that touches spaCy's own memory; its headers are C++ and use NumPy's. There is no
+# spaCy for Python without its global lock, where arrays work alone.
+if not sysconfig.get_config_var("Py_GIL_DISABLED"):
+    extensions.append(
+        Extension(
+            "spacy_rootmind.annotation.doc_trees",
+            [str(SOURCES / "doc_trees.pyx")],
+            include_dirs=[numpy.get_include()],
+            define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
+            extra_compile_args=COMPILE,
+            extra_link_args=SANITIZE,
+            language="c++",
+        )
     )
-)
 
 # Cython writes its source.
 extensions.append(
@@ -66,6 +69,7 @@ setup(
             "initializedcheck": DEBUG,
             "cdivision": True,
             "auto_pickle": False,
+            "freethreading_compatible": True,
             "emit_code_comments": DEBUG,
         },
     ),

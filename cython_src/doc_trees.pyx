@@ -8,7 +8,8 @@ of its own dependents have, so any tree comes out right in O(n).
 import numpy as np
 
 from libc.stdint cimport int32_t, uint64_t
-from libcpp.vector cimport vector
+
+import numpy as np
 
 from spacy.attrs cimport IS_SPACE
 from spacy.lexeme cimport Lexeme
@@ -40,7 +41,7 @@ def set_trees(
     """
     cdef Py_ssize_t n = doc.length
     cdef Py_ssize_t s
-    cdef vector[int32_t] order
+    cdef int32_t[::1] order = np.empty(n, dtype=np.int32)
     if heads.shape[0] != n or deps.shape[0] != n:
         raise ValueError(
             f"expected {n} heads and labels, one a token, "
@@ -51,7 +52,7 @@ def set_trees(
     for s in range(1, sentence_starts.shape[0]):
         if sentence_starts[s] <= sentence_starts[s - 1]:
             raise ValueError("expected sentence starts in ascending order")
-    _bottom_up(heads, sentence_starts, order)
+    _bottom_up(heads, sentence_starts, np.zeros(n, dtype=np.int32), order)
     _write(doc, heads, deps, sentence_starts, order)
 
 
@@ -143,15 +144,16 @@ def has_extents(Doc doc, Py_ssize_t start, const int32_t[:, :] extents not None)
 
 cdef int _bottom_up(
         const int32_t[::1] heads, const int32_t[::1] sentence_starts,
-        vector[int32_t]& order) except -1:
-    """Order tokens so that each comes after all of its dependents; checks the trees on the way."""
+        int32_t[::1] pending, int32_t[::1] order) except -1:
+    """Order tokens so that each comes after all of its dependents; checks the trees on the way.
+
+    `pending` counts each token's dependents that are not in the order yet, from 0 on.
+    """
     cdef Py_ssize_t n = heads.shape[0]
+    cdef Py_ssize_t n_ordered = 0
     cdef Py_ssize_t s, i, start, stop
     cdef int32_t node
     cdef int n_roots
-    cdef vector[int32_t] pending
-    pending.resize(n)
-    order.reserve(n)
     for s in range(sentence_starts.shape[0] - 1):
         start = sentence_starts[s]
         stop = sentence_starts[s + 1]
@@ -171,31 +173,31 @@ cdef int _bottom_up(
             node = <int32_t>i
             while pending[node] == 0:
                 pending[node] = -1
-                order.push_back(node)
+                order[n_ordered] = node
+                n_ordered += 1
                 if heads[node] == node:
                     break
                 node = heads[node]
                 pending[node] -= 1
-    if <Py_ssize_t>order.size() != n:
+    if n_ordered != n:
         raise ValueError(
-            f"heads have a cycle: only {order.size()} of {n} tokens have no cycle below them")
+            f"heads have a cycle: only {n_ordered} of {n} tokens have no cycle below them")
     return 0
 
 
 cdef void _write(
         Doc doc, const int32_t[::1] heads, const uint64_t[::1] deps,
-        const int32_t[::1] sentence_starts, const vector[int32_t]& order) noexcept:
+        const int32_t[::1] sentence_starts, const int32_t[::1] order) noexcept:
     cdef TokenC* tokens = doc.c
     cdef TokenC* head
-    cdef Py_ssize_t i, s
-    cdef size_t place
+    cdef Py_ssize_t i, s, place
     for i in range(doc.length):
         tokens[i].head = <int>(heads[i] - i)
         tokens[i].dep = deps[i]
         tokens[i].l_kids = tokens[i].r_kids = 0
         tokens[i].l_edge = tokens[i].r_edge = <int>i
         tokens[i].sent_start = -1
-    for place in range(order.size()):
+    for place in range(order.shape[0]):
         i = order[place]
         if heads[i] == i:
             continue

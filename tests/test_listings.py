@@ -167,7 +167,7 @@ def test_recipe_renders(folder, platform):
 
     path = folder / "recipe.yaml"
     variants = rattler_build.VariantConfig({
-        "python": ["3.10.* *_cpython", "3.13.* *_cp313"], "c_compiler": ["gcc"],
+        "python": ["3.10.* *_cpython", "3.14.* *_cp314"], "c_compiler": ["gcc"],
         "cxx_compiler": ["gxx"], "c_stdlib": ["sysroot"], "c_stdlib_version": ["2.17"],
     })  # fmt: skip
     config = rattler_build.RenderConfig(platform=PlatformConfig(target_platform=platform))

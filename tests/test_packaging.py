@@ -131,7 +131,7 @@ def test_no_docstring_reads_as_an_encoding(path):
 
 # Extras that CI does not install, and that of the site, which does not install on Python 3.10.
 NOT_PINNED = {"benchmark-torch", "benchmark-checkouts", "docs"}
-PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
 
 def constraints(python):

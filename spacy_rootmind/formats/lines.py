@@ -69,8 +69,6 @@ class Inputs:
         for name in self.names:
             if name == STDIN:
                 continue
-            if not Path(name).exists():
-                raise InputError(f"file not found: {name}")
             if Path(name).is_dir():
                 raise InputError(
                     f"expected files, or folders of .spacy files, received a folder: {name}"
@@ -171,5 +169,7 @@ def _open(name: str) -> BinaryIO:
         return sys.stdin.buffer
     try:
         return open(name, "rb")
+    except FileNotFoundError as error:
+        raise InputError(f"file not found: {name}") from error
     except OSError as error:
         raise InputError(f"cannot read {name}: {error.strerror}") from error

@@ -209,7 +209,8 @@ def test_factory_has_and_documents_every_setting():
     types = {field.name: field.type for field in dataclasses.fields(Settings)}
     assert {name: parameters[name].annotation for name in types} == types
     assert set(parameters) == {"nlp", "name", "model", "scorer", *types}
-    documented = set(re.findall(r"^    (\w+)(?: : .*)?$", make_root_mst.__doc__, re.MULTILINE))
+    doc = inspect.getdoc(make_root_mst)
+    documented = set(re.findall(r"^(\w+)(?: : .*)?$", doc, re.MULTILINE))
     assert documented >= set(types)
 
 
