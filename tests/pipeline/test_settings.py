@@ -51,6 +51,11 @@ CASES = {
         "one of tree, labelled_tree",
     ),
     "projective": (True, ["yes", 1, None], "True or False"),
+    "guidelines": (
+        lambda labels: None,
+        ["ud_guidelines", 1, {"@misc": "not_registered.v1"}, {"fixed_tags": True}],
+        A_FUNCTION,
+    ),
     "constraints": (
         lambda doc: None,
         ["preset_heads", 1, {"@misc": "not_registered.v1"}, {"root_label": "ROOT"}],
