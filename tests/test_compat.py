@@ -50,7 +50,7 @@ DOCUMENTED = {
     "NORM ORTH POS SENT_START SPACY TAG intify_attr",
     "spacy.language": "Language",
     "spacy.parts_of_speech": "IDS NOUN PRON PROPN",
-    "spacy.pipeline": "Pipe TrainablePipe",
+    "spacy.pipeline": "Morphologizer Pipe Tok2Vec TrainablePipe",
     "spacy.strings": "StringStore",
     "spacy.tokenizer": "Tokenizer",
     "spacy.tokens": "Doc DocBin Span Token",
