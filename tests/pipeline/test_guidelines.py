@@ -254,12 +254,35 @@ def test_repair_in_other_processes(repairing):
     assert [(t.pos_, str(t.morph)) for doc in copied.pipe(docs) for t in doc] == expected
 
 
-def test_repair_needs_a_morphologizer(web_pipeline):
+@pytest.mark.parametrize("is_copied", [False, True])
+def test_repair_needs_a_morphologizer(is_copied, web_pipeline):
     nlp = spacy.load(web_pipeline, exclude=["morphologizer"])
-    doc = nlp.make_doc("The cat")
-    doc[0].pos_, doc[0].dep_, doc[1].dep_ = "VERB", "det", "ROOT"
+    repair = nlp.get_pipe("ud_tag_repair")
+    # As in another process.
+    repair = pickle.loads(pickle.dumps(repair)) if is_copied else repair
     with pytest.raises(ValueError, match="expected a morphologizer called 'morphologizer'"):
-        nlp.get_pipe("ud_tag_repair")(doc)
+        repair(wrongly_tagged(nlp))
+
+
+def wrongly_tagged(nlp, head=1):
+    deps = ["det", "nsubj", "dep", "ROOT"]
+    doc = Doc(nlp.vocab, ["The", "cat", " ", "slept"], deps=deps, heads=[head, 3, 1, 3])
+    doc[0].pos_ = "VERB"
+    return doc
+
+
+def test_repair_needs_token_vectors(repairing):
+    with pytest.raises(ValueError, match="no token vectors for the morphologizer"):
+        repairing.get_pipe("ud_tag_repair")(wrongly_tagged(repairing))
+
+
+@pytest.mark.parametrize("head", [1, 2])
+def test_repair_of_other_parsers_trees(head, repairing):
+    """They may have words under whitespace; here, the morphologizer does not run itself."""
+    with repairing.select_pipes(enable=["tok2vec", "ud_tag_repair"]):
+        doc = repairing(wrongly_tagged(repairing, head))
+    assert [token.pos_ for token in doc] == ["DET", "", "", ""]
+    assert str(doc[0].morph) == "Definite=Def|PronType=Art"
 
 
 def test_repair_refuses_docs_of_another_pipeline(repairing):
