@@ -126,10 +126,13 @@ class LabelTables:
                 f"expected labels of Universal Dependencies for its guidelines, received "
                 f"{', '.join(unknown):.100}: set guidelines to null for other schemes"
             )
-        if "punct" not in names or not set(FREE.split()) & set(names):
+        # With free tags, punctuation may have any label, and some treebanks have no punctuation.
+        if (fixed_tags and "punct" not in names) or not set(FREE.split()) & set(names):
+            needed = "'punct' and " if fixed_tags else ""
             raise ValueError(
-                f"expected 'punct' and one of {', '.join(FREE.split())} among the labels, so that "
-                f"every sentence has a valid tree, received {', '.join(names[1:]):.200}"
+                f"expected {needed}one of {', '.join(FREE.split())} among the "
+                f"labels, so that every sentence has a valid tree, received "
+                f"{', '.join(names[1:]):.200}"
             )
         self.names = [*names, ""]
         self.of = {relation: self.among(relation) for relation in sorted({*names[1:]})}

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import spacy
 import udtools
-from parsers import assign
+from parsers import assign, make_nlp
 from spacy.tokens import Doc
+from spacy.training import Example
 
 from spacy_rootmind import configure
 from spacy_rootmind.annotation.extensions import check_details
@@ -186,6 +187,14 @@ def test_other_labels_are_refused(pipeline):
     configure(nlp, guidelines=BLOCK)
     with pytest.raises(ValueError, match=r"\[root_mst\].*labels of Universal.*nsubjpass"):
         nlp("It rained.")
+
+
+def test_other_labels_are_refused_before_training():
+    nlp = make_nlp(guidelines=BLOCK)
+    annotation = {"heads": [1, 1], "deps": ["SB", "ROOT"]}
+    example = Example.from_dict(nlp.make_doc("Es regnet"), annotation)
+    with pytest.raises(ValueError, match=r"\[root_mst\].*labels of Universal.*SB"):
+        nlp.initialize(lambda: [example])
 
 
 def test_guidelines_are_about_labelled_trees(web_pipeline):
