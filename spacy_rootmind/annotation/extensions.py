@@ -312,9 +312,9 @@ def get_guideline_status(span: Span) -> str | None:
     """Read what is to be said of a sentence's tree and the guidelines.
 
     "not proven" if it keeps them, but the search ended before it was known to be the most probable
-    labelled tree that does; "broken" if it does not keep them, as no tree does under the
-    constraints. None otherwise, without guidelines too, and if the sentence has other tokens or
-    boundaries than were parsed.
+    labelled tree that does; "broken" if it does not keep them, as none was found under the
+    constraints that does. None otherwise, without guidelines too, and if the sentence has other
+    tokens or boundaries than were parsed.
 
     Raises
     ------

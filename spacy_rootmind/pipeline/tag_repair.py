@@ -117,8 +117,8 @@ class UDTagRepair(Pipe):
         if nlp is None or vocab not in (nlp.vocab, None):
             raise ValueError(
                 f"[{self.name}] expected Docs of the pipeline that the component was made for, "
-                f"received one of another pipeline: add `ud_tag_repair` there by `nlp.add_pipe`, "
-                f"without `source`"
+                f"received one of another pipeline: add `ud_tag_repair` there by `nlp.add_pipe` "
+                f"or by `factory` in a config, not with `source`"
             )
         pipes = dict(nlp.components)
         tagger = pipes.get(self.morphologizer)
