@@ -27,6 +27,7 @@ from spacy_rootmind.annotation.details import ArcTable, ParseDetails
 from spacy_rootmind.annotation.records import (
     OutdatedDetailsError,
     has_records,
+    is_record_key,
     read_record,
     read_token_record,
 )
@@ -105,12 +106,16 @@ def check_details(item: Doc | Span) -> None:
         If tokens, sentences, heads or labels were changed after they were parsed, or if the details
         have another format or are damaged. The message says which sentence or token.
     """
-    sentences = [item] if isinstance(item, Span) else item.sents if has_records(item) else ()
+    sentences = [item] if isinstance(item, Span) else item.sents if _has_any(item) else ()
     for sentence in sentences:
         details = read_record(sentence)
         if details is not None and details.confidence is not None:
             _refuse_other_heads(details, sentence)
             _refuse_other_labels(details, sentence)
+
+
+def _has_any(doc: Doc) -> bool:
+    return any(map(is_record_key, doc.user_data))
 
 
 def is_outdated(sentence: Span) -> bool:

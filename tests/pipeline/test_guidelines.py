@@ -12,7 +12,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from spacy_rootmind import configure
-from spacy_rootmind.annotation.extensions import check_details
+from spacy_rootmind.annotation.extensions import check_details, is_outdated
 from spacy_rootmind.annotation.sentences import words_of
 from spacy_rootmind.annotation.ud_guidelines import UDGuidelines
 from spacy_rootmind.formats.conllu import write_conllu
@@ -145,6 +145,27 @@ def test_guidelines_meet_constraints(labels, web_pipeline):
         assert status_of(doc) == ["broken"]
         assert status_of(Doc(nlp.vocab).from_bytes(doc.to_bytes())) == ["broken"]
         assert count_doc(doc).broken == 1
+
+
+def test_other_sentences_of_a_doc_need_no_details(web_pipeline):
+    nlp = load(web_pipeline)
+    constraints = Constraints(forced=[(4, 6), (5, 6)], labels=[(4, "nsubj"), (5, "nsubj")])
+    assign(
+        nlp.get_pipe("root_mst"),
+        guidelines=ud_guidelines(),
+        constraints=lambda doc: constraints if len(doc) > 5 else Constraints(),
+    )
+    broken = nlp(f"{SUBJECTS} It rained.")
+    for doc in (broken, Doc.from_docs([nlp("It rained."), broken])):
+        check_details(doc)
+        assert not any(map(is_outdated, doc.sents))
+        assert status_of(doc) == [None] * (len(status_of(doc)) - 2) + ["broken", None]
+        assert [token._.head_prob for token in doc] == [None] * len(doc)
+        assert count_doc(doc).broken == 1
+    with broken.retokenize() as retokenizer:
+        retokenizer.merge(broken[:2])
+    with pytest.raises(ValueError, match="tokenized again"):
+        check_details(broken)
 
 
 def test_beyond_the_limit_trees_are_valid_and_not_proven(nlp, monkeypatch):
