@@ -89,7 +89,7 @@ class StartConfidence:
 
 
 # A tree keeps the guidelines, but another one that does may be more probable; or it does not keep
-# them, as none does under the constraints.
+# them, as none was found under the constraints that does.
 NOT_PROVEN, BROKEN = "not proven", "broken"
 
 

@@ -27,6 +27,7 @@ from spacy_rootmind.annotation.details import ArcTable, ParseDetails
 from spacy_rootmind.annotation.records import (
     OutdatedDetailsError,
     has_records,
+    is_record_key,
     read_record,
     read_token_record,
 )
@@ -105,12 +106,16 @@ def check_details(item: Doc | Span) -> None:
         If tokens, sentences, heads or labels were changed after they were parsed, or if the details
         have another format or are damaged. The message says which sentence or token.
     """
-    sentences = [item] if isinstance(item, Span) else item.sents if has_records(item) else ()
+    sentences = [item] if isinstance(item, Span) else item.sents if _has_any(item) else ()
     for sentence in sentences:
         details = read_record(sentence)
         if details is not None and details.confidence is not None:
             _refuse_other_heads(details, sentence)
             _refuse_other_labels(details, sentence)
+
+
+def _has_any(doc: Doc) -> bool:
+    return any(map(is_record_key, doc.user_data))
 
 
 def is_outdated(sentence: Span) -> bool:
@@ -312,9 +317,9 @@ def get_guideline_status(span: Span) -> str | None:
     """Read what is to be said of a sentence's tree and the guidelines.
 
     "not proven" if it keeps them, but the search ended before it was known to be the most probable
-    labelled tree that does; "broken" if it does not keep them, as no tree does under the
-    constraints. None otherwise, without guidelines too, and if the sentence has other tokens or
-    boundaries than were parsed.
+    labelled tree that does; "broken" if it does not keep them, as none was found under the
+    constraints that does. None otherwise, without guidelines too, and if the sentence has other
+    tokens or boundaries than were parsed.
 
     Raises
     ------

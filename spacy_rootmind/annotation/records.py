@@ -64,18 +64,21 @@ def store_records(doc: Doc, details: Iterable[tuple[int, int, ParseDetails]]) ->
 
 
 def has_records(doc: Doc) -> bool:
-    """Tell whether a Doc has any parse details."""
-    return any(is_record_key(key) for key in doc.user_data)
+    """Tell whether a Doc has parse details of the kinds that all sentences of a parse have."""
+    return any(
+        is_record_key(key) and not (isinstance(record, dict) and set(record) <= OF_SOME)
+        for key, record in doc.user_data.items()
+    )
 
 
 def read_record(span: Span) -> ParseDetails | None:
-    """Read the details of a sentence; None if the Doc has no records at all.
+    """Read the details of a sentence; None if there are none and `has_records` says no.
 
     Raises
     ------
     OutdatedDetailsError
-        If the Doc has records, but none of this span, or if the sentence was tokenized again since
-        it was parsed.
+        If `has_records` says yes, but there are none of this span, or if the sentence was tokenized
+        again since it was parsed.
     UnreadableDetailsError
         If the record has another format or is damaged.
     """
@@ -182,6 +185,8 @@ KINDS = {
     "guidance": Guidance,
     DISTRIBUTIONS: StoredDistribution,
 }
+# What is in the records that only some sentences of a parse have.
+OF_SOME = {"format", "tree", "extents", "guidance"}
 
 
 def _pack(details: ParseDetails) -> dict[str, Any]:

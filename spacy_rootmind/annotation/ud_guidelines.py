@@ -222,12 +222,6 @@ def make_words(
     return Words(*padded)
 
 
-def external_tag(pos: int, feats: str) -> int:
-    """Return the number of ExtPos, or else of the part of speech, given as spaCy's number."""
-    external = _read_feats(feats)[0]
-    return external if external >= 0 else int(NUMBER_OF_POS[pos])
-
-
 def is_tag_rule(name: str) -> bool:
     """Tell whether a rule is about a label and a part of speech."""
     return name.startswith(("rel-upos-", "upos-rel-"))

@@ -126,10 +126,13 @@ class LabelTables:
                 f"expected labels of Universal Dependencies for its guidelines, received "
                 f"{', '.join(unknown):.100}: set guidelines to null for other schemes"
             )
-        if "punct" not in names or not set(FREE.split()) & set(names):
+        # With free tags, punctuation may have any label, and some treebanks have no punctuation.
+        if (fixed_tags and "punct" not in names) or not set(FREE.split()) & set(names):
+            needed = "'punct' and " if fixed_tags else ""
             raise ValueError(
-                f"expected 'punct' and one of {', '.join(FREE.split())} among the labels, so that "
-                f"every sentence has a valid tree, received {', '.join(names[1:]):.200}"
+                f"expected {needed}one of {', '.join(FREE.split())} among the "
+                f"labels, so that every sentence has a valid tree, received "
+                f"{', '.join(names[1:]):.200}"
             )
         self.names = [*names, ""]
         self.of = {relation: self.among(relation) for relation in sorted({*names[1:]})}
@@ -276,17 +279,15 @@ class Tree:
         labels: NDArray[np.int32],
     ) -> None:
         self.tables, self.words, self.heads, self.labels = tables, words, heads, labels
-        self._descend: NDArray[np.bool_] | None = None
 
+    @cached_property
     def descend(self) -> NDArray[np.bool_]:
-        """Tell which words descend from which: [word, ancestor], each from itself too."""
-        if self._descend is None:
-            above, found = self.heads, np.eye(len(self.heads), dtype=np.bool_)
-            while above.any():
-                found |= found[above]
-                above = above[above]
-            self._descend = found | found[above]
-        return self._descend
+        """Which words descend from which: [word, ancestor], each from itself too."""
+        above, found = self.heads, np.eye(len(self.heads), dtype=np.bool_)
+        while above.any():
+            found |= found[above]
+            above = above[above]
+        return found | found[above]
 
     def relation(self, word: int) -> str:
         """Name the relation of a word to its head."""
@@ -371,28 +372,6 @@ def _leftward(trees: Trees) -> NDArray[np.bool_]:
 
 def _leftward_conflicts(tree: Tree, word: int) -> Iterator[Conflict]:
     yield [tree.arc(word)]
-
-
-def _several_subjects(trees: Trees) -> NDArray[np.bool_]:
-    return trees.count_children(trees.have(trees.tables.subject)) > 1
-
-
-def _subject_conflicts(tree: Tree, word: int) -> Iterator[Conflict]:
-    return _pair_conflicts(tree, word, tree.tables.subject)
-
-
-def _several_objects(trees: Trees) -> NDArray[np.bool_]:
-    return trees.count_children(trees.have(trees.tables["obj"])) > 1
-
-
-def _object_conflicts(tree: Tree, word: int) -> Iterator[Conflict]:
-    return _pair_conflicts(tree, word, tree.tables["obj"])
-
-
-def _pair_conflicts(tree: Tree, word: int, labels: NDArray[np.bool_]) -> Iterator[Conflict]:
-    """List the pairs of children with some labels that follow each other."""
-    for pair in itertools.pairwise(tree.children(word, labels)):
-        yield [tree.condition(child, word, labels) for child in pair]
 
 
 def _wrong_children(trees: Trees) -> NDArray[np.bool_]:
@@ -516,11 +495,11 @@ class _Crossings:
         )
         crossing[ROOT] = False
         self.arcs = np.flatnonzero(crossing)
-        self.gap = np.flatnonzero(self.between & ~tree.descend()[:, self.head])
+        self.gap = np.flatnonzero(self.between & ~tree.descend[:, self.head])
 
     def names(self) -> Iterator[str]:
         """Name the rules that are broken."""
-        above = self.tree.descend()[self.mark].copy()
+        above = self.tree.descend[self.mark].copy()
         above[ROOT] = True
         if not above[self.tree.heads[self.arcs]].all():
             yield "punct-causes-nonproj"
@@ -553,7 +532,7 @@ def _punctuation_conflicts(tree: Tree, word: int) -> Iterator[Conflict]:
             ]
             continue
         # Whatever its arcs are inside this path, it does not lead to the mark's head.
-        within = tree.descend()[lost].copy()
+        within = tree.descend[lost].copy()
         within[ROOT] = True
         passes = (places > max(word, lost)) if lost > word else (places < lost)
         path = np.flatnonzero(within)[1:]
@@ -597,6 +576,20 @@ def _named(name: str) -> Callable[[Tree, int], list[str]]:
     return lambda tree, word: [name]
 
 
+def _one_child(name: str, among: Callable[[LabelTables], NDArray[np.bool_]]) -> Rule:
+    """Make the rule that a word has one child at most with some labels."""
+
+    def find(trees: Trees) -> NDArray[np.bool_]:
+        return trees.count_children(trees.have(among(trees.tables))) > 1
+
+    def conflicts(tree: Tree, word: int) -> Iterator[Conflict]:
+        labels = among(tree.tables)
+        for pair in itertools.pairwise(tree.children(word, labels)):
+            yield [tree.condition(child, word, labels) for child in pair]
+
+    return Rule(_named(name), find, conflicts)
+
+
 # In the order in which the search takes them up: those that leave many ways out come last.
 RULES = (
     Rule(_names_of_tag_rules, _wrong_tags, _tag_conflicts),
@@ -605,8 +598,8 @@ RULES = (
         lambda tree, word: [f"right-to-left-{tree.relation(word)}"], _leftward, _leftward_conflicts
     ),
     Rule(_names_of_leaf_rules, _wrong_children, _child_conflicts),
-    Rule(_named("too-many-subjects"), _several_subjects, _subject_conflicts),
-    Rule(_named("too-many-objects"), _several_objects, _object_conflicts),
+    _one_child("too-many-subjects", lambda tables: tables.subject),
+    _one_child("too-many-objects", lambda tables: tables["obj"]),
     Rule(_named("goeswith-gap"), _gaps_in_words, _gap_conflicts),
     Rule(_named("goeswith-nospace"), _unspaced_parts, _unspaced_conflicts),
     Rule(

@@ -102,8 +102,8 @@ def token_vectors(
     return vectors, backprop
 
 
-def require_vectors(model: Model[Any, Any], docs: Docs) -> None:
-    """Refuse Docs to parse without the vectors that listeners pass on: they would pass on zeros.
+def require_vectors(model: Model[Any, Any], docs: Docs, reader: str = "parser") -> None:
+    """Refuse Docs without the vectors that listeners pass on to a reader: they would pass on zeros.
 
     In training, listeners receive the vectors and refuse Docs of their own accord.
 
@@ -116,11 +116,11 @@ def require_vectors(model: Model[Any, Any], docs: Docs) -> None:
         for doc in docs:
             if len(doc) and not _has_vectors(listener, doc):
                 raise ValueError(
-                    f"the Doc {doc.text[:40]!r} has no token vectors for the parser, which listens "
-                    f"to {_upstream_of(listener)}: enable this component and put it before the "
-                    f"parser, in the `enable` of `nlp.select_pipes` or, if the parser annotates in "
-                    f"training, in training.annotating_components; or give the parser token "
-                    f"vectors of its own by `nlp.replace_listeners`"
+                    f"the Doc {doc.text[:40]!r} has no token vectors for the {reader}, which "
+                    f"listens to {_upstream_of(listener)}: enable this component and put it before "
+                    f"the {reader}, in the `enable` of `nlp.select_pipes` or, if the {reader} "
+                    f"annotates in training, in training.annotating_components; or give the "
+                    f"{reader} token vectors of its own by `nlp.replace_listeners`"
                 )
 
 

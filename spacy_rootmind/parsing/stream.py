@@ -10,7 +10,6 @@ from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.details import BROKEN, NOT_PROVEN
 from spacy_rootmind.annotation.extensions import get_guideline_status, is_outdated
-from spacy_rootmind.annotation.records import has_records
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 
@@ -132,7 +131,7 @@ def count_doc(doc: Doc) -> DocCounts:
     """Count the sentences and words of a parsed Doc."""
     counts = [sum(not token.is_space for token in sentence) for sentence in doc.sents]
     status: list[str | None] = []
-    if has_records(doc):
+    if doc.user_data:
         status = [get_guideline_status(each) for each in doc.sents if not is_outdated(each)]
     return DocCounts(
         sum(count > 0 for count in counts),

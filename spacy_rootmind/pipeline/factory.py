@@ -131,7 +131,7 @@ def make_root_mst(
         `spacy_rootmind.ud_guidelines.v1`, or a function as `spacy_rootmind.pipeline.guidelines`
         describes. Probabilities and alternatives are those of all trees. `span._.guideline_status`
         of a sentence is "not proven" if another such tree may be more probable, and "broken" if
-        there is none under the constraints.
+        none was found under the constraints.
     constraints
         Arcs to force or forbid in each Doc, and spans to keep together:
         `spacy_rootmind.preset_heads.v1`, `spacy_rootmind.span_subtrees.v1`, or a function from a

@@ -1,7 +1,7 @@
 """Guidelines that trees keep: registered functions, and what they say of a sentence."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -39,20 +39,14 @@ def ud_guidelines(fixed_tags: bool = False) -> Guidelines:
     if not isinstance(fixed_tags, bool):
         raise ValueError(f"expected fixed_tags to be True or False, received {fixed_tags!r}")
     config: dict[str, Any] = {"@misc": "spacy_rootmind.ud_guidelines.v1", "fixed_tags": fixed_tags}
-    return RegisteredFunction(config, _Compiled(fixed_tags))
+    return RegisteredFunction(config, partial(_rules_for, fixed_tags))
 
 
-class _Compiled:
-    """Rules of Universal Dependencies, kept for the labels that were asked for last."""
-
-    def __init__(self, fixed_tags: bool) -> None:
-        self.fixed_tags = fixed_tags
-
-    def __call__(self, labels: Sequence[str]) -> UDGuidelines:
-        """Make the rules for labels; raises as `UDGuidelines`."""
-        return _compile(tuple(labels), self.fixed_tags)
+def _rules_for(fixed_tags: bool, labels: Sequence[str]) -> UDGuidelines:
+    return _compile(tuple(labels), fixed_tags)
 
 
+# Kept for the labels that were asked for last.
 @lru_cache(maxsize=8)
 def _compile(labels: tuple[str, ...], fixed_tags: bool) -> UDGuidelines:
     return UDGuidelines(labels, fixed_tags)

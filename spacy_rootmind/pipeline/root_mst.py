@@ -253,8 +253,9 @@ class RootMST(TrainablePipe):
         Raises
         ------
         ValueError
-            If no example has heads and `labels` are not given, `labels` is not as described, or
-            `attributes.require_annotated_vectors` refuses the training config.
+            If no example has heads and `labels` are not given, `labels` is not as described, the
+            guidelines are for other labels, or `attributes.require_annotated_vectors` refuses the
+            training config.
         """
         validate_get_examples(get_examples, "RootMST.initialize")
         examples = list(get_examples())
@@ -267,6 +268,9 @@ class RootMST(TrainablePipe):
                     reads_sentences=self.settings.sentences != "doc",
                 )
             root_label, names = choose_labels(examples, labels, self.root_label, self.cfg["labels"])
+            if self.settings.guidelines is not None:
+                # Labels that these are not for are an error now, not at the first evaluation.
+                self.settings.guidelines((root_label, *names))
         n_labels = self._label_layer.maybe_get_dim("nO")
         if n_labels not in (None, len(names)):
             raise ValueError(

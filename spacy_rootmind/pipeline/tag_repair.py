@@ -15,19 +15,24 @@ import numpy as np
 from numpy.typing import NDArray
 from spacy.language import Language
 from spacy.pipeline import Morphologizer, Pipe, Tok2Vec
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Token
 from spacy.util import minibatch
+from spacy.vocab import Vocab
 
 from spacy_rootmind.annotation.doc_trees import read_tokens
-from spacy_rootmind.annotation.sentences import words_of
+from spacy_rootmind.annotation.reading import annotated_heads
+from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.annotation.ud_guidelines import (
+    NUMBER_OF_POS,
     UDGuidelines,
-    external_tag,
+    UDRules,
     is_tag_rule,
+    make_words,
     read_words,
 )
 from spacy_rootmind.annotation.ud_noun_chunks import RELATIONS
-from spacy_rootmind.network.listeners import listeners_in
+from spacy_rootmind.annotation.ud_rules import Words
+from spacy_rootmind.network.listeners import listeners_in, require_vectors
 from spacy_rootmind.trees.conventions import MISSING, ROOT
 
 # Of UD's subtypes, rules tell only these apart.
@@ -56,14 +61,17 @@ class UDTagRepair(Pipe):
         self.name = name
         self.morphologizer = morphologizer
         self._nlp = None if nlp is None else weakref.ref(nlp)
-        self._copied: Morphologizer | None = None
+        # Of a copy, which has no pipeline: its morphologizer, or why it has none.
+        self._copied: Morphologizer | ValueError | None = None
         self._analyses: _Analyses | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Take the morphologizer along to another process, and not the whole pipeline."""
-        nlp = None if self._nlp is None else self._nlp()
-        tagger = self._copied if nlp is None else dict(nlp.components).get(self.morphologizer)
-        return _with_morphologizer, (self.name, self.morphologizer, tagger)
+        try:
+            copied: Any = self._find_morphologizer()
+        except ValueError as error:
+            copied = error
+        return _copy, (self.name, self.morphologizer, copied)
 
     def __call__(self, doc: Doc) -> Doc:
         """Repair a Doc; raises as `pipe`."""
@@ -77,7 +85,7 @@ class UDTagRepair(Pipe):
         ------
         ValueError
             If the pipeline has no morphologizer of the given name, or the token vectors that it
-            reads are no longer in the Docs.
+            reads are not, or no longer, in the Docs.
         """
         for docs in minibatch(stream, size=batch_size):
             self._repair(docs)
@@ -89,35 +97,42 @@ class UDTagRepair(Pipe):
         if not wrong:
             return
         chosen = [docs[i] for i in wrong]
-        tagger = self._find_morphologizer(chosen[0])
+        tagger = self._find_morphologizer(chosen[0].vocab)
+        require_vectors(tagger.model, chosen, reader="morphologizer")
         if self._analyses is None or self._analyses.labels != tagger.labels:
             self._analyses = _Analyses(tagger)
         scores = tagger.model.predict(chosen)
         for doc, tokens, own_scores in zip(chosen, wrong.values(), scores, strict=True):
-            on_host, words = tagger.model.ops.to_numpy(own_scores), words_of(doc)
-            for start, end in {(doc[i].sent.start, doc[i].sent.end): None for i in tokens}:
-                own = words[(words >= start) & (words < end)]
-                _Sentence(doc, own).repair(self._analyses, on_host)
+            on_host = tagger.model.ops.to_numpy(own_scores)
+            for sentence in _sentences_with(doc, tokens):
+                sentence.repair(self._analyses, on_host)
 
-    def _find_morphologizer(self, doc: Doc) -> Morphologizer:
-        if self._nlp is None and self._copied is not None:
+    def _find_morphologizer(self, vocab: Vocab | None = None) -> Morphologizer:
+        """Find it in the pipeline, which has to be the one of the Docs with this vocabulary."""
+        if isinstance(self._copied, ValueError):
+            raise self._copied
+        if self._copied is not None:
             return self._copied
         nlp = None if self._nlp is None else self._nlp()
-        if nlp is None or doc.vocab is not nlp.vocab:
+        if nlp is None or vocab not in (nlp.vocab, None):
             raise ValueError(
                 f"[{self.name}] expected Docs of the pipeline that the component was made for, "
-                f"received one of another pipeline: add `ud_tag_repair` there by `nlp.add_pipe`, "
-                f"without `source`"
+                f"received one of another pipeline: add `ud_tag_repair` there by `nlp.add_pipe` "
+                f"or by `factory` in a config, not with `source`"
             )
         pipes = dict(nlp.components)
         tagger = pipes.get(self.morphologizer)
         if not isinstance(tagger, Morphologizer):
             raise ValueError(
                 f"[{self.name}] expected a morphologizer called {self.morphologizer!r} in the "
-                f"pipeline, found {nlp.pipe_names}: set `morphologizer` to its name"
+                f"pipeline, found {nlp.component_names}: set `morphologizer` to its name"
             )
-        later = nlp.pipe_names[nlp.pipe_names.index(self.morphologizer) :]
-        others = [other for other in later if isinstance(pipes[other], Tok2Vec)]
+        later = nlp.component_names[nlp.component_names.index(self.morphologizer) :]
+        others = [
+            other
+            for other in later
+            if other in nlp.pipe_names and isinstance(pipes[other], Tok2Vec)
+        ]
         if others and listeners_in(tagger.model):
             raise ValueError(
                 f"[{self.name}] expected Docs with the token vectors that {self.morphologizer!r} "
@@ -126,9 +141,9 @@ class UDTagRepair(Pipe):
         return tagger
 
 
-def _with_morphologizer(name: str, morphologizer: str, tagger: Morphologizer | None) -> UDTagRepair:
+def _copy(name: str, morphologizer: str, copied: Morphologizer | ValueError) -> UDTagRepair:
     repair = UDTagRepair(None, name, morphologizer)
-    repair._copied = tagger
+    repair._copied = copied
     return repair
 
 
@@ -142,16 +157,17 @@ class _Analyses:
     morphs : list of str
     tags : list of int
         Their parts of speech, as spaCy numbers them.
-    external : int array
-        What rules read of them: the number of ExtPos, or else of the part of speech.
+    words : Words
+        What rules read of them.
     """
 
     def __init__(self, tagger: Morphologizer) -> None:
         self.labels = labels = tagger.labels
         self.morphs = [tagger.cfg["labels_morph"].get(label, "") for label in labels]
         self.tags = [tagger.cfg["labels_pos"].get(label, 0) for label in labels]
-        pairs = zip(self.tags, self.morphs, strict=True)
-        self.external = np.array([external_tag(*pair) for pair in pairs])
+        index = np.arange(len(labels))
+        words = make_words(NUMBER_OF_POS[self.tags], self.morphs, index, index < 0, [len(labels)])
+        self.words = words.take(index + 1)
 
 
 class _Sentence:
@@ -159,42 +175,69 @@ class _Sentence:
 
     Parameters
     ----------
-    doc : Doc
-    words : int array of shape (n,)
-        The tokens that are its words.
+    tokens : list of Token
+        Its words.
+    rules : UDRules
+        Of the sentences of the Doc.
+    number : int
+        Of this sentence among them.
+    heads, labels : int32 array of shape (n + 1,)
     """
 
-    def __init__(self, doc: Doc, words: NDArray[np.int64]) -> None:
-        self.doc, self.words = doc, words
-        place = {token: i for i, token in enumerate(words.tolist(), start=1)}
-        self.heads, self.labels = np.full((2, len(words) + 1), MISSING, dtype=np.int32)
-        for token, i in place.items():
-            head = doc[token].head.i
-            self.heads[i] = ROOT if head == token else place[head]
-        self.labels[1:] = _labels_of([doc])[words]
+    def __init__(
+        self,
+        tokens: list[Token],
+        rules: UDRules,
+        number: int,
+        heads: NDArray[np.int32],
+        labels: NDArray[np.int32],
+    ) -> None:
+        self.tokens, self.rules, self.number = tokens, rules, number
+        self.heads, self.labels = heads, labels
 
     def repair(self, analyses: _Analyses, scores: NDArray[np.floating]) -> None:
         """Give words another analysis, where that leaves fewer errors and makes no new ones."""
         errors = self._errors()
         for word, rule in sorted(errors):
             if is_tag_rule(rule) and (word, rule) in errors:
-                token = self.doc[int(self.words[word - 1])]
-                before = token.pos, token.morph
-                fits = GUIDELINES.tables.fits_tag[analyses.external, self.labels[word]]
+                token, place = self.tokens[word - 1], self.rules.starts[self.number] + word
+                before = self.rules.words.take(np.array([place]))
+                fits = GUIDELINES.tables.fits_tag[analyses.words.external, self.labels[word]]
                 order = np.argsort(-scores[token.i], kind="stable")
                 for number in order[fits[order]][:MOST_TRIED].tolist():
-                    token.pos = analyses.tags[number]
-                    token.set_morph(analyses.morphs[number])  # type: ignore[attr-defined]
+                    self._read(place, analyses.words.take(np.array([number])))
                     left = self._errors()
                     if left < errors:
                         errors = left
+                        token.pos = analyses.tags[number]
+                        token.set_morph(analyses.morphs[number])  # type: ignore[attr-defined]
                         break
                 else:
-                    token.pos, token.morph = before
+                    self._read(place, before)
+
+    def _read(self, place: int, word: Words) -> None:
+        """Have the rules read a word with another part of speech and features."""
+        for column, value in zip(self.rules.words[:-1], word, strict=False):
+            column[place] = value[0]
 
     def _errors(self) -> set[tuple[int, str]]:
-        rules = GUIDELINES([(self.doc, self.words)])
-        return set(rules.find_errors([0], [self.heads], [self.labels])[0])
+        return set(self.rules.find_errors([self.number], [self.heads], [self.labels])[0])
+
+
+def _sentences_with(doc: Doc, tokens: list[int]) -> Iterator[_Sentence]:
+    """List the sentences of some tokens, once each."""
+    chosen = np.isin(np.arange(len(doc)), tokens)
+    sentences = [words for words in sentences_of(doc) if chosen[words].any()]
+    rules = GUIDELINES([(doc, words) for words in sentences])
+    all_heads, all_labels = annotated_heads(doc)[0], _labels_of([doc])
+    for number, words in enumerate(sentences):
+        # Another parser may attach words to whitespace, which is none: they count as roots.
+        place = dict(zip(words.tolist(), range(1, len(words) + 1), strict=True))
+        heads, labels = np.full((2, len(words) + 1), MISSING, dtype=np.int32)
+        ends = zip(words.tolist(), all_heads[words].tolist(), strict=True)
+        heads[1:] = [ROOT if head == word else place.get(head, ROOT) for word, head in ends]
+        labels[1:] = all_labels[words]
+        yield _Sentence([doc[word] for word in words.tolist()], rules, number, heads, labels)
 
 
 def _wrong_tokens(docs: Sequence[Doc]) -> dict[int, list[int]]:

@@ -454,7 +454,6 @@ class _Sentence:
         self.weights = np.where(mask.any(axis=2), weights, -np.inf)
         self.weights[self.index, self.index] = self.weights[0] = -np.inf
         self.arc_labels = arc_labels.copy()
-        self.arc_labels[:, 0] = ROOT_LABEL
         self.arc_labels[~np.take_along_axis(mask, arc_labels[..., None], axis=2)[..., 0]] = MISSING
         self.arc_labels[:, 0] = ROOT_LABEL
         # Of each arc, the row of its labels' log probabilities in the table.

@@ -300,6 +300,15 @@ def test_labels_that_are_refused(labels, message):
         UDGuidelines(labels)
 
 
+def test_free_tags_need_no_label_of_punctuation():
+    """As of treebanks without punctuation: a sentence of nothing else has a valid tree as well."""
+    doc = Doc(spacy.blank("en").vocab, words=[".", "!"], pos=["PUNCT", "PUNCT"])
+    guidelines = UDGuidelines(["ROOT", "nsubj", "dep"], fixed_tags=False)
+    assert guidelines([(doc, np.arange(2))]).safe(0)[2, 1, 2]
+    with pytest.raises(ValueError, match="expected one of acl, advcl"):
+        UDGuidelines(["ROOT", "nsubj"], fixed_tags=False)
+
+
 def test_words_are_read_from_docs():
     doc = Doc(
         spacy.blank("en").vocab,

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import spacy
 import udtools
-from parsers import assign
+from parsers import assign, make_nlp
 from spacy.tokens import Doc
+from spacy.training import Example
 
 from spacy_rootmind import configure
-from spacy_rootmind.annotation.extensions import check_details
+from spacy_rootmind.annotation.extensions import check_details, is_outdated
 from spacy_rootmind.annotation.sentences import words_of
 from spacy_rootmind.annotation.ud_guidelines import UDGuidelines
 from spacy_rootmind.formats.conllu import write_conllu
@@ -146,6 +147,27 @@ def test_guidelines_meet_constraints(labels, web_pipeline):
         assert count_doc(doc).broken == 1
 
 
+def test_other_sentences_of_a_doc_need_no_details(web_pipeline):
+    nlp = load(web_pipeline)
+    constraints = Constraints(forced=[(4, 6), (5, 6)], labels=[(4, "nsubj"), (5, "nsubj")])
+    assign(
+        nlp.get_pipe("root_mst"),
+        guidelines=ud_guidelines(),
+        constraints=lambda doc: constraints if len(doc) > 5 else Constraints(),
+    )
+    broken = nlp(f"{SUBJECTS} It rained.")
+    for doc in (broken, Doc.from_docs([nlp("It rained."), broken])):
+        check_details(doc)
+        assert not any(map(is_outdated, doc.sents))
+        assert status_of(doc) == [None] * (len(status_of(doc)) - 2) + ["broken", None]
+        assert [token._.head_prob for token in doc] == [None] * len(doc)
+        assert count_doc(doc).broken == 1
+    with broken.retokenize() as retokenizer:
+        retokenizer.merge(broken[:2])
+    with pytest.raises(ValueError, match="tokenized again"):
+        check_details(broken)
+
+
 def test_beyond_the_limit_trees_are_valid_and_not_proven(nlp, monkeypatch):
     monkeypatch.setitem(constrained.decode_valid.__kwdefaults__, "max_decodes", 1)
     docs = list(nlp.pipe([*TEXTS, SUBJECTS]))
@@ -186,6 +208,14 @@ def test_other_labels_are_refused(pipeline):
     configure(nlp, guidelines=BLOCK)
     with pytest.raises(ValueError, match=r"\[root_mst\].*labels of Universal.*nsubjpass"):
         nlp("It rained.")
+
+
+def test_other_labels_are_refused_before_training():
+    nlp = make_nlp(guidelines=BLOCK)
+    annotation = {"heads": [1, 1], "deps": ["SB", "ROOT"]}
+    example = Example.from_dict(nlp.make_doc("Es regnet"), annotation)
+    with pytest.raises(ValueError, match=r"\[root_mst\].*labels of Universal.*SB"):
+        nlp.initialize(lambda: [example])
 
 
 def test_guidelines_are_about_labelled_trees(web_pipeline):
@@ -254,12 +284,35 @@ def test_repair_in_other_processes(repairing):
     assert [(t.pos_, str(t.morph)) for doc in copied.pipe(docs) for t in doc] == expected
 
 
-def test_repair_needs_a_morphologizer(web_pipeline):
+@pytest.mark.parametrize("is_copied", [False, True])
+def test_repair_needs_a_morphologizer(is_copied, web_pipeline):
     nlp = spacy.load(web_pipeline, exclude=["morphologizer"])
-    doc = nlp.make_doc("The cat")
-    doc[0].pos_, doc[0].dep_, doc[1].dep_ = "VERB", "det", "ROOT"
+    repair = nlp.get_pipe("ud_tag_repair")
+    # As in another process.
+    repair = pickle.loads(pickle.dumps(repair)) if is_copied else repair
     with pytest.raises(ValueError, match="expected a morphologizer called 'morphologizer'"):
-        nlp.get_pipe("ud_tag_repair")(doc)
+        repair(wrongly_tagged(nlp))
+
+
+def wrongly_tagged(nlp, head=1):
+    deps = ["det", "nsubj", "dep", "ROOT"]
+    doc = Doc(nlp.vocab, ["The", "cat", " ", "slept"], deps=deps, heads=[head, 3, 1, 3])
+    doc[0].pos_ = "VERB"
+    return doc
+
+
+def test_repair_needs_token_vectors(repairing):
+    with pytest.raises(ValueError, match="no token vectors for the morphologizer"):
+        repairing.get_pipe("ud_tag_repair")(wrongly_tagged(repairing))
+
+
+@pytest.mark.parametrize("head", [1, 2])
+def test_repair_of_other_parsers_trees(head, repairing):
+    """They may have words under whitespace; here, the morphologizer does not run itself."""
+    with repairing.select_pipes(enable=["tok2vec", "ud_tag_repair"]):
+        doc = repairing(wrongly_tagged(repairing, head))
+    assert [token.pos_ for token in doc] == ["DET", "", "", ""]
+    assert str(doc[0].morph) == "Definite=Def|PronType=Art"
 
 
 def test_repair_refuses_docs_of_another_pipeline(repairing):
