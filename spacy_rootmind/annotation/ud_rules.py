@@ -590,6 +590,8 @@ def _one_child(name: str, among: Callable[[LabelTables], NDArray[np.bool_]]) -> 
     return Rule(_named(name), find, conflicts)
 
 
+ONE_SUBJECT = _one_child("too-many-subjects", lambda tables: tables.subject)
+ONE_OBJECT = _one_child("too-many-objects", lambda tables: tables["obj"])
 # In the order in which the search takes them up: those that leave many ways out come last.
 RULES = (
     Rule(_names_of_tag_rules, _wrong_tags, _tag_conflicts),
@@ -598,8 +600,8 @@ RULES = (
         lambda tree, word: [f"right-to-left-{tree.relation(word)}"], _leftward, _leftward_conflicts
     ),
     Rule(_names_of_leaf_rules, _wrong_children, _child_conflicts),
-    _one_child("too-many-subjects", lambda tables: tables.subject),
-    _one_child("too-many-objects", lambda tables: tables["obj"]),
+    ONE_SUBJECT,
+    ONE_OBJECT,
     Rule(_named("goeswith-gap"), _gaps_in_words, _gap_conflicts),
     Rule(_named("goeswith-nospace"), _unspaced_parts, _unspaced_conflicts),
     Rule(
