@@ -236,7 +236,7 @@ def sanitizers(session):
     session.run("python", ".ci/sanitized.py")
 
 
-@nox.session(requires=["build"])
+@nox.session(requires=["build"], default=False)
 def cross(session):
     """Compile and link for other platforms, without warnings; run the vector passes of some."""
     session.install(with_extras(), "cython", "setuptools", "ziglang")
