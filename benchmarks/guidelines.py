@@ -72,7 +72,7 @@ class Pipeline:
     """A pipeline in the ways in which it is compared."""
 
     def __init__(self, model: str) -> None:
-        self.nlp: Language = load(model, guidelines=None)
+        self.nlp: Language = load(model, guidelines=None, decode="labelled_tree")
         if REPAIR not in self.nlp.pipe_names and "morphologizer" in self.nlp.pipe_names:
             self.nlp.add_pipe(REPAIR)
         # What would replace gold tags.
