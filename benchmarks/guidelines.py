@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import fmean
-from tempfile import TemporaryDirectory
 from time import process_time
 from typing import NamedTuple
 from unittest.mock import patch
@@ -28,7 +27,7 @@ from lib.pipelines import load
 from lib.tables import setup_line, table, write_markdown
 from spacy.language import Language
 from spacy.tokens import Doc
-from udtools.udeval import evaluate, load_conllu_file
+from udtools.udeval import evaluate, load_conllu
 
 from spacy_rootmind import configure
 from spacy_rootmind.annotation import ud_guidelines, ud_rules
@@ -152,10 +151,8 @@ def errors_in(text: str) -> Counter[str]:
 
 def score(gold: Path, text: str) -> dict[str, float]:
     """Score by the official scorer."""
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / "parsed.conllu"
-        path.write_text(text, encoding="utf8")
-        found = evaluate(load_conllu_file(str(gold)), load_conllu_file(str(path)))
+    sides = (gold.read_text(encoding="utf8"), text)
+    found = evaluate(*(load_conllu(io.StringIO(side), "", {}) for side in sides))
     return {name: 100 * found[name].f1 for name in SCORES}
 
 

@@ -94,7 +94,7 @@ NOT_PROVEN, BROKEN = "not proven", "broken"
 
 
 @dataclass(frozen=True, eq=False)
-class Guidance:
+class GuidelineStatus:
     """That a tree is not, or may not be, the best one that keeps the guidelines.
 
     Attributes
@@ -257,7 +257,7 @@ class ParseDetails:
 
     Attributes
     ----------
-    confidence, label_confidence, start_confidence, arcs, alternatives, guidance
+    confidence, label_confidence, start_confidence, arcs, alternatives, guideline_status
     distributions : tuple of StoredDistribution
         Those of several teachers, where each has parsed the Doc.
     tree : int array of shape (n,) or None
@@ -272,7 +272,7 @@ class ParseDetails:
     distributions: tuple[StoredDistribution, ...] = ()
     label_confidence: LabelConfidence | None = None
     start_confidence: StartConfidence | None = None
-    guidance: Guidance | None = None
+    guideline_status: GuidelineStatus | None = None
     tree: Any = None
     extents: Any = None
 
@@ -286,14 +286,14 @@ class ParseDetails:
             tuple(distribution.over_tokens(*at) for distribution in self.distributions),
             None if self.label_confidence is None else self.label_confidence.over_tokens(*at),
             None if self.start_confidence is None else self.start_confidence.over_tokens(*at),
-            self.guidance,
+            self.guideline_status,
             tree,
         )
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing was found."""
-        parts = self.confidence, self.arcs, self.alternatives, self.guidance
+        parts = self.confidence, self.arcs, self.alternatives, self.guideline_status
         return not self.distributions and all(part is None for part in parts)
 
     @cached_property

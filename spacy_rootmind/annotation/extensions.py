@@ -327,7 +327,9 @@ def get_guideline_status(span: Span) -> str | None:
         If the details have another format or are damaged.
     """
     details = _read(span)
-    return None if details is None or details.guidance is None else details.guidance.status
+    if details is None or details.guideline_status is None:
+        return None
+    return details.guideline_status.status
 
 
 # --- alternatives and arcs ---------------------------------------------------------------------

@@ -17,7 +17,7 @@ from spacy_rootmind.annotation.details import (
     Alternatives,
     ArcTable,
     Confidence,
-    Guidance,
+    GuidelineStatus,
     LabelConfidence,
     ParseDetails,
     StartConfidence,
@@ -182,11 +182,11 @@ KINDS = {
     "start_confidence": StartConfidence,
     "arcs": ArcTable,
     "alternatives": Alternatives,
-    "guidance": Guidance,
+    "guideline_status": GuidelineStatus,
     DISTRIBUTIONS: StoredDistribution,
 }
 # What is in the records that only some sentences of a parse have.
-OF_SOME = {"format", "tree", "extents", "guidance"}
+OF_SOME = {"format", "tree", "extents", "guideline_status"}
 
 
 def _pack(details: ParseDetails) -> dict[str, Any]:

@@ -29,18 +29,7 @@ for _name, _pos in IDS.items():
 class UDGuidelines:
     """The guidelines for the labels of a parser; called with sentences, those for their trees.
 
-    Parameters
-    ----------
-    labels : sequence of str
-        Names of all labels by number, the root's first.
-    fixed_tags : bool
-        Whether a word's part of speech rules relations out.
-
-    Raises
-    ------
-    ValueError
-        If a label is not of Universal Dependencies, or if the labels are too few for every sentence
-        to have a valid tree.
+    Parameters and errors are those of `spacy_rootmind.annotation.ud_rules.LabelTables`.
     """
 
     def __init__(self, labels: Sequence[str], fixed_tags: bool = True) -> None:
@@ -220,11 +209,6 @@ def make_words(
     for whole, column in zip(padded, columns, strict=True):
         whole[behind_roots] = column
     return Words(*padded)
-
-
-def is_tag_rule(name: str) -> bool:
-    """Tell whether a rule is about a label and a part of speech."""
-    return name.startswith(("rel-upos-", "upos-rel-"))
 
 
 def _read_feats(feats: str) -> tuple[int, int, int]:

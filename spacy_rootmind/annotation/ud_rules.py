@@ -345,6 +345,11 @@ def _tag_conflicts(tree: Tree, word: int) -> Iterator[Conflict]:
     yield conflict
 
 
+def is_tag_rule(name: str) -> bool:
+    """Tell whether a rule is about a label and a part of speech."""
+    return name.startswith(("rel-upos-", "upos-rel-"))
+
+
 def _names_of_tag_rules(tree: Tree, word: int) -> Iterator[str]:
     relation = tree.relation(word)
     is_apart = relation == "advmod" and tree.children(word, tree.tables["goeswith"])

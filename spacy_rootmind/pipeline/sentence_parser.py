@@ -14,7 +14,7 @@ from spacy_rootmind.annotation.details import (
     NOT_PROVEN,
     Alternatives,
     Confidence,
-    Guidance,
+    GuidelineStatus,
     LabelConfidence,
     ParseDetails,
     StartConfidence,
@@ -152,7 +152,7 @@ class SentenceParser:
         heads, labels = self._find_trees()
         details = self._find_details(heads, labels)
         for sentence, status in self.guideline_status.items():
-            details[sentence] = replace(details[sentence], guidance=Guidance(status))
+            details[sentence] = replace(details[sentence], guideline_status=GuidelineStatus(status))
         parses: dict[int, SentenceParse] = {}
         for bucket, bucket_heads, bucket_labels in zip(self.buckets, heads, labels, strict=True):
             for i, sentence in enumerate(bucket.sentences):

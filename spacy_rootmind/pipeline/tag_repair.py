@@ -26,12 +26,11 @@ from spacy_rootmind.annotation.ud_guidelines import (
     NUMBER_OF_POS,
     UDGuidelines,
     UDRules,
-    is_tag_rule,
     make_words,
     read_words,
 )
 from spacy_rootmind.annotation.ud_noun_chunks import RELATIONS
-from spacy_rootmind.annotation.ud_rules import Words
+from spacy_rootmind.annotation.ud_rules import Words, is_tag_rule
 from spacy_rootmind.network.listeners import listeners_in, require_vectors
 from spacy_rootmind.trees.conventions import MISSING, ROOT
 

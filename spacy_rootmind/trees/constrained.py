@@ -316,22 +316,23 @@ def decode_valid(
         for trees in (found.heads, found.labels)
     )
     sentences = []
-    for k, conflicts in enumerate(rules.find_conflicts(names, heads, labels)):
-        conflict = next(found_here := iter(conflicts), None)
-        if conflict is not None:
-            (i, place), inside = places[k], np.s_[: sizes[k]]
-            square = np.s_[place, inside, inside]
-            sentence = _Sentence(
-                *(names[k], places[k], log_weights[i][square]),
-                *(found.weights[i][square], found.arc_labels[i][square]),
-                rules.mask(names[k]),
-            )
-            tree = heads[k], labels[k]
-            sentence.start(*(tree if sentence.allows(*tree) else ()))
-            # Of a parser that has hardly been trained: no search would end within the limit.
-            rest = itertools.islice(found_here, max_decodes) if sizes[k] > max_decodes else ()
-            sentence.is_hopeless = sum(1 for _ in rest) == max_decodes
-            sentences.append(sentence)
+    for k, found_conflicts in enumerate(rules.find_conflicts(names, heads, labels)):
+        conflicts = iter(found_conflicts)
+        if next(conflicts, None) is None:
+            continue
+        (i, place), inside = places[k], np.s_[: sizes[k]]
+        square = np.s_[place, inside, inside]
+        sentence = _Sentence(
+            *(names[k], places[k], log_weights[i][square]),
+            *(found.weights[i][square], found.arc_labels[i][square]),
+            rules.mask(names[k]),
+        )
+        tree = heads[k], labels[k]
+        sentence.start(*(tree if sentence.allows(*tree) else ()))
+        # Of a parser that has hardly been trained: no search would end within the limit.
+        rest = itertools.islice(conflicts, max_decodes) if sizes[k] > max_decodes else ()
+        sentence.is_hopeless = sum(1 for _ in rest) == max_decodes
+        sentences.append(sentence)
     search = _Search(
         *(sentences, rules.find_conflicts, find_log_probs, True, projective), rules.safe
     )

@@ -55,7 +55,7 @@ def parsed(parser):
         stored = {**stored, "start_probs": starts, "teacher": "another"}
         gaps = np.where(np.arange(len(starts)) == 0, np.float32(np.nan), starts)
         found = {"start_confidence": {"probs": gaps}, "distributions": [stored]}
-        found["guidance"] = {"status": "broken"}
+        found["guideline_status"] = {"status": "broken"}
         doc.user_data[key] = {**record, **found}
     return doc
 
@@ -195,7 +195,7 @@ READERS = {
     "alternatives": "parses",
     "label_confidence": "arc_prob",
     "start_confidence": "sent_start_prob",
-    "guidance": "guideline_status",
+    "guideline_status": "guideline_status",
     "distributions": "check_details",
 }
 

@@ -14,7 +14,7 @@ from spacy_rootmind.annotation.details import (
     Alternatives,
     ArcTable,
     Confidence,
-    Guidance,
+    GuidelineStatus,
     LabelConfidence,
     ParseDetails,
     StartConfidence,
@@ -53,7 +53,7 @@ def make_details():
             np.array([0, 1, 3], "i4"), np.array([0.5, 0.125, 0.75], "f4"), NAMES
         ),
         start_confidence=StartConfidence(np.array([np.nan, 0.25, 0.5], "f4")),
-        guidance=Guidance(NOT_PROVEN),
+        guideline_status=GuidelineStatus(NOT_PROVEN),
     )
 
 
@@ -106,7 +106,14 @@ def test_details_of_a_sentence_without_words():
 
 def assert_same(found, expected):
     assert found.tree.tolist() == expected.tree.tolist()
-    parts = "confidence", "arcs", "alternatives", "label_confidence", "start_confidence", "guidance"
+    parts = (
+        "confidence",
+        "arcs",
+        "alternatives",
+        "label_confidence",
+        "start_confidence",
+        "guideline_status",
+    )
     for name in parts:
         a, b = getattr(found, name), getattr(expected, name)
         assert type(a) is type(b)
