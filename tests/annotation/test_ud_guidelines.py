@@ -2,10 +2,8 @@
 
 import io
 import itertools
-import os
 from collections import Counter
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -352,10 +350,8 @@ def test_tags_that_may_be_wrong_rule_nothing_out():
 
 
 @pytest.mark.parametrize("name", ["UD_English-EWT", "UD_Hungarian-Szeged", "UD_Vietnamese-VTB"])
-def test_treebanks_as_the_validator(name):
-    if "ROOTMIND_UD" not in os.environ:
-        pytest.skip("needs ROOTMIND_UD, a folder of treebanks")
-    [path] = (Path(os.environ["ROOTMIND_UD"]) / name).glob("*-test.conllu")
+def test_treebanks_as_the_validator(name, ud_folder):
+    [path] = (ud_folder / name).glob("*-test.conllu")
     text = path.read_text(encoding="utf8")
     rows = []
     for number, line in enumerate(text.split("\n"), start=1):
