@@ -21,7 +21,7 @@ Among the settings of the quickstart, `min_action_freq = 30` leaves out rare lab
 on small treebanks.
 
 Both systems use one thread and multiply matrices with NumPy's BLAS, by the callback
-`spacy_rootmind.numpy_blas.v1`: `root_mst` does so anyway, and `parser` trains faster with it.
+`spacy_rootmind.fast_cpu.v1`: `root_mst` does so anyway, and `parser` trains faster with it.
 
 Each finished run is a line in breadth.jsonl: a run that was interrupted continues when the same
 command is repeated. Writes breadth.md.

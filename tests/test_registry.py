@@ -47,7 +47,7 @@ def test_entry_points_are_declared():
         "spacy_rootmind.fit_tokenizer.v1",
         "spacy_rootmind.kbest.v1",
         "spacy_rootmind.label_map.v1",
-        "spacy_rootmind.numpy_blas.v1",
+        "spacy_rootmind.fast_cpu.v1",
         "spacy_rootmind.parser_scorer.v1",
         "spacy_rootmind.preset_heads.v1",
         "spacy_rootmind.sample.v1",

@@ -147,7 +147,7 @@ def system_config(system: str, lang: str) -> Config:
         config = make_config(ConfigOptions(lang, [ROOT_MST]))
     else:
         config = init_config(lang=lang, pipeline=[PARSER], optimize="efficiency", gpu=False)
-    config["nlp"]["after_pipeline_creation"] = {"@callbacks": "spacy_rootmind.numpy_blas.v1"}
+    config["nlp"]["after_pipeline_creation"] = {"@callbacks": "spacy_rootmind.fast_cpu.v1"}
     return config
 
 

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 from thinc.api import Maxout, Model, uniform_init
 
-from spacy_rootmind.network import distance
+from spacy_rootmind.kernel import layers as kernel
+from spacy_rootmind.network import compiled, distance
 from spacy_rootmind.network.dropout import RATE, sentence_mask
 from spacy_rootmind.network.layout import DeviceBucket, Layout
 from spacy_rootmind.network.types import Floats2d, Floats3d
@@ -84,7 +85,9 @@ def forward(
     DW = ops.gemm(D, W) + model.get_param("b")
     D_near = ops.gemm(D, dep_distance)
     H_near = ops.gemm(H, head_distance)
-    scores = [_score_bucket(bucket, DW, H, D_near, H_near) for bucket in buckets]
+    fast = compiled.serves(DW, H, D_near, H_near)
+    score_bucket = _score_bucket_compiled if fast else _score_bucket
+    scores = [score_bucket(bucket, DW, H, D_near, H_near) for bucket in buckets]
 
     def backprop(d_scores: OutT) -> Floats2d:
         dDW, dH = ops.xp.zeros_like(DW), ops.xp.zeros_like(H)
@@ -110,6 +113,14 @@ def forward(
         return d_rows
 
     return scores, backprop
+
+
+def _score_bucket_compiled(
+    bucket: DeviceBucket, DW: Floats2d, H: Floats2d, D_near: Floats2d, H_near: Floats2d
+) -> Floats3d:
+    scores = bucket.pad(DW) @ bucket.pad(H).transpose((0, 2, 1))
+    kernel.add_distances(scores, D_near, H_near, bucket.padded_rows, bucket.distances)
+    return scores
 
 
 def _score_bucket(

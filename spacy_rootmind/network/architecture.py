@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from thinc.api import Model
 
-from spacy_rootmind.network.blas import follow_blas, use_numpy_blas
 from spacy_rootmind.network.boundaries import BoundaryInput, SentenceStarts
+from spacy_rootmind.network.fast_cpu import follow_fast_cpu, use_fast_cpu
 from spacy_rootmind.network.label_scores import (
     ChosenArcs,
     LabelScores,
@@ -217,7 +217,7 @@ def build_biaffine_parser(
         },
         attrs={GRAD_FACTOR: grad_factor},
     )
-    use_numpy_blas(model)
+    use_fast_cpu(model)
     return model
 
 
@@ -317,7 +317,7 @@ def find_vectors(
     """Compute the token vectors alone, features included, of shape (n_tokens, width) per Doc."""
     width = model.get_dim("nI")
     tok2vec = model.get_ref("tok2vec")
-    follow_blas(tok2vec, model)
+    follow_fast_cpu(tok2vec, model)
     vectors, backprop_vectors = token_vectors(
         tok2vec,
         docs,

@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from thinc.api import LayerNorm, Linear, Model, glorot_uniform_init
 
+from spacy_rootmind.kernel import layers as kernel
+from spacy_rootmind.network import compiled
 from spacy_rootmind.network.dropout import RATE, sentence_mask
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints2d
@@ -163,6 +165,8 @@ def _run(
     V: Floats3d = model.get_param("V")
     b: Floats3d = model.get_param("b")
     hidden = V.shape[1]
+    if compiled.serves(packed, W, V, b):
+        return _run_compiled(model, packed, packing)
     scale = xp.ones(4 * hidden, dtype=packed.dtype)
     scale[: 3 * hidden] = 0.5
     recurrent = V * scale
@@ -208,6 +212,33 @@ def _run(
                 d_state[:, :n] = d_gates[:, now] @ V.transpose((0, 2, 1))
             else:
                 df[...] = 0.0
+        model.inc_grad("W", packed.transpose((0, 2, 1)) @ d_gates)
+        model.inc_grad("V", previous.transpose((0, 2, 1)) @ d_gates)
+        model.inc_grad("b", d_gates.sum(axis=1, keepdims=True))
+        return d_gates @ W.transpose((0, 2, 1))
+
+    return states, backprop
+
+
+def _run_compiled(
+    model: Model[InT, OutT], packed: Floats3d, packing: Packing
+) -> tuple[Floats3d, Callable[[Floats3d], Floats3d]]:
+    """Run the recurrence as `_run`, on the CPU."""
+    W: Floats3d = model.get_param("W")
+    V: Floats3d = model.get_param("V")
+    gates = packed @ W
+    gates += model.get_param("b")
+    cells = np.empty((2, packed.shape[1], V.shape[1]), dtype=packed.dtype)
+    states = np.empty_like(cells)
+    kernel.bilstm(gates, V, packing.starts, cells, states)
+
+    def backprop(d_states: Floats3d) -> Floats3d:
+        d_gates = np.empty_like(gates)
+        kernel.bilstm_gradient(gates, V, packing.starts, cells, d_states, d_gates)
+        previous = np.zeros_like(states)
+        for now, before, _n in packing.steps():
+            if now.start > 0:
+                previous[:, now] = states[:, before]
         model.inc_grad("W", packed.transpose((0, 2, 1)) @ d_gates)
         model.inc_grad("V", previous.transpose((0, 2, 1)) @ d_gates)
         model.inc_grad("b", d_gates.sum(axis=1, keepdims=True))

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from thinc.api import Ops, get_array_module
 
-from spacy_rootmind.network import distance
+from spacy_rootmind.kernel import layers as kernel
+from spacy_rootmind.network import compiled, distance
 from spacy_rootmind.network.transfer import to_device
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d, Ints2d
 
@@ -73,8 +74,11 @@ class DeviceBucket:
         Positions inside sentences, in (b, m) flattened, and their flat rows.
     distances : int array of shape (m, m)
         `distance.bucket_table(m)`.
+    padded_rows : numpy int array of shape (b, m)
+        `Bucket.rows`, on the host.
     """
 
+    padded_rows: Ints2d
     shape: tuple[int, int]
     lengths: Ints1d
     positions: Ints1d
@@ -88,6 +92,8 @@ class DeviceBucket:
 
     def pad(self, flat: Floats2d) -> Floats3d:
         """Copy rows (n_rows, w) to (b, m, w), with zeros past the end of each sentence."""
+        if compiled.serves(flat):
+            return kernel.pad(np.ascontiguousarray(flat), self.padded_rows)
         b, m = self.shape
         padded = get_array_module(flat).zeros((b * m, flat.shape[1]), dtype=flat.dtype)
         padded[self.positions] = flat[self.rows]
@@ -95,6 +101,9 @@ class DeviceBucket:
 
     def add_unpadded(self, padded: Floats3d, out: Floats2d) -> None:
         """Add (b, m, w) to its rows in `out`; entries past the end of a sentence are dropped."""
+        if compiled.serves(padded, out) and padded.flags.c_contiguous:
+            kernel.add_unpadded(padded, self.padded_rows, out)
+            return
         # Each row occurs once, so plain indexing adds everything.
         out[self.rows] += padded.reshape((-1, padded.shape[2]))[self.positions]
 
@@ -185,7 +194,7 @@ class Layout:
         found = iter(to_device(self.ops.xp, arrays))
         rows = next(found), next(found), next(found)
         buckets = [
-            DeviceBucket(bucket.rows.shape, *parts)
+            DeviceBucket(bucket.rows, bucket.rows.shape, *parts)
             for bucket, *parts in zip(self.buckets, *[found] * 4, strict=True)
         ]
         return DeviceLayout(*rows, buckets)

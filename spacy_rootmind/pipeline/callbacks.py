@@ -11,18 +11,19 @@ from spacy.util import logger
 from thinc.api import Model
 
 from spacy_rootmind.network.bfloat16 import use_bfloat16
-from spacy_rootmind.network.blas import keep_numpy_blas, use_numpy_blas
+from spacy_rootmind.network.fast_cpu import keep_fast_cpu, use_fast_cpu
 from spacy_rootmind.training.tokenizer import fit_tokenizer, has_rules
 
 
-def make_numpy_blas() -> Callable[[Language], Language]:
-    """Multiply matrices with NumPy's BLAS in all components of a pipeline.
+def make_fast_cpu() -> Callable[[Language], Language]:
+    """Make all components of a pipeline faster on a CPU.
 
-    Registered as `spacy_rootmind.numpy_blas.v1`, for `nlp.after_pipeline_creation`, which runs
-    before each training and each time the pipeline is loaded. Copies that `nlp.replace_listeners`
-    makes use it too. Components that are added later do not.
+    Registered as `spacy_rootmind.fast_cpu.v1`, for `nlp.after_pipeline_creation`, which runs
+    before each training and each time the pipeline is loaded. Components multiply matrices with
+    NumPy's BLAS, have compiled loops in some layers, and keep embeddings of types of tokens; so do
+    copies that `nlp.replace_listeners` makes, but not components that are added later.
     """
-    return partial(_for_each_model, _use_and_keep_numpy_blas)
+    return partial(_for_each_model, _use_and_keep_fast_cpu)
 
 
 def make_bfloat16() -> Callable[[Language], Language]:
@@ -80,9 +81,9 @@ def _offsets(doc: Doc) -> list[tuple[int, int]]:
     return [(token.idx, token.idx + len(token)) for token in doc]
 
 
-def _use_and_keep_numpy_blas(model: Model) -> None:
-    use_numpy_blas(model)
-    keep_numpy_blas(model)
+def _use_and_keep_fast_cpu(model: Model) -> None:
+    use_fast_cpu(model)
+    keep_fast_cpu(model)
 
 
 def _for_each_model(change: Callable[[Model], None], nlp: Language) -> Language:

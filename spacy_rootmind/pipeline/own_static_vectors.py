@@ -21,7 +21,7 @@ from spacy_rootmind.compat import (
     ListenedToComponent,
     VectorsWithAttr,
 )
-from spacy_rootmind.network.blas import follow_blas
+from spacy_rootmind.network.fast_cpu import follow_fast_cpu
 from spacy_rootmind.network.types import Floats2d
 from spacy_rootmind.pipeline.vectors import SETTINGS, HalfPrecisionVectors
 
@@ -196,5 +196,5 @@ def _with_table_in_model(copy: Model, listener: Model, component: Any) -> Model:
     for name in (LISTENER_HOOK, LISTENER_CONFIG_HOOK):
         copy.attrs.pop(name, None)
     layer = with_static_vectors(copy, copy_table(component.vocab.vectors))
-    follow_blas(layer, component.model)
+    follow_fast_cpu(layer, component.model)
     return layer

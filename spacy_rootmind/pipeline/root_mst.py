@@ -552,7 +552,7 @@ class RootMST(TrainablePipe):
         self._require_attributes(docs)
         with self._named():
             self.upstream.require(self.model, docs)
-            require_vectors(self.model, docs)
+            require_vectors(self.model.get_ref("tok2vec"), docs)
             require_static_vectors(self.model, docs)
             return parse_docs(self.model, docs, context)
 

@@ -147,7 +147,7 @@ def test_training_with_others_has_the_shipped_settings(name):
     config, own = make_config(options(ALL, **chosen)), shipped(name)
     assert list(config["initialize"]["components"].pop("attribute_ruler")) == ["patterns"]
     if name == "cpu":
-        blas = {"@callbacks": "spacy_rootmind.numpy_blas.v1"}
+        blas = {"@callbacks": "spacy_rootmind.fast_cpu.v1"}
         assert config["nlp"].pop("after_pipeline_creation") == blas
         assert own["nlp"].pop("after_pipeline_creation") is None
     for part in (config, own):

@@ -11,7 +11,7 @@ from spacy.util import fix_random_seed, load_model_from_config
 from spacy.vectors import Vectors
 from thinc.api import Config, NumpyOps
 
-from spacy_rootmind.network.blas import use_numpy_blas
+from spacy_rootmind.network.fast_cpu import use_fast_cpu
 
 # spaCy says so of any component, whatever it reads.
 pytestmark = pytest.mark.filterwarnings("ignore:.W113. Sourced component:UserWarning")
@@ -377,8 +377,8 @@ def test_pickled_tables_are_exact(largest, quickstart_docs):
 
 def test_copies_use_the_library_of_the_original(folder):
     nlp = spacy.load(folder)
-    use_numpy_blas(nlp.get_pipe("tok2vec").model)
-    use_numpy_blas(nlp.get_pipe("root_mst").model)
+    use_fast_cpu(nlp.get_pipe("tok2vec").model)
+    use_fast_cpu(nlp.get_pipe("root_mst").model)
     nlp.replace_listeners("tok2vec", "root_mst", PATHS)
     ops = {node.ops for node in nlp.get_pipe("root_mst").model.walk()}
     assert not any(type(each) is NumpyOps and each.use_blis for each in ops)

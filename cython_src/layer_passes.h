@@ -1,0 +1,178 @@
+/* Passes of the network's layers over rows of floats, in C that compilers vectorise: no iteration
+ * depends on another, and sums are of LANES parts.
+ *
+ * `layer_simd.h` includes it once for each kind of processor.
+ */
+
+/* exp(x), for x from -87 to 88 and the nearer of the two beyond, to 1e-7 relative to itself.
+ *
+ * x = n log 2 + r, and exp(r) is a polynomial: Cody & Waite (1980), chapter 6; its coefficients are
+ * those of Cephes' expf. */
+PASS_FUNCTION static inline float PASS(exp)(float x)
+{
+    const float inverse_log2 = 1.44269504f, high = 0.693359375f, low = -2.12194440e-4f;
+    /* Adding it rounds to an integer. */
+    const float rounder = 12582912.0f;
+    float n, r, power;
+    uint32_t bits;
+    x = x < -87.0f ? -87.0f : x;
+    x = x > 88.0f ? 88.0f : x;
+    n = (x * inverse_log2 + rounder) - rounder;
+    r = x - n * high - n * low;
+    power = 1.9875691500e-4f;
+    power = power * r + 1.3981999507e-3f;
+    power = power * r + 8.3334519073e-3f;
+    power = power * r + 4.1665795894e-2f;
+    power = power * r + 1.6666665459e-1f;
+    power = power * r + 5.0000001201e-1f;
+    power = power * r * r + r + 1.0f;
+    memcpy(&bits, &power, sizeof bits);
+    bits += (uint32_t)(int32_t)n << 23;
+    memcpy(&power, &bits, sizeof power);
+    return power;
+}
+
+PASS_FUNCTION static inline float PASS(logistic)(float x) { return 1.0f / (1.0f + PASS(exp)(-x)); }
+
+/* To 2e-7, absolutely. */
+PASS_FUNCTION static inline float PASS(tanh)(float x) { return 1.0f - 2.0f / (1.0f + PASS(exp)(2.0f * x)); }
+
+PASS_FUNCTION static inline float PASS(add_lanes)(const float *lanes)
+{
+    float total = 0.0f;
+    int k;
+    for (k = 0; k < LANES; ++k)
+        total += lanes[k];
+    return total;
+}
+
+PASS_FUNCTION static float PASS(sum)(const float *row, ptrdiff_t n)
+{
+    float lanes[LANES] = {0}, rest = 0.0f;
+    ptrdiff_t i, k;
+    for (i = 0; i + LANES <= n; i += LANES)
+        for (k = 0; k < LANES; ++k)
+            lanes[k] += row[i + k];
+    for (; i < n; ++i)
+        rest += row[i];
+    return rest + PASS(add_lanes)(lanes);
+}
+
+PASS_FUNCTION static float PASS(sum_of_squares)(const float *row, ptrdiff_t n)
+{
+    float lanes[LANES] = {0}, rest = 0.0f;
+    ptrdiff_t i, k;
+    for (i = 0; i + LANES <= n; i += LANES)
+        for (k = 0; k < LANES; ++k)
+            lanes[k] += row[i + k] * row[i + k];
+    for (; i < n; ++i)
+        rest += row[i] * row[i];
+    return rest + PASS(add_lanes)(lanes);
+}
+
+/* --- LSTM ----------------------------------------------------------------------------------- */
+
+/* A step for one row of gates, side by side: input, forget, output, candidate. They come without
+ * their activation and leave with it. `before` is the cell one step before, NULL at the first. */
+PASS_FUNCTION static void PASS(lstm_cell)(
+    float *RESTRICT gates, const float *RESTRICT before, float *RESTRICT cell,
+    float *RESTRICT state, ptrdiff_t h)
+{
+    const float *in = gates, *forget = gates + h, *out = gates + 2 * h;
+    float *RESTRICT candidate = gates + 3 * h;
+    ptrdiff_t j;
+    for (j = 0; j < 3 * h; ++j)
+        gates[j] = PASS(logistic)(gates[j]);
+    for (j = 0; j < h; ++j)
+        candidate[j] = PASS(tanh)(candidate[j]);
+    for (j = 0; j < h; ++j)
+        cell[j] = in[j] * candidate[j];
+    if (before)
+        for (j = 0; j < h; ++j)
+            cell[j] += forget[j] * before[j];
+    for (j = 0; j < h; ++j)
+        state[j] = out[j] * PASS(tanh)(cell[j]);
+}
+
+/* Its backward step. `d_cell` comes as the gradient of the cell from the step after, and leaves as
+ * that for the step before. */
+PASS_FUNCTION static void PASS(lstm_gradient)(
+    const float *RESTRICT gates, const float *RESTRICT before, const float *RESTRICT cell,
+    const float *RESTRICT d_state, float *RESTRICT d_cell, float *RESTRICT d_gates, ptrdiff_t h)
+{
+    const float *in = gates, *forget = gates + h, *out = gates + 2 * h, *candidate = gates + 3 * h;
+    float *RESTRICT d_in = d_gates, *RESTRICT d_forget = d_gates + h;
+    float *RESTRICT d_out = d_gates + 2 * h, *RESTRICT d_candidate = d_gates + 3 * h;
+    ptrdiff_t j;
+    for (j = 0; j < h; ++j) {
+        const float squashed = PASS(tanh)(cell[j]);
+        d_out[j] = d_state[j] * squashed * out[j] * (1.0f - out[j]);
+        d_cell[j] += d_state[j] * out[j] * (1.0f - squashed * squashed);
+    }
+    for (j = 0; j < h; ++j) {
+        d_in[j] = d_cell[j] * candidate[j] * in[j] * (1.0f - in[j]);
+        d_candidate[j] = d_cell[j] * in[j] * (1.0f - candidate[j] * candidate[j]);
+    }
+    if (before)
+        for (j = 0; j < h; ++j)
+            d_forget[j] = d_cell[j] * before[j] * forget[j] * (1.0f - forget[j]);
+    else
+        memset(d_forget, 0, h * sizeof *d_forget);
+    for (j = 0; j < h; ++j)
+        d_cell[j] *= forget[j];
+}
+
+/* --- other layers --------------------------------------------------------------------------- */
+
+/* The softmax of a row of n scores, without the one at `self`. */
+PASS_FUNCTION static void PASS(softmax)(float *RESTRICT row, ptrdiff_t n, ptrdiff_t self)
+{
+    float largest = -FLT_MAX, total;
+    ptrdiff_t i;
+    row[self] = -FLT_MAX;
+    for (i = 0; i < n; ++i)
+        largest = row[i] > largest ? row[i] : largest;
+    for (i = 0; i < n; ++i)
+        row[i] = PASS(exp)(row[i] - largest);
+    row[self] = 0.0f;
+    total = PASS(sum)(row, n);
+    for (i = 0; i < n; ++i)
+        row[i] /= total;
+}
+
+/* A row minus its mean, over its standard deviation, times G plus b. */
+PASS_FUNCTION static void PASS(layer_norm)(
+    const float *RESTRICT row, const float *RESTRICT G, const float *RESTRICT b,
+    float *RESTRICT out, ptrdiff_t n)
+{
+    const float mean = PASS(sum)(row, n) / (float)n;
+    float scale;
+    ptrdiff_t i;
+    for (i = 0; i < n; ++i)
+        out[i] = row[i] - mean;
+    scale = 1.0f / sqrtf(PASS(sum_of_squares)(out, n) / (float)n + 1e-8f);
+    for (i = 0; i < n; ++i)
+        out[i] = out[i] * scale * G[i] + b[i];
+}
+
+/* The largest of each two, or three, neighbours in the sum of a row and a bias. */
+PASS_FUNCTION static void PASS(maxout2)(
+    const float *RESTRICT row, const float *RESTRICT bias, float *RESTRICT out, ptrdiff_t n)
+{
+    ptrdiff_t i;
+    for (i = 0; i < n; ++i) {
+        const float a = row[2 * i] + bias[2 * i], b = row[2 * i + 1] + bias[2 * i + 1];
+        out[i] = a > b ? a : b;
+    }
+}
+
+PASS_FUNCTION static void PASS(maxout3)(
+    const float *RESTRICT row, const float *RESTRICT bias, float *RESTRICT out, ptrdiff_t n)
+{
+    ptrdiff_t i;
+    for (i = 0; i < n; ++i) {
+        const float a = row[3 * i] + bias[3 * i], b = row[3 * i + 1] + bias[3 * i + 1];
+        const float c = row[3 * i + 2] + bias[3 * i + 2], d = a > b ? a : b;
+        out[i] = d > c ? d : c;
+    }
+}

@@ -1,0 +1,242 @@
+"""Inner loops of the network's layers, over arrays of single precision.
+
+Functions are named after the layers of `spacy_rootmind.network` that they serve, which call them
+where arrays are NumPy's; products of matrices are NumPy's here, too. Arguments are checked there
+and trusted here.
+"""
+from libc.string cimport memcpy, memset
+
+import numpy as np
+
+cdef extern from "ieee.h":
+    pass
+
+cdef extern from "layer_simd.h" nogil:
+    ctypedef struct LayerPasses:
+        void (*lstm_cell)(float*, const float*, float*, float*, Py_ssize_t) noexcept nogil
+        void (*lstm_gradient)(
+            const float*, const float*, const float*, const float*, float*, float*, Py_ssize_t
+        ) noexcept nogil
+        void (*softmax)(float*, Py_ssize_t, Py_ssize_t) noexcept nogil
+        void (*layer_norm)(
+            const float*, const float*, const float*, float*, Py_ssize_t
+        ) noexcept nogil
+        void (*maxout2)(const float*, const float*, float*, Py_ssize_t) noexcept nogil
+        void (*maxout3)(const float*, const float*, float*, Py_ssize_t) noexcept nogil
+
+    LayerPasses layer_passes
+    bint choose_layer_passes(bint simd) noexcept
+
+
+def use_simd(bint wanted):
+    """Use the processor's SIMD instructions, or none; as `simd.use_simd`."""
+    return choose_layer_passes(wanted)
+
+
+use_simd(True)
+
+
+# --- bilstm ------------------------------------------------------------------------------------
+
+
+def bilstm(
+    float[:, :, ::1] gates, object recurrent, list starts, float[:, :, ::1] cells, object states
+):
+    """Run an LSTM in both directions over packed rows; activates `gates` in place.
+
+    Parameters
+    ----------
+    gates : float32 array of shape (2, n_rows, 4 * h)
+        What the inputs add to the gates, bias included.
+    recurrent : float32 array of shape (2, h, 4 * h)
+    starts : list of int
+        First packed row of each step, and n_rows at the end.
+    cells, states : float32 array of shape (2, n_rows, h)
+        Written.
+    """
+    cdef Py_ssize_t h = cells.shape[2], step, row, start, stop, before = 0, n
+    cdef int side
+    cdef float[:, :, ::1] new_states = states
+    cdef float[:, :, ::1] products = np.empty(
+        (2, starts[1] if len(starts) > 1 else 0, 4 * h), dtype=np.float32
+    )
+    cdef object product_array = products.base
+    for step in range(len(starts) - 1):
+        start, stop = starts[step], starts[step + 1]
+        n = stop - start
+        if step:
+            np.matmul(states[:, before:before + n], recurrent, out=product_array[:, :n])
+        with nogil:
+            for side in range(2):
+                for row in range(n):
+                    if step:
+                        _add(&gates[side, start + row, 0], &products[side, row, 0], 4 * h)
+                    layer_passes.lstm_cell(
+                        &gates[side, start + row, 0],
+                        &cells[side, before + row, 0] if step else NULL,
+                        &cells[side, start + row, 0],
+                        &new_states[side, start + row, 0],
+                        h,
+                    )
+        before = start
+
+
+def bilstm_gradient(
+    float[:, :, ::1] gates, object recurrent, list starts, float[:, :, ::1] cells,
+    float[:, :, ::1] d_states, float[:, :, ::1] d_gates
+):
+    """Find the gradient of the gates before their activation, from that of the states.
+
+    Parameters are those of `bilstm`, after it ran; `d_states` changes, `d_gates` is written.
+    """
+    cdef Py_ssize_t h = cells.shape[2], step, row, start, stop, before, n
+    cdef int side
+    cdef Py_ssize_t longest = starts[1] if len(starts) > 1 else 0
+    cdef float[:, :, ::1] d_cell = np.zeros((2, longest, h), dtype=np.float32)
+    cdef float[:, :, ::1] d_state = np.zeros((2, longest, h), dtype=np.float32)
+    cdef object d_state_array = d_state.base, d_gate_array = d_gates.base
+    cdef object transposed = np.ascontiguousarray(recurrent.transpose((0, 2, 1)))
+    for step in range(len(starts) - 2, -1, -1):
+        start, stop = starts[step], starts[step + 1]
+        before = starts[step - 1] if step else 0
+        n = stop - start
+        with nogil:
+            for side in range(2):
+                for row in range(n):
+                    _add(&d_states[side, start + row, 0], &d_state[side, row, 0], h)
+                    layer_passes.lstm_gradient(
+                        &gates[side, start + row, 0],
+                        &cells[side, before + row, 0] if step else NULL,
+                        &cells[side, start + row, 0],
+                        &d_states[side, start + row, 0],
+                        &d_cell[side, row, 0],
+                        &d_gates[side, start + row, 0],
+                        h,
+                    )
+        if step:
+            np.matmul(d_gate_array[:, start:stop], transposed, out=d_state_array[:, :n])
+
+
+cdef inline void _add(float* out, const float* row, Py_ssize_t n) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(n):
+        out[i] += row[i]
+
+
+# --- arcs and their refinement -----------------------------------------------------------------
+
+
+def pad(const float[:, ::1] flat, const Py_ssize_t[:, ::1] rows):
+    """Copy rows (n_rows, w) to places (b, m, w); zeros where the row is n_rows."""
+    cdef Py_ssize_t b = rows.shape[0], m = rows.shape[1], w = flat.shape[1], i, j, row
+    padded = np.empty((b, m, w), dtype=np.float32)
+    cdef float[:, :, ::1] out = padded
+    if not w:
+        return padded
+    with nogil:
+        for i in range(b):
+            for j in range(m):
+                row = rows[i, j]
+                if row < flat.shape[0]:
+                    memcpy(&out[i, j, 0], &flat[row, 0], w * sizeof(float))
+                else:
+                    memset(&out[i, j, 0], 0, w * sizeof(float))
+    return padded
+
+
+def add_unpadded(const float[:, :, ::1] padded, const Py_ssize_t[:, ::1] rows, float[:, :] out):
+    """Add places (b, m, w) to their rows of `out`, of shape (n_rows, w)."""
+    cdef Py_ssize_t w = out.shape[1], i, j, row
+    if not w:
+        return
+    with nogil:
+        for i in range(rows.shape[0]):
+            for j in range(rows.shape[1]):
+                row = rows[i, j]
+                if row < out.shape[0]:
+                    _add(&out[row, 0], &padded[i, j, 0], w)
+
+
+def add_distances(
+    float[:, :, ::1] scores, const float[:, ::1] by_dep, const float[:, ::1] by_head,
+    const Py_ssize_t[:, ::1] rows, const int[:, ::1] buckets
+):
+    """Add to each arc (dep, head) the scores of its distance: of its dependent and of its head.
+
+    Parameters
+    ----------
+    scores : float32 array of shape (b, m, m)
+        Changed in place.
+    by_dep, by_head : float32 array of shape (n_rows, n_buckets)
+    rows : intp array of shape (b, m)
+        The row at each position; n_rows past the end of a sentence.
+    buckets : int32 array of shape (m, m)
+    """
+    cdef Py_ssize_t i, dep, head, m = rows.shape[1], n_rows = by_dep.shape[0]
+    cdef const float* of_dep
+    cdef int bucket
+    with nogil:
+        for i in range(rows.shape[0]):
+            for dep in range(m):
+                if rows[i, dep] >= n_rows:
+                    break
+                of_dep = &by_dep[rows[i, dep], 0]
+                for head in range(m):
+                    if rows[i, head] >= n_rows:
+                        break
+                    bucket = buckets[dep, head]
+                    scores[i, dep, head] += of_dep[bucket] + by_head[rows[i, head], bucket]
+
+
+def softmax_heads(const float[:, :, ::1] scores, const Py_ssize_t[::1] lengths):
+    """Compute the softmax over the heads of each word; zeros elsewhere.
+
+    Parameters
+    ----------
+    scores : float32 array of shape (b, m, m)
+        Indexed [sentence, dep, head].
+    lengths : intp array of shape (b,)
+        Words in each sentence.
+    """
+    cdef Py_ssize_t i, dep, n
+    found = np.zeros((scores.shape[0], scores.shape[1], scores.shape[2]), dtype=np.float32)
+    cdef float[:, :, ::1] weights = found
+    with nogil:
+        for i in range(scores.shape[0]):
+            n = lengths[i] + 1
+            for dep in range(1, n):
+                memcpy(&weights[i, dep, 0], &scores[i, dep, 0], n * sizeof(float))
+                layer_passes.softmax(&weights[i, dep, 0], n, dep)
+    return found
+
+
+# --- layers of Thinc ---------------------------------------------------------------------------
+
+
+def layer_norm(const float[:, ::1] rows, const float[::1] G, const float[::1] b):
+    """Normalize rows (n_rows, w) to mean b and standard deviation G."""
+    cdef Py_ssize_t i, w = rows.shape[1]
+    normed = np.empty((rows.shape[0], w), dtype=np.float32)
+    cdef float[:, ::1] out = normed
+    if not w:
+        return normed
+    with nogil:
+        for i in range(rows.shape[0]):
+            layer_passes.layer_norm(&rows[i, 0], &G[0], &b[0], &out[i, 0], w)
+    return normed
+
+
+def maxout(const float[:, ::1] rows, const float[:, ::1] bias):
+    """Find the largest of each p = 2 or 3 neighbours in rows (n_rows, w * p) plus a bias (w, p)."""
+    cdef Py_ssize_t i, w = bias.shape[0], pieces = bias.shape[1]
+    found = np.empty((rows.shape[0], w), dtype=np.float32)
+    cdef float[:, ::1] out = found
+    if not w:
+        return found
+    with nogil:
+        for i in range(rows.shape[0]):
+            if pieces == 2:
+                layer_passes.maxout2(&rows[i, 0], &bias[0, 0], &out[i, 0], w)
+            else:
+                layer_passes.maxout3(&rows[i, 0], &bias[0, 0], &out[i, 0], w)
+    return found

@@ -1,0 +1,219 @@
+"""Embeddings of tokens, computed once for each type.
+
+What embeds tokens reads attributes of each alone: equal attributes, equal vectors. Most words of a
+text have occurred before, so that a table of vectors saves most of the work.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from thinc.api import Model, NumpyOps
+
+from spacy_rootmind.compat import (
+    ATTRIBUTE_EXTRACTOR,
+    STATIC_VECTORS,
+    forward_of,
+    set_forward,
+)
+from spacy_rootmind.network.types import Docs, Floats2d
+
+# Layers without others that treat each token alone; the first two read it.
+OF_ONE_TOKEN = {
+    ATTRIBUTE_EXTRACTOR,
+    STATIC_VECTORS,
+    "dropout",
+    "hashembed",
+    "ints-getitem",
+    "layernorm",
+    "list2ragged",
+    "maxout",
+    "ragged2list",
+}
+# Types that are kept: 6 MB of vectors, 96 wide.
+MOST_TYPES = 16384
+# An odd number with its bits well mixed: 2**64 over the golden ratio.
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+SHIFT = np.uint64(29)
+
+Forward = Callable[[Model, Docs, bool], tuple[list[Floats2d], Callable]]
+
+
+def cache_embeddings(model: Model[Any, Any], size: int = MOST_TYPES) -> None:
+    """Let the embeddings in a model keep the vectors of up to `size` types in prediction.
+
+    Embeddings are what the reference "embed" of a layer names, as in `spacy.Tok2Vec.v2`. Those
+    with layers that may read more than a token's own attributes stay as they are.
+    """
+    for node in list(model.walk()):
+        embed = node.maybe_get_ref("embed")
+        if embed is not None and _reads_one_token(embed):
+            forward = forward_of(embed)
+            if isinstance(forward, TypeCache):
+                # Of a model that this one is a copy of.
+                forward = forward.forward
+            set_forward(embed, TypeCache(forward, size))
+
+
+def _reads_one_token(embed: Model[Any, Any]) -> bool:
+    leaves = {node.name for node in embed.walk() if not node.layers}
+    return ATTRIBUTE_EXTRACTOR in leaves and leaves <= OF_ONE_TOKEN
+
+
+class TypeCache:
+    """The forward pass of embeddings that keeps the vectors of types.
+
+    It keeps none on a GPU, nor once the embeddings are trained in this process. Vectors of other
+    weights are dropped. Word vectors of the vocab count as the same as long as their array and the
+    number of their keys are.
+
+    Parameters
+    ----------
+    forward : callable
+        The embeddings' own.
+    size : int
+        Most types to keep. When they are more, all are dropped.
+    """
+
+    def __init__(self, forward: Forward, size: int) -> None:
+        self.forward = forward
+        self.size = size
+        self._is_trained = False
+        self._kept: _Kept | None = None
+        self._lock = threading.Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy, and send to other processes, without what is kept."""
+        return TypeCache, (self.forward, self.size)
+
+    def __call__(
+        self, model: Model[Any, Any], docs: Docs, is_train: bool
+    ) -> tuple[list[Floats2d], Callable]:
+        """Embed Docs."""
+        if is_train and not self._is_trained:
+            # From now on, weights may change in place at any time.
+            self._is_trained, self._kept = True, None
+            _set_blas(model, use_blis=False)
+        lengths = [len(doc) for doc in docs]
+        if self._is_trained or not isinstance(model.ops, NumpyOps) or not sum(lengths):
+            return self.forward(model, docs, is_train)
+        table = docs[0].vocab.vectors
+        if not all(hasattr(table, name) for name in ("attr", "data", "key2row")):
+            # A class of the user's own.
+            return self.forward(model, docs, is_train)
+        with self._lock:
+            if self._kept is None or not self._kept.is_of(model, table):
+                self._kept = _Kept(model, table, self.forward, self.size)
+            vectors = self._kept.embed(docs)
+        return np.split(vectors, np.cumsum(lengths[:-1])), _no_backprop
+
+
+class _Kept:
+    """Vectors of types under the weights, and the word vectors, that embeddings have now.
+
+    Their matrices are multiplied by BLIS, whose sums do not depend on what else is multiplied: a
+    type has the same vector, to the last bit, whatever was embedded before.
+    """
+
+    def __init__(self, model: Model[Any, Any], table: Any, forward: Forward, size: int) -> None:
+        self.model, self.forward, self.size = model, forward, size
+        self.params = [(node, name) for node in model.walk() for name in node.param_names]
+        self.sources, self.n_keys = self._list_sources(table), len(table.key2row)
+        self.columns = _columns_read(model, table)
+        self.rows: dict[int, int] = {}
+        self.vectors: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
+        _set_blas(model, use_blis=True)
+
+    def _list_sources(self, table: Any) -> list[Any]:
+        return [table, table.data, *(node.get_param(name) for node, name in self.params)]
+
+    def is_of(self, model: Model[Any, Any], table: Any) -> bool:
+        """Tell whether embeddings still have the weights and word vectors of the types' vectors."""
+        if model is not self.model or len(table.key2row) != self.n_keys:
+            return False
+        pairs = zip(self._list_sources(table), self.sources, strict=True)
+        return all(own is kept for own, kept in pairs)
+
+    def embed(self, docs: Docs) -> NDArray[np.float32]:
+        """Embed Docs: returns the vectors of all tokens, one Doc after another."""
+        width = len(self.columns)
+        values = np.concatenate([doc.to_array(self.columns).reshape(-1, width) for doc in docs])
+        keys = _keys_of(values)
+        rows = self._find(keys)
+        new = rows < 0
+        if not new.any():
+            return self.vectors[rows]
+        if len(self.rows) + len(np.unique(keys[new])) > self.size:
+            self.rows = {}
+            new[:] = True
+        new_keys, first = np.unique(keys[new], return_index=True)
+        types = _Types(docs[0].vocab, self.columns, values[new][first])
+        self._add(new_keys, self.forward(self.model, [types], False)[0][0])
+        return self.vectors[self._find(keys)]
+
+    def _find(self, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+        """Look up rows by key, -1 for those that are missing."""
+        find = self.rows.get
+        return np.array([find(key, -1) for key in keys.tolist()], dtype=np.int64)
+
+    def _add(self, keys: NDArray[np.uint64], vectors: NDArray[np.float32]) -> None:
+        """Add vectors of new types; the table grows by doubling."""
+        start, stop = len(self.rows), len(self.rows) + len(keys)
+        if stop > len(self.vectors):
+            grown = np.empty((max(stop, 2 * start), vectors.shape[1]), dtype=vectors.dtype)
+            if start:
+                grown[:start] = self.vectors[:start]
+            self.vectors = grown
+        self.vectors[start:stop] = vectors
+        self.rows.update(zip(keys.tolist(), range(start, stop), strict=True))
+
+
+def _columns_read(model: Model[Any, Any], table: Any) -> list[int | str]:
+    """List the attributes of tokens that embeddings read."""
+    columns = [column for node in model.walk() for column in node.attrs.get("columns", ())]
+    if any(node.name == STATIC_VECTORS for node in model.walk()):
+        columns.append(table.attr)
+    return list(dict.fromkeys(columns))
+
+
+def _keys_of(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Hash rows of attributes, which are hashes of strings, to 64 bits."""
+    keys: NDArray[np.uint64] = np.zeros(len(values), dtype=np.uint64)
+    for column in values.T:
+        # Mixed before the next is added, since short words have several attributes of one value.
+        keys = (keys ^ column) * MULTIPLIER
+        keys ^= keys >> SHIFT
+    return keys
+
+
+def _set_blas(model: Model[Any, Any], *, use_blis: bool) -> None:
+    ops = NumpyOps(use_blis=use_blis)
+    for node in model.walk():
+        if type(node.ops) is NumpyOps:
+            node.ops = ops
+
+
+def _no_backprop(d_vectors: Any) -> Any:
+    raise ValueError("no gradient without is_train=True")
+
+
+class _Types:
+    """Types of tokens in place of a Doc, for layers that read attributes of tokens."""
+
+    def __init__(
+        self, vocab: Any, columns: Sequence[int | str], values: NDArray[np.uint64]
+    ) -> None:
+        self.vocab = vocab
+        self._values = dict(zip(columns, values.T, strict=True))
+        self._n = len(values)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def to_array(self, columns: Any) -> NDArray[np.uint64]:
+        """Return the attributes of all types, as `Doc.to_array`."""
+        if isinstance(columns, int | str):
+            return self._values[columns]
+        return np.stack([self._values[column] for column in columns], axis=1)

@@ -1,0 +1,217 @@
+"""Embeddings of types: those of tokens without the cache, of the weights that are there now."""
+
+import copy
+import pickle
+import threading
+
+import numpy as np
+import pytest
+import spacy
+from spacy.ml.models.tok2vec import CharacterEmbed, MultiHashEmbed
+from spacy.tokens import Doc
+from thinc.api import Adam, Model, NumpyOps, chain, expand_window
+
+from spacy_rootmind.compat import forward_of
+from spacy_rootmind.network.type_cache import TypeCache, _keys_of, cache_embeddings
+
+WIDTH = 12
+WORDS = ["The", "cat", "saw", "a", "dog", ".", "the", "Cat", "42", "\n", "naïve"]
+
+
+@pytest.fixture
+def nlp():
+    nlp = spacy.blank("xx")
+    rng = np.random.default_rng(2)
+    vectors = spacy.vectors.Vectors(shape=(6, 5))
+    for word in WORDS[:6]:
+        vectors.add(nlp.vocab.strings.add(word), vector=rng.normal(size=5))
+    nlp.vocab.vectors = vectors
+    return nlp
+
+
+ATTRS = ("NORM", "PREFIX", "SUFFIX", "SHAPE")
+
+
+def embed(docs, *, attrs=ATTRS, static=True, seed=0):
+    """Embeddings with random weights."""
+    model = MultiHashEmbed(WIDTH, list(attrs), [50] * len(attrs), static)
+    model.initialize(X=docs)
+    rng = np.random.default_rng(seed)
+    for node in model.walk():
+        for name in node.param_names:
+            node.set_param(name, rng.normal(size=node.get_param(name).shape).astype("f"))
+    return model
+
+
+def cached(model, size=100):
+    """A layer around embeddings that keeps the vectors of types."""
+    tok2vec = Model("tok2vec", lambda own, X, is_train: model(X, is_train), layers=[model])
+    tok2vec.set_ref("embed", model)
+    cache_embeddings(tok2vec, size)
+    return tok2vec
+
+
+def random_docs(nlp, rng, n=4, longest=12):
+    """Docs, of which only the first may not be empty."""
+    lengths = [rng.integers(i == 0, longest) for i in range(n)]
+    words = [[str(word) for word in rng.choice(WORDS, length)] for length in lengths]
+    return [Doc(nlp.vocab, words=own) for own in words]
+
+
+def cache_of(tok2vec):
+    return forward_of(tok2vec.get_ref("embed"))
+
+
+def assert_as_without(tok2vec, docs):
+    """Compare with the embeddings' own forward pass, to the last bit: both use BLIS."""
+    model = tok2vec.get_ref("embed")
+    found = tok2vec.predict(docs)
+    expected = cache_of(tok2vec).forward(model, docs, False)[0]
+    assert [own.shape for own in found] == [(len(doc), WIDTH) for doc in docs]
+    for own, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(own, other)
+
+
+@pytest.mark.parametrize("static", [True, False], ids=["vectors", "no vectors"])
+@pytest.mark.parametrize("attrs", [["NORM"], ["NORM", "SUFFIX"], ATTRS], ids=len)
+@pytest.mark.parametrize("size", [1, 3, 100])
+def test_vectors_are_those_without_cache(nlp, size, attrs, static):
+    rng = np.random.default_rng(0)
+    tok2vec = cached(embed(random_docs(nlp, rng), attrs=attrs, static=static), size)
+    for _ in range(20):
+        assert_as_without(tok2vec, random_docs(nlp, rng, n=rng.integers(1, 5)))
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 5])
+def test_types_have_keys_of_their_own(width):
+    """Whatever attributes are equal, or 0, or sums of others."""
+    rng = np.random.default_rng(width)
+    few = np.append(rng.integers(2**63, size=12), [0, 1, 2]).astype(np.uint64)
+    values = np.unique(rng.choice(few, size=(5000, width)), axis=0)
+    assert len(np.unique(_keys_of(values))) == len(values)
+
+
+def test_types_are_kept_up_to_the_size(nlp):
+    tok2vec = cached(embed(docs := [Doc(nlp.vocab, words=WORDS[:4])]), size=6)
+    tok2vec.predict(docs)
+    calls = []
+    cache = cache_of(tok2vec)
+    kept, forward = cache._kept, cache._kept.forward
+
+    def count(model, docs, is_train):
+        calls.append(len(docs[0]))
+        return forward(model, docs, is_train)
+
+    kept.forward = count
+    for words, new in [(WORDS[:4], []), (WORDS[2:6], [2]), (WORDS[5:9], [4]), (WORDS[5:9], [])]:
+        calls.clear()
+        tok2vec.predict([Doc(nlp.vocab, words=words)])
+        assert calls == new
+
+
+def test_attributes_that_tokens_set_themselves_count(nlp):
+    tok2vec = cached(embed(docs := [Doc(nlp.vocab, words=["cat", "cat"])]))
+    docs[0][1].norm_ = "dog"
+    first, second = tok2vec.predict(docs)[0]
+    assert (first != second).any()
+    assert_as_without(tok2vec, docs)
+
+
+def test_loaded_and_averaged_weights_are_noticed(nlp):
+    docs = random_docs(nlp, np.random.default_rng(1))
+    tok2vec = cached(embed(docs))
+    before = tok2vec.predict(docs)
+    other = embed(docs, seed=9)
+    params = {(node.id, name): 2 * node.get_param(name) for node, name in params_of(tok2vec)}
+    with tok2vec.use_params(params):
+        assert_as_without(tok2vec, docs)
+    for own, expected in zip(tok2vec.predict(docs), before, strict=True):
+        np.testing.assert_array_equal(own, expected)
+    tok2vec.get_ref("embed").from_bytes(other.to_bytes())
+    assert_as_without(tok2vec, docs)
+    assert (tok2vec.predict(docs)[0] != before[0]).any()
+
+
+def params_of(model):
+    return [(node, name) for node in model.walk() for name in node.param_names]
+
+
+def test_other_word_vectors_are_noticed(nlp):
+    docs = [Doc(nlp.vocab, words=WORDS)]
+    tok2vec = cached(embed(docs))
+    tok2vec.predict(docs)
+    nlp.vocab.vectors.data = 2 * nlp.vocab.vectors.data
+    assert_as_without(tok2vec, docs)
+    nlp.vocab.vectors.add(nlp.vocab.strings["naïve"], row=1)
+    assert_as_without(tok2vec, docs)
+
+
+def test_trained_weights_are_noticed(nlp):
+    """Optimizers change weights in place."""
+    docs = random_docs(nlp, np.random.default_rng(1))
+    tok2vec = cached(embed(docs))
+    before = tok2vec.predict(docs)
+    optimizer = Adam(0.1)
+    for _ in range(2):
+        found, backprop = tok2vec.begin_update(docs)
+        backprop([np.ones_like(own) for own in found])
+        assert_as_without(tok2vec, docs)
+        tok2vec.finish_update(optimizer)
+        assert_as_without(tok2vec, docs)
+    assert (tok2vec.predict(docs)[0] != before[0]).any()
+
+
+def test_copies_have_caches_of_their_own(nlp):
+    docs = random_docs(nlp, np.random.default_rng(1))
+    tok2vec = cached(embed(docs))
+    tok2vec.predict(docs)
+    cache = cache_of(tok2vec)
+    for other in (copy.deepcopy(cache), pickle.loads(pickle.dumps(TypeCache(len, 3)))):
+        assert other._kept is None
+    shared = tok2vec.get_ref("embed").copy()
+    assert forward_of(shared) is cache
+    wrapped = cached(shared)
+    assert cache_of(wrapped) is not cache
+    assert cache_of(wrapped).forward is cache.forward
+    assert_as_without(wrapped, docs)
+
+
+def test_threads_share_a_cache(nlp):
+    rng = np.random.default_rng(3)
+    tok2vec = cached(embed(random_docs(nlp, rng)), size=5)
+    batches = [random_docs(nlp, rng) for _ in range(40)]
+    expected = [cached(embed(batches[0])).predict(docs) for docs in batches]
+    wrong = []
+
+    def predict(numbers):
+        for number in numbers:
+            found = tok2vec.predict(batches[number])
+            if any((a != b).any() for a, b in zip(found, expected[number], strict=True)):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=predict, args=(rng.permutation(40),)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_embeddings_that_read_more_than_a_token_stay(nlp):
+    docs = [Doc(nlp.vocab, words=WORDS)]
+    of_window = chain(embed(docs), Model("with_window", expand_window(1)._func))
+    for model in (of_window, CharacterEmbed(WIDTH, 50, 4, 3, False)):
+        forward = forward_of(model)
+        assert forward_of(cached(model).get_ref("embed")) is forward
+
+
+def test_multiplication_is_thincs_only_where_types_are_kept(nlp):
+    docs = [Doc(nlp.vocab, words=WORDS)]
+    model = embed(docs)
+    for node in model.walk():
+        node.ops = NumpyOps(use_blis=False)
+    tok2vec = cached(model)
+    tok2vec.predict(docs)
+    assert {node.ops.use_blis for node in model.walk()} == {True}
+    tok2vec.begin_update(docs)
+    assert {node.ops.use_blis for node in model.walk()} == {False}
