@@ -231,7 +231,12 @@ def sanitizers(session):
     arrays = ("tests/kernel", "tests/trees", "--every", "6", "-k", f"not ({cannot})")
     session.run("pytest", "-q", *arrays, env=sanitized)
     # In one process: those of xdist may be ended before they have written what ran.
-    others = ("annotation/test_doc_trees.py", "fuzz/test_arrays.py", "network/test_linear.py")
+    others = (
+        "annotation/test_doc_trees.py",
+        "fuzz/test_arrays.py",
+        "network/test_compiled.py",
+        "network/test_linear.py",
+    )
     session.run("pytest", "-q", "-n", "0", *(f"tests/{name}" for name in others), env=sanitized)
     session.run("python", ".ci/sanitized.py")
 

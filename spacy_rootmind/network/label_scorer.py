@@ -116,7 +116,7 @@ def forward(
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Add both terms; the callback takes the gradient of the scores to that of the rows."""
     rows, layout, arcs = X
-    sent = _send(model.ops.xp, arcs, find_distinct=not is_train)
+    sent = _send(model.ops.xp, arcs, len(rows), find_distinct=not is_train)
     (biaffine, backprop_biaffine), (perceptron, backprop_perceptron) = (
         term((rows, layout, sent), is_train) for term in model.layers
     )
@@ -127,11 +127,21 @@ def forward(
     return biaffine + perceptron, backprop
 
 
-def _send(xp: Any, arcs: Arcs, *, find_distinct: bool) -> DeviceArcs:
+def find_distinct_rows(rows: Ints1d, n_rows: int) -> tuple[Ints1d, Ints1d]:
+    """List rows without repetition, ascending, and the place of each among them."""
+    is_there = np.zeros(n_rows, dtype=bool)
+    is_there[rows] = True
+    distinct = is_there.nonzero()[0]
+    places = np.empty(n_rows, dtype=np.int64)
+    places[distinct] = np.arange(len(distinct))
+    return distinct, places[rows]
+
+
+def _send(xp: Any, arcs: Arcs, n_rows: int, *, find_distinct: bool) -> DeviceArcs:
     """Copy arcs to the device, with their distinct dependents if wanted."""
     arrays = list(arcs)
     if find_distinct:
-        distinct, dep_of_arc = np.unique(arcs.deps, return_inverse=True)
+        distinct, dep_of_arc = find_distinct_rows(arcs.deps, n_rows)
         if len(distinct) < len(arcs.deps):
             arrays += [distinct, dep_of_arc]
     return DeviceArcs(*to_device(xp, arrays))

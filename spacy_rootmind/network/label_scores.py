@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from thinc.api import Model
 
 from spacy_rootmind.network import distance
-from spacy_rootmind.network.label_scorer import Arcs
+from spacy_rootmind.network.label_scorer import Arcs, find_distinct_rows
 from spacy_rootmind.network.transfer import to_device, to_host
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.network.types import Floats2d, Ints1d
@@ -101,7 +101,7 @@ def iterate_label_scores(
 def _predict(labeller: Labeller, trees: TreeScores, arcs: Arcs) -> Floats2d:
     """Score labels of arcs from the rows that take part in them, and no others."""
     ends = np.concatenate((arcs.deps, arcs.heads))
-    rows, numbers = np.unique(ends, return_inverse=True)
+    rows, numbers = find_distinct_rows(ends, trees.layout.n_rows)
     distinct_arcs = Arcs(numbers[: len(arcs.deps)], numbers[len(arcs.deps) :], arcs.buckets)
     [there] = to_device(labeller.ops.xp, [rows])
     scores = labeller.predict((trees.rows[there], trees.layout, distinct_arcs))
