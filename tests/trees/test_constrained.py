@@ -472,18 +472,22 @@ def test_a_hopeless_sentence_is_not_searched(monkeypatch):
     assert rules.find_conflicts([0], found.heads[0], found.labels[0]) == [[]]
 
 
-def test_nodes_of_several_sentences_are_decoded_together(monkeypatch):
+def test_arcs_of_several_sentences_are_labelled_together():
     rng = rng_for("constrained", "together")
-    scores = rng.normal(size=(20, 9, 9))
-    label_scores = rng.normal(size=(20, 9, 9, 3))
-    sizes = []
+    weights, lengths, numbers = [rng.normal(size=(20, 9, 9))], [np.full(20, 8)], [np.arange(20)]
+    log_probs = rng.normal(size=(20, 9, 9, 3))
+    log_probs -= np.logaddexp.reduce(log_probs, axis=3, keepdims=True)
+    labels, sizes = LazyLabels([log_probs]), []
+    rules = NumberedRules(
+        dict.fromkeys(range(20), several(one_per_head(1, 3), leaves_unless(2, 3, 3))),
+        dict.fromkeys(range(20), np.ones((9, 9, 4), dtype=bool)),
+    )
 
-    def counted(batch, *rest, **options):
-        sizes.append(len(batch))
-        return decode(batch, *rest, **options)
+    def counted(arcs):
+        sizes.append(len(set(arcs.sentence.tolist())))
+        return labels.log_probs(arcs)
 
-    monkeypatch.setattr(constrained, "decode", counted)
-    trees = decode_constrained(scores, label_scores, one_per_head(1, 3))
-    assert sizes[0] == 20
-    assert sum(sizes) == trees.decodes.sum()
-    assert len(sizes) <= trees.decodes.max() < sum(sizes) / 4
+    found = decode_valid(weights, lengths, numbers, labels.best, counted, rules)
+    searched = np.count_nonzero(found.decodes[0])
+    assert sizes[0] > searched / 2 > 4
+    assert len(sizes) <= found.decodes[0].max() < found.decodes[0].sum() / 4
