@@ -15,6 +15,7 @@ from spacy_rootmind.annotation.ud_rules import (
     PUNCT,
     RULES,
     LabelTables,
+    Tree,
     Trees,
     Words,
 )
@@ -54,7 +55,9 @@ class UDRules:
     """
 
     def __init__(self, tables: LabelTables, words: Words, lengths: Sequence[int]) -> None:
-        self.tables, self.words = tables, words
+        self.tables = tables
+        types = (np.int8, np.int8, np.bool_, np.bool_, np.bool_)
+        self.words = Words(*map(np.ascontiguousarray, words, types))
         self.stops = np.cumsum(np.array(lengths, dtype=np.intp) + 1).tolist()
         self.starts = [0, *self.stops[:-1]]
 
@@ -105,10 +108,9 @@ class UDRules:
     ) -> list[Iterable[Conflict]]:
         """Find the conflicts of trees of these sentences."""
         trees = self._trees(sentences, heads, labels)
-        broken = [rule.find(trees) for rule in RULES]
         found: list[Iterable[Conflict]] = [()] * len(sentences)
-        for number in trees.numbers(np.logical_or.reduce(broken)):
-            found[number] = _conflicts(trees, number, broken)
+        for number in trees.invalid():
+            found[number] = _conflicts(trees.tree(number))
         return found
 
     def find_errors(
@@ -120,11 +122,10 @@ class UDRules:
         """List the words of each tree at which rules are broken, and the names of these rules."""
         trees = self._trees(sentences, heads, labels)
         errors: list[set[tuple[int, str]]] = [set() for _ in sentences]
-        for rule in RULES:
-            broken = rule.find(trees)
-            for number in trees.numbers(broken):
-                tree, own = trees.tree(number), broken[trees.slice(number)]
-                for word in np.flatnonzero(own).tolist():
+        for number in trees.invalid():
+            tree = trees.tree(number)
+            for rule in RULES:
+                for word in tree.words_that_break(rule):
                     errors[number].update((word, name) for name in rule.names(tree, word))
         return [sorted(own) for own in errors]
 
@@ -134,16 +135,13 @@ class UDRules:
         heads: Sequence[NDArray[np.int32]],
         labels: Sequence[NDArray[np.int32]],
     ) -> Trees:
-        places = [np.arange(self.starts[i], self.stops[i]) for i in sentences]
-        return Trees(self.tables, self.words.take(np.concatenate(places)), heads, labels)
+        places = [self.starts[i] for i in sentences]
+        return Trees(self.tables, self.words, places, heads, labels)
 
 
-def _conflicts(
-    trees: Trees, number: int, broken: Sequence[NDArray[np.bool_]]
-) -> Iterator[Conflict]:
-    tree, own = trees.tree(number), trees.slice(number)
-    for rule, found in zip(RULES, broken, strict=True):
-        for word in np.flatnonzero(found[own]).tolist():
+def _conflicts(tree: Tree) -> Iterator[Conflict]:
+    for rule in RULES:
+        for word in tree.words_that_break(rule):
             yield from rule.conflicts(tree, word)
 
 
