@@ -1,6 +1,7 @@
 """Universal Dependencies' guidelines for the search for valid trees: read, masked and checked."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from spacy_rootmind.annotation.ud_rules import (
     NUMBER_OF_TAG,
     PROPN,
     PUNCT,
-    RULES,
     LabelTables,
     Tree,
     Trees,
@@ -124,9 +124,8 @@ class UDRules:
         errors: list[set[tuple[int, str]]] = [set() for _ in sentences]
         for number in trees.invalid():
             tree = trees.tree(number)
-            for rule in RULES:
-                for word in tree.words_that_break(rule):
-                    errors[number].update((word, name) for name in rule.names(tree, word))
+            for rule, word in tree.broken_rules():
+                errors[number].update((word, name) for name in rule.names(tree, word))
         return [sorted(own) for own in errors]
 
     def _trees(
@@ -140,9 +139,8 @@ class UDRules:
 
 
 def _conflicts(tree: Tree) -> Iterator[Conflict]:
-    for rule in RULES:
-        for word in tree.words_that_break(rule):
-            yield from rule.conflicts(tree, word)
+    for rule, word in tree.broken_rules():
+        yield from rule.conflicts(tree, word)
 
 
 # --- words -------------------------------------------------------------------------------------
@@ -159,16 +157,29 @@ def read_words(sentences: Sequence[tuple[Doc, NDArray[np.int64]]]) -> Words:
         tokens.append(words + start)
     places = np.concatenate(tokens)
     pos, morph, space = read_tokens(docs)[:3, places]
-    keys, which = np.unique(morph, return_inverse=True)
-    strings: Any = sentences[0][0].vocab.strings if sentences else {}
     return make_words(
         NUMBER_OF_POS[pos.astype(np.intp)],
-        [strings[key] if key else "" for key in keys.tolist()],
-        which,
+        *_distinct_feats(docs, morph),
         # Between words that follow each other there is no token of whitespace.
         (space > 0) | (np.diff(places, append=-1) > 1),
         [len(words) for _, words in sentences],
     )
+
+
+def read_external(docs: list[Doc]) -> NDArray[np.int8]:
+    """Read the numbers of parts of speech, or of ExtPos, of all tokens of Docs."""
+    pos, morph = read_tokens(docs)[:2]
+    tags = NUMBER_OF_POS[pos.astype(np.intp)]
+    return make_words(tags, *_distinct_feats(docs, morph), tags > 0, [len(tags)]).external[1:]
+
+
+def _distinct_feats(
+    docs: list[Doc], morph: NDArray[np.uint64]
+) -> tuple[list[str], NDArray[np.intp]]:
+    """List the distinct features of tokens, and which of them each token has."""
+    keys, which = np.unique(morph, return_inverse=True)
+    strings: Any = docs[0].vocab.strings if docs else {}
+    return [strings[key] if key else "" for key in keys.tolist()], which
 
 
 def make_words(
@@ -209,6 +220,7 @@ def make_words(
     return Words(*padded)
 
 
+@lru_cache(maxsize=4096)
 def _read_feats(feats: str) -> tuple[int, int, int]:
     """Read ExtPos (-1 without one), Polarity=Neg and Poss=Yes."""
     found: Any = dict(each.split("=", 1) for each in feats.split("|") if "=" in each)

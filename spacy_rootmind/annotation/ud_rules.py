@@ -271,10 +271,14 @@ class Tree:
         self.tables, self.words, self.heads, self.labels = tables, words, heads, labels
         self.broken = broken
 
-    def words_that_break(self, rule: "Rule") -> list[int]:
-        """List the words at which a rule is broken."""
-        found: list[int] = np.flatnonzero(self.broken & rule.bit).tolist()
-        return found
+    def broken_rules(self) -> Iterator[tuple["Rule", int]]:
+        """List the rules that are broken, in their order, each with the words where."""
+        words: list[int] = np.flatnonzero(self.broken).tolist()
+        bits: list[int] = self.broken[words].tolist()
+        for rule in RULES:
+            for word, own in zip(words, bits, strict=True):
+                if own & rule.bit:
+                    yield rule, word
 
     @cached_property
     def descend(self) -> NDArray[np.bool_]:
