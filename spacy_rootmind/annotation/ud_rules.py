@@ -280,14 +280,21 @@ class Tree:
                 if own & rule.bit:
                     yield rule, word
 
-    @cached_property
-    def descend(self) -> NDArray[np.bool_]:
-        """Which words descend from which: [word, ancestor], each from itself too."""
-        above, found = self.heads, np.eye(len(self.heads), dtype=np.bool_)
+    def below(self, word: int) -> NDArray[np.bool_]:
+        """Mark the words that descend from a word, and itself."""
+        above, found = self.heads, np.arange(len(self.heads)) == word
         while above.any():
             found |= found[above]
             above = above[above]
         return found | found[above]
+
+    def path(self, word: int) -> NDArray[np.bool_]:
+        """Mark a word and all that it descends from, ROOT among them."""
+        found = np.arange(len(self.heads)) == ROOT
+        while not found[word]:
+            found[word] = True
+            word = int(self.heads[word])
+        return found
 
     def relation(self, word: int) -> str:
         """Name the relation of a word to its head."""
@@ -403,8 +410,6 @@ class _Crossings:
         Words whose arcs have one end between the mark and its head, and one on the mark's other
         side, where ROOT counts too. All of these are wrong: either the head does not descend from
         the mark's head, or the mark makes them nonprojective.
-    gap : int array
-        Words between the mark and its head that do not descend from that.
     """
 
     def __init__(self, tree: Tree, mark: int) -> None:
@@ -417,13 +422,15 @@ class _Crossings:
         )
         crossing[ROOT] = False
         self.arcs = np.flatnonzero(crossing)
-        self.gap = np.flatnonzero(self.between & ~tree.descend[:, self.head])
+
+    @cached_property
+    def gap(self) -> NDArray[np.intp]:
+        """The words between the mark and its head that do not descend from that."""
+        return np.flatnonzero(self.between & ~self.tree.below(self.head))
 
     def names(self) -> Iterator[str]:
         """Name the rules that are broken."""
-        above = self.tree.descend[self.mark].copy()
-        above[ROOT] = True
-        if not above[self.tree.heads[self.arcs]].all():
+        if not self.tree.path(self.mark)[self.tree.heads[self.arcs]].all():
             yield "punct-causes-nonproj"
         if len(self.gap):
             yield "punct-is-nonproj"
@@ -454,8 +461,7 @@ def _punctuation_conflicts(tree: Tree, word: int) -> Iterator[Conflict]:
             ]
             continue
         # Whatever its arcs are inside this path, it does not lead to the mark's head.
-        within = tree.descend[lost].copy()
-        within[ROOT] = True
+        within = tree.path(lost)
         passes = (places > max(word, lost)) if lost > word else (places < lost)
         path = np.flatnonzero(within)[1:]
         yield [
