@@ -207,10 +207,9 @@ def decode_constrained(
     best of all valid trees. Otherwise its first conflict, c1 to ck, makes k nodes: node j requires
     c1 to c(j-1) and forbids cj. They share no tree, and leave no valid one out.
 
-    Beyond `max_decodes`, the search dives: it decodes projectively, in which fewer rules can be
-    broken, forbids a condition of every conflict at once, goes back where no tree is left, and ends
-    with the first valid tree, which is marked as not proven. If there is none among the projective
-    trees, or none among the first 20, it dives among all trees, and then gives up.
+    Beyond `max_decodes`, the search dives, among projective trees, which can break fewer rules, and
+    among all: it forbids a condition of every conflict at once, goes back where no tree is left,
+    and ends with the first valid tree, or after 20. The better one of both is marked as not proven.
 
     References
     ----------
@@ -311,8 +310,9 @@ def decode_valid(
     Exact as `decode_constrained` is. Labels are found when they are needed: a label that is not
     known counts as certain, so that bounds stay bounds, and a tree counts only when all of its
     labels are known. The nodes of all sentences are decoded together, a few of each in a round.
-    Beyond the limit, and if a tree breaks more rules than that in a longer sentence, the dive is
-    short, and ends with the best projective tree of the arcs that `rules.safe` allows.
+    Beyond the limit, and if a tree breaks more rules than that in a longer sentence, dives are
+    short, and if both are without success, the best projective tree of the arcs that `rules.safe`
+    allows is taken.
     """
     found = find_labelled(log_weights, lengths, find_labels, projective=projective)
     places = [(i, place) for i, own in enumerate(numbers) for place in range(len(own))]
@@ -592,7 +592,7 @@ class _Search:
                 if node.is_settled and not sentence.is_hopeless:
                     settled.append((sentence, node))
                 elif sentence.decodes >= max_decodes or sentence.is_hopeless:
-                    self._dive(sentence)
+                    self._finish(sentence)
                 else:
                     chosen += [
                         (sentence, node) for node in [node, *sentence.next_nodes(_WIDTH - 1)]
@@ -626,52 +626,60 @@ class _Search:
             arcs = sentence.unlabelled(node)
             if arcs:
                 wanted.setdefault(sentence, set()).update(arcs)
-                node.n_rivals *= 2
+                node.n_rivals = min(2 * node.n_rivals, sentence.m)
         if not wanted:
             return
         sizes = [len(arcs) for arcs in wanted.values()]
         batch, place, m = np.repeat([(*each.place, each.m) for each in wanted], sizes, axis=0).T
         dep, head = np.divmod([arc for arcs in wanted.values() for arc in sorted(arcs)], m)
-        found = self.find_log_probs(PaddedArcs(batch, place, dep, head))
+        padded = PaddedArcs(batch, place, dep, head)
+        found = np.ascontiguousarray(self.find_log_probs(padded), dtype=np.float64)
         for sentence, end, size in zip(wanted, np.cumsum(sizes).tolist(), sizes, strict=True):
             own = slice(end - size, end)
             sentence.space.add_labels(dep[own], head[own], found[own])
 
-    def _dive(self, sentence: _Sentence) -> None:
-        """Find a valid tree that need not be the best."""
+    def _finish(self, sentence: _Sentence) -> None:
+        """Find a valid tree that need not be the best: the best one of several dives."""
         is_safe = self.safe is not None
-        for projective in (True,) if self.projective or is_safe else (True, False):
-            stack, n_left = [_Node()], _MAX_DIVE_IF_SAFE if is_safe else _MAX_DIVE
-            while stack and n_left:
-                node = stack.pop()
-                self._settle(sentence, node, projective)
-                if node.bound == -np.inf:
-                    continue
-                conflicts = list(self._conflicts([(sentence, node)])[0])
-                if not conflicts:
-                    sentence.tree = node
-                    return
-                stack += sorted(sentence.children(node, conflicts[0]), key=lambda one: one.bound)
-                if len(conflicts) > 1:
-                    stack.append(sentence.mend(node, conflicts))
-                n_left -= 1
-        node = self._safest(sentence)
-        if node.bound > -np.inf and not list(self._conflicts([(sentence, node)])[0]):
-            sentence.tree = node
+        most = _MAX_DIVE_IF_SAFE if is_safe else _MAX_DIVE
+        kinds = (True,) if self.projective or sentence.is_hopeless else (True, False)
+        found = [tree for kind in kinds for tree in self._dive(sentence, kind, most)]
+        if not found:
+            found = list(self._dive_safely(sentence))
+        if found:
+            sentence.tree = max(found, key=lambda tree: tree.weight)
             return
         sentence.error = NoTreeError(
             f"sentence {sentence.number}: found no valid {kind_of(self.projective)} in "
             f"{sentence.decodes} decodes; raise max_decodes, or relax the rules"
         )
 
-    def _safest(self, sentence: _Sentence) -> _Node:
-        """Find the best projective tree of arcs that break no rule, wherever these are known."""
-        node = _Node(bound=-np.inf)
-        if self.safe is not None:
-            left = self.safe(sentence.number).view(np.uint8) & sentence.mask
-            node = _Node({word: left[word] for word in range(1, sentence.m)})
-            self._settle(sentence, node, True)
-        return node
+    def _dive(self, sentence: _Sentence, projective: bool, most: int) -> Iterator[_Node]:
+        """Find a valid tree of a kind in so many decodes at most, where there is one."""
+        stack = [_Node()]
+        while stack and most:
+            node = stack.pop()
+            self._settle(sentence, node, projective)
+            if node.bound == -np.inf:
+                continue
+            conflicts = list(self._conflicts([(sentence, node)])[0])
+            if not conflicts:
+                yield node
+                return
+            stack += sorted(sentence.children(node, conflicts[0]), key=lambda one: one.bound)
+            if len(conflicts) > 1:
+                stack.append(sentence.mend(node, conflicts))
+            most -= 1
+
+    def _dive_safely(self, sentence: _Sentence) -> Iterator[_Node]:
+        """Find the best projective tree of arcs that break no rule, where these are known."""
+        if self.safe is None:
+            return
+        left = self.safe(sentence.number).view(np.uint8) & sentence.mask
+        node = _Node({word: left[word] for word in range(1, sentence.m)})
+        self._settle(sentence, node, True)
+        if node.bound > -np.inf and not list(self._conflicts([(sentence, node)])[0]):
+            yield node
 
     def _settle(self, sentence: _Sentence, node: _Node, projective: bool) -> None:
         """Decode a node until its tree's labels are known; without a tree, its bound is -inf."""
