@@ -30,7 +30,7 @@ from spacy_rootmind.annotation.ud_guidelines import (
     read_external,
 )
 from spacy_rootmind.annotation.ud_noun_chunks import RELATIONS
-from spacy_rootmind.annotation.ud_rules import Words, is_tag_rule
+from spacy_rootmind.annotation.ud_rules import PROPN, Words, is_tag_rule
 from spacy_rootmind.network.listeners import listeners_in, require_vectors
 from spacy_rootmind.trees.conventions import MISSING, ROOT
 
@@ -266,13 +266,21 @@ def _tree_of(
 
 
 def _wrong_tokens(docs: Sequence[Doc]) -> dict[int, list[int]]:
-    """List the tokens of each Doc whose part of speech does not go with their label."""
+    """List tokens of each Doc by whose parts of speech rules on labels are broken."""
+    tables, external, labels = GUIDELINES.tables, read_external(list(docs)), _labels_of(docs)
     stops = np.cumsum([len(doc) for doc in docs])
-    fits = GUIDELINES.tables.fits_tag[read_external(list(docs)), _labels_of(docs)]
     found: dict[int, list[int]] = {}
-    for place in np.flatnonzero(~fits).tolist():
+    wrong = ~tables.fits_tag[external, labels]
+    # What is fixed is so by the part of speech of its head as well.
+    for place in np.flatnonzero(wrong | tables.not_of_names[labels]).tolist():
         number = int(np.searchsorted(stops, place, side="right"))
-        found.setdefault(number, []).append(place - int(stops[number]) + len(docs[number]))
+        start = int(stops[number]) - len(docs[number])
+        token = place - start
+        if not wrong[place]:
+            token = docs[number][token].head.i
+            if external[start + token] != PROPN:
+                continue
+        found.setdefault(number, []).append(token)
     return found
 
 
