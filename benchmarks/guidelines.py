@@ -30,7 +30,7 @@ from spacy.tokens import Doc
 from udtools.udeval import evaluate, load_conllu
 
 from spacy_rootmind import configure
-from spacy_rootmind.annotation import ud_guidelines, ud_rules
+from spacy_rootmind.annotation import ud_rules
 from spacy_rootmind.formats.conllu import write_conllu
 from spacy_rootmind.formats.conllu_sentence import EMPTY, FEATS, UPOS
 from spacy_rootmind.formats.lines import Inputs
@@ -89,7 +89,7 @@ class Pipeline:
         left_out = self.taggers if gold_tags else ([] if guidelines == "all" else [REPAIR])
         rules = REPEATED if guidelines == "repeated" else ud_rules.RULES
         with (
-            patch.object(ud_guidelines, "RULES", rules),
+            patch.object(ud_rules, "RULES", rules),
             self.nlp.select_pipes(disable=[n for n in left_out if n in self.nlp.pipe_names]),
         ):
             yield self.nlp

@@ -1,6 +1,7 @@
 """Universal Dependencies' guidelines for the search for valid trees: read, masked and checked."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from spacy_rootmind.annotation.ud_rules import (
     NUMBER_OF_TAG,
     PROPN,
     PUNCT,
-    RULES,
     LabelTables,
+    Tree,
     Trees,
     Words,
 )
@@ -54,7 +55,9 @@ class UDRules:
     """
 
     def __init__(self, tables: LabelTables, words: Words, lengths: Sequence[int]) -> None:
-        self.tables, self.words = tables, words
+        self.tables = tables
+        types = (np.int8, np.int8, np.bool_, np.bool_, np.bool_)
+        self.words = Words(*map(np.ascontiguousarray, words, types))
         self.stops = np.cumsum(np.array(lengths, dtype=np.intp) + 1).tolist()
         self.starts = [0, *self.stops[:-1]]
 
@@ -105,10 +108,9 @@ class UDRules:
     ) -> list[Iterable[Conflict]]:
         """Find the conflicts of trees of these sentences."""
         trees = self._trees(sentences, heads, labels)
-        broken = [rule.find(trees) for rule in RULES]
         found: list[Iterable[Conflict]] = [()] * len(sentences)
-        for number in trees.numbers(np.logical_or.reduce(broken)):
-            found[number] = _conflicts(trees, number, broken)
+        for number in trees.invalid():
+            found[number] = _conflicts(trees.tree(number))
         return found
 
     def find_errors(
@@ -120,12 +122,10 @@ class UDRules:
         """List the words of each tree at which rules are broken, and the names of these rules."""
         trees = self._trees(sentences, heads, labels)
         errors: list[set[tuple[int, str]]] = [set() for _ in sentences]
-        for rule in RULES:
-            broken = rule.find(trees)
-            for number in trees.numbers(broken):
-                tree, own = trees.tree(number), broken[trees.slice(number)]
-                for word in np.flatnonzero(own).tolist():
-                    errors[number].update((word, name) for name in rule.names(tree, word))
+        for number in trees.invalid():
+            tree = trees.tree(number)
+            for rule, word in tree.broken_rules():
+                errors[number].update((word, name) for name in rule.names(tree, word))
         return [sorted(own) for own in errors]
 
     def _trees(
@@ -134,17 +134,13 @@ class UDRules:
         heads: Sequence[NDArray[np.int32]],
         labels: Sequence[NDArray[np.int32]],
     ) -> Trees:
-        places = [np.arange(self.starts[i], self.stops[i]) for i in sentences]
-        return Trees(self.tables, self.words.take(np.concatenate(places)), heads, labels)
+        places = [self.starts[i] for i in sentences]
+        return Trees(self.tables, self.words, places, heads, labels)
 
 
-def _conflicts(
-    trees: Trees, number: int, broken: Sequence[NDArray[np.bool_]]
-) -> Iterator[Conflict]:
-    tree, own = trees.tree(number), trees.slice(number)
-    for rule, found in zip(RULES, broken, strict=True):
-        for word in np.flatnonzero(found[own]).tolist():
-            yield from rule.conflicts(tree, word)
+def _conflicts(tree: Tree) -> Iterator[Conflict]:
+    for rule, word in tree.broken_rules():
+        yield from rule.conflicts(tree, word)
 
 
 # --- words -------------------------------------------------------------------------------------
@@ -161,16 +157,29 @@ def read_words(sentences: Sequence[tuple[Doc, NDArray[np.int64]]]) -> Words:
         tokens.append(words + start)
     places = np.concatenate(tokens)
     pos, morph, space = read_tokens(docs)[:3, places]
-    keys, which = np.unique(morph, return_inverse=True)
-    strings: Any = sentences[0][0].vocab.strings if sentences else {}
     return make_words(
         NUMBER_OF_POS[pos.astype(np.intp)],
-        [strings[key] if key else "" for key in keys.tolist()],
-        which,
+        *_distinct_feats(docs, morph),
         # Between words that follow each other there is no token of whitespace.
         (space > 0) | (np.diff(places, append=-1) > 1),
         [len(words) for _, words in sentences],
     )
+
+
+def read_external(docs: list[Doc]) -> NDArray[np.int8]:
+    """Read the numbers of parts of speech, or of ExtPos, of all tokens of Docs."""
+    pos, morph = read_tokens(docs)[:2]
+    tags = NUMBER_OF_POS[pos.astype(np.intp)]
+    return make_words(tags, *_distinct_feats(docs, morph), tags > 0, [len(tags)]).external[1:]
+
+
+def _distinct_feats(
+    docs: list[Doc], morph: NDArray[np.uint64]
+) -> tuple[list[str], NDArray[np.intp]]:
+    """List the distinct features of tokens, and which of them each token has."""
+    keys, which = np.unique(morph, return_inverse=True)
+    strings: Any = docs[0].vocab.strings if docs else {}
+    return [strings[key] if key else "" for key in keys.tolist()], which
 
 
 def make_words(
@@ -211,6 +220,7 @@ def make_words(
     return Words(*padded)
 
 
+@lru_cache(maxsize=4096)
 def _read_feats(feats: str) -> tuple[int, int, int]:
     """Read ExtPos (-1 without one), Polarity=Neg and Poss=Yes."""
     found: Any = dict(each.split("=", 1) for each in feats.split("|") if "=" in each)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.annotation.ud_noun_chunks import RELATIONS
-from spacy_rootmind.kernel.decode import are_projective
+from spacy_rootmind.kernel import ud_rules as kernel
 from spacy_rootmind.trees.constrained import Condition, Conflict
 from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
 
@@ -153,6 +153,7 @@ class LabelTables:
         # Fixed expressions under proper nouns, a rule on parts of speech as well.
         self.not_of_names = self["fixed"] & ~self.fits_tag[PROPN]
         self.fits_parent = self._parent_table()
+        self.kernel = self._kernel_tables()
 
     def __getitem__(self, relation: str) -> NDArray[np.bool_]:
         """Look up which labels are of a relation."""
@@ -188,6 +189,18 @@ class LabelTables:
         fits[:, MISSING] = True
         return fits
 
+    def _kernel_tables(self) -> kernel.RuleTables:
+        sets = {
+            **{name: self[name] for name in kernel.LABEL_SETS},
+            **{"clausal": self.clausal, "nominal": self.nominal, "subject": self.subject},
+            **{"not_of_names": self.not_of_names, "of_possessives": self.of_possessives},
+            "rightward": self.rightward,
+        }
+        tags = {"PUNCT": [PUNCT], "PROPN": [PROPN], "nominal": NOMINAL_TAGS}
+        tag_sets = [np.isin(np.arange(len(TAGS)), tags[name]) for name in kernel.TAG_SETS]
+        tables = (self.fits_tag, self.fits_parent, [sets[name] for name in kernel.LABEL_SETS])
+        return kernel.RuleTables(*(np.array(table).view(np.uint8) for table in (*tables, tag_sets)))
+
 
 class Trees:
     """Labelled trees that are checked together.
@@ -198,78 +211,54 @@ class Trees:
     ----------
     tables : LabelTables
     words : Words
-        Of all trees.
+    places : sequence of int
+        Where the words of each tree begin in these, with ROOT.
     heads, labels : sequence of int array of shape (n + 1,)
         The trees.
 
     Attributes
     ----------
-    starts : int array of shape (k,)
-        The place of each tree's ROOT.
-    heads : int array of shape (n_places,)
-        The place of each word's head; ROOT's own.
-    labels : int array of shape (n_places,)
-        MISSING for ROOT.
+    broken : uint16 array of shape (n_places,)
+        The rules that are broken at each word, a bit for each.
     """
 
     def __init__(
         self,
         tables: LabelTables,
         words: Words,
+        places: Sequence[int],
         heads: Sequence[NDArray[np.int32]],
         labels: Sequence[NDArray[np.int32]],
     ) -> None:
-        self.tables, self.words = tables, words
-        self.sizes = np.array([len(each) for each in heads], dtype=np.intp)
-        self.starts = np.cumsum(self.sizes) - self.sizes
-        self.local = np.concatenate(heads)
-        self.local[self.starts] = ROOT
-        self.heads = self.local + np.repeat(self.starts, self.sizes)
-        self.labels = np.concatenate(labels)
-        self.index = np.arange(len(self.heads))
+        self.tables, self.words, self.places = tables, words, places
+        sizes = np.array([len(each) for each in heads], dtype=np.intp)
+        self.stops = np.cumsum(sizes)
+        self.heads = np.concatenate([*heads, np.zeros(0, np.int32)], dtype=np.int32)
+        self.labels = np.concatenate([*labels, np.zeros(0, np.int32)], dtype=np.int32)
+        spaces = words.space_after.view(np.uint8)
+        features = words.negative.view(np.uint8), words.possessive.view(np.uint8), spaces
+        starts = np.array(places, dtype=np.intp)
+        self.broken = tables.kernel.find_broken(
+            words.tags, words.external, *features, starts, sizes, self.heads, self.labels
+        )
 
-    @cached_property
-    def parents(self) -> NDArray[np.int32]:
-        """The label of each word's head."""
-        return self.labels[self.heads]
-
-    def have(self, labels: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Find the words that have some labels."""
-        return labels[self.labels]
-
-    def count_children(self, chosen: NDArray[np.bool_]) -> NDArray[np.intp]:
-        """Count the chosen children of each word."""
-        return np.bincount(self.heads[chosen], minlength=len(self.heads))
-
-    def slice(self, number: int) -> slice:
-        """Locate a tree."""
-        return slice(self.starts[number], self.starts[number] + self.sizes[number])
-
-    def numbers(self, chosen: NDArray[np.bool_]) -> list[int]:
-        """List the trees that have chosen words."""
-        places = np.flatnonzero(chosen)
-        found = np.searchsorted(self.starts, places, side="right") - 1
-        return sorted(set(found.tolist()))
+    def invalid(self) -> list[int]:
+        """List the trees that break rules."""
+        wrong = np.flatnonzero(self.broken)
+        return sorted(set(np.searchsorted(self.stops, wrong, side="right").tolist()))
 
     def tree(self, number: int) -> "Tree":
         """Take out one tree."""
-        own = self.slice(number)
-        return Tree(self.tables, self.words.take(own), self.local[own], self.labels[own])
-
-    def nonprojective(self) -> list[int]:
-        """List the trees with crossing arcs."""
-        inside = np.arange(self.sizes.max(initial=0)) < self.sizes[:, None]
-        heads = np.full(inside.shape, MISSING, dtype=np.int32)
-        heads[inside] = self.local
-        heads[:, :1] = MISSING
-        uncrossed = np.empty(len(heads), dtype=np.uint8)
-        are_projective(heads, self.sizes - 1, uncrossed)
-        found: list[int] = np.flatnonzero(uncrossed == 0).tolist()
-        return found
+        stop = int(self.stops[number])
+        start = int(self.stops[number - 1]) if number else 0
+        place = self.places[number]
+        words = self.words.take(slice(place, place + stop - start))
+        own = slice(start, stop)
+        return Tree(self.tables, words, self.heads[own], self.labels[own], self.broken[own])
 
 
 class Tree:
-    """One labelled tree, with arrays of shape (n + 1,); its conditions are made here."""
+    """One labelled tree that is checked, with arrays of shape (n + 1,); makes its conditions."""
 
     def __init__(
         self,
@@ -277,17 +266,35 @@ class Tree:
         words: Words,
         heads: NDArray[np.int32],
         labels: NDArray[np.int32],
+        broken: NDArray[np.uint16],
     ) -> None:
         self.tables, self.words, self.heads, self.labels = tables, words, heads, labels
+        self.broken = broken
 
-    @cached_property
-    def descend(self) -> NDArray[np.bool_]:
-        """Which words descend from which: [word, ancestor], each from itself too."""
-        above, found = self.heads, np.eye(len(self.heads), dtype=np.bool_)
+    def broken_rules(self) -> Iterator[tuple["Rule", int]]:
+        """List the rules that are broken, in their order, each with the words where."""
+        words: list[int] = np.flatnonzero(self.broken).tolist()
+        bits: list[int] = self.broken[words].tolist()
+        for rule in RULES:
+            for word, own in zip(words, bits, strict=True):
+                if own & rule.bit:
+                    yield rule, word
+
+    def below(self, word: int) -> NDArray[np.bool_]:
+        """Mark the words that descend from a word, and itself."""
+        above, found = self.heads, np.arange(len(self.heads)) == word
         while above.any():
             found |= found[above]
             above = above[above]
         return found | found[above]
+
+    def path(self, word: int) -> NDArray[np.bool_]:
+        """Mark a word and all that it descends from, ROOT among them."""
+        found = np.arange(len(self.heads)) == ROOT
+        while not found[word]:
+            found[word] = True
+            word = int(self.heads[word])
+        return found
 
     def relation(self, word: int) -> str:
         """Name the relation of a word to its head."""
@@ -320,19 +327,10 @@ class Tree:
 
 
 # --- rules -------------------------------------------------------------------------------------
-# Of each rule, one function finds the words at which the validator reports it, and another one
-# lists conflicts at such a word. Conditions say as much as the rule does: not that a word is `mark`
+# Where they are broken, the kernel finds; of each rule, a function lists conflicts at such a word.
+# Conditions say as much as the rule does: not that a word is `mark`
 # under its head, but that it is `mark` under any head. What the masks of `UDRules` rule out anyway
 # is said of single arcs.
-
-
-def _wrong_tags(trees: Trees) -> NDArray[np.bool_]:
-    wrong = ~trees.tables.fits_tag[trees.words.external, trees.labels]
-    apart = wrong & trees.have(trees.tables["advmod"]) & (trees.words.external != PUNCT)
-    if apart.any():
-        # Any part of speech goes with an adverbial that is written apart.
-        wrong &= ~apart | (trees.count_children(trees.have(trees.tables["goeswith"])) == 0)
-    return wrong
 
 
 def _tag_conflicts(tree: Tree, word: int) -> Iterator[Conflict]:
@@ -359,41 +357,13 @@ def _names_of_tag_rules(tree: Tree, word: int) -> Iterator[str]:
         yield f"rel-upos-{relation}"
 
 
-def _fixed_under_names(trees: Trees) -> NDArray[np.bool_]:
-    under_names = trees.have(trees.tables.not_of_names)
-    if not under_names.any():
-        return under_names
-    return (trees.words.external == PROPN) & (trees.count_children(under_names) > 0)
-
-
 def _fixed_conflicts(tree: Tree, word: int) -> Iterator[Conflict]:
     for child in tree.children(word, tree.tables["fixed"]):
         yield [tree.arc(child)]
 
 
-def _leftward(trees: Trees) -> NDArray[np.bool_]:
-    return trees.have(trees.tables.rightward) & (trees.heads > trees.index)
-
-
 def _leftward_conflicts(tree: Tree, word: int) -> Iterator[Conflict]:
     yield [tree.arc(word)]
-
-
-def _wrong_children(trees: Trees) -> NDArray[np.bool_]:
-    tables, words = trees.tables, trees.words
-    wrong = ~tables.fits_parent[trees.parents, trees.labels]
-    places = np.flatnonzero(wrong)
-    if len(places):
-        parents, labels = trees.parents[places], trees.labels[places]
-        negations = tables["advmod"][labels] & words.negative[places] & ~tables["punct"][parents]
-        possessive = tables["det"][parents] & words.possessive[trees.heads[places]]
-        wrong[places] = ~negations & ~(possessive & tables.of_possessives[labels])
-        # Punctuation may depend on what it would otherwise cut off from its head.
-        for place in places[wrong[places] & tables["punct"][labels]].tolist():
-            number = int(np.searchsorted(trees.starts, place, side="right")) - 1
-            parent = int(trees.local[place])
-            wrong[place] = not len(_Crossings(trees.tree(number), parent).gap)
-    return wrong
 
 
 def _child_conflicts(tree: Tree, word: int) -> Iterator[Conflict]:
@@ -414,16 +384,6 @@ def _names_of_leaf_rules(tree: Tree, word: int) -> list[str]:
     return [name for name, (parents, _) in CHILDREN.items() if parent in parents.split()]
 
 
-def _gaps_in_words(trees: Trees) -> NDArray[np.bool_]:
-    parts = trees.have(trees.tables["goeswith"])
-    if not parts.any():
-        return parts
-    # Before a part is its head, or another part of the same word.
-    follows = trees.heads == trees.index - 1
-    follows[1:] |= parts[:-1] & (trees.heads[1:] == trees.heads[:-1])
-    return trees.count_children(parts & ~(follows & (trees.heads < trees.index))) > 0
-
-
 def _gap_conflicts(tree: Tree, word: int) -> Iterator[Conflict]:
     labels = tree.tables["goeswith"]
     parts = tree.children(word, labels)
@@ -435,46 +395,10 @@ def _gap_conflicts(tree: Tree, word: int) -> Iterator[Conflict]:
             yield [tree.condition(part, word, labels), before]
 
 
-def _unspaced_parts(trees: Trees) -> NDArray[np.bool_]:
-    parts = trees.have(trees.tables["goeswith"])
-    if not parts.any():
-        return parts
-    last = trees.index.copy()
-    np.maximum.at(last, trees.heads[parts], trees.index[parts])
-    joined = ~trees.words.space_after & (trees.index < last[trees.heads])
-    found = trees.count_children(parts & joined) > 0
-    return found | ((last > trees.index) & ~trees.words.space_after)
-
-
 def _unspaced_conflicts(tree: Tree, word: int) -> Iterator[Conflict]:
     parts = tree.children(word, tree.tables["goeswith"])
     # Between the last part and its head a space is missing; or the parts come first.
     yield [tree.arc(parts[-1] if parts[-1] > word else parts[0])]
-
-
-def _crossed_punctuation(trees: Trees) -> NDArray[np.bool_]:
-    marks = trees.have(trees.tables["punct"])
-    found = np.zeros_like(marks)
-    for number in trees.nonprojective() if marks.any() else ():
-        tree = trees.tree(number)
-        for mark in _crossed(tree, tree.tables["punct"][tree.labels]):
-            crossings = _Crossings(tree, mark)
-            found[trees.starts[number] + mark] = bool(len(crossings.arcs) or len(crossings.gap))
-    return found
-
-
-def _crossed(tree: Tree, chosen: NDArray[np.bool_]) -> list[int]:
-    """List the chosen words whose arcs cross others, those of ROOT among them."""
-    words = np.flatnonzero(chosen)
-    ends = np.stack([words, tree.heads[words]])
-    low, high = ends.min(axis=0)[:, None], ends.max(axis=0)[:, None]
-    deps, heads = np.arange(1, len(tree.heads)), tree.heads[1:]
-    inside = (low < deps) & (deps < high)
-    crosses = (inside & ((heads < low) | (heads > high))) | (
-        ((deps < low) | (deps > high)) & (low < heads) & (heads < high)
-    )
-    found: list[int] = words[crosses.any(axis=1)].tolist()
-    return found
 
 
 class _Crossings:
@@ -486,8 +410,6 @@ class _Crossings:
         Words whose arcs have one end between the mark and its head, and one on the mark's other
         side, where ROOT counts too. All of these are wrong: either the head does not descend from
         the mark's head, or the mark makes them nonprojective.
-    gap : int array
-        Words between the mark and its head that do not descend from that.
     """
 
     def __init__(self, tree: Tree, mark: int) -> None:
@@ -500,13 +422,15 @@ class _Crossings:
         )
         crossing[ROOT] = False
         self.arcs = np.flatnonzero(crossing)
-        self.gap = np.flatnonzero(self.between & ~tree.descend[:, self.head])
+
+    @cached_property
+    def gap(self) -> NDArray[np.intp]:
+        """The words between the mark and its head that do not descend from that."""
+        return np.flatnonzero(self.between & ~self.tree.below(self.head))
 
     def names(self) -> Iterator[str]:
         """Name the rules that are broken."""
-        above = self.tree.descend[self.mark].copy()
-        above[ROOT] = True
-        if not above[self.tree.heads[self.arcs]].all():
+        if not self.tree.path(self.mark)[self.tree.heads[self.arcs]].all():
             yield "punct-causes-nonproj"
         if len(self.gap):
             yield "punct-is-nonproj"
@@ -537,23 +461,13 @@ def _punctuation_conflicts(tree: Tree, word: int) -> Iterator[Conflict]:
             ]
             continue
         # Whatever its arcs are inside this path, it does not lead to the mark's head.
-        within = tree.descend[lost].copy()
-        within[ROOT] = True
+        within = tree.path(lost)
         passes = (places > max(word, lost)) if lost > word else (places < lost)
         path = np.flatnonzero(within)[1:]
         yield [
             tree.condition(word, passes & ~within, punctuation),
             *(tree.condition(one, within, None) for one in path.tolist()),
         ]
-
-
-def _obl_of_nominals(trees: Trees) -> NDArray[np.bool_]:
-    tables = trees.tables
-    found = trees.have(tables["obl"]) & tables.nominal[trees.parents]
-    if found.any():
-        found &= np.isin(trees.words.tags[trees.heads], NOMINAL_TAGS)
-        found &= trees.count_children(trees.have(tables.clausal))[trees.heads] == 0
-    return found
 
 
 def _obl_conflicts(tree: Tree, word: int) -> Iterator[Conflict]:
@@ -570,10 +484,10 @@ def _obl_conflicts(tree: Tree, word: int) -> Iterator[Conflict]:
 
 
 class Rule(NamedTuple):
-    """A rule: its names at a word, where it is broken, and the conflicts there."""
+    """A rule: its bit where it is broken, its names at a word, and the conflicts there."""
 
+    bit: int
     names: Callable[[Tree, int], Iterable[str]]
-    find: Callable[[Trees], NDArray[np.bool_]]
     conflicts: Callable[[Tree, int], Iterator[Conflict]]
 
 
@@ -581,38 +495,37 @@ def _named(name: str) -> Callable[[Tree, int], list[str]]:
     return lambda tree, word: [name]
 
 
-def _one_child(name: str, among: Callable[[LabelTables], NDArray[np.bool_]]) -> Rule:
+def _one_child(bit: int, name: str, among: Callable[[LabelTables], NDArray[np.bool_]]) -> Rule:
     """Make the rule that a word has one child at most with some labels."""
-
-    def find(trees: Trees) -> NDArray[np.bool_]:
-        return trees.count_children(trees.have(among(trees.tables))) > 1
 
     def conflicts(tree: Tree, word: int) -> Iterator[Conflict]:
         labels = among(tree.tables)
         for pair in itertools.pairwise(tree.children(word, labels)):
             yield [tree.condition(child, word, labels) for child in pair]
 
-    return Rule(_named(name), find, conflicts)
+    return Rule(bit, _named(name), conflicts)
 
 
-ONE_SUBJECT = _one_child("too-many-subjects", lambda tables: tables.subject)
-ONE_OBJECT = _one_child("too-many-objects", lambda tables: tables["obj"])
+ONE_SUBJECT = _one_child(kernel.SUBJECTS, "too-many-subjects", lambda tables: tables.subject)
+ONE_OBJECT = _one_child(kernel.OBJECTS, "too-many-objects", lambda tables: tables["obj"])
 # In the order in which the search takes them up: those that leave many ways out come last.
 RULES = (
-    Rule(_names_of_tag_rules, _wrong_tags, _tag_conflicts),
-    Rule(_named("rel-upos-fixed"), _fixed_under_names, _fixed_conflicts),
+    Rule(kernel.TAG, _names_of_tag_rules, _tag_conflicts),
+    Rule(kernel.FIXED_UNDER_NAME, _named("rel-upos-fixed"), _fixed_conflicts),
     Rule(
-        lambda tree, word: [f"right-to-left-{tree.relation(word)}"], _leftward, _leftward_conflicts
+        kernel.LEFTWARD,
+        lambda tree, word: [f"right-to-left-{tree.relation(word)}"],
+        _leftward_conflicts,
     ),
-    Rule(_names_of_leaf_rules, _wrong_children, _child_conflicts),
+    Rule(kernel.CHILD, _names_of_leaf_rules, _child_conflicts),
     ONE_SUBJECT,
     ONE_OBJECT,
-    Rule(_named("goeswith-gap"), _gaps_in_words, _gap_conflicts),
-    Rule(_named("goeswith-nospace"), _unspaced_parts, _unspaced_conflicts),
+    Rule(kernel.GAP_IN_WORD, _named("goeswith-gap"), _gap_conflicts),
+    Rule(kernel.UNSPACED_PART, _named("goeswith-nospace"), _unspaced_conflicts),
     Rule(
+        kernel.CROSSED_PUNCTUATION,
         lambda tree, word: _Crossings(tree, word).names(),
-        _crossed_punctuation,
         _punctuation_conflicts,
     ),
-    Rule(_named("obl-should-be-nmod"), _obl_of_nominals, _obl_conflicts),
+    Rule(kernel.OBL_OF_NOMINAL, _named("obl-should-be-nmod"), _obl_conflicts),
 )

@@ -135,6 +135,11 @@ class SentenceParser:
         self.context = context
         self.projective = context.settings.projective
         self.buckets: list[Bucket] = scores.layout.buckets
+        # The rows of all buckets, one after the other.
+        self.bucket_rows = np.concatenate([bucket.rows.ravel() for bucket in self.buckets])
+        self.bucket_widths = np.array([bucket.rows.shape[1] for bucket in self.buckets])
+        sizes = np.array([bucket.rows.size for bucket in self.buckets])
+        self.bucket_starts = np.cumsum(sizes) - sizes
         # Of the arcs that were labelled for the parse: the arcs, and their best labels' log
         # probabilities. Only kept for the confidence.
         self.labelled_arcs: list[tuple[PaddedArcs, NDArray[np.float64]]] = []
@@ -289,14 +294,8 @@ class SentenceParser:
 
     def _rows_of(self, arcs: PaddedArcs) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Look up the flat rows of dependents and of heads."""
-        ends = np.empty((2, len(arcs.batch)), dtype=np.int64)
-        for i, bucket in enumerate(self.buckets):
-            rows = bucket.rows
-            in_bucket = arcs.batch == i
-            ends[:, in_bucket] = rows[
-                arcs.sentence[in_bucket], (arcs.dep[in_bucket], arcs.head[in_bucket])
-            ]
-        return ends[0], ends[1]
+        starts = self.bucket_starts[arcs.batch] + arcs.sentence * self.bucket_widths[arcs.batch]
+        return self.bucket_rows[starts + arcs.dep], self.bucket_rows[starts + arcs.head]
 
     def _log_weights(self) -> list[NDArray[np.float64]]:
         return [scores.astype(np.float64) / self.context.temperature for scores in self.arc_scores]

@@ -21,16 +21,16 @@ from spacy.vocab import Vocab
 
 from spacy_rootmind.annotation.doc_trees import read_tokens
 from spacy_rootmind.annotation.reading import annotated_heads
-from spacy_rootmind.annotation.sentences import sentences_of
+from spacy_rootmind.annotation.sentences import sentence_starts, words_of
 from spacy_rootmind.annotation.ud_guidelines import (
     NUMBER_OF_POS,
     UDGuidelines,
     UDRules,
     make_words,
-    read_words,
+    read_external,
 )
 from spacy_rootmind.annotation.ud_noun_chunks import RELATIONS
-from spacy_rootmind.annotation.ud_rules import Words, is_tag_rule
+from spacy_rootmind.annotation.ud_rules import PROPN, Words, is_tag_rule
 from spacy_rootmind.network.listeners import listeners_in, require_vectors
 from spacy_rootmind.trees.conventions import MISSING, ROOT
 
@@ -40,6 +40,8 @@ NUMBER_OF_LABEL = {"ROOT": 0, **{label: number for number, label in enumerate(LA
 GUIDELINES = UDGuidelines(LABELS, fixed_tags=True)
 # How many analyses of a word are tried.
 MOST_TRIED = 32
+
+_LabelledTree = tuple[NDArray[np.int32], NDArray[np.int32]]
 
 
 class UDTagRepair(Pipe):
@@ -100,11 +102,9 @@ class UDTagRepair(Pipe):
         require_vectors(tagger.model, chosen, reader="morphologizer")
         if self._analyses is None or self._analyses.labels != tagger.labels:
             self._analyses = _Analyses(tagger)
-        scores = tagger.model.predict(chosen)
-        for doc, tokens, own_scores in zip(chosen, wrong.values(), scores, strict=True):
-            on_host = tagger.model.ops.to_numpy(own_scores)
-            for sentence in _sentences_with(doc, tokens):
-                sentence.repair(self._analyses, on_host)
+        scores = [tagger.model.ops.to_numpy(own) for own in tagger.model.predict(chosen)]
+        for sentence in _sentences_with(chosen, list(wrong.values())):
+            sentence.repair(self._analyses, scores[sentence.doc])
 
     def _find_morphologizer(self, vocab: Vocab | None = None) -> Morphologizer:
         """Find it in the pipeline, which has to be the one of the Docs with this vocabulary."""
@@ -174,40 +174,44 @@ class _Sentence:
 
     Parameters
     ----------
+    doc : int
+        Number of its Doc.
     tokens : list of Token
         Its words.
     rules : UDRules
-        Of the sentences of the Doc.
+        Of several sentences.
     number : int
         Of this sentence among them.
-    heads, labels : int32 array of shape (n + 1,)
+    tree : (int32 array of shape (n + 1,), int32 array of shape (n + 1,))
+        Heads and labels.
+    errors : list of (int, str)
     """
 
     def __init__(
         self,
+        doc: int,
         tokens: list[Token],
         rules: UDRules,
         number: int,
-        heads: NDArray[np.int32],
-        labels: NDArray[np.int32],
+        tree: _LabelledTree,
+        errors: list[tuple[int, str]],
     ) -> None:
-        self.tokens, self.rules, self.number = tokens, rules, number
-        self.heads, self.labels = heads, labels
+        self.doc, self.tokens, self.rules, self.number = doc, tokens, rules, number
+        (self.heads, self.labels), self.errors = tree, set(errors)
 
     def repair(self, analyses: _Analyses, scores: NDArray[np.floating]) -> None:
         """Give words another analysis, where that leaves fewer errors and makes no new ones."""
-        errors = self._errors()
-        for word, rule in sorted(errors):
-            if is_tag_rule(rule) and (word, rule) in errors:
+        for word, rule in sorted(self.errors):
+            if is_tag_rule(rule) and (word, rule) in self.errors:
                 token, place = self.tokens[word - 1], self.rules.starts[self.number] + word
                 before = self.rules.words.take(np.array([place]))
                 fits = GUIDELINES.tables.fits_tag[analyses.words.external, self.labels[word]]
                 order = np.argsort(-scores[token.i], kind="stable")
                 for number in order[fits[order]][:MOST_TRIED].tolist():
                     self._read(place, analyses.words.take(np.array([number])))
-                    left = self._errors()
-                    if left < errors:
-                        errors = left
+                    left = self._find_errors()
+                    if left < self.errors:
+                        self.errors = left
                         token.pos = analyses.tags[number]
                         token.set_morph(analyses.morphs[number])  # type: ignore[attr-defined]
                         break
@@ -219,37 +223,64 @@ class _Sentence:
         for column, value in zip(self.rules.words[:-1], word, strict=False):
             column[place] = value[0]
 
-    def _errors(self) -> set[tuple[int, str]]:
+    def _find_errors(self) -> set[tuple[int, str]]:
         return set(self.rules.find_errors([self.number], [self.heads], [self.labels])[0])
 
 
-def _sentences_with(doc: Doc, tokens: list[int]) -> Iterator[_Sentence]:
-    """List the sentences of some tokens, once each."""
-    chosen = np.isin(np.arange(len(doc)), tokens)
-    sentences = [words for words in sentences_of(doc) if chosen[words].any()]
-    rules = GUIDELINES([(doc, words) for words in sentences])
-    all_heads, all_labels = annotated_heads(doc)[0], _labels_of([doc])
-    for number, words in enumerate(sentences):
-        # Another parser may attach words to whitespace, which is none: they count as roots.
-        place = dict(zip(words.tolist(), range(1, len(words) + 1), strict=True))
-        heads, labels = np.full((2, len(words) + 1), MISSING, dtype=np.int32)
-        ends = zip(words.tolist(), all_heads[words].tolist(), strict=True)
-        heads[1:] = [ROOT if head == word else place.get(head, ROOT) for word, head in ends]
-        labels[1:] = all_labels[words]
-        yield _Sentence([doc[word] for word in words.tolist()], rules, number, heads, labels)
+def _sentences_with(docs: Sequence[Doc], tokens: Sequence[list[int]]) -> Iterator[_Sentence]:
+    """List the sentences of some tokens of each Doc, once each."""
+    labels = np.split(_labels_of(docs), np.cumsum([len(doc) for doc in docs])[:-1])
+    sentences: list[tuple[int, NDArray[np.int64]]] = []
+    trees: list[_LabelledTree] = []
+    for number, (doc, chosen) in enumerate(zip(docs, tokens, strict=True)):
+        heads = annotated_heads(doc)[0]
+        for words in _sentences_of(doc, chosen):
+            sentences.append((number, words))
+            trees.append(_tree_of(words, heads, labels[number]))
+    rules = GUIDELINES([(docs[number], words) for number, words in sentences])
+    errors = rules.find_errors(range(len(trees)), *zip(*trees, strict=True))
+    for i, (number, words) in enumerate(sentences):
+        own = [docs[number][word] for word in words.tolist()]
+        yield _Sentence(number, own, rules, i, trees[i], errors[i])
+
+
+def _sentences_of(doc: Doc, tokens: list[int]) -> Iterator[NDArray[np.int64]]:
+    """List the words of the sentences of some tokens."""
+    starts, words = sentence_starts(doc), words_of(doc)
+    for last in sorted(set(np.searchsorted(starts, tokens, side="right").tolist())):
+        first, end = np.searchsorted(words, starts[last - 1 : last + 1]).tolist()
+        yield words[first:end]
+
+
+def _tree_of(
+    words: NDArray[np.int64], all_heads: NDArray[np.int64], all_labels: NDArray[np.int32]
+) -> _LabelledTree:
+    """Take out the heads and labels of the words of a sentence."""
+    # Another parser may attach words to whitespace, which is none: they count as roots.
+    places = np.full(len(all_heads) + 1, ROOT, dtype=np.int32)
+    places[words] = np.arange(1, len(words) + 1)
+    heads, labels = np.full((2, len(words) + 1), MISSING, dtype=np.int32)
+    heads[1:] = np.where(all_heads[words] == words, ROOT, places[all_heads[words]])
+    labels[1:] = all_labels[words]
+    return heads, labels
 
 
 def _wrong_tokens(docs: Sequence[Doc]) -> dict[int, list[int]]:
-    """List the tokens of each Doc whose part of speech does not go with their label."""
-    external = read_words([(doc, np.arange(len(doc))) for doc in docs]).external
-    places = np.concatenate([np.arange(-1, len(doc)) for doc in docs])
-    # Before the tokens of each Doc there is a place for ROOT.
-    labels = np.full(len(external), MISSING, dtype=np.int32)
-    labels[places >= 0] = _labels_of(docs)
-    in_doc = np.cumsum(places < 0) - 1
+    """List tokens of each Doc by whose parts of speech rules on labels are broken."""
+    tables, external, labels = GUIDELINES.tables, read_external(list(docs)), _labels_of(docs)
+    stops = np.cumsum([len(doc) for doc in docs])
     found: dict[int, list[int]] = {}
-    for place in np.flatnonzero(~GUIDELINES.tables.fits_tag[external, labels]).tolist():
-        found.setdefault(int(in_doc[place]), []).append(int(places[place]))
+    wrong = ~tables.fits_tag[external, labels]
+    # What is fixed is so by the part of speech of its head as well.
+    for place in np.flatnonzero(wrong | tables.not_of_names[labels]).tolist():
+        number = int(np.searchsorted(stops, place, side="right"))
+        start = int(stops[number]) - len(docs[number])
+        token = place - start
+        if not wrong[place]:
+            token = docs[number][token].head.i
+            if external[start + token] != PROPN:
+                continue
+        found.setdefault(number, []).append(token)
     return found
 
 

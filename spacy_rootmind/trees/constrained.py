@@ -12,6 +12,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from spacy_rootmind.kernel.batch import LOST_DIGITS, OK
+from spacy_rootmind.kernel.search_space import SearchSpace
 from spacy_rootmind.trees.conventions import (
     MISSING,
     ROOT_LABEL,
@@ -24,8 +26,13 @@ from spacy_rootmind.trees.conventions import (
     as_lengths,
     as_score_batch,
 )
-from spacy_rootmind.trees.decoding import decode
-from spacy_rootmind.trees.errors import NoTreeError, kind_of, measure, names_memory
+from spacy_rootmind.trees.errors import (
+    SUMS_OVERFLOW,
+    NoTreeError,
+    kind_of,
+    measure,
+    names_memory,
+)
 from spacy_rootmind.trees.labelled import FindLabels, PaddedArcs, find_labelled
 
 MAX_DECODES = 100
@@ -200,10 +207,9 @@ def decode_constrained(
     best of all valid trees. Otherwise its first conflict, c1 to ck, makes k nodes: node j requires
     c1 to c(j-1) and forbids cj. They share no tree, and leave no valid one out.
 
-    Beyond `max_decodes`, the search dives: it decodes projectively, in which fewer rules can be
-    broken, forbids a condition of every conflict at once, goes back where no tree is left, and ends
-    with the first valid tree, which is marked as not proven. If there is none among the projective
-    trees, or none among the first 20, it dives among all trees, and then gives up.
+    Beyond `max_decodes`, the search dives, among projective trees, which can break fewer rules, and
+    among all: it forbids a condition of every conflict at once, goes back where no tree is left,
+    and ends with the first valid tree, or after 20. The better one of both is marked as not proven.
 
     References
     ----------
@@ -304,8 +310,9 @@ def decode_valid(
     Exact as `decode_constrained` is. Labels are found when they are needed: a label that is not
     known counts as certain, so that bounds stay bounds, and a tree counts only when all of its
     labels are known. The nodes of all sentences are decoded together, a few of each in a round.
-    Beyond the limit, and if a tree breaks more rules than that in a longer sentence, the dive is
-    short, and ends with the best projective tree of the arcs that `rules.safe` allows.
+    Beyond the limit, and if a tree breaks more rules than that in a longer sentence, dives are
+    short, and if both are without success, the best projective tree of the arcs that `rules.safe`
+    allows is taken.
     """
     found = find_labelled(log_weights, lengths, find_labels, projective=projective)
     places = [(i, place) for i, own in enumerate(numbers) for place in range(len(own))]
@@ -327,8 +334,7 @@ def decode_valid(
             *(found.weights[i][square], found.arc_labels[i][square]),
             rules.mask(names[k]),
         )
-        tree = heads[k], labels[k]
-        sentence.start(*(tree if sentence.allows(*tree) else ()))
+        sentence.start(heads[k], labels[k])
         # Of a parser that has hardly been trained: no search would end within the limit.
         rest = itertools.islice(conflicts, max_decodes) if sizes[k] > max_decodes else ()
         sentence.is_hopeless = sum(1 for _ in rest) == max_decodes
@@ -352,35 +358,13 @@ def decode_valid(
 # --- the search --------------------------------------------------------------------------------
 
 
-class _Row:
-    """The arcs of a word, with the heads and labels that are left to it.
-
-    Attributes
-    ----------
-    allowed : bool array of shape (m, n_labels + 1)
-    weights : float array of shape (m,)
-        Log-weights with the best allowed label, or what they are at most where it is not known.
-    labels : int array of shape (m,)
-        That label; MISSING where it is not known.
-    version : int
-        Of the word's labels from which these are.
-    """
-
-    __slots__ = ("allowed", "labels", "version", "weights")
-
-    def __init__(self, allowed: BoolArray) -> None:
-        self.allowed, self.version = allowed, -1
-        self.weights: NDArray[np.float64]
-        self.labels: NDArray[np.int32]
-
-
 class _Node:
     """A set of conditions, and the best labelled tree under them once it is decoded.
 
     Attributes
     ----------
-    rows : dict of int to _Row
-        Of the words with conditions.
+    left : dict of int to uint8 array of shape (m, n_labels + 1)
+        The heads and labels that are left to the words with conditions.
     greedy : float
         The sum of the highest weights of all words' arcs.
     bound : float
@@ -390,34 +374,34 @@ class _Node:
     n_rivals : int
         How many heads of a word are labelled before the node is decoded.
     heads, labels : int32 array of shape (m,)
-    unknown : int array
+    unknown : list of int
         Words on whose arcs the best label is not known; None if the node was not decoded.
     weight : float
         That of the tree.
     """
 
     __slots__ = (
-        *("bound", "greedy", "heads", "labels"),
-        *("n_rivals", "new", "rows", "unknown", "weight"),
+        *("bound", "greedy", "heads", "labels", "left"),
+        *("n_rivals", "new", "unknown", "weight"),
     )
     heads: NDArray[np.int32]
     labels: NDArray[np.int32]
 
     def __init__(
         self,
-        rows: dict[int, _Row] | None = None,
+        left: dict[int, NDArray[np.uint8]] | None = None,
         greedy: float = np.inf,
         bound: float = np.inf,
         new: int = 0,
     ) -> None:
-        self.rows, self.greedy, self.bound = rows or {}, greedy, min(bound, greedy)
+        self.left, self.greedy, self.bound = left or {}, greedy, min(bound, greedy)
         self.new, self.n_rivals = new, _N_RIVALS
-        self.unknown: NDArray[np.intp] | None = None
+        self.unknown: list[int] | None = None
         self.weight = -np.inf
 
     @property
     def is_settled(self) -> bool:
-        return self.unknown is not None and not len(self.unknown)
+        return self.unknown is not None and not self.unknown
 
 
 class _Sentence:
@@ -428,14 +412,10 @@ class _Sentence:
     number : int
     place : (int, int)
         Batch, and place in it.
-    arcs : float array of shape (m, m)
-        Log-weights of arcs without labels.
-    weights : float array of shape (m, m)
-        Log-weights with the best label, or what they are at most.
-    arc_labels : int array of shape (m, m)
-        The best label of arcs between words; MISSING where it is not known.
+    arcs, weights, arc_labels
+        As for `SearchSpace`.
     mask : bool array of shape (m, m, n_labels + 1)
-        The labelled arcs that any tree may have; changed in place.
+        The labelled arcs that any tree may have.
     """
 
     def __init__(
@@ -448,19 +428,10 @@ class _Sentence:
         mask: BoolArray,
     ) -> None:
         self.number, self.place, self.m = number, place, len(arcs)
-        self.index = np.arange(self.m)
-        mask[:, 0, 1:] = mask[:, 1:, ROOT_LABEL] = False
-        self.mask = mask
-        self.arcs = arcs.astype(np.float64)
-        self.weights = np.where(mask.any(axis=2), weights, -np.inf)
-        self.weights[self.index, self.index] = self.weights[0] = -np.inf
-        self.arc_labels = arc_labels.copy()
-        self.arc_labels[~np.take_along_axis(mask, arc_labels[..., None], axis=2)[..., 0]] = MISSING
-        self.arc_labels[:, 0] = ROOT_LABEL
-        # Of each arc, the row of its labels' log probabilities in the table.
-        self.places = np.full((self.m, self.m), MISSING, dtype=np.intp)
-        self.table = np.empty((0, mask.shape[2]))
-        self.versions = [0] * self.m
+        self.mask = np.array(mask, dtype=np.bool_, order="C").view(np.uint8)
+        self.mask[:, 0, 1:] = self.mask[:, 1:, ROOT_LABEL] = 0
+        own = arcs.astype(np.float64, order="C")
+        self.space = SearchSpace(own, weights.copy(), arc_labels.copy(), self.mask)
         self.queue: list[tuple[float, int, _Node]] = []
         self.n_pushed = 0
         self.decodes = 0
@@ -476,15 +447,12 @@ class _Sentence:
         """Begin with all trees; `heads` and `labels` are the best one, if it is known."""
         root = _Node()
         if heads is not None and labels is not None:
-            root.heads, root.labels = heads.copy(), labels.copy()
-            root.greedy = float(self.weights[1:].max(axis=1).sum())
-            root.weight = root.bound = float(self.weights[self.index[1:], heads[1:]].sum())
-            root.unknown = self.index[:0]
+            weight, most = self.space.weigh(heads, labels)
+            if weight > -np.inf:
+                root.heads, root.labels, root.unknown = heads.copy(), labels.copy(), []
+                root.weight = root.bound = weight
+                root.greedy = most
         self.push(root)
-
-    def allows(self, heads: NDArray[np.int32], labels: NDArray[np.int32]) -> bool:
-        """Tell whether the mask allows all labelled arcs of a tree."""
-        return bool(self.mask[self.index[1:], heads[1:], labels[1:]].all())
 
     def push(self, node: _Node) -> None:
         """Add a node; of equally good ones, the last is searched first."""
@@ -497,87 +465,57 @@ class _Sentence:
             yield heapq.heappop(self.queue)[2]
             count -= 1
 
-    def add_labels(
-        self, deps: NDArray[np.intp], heads: NDArray[np.intp], log_probs: NDArray[np.floating]
-    ) -> None:
-        """Take up the log probabilities of labels, (n_arcs, n_labels), of arcs without any."""
-        rows = np.full((len(deps), self.table.shape[1]), -np.inf)
-        rows[:, 1:] = log_probs
-        self.places[deps, heads] = len(self.table) + np.arange(len(deps))
-        self.table = np.concatenate([self.table, rows])
-        rows[~self.mask[deps, heads]] = -np.inf
-        best = rows.argmax(axis=1)
-        self.arc_labels[deps, heads] = best
-        self.weights[deps, heads] = self.arcs[deps, heads] + rows[np.arange(len(deps)), best]
-        for word in set(deps.tolist()):
-            self.versions[word] += 1
-
-    def weigh(self, word: int, row: _Row) -> _Row:
-        """Bring the weights and labels of a word's arcs up to date."""
-        if row.version == self.versions[word]:
-            return row
-        row.version, allowed = self.versions[word], row.allowed
-        row.weights = np.where(allowed.any(axis=1), self.weights[word], -np.inf)
-        row.labels = labels = self.arc_labels[word].copy()
-        labels[~allowed[self.index, labels]] = MISSING
-        scored = np.flatnonzero((labels == MISSING) & (self.places[word] != MISSING))
-        if len(scored):
-            rows = np.where(allowed[scored], self.table[self.places[word, scored]], -np.inf)
-            best = rows.argmax(axis=1)
-            labels[scored] = best
-            row.weights[scored] = self.arcs[word, scored] + rows[np.arange(len(scored)), best]
-        return row
-
-    def left_to(self, node: _Node, word: int) -> BoolArray:
-        """Find the heads and labels that a node leaves to a word."""
-        left: BoolArray = self.mask[word]
-        return node.rows[word].allowed if word in node.rows else left
+    def split(
+        self, node: _Node, condition: Condition, left: NDArray[np.uint8] | None
+    ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], float]:
+        """Split what is left to a word by a condition that its arc in a node's tree meets."""
+        word, heads, labels, holds = condition
+        meets, others, most = self.space.split(
+            word, left, _as_bytes(heads), _as_bytes(labels), holds
+        )
+        if others[node.heads[word], node.labels[word]]:
+            raise ValueError(
+                f"sentence {self.number}: expected conflicts of conditions that the tree "
+                f"meets; word {word} has head {node.heads[word]} and label "
+                f"{node.labels[word]}, received {condition}"
+            )
+        return meets, others, most
 
     def children(self, node: _Node, conflict: Conflict) -> Iterator[_Node]:
         """Split the trees under a node that avoid a conflict, by its first condition not met."""
-        required = node.rows
+        required = node.left
         for condition in conflict:
-            word, meets = condition.word, _region(condition)
-            if not meets[node.heads[word], node.labels[word]]:
-                raise ValueError(
-                    f"sentence {self.number}: expected conflicts of conditions that the tree "
-                    f"meets; word {word} has head {node.heads[word]} and label "
-                    f"{node.labels[word]}, received {condition}"
-                )
-            left = required[word].allowed if word in required else self.mask[word]
-            row = self.weigh(word, _Row(left & ~meets))
-            most = float(row.weights.max())
+            word = condition.word
+            meets, others, most = self.split(node, condition, required.get(word))
             if most > -np.inf:
                 # No tree is better than the best arc of every word.
-                greedy = node.greedy - self.most(node, word) + most
-                yield _Node({**required, word: row}, greedy, node.bound, word)
-            required = {**required, word: _Row(left & meets)}
-
-    def most(self, node: _Node, word: int) -> float:
-        """Find the highest weight of an arc that a node leaves to a word."""
-        row = node.rows.get(word)
-        weights = self.weights[word] if row is None else self.weigh(word, row).weights
-        return float(weights.max())
+                greedy = node.greedy - self.space.most(word, node.left.get(word)) + most
+                yield _Node({**required, word: others}, greedy, node.bound, word)
+            required = {**required, word: meets}
 
     def mend(self, node: _Node, conflicts: Sequence[Conflict]) -> _Node:
         """Forbid a condition of every conflict: the one that costs least per arc and label."""
-        mended = _Node(dict(node.rows), bound=node.bound)
+        mended = _Node(dict(node.left), bound=node.bound)
         for conflict in conflicts:
-            lefts = [(one, self.left_to(mended, one.word)) for one in conflict]
-            if not all(left[node.heads[one.word], node.labels[one.word]] for one, left in lefts):
+            words = [condition.word for condition in conflict]
+            if not all(self.leaves(mended, word, node) for word in words):
                 continue
-            losses: list[tuple[float, int, _Row]] = []
-            for one, left in lefts:
-                meets = _region(one)
-                row = self.weigh(one.word, _Row(left & ~meets))
-                most = float(row.weights.max())
+            losses: list[tuple[float, int, NDArray[np.uint8]]] = []
+            for condition in conflict:
+                word, left = condition.word, mended.left.get(condition.word)
+                meets, others, most = self.split(node, condition, left)
                 if most > -np.inf:
-                    loss = self.most(mended, one.word) - most
-                    losses.append((loss / np.count_nonzero(left & meets), one.word, row))
+                    loss = self.space.most(word, left) - most
+                    losses.append((loss / np.count_nonzero(meets), word, others))
             if losses:
-                _, word, row = min(losses, key=lambda loss: loss[:2])
-                mended.rows[word] = row
+                _, word, others = min(losses, key=lambda loss: loss[:2])
+                mended.left[word] = others
         return mended
+
+    def leaves(self, mended: _Node, word: int, node: _Node) -> bool:
+        """Tell whether a node leaves a word its arc in another node's tree."""
+        left = mended.left.get(word, self.mask[word])
+        return bool(left[node.heads[word], node.labels[word]])
 
     def unlabelled(self, node: _Node) -> list[int]:
         """List the arcs, as dep * m + head, whose labels are to be found before a node is decoded.
@@ -586,18 +524,24 @@ class _Sentence:
         """
         words, arcs = [node.new] if node.new else [], []
         if node.unknown is not None:
-            words = node.unknown.tolist()
+            words = node.unknown
             arcs = [word * self.m + int(node.heads[word]) for word in words]
         for word in words:
-            weights, labels = self.weights[word], self.arc_labels[word]
-            if word in node.rows:
-                row = self.weigh(word, node.rows[word])
-                weights, labels = row.weights, row.labels
-            known = labels != MISSING
-            rivals = np.flatnonzero(~known & (weights > weights[known].max(initial=-np.inf)))
-            best = rivals[np.argsort(-weights[rivals], kind="stable")[: node.n_rivals]]
-            arcs += (word * self.m + best).tolist()
+            arcs += self.space.rivals(word, node.left.get(word), node.n_rivals)
         return arcs
+
+    def decode(self, node: _Node, single_root: bool, projective: bool) -> None:
+        """Find the best labelled tree under the conditions of a node; without one, bound -inf."""
+        self.decodes += 1
+        found = self.space.decode(node.left, single_root, projective)
+        status, heads, labels, weight, most, unknown = found
+        if status == LOST_DIGITS:
+            raise ArithmeticError(f"sentence {self.number}: {SUMS_OVERFLOW}")
+        if status != OK:
+            node.bound = -np.inf
+            return
+        node.heads, node.labels, node.unknown = heads, labels, unknown
+        node.weight, node.greedy, node.bound = weight, most, min(node.bound, weight)
 
 
 class _Search:
@@ -623,8 +567,8 @@ class _Search:
         while active:
             chosen = self._choose(active, max_decodes)
             self._label(chosen)
-            self._decode(chosen, self.projective)
             for sentence, node in chosen:
+                sentence.decode(node, self.single_root, self.projective)
                 if node.bound > -np.inf:
                     sentence.push(node)
             active = list(dict.fromkeys(sentence for sentence, _ in chosen))
@@ -648,7 +592,7 @@ class _Search:
                 if node.is_settled and not sentence.is_hopeless:
                     settled.append((sentence, node))
                 elif sentence.decodes >= max_decodes or sentence.is_hopeless:
-                    self._dive(sentence)
+                    self._finish(sentence)
                 else:
                     chosen += [
                         (sentence, node) for node in [node, *sentence.next_nodes(_WIDTH - 1)]
@@ -682,108 +626,70 @@ class _Search:
             arcs = sentence.unlabelled(node)
             if arcs:
                 wanted.setdefault(sentence, set()).update(arcs)
-                node.n_rivals *= 2
+                node.n_rivals = min(2 * node.n_rivals, sentence.m)
         if not wanted:
             return
         sizes = [len(arcs) for arcs in wanted.values()]
         batch, place, m = np.repeat([(*each.place, each.m) for each in wanted], sizes, axis=0).T
         dep, head = np.divmod([arc for arcs in wanted.values() for arc in sorted(arcs)], m)
-        found = self.find_log_probs(PaddedArcs(batch, place, dep, head))
+        padded = PaddedArcs(batch, place, dep, head)
+        found = np.ascontiguousarray(self.find_log_probs(padded), dtype=np.float64)
         for sentence, end, size in zip(wanted, np.cumsum(sizes).tolist(), sizes, strict=True):
             own = slice(end - size, end)
-            sentence.add_labels(dep[own], head[own], found[own])
+            sentence.space.add_labels(dep[own], head[own], found[own])
 
-    def _decode(self, chosen: Sequence[tuple[_Sentence, _Node]], projective: bool) -> None:
-        """Find the best labelled trees under the conditions of nodes."""
-        if not chosen:
-            return
-        longest = max(sentence.m for sentence, _ in chosen)
-        batch = np.full((len(chosen), longest, longest), -np.inf)
-        for i, (sentence, node) in enumerate(chosen):
-            batch[i, : sentence.m, : sentence.m] = sentence.weights
-            for word, row in node.rows.items():
-                batch[i, word, : sentence.m] = sentence.weigh(word, row).weights
-        lengths = np.array([sentence.m - 1 for sentence, _ in chosen], dtype=np.intp)
-        heads = self._decode_batch(batch, lengths, projective)
-        places = np.arange(longest)
-        inside = (places > 0) & (places <= lengths[:, None])
-        weights = np.take_along_axis(batch, heads[..., None], axis=2)[..., 0]
-        totals = np.where(heads >= 0, weights, np.where(inside, -np.inf, 0.0)).sum(axis=1).tolist()
-        most = np.where(inside, batch.max(axis=2), 0.0).sum(axis=1).tolist()
-        for i, (sentence, node) in enumerate(chosen):
-            sentence.decodes += 1
-            node.heads, node.weight, node.greedy = heads[i, : sentence.m], totals[i], most[i]
-            node.bound = min(node.bound, node.weight)
-            node.labels = sentence.arc_labels[sentence.index, node.heads]
-            for word, row in node.rows.items():
-                node.labels[word] = row.labels[node.heads[word]]
-            node.labels[0] = ROOT_LABEL
-            node.unknown = (node.labels == MISSING).nonzero()[0]
-            node.labels[0] = MISSING
-
-    def _decode_batch(
-        self, batch: NDArray[np.float64], lengths: NDArray[np.intp], projective: bool
-    ) -> NDArray[np.int32]:
-        """Decode; no heads where there is no tree."""
-        try:
-            return decode(
-                batch, lengths=lengths, single_root=self.single_root, projective=projective
-            )
-        except NoTreeError:
-            if len(batch) == 1:
-                return np.full(batch.shape[:2], MISSING, dtype=np.int32)
-            rows = np.arange(len(batch))[:, None]
-            return np.concatenate(
-                [self._decode_batch(batch[row], lengths[row], projective) for row in rows]
-            )
-
-    def _dive(self, sentence: _Sentence) -> None:
-        """Find a valid tree that need not be the best."""
+    def _finish(self, sentence: _Sentence) -> None:
+        """Find a valid tree that need not be the best: the best one of several dives."""
         is_safe = self.safe is not None
-        for projective in (True,) if self.projective or is_safe else (True, False):
-            stack, n_left = [_Node()], _MAX_DIVE_IF_SAFE if is_safe else _MAX_DIVE
-            while stack and n_left:
-                node = stack.pop()
-                self._settle(sentence, node, projective)
-                if node.bound == -np.inf:
-                    continue
-                conflicts = list(self._conflicts([(sentence, node)])[0])
-                if not conflicts:
-                    sentence.tree = node
-                    return
-                stack += sorted(sentence.children(node, conflicts[0]), key=lambda one: one.bound)
-                if len(conflicts) > 1:
-                    stack.append(sentence.mend(node, conflicts))
-                n_left -= 1
-        node = self._safest(sentence)
-        if node.bound > -np.inf and not list(self._conflicts([(sentence, node)])[0]):
-            sentence.tree = node
+        most = _MAX_DIVE_IF_SAFE if is_safe else _MAX_DIVE
+        kinds = (True,) if self.projective or sentence.is_hopeless else (True, False)
+        found = [tree for kind in kinds for tree in self._dive(sentence, kind, most)]
+        if not found:
+            found = list(self._dive_safely(sentence))
+        if found:
+            sentence.tree = max(found, key=lambda tree: tree.weight)
             return
         sentence.error = NoTreeError(
             f"sentence {sentence.number}: found no valid {kind_of(self.projective)} in "
             f"{sentence.decodes} decodes; raise max_decodes, or relax the rules"
         )
 
-    def _safest(self, sentence: _Sentence) -> _Node:
-        """Find the best projective tree of arcs that break no rule, wherever these are known."""
-        node = _Node(bound=-np.inf)
-        if self.safe is not None:
-            left = self.safe(sentence.number) & sentence.mask
-            node = _Node({word: _Row(left[word]) for word in range(1, sentence.m)})
-            self._settle(sentence, node, True)
-        return node
+    def _dive(self, sentence: _Sentence, projective: bool, most: int) -> Iterator[_Node]:
+        """Find a valid tree of a kind in so many decodes at most, where there is one."""
+        stack = [_Node()]
+        while stack and most:
+            node = stack.pop()
+            self._settle(sentence, node, projective)
+            if node.bound == -np.inf:
+                continue
+            conflicts = list(self._conflicts([(sentence, node)])[0])
+            if not conflicts:
+                yield node
+                return
+            stack += sorted(sentence.children(node, conflicts[0]), key=lambda one: one.bound)
+            if len(conflicts) > 1:
+                stack.append(sentence.mend(node, conflicts))
+            most -= 1
+
+    def _dive_safely(self, sentence: _Sentence) -> Iterator[_Node]:
+        """Find the best projective tree of arcs that break no rule, where these are known."""
+        if self.safe is None:
+            return
+        left = self.safe(sentence.number).view(np.uint8) & sentence.mask
+        node = _Node({word: left[word] for word in range(1, sentence.m)})
+        self._settle(sentence, node, True)
+        if node.bound > -np.inf and not list(self._conflicts([(sentence, node)])[0]):
+            yield node
 
     def _settle(self, sentence: _Sentence, node: _Node, projective: bool) -> None:
         """Decode a node until its tree's labels are known; without a tree, its bound is -inf."""
         while not node.is_settled and node.bound > -np.inf:
             self._label([(sentence, node)])
-            self._decode([(sentence, node)], projective)
+            sentence.decode(node, self.single_root, projective)
 
 
-def _region(condition: Condition) -> BoolArray:
-    """Mark the heads and labels that meet a condition."""
-    inside: BoolArray = condition.heads[:, None] & condition.labels
-    return inside if condition.holds else ~inside
+def _as_bytes(chosen: BoolArray) -> NDArray[np.uint8]:
+    return np.asarray(chosen, dtype=np.bool_).view(np.uint8)
 
 
 # --- arrays ------------------------------------------------------------------------------------
@@ -841,7 +747,7 @@ def _scored_sentence(number: int, arcs: NDArray[np.float64], scores: ScoreArray)
     between = (arcs > -np.inf) & ~np.eye(m, dtype=np.bool_)
     between[0] = between[:, 0] = False
     deps, heads = np.nonzero(between)
-    sentence.add_labels(deps, heads, scores[deps, heads])
+    sentence.space.add_labels(deps, heads, scores[deps, heads].astype(np.float64))
     sentence.start()
     return sentence
 

@@ -265,6 +265,22 @@ def test_the_best_valid_tree_is_that_of_enumeration():
     assert searched > 20
 
 
+def test_the_tree_of_a_long_sentence_with_random_scores():
+    """Its labels take many rounds, and the search does not end within the limit."""
+    rng, n = rng_for("guidelines", "long"), 80
+    rules = as_rules([random_sentence(rng, n)])
+    scores = rng.normal(size=(1, n + 1, n + 1))
+    log_probs = rng.normal(size=(n + 1, n + 1, len(LABELS) - 1))
+    log_probs -= np.logaddexp.reduce(log_probs, axis=2, keepdims=True)
+    found = decode_valid(
+        *([scores], [np.array([n])], [np.array([0])]),
+        *(partial(best_labels, log_probs), partial(all_labels, log_probs), rules),
+    )
+    assert found.valid[0].all()
+    assert not found.proven[0].any()
+    assert rules.find_errors([0], found.heads[0], found.labels[0]) == [[]]
+
+
 def all_labels(log_probs, arcs):
     return log_probs[arcs.dep, arcs.head]
 

@@ -315,6 +315,21 @@ def test_repair_of_other_parsers_trees(head, repairing):
     assert str(doc[0].morph) == "Definite=Def|PronType=Art"
 
 
+def test_repair_of_names_with_fixed_words(repairing):
+    """The label goes with the part of speech of the word that has it, but not with its head's."""
+    doc = Doc(
+        repairing.vocab,
+        ["She", "left", "because", "of", "it"],
+        pos=["PRON", "VERB", "PROPN", "ADP", "PRON"],
+        heads=[1, 1, 1, 2, 1],
+        deps=["nsubj", "ROOT", "advcl", "fixed", "obl"],
+    )
+    with repairing.select_pipes(enable=["tok2vec", "ud_tag_repair"]):
+        doc = repairing(doc)
+    assert doc[2].pos_ not in ("PROPN", "")
+    assert [token.pos_ for token in doc if token.i != 2] == ["PRON", "VERB", "ADP", "PRON"]
+
+
 def test_repair_refuses_docs_of_another_pipeline(repairing):
     doc = Doc(spacy.blank("en").vocab, ["The", "cat"], pos=["VERB", "NOUN"], deps=["det", "ROOT"])
     doc[0].head = doc[1]

@@ -246,9 +246,20 @@ def test_beyond_the_limit_a_valid_tree_that_says_so(max_decodes, projective):
             assert trees.decodes <= max_decodes
         else:
             assert trees.decodes > max_decodes
-            assert is_projective(trees.heads)
+            assert is_projective(trees.heads) or not projective
         proven += bool(trees.proven)
     assert {1: proven < 5, 3: 0 < proven < 15, 1000: proven > 10}[max_decodes]
+
+
+def test_beyond_the_limit_crossing_arcs_stay_where_they_are_better():
+    crossing = np.array([-1, 3, 4, 0, 3])
+    scores = np.where(np.arange(5) == crossing[:, None], 9.0, 0.0)
+    label_scores = np.zeros((5, 5, 2))
+    label_scores[..., 0] = 1
+    trees = decode_constrained(scores, label_scores, one_per_head(1, 2), max_decodes=1)
+    assert trees.heads.tolist() == crossing.tolist()
+    assert sorted(trees.labels[1:].tolist()) == [0, 1, 1, 2]
+    assert not trees.proven
 
 
 def test_beyond_the_limit_where_no_projective_tree_is_allowed():
@@ -472,18 +483,22 @@ def test_a_hopeless_sentence_is_not_searched(monkeypatch):
     assert rules.find_conflicts([0], found.heads[0], found.labels[0]) == [[]]
 
 
-def test_nodes_of_several_sentences_are_decoded_together(monkeypatch):
+def test_arcs_of_several_sentences_are_labelled_together():
     rng = rng_for("constrained", "together")
-    scores = rng.normal(size=(20, 9, 9))
-    label_scores = rng.normal(size=(20, 9, 9, 3))
-    sizes = []
+    weights, lengths, numbers = [rng.normal(size=(20, 9, 9))], [np.full(20, 8)], [np.arange(20)]
+    log_probs = rng.normal(size=(20, 9, 9, 3))
+    log_probs -= np.logaddexp.reduce(log_probs, axis=3, keepdims=True)
+    labels, sizes = LazyLabels([log_probs]), []
+    rules = NumberedRules(
+        dict.fromkeys(range(20), several(one_per_head(1, 3), leaves_unless(2, 3, 3))),
+        dict.fromkeys(range(20), np.ones((9, 9, 4), dtype=bool)),
+    )
 
-    def counted(batch, *rest, **options):
-        sizes.append(len(batch))
-        return decode(batch, *rest, **options)
+    def counted(arcs):
+        sizes.append(len(set(arcs.sentence.tolist())))
+        return labels.log_probs(arcs)
 
-    monkeypatch.setattr(constrained, "decode", counted)
-    trees = decode_constrained(scores, label_scores, one_per_head(1, 3))
-    assert sizes[0] == 20
-    assert sum(sizes) == trees.decodes.sum()
-    assert len(sizes) <= trees.decodes.max() < sum(sizes) / 4
+    found = decode_valid(weights, lengths, numbers, labels.best, counted, rules)
+    searched = np.count_nonzero(found.decodes[0])
+    assert sizes[0] > searched / 2 > 4
+    assert len(sizes) <= found.decodes[0].max() < found.decodes[0].sum() / 4

@@ -1,0 +1,335 @@
+"""Where labelled trees break the rules of Universal Dependencies.
+
+What is broken is marked at the word at which the official validator reports it, a bit for each
+rule. Arguments are made in spacy_rootmind.annotation.ud_rules and trusted here.
+"""
+from libc.stdint cimport int8_t, int32_t, uint8_t, uint16_t
+from libc.string cimport memset
+
+import numpy as np
+
+from spacy_rootmind.kernel.decode cimport tree_is_projective
+
+cdef extern from "ieee.h":
+    pass
+
+# Sets of labels and of parts of speech that rules speak of, in the order of the tables' rows.
+LABEL_SETS = (
+    *("advmod", "clausal", "det", "goeswith", "nominal", "not_of_names", "obj", "obl"),
+    *("of_possessives", "punct", "rightward", "subject"),
+)
+TAG_SETS = ("PUNCT", "PROPN", "nominal")
+
+cdef enum:
+    ADVMOD, CLAUSAL, DET, GOESWITH, NOMINAL, NOT_OF_NAMES, OBJ, OBL
+    OF_POSSESSIVES, PUNCT, RIGHTWARD, SUBJECT
+
+cdef enum:
+    TAG_PUNCT, TAG_PROPN, TAG_NOMINAL
+
+cdef enum:
+    _TAG = 1 << 0
+    _FIXED_UNDER_NAME = 1 << 1
+    _LEFTWARD = 1 << 2
+    _CHILD = 1 << 3
+    _SUBJECTS = 1 << 4
+    _OBJECTS = 1 << 5
+    _GAP_IN_WORD = 1 << 6
+    _UNSPACED_PART = 1 << 7
+    _CROSSED_PUNCTUATION = 1 << 8
+    _OBL_OF_NOMINAL = 1 << 9
+
+TAG, FIXED_UNDER_NAME, LEFTWARD, CHILD = _TAG, _FIXED_UNDER_NAME, _LEFTWARD, _CHILD
+SUBJECTS, OBJECTS, OBL_OF_NOMINAL = _SUBJECTS, _OBJECTS, _OBL_OF_NOMINAL
+GAP_IN_WORD, UNSPACED_PART, CROSSED_PUNCTUATION = (
+    _GAP_IN_WORD, _UNSPACED_PART, _CROSSED_PUNCTUATION)
+
+
+# A tree with its words; index 0 is ROOT.
+cdef struct Tree:
+    Py_ssize_t n
+    const int32_t* heads
+    const int32_t* labels           # by number; the last one stands for none
+    const int8_t* tags
+    const int8_t* external
+    const uint8_t* negative
+    const uint8_t* possessive
+    const uint8_t* space_after
+    uint16_t* broken
+
+
+# The tables of rules.
+cdef struct Tables:
+    Py_ssize_t n_labels             # with the root's, and none
+    Py_ssize_t n_tags
+    const uint8_t* fits_tag         # (n_tags, n_labels)
+    const uint8_t* fits_parent      # (n_labels, n_labels): by the label of the head
+    const uint8_t* label_sets       # a row for each
+    const uint8_t* tag_sets
+
+
+# Numbers of each word: an array for each kind.
+cdef struct Counts:
+    int32_t* parts                  # children that are goeswith
+    int32_t* last_part              # the last of these if it follows, else the word itself
+    int32_t* fixed                  # children that are fixed, where names have none
+    int32_t* subjects
+    int32_t* objects
+    int32_t* clausal
+    int32_t* side                   # of a word at a time: who is below it
+    int32_t* rest                   # four, for the check of projectivity
+
+cdef enum:
+    ARRAYS = 11
+
+cdef enum:
+    UNKNOWN, BELOW, ELSEWHERE
+
+
+cdef inline bint is_in(const Tables* tables, int label_set, int32_t label) noexcept nogil:
+    return tables.label_sets[label_set * tables.n_labels + label]
+
+
+cdef inline bint is_tag(const Tables* tables, int tag_set, int8_t tag) noexcept nogil:
+    return tables.tag_sets[tag_set * tables.n_tags + tag]
+
+
+cdef void count_children(const Tables* tables, const Tree* tree, Counts* counts) noexcept nogil:
+    """Count the children of words that rules speak of."""
+    cdef Py_ssize_t width = tree.n + 1
+    cdef int32_t word, head, label
+    memset(counts.parts, 0, 6 * width * sizeof(int32_t))
+    for word in range(<int32_t>width):
+        counts.last_part[word] = word
+    for word in range(1, <int32_t>width):
+        head, label = tree.heads[word], tree.labels[word]
+        counts.fixed[head] += is_in(tables, NOT_OF_NAMES, label)
+        counts.subjects[head] += is_in(tables, SUBJECT, label)
+        counts.objects[head] += is_in(tables, OBJ, label)
+        counts.clausal[head] += is_in(tables, CLAUSAL, label)
+        if is_in(tables, GOESWITH, label):
+            counts.parts[head] += 1
+            counts.last_part[head] = max(counts.last_part[head], word)
+
+
+cdef bint has_gap(const Tree* tree, int32_t mark, int32_t* side) noexcept nogil:
+    """Tell whether a word between another one and its head does not descend from that head. O(n).
+
+    `side` remembers of each word on which side it is; words in a cycle are below no other.
+    """
+    cdef int32_t head = tree.heads[mark]
+    cdef int32_t low = min(mark, head), high = max(mark, head)
+    cdef int32_t between, word, found
+    if head == 0:
+        return False
+    memset(side, 0, (tree.n + 1) * sizeof(int32_t))
+    side[0], side[head] = ELSEWHERE, BELOW
+    for between in range(low + 1, high):
+        word = between
+        while side[word] == UNKNOWN:
+            side[word] = ELSEWHERE
+            word = tree.heads[word]
+        found = side[word]
+        word = between
+        while side[word] != found:
+            side[word] = found
+            word = tree.heads[word]
+        if found == ELSEWHERE:
+            return True
+    return False
+
+
+cdef bint is_crossed(const Tree* tree, int32_t mark) noexcept nogil:
+    """Tell whether an arc has one end between a word and its head, and one on its other side.
+
+    ROOT is on the other side.
+    """
+    cdef int32_t own = tree.heads[mark]
+    cdef int32_t low = min(mark, own), high = max(mark, own)
+    cdef int32_t word, head
+    cdef bint is_before = mark < own
+    for word in range(1, <int32_t>tree.n + 1):
+        head = tree.heads[word]
+        if low < word < high:
+            if head == 0 or (head < mark if is_before else head > mark):
+                return True
+        elif low < head < high and (word < mark if is_before else word > mark):
+            return True
+    return False
+
+
+cdef int find_of_tag(
+        const Tables* tables, const Tree* tree, const Counts* counts, int32_t word
+) noexcept nogil:
+    """Check a word's label against its part of speech."""
+    cdef int32_t label = tree.labels[word]
+    cdef int8_t tag = tree.external[word]
+    cdef int broken = 0
+    # Any part of speech goes with an adverbial that is written apart.
+    if not tables.fits_tag[tag * tables.n_labels + label] and not (
+            counts.parts[word] and is_in(tables, ADVMOD, label)
+            and not is_tag(tables, TAG_PUNCT, tag)):
+        broken |= _TAG
+    if counts.fixed[word] and is_tag(tables, TAG_PROPN, tag):
+        broken |= _FIXED_UNDER_NAME
+    return broken
+
+
+cdef int find_of_arc(
+        const Tables* tables, const Tree* tree, const Counts* counts, int32_t word
+) noexcept nogil:
+    """Check a word's label against its head and the label of that."""
+    cdef int32_t head = tree.heads[word], label = tree.labels[word]
+    cdef int32_t parent = tree.labels[head]
+    cdef int broken = 0
+    if head > word and is_in(tables, RIGHTWARD, label):
+        broken |= _LEFTWARD
+    if not tables.fits_parent[parent * tables.n_labels + label]:
+        if is_in(tables, PUNCT, label):
+            # It may depend on what it would otherwise cut off from its head.
+            if not has_gap(tree, head, counts.side):
+                broken |= _CHILD
+        elif not (
+                (tree.negative[word] and is_in(tables, ADVMOD, label)
+                 and not is_in(tables, PUNCT, parent))
+                or (tree.possessive[head] and is_in(tables, DET, parent)
+                    and is_in(tables, OF_POSSESSIVES, label))):
+            broken |= _CHILD
+    if (is_in(tables, OBL, label) and is_in(tables, NOMINAL, parent)
+            and is_tag(tables, TAG_NOMINAL, tree.tags[head]) and not counts.clausal[head]):
+        broken |= _OBL_OF_NOMINAL
+    return broken
+
+
+cdef void find_of_parts(
+        const Tables* tables, const Tree* tree, const Counts* counts) noexcept nogil:
+    """Check words that are written apart, at their heads."""
+    cdef int32_t word, head
+    for word in range(1, <int32_t>tree.n + 1):
+        head = tree.heads[word]
+        if not is_in(tables, GOESWITH, tree.labels[word]):
+            continue
+        # Before a part is its head, or another part of the same word.
+        if head > word or not (
+                head == word - 1
+                or (is_in(tables, GOESWITH, tree.labels[word - 1])
+                    and tree.heads[word - 1] == head)):
+            tree.broken[head] |= _GAP_IN_WORD
+        if not tree.space_after[word] and word < counts.last_part[head]:
+            tree.broken[head] |= _UNSPACED_PART
+        if not tree.space_after[head] and counts.last_part[head] > head:
+            tree.broken[head] |= _UNSPACED_PART
+
+
+cdef void find_of_punctuation(
+        const Tables* tables, const Tree* tree, const Counts* counts) noexcept nogil:
+    """Check whether punctuation is crossed. O(n) for each in a tree that is not projective."""
+    cdef int32_t word
+    cdef bint is_known = False
+    for word in range(1, <int32_t>tree.n + 1):
+        if is_in(tables, PUNCT, tree.labels[word]):
+            if not is_known and tree_is_projective(tree.heads, tree.n, counts.rest):
+                return
+            is_known = True
+            if is_crossed(tree, word) or has_gap(tree, word, counts.side):
+                tree.broken[word] |= _CROSSED_PUNCTUATION
+
+
+cdef void check_tree(const Tables* tables, const Tree* tree, int32_t* memory) noexcept nogil:
+    """Mark what is broken; `memory` has room for ARRAYS (n + 1) numbers."""
+    cdef Py_ssize_t width = tree.n + 1
+    cdef Counts counts
+    cdef int32_t word
+    counts.parts, counts.fixed = memory, memory + width
+    counts.subjects, counts.objects = memory + 2 * width, memory + 3 * width
+    counts.clausal, counts.last_part = memory + 4 * width, memory + 5 * width
+    counts.side, counts.rest = memory + 6 * width, memory + 7 * width
+    count_children(tables, tree, &counts)
+    for word in range(<int32_t>width):
+        if word:
+            tree.broken[word] = (
+                find_of_tag(tables, tree, &counts, word) | find_of_arc(tables, tree, &counts, word))
+        if counts.subjects[word] > 1:
+            tree.broken[word] |= _SUBJECTS
+        if counts.objects[word] > 1:
+            tree.broken[word] |= _OBJECTS
+    find_of_parts(tables, tree, &counts)
+    find_of_punctuation(tables, tree, &counts)
+
+
+cdef class RuleTables:
+    """Which labels rules speak of.
+
+    Parameters
+    ----------
+    fits_tag : uint8 array of shape (n_tags, n_labels + 2)
+        Which labels go with each part of speech; with a last column for words without a label.
+    fits_parent : uint8 array of shape (n_labels + 2, n_labels + 2)
+        Which labels children have, by the label of their head.
+    label_sets : uint8 array of shape (12, n_labels + 2)
+        Which labels are in each of LABEL_SETS.
+    tag_sets : uint8 array of shape (3, n_tags)
+        Which parts of speech are in each of TAG_SETS.
+    """
+    cdef Tables c
+    cdef tuple arrays               # whose memory the tables are
+
+    def __cinit__(
+            self, const uint8_t[:, ::1] fits_tag not None,
+            const uint8_t[:, ::1] fits_parent not None, const uint8_t[:, ::1] label_sets not None,
+            const uint8_t[:, ::1] tag_sets not None):
+        self.arrays = fits_tag, fits_parent, label_sets, tag_sets
+        self.c.n_tags, self.c.n_labels = fits_tag.shape[0], fits_tag.shape[1]
+        self.c.fits_tag, self.c.fits_parent = &fits_tag[0, 0], &fits_parent[0, 0]
+        self.c.label_sets, self.c.tag_sets = &label_sets[0, 0], &tag_sets[0, 0]
+
+    def find_broken(
+            self, const int8_t[::1] tags not None, const int8_t[::1] external not None,
+            const uint8_t[::1] negative not None, const uint8_t[::1] possessive not None,
+            const uint8_t[::1] space_after not None, const Py_ssize_t[::1] places not None,
+            const Py_ssize_t[::1] sizes not None, int32_t[::1] heads not None,
+            int32_t[::1] labels not None):
+        """Find the rules that each word of some trees breaks.
+
+        Parameters
+        ----------
+        tags, external, negative, possessive, space_after : array of shape (n_places,)
+            As those of `Words`.
+        places : int array of shape (k,)
+            Where each tree's ROOT is in these.
+        sizes : int array of shape (k,)
+            Words of each tree, and one.
+        heads, labels : int32 array of shape (sizes.sum(),)
+            The trees, one after the other. MISSING becomes 0 among the heads, and the last number
+            among the labels.
+
+        Returns
+        -------
+        broken : uint16 array of shape (sizes.sum(),)
+        """
+        cdef Py_ssize_t i, place, start = 0
+        cdef Py_ssize_t longest = 0
+        cdef Tree tree
+        cdef uint16_t[::1] broken
+        cdef int32_t[::1] memory
+        found = np.zeros(heads.shape[0], dtype=np.uint16)
+        if not heads.shape[0]:
+            return found
+        broken = found
+        for i in range(sizes.shape[0]):
+            longest = max(longest, sizes[i])
+        for i in range(heads.shape[0]):
+            heads[i] = max(heads[i], 0)
+            labels[i] = labels[i] if labels[i] >= 0 else <int32_t>self.c.n_labels - 1
+        memory = np.empty(ARRAYS * longest, dtype=np.int32)
+        with nogil:
+            for i in range(sizes.shape[0]):
+                place = places[i]
+                tree.n = sizes[i] - 1
+                tree.heads, tree.labels = &heads[start], &labels[start]
+                tree.tags, tree.external = &tags[place], &external[place]
+                tree.negative, tree.possessive = &negative[place], &possessive[place]
+                tree.space_after, tree.broken = &space_after[place], &broken[start]
+                check_tree(&self.c, &tree, &memory[0])
+                start += sizes[i]
+        return found
