@@ -69,6 +69,10 @@ class TypeCache:
     weights are dropped. Word vectors of the vocab count as the same as long as their array and the
     number of their keys are.
 
+    In prediction, with or without what is kept, matrices are multiplied by BLIS. Its sums do not
+    depend on what else is multiplied: a type has the same vector, to the last bit, whatever was
+    embedded before. In training, NumPy's BLAS is faster.
+
     Parameters
     ----------
     forward : callable
@@ -92,10 +96,10 @@ class TypeCache:
         self, model: Model[Any, Any], docs: Docs, is_train: bool
     ) -> tuple[list[Floats2d], Callable]:
         """Embed Docs."""
-        if is_train and not self._is_trained:
+        _set_blas(model, use_blis=not is_train)
+        if is_train:
             # From now on, weights may change in place at any time.
             self._is_trained, self._kept = True, None
-            _set_blas(model, use_blis=False)
         lengths = [len(doc) for doc in docs]
         if self._is_trained or not isinstance(model.ops, NumpyOps) or not sum(lengths):
             return self.forward(model, docs, is_train)
@@ -111,11 +115,7 @@ class TypeCache:
 
 
 class _Kept:
-    """Vectors of types under the weights, and the word vectors, that embeddings have now.
-
-    Their matrices are multiplied by BLIS, whose sums do not depend on what else is multiplied: a
-    type has the same vector, to the last bit, whatever was embedded before.
-    """
+    """Vectors of types under the weights, and the word vectors, that embeddings have now."""
 
     def __init__(self, model: Model[Any, Any], table: Any, forward: Forward, size: int) -> None:
         self.model, self.forward, self.size = model, forward, size
@@ -124,7 +124,6 @@ class _Kept:
         self.columns = _columns_read(model, table)
         self.rows: dict[int, int] = {}
         self.vectors: NDArray[np.float32] = np.empty((0, 0), dtype=np.float32)
-        _set_blas(model, use_blis=True)
 
     def _list_sources(self, table: Any) -> list[Any]:
         return [table, table.data, *(node.get_param(name) for node, name in self.params)]
@@ -189,10 +188,12 @@ def _keys_of(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def _set_blas(model: Model[Any, Any], *, use_blis: bool) -> None:
+    present: Any = model.ops
+    if type(present) is not NumpyOps or present.use_blis == use_blis:
+        return
     ops = NumpyOps(use_blis=use_blis)
     for node in model.walk():
-        if type(node.ops) is NumpyOps:
-            node.ops = ops
+        node.ops = ops
 
 
 def _no_backprop(d_vectors: Any) -> Any:

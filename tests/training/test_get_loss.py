@@ -118,7 +118,8 @@ def test_training_and_prediction_score_alike(learning):
     trained, _ = parser.model.begin_update(ParserInput(docs, gold.sentences))
     predicted = parser.model.predict(ParserInput(docs, gold.sentences))
     for a, b in zip(trained.trees.arcs, predicted.trees.arcs, strict=True):
-        np.testing.assert_array_equal(a, b)
+        # Prediction has compiled passes of its own.
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-5)
 
 
 def test_backpropagating_the_gradient_is_what_update_does(learning):
