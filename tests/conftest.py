@@ -13,9 +13,11 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
+from entry_points import group_entry_points
 from no_network import forbid_network
 
 forbid_network()
+group_entry_points()
 # A shell starts commands in the background without Ctrl-C, and what they start inherits this.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

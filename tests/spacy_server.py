@@ -15,9 +15,11 @@ import time
 
 import spacy.cli
 import spacy.lang.en  # noqa: F401
+from entry_points import group_entry_points
 from no_network import forbid_network
 
 forbid_network()
+group_entry_points()
 
 
 def next_command():

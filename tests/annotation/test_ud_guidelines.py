@@ -368,7 +368,8 @@ def test_tags_that_may_be_wrong_rule_nothing_out():
 @pytest.mark.parametrize("name", ["UD_English-EWT", "UD_Hungarian-Szeged", "UD_Vietnamese-VTB"])
 def test_treebanks_as_the_validator(name, ud_folder):
     [path] = (ud_folder / name).glob("*-test.conllu")
-    text = path.read_text(encoding="utf8")
+    blocks = path.read_text(encoding="utf8").strip().split("\n\n")
+    text = "\n\n".join([*blocks[::3], ""])
     rows = []
     for number, line in enumerate(text.split("\n"), start=1):
         columns = line.split("\t")
