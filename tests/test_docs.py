@@ -460,7 +460,7 @@ def features_corpus(quickstart_docs, tmp_path):
     docs = [Doc.from_docs(quickstart_docs[i : i + 5]) for i in range(0, 40, 5)]
     DocBin(docs=docs).to_disk(tmp_path / "corpus.spacy")
     corpus = str(tmp_path / "corpus.spacy")
-    steps = {"training.max_steps": 4, "training.eval_frequency": 4}
+    steps = {"training.max_steps": 2, "training.eval_frequency": 2}
     return {"paths.train": corpus, "paths.dev": corpus, **steps}
 
 

@@ -182,7 +182,7 @@ def test_trees_with_errors_meet_conflicts_and_no_valid_tree_does(kind):
     rng = rng_for("guidelines", "conflicts", kind)
     make = {"random": random_sentence, "marked": marked_sentence}[kind]
     n_valid = n_conflicts = 0
-    for _ in range(40):
+    for _ in range(20):
         sentence = make(rng, int(rng.integers(3, 6)))
         trees = trees_of([change(rng, sentence) for _ in range(150)])
         rules, numbers = as_rules([sentence]), [0] * 150
