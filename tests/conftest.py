@@ -18,6 +18,8 @@ from no_network import forbid_network
 
 forbid_network()
 group_entry_points()
+# Until all tests are collected, there is no garbage worth looking for.
+gc.disable()
 # A shell starts commands in the background without Ctrl-C, and what they start inherits this.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -52,6 +54,7 @@ def pytest_collection_finish():
     """Leave the thousands of collected cases out of later searches for garbage."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def mark_slow(items):

@@ -49,8 +49,8 @@ def main():
     command = next_command()
     if "signal" in command:
         os.setpgid(0, 0)
-    for descriptor, name in enumerate((os.devnull, command["stdout"], command["stderr"])):
-        os.dup2(os.open(name, os.O_RDWR), descriptor)
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        os.dup2(os.open(command[name], os.O_RDWR), descriptor)
     os.environ.clear()
     os.environ.update(command["environment"])
     os.chdir(command["cwd"])
