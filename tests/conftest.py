@@ -112,7 +112,7 @@ def trained(quickstart_docs):
     from parsers import gold_examples, make_nlp, train
 
     nlp = make_nlp()
-    return train(nlp, gold_examples(quickstart_docs[:100], nlp), steps=100)
+    return train(nlp, gold_examples(quickstart_docs[:100], nlp), steps=150)
 
 
 @pytest.fixture(scope="session")

@@ -81,6 +81,7 @@ def test_features_are_in_the_order_of_ud(nlp):
     assert not incidents(text)
 
 
+@pytest.mark.one_each("replace_tags")
 @pytest.mark.parametrize("replace_tags", [False, True])
 @pytest.mark.parametrize("name", ["English-EWT", "English-GUM"])
 def test_treebanks_stay_valid(name, replace_tags, nlp, ud_folder):
