@@ -89,23 +89,18 @@ def test_every_promise_names_tests_that_exist():
             sources = sorted(path.glob("test_*.py")) if path.is_dir() else [path]
             found = "".join(source.read_text(encoding="utf8") for source in sources)
             assert re.search(rf"^def {function or 'test_'}", found, flags=re.MULTILINE), name
+    commands = re.findall(r"`pytest ([^`]*)`", text)
+    assert commands
+    for command in commands:
+        files = re.findall(r"tests/\S+\.py", command)
+        found = "".join((ROOT / file).read_text(encoding="utf8") for file in files)
+        for expression in re.findall(r"-k (\w+)", command):
+            assert re.search(rf"^def test_\w*{expression}", found, flags=re.MULTILINE), command
 
 
 def test_readme_names_every_page():
     for page in PAGES[1:]:
         assert f"]({page.relative_to(ROOT).as_posix()})" in README
-
-
-def test_promises_name_tests_that_exist():
-    """Files, and expressions of `-k` that select at least one test of these."""
-    commands = re.findall(r"`pytest ([^`]*)`", (ROOT / "docs" / "promises.md").read_text("utf8"))
-    assert commands
-    for command in commands:
-        files = re.findall(r"tests/\S+\.py", command)
-        assert files, command
-        text = "".join((ROOT / file).read_text(encoding="utf8") for file in files)
-        for expression in re.findall(r"-k (\w+)", command):
-            assert re.search(rf"^def test_\w*{expression}", text, flags=re.MULTILINE), command
 
 
 class Finder(doctest.DocTestFinder):
