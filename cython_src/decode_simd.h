@@ -1,7 +1,8 @@
 /* Passes over rows of scores: the inner loops of the decoders, in portable C and for AVX2.
  *
  * All but `lower` are written with the instructions of AVX2: GCC 12 makes 1.3 (max_sum) to 3 times
- * (merge) slower ones of any C tried, on rows as long as sentences. Both pick the same heads and give equal numbers, since they only compare, add and subtract.
+ * (merge) slower ones of any C tried, on rows as long as sentences. Both pick the same heads and
+ * give equal numbers, since they only compare, add and subtract.
  *
  * A row holds n + 1 scores, one per head; index 0, ROOT, is never read here.
  */

@@ -3,9 +3,10 @@
  * Weights are exponentials of scores: never negative. All passes only add, multiply and divide
  * them, so every result is accurate to a few units in the last place, relative to itself.
  *
- * Each pass on float64 exists for any processor, and for AVX2 with FMA. Most are the same C, compiled
- * for both (sum_passes.h). Two are written with the instructions of AVX2, since GCC 12 makes 1.4
- * (pull_back) and 1.8 times (max_of_row) slower ones of any C tried, on rows as long as sentences.
+ * Each pass on float64 exists for any processor, and for AVX2 with FMA. Most are the same C,
+ * compiled for both (sum_passes.h). Two are written with the instructions of AVX2, since GCC 12
+ * makes 1.4 (pull_back) and 1.8 times (max_of_row) slower ones of any C tried, on rows as long as
+ * sentences.
  * C compiled for AVX-512 was not faster.
  *
  * Rows have room up to a multiple of 4 past the last weight that is read, and hold finite numbers
