@@ -185,9 +185,9 @@ def all_rules():
 
 @pytest.mark.parametrize("char", ["!", "-", "a", "1", "'", "1-", "a.", "!a", "1a", "b'", "a-1"])
 def test_patterns_take_linear_time(char, all_rules):
-    """Quadratic time on these strings would be hours, and end no test run."""
+    """Quadratic time on these strings would be many minutes."""
     added = add_rules(Tokenizer(all_rules[0]), all_rules[1])
-    text = char * 300_000
+    text = char * 100_000
     for end in ("", "?", "\u00e9?"):
         added.find_prefix(text + end)
         added.find_suffix(text + end)
