@@ -166,7 +166,7 @@ static void check_weights(ptrdiff_t n)
 /* Differences from 0 to far below those whose weights are above 0, exact and rounded. */
 static void check_exp(ptrdiff_t n)
 {
-    static const double shifts[] = {0.0, 1.0, -3e5, 1e17, -1e300};
+    static const double shifts[] = {0.0, 1.0, -3e5, 1e17, 6e18, -1e300};
     double scores[ROOM], out[ROOM];
     size_t which;
     ptrdiff_t i;
