@@ -13,9 +13,9 @@ DEBUG = os.environ.get("ROOTMIND_DEBUG") == "1"
 SANITIZE = ["-g", "-O1", "-fsanitize=address,undefined", "--coverage"] if DEBUG else []
 # Python's own flags may ask for debug symbols, which take most of the space, and time to write.
 COMPILE = SANITIZE or ([] if os.name == "nt" else ["-g0"])
-# Nothing here asks whether an operation was invalid, which else keeps loops with a choice in them
-# from being vectorised.
-VECTORISE = [] if os.name == "nt" else ["-O3", "-fno-trapping-math"]
+# For what compilers have to vectorise. In `layers`, nothing asks whether an operation was invalid,
+# which else keeps loops with a choice in them from it.
+VECTORISE = {"layers": ["-O3", "-fno-trapping-math"], "simd": ["-O3"]} if os.name != "nt" else {}
 SOURCES = Path("cython_src")
 # What Cython would otherwise put into each module: memoryviews, above all.
 UTILITY = "spacy_rootmind.kernel.cython_utility"
@@ -27,7 +27,7 @@ extensions = [
         [str(source)],
         depends=HEADERS,
         include_dirs=[str(SOURCES)],
-        extra_compile_args=(VECTORISE if source.stem == "layers" else []) + COMPILE,
+        extra_compile_args=VECTORISE.get(source.stem, []) + COMPILE,
         extra_link_args=SANITIZE,
     )
     for source in sorted(SOURCES.glob("*.pyx"))

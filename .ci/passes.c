@@ -26,6 +26,11 @@ static int close_to(double value, double expected)
     return fabs(value - expected) <= 1e-13 * (1.0 + fabs(expected));
 }
 
+static int few_digits_differ(double value, double expected)
+{
+    return fabs(value - expected) <= 5e-16 * expected;
+}
+
 /* Between 0 and 1; the generator is splitmix64. */
 static double draw(void)
 {
@@ -158,6 +163,27 @@ static void check_weights(ptrdiff_t n)
     }
 }
 
+/* Differences from 0 to far below those whose weights are above 0, exact and rounded. */
+static void check_exp(ptrdiff_t n)
+{
+    static const double shifts[] = {0.0, 1.0, -3e5, 1e17, 6e18, -1e300};
+    double scores[ROOM], out[ROOM];
+    size_t which;
+    ptrdiff_t i;
+    for (which = 0; which < sizeof shifts / sizeof *shifts; ++which) {
+        const double shift = shifts[which];
+        for (i = 0; i < n; ++i)
+            scores[i] = draw() < 0.1 ? -(double)INFINITY : shift - ldexp(draw(), (int)(20 * draw()));
+        weight_passes.exp_row(out, scores, shift, n);
+        for (i = 0; i < n; ++i) {
+            double low;
+            const double high = subtract_exactly(scores[i], shift, &low);
+            const double weight = high < LOWEST_EXPONENT ? 0.0 : exp(high) * (1.0 + low);
+            expect(few_digits_differ(out[i], weight), "exp_row", n);
+        }
+    }
+}
+
 static void check_matrix(ptrdiff_t n)
 {
     static double matrix[(LONGEST + 1) * ROOM];
@@ -204,6 +230,7 @@ int main(void)
                     check_scores(n);
                 }
                 check_weights(n);
+                check_exp(n);
                 check_matrix(n);
             }
         printf("%s passes: %d differences\n", rows && weights ? "SIMD" : "portable", failures);

@@ -1,6 +1,8 @@
 /* Passes over rows of scores: the inner loops of the decoders, in portable C and for AVX2.
  *
- * Both pick the same heads and give equal numbers, since they only compare, add and subtract.
+ * All but `lower` are written with the instructions of AVX2: GCC 12 makes 1.3 (max_sum) to 3 times
+ * (merge) slower ones of any C tried, on rows as long as sentences. Both pick the same heads and
+ * give equal numbers, since they only compare, add and subtract.
  *
  * A row holds n + 1 scores, one per head; index 0, ROOT, is never read here.
  */
@@ -17,19 +19,6 @@
 
 #ifdef HAS_AVX2_PASSES
 #define AVX2_FUNCTION __attribute__((target("avx2")))
-#endif
-
-#if defined(_MSC_VER)
-#define RESTRICT __restrict
-#else
-#define RESTRICT restrict
-#endif
-
-/* Passes over some rows become passes over all rows where these are fixed: for short sentences. */
-#if defined(_MSC_VER)
-#define INLINED __forceinline
-#else
-#define INLINED inline __attribute__((always_inline))
 #endif
 
 /* --- portable ------------------------------------------------------------------------------- */
@@ -102,22 +91,42 @@
         double *RESTRICT out, double lowering, const T *RESTRICT row, double cost, ptrdiff_t n,  \
         uint8_t *RESTRICT from_row)                                                              \
     {                                                                                            \
-        ptrdiff_t head;                                                                          \
-        for (head = 0; head <= n; ++head) {                                                      \
-            const double before = out[head] - lowering, value = row[head] - cost;                \
+        ptrdiff_t at, lane;                                                                      \
+        for (at = 0; at + 8 <= n + 1; at += 8) {                                                 \
+            int64_t bits[8];                                                                     \
+            for (lane = 0; lane < 8; ++lane) {                                                   \
+                const double before = out[at + lane] - lowering, value = row[at + lane] - cost;  \
+                bits[lane] = value > before ? (int64_t)1 << lane : 0;                            \
+                out[at + lane] = value > before ? value : before;                                \
+            }                                                                                    \
+            from_row[at >> 3] = (uint8_t)(                                                       \
+                ((bits[0] | bits[4]) | (bits[1] | bits[5]))                                      \
+                | ((bits[2] | bits[6]) | (bits[3] | bits[7])));                                  \
+        }                                                                                        \
+        if (at <= n)                                                                             \
+            from_row[at >> 3] = 0;                                                               \
+        for (lane = 0; at + lane <= n; ++lane) {                                                 \
+            const double before = out[at + lane] - lowering, value = row[at + lane] - cost;      \
             const int better = value > before;                                                   \
-            const uint8_t bit = (uint8_t)(better << (head & 7));                                 \
-            out[head] = better ? value : before;                                                 \
-            from_row[head >> 3] = (head & 7) == 0 ? bit : (uint8_t)(from_row[head >> 3] | bit);  \
+            from_row[at >> 3] = (uint8_t)(from_row[at >> 3] | better << lane);                   \
+            out[at + lane] = better ? value : before;                                            \
         }                                                                                        \
     }
 
 /* max_sum: the largest first[i] + second[i]; -inf for none. */
 static double max_sum_portable(const double *first, const double *second, ptrdiff_t n)
 {
-    double largest = -(double)INFINITY;
-    ptrdiff_t i;
-    for (i = 0; i < n; ++i) {
+    const double none = -(double)INFINITY;
+    double lanes[4] = {none, none, none, none}, largest = none;
+    ptrdiff_t i, lane;
+    for (i = 0; i + 4 <= n; i += 4)
+        for (lane = 0; lane < 4; ++lane) {
+            const double sum = first[i + lane] + second[i + lane];
+            lanes[lane] = sum > lanes[lane] ? sum : lanes[lane];
+        }
+    for (lane = 0; lane < 4; ++lane)
+        largest = lanes[lane] > largest ? lanes[lane] : largest;
+    for (; i < n; ++i) {
         const double sum = first[i] + second[i];
         largest = sum > largest ? sum : largest;
     }

@@ -1,6 +1,6 @@
 /* Tables of the passes over rows: of scores (decode_simd.h) and of weights (sum_simd.h).
  *
- * Each pass exists in portable C and, for x86-64 compilers that know target attributes, for AVX2.
+ * Each pass exists for any processor and, where x86-64 compilers know target attributes, for AVX2.
  * `simd` holds one table of each kind for all modules, and chooses at import by what the processor
  * has.
  */
@@ -9,6 +9,15 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+/* Passes over some rows become passes over all rows where these are fixed: for short sentences. */
+#if defined(_MSC_VER)
+#define RESTRICT __restrict
+#define INLINED __forceinline
+#else
+#define RESTRICT restrict
+#define INLINED inline __attribute__((always_inline))
+#endif
 
 /* What scan_rows finds; see decode_simd.h. */
 enum { SCAN_OK, SCAN_BAD_SCORE, SCAN_NO_HEAD };

@@ -85,21 +85,24 @@ class Server:
         )
         atexit.register(self._process.communicate)
 
-    def start(self, module, *arguments, cwd, signal=None, **environment):
+    def start(self, module, *arguments, cwd, signal=None, input=b"", **environment):
         """Start `python -m` in a process of its own; one at a time.
 
-        `signal` is a dict of the number of a signal to send, the delay in seconds, and whether all
-        of the process's group gets it.
+        `input` is what it reads from stdin. `signal` is a dict of the number of a signal to send,
+        the delay in seconds, and whether all of the process's group gets it.
         """
         self._folder = TemporaryDirectory()
         self._outputs = {name: Path(self._folder.name, name) for name in ("stdout", "stderr")}
         for path in self._outputs.values():
             path.touch()
+        given = Path(self._folder.name, "stdin")
+        given.write_bytes(input)
         command = {
             "module": module,
             "arguments": list(map(str, arguments)),
             "cwd": str(cwd),
             "environment": {**os.environ, **environment},
+            "stdin": str(given),
             **{name: str(path) for name, path in self._outputs.items()},
             **({"signal": signal} if signal else {}),
         }

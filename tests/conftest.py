@@ -13,9 +13,13 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
+from entry_points import group_entry_points
 from no_network import forbid_network
 
 forbid_network()
+group_entry_points()
+# Until all tests are collected, there is no garbage worth looking for.
+gc.disable()
 # A shell starts commands in the background without Ctrl-C, and what they start inherits this.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -50,6 +54,7 @@ def pytest_collection_finish():
     """Leave the thousands of collected cases out of later searches for garbage."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def mark_slow(items):

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import spacy
+from spacy.tokens import DocBin
 from spacy.training import Example
 from spacy.training.converters import conllu_to_docs
 from spacy.util import fix_random_seed
@@ -30,15 +31,12 @@ SMALL_MODEL = {
 }
 
 
-def read_conllu(path, vocab, limit=None):
-    """Read a CoNLL-U file to Docs of one sentence each."""
-    docs = []
-    text = Path(path).read_text(encoding="utf8")
-    for doc in conllu_to_docs(text, n_sents=1, no_print=True):
-        docs.append(spacy.tokens.Doc(vocab).from_bytes(doc.to_bytes()))
-        if limit is not None and len(docs) == limit:
-            break
-    return docs
+def read_conllu(path, vocab, limit=None, step=1):
+    """Read a CoNLL-U file, or every `step`-th sentence of it, to Docs of one sentence each."""
+    blocks = Path(path).read_text(encoding="utf8").strip().split("\n\n")[::step][:limit]
+    docs = conllu_to_docs("\n\n".join([*blocks, ""]), n_sents=1, no_print=True)
+    # Their vocab is another one.
+    return list(DocBin(docs=docs).get_docs(vocab))
 
 
 def gold_examples(docs, nlp):

@@ -15,9 +15,11 @@ import time
 
 import spacy.cli
 import spacy.lang.en  # noqa: F401
+from entry_points import group_entry_points
 from no_network import forbid_network
 
 forbid_network()
+group_entry_points()
 
 
 def next_command():
@@ -47,8 +49,8 @@ def main():
     command = next_command()
     if "signal" in command:
         os.setpgid(0, 0)
-    for descriptor, name in enumerate((os.devnull, command["stdout"], command["stderr"])):
-        os.dup2(os.open(name, os.O_RDWR), descriptor)
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        os.dup2(os.open(command[name], os.O_RDWR), descriptor)
     os.environ.clear()
     os.environ.update(command["environment"])
     os.chdir(command["cwd"])

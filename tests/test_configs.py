@@ -67,9 +67,9 @@ def test_config_trains_and_loads(path, corpus, tmp_path):
     overrides = {
         "paths.train": corpus,
         "paths.dev": corpus,
-        "training.max_steps": 4,
+        "training.max_steps": 2,
         "training.eval_frequency": 2,
-        "training.optimizer.learn_rate.total_steps": 4,
+        "training.optimizer.learn_rate.total_steps": 2,
     }
     train(path, tmp_path / "out", overrides=overrides)
     nlp = spacy.load(tmp_path / "out" / "model-last")

@@ -1,5 +1,7 @@
 """Confidence and alternative parses, and that they stay with their sentence."""
 
+import pickle
+
 import numpy as np
 import pytest
 from parsers import assign, gold_examples, make_nlp, train
@@ -146,9 +148,11 @@ def test_as_doc_keeps_them(doc):
         assert known(copied) == [known(doc)[number]]
 
 
-def test_n_process_keeps_them(unsure, doc):
-    docs = list(unsure.pipe([TEXT] * 3, n_process=2, batch_size=1))
-    assert [known(other) for other in docs] == [known(doc)] * 3
+def test_n_process_keeps_them(unsure):
+    # As workers have it that are not forked: the digits of embeddings are others once trained.
+    nlp = pickle.loads(pickle.dumps(unsure))
+    docs = list(nlp.pipe([TEXT] * 3, n_process=2, batch_size=1))
+    assert [known(other) for other in docs] == [known(nlp(TEXT))] * 3
 
 
 def test_memory_zone_leaves_nothing_behind(unsure):

@@ -14,8 +14,8 @@ def run():
     """Run a command of `python -m spacy_rootmind`; returns what `subprocess.run` does."""
 
     def run_command(*arguments, **settings):
-        if not settings:
-            return run_module("spacy_rootmind", *arguments, cwd=Path.cwd())
+        if settings.keys() <= {"input"}:
+            return run_module("spacy_rootmind", *arguments, cwd=Path.cwd(), **settings)
         settings = {"capture_output": True, "check": False, "timeout": 300, **settings}
         return subprocess.run(
             [sys.executable, "-m", "spacy_rootmind", *map(str, arguments)],

@@ -12,6 +12,7 @@ from spacy.cli.init_config import fill_config
 from spacy.cli.train import train
 from spacy.tokens import Doc
 from spacy.training import Example
+from spacy.training.initialize import init_nlp
 from spacy.util import load_config, load_model_from_config
 from spacy.vectors import Vectors
 from thinc.api import Config
@@ -403,12 +404,8 @@ def test_tags_may_begin_with_an_exclamation_mark():
 @pytest.mark.parametrize("pipeline", [["root_mst"], ["tagger", "root_mst"]])
 def test_vectors_are_used(pipeline, vectors, corpus, tmp_path):
     init_config(tmp_path / "own.cfg", options(pipeline, vectors=str(vectors)))
-    train(
-        tmp_path / "own.cfg",
-        tmp_path / "out",
-        overrides={**QUICK, "paths.train": str(corpus), "paths.dev": str(corpus)},
-    )
-    nlp = spacy.load(tmp_path / "out" / "model-last")
+    paths = {"paths.train": str(corpus), "paths.dev": str(corpus)}
+    nlp = init_nlp(load_config(tmp_path / "own.cfg", overrides=paths))
     assert nlp.vocab.vectors.shape == (3, 3)
     first = nlp.get_pipe(nlp.pipe_names[0])
     names = [node.name for node in first.model.walk()]

@@ -1,6 +1,7 @@
 """The installed `.pxd` serves modules outside the package, which know no sizes of its structs."""
 
 import ast
+import os
 import re
 import shutil
 import subprocess
@@ -176,7 +177,12 @@ def build(folder, name, text):
     (folder / f"{name}.pyx").write_text(text, encoding="utf8")
     (folder / "setup.py").write_text(SETUP.format(name=name), encoding="utf8")
     return subprocess.run(
-        [sys.executable, "setup.py"], cwd=folder, capture_output=True, text=True, check=False
+        [sys.executable, "setup.py"],
+        cwd=folder,
+        env={**os.environ, "CFLAGS": "-O0"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 

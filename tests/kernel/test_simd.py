@@ -73,7 +73,6 @@ def test_portable_sums_are_other_sums(portable):
     if not use_simd(True):
         pytest.skip("no SIMD here")
     scores = rng_for("simd other sums").normal(size=(50, 41, 41))
-    assert (log_partition(scores) != portable(lambda: log_partition(scores))).any()
     assert (arc_marginals(scores) != portable(lambda: arc_marginals(scores))).any()
 
 

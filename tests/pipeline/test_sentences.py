@@ -51,7 +51,7 @@ TEXT_STARTS = [0, 5, 12]
 def several(quickstart_docs):
     """A parser alone in its pipeline that has learnt Docs of five sentences; do not change it."""
     nlp = make_nlp()
-    return train(nlp, gold_examples(join(quickstart_docs[:200], 5), nlp), steps=100, size=4)
+    return train(nlp, gold_examples(join(quickstart_docs[:200], 5), nlp), steps=80, size=4)
 
 
 @pytest.fixture
@@ -422,7 +422,7 @@ def test_boundaries_are_learnt_once_training_sees_one(quickstart_docs, caplog, t
     optimizer.learn_rate = 0.01
     caplog.clear()
     with caplog.at_level(logging.INFO, logger="spacy"):
-        for step in range(100):
+        for step in range(60):
             start = step * 4 % len(examples)
             nlp.update(examples[start : start + 4], sgd=optimizer, drop=0.0)
     told = [r.getMessage() for r in caplog.records if "from now on" in r.getMessage()]
@@ -557,7 +557,7 @@ def test_given_takes_unknown_for_no(make):
 def test_given_learns_from_gold_boundaries(quickstart_docs):
     nlp = make_nlp(sentences="given")
     docs = join(quickstart_docs[:40], 4)
-    train(nlp, gold_examples(docs, nlp), steps=60, size=5)
+    train(nlp, gold_examples(docs, nlp), steps=40, size=5)
     examples = gold_examples(docs, nlp)
     for example in examples:
         for token, gold in zip(example.predicted, example.reference, strict=True):

@@ -1,5 +1,6 @@
 """Pictures of parses. Arcs are read back from the ends of their lines."""
 
+import functools
 import re
 import sys
 import types
@@ -159,9 +160,13 @@ class Page(HTMLParser):
 # --- Docs to draw ------------------------------------------------------------------------------
 
 
+@functools.cache
+def vocab_of(lang):
+    return spacy.blank(lang).vocab
+
+
 def make_doc(words, heads, deps, lang="en", **rest):
-    vocab = spacy.blank(lang).vocab
-    return Doc(vocab, words=words, heads=heads, deps=deps, **rest)
+    return Doc(vocab_of(lang), words=words, heads=heads, deps=deps, **rest)
 
 
 @pytest.fixture(scope="module")

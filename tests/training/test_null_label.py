@@ -178,7 +178,7 @@ def learnt(quickstart_docs):
     nlp = make_nlp(model={**SMALL_MODEL, "null_label": True}, decode="labelled_tree")
     nlp.add_pipe("sentencizer", first=True)
     examples = gold_examples(quickstart_docs[:100], nlp)
-    train(nlp, examples, steps=120)
+    train(nlp, examples, steps=80)
     nlp.get_pipe("root_mst").fit_temperature(examples[:20])
     return nlp
 

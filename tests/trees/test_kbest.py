@@ -111,7 +111,7 @@ def rooted_at(scores: FloatArray, word: int) -> FloatArray:
 @each_family
 def test_decode_kbest_matches_enumeration(family, dtype, single_root):
     rng = rng_for("kbest", family, dtype.__name__, single_root)
-    for n, count in ((0, 1), (1, 2), (2, 5), (3, 8), (4, 6), (5, 3)):
+    for n, count in ((0, 1), (1, 2), (2, 5), (3, 6), (4, 4), (5, 1)):
         for i in range(count):
             scores = FAMILIES[family](rng, n, dtype)
             expected = reference.k_best_enumerated(scores, 40, single_root)
@@ -142,7 +142,7 @@ def test_decode_kbest_matches_enumeration_on_many(family, dtype, single_root):
             check(scores, k, single_root, expected, f"{family} {i}")
 
 
-@settings(PROPERTY, max_examples=200)
+@settings(PROPERTY, max_examples=100)
 @given(entry_matrices(max_n=4), st.integers(1, 130), st.booleans())
 def test_decode_kbest_matches_enumeration_on_entries(scores, k, single_root):
     check(scores, k, single_root, reference.k_best_enumerated(scores, k, single_root))
