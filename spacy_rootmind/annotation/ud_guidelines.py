@@ -65,19 +65,20 @@ class UDRules:
         """Tell which labelled arcs a valid tree may have, (n + 1, n + 1, n_labels + 1)."""
         tables = self.tables
         words = self.words.take(slice(self.starts[sentence], self.stops[sentence]))
-        fits = tables.fits_tag[words.external, :-1]
-        if tables["goeswith"].any():
-            # Any part of speech goes with an adverbial that is written apart.
-            may_be_apart = words.space_after & (words.external != PUNCT)
-            fits[:-1] |= tables["advmod"][:-1] & may_be_apart[:-1, None]
-        index = np.arange(len(fits))
-        mask = np.repeat(fits[:, None], len(fits), axis=1)
-        mask[:, :, tables.rightward[:-1]] &= (index < index[:, None])[..., None]
+        index = np.arange(len(words.tags))
         # Between a part of a word and its head, whitespace follows each word.
         joined = np.cumsum(~words.space_after)[index - 1]
         joined[0] = 0
-        mask[:, :, tables["goeswith"][:-1]] &= (joined[:, None] == joined)[..., None]
-        mask[:, words.external == PROPN] &= ~tables.not_of_names[:-1]
+        follows, is_apart = index < index[:, None], joined[:, None] == joined
+        mask = tables.fits_order[2 * follows + is_apart]
+        if tables.fixed_tags:
+            fits = tables.fits_tag[words.external, :-1]
+            # Any part of speech goes with an adverbial that is written apart.
+            if tables["goeswith"].any():
+                may_be_apart = words.space_after & (words.external != PUNCT)
+                fits[:-1] |= tables["advmod"][:-1] & may_be_apart[:-1, None]
+            mask &= fits[:, None]
+            mask[:, words.external == PROPN] &= ~tables.not_of_names[:-1]
         mask[:, :, ROOT_LABEL] = False
         mask[:, ROOT] = False
         mask[:, ROOT, ROOT_LABEL] = True

@@ -147,7 +147,12 @@ class LabelTables:
         self.nominal, self.clausal = self.among(NOMINALS), self.among(CLAUSAL)
         self.of_possessives = self.among(OF_POSSESSIVES)
         self.free = self.among(FREE)
+        self.fixed_tags = fixed_tags
         self.fits_tag = self._tag_table(fixed_tags)
+        # By twice whether the word follows its head, and whether all words in between are apart.
+        self.fits_order = np.ones((4, len(self.names) - 1), dtype=np.bool_)
+        self.fits_order[:2, self.rightward[:-1]] = False
+        self.fits_order[::2, self["goeswith"][:-1]] = False
         # Parts of speech that only punctuation has.
         self.marks = np.logical_not(self.fits_tag[:, self.free].any(axis=1))
         # Fixed expressions under proper nouns, a rule on parts of speech as well.
