@@ -11,7 +11,7 @@ import pytest
 from spacy_rootmind import TreeDistribution, arc_marginals, tree_score, trees
 from spacy_rootmind.kernel import decode as check_kernel
 from spacy_rootmind.kernel import query_batch, sample_batch
-from spacy_rootmind.trees import decoding, errors
+from spacy_rootmind.trees import constrained, decoding, errors
 from spacy_rootmind.trees.errors import names_memory
 
 SCORES = np.random.default_rng(0).normal(size=(2, 6, 6))
@@ -54,6 +54,7 @@ KERNEL = [
     (decoding, "decode_batch"),
     (decoding, "kernel_kbest"),
     (decoding, "kernel_projective_kbest"),
+    (constrained, "SearchSpace"),
     # The one function that asks no kernel.
     (np, "take_along_axis"),
 ]
