@@ -114,6 +114,8 @@ def test_apply_saves_the_trees(shared, tmp_path):
 
 def test_apply_with_two_processes_keeps_confidence_and_alternatives(plain, tmp_path):
     settings = {
+        # The first alternative is the best tree before labels.
+        "components.root_mst.decode": "tree",
         "components.root_mst.confidence": True,
         "components.root_mst.alternatives": {"@misc": "spacy_rootmind.kbest.v1", "k": 3},
     }
