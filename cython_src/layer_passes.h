@@ -35,7 +35,10 @@ PASS_FUNCTION static inline float PASS(exp)(float x)
 PASS_FUNCTION static inline float PASS(logistic)(float x) { return 1.0f / (1.0f + PASS(exp)(-x)); }
 
 /* To 2e-7, absolutely. */
-PASS_FUNCTION static inline float PASS(tanh)(float x) { return 1.0f - 2.0f / (1.0f + PASS(exp)(2.0f * x)); }
+PASS_FUNCTION static inline float PASS(tanh)(float x)
+{
+    return 1.0f - 2.0f / (1.0f + PASS(exp)(2.0f * x));
+}
 
 PASS_FUNCTION static inline float PASS(add_lanes)(const float *lanes)
 {

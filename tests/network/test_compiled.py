@@ -5,6 +5,7 @@ import pytest
 from thinc.api import LayerNorm, Maxout, NumpyOps
 
 from spacy_rootmind.kernel import layers as kernel
+from spacy_rootmind.kernel.simd import use_simd
 from spacy_rootmind.network import compiled
 from spacy_rootmind.network.arc_scorer import BiaffineArcs
 from spacy_rootmind.network.bilstm import BiLSTM
@@ -28,9 +29,9 @@ def rng():
 
 @pytest.fixture(params=[True, False], ids=["simd", "portable"], autouse=True)
 def _simd(request):
-    kernel.use_simd(request.param)
+    use_simd(request.param)
     yield
-    kernel.use_simd(True)
+    use_simd(True)
 
 
 def randomize(model, rng):

@@ -1,0 +1,1 @@
+cdef bint choose_passes(bint simd) noexcept
