@@ -85,7 +85,7 @@ class TypeCache:
         self.forward = forward
         self.size = size
         self._is_trained = False
-        self._kept: _Kept | None = None
+        self._kept: _TypeVectors | None = None
         self._lock = threading.Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -109,12 +109,12 @@ class TypeCache:
             return self.forward(model, docs, is_train)
         with self._lock:
             if self._kept is None or not self._kept.is_of(model, table):
-                self._kept = _Kept(model, table, self.forward, self.size)
+                self._kept = _TypeVectors(model, table, self.forward, self.size)
             vectors = self._kept.embed(docs)
         return np.split(vectors, np.cumsum(lengths[:-1])), _no_backprop
 
 
-class _Kept:
+class _TypeVectors:
     """Vectors of types under the weights, and the word vectors, that embeddings have now."""
 
     def __init__(self, model: Model[Any, Any], table: Any, forward: Forward, size: int) -> None:
