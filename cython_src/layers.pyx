@@ -28,13 +28,12 @@ cdef extern from "layer_simd.h" nogil:
     bint choose_layer_passes(bint simd) noexcept
 
 
-cdef bint choose_passes(bint simd) noexcept:
-    """Choose the passes of this module, for `simd.use_simd`; returns whether SIMD is in use."""
-    return choose_layer_passes(simd)
+def use_simd(bint wanted):
+    """Use the processor's SIMD instructions, or none; as `simd.use_simd`."""
+    return choose_layer_passes(wanted)
 
 
-# This module may be the first that is imported.
-choose_passes(True)
+use_simd(True)
 
 
 # --- bilstm ------------------------------------------------------------------------------------

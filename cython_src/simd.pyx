@@ -1,7 +1,5 @@
 """The passes over rows that all modules use: one table for scores and one for weights."""
 
-from spacy_rootmind.kernel.layers cimport choose_passes as choose_layer_passes
-
 cdef extern from "ieee.h":
     pass
 
@@ -20,14 +18,12 @@ def use_simd(bint wanted):
     For tests and benchmarks. Not while another thread is at work.
     """
     global row_passes, weight_passes
-    # All are called, whatever the first returns. The passes of layers are in a module of their own,
-    # as it is compiled with another option.
+    # Both are called, whatever the first returns.
     cdef bint of_rows = choose_row_passes(wanted)
     cdef bint of_weights = choose_weight_passes(wanted)
-    cdef bint of_layers = choose_layer_passes(wanted)
     row_passes = chosen_row_passes
     weight_passes = chosen_weight_passes
-    return of_rows and of_weights and of_layers
+    return of_rows and of_weights
 
 
 use_simd(True)

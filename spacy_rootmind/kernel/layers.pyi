@@ -1,6 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+def use_simd(wanted: bool) -> bool: ...
 def bilstm(
     gates: NDArray[np.float32],
     recurrent: NDArray[np.float32],

@@ -5,7 +5,6 @@ import pytest
 from thinc.api import LayerNorm, Maxout, NumpyOps
 
 from spacy_rootmind.kernel import layers as kernel
-from spacy_rootmind.kernel.simd import use_simd
 from spacy_rootmind.network import compiled
 from spacy_rootmind.network.arc_scorer import BiaffineArcs
 from spacy_rootmind.network.bilstm import BiLSTM
@@ -29,9 +28,9 @@ def rng():
 
 @pytest.fixture(params=[True, False], ids=["simd", "portable"], autouse=True)
 def _simd(request):
-    use_simd(request.param)
+    kernel.use_simd(request.param)
     yield
-    use_simd(True)
+    kernel.use_simd(True)
 
 
 def randomize(model, rng):

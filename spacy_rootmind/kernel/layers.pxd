@@ -1,1 +1,0 @@
-cdef bint choose_passes(bint simd) noexcept
