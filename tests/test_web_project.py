@@ -13,7 +13,6 @@ from commandline import assert_one_root_each, root_mst, run_spacy, tagger, write
 from conftest import ROOT
 from parsers import SMALL_MODEL, gold_examples, join
 from spacy.cli.init_config import fill_config
-from spacy.tokens import Doc
 from spacy.util import fix_random_seed, load_config
 from spacy.vectors import Vectors
 from ud_treebanks import write_treebank
@@ -48,12 +47,9 @@ TABLES = {"official": "", "figures": ""}
 
 @pytest.fixture(scope="module")
 def corpus(quickstart_docs, tmp_path_factory):
-    """A folder with a test set, and with a training set that has `!!!` as one token."""
+    """A folder with a test set."""
     folder = tmp_path_factory.mktemp("corpus")
-    docs = join(quickstart_docs[:40], 5)
-    write_docs(folder / "test.spacy", docs)
-    words = ["Well", "!!!", "Yes", "!!", "No", "!!!!"]
-    write_docs(folder / "train.spacy", [*docs, Doc(docs[0].vocab, words)])
+    write_docs(folder / "test.spacy", join(quickstart_docs[:40], 5))
     return folder
 
 
@@ -95,11 +91,12 @@ def test_stored_pipeline_is_small_and_parses_alike(trained, corpus, tmp_path):
     assert {"nsubj", "root"} & strings[1]
     config = load_config(tmp_path / "stored" / "config.cfg")
     assert config["paths"]["train"] is None
-    assert config["components"]["root_mst"]["model"]["tok2vec"]["width"] == WIDTH
+    network = config["components"]["root_mst"]["model"]
+    assert network["tok2vec"]["width"] == WIDTH
+    assert network["label_rank"] == SMALL_MODEL["label_width"] < make_package.LABEL_RANK
     again = make_package.store(tmp_path / "stored", tmp_path / "again", corpus)
     assert again.get_pipe("tok2vec").model.to_bytes() == stored.get_pipe("tok2vec").model.to_bytes()
-    doc = stored("The cat slept!!!!!")
-    assert [token.text for token in doc] == ["The", "cat", "slept", "!!!!!"]
+    doc = stored("The cat slept.")
     assert doc.to_json() == again(doc.text).to_json()
 
 

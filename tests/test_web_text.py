@@ -8,7 +8,7 @@ import pytest
 import spacy
 from commandline import write_docs
 from conftest import ROOT
-from spacy.tokens import DocBin
+from spacy.tokens import Doc, DocBin
 from spacy.vocab import Vocab
 
 sys.path.insert(0, str(ROOT / "projects" / "web" / "scripts"))
@@ -56,6 +56,14 @@ def held_out(tmp_path):
     return [write_docs(tmp_path / "test.spacy", [spacy.blank("en")(HELD_OUT)])]
 
 
+@pytest.fixture
+def train(tmp_path):
+    """A training set that has `40s` as two tokens."""
+    words = ["40", "s", "and", "40", "s", "."]
+    spaces = [False, True, True, False, False, False]
+    return write_docs(tmp_path / "train.spacy", [Doc(Vocab(), words, spaces)])
+
+
 def documents(corpora, held_out, seed=0):
     made = make_text.make_text(corpora, held_out, np.random.default_rng(seed))
     return [" ".join(lines) for lines in made]
@@ -99,12 +107,12 @@ def test_documents_have_several_sentences():
 
 
 @pytest.mark.parametrize("damage", ["missing", "damaged"])
-def test_command_names_a_corpus_that_cannot_be_read(damage, corpora, held_out, monkeypatch):
+def test_command_names_a_corpus_that_cannot_be_read(damage, corpora, train, held_out, monkeypatch):
     path = corpora / "state_union.zip"
     path.unlink()
     if damage == "damaged":
         path.write_bytes(b"PK")
-    arguments = [corpora, corpora / "text.spacy", *held_out]
+    arguments = [corpora, corpora / "text.spacy", train, *held_out]
     monkeypatch.setattr(sys, "argv", ["make_text.py", *map(str, arguments)])
     with pytest.raises(SystemExit, match=r"cannot read .*state_union.zip .*project assets"):
         make_text.main()
@@ -123,11 +131,13 @@ def test_lines_start_sentences():
     assert not any(token.is_sent_start is False for token in doc)
 
 
-def test_command_writes_docs_with_the_starts_of_lines(corpora, held_out, monkeypatch):
-    arguments = [corpora, corpora / "text.spacy", *held_out]
+def test_command_writes_docs_with_the_starts_of_lines(corpora, train, held_out, monkeypatch):
+    arguments = [corpora, corpora / "text.spacy", train, *held_out]
     monkeypatch.setattr(sys, "argv", ["make_text.py", *map(str, arguments)])
     make_text.main()
     written = list(DocBin().from_disk(corpora / "text.spacy").get_docs(Vocab()))
     assert [doc.text for doc in written] == documents(corpora, held_out)
     [talk] = [doc for doc in written if doc.text == "Are you sure? No."]
     assert [bool(token.is_sent_start) for token in talk] == [True, *[False] * 3, True, False]
+    [advertisement] = [doc for doc in written if "LADY" in doc.text]
+    assert [token.text for token in advertisement][:4] == ["LADY", ",", "40", "s"]

@@ -137,14 +137,15 @@ class Pace:
         return max(EVALUATIONS, steps - steps % EVALUATIONS)
 
 
-def system_config(system: str, lang: str) -> Config:
+def system_config(system: str, lang: str, *, guidelines: bool = False) -> Config:
     """Make a system's config, without paths, seed and steps.
 
-    That of root_mst is configs/cpu.cfg for the language; that of spaCy's parser is what `spacy init
-    config --pipeline parser --optimize efficiency` writes. Both use NumPy's BLAS.
+    That of root_mst is configs/cpu.cfg for the language, with the guidelines of Universal
+    Dependencies if they are asked for; that of spaCy's parser is what `spacy init config --pipeline
+    parser --optimize efficiency` writes. Both use NumPy's BLAS.
     """
     if system == ROOT_MST:
-        config = make_config(ConfigOptions(lang, [ROOT_MST]))
+        config = make_config(ConfigOptions(lang, [ROOT_MST], ud=guidelines))
     else:
         config = init_config(lang=lang, pipeline=[PARSER], optimize="efficiency", gpu=False)
     config["nlp"]["after_pipeline_creation"] = {"@callbacks": "spacy_rootmind.fast_cpu.v1"}

@@ -122,6 +122,7 @@ def build_biaffine_parser(
     boundary_width: int = 64,
     null_label: bool = False,
     grad_factor: float = 0.4,
+    label_rank: int | None = None,
     features: Tok2Vec | None = None,
     nO: int | None = None,
 ) -> ParserModel:
@@ -158,6 +159,9 @@ def build_biaffine_parser(
         all components that share them, not from this one alone: its norm is 7 to 200 times that of
         spaCy's tagger. It multiplies the factor that listeners to transformers have. Token vectors
         of the parser's own get the whole gradient.
+    label_rank : int, optional
+        Rank of the biaffine label scores on either side. If it is smaller than `label_width`, they
+        take less time and space.
     features : Model[list[Doc], list[Floats2d]], optional
         More vectors of each token, appended to those of `tok2vec`: embeddings of attributes that
         earlier components set, such as `spacy.MultiHashEmbed.v2` makes, or static vectors. They
@@ -173,8 +177,8 @@ def build_biaffine_parser(
     Raises
     ------
     ValueError
-        If a width, `refinements`, `dropout`, `null_label` or `grad_factor` is out of range or of
-        another type, or `features` have a listener.
+        If a width, `label_rank`, `refinements`, `dropout`, `null_label` or `grad_factor` is out of
+        range or of another type, or `features` have a listener.
     """
     sizes = (
         ("lstm_width", lstm_width, 0),
@@ -189,6 +193,10 @@ def build_biaffine_parser(
             raise ValueError(
                 f"expected {name} as an integer of at least {least}, received {size!r}"
             )
+    if label_rank is not None and not (_is_a(Integral, label_rank) and label_rank >= 1):
+        raise ValueError(
+            f"expected label_rank as an integer of at least 1, or null, received {label_rank!r}"
+        )
     if not _is_a(Real, dropout) or not 0.0 <= dropout < 1.0:
         raise ValueError(f"expected a dropout of at least 0 and below 1, received {dropout!r}")
     if not _is_a(Real, grad_factor) or not 0.0 < grad_factor < math.inf:
@@ -201,7 +209,9 @@ def build_biaffine_parser(
             "belongs in tok2vec"
         )
     boundaries = SentenceStarts(boundary_width)
-    trees = TreeScorer(lstm_width, arc_width, label_width, refinements, dropout, null_label, nO)
+    trees = TreeScorer(
+        lstm_width, arc_width, label_width, refinements, dropout, null_label, label_rank, nO
+    )
     model: ParserModel = Model(
         "biaffine_parser",
         forward,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from thinc.api import Linear, Maxout, Model, uniform_init
+from thinc.api import Linear, Maxout, Model, glorot_uniform_init, uniform_init
 
 from spacy_rootmind.network import distance
 from spacy_rootmind.network.dropout import RATE, sentence_mask
@@ -44,6 +44,8 @@ class DeviceArcs(NamedTuple):
     dep_of_arc: Ints1d | None = None
 
 
+# Parameters of the biaffine term with a rank: of dependents and of heads.
+PROJECTIONS = ("P", "Q")
 # Model attribute: whether there is one more score, after those of the labels, for a wrong arc.
 NULL_LABEL = "null_label"
 
@@ -56,6 +58,7 @@ def BiaffineLabels(
     hidden_width: int,
     dropout: float,
     null_label: bool = False,
+    rank: int | None = None,
     nO: int | None = None,
     nI: int | None = None,
 ) -> Model[InT, OutT]:
@@ -65,6 +68,9 @@ def BiaffineLabels(
     and the head's row, D and H perceptrons of them, and q is the bucket of the distance from one to
     the other. The second term has interactions that the first, being bilinear, lacks.
 
+    With a rank, U[l] is P G[l] Qᵀ, with P and Q the same for all labels: a Tucker decomposition of
+    the tensor U.
+
     Parameters
     ----------
     hidden_width
@@ -73,6 +79,9 @@ def BiaffineLabels(
         Dropout rate of the hidden units, one mask per sentence.
     null_label
         Whether to score the null label, which marks a wrong arc, as well.
+    rank
+        Width of either side of G; None without one. A score takes rank² multiplications then,
+        instead of hidden_width².
     nO
         Number of labels without the null label.
     nI
@@ -87,14 +96,14 @@ def BiaffineLabels(
     References
     ----------
     The first term: Dozat & Manning (2017), Deep Biaffine Attention for Neural Dependency Parsing,
-    section 3.
+    section 3. Its rank: Tucker (1966), Some mathematical notes on three-mode factor analysis.
     """
     return Model(
         "biaffine_labels",
         forward,
         init=init,
         dims={"nO": nO, "nI": nI, "nH": hidden_width},
-        layers=[biaffine_term(hidden_width, dropout), perceptron_term(hidden_width, dropout)],
+        layers=[biaffine_term(hidden_width, dropout, rank), perceptron_term(hidden_width, dropout)],
         attrs={NULL_LABEL: null_label},
     )
 
@@ -150,14 +159,24 @@ def _send(xp: Any, arcs: Arcs, n_rows: int, *, find_distinct: bool) -> DeviceArc
 # --- the biaffine term -------------------------------------------------------------------------
 
 
-def biaffine_term(hidden_width: int, dropout: float) -> Model[TermInT, OutT]:
-    """Compute [D; 1] U[l] [H; 1], with D and H perceptrons of the arc's two rows."""
+def biaffine_term(
+    hidden_width: int, dropout: float, rank: int | None = None
+) -> Model[TermInT, OutT]:
+    """Compute [D; 1] U[l] [H; 1], with D and H perceptrons of the arc's two rows.
+
+    With a rank, U is the tensor between projections P and Q of both sides.
+    """
+    dims: dict[str, int | None] = {"nO": None, "nI": None, "nH": hidden_width}
+    params: dict[str, Any] = {"U": None}
+    if rank is not None:
+        dims["nR"] = rank
+        params |= dict.fromkeys(PROJECTIONS)
     return Model(
         "label_biaffine",
         biaffine_forward,
         init=biaffine_init,
-        dims={"nO": None, "nI": None, "nH": hidden_width},
-        params={"U": None},
+        dims=dims,
+        params=params,
         layers=[Maxout(nO=hidden_width, nP=2), Maxout(nO=hidden_width, nP=2)],
         attrs={RATE: dropout},
     )
@@ -168,8 +187,12 @@ def biaffine_init(model: Model[TermInT, OutT], X: Any = None, Y: Any = None) -> 
     for layer in model.layers:
         layer.set_dim("nI", model.get_dim("nI"))
         layer.initialize()
-    width = model.get_dim("nH") + 1
-    shape = (width, model.get_dim("nO"), width)
+    width = side = model.get_dim("nH") + 1
+    if model.has_dim("nR"):
+        side = model.get_dim("nR")
+        for name in PROJECTIONS:
+            model.set_param(name, glorot_uniform_init(model.ops, (width, side)))
+    shape = (side, model.get_dim("nO"), side)
     model.set_param("U", uniform_init(model.ops, shape, lo=-0.01, hi=0.01))
 
 
@@ -186,8 +209,8 @@ def biaffine_forward(
     H_mask = sentence_mask(model, layout, H_all.shape[1], is_train)
     # A dependent that many arcs share, as in alternative trees, is multiplied once.
     deps = arcs.deps if arcs.distinct is None else arcs.distinct
-    D = _with_one(ops.xp, (D_all if D_mask is None else D_all * D_mask)[deps])
-    H = _with_one(ops.xp, (H_all if H_mask is None else H_all * H_mask)[arcs.heads])
+    D, backprop_P = _project(model, "P", (D_all if D_mask is None else D_all * D_mask)[deps])
+    H, backprop_Q = _project(model, "Q", (H_all if H_mask is None else H_all * H_mask)[arcs.heads])
     U: Floats3d = model.get_param("U")
     width, n_labels, _ = U.shape
     U_flat = U.reshape((width, n_labels * width))
@@ -199,8 +222,8 @@ def biaffine_forward(
         dDU = (d_scores[:, :, None] * H[:, None, :]).reshape((-1, n_labels * width))
         dU: Floats2d = ops.gemm(D, dDU, trans1=True)
         model.inc_grad("U", dU.reshape(U.shape))
-        dH = (d_scores[:, None, :] @ DU)[:, 0, :-1]
-        dD = ops.gemm(dDU, U_flat, trans2=True)[:, :-1]
+        dH = backprop_Q((d_scores[:, None, :] @ DU)[:, 0])
+        dD = backprop_P(ops.gemm(dDU, U_flat, trans2=True))
         dD_all, dH_all = _scatter(model, arcs, D_all, dD, dH)
         d_rows = backprop_D(dD_all if D_mask is None else dD_all * D_mask)
         d_rows += backprop_H(dH_all if H_mask is None else dH_all * H_mask)
@@ -209,9 +232,22 @@ def biaffine_forward(
     return scores, backprop
 
 
-def _with_one(xp: Any, X: Floats2d) -> Floats2d:
-    ones = xp.ones((X.shape[0], 1), dtype=X.dtype)
-    return xp.concatenate((X, ones), axis=1)
+def _project(
+    model: Model[TermInT, OutT], name: str, X: Floats2d
+) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
+    """Append a one to each row, and project the rows if the layer has a rank."""
+    ops = model.ops
+    ones = ops.xp.ones((X.shape[0], 1), dtype=X.dtype)
+    with_one = ops.xp.concatenate((X, ones), axis=1)
+    if not model.has_param(name):
+        return with_one, lambda d_rows: d_rows[:, :-1]
+    weights: Floats2d = model.get_param(name)
+
+    def backprop(d_projected: Floats2d) -> Floats2d:
+        model.inc_grad(name, ops.gemm(with_one, d_projected, trans1=True))
+        return ops.gemm(d_projected, weights, trans2=True)[:, :-1]
+
+    return ops.gemm(with_one, weights), backprop
 
 
 def _scatter(

@@ -95,6 +95,7 @@ def TreeScorer(
     refinements: int,
     dropout: float,
     null_label: bool = False,
+    label_rank: int | None = None,
     nO: int | None = None,
 ) -> TreeModel:
     """Score arcs by a biaffine product, refine the vectors and score again.
@@ -104,7 +105,7 @@ def TreeScorer(
 
     Parameters
     ----------
-    lstm_width, arc_width, label_width, refinements, dropout, null_label
+    lstm_width, arc_width, label_width, refinements, dropout, null_label, label_rank
         See `architecture.build_biaffine_parser`.
     nO
         Number of labels.
@@ -115,7 +116,7 @@ def TreeScorer(
     """
     lstm = BiLSTM(lstm_width, dropout) if lstm_width else None
     arcs = BiaffineArcs(arc_width, dropout)
-    labels = BiaffineLabels(label_width, dropout, null_label, nO=nO)
+    labels = BiaffineLabels(label_width, dropout, null_label, label_rank, nO=nO)
     refine = [Refine(dropout) for _ in range(refinements)]
     return Model(
         "tree_scorer",

@@ -21,6 +21,7 @@ dropout = 0.33
 boundary_width = 64
 null_label = false
 grad_factor = 0.4
+label_rank = null
 features = null
 
 [model.tok2vec]

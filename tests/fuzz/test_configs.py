@@ -50,6 +50,7 @@ NETWORK = {
     "lstm_width": SIZES,
     "arc_width": SIZES,
     "label_width": SIZES,
+    "label_rank": SIZES,
     "boundary_width": SIZES,
     "refinements": st.integers(-1, 3),
     "dropout": RATES,

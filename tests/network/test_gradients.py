@@ -76,8 +76,9 @@ def test_refine_gradient_matches_finite_differences(rng, layout):
     assert_parameters(model, total, rng)
 
 
-def test_labels_gradient_matches_finite_differences(rng, layout):
-    model = in_double(BiaffineLabels(4, 0.0, nO=3, nI=WIDTH), rng)
+@pytest.mark.parametrize("rank", [None, 2])
+def test_labels_gradient_matches_finite_differences(rng, layout, rank):
+    model = in_double(BiaffineLabels(4, 0.0, rank=rank, nO=3, nI=WIDTH), rng)
     rows = rng.normal(size=(layout.n_rows, WIDTH))
     # Several dependents of one head, so that its gradients have to add up.
     heads = layout.roots[layout.sentence_of_row[layout.words]]

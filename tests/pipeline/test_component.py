@@ -444,6 +444,8 @@ def test_config_with_an_unknown_option_is_refused():
         ("lstm_width", -1),
         ("arc_width", 0),
         ("label_width", 0),
+        ("label_rank", 0),
+        ("label_rank", 2.0),
     ],
 )
 def test_model_refuses_values_out_of_range(option, value):

@@ -1,8 +1,9 @@
 """Write the package of a trained English pipeline: small, scored, with licence and attribution.
 
-Token vectors and the parser are stored in half precision, as word vectors are, and words of the
-training corpora are left out of the vocabulary. The scores are those of the pipeline as it is
-stored. A page that shows trees by the pipeline, the README of the repository, gets them again.
+Token vectors and the parser are stored in half precision, as word vectors are, the parser's label
+scores with a rank, and words of the training corpora are left out of the vocabulary. The scores are
+those of the pipeline as it is stored. A page that shows trees by the pipeline, the README of the
+repository, gets them again.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import spacy
 import srsly
 from spacy.language import Language
@@ -25,8 +27,10 @@ from spacy.util import load_config, walk_dict
 from wasabi import msg
 
 from spacy_rootmind import configure
+from spacy_rootmind.network.architecture import ParserModel
+from spacy_rootmind.network.dropout import RATE
 from spacy_rootmind.network.half_precision import HalfPrecision, build_half_precision
-from spacy_rootmind.pipeline.callbacks import make_fit_tokenizer
+from spacy_rootmind.network.label_scorer import biaffine_term
 from spacy_rootmind.pipeline.root_mst import RootMST
 from spacy_rootmind.pipeline.serialization import save_folder
 from spacy_rootmind.pipeline.vectors import HalfPrecisionVectors
@@ -41,6 +45,8 @@ AUTHOR = "The spacy-rootmind developers"
 SPACY = ">=3.8.0,<3.9.0"
 # Of all files of the package's data; a limit of the repository, which keeps every version.
 MAX_BYTES = 8_000_000
+# Rank of label scores; on the dev set, LAS is that without one.
+LABEL_RANK = 32
 FIGURES = {
     "tag_acc": "tags (XPOS)",
     "pos_acc": "parts of speech (UPOS)",
@@ -79,8 +85,6 @@ class PackageError(ValueError):
 def store(trained: Path, folder: Path, corpus: Path) -> Language:
     """Store a trained pipeline in little space, and return it as it is stored.
 
-    Its tokenizer is fitted to the training set.
-
     Raises
     ------
     PackageError
@@ -88,7 +92,6 @@ def store(trained: Path, folder: Path, corpus: Path) -> Language:
         with its whole vocabulary.
     """
     nlp = spacy.load(trained)
-    make_fit_tokenizer(corpus / "train.spacy")(nlp)
     vectors = nlp.vocab.vectors
     if len(vectors) and not isinstance(vectors, HalfPrecisionVectors):
         raise PackageError(
@@ -100,10 +103,12 @@ def store(trained: Path, folder: Path, corpus: Path) -> Language:
         if not isinstance(tok2vec.model, HalfPrecision):
             tok2vec.model = build_half_precision(tok2vec.model)
     nlp.to_disk(folder)
+    rank = None
     for name, pipe in nlp.pipeline:
         if isinstance(pipe, RootMST):
+            rank = reduce_labels(pipe.model)
             save_folder(pipe, folder / name, ["vocab"], half_precision=True)
-    clean_config(folder / "config.cfg")
+    clean_config(folder / "config.cfg", rank)
     whole = spacy.load(folder)
     srsly.write_json(folder / "vocab" / "strings.json", needed_strings(whole), indent=0)
     stored = spacy.load(folder)
@@ -124,8 +129,38 @@ def store(trained: Path, folder: Path, corpus: Path) -> Language:
     return stored
 
 
-def clean_config(path: Path) -> None:
-    """Remove the paths of this machine, and say how token vectors are stored.
+def reduce_labels(model: ParserModel) -> int:
+    """Give the label scores of a trained parser a rank, and return it.
+
+    The tensor is replaced by its truncated higher-order singular value decomposition: De Lathauwer,
+    De Moor & Vandewalle (2000), A multilinear singular value decomposition, section 4. What all
+    labels share is left out before, as only differences between labels matter.
+    """
+    scorer = model.get_ref("labels")
+    term = scorer.layers[0]
+    if term.has_dim("nR"):
+        return term.get_dim("nR")
+    rank = min(LABEL_RANK, term.get_dim("nH"))
+    tensor: Any = term.get_param("U").astype("float64")
+    tensor -= tensor.mean(axis=1, keepdims=True)
+    left, right = (
+        np.linalg.svd(np.moveaxis(tensor, side, 0).reshape(len(tensor), -1), full_matrices=False)
+        for side in (0, 2)
+    )
+    P, Q = left[0][:, :rank], right[0][:, :rank]
+    reduced = biaffine_term(term.get_dim("nH"), term.attrs[RATE], rank)
+    reduced.layers[:] = term.layers
+    for name in ("nO", "nI"):
+        reduced.set_dim(name, term.get_dim(name))
+    weights = {"P": P, "Q": Q, "U": np.einsum("ar,alb,bs->rls", P, tensor, Q, optimize=True)}
+    for name, weight in weights.items():
+        reduced.set_param(name, np.ascontiguousarray(weight, dtype="float32"))
+    scorer.layers[0] = reduced
+    return rank
+
+
+def clean_config(path: Path, label_rank: int | None) -> None:
+    """Remove the paths of this machine, and say how token vectors and label scores are stored.
 
     Raises
     ------
@@ -144,6 +179,8 @@ def clean_config(path: Path) -> None:
     tok2vec = config["components"].get("tok2vec")
     if tok2vec is not None and tok2vec["model"]["@architectures"] != HALF:
         tok2vec["model"] = {"@architectures": HALF, "model": tok2vec["model"]}
+    if label_rank is not None:
+        config["components"]["root_mst"]["model"]["label_rank"] = label_rank
     config.to_disk(path)
 
 

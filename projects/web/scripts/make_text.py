@@ -20,6 +20,8 @@ from spacy.language import Language
 from spacy.tokens import Doc, DocBin
 from wasabi import msg
 
+from spacy_rootmind.pipeline.callbacks import make_fit_tokenizer
+
 # Sentences of a document, at least; drawn for each.
 SENTENCES = (6, 8, 10, 12)
 SENTENCE_END = re.compile(r"[.!?](?=[\s\"]|$)")
@@ -206,13 +208,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("corpora", type=Path, help="folder packages/corpora of nltk/nltk_data")
     parser.add_argument("output", type=Path, help=".spacy file")
+    parser.add_argument("train", type=Path, help=".spacy file that the tokenizer is fitted to")
     parser.add_argument("held_out", type=Path, nargs="+", help=".spacy files of dev and test sets")
     options = parser.parse_args()
     try:
         documents = make_text(options.corpora, options.held_out, np.random.default_rng(0))
-    except TextError as error:
+        nlp = spacy.blank("en")
+        make_fit_tokenizer(options.train)(nlp)
+    except ValueError as error:
         sys.exit(str(error))
-    nlp = spacy.blank("en")
     docs = [make_doc(nlp, document) for document in documents]
     DocBin(attrs=["SENT_START"], docs=docs).to_disk(options.output)
 
