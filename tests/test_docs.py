@@ -224,7 +224,7 @@ def test_alternatives_page_runs(web_pipeline, capsys, tmp_path, monkeypatch):
     run(first, web_pipeline, namespace)
     assert f"```\n{capsys.readouterr().out}```" in text
     clear = namespace["nlp"]("She sold the boat and the car broke down.")
-    assert f"{clear[6]._.arcs[0].dep} {clear[6]._.arcs[0].prob:.2f}" == "nsubj 0.95"
+    assert f"{clear[6]._.arcs[0].dep} {clear[6]._.arcs[0].prob:.2f}" == "nsubj 0.94"
     for block in others:
         run(block, web_pipeline, namespace)
     probs = json.loads(json.dumps(namespace["data"]))["_"]["head_probs"]
