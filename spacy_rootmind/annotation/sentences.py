@@ -78,14 +78,18 @@ def sentence_starts(doc: Doc) -> Starts:
 
 def bounds(starts: Sequence[int] | NDArray[np.int64], n_tokens: int) -> Starts:
     """Add the Doc's two ends to its sentence starts; [0] for an empty Doc."""
-    return np.unique(np.concatenate(([0], starts, [n_tokens])).astype("i8"))
+    is_bound = np.zeros(n_tokens + 1, dtype=np.bool_)
+    is_bound[[0, n_tokens]] = True
+    is_bound[np.asarray(starts, dtype=np.int64)] = True
+    return is_bound.nonzero()[0]
 
 
 def scored_tokens(doc: Doc, starts: Starts) -> Sentences:
     """List the tokens to score in each sentence: all but whitespace."""
     if len(starts) < 2:
         return []
-    return np.split(words_of(doc), np.searchsorted(words_of(doc), starts[1:-1]))
+    words = words_of(doc)
+    return np.split(words, np.searchsorted(words, starts[1:-1]))
 
 
 def words_of(doc: Doc) -> NDArray[np.int64]:
@@ -153,6 +157,8 @@ def choose_starts(doc: Doc, log_odds: NDArray[np.floating], max_words: int) -> t
     if not len(doc):
         return bounds([], 0), 0
     starts = bounds(np.flatnonzero(log_odds > 0), len(doc))
+    if len(doc) <= max_words:
+        return starts, 0
     words = words_of(doc)
     first = np.searchsorted(words, starts)
     too_long = np.flatnonzero(np.diff(first) > max_words)

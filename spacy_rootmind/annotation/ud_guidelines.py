@@ -178,9 +178,10 @@ def _distinct_feats(
     docs: list[Doc], morph: NDArray[np.uint64]
 ) -> tuple[list[str], NDArray[np.intp]]:
     """List the distinct features of tokens, and which of them each token has."""
-    keys, which = np.unique(morph, return_inverse=True)
+    places: dict[int, int] = {}
+    which = np.array([places.setdefault(key, len(places)) for key in morph.tolist()], dtype=np.intp)
     strings: Any = docs[0].vocab.strings if docs else {}
-    return [strings[key] if key else "" for key in keys.tolist()], which
+    return [strings[key] if key else "" for key in places], which
 
 
 def make_words(

@@ -147,7 +147,9 @@ def find_labelled(
             places = new.sentence[own], new.dep[own], new.head[own]
             labels[i][places] = best[own]
             weights[i][places] += log_probs[own]
-            again = np.unique(new.sentence[own])
+            is_new = np.zeros(len(weights[i]), dtype=np.bool_)
+            is_new[new.sentence[own]] = True
+            again = is_new.nonzero()[0]
             if len(again):
                 heads[i][again] = decode(
                     weights[i][again], lengths=lengths[i][again], projective=projective
