@@ -125,6 +125,51 @@ PASS_FUNCTION static void PASS(lstm_gradient)(
         d_cell[j] *= forget[j];
 }
 
+/* --- quasi-recurrent layer ------------------------------------------------------------------ */
+
+/* A step for one row of gates, side by side: candidate, forget, output; as `lstm_cell`. */
+PASS_FUNCTION static void PASS(qrnn_cell)(
+    float *RESTRICT gates, const float *RESTRICT before, float *RESTRICT cell,
+    float *RESTRICT state, ptrdiff_t h)
+{
+    const float *candidate = gates, *forget = gates + h, *out = gates + 2 * h;
+    ptrdiff_t j;
+    for (j = 0; j < h; ++j)
+        gates[j] = PASS(tanh)(gates[j]);
+    for (j = h; j < 3 * h; ++j)
+        gates[j] = PASS(logistic)(gates[j]);
+    for (j = 0; j < h; ++j)
+        cell[j] = (1.0f - forget[j]) * candidate[j];
+    if (before)
+        for (j = 0; j < h; ++j)
+            cell[j] += forget[j] * before[j];
+    for (j = 0; j < h; ++j)
+        state[j] = out[j] * cell[j];
+}
+
+/* Its backward step, as `lstm_gradient`. */
+PASS_FUNCTION static void PASS(qrnn_gradient)(
+    const float *RESTRICT gates, const float *RESTRICT before, const float *RESTRICT cell,
+    const float *RESTRICT d_state, float *RESTRICT d_cell, float *RESTRICT d_gates, ptrdiff_t h)
+{
+    const float *candidate = gates, *forget = gates + h, *out = gates + 2 * h;
+    float *RESTRICT d_candidate = d_gates, *RESTRICT d_forget = d_gates + h;
+    float *RESTRICT d_out = d_gates + 2 * h;
+    ptrdiff_t j;
+    for (j = 0; j < h; ++j) {
+        d_out[j] = d_state[j] * cell[j] * out[j] * (1.0f - out[j]);
+        d_cell[j] += d_state[j] * out[j];
+        d_candidate[j] =
+            d_cell[j] * (1.0f - forget[j]) * (1.0f - candidate[j] * candidate[j]);
+        d_forget[j] = -d_cell[j] * candidate[j] * forget[j] * (1.0f - forget[j]);
+    }
+    if (before)
+        for (j = 0; j < h; ++j)
+            d_forget[j] += d_cell[j] * before[j] * forget[j] * (1.0f - forget[j]);
+    for (j = 0; j < h; ++j)
+        d_cell[j] *= forget[j];
+}
+
 /* --- other layers --------------------------------------------------------------------------- */
 
 /* The softmax of a row of n scores, without the one at `self`. */

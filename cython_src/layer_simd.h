@@ -23,6 +23,9 @@ typedef struct {
     void (*lstm_cell)(float *, const float *, float *, float *, ptrdiff_t);
     void (*lstm_gradient)(
         const float *, const float *, const float *, const float *, float *, float *, ptrdiff_t);
+    void (*qrnn_cell)(float *, const float *, float *, float *, ptrdiff_t);
+    void (*qrnn_gradient)(
+        const float *, const float *, const float *, const float *, float *, float *, ptrdiff_t);
     void (*softmax)(float *, ptrdiff_t, ptrdiff_t);
     void (*layer_norm)(const float *, const float *, const float *, float *, ptrdiff_t);
     void (*maxout2)(const float *, const float *, float *, ptrdiff_t);
@@ -30,8 +33,8 @@ typedef struct {
 } LayerPasses;
 
 #define LAYER_PASSES \
-    {PASS(lstm_cell), PASS(lstm_gradient), PASS(softmax), PASS(layer_norm), PASS(maxout2), \
-     PASS(maxout3)}
+    {PASS(lstm_cell), PASS(lstm_gradient), PASS(qrnn_cell), PASS(qrnn_gradient), PASS(softmax), \
+     PASS(layer_norm), PASS(maxout2), PASS(maxout3)}
 
 #define PASS(name) name##_portable
 #define PASS_FUNCTION

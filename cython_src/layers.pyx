@@ -17,6 +17,10 @@ cdef extern from "layer_simd.h" nogil:
         void (*lstm_gradient)(
             const float*, const float*, const float*, const float*, float*, float*, Py_ssize_t
         ) noexcept nogil
+        void (*qrnn_cell)(float*, const float*, float*, float*, Py_ssize_t) noexcept nogil
+        void (*qrnn_gradient)(
+            const float*, const float*, const float*, const float*, float*, float*, Py_ssize_t
+        ) noexcept nogil
         void (*softmax)(float*, Py_ssize_t, Py_ssize_t) noexcept nogil
         void (*layer_norm)(
             const float*, const float*, const float*, float*, Py_ssize_t
@@ -121,6 +125,69 @@ cdef inline void _add(float* out, const float* row, Py_ssize_t n) noexcept nogil
     cdef Py_ssize_t i
     for i in range(n):
         out[i] += row[i]
+
+
+# --- qrnn --------------------------------------------------------------------------------------
+
+
+def qrnn(
+    float[:, :, ::1] gates, list starts, float[:, :, ::1] cells, float[:, :, ::1] states
+):
+    """Run a quasi-recurrent layer in both directions over packed rows; activates `gates` in place.
+
+    Parameters
+    ----------
+    gates : float32 array of shape (2, n_rows, 3 * h)
+        Candidate, forget and output, side by side.
+    starts : list of int
+        As for `bilstm`.
+    cells, states : float32 array of shape (2, n_rows, h)
+        Written.
+    """
+    cdef Py_ssize_t h = cells.shape[2], step, row, start, stop, before = 0
+    cdef int side
+    for step in range(len(starts) - 1):
+        start, stop = starts[step], starts[step + 1]
+        with nogil:
+            for side in range(2):
+                for row in range(stop - start):
+                    layer_passes.qrnn_cell(
+                        &gates[side, start + row, 0],
+                        &cells[side, before + row, 0] if step else NULL,
+                        &cells[side, start + row, 0],
+                        &states[side, start + row, 0],
+                        h,
+                    )
+        before = start
+
+
+def qrnn_gradient(
+    float[:, :, ::1] gates, list starts, float[:, :, ::1] cells,
+    const float[:, :, ::1] d_states, float[:, :, ::1] d_gates
+):
+    """Find the gradient of the gates before their activation, from that of the states.
+
+    Parameters are those of `qrnn`, after it ran; `d_gates` is written.
+    """
+    cdef Py_ssize_t h = cells.shape[2], step, row, start, stop, before
+    cdef int side
+    cdef Py_ssize_t longest = starts[1] if len(starts) > 1 else 0
+    cdef float[:, :, ::1] d_cell = np.zeros((2, longest, h), dtype=np.float32)
+    for step in range(len(starts) - 2, -1, -1):
+        start, stop = starts[step], starts[step + 1]
+        before = starts[step - 1] if step else 0
+        with nogil:
+            for side in range(2):
+                for row in range(stop - start):
+                    layer_passes.qrnn_gradient(
+                        &gates[side, start + row, 0],
+                        &cells[side, before + row, 0] if step else NULL,
+                        &cells[side, start + row, 0],
+                        &d_states[side, start + row, 0],
+                        &d_cell[side, row, 0],
+                        &d_gates[side, start + row, 0],
+                        h,
+                    )
 
 
 # --- arcs and their refinement -----------------------------------------------------------------

@@ -17,6 +17,19 @@ def bilstm_gradient(
     d_states: NDArray[np.float32],
     d_gates: NDArray[np.float32],
 ) -> None: ...
+def qrnn(
+    gates: NDArray[np.float32],
+    starts: list[int],
+    cells: NDArray[np.float32],
+    states: NDArray[np.float32],
+) -> None: ...
+def qrnn_gradient(
+    gates: NDArray[np.float32],
+    starts: list[int],
+    cells: NDArray[np.float32],
+    d_states: NDArray[np.float32],
+    d_gates: NDArray[np.float32],
+) -> None: ...
 def pad(flat: NDArray[np.float32], rows: NDArray[np.intp]) -> NDArray[np.float32]: ...
 def add_unpadded(
     padded: NDArray[np.float32], rows: NDArray[np.intp], out: NDArray[np.float32]

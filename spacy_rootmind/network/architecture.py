@@ -123,6 +123,7 @@ def build_biaffine_parser(
     null_label: bool = False,
     grad_factor: float = 0.4,
     label_rank: int | None = None,
+    qrnn_width: int = 0,
     features: Tok2Vec | None = None,
     nO: int | None = None,
 ) -> ParserModel:
@@ -162,6 +163,9 @@ def build_biaffine_parser(
     label_rank : int, optional
         Rank of the biaffine label scores on either side. If it is smaller than `label_width`, they
         take less time and space.
+    qrnn_width
+        Width of the states of a bidirectional quasi-recurrent layer, or 0 for none: another way to
+        carry context, which takes less time than an LSTM.
     features : Model[list[Doc], list[Floats2d]], optional
         More vectors of each token, appended to those of `tok2vec`: embeddings of attributes that
         earlier components set, such as `spacy.MultiHashEmbed.v2` makes, or static vectors. They
@@ -186,6 +190,7 @@ def build_biaffine_parser(
         ("label_width", label_width, 1),
         ("refinements", refinements, 0),
         ("boundary_width", boundary_width, 1),
+        ("qrnn_width", qrnn_width, 0),
     )
     # Configs let texts such as "64" pass as numbers, and leave them as they are.
     for name, size, least in sizes:
@@ -210,7 +215,8 @@ def build_biaffine_parser(
         )
     boundaries = SentenceStarts(boundary_width)
     trees = TreeScorer(
-        lstm_width, arc_width, label_width, refinements, dropout, null_label, label_rank, nO
+        *(lstm_width, arc_width, label_width, refinements, dropout),
+        *(null_label, label_rank, qrnn_width, nO),
     )
     model: ParserModel = Model(
         "biaffine_parser",

@@ -1,24 +1,26 @@
 """Bidirectional LSTM over sentences, for context beyond a convolution's window.
 
 Thinc's own LSTM leaves the backward states of the shorter sentences of a batch unset, so it is not
-used here. Sentences are packed: step t holds position t of all sentences that are long enough,
-longest first, so that no padding is computed. Both directions share one matrix product per step.
+used here. Both directions share one matrix product per step.
 """
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable
 
 import numpy as np
-from thinc.api import LayerNorm, Linear, Model, glorot_uniform_init
+from thinc.api import LayerNorm, Linear, Model
 
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network import compiled
-from spacy_rootmind.network.dropout import RATE, sentence_mask
-from spacy_rootmind.network.layout import Layout
-from spacy_rootmind.network.types import Floats2d, Floats3d, Ints2d
-
-InT = tuple[Floats2d, Layout]
-OutT = Floats2d
+from spacy_rootmind.network.dropout import RATE
+from spacy_rootmind.network.recurrence import (
+    InT,
+    OutT,
+    Packing,
+    add_states,
+    draw_gates,
+    init_layers,
+)
+from spacy_rootmind.network.types import Floats2d, Floats3d
 
 
 def BiLSTM(hidden_width: int, dropout: float, nI: int | None = None) -> Model[InT, OutT]:
@@ -58,97 +60,19 @@ def BiLSTM(hidden_width: int, dropout: float, nI: int | None = None) -> Model[In
 
 def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -> None:
     """Draw the parameters; forget gates start open."""
-    if X is not None:
-        model.set_dim("nI", X[0].shape[1])
-    width, hidden = model.get_dim("nI"), model.get_dim("nH")
-    ops = model.ops
-    project, norm = model.layers
-    project.set_dim("nO", width)
-    norm.set_dim("nI", width)
-    for layer in model.layers:
-        layer.initialize()
-    # Drawn per gate, since the initializer scales by the shape of a matrix.
-    draw = glorot_uniform_init
-    model.set_param("W", _stack(ops.xp, [draw(ops, (width, hidden)) for _ in range(8)]))
-    model.set_param("V", _stack(ops.xp, [draw(ops, (hidden, hidden)) for _ in range(8)]))
-    b: Floats3d = ops.alloc3f(2, 1, 4 * hidden)
+    width, hidden = init_layers(model, X)
+    model.set_param("W", draw_gates(model, (width, hidden), 4))
+    model.set_param("V", draw_gates(model, (hidden, hidden), 4))
+    b: Floats3d = model.ops.alloc3f(2, 1, 4 * hidden)
     b[:, :, hidden : 2 * hidden] = 1.0
     model.set_param("b", b)
-
-
-def _stack(xp, gates: list[Floats2d]) -> Floats3d:
-    """Stack eight matrices, four gates in two directions, into (2, rows, 4 * columns)."""
-    return xp.stack([xp.concatenate(gates[:4], axis=1), xp.concatenate(gates[4:], axis=1)])
-
-
-class Packing(NamedTuple):
-    """Rows in packed order.
-
-    Attributes
-    ----------
-    rows : int array of shape (2, n_rows)
-        Flat row at each packed place, forwards and backwards.
-    starts : list of int
-        First packed place of each step, and n_rows at the end.
-    """
-
-    rows: Ints2d
-    starts: list[int]
-
-    @classmethod
-    def of(cls, ops, layout: Layout) -> "Packing":
-        """Pack a layout, longest sentence first."""
-        widths = layout.lengths + 1
-        order = np.argsort(-widths, kind="stable")
-        widths, roots = widths[order], layout.roots[order]
-        steps = np.arange(widths.max(initial=0))
-        present = steps[:, None] < widths
-        forward_rows = (roots + steps[:, None])[present]
-        backward_rows = (roots + widths - 1 - steps[:, None])[present]
-        starts = np.concatenate(([0], np.cumsum(present.sum(axis=1)))).tolist()
-        return cls(ops.asarray(np.stack([forward_rows, backward_rows])), starts)
-
-    def steps(self) -> Iterator[tuple[slice, slice, int]]:
-        """Yield the places of each step, the same sentences' one step before, and their number."""
-        before = 0
-        for start, stop in zip(self.starts[:-1], self.starts[1:], strict=True):
-            n = stop - start
-            yield slice(start, stop), slice(before, before + n), n
-            before = start
 
 
 def forward(
     model: Model[InT, OutT], X: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Run both directions; the callback takes the gradient of the result to that of the rows."""
-    rows, layout = X
-    project, norm = model.layers
-    packing = Packing.of(model.ops, layout)
-    packed = rows[packing.rows]
-    states, backprop_states = _run(model, packed, packing)
-    hidden = states.shape[2]
-    both = model.ops.xp.empty((rows.shape[0], 2 * hidden), dtype=rows.dtype)
-    both[packing.rows[0], :hidden] = states[0]
-    both[packing.rows[1], hidden:] = states[1]
-    mask = sentence_mask(model, layout, 2 * hidden, is_train)
-    update, backprop_project = project(both if mask is None else both * mask, is_train)
-    result, backprop_norm = norm(rows + update, is_train)
-
-    def backprop(d_result: OutT) -> Floats2d:
-        d_rows = backprop_norm(d_result)
-        d_both = backprop_project(d_rows)
-        if mask is not None:
-            d_both = d_both * mask
-        d_states = model.ops.xp.stack(
-            [d_both[packing.rows[0], :hidden], d_both[packing.rows[1], hidden:]]
-        )
-        d_packed = backprop_states(d_states)
-        d_rows = d_rows.copy()
-        d_rows[packing.rows[0]] += d_packed[0]
-        d_rows[packing.rows[1]] += d_packed[1]
-        return d_rows
-
-    return result, backprop
+    return add_states(model, X, is_train, _run)
 
 
 def _run(

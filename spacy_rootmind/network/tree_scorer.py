@@ -13,6 +13,7 @@ from spacy_rootmind.network.arc_scorer import BiaffineArcs
 from spacy_rootmind.network.bilstm import BiLSTM
 from spacy_rootmind.network.label_scorer import BiaffineLabels
 from spacy_rootmind.network.layout import Layout
+from spacy_rootmind.network.qrnn import QRNN
 from spacy_rootmind.network.refine import Refine
 from spacy_rootmind.network.transfer import to_host
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints1d
@@ -96,6 +97,7 @@ def TreeScorer(
     dropout: float,
     null_label: bool = False,
     label_rank: int | None = None,
+    qrnn_width: int = 0,
     nO: int | None = None,
 ) -> TreeModel:
     """Score arcs by a biaffine product, refine the vectors and score again.
@@ -105,7 +107,7 @@ def TreeScorer(
 
     Parameters
     ----------
-    lstm_width, arc_width, label_width, refinements, dropout, null_label, label_rank
+    lstm_width, arc_width, label_width, refinements, dropout, null_label, label_rank, qrnn_width
         See `architecture.build_biaffine_parser`.
     nO
         Number of labels.
@@ -114,7 +116,8 @@ def TreeScorer(
     -------
     model : Model[TreeInput, TreeScores]
     """
-    lstm = BiLSTM(lstm_width, dropout) if lstm_width else None
+    recurrent = [BiLSTM(lstm_width, dropout)] if lstm_width else []
+    recurrent += [QRNN(qrnn_width, dropout)] if qrnn_width else []
     arcs = BiaffineArcs(arc_width, dropout)
     labels = BiaffineLabels(label_width, dropout, null_label, label_rank, nO=nO)
     refine = [Refine(dropout) for _ in range(refinements)]
@@ -124,8 +127,8 @@ def TreeScorer(
         init=init,
         dims={"nI": None},
         params={"root": None},
-        layers=[*([lstm] if lstm else []), arcs, labels, *refine],
-        refs={"lstm": lstm, "arcs": arcs, "labels": labels},
+        layers=[*recurrent, arcs, labels, *refine],
+        refs={"arcs": arcs, "labels": labels},
     )
 
 
@@ -144,14 +147,16 @@ def forward(
     """Score all rounds; the callback takes their gradients to those of the token vectors."""
     vectors, sentences = X
     arcs = model.get_ref("arcs")
-    lstm = model.maybe_get_ref("lstm")
+    recurrent = [layer for layer in model.layers if layer.name in ("bilstm", "qrnn")]
     refine = [layer for layer in model.layers if layer.name == "refine"]
     layout = Layout.from_lengths(
         model.ops, [len(sentence) for doc_sentences in sentences for sentence in doc_sentences]
     )
     rows, backprop_rows = _gather_rows(model, vectors, sentences, layout)
-    if lstm is not None:
-        rows, backprop_lstm = lstm((rows, layout), is_train)
+    recurrent_backprops = []
+    for layer in recurrent:
+        rows, backprop_states = layer((rows, layout), is_train)
+        recurrent_backprops.append(backprop_states)
     scores, backprop_scores = arcs((rows, layout), is_train)
     rounds = [scores]
     backprops = [backprop_scores]
@@ -169,8 +174,8 @@ def forward(
             d_rows, d_scores = refine_backprops[step](d_rows)
             earlier = [a + b for a, b in zip(gradient.rounds[step], d_scores, strict=True)]
             d_rows += backprops[step](earlier)
-        if lstm is not None:
-            d_rows = backprop_lstm(d_rows)
+        for backprop_states in reversed(recurrent_backprops):
+            d_rows = backprop_states(d_rows)
         return backprop_rows(d_rows)
 
     return TreeScores(layout, rounds, rows), backprop

@@ -22,6 +22,7 @@ boundary_width = 64
 null_label = false
 grad_factor = 0.4
 label_rank = null
+qrnn_width = 0
 features = null
 
 [model.tok2vec]

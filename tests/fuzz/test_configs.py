@@ -51,6 +51,7 @@ NETWORK = {
     "arc_width": SIZES,
     "label_width": SIZES,
     "label_rank": SIZES,
+    "qrnn_width": SIZES,
     "boundary_width": SIZES,
     "refinements": st.integers(-1, 3),
     "dropout": RATES,

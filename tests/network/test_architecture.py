@@ -61,13 +61,15 @@ def in_double(model):
 
 
 @pytest.mark.parametrize(
-    ("lstm_width", "refinements", "with_features"), [(0, 0, False), (4, 2, False), (4, 1, True)]
+    ("lstm_width", "qrnn_width", "refinements", "with_features"),
+    [(0, 0, 0, False), (4, 0, 2, False), (4, 0, 1, True), (0, 4, 1, False), (4, 4, 1, False)],
 )
-def test_model_gradient_matches_finite_differences(docs, lstm_width, refinements, with_features):
+def test_model_gradient_matches_finite_differences(
+    docs, lstm_width, qrnn_width, refinements, with_features
+):
     features = toy_tok2vec("features") if with_features else None
-    model = build_biaffine_parser(
-        toy_tok2vec(), lstm_width, 4, 3, refinements, 0.0, features=features, nO=3
-    )
+    others = {"qrnn_width": qrnn_width, "features": features, "nO": 3}
+    model = build_biaffine_parser(toy_tok2vec(), lstm_width, 4, 3, refinements, 0.0, **others)
     model.get_ref("labels").set_dim("nO", 3)
     model.initialize(X=docs)
     in_double(model)

@@ -9,6 +9,7 @@ from spacy_rootmind.network.arc_scorer import BiaffineArcs
 from spacy_rootmind.network.bilstm import BiLSTM
 from spacy_rootmind.network.dropout import RATE, sentence_mask
 from spacy_rootmind.network.layout import MAX_BUCKET_SCORES, Layout
+from spacy_rootmind.network.qrnn import QRNN
 from spacy_rootmind.network.refine import Refine, softmax_heads
 
 OPS = NumpyOps()
@@ -113,17 +114,18 @@ def test_softmax_heads_gives_distributions_over_allowed_heads(layout, rng):
         assert not probs[~has_head].any()
 
 
-def test_layers_give_each_sentence_what_it_gets_alone(layout, rng):
+@pytest.mark.parametrize("recurrent", [BiLSTM, QRNN])
+def test_layers_give_each_sentence_what_it_gets_alone(recurrent, layout, rng):
     width = 8
     rows = rng.normal(size=(layout.n_rows, width)).astype("f")
-    lstm, arcs, refine = (
-        BiLSTM(6, 0.3, nI=width),
+    context, arcs, refine = (
+        recurrent(6, 0.3, nI=width),
         BiaffineArcs(6, 0.3, nI=width),
         Refine(0.3, nI=width),
     )
-    for layer in (lstm, arcs, refine):
+    for layer in (context, arcs, refine):
         layer.initialize()
-    read = lstm.predict((rows, layout))
+    read = context.predict((rows, layout))
     scores = arcs.predict((read, layout))
     refined = refine.predict((read, scores, layout))
     place = {
@@ -132,7 +134,7 @@ def test_layers_give_each_sentence_what_it_gets_alone(layout, rng):
     for s, n in enumerate(LENGTHS):
         part = sentence_rows(layout, s)
         alone = Layout.from_lengths(OPS, [n])
-        read_alone = lstm.predict((rows[part], alone))
+        read_alone = context.predict((rows[part], alone))
         scores_alone = arcs.predict((read_alone, alone))
         np.testing.assert_allclose(read[part], read_alone, atol=1e-5)
         b, i = place[s]

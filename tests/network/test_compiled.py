@@ -10,6 +10,7 @@ from spacy_rootmind.network.arc_scorer import BiaffineArcs
 from spacy_rootmind.network.bilstm import BiLSTM
 from spacy_rootmind.network.compiled import compile_layers
 from spacy_rootmind.network.layout import Layout
+from spacy_rootmind.network.qrnn import QRNN
 from spacy_rootmind.network.refine import Refine
 
 OPS = NumpyOps(use_blis=False)
@@ -78,9 +79,10 @@ def assert_same(model, inputs, gradient, monkeypatch):
 
 @pytest.mark.parametrize("lengths", [[], *LENGTHS], ids=len)
 @pytest.mark.parametrize("width", WIDTHS)
-def test_bilstm(width, lengths, rng, monkeypatch):
+@pytest.mark.parametrize("layer", [BiLSTM, QRNN])
+def test_recurrence(layer, width, lengths, rng, monkeypatch):
     layout = Layout.from_lengths(OPS, lengths)
-    model = randomize(BiLSTM(width, 0.0, nI=5), rng)
+    model = randomize(layer(width, 0.0, nI=5), rng)
     assert_same(
         model,
         (rows_of(rng, layout.n_rows, 5), layout),

@@ -9,6 +9,7 @@ from spacy_rootmind.network.bilstm import BiLSTM
 from spacy_rootmind.network.distance import N_BUCKETS
 from spacy_rootmind.network.label_scorer import Arcs, BiaffineLabels
 from spacy_rootmind.network.layout import Layout
+from spacy_rootmind.network.qrnn import QRNN
 from spacy_rootmind.network.refine import Refine
 from spacy_rootmind.training.losses import head_selection
 from spacy_rootmind.trees.conventions import MISSING
@@ -96,8 +97,9 @@ def test_labels_gradient_matches_finite_differences(rng, layout, rank):
     assert_parameters(model, total, rng)
 
 
-def test_bilstm_gradient_matches_finite_differences(rng, layout):
-    model = in_double(BiLSTM(5, 0.0, nI=WIDTH), rng)
+@pytest.mark.parametrize("layer", [BiLSTM, QRNN])
+def test_recurrent_gradient_matches_finite_differences(layer, rng, layout):
+    model = in_double(layer(5, 0.0, nI=WIDTH), rng)
     rows = rng.normal(size=(layout.n_rows, WIDTH))
     weights = rng.normal(size=rows.shape)
     _, backprop = model.begin_update((rows, layout))

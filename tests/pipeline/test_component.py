@@ -444,6 +444,7 @@ def test_config_with_an_unknown_option_is_refused():
         ("lstm_width", -1),
         ("arc_width", 0),
         ("label_width", 0),
+        ("qrnn_width", -1),
         ("label_rank", 0),
         ("label_rank", 2.0),
     ],
