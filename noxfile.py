@@ -422,8 +422,11 @@ def quickstart(session):
     session.run("python", "benchmarks/annotation.py", trained, *corpus, *out)
     treebank = ("--treebank", "projects/quickstart/assets/en_quick-ud-dev.conllu", "--rounds", "1")
     session.run("python", "benchmarks/guidelines.py", trained, *treebank, *out)
-    limited = {"calibration": "--oracle-limit", "alternatives": "--sample-limit"}
-    for name, limit in limited.items():
-        session.run("python", f"benchmarks/{name}.py", trained, *corpus, limit, "3", *out)
+    limited = {
+        "calibration": ("--oracle-limit", "3", "--text", corpus[1]),
+        "alternatives": ("--sample-limit", "3"),
+    }
+    for name, limits in limited.items():
+        session.run("python", f"benchmarks/{name}.py", trained, *corpus, *limits, *out)
     compare = "benchmarks/compare_with_spacy_parser.py"
     session.run("python", compare, "score", trained, *corpus, *out)

@@ -6,7 +6,9 @@ For trained pipelines and a treebank as a .spacy file:
   the error is the mean distance between probability and share of correct heads, weighted by tokens
   (Guo et al. 2017);
 - a reliability plot: the share of correct heads over their probability;
-- oracle attachment scores: those of the best among the k best parses, or among k samples.
+- oracle attachment scores: those of the best among the k best parses, or among k samples;
+- with --text, Docs of several sentences, how many of the heads that are almost certain are right
+  where tokens and sentences are found in the text, and what makes the others wrong.
 
 With --temperatures, the calibration error at each of them, to choose the component's `temperature`.
 
@@ -18,13 +20,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from lib.confidence import measure_confidence, reliability
+from lib.confidence import (
+    RIGHT,
+    SENTENCES,
+    TREE,
+    WORDS,
+    judge_heads_from_text,
+    measure_confidence,
+    reliability,
+)
 from lib.pipelines import load, on_gold_tokens, read_gold
 from lib.plots import panels, save
 from lib.tables import table, write_markdown
 from spacy.tokens import Doc
 
 COUNTS = (1, 5, 20, 100)
+LEAST = (0.99, 0.9, 0.0)
 METHODS = {
     "k best": "spacy_rootmind.kbest.v1",
     "samples": "spacy_rootmind.sample.v1",
@@ -37,6 +48,7 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="+", help="names or folders of trained pipelines")
     parser.add_argument("--corpus", type=Path, required=True, help="gold Docs, a .spacy file")
+    parser.add_argument("--text", type=Path, help="gold Docs of which the text is parsed")
     parser.add_argument("--limit", type=int, help="number of Docs to use")
     parser.add_argument(
         "--oracle-limit", type=int, default=500, help="number of Docs for oracle scores"
@@ -67,6 +79,17 @@ def measure_oracle(model: str, method: str, gold: Sequence[Doc]) -> dict[int, tu
         count: (100 * heads_right[i] / n_tokens, 100 * both_right[i] / n_tokens)
         for i, count in enumerate(COUNTS)
     }
+
+
+def rows_from_text(model: str, gold: Sequence[Doc]) -> list[list[str]]:
+    """Make a row for the heads with at least some probability: their number, shares, and causes."""
+    probs, verdicts = judge_heads_from_text(model, gold)
+    rows = []
+    for least in LEAST:
+        chosen = verdicts[probs >= least]
+        shares = [(chosen == kind).mean() for kind in (RIGHT, WORDS, SENTENCES, TREE)]
+        rows.append([f"{least:g}", str(len(chosen)), *(f"{100 * share:.2f}" for share in shares)])
+    return rows
 
 
 def draw(curves: dict[str, dict[float, list[tuple[float, float, int]]]], path: Path) -> None:
@@ -108,6 +131,13 @@ def main() -> None:
             lines.append([name, *(f"{uas:.2f} / {las:.2f}" for uas, las in scores.values())])
         parts.append(f"Oracle UAS / LAS of {model}, all tokens:")
         parts.append(table(["", *(f"k = {count}" for count in COUNTS)], lines))
+    if options.text is not None:
+        docs = read_gold(options.text, options.limit)
+        header = ["head_prob, at least", "words", "right, %", "words wrong, %"]
+        header += ["sentence wrong, %", "tree wrong, %"]
+        for model in options.models:
+            parts.append(f"Heads by {model} from text:")
+            parts.append(table(header, rows_from_text(model, docs)))
     write_markdown(options.out / "calibration.md", parts)
 
 

@@ -4,11 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Token
+from spacy.training import Example
 
 from lib.pipelines import load, on_gold_tokens
 
 BINS = 10
+# What a head that is found in text may be, besides right: a word of it is none of the treebank's,
+# its sentence is none of the treebank's, or the tree is wrong.
+RIGHT, WORDS, SENTENCES, TREE = range(4)
 
 
 def reliability(
@@ -41,3 +45,40 @@ def measure_confidence(
             probs.append(token._.head_prob)
             right.append(token.head.i == truth.head.i)
     return np.array(probs), np.array(right)
+
+
+def judge_heads_from_text(
+    model: str, gold: Sequence[Doc]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the probability of each word's head, and whether it is right or what is wrong."""
+    nlp = load(model, confidence=True)
+    probs, verdicts = [], []
+    for parsed, doc in zip(nlp.pipe(doc.text for doc in gold), gold, strict=True):
+        truth = _same_words(Example(parsed, doc))
+        words = {gold_word: word for word, gold_word in truth.items()}
+        for token in parsed:
+            if not token.is_space:
+                probs.append(token._.head_prob)
+                verdicts.append(_judge(token, doc, truth, words))
+    return np.array(probs), np.array(verdicts)
+
+
+def _same_words(example: Example) -> dict[int, int]:
+    """Map the tokens that are words of the treebank to these."""
+    there, back = example.alignment.x2y, example.alignment.y2x
+    pairs = {i: int(there[i][0]) for i in range(len(example.predicted)) if len(there[i]) == 1}
+    return {i: j for i, j in pairs.items() if len(back[j]) == 1}
+
+
+def _judge(token: Token, doc: Doc, truth: dict[int, int], words: dict[int, int]) -> int:
+    """Compare a head with that of the treebank, in a Doc with its words."""
+    if token.i not in truth or token.head.i not in truth:
+        return WORDS
+    own = doc[truth[token.i]]
+    if own.head.i not in words:
+        return WORDS
+    if own.head.i == truth[token.head.i]:
+        return RIGHT
+    found, expected = token.sent, own.sent
+    ends = (found.start_char, found.end_char), (expected.start_char, expected.end_char)
+    return TREE if ends[0] == ends[1] else SENTENCES
