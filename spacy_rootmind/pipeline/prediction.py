@@ -4,6 +4,7 @@ Token vectors and boundaries are computed for a batch of Docs. Its sentences are
 batches of bounded size, however long a Doc is.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -297,11 +298,12 @@ def _network_log_odds(
     """
     if not context.finds_boundaries:
         return np.full(len(log_odds), -1.0)
-    threshold = context.settings.boundary_threshold
-    with np.errstate(divide="ignore"):
-        shift = np.log(threshold) - np.log1p(-threshold)
-    shifted = log_odds - np.clip(shift, -AT_LINE_END / 4, AT_LINE_END / 4)
-    return np.where(log_odds > NOT_A_WORD, shifted, NOT_A_WORD)
+    threshold, most = context.settings.boundary_threshold, AT_LINE_END / 4
+    if 0.0 < threshold < 1.0:
+        shift = math.log(threshold) - math.log1p(-threshold)
+    else:
+        shift = math.copysign(most, threshold - 0.5)
+    return np.where(log_odds > NOT_A_WORD, log_odds - shift, NOT_A_WORD)
 
 
 def _stated_starts(doc: Doc, context: PredictionContext) -> NDArray[np.float64]:
