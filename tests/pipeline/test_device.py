@@ -61,9 +61,10 @@ def word_table():
     return Model("word_table", forward, init=init, dims={"nO": WIDTH}, params={"E": None})
 
 
-def make(ops, examples, dropout=0.0, **settings):
+def make(ops, examples, dropout=0.0, layers=(), **settings):
     """A parser whose arrays are those of `ops`; its weights do not depend on that."""
-    network = build_biaffine_parser(word_table(), 4, 4, 3, 1, dropout=dropout, null_label=True)
+    others = {"dropout": dropout, "null_label": True, **dict(layers)}
+    network = build_biaffine_parser(word_table(), 4, 4, 3, 1, **others)
     for node in network.walk():
         node.ops = ops
     parser = RootMST(examples[0].predicted.vocab, network, **settings)
@@ -105,9 +106,10 @@ def learn(parser, examples, **settings):
 
 
 @pytest.mark.usefixtures("device")
+@pytest.mark.parametrize("layers", [{}, {"qrnn_width": 4, "label_rank": 2}], ids=len)
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_learning_on_a_device_gives_the_same_gradients(examples, objective):
-    there, here = make_both(examples, objective=objective, dropout=0.3)
+def test_learning_on_a_device_gives_the_same_gradients(examples, objective, layers):
+    there, here = make_both(examples, objective=objective, dropout=0.3, layers=layers)
     losses = [learn(parser, examples) for parser in (there, here)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     assert_same_arrays(there.model, here.model, "get_grad")
