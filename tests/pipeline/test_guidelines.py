@@ -28,7 +28,7 @@ BLOCK = {"@misc": "spacy_rootmind.ud_guidelines.v1", "fixed_tags": False}
 # The most probable tree of each breaks a rule.
 TEXTS = (
     "What we saw the man the dog.",
-    "Which , said she , is not a the of",
+    "Which , she said he , is is not a the of",
     "Who whom what did did he she see see?",
     "He , she ) ran ( home , .",
     "And but the of to, (he) of",

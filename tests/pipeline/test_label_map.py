@@ -148,7 +148,8 @@ def test_scores_compare_with_the_labels_of_the_gold_docs(trained_english, quicks
         for doc in docs
     ]
     gold = list(map(nlp.get_pipe("ud_label_map"), gold))
-    assert nlp.evaluate(gold_examples(gold, nlp))["dep_las"] >= plain["dep_las"]
+    # A name may depend on other arcs, which may be wrong.
+    assert nlp.evaluate(gold_examples(gold, nlp))["dep_las"] > plain["dep_las"] - 0.02
 
 
 def test_noun_chunks_are_those_of_the_tree(ud_folder):
