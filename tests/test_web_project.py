@@ -13,10 +13,12 @@ from commandline import assert_one_root_each, root_mst, run_spacy, tagger, write
 from conftest import ROOT
 from parsers import SMALL_MODEL, gold_examples, join
 from spacy.cli.init_config import fill_config
+from spacy.tokens import Doc
 from spacy.util import fix_random_seed, load_config
 from spacy.vectors import Vectors
 from ud_treebanks import write_treebank
 
+from spacy_rootmind.pipeline.callbacks import make_fit_tokenizer
 from spacy_rootmind.pipeline.vectors import HalfPrecisionVectors
 
 PROJECT = ROOT / "projects" / "web"
@@ -55,7 +57,7 @@ def corpus(quickstart_docs, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(quickstart_docs, tmp_path_factory):
-    """A pipeline with shared token vectors, hardly trained."""
+    """A pipeline with shared token vectors, hardly trained, that has `!!!` as one token."""
     fix_random_seed(0)
     nlp = spacy.blank("en")
     nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
@@ -68,6 +70,8 @@ def trained(quickstart_docs, tmp_path_factory):
     for _ in range(3):
         nlp.update(examples, sgd=optimizer)
     folder = tmp_path_factory.mktemp("trained") / "model-best"
+    words = Doc(nlp.vocab, ["Well", "!!!", "Yes", "!!", "No", "!!!!"])
+    make_fit_tokenizer(write_docs(folder.parent / "train.spacy", [words]))(nlp)
     nlp.config["paths"]["train"] = "/somewhere/train.spacy"
     nlp.to_disk(folder)
     return folder
@@ -96,7 +100,8 @@ def test_stored_pipeline_is_small_and_parses_alike(trained, corpus, tmp_path):
     assert network["label_rank"] == SMALL_MODEL["label_width"] < make_package.LABEL_RANK
     again = make_package.store(tmp_path / "stored", tmp_path / "again", corpus)
     assert again.get_pipe("tok2vec").model.to_bytes() == stored.get_pipe("tok2vec").model.to_bytes()
-    doc = stored("The cat slept.")
+    doc = stored("The cat slept!!!!!")
+    assert [token.text for token in doc] == ["The", "cat", "slept", "!!!!!"]
     assert doc.to_json() == again(doc.text).to_json()
 
 

@@ -148,8 +148,14 @@ def test_scores_compare_with_the_labels_of_the_gold_docs(trained_english, quicks
         for doc in docs
     ]
     gold = list(map(nlp.get_pipe("ud_label_map"), gold))
-    # A name may depend on other arcs, which may be wrong.
-    assert nlp.evaluate(gold_examples(gold, nlp))["dep_las"] > plain["dep_las"] - 0.02
+    # A name may depend on other arcs of the sentence: no wrong one is to decide.
+    right = [
+        mapped
+        for doc, mapped in zip(docs, gold, strict=True)
+        if trained_english.evaluate(gold_examples([doc], trained_english))["dep_las"] == 1.0
+    ]
+    assert len(right) > len(docs) / 2
+    assert nlp.evaluate(gold_examples(right, nlp))["dep_las"] == 1.0
 
 
 def test_noun_chunks_are_those_of_the_tree(ud_folder):
