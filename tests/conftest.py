@@ -13,11 +13,11 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
-from entry_points import group_entry_points
 from no_network import forbid_network
+from registries import look_through_once
 
 forbid_network()
-group_entry_points()
+look_through_once()
 # Until all tests are collected, there is no garbage worth looking for.
 gc.disable()
 # A shell starts commands in the background without Ctrl-C, and what they start inherits this.

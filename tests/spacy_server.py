@@ -1,11 +1,13 @@
-"""A server that runs `python -m` in forks of a process that has imported spaCy, but no plugins.
+"""A server that runs `python -m` in forks of a process that has imported spaCy and this package.
 
-A fork takes a tenth of a second, an interpreter that imports spaCy more than a second. Commands
+A fork takes a tenth of a second, an interpreter that imports spaCy more than a second; that spaCy
+imports the package by itself is tested in `test_registry.py`. Commands
 come from stdin, one JSON object per line, and their exit codes go to stdout. The arguments are
 further modules to import. A command with `signal` and `delay` is a process group of its own, and
 gets the signal after so many seconds, alone or with its group.
 """
 
+import gc
 import importlib
 import json
 import os
@@ -14,12 +16,18 @@ import sys
 import time
 
 import spacy.cli
-import spacy.lang.en  # noqa: F401
-from entry_points import group_entry_points
 from no_network import forbid_network
+from registries import look_through_once
+
+import spacy_rootmind.cli.debug
+import spacy_rootmind.cli.init_config
+import spacy_rootmind.cli.parse
+import spacy_rootmind.pipeline.factory  # noqa: F401
 
 forbid_network()
-group_entry_points()
+look_through_once()
+# The first pipeline imports all that spaCy has of languages and components.
+spacy.blank("en")
 
 
 def next_command():
@@ -46,6 +54,8 @@ def interrupt(child, number, delay, group):
 def main():
     for name in sys.argv[1:]:
         importlib.import_module(name)
+    # Else a fork would look through all of this when it ends, and thereby copy its memory.
+    gc.freeze()
     command = next_command()
     if "signal" in command:
         os.setpgid(0, 0)

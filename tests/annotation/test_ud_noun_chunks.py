@@ -13,6 +13,7 @@ from trees_of_text import read_tree
 
 from spacy_rootmind.annotation.ud_noun_chunks import NOMINAL, UDNounChunks
 
+VOCAB = spacy.blank("en").vocab
 ENGLISH = {
     "prepositions and coordinators stay out": (
         "The/DET/det/3 old/ADJ/amod/3 dog/NOUN/nsubj/6 and/CCONJ/cc/5 cats/NOUN/conj/3 "
@@ -103,30 +104,30 @@ def texts(doc, lang="en"):
 @pytest.mark.parametrize("name", ENGLISH)
 def test_english_chunks(name):
     text, expected = ENGLISH[name]
-    assert texts(read_tree(spacy.blank("en").vocab, text)) == expected
+    assert texts(read_tree(VOCAB, text)) == expected
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_chunks_of_other_languages(name):
     lang, text, expected = OTHERS[name]
-    assert texts(read_tree(Vocab(), text), lang) == expected
+    assert texts(read_tree(VOCAB, text), lang) == expected
 
 
 def test_chunks_have_spacys_label():
-    doc = read_tree(Vocab(), "We/PRON/nsubj/2 laughed/VERB/root/0")
+    doc = read_tree(VOCAB, "We/PRON/nsubj/2 laughed/VERB/root/0")
     [(start, end, label)] = UDNounChunks("en")(doc)
     assert (start, end, doc.vocab.strings[label]) == (0, 1, "NP")
 
 
 @pytest.mark.parametrize("root", ["root", "ROOT"])
 def test_both_spellings_of_the_root_label(root):
-    doc = read_tree(Vocab(), f"A/DET/det/2 table/NOUN/{root}/0")
+    doc = read_tree(VOCAB, f"A/DET/det/2 table/NOUN/{root}/0")
     assert texts(doc) == texts(doc, "xx") == ["A table"]
 
 
 def test_chunks_of_a_span_lie_inside_it():
     text, expected = ENGLISH["prepositions and coordinators stay out"]
-    doc = read_tree(Vocab(), text)
+    doc = read_tree(VOCAB, text)
     chunks = [doc[start:end].text for start, end, _ in UDNounChunks("en")(doc[1:])]
     assert chunks == expected[1:]
 

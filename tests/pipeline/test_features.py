@@ -245,7 +245,7 @@ def test_annotation_without_token_vectors_is_refused(examples):
 @pytest.mark.parametrize("mode", ["auto", "given", "doc"])
 def test_sentences_found_without_token_vectors_are_refused(quickstart_docs, mode):
     """A senter that listens finds none from zeros; in a Doc of one sentence they do not matter."""
-    nlp = spacy.blank("en")
+    nlp = spacy.blank("xx")
     nlp.add_pipe("tok2vec")
     listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 96, "upstream": "*"}
     model = {"@architectures": "spacy.Tagger.v2", "tok2vec": listener}

@@ -10,6 +10,7 @@ import udtools
 from parsers import assign, make_nlp
 from spacy.tokens import Doc
 from spacy.training import Example
+from spacy.vocab import Vocab
 
 from spacy_rootmind import configure
 from spacy_rootmind.annotation.extensions import check_details, is_outdated
@@ -331,7 +332,7 @@ def test_repair_of_names_with_fixed_words(repairing):
 
 
 def test_repair_refuses_docs_of_another_pipeline(repairing):
-    doc = Doc(spacy.blank("en").vocab, ["The", "cat"], pos=["VERB", "NOUN"], deps=["det", "ROOT"])
+    doc = Doc(Vocab(), ["The", "cat"], pos=["VERB", "NOUN"], deps=["det", "ROOT"])
     doc[0].head = doc[1]
     with pytest.raises(ValueError, match="Docs of the pipeline that the component was made for"):
         repairing.get_pipe("ud_tag_repair")(doc)

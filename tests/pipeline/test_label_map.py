@@ -10,6 +10,7 @@ from trees_of_text import read_tree
 
 from spacy_rootmind.pipeline.label_map import UDLabelMap
 
+VOCAB = spacy.blank("en").vocab
 # Labels of spaCy's English pipelines.
 SPACYS = """
     ROOT acl acomp advcl advmod agent amod appos attr aux auxpass case cc ccomp compound conj csubj
@@ -55,7 +56,7 @@ def make_map(**settings):
 @pytest.mark.parametrize("name", SENTENCES)
 def test_names(name):
     text, expected = SENTENCES[name]
-    doc = read_tree(spacy.blank("en").vocab, text)
+    doc = read_tree(VOCAB, text)
     assert " ".join(make_map()(doc)) == expected
 
 
@@ -73,7 +74,7 @@ def test_names_of_a_treebank_are_spacys(quickstart_docs):
 
 def test_own_names_come_first_and_alone_if_wanted():
     text, _ = SENTENCES["objects"]
-    doc = read_tree(spacy.blank("en").vocab, text)
+    doc = read_tree(VOCAB, text)
     own = [["obl:unmarked", "time"]]
     assert make_map(labels=own)(doc)[-1] == "time"
     expected = [*(token.dep_ for token in doc[:-1]), "time"]
@@ -82,7 +83,7 @@ def test_own_names_come_first_and_alone_if_wanted():
 
 @pytest.mark.parametrize("wrong", [[], ["a", "b", "c"], [1, 2]])
 def test_a_function_that_returns_no_labels_is_refused(wrong):
-    doc = read_tree(spacy.blank("en").vocab, "We/PRON/nsubj/2 laughed/VERB/root/0")
+    doc = read_tree(VOCAB, "We/PRON/nsubj/2 laughed/VERB/root/0")
     with pytest.raises(ValueError, match="expected label_map to return 2 labels"):
         UDLabelMap(lambda doc: wrong)(doc)
     assert [token.dep_ for token in doc] == ["nsubj", "root"]
