@@ -347,7 +347,7 @@ def bulk_command(
     except ImportError as error:
         raise CommandError(
             f"Cannot import {error.name or 'pyarrow'}",
-            "`bulk` needs the extra [bulk]: pyarrow, distributed and fsspec.",
+            "Install what `bulk` needs: python -m pip install pyarrow distributed fsspec",
         ) from error
     options = BulkOptions(
         inputs,

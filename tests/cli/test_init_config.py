@@ -283,6 +283,13 @@ def test_command_says_what_an_encoder_needs(run, tmp_path):
     assert ("install spacy-curated-transformers" in printed) == missing
 
 
+def test_command_says_that_vectors_are_missing(run, vectors, tmp_path):
+    for name, missing in ((vectors, False), (tmp_path / "nope", True)):
+        result = run("init-config", tmp_path / "own.cfg", "--vectors", name, "--force")
+        assert result.returncode == 0
+        assert (f"no folder or package {name}" in result.stderr.decode()) == missing
+
+
 def test_spacy_has_the_command(run, tmp_path):
     ours = run("init-config", "-", "--pipeline", "tagger,root_mst").stdout.decode()
     printed = spacy_command(
