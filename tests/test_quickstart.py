@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from commandline import run_module
 from conftest import QUICKSTART, ROOT
 from environments import make_installed
 from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
@@ -42,12 +43,6 @@ def findings():
     found = [check_treebank(path.name, read_treebank(path)) for path in paths]
     compare(found)
     return found
-
-
-def run(*arguments, cwd=QUICKSTART):
-    return subprocess.run(
-        [sys.executable, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False
-    )
 
 
 def test_treebank_has_no_problems(findings):
@@ -166,12 +161,12 @@ def test_parse_command_writes_valid_conllu(trained, tmp_path):
     project = load_project_config(QUICKSTART, interpolate=False)
     [command] = [command for command in project["commands"] if command["name"] == "parse"]
     for script in command["script"]:
-        program, *arguments = script.replace("${vars.text}", "in.txt").split()
-        assert program == "python"
-        result = run(*arguments, cwd=tmp_path)
+        python, option, *arguments = script.replace("${vars.text}", "in.txt").split()
+        assert (python, option) == ("python", "-m")
+        result = run_module(*arguments, cwd=tmp_path)
         assert result.returncode == 0, result.stderr
-    result = run("-m", "spacy_rootmind", "check", *command["outputs"], cwd=tmp_path)
-    counts = dict(re.findall(r"(?m)^(\w[\w ]*?)  +(\S+)", result.stdout))
+    result = run_module("spacy_rootmind", "check", *command["outputs"], cwd=tmp_path)
+    counts = dict(re.findall(r"(?m)^(\w[\w ]*?)  +(\S+)", result.stdout.decode()))
     assert counts["Sentences"] == counts["Complete trees"]
     [output] = command["outputs"]
     blocks = (tmp_path / output).read_text(encoding="utf8").strip().split("\n\n")
