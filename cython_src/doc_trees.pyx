@@ -1,4 +1,4 @@
-"""Write dependency trees into a Doc; compare its tokens with those that were parsed; read them.
+"""Writing of dependency trees into a Doc, and reading and comparison of its tokens.
 
 spaCy's own routes (`Doc.from_array`, `token.head = ...`) hand subtree edges from dependents to
 heads in a fixed number of sweeps, which falls short on strongly non-projective trees: `left_edge`,

@@ -1,7 +1,7 @@
 """The labelled trees of one sentence under conditions on its words, as a search asks for them.
 
-Labels are known of some arcs. Where an arc's best label is not, its weight is what it is at most,
-so that the weight of the best tree stays a bound. Arguments are checked in
+The best label is known for some arcs only. Any other arc has the highest weight that a label could
+give it, so that the weight of the best tree is an upper bound. Arguments are checked in
 spacy_rootmind.trees.constrained and trusted here.
 """
 from libc.math cimport INFINITY

@@ -95,7 +95,7 @@ NOT_PROVEN, BROKEN = "not proven", "broken"
 
 @dataclass(frozen=True, eq=False)
 class GuidelineStatus:
-    """That a tree is not, or may not be, the best one that keeps the guidelines.
+    """Whether a tree breaks the guidelines, or keeps them but may not be the best that does.
 
     Attributes
     ----------

@@ -314,7 +314,7 @@ def get_sent_start_prob(token: Token) -> float | None:
 
 
 def get_guideline_status(span: Span) -> str | None:
-    """Read what is to be said of a sentence's tree and the guidelines.
+    """Read whether a sentence's tree breaks the guidelines, or may not be the best that keeps them.
 
     "not proven" if it keeps them, but the search ended before it was known to be the most probable
     labelled tree that does; "broken" if it does not keep them, as none was found under the

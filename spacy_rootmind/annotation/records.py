@@ -128,7 +128,8 @@ def _find_details(span: Span) -> ParseDetails | None:
             raise OutdatedDetailsError(
                 f"expected one of the sentences that root_mst parsed, with the boundaries that it "
                 f"had then, received the span {span.text[:40]!r}: the Doc has parse details of "
-                f"other spans only"
+                f"other spans only; pass a whole sentence, or parse the Doc again if its "
+                f"boundaries were changed"
             )
         return None
     check_record(packed, span, KINDS, DISTRIBUTIONS)

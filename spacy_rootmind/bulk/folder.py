@@ -95,7 +95,7 @@ class OutputFolder:
         names = {name for name in self._names() if not is_temporary(name)} - {MANIFEST}
         if names:
             raise FolderError(
-                f"{self.path} is not empty, and is no output of `bulk`",
+                f"{self.path} is not empty, and was not written by `bulk`",
                 f"It has {', '.join(sorted(names)[:3])}. Give another --output.",
             )
         self.fs.makedirs(self.path, exist_ok=True)
@@ -175,4 +175,4 @@ def _changes(before: list[Source], now: list[Source]) -> list[str]:
     changes = [f"no longer given: {url}" for url in old if url not in new]
     changes += [f"not there before: {url}" for url in new if url not in old]
     changes += [f"changed: {url}" for url in new if url in old and old[url] != new[url]]
-    return changes[:3] or ["the files have another order"]
+    return changes[:3] or ["the files are in a different order"]

@@ -53,7 +53,7 @@ def main_options(
         Option("--version", help="Print the version", callback=print_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Take the options that are not a command's."""
+    """Take the options that come before the command."""
 
 
 def choice(*flags: str, of: Sequence[str], help: str) -> Any:
@@ -101,8 +101,8 @@ PARSER_OPTIONS: dict[str, Any] = {
     "seed": Option("--seed", min=0, help="Random seed, with --alternatives sample"),
     "labelled": Option(
         "--labelled",
-        help="Count trees with other labels as other parses, with --alternatives; by default each "
-        "tree has its best labels",
+        help="With --alternatives, count trees that differ only in labels as different parses; by "
+        "default, each tree has its best labels only",
     ),
     "overrides": Option(
         "--set",
@@ -117,8 +117,8 @@ PARSER_OPTIONS: dict[str, Any] = {
         "--max-word-length",
         metavar="CHARACTERS",
         min=1,
-        help="Tokenize more characters without whitespace than this in pieces, since spaCy's "
-        "tokenizer can take minutes for them",
+        help="Cut longer runs of characters without whitespace into pieces before tokenizing, "
+        "since spaCy's tokenizer can take minutes for them",
     ),
     "replace_tags": Option(
         "--replace-tags",
@@ -236,19 +236,20 @@ def parse_command(
 ) -> None:
     """Parse texts, tokens, CoNLL-U or Docs, and write CoNLL-U, JSONL or Docs.
 
-    A filter, in one process: `bulk` parses on all cores, and continues after a fault.
+    This command works as a filter, in one process. To parse on all cores, and to continue after a
+    fault, use `bulk`.
 
     Input formats: text has one text per line. jsonl has one object per line, with "text" or
     "tokens" (a list of strings, or a list of lists of strings, one per sentence); other fields are
     kept. conllu becomes one Doc per sentence; only heads, labels and empty columns are replaced.
-    Docs keep their sentences and everything that the pipeline does not set; a folder of Docs counts
-    as its files.
+    Docs keep their sentences and everything that the pipeline does not set; of a folder of Docs,
+    all files are read.
 
-    Texts given with --text are drawn as trees, with the probability of each head in per cent, and
-    after "or" other heads with a probability of at least 5 %, or what --arcs says.
+    Texts given with --text are drawn as trees, with the probability of each head in per cent. After
+    "or" come other heads with a probability of at least 5 %, or of at least that given by --arcs.
 
-    Docs are written to a folder, as files of bounded size, or to one file NAME.spacy, which is put
-    together in memory at the end.
+    Docs are written to a folder, as files of bounded size, or to one file NAME.spacy, which is
+    assembled in memory at the end.
 
     If a record cannot be read or parsed, its file and line are reported, the other records are
     still parsed, and the exit code is 1. A file is called NAME.partial until it is complete.
@@ -305,8 +306,8 @@ def bulk_command(
             "--part-size",
             metavar="BYTES",
             min=1,
-            help="Input per part, the work that is lost when a process dies; by default up to "
-            "4 MiB",
+            help="Size of the parts that the input is cut into; when a process dies, its part is "
+            "parsed again; by default up to 4 MiB",
         ),
     ] = None,
     n_workers: Annotated[
@@ -337,7 +338,8 @@ def bulk_command(
     given = given_options(context)
     if scheduler is not None and "n_workers" in given:
         raise typer.BadParameter(
-            "expected --n-workers without --scheduler, which has workers of its own"
+            "expected --n-workers without --scheduler, received both; leave out --n-workers, "
+            "since a scheduler has its own workers"
         )
     if n_workers == 0:
         raise CommandError("Expected --n-workers to be positive or -1, received 0")
@@ -428,7 +430,11 @@ def init_config_command(
     ] = None,
     ud: Annotated[
         bool,
-        Option("--ud", help="For Universal Dependencies: trees keep its guidelines, tags fit them"),
+        Option(
+            "--ud",
+            help="For Universal Dependencies: make trees keep its guidelines, and parts of speech "
+            "agree with the labels",
+        ),
     ] = False,
     fit_tokenizer: Annotated[
         bool, Option("--fit-tokenizer", help="Fit the tokenizer to the training corpus")
@@ -437,8 +443,8 @@ def init_config_command(
 ) -> None:
     """Write a config that trains a pipeline with root_mst, without further settings.
 
-    As spaCy's `init config`, but with root_mst instead of parser: all components share a tok2vec or
-    a transformer, and the settings of training are those that root_mst has been measured with.
+    Like spaCy's `init config`, but with root_mst instead of parser: all components share a tok2vec
+    or a transformer, and training has the settings that root_mst was measured with.
     Without other components, root_mst has token vectors of its own.
     """
     from spacy_rootmind.cli.init_config import ConfigOptions, init_config
@@ -514,7 +520,9 @@ def read_settings(settings: list[str]) -> dict[str, Any]:
         except ValueError:
             found[name] = value
         except RecursionError:
-            raise CommandError(f"Cannot read --set {name}: its brackets are too deep") from None
+            raise CommandError(
+                f"Cannot read --set {name}: expected brackets that are nested less deeply"
+            ) from None
     return found
 
 

@@ -105,7 +105,7 @@ def bulk(options: BulkOptions) -> int:
     except LostSchedulerError as error:
         raise CommandError("The scheduler is gone, or has restarted", HINT) from error
     except LostWorkersError as error:
-        raise CommandError("There are no workers any more", HINT) from error
+        raise CommandError("No workers are left, and no new one has come", HINT) from error
     except JobError as error:
         raise CommandError("Workers cannot parse", str(error)) from error
 
@@ -130,7 +130,7 @@ def _bulk(options: BulkOptions, messages: Messages) -> int:
     except ValueError as error:
         raise CommandError(f"Cannot read the input: {error}") from error
     if done:
-        messages.info(f"{len(done)} of {len(parts)} parts are there already")
+        messages.info(f"{len(done)} of {len(parts)} parts are already finished")
     present = {part.number for part in done}
     todo = [part for part in parts if part.number not in present]
     progress = Progress(_bar(options, parts, done), counts_of(folder, done))

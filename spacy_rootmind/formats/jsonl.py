@@ -42,7 +42,7 @@ def read_jsonl(file: str, lines: Iterable[Line]) -> InputRecords:
         except ValueError as error:
             yield Failure(file, line.number, f"not a record: {error}")
         except RecursionError:
-            reason = "not a record: expected fewer brackets within one another"
+            reason = "not a record: expected brackets that are nested less deeply"
             yield Failure(file, line.number, reason)
 
 

@@ -1,8 +1,9 @@
 """Comparison of saved weights with the network that is to have them.
 
 Thinc's `Model.from_dict` takes over names, dimensions, attributes and arrays as they are, whatever
-the config says. Weights that are as they were saved (which a checksum tells) and of the same layers
-are the right ones: `require_same_network` compares the layers before anything changes.
+the config says. Weights are the right ones if they have not changed since they were saved (which a
+checksum tells), and if their layers are those of the network: `require_same_network` compares the
+layers before anything changes.
 """
 
 from typing import Any

@@ -158,11 +158,11 @@ def _check(k: int, seed: int | None = None, *, labelled: bool = False) -> None:
     """
     if not isinstance(labelled, bool):
         raise ValueError(
-            f"expected the labelled of alternatives as true or false, received {labelled!r}"
+            f"expected `labelled` of alternatives as true or false, received {labelled!r}"
         )
     if not _is_integer(k) or k < 1:
         raise ValueError(
-            f"expected the k of alternatives as an integer of at least 1, received {k!r}"
+            f"expected `k` of alternatives as an integer of at least 1, received {k!r}"
         )
     if seed is not None and (not _is_integer(seed) or seed < 0):
         raise ValueError(f"expected a seed as an integer of at least 0, or null, received {seed!r}")

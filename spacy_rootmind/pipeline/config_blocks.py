@@ -38,9 +38,12 @@ class RegisteredFunction:
         block = dict(config)
         names = [value for key, value in block.items() if str(key).startswith("@")]
         if len(names) != 1 or not isinstance(names[0], str):
-            raise ValueError("a block has one name of a registered function")
+            raise ValueError(
+                'a block must have exactly one key that starts with "@", such as "@misc", and its '
+                "value must be the name of a registered function"
+            )
         if not srsly.is_json_serializable(block):
-            raise ValueError("a config cannot have these values")
+            raise ValueError("the values of a block must be ones that JSON can hold")
         function = registry.resolve({"function": block})["function"]
         if isinstance(function, cls):
             return function

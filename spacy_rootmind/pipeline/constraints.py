@@ -111,9 +111,9 @@ def _span_subtrees(doc: Doc, *, spans_key: str | None) -> Constraints:
 def _require_spans(doc: Doc, spans_key: str | None) -> None:
     if spans_key is None and not doc.has_annotation("ENT_IOB"):
         raise ValueError(
-            f"expected a Doc with entities for span_subtrees, found one that nothing has looked "
-            f"for entities in, {doc.text[:40]!r}: put a component that does, such as `ner`, before "
-            f"the parser, or set `doc.ents`, to () if there are none"
+            f"expected a Doc with entities for span_subtrees, found none set on "
+            f"{doc.text[:40]!r}: put a component that sets them, such as `ner`, before the parser, "
+            f"or set `doc.ents` yourself, to () if there are none"
         )
     if spans_key is not None and spans_key not in doc.spans:
         raise ValueError(
@@ -348,8 +348,9 @@ class SentenceConstraints:
         if self.spans:
             if projective:
                 raise ValueError(
-                    "expected constraints without spans to keep together, as the parser's setting "
-                    "`projective` is on, received some: turn it off, or force arcs instead"
+                    "expected constraints without subtrees, since the parser's setting "
+                    "`projective` is on, received subtrees: turn `projective` off, or force arcs "
+                    "instead"
                 )
             for span, top in zip(
                 self.spans, _find_tops(constrained.astype(np.float64), self.spans), strict=True

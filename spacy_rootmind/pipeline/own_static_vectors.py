@@ -86,7 +86,7 @@ def init(model: Model, X: Sequence[Doc] | None = None, Y: Any = None) -> None:
     if not model.attrs[TABLE].size:
         raise ValueError(
             f"{ARCHITECTURE} has no static vectors to start with: take the trained component by "
-            f"`source`, or leave the layer out of the config, with only what is in its `model`"
+            f"`source`, or replace this layer in the config by the layer that is its `model`"
         )
     layer.initialize(None if X is None else _with_table(model, X), Y)
     for name in layer.dim_names:

@@ -97,7 +97,7 @@ class RootMST(TrainablePipe):
             "split where boundaries are most likely."
         )
         self._warn_of_attributes = WarnOnce(
-            "%s. The component is updated alone, so the attribute is taken as unset."
+            "%s. This component is updated alone, so it is trained as if the attribute were unset."
         )
         self._warn_of_rehearsal = WarnOnce(
             "[%s] nlp.rehearse changes nothing in this parser, which has no rehearsal. To keep "
@@ -285,8 +285,9 @@ class RootMST(TrainablePipe):
             )
         if labels is None and not self.cfg["labels"] and is_placeholder(examples):
             util.logger.warning(
-                "[%s] is initialized without examples and labels: its labels are %r and %r, and "
-                "cannot be changed. Call `add_label` before, or give examples to `nlp.initialize`.",
+                "[%s] is initialized without examples and labels, so its only labels are %r and "
+                "%r, which cannot be changed later. To have others, call `add_label` before "
+                "`nlp.initialize`, or give it examples.",
                 self.name,
                 root_label,
                 *names,
@@ -493,9 +494,9 @@ class RootMST(TrainablePipe):
         strings: list[Any] = [example.reference.vocab.strings for example in examples]
         names = sorted({names[label] for label in new for names in strings if label in names})
         util.logger.warning(
-            "[%s] the labels %s of training arcs are not learnt, only the heads: the network "
-            "scores %d labels, which `initialize` fixed. To learn them, train a parser whose "
-            "`initialize` sees them, in its examples or as `labels`.",
+            "[%s] the labels %s of training arcs are not learnt (the heads of these arcs are): "
+            "`initialize` has fixed the %d labels that the network scores. To learn more, train a "
+            "new parser, and give `initialize` examples with these labels, or a list as `labels`.",
             self.name,
             names,
             len(self.cfg["labels"]),

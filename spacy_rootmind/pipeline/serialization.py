@@ -238,9 +238,9 @@ def _refusing(source: object):
         is_explained = isinstance(error, OSError | ValueError) and str(error)
         reason = str(error) if is_explained else repr(error)
         raise ValueError(
-            f"cannot load {source}: {reason}. It is incomplete or damaged, or was saved with "
-            f"another version or config; save it again, or load it with the config it was trained "
-            f"with"
+            f"cannot load {source}: {reason}. The saved component is incomplete or damaged, or was "
+            f"saved with another version or config; save it again, or load it with the config it "
+            f"was trained with"
         ) from error
 
 
@@ -323,7 +323,7 @@ def read_weights(
     if checksum is not None and saved[CHECKSUM] != checksum:
         raise ValueError("expected the weights that were saved together with cfg, found others")
     if saved[CHECKSUM] != _sha256(saved[WEIGHTS]):
-        raise ValueError("the weights are not those that were saved, but changed since")
+        raise ValueError("the weights are not those that were saved: they were changed afterwards")
     weights = srsly.msgpack_loads(saved[WEIGHTS])
     # First, as it says more than the number of labels that their layers have.
     if saved[DIGEST] != labels_digest(cfg):

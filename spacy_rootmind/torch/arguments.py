@@ -1,4 +1,4 @@
-"""Arguments of the functions of tensors: their checks, and what they are to the kernel."""
+"""Arguments of the functions of tensors: their checks, and their conversion for the kernel."""
 
 from __future__ import annotations  # the site has a stand-in for torch, without `|`
 
@@ -147,10 +147,10 @@ def as_array(tensor: Tensor) -> NDArray[Any]:
         return tensor.detach().numpy()
     except RuntimeError as error:
         raise NoDataError(
-            "expected a tensor with numbers, received one that stands for others: inside "
+            "expected a tensor whose numbers can be read, received a placeholder: inside "
             "torch.func transforms such as vmap, `sample`, `k_best`, `support` and "
-            "`enumerate_support` are not available; nor are gradients with is_grads_batched=True "
-            "or vectorize=True, use torch.func.jacrev, jacfwd or hessian"
+            "`enumerate_support` are not available; instead of gradients with "
+            "is_grads_batched=True or vectorize=True, use torch.func.jacrev, jacfwd or hessian"
         ) from error
 
 

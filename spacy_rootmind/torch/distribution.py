@@ -311,16 +311,16 @@ class TreeDistribution(Distribution):
 
     @property
     def mean(self) -> Tensor:
-        """Not there: the mean of heads, which are no quantities, says nothing."""
+        """Not available: heads are not quantities, so their mean is meaningless."""
         raise NotImplementedError(f"heads have no mean; {_USE_MARGINALS}")
 
     @property
     def variance(self) -> Tensor:
-        """Not there, nor is `stddev`: see `mean`."""
+        """Not available, nor is `stddev`: see `mean`."""
         raise NotImplementedError(f"heads have no variance; {_USE_MARGINALS}")
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Not there: trees are discrete."""
+        """Not available: trees are discrete."""
         raise NotImplementedError(
             "samples of trees have no gradient; use expected values of arcs, such as sums over "
             "`marginals`, or weight what samples yield by `log_prob`"

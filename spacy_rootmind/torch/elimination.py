@@ -32,9 +32,9 @@ def forward_mode(jvp: Callable[..., Any]) -> Callable[..., Any]:
         levels = functorch.get_interpreter_stack() or []
         if sum(level.key() == functorch.TransformType.Jvp for level in levels) > 1:
             raise NotImplementedError(
-                "expected one level of forward mode (jvp, jacfwd) at most: torch nests none for "
-                "functions such as these; use reverse mode for the others, as torch.func.hessian "
-                "does: jacfwd(jacrev(...))"
+                "expected at most one level of forward mode (jvp, jacfwd), received more: torch "
+                "cannot nest it for custom functions; use reverse mode for the other levels, as "
+                "torch.func.hessian does: jacfwd(jacrev(...))"
             )
         return jvp(ctx, *tangents)
 

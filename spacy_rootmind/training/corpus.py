@@ -57,7 +57,7 @@ class DistillationCorpus:
         if not any(len(example.reference) for example in gold):
             raise ValueError(
                 "expected gold examples to mix with those of teachers, found none with tokens: "
-                "see the corpus that `gold` names"
+                "correct the path of the corpus that `gold` names"
             )
         if _lacks_labels(nlp):
             yield from _join_rest(gold)

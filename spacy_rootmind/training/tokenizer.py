@@ -84,7 +84,7 @@ def fit_tokenizer(
         )
     readings = Counter((text, _checked(text, spans)) for text, spans in texts)
     if not any(spans for _, spans in readings):
-        raise ValueError("expected texts with gold tokens, received none: see the corpus's path")
+        raise ValueError("expected texts with gold tokens, received none: check the corpus's path")
     fit = _Fit(tokenizer)
     fit.add_patterns_and_cases(chunks_of(readings))
     fit.add_phrases(readings)

@@ -1,7 +1,7 @@
 """The best labelled tree that keeps rules on several arcs together: best-first branch and bound.
 
-A rule need not be known here. A function that finds what is wrong with a tree says it by conditions
-on its labelled arcs, of which no valid tree meets all.
+The search does not know the rules. It calls a function that finds the conflicts of a tree: sets of
+conditions on labelled arcs that this tree meets, and that no valid tree meets all of.
 """
 
 import heapq
@@ -157,8 +157,8 @@ def decode_constrained(
 ) -> ConstrainedTrees:
     """Find the highest-scoring labelled tree of each sentence among those that are valid.
 
-    Validity is what a function says that finds the conflicts of a tree: each a list of conditions
-    that this tree meets, and that no valid tree meets all of.
+    A function that finds the conflicts of a tree decides which trees are valid. A conflict is a
+    list of conditions all of which this tree meets, and no valid tree does.
 
     Parameters
     ----------

@@ -389,6 +389,6 @@ def _check_algorithm(algorithm: str, single_root: bool, projective: bool, arcmax
     if arcmax == "inside" and not row.runs_another:
         known = ", ".join(name for name in ALGORITHMS if _TABLE[name].runs_another)
         raise ValueError(
-            f"arcmax='inside' is for algorithms that run another one inside "
-            f"({known}); {algorithm!r} takes True or False"
+            f"arcmax='inside' needs an algorithm that runs another one ({known}); with "
+            f"{algorithm!r}, use arcmax=True or arcmax=False"
         )

@@ -131,8 +131,8 @@ class AllTrees:
         own, given = self.sentences, other.sentences
         if self.projective and not other.projective:
             raise ValueError(
-                "expected a distribution over all trees to compare with, as this one is; received "
-                "one with projective=True"
+                "expected a distribution over all trees to compare with, since this one is over "
+                "all trees; received one with projective=True: make it with projective=False"
             )
         marginals = find_marginals()
         possible = given.possible_arcs()

@@ -1,4 +1,4 @@
-"""Kernel statuses as exceptions, and what a call says that runs out of memory."""
+"""Exceptions for statuses of the kernel, and messages for calls that run out of memory."""
 
 import functools
 import inspect
@@ -12,8 +12,9 @@ from spacy_rootmind.kernel import batch as kernel
 from spacy_rootmind.trees.conventions import ScoreArray
 
 LOST_DIGITS = (
-    "scores of such magnitudes are beyond float64: sums of them overflow, or every tree needs an "
-    "arc that lies 1e15 below another one of its word; use allowed= to forbid arcs, and scale down"
+    "scores of such magnitudes are beyond float64: their sums overflow, or every tree needs an arc "
+    "whose score is 1e15 below that of another arc to the same word; forbid arcs by allowed=, not "
+    "by very low scores, and scale the scores down"
 )
 SUMS_OVERFLOW = "sums of scores of such magnitudes overflow; scale them down"
 

@@ -314,9 +314,9 @@ def _draw(
     )
     if failed[0] == kernel.NO_STEPS:
         raise RuntimeError(
-            f"sentence {failed[1]}: the walks of method {method!r} for one tree did not come to an "
-            f"end in {steps} steps, or could not; use method='auto', which then draws the tree in "
-            f"another way"
+            f"sentence {failed[1]}: the random walks of method {method!r} completed no tree in "
+            f"{steps} steps, or can complete none; use method='auto', which then draws the tree "
+            f"in another way"
         )
     if failed[0] != OK:
         raise_failure(
@@ -343,7 +343,7 @@ def _check_method(method: str, single_root: bool, projective: bool, replace: boo
         )
     if not single_root and method == "wilson_reject":
         raise ValueError(
-            f"method {method!r} is about the single root; for single_root=False use 'wilson'"
+            f"method {method!r} needs single_root=True; use 'wilson' for several roots"
         )
 
 

@@ -180,7 +180,7 @@ def test_another_run_in_the_same_folder_is_refused(pipeline, address, corpus, tm
         bulk(options(pipeline, address, [corpus], output))
     assert re.fullmatch(r"changed: \S+\. Use the same files, or .*", error.value.text)
     assert sorted(path.name for path in output.iterdir()) == before
-    with pytest.raises(CommandError, match="is not empty, and is no output"):
+    with pytest.raises(CommandError, match="is not empty, and was not written by"):
         bulk(options(pipeline, address, [corpus], tmp_path))
 
 

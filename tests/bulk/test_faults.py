@@ -231,7 +231,7 @@ def test_killed_workers_and_a_killed_command_lose_nothing(form, run, trained):
     wait_until(lambda: not run.workers())
     process = run.start()
     run.finish(process)
-    assert "parts are there already" in run.log.read_text()
+    assert "parts are already finished" in run.log.read_text()
     assert_parsed_once(run, trained)
 
 

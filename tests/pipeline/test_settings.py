@@ -189,9 +189,7 @@ def test_factory_has_every_setting_with_its_default():
 @pytest.mark.parametrize("maker", ["kbest", "sample", "sample_without_replacement"])
 def test_number_of_alternatives_must_be_a_positive_integer(maker, k):
     make = registry.misc.get(f"spacy_rootmind.{maker}.v1")
-    with pytest.raises(
-        ValueError, match=r"expected the k of alternatives as an integer of at least"
-    ):
+    with pytest.raises(ValueError, match=r"expected `k` of alternatives as an integer of at least"):
         make(k=k)
 
 

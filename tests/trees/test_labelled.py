@@ -402,7 +402,7 @@ def test_labelled_alternatives_are_saved_and_pickled(unsure, parser):
 
 @pytest.mark.parametrize("make", [kbest, sample, sample_without_replacement])
 def test_labelled_must_be_true_or_false(make):
-    with pytest.raises(ValueError, match="expected the labelled of alternatives as true or false"):
+    with pytest.raises(ValueError, match="expected `labelled` of alternatives as true or false"):
         make(3, labelled="yes")
 
 
