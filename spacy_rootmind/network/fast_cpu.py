@@ -44,9 +44,10 @@ def keep_fast_cpu(model: Model[Any, Any]) -> None:
 
     A model that has its own way to make copies, such as a transformer, keeps it.
     """
-    model.attrs.setdefault(LISTENER_HOOK, _make_fast)
+    model.attrs.setdefault(LISTENER_HOOK, make_fast)
 
 
-def _make_fast(copy: Model[Any, Any]) -> Model[Any, Any]:
+def make_fast(copy: Model[Any, Any]) -> Model[Any, Any]:
+    """Make a copy of a model fast."""
     use_fast_cpu(copy)
     return copy

@@ -50,11 +50,15 @@ def cache_embeddings(model: Model[Any, Any], size: int = MOST_TYPES) -> None:
     for node in list(model.walk()):
         embed = node.maybe_get_ref("embed")
         if embed is not None and _reads_one_token(embed):
-            forward = forward_of(embed)
-            if isinstance(forward, TypeCache):
-                # Of a model that this one is a copy of.
-                forward = forward.forward
-            set_forward(embed, TypeCache(forward, size))
+            set_forward(embed, TypeCache(_without_cache(embed), size))
+        elif isinstance(forward_of(node), TypeCache):
+            # Copies of models have no references, and the cache of what they are copies of.
+            set_forward(node, TypeCache(_without_cache(node), size))
+
+
+def _without_cache(embed: Model[Any, Any]) -> Forward:
+    forward = forward_of(embed)
+    return forward.forward if isinstance(forward, TypeCache) else forward
 
 
 def _reads_one_token(embed: Model[Any, Any]) -> bool:

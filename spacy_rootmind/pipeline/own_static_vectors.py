@@ -21,7 +21,7 @@ from spacy_rootmind.compat import (
     ListenedToComponent,
     VectorsWithAttr,
 )
-from spacy_rootmind.network.fast_cpu import follow_fast_cpu
+from spacy_rootmind.network.fast_cpu import follow_fast_cpu, make_fast
 from spacy_rootmind.network.types import Floats2d
 from spacy_rootmind.pipeline.vectors import SETTINGS, HalfPrecisionVectors
 
@@ -181,9 +181,11 @@ def keep_static_vectors(nlp: Language) -> None:
     A component that has its own way to make copies, such as a transformer, keeps it.
     """
     for _, pipe in nlp.components:
-        if not isinstance(pipe, ListenedToComponent) or LISTENER_HOOK in pipe.model.attrs:
+        if not isinstance(pipe, ListenedToComponent):
             continue
-        if vocab_readers(pipe.model):
+        # Copies with static vectors are made fast as well.
+        is_free = pipe.model.attrs.get(LISTENER_HOOK) in (None, make_fast)
+        if is_free and vocab_readers(pipe.model):
             pipe.model.attrs[LISTENER_CONFIG_HOOK] = _with_table_in_config
             pipe.model.attrs[LISTENER_HOOK] = _with_table_in_model
 

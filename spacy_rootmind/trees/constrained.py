@@ -429,6 +429,12 @@ class _Sentence:
     ) -> None:
         self.number, self.place, self.m = number, place, len(arcs)
         self.mask = np.array(mask, dtype=np.bool_, order="C").view(np.uint8)
+        is_square = self.mask.ndim == 3 and self.mask.shape[:2] == arcs.shape
+        if not is_square or arc_labels.max(initial=0) >= self.n_labels:
+            raise ValueError(
+                f"sentence {number}: expected a mask of shape ({self.m}, {self.m}, n_labels + 1) "
+                f"for all labels of the parser, received {self.mask.shape}"
+            )
         self.mask[:, 0, 1:] = self.mask[:, 1:, ROOT_LABEL] = 0
         own = arcs.astype(np.float64, order="C")
         self.space = SearchSpace(own, weights.copy(), arc_labels.copy(), self.mask)
@@ -438,6 +444,11 @@ class _Sentence:
         self.is_hopeless = self.proven = False
         self.error: NoTreeError | None = None
         self.tree: _Node
+
+    @property
+    def n_labels(self) -> int:
+        """Number of labels, with that of the root."""
+        return int(self.mask.shape[-1])
 
     def start(
         self,
@@ -470,6 +481,11 @@ class _Sentence:
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], float]:
         """Split what is left to a word by a condition that its arc in a node's tree meets."""
         word, heads, labels, holds = condition
+        if not 0 < word < self.m:
+            raise ValueError(
+                f"sentence {self.number}: expected a condition on one of the words 1 to "
+                f"{self.m - 1}, received {condition}"
+            )
         meets, others, most = self.space.split(
             word, left, _as_bytes(heads), _as_bytes(labels), holds
         )
@@ -630,11 +646,19 @@ class _Search:
         if not wanted:
             return
         sizes = [len(arcs) for arcs in wanted.values()]
-        batch, place, m = np.repeat([(*each.place, each.m) for each in wanted], sizes, axis=0).T
-        dep, head = np.divmod([arc for arcs in wanted.values() for arc in sorted(arcs)], m)
+        # Not NumPy's default integers, which have 32 bits on Windows before NumPy 2.
+        places = np.array([(*each.place, each.m) for each in wanted], dtype=np.intp)
+        batch, place, m = np.repeat(places, sizes, axis=0).T
+        arcs = [arc for own in wanted.values() for arc in sorted(own)]
+        dep, head = np.divmod(np.array(arcs, dtype=np.intp), m)
         padded = PaddedArcs(batch, place, dep, head)
         found = np.ascontiguousarray(self.find_log_probs(padded), dtype=np.float64)
         for sentence, end, size in zip(wanted, np.cumsum(sizes).tolist(), sizes, strict=True):
+            if found.shape != (len(arcs), sentence.n_labels - 1):
+                raise ValueError(
+                    f"sentence {sentence.number}: expected a mask with {found.shape[-1]} labels "
+                    f"and that of the root, received one with {sentence.n_labels}"
+                )
             own = slice(end - size, end)
             sentence.space.add_labels(dep[own], head[own], found[own])
 

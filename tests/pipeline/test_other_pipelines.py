@@ -12,6 +12,7 @@ from spacy.vectors import Vectors
 from thinc.api import Config, NumpyOps
 
 from spacy_rootmind.network.fast_cpu import use_fast_cpu
+from spacy_rootmind.pipeline.callbacks import make_fast_cpu
 
 # spaCy says so of any component, whatever it reads.
 pytestmark = pytest.mark.filterwarnings("ignore:.W113. Sourced component:UserWarning")
@@ -382,6 +383,22 @@ def test_copies_use_the_library_of_the_original(folder):
     nlp.replace_listeners("tok2vec", "root_mst", PATHS)
     ops = {node.ops for node in nlp.get_pipe("root_mst").model.walk()}
     assert not any(type(each) is NumpyOps and each.use_blis for each in ops)
+
+
+def test_static_vectors_are_kept_where_the_parser_was_added_to_a_fast_pipeline(quickstart_docs):
+    nlp = spacy.blank("xx")
+    nlp.vocab.vectors = static_vectors(quickstart_docs, nlp.vocab.strings, "default")
+    nlp.add_pipe("tok2vec", config={"model": TOK2VEC})
+    make_fast_cpu()(nlp)
+    nlp.add_pipe("root_mst", config={"model": LISTENING})
+    train(nlp, gold_examples(quickstart_docs[:40], nlp), steps=12)
+    expected = parses(nlp)
+    nlp.replace_listeners("tok2vec", "root_mst", PATHS)
+    other = make_other(quickstart_docs)
+    other.vocab.vectors = static_vectors(quickstart_docs, other.vocab.strings, "default")
+    other.vocab.vectors.data[:] = 0
+    other.add_pipe("root_mst", source=nlp)
+    assert parses(other) == expected
 
 
 def test_a_table_of_its_own_can_be_trained(folder, quickstart_docs):

@@ -301,6 +301,15 @@ def test_a_conflict_that_the_tree_does_not_have_is_refused():
         decode_constrained(np.zeros((4, 4)), np.zeros((4, 4, 2)), find)
 
 
+@pytest.mark.parametrize("word", [-1, 0, 4, 1000])
+def test_conditions_are_on_words(word):
+    def find(heads, labels):
+        return [[Condition(word, np.ones(4, dtype=bool), np.ones(3, dtype=bool))]]
+
+    with pytest.raises(ValueError, match=r"sentence 0: expected a condition on .* words 1 to 3"):
+        decode_constrained(np.zeros((4, 4)), np.zeros((4, 4, 2)), find)
+
+
 def none(heads, labels):
     return ()
 
@@ -464,6 +473,23 @@ def test_beyond_the_limit_what_is_safe_is_taken(monkeypatch):
     found = decode_valid(*inputs, max_decodes=1)
     assert not found.valid[0].any()
     assert found.heads[0].tolist() == decode_labelled(*inputs[:2], labels.best)[0][0].tolist()
+
+
+@pytest.mark.parametrize("shape", [(7, 7, 4), (8, 8, 3), (8, 8, 5), (1, 1, 4), (8, 8), ()])
+def test_masks_of_rules_have_all_words_and_labels(shape):
+    rng = rng_for("constrained", "masks")
+    weights = rng.normal(size=(1, 8, 8))
+    label_scores = np.log(rng.dirichlet([1, 1, 1], size=(1, 8, 8)))
+    # The best tree breaks the rule, and the best one that keeps it has other labels.
+    weights[..., 3] += 99
+    label_scores[..., 0] += 9
+    labels = LazyLabels([label_scores])
+    rules = NumberedRules({0: one_per_head(1, 3)}, {0: np.ones((8, 8, 4), dtype=bool)})
+    rules.mask = lambda sentence: np.ones(shape, dtype=bool)
+    with pytest.raises(ValueError, match=r"expected a (mask of shape|condition on 8 heads)"):
+        decode_valid(
+            *([weights], [np.array([7])], [np.array([0])], labels.best, labels.log_probs, rules)
+        )
 
 
 def test_a_hopeless_sentence_is_not_searched(monkeypatch):
