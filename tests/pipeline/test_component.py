@@ -504,7 +504,7 @@ def test_labels_that_the_network_does_not_score_are_told_of_once(quickstart_docs
     assert told(doc, root) == []
     [message] = told(with_label(doc, "novel", 0), with_label(doc, "new", 3))
     assert message.startswith("[root_mst] the labels ['new', 'novel'] ")
-    assert f"scores {len(before) - 1} labels" in message
+    assert f"the {len(before) - 1} labels that the network scores" in message
     assert told(with_label(doc, "new", 0)) == []
     [message] = told(with_label(doc, "new", 0), with_label(doc, "another", 0))
     assert "['another']" in message

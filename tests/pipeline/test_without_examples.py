@@ -108,7 +108,7 @@ def test_without_labels_there_is_a_warning(caplog, monkeypatch):
         assert not caplog.records
         initialized()
     [record] = caplog.records
-    assert "its labels are 'ROOT' and 'dep'" in record.getMessage()
+    assert "its only labels are 'ROOT' and 'dep'" in record.getMessage()
 
 
 def test_a_corpus_without_heads_is_still_refused():
