@@ -18,4 +18,17 @@ def look_through_once():
         groups = {name: list(found.select(group=name)) for name in found.groups}
         catalogue.AVAILABLE_ENTRY_POINTS = groups
     for registry in (msgpack.msgpack_encoders, msgpack.msgpack_decoders):
-        registry.get_all = registry.get_all().copy
+        registry.get_all = remembered(registry.get_all, catalogue.REGISTRY)
+
+
+def remembered(get_all, registered):
+    """Remember the functions of a registry until something is registered anywhere."""
+    kept = {}
+
+    def get_all_once():
+        if len(registered) not in kept:
+            kept.clear()
+            kept[len(registered)] = get_all()
+        return kept[len(registered)].copy()
+
+    return get_all_once
