@@ -1,10 +1,11 @@
 """A server that runs `python -m` in forks of a process that has imported spaCy and this package.
 
-A fork takes a tenth of a second, an interpreter that imports spaCy more than a second; that spaCy
-imports the package by itself is tested in `test_registry.py`. Commands
-come from stdin, one JSON object per line, and their exit codes go to stdout. The arguments are
-further modules to import. A command with `signal` and `delay` is a process group of its own, and
-gets the signal after so many seconds, alone or with its group.
+A fork takes a tenth of a second, an interpreter that imports spaCy more than a second. That spaCy
+imports the package by itself is tested in `test_registry.py`.
+
+Commands come from stdin, one JSON object per line, and their exit codes go to stdout. The arguments
+are further modules to import. A command with `signal` and `delay` is a process group of its own,
+and gets the signal after so many seconds, alone or with its group.
 """
 
 import gc
@@ -54,7 +55,7 @@ def interrupt(child, number, delay, group):
 def main():
     for name in sys.argv[1:]:
         importlib.import_module(name)
-    # Else a fork would look through all of this when it ends, and thereby copy its memory.
+    # Otherwise, each fork would look for garbage in all of this when it ends, and copy its memory.
     gc.freeze()
     command = next_command()
     if "signal" in command:
