@@ -133,8 +133,9 @@ class Upstream:
                 component.add_listener(listener, name)
         raise ValueError(
             f"the parser was taken from a pipeline whose {upstream!r} it listens to. This pipeline "
-            f"lacks that component, so heads would be wrong. Give the parser its own token vectors "
-            f"first: `source.replace_listeners({upstream!r}, {name!r}, ['model.tok2vec'])`, with "
+            f"lacks that component, or has another of this name, so heads would be wrong. Give the "
+            f"parser its own token vectors first: "
+            f"`source.replace_listeners({upstream!r}, {name!r}, ['model.tok2vec'])`, with "
             f"{upstream!r} enabled in the source, then `nlp.add_pipe({name!r}, source=source)`; or "
             f'in a config, under [components.{name}], `replace_listeners = ["model.tok2vec"]`. '
             f"(If this is the pipeline that the parser comes from, add or remove any component: "
