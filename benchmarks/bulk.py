@@ -27,9 +27,9 @@ from lib.records import Records
 from lib.tables import table
 
 from spacy_rootmind.bulk import ArrowParser, engine
-from spacy_rootmind.bulk.counts import Counts
 from spacy_rootmind.bulk.part import Job, identity_of
 from spacy_rootmind.bulk.sources import Part, cut_source, list_sources
+from spacy_rootmind.parsing.stream import Counts
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 # More parts than workers, so that both end at about the same time.

@@ -36,7 +36,7 @@ cdef void swap_rows(double* first, double* second, Py_ssize_t n) noexcept nogil:
 cdef bint invert_matrix(double* matrix, Py_ssize_t n, Py_ssize_t* swapped) noexcept nogil:
     """Gauss-Jordan elimination in place with partial pivoting; see the declaration.
 
-    As long as a few draws take; LAPACK is faster, and deaf to Ctrl-C until it is done.
+    As long as a few draws take; LAPACK is faster, but Ctrl-C would have to wait until it is done.
     """
     cdef Py_ssize_t k, i, j, largest
     cdef double* pivot

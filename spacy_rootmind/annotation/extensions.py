@@ -26,7 +26,6 @@ from spacy_rootmind.annotation import doc_trees
 from spacy_rootmind.annotation.details import ArcTable, ParseDetails
 from spacy_rootmind.annotation.records import (
     OutdatedDetailsError,
-    has_records,
     is_record_key,
     read_record,
     read_token_record,
@@ -383,18 +382,11 @@ def get_token_arcs(token: Token) -> list[Arc] | None:
     ValueError
         If the details have another format or are damaged.
     """
-    if not has_records(token.doc):
+    found = _read_token(token)
+    if found is None or found[0].arcs is None:
         return None
-    try:
-        sentence = token.sent
-    except ValueError as error:
-        warn_of_outdated(error)
-        return None
-    details = _read(sentence)
-    if details is None or details.arcs is None:
-        return None
-    arcs = details.arcs
-    return _make_arcs(list(sentence), arcs, arcs.dependents == token.i - sentence.start)
+    arcs, place = found[0].arcs, found[1]
+    return _make_arcs(list(token.sent), arcs, arcs.dependents == place)
 
 
 def _make_arcs(

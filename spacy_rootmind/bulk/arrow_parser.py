@@ -2,17 +2,16 @@
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 from spacy.language import Language
 from spacy.tokens import Doc
 
-from spacy_rootmind.bulk.counts import Counts
 from spacy_rootmind.bulk.pieces import Piece, cut_record
 from spacy_rootmind.bulk.schema import SCHEMAS
 from spacy_rootmind.bulk.to_rows import (
@@ -26,7 +25,7 @@ from spacy_rootmind.formats.jsonl import find_words, read_tokens
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords, replacing_tags
 from spacy_rootmind.parsing.long_runs import is_quadratic
 from spacy_rootmind.parsing.settings import ParserSettings
-from spacy_rootmind.parsing.stream import DocCounts, count_doc, parse_records
+from spacy_rootmind.parsing.stream import Counts, chunks, count_doc, parse_records
 
 ID_COLUMN = "id"
 # Characters that are parsed together, at most, beyond a first piece: they bound memory.
@@ -211,7 +210,7 @@ class ArrowParser:
             records = replacing_tags(records)
         pieces = (piece for record in records for piece in cut_record(record, limit, max_run))
         n_before = 0
-        for chunk in _chunks(pieces):
+        for chunk in map(list, chunks(pieces, BATCH_ROWS, CHUNK_CHARS)):
             converted: list[tuple[Piece, Result | Failure]] = []
             # Frees what the chunk adds to the vocabulary.
             with loaded.lock, loaded.nlp.memory_zone():
@@ -221,7 +220,7 @@ class ArrowParser:
                     batch_size=self.settings.batch_size,
                 )
                 for piece, result in zip(chunk, parsed, strict=True):
-                    found: Converted[Result] | Failure = (
+                    found: tuple[Result, Counts] | Failure = (
                         result
                         if isinstance(result, Failure)
                         else _convert(*result, partial(convert, piece=piece, n_before=n_before))
@@ -230,28 +229,21 @@ class ArrowParser:
                         counts.add_error(found)
                         converted.append((piece, found))
                     else:
-                        n_before += found.counts.sentences
-                        counts.add_doc(found.counts)
-                        converted.append((piece, found.value))
+                        value, of_doc = found
+                        n_before += of_doc.sentences
+                        counts.add(of_doc)
+                        converted.append((piece, value))
                     if piece.is_last:
                         counts.documents += 1
                         n_before = 0
             yield from converted
 
 
-@dataclass
-class Converted(Generic[Result]):
-    """What a Doc was converted to, and its counts."""
-
-    value: Result
-    counts: DocCounts
-
-
 def _convert(
     record: InputRecord, doc: Doc, convert: Callable[[Doc], Result]
-) -> Converted[Result] | Failure:
+) -> tuple[Result, Counts] | Failure:
     try:
-        return Converted(convert(doc), count_doc(doc))
+        return convert(doc), count_doc(doc)
     except Exception as error:
         # A component after the parser has left a Doc that cannot be read or written.
         return record.failed(error)
@@ -276,20 +268,6 @@ def make_record(
         return InputRecord(file, line, words=words, spaces=spaces, starts=starts, fields=fields)
     except ValueError as error:
         return Failure(file, line, str(error), name=fields.get("id"))
-
-
-def _chunks(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    """Group pieces to be parsed together."""
-    chunk: list[Piece] = []
-    size = 0
-    for piece in pieces:
-        chunk.append(piece)
-        size += piece.record.n_chars
-        if size >= CHUNK_CHARS or len(chunk) >= BATCH_ROWS:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
 
 
 def _rows(doc: Doc, piece: Piece, n_before: int) -> list[Row]:

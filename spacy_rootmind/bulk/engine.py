@@ -19,9 +19,9 @@ import distributed
 from distributed import Client, Future, KilledWorker, LocalCluster, as_completed
 from distributed.client import ClosedClientError
 
-from spacy_rootmind.bulk.counts import Counts
 from spacy_rootmind.bulk.part import Job, JobError, count_documents, parse_part, try_documents
 from spacy_rootmind.bulk.sources import Part
+from spacy_rootmind.parsing.stream import Counts
 
 # Times that a worker may die at a part, on a cluster of our own, before the part is searched.
 ALLOWED_FAILURES = 3

@@ -24,12 +24,12 @@ from fsspec.implementations.local import LocalFileSystem
 from spacy.tokens import Doc, DocBin
 
 from spacy_rootmind.bulk.arrow_parser import ArrowParser
-from spacy_rootmind.bulk.counts import Counts
 from spacy_rootmind.bulk.pieces import Piece
 from spacy_rootmind.bulk.sources import Part, read_part
 from spacy_rootmind.formats.docbin import pack_doc
 from spacy_rootmind.formats.records import KILLED, Failure, InputRecord, InputRecords
 from spacy_rootmind.formats.registry import DOCS, PARQUET, Writer, writer
+from spacy_rootmind.parsing.stream import Counts
 
 # Bytes of rows that are written together, as a row group.
 GROUP_BYTES = 32 << 20

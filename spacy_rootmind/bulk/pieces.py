@@ -47,6 +47,11 @@ class Piece:
         """Whether this is all of its document."""
         return self.start == 0 and self.is_last
 
+    @property
+    def n_chars(self) -> int:
+        """Characters to parse, as `InputRecord` counts them."""
+        return self.record.n_chars
+
 
 def cut_record(
     record: InputRecord | Failure, max_chars: int, max_word_length: int

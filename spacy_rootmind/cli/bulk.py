@@ -1,7 +1,6 @@
 """The command `bulk`: parses a corpus of any size into a folder."""
 
 import os
-import sys
 from collections.abc import Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -9,7 +8,6 @@ from functools import partial
 from time import perf_counter
 
 from spacy_rootmind.bulk.arrow_parser import ArrowParser
-from spacy_rootmind.bulk.counts import Counts
 from spacy_rootmind.bulk.engine import (
     Failed,
     LostSchedulerError,
@@ -26,12 +24,14 @@ from spacy_rootmind.cli.messages import (
     CommandError,
     Messages,
     numbered,
+    progress_bar,
     warn_of_guidelines,
 )
 from spacy_rootmind.cli.signals import Interrupted, stop_signals
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.registry import PARAGRAPHS, PARQUET, TEXT
 from spacy_rootmind.parsing.settings import SettingsError
+from spacy_rootmind.parsing.stream import Counts
 
 # Larger parts lose more work when a worker dies, smaller ones make more files. Small inputs still
 # have enough parts for several workers.
@@ -133,7 +133,9 @@ def _bulk(options: BulkOptions, messages: Messages) -> int:
         messages.info(f"{len(done)} of {len(parts)} parts are already finished")
     present = {part.number for part in done}
     todo = [part for part in parts if part.number not in present]
-    progress = Progress(_bar(options, parts, done), counts_of(folder, done))
+    n_bytes, n_done = (sum(part.size for part in some) for some in (parts, done))
+    bar = progress_bar(n_bytes, "B", shown=options.progress, quiet=options.quiet, initial=n_done)
+    progress = Progress(bar, counts_of(folder, done))
     failed: Failed = []
     with progress.bar:
         if todo:
@@ -205,20 +207,6 @@ def _run(
         raise CommandError(f"Cannot reach the scheduler {options.scheduler}: {error}") from error
 
 
-def _bar(options: BulkOptions, parts: Sequence[Part], done: Sequence[Part]) -> Bar:
-    shown = options.progress
-    return Bar(
-        desc="Parsing",
-        total=sum(part.size for part in parts),
-        initial=sum(part.size for part in done),
-        unit="B",
-        unit_scale=True,
-        # None shows the bar only if stderr is a terminal.
-        disable=options.quiet or (None if shown is None else not shown),
-        file=sys.stderr,
-    )
-
-
 def _report(
     options: BulkOptions, messages: Messages, progress: Progress, failed: Failed, n_parts: int
 ) -> int:
@@ -233,7 +221,7 @@ def _report(
         kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(total.errors.items()))
         place = "the column error" if options.to_format == PARQUET else "_part-*.json"
         messages.warn(f"Errors, in {place}: {kinds}")
-    warn_of_guidelines(messages, total.not_proven, total.broken)
+    warn_of_guidelines(messages, total)
     for part, reason in failed:
         place = f"{part.source.name}, {part.start} to {part.stop}"
         messages.fail(f"Part {part.number} ({place}): {reason}")

@@ -6,6 +6,8 @@ from contextlib import redirect_stdout
 from tqdm import tqdm
 from wasabi import Printer
 
+from spacy_rootmind.parsing.stream import Counts
+
 
 class CommandError(Exception):
     """An error that ends a command with a message instead of a traceback."""
@@ -25,6 +27,21 @@ class Bar(tqdm):
     """A progress bar without tqdm's monitor thread, which would interfere with forking."""
 
     monitor_interval = 0
+
+
+def progress_bar(
+    total: int | None, unit: str, *, shown: bool | None, quiet: bool, initial: int = 0
+) -> Bar:
+    """Make a progress bar, over bytes if the unit is "B"; None shows it if stderr is a terminal."""
+    return Bar(
+        desc="Parsing",
+        total=total,
+        initial=initial,
+        unit=unit,
+        unit_scale=unit == "B",
+        disable=quiet or (None if shown is None else not shown),
+        file=sys.stderr,
+    )
 
 
 class Messages:
@@ -59,11 +76,11 @@ class Messages:
             getattr(self._printer, style)(title, text)
 
 
-def warn_of_guidelines(messages: Messages, not_proven: int, broken: int) -> None:
+def warn_of_guidelines(messages: Messages, counts: Counts) -> None:
     """Tell how many trees may not be the best ones that keep the pipeline's guidelines."""
-    if not_proven or broken:
+    if counts.not_proven or counts.broken:
         messages.warn(
-            f"Trees that break the guidelines: {broken}; trees that keep them, but may not be the "
-            f"best that do: {not_proven}",
+            f"Trees that break the guidelines: {counts.broken}; trees that keep them, but may not "
+            f"be the best that do: {counts.not_proven}",
             'The attribute span._.guideline_status is "broken" or "not proven" for these.',
         )

@@ -14,6 +14,7 @@ from spacy_rootmind.cli.messages import (
     CommandError,
     Messages,
     numbered,
+    progress_bar,
     warn_of_guidelines,
 )
 from spacy_rootmind.cli.outputs import DocsOutput, FileOutput, Output, StreamOutput, check_free
@@ -31,7 +32,7 @@ from spacy_rootmind.formats.registry import (
 )
 from spacy_rootmind.parsing.long_runs import cut_long_runs
 from spacy_rootmind.parsing.settings import ParserSettings, SettingsError
-from spacy_rootmind.parsing.stream import chunks, count_doc, parse_records
+from spacy_rootmind.parsing.stream import Counts, chunks, count_doc, parse_records
 
 STDOUT = "-"
 # Drawn trees show other heads from this probability on.
@@ -214,8 +215,7 @@ class Run:
         self.output = output
         self.messages = Messages(options.quiet)
         self.n_records = self.n_failures = 0
-        self.n_docs = self.n_sentences = self.n_words = 0
-        self.n_not_proven = self.n_broken = 0
+        self.counts = Counts()
 
     def run(self) -> int:
         """Parse all records; returns the exit code."""
@@ -269,27 +269,15 @@ class Run:
         except Exception as error:
             return record.failed(error)
         self.output.write(prepared)
-        counts = count_doc(doc)
-        self.n_docs += 1
-        self.n_sentences += counts.sentences
-        self.n_words += counts.words
-        self.n_not_proven += counts.not_proven
-        self.n_broken += counts.broken
+        self.counts.add(count_doc(doc, 1))
         return None
 
     def _progress(self) -> Bar:
         """Make a progress bar over bytes if their number is known, else over records."""
-        shown = self.options.progress
         total = self.inputs.total_bytes
-        return Bar(
-            desc="Parsing",
-            total=total,
-            unit="record" if total is None else "B",
-            unit_scale=total is not None,
-            # None shows the bar only if stderr is a terminal.
-            disable=self.options.quiet or (None if shown is None else not shown),
-            file=sys.stderr,
-        )
+        unit = "record" if total is None else "B"
+        options = self.options
+        return progress_bar(total, unit, shown=options.progress, quiet=options.quiet)
 
     def _position(self, progress: Bar) -> int:
         return self.n_records if progress.total is None else self.inputs.n_bytes
@@ -298,13 +286,14 @@ class Run:
         if complete and not self.n_records:
             self.messages.warn("The input has nothing to parse")
         elif complete:
+            counts = self.counts
             self.messages.good(
-                f"Wrote {numbered(self.n_docs, 'text')}, "
-                f"{numbered(self.n_sentences, 'sentence')}, {numbered(self.n_words, 'word')} "
+                f"Wrote {numbered(counts.documents, 'text')}, "
+                f"{numbered(counts.sentences, 'sentence')}, {numbered(counts.words, 'word')} "
                 f"to {self.options.output_name} "
-                f"({self.n_words / max(seconds, 1e-9):,.0f} words per second)"
+                f"({counts.words / max(seconds, 1e-9):,.0f} words per second)"
             )
-        warn_of_guidelines(self.messages, self.n_not_proven, self.n_broken)
+        warn_of_guidelines(self.messages, self.counts)
         if self.n_failures:
             what = "Some records failed" if complete else "Stopped at a failed record"
             self.messages.fail(f"{what}: {self.n_failures} of {self.n_records} records failed")

@@ -44,12 +44,16 @@ from spacy_rootmind.formats.conllu_sentence import (
     words_and_spaces,
 )
 from spacy_rootmind.formats.lines import Line
-from spacy_rootmind.formats.parse_details import ListedDetails, list_details
+from spacy_rootmind.formats.parse_details import (
+    PROB_DIGITS,
+    ListedDetails,
+    list_details,
+    rounded,
+)
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords, check_unchanged
 from spacy_rootmind.formats.text import blocks
 
 OWN_COMMENT = re.compile(r"#\s*parse_(log_prob|entropy|\d+)\s*=")
-PROB_DIGITS = 6
 RESERVED = re.compile(r"[\s/%]")
 # Characters that would end a label within MISC; they are percent-encoded.
 MISC_MARKS = re.compile(r"[|,%]")
@@ -267,8 +271,8 @@ def _parse_comments(details: ListedDetails) -> list[str]:
 
 
 def decimals(value: float) -> str:
-    """Format a number with a fixed number of digits, and without a minus sign for zero."""
-    return f"{round(float(value), PROB_DIGITS) + 0.0:.{PROB_DIGITS}f}"
+    """Format a number with a fixed number of digits."""
+    return f"{rounded(value):.{PROB_DIGITS}f}"
 
 
 def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_before: int) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from spacy.tokens import Doc, Span
 
 from spacy_rootmind.formats.lines import Line
-from spacy_rootmind.formats.parse_details import list_details
+from spacy_rootmind.formats.parse_details import list_details, rounded
 from spacy_rootmind.formats.records import (
     Failure,
     InputRecord,
@@ -25,9 +25,6 @@ from spacy_rootmind.formats.records import (
     restore_given_columns,
 )
 from spacy_rootmind.formats.text import is_blank
-
-PROB_DIGITS = 6
-
 
 # --- reading --------------------------------------------------------------------------------------
 
@@ -236,8 +233,3 @@ def _add_parse(data: dict[str, Any], number: int, sentence: Span) -> None:
             }
             for parse in details.parses
         ]
-
-
-def rounded(value: float) -> float:
-    """Round to the number of digits in CoNLL-U."""
-    return round(float(value), PROB_DIGITS) + 0.0

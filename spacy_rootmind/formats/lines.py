@@ -73,8 +73,10 @@ class Inputs:
                 raise InputError(
                     f"expected files, or folders of .spacy files, received a folder: {name}"
                 )
-            with closing(_open(name)):
-                pass
+            # A named pipe is only opened to be read: closing it loses what was written to it.
+            if Path(name).is_file() or not Path(name).exists():
+                with closing(_open(name)):
+                    pass
 
     @property
     def total_bytes(self) -> int | None:

@@ -8,6 +8,9 @@ from spacy.tokens import Span
 from spacy_rootmind.annotation.extensions import get_head_prob, warn_of_outdated
 from spacy_rootmind.annotation.records import OutdatedDetailsError, read_record
 
+# Of numbers that are written.
+PROB_DIGITS = 6
+
 
 class ListedArc(NamedTuple):
     """A labelled arc with its probability."""
@@ -118,3 +121,8 @@ def list_details(sentence: Span) -> ListedDetails:
             parses=[ListedParse(*parse) for parse in zip(*columns, names, strict=True)]
         )
     return found
+
+
+def rounded(value: float) -> float:
+    """Round to the digits that are written, without a minus sign for zero."""
+    return round(float(value), PROB_DIGITS) + 0.0

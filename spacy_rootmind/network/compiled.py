@@ -40,7 +40,7 @@ def _layer_norm(model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Any, Ca
     if G.shape[0] != X.shape[1]:
         # Thinc's error says so.
         return _LAYER_NORM(model, X, is_train)
-    return kernel.layer_norm(X, G, b), _no_backprop
+    return kernel.layer_norm(X, G, b), no_backprop
 
 
 def _maxout(model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Any, Callable]:
@@ -50,10 +50,11 @@ def _maxout(model: Model[Any, Any], X: Any, is_train: bool) -> tuple[Any, Callab
         return _MAXOUT(model, X, is_train)
     W: Any = model.get_param("W")
     Y: Any = model.ops.gemm(X, W.reshape((b.size, -1)), trans2=True)
-    return kernel.maxout(Y, b), _no_backprop
+    return kernel.maxout(Y, b), no_backprop
 
 
-def _no_backprop(d_result: Any) -> Any:
+def no_backprop(d_result: Any) -> Any:
+    """Refuse a gradient, as the callback of a layer that keeps nothing for one."""
     raise ValueError("no gradient without is_train=True")
 
 

@@ -5,7 +5,7 @@ layout, in NumPy arrays. Column i of the scores is label number i + 1: number 0 
 label, which needs no score, as in `RootMST.labels`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,16 +57,6 @@ def begin_label_scores(
     places = locate_arcs(trees, arcs.deps, arcs.heads)
     scores, backprop = labeller((trees.rows, trees.layout, places), is_train)
     return LabelScores(arcs, scores), backprop
-
-
-def predict_label_scores(
-    labeller: Labeller,
-    trees: TreeScores,
-    choose_arcs: Callable[[TreeScores], Sequence[ChosenArcs]] | None,
-) -> list[LabelScores]:
-    """Score labels of chosen arcs without dropout."""
-    chosen = [] if choose_arcs is None else choose_arcs(trees)
-    return [begin_label_scores(labeller, trees, arcs, is_train=False)[0] for arcs in chosen]
 
 
 def locate_arcs(trees: TreeScores, deps: Ints1d, heads: Ints1d) -> Arcs:

@@ -18,6 +18,7 @@ from spacy_rootmind.compat import (
     forward_of,
     set_forward,
 )
+from spacy_rootmind.network.compiled import no_backprop
 from spacy_rootmind.network.types import Docs, Floats2d
 
 # Layers without others that treat each token alone; the first two read it.
@@ -115,7 +116,7 @@ class TypeCache:
             if self._kept is None or not self._kept.is_of(model, table):
                 self._kept = _TypeVectors(model, table, self.forward, self.size)
             vectors = self._kept.embed(docs)
-        return np.split(vectors, np.cumsum(lengths[:-1])), _no_backprop
+        return np.split(vectors, np.cumsum(lengths[:-1])), no_backprop
 
 
 class _TypeVectors:
@@ -198,10 +199,6 @@ def _set_blas(model: Model[Any, Any], *, use_blis: bool) -> None:
     ops = NumpyOps(use_blis=use_blis)
     for node in model.walk():
         node.ops = ops
-
-
-def _no_backprop(d_vectors: Any) -> Any:
-    raise ValueError("no gradient without is_train=True")
 
 
 class _Types:

@@ -2,8 +2,9 @@
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, NamedTuple, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -14,6 +15,17 @@ from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 
 Parsed = Generator[tuple[InputRecord, Doc] | Failure, None, None]
+
+
+class HasChars(Protocol):
+    """A record, or a piece of one."""
+
+    @property
+    def n_chars(self) -> int:
+        """Number of characters."""
+
+
+Item = TypeVar("Item", bound=HasChars)
 
 
 class LastError:
@@ -27,7 +39,7 @@ class LastError:
         self.error = error
 
 
-def chunks(records: InputRecords, max_records: int, max_chars: int) -> Iterator[InputRecords]:
+def chunks(records: Iterator[Item], max_records: int, max_chars: int) -> Iterator[Iterator[Item]]:
     """Split a stream into lazy chunks; each must be read completely before the next.
 
     Where chunks end only depends on the records.
@@ -36,7 +48,7 @@ def chunks(records: InputRecords, max_records: int, max_chars: int) -> Iterator[
         yield _chunk(chain([first], records), max_records, max_chars)
 
 
-def _chunk(records: InputRecords, max_records: int, max_chars: int) -> InputRecords:
+def _chunk(records: Iterator[Item], max_records: int, max_chars: int) -> Iterator[Item]:
     n_chars = 0
     for number, record in enumerate(records, start=1):
         yield record
@@ -108,32 +120,51 @@ def parse_alone(
     return record.failed(handler.error or ValueError("the pipeline returned no Doc"))
 
 
-class DocCounts(NamedTuple):
-    """Counts of a parsed Doc.
+@dataclass
+class Counts:
+    """Counts of what was parsed.
 
     Attributes
     ----------
-    sentences : int
-        Those that have words.
-    words : int
-        Tokens that are not whitespace.
+    documents : int
+    sentences, words : int
+        Sentences that have words, and tokens that are not whitespace.
     not_proven, broken : int
         Sentences with this `span._.guideline_status`.
+    errors : dict
+        Numbers of documents without a parse, by the kind of failure.
     """
 
-    sentences: int
-    words: int
-    not_proven: int
-    broken: int
+    documents: int = 0
+    sentences: int = 0
+    words: int = 0
+    not_proven: int = 0
+    broken: int = 0
+    errors: dict[str, int] = field(default_factory=dict)
+
+    def add_error(self, failure: Failure) -> None:
+        """Count a document, or a piece of one, that has no parse."""
+        self.errors[failure.kind] = self.errors.get(failure.kind, 0) + 1
+
+    def add(self, other: "Counts") -> None:
+        """Add other counts."""
+        self.documents += other.documents
+        self.sentences += other.sentences
+        self.words += other.words
+        self.not_proven += other.not_proven
+        self.broken += other.broken
+        for kind, number in other.errors.items():
+            self.errors[kind] = self.errors.get(kind, 0) + number
 
 
-def count_doc(doc: Doc) -> DocCounts:
-    """Count the sentences and words of a parsed Doc."""
+def count_doc(doc: Doc, documents: int = 0) -> Counts:
+    """Count the sentences and words of a parsed Doc, which is a document or a piece of one."""
     counts = [sum(not token.is_space for token in sentence) for sentence in doc.sents]
     status: list[str | None] = []
     if doc.user_data:
         status = [get_guideline_status(each) for each in doc.sents if not is_outdated(each)]
-    return DocCounts(
+    return Counts(
+        documents,
         sum(count > 0 for count in counts),
         sum(counts),
         status.count(NOT_PROVEN),

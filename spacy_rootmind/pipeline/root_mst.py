@@ -27,7 +27,7 @@ from spacy_rootmind.network.architecture import (
     ParserScores,
 )
 from spacy_rootmind.network.label_scorer import NULL_LABEL
-from spacy_rootmind.network.label_scores import predict_label_scores
+from spacy_rootmind.network.label_scores import begin_label_scores
 from spacy_rootmind.network.listeners import require_vectors
 from spacy_rootmind.pipeline import serialization
 from spacy_rootmind.pipeline.attributes import (
@@ -444,9 +444,12 @@ class RootMST(TrainablePipe):
         validate_examples(examples, "RootMST.get_loss")
         gold = self._align(examples)
         if scores.labels is None:
-            choose = self._make_input(examples, gold).choose_arcs
+            choose: Any = self._make_input(examples, gold).choose_arcs
             with self._named():
-                labels = predict_label_scores(self._label_layer, scores.trees, choose)
+                labels = [
+                    begin_label_scores(self._label_layer, scores.trees, arcs, is_train=False)[0]
+                    for arcs in choose(scores.trees)
+                ]
             scores = scores._replace(labels=labels)
         return self._loss(gold, scores)
 

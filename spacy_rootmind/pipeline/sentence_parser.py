@@ -25,7 +25,7 @@ from spacy_rootmind.network.architecture import ParserModel, require_finite
 from spacy_rootmind.network.label_scores import find_best_labels, find_label_log_probs
 from spacy_rootmind.network.layout import Bucket
 from spacy_rootmind.network.tree_scorer import TreeScores
-from spacy_rootmind.pipeline.alternatives import LabelledMaker, Trees, labelled_maker
+from spacy_rootmind.pipeline.alternatives import labelled_maker
 from spacy_rootmind.pipeline.confidence import (
     find_confidence,
     label_alternatives,
@@ -145,6 +145,13 @@ class SentenceParser:
         self.labelled_arcs: list[tuple[PaddedArcs, NDArray[np.float64]]] = []
         self.scores = replace(scores, forced_labels=self._find_forced_labels())
         self.lengths = [bucket.lengths for bucket in self.buckets]
+        # Of each sentence: the number of its bucket, its place there, and its number of words.
+        places = {
+            sentence: (b, i, bucket.lengths[i])
+            for b, bucket in enumerate(self.buckets)
+            for i, sentence in enumerate(bucket.sentences)
+        }
+        self.places = [places[sentence] for sentence in range(len(tasks))]
         # Of sentences whose tree is not known to be the best one that keeps the guidelines.
         self.guideline_status: dict[int, str] = {}
         self.arc_scores = [
@@ -158,14 +165,10 @@ class SentenceParser:
         details = self._find_details(heads, labels)
         for sentence, status in self.guideline_status.items():
             details[sentence] = replace(details[sentence], guideline_status=GuidelineStatus(status))
-        parses: dict[int, SentenceParse] = {}
-        for bucket, bucket_heads, bucket_labels in zip(self.buckets, heads, labels, strict=True):
-            for i, sentence in enumerate(bucket.sentences):
-                m = bucket.lengths[i] + 1
-                parses[sentence] = SentenceParse(
-                    bucket_heads[i, :m], bucket_labels[i, 1:m], details[sentence]
-                )
-        return [parses[sentence] for sentence in range(len(self.tasks))]
+        return [
+            SentenceParse(heads[b][i, : n + 1], labels[b][i, 1 : n + 1], details[sentence])
+            for sentence, (b, i, n) in enumerate(self.places)
+        ]
 
     def _constrain(self, scores: NDArray[np.floating], bucket: Bucket) -> NDArray[np.floating]:
         """Check the arc scores of a bucket; set those that constraints rule out to -inf."""
@@ -313,15 +316,20 @@ class SentenceParser:
         alternatives: list[Any] = [None] * n
         distributions: list[Any] = [()] * n
         label_confidence: list[Any] = [None] * n
+        # Which eliminate nothing before they are asked.
+        trees = [
+            TreeDistribution(bucket_weights, lengths=lengths, projective=self.projective)
+            for bucket_weights, lengths in zip(weights, self.lengths, strict=True)
+        ]
         if settings.confidence or settings.arc_threshold is not None:
-            confidence, arcs = self._find_probabilities(weights, heads)
+            confidence, arcs = self._find_probabilities(trees, heads)
         if settings.confidence:
             label_confidence = self._find_label_confidence(confidence, heads, labels)
         if settings.alternatives is not None:
             alternatives = self._find_alternatives(weights)
         if settings.distribution_threshold is not None:
             distributions = [
-                (distribution,) for distribution in self._find_distributions(weights, heads)
+                (distribution,) for distribution in self._find_distributions(trees, heads)
             ]
         starts = [
             None if task.start_probs is None else StartConfidence(task.start_probs)
@@ -333,22 +341,19 @@ class SentenceParser:
         return [ParseDetails(*part) for part in parts]
 
     def _find_probabilities(
-        self, weights: list[NDArray[np.float64]], heads: list[NDArray[np.int32]]
+        self, trees: list[TreeDistribution], heads: list[NDArray[np.int32]]
     ) -> tuple[list[Any], list[Any]]:
         """Find the confidence and the probable arcs of each sentence; None where not asked for."""
         settings = self.context.settings
         confidence: list[Any] = [None] * len(self.tasks)
         arcs: list[Any] = [None] * len(self.tasks)
-        for bucket, bucket_weights, best in zip(self.buckets, weights, heads, strict=True):
-            trees = TreeDistribution(
-                bucket_weights, lengths=bucket.lengths, projective=self.projective
-            )
+        for bucket, bucket_trees, best in zip(self.buckets, trees, heads, strict=True):
             if settings.confidence:
-                found = find_confidence(trees, bucket.lengths, best)
+                found = find_confidence(bucket_trees, bucket.lengths, best)
                 for sentence, part in zip(bucket.sentences, found, strict=True):
                     confidence[sentence] = part
             if settings.arc_threshold is not None:
-                probable = find_arcs(trees.marginals, bucket.lengths, settings.arc_threshold)
+                probable = find_arcs(bucket_trees.marginals, bucket.lengths, settings.arc_threshold)
                 for sentence, table in zip(bucket.sentences, probable, strict=True):
                     arcs[sentence] = table
         if settings.arc_threshold is not None:
@@ -376,30 +381,25 @@ class SentenceParser:
                 own = np.flatnonzero(arcs.batch == i)
                 own = own[trees[arcs.sentence[own], arcs.dep[own]] == arcs.head[own]]
                 label_probs[i][arcs.sentence[own], arcs.dep[own]] = np.exp(log_probs[own])
-        found: dict[int, LabelConfidence] = {}
-        for i, bucket in enumerate(self.buckets):
-            for row, sentence in enumerate(bucket.sentences):
-                words = slice(1, bucket.lengths[row] + 1)
-                probs = confidence[sentence].head_probs * label_probs[i][row, words]
-                found[sentence] = LabelConfidence(
-                    labels[i][row, words], probs.astype(np.float32), self.context.labels
-                )
-        return [found[sentence] for sentence in range(len(self.tasks))]
+        found = []
+        for sentence, (b, i, n) in zip(confidence, self.places, strict=True):
+            probs = (sentence.head_probs * label_probs[b][i, 1 : n + 1]).astype(np.float32)
+            found.append(LabelConfidence(labels[b][i, 1 : n + 1], probs, self.context.labels))
+        return found
 
     def _find_distributions(
-        self, weights: list[NDArray[np.float64]], heads: list[NDArray[np.int32]]
+        self, trees: list[TreeDistribution], heads: list[NDArray[np.int32]]
     ) -> list[StoredDistribution]:
         context = self.context
         threshold: Any = context.settings.distribution_threshold
         arcs: list[Any] = [None] * len(self.tasks)
         log_weights: list[Any] = [None] * len(self.tasks)
-        for bucket, bucket_weights, parses in zip(self.buckets, weights, heads, strict=True):
-            marginals = TreeDistribution(bucket_weights, lengths=bucket.lengths).marginals
+        for bucket, bucket_trees, parses in zip(self.buckets, trees, heads, strict=True):
             # With the arcs of the parse, what is kept makes at least one tree.
-            found = find_arcs(marginals, bucket.lengths, threshold, parses)
+            found = find_arcs(bucket_trees.marginals, bucket.lengths, threshold, parses)
             for i, sentence in enumerate(bucket.sentences):
                 arcs[sentence] = found[i]
-                log_weights[sentence] = bucket_weights[i][found[i].deps, found[i].heads]
+                log_weights[sentence] = bucket_trees.scores[i][found[i].deps, found[i].heads]
         starts: list[Any] = [None] * len(self.tasks)
         if context.finds_boundaries:
             starts = [sigmoid(task.log_odds) for task in self.tasks]
@@ -420,31 +420,20 @@ class SentenceParser:
         return {"projective": True} if self.projective else {}
 
     def _find_alternatives(self, weights: list[NDArray[np.float64]]) -> list[Alternatives]:
-        labelled = labelled_maker(self.context.settings.alternatives)
-        if labelled is not None:
-            return self._make_labelled_alternatives(weights, labelled)
-        return label_alternatives(
-            self.labeller, self.scores, self._make_alternatives(weights), self.context.labels
-        )
-
-    def _make_labelled_alternatives(
-        self, weights: list[NDArray[np.float64]], make: LabelledMaker
-    ) -> list[Alternatives]:
-        found: dict[int, Alternatives] = {}
-        for bucket, bucket_weights in zip(self.buckets, weights, strict=True):
-            rows = bucket.rows
-            for i, sentence in enumerate(bucket.sentences):
-                m = bucket.lengths[i] + 1
-                trees = make(
-                    bucket_weights[i, :m, :m],
-                    self.tasks[sentence].texts(),
-                    partial(self._find_log_probs, rows[i]),
-                    **self._kind(),
-                )
-                found[sentence] = Alternatives(
-                    trees.heads[:, 1:], trees.labels[:, 1:], trees.scores, self.context.labels
-                )
-        return [found[sentence] for sentence in range(len(self.tasks))]
+        make: Any = self.context.settings.alternatives
+        labelled = labelled_maker(make)
+        found: list[Any] = []
+        for task, (b, i, n) in zip(self.tasks, self.places, strict=True):
+            given: list[Any] = [weights[b][i, : n + 1, : n + 1], task.texts()]
+            if labelled is not None:
+                given.append(partial(self._find_log_probs, self.buckets[b].rows[i]))
+            found.append((labelled or make)(*given, **self._kind()))
+        if labelled is None:
+            return label_alternatives(self.labeller, self.scores, found, self.context.labels)
+        return [
+            Alternatives(own.heads[:, 1:], own.labels[:, 1:], own.scores, self.context.labels)
+            for own in found
+        ]
 
     def _find_log_probs(
         self, rows: NDArray[np.int64], deps: NDArray[np.int64], heads: NDArray[np.int64]
@@ -456,14 +445,3 @@ class SentenceParser:
         # Of a word whose label is given, others are impossible.
         require_finite(np, log_probs.max(axis=1), "label")
         return log_probs
-
-    def _make_alternatives(self, weights: list[NDArray[np.float64]]) -> list[Trees]:
-        make: Any = self.context.settings.alternatives
-        found: dict[int, Trees] = {}
-        for bucket, bucket_weights in zip(self.buckets, weights, strict=True):
-            for i, sentence in enumerate(bucket.sentences):
-                m = bucket.lengths[i] + 1
-                found[sentence] = make(
-                    bucket_weights[i, :m, :m], self.tasks[sentence].texts(), **self._kind()
-                )
-        return [found[sentence] for sentence in range(len(self.tasks))]

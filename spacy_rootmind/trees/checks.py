@@ -61,7 +61,9 @@ def tree_score(
     """
     batch = as_score_batch(scores)
     words = as_lengths(lengths, batch.shape[0], batch.shape[1] - 1, single=scores.ndim == 2)
-    head_batch = as_tree_heads(heads, words, scores.shape)
+    check_one_tree_each(heads, scores.shape)
+    head_batch, _ = as_head_batch(heads, words)
+    check_range(heads, head_batch, words)
     totals, overflows = sum_arcs(batch, head_batch, words)
     if overflows.any():
         raise ArithmeticError(f"sentence {int(np.argmax(overflows))}: {SUMS_OVERFLOW}")
@@ -186,16 +188,6 @@ def form_trees(
         kernel.are_projective(safe[answer], words[answer], uncrossed.view(np.uint8))
         answer[answer] = uncrossed
     return answer
-
-
-def as_tree_heads(
-    heads: IntArray, words: NDArray[np.intp], shape: tuple[int, ...]
-) -> NDArray[np.int64]:
-    """Check heads against the shape of their scores, and each against the sentence's words."""
-    check_one_tree_each(heads, shape)
-    batch, _ = as_head_batch(heads, words)
-    check_range(heads, batch, words)
-    return batch
 
 
 def check_one_tree_each(heads: IntArray, shape: tuple[int, ...]) -> None:

@@ -249,8 +249,17 @@ def decode_constrained(
             arcs[mask[own] == 0] = -np.inf
         _check_scores(arcs, labels[own], i)
         sentences.append(_scored_sentence(i, arcs, labels[own]))
-    finders = _Finders(_as_finders(find_conflicts, len(batch), single))
-    search = _Search(sentences, finders, _none_unknown, single_root, projective)
+    finders = _as_finders(find_conflicts, len(batch), single)
+
+    def find(
+        sentences: Sequence[int],
+        heads: Sequence[NDArray[np.int32]],
+        labels: Sequence[NDArray[np.int32]],
+    ) -> list[Iterable[Conflict]]:
+        trees = zip(sentences, heads, labels, strict=True)
+        return [finders[i](own.copy(), its.copy()) for i, own, its in trees]
+
+    search = _Search(sentences, find, _none_unknown, single_root, projective)
     search.run(max_decodes)
     for sentence in sentences:
         if sentence.error is not None:
@@ -717,22 +726,6 @@ def _as_bytes(chosen: BoolArray) -> NDArray[np.uint8]:
 
 
 # --- arrays ------------------------------------------------------------------------------------
-
-
-class _Finders:
-    """A function of one tree for each sentence, asked for several trees."""
-
-    def __init__(self, finders: Sequence[FindConflicts]) -> None:
-        self.finders = finders
-
-    def __call__(
-        self,
-        sentences: Sequence[int],
-        heads: Sequence[NDArray[np.int32]],
-        labels: Sequence[NDArray[np.int32]],
-    ) -> list[Iterable[Conflict]]:
-        trees = zip(sentences, heads, labels, strict=True)
-        return [self.finders[i](own.copy(), its.copy()) for i, own, its in trees]
 
 
 def _as_finders(

@@ -56,28 +56,24 @@ class Algorithm(NamedTuple):
     arguments : tuple
         What it takes besides the arguments that all take.
     roots : "one", "many" or "any"
-        Which values of `single_root` it is for.
-    runs_another : bool
-        Whether it runs another algorithm inside, and so takes `arcmax="inside"`.
+        Which values of `single_root` it is for. Those for one root run another algorithm inside,
+        and so take `arcmax="inside"`.
     """
 
     decoder: Callable[..., Decoder]
     arguments: tuple[str | bool, ...] = ()
     roots: Literal["one", "many", "any"] = "any"
-    runs_another: bool = False
 
 
 # To add an algorithm, add its decoder's file to cython_src and a row here.
 _TABLE = {
     "gabow_tarjan": Algorithm(TreeDecoder),
-    "reweighting": Algorithm(ReductionDecoder, ("reweighting", False), "one", True),
-    "preselection": Algorithm(ReductionDecoder, ("preselection", False), "one", True),
-    "naive": Algorithm(ReductionDecoder, ("naive", False), "one", True),
-    "reweighting_chu_liu_edmonds": Algorithm(ReductionDecoder, ("reweighting", True), "one", True),
-    "preselection_chu_liu_edmonds": Algorithm(
-        ReductionDecoder, ("preselection", True), "one", True
-    ),
-    "naive_chu_liu_edmonds": Algorithm(ReductionDecoder, ("naive", True), "one", True),
+    "reweighting": Algorithm(ReductionDecoder, ("reweighting", False), "one"),
+    "preselection": Algorithm(ReductionDecoder, ("preselection", False), "one"),
+    "naive": Algorithm(ReductionDecoder, ("naive", False), "one"),
+    "reweighting_chu_liu_edmonds": Algorithm(ReductionDecoder, ("reweighting", True), "one"),
+    "preselection_chu_liu_edmonds": Algorithm(ReductionDecoder, ("preselection", True), "one"),
+    "naive_chu_liu_edmonds": Algorithm(ReductionDecoder, ("naive", True), "one"),
     "tarjan": Algorithm(TreeDecoder, (), "many"),
     "chu_liu_edmonds": Algorithm(ReductionDecoder, ("unconstrained", True), "many"),
 }
@@ -386,8 +382,8 @@ def _check_algorithm(algorithm: str, single_root: bool, projective: bool, arcmax
         )
     if not isinstance(arcmax, bool | np.bool_ | str) or arcmax not in _ARCMAX:
         raise ValueError(f"expected arcmax True, False, 'before' or 'inside', received {arcmax!r}")
-    if arcmax == "inside" and not row.runs_another:
-        known = ", ".join(name for name in ALGORITHMS if _TABLE[name].runs_another)
+    if arcmax == "inside" and row.roots != "one":
+        known = ", ".join(name for name in ALGORITHMS if _TABLE[name].roots == "one")
         raise ValueError(
             f"arcmax='inside' needs an algorithm that runs another one ({known}); with "
             f"{algorithm!r}, use arcmax=True or arcmax=False"

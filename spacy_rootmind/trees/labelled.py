@@ -279,7 +279,7 @@ def _list_labellings(
     rows = labels.rows[deps, heads[:, 1:]]
     rows[heads[:, 1:] == ROOT] = MISSING
     best = (weights + labels.best())[deps, heads[:, 1:]].sum(axis=1)
-    # Of each labelling: minus its score, a number to tell equals apart, its tree, and the words
+    # Of each labelling: minus its score, a number that breaks ties, its tree, and the words
     # without their best label, each with the place of its label among the best.
     queue: list[tuple[float, int, int, tuple[tuple[int, int], ...]]]
     queue = [(-score, tree, tree, ()) for tree, score in enumerate(best.tolist())]

@@ -134,7 +134,7 @@ class _Arrival(NamedTuple):
     log_time : float
         Of the first one.
     number : int
-        To tell equals apart.
+        Breaks ties.
     tree : int
     earlier : int
         The result with the same labels before `word`.

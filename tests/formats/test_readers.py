@@ -2,7 +2,10 @@
 
 import itertools
 import json
+import os
 import random
+import threading
+from pathlib import Path
 
 import pytest
 import spacy
@@ -330,3 +333,20 @@ def test_noise_never_stops_a_reader(reader, nlp):
             assert isinstance(found, (InputRecord, Failure))
             if isinstance(found, InputRecord):
                 assert isinstance(found.make_doc(nlp), Doc)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes of POSIX systems")
+def test_named_pipes_are_opened_only_to_be_read(tmp_path, monkeypatch):
+    path = str(tmp_path / "pipe")
+    os.mkfifo(path)
+    opened = []
+    open_input = inputs_module._open
+    monkeypatch.setattr(inputs_module, "_open", lambda name: opened.append(name))
+    inputs = Inputs([path])
+    assert opened == []
+    assert inputs.total_bytes is None
+    monkeypatch.setattr(inputs_module, "_open", open_input)
+    writer = threading.Thread(target=Path(path).write_bytes, args=(b"one\ntwo\n",))
+    writer.start()
+    assert [line.data for line in inputs.lines(path)] == [b"one", b"two"]
+    writer.join()

@@ -9,7 +9,7 @@ from spacy.tokens import Doc
 
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.records import Failure, InputRecord
-from spacy_rootmind.parsing.stream import chunks, count_doc, parse_records
+from spacy_rootmind.parsing.stream import Counts, chunks, count_doc, parse_records
 
 
 def records(n, bad=()):
@@ -192,4 +192,4 @@ def test_whitespace_is_neither_a_word_nor_a_sentence():
         [True, True, False, False, True, False],
     )
     doc = Doc(spacy.blank("xx").vocab, words=words, sent_starts=starts)
-    assert count_doc(doc) == (2, 4, 0, 0)
+    assert count_doc(doc) == Counts(sentences=2, words=4)
