@@ -113,14 +113,14 @@ def print_rows(rows: Sequence[Row]) -> None:
 
 
 def derived_figures(
-    plan: Plan, treebank: Path | None, decoders: Sequence[Decoder], checkouts: dict[str, Path]
+    plan: Plan, treebank: Path | None, decoders: Sequence[Decoder]
 ) -> Iterator[Figure]:
     """Measure the figures that are not in the tables of times."""
     yield from scan_ratios(plan.treebank, treebank, plan.pairs)
     yield from growth(decoders, list(FAMILIES), plan.growth_sizes, plan.budget)
     yield from thread_speedups(plan.thread_counts, treebank, plan.pairs)
     yield from memory_growth(plan.memory_cases)
-    yield from kbest_times(plan.kbest_sizes, plan.ks, checkouts, plan.repeats)
+    yield from kbest_times(plan.kbest_sizes, plan.ks, plan.repeats)
 
 
 def check_soft_masks(decoders: Sequence[Decoder], count: int) -> list[tuple[Decoder, str, Verdict]]:
@@ -149,7 +149,7 @@ def main() -> None:
     try:
         masks = check_soft_masks(decoders, plan.masks)
         rows = [*family_rows(plan, decoders), *treebank_rows(plan, decoders, options.treebank)]
-        figures = list(derived_figures(plan, options.treebank, ours, checkouts))
+        figures = list(derived_figures(plan, options.treebank, ours))
     except DisagreementError as error:
         sys.exit(f"WRONG: {error}")
     write_report(options.out, rows, figures, masks, decoders, missing)

@@ -3,16 +3,14 @@
 import itertools
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lib.checkouts import Checkouts
 from lib.decoder_checks import settled_by_arcmax
-from lib.decoder_peers import spanningtrees_kbest
 from lib.decoder_times import measure
 from lib.decoders import Call, Decoder, row_argmax
 from lib.inputs import Batch, family_batch, treebank_batch
@@ -142,43 +140,10 @@ def memory_growth(cases: Sequence[tuple[str, int, int, int]]) -> Iterator[Figure
 # --- k best ------------------------------------------------------------------------------------
 
 
-def kbest_times(
-    sizes: Sequence[int], ks: Sequence[int], checkouts: Checkouts, repeats: int
-) -> Iterator[Figure]:
-    """Time the k best single-root trees of one sentence, also with Zmigrod et al.'s own code."""
-    title = "k best single-root trees of one sentence"
-    try:
-        peer = spanningtrees_kbest(checkouts)
-    except (ImportError, OSError):
-        peer = None
+def kbest_times(sizes: Sequence[int], ks: Sequence[int], repeats: int) -> Iterator[Figure]:
+    """Time the k best single-root trees of one sentence."""
     for family, n, k in itertools.product(("uniform", "trained_like"), sizes, ks):
         scores = family_batch(family, n, 1).scores[0]
+        taken = median(seconds(partial(decode_kbest, scores, k)) for _ in range(repeats)) * 1e3
         subject = f"{family}, n = {n}, k = {k}"
-        yield _kbest_figure(title, subject, scores, k, peer, repeats)
-
-
-def _kbest_figure(
-    title: str,
-    subject: str,
-    scores: NDArray[np.floating],
-    k: int,
-    peer: Callable | None,
-    repeats: int,
-) -> Figure:
-    """Time one case, after comparing the scores; the peer only gets short sentences."""
-    found = decode_kbest(scores, k)[1]
-    taken = median(seconds(lambda: decode_kbest(scores, k)) for _ in range(repeats)) * 1e3
-    if peer is None or len(scores) > 51:
-        return Figure(title, subject, taken, "ms")
-    call = peer(scores, k)
-    by_peer = _tree_scores(scores, call())
-    agree = len(found) == len(by_peer) and np.allclose(found, by_peer, rtol=1e-9, atol=1e-9)
-    peer_time = seconds(call) * 1e3
-    verdict = "" if agree else "; other scores than ours"
-    return Figure(title, subject, taken, "ms", f"spanningtrees: {peer_time:.4g} ms{verdict}")
-
-
-def _tree_scores(scores: NDArray[np.floating], heads: Sequence) -> NDArray[np.float64]:
-    """Score the trees of one sentence."""
-    words = np.arange(1, len(scores))
-    return np.array([scores.astype(np.float64)[words, tree[1:]].sum() for tree in heads])
+        yield Figure("k best single-root trees of one sentence", subject, taken, "ms")

@@ -13,7 +13,6 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -164,18 +163,6 @@ def load_spanningtrees(checkouts: Checkouts) -> list[Decoder]:
         lambda made: made.mst(root_constraint=True), lambda scores: make(by_head(scores))
     )
     return [Decoder("spanningtrees", "peer", ONE_ROOT, bind, "Python", version)]
-
-
-def spanningtrees_kbest(checkouts: Checkouts) -> Callable[[NDArray[np.floating], int], Call]:
-    """Bind Zmigrod et al.'s k best single-root trees of one sentence."""
-    file = checkout_file(checkouts, "spanningtrees", "spanningtrees/kbest.py")
-    make = _package_member(file.parent.parent, "spanningtrees.kbest").KBest
-
-    def bind(scores: NDArray[np.floating], k: int) -> Call:
-        made = make(by_head(scores))
-        return lambda: list(itertools.islice(made.kbest(root_constraint=True), k))
-
-    return bind
 
 
 def _package_member(folder: Path, name: str) -> ModuleType:

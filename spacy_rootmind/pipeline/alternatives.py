@@ -2,7 +2,6 @@
 
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -33,26 +32,11 @@ below are therefore functions of this module with arguments bound, not nested fu
 """
 
 
-@dataclass(frozen=True)
-class LabelledMaker:
+class LabelledMaker(partial[LabelledTrees]):
     """Makes trees with labels of their own, from a third argument as well: how to score labels.
 
-    Attributes
-    ----------
-    make : callable
+    Their log probabilities are those of trees and labels together.
     """
-
-    make: Callable[..., LabelledTrees]
-
-    def __call__(
-        self,
-        scores: NDArray[np.floating],
-        words: Sequence[str],
-        find_log_probs: FindLogProbs,
-        **kind: Any,
-    ) -> LabelledTrees:
-        """Make the trees of a sentence, with the log probabilities of trees and labels together."""
-        return self.make(scores, words, find_log_probs, **kind)
 
 
 def labelled_maker(maker: object) -> LabelledMaker | None:
@@ -79,7 +63,7 @@ def kbest(k: int, labelled: bool = False) -> Maker:
         If k is not as described.
     """
     _check(k, labelled=labelled)
-    made = LabelledMaker(partial(_best_labelled, k=k)) if labelled else partial(_best, k=k)
+    made = LabelledMaker(_best_labelled, k=k) if labelled else partial(_best, k=k)
     return _registered("kbest", made, k=k, labelled=labelled)
 
 
@@ -133,8 +117,8 @@ def sample_without_replacement(k: int, seed: int | None = 0, labelled: bool = Fa
 def _sampler(name: str, k: int, seed: int | None, labelled: bool, *, replace: bool) -> Maker:
     _check(k, seed, labelled=labelled)
     draw: Any = _labelled_samples if labelled else _samples
-    draw = partial(draw, k=k, seed=seed, replace=replace)
-    made = LabelledMaker(draw) if labelled else draw
+    bind = LabelledMaker if labelled else partial
+    made = bind(draw, k=k, seed=seed, replace=replace)
     return _registered(name, made, k=k, seed=seed, labelled=labelled)
 
 

@@ -679,31 +679,16 @@ class TreeDistribution:
         kind = f"single_root={own.single_root}" + ", projective=True" * own.projective
         return f"TreeDistribution({count} of {most}{size}, {kind})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __getstate__(self) -> dict[str, Any]:
         """Copy and pickle what the object was made of, without results."""
-        own = self.sentences
-        kind = own.single_root, own.projective
-        return _rebuild, (own.scores, own.lengths, own.allowed, *kind, own.num_threads)
+        names = "scores", "lengths", "allowed", "single_root", "projective", "num_threads"
+        return {name: getattr(self.sentences, name) for name in names}
+
+    def __setstate__(self, given: dict[str, Any]) -> None:
+        """Make the object again."""
+        self.__init__(**given)  # type: ignore[misc]
 
 
 def _check_type(other: object) -> None:
     if not isinstance(other, TreeDistribution):
         raise TypeError(f"expected a TreeDistribution, received {type(other).__name__}")
-
-
-def _rebuild(
-    scores: ScoreArray,
-    lengths: NDArray[np.intp],
-    allowed: BoolArray | None,
-    single_root: bool,
-    projective: bool,
-    num_threads: int,
-) -> TreeDistribution:
-    return TreeDistribution(
-        scores,
-        lengths=lengths,
-        allowed=allowed,
-        single_root=single_root,
-        projective=projective,
-        num_threads=num_threads,
-    )

@@ -1,7 +1,7 @@
-"""Write RESULTS.md: the text of RESULTS.template.md, with the results of the other commands.
+"""Write the results of the other commands into RESULTS.md.
 
-A line {{name}} in the template is replaced by results/name.md, with headings one level deeper; its
-pictures are copied to pictures/.
+What is between <!-- name --> and <!-- end of name --> is replaced by results/name.md, with headings
+one level deeper; its pictures are copied to pictures/.
 """
 
 import argparse
@@ -10,6 +10,9 @@ import shutil
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
+SECTION = re.compile(
+    r"^<!-- (?P<name>\w+) -->$.*?^<!-- end of (?P=name) -->$", flags=re.DOTALL | re.MULTILINE
+)
 PICTURE = re.compile(r"!\[(?P<caption>.*)\]\((?P<file>.*)\)")
 
 
@@ -26,17 +29,7 @@ def section(results: Path, name: str, pictures: Path) -> str:
             shutil.copy(results / picture["file"], pictures)
             part = f"![{picture['caption']}]({pictures.name}/{picture['file']})"
         parts.append(f"#{part}" if part.startswith("#") else part)
-    return "\n\n".join(parts)
-
-
-def fill(template: str, results: Path, pictures: Path) -> str:
-    """Replace the placeholders of the template with sections."""
-    return re.sub(
-        r"^\{\{(\w+)\}\}$",
-        lambda found: section(results, found[1], pictures),
-        template,
-        flags=re.MULTILINE,
-    )
+    return "\n\n".join([f"<!-- {name} -->", *parts, f"<!-- end of {name} -->"])
 
 
 def main() -> None:
@@ -44,9 +37,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=PROJECT, help="folder with results/")
     options = parser.parse_args()
-    template = (PROJECT / "RESULTS.template.md").read_text(encoding="utf8")
     target = PROJECT / "RESULTS.md"
-    text = fill(template, options.root / "results", PROJECT / "pictures")
+    text = SECTION.sub(
+        lambda found: section(options.root / "results", found["name"], PROJECT / "pictures"),
+        target.read_text(encoding="utf8"),
+    )
     target.write_text(text, encoding="utf8")
     print(f"Wrote {target}")
 
