@@ -116,3 +116,33 @@ def train(nlp, examples, steps, size=20):
         start = step * size % len(examples)
         nlp.update(examples[start : start + size], sgd=optimizer, drop=0.0)
     return nlp
+
+
+def assert_parsed(doc):
+    """Assert what holds for any parsed Doc, whitespace anywhere."""
+    assert "".join(s.text_with_ws for s in doc.sents) == doc.text
+    for sentence in doc.sents:
+        words = [token for token in sentence if not token.is_space]
+        [root] = [token for token in sentence if token.head == token]
+        assert sentence.root == root
+        assert root.dep_ == "ROOT"
+        assert not words or root in words
+        for token in sentence:
+            assert token.head in sentence
+            assert token.sent.start == sentence.start
+            if token != root:
+                assert token.dep_ not in ("", "ROOT")
+            # From head to head one comes to the root.
+            above = token
+            for _ in range(len(sentence)):
+                above = above.head
+            assert above == root
+        spaces = [token for token in sentence if token.is_space]
+        for token in spaces:
+            if words:
+                before = [word for word in words if word.i < token.i]
+                assert token.head == (before[-1] if before else words[0])
+                assert not list(token.children)
+            else:
+                assert token.head == sentence[0]
+            assert token == root or token.dep_ == "dep"

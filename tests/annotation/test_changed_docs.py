@@ -332,20 +332,6 @@ def test_check_names_a_span_that_was_not_parsed():
         check_details(make_doc()[1:3])
 
 
-def test_details_of_another_format_are_refused_whatever_was_changed():
-    doc = merged_by_retokenizer(make_doc())
-    for key, packed in doc.user_data.items():
-        doc.user_data[key] = {**packed, "format": 99}
-    for read in (
-        lambda: doc[0]._.head_prob,
-        lambda: doc[0]._.arcs,
-        lambda: next(doc.sents)._.parses,
-        lambda: check_details(doc),
-    ):
-        with pytest.raises(ValueError, match="expected parse details of format"):
-            read()
-
-
 def test_an_attribute_of_the_doc_with_the_same_name_is_no_record():
     Doc.set_extension("rootmind", default=None, force=True)
     try:

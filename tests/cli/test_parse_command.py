@@ -4,7 +4,6 @@ import errno
 import gc
 import json
 import os
-import random
 import re
 import signal
 import subprocess
@@ -15,7 +14,6 @@ from pathlib import Path
 import pytest
 import spacy
 from commandline import parse_options
-from damage import damaged
 from spacy.tokens import DocBin
 
 from spacy_rootmind.cli.messages import CommandError
@@ -328,25 +326,6 @@ def test_bad_records_are_reported_and_the_rest_is_parsed(drastic, code, tmp_path
     assert errors[2].startswith(f"{source}:4: ")
     assert errors[-1].endswith("3 of 5 records failed")
     assert "Traceback" not in result.stderr.decode()
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_damaged_files_are_parsed_as_far_as_they_can_be_read(
-    seed, pipeline, tmp_path, dev_conllu, capsys
-):
-    blocks = dev_conllu.read_bytes().strip(b"\n").split(b"\n\n")[:40]
-    parts, whole = damaged(random.Random(seed), blocks, share=0.4)
-    source = tmp_path / "a.conllu"
-    source.write_bytes(b"\n\n".join(parts))
-    output = tmp_path / "out.conllu"
-    assert parse(parse_options(str(pipeline), [str(source)], str(output))) == 1
-    found = sentences_in(output)
-    assert len(whole) <= len(found) < 40
-    assert all(s.comment("text") is not None for s in found)
-    errors = capsys.readouterr().err.splitlines()
-    n_failed, n_records = map(int, re.findall(r"(\d+) of (\d+) records failed", errors[-1])[0])
-    assert len(found) == n_records - n_failed
-    assert sum(line.startswith(f"{source}:") for line in errors) == n_failed
 
 
 def test_strict_stops_at_the_first_bad_record(pipeline, tmp_path, capsys):

@@ -14,7 +14,7 @@ from parsers import SMALL_MODEL, gold_examples
 from spacy.matcher import DependencyMatcher
 from spacy.tokens import Doc, Span, Token
 from spacy.training import Example
-from spacy.util import load_config, load_model_from_config, registry
+from spacy.util import load_config, load_model_from_config
 from thinc.api import Adam
 
 pytestmark = pytest.mark.workflow
@@ -95,26 +95,6 @@ def test_processes_give_what_one_gives(method, maker, shared, tmp_path):
     n_sentences, n_parses = map(int, result.stdout.split())
     assert n_sentences >= 9
     assert n_parses > n_sentences
-
-
-@pytest.mark.parametrize(
-    ("name", "settings"),
-    [
-        ("kbest", {"k": 2}),
-        ("sample", {"k": 2}),
-        ("sample_without_replacement", {"k": 2}),
-        ("preset_heads", {"root_label": "root"}),
-        ("span_subtrees", {"spans_key": "sc"}),
-    ],
-)
-def test_functions_for_configs_can_be_pickled(name, settings):
-    """Spawned processes get a component that way, with all that its config gave it."""
-    made = registry.misc.get(f"spacy_rootmind.{name}.v1")(**settings)
-    again = pickle.loads(pickle.dumps(made))
-    assert again.config == made.config
-    assert again.config.items() >= settings.items()
-    assert again.function.func is made.function.func
-    assert again.function.keywords == made.function.keywords
 
 
 def test_memory_zones_keep_nothing(shared):

@@ -18,9 +18,6 @@ from commandline import (
 )
 from spacy.tokens import Doc
 from spacy.training import Example
-from spacy.util import load_config
-
-from spacy_rootmind import configure
 
 pytestmark = pytest.mark.workflow
 
@@ -67,39 +64,6 @@ def test_shared_vectors_learn_from_the_parser_and_the_tagger(shared):
     assert nlp.meta["performance"]["tag_acc"] > 0.8
     for doc in nlp.pipe(TEXTS):
         assert_one_root_each(doc)
-
-
-def test_temperature_is_fitted_before_saving(corpora, tmp_path):
-    config = write_config(
-        *(tmp_path / "fit.cfg", {"root_mst": root_mst(confidence=True, decode="tree")}, corpora),
-        steps=40,
-        dev_corpus="corpora.calibrated_dev",
-    )
-    calibrated = {
-        "@readers": "spacy_rootmind.CalibrationCorpus.v1",
-        "corpus": "${corpora.dev}",
-        "pipe": "root_mst",
-    }
-    load_config(config).merge({"corpora": {"calibrated_dev": calibrated}}).to_disk(config)
-    nlp = spacy.load(train(config, tmp_path / "out"))
-    parser = nlp.get_pipe("root_mst")
-    fitted = parser.temperature
-    assert fitted != 1.0
-    docs = read_docs(corpora / "dev.spacy", nlp.vocab)
-    parsed = list(nlp.pipe(doc.text for doc in docs))
-    # Of no effect on the best tree; below 1 the parser is more confident, and above 1 less.
-    configure(nlp, temperature=1.0)
-    plain = list(nlp.pipe(doc.text for doc in docs))
-    assert [arcs_of(doc) for doc in parsed] == [arcs_of(doc) for doc in plain]
-    assert (entropy(parsed) < entropy(plain)) == (fitted < 1.0)
-    # What was fitted belongs to the weights that were saved.
-    configure(nlp, temperature=None)
-    examples = [Example(nlp.make_doc(doc.text), doc) for doc in docs]
-    assert parser.fit_temperature(examples) == pytest.approx(fitted, rel=0.02)
-
-
-def entropy(docs):
-    return sum(sentence._.parse_entropy for doc in docs for sentence in doc.sents)
 
 
 # --- what was trained before -------------------------------------------------------------------

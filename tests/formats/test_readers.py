@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import spacy
 from damage import damaged
-from spacy.tokens import Doc
 
 from spacy_rootmind.formats import lines as inputs_module
 from spacy_rootmind.formats.conllu import read_conllu
@@ -320,19 +319,6 @@ def test_damaged_jsonl_loses_nothing_but_its_own_lines(seed, dev_conllu):
     known = [json.loads(line) for line in whole]
     assert is_in_order(known, [r.fields for r in found if isinstance(r, InputRecord)])
     assert len(found) <= len(parts)
-
-
-@pytest.mark.parametrize("reader", [read_texts, read_paragraphs, read_jsonl, read_conllu])
-def test_noise_never_stops_a_reader(reader, nlp):
-    rng = random.Random(0)
-    pieces = [b"\n", b"\t", b"1", b"-", b".", b"{", b'"', b"text", b":", b"[", b"}", b"\\ud800"]
-    for _ in range(300):
-        choices = [*pieces, bytes([rng.randrange(256)])]
-        data = b"".join(rng.choice(choices) for _ in range(rng.randrange(200)))
-        for found in read(reader, data):
-            assert isinstance(found, (InputRecord, Failure))
-            if isinstance(found, InputRecord):
-                assert isinstance(found.make_doc(nlp), Doc)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes of POSIX systems")

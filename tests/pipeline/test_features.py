@@ -333,6 +333,14 @@ def test_replaced_listener_parses_alike(tagged, tmp_path):
     expected = [arcs(doc) for doc in nlp.pipe(TEXTS)]
     nlp.replace_listeners("tok2vec", "root_mst", ["model.tok2vec"])
     assert [arcs(doc) for doc in nlp.pipe(TEXTS)] == expected
+    nlp.to_disk(tmp_path / "own")
+    own = spacy.load(tmp_path / "own")
+    assert [arcs(doc) for doc in own.pipe(TEXTS)] == expected
+    # The network of one does not fit the config of the other.
+    with pytest.raises(ValueError, match=r"expected \d+ layers, found \d+"):
+        spacy.load(tmp_path).get_pipe("root_mst").from_disk(
+            tmp_path / "own" / "root_mst", exclude=["vocab"]
+        )
 
 
 @pytest.mark.parametrize("is_shared", [True, False])

@@ -11,6 +11,7 @@ import spacy
 from commandline import spacy_command, write_docs
 from parsers import (
     SMALL_MODEL,
+    assert_parsed,
     assign,
     gold_examples,
     join,
@@ -69,36 +70,6 @@ def boundary_scores(nlp, doc):
 def starts_by(doc, log_odds):
     """The sentence starts of positive log-odds, after sentences without a word are joined."""
     return choose_starts(doc, join_wordless(doc, log_odds), 512)[0].tolist()[:-1]
-
-
-def assert_parsed(doc):
-    """Assert what holds for any parsed Doc, whitespace anywhere."""
-    assert "".join(s.text_with_ws for s in doc.sents) == doc.text
-    for sentence in doc.sents:
-        words = [token for token in sentence if not token.is_space]
-        [root] = [token for token in sentence if token.head == token]
-        assert sentence.root == root
-        assert root.dep_ == "ROOT"
-        assert not words or root in words
-        for token in sentence:
-            assert token.head in sentence
-            assert token.sent.start == sentence.start
-            if token != root:
-                assert token.dep_ not in ("", "ROOT")
-            # From head to head one comes to the root.
-            above = token
-            for _ in range(len(sentence)):
-                above = above.head
-            assert above == root
-        spaces = [token for token in sentence if token.is_space]
-        for token in spaces:
-            if words:
-                before = [word for word in words if word.i < token.i]
-                assert token.head == (before[-1] if before else words[0])
-                assert not list(token.children)
-            else:
-                assert token.head == sentence[0]
-            assert token == root or token.dep_ == "dep"
 
 
 # --- finding them ------------------------------------------------------------------------------

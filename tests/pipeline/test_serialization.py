@@ -52,13 +52,6 @@ def test_saved_model_holds_no_pickle(saved):
     assert srsly.read_json(saved / "root_mst" / "cfg")["root_label"] == "ROOT"
 
 
-def test_n_process_gives_the_same_parses(trained):
-    texts = [TEXT, "Yes", "", "The cat slept ."] * 5
-    one = [[(t.head.i, t.dep_) for t in doc] for doc in trained.pipe(texts)]
-    two = [[(t.head.i, t.dep_) for t in doc] for doc in trained.pipe(texts, n_process=2)]
-    assert one == two
-
-
 @pytest.mark.parametrize("name", ["cfg", "model"])
 @pytest.mark.parametrize("damage", ["truncated", "missing"])
 def test_from_disk_damaged_file_is_named_and_changes_nothing(trained, saved, name, damage):

@@ -59,20 +59,6 @@ def test_contradictory_annotation_does_not_stop_training(objective, quickstart_d
     assert losses["root_mst"] > 0
 
 
-def test_objective_of_another_name_is_refused():
-    with pytest.raises(ValueError, match="'tree_crf', 'head_selection', 'perceptron'"):
-        make_nlp(objective="hinge")
-
-
-def test_objective_is_saved_with_the_pipeline(quickstart_docs, tmp_path):
-    import spacy
-
-    nlp = make_nlp(objective="tree_crf")
-    train(nlp, gold_examples(quickstart_docs[:5], nlp), steps=1)
-    nlp.to_disk(tmp_path)
-    assert spacy.load(tmp_path).get_pipe("root_mst").settings.objective == "tree_crf"
-
-
 @pytest.mark.parametrize(
     ("heads", "expected"),
     [
