@@ -14,7 +14,7 @@ from spacy_rootmind.torch import functions, queries
 from spacy_rootmind.torch.arguments import Lengths, NoDataError, Sentences
 from spacy_rootmind.trees import distribution
 from spacy_rootmind.trees.checks import is_tree
-from spacy_rootmind.trees.conventions import MISSING, as_count, count_trees
+from spacy_rootmind.trees.conventions import MISSING, as_count, count_trees, mark_words
 from spacy_rootmind.trees.decoding import decode_kbest
 
 # Trees of a sentence that `enumerate_support` lists at most: all those of seven words.
@@ -379,8 +379,7 @@ class _Trees(constraints.Constraint):
         answer = np.atleast_1d(
             is_tree(flat, lengths=np.tile(self._words, len(heads)), single_root=self._single_root)
         )
-        index = np.arange(n_words)
-        inside = (index > 0) & (index <= self._words[:, None])
+        inside = mark_words(self._words, n_words)
         arcs = np.where(inside, heads.clip(0, n_words - 1), 0)
         possible = np.take_along_axis(self._possible[None], arcs[..., None], axis=3)[..., 0]
         answer &= (possible | ~inside).all(axis=2).reshape(-1)

@@ -17,6 +17,7 @@ from spacy_rootmind.trees.conventions import (
     as_head_batch,
     as_lengths,
     as_score_batch,
+    mark_words,
 )
 from spacy_rootmind.trees.errors import SUMS_OVERFLOW, names_memory
 
@@ -153,7 +154,7 @@ def sum_arcs(
     batch: ScoreArray, heads: NDArray[np.integer[Any]], words: NDArray[np.intp]
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Sum the scores of the arcs of checked heads, and tell which sums overflow."""
-    inside = _inside(heads, words)
+    inside = mark_words(words, heads.shape[1])
     arcs = np.where(inside, heads, 0)[..., None]
     arc_scores = np.take_along_axis(batch, arcs, axis=2)[..., 0].astype(np.float64)
     arc_scores = np.where(inside, arc_scores, 0.0)
@@ -177,7 +178,7 @@ def form_trees(
     projective: bool = False,
 ) -> NDArray[np.bool_]:
     """Tell which rows of checked heads form trees, whatever they hold at index 0."""
-    wrong = _inside(heads, words) & ((heads < 0) | (heads > words[:, None]))
+    wrong = mark_words(words, heads.shape[1]) & ((heads < 0) | (heads > words[:, None]))
     answer = np.logical_not(wrong.any(axis=1))
     safe = np.where(answer[:, None], heads, 0).astype(np.int32, order="C")
     formed = np.empty(len(heads), dtype=np.bool_)
@@ -206,16 +207,10 @@ def check_range(
     trees_per_sentence: int = 1,
 ) -> None:
     """Check each head against its sentence's words; `batch` is from `as_head_batch`."""
-    wrong = _inside(batch, words) & ((batch < 0) | (batch > words[:, None]))
+    wrong = mark_words(words, batch.shape[1]) & ((batch < 0) | (batch > words[:, None]))
     if wrong.any():
         tree, dep = np.argwhere(wrong)[0].tolist()
         raise ValueError(
             f"sentence {tree // trees_per_sentence}: word {dep} has head "
             f"{np.reshape(heads, batch.shape)[tree, dep]}, expected 0 to {words[tree]}"
         )
-
-
-def _inside(heads: NDArray[np.integer[Any]], words: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Mark the words of each sentence: neither index 0 nor the padding."""
-    index = np.arange(heads.shape[1])
-    return (index > 0) & (index <= words[:, None])

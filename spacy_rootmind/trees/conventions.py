@@ -166,3 +166,18 @@ def as_count(name: str, count: int) -> int:
     if count < 1:
         raise ValueError(f"expected {name} of at least 1, received {count}")
     return int(count)
+
+
+def mark_words(words: NDArray[np.intp], width: int) -> NDArray[np.bool_]:
+    """Mark the words of each sentence: neither index 0 nor the padding."""
+    index = np.arange(width)
+    return (index > 0) & (index <= words[:, None])
+
+
+def mark_arcs(words: NDArray[np.intp], width: int) -> NDArray[np.bool_]:
+    """Mark the arcs to a word of the sentence from another one or ROOT."""
+    index = np.arange(width)
+    heads = index <= words[:, None]
+    arcs: NDArray[np.bool_] = mark_words(words, width)[:, :, None] & heads[:, None, :]
+    arcs &= index[:, None] != index
+    return arcs

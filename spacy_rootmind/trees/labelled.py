@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL
+from spacy_rootmind.trees.conventions import MISSING, ROOT, ROOT_LABEL, mark_words
 from spacy_rootmind.trees.decoding import decode, decode_kbest
 
 
@@ -323,8 +323,7 @@ def _as_labelled_trees(
 
 def _root_labels(heads: NDArray[np.int32], lengths: NDArray[np.intp]) -> NDArray[np.int32]:
     """Label the root tokens; MISSING elsewhere."""
-    index = np.arange(heads.shape[1])
-    is_root = (heads == ROOT) & (index > 0) & (index <= lengths[:, None])
+    is_root = (heads == ROOT) & mark_words(lengths, heads.shape[1])
     return np.where(is_root, ROOT_LABEL, MISSING).astype(np.int32)
 
 

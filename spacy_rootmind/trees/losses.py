@@ -25,6 +25,8 @@ from spacy_rootmind.trees.conventions import (
     as_head_batch,
     as_lengths,
     as_score_batch,
+    mark_arcs,
+    mark_words,
 )
 from spacy_rootmind.trees.decoding import decode
 from spacy_rootmind.trees.distribution import TreeDistribution
@@ -234,7 +236,7 @@ def tree_cross_entropy(
         projective=projective,
         num_threads=num_threads,
     )
-    arcs = _arcs_inside(words, batch.shape[1])
+    arcs = mark_arcs(words, batch.shape[1])
     target = np.where(arcs, np.reshape(marginals, batch.shape), 0.0).astype(np.float64, copy=False)
     if not np.isfinite(target).all():
         sentence, dep, head = np.argwhere(~np.isfinite(target))[0].tolist()
@@ -407,7 +409,7 @@ def head_selection(
     """
     batch, words, gold = _as_gold(scores, heads, lengths)
     mask = _as_mask(allowed, scores)
-    possible = _arcs_inside(words, batch.shape[1])
+    possible = mark_arcs(words, batch.shape[1])
     if mask is not None:
         possible &= mask
     bad = (possible & ~(batch < np.inf)).any(axis=(1, 2))
@@ -485,7 +487,7 @@ def _as_gold(
     words = as_lengths(lengths, len(batch), batch.shape[1] - 1, single=scores.ndim == 2)
     check_one_tree_each(heads, scores.shape)
     gold, _ = as_head_batch(heads, words)
-    gold[~_words_inside(words, batch.shape[1])] = MISSING
+    gold[~mark_words(words, batch.shape[1])] = MISSING
     wrong = (gold < MISSING) | (gold > words[:, None])
     if wrong.any():
         sentence, dep = np.argwhere(wrong)[0].tolist()
@@ -528,21 +530,6 @@ def _check_overflow(losses: NDArray[np.float64]) -> None:
 
 
 # --- gold heads --------------------------------------------------------------------------------
-
-
-def _words_inside(words: NDArray[np.intp], width: int) -> NDArray[np.bool_]:
-    """Mark the words of each sentence: neither index 0 nor the padding."""
-    index = np.arange(width)
-    return (index > 0) & (index <= words[:, None])
-
-
-def _arcs_inside(words: NDArray[np.intp], width: int) -> NDArray[np.bool_]:
-    """Mark the arcs to a word of the sentence from another one or ROOT."""
-    index = np.arange(width)
-    heads = index <= words[:, None]
-    arcs: NDArray[np.bool_] = _words_inside(words, width)[:, :, None] & heads[:, None, :]
-    arcs &= index[:, None] != index
-    return arcs
 
 
 def _find_complete(gold: NDArray[np.int64], words: NDArray[np.intp]) -> NDArray[np.bool_]:

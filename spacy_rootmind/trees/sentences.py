@@ -15,6 +15,7 @@ from spacy_rootmind.trees.conventions import (
     as_lengths,
     as_num_threads,
     as_score_batch,
+    mark_arcs,
 )
 from spacy_rootmind.trees.errors import LOST_DIGITS, kind_of, raise_failure
 
@@ -86,10 +87,7 @@ class Sentences:
         possible = self.batch > -np.inf
         if self.mask is not None:
             possible &= self.mask.view(np.bool_)
-        index = np.arange(self.batch.shape[1])
-        outside = index > self.lengths[:, None]
-        possible &= ~(outside[:, :, None] | outside[:, None, :] | (index[:, None] == index))
-        possible[:, 0] = False
+        possible &= mark_arcs(self.lengths, self.batch.shape[1])
         return possible
 
     def flatten(self, heads: IntArray) -> tuple[tuple[int, ...], IntArray, NDArray[np.intp]]:

@@ -25,6 +25,7 @@ posix_only = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX sys
 pytestmark = [pytest.mark.workflow, posix_only]
 
 N_TEXTS = 80
+METHOD = "DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD"
 FORMATS = ["parquet", "conllu", "jsonl", "spacy"]
 every_format = pytest.mark.parametrize("form", FORMATS)
 # Parsing is slow enough to be killed, and says where it happens.
@@ -74,6 +75,8 @@ class Run:
             "BULK_TEST_FOLDER": str(self.pids),
             "BULK_TEST_SECONDS": "0.1",
             "PYTHONUTF8": "1",
+            # A worker that replaces another does not import dask again.
+            METHOD: "forkserver",
         }
         self.processes = []
         self.logs = count()
@@ -220,6 +223,9 @@ def assert_parsed_once(run, nlp):
 def test_killed_workers_and_a_killed_command_lose_nothing(form, run, trained):
     rng = random.Random(0)
     run.form = form
+    if form == "parquet":
+        # As users' workers are started.
+        del run.environment[METHOD]
     process = run.start()
     run.wait_for_parts(1, process)
     assert run.kill_worker(rng), run.log.read_text()
