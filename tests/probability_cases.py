@@ -9,7 +9,7 @@ import reference
 from numpy.typing import NDArray
 from reference import FloatArray, IntArray
 from reference_probabilities import Distribution
-from strategies import FAMILIES, rng_for
+from strategies import FAMILIES, finish, rng_for
 
 SCALES = (1e-3, 0.1, 1.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 ESCAPES = (50.0, 200.0, 400.0, 745.0, 800.0, 2000.0)
@@ -20,12 +20,7 @@ MOST_BELOW = 1e15
 WILD = frozenset({"extreme", "soft_masks"})
 
 
-def finish(scores: FloatArray, dtype: type[np.floating] = np.float64) -> FloatArray:
-    """Cast, and put NaN wherever nobody may read."""
-    scores = scores.astype(dtype)
-    scores[0, :] = np.nan
-    np.fill_diagonal(scores, np.nan)
-    return scores
+each_scale = pytest.mark.parametrize("scale", SCALES)
 
 
 def scaled(
@@ -111,6 +106,7 @@ CLOSED: dict[str, Closed] = {
         one_way_in,
     )
 }
+each_closed = pytest.mark.parametrize("closed", sorted(CLOSED))
 
 
 def without_tree() -> dict[str, tuple[FloatArray, bool]]:

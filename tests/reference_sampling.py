@@ -21,7 +21,7 @@ import numpy as np
 import reference
 from numpy.typing import NDArray
 from reference import EPS, FloatArray, IntArray
-from strategies import FAMILIES
+from strategies import FAMILIES, finish
 
 from spacy_rootmind import sample_trees
 
@@ -208,20 +208,13 @@ def log_partition_by_determinant(scores: FloatArray, single_root: bool) -> float
 SampleCase = tuple[FloatArray, BoolArray | None]
 
 
-def _finish(scores: FloatArray, dtype: type[np.floating]) -> FloatArray:
-    scores = scores.astype(dtype)
-    scores[0, :] = np.nan
-    np.fill_diagonal(scores, np.nan)
-    return scores
-
-
 def _normal(rng: np.random.Generator, n: int, scale: float = 1.0) -> NDArray[np.float64]:
     return scale * rng.standard_normal((n + 1, n + 1))
 
 
 def _masked(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> SampleCase:
     """A mask forbids about half of the arcs, and forbidden arcs hold anything."""
-    scores = _finish(_normal(rng, n), dtype)
+    scores = finish(_normal(rng, n), dtype)
     allowed = rng.random((n + 1, n + 1)) < 0.6
     allowed[np.arange(1, n + 1), reference.random_heads(rng, n, True)[1:]] = True
     junk = rng.choice(np.array([np.nan, np.inf, -np.inf, 1e30, 3.0], dtype), size=scores.shape)
@@ -232,7 +225,7 @@ def _root_only_word(rng: np.random.Generator, n: int, dtype: type[np.floating]) 
     """Only ROOT can head one of the words."""
     scores = _normal(rng, n)
     scores[int(rng.integers(1, n + 1)), 1:] = -np.inf
-    return _finish(scores, dtype), None
+    return finish(scores, dtype), None
 
 
 def _one_root(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> SampleCase:
@@ -240,14 +233,14 @@ def _one_root(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> Sam
     scores = _normal(rng, n)
     word = int(rng.integers(1, n + 1))
     scores[np.arange(n + 1) != word, 0] = -np.inf
-    return _finish(scores, dtype), None
+    return finish(scores, dtype), None
 
 
 def _prefer_root(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> SampleCase:
     """Every word prefers ROOT."""
     scores = _normal(rng, n)
     scores[:, 0] += 2
-    return _finish(scores, dtype), None
+    return finish(scores, dtype), None
 
 
 def _pair(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> SampleCase:
@@ -257,13 +250,13 @@ def _pair(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> SampleC
         first, second = rng.choice(np.arange(1, n + 1), 2, replace=False)
         scores[first, second] += 4
         scores[second, first] += 5
-    return _finish(scores, dtype), None
+    return finish(scores, dtype), None
 
 
 def _shifted_rows(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> SampleCase:
     """Constants of up to 2000 in each row, which change no probability but under- and overflow."""
     scores = _normal(rng, n) + rng.integers(-2000, 2001, size=(n + 1, 1))
-    return _finish(scores, dtype), None
+    return finish(scores, dtype), None
 
 
 def _from_family(name: str) -> Callable[..., SampleCase]:
@@ -273,8 +266,8 @@ def _from_family(name: str) -> Callable[..., SampleCase]:
 CASES: dict[str, Callable[[np.random.Generator, int, type[np.floating]], SampleCase]] = {
     "zeros": _from_family("zeros"),
     "uniform": _from_family("uniform"),
-    "normal": lambda rng, n, dtype: (_finish(_normal(rng, n), dtype), None),
-    "normal_3": lambda rng, n, dtype: (_finish(_normal(rng, n, 3.0), dtype), None),
+    "normal": lambda rng, n, dtype: (finish(_normal(rng, n), dtype), None),
+    "normal_3": lambda rng, n, dtype: (finish(_normal(rng, n, 3.0), dtype), None),
     "trained_like": _from_family("trained_like"),
     "forbidden": _from_family("forbidden_around_tree"),
     "masked": _masked,

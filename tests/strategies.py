@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -35,7 +36,7 @@ def generator_at(seed: int, sentence: int) -> np.random.Generator:
     return rng
 
 
-def _finish(scores: FloatArray, dtype: type[np.floating]) -> FloatArray:
+def finish(scores: FloatArray, dtype: type[np.floating] = np.float64) -> FloatArray:
     """Cast, and put NaN wherever nobody may read."""
     scores = scores.astype(dtype)
     scores[0, :] = np.nan
@@ -45,44 +46,44 @@ def _finish(scores: FloatArray, dtype: type[np.floating]) -> FloatArray:
 
 def gaussian(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
     """Independent normal scores at a random scale from 1e-3 to 1e3."""
-    return _finish(10.0 ** rng.integers(-3, 4) * rng.standard_normal((n + 1, n + 1)), dtype)
+    return finish(10.0 ** rng.integers(-3, 4) * rng.standard_normal((n + 1, n + 1)), dtype)
 
 
 def uniform(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
     """Independent uniform scores in [0, 1)."""
-    return _finish(rng.random((n + 1, n + 1)), dtype)
+    return finish(rng.random((n + 1, n + 1)), dtype)
 
 
 def integer_ties(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
     """Small integers of both signs, so that many trees tie."""
     low, high = rng.integers(-4, 1), rng.integers(1, 5)
-    return _finish(rng.integers(low, high + 1, size=(n + 1, n + 1)).astype(float), dtype)
+    return finish(rng.integers(low, high + 1, size=(n + 1, n + 1)).astype(float), dtype)
 
 
 def zeros(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
     """All trees tie; zeros of both signs."""
-    return _finish(np.where(rng.random((n + 1, n + 1)) < 0.5, 0.0, -0.0), dtype)
+    return finish(np.where(rng.random((n + 1, n + 1)) < 0.5, 0.0, -0.0), dtype)
 
 
 def trained_like(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
     """One clear head per word, most often, and these heads form a single-root tree."""
     scores = rng.standard_normal((n + 1, n + 1))
     scores[np.arange(1, n + 1), random_heads(rng, n, True)[1:]] += rng.uniform(1, 15, size=n)
-    return _finish(scores, dtype)
+    return finish(scores, dtype)
 
 
 def multi_root(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
     """About half of the words would rather hang from ROOT."""
     scores = rng.standard_normal((n + 1, n + 1))
     scores[:, 0] += np.where(rng.random(n + 1) < 0.5, 6.0, 0.0)
-    return _finish(scores, dtype)
+    return finish(scores, dtype)
 
 
 def all_prefer_root(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
     """Every word prefers ROOT by far: all root arcs but one must go."""
     scores = rng.standard_normal((n + 1, n + 1))
     scores[:, 0] += 20
-    return _finish(scores, dtype)
+    return finish(scores, dtype)
 
 
 def nested_cycles(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
@@ -92,7 +93,7 @@ def nested_cycles(rng: np.random.Generator, n: int, dtype: type[np.floating]) ->
     for k in range(1, n):
         scores[order[0], order[k]] = -k + 0.1 * rng.random()
         scores[order[k], order[rng.integers(k)]] = 1 + 0.1 * rng.random()
-    return _finish(scores, dtype)
+    return finish(scores, dtype)
 
 
 def nested_pairs(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
@@ -104,7 +105,7 @@ def nested_pairs(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> 
         if not (place[1:] >> level).any():
             break
     height[:, 0] = height.max() + 1
-    return _finish(0.5 * rng.random((n + 1, n + 1)) - height, dtype)
+    return finish(0.5 * rng.random((n + 1, n + 1)) - height, dtype)
 
 
 def cycles_of_supernodes(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
@@ -122,7 +123,7 @@ def cycles_of_supernodes(rng: np.random.Generator, n: int, dtype: type[np.floati
             scores[rng.choice(first), rng.choice(second)] += rng.integers(0, 6)
         sets.append(union)
     scores[:, 0] += rng.choice([-10, 0, 4, 8, 20, 60])
-    return _finish(scores, dtype)
+    return finish(scores, dtype)
 
 
 def clusters_at_root(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
@@ -131,7 +132,7 @@ def clusters_at_root(rng: np.random.Generator, n: int, dtype: type[np.floating])
     cluster = rng.integers(0, rng.integers(1, max(2, n // 2) + 1), size=n + 1)
     scores += np.where(cluster[:, None] == cluster, rng.integers(0, 8), 0)
     scores[:, 0] = rng.integers(0, 30, size=n + 1) + rng.integers(-2, 10)
-    return _finish(scores, dtype)
+    return finish(scores, dtype)
 
 
 def pairs_at_root(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
@@ -142,7 +143,7 @@ def pairs_at_root(rng: np.random.Generator, n: int, dtype: type[np.floating]) ->
     scores[order[:even:2], order[1:even:2]] = 1
     scores[order[1:even:2], order[:even:2]] = rng.integers(0, 2, size=n // 2)
     scores[:, 0] = rng.integers(-2, 1, size=n + 1)
-    return _finish(scores, dtype)
+    return finish(scores, dtype)
 
 
 def one_long_cycle(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
@@ -150,14 +151,14 @@ def one_long_cycle(rng: np.random.Generator, n: int, dtype: type[np.floating]) -
     scores = rng.standard_normal((n + 1, n + 1))
     order = 1 + rng.permutation(n)
     scores[order, np.roll(order, 1)] += 12
-    return _finish(scores, dtype)
+    return finish(scores, dtype)
 
 
 def forbidden(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
     """Scores with −inf at a random rate, ties or none; a tree may or may not exist."""
     scores = gaussian(rng, n, dtype) if rng.random() < 0.5 else integer_ties(rng, n, dtype)
     scores[rng.random(scores.shape) < rng.choice([0.2, 0.5, 0.65, 0.8])] = -np.inf
-    return _finish(scores, dtype)
+    return finish(scores, dtype)
 
 
 def forbidden_around_tree(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
@@ -165,7 +166,7 @@ def forbidden_around_tree(rng: np.random.Generator, n: int, dtype: type[np.float
     scores = rng.standard_normal((n + 1, n + 1))
     scores[rng.random(scores.shape) < rng.choice([0.5, 0.8, 0.95])] = -np.inf
     scores[np.arange(1, n + 1), random_heads(rng, n, True)[1:]] = rng.standard_normal(n)
-    return _finish(scores, dtype)
+    return finish(scores, dtype)
 
 
 def soft_masks(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
@@ -177,32 +178,32 @@ def soft_masks(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> Fl
     if rng.random() < 0.8:
         mask[np.arange(1, n + 1), random_heads(rng, n, True)[1:]] = False
     scores[mask] = MASKS[dtype]
-    return _finish(scores, dtype)
+    return finish(scores, dtype)
 
 
 def near_ties(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
     """Scores that differ by 0, 1 or 2 units in the last place."""
     base = dtype(rng.choice([1.0, -3.0, 1000.0]))
     steps = rng.integers(0, 3, size=(n + 1, n + 1)).astype(dtype)
-    return _finish(base + steps * np.abs(np.spacing(base)), dtype)
+    return finish(base + steps * np.abs(np.spacing(base)), dtype)
 
 
 def float16_rounded(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
     """Normal scores that went through half precision, so that ties occur by accident."""
-    return _finish((2 * rng.standard_normal((n + 1, n + 1))).astype(np.float16), dtype)
+    return finish((2 * rng.standard_normal((n + 1, n + 1))).astype(np.float16), dtype)
 
 
 def denormals(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
     """Small multiples of the smallest positive number of `dtype`."""
     steps = rng.integers(-5, 6, size=(n + 1, n + 1)).astype(dtype)
-    return _finish(steps * np.nextafter(dtype(0), dtype(1)), dtype)
+    return finish(steps * np.nextafter(dtype(0), dtype(1)), dtype)
 
 
 def extreme(rng: np.random.Generator, n: int, dtype: type[np.floating]) -> FloatArray:
     """Magnitudes from 1e-300 to 1e300 (float32: 1e-30 to 1e30), both signs."""
     limit = 300 if dtype is np.float64 else 30
     sign = rng.choice([-1.0, 1.0], size=(n + 1, n + 1))
-    return _finish(sign * 10.0 ** rng.uniform(-limit, limit, size=sign.shape), dtype)
+    return finish(sign * 10.0 ** rng.uniform(-limit, limit, size=sign.shape), dtype)
 
 
 FAMILIES: dict[str, Family] = {
@@ -231,6 +232,10 @@ FAMILIES: dict[str, Family] = {
     )
 }
 
+each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
+each_root = pytest.mark.parametrize("single_root", [True, False])
+each_family = pytest.mark.parametrize("family", sorted(FAMILIES))
+
 # Families whose sums and differences of up to n scores are exact in float64, for both dtypes: the
 # best tree must be found with no allowance for rounding.
 EXACT = frozenset(
@@ -244,6 +249,38 @@ EXACT = frozenset(
         "pairs_at_root",
     }
 )
+
+
+# Options of `decode`, every valid combination; "before" aside: that is another name of True.
+
+REDUCTIONS = (
+    "reweighting",
+    "reweighting_chu_liu_edmonds",
+    "preselection",
+    "preselection_chu_liu_edmonds",
+    "naive",
+    "naive_chu_liu_edmonds",
+)
+SINGLE_ROOT = ("gabow_tarjan", *REDUCTIONS)
+UNCONSTRAINED = ("gabow_tarjan", "tarjan", "chu_liu_edmonds")
+OPTIONS = [
+    {"single_root": single_root, "algorithm": algorithm, "arcmax": arcmax}
+    for single_root, algorithms in ((True, SINGLE_ROOT), (False, UNCONSTRAINED))
+    for algorithm in algorithms
+    for arcmax in (True, False, *(["inside"] if algorithm in REDUCTIONS else []))
+]
+INPUT_OPTIONS = OPTIONS + [
+    {"single_root": single_root, "projective": True, "arcmax": arcmax}
+    for single_root in (True, False)
+    for arcmax in (True, False)
+]
+
+
+def name_of(options: dict) -> str:
+    """Return an id for a test."""
+    roots = "single" if options["single_root"] else "any"
+    parts = [options.get("algorithm", "projective"), roots, options.get("arcmax")]
+    return "-".join(str(part) for part in parts if part is not None)
 
 
 def planted_optimum(
@@ -270,7 +307,7 @@ def planted_optimum(
     scores += rng.integers(-5, 6, size=(n + 1, 1))
     if single_root:
         scores[:, 0] += rng.integers(-3, 60)
-    return _finish(scores, dtype), heads
+    return finish(scores, dtype), heads
 
 
 def soft_to_hard(scores: FloatArray) -> FloatArray:
@@ -378,7 +415,7 @@ def entry_matrices(
     flat = draw(st.lists(entries, min_size=n * (n + 1), max_size=n * (n + 1)))
     scores = np.zeros((n + 1, n + 1))
     scores[1:] = np.array(flat).reshape(n, n + 1)
-    return _finish(scores, dtype)
+    return finish(scores, dtype)
 
 
 def fixed_matrix(

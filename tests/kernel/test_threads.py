@@ -10,14 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from strategies import DTYPES, FAMILIES, mixed_batch, pad_batch, rng_for
+from strategies import FAMILIES, each_dtype, mixed_batch, pad_batch, rng_for
 
 from spacy_rootmind import NoTreeError, decode, is_tree, tree_score
 
 SETTINGS = [(True, "gabow_tarjan"), (False, "gabow_tarjan"), (False, "tarjan")]
 
 each_setting = pytest.mark.parametrize(("single_root", "algorithm"), SETTINGS)
-each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
 
 
 @each_setting

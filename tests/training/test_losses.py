@@ -9,7 +9,7 @@ import pytest
 import reference
 import reference_probabilities as oracle
 from reference import FloatArray, IntArray
-from strategies import rng_for
+from strategies import each_dtype, rng_for
 from thinc.api import Ops
 
 from spacy_rootmind import NoTreeError, arc_marginals, decode, log_partition, tree_log_prob
@@ -21,7 +21,6 @@ from spacy_rootmind.trees.conventions import MISSING
 OPS = Ops()
 LENGTHS = [3, 1, 5, 3, 4, 0, 2]
 
-each_dtype = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
 each_rate = pytest.mark.parametrize("rate", [0.0, 0.3, 0.7, 1.0])
 each_loss = pytest.mark.parametrize("loss", [tree_crf, perceptron])
 

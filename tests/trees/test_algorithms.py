@@ -16,6 +16,8 @@ from strategies import (
     FAMILIES,
     LAYOUTS,
     PROPERTY,
+    each_dtype,
+    each_family,
     entry_matrices,
     mixed_batch,
     pad_batch,
@@ -60,8 +62,6 @@ def name_of(options: dict) -> str:
 
 each_options = pytest.mark.parametrize("options", OPTIONS, ids=name_of)
 each_reduction = pytest.mark.parametrize("algorithm", REDUCTIONS)
-each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
-each_family = pytest.mark.parametrize("family", sorted(FAMILIES))
 each_arcmax = pytest.mark.parametrize("arcmax", [True, False, "inside"])
 
 

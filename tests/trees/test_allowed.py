@@ -7,7 +7,17 @@ import pytest
 import reference
 from numpy.typing import NDArray
 from reference import FloatArray
-from strategies import DTYPES, FAMILIES, LAYOUTS, mixed_batch, pad_batch, rng_for
+from strategies import (
+    DTYPES,
+    FAMILIES,
+    LAYOUTS,
+    each_dtype,
+    each_family,
+    each_root,
+    mixed_batch,
+    pad_batch,
+    rng_for,
+)
 
 from spacy_rootmind import NoTreeError, decode, decode_kbest
 
@@ -40,9 +50,6 @@ def name_of(options: dict) -> str:
 
 
 each_options = pytest.mark.parametrize("options", OPTIONS, ids=name_of)
-each_root = pytest.mark.parametrize("single_root", [True, False])
-each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
-each_family = pytest.mark.parametrize("family", sorted(FAMILIES))
 each_arcmax = pytest.mark.parametrize("arcmax", [True, False])
 
 

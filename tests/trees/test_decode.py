@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import FloatArray, IntArray
 from strategies import (
-    DTYPES,
     EXACT,
     FAMILIES,
     MASKS,
     PROPERTY,
+    each_dtype,
+    each_family,
     entry_matrices,
     family_matrices,
     planted_optimum,
@@ -26,8 +27,6 @@ SETTINGS = [(True, "gabow_tarjan"), (False, "gabow_tarjan"), (False, "tarjan")]
 WITHOUT_TIES = ["gaussian", "trained_like", "multi_root", "all_prefer_root", "nested_cycles"]
 
 each_setting = pytest.mark.parametrize(("single_root", "algorithm"), SETTINGS)
-each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
-each_family = pytest.mark.parametrize("family", sorted(FAMILIES))
 each_arcmax = pytest.mark.parametrize("arcmax", [True, False], ids=["arcmax", "no_arcmax"])
 
 

@@ -9,6 +9,7 @@ from checks import numbers_in
 from strategies import (
     DTYPES,
     LAYOUTS,
+    each_dtype,
     fixed_batch,
     fixed_matrix,
     mixed_batch,
@@ -20,7 +21,6 @@ from spacy_rootmind import NoTreeError, decode
 
 NAN, INF = np.nan, np.inf
 
-each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
 each_arcmax = pytest.mark.parametrize("arcmax", [True, False], ids=["arcmax", "no_arcmax"])
 each_junk = pytest.mark.parametrize("junk", [NAN, INF, -INF, 1e30, -1e30, 0.0])
 

@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 from probability_cases import (
     CLOSED,
     ESCAPES,
-    SCALES,
     assert_marginals,
     assert_near,
     call_or_refusal,
+    each_closed,
+    each_scale,
     entropy_tolerance,
     family_cases,
-    finish,
     log_partition_tolerance,
     log_prob_tolerance,
     marginal_tolerance,
@@ -35,7 +35,17 @@ from probability_cases import (
 )
 from reference import FloatArray, IntArray
 from reference_probabilities import Distribution
-from strategies import DTYPES, FAMILIES, PROPERTY, entry_matrices, family_matrices, rng_for
+from strategies import (
+    FAMILIES,
+    PROPERTY,
+    each_dtype,
+    each_family,
+    each_root,
+    entry_matrices,
+    family_matrices,
+    finish,
+    rng_for,
+)
 
 from spacy_rootmind import (
     NoTreeError,
@@ -52,11 +62,6 @@ INF = np.inf
 # In the fast run, what float64 can do, what it cannot, and what is between.
 FAST_ESCAPES = (50.0, 745.0, 2000.0)
 
-each_root = pytest.mark.parametrize("single_root", [True, False])
-each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
-each_family = pytest.mark.parametrize("family", sorted(FAMILIES))
-each_scale = pytest.mark.parametrize("scale", SCALES)
-each_closed = pytest.mark.parametrize("closed", sorted(CLOSED))
 each_escape = pytest.mark.parametrize(
     "escape",
     [e if e in FAST_ESCAPES else pytest.param(e, marks=pytest.mark.slow) for e in ESCAPES],

@@ -9,7 +9,15 @@ from checks import numbers_in
 from numpy.typing import NDArray
 from probability_cases import scaled, tame_batch
 from reference import FloatArray, random_heads
-from strategies import DTYPES, LAYOUTS, fixed_batch, fixed_matrix, pad_batch, rng_for
+from strategies import (
+    LAYOUTS,
+    each_dtype,
+    each_root,
+    fixed_batch,
+    fixed_matrix,
+    pad_batch,
+    rng_for,
+)
 
 from spacy_rootmind import (
     NoTreeError,
@@ -39,8 +47,6 @@ FUNCTIONS = {
 MASK_LAYOUTS = {name: layout for name, layout in LAYOUTS.items() if name != "unaligned"}
 
 each_function = pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
-each_root = pytest.mark.parametrize("single_root", [True, False])
-each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
 each_junk = pytest.mark.parametrize("junk", [NAN, INF, -INF, 1e30, -1e30, 0.0])
 
 

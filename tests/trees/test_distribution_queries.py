@@ -14,9 +14,25 @@ import reference_probabilities as oracle
 from checks import result_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from probability_cases import CLOSED, SCALES, family_cases, finish, scaled, tame_batch, without_tree
+from probability_cases import (
+    CLOSED,
+    each_scale,
+    family_cases,
+    finish,
+    scaled,
+    tame_batch,
+    without_tree,
+)
 from reference import FloatArray
-from strategies import DTYPES, FAMILIES, PROPERTY, entry_matrices, pad_batch, rng_for
+from strategies import (
+    FAMILIES,
+    PROPERTY,
+    each_dtype,
+    each_root,
+    entry_matrices,
+    pad_batch,
+    rng_for,
+)
 
 from spacy_rootmind import (
     NoTreeError,
@@ -32,10 +48,7 @@ from spacy_rootmind.kernel import query_batch
 
 INF = np.inf
 
-each_root = pytest.mark.parametrize("single_root", [True, False])
 each_kinds = pytest.mark.parametrize("kinds", list(itertools.product([True, False], repeat=2)))
-each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
-each_scale = pytest.mark.parametrize("scale", SCALES)
 
 
 def spread(scores: FloatArray) -> float:

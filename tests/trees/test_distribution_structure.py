@@ -19,11 +19,13 @@ from probability_cases import (
     WILD,
     assert_marginals,
     assert_near,
+    each_closed,
+    each_scale,
     log_partition_tolerance,
     scaled,
 )
 from reference import FloatArray
-from strategies import DTYPES, FAMILIES, rng_for
+from strategies import DTYPES, FAMILIES, each_dtype, each_family, each_root, rng_for
 
 from spacy_rootmind import (
     NoTreeError,
@@ -37,12 +39,6 @@ from spacy_rootmind import (
 )
 
 INF = np.inf
-
-each_root = pytest.mark.parametrize("single_root", [True, False])
-each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
-each_family = pytest.mark.parametrize("family", sorted(FAMILIES))
-each_scale = pytest.mark.parametrize("scale", SCALES)
-each_closed = pytest.mark.parametrize("closed", sorted(CLOSED))
 
 
 # Log partition

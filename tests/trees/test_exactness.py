@@ -12,16 +12,13 @@ import reference
 from checks import assert_best
 from numpy.typing import NDArray
 from reference import FloatArray, IntArray
-from strategies import DTYPES, FAMILIES, MASKS, rng_for
+from strategies import DTYPES, FAMILIES, MASKS, each_dtype, each_family, rng_for
 
 from spacy_rootmind import NoTreeError, decode
 
 # Matrices of each number of words: 150 for each of 34 pairs of family and dtype make 5,100.
 WORDS = {1: 2, 2: 20, 3: 40, 4: 46, 5: 36, 6: 6}
 ENTRIES = 2_000_000  # sums to hold at once
-
-each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
-each_family = pytest.mark.parametrize("family", sorted(FAMILIES))
 
 
 def draw(family: str, dtype: type[np.floating], n: int, start: int, stop: int) -> FloatArray:

@@ -16,15 +16,13 @@ from probability_cases import (
     scaled,
     tame_batch,
 )
-from strategies import DTYPES, FAMILIES, pad_batch, rng_for
+from strategies import FAMILIES, each_dtype, each_root, pad_batch, rng_for
 
 from spacy_rootmind import NoTreeError, TreeDistribution, decode, entropy
 
 INF = np.inf
 
-each_root = pytest.mark.parametrize("single_root", [True, False])
 each_kind = pytest.mark.parametrize("projective", [False, True], ids=["all", "projective"])
-each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
 
 
 def right_distribution(scores, single_root, projective):

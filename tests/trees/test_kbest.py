@@ -17,6 +17,9 @@ from strategies import (
     LAYOUTS,
     MASKS,
     PROPERTY,
+    each_dtype,
+    each_family,
+    each_root,
     entry_matrices,
     planted_optimum,
     rng_for,
@@ -33,10 +36,6 @@ from spacy_rootmind import (
 )
 
 NAN, INF = np.nan, np.inf
-
-each_root = pytest.mark.parametrize("single_root", [True, False])
-each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
-each_family = pytest.mark.parametrize("family", sorted(FAMILIES))
 
 
 def check_structure(

@@ -8,9 +8,7 @@ import pytest
 import reference
 import reference_probabilities as oracle
 from probability_cases import CLOSED, SCALES, WILD, family_cases, scaled
-from strategies import FAMILIES, rng_for
-
-each_root = pytest.mark.parametrize("single_root", [True, False])
+from strategies import FAMILIES, each_root, rng_for
 
 
 def assert_same(scores, single_root):

@@ -16,6 +16,9 @@ from strategies import (
     FAMILIES,
     LAYOUTS,
     PROPERTY,
+    each_dtype,
+    each_family,
+    each_root,
     entry_matrices,
     mixed_batch,
     pad_batch,
@@ -28,9 +31,6 @@ from spacy_rootmind.trees.decoding import ALGORITHMS
 
 NAN, INF = np.nan, np.inf
 
-each_root = pytest.mark.parametrize("single_root", [True, False])
-each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
-each_family = pytest.mark.parametrize("family", sorted(FAMILIES))
 each_arcmax = pytest.mark.parametrize("arcmax", [True, "before", False])
 
 # Trees in which some arcs cross. The second: the arc from ROOT is crossed.

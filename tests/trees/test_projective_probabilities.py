@@ -24,7 +24,15 @@ from probability_cases import (
     scaled,
     tame_batch,
 )
-from strategies import DTYPES, FAMILIES, PROPERTY, entry_matrices, pad_batch, rng_for
+from strategies import (
+    FAMILIES,
+    PROPERTY,
+    each_dtype,
+    each_root,
+    entry_matrices,
+    pad_batch,
+    rng_for,
+)
 
 from spacy_rootmind import (
     NoTreeError,
@@ -46,9 +54,6 @@ from spacy_rootmind import (
 from spacy_rootmind.trees.sampling import METHODS
 
 INF = np.inf
-
-each_root = pytest.mark.parametrize("single_root", [True, False])
-each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
 
 
 def check_distribution(scores, single_root):

@@ -11,7 +11,7 @@ from checks import result_of
 from probability_cases import tame_batch
 from reference import FloatArray, random_heads
 from reference_sampling import CASES
-from strategies import DTYPES, generator_at, mixed_batch, pad_batch, rng_for
+from strategies import each_dtype, generator_at, mixed_batch, pad_batch, rng_for
 
 from spacy_rootmind import TreeDistribution, decode, decode_kbest, sample_trees
 from spacy_rootmind.trees.decoding import ALGORITHMS
@@ -90,7 +90,6 @@ SAMPLERS = {
 QUERIES = {**DECODERS, **SUMS, **SAMPLERS}
 
 each_query = pytest.mark.parametrize("name", sorted(QUERIES))
-each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
 
 
 @functools.cache

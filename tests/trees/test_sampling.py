@@ -21,7 +21,7 @@ from reference_sampling import (
     p_of_fit,
     tree_law,
 )
-from strategies import DTYPES, FAMILIES, rng_for
+from strategies import DTYPES, FAMILIES, each_root, rng_for
 
 from spacy_rootmind import NoTreeError, arc_marginals, entropy, sample_trees
 from spacy_rootmind.trees.sampling import METHODS
@@ -37,7 +37,6 @@ ROBUST = [setting for setting in SETTINGS if setting[0] in ("auto", "ancestral")
 
 each_setting = pytest.mark.parametrize(("method", "single_root"), SETTINGS)
 each_robust = pytest.mark.parametrize(("method", "single_root"), ROBUST)
-each_root = pytest.mark.parametrize("single_root", [True, False])
 each_case = pytest.mark.parametrize("case", sorted(CASES))
 
 

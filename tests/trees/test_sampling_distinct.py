@@ -13,7 +13,7 @@ from reference_sampling import (
     order_law,
     tree_law,
 )
-from strategies import DTYPES, FAMILIES, pad_batch, rng_for, soft_to_hard
+from strategies import DTYPES, FAMILIES, each_dtype, each_root, pad_batch, rng_for, soft_to_hard
 
 from spacy_rootmind import NoTreeError, arc_marginals, sample_trees
 
@@ -21,9 +21,7 @@ NAN, INF = np.nan, np.inf
 
 SCALES = (0.0, 1e-3, 1.0, 10.0, 100.0, 300.0, 1000.0, 5000.0)
 
-each_root = pytest.mark.parametrize("single_root", [True, False])
 each_scale = pytest.mark.parametrize("scale", SCALES)
-each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
 
 
 def check_exhaustive(

@@ -7,7 +7,7 @@ import pytest
 import reference
 from reference import FloatArray, IntArray
 from reference_sampling import CASES, Law, assert_fits, order_law, tree_law
-from strategies import DTYPES, FAMILIES, generator_at, pad_batch, rng_for
+from strategies import DTYPES, FAMILIES, each_root, generator_at, pad_batch, rng_for
 
 from spacy_rootmind import NoTreeError, TreeDistribution, is_projective, is_tree, sample_trees
 from spacy_rootmind.trees.sampling import _draw
@@ -15,7 +15,6 @@ from spacy_rootmind.trees.sampling import _draw
 INF = np.inf
 SCALES = (0.0, 1.0, 30.0, 1000.0, 5000.0)
 
-each_root = pytest.mark.parametrize("single_root", [True, False])
 each_scale = pytest.mark.parametrize("scale", SCALES)
 
 

@@ -11,7 +11,7 @@ import reference
 from checks import numbers_in
 from reference import FloatArray
 from reference_sampling import CASES, assert_fits, tree_law
-from strategies import DTYPES, LAYOUTS, generator_at, mixed_batch, pad_batch, rng_for
+from strategies import LAYOUTS, each_dtype, generator_at, mixed_batch, pad_batch, rng_for
 
 from spacy_rootmind import NoTreeError, arc_marginals, sample_trees
 from spacy_rootmind.trees.sampling import METHODS
@@ -37,7 +37,6 @@ WAYS = {
 }
 
 each_way = pytest.mark.parametrize("way", sorted(WAYS))
-each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
 each_replace = pytest.mark.parametrize("replace", [True, False])
 
 

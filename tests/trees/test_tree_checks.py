@@ -9,14 +9,20 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import IntArray
-from strategies import DTYPES, FAMILIES, PROPERTY, mixed_batch, pad_batch, rng_for
+from strategies import (
+    FAMILIES,
+    PROPERTY,
+    each_dtype,
+    each_root,
+    mixed_batch,
+    pad_batch,
+    rng_for,
+)
 
 from spacy_rootmind import decode, is_projective, is_tree, tree_score
 
 NAN, INF = np.nan, np.inf
 
-each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
-each_root = pytest.mark.parametrize("single_root", [True, False])
 
 NO_TREES = {
     "self_head": [-1, 0, 2],
