@@ -24,7 +24,7 @@ TESTS = (
     "tests/annotation/test_doc_trees.py",
     "tests/pipeline/test_serialization.py",
     "tests/test_registry.py",
-    "tests/trees/test_decode_inputs.py",
+    "tests/trees/test_algorithms.py",
     "tests/trees/test_sampling_seeds.py",
 )
 # Early versions of spaCy import what click has deprecated since.

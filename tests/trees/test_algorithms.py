@@ -14,12 +14,20 @@ from reference import FloatArray, IntArray
 from strategies import (
     DTYPES,
     FAMILIES,
+    INPUT_OPTIONS,
     LAYOUTS,
+    OPTIONS,
     PROPERTY,
+    REDUCTIONS,
+    SINGLE_ROOT,
+    UNCONSTRAINED,
     each_dtype,
     each_family,
+    each_root,
     entry_matrices,
+    fixed_batch,
     mixed_batch,
+    name_of,
     pad_batch,
     planted_optimum,
     rng_for,
@@ -32,35 +40,10 @@ from spacy_rootmind.trees.decoding import ALGORITHMS
 NAN, INF = np.nan, np.inf
 
 REWEIGHTING = ("reweighting", "reweighting_chu_liu_edmonds")
-REDUCTIONS = (
-    *REWEIGHTING,
-    "preselection",
-    "preselection_chu_liu_edmonds",
-    "naive",
-    "naive_chu_liu_edmonds",
-)
-SINGLE_ROOT = ("gabow_tarjan", *REDUCTIONS)
-UNCONSTRAINED = ("gabow_tarjan", "tarjan", "chu_liu_edmonds")
-
-# Every valid combination, "before" aside: that is another name of True.
-OPTIONS = [
-    {"single_root": single_root, "algorithm": algorithm, "arcmax": arcmax}
-    for single_root, algorithms in ((True, SINGLE_ROOT), (False, UNCONSTRAINED))
-    for algorithm in algorithms
-    for arcmax in (True, False, *(["inside"] if algorithm in REDUCTIONS else []))
-]
-
-
-WITH_ARCMAX = [options for options in OPTIONS if options["arcmax"] is True]
-
-
-def name_of(options: dict) -> str:
-    """Return an id for a test."""
-    roots = "single" if options["single_root"] else "any"
-    return f"{options['algorithm']}-{roots}-{options['arcmax']}"
-
+WITH_ARCMAX = [options for options in INPUT_OPTIONS if options["arcmax"] is True]
 
 each_options = pytest.mark.parametrize("options", OPTIONS, ids=name_of)
+each_input_options = pytest.mark.parametrize("options", INPUT_OPTIONS, ids=name_of)
 each_reduction = pytest.mark.parametrize("algorithm", REDUCTIONS)
 each_arcmax = pytest.mark.parametrize("arcmax", [True, False, "inside"])
 
@@ -128,16 +111,71 @@ def exact_options() -> list[dict]:
     return [options for options in OPTIONS if options["algorithm"] not in REWEIGHTING]
 
 
-def batch(size: int, n: int, family: str = "integer_ties") -> FloatArray:
-    """Return a full batch (size, n+1, n+1)."""
-    rng = rng_for("algorithms batch", size, n, family)
-    return np.stack([FAMILIES[family](rng, n, np.float64) for _ in range(size)])
+def fast_options() -> list[dict]:
+    """Return the combinations that take O(n^2)."""
+    return [options for options in OPTIONS if options["algorithm"] in ("gabow_tarjan", "tarjan")]
+
+
+@cache
+def sentences(
+    seed: int, size: int, longest: int, dtype: type[np.floating], projective: bool
+) -> list[FloatArray]:
+    """Return matrices of all families, each with a single-root tree of that kind."""
+    return [
+        scores
+        for scores in mixed_batch(seed, size, longest, dtype)
+        if not projective or reference.best_projective(scores, True) is not None
+    ]
+
+
+def padded(
+    options: dict, seed: int, size: int, longest: int, dtype: type[np.floating], extra: int = 0
+) -> tuple[FloatArray, IntArray]:
+    """Return them as a batch with NaN in the padding, and lengths."""
+    matrices = sentences(seed, size, longest, dtype, "projective" in options)
+    return pad_batch(matrices, NAN, extra)
+
+
+def random_tree(rng: np.random.Generator, n: int, options: dict) -> IntArray:
+    """Return a single-root tree of the wanted kind."""
+    draw = reference.random_projective_heads if "projective" in options else reference.random_heads
+    return draw(rng, n, True)
+
+
+# The oracles
+
+
+@each_root
+def test_reference_counts_trees_like_cayley(single_root):
+    for n in range(6):
+        trees = reference.enumerate_trees(n, single_root)
+        assert len(trees) == reference.count_trees(n, single_root)
+
+
+@pytest.mark.one_each("family")
+@each_family
+@each_root
+def test_reference_oracles_agree(family, single_root):
+    rng = rng_for("oracles", family, single_root)
+    for n in (0, 1, 2, 3, 5, 5, 5):
+        scores = FAMILIES[family](rng, n, np.float64)
+        best = reference.best_enumerated(scores, single_root)
+        other = reference.best_contracted(scores, single_root)
+        assert (best is not None) == (other is not None) == reference.has_tree(scores, single_root)
+        if best is not None:
+            assert_best(scores, other, best, single_root)
+
+
+@pytest.mark.parametrize("family", ["nested_cycles", "nested_pairs"])
+def test_reference_nested_families_contract_all_words(family):
+    scores = FAMILIES[family](rng_for(family), 16, np.float64)
+    assert reference.count_contractions(scores) == 15
 
 
 # The best score
 
 
-@pytest.mark.one_each("family", "algorithm")
+@pytest.mark.one_each("family", "algorithm", "single_root")
 @each_options
 @each_family
 def test_decode_every_algorithm_matches_oracles(family, options):
@@ -172,9 +210,29 @@ def test_decode_every_algorithm_finds_planted_optimum(options):
             np.testing.assert_array_equal(decode(scores, **options), planted)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("options", fast_options(), ids=name_of)
+def test_decode_finds_planted_optimum_of_many_words(options):
+    """Sentences beyond 1024 words are read in parts."""
+    rng = rng_for("planted", options["single_root"])
+    for n in (200, 1100):
+        scores, planted = planted_optimum(rng, n, np.float32, options["single_root"])
+        np.testing.assert_array_equal(decode(scores, **options), planted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", fast_options(), ids=name_of)
+@pytest.mark.parametrize("family", ["integer_ties", "zeros"])
+def test_decode_matches_integer_oracle_at_200(family, options):
+    single_root = options["single_root"]
+    scores = FAMILIES[family](rng_for(family, 200), 200, np.float32)
+    oracle = reference.best_integer_single_root if single_root else reference.chu_liu_edmonds
+    assert_best(scores, decode(scores, **options), oracle(scores), single_root, exact=True)
+
+
 @pytest.mark.one_each("family")
 @each_family
-@pytest.mark.parametrize("single_root", [True, False])
+@each_root
 def test_decode_algorithms_agree_at_40(family, single_root):
     scores = FAMILIES[family](rng_for("agree", family, single_root), 40, np.float64)
     assert reference.has_tree(scores, single_root)
@@ -337,60 +395,82 @@ def test_decode_every_algorithm_raises_exactly_where_no_tree_exists(options):
     assert min(found.values()) >= 20
 
 
-@each_reduction
-@each_arcmax
-def test_decode_reductions_refuse_two_forced_roots(algorithm, arcmax):
+@each_input_options
+def test_decode_every_algorithm_counts_forced_roots(options):
     scores = np.full((4, 4), -INF)
     scores[[1, 2, 3], [0, 0, 2]] = 1
-    with pytest.raises(NoTreeError):
-        decode(scores, algorithm=algorithm, arcmax=arcmax)
+    if options["single_root"]:
+        with pytest.raises(NoTreeError):
+            decode(scores, **options)
+    else:
+        assert decode(scores, **options).tolist() == [-1, 0, 0, 2]
 
 
-@each_options
+@each_input_options
 def test_decode_every_algorithm_refuses_only_forbidden_arcs(options):
     for n in (1, 2, 7):
         with pytest.raises(NoTreeError):
             decode(np.full((n + 1, n + 1), -INF), **options)
 
 
-@each_options
+@each_input_options
 def test_decode_every_algorithm_finds_the_only_tree(options):
     rng = rng_for("only tree")
     for n in (1, 2, 3, 6, 40):
-        tree = reference.random_heads(rng, n, True)
+        tree = random_tree(rng, n, options)
         scores = np.full((n + 1, n + 1), -INF)
         scores[np.arange(1, n + 1), tree[1:]] = rng.standard_normal(n)
         np.testing.assert_array_equal(decode(scores, **options), tree)
 
 
-@each_options
+@each_input_options
 def test_decode_every_algorithm_names_the_sentence_without_tree(options):
-    scores = batch(40, 3)
+    scores = fixed_batch(40, 3)
     scores[[23, 31], 2] = -INF
-    with pytest.raises(NoTreeError, match=r"sentence 23\b"):
-        decode(scores, **options)
+    for num_threads in (1, 3):
+        with pytest.raises(NoTreeError, match=r"sentence 23\b"):
+            decode(scores, **options, num_threads=num_threads)
 
 
-# Bad values
+@pytest.mark.parametrize("word", [1, 1100])
+def test_decode_long_sentence_with_a_word_without_head_has_no_tree(word):
+    """Sentences beyond 1024 words are read in parts."""
+    scores = np.zeros((1101, 1101), dtype=np.float32)
+    scores[word] = -INF
+    with pytest.raises(NoTreeError):
+        decode(scores)
+
+
+# Extreme and bad values
+
+
+@each_dtype
+@pytest.mark.parametrize("options", fast_options(), ids=name_of)
+def test_decode_lowest_float_serves_as_soft_mask(options, dtype):
+    rng = rng_for("lowest", dtype.__name__)
+    for _ in range(100):
+        scores = FAMILIES["forbidden_around_tree"](rng, 4, dtype)
+        masked = np.where(scores == -INF, np.finfo(dtype).min, scores)
+        best = reference.best_enumerated(scores, options["single_root"])
+        assert_best(scores, decode(masked, **options), best, options["single_root"])
 
 
 @pytest.mark.one_each("options")
-@each_options
+@each_input_options
 @pytest.mark.parametrize("bad", [NAN, INF])
 def test_decode_every_algorithm_refuses_bad_values_anywhere(bad, options):
-    for n in (1, 2, 4):
-        for dep in range(1, n + 1):
-            for head in set(range(n + 1)) - {dep}:
-                scores = batch(3, n)
-                scores[2, dep, head] = bad
-                with pytest.raises(ValueError, match=r"dep") as error:
-                    decode(scores, **options)
-                assert not isinstance(error.value, NoTreeError)
-                numbers = re.findall(r"\d+", str(error.value))
-                assert {str(dep), str(head), "2"} <= set(numbers)
+    arcs = [(n, dep, head) for n in (1, 2, 4) for dep in range(1, n + 1) for head in range(n + 1)]
+    for n, dep, head in [*arcs, (30, 23, 19), (30, 30, 29)]:
+        if dep != head:
+            scores = fixed_batch(3, n)
+            scores[2, dep, head] = bad
+            place = f"sentence 2: the score of dep {dep}, head {head} is {bad}"
+            with pytest.raises(ValueError, match=place) as error:
+                decode(scores, **options)
+            assert not isinstance(error.value, NoTreeError)
 
 
-@each_options
+@each_input_options
 def test_decode_every_algorithm_refuses_bad_values_where_there_is_no_tree(options):
     for bad in (NAN, INF):
         scores = np.full((5, 5), -INF)
@@ -400,12 +480,25 @@ def test_decode_every_algorithm_refuses_bad_values_where_there_is_no_tree(option
         assert not isinstance(error.value, NoTreeError)
 
 
+@pytest.mark.parametrize("bad", [NAN, INF])
+def test_decode_refuses_bad_values_up_to_the_edge_of_a_sentence(bad):
+    expected = decode(np.zeros((1, 7, 7)), lengths=np.array([4]))
+    for dep, head in ((4, 3), (4, 0), (1, 4), (5, 3), (3, 5)):
+        scores = np.zeros((1, 7, 7))
+        scores[0, dep, head] = bad
+        if max(dep, head) <= 4:
+            with pytest.raises(ValueError, match=r"dep"):
+                decode(scores, lengths=np.array([4]))
+        else:
+            np.testing.assert_array_equal(decode(scores, lengths=np.array([4])), expected)
+
+
 # ArcMax
 
 
 @pytest.mark.parametrize("options", WITH_ARCMAX, ids=name_of)
 def test_decode_arcmax_before_is_true(options):
-    scores, lengths = pad_batch(mixed_batch(40, 60, 9, np.float32), NAN)
+    scores, lengths = padded(options, 40, 60, 9, np.float32)
     before = decode(scores, lengths=lengths, **{**options, "arcmax": "before"})
     np.testing.assert_array_equal(before, decode(scores, lengths=lengths, **options))
 
@@ -418,31 +511,38 @@ def test_decode_arcmax_takes_lowest_of_equal_heads_for_every_algorithm(options):
         for n in (1, 2, 2, 3, 3, 4) * 20:
             scores = FAMILIES[family](rng, n, np.float32)
             greedy = greedy_heads(scores)
-            if reference.is_tree(greedy, options["single_root"]):
+            if not reference.is_tree(greedy, options["single_root"]):
+                continue
+            if "projective" not in options or reference.is_projective(greedy):
                 np.testing.assert_array_equal(decode(scores, **options), greedy)
                 checked += 1
         assert checked >= 20
+
+
+def test_decode_arcmax_treats_zeros_of_both_signs_as_equal():
+    scores = np.array([[0, 0, 0, 0], [0, 0, -1, -1], [-1, -0.0, 0, 0.0], [-1, -0.0, 0.0, 0]])
+    assert decode(scores).tolist() == [-1, 0, 1, 1]
 
 
 # Batches, threads, layouts
 
 
 @pytest.mark.one_each("options")
-@each_options
+@each_input_options
 @each_dtype
 def test_decode_every_algorithm_on_a_padded_batch(dtype, options):
-    matrices = mixed_batch(41, 40, 10, dtype)
-    scores, lengths = pad_batch(matrices, NAN, extra=2)
+    scores, lengths = padded(options, 41, 40, 10, dtype, extra=2)
+    assert len(scores) >= 38
     before = scores.tobytes(), lengths.tobytes()
     heads = decode(scores, lengths=lengths, **options)
     assert (scores.tobytes(), lengths.tobytes()) == before
     assert (heads.dtype, heads.shape) == (np.int32, scores.shape[:2])
-    for row, one in zip(heads, matrices, strict=True):
-        np.testing.assert_array_equal(row[: len(one)], decode(one, **options))
-        assert (row[len(one) :] == -1).all()
+    for row, one, n in zip(heads, scores, lengths.tolist(), strict=True):
+        np.testing.assert_array_equal(row[: n + 1], decode(one[: n + 1, : n + 1], **options))
+        assert (row[n + 1 :] == -1).all()
 
 
-@each_options
+@each_input_options
 def test_decode_every_algorithm_ignores_what_means_nothing(options):
     rng = rng_for("junk")
     for family in ("integer_ties", "all_prefer_root", "nested_cycles", "soft_masks"):
@@ -458,9 +558,9 @@ def test_decode_every_algorithm_ignores_what_means_nothing(options):
                 assert (heads[n + 1 :] == -1).all()
 
 
-@each_options
+@each_input_options
 def test_decode_every_algorithm_gives_the_same_with_threads(options):
-    scores, lengths = pad_batch(mixed_batch(42, 60, 15, np.float32), NAN)
+    scores, lengths = padded(options, 42, 60, 15, np.float32)
     expected = decode(scores, lengths=lengths, **options)
     for num_threads in (2, 3):
         heads = decode(scores, lengths=lengths, **options, num_threads=num_threads)
@@ -468,54 +568,80 @@ def test_decode_every_algorithm_gives_the_same_with_threads(options):
 
 
 @pytest.mark.one_each("options")
-@each_options
+@each_input_options
 @each_dtype
 def test_decode_every_algorithm_reads_any_layout(dtype, options):
-    scores, lengths = pad_batch(mixed_batch(43, 17, 8, dtype), NAN)
+    scores, lengths = padded(options, 43, 17, 8, dtype)
     expected = decode(scores, lengths=lengths, **options)
     longest = int(lengths.argmax())
     for name, layout in LAYOUTS.items():
-        heads = decode(layout(scores), lengths=lengths, **options)
-        np.testing.assert_array_equal(heads, expected, err_msg=name)
+        for num_threads in (1, 2):
+            heads = decode(layout(scores), lengths=lengths, **options, num_threads=num_threads)
+            np.testing.assert_array_equal(heads, expected, err_msg=name)
         one = decode(layout(scores[longest]), **options)
         np.testing.assert_array_equal(one, expected[longest], err_msg=name)
 
 
-@each_options
+@each_dtype
+def test_decode_takes_a_batch_axis_anywhere(dtype):
+    scores = fixed_batch(5, 6, dtype)
+    expected = decode(scores)
+    inner = np.moveaxis(np.moveaxis(scores, 0, -1).copy(), -1, 0)
+    repeated = np.broadcast_to(scores[0], (4, 7, 7))
+    for other, right in (
+        (inner, expected),
+        (scores[::-1], expected[::-1]),
+        (scores[::2], expected[::2]),
+        (repeated, np.repeat(expected[:1], 4, axis=0)),
+    ):
+        np.testing.assert_array_equal(decode(other), right)
+    assert reference.is_tree(decode(np.broadcast_to(dtype(1.5), (5, 5))), True)
+
+
+@each_input_options
 def test_decode_every_algorithm_gives_the_same_at_either_width(options):
-    for scores in mixed_batch(44, 68, 9, np.float32):
+    for scores in sentences(44, 68, 9, np.float32, "projective" in options):
         wide = scores.astype(np.float64)
         np.testing.assert_array_equal(decode(scores, **options), decode(wide, **options))
 
 
-@each_options
+@each_input_options
 def test_decode_every_algorithm_repeats_itself(options):
-    scores, lengths = pad_batch(mixed_batch(45, 30, 9, np.float64), NAN)
+    scores, lengths = padded(options, 45, 30, 9, np.float64)
     first = decode(scores, lengths=lengths, **options)
     kept = first.copy()
     for other in OPTIONS:
         decode(scores[::-1], lengths=lengths[::-1], **other)
-    np.testing.assert_array_equal(decode(scores, lengths=lengths, **options), kept)
+    again = decode(scores, lengths=lengths, **options)
+    np.testing.assert_array_equal(again, kept)
+    again[1:] = 7
     np.testing.assert_array_equal(first, kept)
 
 
-@each_options
+@each_input_options
 def test_decode_every_algorithm_works_again_after_an_error(options):
-    scores = batch(5, 8)
+    scores = fixed_batch(5, 8)
     expected = decode(scores, **options)
     for bad in (NAN, -INF):
         broken = scores.copy()
         broken[1, 4] = bad
+        before = broken.tobytes()
         for num_threads in (1, 2):
             with pytest.raises(ValueError, match=r"sentence 1\b"):
                 decode(broken, **options, num_threads=num_threads)
-        np.testing.assert_array_equal(decode(scores, **options), expected)
+            again = decode(scores, **options, num_threads=num_threads)
+            np.testing.assert_array_equal(again, expected)
+        assert broken.tobytes() == before
 
 
-@each_options
+@each_input_options
 def test_decode_every_algorithm_gives_empty_sentences_the_empty_tree(options):
-    assert decode(np.full((1, 1), NAN), **options).tolist() == [-1]
+    for dtype in DTYPES:
+        heads = decode(np.full((1, 1), NAN, dtype=dtype), **options)
+        assert heads.dtype == np.int32
+        assert heads.tolist() == [-1]
     assert decode(np.empty((0, 3, 3)), **options).shape == (0, 3)
+    assert decode(np.full((3, 1, 1), NAN), **options).tolist() == [[-1]] * 3
     lengths = np.array([0, 1, 0])
     scores = np.zeros((3, 3, 3))
     assert decode(scores, lengths=lengths, **options).tolist() == [[-1] * 3, [-1, 0, -1], [-1] * 3]
@@ -532,9 +658,10 @@ def test_algorithms_are_the_documented_ones():
     assert parameters["arcmax"].default is True
 
 
-def test_decode_unknown_algorithm_lists_all():
-    with pytest.raises(ValueError, match=r"magic") as error:
-        decode(np.zeros((3, 3)), algorithm="magic")
+@pytest.mark.parametrize("wrong", ["magic", "Tarjan", "", "gabow-tarjan", "tarjan "])
+def test_decode_unknown_algorithm_lists_all(wrong):
+    with pytest.raises(ValueError, match=re.escape(repr(wrong))) as error:
+        decode(np.zeros((3, 3)), single_root=False, algorithm=wrong)
     for algorithm in (*SINGLE_ROOT, *UNCONSTRAINED):
         assert re.search(rf"(?<!_)\b{algorithm}\b", str(error.value))
 
