@@ -210,7 +210,6 @@ def test_decode_every_algorithm_finds_planted_optimum(options):
             np.testing.assert_array_equal(decode(scores, **options), planted)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("options", fast_options(), ids=name_of)
 def test_decode_finds_planted_optimum_of_many_words(options):
     """Sentences beyond 1024 words are read in parts."""
