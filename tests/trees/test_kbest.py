@@ -93,14 +93,6 @@ def possible_trees(scores: FloatArray, single_root: bool) -> IntArray:
     return trees[reference.enumerate_scores(scores, single_root) > -INF]
 
 
-def rooted_at(scores: FloatArray, word: int) -> FloatArray:
-    """Return scores which leave no root arc but that of one word."""
-    only = scores.copy()
-    only[:, 0] = -INF
-    only[word, 0] = scores[word, 0]
-    return only
-
-
 # Against enumeration
 
 
@@ -116,15 +108,6 @@ def test_decode_kbest_matches_enumeration(family, dtype, single_root):
             expected = reference.k_best_enumerated(scores, 40, single_root)
             for k in (1, int(rng.integers(2, 15)), 40):
                 check(scores, k, single_root, expected[:k], f"{family} {i}")
-
-
-@each_root
-@pytest.mark.parametrize(
-    "family", ["gaussian", "integer_ties", "forbidden", "near_ties", "soft_masks"]
-)
-def test_decode_kbest_matches_enumeration_at_six(family, single_root):
-    scores = FAMILIES[family](rng_for("kbest six", family, single_root), 6, np.float64)
-    check(scores, 50, single_root, reference.k_best_enumerated(scores, 50, single_root))
 
 
 @pytest.mark.slow
@@ -165,15 +148,6 @@ def test_decode_kbest_gives_each_tree_exactly_once(family, single_root):
                 assert sorted_rows(heads) == sorted_rows(trees)
 
 
-@each_root
-@pytest.mark.parametrize("family", ["zeros", "integer_ties", "gaussian", "soft_masks", "extreme"])
-def test_decode_kbest_gives_each_tree_of_five_words_exactly_once(family, single_root):
-    scores = FAMILIES[family](rng_for("all five", family), 5, np.float64)
-    heads, totals = decode_kbest(scores, 5000, single_root=single_root)
-    check_structure(scores, heads, totals, single_root)
-    assert sorted_rows(heads) == sorted_rows(reference.enumerate_trees(5, single_root))
-
-
 @pytest.mark.slow
 @each_root
 @pytest.mark.parametrize("family", ["zeros", "integer_ties", "gaussian", "soft_masks"])
@@ -182,52 +156,6 @@ def test_decode_kbest_gives_each_tree_of_six_words_exactly_once(family, single_r
     heads, totals = decode_kbest(scores, 20_000, single_root=single_root)
     check_structure(scores, heads, totals, single_root)
     assert sorted_rows(heads) == sorted_rows(reference.enumerate_trees(6, single_root))
-
-
-@pytest.mark.one_each("n", "single_root")
-@each_root
-@pytest.mark.parametrize("n", [1, 2, 3, 4])
-@pytest.mark.parametrize("constant", [0.0, -7.5, 3.0, -1e32])
-def test_decode_kbest_counts_trees_like_cayley(constant, n, single_root):
-    scores = np.full((n + 1, n + 1), constant)
-    number = reference.count_trees(n, single_root)
-    for k in (1, number - 1, number, number + 1, 10 * number):
-        if k:
-            heads, totals = decode_kbest(scores, k, single_root=single_root)
-            assert len(heads) == len(totals) == min(k, number)
-            assert len({tuple(tree) for tree in heads.tolist()}) == len(heads)
-            assert totals.tolist() == [tree_score(scores, heads[0])] * len(heads)
-
-
-@each_root
-@each_dtype
-def test_decode_kbest_uses_no_forbidden_arc(dtype, single_root):
-    rng = rng_for("forbidden", dtype.__name__)
-    found = {True: 0, False: 0}
-    for n in (1, 2, 3, 3, 4, 4, 4) * 12:
-        scores = FAMILIES["forbidden"](rng, n, dtype)
-        trees = possible_trees(scores, single_root)
-        found[len(trees) > 0] += 1
-        if len(trees):
-            heads, totals = decode_kbest(scores, 700, single_root=single_root)
-            check_structure(scores, heads, totals, single_root)
-            assert sorted_rows(heads) == sorted_rows(trees)
-        else:
-            with pytest.raises(NoTreeError):
-                decode_kbest(scores, 700, single_root=single_root)
-    assert min(found.values()) >= 15
-
-
-@each_root
-@pytest.mark.parametrize("n", [1, 2, 5, 30])
-def test_decode_kbest_finds_the_only_tree(n, single_root):
-    rng = rng_for("only tree", n)
-    tree = reference.random_heads(rng, n, True)
-    scores = np.full((n + 1, n + 1), -INF)
-    scores[np.arange(1, n + 1), tree[1:]] = rng.standard_normal(n)
-    heads, totals = decode_kbest(scores, 10, single_root=single_root)
-    np.testing.assert_array_equal(heads, tree[None])
-    assert totals.tolist() == [tree_score(scores, tree)]
 
 
 @each_root
@@ -310,46 +238,6 @@ def test_reference_partition_matches_enumeration(single_root):
 # Against each other
 
 
-@pytest.mark.one_each("family")
-@each_root
-@each_family
-def test_decode_kbest_first_tree_has_the_score_of_decode(family, single_root):
-    rng = rng_for("first", family, single_root)
-    checked = 0
-    for n in (1, 2, 3, 4, 6, 9, 14, 25) * 2:
-        for dtype in DTYPES:
-            scores = FAMILIES[family](rng, n, dtype)
-            if reference.has_tree(scores, single_root):
-                best = decode(scores, single_root=single_root)
-                for k in (1, 7):
-                    heads, _ = decode_kbest(scores, k, single_root=single_root)
-                    gap = reference.score_gap(scores, best, heads[0])
-                    exact = reference.sums_are_exact(scores)
-                    assert abs(gap) <= (0.0 if exact else reference.tolerance(scores, best))
-                checked += 1
-    assert checked >= 8
-
-
-@pytest.mark.one_each("family")
-@each_root
-@each_family
-def test_decode_kbest_with_lower_k_gives_the_first_scores(family, single_root):
-    rng = rng_for("prefix", family, single_root)
-    for n in (2, 3, 5, 9, 20):
-        scores = FAMILIES[family](rng, n, np.float64)
-        if not reference.has_tree(scores, single_root):
-            continue
-        heads, totals = decode_kbest(scores, 20, single_root=single_root)
-        for k in (1, 2, 5, 19):
-            fewer, first = decode_kbest(scores, k, single_root=single_root)
-            assert len(first) == min(k, len(totals))
-            if reference.sums_are_exact(scores):
-                assert first.tolist() == totals[:k].tolist()
-            for tree, other in zip(fewer, heads, strict=False):
-                gap = abs(reference.score_gap(scores, tree, other))
-                assert gap <= reference.tolerance(scores, other)
-
-
 @pytest.mark.parametrize("family", ["gaussian", "trained_like", "integer_ties", "nested_cycles"])
 @pytest.mark.parametrize("n", [4, 7, 11])
 def test_decode_kbest_single_root_trees_are_those_among_all(family, n):
@@ -361,62 +249,7 @@ def test_decode_kbest_single_root_trees_are_those_among_all(family, n):
     assert single.tolist() == totals[one].tolist()
 
 
-@pytest.mark.parametrize(
-    "family", ["gaussian", "multi_root", "integer_ties", "forbidden_around_tree"]
-)
-@pytest.mark.parametrize("n", [2, 6, 12])
-def test_decode_kbest_merges_the_lists_of_all_root_words(family, n):
-    scores = FAMILIES[family](rng_for("merge", family, n), n, np.float32)
-    scores[1:, 0] = np.where(np.isfinite(scores[1:, 0]), scores[1:, 0], 0)
-    merged = []
-    for word in range(1, n + 1):
-        only = rooted_at(scores, word)
-        if reference.has_tree(only, True):
-            one, totals = decode_kbest(only, 40)
-            free, same = decode_kbest(only, 40, single_root=False)
-            assert (one[:, word] == 0).all()
-            assert (free[:, word] == 0).all()
-            assert totals.tolist() == same.tolist()
-            merged += totals.tolist()
-    _, totals = decode_kbest(scores, 40)
-    assert totals.tolist() == sorted(merged, reverse=True)[:40]
-
-
-@each_root
-@pytest.mark.parametrize("family", ["gaussian", "one_long_cycle", "integer_ties"])
-def test_decode_kbest_keeps_its_scores_when_words_are_renamed(family, single_root):
-    rng = rng_for("renamed", family)
-    for n in (2, 4, 9, 20):
-        scores = FAMILIES[family](rng, n, np.float32)
-        order = np.concatenate([[0], 1 + rng.permutation(n)])
-        renamed = scores[np.ix_(order, order)]
-        _, totals = decode_kbest(scores, 30, single_root=single_root)
-        _, others = decode_kbest(renamed, 30, single_root=single_root)
-        assert totals.tolist() == others.tolist()
-
-
-@each_root
-def test_decode_kbest_row_constant_shifts_all_scores(single_root):
-    rng = rng_for("rows")
-    for n in (1, 2, 4, 9, 20):
-        scores = FAMILIES["integer_ties"](rng, n, np.float64)
-        shift = rng.integers(-99, 99, size=n + 1)
-        _, totals = decode_kbest(scores, 30, single_root=single_root)
-        _, others = decode_kbest(scores + shift[:, None], 30, single_root=single_root)
-        assert others.tolist() == (totals + shift[1:].sum()).tolist()
-
-
 # Near ties and finite masks
-
-
-@each_root
-def test_decode_kbest_resolves_near_ties_of_float32(single_root):
-    rng = rng_for("near ties", single_root)
-    for n in (2, 3, 4, 5) * 8:
-        scores = FAMILIES["near_ties"](rng, n, np.float32)
-        assert reference.sums_are_exact(scores)
-        expected = reference.k_best_enumerated(scores, 60, single_root)
-        check(scores, 60, single_root, expected)
 
 
 @each_root
@@ -462,15 +295,6 @@ def test_decode_kbest_lists_trees_without_masks_first(dtype, single_root):
     assert checked >= 15
 
 
-def test_decode_kbest_soft_masks_leave_the_rest_in_order():
-    m = -1e32
-    scores = np.array([[0, 0, 0, 0], [0, 0, 2, m], [0, 1, 0, m], [1, 0, 3, 0]], dtype=np.float64)
-    _, totals = decode_kbest(scores, 4)
-    _, hard = decode_kbest(np.where(scores == m, -INF, scores), 4)
-    assert hard.tolist() == [5, 4, 2, 1]
-    assert totals.tolist() == [5, 4, 2, 1]
-
-
 # Larger sentences
 
 
@@ -483,9 +307,6 @@ def test_decode_kbest_of_sixty_words(family, dtype, single_root):
     heads, totals = decode_kbest(scores, 200, single_root=single_root)
     assert len(heads) == 200
     check_structure(scores, heads, totals, single_root)
-    best = decode(scores, single_root=single_root)
-    gap = abs(reference.score_gap(scores, best, heads[0]))
-    assert gap <= (0.0 if reference.sums_are_exact(scores) else reference.tolerance(scores, best))
     check_neighbours(scores, heads, totals, single_root)
 
 
@@ -503,7 +324,13 @@ def test_decode_kbest_leaves_no_better_neighbour_out(family, single_root):
 def check_neighbours(
     scores: FloatArray, heads: IntArray, totals: FloatArray, single_root: bool
 ) -> None:
-    """Assert that trees one arc away from the first ten are listed unless they are no better."""
+    """Assert that the first is best, and that trees one arc away from the first ten are listed.
+
+    Those that are no better than the last need not be.
+    """
+    best = decode(scores, single_root=single_root)
+    gap = abs(reference.score_gap(scores, best, heads[0]))
+    assert gap <= (0.0 if reference.sums_are_exact(scores) else reference.tolerance(scores, best))
     listed = {tuple(tree) for tree in heads.tolist()}
     n = len(scores) - 1
     deps, arcs = (grid.ravel() for grid in np.mgrid[1 : n + 1, 0 : n + 1])
@@ -532,23 +359,6 @@ def test_decode_kbest_puts_the_planted_optimum_first(n, single_root):
 
 
 # Determinism, layouts, threads
-
-
-@pytest.mark.one_each("family")
-@each_root
-@each_family
-def test_decode_kbest_repeats_itself(family, single_root):
-    scores = FAMILIES[family](rng_for("repeat", family), 9, np.float64)
-    if not reference.has_tree(scores, single_root):
-        scores = np.where(np.isneginf(scores), -3.0, scores)
-    heads, totals = decode_kbest(scores, 25, single_root=single_root)
-    kept = heads.copy(), totals.copy()
-    decode_kbest(FAMILIES["nested_cycles"](rng_for("other"), 30, np.float64), 5)
-    again, same = decode_kbest(scores, 25, single_root=single_root)
-    np.testing.assert_array_equal(again, kept[0])
-    np.testing.assert_array_equal(same, kept[1])
-    np.testing.assert_array_equal(heads, kept[0])
-    np.testing.assert_array_equal(totals, kept[1])
 
 
 @pytest.mark.one_each("layout")
@@ -593,20 +403,6 @@ def test_decode_kbest_never_changes_its_input(dtype, single_root):
         assert scores.tobytes() == before
 
 
-@pytest.mark.one_each("family")
-@each_root
-@each_family
-def test_decode_kbest_does_not_depend_on_float_width(family, single_root):
-    rng = rng_for("width", family)
-    for n in (2, 3, 5, 9):
-        scores = FAMILIES[family](rng, n, np.float32)
-        if reference.has_tree(scores, single_root):
-            narrow = decode_kbest(scores, 15, single_root=single_root)
-            wide = decode_kbest(scores.astype(np.float64), 15, single_root=single_root)
-            for one, other in zip(narrow, wide, strict=True):
-                np.testing.assert_array_equal(one, other)
-
-
 def test_decode_kbest_may_be_called_from_many_threads_at_once():
     matrices = [
         FAMILIES[family](rng_for("threads", family), 15, np.float64)
@@ -626,41 +422,6 @@ def test_decode_kbest_may_be_called_from_many_threads_at_once():
                 np.testing.assert_array_equal(totals, right[1])
 
 
-# Small sentences, written out
-
-
-@each_root
-@each_dtype
-@pytest.mark.parametrize("k", [1, 2, 1000])
-def test_decode_kbest_of_an_empty_sentence_is_one_tree_of_score_zero(k, dtype, single_root):
-    heads, totals = decode_kbest(np.full((1, 1), NAN, dtype=dtype), k, single_root=single_root)
-    assert (heads.dtype, totals.dtype) == (np.int32, np.float64)
-    assert heads.tolist() == [[-1]]
-    assert totals.tolist() == [0]
-
-
-@each_root
-@pytest.mark.parametrize("k", [1, 2, 1000])
-def test_decode_kbest_of_one_word_is_one_tree(k, single_root):
-    heads, totals = decode_kbest(np.array([[NAN, NAN], [-2.5, NAN]]), k, single_root=single_root)
-    assert heads.tolist() == [[-1, 0]]
-    assert totals.tolist() == [-2.5]
-
-
-def test_decode_kbest_of_two_words():
-    scores = np.array([[NAN, NAN, NAN], [9, NAN, 4], [8, 3, NAN]], dtype=np.float32)
-    heads, totals = decode_kbest(scores, 5)
-    assert sorted_rows(heads) == [[-1, 0, 1], [-1, 2, 0]]
-    assert totals.tolist() == [12, 12]
-    heads, totals = decode_kbest(scores, 5, single_root=False)
-    assert totals.tolist() == [17, 12, 12]
-    assert heads[0].tolist() == [-1, 0, 0]
-    scores[1, 2] = 4.5
-    heads, totals = decode_kbest(scores, 1)
-    assert heads.tolist() == [[-1, 2, 0]]
-    assert totals.tolist() == [12.5]
-
-
 # Errors
 
 
@@ -673,16 +434,6 @@ def test_decode_kbest_without_any_tree_raises(k, single_root):
     ):
         with pytest.raises(NoTreeError, match=r"no tree"):
             decode_kbest(scores, k, single_root=single_root)
-
-
-def test_decode_kbest_two_forced_roots_have_no_single_root_tree():
-    scores = np.full((4, 4), -INF)
-    scores[[1, 2, 3], [0, 0, 2]] = 1
-    with pytest.raises(NoTreeError):
-        decode_kbest(scores, 3)
-    heads, totals = decode_kbest(scores, 3, single_root=False)
-    assert heads.tolist() == [[-1, 0, 0, 2]]
-    assert totals.tolist() == [3]
 
 
 @each_root
@@ -698,49 +449,6 @@ def test_decode_kbest_refuses_bad_values_anywhere(k, bad, single_root):
                     decode_kbest(scores, k, single_root=single_root)
                 assert not isinstance(error.value, NoTreeError)
                 assert {str(dep), str(head)} <= set(re.findall(r"\d+", str(error.value)))
-
-
-@pytest.mark.parametrize("k", [True, False, 1.0, 2.5, np.float64(3), "3", None, [2]])
-def test_decode_kbest_refuses_k_of_other_types(k):
-    for n in (0, 3):
-        with pytest.raises(TypeError, match=r"\bk\b"):
-            decode_kbest(np.zeros((n + 1, n + 1)), k)
-
-
-@pytest.mark.parametrize("k", [0, -1, -(10**20)])
-def test_decode_kbest_refuses_k_below_one(k):
-    for n in (0, 3):
-        with pytest.raises(ValueError, match=r"\bk\b"):
-            decode_kbest(np.zeros((n + 1, n + 1)), k)
-
-
-@pytest.mark.parametrize("k", [np.int64(3), np.int32(3), np.uint8(3)])
-def test_decode_kbest_takes_any_integer(k):
-    _, totals = decode_kbest(np.zeros((4, 4)), k)
-    assert totals.tolist() == [0, 0, 0]
-
-
-@pytest.mark.parametrize("shape", [(), (4,), (3, 4), (4, 3), (0, 0), (0, 3)])
-def test_decode_kbest_refuses_wrong_shapes(shape):
-    with pytest.raises(ValueError, match=re.escape(str(shape))):
-        decode_kbest(np.zeros(shape), 2)
-
-
-@pytest.mark.parametrize("kind", [np.float16, np.int64, np.bool_, object, np.complex128])
-def test_decode_kbest_refuses_other_dtypes(kind):
-    with pytest.raises(TypeError, match=r"dtype"):
-        decode_kbest(np.ones((3, 3), dtype=kind), 2)
-
-
-@pytest.mark.parametrize("value", [[[0.0, 0.0], [0.0, 0.0]], 1.0, None, "scores"])
-def test_decode_kbest_refuses_anything_but_an_array(value):
-    with pytest.raises(TypeError):
-        decode_kbest(value, 2)
-
-
-def test_decode_kbest_options_are_keyword_only():
-    with pytest.raises(TypeError):
-        decode_kbest(np.zeros((3, 3)), 2, np.ones((3, 3), dtype=bool))
 
 
 @each_root
