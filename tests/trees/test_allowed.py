@@ -10,11 +10,14 @@ from reference import FloatArray
 from strategies import (
     DTYPES,
     FAMILIES,
+    INPUT_OPTIONS,
     LAYOUTS,
+    REDUCTIONS,
     each_dtype,
     each_family,
     each_root,
     mixed_batch,
+    name_of,
     pad_batch,
     rng_for,
 )
@@ -25,28 +28,12 @@ NAN, INF = np.nan, np.inf
 
 Mask = NDArray[np.bool_]
 
-SINGLE_ROOT = (
-    "gabow_tarjan",
-    "reweighting",
-    "reweighting_chu_liu_edmonds",
-    "preselection",
-    "preselection_chu_liu_edmonds",
-    "naive",
-    "naive_chu_liu_edmonds",
-)
-UNCONSTRAINED = ("gabow_tarjan", "tarjan", "chu_liu_edmonds")
 OPTIONS = [
-    *({"single_root": True, "algorithm": name} for name in SINGLE_ROOT),
-    *({"single_root": False, "algorithm": name} for name in UNCONSTRAINED),
-    *({"single_root": single_root, "projective": True} for single_root in (True, False)),
+    {key: value for key, value in options.items() if key != "arcmax"}
+    for options in INPUT_OPTIONS
+    if options["arcmax"] is True
 ]
 MASK_LAYOUTS = {name: layout for name, layout in LAYOUTS.items() if name != "unaligned"}
-
-
-def name_of(options: dict) -> str:
-    """Return an id for a test."""
-    roots = "single" if options["single_root"] else "any"
-    return f"{options.get('algorithm', 'projective')}-{roots}"
 
 
 each_options = pytest.mark.parametrize("options", OPTIONS, ids=name_of)
@@ -134,7 +121,7 @@ def test_decode_allowed_equals_minus_infinity(family, arcmax, options):
     assert trees >= (4 if "forbidden" in family else 8)
 
 
-@pytest.mark.parametrize("algorithm", [name for name in SINGLE_ROOT if name != "gabow_tarjan"])
+@pytest.mark.parametrize("algorithm", REDUCTIONS)
 def test_decode_allowed_equals_minus_infinity_with_arcmax_inside(algorithm):
     rng = rng_for("inside")
     options = {"algorithm": algorithm, "arcmax": "inside"}
@@ -230,19 +217,6 @@ def test_decode_allowed_means_nothing_in_row_zero_and_on_the_diagonal(value, opt
         np.testing.assert_array_equal(decode(scores, allowed=allowed, **options), expected)
 
 
-@each_root
-@pytest.mark.parametrize("value", [True, False])
-def test_decode_kbest_allowed_means_nothing_in_row_zero_and_on_the_diagonal(value, single_root):
-    for n in (0, 1, 2, 5):
-        scores, allowed = one_pair(n)
-        expected = decode_kbest(masked(scores, allowed), 9, single_root=single_root)
-        allowed[0] = value
-        np.fill_diagonal(allowed, value)
-        results = decode_kbest(scores, 9, allowed=allowed, single_root=single_root)
-        for result, right in zip(results, expected, strict=True):
-            np.testing.assert_array_equal(result, right)
-
-
 @pytest.mark.one_each("options")
 @each_options
 @each_dtype
@@ -294,19 +268,6 @@ def test_decode_allowed_of_any_layout(layout, options):
         np.testing.assert_array_equal(decode(one, lengths=n, allowed=mask, **options), right)
 
 
-@each_root
-@pytest.mark.parametrize("layout", sorted(MASK_LAYOUTS))
-def test_decode_kbest_allowed_of_any_layout(layout, single_root):
-    for dtype in DTYPES:
-        scores, allowed = one_pair(8, dtype)
-        expected = decode_kbest(masked(scores, allowed), 15, single_root=single_root)
-        other = MASK_LAYOUTS[layout](allowed)
-        for matrix in (scores, MASK_LAYOUTS[layout](scores), np.asfortranarray(scores)):
-            results = decode_kbest(matrix, 15, allowed=other, single_root=single_root)
-            for result, right in zip(results, expected, strict=True):
-                np.testing.assert_array_equal(result, right)
-
-
 @each_options
 def test_decode_allowed_may_be_broadcast(options):
     rng = rng_for("broadcast")
@@ -327,22 +288,6 @@ def test_decode_allowed_may_be_broadcast(options):
     np.testing.assert_array_equal(heads, np.repeat(expected[:1], 5, axis=0))
 
 
-@each_root
-def test_decode_kbest_allowed_may_be_broadcast(single_root):
-    scores, _ = one_pair(6)
-    columns = np.broadcast_to(np.arange(7) < 4, scores.shape)
-    expected = decode_kbest(masked(scores, columns), 9, single_root=single_root)
-    results = decode_kbest(scores, 9, allowed=columns, single_root=single_root)
-    for result, right in zip(results, expected, strict=True):
-        np.testing.assert_array_equal(result, right)
-    everything = np.broadcast_to(np.True_, scores.shape)
-    results = decode_kbest(scores, 9, allowed=everything, single_root=single_root)
-    for result, right in zip(
-        results, decode_kbest(scores, 9, single_root=single_root), strict=True
-    ):
-        np.testing.assert_array_equal(result, right)
-
-
 @pytest.mark.one_each("options")
 @each_options
 @each_dtype
@@ -354,18 +299,6 @@ def test_decode_changes_neither_scores_nor_mask(dtype, options):
         before = scores.tobytes(), allowed.tobytes()
         for num_threads in (1, 2):
             decode(scores, lengths=lengths, allowed=allowed, num_threads=num_threads, **options)
-        assert (scores.tobytes(), allowed.tobytes()) == before
-
-
-@each_root
-@each_dtype
-def test_decode_kbest_changes_neither_scores_nor_mask(dtype, single_root):
-    scores, allowed = one_pair(7, dtype)
-    scores = junk_under(rng_for("junk"), scores, allowed)
-    for writeable in (True, False):
-        scores.flags.writeable = allowed.flags.writeable = writeable
-        before = scores.tobytes(), allowed.tobytes()
-        decode_kbest(scores, 30, allowed=allowed, single_root=single_root)
         assert (scores.tobytes(), allowed.tobytes()) == before
 
 
@@ -394,14 +327,6 @@ def test_decode_nothing_allowed_has_no_tree(n, options):
     scores, _ = one_pair(n)
     with pytest.raises(NoTreeError):
         decode(scores, allowed=np.zeros(scores.shape, dtype=bool), **options)
-
-
-@each_root
-@pytest.mark.parametrize("n", [1, 2, 6])
-def test_decode_kbest_nothing_allowed_has_no_tree(n, single_root):
-    scores, _ = one_pair(n)
-    with pytest.raises(NoTreeError):
-        decode_kbest(scores, 3, allowed=np.zeros(scores.shape, bool), single_root=single_root)
 
 
 @each_options
@@ -442,58 +367,9 @@ def test_decode_bad_value_message_passes_over_what_the_mask_hides(options):
     scores[1, 3, 4] = INF
     with pytest.raises(ValueError, match=r"sentence 1\b.*dep 3\b.*head 4\b.*inf"):
         decode(scores, allowed=allowed, **options)
-
-
-@each_root
-@pytest.mark.parametrize("bad", [NAN, INF])
-def test_decode_kbest_bad_value_where_allowed_is_refused(bad, single_root):
-    scores = np.zeros((5, 5))
-    scores[2, 1] = NAN
-    scores[3, 4] = bad
-    allowed = np.ones(scores.shape, dtype=bool)
-    allowed[2, 1] = False
-    with pytest.raises(ValueError, match=r"dep 3\b.*head 4\b"):
-        decode_kbest(scores, 4, allowed=allowed, single_root=single_root)
-
-
-@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int64, np.float32, np.float64, object])
-@each_root
-def test_allowed_must_be_of_dtype_bool(kind, single_root):
-    for n in (0, 3):
-        scores = np.zeros((n + 1, n + 1))
-        allowed = np.ones((n + 1, n + 1)).astype(kind)
-        with pytest.raises(TypeError, match=r"allowed"):
-            decode(scores, allowed=allowed, single_root=single_root)
-        with pytest.raises(TypeError, match=r"allowed"):
-            decode(scores, allowed=allowed, single_root=single_root, projective=True)
-        with pytest.raises(TypeError, match=r"allowed"):
-            decode_kbest(scores, 2, allowed=allowed, single_root=single_root)
-
-
-@pytest.mark.parametrize("allowed", [True, [[True]], "allowed", 1])
-def test_allowed_must_be_an_array(allowed):
-    with pytest.raises(TypeError, match=r"allowed"):
-        decode(np.zeros((1, 1)), allowed=allowed)
-    with pytest.raises(TypeError, match=r"allowed"):
-        decode_kbest(np.zeros((1, 1)), 2, allowed=allowed)
-
-
-@pytest.mark.parametrize("shape", [(), (4,), (3, 3), (5, 5), (1, 4, 4), (4, 1), (1, 1)])
-def test_allowed_must_have_the_shape_of_one_matrix(shape):
-    allowed = np.ones(shape, dtype=bool)
-    with pytest.raises(ValueError, match=re.escape(str(shape))) as error:
-        decode(np.zeros((4, 4)), allowed=allowed)
-    assert "allowed" in str(error.value)
-    assert "(4, 4)" in str(error.value)
-    with pytest.raises(ValueError, match=r"allowed"):
-        decode_kbest(np.zeros((4, 4)), 2, allowed=allowed)
-
-
-@pytest.mark.parametrize("shape", [(4, 4), (1, 4, 4), (3, 4, 4), (2, 3, 3), (2, 4), (2, 4, 1)])
-def test_allowed_must_have_the_shape_of_the_batch(shape):
-    with pytest.raises(ValueError, match=re.escape(str(shape))) as error:
-        decode(np.zeros((2, 4, 4)), allowed=np.ones(shape, dtype=bool))
-    assert "allowed" in str(error.value)
+    kind = {key: value for key, value in options.items() if key != "algorithm"}
+    with pytest.raises(ValueError, match=r"sentence 1\b.*dep 3\b.*head 4\b.*inf"):
+        decode_kbest(scores, 4, allowed=allowed, **kind)
 
 
 def test_decode_works_again_after_a_mask_without_tree():
