@@ -141,55 +141,6 @@ def test_tree_score_takes_one_length_for_one_tree():
     assert tree_score(scores, heads_of(-1, 0, 1, -1, -1), lengths=2) == 4
 
 
-@pytest.mark.parametrize("head", [3, 4, -1, -2, 2**31 - 1, -(2**31)])
-def test_tree_score_head_out_of_range_is_refused(head):
-    with pytest.raises(ValueError, match=r"head"):
-        tree_score(np.zeros((3, 3)), heads_of(-1, 0, head))
-
-
-@pytest.mark.parametrize("head", [2**32 + 1, -(2**32), 2**63 - 1])
-def test_tree_score_wide_head_does_not_wrap(head):
-    with pytest.raises(ValueError, match=r"head"):
-        tree_score(np.zeros((3, 3)), np.array([-1, 0, head]))
-
-
-def test_tree_score_head_in_padding_is_refused():
-    with pytest.raises(ValueError, match=r"head"):
-        tree_score(np.zeros((1, 5, 5)), np.array([[-1, 0, 3, -1, -1]]), lengths=np.array([2]))
-
-
-@pytest.mark.parametrize(
-    ("scores", "heads"),
-    [
-        ((3, 3), (2,)),
-        ((3, 3), (4,)),
-        ((3, 3), (1, 3)),
-        ((3, 3), ()),
-        ((2, 3, 3), (3,)),
-        ((2, 3, 3), (3, 3)),
-        ((2, 3, 3), (2, 4)),
-        ((3, 4), (3,)),
-    ],
-)
-def test_tree_score_shapes_that_disagree_are_refused(scores, heads):
-    with pytest.raises(ValueError, match=r"shape"):
-        tree_score(np.zeros(scores), np.zeros(heads, dtype=np.int32))
-
-
-@pytest.mark.parametrize("heads", [np.array([-1.0, 0.0, 1.0]), np.array([-1, 0, 1], dtype=object)])
-def test_tree_score_heads_must_be_integers(heads):
-    with pytest.raises(TypeError):
-        tree_score(np.zeros((3, 3)), heads)
-
-
-@pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.int64])
-def test_tree_score_takes_heads_of_any_signed_dtype(kind):
-    scores = np.arange(9.0).reshape(3, 3)
-    heads = np.array([-1, 9, 2, 9, 0], dtype=kind)[::2]
-    heads.flags.writeable = False
-    assert tree_score(scores, heads) == 5 + 6
-
-
 @each_dtype
 def test_tree_score_takes_any_layout_and_changes_nothing(dtype):
     scores = FAMILIES["integer_ties"](rng_for("layout"), 6, dtype)
@@ -225,15 +176,6 @@ def test_is_tree_agrees_with_definition_on_all_heads(n, single_root):
 
 
 @each_root
-@pytest.mark.parametrize("n", [5, 6])
-def test_is_tree_accepts_every_tree(n, single_root):
-    trees = reference.enumerate_trees(n, single_root)
-    assert is_tree(trees, single_root=single_root).all()
-    roots = (trees == 0).sum(axis=1)
-    np.testing.assert_array_equal(is_tree(trees), roots == 1)
-
-
-@each_root
 @pytest.mark.parametrize("case", sorted(NO_TREES))
 def test_is_tree_is_false_for_what_is_no_tree(case, single_root):
     result = is_tree(np.array(NO_TREES[case], dtype=np.int32), single_root=single_root)
@@ -266,13 +208,6 @@ def test_is_tree_unsigned_heads_never_start_with_minus_one(kind):
     assert not is_tree(heads)
 
 
-@pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.int64])
-def test_is_tree_takes_heads_of_any_signed_dtype(kind):
-    heads = np.array([-1, 9, 2, 9, 0], dtype=kind)[::2]
-    heads.flags.writeable = False
-    assert is_tree(heads)
-
-
 def test_is_tree_empty_sentence_is_a_tree():
     assert is_tree(heads_of(-1))
     assert is_tree(heads_of(-1), single_root=False)
@@ -297,17 +232,6 @@ def test_is_tree_head_in_padding_is_no_tree():
     assert is_tree(heads_of(-1, 0, 1, 7), lengths=2)
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (2, 0), (1, 2, 3)])
-def test_is_tree_wrong_shape_is_refused(shape):
-    with pytest.raises(ValueError, match=r"shape"):
-        is_tree(np.zeros(shape, dtype=np.int32))
-
-
-def test_is_tree_heads_must_be_integers():
-    with pytest.raises(TypeError):
-        is_tree(np.array([-1.0, 0.0]))
-
-
 def test_is_tree_long_chain_and_long_cycle():
     n = 100_000
     chain = np.arange(-1, n, dtype=np.int32)
@@ -326,47 +250,16 @@ def test_is_tree_agrees_with_definition_after_one_change(n, single_root, seed, d
     assert is_tree(heads, single_root=single_root) == reference.is_tree(heads, single_root)
 
 
-@each_root
-def test_is_tree_holds_for_decoded_trees(single_root):
-    scores, lengths = pad_batch(mixed_batch(10, 40, 12, np.float32), NAN)
-    heads = decode(scores, lengths=lengths, single_root=single_root)
-    assert is_tree(heads, lengths=lengths, single_root=single_root).all()
-
-
 # is_projective
 
 
 @each_root
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 6])
 def test_is_projective_agrees_with_crossing_arcs_on_all_trees(n, single_root):
     trees = reference.enumerate_trees(n, single_root)
     found = is_projective(trees)
     assert (found.dtype, found.shape) == (np.bool_, (len(trees),))
     assert found.tolist() == [reference.is_projective(tree) for tree in trees]
-
-
-@pytest.mark.parametrize(("n", "count"), [(1, 1), (2, 2), (3, 7), (4, 30), (5, 143), (6, 728)])
-def test_is_projective_counts_match_closed_form(n, count):
-    """There are C(3n−2, n−1) / n single-root projective trees (OEIS A006013)."""
-    assert count == math.comb(3 * n - 2, n - 1) // n
-    assert is_projective(reference.enumerate_trees(n, True)).sum() == count
-
-
-@pytest.mark.parametrize(
-    ("heads", "expected"),
-    [
-        ((-1, 0), True),
-        ((-1, 2, 0, 2), True),
-        ((-1, 3, 0, 2), False),  # ROOT → 2 crosses 3 → 1
-        ((-1, 0, 4, 1, 1), False),  # 1 → 3 crosses 4 → 2
-        ((-1, 0, 0, 0), True),
-        ((-1, 0, 1, 0, 2), False),  # ROOT → 3 crosses 2 → 4
-    ],
-)
-def test_is_projective_known_cases(heads, expected):
-    result = is_projective(heads_of(*heads))
-    assert isinstance(result, bool | np.bool_)
-    assert result == expected
 
 
 @settings(PROPERTY, max_examples=100)
@@ -396,7 +289,7 @@ def test_is_projective_agrees_on_random_trees():
 
 
 def test_is_projective_empty_sentence_is_projective():
-    assert is_projective(heads_of(-1))
+    assert is_projective(heads_of(-1)) is True
 
 
 @pytest.mark.parametrize("case", sorted(NO_TREES))
