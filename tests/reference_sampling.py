@@ -24,8 +24,29 @@ from reference import EPS, FloatArray, IntArray
 from strategies import FAMILIES, finish
 
 from spacy_rootmind import sample_trees
+from spacy_rootmind.trees.sampling import METHODS
 
 BoolArray = NDArray[np.bool_]
+
+# All ways of `sample_trees` to draw.
+WAYS = {
+    **{method: {"method": method} for method in METHODS},
+    **{
+        f"{method}_unconstrained": {"method": method, "single_root": False}
+        for method in METHODS
+        if method != "wilson_reject"
+    },
+    "few_steps": {"max_steps": 5},
+    "distinct": {"replace": False},
+    "distinct_unconstrained": {"replace": False, "single_root": False},
+    "projective": {"projective": True},
+    "projective_distinct": {"projective": True, "replace": False},
+    "projective_distinct_unconstrained": {
+        "projective": True,
+        "replace": False,
+        "single_root": False,
+    },
+}
 
 LEVEL = 1e-4
 MIN_EXPECTED = 5.0

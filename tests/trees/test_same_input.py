@@ -10,12 +10,11 @@ import pytest
 from checks import result_of
 from probability_cases import tame_batch
 from reference import FloatArray, random_heads
-from reference_sampling import CASES
+from reference_sampling import CASES, WAYS
 from strategies import each_dtype, generator_at, mixed_batch, pad_batch, rng_for
 
 from spacy_rootmind import TreeDistribution, decode, decode_kbest, sample_trees
 from spacy_rootmind.trees.decoding import ALGORITHMS
-from spacy_rootmind.trees.sampling import METHODS
 
 SIZE, LONGEST = 32, 20
 UNCONSTRAINED = ("tarjan", "chu_liu_edmonds")
@@ -81,12 +80,7 @@ SUMS = {
         ("moments", moments, {}),
     )
 }
-SAMPLERS = {
-    **{f"sample {method}": functools.partial(sampled, method=method) for method in METHODS},
-    "sample distinct": functools.partial(sampled, replace=False),
-    "sample distinct projective": functools.partial(sampled, replace=False, projective=True),
-    "sample all": functools.partial(sampled, single_root=False),
-}
+SAMPLERS = {f"sample {way}": functools.partial(sampled, **options) for way, options in WAYS.items()}
 QUERIES = {**DECODERS, **SUMS, **SAMPLERS}
 
 each_query = pytest.mark.parametrize("name", sorted(QUERIES))
