@@ -194,6 +194,25 @@ def tree_law(
     return Law(trees, gaps - log_z, max(1e-11, 4 * EPS * float(sum(spreads))))
 
 
+def drawing(scores: FloatArray, law: Law, **options: object):
+    """Return a function that draws so many trees, checks them, and returns their numbers."""
+
+    def draw(size: int, seed: int):
+        heads, log_probs = sample_trees(scores, size, seed=seed, **options)
+        assert heads.shape == (size, len(scores))
+        return law.check(heads, log_probs)
+
+    return draw
+
+
+def check_law(scores: FloatArray, size: int, note: object, *, allowed=None, **options) -> None:
+    """Assert that what is drawn follows the exact law of trees."""
+    kind = {key: options[key] for key in ("single_root", "projective") if key in options}
+    law = tree_law(scores, allowed=allowed, **kind)
+    draw = drawing(scores, law, allowed=allowed, **options)
+    assert_fits(draw, law.probabilities, size, (note, sorted(options.items())))
+
+
 def order_law(log_probs: FloatArray, m: int) -> NDArray[np.float64]:
     """Return the law of the first m draws without replacement, of shape (T,) * m.
 

@@ -24,6 +24,7 @@ from probability_cases import (
     scaled,
     tame_batch,
 )
+from reference_sampling import check_law
 from strategies import (
     FAMILIES,
     PROPERTY,
@@ -386,25 +387,7 @@ def test_scores_without_a_projective_tree_that_counts_lose_digits():
 @pytest.mark.parametrize("scale", [0.0, 1.0, 3.0])
 def test_projective_samples_follow_the_distribution(scale, single_root):
     scores = scale * rng_for("projective samples").standard_normal((5, 5))
-    count = 50_000
-    heads, log_probs = sample_trees(
-        scores, count, single_root=single_root, projective=True, seed=11
-    )
-    trees, places = np.unique(heads, axis=0, return_inverse=True)
-    distribution = TreeDistribution(scores, single_root=single_root, projective=True)
-    assert distribution.log_prob(heads[:50]).tolist() == log_probs[:50].tolist()
-    every, _ = best_trees(scores, single_root)
-    expected = count * np.exp(distribution.log_prob(every))
-    drawn = {
-        tuple(one): number
-        for one, number in zip(trees.tolist(), np.bincount(places.ravel()), strict=True)
-    }
-    found = np.array([drawn.pop(tuple(one), 0) for one in every.tolist()])
-    assert not drawn
-    enough = expected > 5
-    statistic = ((found - expected)[enough] ** 2 / expected[enough]).sum()
-    # Six standard deviations above the mean of chi square.
-    assert statistic < enough.sum() + 6 * np.sqrt(2 * enough.sum())
+    check_law(scores, 50_000, scale, single_root=single_root, projective=True)
 
 
 @each_root

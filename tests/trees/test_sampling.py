@@ -14,8 +14,10 @@ from reference_sampling import (
     LEVEL,
     Law,
     assert_fits,
+    check_law,
     chi_square_tail,
     draw_root_by_weight,
+    drawing,
     log_partition_by_determinant,
     order_law,
     p_of_fit,
@@ -38,24 +40,6 @@ ROBUST = [setting for setting in SETTINGS if setting[0] in ("auto", "ancestral")
 each_setting = pytest.mark.parametrize(("method", "single_root"), SETTINGS)
 each_robust = pytest.mark.parametrize(("method", "single_root"), ROBUST)
 each_case = pytest.mark.parametrize("case", sorted(CASES))
-
-
-def drawing(scores: FloatArray, law: Law, **options: object):
-    """Return a function that draws so many trees, checks them, and returns their numbers."""
-
-    def draw(size: int, seed: int):
-        heads, log_probs = sample_trees(scores, size, seed=seed, **options)
-        assert heads.shape == (size, len(scores))
-        return law.check(heads, log_probs)
-
-    return draw
-
-
-def check_law(scores: FloatArray, size: int, note: object, *, allowed=None, **options) -> None:
-    """Assert that what is drawn follows the exact law of trees."""
-    law = tree_law(scores, options.get("single_root", True), allowed)
-    draw = drawing(scores, law, allowed=allowed, **options)
-    assert_fits(draw, law.probabilities, size, (note, sorted(options.items())))
 
 
 def trap(escape: float, n: int = 4) -> FloatArray:

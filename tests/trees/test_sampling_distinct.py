@@ -1,5 +1,7 @@
 """`sample_trees` without replacement: every tree once, and the law of the order, by enumeration."""
 
+import itertools
+
 import numpy as np
 import pytest
 import reference
@@ -15,28 +17,44 @@ from reference_sampling import (
 )
 from strategies import DTYPES, FAMILIES, each_dtype, each_root, pad_batch, rng_for, soft_to_hard
 
-from spacy_rootmind import NoTreeError, arc_marginals, sample_trees
+from spacy_rootmind import (
+    NoTreeError,
+    TreeDistribution,
+    arc_marginals,
+    is_projective,
+    is_tree,
+    sample_trees,
+)
+from spacy_rootmind.trees.sampling import _draw
 
 NAN, INF = np.nan, np.inf
 
 SCALES = (0.0, 1e-3, 1.0, 10.0, 100.0, 300.0, 1000.0, 5000.0)
 
 each_scale = pytest.mark.parametrize("scale", SCALES)
+each_kind = pytest.mark.parametrize("projective", [False, True], ids=["all", "projective"])
 
 
 def check_exhaustive(
-    scores: FloatArray, single_root: bool, *, allowed=None, seed: int = 0, extra: int = 3
-) -> None:
+    scores: FloatArray,
+    single_root: bool,
+    projective: bool = False,
+    *,
+    allowed=None,
+    seed: int = 0,
+    extra: int = 3,
+) -> Law:
     """Assert that drawing more trees than there are gives each exactly once."""
-    law = tree_law(scores, single_root, allowed)
-    options = {"allowed": allowed, "single_root": single_root, "replace": False, "seed": seed}
+    law = tree_law(scores, single_root, allowed, projective)
+    options = {"allowed": allowed, "single_root": single_root, "projective": projective}
     if not len(law):
-        with pytest.raises(NoTreeError):
-            sample_trees(scores, 5, **options)
-        return
-    heads, log_probs = sample_trees(scores, len(law) + extra, **options)
+        with pytest.raises(NoTreeError, match="no projective tree" if projective else "no tree"):
+            sample_trees(scores, 5, replace=False, seed=seed, **options)
+        return law
+    heads, log_probs = sample_trees(scores, len(law) + extra, replace=False, seed=seed, **options)
     assert heads.shape == (len(law), len(scores)), (len(law), scores)
     assert sorted(law.check(heads, log_probs).tolist()) == list(range(len(law)))
+    return law
 
 
 def drawing(scores: FloatArray, law: Law, m: int, k: int | None = None, **options: object):
@@ -50,9 +68,8 @@ def drawing(scores: FloatArray, law: Law, m: int, k: int | None = None, **option
         heads, log_probs = sample_trees(batch, k or m, replace=False, seed=seed, **options)
         assert heads.shape == (size, k or m, len(scores))
         places = law.check(heads[:, :m], log_probs[:, :m])
-        for i in range(m):
-            for j in range(i):
-                assert (places[:, i] != places[:, j]).all(), "the same tree twice"
+        for i, j in itertools.combinations(range(m), 2):
+            assert (places[:, i] != places[:, j]).all(), "the same tree twice"
         return np.ravel_multi_index(tuple(places.T), (len(law),) * m)
 
     return draw
@@ -77,48 +94,50 @@ def with_trees(number: int, n: int, single_root: bool, *note: object) -> FloatAr
 # Every tree exactly once
 
 
-@pytest.mark.one_each("family", "scale")
+@pytest.mark.one_each("family", "scale", "projective")
 @each_root
+@each_kind
 @each_scale
 @each_dtype
 @pytest.mark.parametrize(
     "family", ["normal", "uniform", "masked", "forbidden", "one_root", "prefer_root"]
 )
-def test_distinct_trees_are_all_drawn_once(family, dtype, scale, single_root):
+def test_distinct_trees_are_all_drawn_once(family, dtype, scale, projective, single_root):
     for n in (1, 2, 3, 4):
         rng = rng_for("all", family, scale, n)
         scores, allowed = CASES[family](rng, n, np.float64)
-        check_exhaustive(
-            scaled(scale, scores).astype(dtype),
-            single_root,
-            allowed=allowed,
-            seed=n,
-        )
+        scores = scaled(scale, scores).astype(dtype)
+        check_exhaustive(scores, single_root, projective, allowed=allowed, seed=n)
 
 
-@pytest.mark.one_each("family", "scale")
+@pytest.mark.one_each("family", "scale", "projective")
 @each_root
+@each_kind
 @each_scale
 @pytest.mark.parametrize(
     "family",
     ["trained_like", "multi_root", "all_prefer_root", "nested_cycles", "nested_pairs", "forbidden"],
 )
-def test_distinct_trees_of_confident_families_are_all_drawn_once(family, scale, single_root):
+def test_distinct_trees_of_confident_families_are_all_drawn_once(
+    family, scale, projective, single_root
+):
     for n in (2, 3, 4, 4):
         scores = FAMILIES[family](rng_for("confident", family, scale, n), n, np.float64)
-        scores = scaled(scale, scores)
-        check_exhaustive(scores, single_root, seed=n)
+        check_exhaustive(scaled(scale, scores), single_root, projective, seed=n)
 
 
-@pytest.mark.one_each("scale", "single_root")
+@pytest.mark.one_each("scale", "single_root", "projective")
 @each_root
+@each_kind
 @each_scale
 @pytest.mark.parametrize("family", ["gaussian", "trained_like"])
-def test_distinct_trees_of_five_words_are_all_drawn_once(family, scale, single_root):
+def test_distinct_trees_of_five_words_are_all_drawn_once(family, scale, projective, single_root):
     scores = scale * FAMILIES[family](rng_for("five"), 5, np.float64)
     if family == "gaussian":
         scores /= np.nanstd(scores) / scale if scale else 1
-    check_exhaustive(scores, single_root, seed=5)
+    law = check_exhaustive(scores, single_root, projective, seed=5)
+    count = reference.count_projective_trees if projective else reference.count_trees
+    assert len(law) == count(5, single_root)
 
 
 @pytest.mark.slow
@@ -177,16 +196,18 @@ def test_distinct_trees_without_soft_masks_come_first(single_root):
 
 
 @each_root
+@each_kind
 @each_dtype
 @pytest.mark.parametrize("constant", [-1000.0, 0.0, 1000.0, -1e6, -745.2])
-def test_distinct_trees_of_equal_weights_are_all_drawn_once(constant, dtype, single_root):
+def test_distinct_trees_of_equal_weights_are_all_drawn_once(
+    constant, dtype, projective, single_root
+):
     """Weights of exp(−1000) each, which float64 cannot hold, are still uniform."""
     for n in (1, 2, 3, 4):
         scores = np.full((n + 1, n + 1), constant, dtype)
-        check_exhaustive(scores, single_root, seed=n)
-        number = reference.count_trees(n, single_root)
-        _, log_probs = sample_trees(scores, number, replace=False, single_root=single_root, seed=1)
-        assert len(log_probs) == number
+        number = len(check_exhaustive(scores, single_root, projective, seed=n))
+        options = {"single_root": single_root, "projective": projective}
+        _, log_probs = sample_trees(scores, number, replace=False, seed=1, **options)
         np.testing.assert_allclose(log_probs, -np.log(number), rtol=0, atol=1e-12)
 
 
@@ -202,8 +223,9 @@ def test_distinct_trees_fewer_than_there_are(single_root):
 
 
 @each_root
-def test_distinct_trees_of_no_word_and_one_word(single_root):
-    options = {"replace": False, "single_root": single_root, "seed": 1}
+@each_kind
+def test_distinct_trees_of_no_word_and_one_word(projective, single_root):
+    options = {"replace": False, "single_root": single_root, "projective": projective, "seed": 1}
     for k in (1, 4):
         heads, log_probs = sample_trees(np.full((1, 1), NAN), k, **options)
         assert (heads.tolist(), log_probs.tolist()) == ([[-1]], [0.0])
@@ -212,19 +234,19 @@ def test_distinct_trees_of_no_word_and_one_word(single_root):
 
 
 @each_root
+@each_kind
 @each_dtype
-def test_distinct_trees_of_a_batch_with_too_few(dtype, single_root):
+def test_distinct_trees_of_a_batch_with_too_few(dtype, projective, single_root):
     """Rows beyond the last tree are −1 and −inf."""
     matrices = [CASES["normal"](rng_for("rows", n), n, dtype)[0] for n in (3, 0, 1, 4, 2, 0, 5, 1)]
     scores, lengths = pad_batch(matrices, NAN, 1)
     k = 20
-    heads, log_probs = sample_trees(
-        scores, k, lengths=lengths, replace=False, single_root=single_root, seed=1
-    )
+    options = {"lengths": lengths, "single_root": single_root, "projective": projective}
+    heads, log_probs = sample_trees(scores, k, replace=False, seed=1, **options)
     assert heads.shape == (len(matrices), k, scores.shape[-1])
     assert log_probs.shape == (len(matrices), k)
     for tree, log_prob, matrix in zip(heads, log_probs, matrices, strict=True):
-        law = tree_law(matrix, single_root)
+        law = tree_law(matrix, single_root, projective=projective)
         number = min(k, len(law))
         places = law.check(tree[:number, : len(matrix)].copy(), log_prob[:number])
         assert len(set(places.tolist())) == number
@@ -244,39 +266,56 @@ def test_distinct_trees_auto_means_ancestral(single_root):
 
 
 @each_root
+@each_kind
 @pytest.mark.parametrize("extra", [(), (1,), (1, 2)])
-def test_distinct_trees_only_one_tree(extra, single_root):
+def test_distinct_trees_only_one_tree(extra, projective, single_root):
     """A chain leaves one tree; each further root arc that is allowed, one more or none."""
     scores = np.full((4, 4), -INF)
     scores[[1, 2, 3], [0, 1, 2]] = -5.0
     for word in extra:
         scores[1 + word, 0] = 1.0
-    check_exhaustive(scores, single_root)
+    check_exhaustive(scores, single_root, projective)
+
+
+@each_root
+def test_crossing_trees_do_not_count(single_root):
+    """Where a mask leaves one projective tree and crossing ones, there is one."""
+    scores = np.full((5, 5), -INF)
+    scores[1:, 0] = [-INF, 0, -INF, -INF]
+    scores[1, 2] = scores[3, [2, 1]] = scores[4, [3, 2]] = 0
+    scores[3, 2] = scores[4, 2] = -INF
+    law = check_exhaustive(scores, single_root, projective=True)
+    assert len(law) == 0
+    scores[3, 2] = 0
+    assert len(check_exhaustive(scores, single_root, projective=True)) == 1
 
 
 # The law of the order
 
 
 @each_root
+@each_kind
 @pytest.mark.parametrize(
     "case", ["normal", "normal_3", "masked", "trained_like", "prefer_root", "pair", "zeros"]
 )
-def test_distinct_trees_first_and_second_follow_their_law(case, single_root):
+def test_distinct_trees_first_and_second_follow_their_law(case, projective, single_root):
     """P(s, t) = p(s) p(t) / (1 − p(s))."""
     for n, size in ((2, 1500), (3, 5000)):
         scores, allowed = CASES[case](rng_for("second", case, n, 3), n, DTYPES[n % 2])
-        law = tree_law(scores, single_root, allowed)
+        kind = {"single_root": single_root, "projective": projective}
+        law = tree_law(scores, allowed=allowed, **kind)
         m = min(2, len(law))
-        draw = drawing(scores, law, m, allowed=allowed, single_root=single_root)
+        draw = drawing(scores, law, m, allowed=allowed, **kind)
         assert_fits(draw, order_law(law.log_probs, m).ravel(), size, (case, n, single_root))
 
 
 @each_root
+@each_kind
 @pytest.mark.parametrize("case", ["normal", "one_root"])
-def test_distinct_trees_first_follows_the_law_of_four_words(case, single_root):
+def test_distinct_trees_first_follows_the_law_of_four_words(case, projective, single_root):
     scores = CASES[case](rng_for("first", case), 4, np.float64)[0]
-    law = tree_law(scores, single_root)
-    draw = drawing(scores, law, 1, k=3, single_root=single_root)
+    law = tree_law(scores, single_root, projective=projective)
+    draw = drawing(scores, law, 1, k=3, single_root=single_root, projective=projective)
     assert_fits(draw, law.probabilities, 6000, ("first", case, single_root))
 
 
@@ -307,21 +346,22 @@ def test_distinct_trees_order_at_large_scales(scale, single_root):
 
 
 @each_root
-@pytest.mark.parametrize("confidence", [20.0, 35.0, 70.0, 300.0, 2000.0])
-def test_distinct_trees_after_a_certain_one(confidence, single_root):
+@each_kind
+@pytest.mark.parametrize("confidence", [20.0, 35.0, 70.0, 300.0, 2000.0, 1e4])
+def test_distinct_trees_after_a_certain_one(confidence, projective, single_root):
     """One tree has p = 1 − exp(−confidence): those after it follow what p is among them."""
     rng = rng_for("certain", confidence)
     tree = np.array([-1, 2, 0, 2])
     scores = 0.7 * rng.standard_normal((4, 4))
     scores[np.arange(1, 4), tree[1:]] += confidence
-    law = tree_law(scores, single_root)
+    law = tree_law(scores, single_root, projective=projective)
     best = int(law.log_probs.argmax())
     assert law.trees[best].tolist() == tree.tolist()
     others = np.delete(np.arange(len(law)), best)
     among = order_law(law.log_probs[others], 2)
     expected = np.zeros((len(law), len(law)))
     expected[np.ix_(others, others)] = among
-    draw_three = drawing(scores, law, 3, single_root=single_root)
+    draw_three = drawing(scores, law, 3, single_root=single_root, projective=projective)
 
     def draw(size: int, seed: int) -> IntArray:
         first, second, third = np.unravel_index(draw_three(size, seed), (len(law),) * 3)
@@ -347,6 +387,26 @@ def test_distinct_trees_draws_are_independent_between_sentences(single_root):
     assert_fits(draw, np.outer(one, one).ravel(), 2500, ("independent", single_root))
 
 
+@each_root
+@each_kind
+@pytest.mark.parametrize("confidence", [0.0, 70.0, 3000.0])
+def test_what_remains_is_known_before_each_draw(confidence, projective, single_root):
+    """Its log is exact when the trees drawn have all of the probability but exp(-3000)."""
+    for n in (1, 2, 4):
+        scores = rng_for("remaining", confidence, n).standard_normal((n + 1, n + 1))
+        scores[np.arange(1, n + 1), np.arange(n)] += confidence
+        law = tree_law(scores, single_root, projective=projective)
+        method = "projective_distinct" if projective else "distinct"
+        words = np.array([n])
+        drawn = _draw(scores[None], None, words, len(law), method, single_root, 0, 1, 1)
+        assert drawn.found[0] == len(law)
+        left = np.ones(len(law), dtype=bool)
+        for tree, log_remaining in zip(drawn.heads[0], drawn.log_remaining[0], strict=True):
+            expected = np.logaddexp.reduce(law.log_probs[left])
+            assert log_remaining == pytest.approx(expected, rel=1e-12, abs=1e-12)
+            left[law.index(tree)] = False
+
+
 # Longer sentences
 
 
@@ -368,14 +428,35 @@ def test_distinct_trees_of_thirty_words(family, single_root):
 
 
 @each_root
-def test_distinct_trees_of_a_very_confident_long_sentence(single_root):
+@pytest.mark.parametrize("scale", [0.0, 1.0, 300.0])
+def test_distinct_projective_trees_of_sixty_words(scale, single_root):
+    scores = scale * rng_for("sixty projective").standard_normal((61, 61))
+    kind = {"single_root": single_root, "projective": True}
+    heads, log_probs = sample_trees(scores, 300, replace=False, seed=3, **kind)
+    assert len(np.unique(heads, axis=0)) == 300
+    assert is_projective(heads).all()
+    assert is_tree(heads, single_root=single_root).all()
+    trees = TreeDistribution(scores, **kind)
+    assert trees.log_prob(heads).tolist() == log_probs.tolist()
+    again = trees.sample(20, replace=False, seed=3)
+    np.testing.assert_array_equal(again[0], heads[:20])
+    # The choices are those of draws with replacement, from the same numbers.
+    first, _ = trees.sample(1, seed=3)
+    np.testing.assert_array_equal(first, heads[:1])
+
+
+@each_root
+@each_kind
+def test_distinct_trees_of_a_very_confident_long_sentence(projective, single_root):
     """The best tree has a probability of 1 in float64, and 49 others still come."""
     n = 25
     rng = rng_for("confident long")
-    tree = reference.random_heads(rng, n, True)
+    find = reference.random_projective_heads if projective else reference.random_heads
+    tree = find(rng, n, True)
     scores = 100 * rng.standard_normal((n + 1, n + 1))
     scores[1:] -= 1500 * (np.arange(n + 1) != tree[1:, None])
-    heads, log_probs = sample_trees(scores, 50, replace=False, single_root=single_root, seed=1)
+    kind = {"single_root": single_root, "projective": projective}
+    heads, log_probs = sample_trees(scores, 50, replace=False, seed=1, **kind)
     assert heads.shape == (50, n + 1)
     assert (heads[0] == tree).all()
     assert len(np.unique(heads, axis=0)) == 50
@@ -433,8 +514,9 @@ def test_memory_goes_by_the_trees_there_are():
     allowed[2, 0] = allowed[1, 2] = True
     heads, _ = sample_trees(np.zeros((n + 1, n + 1)), 10**9, allowed=allowed, replace=False, seed=0)
     assert len(heads) == 2
-    with pytest.raises(MemoryError):
-        sample_trees(np.zeros((n + 1, n + 1)), 10**30, replace=False)
+    for projective in (False, True):
+        with pytest.raises(MemoryError, match="sample_trees"):
+            sample_trees(np.zeros((31, 31)), 10**30, projective=projective, replace=False)
 
 
 def test_wide_numbers_take_one_elimination_a_tree():
