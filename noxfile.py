@@ -364,7 +364,7 @@ def site(session):
 def torch(session):
     """Test losses against torch, functions of tensors, and bridges."""
     enter_tests(session, "test", "torch")
-    session.run("pytest", "-q", "-n", "0", "tests/training/test_losses.py", "-k", "autodiff")
+    session.run("pytest", "-q", "-n", "0", "tests/trees/test_losses.py", "-k", "autodiff")
     session.run("pytest", "-q", "-n", "0", "tests/bridges")
 
 

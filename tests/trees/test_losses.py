@@ -468,6 +468,17 @@ def test_head_selection_has_no_least_probability():
     assert gradient[1].tolist() == [1, 0, -1]
 
 
+def test_perceptron_is_never_below_zero():
+    """Sums of the same scores in another order may be."""
+    rng = rng_for("losses below zero")
+    for n in (3, 7, 20, 40):
+        for scores in (np.full((n + 1, n + 1), 0.1), 1e15 * rng.normal(size=(n + 1, n + 1))):
+            heads = reference.random_heads(rng, n, True)
+            for margin in (0.0, 0.1):
+                assert perceptron(scores, heads, margin=margin)[0] >= 0
+            assert perceptron(scores, decode(scores))[0] == 0
+
+
 def test_losses_take_heads_that_decode_returns():
     scores = rng_for("losses decode").standard_normal((5, 7, 7))
     heads = decode(scores)
