@@ -84,9 +84,20 @@ def moments(scores, **options):
     return trees.expectation(scores), trees.cross_entropy(other), trees.kl_divergence(other)
 
 
+def second_moments(scores, **options):
+    """Of the sum of the scores, and the gradients of its mean and of the entropy."""
+    trees = TreeDistribution(scores, **options)
+    moments = trees.covariance(scores), trees.second_moment(scores)
+    return *moments, trees.expectation_gradient(scores), trees.entropy_gradient()
+
+
+def k_best_of_distribution(scores, **options):
+    return TreeDistribution(scores, **options).k_best(6)
+
+
 def loss(scores, lengths=None, *, function, missing, **options):
     if function is head_selection:
-        del options["num_threads"]
+        options.pop("num_threads", None)
     heads = gold_heads(scores, lengths, missing=missing)
     return function(scores, heads, lengths=lengths, **options)
 
@@ -113,6 +124,8 @@ SUMS = {
         "entropy first": partial(queries, names=("entropy", "marginals")),
         "single root": partial(queries, names=("single_root_log_prob",)),
         "moments": several(moments),
+        "second moments": several(second_moments),
+        "k_best": several(k_best_of_distribution),
     }.items()
 }
 SAMPLERS = {f"sample {way}": partial(sampled, **options) for way, options in WAYS.items()}

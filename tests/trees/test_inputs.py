@@ -1,0 +1,260 @@
+"""What functions of arrays do not depend on, what they leave alone, and which scores they refuse.
+
+That they do not depend on the batch is tested in test_same_input.py.
+"""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from array_functions import CALLS, gold_heads, matrices
+from reference import FloatArray, IntArray
+from strategies import LAYOUTS, each_dtype, fixed_batch, pad_batch, rng_for
+
+from spacy_rootmind import NoTreeError
+
+NAN, INF = np.nan, np.inf
+
+MASK_LAYOUTS = [layout for name, layout in LAYOUTS.items() if name != "unaligned"]
+
+each_call = pytest.mark.parametrize("name", sorted(CALLS))
+each_call_over_trees = pytest.mark.parametrize(
+    "name", sorted(name for name in CALLS if "head_selection" not in name)
+)
+each_junk = pytest.mark.parametrize("junk", [NAN, INF, -INF, 1e30, -1e30, 0.0])
+
+
+def batch(name: str, dtype: type[np.floating] = np.float64) -> tuple[FloatArray, IntArray]:
+    """Return padded sentences of 0 to 8 words on which a call succeeds, and lengths."""
+    return pad_batch(matrices(name, dtype, 40, 8), NAN, extra=1)
+
+
+def outside(scores: FloatArray, lengths: IntArray) -> np.ndarray:
+    """Mark what nobody may read: row 0, the diagonal, and the padding."""
+    index = np.arange(scores.shape[-1])
+    padding = index > lengths[:, None]
+    nothing = (index[:, None] == 0) | (index[:, None] == index)
+    return nothing | padding[:, :, None] | padding[:, None, :]
+
+
+def assert_same(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
+    """Assert the same types, shapes and bits."""
+    for one, right in zip(found, expected, strict=True):
+        assert (one.dtype, one.shape) == (right.dtype, right.shape)
+        assert one.tobytes() == right.tobytes()
+
+
+# Scores and masks
+
+
+@each_call
+def test_narrow_scores_are_as_wide_ones(name):
+    scores, lengths = batch(name, np.float32)
+    narrow = CALLS[name](scores, lengths=lengths)
+    wide = CALLS[name](scores.astype(np.float64), lengths=lengths)
+    assert_same(narrow, [w.astype(n.dtype) for w, n in zip(wide, narrow, strict=True)])
+
+
+@pytest.mark.one_each("name")
+@each_call
+@each_dtype
+def test_scores_may_have_any_layout(name, dtype):
+    scores, lengths = batch(name, dtype)
+    expected = CALLS[name](scores, lengths=lengths)
+    n = lengths.max()
+    one = scores[lengths.argmax(), : n + 1, : n + 1]
+    alone = CALLS[name](one.copy())
+    for layout in LAYOUTS.values():
+        for num_threads in (1, 2):
+            other = layout(scores)
+            assert_same(CALLS[name](other, lengths=lengths, num_threads=num_threads), expected)
+        assert_same(CALLS[name](layout(one)), alone)
+
+
+@each_call
+def test_the_axis_of_sentences_may_lie_anywhere(name):
+    scores = fixed_batch(5, 6, family="uniform")
+    inner = np.moveaxis(np.moveaxis(scores, 0, -1).copy(), -1, 0)
+    for other in (inner, scores[::-1], scores[::2], np.broadcast_to(scores[0], (4, 7, 7))):
+        assert_same(CALLS[name](other), CALLS[name](other.copy()))
+
+
+@pytest.mark.one_each("name")
+@each_call
+@each_junk
+def test_row_zero_diagonal_and_padding_mean_nothing(name, junk):
+    scores, lengths = batch(name)
+    expected = CALLS[name](scores, lengths=lengths)
+    scores[outside(scores, lengths)] = junk
+    assert_same(CALLS[name](scores, lengths=lengths), expected)
+    for i in (0, 5, 8):
+        n = int(lengths[i])
+        padded, own = CALLS[name](scores[i], lengths=n), scores[i, : n + 1, : n + 1]
+        for one, right in zip(padded, CALLS[name](own), strict=True):
+            np.testing.assert_allclose(one[tuple(map(slice, right.shape))], right, atol=1e-14)
+
+
+@pytest.mark.one_each("name")
+@each_call
+@each_dtype
+def test_arcs_that_are_not_allowed_are_as_minus_infinity(name, dtype):
+    scores, lengths = batch(name, dtype)
+    scores = np.where(scores == -INF, dtype(-2), scores)
+    rng = rng_for("allowed", name)
+    of_gold = gold_heads(scores, lengths)[..., None] == np.arange(scores.shape[-1])
+    allowed = of_gold | (rng.random(scores.shape) < rng.choice([0.4, 0.8], (len(scores), 1, 1)))
+    hard = np.where(allowed, scores, dtype(-INF))
+    expected = CALLS[name](hard, lengths=lengths)
+    for junk in (NAN, INF, -INF, 1e30, -1e30, 0.0):
+        soft = np.where(allowed, scores, dtype(junk))
+        found = CALLS[name](soft, lengths=lengths, allowed=allowed)
+        assert_same(found, expected)
+    for layout in MASK_LAYOUTS:
+        options = {"lengths": lengths, "allowed": layout(allowed)}
+        assert_same(CALLS[name](soft, **options), expected)
+        assert_same(CALLS[name](layout(soft), **options, num_threads=2), expected)
+    flipped = allowed ^ outside(scores, lengths)
+    assert_same(CALLS[name](soft, lengths=lengths, allowed=flipped), expected)
+    n = int(lengths.max())
+    own = np.s_[lengths.argmax(), : n + 1, : n + 1]
+    assert_same(CALLS[name](soft[own], allowed=allowed[own]), CALLS[name](hard[own]))
+
+
+@each_call
+def test_masks_may_be_broadcast(name):
+    scores = fixed_batch(5, 6, family="uniform")
+    everything = np.broadcast_to(np.True_, scores.shape)
+    assert_same(CALLS[name](scores, allowed=everything), CALLS[name](scores))
+    allowed = np.eye(7, k=-1, dtype=bool) | (gold_heads(scores[0])[:, None] == np.arange(7))
+    hard = np.where(allowed, scores, -INF)
+    wide = np.broadcast_to(allowed, scores.shape)
+    assert_same(CALLS[name](scores, allowed=wide), CALLS[name](hard))
+
+
+# Calls
+
+
+@each_call
+def test_inputs_are_left_alone_and_results_are_new(name):
+    scores, lengths = batch(name)
+    options = {"lengths": lengths, "allowed": np.ones(scores.shape, dtype=bool)}
+    arrays = scores, *options.values()
+    before = [array.tobytes() for array in arrays]
+    for array in arrays:
+        array.flags.writeable = False
+    first = CALLS[name](scores, **options)
+    kept = [one.copy() for one in first]
+    CALLS[name](scores[::-1].copy(), lengths=lengths[::-1])
+    assert_same(first, kept)
+    for one in first:
+        # What a distribution keeps is read-only.
+        assert one.flags.writeable or "first" in name
+        if one.flags.writeable:
+            one[...] = 7
+        assert not any(np.shares_memory(one, array) for array in arrays)
+    assert_same(CALLS[name](scores, **options), kept)
+    assert [array.tobytes() for array in arrays] == before
+
+
+@each_call
+def test_there_may_be_more_threads_than_sentences(name):
+    for size in (0, 1, 2, 3):
+        scores = fixed_batch(3, 6, family="uniform")[:size]
+        assert_same(CALLS[name](scores, num_threads=8), CALLS[name](scores))
+    assert_same(CALLS[name](scores[0], num_threads=8), CALLS[name](scores[0]))
+
+
+@each_call
+def test_batches_of_no_sentences_and_of_no_words(name):
+    for lengths in (None, np.empty(0, dtype=np.int64)):
+        nothing = CALLS[name](np.empty((0, 4, 4)), lengths=lengths)
+        for one, some in zip(nothing, CALLS[name](np.zeros((2, 4, 4))), strict=True):
+            assert (one.dtype, one.shape) == (some.dtype, (0, *some.shape[1:]))
+    alone = CALLS[name](np.full((1, 1), NAN))
+    for size, lengths in ((1, None), (4, np.zeros(3, dtype=np.int64))):
+        found = CALLS[name](np.full((3, size, size), NAN), lengths=lengths)
+        for whole, right in zip(found, alone, strict=True):
+            for one in whole:
+                np.testing.assert_array_equal(one[tuple(map(slice, right.shape))], right)
+
+
+@each_call
+def test_calls_from_many_threads_at_once(name):
+    """Every other one fails."""
+    scores, bad = fixed_batch(2, 8, family="uniform").repeat(8, axis=0), np.full((16, 9, 9), NAN)
+    expected = CALLS[name](scores)
+    together = threading.Barrier(4)
+
+    def work(number: int) -> int:
+        together.wait(timeout=60)
+        failures = 0
+        for i in range(8):
+            try:
+                found = CALLS[name](bad if number % 2 else scores, num_threads=1 + i % 2)
+            except ValueError:
+                failures += 1
+            else:
+                assert_same(found, expected)
+        return failures
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(work, range(4))) == [0, 8, 0, 8]
+
+
+# Refused
+
+
+@pytest.mark.one_each("name")
+@each_call
+@pytest.mark.parametrize("bad", [NAN, INF])
+def test_bad_scores_are_named(name, bad):
+    arcs = [(n, dep, head) for n in (1, 2, 4) for dep in range(1, n + 1) for head in range(n + 1)]
+    for n, dep, head in [*arcs, (25, 25, 24), (25, 19, 23)]:
+        if dep != head:
+            scores, lengths = pad_batch([*fixed_batch(3, n, family="uniform")], NAN, extra=1)
+            scores[[1, 2], dep, head] = bad
+            place = f"sentence 1: the score of dep {dep}, head {head} is {bad}"
+            with pytest.raises(ValueError, match=place) as error:
+                CALLS[name](scores, lengths=lengths, num_threads=1 + dep % 2)
+            assert not isinstance(error.value, NoTreeError)
+
+
+@each_call_over_trees
+def test_a_sentence_without_a_tree_is_named(name):
+    scores = fixed_batch(20, 4, family="uniform")
+    expected = CALLS[name](scores)
+    broken = scores.copy()
+    broken[[13, 16], 2] = -INF
+    before = broken.tobytes()
+    for num_threads in (1, 3):
+        with pytest.raises(NoTreeError, match=r"sentence 13\b"):
+            CALLS[name](broken, num_threads=num_threads)
+        assert_same(CALLS[name](scores, num_threads=num_threads), expected)
+    assert broken.tobytes() == before
+    with pytest.raises(NoTreeError, match=r"sentence 13\b"):
+        CALLS[name](scores, allowed=broken > -INF)
+    with pytest.raises(NoTreeError):
+        CALLS[name](scores[0], allowed=np.zeros(scores[0].shape, dtype=bool))
+    assert_same(CALLS[name](scores), expected)
+
+
+@each_call_over_trees
+def test_bad_scores_are_named_where_there_is_no_tree(name):
+    for bad in (NAN, INF):
+        scores = np.full((5, 5), -INF)
+        scores[4, 3] = bad
+        with pytest.raises(ValueError, match=r"dep 4, head 3") as error:
+            CALLS[name](scores)
+        assert not isinstance(error.value, NoTreeError)
+
+
+@each_call
+def test_a_mask_hides_bad_scores_from_messages(name):
+    scores = np.zeros((2, 5, 5))
+    allowed = np.ones(scores.shape, dtype=bool)
+    scores[0, 1, 2] = scores[1, 2, 1] = NAN
+    allowed[0, 1, 2] = allowed[1, 2, 1] = False
+    scores[1, 3, 4] = INF
+    with pytest.raises(ValueError, match=r"sentence 1: the score of dep 3, head 4 is inf"):
+        CALLS[name](scores, allowed=allowed)
