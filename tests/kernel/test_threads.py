@@ -14,20 +14,6 @@ from strategies import FAMILIES, mixed_batch, pad_batch, rng_for
 
 from spacy_rootmind import NoTreeError, decode, is_tree, tree_score
 
-SETTINGS = [(True, "gabow_tarjan"), (False, "gabow_tarjan"), (False, "tarjan")]
-
-
-@pytest.mark.parametrize("size", [0, 1, 2, 3])
-def test_decode_more_threads_than_sentences(size):
-    scores = np.stack([FAMILIES["nested_cycles"](rng_for("few"), 12, np.float32)] * 3)[:size]
-    np.testing.assert_array_equal(decode(scores, num_threads=8), decode(scores))
-
-
-def test_decode_one_matrix_with_several_threads():
-    scores = FAMILIES["all_prefer_root"](rng_for("one"), 30, np.float64)
-    np.testing.assert_array_equal(decode(scores, num_threads=4), decode(scores))
-    assert decode(np.zeros((1, 1)), num_threads=4).tolist() == [-1]
-
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_decode_threads_do_not_change_the_error(bad):
@@ -41,54 +27,6 @@ def test_decode_threads_do_not_change_the_error(bad):
         messages.append(str(error.value))
     assert len(set(messages)) == 1
     assert re.search(r"\b11\b", messages[0])
-
-
-@pytest.mark.parametrize("num_threads", [1, 2])
-def test_decode_may_be_called_from_many_threads_at_once(num_threads):
-    scores, lengths = pad_batch(mixed_batch(22, 60, 20, np.float32), np.nan)
-    scores.flags.writeable = False
-    jobs = [
-        {"single_root": single_root, "algorithm": algorithm, "arcmax": arcmax}
-        for single_root, algorithm in SETTINGS
-        for arcmax in (True, False)
-    ]
-    expected = [decode(scores, lengths=lengths, **options) for options in jobs]
-    together = threading.Barrier(len(jobs))
-
-    def work(options: dict) -> list[np.ndarray]:
-        together.wait(timeout=60)
-        return [
-            decode(scores, lengths=lengths, **options, num_threads=num_threads) for _ in range(15)
-        ]
-
-    with ThreadPoolExecutor(len(jobs)) as pool:
-        for results, heads in zip(pool.map(work, jobs), expected, strict=True):
-            for result in results:
-                np.testing.assert_array_equal(result, heads)
-
-
-def test_decode_errors_stay_in_the_thread_that_made_them():
-    good = np.stack([FAMILIES["nested_pairs"](rng_for("good"), 20, np.float64)] * 20)
-    bad = good.copy()
-    bad[13, 5] = -np.inf
-    expected = decode(good)
-    together = threading.Barrier(4)
-
-    def work(number: int) -> int:
-        together.wait(timeout=60)
-        failures = 0
-        for _ in range(20):
-            if number % 2:
-                try:
-                    decode(bad)
-                except NoTreeError:
-                    failures += 1
-            else:
-                np.testing.assert_array_equal(decode(good), expected)
-        return failures
-
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(work, range(4))) == [0, 20, 0, 20]
 
 
 def test_tree_checks_may_be_called_from_many_threads_at_once():

@@ -163,14 +163,18 @@ def test_heads_have_the_shape_of_the_scores(name):
 
 @each_with("heads")
 def test_heads_are_integers_of_any_dtype_and_layout(name):
-    scores = rng_for("heads").standard_normal((3, 3))
-    expected = call(name, scores)
-    for kind in "bhil":
-        heads = np.array([-1, 9, 0, 9, 1], dtype=kind)[::2]
-        heads.flags.writeable = False
-        np.testing.assert_equal(call(name, scores, heads=heads), expected)
+    scores, lengths = rng_for("heads").standard_normal((2, 4, 4)), np.array([2, 3])
+    expected = call(name, scores, lengths=lengths)
+    heads = np.array([[-1, 0, 1, 77], [-1, 0, 1, 2]])
+    spread = heads.repeat(2, axis=0).repeat(2, axis=1)[::2, ::2]
+    spread.flags.writeable = False
+    for other in (spread, np.asfortranarray(heads), *(heads.astype(kind) for kind in "bhil")):
+        before = other.tobytes()
+        np.testing.assert_equal(call(name, scores, heads=other, lengths=lengths), expected)
+        assert other.tobytes() == before
     if "scores" in PARAMETERS[name]:
-        np.testing.assert_equal(call(name, scores, heads=np.array([7, 0, 1], "B")), expected)
+        other = np.abs(heads).astype(np.uint8)
+        np.testing.assert_equal(call(name, scores, heads=other, lengths=lengths), expected)
     for wrong in (*(np.ones(3).astype(kind) for kind in "fd?O"), np.ma.masked_array(HEADS)):
         refuses(name, TypeError, "heads as an integer array", heads=wrong)
 

@@ -306,20 +306,6 @@ def test_expectation_of_minus_log_scores_is_the_entropy(single_root):
     assert trees.log_partition - mean == pytest.approx(trees.entropy(), abs=1e-12)
 
 
-def test_expectation_of_a_batch_is_that_of_its_sentences():
-    rng = rng_for("expectation batch")
-    matrices = tame_batch("expectation", 40, 9, np.float64)
-    scores, lengths = pad_batch(matrices, np.nan)
-    values = rng.standard_normal(scores.shape).astype(np.float32)
-    for num_threads in (1, 3):
-        got = TreeDistribution(scores, lengths=lengths, num_threads=num_threads).expectation(values)
-        for i, one in enumerate(matrices):
-            size = len(one)
-            assert got[i] == TreeDistribution(one).expectation(values[i, :size, :size])
-    strided = np.asfortranarray(values)
-    assert TreeDistribution(scores, lengths=lengths).expectation(strided).tobytes() == got.tobytes()
-
-
 @pytest.mark.parametrize("bad", [np.nan, INF, -INF])
 def test_expectation_refuses_values_that_are_not_finite(bad):
     scores = np.zeros((3, 4, 4))
@@ -620,13 +606,3 @@ def test_queries_of_an_empty_batch_are_empty():
     assert trees.marginals.shape == (0, 4, 4)
     assert trees.log_prob(np.zeros((0, 3, 4), dtype=int)).shape == (0, 3)
     assert trees.mode.shape == (0, 4)
-
-
-@pytest.mark.parametrize("name", ["marginals", "single_root_log_prob", "entropy", "log_partition"])
-def test_errors_of_queries_name_the_sentence(name):
-    scores = np.zeros((3, 4, 4))
-    scores[2, 1, 2] = np.nan
-    trees = TreeDistribution(scores)
-    for _ in range(2):
-        with pytest.raises(ValueError, match="sentence 2: the score of dep 1, head 2 is nan"):
-            result_of(trees, name)

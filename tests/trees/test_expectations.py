@@ -14,11 +14,10 @@ from probability_cases import (
     family_cases,
     may_fail,
     scaled,
-    tame_batch,
 )
 from strategies import FAMILIES, each_dtype, each_root, pad_batch, rng_for
 
-from spacy_rootmind import NoTreeError, TreeDistribution, decode, entropy
+from spacy_rootmind import TreeDistribution, entropy
 
 INF = np.inf
 
@@ -315,29 +314,6 @@ def test_several_functions_at_once(single_root):
     assert np.linalg.eigvalsh(trees.covariance(values)).min() > -1e-12
 
 
-def test_second_order_results_of_a_batch_are_those_of_its_sentences():
-    rng = rng_for("second-order batch")
-    matrices = [
-        one
-        for one in tame_batch("second order", 40, 9, np.float64)
-        if reference.best_projective(one, True) is not None
-    ]
-    assert len(matrices) > 20
-    scores, lengths = pad_batch(matrices, np.nan)
-    values = rng.standard_normal(scores.shape).astype(np.float32)
-    for num_threads, projective in itertools.product((1, 3), (False, True)):
-        kind = {"projective": projective}
-        trees = TreeDistribution(scores, lengths=lengths, num_threads=num_threads, **kind)
-        variance, gradient = trees.covariance(values), trees.entropy_gradient()
-        for i, one in enumerate(matrices):
-            size = len(one)
-            alone = TreeDistribution(one, **kind)
-            assert variance[i] == alone.covariance(values[i, :size, :size])
-            np.testing.assert_array_equal(gradient[i, :size, :size], alone.entropy_gradient())
-            assert not gradient[i, size:].any()
-            assert not gradient[i, :, size:].any()
-
-
 def test_wide_numbers_leave_no_trace_in_the_next_sentences():
     """A thread keeps its memory: after long sentences, and after those that overflowed."""
     rng = rng_for("after wide numbers")
@@ -368,15 +344,6 @@ def test_second_order_results_of_nothing():
     assert empty.covariance(np.full((1, 1), np.nan)) == 0
     assert empty.second_moment(np.zeros((2, 1, 1))).tolist() == [[0, 0], [0, 0]]
     assert empty.entropy_gradient().tolist() == [[0]]
-
-
-def test_covariance_respects_allowed():
-    rng = rng_for("covariance allowed")
-    scores, values = rng.standard_normal((2, 6, 6))
-    allowed = rng.random(scores.shape) < 0.7
-    allowed[np.arange(1, 6), decode(scores)[1:]] = True
-    expected = TreeDistribution(np.where(allowed, scores, -INF)).covariance(values)
-    assert TreeDistribution(scores, allowed=allowed).covariance(values) == expected
 
 
 # Errors
@@ -411,12 +378,3 @@ def test_covariance_says_that_products_overflow():
     # One that is large, one that is small.
     got = trees.covariance(1e300 * values, 1e-300 * values)
     np.testing.assert_allclose(got, trees.covariance(values), rtol=1e-12)
-
-
-def test_second_order_errors_name_the_sentence():
-    scores = np.zeros((3, 4, 4))
-    scores[2, 1] = -INF
-    with pytest.raises(NoTreeError, match="sentence 2"):
-        TreeDistribution(scores).covariance(np.zeros(scores.shape))
-    with pytest.raises(NoTreeError, match="sentence 2"):
-        TreeDistribution(scores).entropy_gradient()

@@ -12,7 +12,16 @@ from array_functions import CALLS, gold_heads, matrices
 from reference import FloatArray, IntArray
 from strategies import LAYOUTS, each_dtype, fixed_batch, pad_batch, rng_for
 
-from spacy_rootmind import NoTreeError
+from spacy_rootmind import (
+    NoTreeError,
+    arc_marginals,
+    entropy,
+    head_selection,
+    log_partition,
+    perceptron,
+    tree_crf,
+    tree_log_prob,
+)
 
 NAN, INF = np.nan, np.inf
 
@@ -43,6 +52,20 @@ def assert_same(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
     for one, right in zip(found, expected, strict=True):
         assert (one.dtype, one.shape) == (right.dtype, right.shape)
         assert one.tobytes() == right.tobytes()
+
+
+@each_dtype
+def test_sums_are_float64(dtype):
+    scores = fixed_batch(3, 5, dtype, family="gaussian")
+    heads = gold_heads(scores)
+    for function, given in ((log_partition, []), (entropy, []), (tree_log_prob, [heads])):
+        found = function(scores, *given)
+        assert isinstance(found, np.ndarray)
+        assert (found.dtype, found.shape) == (np.float64, (3,))
+        assert isinstance(function(scores[0], *(one[0] for one in given)), np.float64)
+    for loss in (tree_crf, perceptron, head_selection):
+        assert isinstance(loss(scores[0], heads[0])[0], np.float64)
+    assert arc_marginals(scores).dtype == np.float64
 
 
 # Scores and masks
@@ -173,7 +196,8 @@ def test_batches_of_no_sentences_and_of_no_words(name):
             assert (one.dtype, one.shape) == (some.dtype, (0, *some.shape[1:]))
     alone = CALLS[name](np.full((1, 1), NAN))
     for size, lengths in ((1, None), (4, np.zeros(3, dtype=np.int64))):
-        found = CALLS[name](np.full((3, size, size), NAN), lengths=lengths)
+        scores = np.full((3, size, size), NAN)
+        found = CALLS[name](scores, lengths=lengths, allowed=scores == 0)
         for whole, right in zip(found, alone, strict=True):
             for one in whole:
                 np.testing.assert_array_equal(one[tuple(map(slice, right.shape))], right)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import reference
 import reference_probabilities as oracle
-from strategies import LAYOUTS, each_dtype, each_root, rng_for
+from strategies import each_dtype, each_root, rng_for
 
 import spacy_rootmind
 from spacy_rootmind import (
@@ -198,52 +198,6 @@ def test_cross_entropy_is_infinite_where_the_student_has_no_arc():
         assert losses.tolist() == [pytest.approx(np.log(2)), np.inf]
 
 
-@each_loss
-def test_a_sentence_alone_is_as_in_a_batch(name):
-    case = Case(name, missing=0.3, holes=0.2)
-    losses, gradient = case.call(name)
-    for i, n in enumerate(LENGTHS.tolist()):
-        inside = np.s_[i, : n + 1, : n + 1]
-        settings = {"margin": MARGIN} if name == "perceptron" else {}
-        loss, own = OF_HEADS[name](
-            case.scores[inside], case.heads[i, : n + 1], allowed=case.allowed[inside], **settings
-        )
-        assert isinstance(loss, np.float64)
-        assert loss == losses[i]
-        np.testing.assert_array_equal(own, gradient[inside])
-
-
-@pytest.mark.parametrize("name", OVER_TREES)
-def test_losses_do_not_depend_on_threads(name):
-    case = Case(name, missing=0.3)
-    for one, other in zip(case.call(name), case.call(name, num_threads=3), strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.one_each("layout")
-@each_loss
-@pytest.mark.parametrize("layout", sorted(LAYOUTS))
-def test_losses_leave_their_input_alone(name, layout):
-    case = Case(name, missing=0.3, holes=0.2)
-    wanted = case.call(name)
-    case.scores = LAYOUTS[layout](case.scores)
-    for array in (case.scores, case.heads, case.allowed):
-        array.setflags(write=False)
-    before = case.scores.tobytes(), case.heads.tobytes(), case.allowed.tobytes()
-    losses, gradient = case.call(name)
-    np.testing.assert_array_equal(losses, wanted[0])
-    np.testing.assert_array_equal(gradient, wanted[1])
-    assert (case.scores.tobytes(), case.heads.tobytes(), case.allowed.tobytes()) == before
-    assert not np.shares_memory(gradient, case.scores)
-
-
-@each_loss
-def test_empty_batches(name):
-    losses, gradient = OF_HEADS[name](np.zeros((0, 3, 3), "f"), np.zeros((0, 3), int))
-    assert losses.shape == (0,)
-    assert gradient.shape == (0, 3, 3)
-
-
 # --- large scores ------------------------------------------------------------------------------
 
 
@@ -395,32 +349,10 @@ def test_gold_arcs_that_cannot_be_are_refused(name, masked, rest):
 
 
 @each_loss
-def test_arguments_are_checked(name):
-    loss = OF_HEADS[name]
-    scores, heads = np.zeros((2, 4, 4)), np.full((2, 4), -1)
-    for wrong in (4, -2, 10**12):
-        outside = heads.copy()
-        outside[1, 2] = wrong
-        with pytest.raises(ValueError, match=f"sentence 1: word 2 has head {wrong}, expected 0 to"):
-            loss(scores, outside)
-    short = heads.copy()
-    short[1, 1] = 3
-    with pytest.raises(ValueError, match=r"head 3, expected 0 to 2, or -1"):
-        loss(scores, short, lengths=np.array([3, 2]))
-    with pytest.raises(ValueError, match=r"heads of shape \(2, 4\) .* received \(2, 3\)"):
-        loss(scores, heads[:, :3])
-    with pytest.raises(TypeError, match=r"heads as an integer array, received dtype float64"):
-        loss(scores, heads.astype(float))
-    with pytest.raises(TypeError, match=r"scores of dtype float32 or float64"):
-        loss(scores.astype(int), heads)
-    for bad in (np.nan, np.inf):
-        broken = scores.copy()
-        broken[1, 3, 2] = bad
-        with pytest.raises(ValueError, match=f"sentence 1: the score of dep 3, head 2 is {bad}"):
-            loss(broken, heads)
-        allowed = np.ones(scores.shape, dtype=bool)
-        allowed[1, 3, 2] = False
-        assert np.isfinite(loss(broken, heads, allowed=allowed)[0]).all()
+def test_heads_may_be_missing_but_not_outside_their_sentence(name):
+    heads = np.array([[-1, -1, -1, -1], [-1, 3, -1, -1]])
+    with pytest.raises(ValueError, match="sentence 1: word 1 has head 3, expected 0 to 2, or -1"):
+        OF_HEADS[name](np.zeros((2, 4, 4)), heads, lengths=np.array([3, 2]))
 
 
 @each_loss

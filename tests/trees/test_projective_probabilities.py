@@ -254,30 +254,6 @@ def test_projective_mode_is_the_best_tree(single_root):
     np.testing.assert_array_equal(trees.mode, expected)
 
 
-def test_projective_results_of_a_batch_are_those_of_its_sentences():
-    rng = rng_for("projective batch")
-    matrices = [scaled(rng, i % 9, 3.0) for i in range(30)]
-    scores, lengths = pad_batch(matrices, np.nan)
-    for num_threads in (1, 3):
-        options = {"projective": True, "num_threads": num_threads}
-        trees = TreeDistribution(scores, lengths=lengths, **options)
-        heads, log_probs = sample_trees(scores, 4, lengths=lengths, seed=5, **options)
-        assert heads.shape == (30, 4, 9)
-        np.testing.assert_allclose(trees.log_prob(heads), log_probs, rtol=0, atol=1e-12)
-        for i, one in enumerate(matrices):
-            size = len(one)
-            alone = TreeDistribution(one, projective=True)
-            assert trees.log_partition[i] == alone.log_partition
-            assert trees.entropy()[i] == alone.entropy()
-            np.testing.assert_array_equal(trees.marginals[i, :size, :size], alone.marginals)
-            assert not trees.marginals[i, size:].any()
-            assert not trees.marginals[i, :, size:].any()
-            assert (heads[i, :, size:] == -1).all()
-            assert is_projective(heads[i, :, :size]).all()
-    again, _ = sample_trees(scores, 4, lengths=lengths, seed=5, projective=True)
-    np.testing.assert_array_equal(again, heads)
-
-
 def test_projective_distributions_are_copied_as_such():
     scores = scaled(rng_for("projective copies"), 4, 1.0)
     trees = TreeDistribution(scores, projective=True)
@@ -343,32 +319,6 @@ def test_projective_kbest_of_many_words(single_root):
     # Half as many are the first half.
     fewer, _ = decode_kbest(scores, 250, **options)
     np.testing.assert_array_equal(fewer, heads[:250])
-
-
-@each_root
-def test_projective_kbest_respects_allowed(single_root):
-    rng = rng_for("projective allowed")
-    scores = rng.standard_normal((6, 6))
-    allowed = rng.random(scores.shape) < 0.6
-    allowed[1:, 0] = allowed[2:, 1] = True
-    only = np.where(allowed, scores, -INF)
-    trees, exact = best_trees(only, single_root)
-    assert len(trees) > 3
-    got = decode_kbest(scores, 9, allowed=allowed, single_root=single_root, projective=True)
-    np.testing.assert_allclose(got[1], exact[:9], rtol=1e-14)
-
-
-@pytest.mark.parametrize("bad", [np.nan, INF])
-def test_projective_kbest_refuses_bad_scores(bad):
-    scores = np.zeros((4, 4))
-    scores[2, 3] = bad
-    with pytest.raises(ValueError, match="score of dep 2, head 3") as error:
-        decode_kbest(scores, 2, projective=True)
-    assert not isinstance(error.value, NoTreeError)
-    with pytest.raises(ValueError, match="score of dep 2, head 3"):
-        sample_trees(scores, 2, projective=True)
-    with pytest.raises(ValueError, match="score of dep 2, head 3"):
-        _ = TreeDistribution(scores, projective=True).marginals
 
 
 def test_scores_without_a_projective_tree_that_counts_lose_digits():

@@ -6,13 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-import reference
-from checks import numbers_in
 from reference import FloatArray
 from reference_sampling import CASES, WAYS, assert_fits, tree_law
-from strategies import LAYOUTS, each_dtype, mixed_batch, pad_batch, rng_for
+from strategies import mixed_batch, pad_batch, rng_for
 
-from spacy_rootmind import NoTreeError, arc_marginals, sample_trees
+from spacy_rootmind import arc_marginals, sample_trees
 from spacy_rootmind.trees.sampling import METHODS
 
 NAN, INF = np.nan, np.inf
@@ -235,37 +233,6 @@ def test_threads_do_not_change_the_trees_of_hard_sentences(replace, method):
 
 
 @each_replace
-def test_more_threads_than_sentences(replace):
-    for size in (0, 1, 3):
-        scores = np.broadcast_to(matrix(5), (size, 6, 6))
-        options = {"replace": replace, "seed": 1}
-        assert_same(
-            sample_trees(scores, 5, num_threads=8, **options), sample_trees(scores, 5, **options)
-        )
-
-
-@each_way
-def test_calls_from_many_threads_at_once(way):
-    scores, lengths = padded(10, 9)
-    scores.flags.writeable = False
-    options = {"lengths": lengths, **WAYS[way]}
-    expected = [sample_trees(scores, 8, seed=seed, **options) for seed in range(4)]
-    together = threading.Barrier(4)
-
-    def work(seed: int) -> list[tuple]:
-        together.wait(timeout=60)
-        return [
-            sample_trees(scores, 8, lengths=lengths, seed=seed, num_threads=1 + i % 2, **WAYS[way])
-            for i in range(6)
-        ]
-
-    with ThreadPoolExecutor(4) as pool:
-        for results, right in zip(pool.map(work, range(4)), expected, strict=True):
-            for result in results:
-                assert_same(result, right)
-
-
-@each_replace
 def test_one_generator_in_many_threads_at_once(replace):
     """Which thread gets which streams is not said, but all trees are right."""
     scores = matrix(4)
@@ -284,112 +251,6 @@ def test_one_generator_in_many_threads_at_once(replace):
     again = np.random.default_rng(1)
     again.integers(2**64, size=(100, 2), dtype=np.uint64)
     assert rng.bit_generator.state == again.bit_generator.state
-
-
-# Batches and memory
-
-
-@each_way
-def test_dtype_width_does_not_matter(way):
-    scores, lengths = padded(15, 10, np.float32)
-    first = sample_trees(scores, 6, lengths=lengths, seed=2, **WAYS[way])
-    second = sample_trees(scores.astype(np.float64), 6, lengths=lengths, seed=2, **WAYS[way])
-    assert_same(first, second)
-
-
-@pytest.mark.one_each("layout")
-@pytest.mark.parametrize("layout", sorted(LAYOUTS))
-@each_dtype
-def test_memory_layout_does_not_matter(layout, dtype):
-    scores, lengths = padded(6, 8, dtype)
-    one = matrix(7, dtype)
-    for way in ("auto", "ancestral", "colbourn", "wilson_reject", "distinct"):
-        expected = sample_trees(scores, 6, lengths=lengths, seed=2, **WAYS[way])
-        other = LAYOUTS[layout](scores)
-        assert_same(sample_trees(other, 6, lengths=lengths, seed=2, **WAYS[way]), expected)
-        expected = sample_trees(one, 6, seed=2, **WAYS[way])
-        assert_same(sample_trees(LAYOUTS[layout](one), 6, seed=2, **WAYS[way]), expected)
-
-
-@each_way
-def test_allowed_means_minus_infinity(way):
-    """Both ways to forbid an arc give the same trees, whatever the forbidden scores are."""
-    case = "normal" if way == "wilson_reject" else "masked"
-    for n in (3, 4, 6):
-        scores, allowed = CASES[case](rng_for("allowed", n), n, np.float64)
-        if allowed is None:
-            allowed = np.ones_like(scores, dtype=bool)
-            allowed[1, 2] = False
-        hard = np.where(allowed, scores, -INF)
-        first = sample_trees(scores, 10, allowed=allowed, seed=1, **WAYS[way])
-        assert_same(first, sample_trees(hard, 10, seed=1, **WAYS[way]))
-        batch = sample_trees(
-            np.stack([scores] * 2), 10, allowed=np.stack([allowed] * 2), seed=1, **WAYS[way]
-        )
-        rows = len(first[0])
-        assert_same(first, (batch[0][0, :rows], batch[1][0, :rows]))
-
-
-@each_way
-def test_inputs_are_not_changed(way):
-    scores, lengths = padded(8, 6)
-    allowed = np.ones(scores.shape, dtype=bool)
-    copies = scores.copy(), lengths.copy(), allowed.copy()
-    sample_trees(scores, 5, lengths=lengths, allowed=allowed, seed=1, **WAYS[way])
-    for array, copy in zip((scores, lengths, allowed), copies, strict=True):
-        np.testing.assert_array_equal(array, copy)
-        array.flags.writeable = False
-    sample_trees(scores, 5, lengths=lengths, allowed=allowed, seed=1, **WAYS[way])
-
-
-@each_way
-def test_results_are_new_arrays(way):
-    heads, log_probs = sample_trees(matrix(4), 6, seed=1, **WAYS[way])
-    copy = heads.copy(), log_probs.copy()
-    assert heads.flags.writeable
-    assert log_probs.flags.writeable
-    again = sample_trees(matrix(4), 6, seed=1, **WAYS[way])
-    again[0][...] = 7
-    again[1][...] = 7
-    assert_same((heads, log_probs), copy)
-
-
-@each_way
-def test_batch_of_none_gives_none(way):
-    for lengths in (None, np.empty(0, dtype=np.int64)):
-        options = {"lengths": lengths, **WAYS[way]}
-        heads, log_probs = sample_trees(np.empty((0, 4, 4)), 3, seed=1, **options)
-        assert (heads.shape, log_probs.shape) == ((0, 3, 4), (0, 3))
-        assert (heads.dtype, log_probs.dtype) == (np.int32, np.float64)
-
-
-@each_way
-def test_sentences_of_no_words_in_a_batch(way):
-    """One empty tree; with replacement it is drawn each time."""
-    scores = np.full((4, 5, 5), NAN)
-    scores[1], scores[3, :3, :3] = matrix(4), matrix(2)
-    heads, log_probs = sample_trees(scores, 3, lengths=np.array([0, 4, 0, 2]), seed=1, **WAYS[way])
-    assert heads.shape == (4, 3, 5)
-    replace = WAYS[way].get("replace", True)
-    for i in (0, 2):
-        assert (heads[i] == -1).all()
-        assert log_probs[i].tolist() == ([0.0, 0.0, 0.0] if replace else [0.0, -INF, -INF])
-    single_root = WAYS[way].get("single_root", True)
-    for tree in heads[1]:
-        assert reference.is_tree(tree, single_root)
-    assert reference.is_tree(heads[3, 0, :3], single_root)
-
-
-@each_way
-def test_batch_of_only_empty_sentences(way):
-    for scores, lengths in (
-        (np.full((2, 1, 1), NAN), None),
-        (np.full((2, 3, 3), NAN), np.zeros(2, dtype=np.int64)),
-    ):
-        heads, log_probs = sample_trees(scores, 2, lengths=lengths, seed=1, **WAYS[way])
-        assert heads.shape == (2, 2, scores.shape[-1])
-        assert (heads == -1).all()
-        assert (log_probs[:, 0] == 0).all()
 
 
 # Refused
@@ -412,68 +273,6 @@ def test_max_steps_may_be_large(max_steps):
     for method in ("auto", "wilson"):
         heads, _ = sample_trees(matrix(3), 4, method=method, max_steps=max_steps, seed=1)
         assert heads.shape == (4, 4)
-
-
-@pytest.mark.one_each("way")
-@each_way
-@pytest.mark.parametrize("bad", [NAN, INF])
-def test_bad_values_are_refused_by_name(way, bad):
-    for n in (1, 2, 4):
-        for dep in range(1, n + 1):
-            for head in set(range(n + 1)) - {dep}:
-                scores = matrix(n)
-                scores[dep, head] = bad
-                with pytest.raises(ValueError, match=r"dep") as error:
-                    sample_trees(scores, 2, **WAYS[way])
-                assert not isinstance(error.value, NoTreeError)
-                assert {0, dep, head} <= {*numbers_in(error)}
-    scores = np.stack([matrix(12)] * 20)
-    scores[17, 11, 9] = bad
-    for num_threads in (1, 3):
-        with pytest.raises(ValueError, match=r"dep") as error:
-            sample_trees(scores, 2, num_threads=num_threads, **WAYS[way])
-        assert not isinstance(error.value, NoTreeError)
-        assert {17, 11, 9} <= {*numbers_in(error)}
-
-
-@each_way
-def test_no_tree_names_the_sentence(way):
-    scores = np.stack([matrix(4)] * 20)
-    scores[[13, 16], 2] = -INF
-    for num_threads in (1, 4):
-        with pytest.raises(NoTreeError, match=r"sentence") as error:
-            sample_trees(scores, 2, num_threads=num_threads, **WAYS[way])
-        assert 13 in {*numbers_in(error)}
-    single = scores[13]
-    for bad in (single, np.where(np.isfinite(matrix(4)), -INF, NAN)):
-        with pytest.raises(NoTreeError):
-            sample_trees(bad, 2, **WAYS[way])
-    with pytest.raises(NoTreeError):
-        sample_trees(matrix(4), 2, allowed=np.zeros((5, 5), dtype=bool), **WAYS[way])
-
-
-@pytest.mark.parametrize("way", ["auto", "ancestral", "wilson", "distinct"])
-def test_two_forced_roots_have_no_single_root_tree(way):
-    scores = np.full((4, 4), -INF)
-    scores[[1, 2, 3], [0, 0, 2]] = 1
-    with pytest.raises(NoTreeError):
-        sample_trees(scores, 3, **WAYS[way])
-    heads, log_probs = sample_trees(scores, 1, **{**WAYS[way], "single_root": False})
-    assert heads.tolist() == [[-1, 0, 0, 2]]
-    assert abs(log_probs[0]) < 1e-12
-
-
-@pytest.mark.one_each("way")
-@each_way
-@pytest.mark.parametrize("bad", [NAN, -INF])
-def test_works_again_after_an_error(way, bad):
-    scores = np.stack([matrix(6)] * 3)
-    expected = sample_trees(scores, 5, seed=1, **WAYS[way])
-    broken = scores.copy()
-    broken[1, 4] = bad
-    with pytest.raises(ValueError, match=r"sentence"):
-        sample_trees(broken, 5, seed=1, **WAYS[way])
-    assert_same(sample_trees(scores, 5, seed=1, **WAYS[way]), expected)
 
 
 # --- the order of draws, which is a promise ------------------------------------------------------
