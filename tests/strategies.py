@@ -269,11 +269,12 @@ OPTIONS = [
     for algorithm in algorithms
     for arcmax in (True, False, *(["inside"] if algorithm in REDUCTIONS else []))
 ]
-INPUT_OPTIONS = OPTIONS + [
+PROJECTIVE = [
     {"single_root": single_root, "projective": True, "arcmax": arcmax}
     for single_root in (True, False)
     for arcmax in (True, False)
 ]
+INPUT_OPTIONS = OPTIONS + PROJECTIVE
 
 
 def name_of(options: dict) -> str:

@@ -1,4 +1,7 @@
-"""`decode` by every algorithm and every setting of `arcmax`: same best score, same refusals."""
+"""`decode` by every algorithm and every setting of `arcmax`: same best score, same refusals.
+
+What it has in common with other functions of arrays is tested in test_inputs.py.
+"""
 
 import inspect
 import re
@@ -14,9 +17,11 @@ from hypothesis import strategies as st
 from reference import FloatArray, IntArray
 from strategies import (
     DTYPES,
+    EXACT,
     FAMILIES,
     INPUT_OPTIONS,
     OPTIONS,
+    PROJECTIVE,
     PROPERTY,
     REDUCTIONS,
     SINGLE_ROOT,
@@ -25,6 +30,7 @@ from strategies import (
     each_family,
     each_root,
     entry_matrices,
+    fixed_matrix,
     name_of,
     pad_batch,
     planted_optimum,
@@ -46,49 +52,66 @@ each_reduction = pytest.mark.parametrize("algorithm", REDUCTIONS)
 each_arcmax = pytest.mark.parametrize("arcmax", [True, False, "inside"])
 
 
-def judged(family: str, scores: FloatArray, single_root: bool) -> FloatArray:
+def has_tree(scores: FloatArray, options: dict) -> bool:
+    """Tell whether there is a tree of the wanted kind."""
+    if "projective" in options:
+        return reference.best_projective(scores, options["single_root"]) is not None
+    return reference.has_tree(scores, options["single_root"])
+
+
+def judged(family: str, scores: FloatArray, options: dict) -> FloatArray:
     """Return the scores to judge a tree by: finite masks as −inf where a tree does without them."""
-    if family == "soft_masks" and reference.has_tree(soft_to_hard(scores), single_root):
+    if family == "soft_masks" and has_tree(soft_to_hard(scores), options):
         return soft_to_hard(scores)
     return scores
+
+
+def best_tree(scores: FloatArray, options: dict) -> IntArray | None:
+    """Find a best tree of the wanted kind, or None, in another way."""
+    single_root, projective = options["single_root"], "projective" in options
+    if len(scores) <= 7:
+        return reference.best_enumerated(scores, single_root, projective=projective)
+    find = reference.best_projective if projective else reference.best_contracted
+    return find(scores, single_root)
 
 
 def check(
     family: str, scores: FloatArray, heads: IntArray, best: IntArray, options: dict, note: str = ""
 ) -> None:
     """Assert that `heads` is as good as `best`, so far as the algorithm's constant permits."""
-    constant, single_root = 0.0, options["single_root"]
-    if options["algorithm"] in REWEIGHTING:
+    constant = 0.0
+    if options.get("algorithm") in REWEIGHTING:
         constant = 1 + len(scores) * reference.spread_of(scores)
     else:
-        scores = judged(family, scores, single_root)
+        scores = judged(family, scores, options)
     allowed = reference.tolerance(scores, best)
     allowed += 4 * len(scores) * reference.EPS * constant if constant else 0.0
     exact = bool(reference.sums_are_exact(scores, constant))
     note = f"{note} {family} {options}"
+    single_root = options["single_root"]
     assert_best(scores, heads, best, single_root, exact=exact, allowed=allowed, note=note)
+    assert "projective" not in options or reference.is_projective(heads), (note, scores, heads)
 
 
 @cache
 def solved(
-    family: str, sizes: tuple[tuple[int, int], ...], single_root: bool
+    family: str, sizes: tuple[tuple[int, int], ...], **options: bool
 ) -> list[tuple[FloatArray, IntArray | None]]:
     """Return matrices of both dtypes, `sizes` of (words, how many), each with a best tree."""
     pairs = []
     for dtype in DTYPES:
-        rng = rng_for("algorithms", family, sizes, single_root, dtype.__name__)
+        rng = rng_for("algorithms", family, sizes, options, dtype.__name__)
         for n, count in sizes:
-            oracle = reference.best_enumerated if n <= 6 else reference.best_contracted
             for _ in range(count):
                 scores = FAMILIES[family](rng, n, dtype)
-                best = oracle(judged(family, scores, single_root), single_root)
-                pairs.append((scores, best))
+                pairs.append((scores, best_tree(judged(family, scores, options), options)))
     return pairs
 
 
 def check_solved(family: str, sizes: tuple[tuple[int, int], ...], options: dict) -> None:
     """Decode all of `solved`, and compare."""
-    for i, (scores, best) in enumerate(solved(family, sizes, options["single_root"])):
+    kind = {key: options[key] for key in ("single_root", "projective") if key in options}
+    for i, (scores, best) in enumerate(solved(family, sizes, **kind)):
         if best is None:
             with pytest.raises(NoTreeError):
                 decode(scores, **options)
@@ -150,6 +173,29 @@ def test_reference_nested_families_contract_all_words(family):
     assert reference.count_contractions(scores) == 15
 
 
+@each_root
+def test_reference_counts_projective_trees_in_closed_form(single_root):
+    for n in range(7):
+        trees = reference.enumerate_projective_trees(n, single_root)
+        assert len(trees) == reference.count_projective_trees(n, single_root)
+
+
+@pytest.mark.one_each("family")
+@each_root
+@each_family
+def test_reference_projective_oracles_agree(family, single_root):
+    rng = rng_for("projective oracles", family, single_root)
+    for n in (0, 1, 2, 3, 4, 5, 5, 6):
+        scores = FAMILIES[family](rng, n, np.float64)
+        first = reference.best_enumerated(scores, single_root, projective=True)
+        second = reference.best_projective(scores, single_root)
+        assert (first is None) == (second is None)
+        if first is not None:
+            assert reference.is_projective(second)
+            assert reference.is_tree(second, single_root)
+            assert reference.score_gap(scores, first, second) == 0
+
+
 # The best score
 
 
@@ -168,10 +214,10 @@ def test_decode_every_algorithm_matches_oracles_on_many(family, options):
     check_solved(family, ((2, 51), (3, 301), (4, 301), (5, 301), (6, 31), (13, 11)), options)
 
 
-@settings(PROPERTY, max_examples=250)
-@given(entry_matrices(), st.sampled_from(OPTIONS))
+@settings(PROPERTY, max_examples=450)
+@given(entry_matrices(), st.one_of(st.sampled_from(OPTIONS), st.sampled_from(PROJECTIVE)))
 def test_decode_every_algorithm_matches_enumeration_on_entries(scores, options):
-    best = reference.best_enumerated(scores, options["single_root"])
+    best = best_tree(scores, options)
     if best is None:
         with pytest.raises(NoTreeError):
             decode(scores, **options)
@@ -213,7 +259,7 @@ def test_decode_matches_integer_oracle_at_200(family, options):
 def test_decode_algorithms_agree_at_40(family, single_root):
     scores = FAMILIES[family](rng_for("agree", family, single_root), 40, np.float64)
     assert reference.has_tree(scores, single_root)
-    best = decode(judged(family, scores, single_root), single_root=single_root)
+    best = decode(judged(family, scores, {"single_root": single_root}), single_root=single_root)
     for options in OPTIONS:
         if options["single_root"] == single_root:
             check(family, scores, decode(scores, **options), best, options)
@@ -250,13 +296,16 @@ def test_decode_chu_liu_edmonds_agrees_with_tarjan_at_300(family):
     check(family, scores, decode(scores, **options), best, options)
 
 
-@pytest.mark.parametrize("options", exact_options(), ids=name_of)
+@pytest.mark.parametrize("options", exact_options() + PROJECTIVE, ids=name_of)
 def test_decode_algorithms_without_a_constant_resolve_near_ties(options):
     rng = rng_for("near ties")
     for dtype in DTYPES * 25:
         scores = FAMILIES["near_ties"](rng, 4, dtype)
-        best = reference.best_enumerated(scores, options["single_root"])
-        assert_best(scores, decode(scores, **options), best, options["single_root"], exact=True)
+        if "projective" in options:
+            # Sums of float64 numbers near 1000 are rounded; those of their differences are not.
+            scores -= np.nanmin(scores)
+        heads, best = decode(scores, **options), best_tree(scores, options)
+        assert_best(scores, heads, best, options["single_root"], exact=True)
 
 
 # What reweighting loses
@@ -463,8 +512,6 @@ def test_decode_every_algorithm_gives_empty_sentences_the_empty_tree(options):
         heads = decode(np.full((1, 1), NAN, dtype=dtype), **options)
         assert heads.dtype == np.int32
         assert heads.tolist() == [-1]
-    assert decode(np.empty((0, 3, 3)), **options).shape == (0, 3)
-    assert decode(np.full((3, 1, 1), NAN), **options).tolist() == [[-1]] * 3
     lengths = np.array([0, 1, 0])
     scores = np.zeros((3, 3, 3))
     assert decode(scores, lengths=lengths, **options).tolist() == [[-1] * 3, [-1, 0, -1], [-1] * 3]
@@ -524,3 +571,179 @@ def test_decode_arcmax_inside_needs_a_reduction(algorithm, single_root):
     if algorithm == "gabow_tarjan" or not single_root:
         with pytest.raises(ValueError, match=r"inside"):
             decode(np.zeros((1, 1)), single_root=single_root, algorithm=algorithm, arcmax="inside")
+
+
+# Projective trees
+
+# Trees in which some arcs cross. The second: the arc from ROOT is crossed.
+CROSSING = [[-1, 3, 4, 0, 3], [-1, 3, 0, 2], [-1, 0, 4, 1, 1], [-1, 2, 0, 5, 2, 1]]
+
+
+def project(scores: FloatArray, single_root: bool, **options: object) -> IntArray:
+    """Decode one projective tree."""
+    return decode(scores, single_root=single_root, projective=True, **options)
+
+
+def only(heads: IntArray, low: float = -INF, high: float = 1.0) -> FloatArray:
+    """Return scores of `high` on the arcs of one tree, `low` elsewhere."""
+    scores = np.full((len(heads), len(heads)), low)
+    scores[np.arange(1, len(heads)), np.asarray(heads)[1:]] = high
+    return scores
+
+
+@each_family
+@pytest.mark.parametrize("options", PROJECTIVE, ids=name_of)
+def test_decode_projective_matches_enumeration(family, options):
+    check_solved(family, ((0, 1), (1, 3), (2, 8), (3, 16), (4, 16), (5, 16), (6, 6)), options)
+
+
+@pytest.mark.one_each("family", "arcmax")
+@each_family
+@pytest.mark.parametrize("options", PROJECTIVE, ids=name_of)
+def test_decode_projective_matches_oracle_of_blocks(family, options):
+    check_solved(family, ((8, 3), (13, 1), (22, 1)), options)
+
+
+@pytest.mark.slow
+@each_family
+@pytest.mark.parametrize("options", PROJECTIVE, ids=name_of)
+def test_decode_projective_matches_oracles_on_many(family, options):
+    sizes = ((2, 100), (3, 1000), (4, 1000), (5, 1000), (6, 500), (11, 50), (21, 20), (45, 2))
+    check_solved(family, sizes, options)
+
+
+@pytest.mark.one_each("n")
+@each_root
+@each_dtype
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 20, 60, 120])
+def test_decode_projective_finds_planted_tree(n, dtype, single_root):
+    rng = rng_for("planted projective", n, single_root)
+    for _ in range(1 + 30 // n):
+        planted = reference.random_projective_heads(rng, n, single_root)
+        scores = rng.standard_normal((n + 1, n + 1)).astype(dtype)
+        # Whatever the other arcs gain does not make up for one of these.
+        scores[np.arange(1, n + 1), planted[1:]] += 12.0 * n
+        for arcmax in (True, False):
+            heads = project(scores, single_root, arcmax=arcmax)
+            np.testing.assert_array_equal(heads, planted)
+
+
+@each_root
+@pytest.mark.parametrize("family", ["gaussian", "trained_like", "multi_root", "integer_ties"])
+def test_decode_projective_equals_decode_where_that_is_projective(family, single_root):
+    rng = rng_for("happens", family, single_root)
+    projective = 0
+    for n in (1, 2, 2, 3, 3, 3, 4, 4, 5, 6) * 20:
+        scores = FAMILIES[family](rng, n, np.float64)
+        free = decode(scores, single_root=single_root)
+        heads = project(scores, single_root)
+        assert reference.is_projective(heads)
+        assert reference.is_tree(heads, single_root)
+        loss = reference.score_gap(scores, free, heads)
+        if reference.is_projective(free):
+            assert abs(loss) <= reference.tolerance(scores, free)
+            projective += 1
+        else:
+            assert loss >= 0 if family in EXACT else loss >= -reference.tolerance(scores, free)
+    assert 80 <= projective < 200
+
+
+@pytest.mark.one_each("crossing", "single_root")
+@pytest.mark.parametrize("crossing", CROSSING, ids=str)
+@pytest.mark.parametrize("arcmax", [True, "before", False])
+@each_root
+def test_decode_projective_does_not_return_crossing_best_heads(crossing, arcmax, single_root):
+    heads = np.array(crossing)
+    assert reference.is_tree(heads, True)
+    assert not reference.is_projective(heads)
+    scores = only(heads, low=0.0, high=5.0)
+    best = reference.best_enumerated(scores, single_root, projective=True)
+    found = project(scores, single_root, arcmax=arcmax)
+    assert_best(scores, found, best, single_root, exact=True)
+    assert reference.is_projective(found)
+    assert decode(scores, single_root=single_root, arcmax=arcmax).tolist() == crossing
+
+
+@pytest.mark.one_each("crossing", "single_root")
+@pytest.mark.parametrize("crossing", CROSSING, ids=str)
+@pytest.mark.parametrize("arcmax", [True, "before", False])
+@each_root
+def test_decode_projective_refuses_arcs_that_only_allow_crossing_trees(
+    crossing, arcmax, single_root
+):
+    scores = only(np.array(crossing))
+    assert decode(scores, single_root=single_root, arcmax=arcmax).tolist() == crossing
+    with pytest.raises(NoTreeError):
+        project(scores, single_root, arcmax=arcmax)
+
+
+@each_root
+def test_decode_projective_raises_exactly_where_no_projective_tree_exists(single_root):
+    rng = rng_for("feasible", single_root)
+    found = {"none": 0, "crossing": 0, "projective": 0}
+    for n in (1, 2, 3, 4, 5, 6, 9, 9, 9, 14, 14, 14):
+        for i in range(20):
+            scores = FAMILIES["forbidden"](rng, n, DTYPES[i % 2])
+            if i % 3 == 0:
+                tree = reference.random_heads(rng, n, True)
+                scores[np.arange(1, n + 1), tree[1:]] = 1
+            exists = reference.best_projective(scores, single_root) is not None
+            if exists:
+                found["projective"] += 1
+            else:
+                crossing = reference.has_tree(scores, single_root)
+                found["crossing" if crossing else "none"] += 1
+            for arcmax in (True, False):
+                if exists:
+                    heads = project(scores, single_root, arcmax=arcmax)
+                    assert reference.is_tree(heads, single_root)
+                    assert reference.is_projective(heads)
+                    assert reference.tree_score(scores, heads) > -INF
+                else:
+                    with pytest.raises(NoTreeError):
+                        project(scores, single_root, arcmax=arcmax)
+    assert min(found.values()) >= 15
+
+
+def test_decode_projective_may_exist_with_several_roots_only():
+    # With one root the arc from 1 to 3 crosses the arc from ROOT to 2.
+    scores = only(np.array([-1, 2, 0, 1]))
+    scores[1, 0] = -1
+    assert decode(scores).tolist() == [-1, 2, 0, 1]
+    with pytest.raises(NoTreeError):
+        project(scores, True)
+    scores[3, 2] = -9
+    assert project(scores, True).tolist() == [-1, 2, 0, 2]
+    scores[3, 2], scores[3, 0] = -INF, -5
+    with pytest.raises(NoTreeError):
+        project(scores, True)
+    assert project(scores, False).tolist() == [-1, 2, 0, 0]
+
+
+@pytest.mark.parametrize("algorithm", sorted(set(ALGORITHMS) - {"gabow_tarjan"}))
+@each_root
+def test_decode_projective_has_one_algorithm(algorithm, single_root):
+    for n in (4, 0):
+        with pytest.raises(ValueError, match="projective=True has an algorithm of its own"):
+            project(fixed_matrix(n), single_root, algorithm=algorithm)
+
+
+@each_root
+def test_decode_projective_accepts_the_default_algorithm_by_name(single_root):
+    heads = project(fixed_matrix(6), single_root, algorithm="gabow_tarjan")
+    np.testing.assert_array_equal(heads, project(fixed_matrix(6), single_root))
+
+
+@pytest.mark.parametrize("arcmax", ["inside", "after", None])
+def test_decode_projective_refuses_other_arcmax(arcmax):
+    with pytest.raises(ValueError, match=r"arcmax|inside"):
+        project(fixed_matrix(4), True, arcmax=arcmax)
+
+
+@each_root
+def test_decode_projective_refuses_scores_whose_sums_overflow(single_root):
+    """Any two of them can be added, but not those of all words."""
+    scores = np.full((6, 6), np.finfo("d").max / 4)
+    scores[:, 0] *= -1
+    with pytest.raises(ArithmeticError, match="overflow"):
+        decode(scores, projective=True, arcmax=False, single_root=single_root)
