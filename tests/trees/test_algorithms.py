@@ -214,7 +214,7 @@ def test_decode_every_algorithm_matches_oracles_on_many(family, options):
     check_solved(family, ((2, 51), (3, 301), (4, 301), (5, 301), (6, 31), (13, 11)), options)
 
 
-@settings(PROPERTY, max_examples=450)
+@settings(PROPERTY, max_examples=350)
 @given(entry_matrices(), st.one_of(st.sampled_from(OPTIONS), st.sampled_from(PROJECTIVE)))
 def test_decode_every_algorithm_matches_enumeration_on_entries(scores, options):
     best = best_tree(scores, options)
