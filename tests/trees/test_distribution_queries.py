@@ -4,7 +4,6 @@ expectations, the probability of a single root, and one elimination for all."""
 import copy
 import itertools
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
 import numpy as np
@@ -200,18 +199,6 @@ def test_divergence_of_equal_distributions_is_zero(family, single_root):
 
 
 @each_root
-@each_scale
-def test_divergence_does_not_change_with_a_constant_in_a_row(scale, single_root):
-    rng = rng_for("divergence rows", scale)
-    for n in (2, 5, 20):
-        scores = np.round(scaled(rng, n, scale) * 1024) / 1024
-        moved = scores + rng.integers(-50, 51, size=(n + 1, 1))
-        trees = TreeDistribution(scores, single_root=single_root)
-        got = trees.kl_divergence(TreeDistribution(moved, single_root=single_root))
-        assert 0 <= got <= 1e-12 * max(1.0, spread(scores))
-
-
-@each_root
 def test_divergence_of_longer_sentences_is_the_mean_log_ratio(single_root):
     rng = rng_for("longer")
     options = {"single_root": single_root}
@@ -295,15 +282,6 @@ def test_expectation_counts_arcs(single_root):
     gradient = np.zeros((10, 10))
     gradient[4, 2] = 1
     assert trees.expectation(gradient) == trees.marginals[4, 2]
-
-
-@each_root
-def test_expectation_of_minus_log_scores_is_the_entropy(single_root):
-    scores = scaled(rng_for("scores as values"), 6, 1.0, holes=0.3)
-    trees = TreeDistribution(scores, single_root=single_root)
-    # Values of -inf where arcs are forbidden count as 0.
-    mean = trees.expectation(scores)
-    assert trees.log_partition - mean == pytest.approx(trees.entropy(), abs=1e-12)
 
 
 @pytest.mark.parametrize("bad", [np.nan, INF, -INF])
@@ -521,20 +499,6 @@ def test_repr_describes_the_sentences():
     assert repr(TreeDistribution(batch[0], lengths=1, single_root=False)) == (
         "TreeDistribution(1 sentence of 1 word, single_root=False)"
     )
-
-
-def test_a_distribution_may_be_shared_by_threads():
-    batch, lengths = pad_batch(tame_batch("shared", 20, 12, np.float64), np.nan)
-    for scores, words in ((batch, lengths), (batch[7], int(lengths[7]))):
-        expected = ask_everything(TreeDistribution(scores, lengths=words))
-        for _ in range(10):
-            trees = TreeDistribution(scores, lengths=words, num_threads=2)
-            with ThreadPoolExecutor(4) as pool:
-                jobs = [pool.submit(lambda t=trees: t.log_partition) for _ in range(2)]
-                jobs += [pool.submit(ask_everything, trees) for _ in range(4)]
-                for job in jobs[2:]:
-                    for got, right in zip(job.result(), expected, strict=True):
-                        assert got.tobytes() == right.tobytes()
 
 
 @each_root

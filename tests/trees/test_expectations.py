@@ -17,7 +17,7 @@ from probability_cases import (
 )
 from strategies import FAMILIES, each_dtype, each_root, pad_batch, rng_for
 
-from spacy_rootmind import TreeDistribution, entropy
+from spacy_rootmind import TreeDistribution
 
 INF = np.inf
 
@@ -274,14 +274,6 @@ def test_gradients_of_a_word_cancel(single_root):
                 assert abs(gradient[:, 0].sum()) < 1e-12
             assert not gradient[0].any()
             assert not gradient.diagonal().any()
-
-
-def test_entropy_gradient_leads_to_equal_trees():
-    scores = scaled(rng_for("ascent"), 5, 1.0)
-    scores = np.nan_to_num(scores)
-    for _ in range(400):
-        scores += TreeDistribution(scores).entropy_gradient()
-    assert entropy(scores) == pytest.approx(np.log(5**4), abs=1e-6)
 
 
 # Several functions, batches

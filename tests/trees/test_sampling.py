@@ -491,20 +491,6 @@ def test_colbourn_is_right_or_raises(escape, single_root):
 
 
 @each_setting
-def test_sample_trees_returns_heads_and_log_probs(method, single_root):
-    scores = CASES["normal"](rng_for("shapes"), 4, np.float32)[0]
-    options = {"method": method, "single_root": single_root, "seed": 1}
-    heads, log_probs = sample_trees(scores, 7, **options)
-    assert (type(heads), type(log_probs)) == (np.ndarray, np.ndarray)
-    assert (heads.dtype, log_probs.dtype) == (np.int32, np.float64)
-    assert (heads.shape, log_probs.shape) == ((7, 5), (7,))
-    heads, log_probs = sample_trees(np.stack([scores] * 3), 7, **options)
-    assert (heads.dtype, log_probs.dtype) == (np.int32, np.float64)
-    assert (heads.shape, log_probs.shape) == ((3, 7, 5), (3, 7))
-    assert (heads[..., 0] == -1).all()
-
-
-@each_setting
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
 def test_sample_trees_of_no_word_and_one_word(dtype, method, single_root):
     options = {"method": method, "single_root": single_root, "seed": 1}
