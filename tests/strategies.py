@@ -235,6 +235,12 @@ FAMILIES: dict[str, Family] = {
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: dtype.__name__)
 each_root = pytest.mark.parametrize("single_root", [True, False])
 each_family = pytest.mark.parametrize("family", sorted(FAMILIES))
+# Which trees are meant, as options of functions of arrays.
+each_kind = pytest.mark.parametrize(
+    "options",
+    [{"single_root": one, "projective": flat} for flat in (False, True) for one in (True, False)],
+    ids=["single", "any", "projective-single", "projective-any"],
+)
 
 # Families whose sums and differences of up to n scores are exact in float64, for both dtypes: the
 # best tree must be found with no allowance for rounding.

@@ -40,6 +40,7 @@ from strategies import (
     PROPERTY,
     each_dtype,
     each_family,
+    each_kind,
     each_root,
     entry_matrices,
     family_matrices,
@@ -87,15 +88,16 @@ def ask(name: str, scores: FloatArray, right: Distribution, **options: object) -
     return from_function
 
 
-def check_refusal(scores: FloatArray, single_root: bool) -> None:
+def check_refusal(scores: FloatArray, kind: dict) -> None:
     """Assert that every query says that there is no tree."""
     tree = np.arange(-1, len(scores) - 1)
+    message = "no projective tree" if kind["projective"] else "no tree"
     for function in FUNCTIONS.values():
-        with pytest.raises(NoTreeError):
-            function(scores, single_root=single_root)
-    with pytest.raises(NoTreeError):
-        tree_log_prob(scores, tree, single_root=single_root)
-    distribution = TreeDistribution(scores, single_root=single_root)
+        with pytest.raises(NoTreeError, match=message):
+            function(scores, **kind)
+    with pytest.raises(NoTreeError, match=message):
+        tree_log_prob(scores, tree, **kind)
+    distribution = TreeDistribution(scores, **kind)
     for query in (
         lambda: distribution.log_partition,
         lambda: distribution.marginals,
@@ -106,18 +108,16 @@ def check_refusal(scores: FloatArray, single_root: bool) -> None:
         lambda: distribution.kl_divergence(distribution),
         lambda: distribution.expectation(np.zeros_like(scores)),
     ):
-        with pytest.raises(NoTreeError):
+        with pytest.raises(NoTreeError, match=message):
             query()
 
 
-def check_log_probs(
-    scores: FloatArray, trees: IntArray, single_root: bool, right: Distribution
-) -> None:
+def check_log_probs(scores: FloatArray, trees: IntArray, kind: dict, right: Distribution) -> None:
     """Assert the log probabilities of trees, asked for one by one and all together."""
-    distribution = TreeDistribution(scores, single_root=single_root)
+    distribution = TreeDistribution(scores, **kind)
     together = distribution.log_prob(trees)
     repeated = np.broadcast_to(scores, (len(trees), *scores.shape))
-    batched = tree_log_prob(repeated, trees, single_root=single_root)
+    batched = tree_log_prob(repeated, trees, **kind)
     for found in (together, batched):
         assert (found.dtype, found.shape) == (np.float64, (len(trees),))
     assert together.tobytes() == batched.tobytes()
@@ -127,71 +127,74 @@ def check_log_probs(
             assert got == -INF, (scores, tree)
         else:
             tolerance = log_prob_tolerance(scores, tree, right)
-            assert_near(got, expected, tolerance, scores, tree, single_root)
+            assert_near(got, expected, tolerance, scores, tree, kind)
     assert distribution.log_prob(trees[-1]) == together[-1]
-    assert tree_log_prob(scores, trees[-1], single_root=single_root) == together[-1]
+    assert tree_log_prob(scores, trees[-1], **kind) == together[-1]
 
 
-def some_trees(scores: FloatArray, single_root: bool) -> IntArray:
+def some_trees(scores: FloatArray, kind: dict) -> IntArray:
     """Return the best trees, and a few others."""
     n = len(scores) - 1
-    rng = rng_for("some trees", n, single_root)
-    trees = reference.enumerate_trees(n, single_root)
+    rng = rng_for("some trees", n, kind)
+    find = reference.enumerate_projective_trees if kind["projective"] else reference.enumerate_trees
+    trees = find(n, kind["single_root"])
     others = trees[rng.integers(0, len(trees), size=5)]
-    return np.concatenate([reference.k_best_enumerated(scores, 6, single_root), others])
+    return np.concatenate([reference.k_best_enumerated(scores, 6, **kind), others])
 
 
 def check(
     scores: FloatArray,
-    single_root: bool,
+    kind: dict,
     right: Distribution | None,
     trees: IntArray | None = None,
 ) -> bool:
     """Assert all four results, or that there is no tree; tell whether there is one."""
     if right is None:
-        check_refusal(scores, single_root)
+        check_refusal(scores, kind)
         return False
-    options = {"single_root": single_root}
-    log_z = ask("log_partition", scores, right, **options)
+    log_z = ask("log_partition", scores, right, **kind)
     if log_z is not None:
         tolerance = log_partition_tolerance(scores, right)
-        assert_near(log_z, right.log_partition, tolerance, scores, single_root)
-    P = ask("marginals", scores, right, **options)
+        assert_near(log_z, right.log_partition, tolerance, scores, kind)
+    P = ask("marginals", scores, right, **kind)
     if P is not None:
-        assert_marginals(P, np.isfinite(reference.clean(scores)), single_root)
+        assert_marginals(P, np.isfinite(reference.clean(scores)), kind["single_root"])
         error = np.abs(P - right.marginals).max()
         assert error <= marginal_tolerance(scores, right), (error, scores, P, right.marginals)
-    nats = ask("entropy", scores, right, **options)
+    nats = ask("entropy", scores, right, **kind)
     if nats is not None:
-        assert_near(nats, right.entropy, entropy_tolerance(scores, right), scores, single_root)
-        assert 0 <= nats <= math.log(reference.count_trees(len(scores) - 1, single_root)) + 1e-12
+        assert_near(nats, right.entropy, entropy_tolerance(scores, right), scores, kind)
+        most = math.log(reference.count_trees(len(scores) - 1, kind["single_root"]))
+        assert 0 <= nats <= most + 1e-12
     if not may_fail(scores, right):
-        chosen = some_trees(scores, single_root) if trees is None else trees
-        check_log_probs(scores, chosen, single_root, right)
+        chosen = some_trees(scores, kind) if trees is None else trees
+        check_log_probs(scores, chosen, kind, right)
     return True
 
 
-def check_enumerated(scores: FloatArray, single_root: bool) -> bool:
-    return check(scores, single_root, oracle.enumerated(scores, single_root))
+def check_enumerated(scores: FloatArray, single_root: bool, projective: bool = False) -> bool:
+    find = oracle.enumerated_projective if projective else oracle.enumerated
+    kind = {"single_root": single_root, "projective": projective}
+    return check(scores, kind, find(scores, single_root))
 
 
 def check_by_determinant(scores: FloatArray, single_root: bool) -> None:
     right = oracle.by_determinant(scores, single_root)
     trees = None if right is None else decode_kbest(scores, 4, single_root=single_root)[0]
-    check(scores, single_root, right, trees)
+    check(scores, {"single_root": single_root, "projective": False}, right, trees)
 
 
 # Against enumeration
 
 
-@pytest.mark.one_each("family", "single_root")
-@each_root
+@pytest.mark.one_each("family", "single_root", "projective")
+@each_kind
 @each_dtype
 @each_family
-def test_distribution_matches_enumeration(family, dtype, single_root):
+def test_distribution_matches_enumeration(family, dtype, options):
     counts = {0: 1, 1: 2, 2: 8, 3: 8, 4: 5, 5: 2}
-    trees = sum(check_enumerated(s, single_root) for s in family_cases(family, dtype, counts))
-    assert trees >= (8 if family == "forbidden" else 20)
+    trees = sum(check_enumerated(s, **options) for s in family_cases(family, dtype, counts))
+    assert trees >= (8 if "forbidden" in family else 20)
 
 
 @pytest.mark.slow
@@ -203,16 +206,17 @@ def test_distribution_matches_enumeration_on_many(family, dtype, single_root):
         check_enumerated(scores, single_root)
 
 
-@pytest.mark.one_each("scale", "single_root")
-@each_root
+@pytest.mark.one_each("scale", "single_root", "projective")
+@each_kind
 @each_dtype
 @each_scale
-def test_distribution_is_exact_at_all_scales(scale, dtype, single_root):
+def test_distribution_is_exact_at_all_scales(scale, dtype, options):
     rng = rng_for("scales", scale, dtype.__name__)
     for n in (1, 2, 3, 4, 4, 5, 5):
         for holes in (0.0, 0.3, 0.6):
-            assert check_enumerated(scaled(rng, n, scale, dtype, holes=holes), single_root)
-            check_enumerated(scaled(rng, n, scale, dtype, holes=holes, tree=False), single_root)
+            found = check_enumerated(scaled(rng, n, scale, dtype, holes=holes), **options)
+            assert found or options["projective"]
+            check_enumerated(scaled(rng, n, scale, dtype, holes=holes, tree=False), **options)
 
 
 @pytest.mark.slow
@@ -226,14 +230,14 @@ def test_distribution_is_exact_at_all_scales_on_many(scale, dtype, single_root):
             check_enumerated(scaled(rng, n, scale, dtype, holes=holes), single_root)
 
 
-@pytest.mark.one_each("closed", "escape")
-@each_root
+@pytest.mark.one_each("closed", "escape", "projective")
+@each_kind
 @each_closed
 @each_escape
-def test_distribution_is_exact_on_closed_cycles(escape, closed, single_root):
+def test_distribution_is_exact_on_closed_cycles(escape, closed, options):
     rng = rng_for("closed", closed, escape)
     for n in (2, 3, 4, 5):
-        check_enumerated(CLOSED[closed](rng, n, escape), single_root)
+        check_enumerated(CLOSED[closed](rng, n, escape), **options)
 
 
 @each_root
@@ -287,10 +291,10 @@ def test_distribution_where_all_ways_out_of_a_pair_are_equally_bad(escape, singl
     assert P[1, 2] + P[2, 1] == pytest.approx(1, abs=1e-9)
 
 
-@settings(PROPERTY, max_examples=100)
-@given(entry_matrices(max_n=4), st.booleans())
-def test_distribution_matches_enumeration_on_entries(scores, single_root):
-    check_enumerated(scores, single_root)
+@settings(PROPERTY, max_examples=200)
+@given(entry_matrices(max_n=4), st.booleans(), st.booleans())
+def test_distribution_matches_enumeration_on_entries(scores, single_root, projective):
+    check_enumerated(scores, single_root, projective)
 
 
 @settings(PROPERTY)
@@ -422,9 +426,9 @@ def test_distribution_of_the_only_tree(n, single_root):
 @pytest.mark.parametrize("name", sorted(without_tree()))
 def test_distribution_refuses_sentences_without_a_tree(name):
     scores, also_free = without_tree()[name]
-    check_refusal(scores, True)
+    check_refusal(scores, {"single_root": True, "projective": False})
     if also_free:
-        check_refusal(scores, False)
+        check_refusal(scores, {"single_root": False, "projective": False})
     else:
         check_enumerated(scores, False)
 

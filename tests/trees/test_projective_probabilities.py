@@ -8,29 +8,19 @@ import numpy as np
 import pytest
 import reference
 import reference_probabilities as oracle
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from probability_cases import (
     CLOSED,
     SCALES,
     WILD,
-    assert_marginals,
     assert_near,
-    entropy_tolerance,
     family_cases,
-    log_partition_tolerance,
-    log_prob_tolerance,
-    marginal_tolerance,
     scaled,
     tame_batch,
 )
 from reference_sampling import check_law
 from strategies import (
     FAMILIES,
-    PROPERTY,
-    each_dtype,
     each_root,
-    entry_matrices,
     pad_batch,
     rng_for,
 )
@@ -38,52 +28,19 @@ from strategies import (
 from spacy_rootmind import (
     NoTreeError,
     TreeDistribution,
-    arc_marginals,
     decode,
     decode_kbest,
-    entropy,
     is_projective,
     is_tree,
-    log_partition,
     perceptron,
     sample_trees,
     tree_crf,
     tree_cross_entropy,
-    tree_log_prob,
     tree_score,
 )
 from spacy_rootmind.trees.sampling import METHODS
 
 INF = np.inf
-
-
-def check_distribution(scores, single_root):
-    """Assert all probabilities of projective trees; tell whether there are any."""
-    right = oracle.enumerated_projective(scores, single_root)
-    trees = TreeDistribution(scores, single_root=single_root, projective=True)
-    if right is None:
-        with pytest.raises(NoTreeError, match="no projective tree"):
-            _ = trees.log_partition
-        with pytest.raises(NoTreeError, match="no projective tree"):
-            trees.sample(1)
-        return False
-    log_z, marginals = trees.log_partition, trees.marginals
-    assert_near(log_z, right.log_partition, log_partition_tolerance(scores, right), scores)
-    tolerance = marginal_tolerance(scores, right)
-    np.testing.assert_allclose(marginals, right.marginals, rtol=0, atol=tolerance)
-    assert_marginals(marginals, np.isfinite(reference.clean(scores)), single_root)
-    assert_near(trees.entropy(), right.entropy, entropy_tolerance(scores, right), scores)
-    again = TreeDistribution(scores, single_root=single_root, projective=True)
-    assert again.entropy() == pytest.approx(float(trees.entropy()), abs=1e-300)
-    assert (again.log_partition, again.marginals.tobytes()) == (log_z, marginals.tobytes())
-    for heads in reference.enumerate_projective_trees(len(scores) - 1, single_root)[::7]:
-        expected = right.log_prob(scores, heads)
-        got = trees.log_prob(heads)
-        if expected.is_infinite():
-            assert got == -INF
-        else:
-            assert_near(got, expected, log_prob_tolerance(scores, heads, right), scores, heads)
-    return True
 
 
 def best_trees(scores, single_root):
@@ -113,40 +70,6 @@ def check_kbest(scores, k, single_root, rounding=0.0):
 
 
 # Probabilities
-
-
-@pytest.mark.one_each("scale", "single_root")
-@each_root
-@each_dtype
-@pytest.mark.parametrize("scale", SCALES)
-def test_projective_probabilities_are_exact_at_all_scales(scale, dtype, single_root):
-    rng = rng_for("projective", scale, dtype.__name__)
-    for n, holes in itertools.product((1, 2, 3, 4, 5), (0.0, 0.4)):
-        check_distribution(scaled(rng, n, scale, dtype, holes=holes, tree=False), single_root)
-
-
-@pytest.mark.one_each("closed", "single_root")
-@each_root
-@pytest.mark.parametrize("closed", sorted(CLOSED))
-@pytest.mark.parametrize("escape", [50.0, 800.0, 5000.0])
-def test_projective_probabilities_are_exact_on_closed_cycles(closed, escape, single_root):
-    rng = rng_for("projective closed", closed, escape)
-    for n in (1, 2, 4, 5):
-        check_distribution(CLOSED[closed](rng, n, escape), single_root)
-
-
-@pytest.mark.one_each("family")
-@each_root
-@pytest.mark.parametrize("family", sorted(set(FAMILIES) - WILD))
-def test_projective_probabilities_are_exact_on_families(family, single_root):
-    for scores in family_cases(family, np.float32, {0: 1, 1: 1, 2: 2, 3: 3, 4: 2, 5: 1}):
-        check_distribution(scores, single_root)
-
-
-@settings(PROPERTY)
-@given(entry_matrices(max_n=4), st.booleans())
-def test_projective_probabilities_match_enumeration_on_entries(scores, single_root):
-    check_distribution(scores, single_root)
 
 
 @each_root
@@ -369,23 +292,6 @@ def test_projective_samples_of_no_words(single_root):
 
 
 # One call each
-
-
-@each_root
-def test_functions_find_what_the_distribution_finds(single_root):
-    scores, lengths = pad_batch(tame_batch("one call", 12, 6, np.float64), np.nan)
-    options = {"single_root": single_root, "projective": True}
-    trees = TreeDistribution(scores, lengths=lengths, **options)
-    heads = trees.mode
-    for function, expected in (
-        (log_partition, trees.log_partition),
-        (arc_marginals, trees.marginals),
-        (entropy, trees.entropy()),
-    ):
-        np.testing.assert_array_equal(function(scores, lengths=lengths, **options), expected)
-    np.testing.assert_array_equal(
-        tree_log_prob(scores, heads, lengths=lengths, **options), trees.log_prob(heads)
-    )
 
 
 @each_root
