@@ -12,13 +12,7 @@ import numpy as np
 import pytest
 
 import spacy_rootmind
-from spacy_rootmind import (
-    TreeDistribution,
-    arc_marginals,
-    decode,
-    decode_kbest,
-    log_partition,
-)
+from spacy_rootmind import TreeDistribution, arc_marginals, decode, decode_kbest, log_partition
 
 PACKAGE = Path(spacy_rootmind.__file__).parent
 PUBLIC = ("__init__.pxd", "kernel/__init__.pxd", "kernel/c_api.pxd")

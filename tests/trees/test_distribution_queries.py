@@ -23,15 +23,7 @@ from probability_cases import (
     without_tree,
 )
 from reference import FloatArray
-from strategies import (
-    FAMILIES,
-    PROPERTY,
-    each_dtype,
-    each_root,
-    entry_matrices,
-    pad_batch,
-    rng_for,
-)
+from strategies import FAMILIES, PROPERTY, each_dtype, each_root, entry_matrices, pad_batch, rng_for
 
 from spacy_rootmind import (
     NoTreeError,

@@ -6,15 +6,7 @@ import numpy as np
 import pytest
 import reference
 import reference_probabilities as oracle
-from probability_cases import (
-    CLOSED,
-    SCALES,
-    WILD,
-    below_best,
-    family_cases,
-    may_fail,
-    scaled,
-)
+from probability_cases import CLOSED, SCALES, WILD, below_best, family_cases, may_fail, scaled
 from strategies import FAMILIES, each_dtype, each_root, pad_batch, rng_for
 
 from spacy_rootmind import TreeDistribution

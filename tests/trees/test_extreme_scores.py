@@ -10,13 +10,7 @@ import reference_probabilities as oracle
 from checks import result_of
 from strategies import rng_for
 
-from spacy_rootmind import (
-    NoTreeError,
-    TreeDistribution,
-    decode_kbest,
-    tree_log_prob,
-    tree_score,
-)
+from spacy_rootmind import NoTreeError, TreeDistribution, decode_kbest, tree_log_prob, tree_score
 
 INF = np.inf
 MAX = np.finfo(np.float64).max

@@ -8,22 +8,9 @@ import numpy as np
 import pytest
 import reference
 import reference_probabilities as oracle
-from probability_cases import (
-    CLOSED,
-    SCALES,
-    WILD,
-    assert_near,
-    family_cases,
-    scaled,
-    tame_batch,
-)
+from probability_cases import CLOSED, SCALES, WILD, assert_near, family_cases, scaled, tame_batch
 from reference_sampling import check_law
-from strategies import (
-    FAMILIES,
-    each_root,
-    pad_batch,
-    rng_for,
-)
+from strategies import FAMILIES, each_root, pad_batch, rng_for
 
 from spacy_rootmind import (
     NoTreeError,

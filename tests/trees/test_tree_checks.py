@@ -9,15 +9,7 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import IntArray
-from strategies import (
-    FAMILIES,
-    PROPERTY,
-    each_dtype,
-    each_root,
-    mixed_batch,
-    pad_batch,
-    rng_for,
-)
+from strategies import FAMILIES, PROPERTY, each_dtype, each_root, mixed_batch, pad_batch, rng_for
 
 from spacy_rootmind import decode, is_projective, is_tree, tree_score
 
