@@ -17,6 +17,7 @@ from spacy_rootmind import (
     TreeDistribution,
     arc_marginals,
     decode,
+    decode_kbest,
     entropy,
     head_selection,
     is_tree,
@@ -401,14 +402,16 @@ def test_head_selection_has_no_least_probability():
 
 
 def test_perceptron_is_never_below_zero():
-    """Sums of the same scores in another order may be."""
+    """Differences between trees that tie, of numbers that are rounded, may add up to less."""
     rng = rng_for("losses below zero")
-    for n in (3, 7, 20, 40):
-        for scores in (np.full((n + 1, n + 1), 0.1), 1e15 * rng.normal(size=(n + 1, n + 1))):
-            heads = reference.random_heads(rng, n, True)
+    for n in (3, 4, 6, 9) * 5:
+        scores = 0.1 * rng.integers(0, 4, size=(n + 1, n + 1))
+        trees, totals = decode_kbest(scores, 20)
+        for heads in trees[totals > totals[0] - 0.05]:
             for margin in (0.0, 0.1):
-                assert perceptron(scores, heads, margin=margin)[0] >= 0
-            assert perceptron(scores, decode(scores))[0] == 0
+                loss, _ = perceptron(scores, heads, margin=margin)
+                assert loss >= 0
+                assert margin or loss < 1e-12
 
 
 def test_losses_take_heads_that_decode_returns():
