@@ -17,8 +17,6 @@ from parsers import SMALL_MODEL
 from spacy.tokens import DocBin
 from thinc.api import Config
 
-WIDTH = SMALL_MODEL["tok2vec"]["width"]
-LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": WIDTH, "upstream": "*"}
 PLAIN = {"ANSI_COLORS_DISABLED": "1", "NO_COLOR": "1", "COLUMNS": "1000"}
 TOK2VEC = {"factory": "tok2vec", "model": SMALL_MODEL["tok2vec"]}
 
@@ -173,11 +171,6 @@ def write_docs(path, docs):
 
 def read_docs(path, vocab):
     return list(DocBin().from_disk(path).get_docs(vocab))
-
-
-def arcs_of(doc):
-    """Heads and labels of a Doc, for comparison."""
-    return [(token.head.i, token.dep_) for token in doc]
 
 
 def assert_one_root_each(doc):

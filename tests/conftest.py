@@ -116,6 +116,15 @@ def trained(quickstart_docs):
 
 
 @pytest.fixture(scope="session")
+def segmenter(quickstart_docs):
+    """A parser that has learnt Docs of five sentences; use it, do not change it."""
+    from parsers import gold_examples, join, make_nlp, train
+
+    nlp = make_nlp()
+    return train(nlp, gold_examples(join(quickstart_docs[:200], 5), nlp), steps=80, size=4)
+
+
+@pytest.fixture(scope="session")
 def trained_english(trained):
     """The same parser in an English pipeline; use it, do not change it."""
     from parsers import with_weights_of

@@ -29,6 +29,36 @@ SMALL_MODEL = {
         "subword_features": True,
     },
 }
+# Token vectors of a component `tok2vec`, and a parser that reads them.
+LISTENER = {
+    "@architectures": "spacy.Tok2VecListener.v1",
+    "width": SMALL_MODEL["tok2vec"]["width"],
+    "upstream": "*",
+}
+LISTENING = {**SMALL_MODEL, "tok2vec": LISTENER}
+
+
+def multi_hash(*attrs, width=16, rows=100, include_static_vectors=False):
+    """The config of embeddings of attributes."""
+    return {
+        "@architectures": "spacy.MultiHashEmbed.v2",
+        "width": width,
+        "attrs": list(attrs),
+        "rows": [rows] * len(attrs),
+        "include_static_vectors": include_static_vectors,
+    }
+
+
+def tok2vec_of(embed):
+    """The config of token vectors from embeddings, by one layer."""
+    encode = {
+        "@architectures": "spacy.MaxoutWindowEncoder.v2",
+        "width": embed["width"],
+        "depth": 1,
+        "window_size": 1,
+        "maxout_pieces": 2,
+    }
+    return {"@architectures": "spacy.Tok2Vec.v2", "embed": embed, "encode": encode}
 
 
 def read_conllu(path, vocab, limit=None, step=1):
@@ -57,6 +87,11 @@ def gold_examples(docs, nlp):
 def join(docs, size):
     """Docs of so many of the given ones each."""
     return [spacy.tokens.Doc.from_docs(docs[i : i + size]) for i in range(0, len(docs), size)]
+
+
+def arcs_of(doc):
+    """Heads and labels of a Doc, for comparison."""
+    return [(token.head.i, token.dep_) for token in doc]
 
 
 def starts_of(doc):

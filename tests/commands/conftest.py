@@ -2,9 +2,9 @@
 
 import pytest
 import spacy
-from commandline import LISTENER, TOK2VEC, root_mst, tagger, train, write_config, write_docs
+from commandline import TOK2VEC, root_mst, tagger, train, write_config, write_docs
 from conftest import QUICKSTART
-from parsers import read_conllu
+from parsers import LISTENER, read_conllu
 
 ASSETS = QUICKSTART / "assets"
 

@@ -3,7 +3,8 @@
 import pytest
 import spacy
 import srsly
-from commandline import arcs_of, assert_one_root_each, read_docs, spacy_command
+from commandline import assert_one_root_each, read_docs, spacy_command
+from parsers import arcs_of
 from spacy import displacy
 from spacy.tokens import DocBin
 from spacy.training import Example

@@ -4,9 +4,7 @@ import pytest
 import spacy
 import srsly
 from commandline import (
-    LISTENER,
     TOK2VEC,
-    arcs_of,
     assert_one_root_each,
     read_docs,
     root_mst,
@@ -15,7 +13,7 @@ from commandline import (
     write_config,
 )
 from conftest import QUICKSTART, ROOT
-from parsers import read_conllu
+from parsers import LISTENER, arcs_of, read_conllu
 from spacy.util import load_config
 
 pytestmark = pytest.mark.workflow

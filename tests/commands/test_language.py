@@ -9,8 +9,8 @@ import sys
 
 import pytest
 import spacy
-from commandline import TOK2VEC, arcs_of, assert_one_root_each, read_docs
-from parsers import SMALL_MODEL, gold_examples
+from commandline import TOK2VEC, assert_one_root_each, read_docs
+from parsers import SMALL_MODEL, arcs_of, gold_examples
 from spacy.matcher import DependencyMatcher
 from spacy.tokens import Doc, Span, Token
 from spacy.training import Example

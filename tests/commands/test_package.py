@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 import spacy
 import srsly
-from commandline import arcs_of, spacy_command
+from commandline import spacy_command
 from conftest import ROOT
 from environments import PROJECT, Environment, make_bare, pack_installed
 from packaging.requirements import Requirement
+from parsers import arcs_of
 from spacy.util import get_minor_version_range
 
 import spacy_rootmind

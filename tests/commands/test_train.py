@@ -3,9 +3,7 @@
 import pytest
 import spacy
 from commandline import (
-    LISTENER,
     TOK2VEC,
-    arcs_of,
     assert_one_root_each,
     log_of,
     read_docs,
@@ -16,6 +14,7 @@ from commandline import (
     write_config,
     write_docs,
 )
+from parsers import LISTENER, arcs_of
 from spacy.tokens import Doc
 from spacy.training import Example
 
