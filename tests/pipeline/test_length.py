@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import spacy
 from conftest import ROOT
-from parsers import gold_examples, make_nlp, train, with_weights_of
+from parsers import LISTENING, SMALL_MODEL, gold_examples, join, make_nlp, train, with_weights_of
 from spacy.tokens import Doc, Span
 from strategies import rng_for
 
@@ -100,29 +100,29 @@ def test_choose_starts_makes_no_more_cuts_than_it_must(gain, max_words):
         assert n_split == (n > max_words)
 
 
-def test_choose_starts_without_words_or_tokens():
-    starts, n_split = choose_starts(Doc(VOCAB), np.zeros(0), 1)
-    assert (starts.tolist(), n_split) == ([0], 0)
-    spaces = Doc(VOCAB, words=["\n", " ", "\n"])
-    starts, n_split = choose_starts(spaces, np.full(3, -1.0), 1)
-    assert (starts.tolist(), n_split) == ([0, 3], 0)
-    starts, _ = choose_starts(spaces, np.array([-1.0, -1.0, 1.0]), 1)
-    assert starts.tolist() == [0, 2, 3]
+BLANK = ["\n", " ", "\n"]
+WORDY = ["\n", "a", " ", "\n", "b", "\n"]
 
 
-def test_choose_starts_counts_words_and_not_whitespace():
-    doc = Doc(VOCAB, words=["\n", "a", " ", "\n", "b", "\n"])
-    starts, n_split = choose_starts(doc, np.full(6, -1.0), 2)
-    assert (starts.tolist(), n_split) == ([0, 6], 0)
-    # A cut comes before a word, so that whitespace stays with the word before it.
-    starts, n_split = choose_starts(doc, np.full(6, -1.0), 1)
-    assert (starts.tolist(), n_split) == ([0, 4, 6], 1)
-
-
-def test_choose_starts_never_prefers_whitespace_to_a_word():
-    doc = Doc(VOCAB, words=["a", "\n", "b", "c"])
-    starts, _ = choose_starts(doc, np.array([0.0, -0.1, -5.0, -9.0]), 2)
-    assert starts.tolist() == [0, 2, 4]
+@pytest.mark.parametrize(
+    ("words", "gains", "max_words", "expected"),
+    [
+        ([], [], 1, [0]),
+        (BLANK, [-1.0] * 3, 1, [0, 3]),
+        (BLANK, [-1.0, -1.0, 1.0], 1, [0, 2, 3]),
+        (WORDY, [-1.0] * 6, 2, [0, 6]),
+        # A cut comes before a word, so that whitespace stays with the word before it.
+        (WORDY, [-1.0] * 6, 1, [0, 4, 6]),
+        (["a", "\n", "b", "c"], [0.0, -0.1, -5.0, -9.0], 2, [0, 2, 4]),
+    ],
+)
+def test_choose_starts_counts_and_cuts_at_words_and_not_whitespace(
+    words, gains, max_words, expected
+):
+    doc = Doc(VOCAB, words=words)
+    starts, n_split = choose_starts(doc, np.array(gains), max_words)
+    assert starts.tolist() == expected
+    assert n_split == (n_words(doc, 0, len(doc)) > max_words)
 
 
 def test_choose_starts_matches_a_quadratic_table_on_long_docs():
@@ -231,18 +231,10 @@ def test_plan_reports_what_was_split(mode):
 # --- in the component --------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def several(quickstart_docs):
-    """A parser that has learnt Docs of five sentences; use it, do not change it."""
-    nlp = make_nlp()
-    joined = [Doc.from_docs(quickstart_docs[i : i + 5]) for i in range(0, 100, 5)]
-    return train(nlp, gold_examples(joined, nlp), steps=25, size=4)
-
-
 @pytest.fixture
-def parser_of(several):
+def parser_of(segmenter):
     """Makes a copy of the parser with other settings."""
-    return partial(with_weights_of, several)
+    return partial(with_weights_of, segmenter)
 
 
 def long_doc(nlp, quickstart_docs):
@@ -271,12 +263,6 @@ def test_no_parsed_sentence_is_longer_than_allowed(parser_of, quickstart_docs, m
         assert doc[20].is_sent_start
 
 
-def test_length_counts_words_and_not_whitespace(parser_of):
-    nlp = parser_of(sentences="doc", max_sentence_length=3)
-    doc = nlp(Doc(nlp.vocab, words=["\n", "The", " ", "cat", "\n", "\n", "slept", "\n"]))
-    assert len(list(doc.sents)) == 1
-
-
 def log_of_splits(caplog):
     return [r.getMessage() for r in caplog.records if "max_sentence_length" in r.getMessage()]
 
@@ -293,16 +279,11 @@ def test_splits_are_logged_once_a_component(parser_of, quickstart_docs, caplog):
         [message] = log_of_splits(caplog)
         assert "[root_mst]" in message
         assert "more than 4 words" in message
-        second = parser_of(sentences="doc", max_sentence_length=4)
+        second = parser_of(max_sentence_length=4)
+        second("The cat slept. A dog came.")
+        assert len(log_of_splits(caplog)) == 1
         second(doc.copy())
         assert len(log_of_splits(caplog)) == 2
-
-
-def test_splits_of_a_short_text_are_not_logged(parser_of, caplog):
-    with caplog.at_level(logging.WARNING, logger="spacy"):
-        nlp = parser_of(max_sentence_length=4)
-        nlp("The cat slept. A dog came.")
-    assert log_of_splits(caplog) == []
 
 
 @pytest.mark.parametrize("mode", ["auto", "given", "doc"])
@@ -341,13 +322,12 @@ def test_training_in_the_component_bounds_its_sentences(quickstart_docs, monkeyp
 
 def test_training_with_short_sentences_learns_the_arcs_within(quickstart_docs):
     nlp = make_nlp(max_sentence_length=5)
-    joined = [Doc.from_docs(quickstart_docs[i : i + 3]) for i in range(0, 12, 3)]
-    examples = gold_examples(joined, nlp)
+    examples = gold_examples(join(quickstart_docs[:12], 3), nlp)
     optimizer = nlp.initialize(lambda: examples)
     optimizer.learn_rate = 0.01
-    losses = [nlp.update(examples, sgd=optimizer, drop=0.0)["root_mst"] for _ in range(40)]
+    losses = [nlp.update(examples, sgd=optimizer, drop=0.0)["root_mst"] for _ in range(25)]
     assert np.isfinite(losses).all()
-    assert losses[-1] < 0.2 * losses[0]
+    assert losses[-1] < 0.5 * losses[0]
 
 
 # --- a long Doc in parts -------------------------------------------------------------------------
@@ -359,46 +339,42 @@ def parse_of(doc):
 
 @pytest.mark.parametrize("size", [17, 64, 100])
 def test_a_long_doc_seen_in_slices_is_parsed_as_if_seen_whole(
-    several, quickstart_docs, monkeypatch, size
+    segmenter, quickstart_docs, monkeypatch, size
 ):
     words = [token.text for doc in quickstart_docs[:30] for token in doc]
-    whole = several(Doc(several.vocab, words=words))
+    whole = segmenter(Doc(segmenter.vocab, words=words))
     monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", size)
     monkeypatch.setattr("spacy_rootmind.pipeline.prediction.CONTEXT", 8)
-    sliced = several(Doc(several.vocab, words=words))
+    sliced = segmenter(Doc(segmenter.vocab, words=words))
     assert parse_of(sliced) == parse_of(whole)
     # One that has entities, and trees already, across the slices' ends.
     sliced.ents = [Span(sliced, i, i + 4, label="X") for i in range(2, len(sliced) - 4, 7)]
-    again = several.get_pipe("root_mst")(sliced)
+    again = segmenter.get_pipe("root_mst")(sliced)
     assert parse_of(again) == parse_of(whole)
     assert len(again.ents) > 30
 
 
-def test_a_long_doc_among_others_is_parsed_as_alone(several, quickstart_docs, monkeypatch):
+def test_a_long_doc_among_others_is_parsed_as_alone(segmenter, quickstart_docs, monkeypatch):
     words = [token.text for doc in quickstart_docs[:10] for token in doc]
 
     def docs():
-        return [several.make_doc(text) for text in ("", "The cat slept.", " ")] + [
-            Doc(several.vocab, words=words),
-            several.make_doc("A dog came. It slept."),
+        return [segmenter.make_doc(text) for text in ("", "The cat slept.", " ")] + [
+            Doc(segmenter.vocab, words=words),
+            segmenter.make_doc("A dog came. It slept."),
         ]
 
-    whole = [parse_of(doc) for doc in several.pipe(docs())]
+    whole = [parse_of(doc) for doc in segmenter.pipe(docs())]
     monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", 16)
     monkeypatch.setattr("spacy_rootmind.pipeline.prediction.CONTEXT", 8)
     monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_SCORES", 50)
-    assert [parse_of(doc) for doc in several.pipe(docs())] == whole
+    assert [parse_of(doc) for doc in segmenter.pipe(docs())] == whole
 
 
 def test_a_long_doc_with_shared_vectors_is_parsed_as_if_seen_at_once(quickstart_docs, monkeypatch):
-    from parsers import SMALL_MODEL
-
     nlp = spacy.blank("xx")
     nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
-    listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32, "upstream": "*"}
-    nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": listener}})
-    joined = [Doc.from_docs(quickstart_docs[i : i + 5]) for i in range(0, 20, 5)]
-    train(nlp, gold_examples(joined, nlp), steps=10, size=4)
+    nlp.add_pipe("root_mst", config={"model": LISTENING})
+    train(nlp, gold_examples(join(quickstart_docs[:20], 5), nlp), steps=10, size=4)
     words = [token.text for doc in quickstart_docs[:20] for token in doc]
     whole = parse_of(nlp(Doc(nlp.vocab, words=words)))
     assert len({start for _, _, start in whole}) == 2
@@ -406,20 +382,20 @@ def test_a_long_doc_with_shared_vectors_is_parsed_as_if_seen_at_once(quickstart_
     assert parse_of(nlp(Doc(nlp.vocab, words=words))) == whole
 
 
-def test_a_long_doc_needs_no_vector_of_its_slices(several, quickstart_docs, monkeypatch):
+def test_a_long_doc_needs_no_vector_of_its_slices(segmenter, quickstart_docs, monkeypatch):
     """A user's hook for vectors, which may fail or take long, is none of the parser's business."""
     words = [token.text for doc in quickstart_docs[:10] for token in doc]
 
     def refuse(item):
         raise NotImplementedError("no vectors")
 
-    whole = parse_of(several(Doc(several.vocab, words=words)))
+    whole = parse_of(segmenter(Doc(segmenter.vocab, words=words)))
     monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", 16)
     monkeypatch.setattr("spacy_rootmind.pipeline.prediction.CONTEXT", 8)
-    doc = Doc(several.vocab, words=words)
+    doc = Doc(segmenter.vocab, words=words)
     for hooks in (doc.user_hooks, doc.user_span_hooks, doc.user_token_hooks):
         hooks.update(vector=refuse, vector_norm=refuse)
-    assert parse_of(several(doc)) == whole
+    assert parse_of(segmenter(doc)) == whole
 
 
 def test_slices_have_what_the_doc_has():
@@ -447,7 +423,7 @@ def test_slices_have_what_the_doc_has():
 
 
 @pytest.mark.parametrize("step", ["score", "find_vectors"])
-def test_prediction_drops_the_callbacks_for_gradients(several, monkeypatch, step):
+def test_prediction_drops_the_callbacks_for_gradients(segmenter, monkeypatch, step):
     """They hold the output of every layer, so that one more batch would be in memory."""
     run, callbacks = getattr(prediction, step), []
 
@@ -460,7 +436,7 @@ def test_prediction_drops_the_callbacks_for_gradients(several, monkeypatch, step
     monkeypatch.setattr(prediction, step, run_and_watch)
     monkeypatch.setattr(prediction, "MAX_TOKENS", 16)
     monkeypatch.setattr(prediction, "MAX_SCORES", 50)
-    several(several.make_doc("The dog barks. A cat slept. " * 10))
+    segmenter(segmenter.make_doc("The dog barks. A cat slept. " * 10))
     assert len(callbacks) > 2
 
 
