@@ -15,7 +15,7 @@ from device import (
     on_device,
     use_device,
 )
-from parsers import SMALL_MODEL, gold_examples
+from parsers import LISTENING, SMALL_MODEL, gold_examples, join, multi_hash
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.util import fix_random_seed
@@ -80,8 +80,8 @@ def make_both(examples, **settings):
 
 @pytest.fixture
 def examples(quickstart_docs):
-    joined = [spacy.tokens.Doc.from_docs(quickstart_docs[i : i + 3]) for i in range(0, 30, 3)]
-    return gold_examples([*joined, spacy.tokens.Doc(joined[0].vocab)], spacy.blank("xx"))
+    joined = join(quickstart_docs[:30], 3)
+    return gold_examples([*joined, Doc(joined[0].vocab)], spacy.blank("xx"))
 
 
 def assert_same_arrays(there, here, kind, rtol=1e-3, atol=1e-4):
@@ -277,13 +277,7 @@ def test_weights_move_between_host_and_device_by_files(examples, tmp_path):
 
 def make_pipeline(examples):
     """A shared tok2vec, and a parser that listens to it and has features of its own."""
-    embedding = {"width": WIDTH, "attrs": ["SHAPE"], "rows": [40], "include_static_vectors": False}
-    listener = {"@architectures": "spacy.Tok2VecListener.v1", "width": 32}
-    model = {
-        **SMALL_MODEL,
-        "tok2vec": listener,
-        "features": {"@architectures": "spacy.MultiHashEmbed.v2", **embedding},
-    }
+    model = {**LISTENING, "features": multi_hash("SHAPE", width=WIDTH, rows=40)}
     nlp = spacy.blank("xx")
     nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]})
     nlp.add_pipe("root_mst", config={"model": model, "confidence": True})

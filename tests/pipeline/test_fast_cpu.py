@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import spacy
 from conftest import ROOT
-from parsers import SMALL_MODEL
+from parsers import LISTENER, LISTENING, SMALL_MODEL
 from spacy.training import Example
 from spacy.util import fix_random_seed, load_config, load_model_from_config
 from thinc.api import Config, MPSOps, NumpyOps
@@ -14,8 +14,8 @@ from spacy_rootmind.network.type_cache import TypeCache
 from spacy_rootmind.pipeline.callbacks import make_fast_cpu
 
 CALLBACK = {"@callbacks": "spacy_rootmind.fast_cpu.v1"}
-TOK2VEC = {**SMALL_MODEL["tok2vec"], "width": 16}
-LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": 16, "upstream": "*"}
+
+
 TAGGER = {"@architectures": "spacy.Tagger.v2", "nO": None, "tok2vec": LISTENER}
 PARSER = {
     "@architectures": "spacy.TransitionBasedParser.v2",
@@ -28,13 +28,13 @@ PARSER = {
     "tok2vec": LISTENER,
 }
 OTHERS = {
-    "tok2vec": {"factory": "tok2vec", "model": TOK2VEC},
+    "tok2vec": {"factory": "tok2vec", "model": SMALL_MODEL["tok2vec"]},
     # Without a model.
     "sentencizer": {"factory": "sentencizer"},
     "tagger": {"factory": "tagger", "model": TAGGER},
     "parser": {"factory": "parser", "model": PARSER},
 }
-ALL = {**OTHERS, "root_mst": {"factory": "root_mst", "model": {**SMALL_MODEL, "tok2vec": LISTENER}}}
+ALL = {**OTHERS, "root_mst": {"factory": "root_mst", "model": LISTENING}}
 TEXTS = ["The cat saw a dog.", "Which book did Anna read?", ""]
 
 

@@ -2,6 +2,7 @@
 
 import io
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -50,9 +51,18 @@ def nlp(web_pipeline):
     return load(web_pipeline)
 
 
-def load(web_pipeline, **rest):
+@pytest.fixture
+def change(nlp):
+    """Changes settings of the pipeline's parser for a test."""
+    parser = nlp.get_pipe("root_mst")
+    before = parser.settings
+    yield partial(assign, parser)
+    parser.settings = before
+
+
+def load(web_pipeline):
     """The shipped pipeline, which keeps guidelines, with the tags that it finds at first."""
-    return spacy.load(web_pipeline, exclude=["ud_tag_repair"], **rest)
+    return spacy.load(web_pipeline, exclude=["ud_tag_repair"])
 
 
 def status_of(doc):
@@ -104,20 +114,20 @@ def test_trees_that_keep_them_stay(plain, nlp):
     assert not after.user_data
 
 
-def test_details_are_those_of_the_tree(nlp, web_pipeline):
-    confident = load(web_pipeline)
-    configure(confident, confidence=True)
-    doc = confident(SUBJECTS)
-    assert [t.head.i for t in doc] == [t.head.i for t in nlp(SUBJECTS)]
+def test_details_are_those_of_the_tree(nlp, change):
+    heads = [t.head.i for t in nlp(SUBJECTS)]
+    change(confidence=True)
+    doc = nlp(SUBJECTS)
+    assert [t.head.i for t in doc] == heads
     [sentence] = doc.sents
     # The tree is not the most probable of all.
     assert sentence._.parse_log_prob < -0.5
     check_details(doc)
     # As without guidelines, where arcs have all their labels.
-    configure(confident, guidelines=None, arc_threshold=1e-6)
+    change(guidelines=None, arc_threshold=1e-6)
     arcs = {
         (arc.token.i, arc.head.i, arc.dep): arc.prob
-        for token in confident(SUBJECTS)
+        for token in nlp(SUBJECTS)
         for arc in token._.arcs
     }
     for token in doc:
@@ -127,14 +137,11 @@ def test_details_are_those_of_the_tree(nlp, web_pipeline):
 
 
 @pytest.mark.parametrize("labels", [[(4, "nsubj")], [(4, "nsubj"), (5, "nsubj")]])
-def test_guidelines_meet_constraints(labels, web_pipeline):
+def test_guidelines_meet_constraints(labels, nlp, change):
     """Two subjects cannot be kept apart where the user wants them under one head."""
-    nlp = load(web_pipeline)
     verb = 6
     constraints = Constraints(forced=[(4, verb), (5, verb)], labels=labels)
-    assign(
-        nlp.get_pipe("root_mst"), guidelines=ud_guidelines(), constraints=lambda doc: constraints
-    )
+    change(constraints=lambda doc: constraints)
     doc = nlp(SUBJECTS)
     assert [doc[4].head.i, doc[5].head.i] == [verb, verb]
     assert {(i, doc[i].dep_) for i in (4, 5)} >= set(labels)
@@ -148,14 +155,9 @@ def test_guidelines_meet_constraints(labels, web_pipeline):
         assert count_doc(doc).broken == 1
 
 
-def test_other_sentences_of_a_doc_need_no_details(web_pipeline):
-    nlp = load(web_pipeline)
+def test_other_sentences_of_a_doc_need_no_details(nlp, change):
     constraints = Constraints(forced=[(4, 6), (5, 6)], labels=[(4, "nsubj"), (5, "nsubj")])
-    assign(
-        nlp.get_pipe("root_mst"),
-        guidelines=ud_guidelines(),
-        constraints=lambda doc: constraints if len(doc) > 5 else Constraints(),
-    )
+    change(constraints=lambda doc: constraints if len(doc) > 5 else Constraints())
     broken = nlp(f"{SUBJECTS} It rained.")
     for doc in (broken, Doc.from_docs([nlp("It rained."), broken])):
         check_details(doc)
@@ -178,20 +180,15 @@ def test_beyond_the_limit_trees_are_valid_and_not_proven(nlp, monkeypatch):
     assert sum(count_doc(doc).not_proven for doc in docs) == found.count("not proven")
 
 
-def test_words_without_tags_may_have_any_label(web_pipeline):
-    nlp = load(web_pipeline, disable=["tagger", "morphologizer", "attribute_ruler"])
-    configure(nlp, guidelines={**BLOCK, "fixed_tags": True})
-    for text in TEXTS:
-        doc = nlp(text)
-        assert not any(token.pos for token in doc)
-        assert not errors_in(doc)
-
-
-def test_fixed_tags_rule_labels_out(web_pipeline):
-    nlp = load(web_pipeline, disable=["tagger", "morphologizer", "attribute_ruler"])
-    configure(nlp, guidelines={**BLOCK, "fixed_tags": True})
-    doc = Doc(nlp.vocab, ["The", "cat", "slept", "."], pos=["VERB", "NOUN", "", "PUNCT"])
-    doc = nlp(doc)
+def test_fixed_tags_rule_labels_out_of_words_that_have_some(nlp, change):
+    change(guidelines=ud_guidelines(fixed_tags=True))
+    with nlp.select_pipes(disable=["tagger", "morphologizer", "attribute_ruler"]):
+        for text in TEXTS:
+            doc = nlp(text)
+            assert not any(token.pos for token in doc)
+            assert not errors_in(doc)
+        doc = Doc(nlp.vocab, ["The", "cat", "slept", "."], pos=["VERB", "NOUN", "", "PUNCT"])
+        doc = nlp(doc)
     assert doc[0].dep_ != "det"
     assert doc[3].dep_ == "punct"
 
@@ -219,8 +216,7 @@ def test_other_labels_are_refused_before_training():
         nlp.initialize(lambda: [example])
 
 
-def test_guidelines_are_about_labelled_trees(web_pipeline):
-    nlp = load(web_pipeline)
+def test_guidelines_are_about_labelled_trees(nlp):
     with pytest.raises(ValueError, match='expected decode as "labelled_tree"'):
         configure(nlp, guidelines=BLOCK, decode="tree")
 
@@ -285,14 +281,13 @@ def test_repair_in_other_processes(repairing):
     assert [(t.pos_, str(t.morph)) for doc in copied.pipe(docs) for t in doc] == expected
 
 
-@pytest.mark.parametrize("is_copied", [False, True])
-def test_repair_needs_a_morphologizer(is_copied, web_pipeline):
+def test_repair_needs_a_morphologizer(web_pipeline):
     nlp = spacy.load(web_pipeline, exclude=["morphologizer"])
     repair = nlp.get_pipe("ud_tag_repair")
-    # As in another process.
-    repair = pickle.loads(pickle.dumps(repair)) if is_copied else repair
-    with pytest.raises(ValueError, match="expected a morphologizer called 'morphologizer'"):
-        repair(wrongly_tagged(nlp))
+    # The second is as in another process.
+    for own in (repair, pickle.loads(pickle.dumps(repair))):
+        with pytest.raises(ValueError, match="expected a morphologizer called 'morphologizer'"):
+            own(wrongly_tagged(nlp))
 
 
 def wrongly_tagged(nlp, head=1):

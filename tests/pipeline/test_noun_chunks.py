@@ -48,22 +48,16 @@ def nlp():
 
 
 def test_parsed_docs_have_their_chunks(trained_english):
+    """Which spaCy merges, and displaCy draws as one."""
     doc = trained_english(TEXT)
-    assert chunks(doc) == expected(doc)
-    assert len(chunks(doc)) > len(list(spacys_own(doc)))
-
-
-def test_merge_noun_chunks(trained_english):
-    doc = trained_english(TEXT)
-    n_chunks, n_words = len(chunks(doc)), sum(len(chunk) for chunk in doc.noun_chunks)
-    merged = spacy.pipeline.merge_noun_chunks(doc)
-    assert len(merged) == len(TEXT.split()) - n_words + n_chunks
-
-
-def test_displacy_collapses_phrases(trained_english):
-    doc = trained_english(TEXT)
+    found = chunks(doc)
+    assert found == expected(doc)
+    assert len(found) > len(list(spacys_own(doc)))
     drawn = displacy.parse_deps(doc, {"collapse_phrases": True, "collapse_punct": False})
-    assert {word["text"] for word in drawn["words"]} >= set(chunks(doc))
+    assert {word["text"] for word in drawn["words"]} >= set(found)
+    n_words = sum(len(chunk) for chunk in doc.noun_chunks)
+    merged = spacy.pipeline.merge_noun_chunks(doc)
+    assert len(merged) == len(TEXT.split()) - n_words + len(found)
 
 
 def test_docs_with_labels_of_spacys_scheme_have_spacys_chunks(nlp, quickstart_docs):

@@ -1,7 +1,7 @@
 """Arcs that are probable, with their labels."""
 
 from collections import Counter
-from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -29,16 +29,12 @@ def unsure(quickstart_docs):
 
 
 @pytest.fixture
-def threshold(unsure):
-    """Set the parser's threshold for a test."""
+def change(unsure):
+    """Changes settings of the parser for a test."""
     parser = unsure.get_pipe("root_mst")
-
-    def set_it(probability):
-        assign(parser, arc_threshold=probability)
-
-    before = parser.settings.arc_threshold
-    yield set_it
-    set_it(before)
+    before = parser.settings
+    yield partial(assign, parser)
+    parser.settings = before
 
 
 def listed(span):
@@ -82,16 +78,13 @@ def test_arcs_are_marginals_times_label_probabilities(unsure):
 @pytest.mark.parametrize("decode", ["tree", "labelled_tree"])
 @pytest.mark.parametrize("max_scores", [1 << 20, 1])
 def test_arc_prob_is_the_marginal_times_the_label_probability(
-    unsure, decode, max_scores, monkeypatch
+    unsure, change, decode, max_scores, monkeypatch
 ):
     """The sentences are parsed together, or one by one."""
     monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_SCORES", max_scores)
     parser = unsure.get_pipe("root_mst")
-    before = assign(parser, confidence=True, decode=decode)
-    try:
-        docs = list(unsure.pipe([TEXT, "", " ", "It rained.\nWho saw the old dog?"]))
-    finally:
-        parser.settings = before
+    change(confidence=True, decode=decode)
+    docs = list(unsure.pipe([TEXT, "", " ", "It rained.\nWho saw the old dog?"]))
     for doc in docs:
         expected = expected_arcs(parser, doc)
         for token in doc:
@@ -107,23 +100,23 @@ def test_arc_prob_is_the_marginal_times_the_label_probability(
 
 
 @pytest.mark.parametrize("least", [0.02, 0.3, 1.0])
-def test_arcs_have_the_least_probability_at_least(unsure, threshold, least):
+def test_arcs_have_the_least_probability_at_least(unsure, change, least):
     everything = [arc for s in unsure(TEXT).sents for arc in listed(s)]
-    threshold(least)
+    change(arc_threshold=least)
     found = [arc for s in unsure(TEXT).sents for arc in listed(s)]
     assert [arc[:3] for arc in found] == [arc[:3] for arc in everything if arc[3] >= least]
 
 
-def test_threshold_counts_to_the_last_digit(unsure, threshold):
+def test_threshold_counts_to_the_last_digit(unsure, change):
     # An arc from ROOT is sure of its label, so that its probability is that of the tree alone.
     text = "She said that it rained."
     roots = [arc.prob for arc in unsure(text)[:]._.arcs if arc.dep == "ROOT"]
     assert len(roots) > 3
     for prob in roots:
-        threshold(prob)
+        change(arc_threshold=prob)
         found = [arc.prob for arc in unsure(text)[:]._.arcs if arc.dep == "ROOT"]
         assert min(found) == prob
-        threshold(np.nextafter(prob, 1))
+        change(arc_threshold=np.nextafter(prob, 1))
         found = [arc.prob for arc in unsure(text)[:]._.arcs if arc.dep == "ROOT"]
         assert prob not in found
         assert len(found) < len(roots)
@@ -141,6 +134,9 @@ def test_arcs_come_word_by_word_the_most_probable_first(unsure):
         roots = [arc for arc in sentence._.arcs if arc.head == arc.token]
         assert sum(arc.prob for arc in roots) == pytest.approx(1, abs=1e-4)
         assert {arc.dep for arc in roots} == {"ROOT"}
+    spaces = [token for token in doc if token.is_space]
+    assert [token._.arcs for token in spaces] == [[], []]
+    assert not any(arc.head.is_space for sentence in doc.sents for arc in sentence._.arcs)
 
 
 def test_arcs_of_tokens_are_made_once_each(unsure, monkeypatch):
@@ -158,30 +154,17 @@ def test_arcs_of_tokens_are_made_once_each(unsure, monkeypatch):
     assert made.total() == n_arcs
 
 
-def test_whitespace_has_no_arcs(unsure):
-    doc = unsure(TEXT)
-    spaces = [token for token in doc if token.is_space]
-    assert len(spaces) == 2
-    assert all(token._.arcs == [] for token in spaces)
-    assert not any(arc.head.is_space for sentence in doc.sents for arc in sentence._.arcs)
-
-
 @pytest.mark.parametrize(("text", "n_arcs"), [("", 0), (" ", 0), ("\n \n", 0), ("Hello", 1)])
 def test_small_docs(unsure, text, n_arcs):
     doc = unsure(text)
-    arcs = [arc for sentence in doc.sents for arc in sentence._.arcs]
-    assert [(arc.token.i, arc.head.i, arc.dep, arc.prob) for arc in arcs] == [
+    assert [arc for sentence in doc.sents for arc in listed(sentence)] == [
         (0, 0, "ROOT", 1.0)
     ] * n_arcs
 
 
-def test_samples_agree_with_arcs(unsure, threshold, monkeypatch):
-    threshold(0.2)
-    parser = unsure.get_pipe("root_mst")
+def test_samples_agree_with_arcs(unsure, change):
     k = 4000
-    monkeypatch.setattr(
-        parser, "settings", replace(parser.settings, alternatives=sample(k, seed=5))
-    )
+    change(arc_threshold=0.2, alternatives=sample(k, seed=5))
     doc = unsure(TEXT)
     for sentence in doc.sents:
         shares = Counter(
@@ -196,11 +179,9 @@ def test_samples_agree_with_arcs(unsure, threshold, monkeypatch):
             assert shares[place] / k > prob - 4 * np.sqrt(0.25 / k)
 
 
-def test_constraints_make_arcs_certain_or_impossible(unsure, monkeypatch):
-    parser = unsure.get_pipe("root_mst")
+def test_constraints_make_arcs_certain_or_impossible(unsure, change):
     chosen = Constraints(forced=[(4, 5)], forbidden=[(1, 3)])
-    settings = replace(parser.settings, constraints=lambda doc: chosen)
-    monkeypatch.setattr(parser, "settings", settings)
+    change(constraints=lambda doc: chosen)
     doc = unsure("The cat saw a dog that slept.")
     sure = [arc for arc in doc[4]._.arcs if arc.prob > 1e-6]
     assert {arc.head.i for arc in sure} == {5}

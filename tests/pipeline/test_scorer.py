@@ -99,13 +99,10 @@ def test_score_counts_misaligned_words_as_wrong(vocab):
     assert scores["dep_uem"] == 0.0
 
 
-def test_score_of_nothing_is_none(vocab):
+def test_scores_of_nothing_and_of_unparsed_docs(vocab):
     scores = score_parses([Example(Doc(vocab), Doc(vocab))])
     assert scores["dep_uas_all"] is None
     assert scores["root_violations"] is None
-
-
-def test_score_of_unparsed_docs(vocab):
     scores = score_parses([Example(Doc(vocab, words=WORDS), make_doc(vocab))])
     assert scores["dep_uas_all"] == 0.0
     assert scores["root_violations"] is None

@@ -7,7 +7,7 @@ import sys
 import pytest
 import spacy
 import srsly
-from parsers import make_nlp
+from parsers import arcs_of, make_nlp
 
 from spacy_rootmind.network.dropout import RATE
 from spacy_rootmind.network.listeners import GRAD_FACTOR
@@ -16,33 +16,26 @@ from spacy_rootmind.pipeline.serialization import WEIGHTS
 TEXT = "The teacher that she met gave the boy a book ."
 
 
-def parse_of(nlp):
-    return [(token.head.i, token.dep_) for token in nlp(TEXT)]
-
-
 @pytest.fixture
 def saved(trained, tmp_path):
     trained.to_disk(tmp_path / "model")
     return tmp_path / "model"
 
 
-def test_to_disk_and_back(trained, saved):
-    assert parse_of(spacy.load(saved)) == parse_of(trained)
-
-
-def test_to_bytes_and_back(trained):
-    again = make_nlp().from_bytes(trained.to_bytes())
-    assert parse_of(again) == parse_of(trained)
-
-
-def test_component_to_bytes_and_back(trained):
+def component_by_bytes(nlp):
     again = make_nlp()
-    again.get_pipe("root_mst").from_bytes(trained.get_pipe("root_mst").to_bytes())
-    assert parse_of(again) == parse_of(trained)
+    again.get_pipe("root_mst").from_bytes(nlp.get_pipe("root_mst").to_bytes())
+    return again
 
 
-def test_pickle_of_the_pipeline(trained):
-    assert parse_of(pickle.loads(pickle.dumps(trained))) == parse_of(trained)
+def test_parses_after_loading(trained, saved):
+    for again in (
+        spacy.load(saved),
+        make_nlp().from_bytes(trained.to_bytes()),
+        component_by_bytes(trained),
+        pickle.loads(pickle.dumps(trained)),
+    ):
+        assert arcs_of(again(TEXT)) == arcs_of(trained(TEXT))
 
 
 def test_saved_model_holds_no_pickle(saved):
@@ -94,23 +87,17 @@ def test_temperatures_are_read(saved):
 @pytest.mark.parametrize("left_out", ["model", "cfg", "vocab"])
 def test_from_bytes_takes_what_there_is(trained, left_out):
     parser = trained.get_pipe("root_mst")
-    other = make_nlp()
-    other.get_pipe("root_mst").from_bytes(parser.to_bytes())
+    other = component_by_bytes(trained)
     data = parser.to_bytes(exclude=[left_out])
     assert other.get_pipe("root_mst").from_bytes(data).to_bytes() == parser.to_bytes()
 
 
-def test_dropout_is_that_of_the_config(trained, saved):
-    changed = {"components.root_mst.model.dropout": 0.5}
+def test_dropout_and_grad_factor_are_those_of_the_config(trained, saved):
+    changed = {f"components.root_mst.model.{name}": 0.5 for name in ("dropout", "grad_factor")}
     model = spacy.load(saved, config=changed).get_pipe("root_mst").model
     rates = [node.attrs[RATE] for node in model.walk() if RATE in node.attrs]
     assert rates
     assert set(rates) == {0.5}
-
-
-def test_grad_factor_is_that_of_the_config(trained, saved):
-    changed = {"components.root_mst.model.grad_factor": 0.5}
-    model = spacy.load(saved, config=changed).get_pipe("root_mst").model
     assert trained.get_pipe("root_mst").model.attrs[GRAD_FACTOR] != 0.5
     assert model.attrs[GRAD_FACTOR] == 0.5
 
