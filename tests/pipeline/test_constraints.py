@@ -700,17 +700,6 @@ def test_labelled_alternatives_have_the_given_label(parser_with, name):
 # --- preset heads --------------------------------------------------------------------------------
 
 
-def test_preset_heads_of_a_partly_parsed_doc_are_kept(parser_with):
-    nlp = parser_with(preset_heads(), confidence=True)
-    deps = ["obj", "ROOT", "", "", "punct"]
-    doc = nlp(Doc(nlp.vocab, words=FIRST, heads=[4, 1, None, None, 1], deps=deps))
-    [sentence] = doc.sents
-    assert [doc[i].head.i for i in (0, 1, 4)] == [4, 1, 1]
-    assert [doc[i]._.head_prob for i in (0, 1, 4)] == pytest.approx([1.0, 1.0, 1.0])
-    assert sum(token.head == token for token in sentence) == 1
-    assert all(token.dep_ for token in doc)
-
-
 def test_preset_heads_keep_a_label_without_a_head(parser_with):
     # spaCy stores such a token as its own head; only the label tells that it is no root.
     nlp = parser_with(preset_heads(), confidence=True)
@@ -837,15 +826,6 @@ def test_span_subtrees_of_entities(parser_with, quickstart_docs):
         free = plain(Doc(plain.vocab, words=words))
         changed += heads_of(doc) != heads_of(free)
     assert changed > 5
-
-
-def test_span_subtrees_of_a_group_of_spans(parser_with):
-    nlp = parser_with(span_subtrees("keep"))
-    doc = Doc(nlp.vocab, words=WORDS)
-    doc.spans["keep"] = [doc[2:7], doc[0:2]]
-    doc = nlp(doc)
-    assert all(is_subtree(span) for span in doc.spans["keep"])
-    assert bounds_of(doc)[-1][0] < 3
 
 
 @pytest.mark.parametrize(

@@ -112,19 +112,15 @@ def test_parses_do_not_depend_on_the_batch(segmenter, quickstart_docs):
     assert parses_of(segmenter.pipe(texts, n_process=2, batch_size=4)) == alone
 
 
-def test_parsing_again_keeps_sentences(segmenter):
-    doc = segmenter(TEXT)
-    heads = [token.head.i for token in doc]
-    again = segmenter.get_pipe("root_mst")(doc)
-    assert starts_of(again) == TEXT_STARTS
-    assert [token.head.i for token in again] == heads
-
-
-def test_predict_with_boundaries_to_find_leaves_docs_alone(segmenter):
+def test_predict_leaves_docs_alone_and_parsing_again_keeps_sentences(segmenter):
+    parser = segmenter.get_pipe("root_mst")
     doc = segmenter.make_doc(TEXT)
-    segmenter.get_pipe("root_mst").predict([doc])
+    parser.predict([doc])
     assert not doc.has_annotation("SENT_START")
     assert not doc.has_annotation("DEP")
+    arcs = arcs_of(parser(doc))
+    assert starts_of(parser(doc)) == TEXT_STARTS
+    assert arcs_of(doc) == arcs
 
 
 def test_predict_says_when_the_boundary_weights_are_damaged(make):
