@@ -1,10 +1,10 @@
 """Pictures of parses. Arcs are read back from the ends of their lines."""
 
-import functools
 import re
 import sys
 import types
 from collections import Counter
+from functools import cache, partial
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -160,7 +160,7 @@ class Page(HTMLParser):
 # --- Docs to draw ------------------------------------------------------------------------------
 
 
-@functools.cache
+@cache
 def vocab_of(lang):
     return spacy.blank(lang).vocab
 
@@ -268,10 +268,6 @@ def test_one_sentence_or_several_docs(docs):
     assert read_arcs(render([sentences[1], docs.kbest])) == [second, first, second]
 
 
-def test_pictures_have_no_ids_that_could_occur_twice_in_a_page(docs):
-    assert not re.search(r"\b(id|href)=", render(docs.kbest, page=True))
-
-
 def test_labels_are_above_their_own_lines_and_numbers_below(docs):
     for svg in ElementTree.fromstring(f"<all>{render(docs.kbest)}</all>"):
         for tree in find(svg, "displacy"):
@@ -358,24 +354,26 @@ def test_each_sampled_tree_is_drawn_once_with_its_count(docs):
 
 
 def test_captions_of_draws(sampled):
-    texts, drawn = parse_one_svg(render(sampled))
+    texts, drawn = parse_one_svg(render(sampled, options={"highlight": "rebeccapurple"}))
     assert texts == [
         "Probability 0.5 (log -0.69); drawn 1 of 4 times",
         "Alternative 1: probability 0.3 (log -1.20); drawn 2 of 4 times; differs in dep(a, c)",
         "Alternative 2: probability 0.1 (log -2.30); drawn 1 of 4 times; "
         "differs in dep(b, a), ROOT(b)",
     ]
-    assert [tree.arcs(RED) for tree in drawn] == [
+    assert [tree.arcs("color: rebeccapurple") for tree in drawn] == [
         set(),
         {Drawn("a", "c", "dep")},
         {Drawn("b", "a", "dep"), Drawn("b", "b", "ROOT")},
     ]
 
 
-def test_certain_parse_has_no_negative_zero():
+def test_one_word_is_certain():
+    """And its probability is no negative zero."""
     doc = make_doc(["a"], [0], ["ROOT"])
-    texts, _ = parse_one_svg(render(with_parses(doc, [[0]], [-1e-9])))
+    texts, [tree] = parse_one_svg(render(with_parses(doc, [[0]], [-1e-9])))
     assert texts == ["Probability 1 (log 0.00)"]
+    assert tree.arcs() == {Drawn("a", "a", "ROOT")}
 
 
 def test_parse_that_was_never_drawn(sampled):
@@ -503,19 +501,21 @@ def test_merged_arcs_with_the_same_ends_and_label_lie_apart():
     assert len(lines) == 2
 
 
-def test_merged_arcs_with_a_tiny_share_are_left_out():
+@pytest.mark.parametrize(
+    ("log_probs", "labels"),
+    [
+        # Arcs with a tiny share are left out; tiny probabilities may have large shares.
+        (np.log([0.995, 0.005]), {"ROOT 100%", "dep 100%"}),
+        ([-900, -900], {"ROOT 50%", "dep 50%"}),
+    ],
+)
+def test_merged_arcs_of_parses_with_tiny_probabilities(log_probs, labels):
     doc = make_doc(["a", "b"], [0, 0], ["ROOT", "dep"])
-    log_probs = np.log([0.995, 0.005])
     [_], [tree] = parse_one_svg(render(with_parses(doc, [[0, 0], [1, 1]], log_probs), merged=True))
-    assert {(arc.head, arc.dep) for arc in tree.arcs()} == {("a", "a"), ("a", "b")}
-
-
-def test_merged_parses_may_have_tiny_probabilities():
-    doc = make_doc(["a", "b"], [0, 0], ["ROOT", "dep"])
-    [_], [tree] = parse_one_svg(
-        render(with_parses(doc, [[0, 0], [1, 1]], [-900, -900]), merged=True)
-    )
-    assert {arc.label[-4:] for arc in tree.arcs()} == {" 50%"}
+    assert {arc.label for arc in tree.arcs()} == labels
+    is_whole = "ROOT 100%" in labels
+    assert (Drawn("b", "b", "ROOT 50%") in tree.arcs()) != is_whole
+    assert len(tree.arcs()) == (2 if is_whole else 4)
 
 
 # --- long sentences ----------------------------------------------------------------------------
@@ -572,18 +572,14 @@ def test_merged_parses_of_long_sentences_have_the_columns_that_differ():
 
 
 @pytest.mark.parametrize("n", [8, 9])
-def test_short_sentences_are_drawn_completely(n):
+def test_short_sentences_and_single_parses_are_drawn_completely(n):
     doc, heads = chain(n)
     parses = with_parses(doc, [heads, moved(heads, w2=0)], [-1.0, -2.0])
     _, [_, tree] = parse_one_svg(render(parses))
     assert tree.words == ([f"w{i}" for i in range(n)] if n == 8 else ["w0", "w1", "w2", "…"])
-
-
-def test_long_sentences_with_one_parse_are_drawn_completely():
-    doc, heads = chain(20)
     for merged in (False, True):
         _, [tree] = parse_one_svg(render(with_parses(doc, [heads], [-1.0]), merged=merged))
-        assert len(tree.words) == 20
+        assert len(tree.words) == n
 
 
 def test_long_sentences_from_right_to_left():
@@ -731,29 +727,24 @@ def test_texts_fit_between_words():
     assert places[-1] + 4 < float(svg.get("width")) <= places[-1] + 100
 
 
+def distance(word, second="b", label="x", **options):
+    """How far the first two of three words are apart."""
+    doc = make_doc([word, second, "c"], [0, 0, 0], ["ROOT", label, "x"])
+    first, second, _ = places_of(ElementTree.fromstring(render(doc, options=options)))
+    return second - first
+
+
 @pytest.mark.parametrize("compact", [False, True])
 def test_words_and_labels_decide_how_far_words_are_apart(compact):
-    def distance(word, label):
-        doc = make_doc([word, "b", "c"], [0, 0, 0], ["ROOT", label, "x"])
-        first, second, _ = places_of(
-            ElementTree.fromstring(render(doc, options={"compact": compact}))
-        )
-        return second - first
-
-    assert 15 < distance("a", "x") < 40 < distance("a" * 10, "x") < 90
+    of = partial(distance, compact=compact)
+    assert 15 < of("a") < 40 < of("a" * 10) < 90
     # Letters of 12 pixels, half as wide as high.
-    assert 30 * 6 <= distance("a", "x" * 30) <= 30 * 8
+    assert 30 * 6 <= of("a", label="x" * 30) <= 30 * 8
 
 
 def test_wide_letters_take_more_room():
-    def distance(word):
-        first, second = places_of(
-            ElementTree.fromstring(render(make_doc([word, word], [0, 0], ["ROOT", "x"])))
-        )
-        return second - first
-
-    assert distance("語" * 15) >= 15 * 15 > distance("y" * 15)
-    assert distance("e\u0301" * 10) == distance("e" * 10)
+    assert distance("語" * 15, "語" * 15) >= 15 * 15 > distance("y" * 15, "y" * 15)
+    assert distance("e\u0301" * 10, "e\u0301" * 10) == distance("e" * 10, "e" * 10)
 
 
 SENTENCE = (
@@ -947,11 +938,6 @@ def test_style_options_work_as_in_displacy():
     assert ends == [64, 77, 90]
 
 
-def test_highlight(sampled):
-    _, drawn = parse_one_svg(render(sampled, options={"highlight": "rebeccapurple"}))
-    assert drawn[1].arcs("color: rebeccapurple") == {Drawn("a", "c", "dep")}
-
-
 def test_tags_and_lemmas():
     doc = make_doc(["a", "b"], [0, 0], ["ROOT", "x"], tags=["T1", "T2"], pos=["NOUN", "VERB"])
     for token in doc:
@@ -1028,10 +1014,18 @@ def test_noun_phrases_that_an_alternative_breaks_stay():
 # --- output ------------------------------------------------------------------------------------
 
 
-def test_page_has_a_figure_for_each_sentence(docs):
-    markup = render(docs.kbest, page=True)
+@pytest.mark.parametrize("name", ["out.html", "out.HTM"])
+def test_page_has_a_figure_for_each_sentence(docs, tmp_path, name):
+    path = tmp_path / name
+    assert render(docs.kbest, path=str(path), jupyter=True) is None
+    assert list(tmp_path.iterdir()) == [path]
+    markup = path.read_bytes().decode("utf8")
+    assert markup == render(docs.kbest, page=True)
     assert markup.startswith("<!DOCTYPE html>")
+    # Nothing that could occur twice in a page.
+    assert not re.search(r"\b(id|href)=", markup)
     page = Page(markup)
+    assert page.attributes["meta"] == [{"charset": "utf-8"}]
     assert len(page.attributes["figure"]) == 2
     assert page.attributes["html"] == [{"lang": "xx"}]
     svgs = "".join(re.findall(r"<figure.*?>(.*?)</figure>", markup, re.DOTALL))
@@ -1043,17 +1037,6 @@ def test_minify(docs):
     assert "\n" not in short
     assert "\n" in long
     assert read_arcs(short) == read_arcs(long)
-
-
-@pytest.mark.parametrize("name", ["out.html", "out.HTM"])
-def test_file_is_a_complete_page(docs, tmp_path, name):
-    path = tmp_path / name
-    assert render(docs.kbest, path=str(path), jupyter=True) is None
-    markup = path.read_bytes().decode("utf8")
-    page = Page(markup)
-    assert page.attributes["meta"] == [{"charset": "utf-8"}]
-    assert len(page.attributes["figure"]) == 2
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_svg_file_stacks_all_sentences(docs, tmp_path):
@@ -1082,12 +1065,6 @@ def test_nothing_to_draw(docs, text, tmp_path):
     assert find(ElementTree.parse(tmp_path / "out.svg").getroot(), "displacy") == []
     assert render([]) == ""
     assert render(doc[:0]) == render(docs.kbest[2:2]) == ""
-
-
-def test_one_word(docs):
-    _, [tree] = parse_one_svg(render(docs.nlp("Hello")))
-    [arc] = tree.arcs()
-    assert (arc.head, arc.dep) == ("Hello", "Hello")
 
 
 @pytest.mark.parametrize("name", ["missing/out.html", "folder.svg"])
@@ -1146,28 +1123,18 @@ def test_displacys_wrapper_is_called(docs, monkeypatch):
 # --- errors ------------------------------------------------------------------------------------
 
 
-def test_docs_that_are_not_parsed():
+def test_docs_and_spans_that_cannot_be_drawn(docs):
     doc = spacy.blank("xx")("Not parsed.")
     for item in (doc, doc[:2], [doc]):
         with pytest.raises(ValueError, match=r"'Not parsed\.' is not parsed: expected heads"):
             render(item)
-
-
-def test_spans_that_are_parts_of_sentences(docs):
-    sentence = next(docs.kbest.sents)
-    for part in (
-        docs.kbest[1:3],
-        docs.kbest[0 : sentence.end + 1],
-        docs.kbest[1 : len(docs.kbest)],
-    ):
+    end = next(docs.kbest.sents).end
+    for start, stop in ((1, 3), (0, end + 1), (1, len(docs.kbest))):
         with pytest.raises(ValueError, match=r"part of a sentence: expected whole sentences"):
-            render(part)
-
-
-@pytest.mark.parametrize("item", ["text", [1], [["x"]]])
-def test_objects_that_cannot_be_drawn(item):
-    with pytest.raises(TypeError, match="expected a Doc or a Span to draw, received"):
-        render(item)
+            render(docs.kbest[start:stop])
+    for item in ("text", [1], [["x"]]):
+        with pytest.raises(TypeError, match="expected a Doc or a Span to draw, received"):
+            render(item)
 
 
 @pytest.mark.parametrize(
