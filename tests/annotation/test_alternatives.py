@@ -1,6 +1,7 @@
 """Confidence and alternative parses, and that they stay with their sentence."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -23,6 +24,15 @@ def unsure(quickstart_docs):
     nlp = make_nlp(confidence=True, arc_threshold=0.05, alternatives=five_best)
     nlp.add_pipe("sentencizer", first=True)
     return train(nlp, gold_examples(quickstart_docs[:20], nlp), steps=15)
+
+
+@pytest.fixture
+def change(unsure):
+    """Changes settings of the parser for a test."""
+    parser = unsure.get_pipe("root_mst")
+    before = parser.settings
+    yield partial(assign, parser)
+    parser.settings = before
 
 
 @pytest.fixture
@@ -62,21 +72,7 @@ def test_head_prob_is_the_arc_marginal(unsure, doc):
             for place, token in enumerate(words, start=1):
                 head = 0 if token.head == token else words.index(token.head) + 1
                 assert token._.head_prob == pytest.approx(marginals[place, head], abs=1e-6)
-
-
-def test_spaces_are_sure_of_their_head(doc):
-    spaces = [token for token in doc if token.is_space]
-    assert spaces
-    assert all(token._.head_prob == 1.0 for token in spaces)
-
-
-def test_first_of_the_best_is_the_parse_itself(doc):
-    for sentence in doc.sents:
-        first = sentence._.parses[0]
-        assert first.log_prob == pytest.approx(sentence._.parse_log_prob, abs=1e-9)
-        heads = [token.head.i - sentence.start for token in sentence]
-        assert first.heads.tolist() == heads
-        assert first.deps == [token.dep_ for token in sentence]
+    assert [token._.head_prob for token in doc if token.is_space] == [1.0, 1.0]
 
 
 def test_parses_are_trees_best_first(doc):
@@ -92,6 +88,10 @@ def test_parses_are_trees_best_first(doc):
             heads = np.where(parse.heads == own, 0, parse.heads + 1)
             assert is_tree(np.r_[-1, heads])
             assert (parse.deps[int(np.flatnonzero(heads == 0)[0])]) == "ROOT"
+        # The best is the parse itself.
+        assert log_probs[0] == pytest.approx(sentence._.parse_log_prob, abs=1e-9)
+        assert parses[0].heads.tolist() == [token.head.i - sentence.start for token in sentence]
+        assert parses[0].deps == [token.dep_ for token in sentence]
 
 
 def test_to_doc_has_the_tree_and_the_other_annotation(unsure, doc):
@@ -183,40 +183,33 @@ def test_parses_can_be_looked_for(doc):
     assert parses.index(parses[1]) == 1
 
 
-def test_makers_give_log_probabilities():
-    heads, log_probs = kbest(100)(SCORES, WORDS)
-    assert len(heads) == 9
-    assert np.exp(log_probs).sum() == pytest.approx(1)
-    heads, log_probs = sample_without_replacement(100)(SCORES, WORDS)
+@pytest.mark.parametrize("make", [kbest, sample_without_replacement])
+def test_makers_give_log_probabilities(make):
+    heads, log_probs = make(100)(SCORES, WORDS)
     assert len(heads) == 9
     assert np.exp(log_probs).sum() == pytest.approx(1)
 
 
-@pytest.mark.parametrize("name", ["sample", "sample_without_replacement"])
-def test_samples_in_a_pipeline_do_not_depend_on_the_batch(name, quickstart_docs):
-    maker = {"@misc": f"spacy_rootmind.{name}.v1", "k": 4, "seed": 3}
-    nlp = make_nlp(alternatives=maker)
-    train(nlp, gold_examples(quickstart_docs[:10], nlp), steps=3)
+@pytest.mark.parametrize("make", [sample, sample_without_replacement])
+def test_samples_in_a_pipeline_do_not_depend_on_the_batch(make, unsure, change):
+    change(alternatives=make(4, seed=3), confidence=False)
     texts = ["The cat slept.", "She said that it rained.", "The cat slept."]
-    together = [
-        [(p.heads.tolist(), p.deps) for p in next(doc.sents)._.parses] for doc in nlp.pipe(texts)
-    ]
-    alone = [[(p.heads.tolist(), p.deps) for p in next(nlp(text).sents)._.parses] for text in texts]
+    together, alone = (
+        [[(p.heads.tolist(), p.deps) for p in next(doc.sents)._.parses] for doc in docs]
+        for docs in (unsure.pipe(texts), map(unsure, texts))
+    )
     assert together == alone
-    assert nlp(texts[0])[0]._.head_prob is None
+    assert unsure(texts[0])[0]._.head_prob is None
 
 
 # --- temperature -------------------------------------------------------------------------------
 
 
-def test_temperature_changes_how_sure_but_not_the_parse(quickstart_docs):
-    nlp = make_nlp(confidence=True)
-    train(nlp, gold_examples(quickstart_docs[:10], nlp), steps=3)
-    parser = nlp.get_pipe("root_mst")
+def test_temperature_changes_how_sure_but_not_the_parse(unsure, change):
     heads, sure = {}, {}
     for temperature in (0.5, 1.0, 4.0):
-        assign(parser, temperature=temperature)
-        doc = nlp("She said that it rained.")
+        change(temperature=temperature, decode="tree")
+        doc = unsure("She said that it rained.")
         heads[temperature] = [token.head.i for token in doc]
         sure[temperature] = next(doc.sents)._.parse_log_prob
     assert heads[0.5] == heads[1.0] == heads[4.0]

@@ -67,19 +67,12 @@ def assert_doc_agrees(doc, heads, starts):
         assert heads[sentence.root.i] == sentence.root.i
 
 
-def test_set_trees_random_trees_of_60_words(vocab):
-    rng = np.random.default_rng(0)
-    for _ in range(100):
-        heads, starts = random_doc_heads(rng, [60])
-        doc = plain_doc(vocab, 60)
-        write(doc, heads, starts)
-        assert_doc_agrees(doc, heads, starts)
-
-
-def test_set_trees_several_sentences(vocab):
-    rng = np.random.default_rng(1)
-    for _ in range(50):
-        heads, starts = random_doc_heads(rng, rng.integers(1, 30, size=5))
+@pytest.mark.parametrize("n_sentences", [1, 5])
+def test_set_trees_of_random_sentences(vocab, n_sentences):
+    rng = np.random.default_rng(n_sentences)
+    for _ in range(60):
+        lengths = [60] if n_sentences == 1 else rng.integers(1, 30, size=n_sentences)
+        heads, starts = random_doc_heads(rng, lengths)
         doc = plain_doc(vocab, len(heads))
         write(doc, heads, starts)
         assert_doc_agrees(doc, heads, starts)

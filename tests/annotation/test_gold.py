@@ -1,6 +1,7 @@
 """Gold trees aligned with predicted tokens and sentences."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -32,13 +33,6 @@ def test_reference_heads_tell_missing_from_root(vocab):
     assert vocab.strings[int(deps[1])] == "ROOT"
 
 
-def test_aligned_heads_equal_the_gold_ones_on_equal_tokens(vocab):
-    words = ["a", "b", "c", "d"]
-    example = make_example(vocab, words, words, [1, 3, 1, 3], ["w", "x", "y", "ROOT"])
-    heads, _ = aligned_heads(example, "ROOT")
-    assert heads.tolist() == [1, 3, 1, 3]
-
-
 def retokenized(vocab, predicted, predicted_spaces, words, spaces, heads, deps):
     reference = Doc(vocab, words=words, spaces=spaces, heads=heads, deps=deps)
     return Example(Doc(vocab, words=predicted, spaces=predicted_spaces), reference)
@@ -48,75 +42,61 @@ def labels_of(vocab, deps):
     return [vocab.strings[dep] if dep else "" for dep in deps.tolist()]
 
 
-def test_pieces_have_the_head_and_label_of_their_token(vocab):
-    # Gold "b" is two predicted tokens, and gold "c d" one.
+def tokens(text):
+    """Tokens, and whether there is a space after each; there is none after the last."""
+    words = text.replace("_", " ").split()
+    return words, [*(mark == " " for mark in re.findall("[ _]", text)), False]
+
+
+@pytest.mark.parametrize(
+    ("predicted", "gold", "heads", "deps", "expected_heads", "expected_deps"),
+    [
+        # Pieces have the head and label of their token, and "cd" those of the one nearer the root.
+        (
+            "a b1_b2 cd e",
+            "a b1b2 c_d e",
+            [1, 4, 3, 4, 4],
+            "v w x y ROOT",
+            [1, 4, 4, 4, 4],
+            "v w w y ROOT",
+        ),
+        # The first piece of a split root is the root, and no label is learnt for the other.
+        ("g_o now", "go now", [0, 0], "ROOT advmod", [0, 0, 0], "ROOT - advmod"),
+        # "ba" covers "b", two arcs below the root, and "a", one below it.
+        ("ba c d", "b_a c d", [2, 3, 3, 3], "u v w ROOT", [2, 2, 2], "v w ROOT"),
+        # A merged root stays the root.
+        (
+            "I cannot go",
+            "I can_not go",
+            [2, 2, 2, 2],
+            "nsubj aux ROOT xcomp",
+            [1, 1, 1],
+            "nsubj ROOT xcomp",
+        ),
+        # Heads that are missing stay missing in pieces and merged tokens.
+        (
+            "a1_a2 bc d",
+            "a1a2 b_c d",
+            [0, 1, 3, 3],
+            "- - w ROOT",
+            [MISSING, MISSING, 3, 3],
+            "- - w ROOT",
+        ),
+        # A gold cycle within a merged token makes no root.
+        ("ab c", "a_b c", [1, 0, 2], "x y ROOT", [MISSING, 1], "- ROOT"),
+        ("a b c d", "a b c d", [1, 3, 1, 3], "w x y ROOT", [1, 3, 1, 3], "w x y ROOT"),
+    ],
+)
+def test_heads_and_labels_of_split_and_merged_tokens(
+    vocab, predicted, gold, heads, deps, expected_heads, expected_deps
+):
+    """An underscore is between tokens without a space, and a minus is no label."""
     example = retokenized(
-        vocab,
-        ["a", "b1", "b2", "cd", "e"],
-        [True, False, True, True, False],
-        ["a", "b1b2", "c", "d", "e"],
-        [True, True, False, True, False],
-        [1, 4, 3, 4, 4],
-        ["v", "w", "x", "y", "ROOT"],
+        vocab, *tokens(predicted), *tokens(gold), heads, [dep.strip("-") for dep in deps.split()]
     )
     heads, deps = aligned_heads(example, "ROOT")
-    assert heads.tolist() == [1, 4, 4, 4, 4]
-    assert labels_of(vocab, deps) == ["v", "w", "w", "y", "ROOT"]
-
-
-def test_first_piece_of_a_split_root_is_the_root(vocab):
-    example = retokenized(
-        *(vocab, ["g", "o", "now"], [False, True, False]),
-        *(["go", "now"], [True, False], [0, 0], ["ROOT", "advmod"]),
-    )
-    heads, deps = aligned_heads(example, "ROOT")
-    assert heads.tolist() == [0, 0, 0]
-    # No label is learnt for the other piece: "ROOT" belongs to root arcs.
-    assert labels_of(vocab, deps) == ["ROOT", "", "advmod"]
-
-
-def test_merged_token_stands_for_the_one_closest_to_the_root(vocab):
-    # "ba" covers "b", two arcs below the root, and "a", one below it.
-    example = retokenized(
-        *(vocab, ["ba", "c", "d"], [True, True, False]),
-        *(["b", "a", "c", "d"], [False, True, True, False]),
-        *([2, 3, 3, 3], ["u", "v", "w", "ROOT"]),
-    )
-    heads, deps = aligned_heads(example, "ROOT")
-    assert heads.tolist() == [2, 2, 2]
-    assert labels_of(vocab, deps) == ["v", "w", "ROOT"]
-
-
-def test_merged_root_stays_the_root(vocab):
-    example = retokenized(
-        *(vocab, ["I", "cannot", "go"], [True, True, False]),
-        *(["I", "can", "not", "go"], [True, False, True, False]),
-        *([2, 2, 2, 2], ["nsubj", "aux", "ROOT", "xcomp"]),
-    )
-    heads, deps = aligned_heads(example, "ROOT")
-    assert heads.tolist() == [1, 1, 1]
-    assert labels_of(vocab, deps) == ["nsubj", "ROOT", "xcomp"]
-
-
-def test_heads_that_are_missing_stay_missing_in_pieces_and_merged_tokens(vocab):
-    example = retokenized(
-        *(vocab, ["a1", "a2", "bc", "d"], [False, True, True, False]),
-        *(["a1a2", "b", "c", "d"], [True, False, True, False]),
-        *([0, 1, 3, 3], ["", "", "w", "ROOT"]),
-    )
-    heads, deps = aligned_heads(example, "ROOT")
-    assert heads.tolist() == [MISSING, MISSING, 3, 3]
-    assert labels_of(vocab, deps) == ["", "", "w", "ROOT"]
-
-
-def test_gold_cycle_within_a_merged_token_makes_no_root(vocab):
-    example = retokenized(
-        *(vocab, ["ab", "c"], [True, False]),
-        *(["a", "b", "c"], [False, True, False], [1, 0, 2], ["x", "y", "ROOT"]),
-    )
-    heads, deps = aligned_heads(example, "ROOT")
-    assert heads.tolist() == [MISSING, 1]
-    assert labels_of(vocab, deps) == ["", "ROOT"]
+    assert heads.tolist() == expected_heads
+    assert [dep or "-" for dep in labels_of(vocab, deps)] == expected_deps.split()
 
 
 def random_tree(rng, n):

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import spacy
+from gradients import OPS, assert_parameters
 from spacy.tokens import Doc
-from thinc.api import Model, Ops
+from thinc.api import Model
 
 from spacy_rootmind.annotation.sentences import sentences_of, words_of
 from spacy_rootmind.network.architecture import (
@@ -15,7 +16,6 @@ from spacy_rootmind.network.architecture import (
 )
 from spacy_rootmind.network.label_scores import ChosenArcs
 
-OPS = Ops()
 WIDTH = 5
 
 
@@ -51,7 +51,13 @@ def docs():
     ]
 
 
-def in_double(model):
+def build(docs, tok2vec=None, *, lstm_width=4, refinements=1, **others):
+    """A network with random parameters in double precision."""
+    model = build_biaffine_parser(
+        tok2vec or toy_tok2vec(), lstm_width, 4, 3, refinements, 0.0, nO=3, **others
+    )
+    model.get_ref("labels").set_dim("nO", 3)
+    model.initialize(X=docs)
     rng = np.random.default_rng(1)
     for node in model.walk():
         node.ops = OPS
@@ -68,11 +74,8 @@ def test_model_gradient_matches_finite_differences(
     docs, lstm_width, qrnn_width, refinements, with_features
 ):
     features = toy_tok2vec("features") if with_features else None
-    others = {"qrnn_width": qrnn_width, "features": features, "nO": 3}
-    model = build_biaffine_parser(toy_tok2vec(), lstm_width, 4, 3, refinements, 0.0, **others)
-    model.get_ref("labels").set_dim("nO", 3)
-    model.initialize(X=docs)
-    in_double(model)
+    others = {"qrnn_width": qrnn_width, "features": features}
+    model = build(docs, lstm_width=lstm_width, refinements=refinements, **others)
     given = ParserInput(docs, [sentences_of(doc) for doc in docs])
     rng = np.random.default_rng(2)
     chosen = []
@@ -107,19 +110,7 @@ def test_model_gradient_matches_finite_differences(
         of_labels = sum((own.scores * d).sum() for own, d in zip(labels, d_labels, strict=True))
         return arcs + of_labels + (boundaries * d_boundaries).sum()
 
-    for node in model.walk():
-        for name in node.param_names:
-            value = node.get_param(name).copy()
-            direction = rng.normal(size=value.shape)
-            step = 1e-6
-            node.set_param(name, value + step * direction)
-            above = total()
-            node.set_param(name, value - step * direction)
-            below = total()
-            node.set_param(name, value)
-            numeric = (above - below) / (2 * step)
-            analytic = (node.get_grad(name) * direction).sum()
-            assert numeric == pytest.approx(analytic, rel=1e-5, abs=1e-7), (node.name, name)
+    assert_parameters(model, total, rng, directions=1)
 
 
 @pytest.mark.parametrize("with_features", [False, True])
@@ -130,12 +121,7 @@ def test_grad_factor_scales_the_gradient_of_shared_vectors_only(
     def gradients(factor):
         tok2vec = toy_tok2vec(name)
         features = toy_tok2vec("features") if with_features else None
-        model = build_biaffine_parser(
-            tok2vec, 4, 4, 3, 1, 0.0, grad_factor=factor, features=features, nO=3
-        )
-        model.get_ref("labels").set_dim("nO", 3)
-        model.initialize(X=docs)
-        in_double(model)
+        model = build(docs, tok2vec, grad_factor=factor, features=features)
         (trees, boundaries, _), backprop = model.begin_update(docs)
         rounds = [
             [np.ones_like(S) * b.allowed for S, b in zip(arcs, trees.layout.buckets, strict=True)]
@@ -165,10 +151,7 @@ def test_features_are_appended_to_the_token_vectors(docs):
         return [own if len(own) > 1 else own[:, :0] for own in vectors], backprop
 
     tok2vec._func = without_pieces
-    model = build_biaffine_parser(tok2vec, 4, 4, 3, 1, 0.0, features=features, nO=3)
-    model.get_ref("labels").set_dim("nO", 3)
-    model.initialize(X=docs)
-    in_double(model)
+    model = build(docs, tok2vec, features=features)
     vectors, _ = find_vectors(model, docs, is_train=False)
     assert [len(own) for own in vectors] == [6, 0, 1, 9]
     E, F = tok2vec.get_param("E"), features.get_param("E")
@@ -177,10 +160,7 @@ def test_features_are_appended_to_the_token_vectors(docs):
 
 
 def test_plain_docs_count_as_one_sentence_each(docs):
-    model = build_biaffine_parser(toy_tok2vec(), 4, 4, 3, 1, 0.0, nO=3)
-    model.get_ref("labels").set_dim("nO", 3)
-    model.initialize(X=docs)
-    in_double(model)
+    model = build(docs)
     plain = model.predict(docs).trees
     whole = [[np.arange(len(doc))] if len(doc) else [] for doc in docs]
     given = model.predict(ParserInput(docs, whole)).trees
@@ -190,10 +170,7 @@ def test_plain_docs_count_as_one_sentence_each(docs):
 
 
 def test_refinement_changes_scores_and_keeps_the_first_round(docs):
-    model = build_biaffine_parser(toy_tok2vec(), 4, 4, 3, 2, 0.0, nO=3)
-    model.get_ref("labels").set_dim("nO", 3)
-    model.initialize(X=docs)
-    in_double(model)
+    model = build(docs, refinements=2)
     scores = model.predict(docs).trees
     assert len(scores.rounds) == 3
     for first, last in zip(scores.rounds[0], scores.arcs, strict=True):
@@ -226,10 +203,7 @@ def test_docs_without_words_may_have_vectors_without_width(docs):
     for drops_width in (False, True):
         tok2vec = toy_tok2vec()
         tok2vec.initialize()
-        model = build_biaffine_parser(listener_to(tok2vec, drops_width), 4, 4, 3, 1, 0.0, nO=3)
-        model.get_ref("labels").set_dim("nO", 3)
-        model.initialize(X=docs)
-        in_double(model)
+        model = build(docs, listener_to(tok2vec, drops_width))
         sentences, words = [sentences_of(doc) for doc in docs], [words_of(doc) for doc in docs]
         given = ParserInput(docs, sentences, words)
         (trees, boundaries, _), backprop = model.begin_update(given)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import spacy
-from parsers import SMALL_MODEL, gold_examples
+from parsers import LISTENING, SMALL_MODEL, arcs_of, gold_examples, train
 from spacy.util import fix_random_seed, load_model_from_config, registry
 from thinc.api import Config, Linear
 
@@ -14,11 +14,8 @@ TOK2VEC = {
     "@architectures": "spacy_rootmind.HalfPrecision.v1",
     "model": SMALL_MODEL["tok2vec"],
 }
-LISTENER = {
-    "@architectures": "spacy.Tok2VecListener.v1",
-    "width": SMALL_MODEL["tok2vec"]["width"],
-    "upstream": "tok2vec",
-}
+
+
 TEXT = "The teacher that she met gave the boy a book."
 
 
@@ -28,12 +25,8 @@ def nlp(quickstart_docs):
     fix_random_seed(0)
     nlp = spacy.blank("xx")
     nlp.add_pipe("tok2vec", config={"model": TOK2VEC})
-    nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": LISTENER}})
-    examples = gold_examples(quickstart_docs[:40], nlp)
-    optimizer = nlp.initialize(lambda: examples)
-    for _ in range(10):
-        nlp.update(examples, sgd=optimizer)
-    return nlp
+    nlp.add_pipe("root_mst", config={"model": LISTENING})
+    return train(nlp, gold_examples(quickstart_docs[:40], nlp), steps=6)
 
 
 def weights_of(model):
@@ -49,7 +42,7 @@ def parse(nlp):
     """Heads, labels and probabilities."""
     configure(nlp, confidence=True)
     doc = nlp(TEXT)
-    return [(t.head.i, t.dep_) for t in doc], [t._.head_prob for t in doc]
+    return arcs_of(doc), [t._.head_prob for t in doc]
 
 
 @pytest.mark.parametrize("way", ["folder", "bytes"])

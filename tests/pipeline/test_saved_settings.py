@@ -144,14 +144,6 @@ def test_settings_passed_when_loading_take_precedence(nlp, tmp_path):
     assert settings_of(again) == {**default_settings(), "arc_threshold": 0.125}
 
 
-def test_refused_values_leave_the_config(nlp):
-    before = {**block(nlp)}
-    with pytest.raises(ValueError, match="expected temperature"):
-        configure(nlp, confidence=True, temperature=-1)
-    assert block(nlp) == before
-    assert settings_of(nlp) == default_settings()
-
-
 def test_renamed_and_disabled_components_know_their_config(nlp, tmp_path):
     nlp.rename_pipe("root_mst", "trees")
     nlp.disable_pipe("trees")
