@@ -458,7 +458,8 @@ def test_boundaries_give_way_where_no_word_could_be_the_root():
     barred = Constraints(forbidden=[(2, 2)], forced=[(3, 4)])
     assert plan(doc, barred, [-1, -1, 3, 2, -1, 1]) == [0, 2, 5, 6]
     everywhere = Constraints(labels=[(i, "dep") for i in range(6)])
-    assert plan(doc, everywhere, [9] * 6) == [0, 6]
+    for mode in ("auto", "doc"):
+        assert plan(doc, everywhere, [9] * 6, sentences=mode) == [0, 6]
     with_space = Doc(VOCAB, words=["a", "\n", "a", "\n", "a"])
     assert plan(with_space, label, [-1, 3, 3, -1, 2]) == [0, 2, 5]
 
