@@ -64,6 +64,8 @@ def tokens(text):
         ("g_o now", "go now", [0, 0], "ROOT advmod", [0, 0, 0], "ROOT - advmod"),
         # "ba" covers "b", two arcs below the root, and "a", one below it.
         ("ba c d", "b_a c d", [2, 3, 3, 3], "u v w ROOT", [2, 2, 2], "v w ROOT"),
+        # The head of others is the piece that covers nothing else.
+        ("ab_c d", "a_bc d", [1, 1, 1], "x ROOT y", [1, 1, 1], "- ROOT y"),
         # A merged root stays the root.
         (
             "I cannot go",
