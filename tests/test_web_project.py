@@ -228,8 +228,6 @@ def test_student_is_the_shipped_pipeline_with_a_teacher_and_vectors():
     assert student["training"].pop("max_epochs") == -1
     assert shipped["training"].pop("max_epochs") == 0
     assert student["paths"].pop("taught") is None
-    for config, threshold in ((student, 0.35), (shipped, 0.5)):
-        assert config["components"]["root_mst"].pop("boundary_threshold") == threshold
     vectors = student["nlp"].pop("vectors")
     assert vectors["@vectors"] == "spacy_rootmind.HalfPrecisionVectors.v1"
     assert shipped["nlp"].pop("vectors")["@vectors"] == "spacy.Vectors.v1"

@@ -33,7 +33,7 @@ TEXTS = (
     "Which , she said he , is is not a the of",
     "Who whom what did did he she see see?",
     "He , she ) ran ( home , .",
-    "And but the of to, (he) of",
+    "The of and , but to in",
     "to to of of the the a a",
 )
 VALID = "She saw the man with the telescope. He didn't see her,\n\n  though."
@@ -243,7 +243,7 @@ def test_treebanks_pass_the_validator(name, repairing, ud_folder):
     [path] = (ud_folder / f"UD_{name}").glob("*-ud-test.conllu")
     records = list(replacing_tags(read_records(Inputs([str(path)]), None)))[::10]
     docs = list(repairing.pipe(record.make_doc(repairing) for record in records))
-    assert {status for doc in docs for status in status_of(doc)} == {None}
+    assert {status for doc in docs for status in status_of(doc)} <= {None, "not proven"}
     data = [write_conllu(doc, record, 0) for doc, record in zip(docs, records, strict=True)]
     errors = validate(b"".join(data).decode()).splitlines()
     assert [line for line in errors if "[L3 SYNTAX" in line] == []
