@@ -2,11 +2,14 @@
 
 import sys
 from contextlib import redirect_stdout
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 from wasabi import Printer
 
-from spacy_rootmind.parsing.stream import Counts
+if TYPE_CHECKING:
+    # Which would import spaCy: `--help` does not wait for that.
+    from spacy_rootmind.parsing.stream import Counts
 
 
 class CommandError(Exception):
@@ -76,7 +79,7 @@ class Messages:
             getattr(self._printer, style)(title, text)
 
 
-def warn_of_guidelines(messages: Messages, counts: Counts) -> None:
+def warn_of_guidelines(messages: Messages, counts: "Counts") -> None:
     """Tell how many trees may not be the best ones that keep the pipeline's guidelines."""
     if counts.not_proven or counts.broken:
         messages.warn(
