@@ -47,7 +47,7 @@ STAGES = (
     ("decode", labelled, "decode"),
     ("marginals, entropy", SentenceParser, "_find_probabilities"),
     ("arcs and their labels", sentence_parser, "label_arcs"),
-    ("alternatives", SentenceParser, "_make_alternatives"),
+    ("alternatives", SentenceParser, "_find_alternatives"),
     ("labels of alternatives", sentence_parser, "label_alternatives"),
     ("into the Doc", root_mst, "annotate"),
 )
