@@ -47,6 +47,8 @@ def as_values(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
         )
     if values.dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
         values = values.astype(np.float64)
+    elif not values.flags.aligned:
+        values = values.copy()
     sentences = shape[0] if len(shape) == 3 else 1
     n_functions = values.shape[-3] if values.ndim > len(shape) else 1
     return values.reshape(sentences, n_functions, *shape[-2:])
