@@ -1,6 +1,8 @@
 """Small parsers, and Docs and Examples to train and try them on."""
 
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import spacy
@@ -122,6 +124,17 @@ def assign(parser, **settings):
     before = parser.settings
     parser.settings = replace(before, **settings)
     return before
+
+
+@contextmanager
+def changeable(nlp):
+    """Yield a function that gives the parser other settings, which it has until the end."""
+    parser = nlp.get_pipe("root_mst")
+    before = parser.settings
+    try:
+        yield partial(assign, parser)
+    finally:
+        parser.settings = before
 
 
 def make_nlp(lang="xx", **config):

@@ -686,7 +686,7 @@ class TreeDistribution:
 
     def __setstate__(self, given: dict[str, Any]) -> None:
         """Make the object again."""
-        self.__init__(**given)  # type: ignore[misc]
+        TreeDistribution.__init__(self, **given)
 
 
 def _check_type(other: object) -> None:

@@ -1,11 +1,10 @@
 """Confidence and alternative parses, and that they stay with their sentence."""
 
 import pickle
-from functools import partial
 
 import numpy as np
 import pytest
-from parsers import assign, gold_examples, make_nlp, train
+from parsers import assign, changeable, gold_examples, make_nlp, train
 from spacy.tokens import Doc, Span, Token
 
 from spacy_rootmind import arc_marginals, is_tree
@@ -29,10 +28,8 @@ def unsure(quickstart_docs):
 @pytest.fixture
 def change(unsure):
     """Changes settings of the parser for a test."""
-    parser = unsure.get_pipe("root_mst")
-    before = parser.settings
-    yield partial(assign, parser)
-    parser.settings = before
+    with changeable(unsure) as change:
+        yield change
 
 
 @pytest.fixture

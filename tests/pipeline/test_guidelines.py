@@ -2,13 +2,12 @@
 
 import io
 import pickle
-from functools import partial
 
 import numpy as np
 import pytest
 import spacy
 import udtools
-from parsers import arcs_of, assign, make_nlp
+from parsers import arcs_of, changeable, make_nlp
 from spacy.tokens import Doc
 from spacy.training import Example
 from spacy.vocab import Vocab
@@ -55,10 +54,8 @@ def nlp(web_pipeline):
 @pytest.fixture
 def change(nlp):
     """Changes settings of the pipeline's parser for a test."""
-    parser = nlp.get_pipe("root_mst")
-    before = parser.settings
-    yield partial(assign, parser)
-    parser.settings = before
+    with changeable(nlp) as change:
+        yield change
 
 
 def load(web_pipeline):
@@ -243,7 +240,9 @@ def test_treebanks_pass_the_validator(name, repairing, ud_folder):
     [path] = (ud_folder / f"UD_{name}").glob("*-ud-test.conllu")
     records = list(replacing_tags(read_records(Inputs([str(path)]), None)))[::10]
     docs = list(repairing.pipe(record.make_doc(repairing) for record in records))
-    assert {status for doc in docs for status in status_of(doc)} <= {None, "not proven"}
+    found = [status for doc in docs for status in status_of(doc) if status is not None]
+    # Of GUM, the search for one sentence reaches its limit.
+    assert found in ([], ["not proven"] if name == "English-GUM" else [])
     data = [write_conllu(doc, record, 0) for doc, record in zip(docs, records, strict=True)]
     errors = validate(b"".join(data).decode()).splitlines()
     assert [line for line in errors if "[L3 SYNTAX" in line] == []

@@ -1,11 +1,10 @@
 """Arcs that are probable, with their labels."""
 
 from collections import Counter
-from functools import partial
 
 import numpy as np
 import pytest
-from parsers import assign, gold_examples, make_nlp, score_labels, train
+from parsers import changeable, gold_examples, make_nlp, score_labels, train
 
 from spacy_rootmind import arc_marginals
 from spacy_rootmind.annotation import extensions
@@ -31,10 +30,8 @@ def unsure(quickstart_docs):
 @pytest.fixture
 def change(unsure):
     """Changes settings of the parser for a test."""
-    parser = unsure.get_pipe("root_mst")
-    before = parser.settings
-    yield partial(assign, parser)
-    parser.settings = before
+    with changeable(unsure) as change:
+        yield change
 
 
 def listed(span):

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from parsers import assign, gold_examples, make_nlp, train
+from parsers import changeable, gold_examples, make_nlp, train
 from reference import enumerate_projective_trees, is_projective
 from spacy.tokens import Doc
 
@@ -29,16 +29,14 @@ def nlp():
 @pytest.fixture
 def parse(nlp):
     """A function that parses the text with the given settings; returns the sentence."""
-    parser = nlp.get_pipe("root_mst")
-    before = parser.settings
+    with changeable(nlp) as change:
 
-    def parse(**settings):
-        assign(parser, **settings)
-        [sentence] = nlp(TEXT).sents
-        return sentence
+        def parse(**settings):
+            change(**settings)
+            [sentence] = nlp(TEXT).sents
+            return sentence
 
-    yield parse
-    parser.settings = before
+        yield parse
 
 
 def heads_of(parse):
