@@ -33,34 +33,55 @@ cdef void swap_rows(double* first, double* second, Py_ssize_t n) noexcept nogil:
         second[i] = value
 
 
-cdef bint invert_matrix(double* matrix, Py_ssize_t n, Py_ssize_t* swapped) noexcept nogil:
-    """Gauss-Jordan elimination in place with partial pivoting; see the declaration.
+cdef void fill_laplacian(
+        const double* weights, Py_ssize_t stride, Py_ssize_t n, bint single_root, double* matrix
+) noexcept nogil:
+    cdef Py_ssize_t i, head
+    cdef const double* row
+    cdef double total
+    for i in range(n):
+        row = weights + (i + 1) * stride
+        total = 0 if single_root else row[0]
+        for head in range(1, n + 1):
+            total += 0 if head == i + 1 else row[head]
+            matrix[i * n + head - 1] = -row[head]
+        matrix[i * n + i] = total
+        if single_root:
+            matrix[i * n] = row[0]
 
-    As long as a few draws take; LAPACK is faster, but Ctrl-C would have to wait until it is done.
+
+cdef bint invert_laplacian(
+        const double* weights, Py_ssize_t stride, Py_ssize_t n, bint single_root, double* inverse,
+        Py_ssize_t* swapped) noexcept nogil:
+    """Invert the Laplacian of a sentence; see the declaration.
+
+    Gauss-Jordan elimination in place with partial pivoting, as long as a few draws take. LAPACK is
+    faster, but Ctrl-C would have to wait until it is done.
     """
     cdef Py_ssize_t k, i, j, largest
     cdef double* pivot
     cdef double* row
     cdef double factor
+    fill_laplacian(weights, stride, n, single_root, inverse)
     for k in range(n):
         largest = k
         for i in range(k + 1, n):
-            if fabs(matrix[i * n + k]) > fabs(matrix[largest * n + k]):
+            if fabs(inverse[i * n + k]) > fabs(inverse[largest * n + k]):
                 largest = i
         # NaN is no pivot either.
-        if not fabs(matrix[largest * n + k]) > 0:
+        if not fabs(inverse[largest * n + k]) > 0:
             return False
         swapped[k] = largest
-        pivot = matrix + k * n
+        pivot = inverse + k * n
         if largest != k:
-            swap_rows(pivot, matrix + largest * n, n)
+            swap_rows(pivot, inverse + largest * n, n)
         factor = pivot[k]
         pivot[k] = 1
         for j in range(n):
             pivot[j] /= factor
         for i in range(n):
             poll_row(i, n)
-            row = matrix + i * n
+            row = inverse + i * n
             factor = row[k]
             if i != k and factor != 0:
                 row[k] = 0
@@ -69,7 +90,7 @@ cdef bint invert_matrix(double* matrix, Py_ssize_t n, Py_ssize_t* swapped) noexc
     # Rows that were swapped are columns of the inverse.
     for i in range(n):
         poll_row(i, n)
-        row = matrix + i * n
+        row = inverse + i * n
         for k in range(n - 1, -1, -1):
             factor = row[k]
             row[k] = row[swapped[k]]
@@ -136,8 +157,8 @@ cdef void fix_arc(
 
 cdef int draw_by_inverse(
         const double* weights, Py_ssize_t stride, Py_ssize_t n, bint single_root,
-        const double* inverse, Py_ssize_t inverse_stride, const RandomSource* random,
-        int32_t* heads, double* work) noexcept nogil:
+        const double* inverse, const RandomSource* random, int32_t* heads, double* work
+) noexcept nogil:
     """Draw a tree, the first word's head first.
 
     Returns DECODE_OK, or DECODE_LOST_DIGITS where probabilities do not add up.
@@ -150,7 +171,7 @@ cdef int draw_by_inverse(
     heads[0] = -1
     for word in range(n):
         poll_row(word, n)
-        memcpy(current + word * n, inverse + word * inverse_stride, n * sizeof(double))
+        memcpy(current + word * n, inverse + word * n, n * sizeof(double))
     for word in range(1, n + 1):
         fill_probabilities(
             weights + word * stride, current, n, word, single_root, probabilities)

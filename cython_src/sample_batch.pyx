@@ -24,7 +24,7 @@ from spacy_rootmind.kernel.ancestral cimport (
     insertion_init,
 )
 from spacy_rootmind.kernel.batch cimport Batch, ScoreBuffer, Worker, gather, run_batch
-from spacy_rootmind.kernel.colbourn cimport draw_by_inverse, invert_matrix
+from spacy_rootmind.kernel.colbourn cimport draw_by_inverse, invert_laplacian
 from spacy_rootmind.kernel.decode cimport (
     DECODE_LOST_DIGITS,
     DECODE_NO_MEMORY,
@@ -40,7 +40,7 @@ from spacy_rootmind.kernel.inside_outside cimport (
     span_sums_init,
     sum_projective,
 )
-from spacy_rootmind.kernel.interrupt cimport poll_row, run_part
+from spacy_rootmind.kernel.interrupt cimport poll_row
 from spacy_rootmind.kernel.partial_tree cimport partial_begin, partial_free, partial_init
 from spacy_rootmind.kernel.partition cimport log_probability, root_shares, sum_trees, sum_trees_wide
 from spacy_rootmind.kernel.random cimport (
@@ -97,8 +97,11 @@ cdef int sampler_init(
     if method == SAMPLE_DISTINCT:
         fits = fits and partial_init(&sampler.partial, max_words) == DECODE_OK
     if method == SAMPLE_COLBOURN:
+        sampler.inverse = <double*>malloc(width * width * sizeof(double))
         sampler.work = <double*>malloc((width * width + 3 * width) * sizeof(double))
-        fits = fits and sampler.work is not NULL
+        sampler.swapped = <Py_ssize_t*>malloc(width * sizeof(Py_ssize_t))
+        fits = fits and sampler.inverse is not NULL and sampler.work is not NULL
+        fits = fits and sampler.swapped is not NULL
     return DECODE_OK if fits else DECODE_NO_MEMORY
 
 
@@ -111,8 +114,11 @@ cdef void sampler_free(SamplerWorkspace* sampler) noexcept nogil:
     walk_free(&sampler.walk)
     trie_free(&sampler.trie)
     free(sampler.root_weights)
+    free(sampler.inverse)
     free(sampler.work)
-    sampler.root_weights = sampler.work = NULL
+    free(sampler.swapped)
+    sampler.root_weights = sampler.inverse = sampler.work = NULL
+    sampler.swapped = NULL
 
 
 # --- a sentence --------------------------------------------------------------------------------
@@ -154,6 +160,11 @@ cdef int sampler_begin(
         return status
     if is_walk(sampler.method):
         return begin_walks(sampler)
+    if sampler.method == SAMPLE_COLBOURN:
+        if not invert_laplacian(
+                <const double*>sampler.sum.weights, sampler.sum.stride, n, sampler.single_root,
+                sampler.inverse, sampler.swapped):
+            return DECODE_LOST_DIGITS
     if sampler.method == SAMPLE_DISTINCT:
         partial_begin(&sampler.partial, square, &sampler.sum)
         status = trie_begin(&sampler.trie, &sampler.partial)
@@ -236,9 +247,8 @@ cdef int draw_tree(
         return draw_ancestral(sampler, 0, random, heads)
     if sampler.method == SAMPLE_COLBOURN:
         return draw_by_inverse(
-            sampler.inverse_weights, sampler.inverse_stride + 1, sampler.sum.n,
-            sampler.single_root, sampler.inverse, sampler.inverse_stride, random, heads,
-            sampler.work)
+            <const double*>sampler.sum.weights, sampler.sum.stride, sampler.sum.n,
+            sampler.single_root, sampler.inverse, random, heads, sampler.work)
     if sampler.method == SAMPLE_WILSON_REJECT:
         return draw_by_rejection(sampler, random, heads)
     if sampler.method == SAMPLE_DISTINCT:
@@ -296,9 +306,6 @@ cdef struct SampleTask:
     double* log_probabilities       # k per sentence
     double* log_remaining           # the same, or NULL
     Py_ssize_t* found               # per sentence
-    const double* inverses
-    const double* inverse_weights
-    Py_ssize_t inverse_stride
 
 cdef struct SampleState:
     const SampleTask* task
@@ -328,13 +335,8 @@ cdef int sample_sentence(void* state, const Batch* batch, Py_ssize_t sentence) n
     cdef SampleState* worker = <SampleState*>state
     cdef const SampleTask* task = worker.task
     cdef SamplerWorkspace* sampler = &worker.sampler
-    cdef Py_ssize_t stride = task.inverse_stride
     cdef int status
     gather(batch, sentence, worker.square)
-    if task.inverses is not NULL:
-        sampler.inverse = task.inverses + sentence * stride * stride
-        sampler.inverse_weights = task.inverse_weights + sentence * (stride + 1) * (stride + 1)
-        sampler.inverse_stride = stride
     sampler.log_remaining = NULL
     if task.log_remaining is not NULL:
         sampler.log_remaining = task.log_remaining + sentence * task.k
@@ -436,49 +438,16 @@ cdef class Sampler(Worker):
         free(self.c.square)
 
 
-# The arguments of `invert_matrix`, and its result.
-cdef struct InverseTask:
-    double* matrix
-    Py_ssize_t n
-    Py_ssize_t* swapped
-    bint exists
-
-
-cdef int invert_part(void* argument) noexcept nogil:
-    cdef InverseTask* task = <InverseTask*>argument
-    task.exists = invert_matrix(task.matrix, task.n, task.swapped)
-    return DECODE_OK
-
-
-def invert(double[:, ::1] matrix not None):
-    """Invert a square matrix in place; returns whether it has an inverse, up to rounding."""
-    cdef InverseTask task
-    task.n = matrix.shape[0]
-    if task.n == 0:
-        return True
-    task.matrix = &matrix[0, 0]
-    task.swapped = <Py_ssize_t*>malloc(task.n * sizeof(Py_ssize_t))
-    if task.swapped is NULL:
-        raise MemoryError("no memory for a row")
-    try:
-        run_part(invert_part, &task)
-    finally:
-        free(task.swapped)
-    return bool(task.exists)
-
-
 def sample_batch(
         object scores, object allowed, object lengths, list samplers,
         const uint64_t[:, ::1] seeds not None, int32_t[:, :, ::1] heads not None,
         double[:, ::1] log_probabilities not None, Py_ssize_t[::1] found not None,
-        const double[:, :, ::1] inverses=None, const double[:, :, ::1] inverse_weights=None,
         double[:, ::1] log_remaining=None):
     """Draw trees of all sentences, with one thread per sampler.
 
     `scores`, `allowed` and `lengths` are as for ScoreBuffer. Each sentence has a random stream of
-    its own, begun from two words of `seeds`, of shape (B, 2). For colbourn, `inverses` are those of
-    the sentences' Laplacians, n x n, and `inverse_weights` the weights in these, (n + 1) x (n + 1).
-    Without replacement, `log_remaining` gets the log of the mass that was left before each draw.
+    its own, begun from two words of `seeds`, of shape (B, 2). Without replacement, `log_remaining`
+    gets the log of the mass that was left before each draw.
     Returns (status, sentence) of the first sentence that fails, or (OK, any).
     """
     cdef ScoreBuffer buffer = ScoreBuffer(scores, allowed, lengths)
@@ -492,12 +461,6 @@ def sample_batch(
     task.log_probabilities = &log_probabilities[0, 0]
     task.found = &found[0]
     task.log_remaining = NULL if log_remaining is None else &log_remaining[0, 0]
-    task.inverses = task.inverse_weights = NULL
-    task.inverse_stride = 0
-    if inverses is not None and inverses.shape[2] > 0:
-        task.inverses = &inverses[0, 0, 0]
-        task.inverse_weights = &inverse_weights[0, 0, 0]
-        task.inverse_stride = inverses.shape[2]
     task.seeds = &seeds[0, 0]
     for sampler in samplers:
         sampler.c.task = &task

@@ -34,12 +34,11 @@ cdef struct SamplerWorkspace:
     Trie trie
     double* root_weights    # of words to be the root token
     double root_total       # and their sum
-    double* work            # of colbourn
+    double* inverse         # for colbourn: that of the Laplacian of the sentence at hand,
+    double* work            # n x n + 3 n + 1,
+    Py_ssize_t* swapped     # and n
     const double* square    # of the sentence at hand, as all below
     bint has_insertion      # whether `insertion` is ready for it
-    const double* inverse   # for colbourn: that of its Laplacian
-    const double* inverse_weights   # and the weights in it; rows a column longer than the inverse's
-    Py_ssize_t inverse_stride
     double* log_remaining   # for distinct, unless NULL: the mass not drawn yet, before each draw
 
 cdef int sampler_init(

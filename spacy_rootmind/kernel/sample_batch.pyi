@@ -20,8 +20,5 @@ def sample_batch(
     heads: NDArray[np.int32],
     log_probabilities: NDArray[np.float64],
     found: NDArray[np.intp],
-    inverses: NDArray[np.float64] | None = None,
-    inverse_weights: NDArray[np.float64] | None = None,
     log_remaining: NDArray[np.float64] | None = None,
 ) -> tuple[int, int]: ...
-def invert(matrix: NDArray[np.float64]) -> bool: ...

@@ -26,7 +26,6 @@ from spacy_rootmind.trees.conventions import (
 )
 from spacy_rootmind.trees.errors import (
     LOST_DIGITS,
-    blocks_of_rows,
     filled,
     kind_of,
     measure,
@@ -53,7 +52,7 @@ Seed = int | np.random.Generator | None
 _SQUARES = {
     "auto": 24,
     "ancestral": 8,
-    "colbourn": 8,
+    "colbourn": 16,
     "wilson": 16,
     "wilson_reject": 48,
 }
@@ -70,7 +69,7 @@ def _bytes_of_samples(
     num_threads: int,
     **_: object,
 ) -> float:
-    """Count bytes: a sampler per thread, the trees, and for some methods matrices per sentence."""
+    """Count bytes: a sampler per thread, and the trees."""
     sentences, width, n = measure(scores, lengths)
     threads = min(num_threads, max(sentences, 1))
     trees = sentences * k * (4.0 * width + (8 if replace else 16))
@@ -78,8 +77,7 @@ def _bytes_of_samples(
         return threads * 104 * n**2 + trees
     if not replace:
         return threads * 96 * n**2 + trees
-    inverses = 16 * sentences * n**2 if method == "colbourn" else 0
-    return threads * (40 + _SQUARES[method]) * n**2 + inverses + trees
+    return threads * (40 + _SQUARES[method]) * n**2 + trees
 
 
 @names_memory(_bytes_of_samples)
@@ -301,15 +299,12 @@ def _draw(
     log_probs = filled((len(batch), k), -np.inf, np.float64)
     log_remaining = np.zeros((len(batch), k) if distinct else (0, 0))
     found = np.zeros(len(batch), dtype=np.intp)
-    inverses = weights = None
-    if method == "colbourn":
-        inverses, weights = _inverse_laplacians(batch, mask, words, single_root)
     samplers = [
         kernel.Sampler(method, longest, single_root, steps)
         for _ in range(min(threads, max(len(words), 1)))
     ]
     failed = kernel.sample_batch(
-        *(batch, mask, words, samplers, seeds, heads, log_probs, found, inverses, weights),
+        *(batch, mask, words, samplers, seeds, heads, log_probs, found),
         log_remaining if distinct else None,
     )
     if failed[0] == kernel.NO_STEPS:
@@ -387,52 +382,6 @@ def _draw_seeds(seed: Seed, count: int) -> NDArray[np.uint64]:
             f"{type(seed).__name__}"
         )
     return np.random.default_rng(seed).integers(2**64, size=(count, 2), dtype=np.uint64)
-
-
-def _inverse_laplacians(
-    batch: ScoreArray,
-    mask: NDArray[np.uint8] | None,
-    words: NDArray[np.intp],
-    single_root: bool,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Invert the Laplacian of each sentence; returns the inverses and the weights in them.
-
-    A sentence without an inverse gets NaN: the kernel then reports lost digits.
-    """
-    longest = int(words.max(initial=0))
-    inverses = np.empty((len(batch), longest, longest))
-    weights = np.zeros((len(batch), longest + 1, longest + 1))
-    for sentence, n in enumerate(words.tolist()):
-        scores = only_allowed(batch[sentence], None if mask is None else mask[sentence])
-        inside = weights[sentence, : n + 1, : n + 1]
-        inside[1:] = _weights(scores[1 : n + 1, : n + 1], single_root)
-        laplacian = _laplacian(inside[1:], single_root)
-        if not kernel.invert(laplacian):
-            laplacian.fill(np.nan)
-        inverses[sentence, :n, :n] = laplacian
-    return inverses, weights
-
-
-def _weights(scores: NDArray[np.float64], single_root: bool) -> NDArray[np.float64]:
-    """Exponentiate each word's scores less its highest; root scores also less their highest."""
-    scores = scores.copy()
-    scores[:, 1:][np.diag_indices(len(scores))] = -np.inf
-    with np.errstate(invalid="ignore", over="ignore"):
-        scores -= scores.max(axis=1, keepdims=True, initial=-np.inf)
-        if single_root:
-            scores[:, 0] -= scores[:, 0].max(initial=-np.inf)
-        for rows in blocks_of_rows(*scores.shape):
-            scores[rows] = np.exp(scores[rows])
-    return scores
-
-
-def _laplacian(weights: NDArray[np.float64], single_root: bool) -> NDArray[np.float64]:
-    """Build the matrix whose determinant sums over trees; a row a word (Koo et al. 2007)."""
-    laplacian = -weights[:, 1:]
-    laplacian[np.diag_indices(len(laplacian))] = weights[:, int(single_root) :].sum(axis=1)
-    if single_root and len(laplacian) > 0:
-        laplacian[:, 0] = weights[:, 0]
-    return laplacian
 
 
 def _widen(array: NDArray[Any], k: int, padding: float) -> NDArray[Any]:

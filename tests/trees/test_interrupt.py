@@ -48,7 +48,7 @@ CALLS = {
     "auto": ("normal(60)", "sample_trees(x, 10**7)"),
     "ancestral": ("normal(400)", "sample_trees(x, 10**6, method='ancestral')"),
     "colbourn": ("normal(300)", "sample_trees(x, 10**5, method='colbourn')"),
-    "inverse of colbourn": ("normal(3000)", "sample_trees(x, 1, method='colbourn')"),
+    "inverse of colbourn": ("normal(1500)", "sample_trees(x, 1, method='colbourn')"),
     "wilson": (TRAP, "sample_trees(x, 1, method='wilson', max_steps=10**12)"),
     "wilson_reject": (TRAP, "sample_trees(x, 1, method='wilson_reject', max_steps=10**12)"),
     "rejections": (

@@ -68,7 +68,6 @@ CALLS = {
         "sample_trees(normal(200), 10**5, projective=True, replace=False)",
         "sample_trees(normal(200), 10**5, replace=False)",
         "sample_trees(normal(100), 10**7)",
-        "sample_trees(np.broadcast_to(normal(100), (9000, 101, 101)), 1, method='colbourn')",
         "TreeDistribution(normal(3000)).sample(1)",
     ],
     "tree_crf": ["tree_crf(normal(3000), np.arange(3001) - 1)"],
