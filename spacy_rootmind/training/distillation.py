@@ -11,33 +11,6 @@ from numpy.typing import NDArray
 
 from spacy_rootmind.annotation.teacher_records import TeacherTarget
 from spacy_rootmind.network.layout import Bucket, Layout
-from spacy_rootmind.network.types import Floats3d
-from spacy_rootmind.trees import losses
-
-
-def tree_cross_entropy(
-    scores: Floats3d, bucket: Bucket, marginals: NDArray[np.float64]
-) -> tuple[float, Floats3d]:
-    """Find the cross entropy of a teacher's and the student's distributions, as `losses` does.
-
-    Parameters
-    ----------
-    scores : float array of shape (b, m, m)
-        The student's arc scores, `scores[sentence, dep, head]`.
-    bucket : Bucket
-        The sentences' lengths.
-    marginals : float array of shape (b, m, m)
-        The teacher's arc marginals, over trees with a single root.
-
-    Returns
-    -------
-    loss : float
-        Sum over sentences, in nats.
-    gradient : float array of shape (b, m, m)
-        Of the loss with respect to the scores.
-    """
-    each, gradient = losses.tree_cross_entropy(scores, marginals, lengths=bucket.lengths)
-    return float(each.sum()), gradient
 
 
 def pad_marginals(bucket: Bucket, targets: Mapping[int, TeacherTarget]) -> NDArray[np.float64]:

@@ -24,26 +24,32 @@ MARGIN = 1.0
 
 
 def head_selection(
-    scores: Floats3d, bucket: Bucket | DeviceBucket, gold: Ints2d
+    scores: Floats3d, bucket: Bucket | DeviceBucket, target: Ints2d
 ) -> tuple[Any, Floats3d]:
     """Find the cross entropy of heads, without a check of gold heads; all on one device."""
     xp = get_array_module(scores)
-    each, gradient = losses.cross_entropy_of_heads(xp, scores, bucket.allowed > 0.0, gold)
+    each, gradient = losses.cross_entropy_of_heads(xp, scores, bucket.allowed > 0.0, target)
     return each.sum(), gradient
 
 
-def tree_crf(scores: Floats3d, bucket: Bucket, gold: Ints2d) -> tuple[float, Floats3d]:
-    """Find the negative log probability of gold trees with a single root."""
-    each, gradient = losses.tree_crf(scores, gold, lengths=bucket.lengths)
-    return float(each.sum()), gradient
-
-
-def perceptron(
-    scores: Floats3d, bucket: Bucket, gold: Ints2d, margin: float = 0.0
+def sum_over_sentences(
+    loss: Callable[..., losses.Loss],
+    scores: Floats3d,
+    bucket: Bucket,
+    target: Any,
+    **options: float,
 ) -> tuple[float, Floats3d]:
-    """Find how far the best trees with a single root are above gold trees."""
-    each, gradient = losses.perceptron(scores, gold, lengths=bucket.lengths, margin=margin)
+    """Sum a loss of `trees.losses` over trees with a single root.
+
+    Its `target` is gold heads, or a teacher's arc marginals, float array of shape (b, m, m).
+    """
+    each, gradient = loss(scores, target, lengths=bucket.lengths, **options)
     return float(each.sum()), gradient
+
+
+tree_crf = partial(sum_over_sentences, losses.tree_crf)
+perceptron = partial(sum_over_sentences, losses.perceptron)
+tree_cross_entropy = partial(sum_over_sentences, losses.tree_cross_entropy)
 
 
 def boundary_loss(scores: Floats1d, truths: Floats1d | Ints1d) -> tuple[Any, Floats1d]:

@@ -18,13 +18,14 @@ from spacy_rootmind.network.layout import Bucket, DeviceBucket
 from spacy_rootmind.network.transfer import to_device, to_host
 from spacy_rootmind.network.tree_scorer import TreeScores
 from spacy_rootmind.network.types import Floats1d, Floats2d, Floats3d, Ints1d, Ints2d
-from spacy_rootmind.training.distillation import label_targets, pad_marginals, tree_cross_entropy
+from spacy_rootmind.training.distillation import label_targets, pad_marginals
 from spacy_rootmind.training.losses import (
     MARGIN,
     ON_DEVICE,
     Loss,
     boundary_loss,
     choose_loss,
+    tree_cross_entropy,
 )
 from spacy_rootmind.trees.conventions import MISSING, ROOT
 
@@ -171,7 +172,7 @@ def _losses_of_rounds(
 
 
 def _whole_bucket(gold_loss: Loss, bucket: Bucket | DeviceBucket, heads: Ints2d) -> BucketParts:
-    return [(slice(None), partial(gold_loss, bucket=bucket, gold=heads))]
+    return [(slice(None), partial(gold_loss, bucket=bucket, target=heads))]
 
 
 def _parts_of_bucket(
@@ -185,10 +186,10 @@ def _parts_of_bucket(
     places, others = is_taught.nonzero()[0], (~is_taught).nonzero()[0]
     taught = bucket.select(places)
     marginals = pad_marginals(taught, gold.targets)
-    parts.append((places, partial(tree_cross_entropy, bucket=taught, marginals=marginals)))
+    parts.append((places, partial(tree_cross_entropy, bucket=taught, target=marginals)))
     if len(others):
         rest = bucket.select(others)
-        parts.append((others, partial(gold_loss, bucket=rest, gold=heads[others])))
+        parts.append((others, partial(gold_loss, bucket=rest, target=heads[others])))
     return parts
 
 

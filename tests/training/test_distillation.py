@@ -25,8 +25,7 @@ from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.pipeline.serialization import save_folder
 from spacy_rootmind.pipeline.stored_distributions import teacher_name
-from spacy_rootmind.training.distillation import tree_cross_entropy
-from spacy_rootmind.training.losses import OBJECTIVES
+from spacy_rootmind.training.losses import OBJECTIVES, tree_cross_entropy
 from spacy_rootmind.trees.conventions import MISSING
 
 OPS = Ops()

@@ -126,7 +126,7 @@ def test_perceptron_matches_enumeration(margin, rate, dtype):
     rng = rng_for("perceptron", rate, margin)
     for bucket in make_buckets(LENGTHS * 3):
         scores, gold = random_scores(rng, bucket, dtype), random_gold(rng, bucket, rate)
-        loss, gradient = perceptron(scores, bucket, gold, *([margin] if margin else []))
+        loss, gradient = perceptron(scores, bucket, gold, margin=margin)
         expected = 0.0
         right = np.zeros(scores.shape)
         for i, (own, heads) in enumerate(sentences(scores, bucket, gold)):
@@ -148,10 +148,10 @@ def test_perceptron_gradient_matches_finite_differences(margin, rate):
     rng = rng_for("perceptron gradient", rate)
     for bucket in make_buckets([*LENGTHS, 12]):
         scores, gold = random_scores(rng, bucket), random_gold(rng, bucket, rate)
-        _, gradient = perceptron(scores, bucket, gold, margin)
+        _, gradient = perceptron(scores, bucket, gold, margin=margin)
 
         def total(scores=scores, bucket=bucket, gold=gold):
-            return perceptron(scores, bucket, gold, margin)[0]
+            return perceptron(scores, bucket, gold, margin=margin)[0]
 
         assert_directional(total, scores, gradient, rng)
 
