@@ -2,9 +2,9 @@
 
 Trains students with configs/distillation.cfg, static word vectors, and other widths and depths,
 some without the teacher's Docs (configs/cpu.cfg) or without vectors, and spaCy's `parser` with the
-settings of its quickstart, all for the same number of steps. Scores them on the test set from text,
-with spaCy's scorer, and times them on the same texts, in turns and by processor time, on one core
-with tokenization.
+settings of its quickstart, all for the same number of steps and with a tokenizer that is fitted to
+the treebank, as the teacher's is. Scores them on the test set from text, with spaCy's scorer, and
+times them on the same texts, in turns and by processor time, on one core with tokenization.
 
 Multiply-adds per word are the weights that the network multiplies vectors by: all but its embedding
 tables, each used once per word. The roofline is the speed at which these products alone would run
@@ -13,7 +13,7 @@ at the pace of a large product of matrices, measured in the same run.
     python benchmarks/students.py --corpus CORPUS --taught TAUGHT --vectors VECTORS
 
 CORPUS is a folder with train.spacy, dev.spacy and test.spacy; TAUGHT is what the teacher has parsed
-with `python -m spacy_rootmind parse --to spacy --distributions`; VECTORS is what
+with `python -m spacy_rootmind bulk --to spacy --distributions 0.01`; VECTORS is what
 projects/web/scripts/make_vectors.py wrote. Each finished training is a line
 in students.jsonl: repeat the command to continue. Writes students.md and students.png.
 """
@@ -89,41 +89,45 @@ class Student:
     system: str = ROOT_MST
 
 
+SHALLOW = {f"{ENCODER}.depth": 2}
+WIDE = {f"{ENCODER}.width": 128, f"{MODEL}.lstm_width": 192, f"{MODEL}.arc_width": 192}
+SLIM = {
+    **SHALLOW,
+    f"{ENCODER}.maxout_pieces": 2,
+    f"{MODEL}.lstm_width": 96,
+    f"{MODEL}.arc_width": 96,
+    f"{MODEL}.label_width": 32,
+}
+TINY = {
+    **SLIM,
+    f"{ENCODER}.width": 64,
+    f"{MODEL}.lstm_width": 64,
+    f"{MODEL}.arc_width": 64,
+    f"{MODEL}.refinements": 0,
+}
+
+
+def quasi_recurrent(width: int, settings: dict[str, int]) -> Student:
+    """Make a student with a quasi-recurrent layer in place of its LSTM."""
+    return Student({**settings, f"{MODEL}.lstm_width": 0, f"{MODEL}.qrnn_width": width})
+
+
 STUDENTS = {
     "spaCy's parser": Student(is_taught=False, has_vectors=False, system=PARSER),
     "gold only": Student(is_taught=False, has_vectors=False),
     "gold, vectors": Student(is_taught=False),
     "taught": Student(has_vectors=False),
     "standard": Student(),
-    "wide": Student(
-        {
-            f"{ENCODER}.width": 128,
-            f"{MODEL}.lstm_width": 192,
-            f"{MODEL}.arc_width": 192,
-        }
-    ),
+    "wide": Student(WIDE),
     "no LSTM": Student({f"{MODEL}.lstm_width": 0, f"{ENCODER}.depth": 6}),
-    "shallow": Student({f"{ENCODER}.depth": 2}),
-    "slim": Student(
-        {
-            f"{ENCODER}.depth": 2,
-            f"{ENCODER}.maxout_pieces": 2,
-            f"{MODEL}.lstm_width": 96,
-            f"{MODEL}.arc_width": 96,
-            f"{MODEL}.label_width": 32,
-        }
-    ),
-    "tiny": Student(
-        {
-            f"{ENCODER}.width": 64,
-            f"{ENCODER}.depth": 2,
-            f"{ENCODER}.maxout_pieces": 2,
-            f"{MODEL}.lstm_width": 64,
-            f"{MODEL}.arc_width": 64,
-            f"{MODEL}.label_width": 32,
-            f"{MODEL}.refinements": 0,
-        }
-    ),
+    "shallow": Student(SHALLOW),
+    "slim": Student(SLIM),
+    "tiny": Student(TINY),
+    "wide, QRNN": quasi_recurrent(288, WIDE),
+    "standard, QRNN": quasi_recurrent(192, {}),
+    "shallow, QRNN": quasi_recurrent(192, SHALLOW),
+    "slim, QRNN": quasi_recurrent(144, SLIM),
+    "tiny, QRNN": quasi_recurrent(96, TINY),
 }
 
 
@@ -155,6 +159,7 @@ def make_config(student: Student, options: argparse.Namespace, seed: int) -> Con
     if student.system == PARSER:
         config = system_config(PARSER, "en")
         set_corpus(config, options.corpus, seed)
+        fit_tokenizer(config)
         limit_nothing(config)
         config["training"]["max_steps"] = options.steps
         config["training"]["eval_frequency"] = max(1, options.steps // EVALUATIONS)
@@ -169,8 +174,15 @@ def make_config(student: Student, options: argparse.Namespace, seed: int) -> Con
     name = "distillation.cfg" if student.is_taught else "cpu.cfg"
     config = load_config(ROOT / "configs" / name, overrides=overrides, interpolate=False)
     set_corpus(config, options.corpus, seed)
+    fit_tokenizer(config)
     limit_steps(config, options.steps, EVALUATIONS)
     return Config().from_str(config.to_str(), overrides=student.settings, interpolate=False)
+
+
+def fit_tokenizer(config: Config) -> None:
+    """Let all have the tokenizer of the teacher."""
+    fit = {"@callbacks": "spacy_rootmind.fit_tokenizer.v1", "path": "${paths.train}"}
+    config["initialize"]["before_init"] = fit
 
 
 def train_and_score(key: tuple, options: argparse.Namespace, output: Path) -> Record:
