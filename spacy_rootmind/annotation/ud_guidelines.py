@@ -207,19 +207,19 @@ def make_words(
     found = np.array([_read_feats(each) for each in feats], dtype=np.int8).reshape(-1, 3)
     external, negative, possessive = found[which].T
     may_negate = (tags == NUMBER_OF_TAG["PART"]) | (tags == NUMBER_OF_TAG["ADV"])
-    columns = (
+    # Before the words of each sentence there is a place for ROOT.
+    sizes = np.array(lengths, dtype=np.intp) + 1
+    is_word = np.ones(len(tags) + len(sizes), dtype=np.bool_)
+    is_word[np.cumsum(sizes) - sizes] = False
+    padded = np.zeros((5, len(is_word)), dtype=np.int8)
+    padded[:, is_word] = (
         tags,
         np.where(external >= 0, external, tags),
         may_negate & (negative > 0),
         possessive > 0,
         space_after,
     )
-    # Before the words of each sentence there is a place for ROOT.
-    behind_roots = np.arange(len(tags)) + np.repeat(np.arange(1, len(lengths) + 1), lengths)
-    padded: Any = [np.zeros(len(tags) + len(lengths), dtype=column.dtype) for column in columns]
-    for whole, column in zip(padded, columns, strict=True):
-        whole[behind_roots] = column
-    return Words(*padded)
+    return Words(*padded[:2], *padded[2:].astype(np.bool_))
 
 
 @lru_cache(maxsize=4096)
