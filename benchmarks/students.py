@@ -35,7 +35,7 @@ import numpy as np
 import spacy
 from lib.options import make_parser
 from lib.pipelines import read_gold, score_text, words_per_second
-from lib.plots import panels, save
+from lib.plots import BLUE, ORANGE, TEAL, panels, save
 from lib.records import Record, Records
 from lib.tables import setup_line, spread, table, write_markdown
 from lib.trainings import (
@@ -263,15 +263,32 @@ def report(runs: dict[str, list[Record]], speeds: dict[str, float], peak: float)
     ]
 
 
+# Colours of the plot.
+KINDS = {"LSTM, or neither": BLUE, "QRNN": TEAL, "spaCy's parser": ORANGE}
+
+
+def kind_of(name: str) -> str:
+    """Tell which of `KINDS` a parser is."""
+    student = STUDENTS[name]
+    if student.system == PARSER:
+        return "spaCy's parser"
+    return "QRNN" if f"{MODEL}.qrnn_width" in student.settings else "LSTM, or neither"
+
+
 def plot(points: dict[str, tuple[float, float]], path: Path) -> None:
-    """Draw LAS over speed, with the Pareto front as a line."""
+    """Draw LAS over speed, with the Pareto fronts of all and, dashed, of those without a QRNN."""
     figure, (axes,) = panels(width=6.4, height=4.8)
-    front = pareto_front(points)
-    axes.plot(*zip(*(points[name] for name in front), strict=True), color="0.7", zorder=0)
-    for name, (speed, score) in points.items():
-        color = "C1" if STUDENTS[name].system == PARSER else "C0"
-        axes.scatter(speed, score, color=color, s=24)
-        axes.annotate(name, (speed, score), (0, 6), textcoords="offset points", ha="center")
+    without = {name: point for name, point in points.items() if kind_of(name) != "QRNN"}
+    for some, style in ((without, "--"), (points, "-")):
+        front = [points[name] for name in pareto_front(some)]
+        axes.plot(*zip(*front, strict=True), style, color="0.7", zorder=0)
+    for kind, color in KINDS.items():
+        own = [point for name, point in points.items() if kind_of(name) == kind]
+        axes.scatter(*np.array(own).reshape(-1, 2).T, s=24, color=color, label=kind)
+    for name, point in points.items():
+        label, above = name.removesuffix(", QRNN"), 6 if kind_of(name) == "QRNN" else -13
+        axes.annotate(label, point, (0, above), textcoords="offset points", ha="center")
+    axes.legend(frameon=False)
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_xlabel("words per second, one core")
     axes.set_ylabel("LAS from text, %")
