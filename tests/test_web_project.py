@@ -231,7 +231,7 @@ def test_student_is_the_shipped_pipeline_with_a_teacher_and_vectors():
     vectors = student["nlp"].pop("vectors")
     assert vectors["@vectors"] == "spacy_rootmind.HalfPrecisionVectors.v1"
     assert shipped["nlp"].pop("vectors")["@vectors"] == "spacy.Vectors.v1"
-    for config, expected, steps in ((student, True, 9000), (shipped, False, 7000)):
+    for config, expected, steps in ((student, True, 12000), (shipped, False, 7000)):
         assert config["training"].pop("max_steps") == steps
         assert config["training"]["optimizer"]["learn_rate"].pop("total_steps") == steps
         embed = config["components"]["tok2vec"]["model"]["embed"]
