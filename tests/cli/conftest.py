@@ -1,26 +1,34 @@
-"""Commands, run in a process."""
+"""Commands, run in this process."""
 
-import os
-import subprocess
 import sys
-from pathlib import Path
+from io import BytesIO, TextIOWrapper
+from subprocess import CompletedProcess
 
 import pytest
-from commandline import run_module
+
+from spacy_rootmind.cli.app import main
 
 
-@pytest.fixture(scope="session")
-def run():
-    """Run a command of `python -m spacy_rootmind`; returns what `subprocess.run` does."""
+@pytest.fixture
+def run(monkeypatch):
+    """Run a command of `python -m spacy_rootmind`; returns what `subprocess.run` does.
 
-    def run_command(*arguments, **settings):
-        if settings.keys() <= {"input"}:
-            return run_module("spacy_rootmind", *arguments, cwd=Path.cwd(), **settings)
-        settings = {"capture_output": True, "check": False, "timeout": 300, **settings}
-        return subprocess.run(
-            [sys.executable, "-m", "spacy_rootmind", *map(str, arguments)],
-            env={**os.environ, "PYTHONUTF8": "1"},
-            **settings,
-        )
+    What it raises is raised here: no user would see a traceback.
+    """
+
+    def run_command(*arguments, input=b""):
+        contents = {"stdin": input, "stdout": b"", "stderr": b""}
+        streams = {
+            name: TextIOWrapper(BytesIO(data), encoding="utf8", write_through=True)
+            for name, data in contents.items()
+        }
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "argv", ["spacy_rootmind", *map(str, arguments)])
+            for name, stream in streams.items():
+                patch.setattr(sys, name, stream)
+            with pytest.raises(SystemExit) as stop:
+                main()
+        printed = {name: streams[name].buffer.getvalue() for name in ("stdout", "stderr")}
+        return CompletedProcess(arguments, stop.value.code, **printed)
 
     return run_command

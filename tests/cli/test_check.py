@@ -287,7 +287,7 @@ def test_docs_stored_without_sentence_starts(tmp_path, quickstart_docs):
     assert problems(findings) == {"no_heads": 1}
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 def test_damaged_docs_are_reported_and_nothing_crashes(seed, tmp_path, quickstart_docs):
     rng = random.Random(seed)
     path = save(tmp_path / "train.spacy", quickstart_docs[:5])
@@ -368,16 +368,16 @@ def test_report_as_text(tmp_path, capsys):
     assert "root 3" in out
 
 
-def test_report_as_json(tmp_path, capsys, dev_conllu, run):
+def test_report_as_json(tmp_path, dev_conllu, run):
     (tmp_path / "other.conllu").write_text(conllu("0:root 1:new"), encoding="utf8")
-    train = dev_conllu.with_name("en_quick-ud-train.conllu")
-    result = run("check", tmp_path / "other.conllu", train, "--json")
+    (tmp_path / "train.conllu").write_bytes(dev_conllu.read_bytes())
+    result = run("check", tmp_path / "other.conllu", tmp_path / "train.conllu", "--json")
     assert result.returncode == 0, result.stderr
     other, train = json.loads(result.stdout)["treebanks"]
     assert other["problems"][0]["kind"] == "new_label"
     assert other["problems"][0]["places"] == ["new: 1"]
     assert train["sentence_length"]["longest"] > 10
-    assert train["trees"] == train["sentences"] == 700
+    assert train["trees"] == train["sentences"] == 150
 
 
 def test_folders_are_searched(tmp_path, nlp, capsys):

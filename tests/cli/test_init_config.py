@@ -115,6 +115,7 @@ def test_tokenizer_is_fitted_in_training(corpus, tmp_path):
     train(tmp_path / "config.cfg", tmp_path / "out", overrides={**QUICK, **paths})
     nlp = spacy.load(tmp_path / "out" / "model-last")
     assert [token.text for token in nlp("Oh!!!!!")] == ["Oh", "!!!!!"]
+    assert nlp.get_pipe("root_mst").temperature != 1.0
 
 
 def test_factory_defaults_are_those_of_the_shipped_config():
@@ -301,35 +302,23 @@ def test_spacy_has_the_command(run, tmp_path):
     assert refused == "Unknown component 'x' in --pipeline, for --lang en\n"
 
 
-@pytest.mark.workflow
-def test_debug_config_finds_nothing_wrong(corpus, tmp_path):
-    init_config(tmp_path / "own.cfg", options(ALL))
-    paths = [f"--paths.{name}={corpus}" for name in ("train", "dev")]
-    printed = spacy_command("debug", "config", tmp_path / "own.cfg", *paths, cwd=tmp_path)
-    assert "Config is valid" in printed
-
-
 @pytest.mark.parametrize(
     ("pipeline", "lang"),
-    [(["root_mst"], "en"), ([*NEIGHBOURS, "root_mst"], "en"), (["root_mst", "tagger"], "zh")],
-    ids=["alone", "with-others", "chinese"],
+    [([*NEIGHBOURS, "root_mst"], "en"), (["root_mst", "tagger"], "zh")],
+    ids=["with-others", "chinese"],
 )
 @pytest.mark.workflow
 def test_config_trains(pipeline, lang, corpus, tmp_path):
     init_config(tmp_path / "own.cfg", options(pipeline, lang=lang))
-    train(
-        tmp_path / "own.cfg",
-        tmp_path / "out",
-        overrides={**QUICK, "paths.train": str(corpus), "paths.dev": str(corpus)},
-    )
+    overrides = {**QUICK, "paths.train": str(corpus), "paths.dev": str(corpus)}
+    train(tmp_path / "own.cfg", tmp_path / "out", overrides=overrides)
     nlp = spacy.load(tmp_path / "out" / "model-last")
     assert nlp.get_pipe("root_mst").temperature != 1.0
-    if len(pipeline) > 1:
-        assert nlp.get_pipe("tok2vec").listening_components == pipeline
+    assert nlp.get_pipe("tok2vec").listening_components == pipeline
     [gold, *_] = read_docs(corpus, nlp.vocab)
     doc = nlp(Doc(nlp.vocab, words=[token.text for token in gold]))
     assert doc.has_annotation("DEP")
-    assert doc.has_annotation("TAG") == ("tagger" in pipeline)
+    assert doc.has_annotation("TAG")
 
 
 @pytest.mark.parametrize(
@@ -353,10 +342,9 @@ def test_listening_components_annotate_with_the_transformer():
     assert config["training"]["annotating_components"] == ["transformer", "parser"]
 
 
-@pytest.mark.parametrize("finder", ["sentencizer", "senter"])
-def test_parser_is_trained_on_the_sentences_that_it_gets(finder, corpus, tmp_path, monkeypatch):
+def test_parser_is_trained_on_the_sentences_that_it_gets(corpus, tmp_path, monkeypatch):
     """By what the component finds at that step, not by gold or the parser itself."""
-    init_config(tmp_path / "own.cfg", options(["tagger", finder, "root_mst"]))
+    init_config(tmp_path / "own.cfg", options(["tagger", "sentencizer", "root_mst"]))
     seen = []
 
     def update(self, examples, **others):
@@ -368,26 +356,25 @@ def test_parser_is_trained_on_the_sentences_that_it_gets(finder, corpus, tmp_pat
     plain_update = RootMST.update
     monkeypatch.setattr(RootMST, "update", update)
     overrides = {**QUICK, "paths.train": str(corpus), "paths.dev": str(corpus)}
-    if finder == "sentencizer":
-        overrides["components.sentencizer.punct_chars"] = ["the"]
+    overrides["components.sentencizer.punct_chars"] = ["the"]
     train(tmp_path / "own.cfg", tmp_path / "out", overrides=overrides)
     nlp = spacy.load(tmp_path / "out" / "model-last")
-    assert nlp.pipe_names == ["tok2vec", "tagger", "attribute_ruler", finder, "root_mst"]
+    assert nlp.pipe_names == ["tok2vec", "tagger", "attribute_ruler", "sentencizer", "root_mst"]
     assert len(seen) > 4
-    if finder == "sentencizer":
-        gold = {doc.text: starts_of(doc) for doc in read_docs(corpus, nlp.vocab)}
-        found = {text: starts_of(nlp.get_pipe(finder)(nlp.make_doc(text))) for text, _ in seen}
-        assert all(starts == found[text] for text, starts in seen)
-        assert all(gold[text] != starts for text, starts in seen if "the " in text)
+    gold = {doc.text: starts_of(doc) for doc in read_docs(corpus, nlp.vocab)}
+    sentencizer = nlp.get_pipe("sentencizer")
+    for text, starts in seen:
+        assert starts == starts_of(sentencizer(nlp.make_doc(text)))
+        assert gold[text] != starts or "the " not in text
     doc = nlp("It rained. He saw it.")
-    assert starts_of(doc) == starts_of(nlp.get_pipe(finder)(nlp.make_doc(doc.text)))
+    assert starts_of(doc) == starts_of(sentencizer(nlp.make_doc(doc.text)))
 
 
 @pytest.mark.parametrize("taggers", [["tagger"], ["morphologizer"], ["tagger", "morphologizer"]])
 def test_whitespace_gets_the_tags_of_spacys_pipelines(taggers, quickstart_docs):
     """Of the taggers that there are, whatever they predict for it."""
     nlp = load_model_from_config(make_config(options(["root_mst", *taggers])), auto_fill=False)
-    examples = [Example(nlp.make_doc(gold.text), gold) for gold in quickstart_docs[:20]]
+    examples = [Example(nlp.make_doc(gold.text), gold) for gold in quickstart_docs[:5]]
     nlp.initialize(lambda: examples)
     doc = nlp("Go  on.\n\n \t Now")
     assert sum(token.is_space for token in doc) == 2
