@@ -18,6 +18,18 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def corpora(made, tmp_path_factory):
+    """The made-up treebank in both kinds of words."""
+    # On the path since `ud_treebanks` was imported.
+    from convert import WORDS, convert
+
+    folder = tmp_path_factory.mktemp("corpora")
+    for words in WORDS:
+        convert(made[0], folder / words, words, "auto", 10)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def checkout(tmp_path_factory):
     """A checkout that commands of the project may write to; returns the project's folder.
 

@@ -61,15 +61,6 @@ def test_alignment_is_spacys_where_words_spell_the_text(quickstart_docs):
 
 
 @pytest.fixture(scope="module")
-def corpora(made, tmp_path_factory):
-    """The made-up treebank's test set in both kinds of words."""
-    folder = tmp_path_factory.mktemp("corpora")
-    for words in convert.WORDS:
-        convert.convert(made[0], folder / words, words, "auto", 10)
-    return folder
-
-
-@pytest.fixture(scope="module")
 def pipeline(corpora, tmp_path_factory):
     """A parser that finds sentences: one that has seen Docs of several."""
     nlp = make_nlp()

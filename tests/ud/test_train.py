@@ -3,7 +3,6 @@
 import sys
 from pathlib import Path
 
-import convert
 import pretrained
 import pytest
 import spacy
@@ -16,15 +15,6 @@ from spacy.util import load_config
 from train import BEST, COMPONENTS, choose_components, overrides_of, read_seeds
 
 from spacy_rootmind.cli.init_config import ConfigOptions, make_config
-
-
-@pytest.fixture(scope="module")
-def corpora(made, tmp_path_factory):
-    """The made-up treebank in both kinds of words."""
-    folder = tmp_path_factory.mktemp("corpora")
-    for words in convert.WORDS:
-        convert.convert(made[0], folder / words, words, "auto", 10)
-    return folder
 
 
 class Runs(list):
@@ -173,13 +163,6 @@ def test_components_learn_what_the_treebank_annotates(text, shares, names, remar
     assert remark in "".join(remarks)
 
 
-@pytest.mark.parametrize("text", ["", "tager", "tagger none", "root_mst"])
-def test_unknown_components_raise(text, runs, run):
-    with pytest.raises(SystemExit, match="some of 'tagger morphologizer trainable_lemmatizer'"):
-        run("--components", text)
-    assert runs == []
-
-
 @pytest.mark.parametrize("components", [[], [*COMPONENTS]])
 def test_config_is_that_of_init_config(components, runs, run):
     folder = run("--components", " ".join(components) or "none")
@@ -205,19 +188,24 @@ def test_syntactic_words_are_read_as_they_are(corpora):
     assert len(list(gold_words(path, limit=2)(nlp))) == 2
 
 
-@pytest.mark.parametrize("text", ["", "a", "0 -1", "1 1", "0 x", "0.5"])
-def test_invalid_seeds_raise(text, runs, run):
-    with pytest.raises(SystemExit, match="expected seeds"):
-        run("--seeds", text)
-    assert runs == []
-
-
 def test_seeds_are_separated_by_spaces_or_commas():
     assert read_seeds(" 3 1,2 ") == [3, 1, 2]
 
 
-@pytest.mark.parametrize("text", ["training.dropout", "dropout=0.5"])
-def test_invalid_settings_raise(text, runs, run):
-    with pytest.raises(SystemExit, match="expected settings"):
-        run("--overrides", text)
+@pytest.mark.parametrize(
+    ("option", "texts", "message"),
+    [
+        ("--seeds", ["", "a", "0 -1", "1 1", "0 x", "0.5"], "expected seeds"),
+        ("--overrides", ["training.dropout", "dropout=0.5"], "expected settings"),
+        (
+            "--components",
+            ["", "tager", "tagger none", "root_mst"],
+            "some of 'tagger morphologizer trainable_lemmatizer'",
+        ),
+    ],
+)
+def test_invalid_options_raise(option, texts, message, runs, run):
+    for text in texts:
+        with pytest.raises(SystemExit, match=message):
+            run(option, text)
     assert runs == []
