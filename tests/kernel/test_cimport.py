@@ -213,16 +213,19 @@ def cases():
 
 @pytest.mark.parametrize("single_root", [True, False])
 def test_an_outside_module_finds_what_the_package_finds(single_root, outside):
-    for scores in cases():
-        rows, trees = scores.tolist(), TreeDistribution(scores, single_root=single_root)
-        arguments = f"{rows}, {single_root}"
-        best, projective, k_best, sums, samples = outside(
-            f"best({arguments})",
-            f"best_projective({arguments})",
-            f"k_best({rows}, 6, {single_root})",
-            f"sums({arguments})",
-            f"samples({rows}, 300, {single_root})",
+    calls = ("best", "best_projective", "k_best", "sums", "samples")
+    numbers = {"k_best": "6, ", "samples": "300, "}
+    found = outside(
+        *(
+            f"{name}({scores.tolist()}, {numbers.get(name, '')}{single_root})"
+            for scores in cases()
+            for name in calls
         )
+    )
+    for number, scores in enumerate(cases()):
+        own = found[len(calls) * number :][: len(calls)]
+        best, projective, k_best, sums, samples = own
+        trees = TreeDistribution(scores, single_root=single_root)
         assert best == (0, 0, decode(scores, single_root=single_root).tolist())
         right = decode(scores, single_root=single_root, projective=True).tolist()
         assert projective == (0, right)

@@ -85,10 +85,10 @@ def test_decode_goes_on_where_no_thread_can_be_started():
 def test_decode_with_threads_after_a_fork():
     script = """
         expected = decode(batch, num_threads=3)
-        for _ in range(20):
+        for _ in range(8):
             child = os.fork()
             if child == 0:
-                same = all((decode(batch, num_threads=3) == expected).all() for _ in range(20))
+                same = all((decode(batch, num_threads=3) == expected).all() for _ in range(8))
                 os._exit(0 if same else 1)
             assert (decode(batch, num_threads=3) == expected).all()
             _, status = os.waitpid(child, 0)
