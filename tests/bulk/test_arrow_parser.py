@@ -92,21 +92,6 @@ def test_probabilities_arcs_and_parses_are_those_of_the_component(pipeline):
     assert {row[name] for row in plain for name in ("head_probs", "arcs", "parses")} == {None}
 
 
-def test_labelled_parses_are_those_of_the_component(pipeline):
-    maker = {"@misc": "spacy_rootmind.kbest.v1", "k": 30, "labelled": True}
-    nlp = spacy.load(pipeline, config={"components.root_mst.alternatives": maker})
-    parser = ArrowParser(pipeline, alternatives="kbest", k=30, labelled=True)
-    rows = parser(table_of(TEXTS[:1])).to_pylist()
-    for row, sentence in zip(rows, nlp(TEXTS[0]).sents, strict=True):
-        # Some trees have several labellings.
-        assert len({tuple(parse["heads"]) for parse in row["parses"]}) < len(row["parses"])
-        assert [(p["heads"], p["deps"]) for p in row["parses"]] == [
-            (parse.heads.tolist(), parse.deps) for parse in sentence._.parses
-        ]
-    with pytest.raises(ValueError, match="expected alternatives with labelled=True"):
-        ArrowParser(pipeline, labelled=True)
-
-
 def test_rows_of_documents_have_the_same_sentences(pipeline):
     by_sentence = ArrowParser(pipeline)(table_of(TEXTS)).to_pylist()
     found = ArrowParser(pipeline, rows="documents")(table_of(TEXTS))
@@ -241,6 +226,8 @@ def test_columns_can_be_named(pipeline):
 def test_wrong_arguments_are_refused(pipeline, trained, tmp_path):
     with pytest.raises(TypeError, match="name or the folder of a pipeline"):
         ArrowParser(trained)
+    with pytest.raises(ValueError, match="expected alternatives with labelled=True"):
+        ArrowParser(pipeline, labelled=True)
     with pytest.raises(ValueError, match="sentences, documents, received 'words'"):
         ArrowParser(pipeline, rows="words")
     with pytest.raises(ValueError, match="Cannot load"):

@@ -29,7 +29,7 @@ from spacy_rootmind.cli import bulk as command
 from spacy_rootmind.cli.bulk import BulkOptions, bulk
 from spacy_rootmind.cli.messages import CommandError
 
-N_TEXTS = 60
+N_TEXTS = 40
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def corpus(texts, tmp_path):
 
 
 def options(pipeline, address, inputs, output, **changes):
-    settings = {"part_bytes": 500, "quiet": True, **changes}
+    settings = {"part_bytes": 350, "quiet": True, **changes}
     parser = settings.pop("parser", None) or ArrowParser(pipeline)
     return BulkOptions([str(i) for i in inputs], str(output), parser, scheduler=address, **settings)
 
@@ -93,39 +93,32 @@ def test_parses_are_those_of_nlp_pipe(pipeline, trained, address, corpus, texts,
     assert "Dashboard: " in printed
 
 
-def test_all_formats_have_the_same_parses(pipeline, address, corpus, texts, tmp_path):
-    lines = "".join(
-        json.dumps({"text": text, "id": f"t{i}"}) + "\n" for i, text in enumerate(texts)
-    )
-    names = {}
-    for suffix, codec in ((".jsonl", None), (".jsonl.gz", "gzip"), (".jsonl.zst", "zstd")):
-        names[suffix] = tmp_path / f"c{suffix}"
-        data = lines.encode()
-        names[suffix].write_bytes(pa.compress(data, codec, asbytes=True) if codec else data)
-    names[".parquet"] = tmp_path / "c.parquet"
-    data = {"text": texts, "id": [f"t{i}" for i in range(N_TEXTS)]}
-    pq.write_table(pa.table(data), names[".parquet"], row_group_size=25)
-    expected = None
-    for suffix, name in names.items():
-        output = tmp_path / suffix[1:]
-        assert bulk(options(pipeline, address, [name], output, part_bytes=1000)) == 0
-        rows = rows_of(output)
-        expected = expected or rows
-        assert [r["id"] for r in rows] == [r["id"] for r in expected]
-        assert [r["heads"] for r in rows] == [r["heads"] for r in expected]
+def test_compressed_json_and_parquet_have_the_same_parses(
+    pipeline, address, corpus, texts, tmp_path
+):
+    records = [{"text": text, "id": f"t{i}"} for i, text in enumerate(texts)]
+    data = "".join(json.dumps(record) + "\n" for record in records).encode()
+    (tmp_path / "c.jsonl.zst").write_bytes(pa.compress(data, "zstd", asbytes=True))
+    pq.write_table(pa.Table.from_pylist(records), tmp_path / "c.parquet", row_group_size=25)
+    found = []
+    for suffix in ("jsonl.zst", "parquet"):
+        output = tmp_path / suffix
+        run = options(pipeline, address, [tmp_path / f"c.{suffix}"], output, part_bytes=1000)
+        assert bulk(run) == 0
+        found.append([(row["id"], row["heads"]) for row in rows_of(output)])
+    assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("replace_tags", [False, True])
-def test_tags_are_kept_or_replaced(replace_tags, web_pipeline, address, tmp_path):
+def test_tags_are_replaced(web_pipeline, address, tmp_path):
     source, output = tmp_path / "in.conllu", tmp_path / "output"
     source.write_text("1\tcats\tgiven\tX\tG\tA=B\t0\troot\t_\t_\n\n", encoding="utf8")
-    parser = ArrowParser(web_pipeline, replace_tags=replace_tags)
+    parser = ArrowParser(web_pipeline, replace_tags=True)
     job = options(web_pipeline, address, [source], output, parser=parser, to_format="conllu")
     assert bulk(job) == 0
     [path] = output.glob("part-*.conllu")
     [row] = [line.split("\t") for line in path.read_text("utf8").splitlines() if line[:1] == "1"]
-    assert row[2:4] == (["cat", "NOUN"] if replace_tags else ["given", "X"])
-    assert ("A=B" in row) != replace_tags
+    assert row[2:4] == ["cat", "NOUN"]
+    assert "A=B" not in row
 
 
 def test_a_second_run_does_what_is_missing(
@@ -421,8 +414,9 @@ def test_an_error_that_dask_does_not_report_is_found(client, monkeypatch):
     assert (text, result, type(error)) == ("one", None, ValueError)
 
 
-def test_more_parts_than_the_scheduler_has_at_a_time(client):
-    n_parts = 3 * engine.WINDOW + 1
+def test_more_parts_than_the_scheduler_has_at_a_time(client, monkeypatch):
+    monkeypatch.setattr(engine, "WINDOW", 20)
+    n_parts = 61
     found = engine.outcomes(client, str, range(n_parts))
     assert sorted(found) == [(part, (str(part), None)) for part in range(n_parts)]
 
@@ -502,8 +496,8 @@ def test_teachers_parse_one_after_another(pipeline, address, texts, corpus, tmp_
             bulk(run)
 
 
-@pytest.mark.parametrize("form", ["conllu", "jsonl", "spacy"])
-def test_a_part_without_its_marker_is_parsed_again(form, pipeline, address, corpus, tmp_path):
+def test_a_part_without_its_marker_is_parsed_again(pipeline, address, corpus, tmp_path):
+    form = "spacy"
     output = tmp_path / "output"
     run = options(pipeline, address, [corpus], output, to_format=form)
     assert bulk(run) == 0

@@ -44,9 +44,13 @@ def parses(folder, web_pipeline):
     return folder
 
 
+def code_of(word, pipeline):
+    return example(word).replace("en_rootmind_web_sm", str(pipeline))
+
+
 def run(word, pipeline, folder):
-    """Run an example in a process of its own; returns what it prints."""
-    code = example(word).replace("en_rootmind_web_sm", str(pipeline))
+    """Run an example in a process of its own, as engines need it; returns what it prints."""
+    code = code_of(word, pipeline)
     (folder / "example.py").write_text(code, encoding="utf8")
     result = subprocess.run(
         [sys.executable, "example.py"], cwd=folder, capture_output=True, text=True, check=False
@@ -85,8 +89,9 @@ def test_examples_of_engines_are_short(word):
     assert len([line for line in example(word).splitlines() if line]) <= 15
 
 
-def test_docs_are_read_again(parses, web_pipeline):
-    printed = run("read_docs", web_pipeline, parses).splitlines()
+def test_docs_are_read_again(parses, web_pipeline, capsys):
+    exec(compile(code_of("read_docs", web_pipeline), "bulk.md", "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in printed] == [
         ["d0", "saw"],
         ["d0", "slept"],
@@ -95,15 +100,16 @@ def test_docs_are_read_again(parses, web_pipeline):
 
 
 @pytest.mark.workflow
-def test_duckdb_finds_subjects(parses, web_pipeline):
+def test_duckdb_finds_subjects(parses, web_pipeline, capfd):
     pytest.importorskip("duckdb", reason="needs duckdb")
-    printed = run("duckdb", web_pipeline, parses)
+    exec(compile(code_of("duckdb", web_pipeline), "bulk.md", "exec"), {})
+    printed = capfd.readouterr().out
     found = re.search(r"anna\s*│\s*(\S+)", printed)
     assert 0.5 < float(found[1]) <= 1.5, printed
 
 
 @pytest.mark.workflow
-def test_polars_finds_doubtful_sentences(parses, web_pipeline):
+def test_polars_finds_doubtful_sentences(parses, web_pipeline, capfd):
     pytest.importorskip("polars", reason="needs polars")
     texts = [
         "She saw the man with the telescope on the hill.",
@@ -113,7 +119,8 @@ def test_polars_finds_doubtful_sentences(parses, web_pipeline):
         pa.table({"id": ["hill", "signature"], "text": texts})
     )
     pq.write_table(rows, parses / "parses" / "part-0000001.parquet")
-    printed = run("polars", web_pipeline, parses)
+    exec(compile(code_of("polars", web_pipeline), "bulk.md", "exec"), {})
+    printed = capfd.readouterr().out
     named = re.findall(r"^│ (\w+) +┆ (\d)", printed, flags=re.MULTILINE)
     assert named[0] == ("hill", "0")
     # The signature has no verb, though it has the most doubtful heads.
