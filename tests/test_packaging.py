@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import srsly
+from commandline import run_module
 from conftest import ROOT
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -31,14 +32,9 @@ def test_one_version():
     assert latest == spacy_rootmind.__version__
 
 
-def test_command_line_prints_the_version():
-    done = subprocess.run(
-        [sys.executable, "-m", "spacy_rootmind", "--version"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == f"spacy-rootmind {spacy_rootmind.__version__}\n"
+def test_command_line_prints_the_version(tmp_path):
+    done = run_module("spacy_rootmind", "--version", cwd=tmp_path)
+    assert done.stdout.decode() == f"spacy-rootmind {spacy_rootmind.__version__}\n"
 
 
 def test_sources_that_hide_the_installed_package_are_named(tmp_path):
