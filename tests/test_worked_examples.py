@@ -5,7 +5,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from checks import greedy_heads
 from reference_sampling import draw_root_by_weight
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -32,14 +31,6 @@ SINGLE_ROOT = ("gabow_tarjan", "reweighting", "preselection", "naive")
 BOOK_THAT_FLIGHT = np.array([[0, 0, 0, 0], [12, 0, 6, 5], [4, 5, 0, 7], [4, 7, 8, 0]], dtype="f")
 # Figure 18.13: the best arc into each word scores 0.
 RESCORED = np.array([[0, 0, 0, 0], [0, 0, -6, -7], [-3, -2, 0, 0], [-4, -1, 0, 0]], dtype="f")
-
-
-def test_book_that_flight_has_a_cycle_of_best_arcs():
-    best = BOOK_THAT_FLIGHT - np.diag([np.inf] * 4)
-    assert best[1:].argmax(axis=1).tolist() == [0, 3, 2]
-    rescored = BOOK_THAT_FLIGHT - best.max(axis=1, keepdims=True)
-    words = ~np.eye(4, dtype=bool)[1:]
-    assert (rescored[1:][words] == RESCORED[1:][words]).all()
 
 
 @pytest.mark.parametrize("scores", [BOOK_THAT_FLIGHT, RESCORED], ids=["scores", "rescored"])
@@ -107,11 +98,6 @@ def test_someplace_that_is_like_30_dollars_an_entree():
     assert is_tree(right)
 
 
-def test_figure_2_best_arcs_have_the_critical_cycle():
-    """2 → 4 → 3 → 2."""
-    assert greedy_heads(figure_2()).tolist()[1:] == [0, 3, 4, 2]
-
-
 @pytest.mark.parametrize("algorithm", ["gabow_tarjan", "tarjan", "chu_liu_edmonds"])
 def test_figure_2_best_tree_with_any_number_of_roots_weighs_260(algorithm):
     """Step (b): root arcs of 90 and, into the contracted cycle, of 170."""
@@ -141,25 +127,22 @@ def test_figure_2_other_root_arc_leads_to_190():
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 20, 150])
-def test_equation_2_share_of_trees_with_one_root(n):
-    """P(1; n) = n^(n-1) / (n + 1)^(n-1), of (n + 1)^(n-1) trees."""
+def test_equation_2(n):
+    """P(1; n) = n^(n-1) / (n + 1)^(n-1), of (n + 1)^(n-1) trees, with 2 n / (n + 1) roots each.
+
+    That is below 2 for any n; with it, equation 1 stays below 3 - 1/e runs.
+    """
     zeros = np.zeros((n + 1, n + 1))
     trees = TreeDistribution(zeros, single_root=False)
     assert float(trees.log_partition) == pytest.approx((n - 1) * math.log(n + 1))
     share = (n - 1) * math.log(n / (n + 1))
     one_root = TreeDistribution(zeros).log_partition - trees.log_partition
     assert float(one_root) == pytest.approx(share)
-    assert float(TreeDistribution(zeros).single_root_log_prob) == pytest.approx(share)
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 5, 20, 150])
-def test_equation_2_expected_number_of_roots(n):
-    """2 n / (n + 1), below 2 for any n; with it, equation 1 stays below 3 - 1/e runs."""
-    marginals = arc_marginals(np.zeros((n + 1, n + 1)), single_root=False)
-    roots = marginals[1:, 0].sum()
+    log_prob = float(TreeDistribution(zeros).single_root_log_prob)
+    assert log_prob == pytest.approx(share)
+    roots = arc_marginals(zeros, single_root=False)[1:, 0].sum()
     assert roots == pytest.approx(2 * n / (n + 1))
-    one_root = float(np.exp(TreeDistribution(np.zeros((n + 1, n + 1))).single_root_log_prob))
-    assert 1 <= roots + 1 - one_root + 1e-12 < 3 - 1 / math.e
+    assert 1 <= roots + 1 - math.exp(log_prob) + 1e-12 < 3 - 1 / math.e
 
 
 # --- Efficient Sampling of Dependency Structures (Zmigrod, Vieira & Cotterell 2021) ------------
