@@ -59,8 +59,8 @@ DOCUMENTED = {
     "glorot_uniform_init registry require_gpu serialize_attr set_dropout_rate to_numpy "
     "uniform_init",
 }
-# Extension attributes, methods of named tuples and of the standard library, and names of torch, which
-# has no public ones: how often a tensor was changed, and what its own distributions are checked by.
+# Extension attributes, methods of named tuples and of the standard library, and names of torch,
+# which has no public ones: how often a tensor was changed, and how distributions are checked.
 NOT_PRIVATE = {"_", "_asdict", "_replace", "_exit"}
 NOT_PRIVATE |= {"_version", "_validate_args", "_validate_sample"}
 
@@ -71,15 +71,19 @@ def is_private(name):
 
 @cache
 def sources():
-    """The package's modules by path, parsed, but for `compat`."""
+    """All nodes of the package's modules, by path, but for `compat`."""
     paths = [path for path in (ROOT / "spacy_rootmind").rglob("*.py") if path.name != "compat.py"]
-    return {path: ast.parse(path.read_text("utf8")) for path in paths}
+    return {path: nodes_of(path.read_text("utf8")) for path in paths}
 
 
-def undocumented(tree):
+def nodes_of(source):
+    return list(ast.walk(ast.parse(source)))
+
+
+def undocumented(nodes):
     """Names of spaCy and Thinc that a module imports, or finds in what it imports."""
     modules = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             found = [(alias.name, None, alias.asname) for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -93,7 +97,7 @@ def undocumented(tree):
                 yield f"{module}.{name}"
             whole = module if name is None else f"{module}.{name}"
             modules[alias or name or module.split(".")[0]] = whole
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             module = modules.get(node.value.id)
             # `spacy.util.registry` is found from `spacy.util`, attributes of classes are not.
@@ -101,18 +105,18 @@ def undocumented(tree):
                 yield f"{module}.{node.attr}"
 
 
-def private_uses(tree, own):
+def private_uses(nodes, own):
     """Private attributes that no module of the package defines, or that a base class defines."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute) and is_private(node.attr):
             is_of_base = isinstance(node.value, ast.Call) and ast.unparse(node.value) == "super()"
             if is_of_base or node.attr not in own:
                 yield ast.unparse(node)
 
 
-def private_names(tree):
+def private_names(nodes):
     """Names of private functions, attributes and fields that a module defines."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
@@ -121,18 +125,18 @@ def private_names(tree):
             yield node.target.id
 
 
-def own_names(trees):
-    return {name for tree in trees for name in private_names(tree)} | NOT_PRIVATE
+def own_names(modules):
+    return {name for nodes in modules for name in private_names(nodes)} | NOT_PRIVATE
 
 
 def test_documented_names_alone_are_imported_from_spacy():
-    found = [f"{path}: {name}" for path, tree in sources().items() for name in undocumented(tree)]
+    found = [f"{path}: {name}" for path, nodes in sources().items() for name in undocumented(nodes)]
     assert not found
 
 
 def test_private_attributes_are_the_packages_own():
     own = own_names(sources().values())
-    found = [f"{path}: {n}" for path, tree in sources().items() for n in private_uses(tree, own)]
+    found = [f"{path}: {n}" for path, nodes in sources().items() for n in private_uses(nodes, own)]
     assert not found
 
 
@@ -173,5 +177,5 @@ def test_no_class_overrides_a_private_method_of_spacy():
     ],
 )
 def test_an_undocumented_name_is_found(source):
-    tree = ast.parse(source)
-    assert [*undocumented(tree), *private_uses(tree, own_names([tree]))]
+    nodes = nodes_of(source)
+    assert [*undocumented(nodes), *private_uses(nodes, own_names([nodes]))]
