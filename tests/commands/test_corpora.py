@@ -108,6 +108,7 @@ def test_tokens_of_the_odd_corpus_are_misaligned(odd_corpora):
     assert sum(n < 0 for n in differ) == 1
 
 
+@pytest.mark.one_each("objective")
 @pytest.mark.parametrize("objective", OBJECTIVES)
 @pytest.mark.parametrize("gold_preproc", ["true", "false"])
 def test_training_takes_an_odd_corpus(objective, gold_preproc, odd_corpora, tmp_path):

@@ -12,7 +12,7 @@ from commandline import (
     train,
     write_config,
 )
-from conftest import QUICKSTART, ROOT
+from conftest import QUICKSTART
 from parsers import LISTENER, arcs_of, read_conllu
 from spacy.util import load_config
 
@@ -72,13 +72,6 @@ def test_fill_config_adds_all_settings(filled):
     assert sum(weight or 0.0 for weight in weights.values()) == pytest.approx(1.0, abs=0.01)
 
 
-def test_fill_config_is_idempotent(filled, tmp_path):
-    again = tmp_path / "again.cfg"
-    printed = spacy_command("init", "fill-config", filled, again, "--diff", cwd=tmp_path)
-    assert "Nothing to auto-fill" in printed
-    assert again.read_text(encoding="utf8") == filled.read_text(encoding="utf8")
-
-
 def test_filled_config_trains(filled, corpora, tmp_path):
     paths = [f"--paths.{name}={corpora / name}.spacy" for name in ("train", "dev")]
     spacy_command(
@@ -87,35 +80,6 @@ def test_filled_config_trains(filled, corpora, tmp_path):
     nlp = spacy.load(tmp_path / "model-last")
     assert nlp.pipe_names == ["tok2vec", "tagger", "root_mst"]
     assert nlp("The cat slept.").has_annotation("DEP")
-
-
-def shipped_configs():
-    return [*sorted((ROOT / "configs").glob("*.cfg")), QUICKSTART / "configs" / "config.cfg"]
-
-
-@pytest.mark.parametrize("path", shipped_configs(), ids=lambda path: path.stem)
-def test_shipped_config_needs_no_filling(path, tmp_path):
-    """Each is word for word what `spacy init fill-config` writes, but for comments."""
-    for package in ("spacy-transformers", "spacy-curated-transformers"):
-        if f'= "{package}.' in path.read_text(encoding="utf8"):
-            pytest.importorskip(package.replace("-", "_"), reason=f"the config needs {package}")
-    printed = spacy_command("init", "fill-config", path, tmp_path / "x.cfg", "--diff", cwd=tmp_path)
-    assert "Nothing to auto-fill" in printed, printed
-
-
-def test_root_mst_as_the_only_component_is_filled(tmp_path):
-    path = tmp_path / "own.cfg"
-    text = '[nlp]\nlang = "en"\npipeline = ["root_mst"]\n\n[components]\n' + BY_HAND
-    path.write_text(text, encoding="utf8")
-    printed = spacy_command("init", "fill-config", path, cwd=tmp_path)
-    assert "spacy_rootmind.BiaffineParser.v1" in printed
-
-
-def test_misspelt_setting_is_named(generated, tmp_path):
-    path = tmp_path / "wrong.cfg"
-    path.write_text(generated.read_text(encoding="utf8") + "objektive = 1\n", encoding="utf8")
-    printed = spacy_command("init", "fill-config", path, cwd=tmp_path, succeeds=False)
-    assert "root_mst -> objektive" in printed
 
 
 def test_assemble_puts_a_trained_parser_into_a_pipeline(plain, corpora, tmp_path):
@@ -190,15 +154,6 @@ def test_debug_config_resolves_all_functions(shared_config, tmp_path):
         assert any(name in line for line in found), name
 
 
-def test_debug_config_names_a_wrong_value(shared_config, tmp_path):
-    printed = spacy_command(
-        *("debug", "config", shared_config, "--components.root_mst.objective=3"),
-        cwd=tmp_path,
-        succeeds=False,
-    )
-    assert "objective" in printed
-
-
 DEBUG_MODEL = ("-DIM", "-PAR", "-GRAD", "-ATTR", "-P0", "-P1", "-P2", "-P3")
 
 
@@ -213,8 +168,3 @@ def test_debug_model_shows_the_parsers_layers(plain_config, tmp_path):
     assert "param root: None" in initial
     assert "param root: (32,)" in initialized
     assert "grad root: (32,)" in trained
-
-
-def test_debug_model_takes_a_listener(shared_config, tmp_path):
-    printed = spacy_command("debug", "model", shared_config, "root_mst", "-P3", cwd=tmp_path)
-    assert "model looks good" in printed
