@@ -142,16 +142,6 @@ def test_sourced_listener_with_vectors_of_its_own_is_not_disturbed(shared, corpo
     assert nlp.config["components"]["root_mst"]["model"]["tok2vec"] == TOK2VEC["model"]
 
 
-def test_unfrozen_copy_of_a_listener_learns(shared, corpora, tmp_path):
-    components = {"root_mst": sourced(shared, replace_listeners=["model.tok2vec"])}
-    config = write_config(tmp_path / "alone.cfg", components, corpora, steps=10)
-    nlp = spacy.load(train(config, tmp_path / "out"))
-    assert nlp.pipe_names == ["root_mst"]
-    assert log_of(config)[0]["scores"]["dep_uas"] > 50
-    own = nlp.get_pipe("root_mst").model.get_ref("tok2vec")
-    assert own.to_bytes() != spacy.load(shared).get_pipe("tok2vec").model.to_bytes()
-
-
 # --- annotating components ---------------------------------------------------------------------
 
 # Learns nothing, but says in training whether it saw trees and sentences.
@@ -184,39 +174,20 @@ class TreeReader(Pipe):
 """
 
 
-@pytest.fixture
-def reader(tmp_path):
-    path = tmp_path / "reader.py"
-    path.write_text(READER, encoding="utf8")
-    return path
-
-
-def test_later_component_reads_trees_of_the_annotating_parser(reader, corpora, tmp_path):
-    components = {"root_mst": root_mst(), "tree_reader": {"factory": "tree_reader"}}
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_later_component_reads_trees_of_the_annotating_parser(is_frozen, plain, corpora, tmp_path):
+    (tmp_path / "reader.py").write_text(READER, encoding="utf8")
+    parser = sourced(plain) if is_frozen else root_mst()
     config = write_config(
-        tmp_path / "read.cfg", components, corpora, steps=4, annotating_components=["root_mst"]
-    )
-    train(config, tmp_path / "out", "--code", reader)
-    assert log_of(config)[-1]["losses"]["tree_reader"] > 0
-
-
-def test_later_component_sees_no_trees_unless_the_parser_annotates(reader, corpora, tmp_path):
-    components = {"root_mst": root_mst(), "tree_reader": {"factory": "tree_reader"}}
-    config = write_config(tmp_path / "blind.cfg", components, corpora, steps=4)
-    printed = train(config, tmp_path / "out", "--code", reader, succeeds=False)
-    assert "no trees to read" in printed
-
-
-def test_frozen_parser_annotates_too(reader, plain, corpora, tmp_path):
-    components = {"root_mst": sourced(plain), "tree_reader": {"factory": "tree_reader"}}
-    config = write_config(
-        *(tmp_path / "frozen.cfg", components, corpora),
+        *(tmp_path / "read.cfg", {"root_mst": parser, "tree_reader": {"factory": "tree_reader"}}),
+        *(corpora,),
         steps=4,
-        frozen_components=["root_mst"],
+        frozen_components=["root_mst"] * is_frozen,
         annotating_components=["root_mst"],
     )
-    folder = train(config, tmp_path / "out", "--code", reader)
-    assert weights_of(folder) == weights_of(plain)
+    folder = train(config, tmp_path / "out", "--code", tmp_path / "reader.py")
+    assert log_of(config)[-1]["losses"]["tree_reader"] > 0
+    assert (weights_of(folder) == weights_of(plain)) == is_frozen
 
 
 @pytest.fixture(scope="module")
@@ -243,20 +214,6 @@ def test_parser_alone_learns_where_sentences_start(joined_corpora, tmp_path):
     doc = nlp("The cat slept. A dog came.")
     assert [sent.text for sent in doc.sents] == ["The cat slept.", "A dog came."]
     assert_one_root_each(doc)
-
-
-def test_sentencizer_annotates_for_the_parser(joined_corpora, tmp_path):
-    components = {"sentencizer": {"factory": "sentencizer"}, "root_mst": root_mst()}
-    config = write_config(
-        *(tmp_path / "sents.cfg", components, joined_corpora),
-        steps=40,
-        annotating_components=["sentencizer"],
-    )
-    nlp = spacy.load(train(config, tmp_path / "out"))
-    doc = nlp("The cat slept. A dog came.")
-    assert [sent.text for sent in doc.sents] == ["The cat slept.", "A dog came."]
-    assert_one_root_each(doc)
-    assert nlp.meta["performance"]["dep_uas"] > 0.5
 
 
 def test_senter_trained_with_the_parser_annotates_for_it(joined_corpora, tmp_path):
