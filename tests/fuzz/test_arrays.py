@@ -196,7 +196,7 @@ def decodings(draw):
     return problem, {"projective": projective, "algorithm": algorithm, "arcmax": arcmax}
 
 
-@settings(fuzz(150))
+@settings(fuzz(100))
 @given(decodings())
 def test_decode(drawn):
     problem, options = drawn
@@ -225,7 +225,7 @@ def test_decode(drawn):
             assert_best(sentence, own, best, problem.single_root, note=f"{problem} {options}")
 
 
-@settings(fuzz(80))
+@settings(fuzz(50))
 @given(
     problems(one=True),
     st.one_of(st.integers(1, 30), st.sampled_from([2**31, 2**63, 10**30])),
@@ -280,7 +280,7 @@ def assert_sums_are_right(problem, found, sentence, own_marginals, trees):
         assert_near(log_prob, right.log_prob(sentence, trees), tolerance, problem)
 
 
-@settings(fuzz(80))
+@settings(fuzz(50))
 @given(problems(most=3))
 def test_probabilities(problem):
     scores, arguments = problem.scores, problem.arguments()
@@ -320,7 +320,7 @@ def test_probabilities(problem):
             assert_sums_are_right(problem, numbers, sentence, own, best[i, : n + 1])
 
 
-@settings(fuzz(80))
+@settings(fuzz(50))
 @given(problems(most=3), st.integers(0, 2**32 - 1), st.booleans())
 def test_tree_distribution(problem, seed, same):
     """Identities: divergences are not negative, and expectations of ones are numbers of words."""
@@ -363,7 +363,7 @@ def test_tree_distribution(problem, seed, same):
 # --- samples -----------------------------------------------------------------------------------
 
 
-@settings(fuzz(80))
+@settings(fuzz(50))
 @given(
     problems(most=3),
     st.integers(1, 20),
@@ -419,7 +419,7 @@ def test_sample_trees(problem, k, method, replace, max_steps, seed):
 # --- losses ------------------------------------------------------------------------------------
 
 
-@settings(fuzz(80))
+@settings(fuzz(50))
 @given(
     problems(most=3),
     st.integers(0, 2**32 - 1),
@@ -462,7 +462,7 @@ def test_losses(problem, seed, missing, margin):
 # --- checks of trees ---------------------------------------------------------------------------
 
 
-@settings(fuzz(80))
+@settings(fuzz(50))
 @given(problems(), st.lists(st.integers(-2, 5), max_size=5), st.integers(0, 9))
 def test_tree_checks(problem, given_heads, seed):
     shape = problem.scores.shape[:-1]
@@ -553,7 +553,7 @@ def junk_calls(draw):
     return name, first, options
 
 
-@settings(fuzz(300))
+@settings(fuzz(150))
 @given(junk_calls())
 def test_arguments_of_no_use_are_refused(drawn):
     name, first, options = drawn

@@ -90,7 +90,7 @@ def parse_and_train(config):
     again.from_bytes(nlp.to_bytes())
 
 
-@settings(fuzz(20))
+@settings(fuzz(12))
 @given(sections(GOOD, rare=3), sections(NETWORK, rare=9))
 def test_configs(component, network):
     config = {"model": {**copy.deepcopy(SMALL_MODEL), **network}, **component}
@@ -108,7 +108,7 @@ def nlp():
     return nlp
 
 
-@settings(fuzz(100))
+@settings(fuzz(60))
 @given(st.sampled_from(sorted(GOOD)), VALUES)
 def test_changed_settings(nlp, name, value):
     """A setting that is refused stays as it was, in the component and in the config."""
