@@ -51,7 +51,7 @@ TABLES = {"official": "", "figures": ""}
 def corpus(quickstart_docs, tmp_path_factory):
     """A folder with a test set."""
     folder = tmp_path_factory.mktemp("corpus")
-    write_docs(folder / "test.spacy", join(quickstart_docs[:40], 5))
+    write_docs(folder / "test.spacy", join(quickstart_docs[:20], 5))
     return folder
 
 
