@@ -5,6 +5,7 @@ import sys
 from statistics import mean, stdev
 
 import convert
+import official
 import pytest
 import report
 import spacy
@@ -103,35 +104,17 @@ def test_gold_sentences_stay_whole_and_together(corpora, pipeline, tmp_path):
     assert all(len(list(doc.sents)) > len(own) for doc, own in zip(docs, found, strict=True))
 
 
-@pytest.mark.parametrize("words", convert.WORDS)
-def test_scores_from_text_are_those_of_conll18(words, corpora, pipeline):
-    """Computed from the offsets of words in the text, without any alignment."""
+def test_scores_from_text_are_the_official_ones(corpora, pipeline):
+    """Of the same Docs, in which fused words are one token, and lost."""
+    folder = corpora / "syntactic"
     nlp = spacy.load(pipeline)
-    examples = text_examples(nlp, corpora / words / "test.spacy")
-    right = right_words = n_gold = n_found = 0
-    for example in examples:
-        raw = example.reference.user_data[convert.RAW]
-        assert example.predicted.text == raw["text"]
-        spans = [tuple(span) for span in raw["spans"]]
-        gold = {
-            span: (spans[token.head.i], token.dep_.split(":")[0])
-            for span, token in zip(spans, example.reference, strict=True)
-            if spans.count(span) == 1
-        }
-        n_gold += len(spans)
-        for token in example.predicted:
-            if not token.is_space:
-                span, head = ((t.idx, t.idx + len(t)) for t in (token, token.head))
-                n_found += 1
-                right_words += span in gold
-                # A head that is one of several words in a token is not found.
-                right += gold.get(span) == (head, token.dep_.split(":")[0]) and head in gold
+    examples = text_examples(nlp, folder / "test.spacy")
     scores = scores_of(nlp, examples)
-    assert scores["dep_las_conll18"] == pytest.approx(2 * right / (n_gold + n_found))
-    assert scores["words_f"] == pytest.approx(2 * right_words / (n_gold + n_found))
-    # Fused words are in the text as one token, and lost, unless the Doc has them as one too.
-    assert (scores["words_f"] < 0.99) == (words == "syntactic")
-    assert right > 20
+    right = official.score([example.predicted for example in examples], folder / "test.conllu")
+    assert scores["words_f"] == pytest.approx(right["Words"])
+    assert sentence_score(examples) == pytest.approx(right["Sentences"])
+    assert scores["dep_las_conll18"] == pytest.approx(right["LAS"])
+    assert 0.05 < scores["dep_las_conll18"] < scores["words_f"] < 0.99
 
 
 def test_scores_of_annotation_are_those_of_conll18(corpora):
@@ -173,20 +156,6 @@ def test_column_that_no_word_has_is_not_scored(quickstart_docs):
     blank = [Doc(nlp.vocab, [token.text for token in doc]) for doc in quickstart_docs[:3]]
     scores = word_scores(nlp, [Example(doc, doc.copy()) for doc in blank])
     assert scores == {"words_f": 1.0, "xpos_f": None}
-
-
-def test_sentences_count_where_words_do_not_spell_them(corpora):
-    """A tokenizer with right boundaries finds all, in both kinds of words."""
-    nlp = spacy.blank("xx")
-    for words in convert.WORDS:
-        path = corpora / words / "test.spacy"
-        examples = text_examples(nlp, path)
-        for example in examples:
-            spans = example.reference.user_data[convert.RAW]["spans"]
-            starts = {spans[sentence.start][0] for sentence in example.reference.sents}
-            for token in example.predicted:
-                token.is_sent_start = token.idx in starts
-        assert sentence_score(examples) == 1.0
 
 
 def test_sentences_are_scored_like_spacys_where_words_spell_them(corpora):
