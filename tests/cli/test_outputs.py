@@ -39,6 +39,11 @@ def put_docs(output, nlp, first, stop):
         output.write(output.prepare(doc, InputRecord("in", i, text=doc.text), 0))
 
 
+def complete(output):
+    output.finish()
+    output.close()
+
+
 def numbers_in(docs):
     return [(doc.text, doc.user_data["number"]) for doc in docs]
 
@@ -51,8 +56,7 @@ def test_file_has_its_name_once_it_is_complete(tmp_path):
     output.start()
     put(output, "a", 3)
     assert os.listdir(output.path.parent) == ["out.txt.partial"]
-    output.finish()
-    output.close()
+    complete(output)
     assert output.path.read_text() == "3: a\n"
     assert os.listdir(output.path.parent) == ["out.txt"]
 
@@ -134,8 +138,7 @@ def test_docs_are_written_in_order(tmp_path, name, n_docs, nlp, small_parts):
     output = DocsOutput(tmp_path / name)
     output.start()
     put_docs(output, nlp, 0, n_docs)
-    output.finish()
-    output.close()
+    complete(output)
     assert os.listdir(tmp_path) == [name]
     expected = [(f"Text {i}.", i) for i in range(n_docs)]
     if name == "out":
@@ -156,8 +159,7 @@ def test_part_is_bounded_in_tokens(tmp_path, monkeypatch, nlp):
     output = DocsOutput(tmp_path / "out")
     output.start()
     put_docs(output, nlp, 0, 7)
-    output.finish()
-    output.close()
+    complete(output)
     lengths = [len(DocBin().from_disk(path)) for path in sorted(output.path.iterdir())]
     assert lengths == [3, 3, 1]
 
@@ -171,8 +173,7 @@ def test_doc_that_cannot_be_packed_leaves_the_others_in_order(tmp_path, nlp):
     with pytest.raises(TypeError):
         output.prepare(doc, InputRecord("in", 1, text="Wrong."), 0)
     put_docs(output, nlp, 1, 2)
-    output.finish()
-    output.close()
+    complete(output)
     docs = DocBin().from_disk(output.path).get_docs(nlp.vocab)
     assert numbers_in(docs) == [("Text 0.", 0), ("Text 1.", 1)]
 
@@ -249,8 +250,7 @@ def test_only_folders_of_docs_are_overwritten(tmp_path, nlp):
     output = DocsOutput(folder, force=True)
     output.start()
     put_docs(output, nlp, 0, 1)
-    output.finish()
-    output.close()
+    complete(output)
     [part] = folder.iterdir()
     assert len(DocBin().from_disk(part)) == 1
     (folder / "thesis.txt").write_text("mine")

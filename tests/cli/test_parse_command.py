@@ -110,28 +110,6 @@ def test_several_files_of_several_formats(pipeline, tmp_path, dev_conllu):
     assert len(docs) == 3 + len(sentences_in(dev_conllu))
 
 
-def test_docs_have_probabilities_and_alternatives(pipeline, tmp_path):
-    (tmp_path / "a.txt").write_text("The cat slept.\nIt rained.\n", encoding="utf8")
-    options = parse_options(
-        str(pipeline),
-        [str(tmp_path / "a.txt")],
-        str(tmp_path / "out"),
-        to_format="spacy",
-        confidence=True,
-        alternatives="sample",
-        k=3,
-    )
-    assert parse(options) == 0
-    part = tmp_path / "out" / "part-00001.spacy"
-    docs = list(DocBin().from_disk(part).get_docs(spacy.blank("xx").vocab))
-    assert [doc.text for doc in docs] == ["The cat slept.", "It rained."]
-    for doc in docs:
-        [sentence] = doc.sents
-        assert len(sentence._.parses) == 3
-        assert sentence._.parse_entropy >= 0
-        assert all(0 <= token._.head_prob <= 1 for token in doc)
-
-
 @pytest.mark.parametrize("name", ["kbest", "sample", "sample-without-replacement"])
 def test_alternatives_are_those_of_the_option(pipeline, tmp_path, name):
     (tmp_path / "a.txt").write_text("The cat that slept saw a dog.\n", encoding="utf8")
@@ -159,32 +137,19 @@ def test_alternatives_are_those_of_the_option(pipeline, tmp_path, name):
 
 def test_labelled_alternatives_begin_with_the_parse(pipeline, tmp_path):
     (tmp_path / "a.txt").write_text("The cat that slept saw a dog.\n", encoding="utf8")
-
-    def sentence_of(output, **settings):
-        options = parse_options(
-            str(pipeline), [str(tmp_path / "a.txt")], str(tmp_path / output), **settings
-        )
-        assert parse(options) == 0
-        [sentence] = sentences_in(tmp_path / output)
-        return sentence
-
-    def parses_of(sentence):
-        return [sentence.comment(f"parse_{i}").split(" ", 1) for i in range(1, 11)]
-
-    # Where heads are clear, the ten best labelled trees share some of their trees.
-    clear = {"components.root_mst.temperature": 0.1}
-    asked = {"alternatives": "kbest", "k": 10, "overrides": clear}
-    labelled = sentence_of("a.conllu", labelled=True, **asked)
-    found = parses_of(labelled)
-    assert found[0][1] == " ".join(f"{row[6]}:{row[7]}" for row in labelled.words)
-    assert [float(p) for p, _ in found] == sorted((float(p) for p, _ in found), reverse=True)
-
-    def count_trees(parses):
-        return len({tuple(re.findall(r"(\d+):", tree)) for _, tree in parses})
-
-    assert len({tree for _, tree in found}) == 10
-    assert count_trees(found) < 10
-    assert count_trees(parses_of(sentence_of("b.conllu", **asked))) == 10
+    options = parse_options(
+        *(pipeline, [str(tmp_path / "a.txt")], str(tmp_path / "a.conllu")),
+        **{"alternatives": "kbest", "k": 10, "labelled": True},
+        # Where heads are clear, the ten best labelled trees share some of their trees.
+        overrides={"components.root_mst.temperature": 0.1},
+    )
+    assert parse(options) == 0
+    [sentence] = sentences_in(tmp_path / "a.conllu")
+    found = [sentence.comment(f"parse_{i}").split(" ", 1) for i in range(1, 11)]
+    probs, trees = zip(*found, strict=True)
+    assert trees[0] == " ".join(f"{row[6]}:{row[7]}" for row in sentence.words)
+    assert [*map(float, probs)] == sorted(map(float, probs), reverse=True)
+    assert len({tuple(re.findall(r"(\d+):", tree)) for tree in trees}) < len(set(trees)) == 10
 
 
 def test_arcs_are_those_that_are_probable_enough(pipeline, tmp_path):
