@@ -13,7 +13,7 @@ from commandline import (
     write_config,
 )
 from conftest import QUICKSTART
-from parsers import LISTENER, arcs_of, read_conllu
+from parsers import LISTENER, arcs_of
 from spacy.util import load_config
 
 pytestmark = pytest.mark.workflow
@@ -21,18 +21,6 @@ pytestmark = pytest.mark.workflow
 ASSETS = QUICKSTART / "assets"
 # As a user adds it to a config of their own.
 BY_HAND = '\n[components.root_mst]\nfactory = "root_mst"\n'
-
-
-# --- corpora -----------------------------------------------------------------------------------
-
-
-def test_convert_gives_the_trees_of_the_treebank(tmp_path):
-    source = ASSETS / "en_quick-ud-dev.conllu"
-    spacy_command("convert", source, tmp_path, "-c", "conllu", "-n", "1", cwd=tmp_path)
-    vocab = spacy.blank("en").vocab
-    docs = read_docs(tmp_path / "en_quick-ud-dev.spacy", vocab)
-    assert [arcs_of(doc) for doc in docs] == [arcs_of(doc) for doc in read_conllu(source, vocab)]
-    assert all(len(list(doc.sents)) == 1 for doc in docs)
 
 
 # --- configs -----------------------------------------------------------------------------------
@@ -136,12 +124,6 @@ def test_init_labels_writes_what_initialize_reads(plain_config, corpora, plain, 
 
 
 # --- debug -------------------------------------------------------------------------------------
-
-
-def test_debug_data_runs(shared_config, tmp_path):
-    printed = spacy_command("debug", "data", shared_config, "--verbose", cwd=tmp_path)
-    assert "Pipeline can be initialized with data" in printed
-    assert "120 training docs" in printed
 
 
 def test_debug_config_resolves_all_functions(shared_config, tmp_path):

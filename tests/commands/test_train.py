@@ -80,25 +80,6 @@ def test_sourced_component_goes_on_learning(plain, plain_config, corpora, tmp_pa
     assert log_of(config)[0]["scores"]["dep_las"] > (first + last) / 2
 
 
-def test_sourced_component_keeps_its_settings_and_takes_new_labels_as_unknown(
-    plain, corpora, tmp_path
-):
-    """As with spaCy's tagger, a label that the component does not know cannot be learnt later."""
-    vocab = spacy.blank("en").vocab
-    docs = read_docs(corpora / "train.spacy", vocab)[:40]
-    for doc in docs:
-        doc[0].dep_ = "novel" if doc[0].head.i != 0 else doc[0].dep_
-    (tmp_path / "corpora").mkdir()
-    write_docs(tmp_path / "corpora" / "train.spacy", docs)
-    write_docs(tmp_path / "corpora" / "dev.spacy", docs[:5])
-    config = write_config(
-        tmp_path / "novel.cfg", {"root_mst": sourced(plain)}, tmp_path / "corpora", steps=4
-    )
-    nlp = spacy.load(train(config, tmp_path / "out"))
-    assert "novel" not in nlp.get_pipe("root_mst").labels
-    assert nlp.meta["performance"]["dep_uas"] > 0.6
-
-
 def test_frozen_component_is_saved_as_it_was(plain, corpora, tmp_path):
     components = {"root_mst": sourced(plain), "tagger": tagger()}
     config = write_config(
@@ -200,20 +181,6 @@ def joined_corpora(corpora, tmp_path_factory):
         joined = [Doc.from_docs(docs[i : i + 3]) for i in range(0, len(docs) - 2, 3)]
         write_docs(folder / f"{name}.spacy", joined)
     return folder
-
-
-def test_parser_alone_learns_where_sentences_start(joined_corpora, tmp_path):
-    config = write_config(
-        tmp_path / "alone.cfg", {"root_mst": root_mst()}, joined_corpora, steps=80
-    )
-    train(config, tmp_path / "out")
-    first, *_, last = log_of(config)
-    assert last["scores"]["sents_f"] > 80 > first["scores"]["sents_f"]
-    assert last["scores"]["dep_uas"] > 50
-    nlp = spacy.load(tmp_path / "out" / "model-last")
-    doc = nlp("The cat slept. A dog came.")
-    assert [sent.text for sent in doc.sents] == ["The cat slept.", "A dog came."]
-    assert_one_root_each(doc)
 
 
 def test_senter_trained_with_the_parser_annotates_for_it(joined_corpora, tmp_path):
