@@ -3,7 +3,7 @@
 import hashlib
 import io
 import re
-import subprocess
+import runpy
 import sys
 import tarfile
 from importlib.metadata import metadata, requires
@@ -50,20 +50,21 @@ def make_sdist(folder, address):
     return folder / f"{name}.tar.gz"
 
 
-def write_listings(folder):
-    command = [sys.executable, str(SCRIPT), str(folder), "ann", "bob"]
-    return subprocess.run(command, capture_output=True, text=True)
+@pytest.fixture(scope="module")
+def write_listings():
+    """The script, as a function of a folder."""
+    if not SCRIPT.is_file():
+        pytest.skip("the source distribution has no .ci")
+    main = runpy.run_path(SCRIPT)["main"]
+    return lambda folder: main(folder, ["ann", "bob"])
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(write_listings, tmp_path_factory):
     """A folder with an sdist and its listings."""
-    if not SCRIPT.is_file():
-        pytest.skip("the source distribution has no .ci")
     folder = tmp_path_factory.mktemp("release")
     make_sdist(folder, ADDRESS)
-    result = write_listings(folder)
-    assert result.returncode == 0, result.stderr
+    write_listings(folder)
     return folder
 
 
@@ -89,17 +90,15 @@ def test_nothing_is_left_open(folder):
 
 
 @pytest.mark.parametrize("address", [None, "https://example.org/a-parser"])
-def test_needs_the_address_of_the_repository(folder, tmp_path, address):
+def test_needs_the_address_of_the_repository(write_listings, tmp_path, address):
     make_sdist(tmp_path, address)
-    result = write_listings(tmp_path)
-    assert result.returncode == 1
-    assert "Repository under [project.urls] in pyproject.toml" in result.stderr
+    with pytest.raises(SystemExit, match=r"Repository under \[project.urls\] in pyproject.toml"):
+        write_listings(tmp_path)
 
 
-def test_needs_one_sdist(folder, tmp_path):
-    result = write_listings(tmp_path)
-    assert result.returncode == 1
-    assert "expected one sdist" in result.stderr
+def test_needs_one_sdist(write_listings, tmp_path):
+    with pytest.raises(SystemExit, match="expected one sdist"):
+        write_listings(tmp_path)
 
 
 # --- conda-forge -------------------------------------------------------------------------------
