@@ -117,8 +117,8 @@ def test_gradcheck(name, single_root):
         )
 
     scores = check_scores(3, 4, 4)
-    assert torch.autograd.gradcheck(function, scores)
-    assert torch.autograd.gradgradcheck(function, scores)
+    assert torch.autograd.gradcheck(function, scores, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(function, scores, check_fwd_over_rev=True)
 
 
 @ROOTS
@@ -463,14 +463,6 @@ def test_mapped_gradients_need_one_elimination(monkeypatch):
     assert len(calls) == 1
     torch.func.hessian(tensors.log_partition)(scores[0])
     assert len(calls) == 2
-
-
-@pytest.mark.parametrize("name", ONE)
-def test_forward_mode_of_autograd(name):
-    scores = check_scores(2, 4, 4)
-    function = functools.partial(getattr(tensors, name), lengths=torch.tensor([3, 2]))
-    assert torch.autograd.gradcheck(function, scores, check_forward_ad=True)
-    assert torch.autograd.gradgradcheck(function, scores, check_fwd_over_rev=True)
 
 
 def test_nested_forward_mode_is_refused():
