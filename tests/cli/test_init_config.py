@@ -311,9 +311,7 @@ def test_config_trains(pipeline, lang, corpus, tmp_path):
     [
         (["sentencizer", "root_mst"], ["sentencizer"]),
         (["tagger", "senter", "root_mst", "ner"], ["senter"]),
-        (["parser", "root_mst"], ["tok2vec", "parser"]),
         (["root_mst", "senter"], []),
-        (["tagger", "root_mst"], []),
     ],
     ids="-".join,
 )
