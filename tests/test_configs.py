@@ -51,9 +51,9 @@ def test_config_with_features_trains_and_loads(corpus, tmp_path):
     overrides = {
         "paths.train": corpus,
         "paths.dev": corpus,
-        "training.max_steps": 2,
-        "training.eval_frequency": 2,
-        "training.optimizer.learn_rate.total_steps": 2,
+        "training.max_steps": 1,
+        "training.eval_frequency": 1,
+        "training.optimizer.learn_rate.total_steps": 1,
     }
     train(FEATURES, tmp_path / "out", overrides=overrides)
     doc = spacy.load(tmp_path / "out" / "model-last")("The cat saw a dog.")
