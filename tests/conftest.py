@@ -6,6 +6,7 @@ Nothing here imports spaCy before a fixture needs it: tests of arrays run withou
 import gc
 import os
 import signal
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -107,21 +108,47 @@ def ud_folder():
 
 
 @pytest.fixture(scope="session")
-def trained(quickstart_docs):
-    """A small parser that has learnt a hundred sentences; use it, do not change it."""
+def train_once(tmp_path_factory):
+    """Give a function that trains a parser in one process of the run; the others read it."""
     from parsers import gold_examples, make_nlp, train
 
-    nlp = make_nlp()
-    return train(nlp, gold_examples(quickstart_docs[:100], nlp), steps=150)
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        # That of all processes.
+        folder = folder.parent
+
+    def make(name, docs, **options):
+        saved, lock = folder / name, folder / f"{name}.lock"
+        try:
+            lock.touch(exist_ok=False)
+        except FileExistsError:
+            # Should the other process have failed, this one trains as well.
+            deadline = time.monotonic() + 300
+            while not saved.exists() and time.monotonic() < deadline:
+                time.sleep(0.1)
+        if not saved.exists():
+            nlp = make_nlp()
+            train(nlp, gold_examples(docs, nlp), **options)
+            partial = folder / f"{name}.{os.getpid()}"
+            partial.write_bytes(nlp.to_bytes())
+            partial.replace(saved)
+        return make_nlp().from_bytes(saved.read_bytes())
+
+    return make
 
 
 @pytest.fixture(scope="session")
-def segmenter(quickstart_docs):
-    """A parser that has learnt Docs of five sentences; use it, do not change it."""
-    from parsers import gold_examples, join, make_nlp, train
+def trained(quickstart_docs, train_once):
+    """A small parser that has learnt a hundred sentences; use it, do not change it."""
+    return train_once("trained", quickstart_docs[:100], steps=150)
 
-    nlp = make_nlp()
-    return train(nlp, gold_examples(join(quickstart_docs[:200], 5), nlp), steps=80, size=4)
+
+@pytest.fixture(scope="session")
+def segmenter(quickstart_docs, train_once):
+    """A parser that has learnt Docs of five sentences; use it, do not change it."""
+    from parsers import join
+
+    return train_once("segmenter", join(quickstart_docs[:200], 5), steps=80, size=4)
 
 
 @pytest.fixture(scope="session")
