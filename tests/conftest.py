@@ -108,13 +108,13 @@ def ud_folder():
 
 
 @pytest.fixture(scope="session")
-def train_once(tmp_path_factory):
+def train_once(pytestconfig, tmp_path_factory):
     """Give a function that trains a parser in one process of the run; the others read it."""
     from parsers import gold_examples, make_nlp, train
 
     folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        # That of all processes.
+    if hasattr(pytestconfig, "workerinput"):
+        # In a process of xdist's: the folder of all of them.
         folder = folder.parent
 
     def make(name, docs, **options):
