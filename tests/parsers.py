@@ -137,6 +137,25 @@ def changeable(nlp):
         parser.settings = before
 
 
+@contextmanager
+def settable(nlp):
+    """Yield a function that gives the parser the settings that it has now, but for some.
+
+    The function returns the pipeline. At the end, the parser has its settings again.
+    """
+    parser = nlp.get_pipe("root_mst")
+    before = parser.settings
+
+    def set_all(**settings):
+        parser.settings = replace(before, **settings)
+        return nlp
+
+    try:
+        yield set_all
+    finally:
+        parser.settings = before
+
+
 def make_nlp(lang="xx", **config):
     """A blank pipeline with a small parser, not initialized.
 
