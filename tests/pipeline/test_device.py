@@ -80,7 +80,7 @@ def make_both(examples, **settings):
 
 @pytest.fixture
 def examples(quickstart_docs):
-    joined = join(quickstart_docs[:30], 3)
+    joined = join(quickstart_docs[:18], 3)
     return gold_examples([*joined, Doc(joined[0].vocab)], spacy.blank("xx"))
 
 
@@ -106,6 +106,7 @@ def learn(parser, examples, **settings):
 
 
 @pytest.mark.usefixtures("device")
+@pytest.mark.one_each("objective")
 @pytest.mark.parametrize("layers", [{}, {"qrnn_width": 4, "label_rank": 2}], ids=len)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_learning_on_a_device_gives_the_same_gradients(examples, objective, layers):
@@ -180,27 +181,34 @@ def give_label(doc):
 
 
 @pytest.mark.parametrize(
-    "more",
+    ("more", "most"),
     [
-        {"decode": "tree"},
-        {"decode": "labelled_tree", "alternatives": kbest(3, labelled=True)},
-        {"constraints": give_label, "sentences": "doc"},
+        ({"decode": "tree"}, 20),
+        ({"decode": "labelled_tree", "alternatives": kbest(3, labelled=True)}, 4096),
+        ({"constraints": give_label, "sentences": "doc"}, 20),
     ],
 )
 @pytest.mark.usefixtures("device")
-def test_parses_on_a_device_are_the_same(examples, monkeypatch, more):
+def test_parses_on_a_device_are_the_same(examples, monkeypatch, more, most):
+    """With Docs of at most so many tokens at once."""
     settings = {"confidence": True, "arc_threshold": 0.01, "alternatives": kbest(3), **more}
     there, here = make_both(examples, **settings)
-    temperatures = [parser.fit_temperature(examples) for parser in (there, here)]
-    assert temperatures[0] == pytest.approx(temperatures[1], rel=1e-3)
     docs = [eg.predicted for eg in examples]
-    for most in (4096, 20):
-        monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", most)
-        for far, near in zip(there.predict(docs), here.predict(docs), strict=True):
-            np.testing.assert_array_equal(far.heads, near.heads)
-            assert far.deps == near.deps
-            assert "constraints" not in more or {*near.deps[:1]} <= {"obj"}
-            assert_close(far.details, near.details)
+    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", most)
+    for far, near in zip(there.predict(docs), here.predict(docs), strict=True):
+        np.testing.assert_array_equal(far.heads, near.heads)
+        assert far.deps == near.deps
+        assert "constraints" not in more or {*near.deps[:1]} <= {"obj"}
+        assert_close(far.details, near.details)
+
+
+@pytest.mark.usefixtures("device")
+def test_temperatures_fitted_on_a_device_are_the_same(examples):
+    there, here = make_both(examples)
+    assert there.fit_temperature(examples) == pytest.approx(
+        here.fit_temperature(examples), rel=1e-3
+    )
+    assert there.cfg["label_temperature"] == pytest.approx(here.cfg["label_temperature"], rel=1e-3)
 
 
 def assert_close(far, near):

@@ -12,9 +12,9 @@ from spacy_rootmind.pipeline.alternatives import kbest, sample, sample_without_r
 from spacy_rootmind.pipeline.constraints import Constraints
 from spacy_rootmind.trees.errors import NoTreeError
 
-TEXT = "which cat it saw slept"
+TEXT = "which cat it saw"
 # More than there are, of trees and of trees with labels.
-ALL, ALL_LABELLED = 1000, 20_000
+ALL, ALL_LABELLED = 100, 1000
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_crossing_constraints_are_an_error_and_others_are_met(parse):
         return Constraints(forced=[(0, 2), (1, 3)])
 
     def forced(doc):
-        return Constraints(forced=[(0, 2), (2, 4)])
+        return Constraints(forced=[(0, 2), (2, 3)])
 
     def spans(doc):
         return Constraints(subtrees=[(1, 3)])
@@ -104,7 +104,7 @@ def test_crossing_constraints_are_an_error_and_others_are_met(parse):
         parse(constraints=crossing, projective=True)
     sentence = parse(constraints=forced, projective=True)
     assert sentence[0].head.i == 2
-    assert sentence[2].head.i == 4
+    assert sentence[2].head.i == 3
     with pytest.raises(ValueError, match="`projective` is on"):
         parse(constraints=spans, projective=True)
 

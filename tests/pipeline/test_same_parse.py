@@ -60,6 +60,12 @@ def batched(nlp, sentences):
     return parse(nlp, sentences, batch_size=BATCH_SIZE)
 
 
+@pytest.fixture(scope="module")
+def parsed_treebank(nlp):
+    """What other processes are to find."""
+    return parse(nlp, read_sentences(TREEBANK), batch_size=BATCH_SIZE)
+
+
 def assert_close(found, expected):
     """Assert the same trees, and probabilities within the bounds that are promised."""
     assert list(map(tree_of, found)) == list(map(tree_of, expected))
@@ -102,10 +108,10 @@ def parse_in_process(pipeline, treebank, batch_size, **variables):
     return json.loads(result.stdout)
 
 
-def test_a_processor_without_vector_extensions_parses_alike(nlp, web_pipeline):
+def test_a_processor_without_vector_extensions_parses_alike(parsed_treebank, web_pipeline):
     variables = without_vector_extensions()
     found = parse_in_process(web_pipeline, TREEBANK, BATCH_SIZE, **variables)
-    assert_close(found, parse(nlp, read_sentences(TREEBANK), batch_size=BATCH_SIZE))
+    assert_close(found, parsed_treebank)
 
 
 def test_kernels_without_vector_extensions_find_the_same(nlp, sentences, batched):
@@ -167,10 +173,9 @@ def test_worker_processes_give_the_same_bits(nlp, sentences, batched):
     assert parse(nlp, sentences, batch_size=BATCH_SIZE, n_process=2) == batched
 
 
-def test_another_process_gives_the_same_bits(nlp, web_pipeline):
-    expected = parse(nlp, read_sentences(TREEBANK), batch_size=BATCH_SIZE)
+def test_another_process_gives_the_same_bits(parsed_treebank, web_pipeline):
     found = parse_in_process(web_pipeline, TREEBANK, BATCH_SIZE)
-    assert found == json.loads(json.dumps(expected))
+    assert found == json.loads(json.dumps(parsed_treebank))
 
 
 MAKERS = [kbest(5), sample(5, seed=1), sample_without_replacement(5, seed=1)]
