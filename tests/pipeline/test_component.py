@@ -32,7 +32,7 @@ def test_add_pipe_with_the_default_model_trains():
     nlp.add_pipe("root_mst")
     examples = [Example.from_dict(nlp.make_doc("She saw the cat ."), SENTENCE)] * 2
     nlp.initialize(lambda: examples)
-    for _ in range(15):
+    for _ in range(2):
         nlp.update(examples)
     assert_parsed(nlp("She saw the cat ."))
 
@@ -75,7 +75,7 @@ def test_labels_come_from_the_data_or_label_data(quickstart_docs):
     assert again.get_pipe("root_mst").labels == pipe.labels
 
 
-@pytest.mark.parametrize("root_label", ["root", "ROOT", "sentence"])
+@pytest.mark.parametrize("root_label", ["root", "sentence"])
 def test_labels_take_the_roots_own_label(root_label):
     nlp = make_nlp()
     annotation = {**SENTENCE, "deps": ["nsubj", root_label, "det", "obj", "punct"]}
@@ -171,9 +171,9 @@ def test_initialize_without_heads_or_tokens_says_so():
     assert nlp.get_pipe("root_mst").labels == ("ROOT",)
 
 
-@pytest.mark.parametrize(
-    "annotation",
-    [
+def test_update_takes_partial_and_misaligned_annotation():
+    nlp = make_nlp()
+    odd = [
         {**SENTENCE, "heads": [1, None, 3, None, None], "deps": ["nsubj", None, "det", None, None]},
         {
             **SENTENCE,
@@ -193,13 +193,10 @@ def test_initialize_without_heads_or_tokens_says_so():
             "heads": [1, 1, 3, 3, 3],
             "deps": ["nsubj", "ROOT", "det", "ROOT", "punct"],
         },
-    ],
-)
-def test_update_takes_partial_and_misaligned_annotation(annotation):
-    nlp = make_nlp()
-    whole = Example.from_dict(nlp.make_doc("She saw the cat ."), SENTENCE)
-    partial = Example.from_dict(nlp.make_doc("She saw the cat ."), annotation)
-    train(nlp, [whole, partial], steps=10)
+    ]
+    docs = [nlp.make_doc("She saw the cat .") for _ in range(5)]
+    examples = list(map(Example.from_dict, docs, [SENTENCE, *odd]))
+    train(nlp, examples, steps=4, size=2)
     assert_parsed(nlp("She saw the cat ."))
 
 
@@ -291,7 +288,7 @@ def test_damaged_weights_are_noticed(quickstart_docs):
 )
 def test_model_refuses_unknown_options_and_values_out_of_range(option, value):
     with pytest.raises(ValueError, match=option):
-        make_nlp(model={**SMALL_MODEL, option: value})
+        spacy.registry.resolve({"model": {**SMALL_MODEL, option: value}})
 
 
 def test_learn_rate_factor_is_that_of_the_layers_above_the_token_vectors(quickstart_docs):

@@ -25,7 +25,7 @@ def learn(nlp, examples, steps):
         nlp.update(examples, sgd=optimizer, drop=0.0)
 
 
-@pytest.mark.parametrize("labels", [[], ["nsubj"], ["obj", "nsubj", "obj"], ["nsubj", "ROOT"]])
+@pytest.mark.parametrize("labels", [[], ["obj", "nsubj", "obj"], ["nsubj", "ROOT"]])
 def test_labels_are_those_of_spacys_parser(labels):
     spacys = spacy.blank("xx")
     parser = spacys.add_pipe("parser")
@@ -65,18 +65,18 @@ def test_parses_before_and_after_it_is_saved(tmp_path):
 
 
 def test_update_learns_trees_labels_and_boundaries(quickstart_docs):
-    gold = join(quickstart_docs[:40], 4)
+    gold = join(quickstart_docs[:12], 3)
     nlp = initialized(*sorted({token.dep_ for doc in gold for token in doc}))
-    learn(nlp, gold_examples(gold, nlp), steps=60)
+    learn(nlp, gold_examples(gold, nlp), steps=40)
     scores = nlp.evaluate(gold_examples(gold, nlp))
     assert scores["dep_las"] > 0.8
     assert scores["sents_f"] > 0.8
 
 
 def test_update_learns_that_a_doc_is_one_sentence(quickstart_docs):
-    gold = quickstart_docs[:20]
+    gold = quickstart_docs[:5]
     nlp = initialized(*sorted({token.dep_ for doc in gold for token in doc}))
-    learn(nlp, gold_examples(gold, nlp), steps=30)
+    learn(nlp, gold_examples(gold, nlp), steps=20)
     assert [starts_of(nlp(doc.text)) for doc in gold] == [[0]] * len(gold)
 
 
