@@ -2,7 +2,7 @@
 
 import pytest
 import spacy
-from parsers import gold_examples, make_nlp, read_conllu
+from parsers import gold_examples, make_nlp
 from reference_noun_chunks import reference_chunks
 from spacy.tokens import Doc
 from spacy.util import registry
@@ -108,9 +108,12 @@ def test_in_a_saved_pipeline(trained_english, tmp_path):
     )
     nlp.to_disk(tmp_path / "model")
     text = "The teacher gave the boy a book ."
-    plain, mapped = trained_english(text), spacy.load(tmp_path / "model")(text)
-    own = spacy.load(tmp_path / "model").get_pipe("ud_label_map").label_map.labels
-    assert own == {"det": "article", "obl:tmod": "time"}
+    loaded = spacy.load(tmp_path / "model")
+    plain, mapped = trained_english(text), loaded(text)
+    assert loaded.get_pipe("ud_label_map").label_map.labels == {
+        "det": "article",
+        "obl:tmod": "time",
+    }
     assert [token.head.i for token in mapped] == [token.head.i for token in plain]
     assert {token.dep_ for token in plain} >= {"obj", "det"}
     assert {token.dep_ for token in mapped} >= {"dobj", "article"}
@@ -159,11 +162,11 @@ def test_scores_compare_with_the_labels_of_the_gold_docs(trained_english, quicks
     assert nlp.evaluate(gold_examples(right, nlp))["dep_las"] == 1.0
 
 
-def test_noun_chunks_are_those_of_the_tree(ud_folder):
+def test_noun_chunks_are_those_of_the_tree(quickstart_docs):
     nlp = add_map(make_nlp("en"))
-    path = ud_folder / "UD_English-EWT" / "en_ewt-ud-dev.conllu"
     right = n_found = n_gold = 0
-    for doc in read_conllu(path, nlp.vocab, step=4):
+    for bundled in quickstart_docs:
+        doc = Doc(nlp.vocab).from_bytes(bundled.to_bytes())
         gold = set(reference_chunks(doc))
         mapped = nlp.get_pipe("ud_label_map")(doc)
         found = {(chunk.start, chunk.end) for chunk in mapped.noun_chunks}

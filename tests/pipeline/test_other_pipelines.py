@@ -144,8 +144,9 @@ def test_what_the_error_says_gives_the_heads_of_home(folder, other, expected, tm
     ]
 
 
-@pytest.mark.parametrize("without", [{"disable": ["tok2vec"]}, {"exclude": ["tok2vec"]}])
-@pytest.mark.parametrize("is_kept", [True, False])
+@pytest.mark.parametrize(
+    ("is_kept", "without"), [(True, {"disable": ["tok2vec"]}), (False, {"exclude": ["tok2vec"]})]
+)
 def test_a_source_without_its_tok2vec_is_an_error(is_kept, without, folder, other):
     source = spacy.load(folder, **without)
     other.add_pipe("root_mst", source=source)
@@ -331,11 +332,10 @@ def test_config_without_them_is_an_error_before_it_is_saved(folder, other_folder
 # --- the table of static vectors ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("mode", "dtype", "n_bytes"), [("default", "float16", 2), ("floret", "float32", 4)]
-)
-def test_vectors_are_saved_exactly_and_small(mode, dtype, n_bytes, quickstart_docs, tmp_path):
-    home = make_home(quickstart_docs, mode, dtype)
+@pytest.mark.parametrize("n_bytes", [2, 4])
+def test_vectors_are_saved_exactly_and_small(n_bytes, folder, quickstart_docs, tmp_path):
+    """Numbers of half precision, and a table of single precision."""
+    home = spacy.load(folder) if n_bytes == 2 else make_home(quickstart_docs, "floret", "float32")
     expected = parses(home)
     data = home.vocab.vectors.data.copy()
     home.replace_listeners("tok2vec", "root_mst", PATHS)
