@@ -144,6 +144,16 @@ def trained(quickstart_docs, train_once):
 
 
 @pytest.fixture(scope="session")
+def unsure(quickstart_docs):
+    """A parser that has learnt little, after a sentencizer; use it, do not change it."""
+    from parsers import gold_examples, make_nlp, train
+
+    nlp = make_nlp()
+    nlp.add_pipe("sentencizer", first=True)
+    return train(nlp, gold_examples(quickstart_docs[:20], nlp), steps=15)
+
+
+@pytest.fixture(scope="session")
 def segmenter(quickstart_docs, train_once):
     """A parser that has learnt Docs of five sentences; use it, do not change it."""
     from parsers import join

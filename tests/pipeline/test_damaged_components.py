@@ -3,6 +3,7 @@
 import copy
 import gc
 import hashlib
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from spacy.util import registry
 from spacy.vocab import Vocab
 from thinc.api import Model, Shim
 
+from spacy_rootmind.network.dropout import RATE
+from spacy_rootmind.network.listeners import GRAD_FACTOR
 from spacy_rootmind.pipeline.serialization import CHECKSUM, DIGEST, WEIGHTS, save_folder
 
 TEXT = "The teacher that she met gave the boy a book ."
@@ -36,6 +39,18 @@ def parts(trained):
 def loaded(trained):
     """A pipeline that has loaded the component, and still has it after each test."""
     return make_nlp().from_bytes(trained.to_bytes())
+
+
+@pytest.fixture(scope="module")
+def unloaded():
+    """A component that has no weights yet; it knows fewer sizes, and needs them all the same."""
+    return make_nlp().get_pipe("root_mst")
+
+
+@pytest.fixture(scope="module")
+def refused(loaded, unloaded):
+    """Asserts that both parts in a folder are refused, from there and as bytes."""
+    return partial(assert_both_refused, loaded, unloaded)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +88,7 @@ def write(folder, cfg, model, *, checksum=True):
 def assert_refused(nlp, load, match):
     """Loading raises one ValueError; component, parses and the garbage collector are as before."""
     pipe = nlp.get_pipe("root_mst")
-    state, parse = state_of(pipe), arcs_of(nlp(TEXT))
+    state = state_of(pipe)
     assert gc.isenabled()
     with pytest.raises(ValueError, match=r"^\[root_mst\] cannot load ") as caught:
         load(pipe)
@@ -82,10 +97,9 @@ def assert_refused(nlp, load, match):
     assert found.count("cannot load") == 1
     caught.match(match)
     assert state_of(pipe) == state
-    assert arcs_of(nlp(TEXT)) == parse
 
 
-def assert_both_refused(nlp, folder, match):
+def assert_both_refused(nlp, unloaded, folder, match):
     """Parts in a folder are refused from there, naming the file, and as bytes."""
     data = {name: (folder / name).read_bytes() for name in ("cfg", "model")}
     part = match[0]
@@ -99,16 +113,10 @@ def assert_both_refused(nlp, folder, match):
         lambda pipe: pipe.from_bytes(srsly.msgpack_dumps(data)),
         rf"the given bytes \({part}\): .*{match[1]}",
     )
-    # A component that has no weights yet knows fewer sizes, and needs them all the same.
-    assert_refused_unloaded(folder, match[1])
-
-
-def assert_refused_unloaded(folder, match):
-    pipe = make_nlp().get_pipe("root_mst")
-    state = state_of(pipe)
-    with pytest.raises(ValueError, match=match):
-        pipe.from_disk(folder, **WITHOUT_VOCAB)
-    assert state_of(pipe) == state
+    state = state_of(unloaded)
+    with pytest.raises(ValueError, match=match[1]):
+        unloaded.from_disk(folder, **WITHOUT_VOCAB)
+    assert state_of(unloaded) == state
 
 
 # --- weights of another network ----------------------------------------------------------------
@@ -181,13 +189,13 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("case", OTHERS)
-def test_weights_of_another_network_are_refused(loaded, parts, tmp_path, case):
+def test_weights_of_another_network_are_refused(refused, parts, tmp_path, case):
     """They are as they were saved, by their checksum."""
     change, match = OTHERS[case]
     cfg, model = copy.deepcopy(parts)
     change(model[WEIGHTS])
     write(tmp_path, cfg, model)
-    assert_both_refused(loaded, tmp_path, ("model", match))
+    refused(tmp_path, ("model", match))
 
 
 MODEL = {
@@ -203,31 +211,31 @@ MODEL = {
 
 
 @pytest.mark.parametrize("case", MODEL)
-def test_damaged_model_is_refused(loaded, parts, tmp_path, case):
+def test_damaged_model_is_refused(refused, parts, tmp_path, case):
     damage, match = MODEL[case]
     cfg, model = copy.deepcopy(parts)
     model[WEIGHTS] = srsly.msgpack_dumps(model[WEIGHTS])
     damage(model)
     write(tmp_path, cfg, model)
-    assert_both_refused(loaded, tmp_path, ("model", match))
+    refused(tmp_path, ("model", match))
 
 
-def test_changed_weights_are_refused_with_and_without_their_cfg(loaded, parts, tmp_path):
+def test_changed_weights_are_refused_with_and_without_their_cfg(loaded, refused, parts, tmp_path):
     cfg, model = copy.deepcopy(parts)
     params = model[WEIGHTS]["params"]
     root = params[layer(model[WEIGHTS], "tree_scorer")]["root"]
     root[0] += 1.0
     write(tmp_path, cfg, model, checksum=False)
     match = "the weights are not those that were saved"
-    assert_both_refused(loaded, tmp_path, ("model", match))
+    refused(tmp_path, ("model", match))
     data = srsly.msgpack_dumps({"model": (tmp_path / "model").read_bytes()})
     assert_refused(loaded, lambda pipe: pipe.from_bytes(data), match)
 
 
 @pytest.mark.parametrize("message", [[], 3, None, {}, "nodes", {"nodes": []}])
-def test_something_else_than_weights_is_refused(loaded, parts, tmp_path, message):
+def test_something_else_than_weights_is_refused(refused, parts, tmp_path, message):
     write(tmp_path, parts[0], srsly.msgpack_dumps(message))
-    assert_both_refused(loaded, tmp_path, ("model", "expected"))
+    refused(tmp_path, ("model", "expected"))
 
 
 CFG = {
@@ -239,21 +247,31 @@ CFG = {
     "root is none": (lambda cfg: {**cfg, "root_label": None}, "labels as a list of strings"),
     "temperature": (lambda cfg: {**cfg, "temperature": -1.0}, "a temperature above 0, found -1.0"),
     "boundaries": (lambda cfg: {**cfg, "finds_boundaries": 1}, "finds_boundaries as true or false"),
+    "label temperature": (
+        lambda cfg: {**cfg, "label_temperature": 0.0},
+        r"expected a label_temperature above 0, found 0\.0",
+    ),
     "format": (lambda cfg: {**cfg, "format": True}, "expected a cfg of format 4, found True"),
+    "older format": (lambda cfg: {**cfg, "format": 1}, "expected a cfg of format 4, found 1"),
+    # Saving it again would not help.
+    "newer format": (
+        lambda cfg: {**cfg, "format": 99},
+        "format 4 or older, found 99: .*update the package, or save it with this version$",
+    ),
     "checksum": (lambda cfg: {**cfg, CHECKSUM: 0}, f"{CHECKSUM} as a string, found 0"),
 }
 
 
 @pytest.mark.parametrize("case", CFG)
-def test_damaged_cfg_is_refused(loaded, parts, tmp_path, case):
+def test_damaged_cfg_is_refused(refused, parts, tmp_path, case):
     damage, match = CFG[case]
     cfg, message = copy.deepcopy(parts)
     write(tmp_path, damage(cfg), message, checksum=False)
-    assert_both_refused(loaded, tmp_path, ("cfg", match))
+    refused(tmp_path, ("cfg", match))
 
 
 @pytest.mark.parametrize("change", ["swapped labels", "other label", "other root"])
-def test_other_labels_than_the_weights_are_for_are_refused(loaded, parts, tmp_path, change):
+def test_other_labels_than_the_weights_are_for_are_refused(refused, parts, tmp_path, change):
     cfg, message = copy.deepcopy(parts)
     first, second, *rest = cfg["labels"]
     changed = {
@@ -262,7 +280,7 @@ def test_other_labels_than_the_weights_are_for_are_refused(loaded, parts, tmp_pa
         "other root": {"root_label": "root"},
     }
     write(tmp_path, {**cfg, **changed[change]}, message)
-    assert_both_refused(loaded, tmp_path, ("model", "expected weights for the labels"))
+    refused(tmp_path, ("model", "expected weights for the labels"))
 
 
 # --- files -------------------------------------------------------------------------------------
@@ -271,12 +289,11 @@ def test_other_labels_than_the_weights_are_for_are_refused(loaded, parts, tmp_pa
 @pytest.mark.parametrize(
     ("swapped", "other"), [("cfg", "relabelled"), ("model", "relabelled"), ("model", "retrained")]
 )
-def test_files_of_two_components_are_refused(loaded, trained, request, tmp_path, swapped, other):
+def test_files_of_two_components_are_refused(refused, trained, request, tmp_path, swapped, other):
     trained.get_pipe("root_mst").to_disk(tmp_path / "one", **WITHOUT_VOCAB)
     request.getfixturevalue(other).to_disk(tmp_path / "other", **WITHOUT_VOCAB)
     (tmp_path / "one" / swapped).write_bytes((tmp_path / "other" / swapped).read_bytes())
-    assert_both_refused(
-        loaded,
+    refused(
         tmp_path / "one",
         ("model", "(were saved together with cfg|for the labels .*), found"),
     )
@@ -372,7 +389,12 @@ def test_config_may_change_settings_and_training(trained, pipeline):
         "components.root_mst.alternatives": {"@misc": "spacy_rootmind.kbest.v1", "k": 2},
     }
     nlp = spacy.load(pipeline, config=changed)
-    assert nlp.get_pipe("root_mst").temperature == 2.0
+    parser = nlp.get_pipe("root_mst")
+    assert parser.temperature == 2.0
+    rates = [node.attrs[RATE] for node in parser.model.walk() if RATE in node.attrs]
+    assert set(rates) == {0.5}
+    assert trained.get_pipe("root_mst").model.attrs[GRAD_FACTOR] != 0.5
+    assert parser.model.attrs[GRAD_FACTOR] == 0.5
     assert [t.head.i for t in nlp(TEXT)] == [t.head.i for t in trained(TEXT)]
 
 
