@@ -87,7 +87,7 @@ def expected_wrong_arcs(gold, trees):
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_wrong_arcs_are_the_best_but_gold_and_root(seed, missing):
     batch = Batch(seed, missing=missing)
     trees = batch.scorer.predict(batch.given)
@@ -166,7 +166,7 @@ def test_gradient_of_the_loss_matches_finite_differences(with_labels):
         for name in node.param_names
     ]
     for value, gradient in gradients:
-        assert_directional(loss, value, gradient, rng_for("null label", "directions"))
+        assert_directional(loss, value, gradient, rng_for("null label"), directions=1)
 
 
 # --- the component -------------------------------------------------------------------------------
@@ -174,11 +174,11 @@ def test_gradient_of_the_loss_matches_finite_differences(with_labels):
 
 @pytest.fixture(scope="module")
 def learnt(quickstart_docs):
-    """A parser that has learnt a hundred sentences; use it, do not change it."""
+    """A parser that has learnt fifty sentences; use it, do not change it."""
     nlp = make_nlp(model={**SMALL_MODEL, "null_label": True}, decode="labelled_tree")
     nlp.add_pipe("sentencizer", first=True)
-    examples = gold_examples(quickstart_docs[:100], nlp)
-    train(nlp, examples, steps=80)
+    examples = gold_examples(quickstart_docs[:50], nlp)
+    train(nlp, examples, steps=45)
     nlp.get_pipe("root_mst").fit_temperature(examples[:20])
     return nlp
 
@@ -232,12 +232,3 @@ def test_saved_parser_keeps_it(learnt, tmp_path):
     nlp = spacy.load(tmp_path)
     assert nlp.config["components"]["root_mst"]["model"]["null_label"] is True
     assert [(t.head.i, t.dep_) for t in nlp(TEXT)] == [(t.head.i, t.dep_) for t in learnt(TEXT)]
-
-
-def test_weights_without_it_are_not_taken_for_weights_with_it(learnt, trained):
-    parser = make_nlp(model={**SMALL_MODEL, "null_label": True}).get_pipe("root_mst")
-    with pytest.raises(ValueError, match="root_mst"):
-        parser.from_bytes(trained.get_pipe("root_mst").to_bytes())
-    plain = make_nlp().get_pipe("root_mst")
-    with pytest.raises(ValueError, match="root_mst"):
-        plain.from_bytes(learnt.get_pipe("root_mst").to_bytes())
