@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import spacy
+from parsers import gold_examples, read_conllu
 from spacy.tokens import Doc
 from spacy.training import Example
 
@@ -19,11 +20,6 @@ from spacy_rootmind.trees.conventions import MISSING
 @pytest.fixture(scope="module")
 def vocab():
     return spacy.blank("xx").vocab
-
-
-def make_example(vocab, predicted, words, heads, deps, spaces=None, **kwargs):
-    reference = Doc(vocab, words=words, spaces=spaces, heads=heads, deps=deps, **kwargs)
-    return Example(Doc(vocab, words=predicted), reference)
 
 
 def test_reference_heads_tell_missing_from_root(vocab):
@@ -118,7 +114,7 @@ def random_words(rng, text):
     return [text[start:end] for start, end in itertools.pairwise(edges)]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 def test_any_two_tokenizations_give_a_tree_with_one_root(seed, vocab):
     rng = np.random.default_rng(seed)
     text = "abcdefghijklmnopqrstuvwxyz"
@@ -147,14 +143,9 @@ def test_any_two_tokenizations_give_a_tree_with_one_root(seed, vocab):
 
 def test_gold_batch_numbers_rows_after_each_root(vocab):
     words = ["a", "b", "c", "d", "e"]
-    example = make_example(
-        vocab,
-        words,
-        words,
-        [1, 1, 3, 3, 3],
-        ["x", "ROOT", "y", "ROOT", "z"],
-        sent_starts=[True, False, True, False, False],
-    )
+    heads, deps = [1, 1, 3, 3, 3], ["x", "ROOT", "y", "ROOT", "z"]
+    reference = Doc(vocab, words=words, heads=heads, deps=deps)
+    example = Example(Doc(vocab, words=words), reference)
     gold = GoldBatch.from_examples([example, example], "ROOT")
     one = [MISSING, 2, 0, MISSING, 5, 3, 5]
     two = [h if h == MISSING else h + 7 for h in one]
@@ -186,11 +177,9 @@ def test_gold_batch_of_empty_docs_has_no_rows(vocab):
 
 
 def test_gold_batch_keeps_every_arc_of_real_trees(ud_folder):
-    from parsers import gold_examples, read_conllu
-
     nlp = spacy.blank("xx")
     path = ud_folder / "UD_English-EWT" / "en_ewt-ud-dev.conllu"
-    docs = read_conllu(path, nlp.vocab, limit=500)
+    docs = read_conllu(path, nlp.vocab, limit=100)
     gold = GoldBatch.from_examples(gold_examples(docs, nlp), "ROOT")
     assert int((gold.heads != MISSING).sum()) == sum(map(len, docs))
     words = np.concatenate([[MISSING, *(t.dep for t in doc)] for doc in docs])

@@ -224,9 +224,9 @@ def dev_docs():
 
 @pytest.fixture(scope="module")
 def learnt(quickstart_docs):
-    """A parser after three passes over the bundled treebank, which take seconds."""
+    """A parser after two passes over the bundled treebank."""
     optimizer = SGD(0.03, L2=0.0, grad_clip=0.0, use_averages=False)
-    return learn(make_nlp(), join(quickstart_docs, 4), 3, optimizer, size=2)
+    return learn(make_nlp(), join(quickstart_docs, 4), 2, optimizer, size=2)
 
 
 def test_parser_learns_the_bundled_treebank(learnt, quickstart_docs, dev_docs):
