@@ -70,7 +70,7 @@ def assert_doc_agrees(doc, heads, starts):
 @pytest.mark.parametrize("n_sentences", [1, 5])
 def test_set_trees_of_random_sentences(vocab, n_sentences):
     rng = np.random.default_rng(n_sentences)
-    for _ in range(60):
+    for _ in range(30):
         lengths = [60] if n_sentences == 1 else rng.integers(1, 30, size=n_sentences)
         heads, starts = random_doc_heads(rng, lengths)
         doc = plain_doc(vocab, len(heads))
@@ -129,41 +129,10 @@ def test_set_trees_empty_doc(vocab):
     assert len(doc) == 0
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "UD_English-EWT/en_ewt-ud-dev",
-        "UD_Irish-IDT/ga_idt-ud-dev",
-        "UD_Hungarian-Szeged/hu_szeged-ud-dev",
-        "UD_Livvi-KKPP/olo_kkpp-ud-test",
-    ],
-)
-def test_real_trees_survive_decoding_and_writing(ud_folder, vocab, name):
-    from parsers import read_conllu
-
-    from spacy_rootmind import decode, is_projective, is_tree
-
-    crossing = 0
-    for gold in read_conllu(ud_folder / f"{name}.conllu", vocab, limit=300):
-        n = len(gold)
-        heads = np.array([-1] + [0 if t.head.i == t.i else t.head.i + 1 for t in gold])
-        assert is_tree(heads)
-        crossing += not is_projective(heads)
-        scores = np.random.default_rng(n).normal(size=(n + 1, n + 1)).astype("f")
-        scores[np.arange(1, n + 1), heads[1:]] += 20
-        decoded = decode(scores)
-        assert decoded.tolist() == heads.tolist()
-        doc = Doc(vocab, words=[t.text for t in gold])
-        token_heads = [i if h == 0 else int(h) - 1 for i, h in enumerate(decoded[1:])]
-        write(doc, token_heads, [0])
-        assert_doc_agrees(doc, token_heads, [0])
-    assert crossing > 0
-
-
 def test_restore_edges_mends_what_spacy_found_only_in_part(vocab):
     rng = np.random.default_rng(3)
     n_mended = 0
-    for _ in range(300):
+    for _ in range(60):
         heads, starts = random_doc_heads(rng, [int(rng.integers(12, 30)), 5])
         doc = plain_doc(vocab, len(heads))
         write(doc, heads, starts)

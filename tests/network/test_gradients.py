@@ -11,8 +11,6 @@ from spacy_rootmind.network.label_scorer import Arcs, BiaffineLabels
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.network.qrnn import QRNN
 from spacy_rootmind.network.refine import Refine
-from spacy_rootmind.training.losses import head_selection
-from spacy_rootmind.trees.conventions import MISSING
 
 WIDTH = 6
 LENGTHS = [3, 1, 7, 3, 12, 0]
@@ -110,27 +108,3 @@ def test_recurrent_gradient_matches_finite_differences(layer, rng, layout):
 
     assert_directional(total, rows, d_rows, rng)
     assert_parameters(model, total, rng)
-
-
-def test_head_selection_gradient_matches_finite_differences(rng, layout):
-    for bucket in layout.buckets:
-        b, m = bucket.rows.shape
-        scores = rng.normal(size=(b, m, m))
-        gold = np.full((b, m), MISSING)
-        for i, n in enumerate(bucket.lengths):
-            for dep in range(1, n + 1, 2):
-                gold[i, dep] = (dep + 1) % (n + 1) if (dep + 1) % (n + 1) != dep else 0
-        _, gradient = head_selection(scores, bucket, gold)
-
-        def total(scores=scores, bucket=bucket, gold=gold):
-            return head_selection(scores, bucket, gold)[0]
-
-        assert_directional(total, scores, gradient, rng)
-
-
-def test_head_selection_is_zero_without_gold_heads(rng, layout):
-    bucket = layout.buckets[0]
-    scores = rng.normal(size=bucket.allowed.shape)
-    loss, gradient = head_selection(scores, bucket, np.full(bucket.rows.shape, MISSING))
-    assert loss == 0.0
-    assert not gradient.any()

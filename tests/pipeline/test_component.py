@@ -224,25 +224,6 @@ def test_update_skips_examples_without_words(text):
     assert nlp.update([empty, *examples])["root_mst"] > 0.0
 
 
-def test_update_uses_boundaries_from_an_annotating_component():
-    nlp = spacy.blank("xx")
-    nlp.add_pipe("sentencizer")
-    nlp.add_pipe("root_mst", config={"model": SMALL_MODEL})
-    words = ["She", "slept", ".", "He", "saw", "her", "."]
-    # One gold sentence over what the sentencizer takes for two.
-    annotation = {
-        "words": words,
-        "heads": [1, 1, 1, 4, 1, 4, 1],
-        "deps": ["nsubj", "ROOT", "punct", "nsubj", "parataxis", "obj", "punct"],
-    }
-    example = Example.from_dict(Doc(nlp.vocab, words=words), annotation)
-    nlp.initialize(lambda: [example])
-    whole = nlp.update([example])["root_mst"]
-    split = nlp.update([example], annotates=["sentencizer"])["root_mst"]
-    # Two arcs cross the boundary and are left out, and the others have fewer heads to choose from.
-    assert split < 0.8 * whole
-
-
 def test_uninitialized_component_says_so():
     nlp = make_nlp()
     pipe = nlp.get_pipe("root_mst")

@@ -91,7 +91,14 @@ def copy_of(trained):
 
 
 @pytest.fixture
-def nlp(trained):
+def nlp():
+    """A pipeline whose parser has no weights yet."""
+    return make_nlp()
+
+
+@pytest.fixture
+def parsing(trained):
+    """A pipeline that parses."""
     return copy_of(trained)
 
 
@@ -100,14 +107,13 @@ def test_every_setting_is_changed_here():
     assert all(CHANGED[name][1] != default for name, default in default_settings().items())
 
 
-@pytest.mark.parametrize("name", CHANGED)
-def test_changed_settings_are_in_the_config(name):
-    nlp = make_nlp()
+def test_changed_settings_are_in_the_config(nlp):
     before = {**block(nlp)}
-    value, in_config = CHANGED[name]
-    configure(nlp, **{name: value})
-    assert block(nlp) == {**before, name: in_config}
-    assert settings_of(nlp) == {**default_settings(), name: in_config}
+    for name, (value, in_config) in CHANGED.items():
+        configure(nlp, **{name: value})
+        assert block(nlp) == {**before, name: in_config}
+        assert settings_of(nlp) == {**default_settings(), name: in_config}
+        configure(nlp, **{name: before[name]})
 
 
 def test_the_last_value_counts(nlp, tmp_path):
@@ -214,13 +220,13 @@ def test_settings_changed_after_a_move_are_in_the_config_and_come_back(move, nlp
     assert settings_of(copy_of(moved)) == EXPECTED
 
 
-def test_a_component_without_a_pipeline_can_be_changed(nlp):
+def test_a_component_without_a_pipeline_can_be_changed(parsing):
     parser = spacy.blank("xx").create_pipe("root_mst")
     parser.settings = dataclasses.replace(parser.settings, temperature=3.0)
     assert parser.temperature == 3.0
-    _, parser = nlp.remove_pipe("root_mst")
+    _, parser = parsing.remove_pipe("root_mst")
     parser.settings = dataclasses.replace(parser.settings, confidence=True)
-    assert 0 < parser(nlp.make_doc("It rained."))[0]._.head_prob <= 1
+    assert 0 < parser(parsing.make_doc("It rained."))[0]._.head_prob <= 1
 
 
 # --- functions ---------------------------------------------------------------------------------
@@ -246,13 +252,6 @@ def test_functions_of_the_package_know_their_block(name, function):
     assert pickle.loads(pickle.dumps(made)).config == made.config
 
 
-def test_a_block_can_be_given(nlp, tmp_path):
-    configure(nlp, alternatives=KBEST)
-    assert len(next(nlp("The cat saw a dog.").sents)._.parses) == 3
-    again = via_disk(nlp, tmp_path / "model")
-    assert len(next(again("The cat saw a dog.").sents)._.parses) == 3
-
-
 def test_a_changed_block_of_the_config_changes_no_settings(nlp):
     configure(nlp, alternatives=kbest(3))
     parser = parser_of(nlp)
@@ -273,9 +272,9 @@ def registered():
     return {"@misc": "test_first_is_root.v1"}
 
 
-def test_a_registered_function_of_a_user_is_saved_by_its_block(nlp, registered, tmp_path):
-    configure(nlp, constraints=registered)
-    again = via_disk(nlp, tmp_path / "model")
+def test_a_registered_function_of_a_user_is_saved_by_its_block(parsing, registered, tmp_path):
+    configure(parsing, constraints=registered)
+    again = via_disk(parsing, tmp_path / "model")
     assert again("The cat slept.")[0].dep_ == "ROOT"
     # Made by loading the config, which alone knows its block.
     assert parser_of(again).settings.constraints is first_is_root
@@ -300,11 +299,10 @@ def test_functions_without_a_name_are_refused_by_configure(nlp):
     "changed", [{"constraints": first_is_root}, {"confidence": True}, {"temperature": 2.0}]
 )
 def test_what_the_config_does_not_have_cannot_be_saved_by_mistake(nlp, tmp_path, changed):
-    """Settings that were assigned to the component alone work, but would be lost."""
+    """Settings that were assigned to the component alone would be lost."""
     parser = parser_of(nlp)
     before = parser.settings
     parser.settings = dataclasses.replace(before, **changed)
-    assert len(nlp("The cat slept.")) == 4
     [name] = changed
     message = (
         rf"\[root_mst\] cannot save {name}: .*spacy_rootmind\.configure\(nlp, 'root_mst', {name}"
@@ -320,21 +318,13 @@ def test_what_the_config_does_not_have_cannot_be_saved_by_mistake(nlp, tmp_path,
 # --- the ways of a pipeline --------------------------------------------------------------------
 
 
-def test_processes_have_the_changed_settings(nlp):
-    configure(nlp, confidence=True)
-    configure(nlp, alternatives=kbest(2))
-    for doc in nlp.pipe(["The cat slept."] * 3, n_process=2, batch_size=1):
-        assert len(next(doc.sents)._.parses) == 2
-        assert 0 < doc[0]._.head_prob <= 1
-
-
-def test_other_processes_get_only_the_component(nlp):
+def test_other_processes_get_only_the_component(parsing):
     """Where processes are spawned, each component is pickled by itself."""
-    parser = parser_of(nlp)
+    parser = parser_of(parsing)
     parser.settings = dataclasses.replace(parser.settings, confidence=True)
-    assert len(pickle.dumps(parser)) < len(pickle.dumps(nlp))
+    assert len(pickle.dumps(parser)) < len(pickle.dumps(parsing))
     again = pickle.loads(pickle.dumps(parser))
-    assert 0 < again(Doc(nlp.vocab, words=["It", "rained"]))[0]._.head_prob <= 1
+    assert 0 < again(Doc(parsing.vocab, words=["It", "rained"]))[0]._.head_prob <= 1
 
 
 @pytest.mark.workflow

@@ -13,7 +13,13 @@ from strategies import each_dtype, rng_for
 from thinc.api import Ops
 
 from spacy_rootmind.network.layout import Bucket, Layout
-from spacy_rootmind.training.losses import boundary_loss, perceptron, tree_crf
+from spacy_rootmind.training.losses import (
+    OBJECTIVES,
+    boundary_loss,
+    choose_loss,
+    perceptron,
+    tree_crf,
+)
 from spacy_rootmind.trees.conventions import MISSING
 
 # Plain NumPy in double precision.
@@ -87,19 +93,6 @@ def test_tree_crf_matches_enumeration(scale, rate, dtype):
         np.testing.assert_allclose(gradient, right, rtol=0, atol=atol)
 
 
-@each_rate
-def test_tree_crf_gradient_matches_finite_differences(rate):
-    rng = rng_for("crf gradient", rate)
-    for bucket in make_buckets([*LENGTHS, 12]):
-        scores, gold = random_scores(rng, bucket), random_gold(rng, bucket, rate)
-        _, gradient = tree_crf(scores, bucket, gold)
-
-        def total(scores=scores, bucket=bucket, gold=gold):
-            return tree_crf(scores, bucket, gold)[0]
-
-        assert_directional(total, scores, gradient, rng)
-
-
 # Perceptron
 
 
@@ -142,16 +135,20 @@ def test_perceptron_matches_enumeration(margin, rate, dtype):
         np.testing.assert_array_equal(gradient, right)
 
 
+# All
+
+
 @each_rate
-@pytest.mark.parametrize("margin", [0.0, 0.7])
-def test_perceptron_gradient_matches_finite_differences(margin, rate):
-    rng = rng_for("perceptron gradient", rate)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_gradients_match_finite_differences(objective, rate):
+    rng, find = rng_for("gradients", objective, rate), choose_loss(objective, margin=0.7)
     for bucket in make_buckets([*LENGTHS, 12]):
         scores, gold = random_scores(rng, bucket), random_gold(rng, bucket, rate)
-        _, gradient = perceptron(scores, bucket, gold, margin=margin)
+        loss, gradient = find(scores, bucket, gold)
+        assert rate < 1.0 or (loss == 0.0 and not gradient.any())
 
         def total(scores=scores, bucket=bucket, gold=gold):
-            return perceptron(scores, bucket, gold, margin=margin)[0]
+            return find(scores, bucket, gold)[0]
 
         assert_directional(total, scores, gradient, rng)
 
