@@ -167,6 +167,14 @@ def make_nlp(lang="xx", **config):
     return nlp
 
 
+def initialized(docs, **config):
+    """A blank pipeline whose small parser is sized for gold Docs, and Examples of these."""
+    nlp = make_nlp(**config)
+    examples = gold_examples(docs, nlp)
+    nlp.initialize(lambda: examples)
+    return nlp, examples
+
+
 def with_weights_of(trained, **config):
     """A pipeline with the weights of another one's parser, and settings of its own."""
     nlp = make_nlp(**config)

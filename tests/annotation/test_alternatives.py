@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from parsers import assign, changeable, make_nlp
-from spacy.tokens import Doc, Span, Token
+from spacy.tokens import Span, Token
 
 from spacy_rootmind import is_tree
 from spacy_rootmind.annotation.extensions import ATTRIBUTES, register_extensions
@@ -108,18 +108,6 @@ def test_small_docs(unsure, text):
 
 
 # --- that they stay ----------------------------------------------------------------------------
-
-
-def test_from_docs_keeps_them(unsure, doc):
-    other = unsure("It rained.")
-    joined = Doc.from_docs([other, doc, other])
-    assert known(joined) == known(other) + known(doc) + known(other)
-
-
-def test_as_doc_keeps_them(doc):
-    for number, sentence in enumerate(doc.sents):
-        copied = sentence.as_doc(copy_user_data=True)
-        assert known(copied) == [known(doc)[number]]
 
 
 def test_n_process_keeps_them(unsure, doc):

@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 import spacy
-from parsers import SMALL_MODEL, assert_parsed, assign, gold_examples, make_nlp, multi_hash, train
+from parsers import (
+    SMALL_MODEL,
+    assert_parsed,
+    assign,
+    gold_examples,
+    initialized,
+    make_nlp,
+    multi_hash,
+    train,
+)
 from spacy.tokens import Doc
 from spacy.training import Example
 from thinc.api import SGD
@@ -63,9 +72,7 @@ def test_each_text_gets_one_root(trained):
 
 
 def test_labels_come_from_the_data_or_label_data(quickstart_docs):
-    nlp = make_nlp()
-    examples = gold_examples(quickstart_docs[:50], nlp)
-    nlp.initialize(lambda: examples)
+    nlp, examples = initialized(quickstart_docs[:50])
     pipe = nlp.get_pipe("root_mst")
     assert pipe.labels[0] == "ROOT"
     assert set(pipe.labels) == {token.dep_ for doc in quickstart_docs[:50] for token in doc}
@@ -201,9 +208,7 @@ def test_update_takes_partial_and_misaligned_annotation():
 
 
 def test_rehearsal_says_once_that_it_changes_nothing(quickstart_docs, caplog):
-    nlp = make_nlp()
-    examples = gold_examples(quickstart_docs[:5], nlp)
-    nlp.initialize(lambda: examples)
+    nlp, examples = initialized(quickstart_docs[:5])
     optimizer = nlp.resume_training()
     before = nlp.get_pipe("root_mst").to_bytes()
     caplog.clear()
@@ -235,9 +240,7 @@ def test_uninitialized_component_says_so():
 
 
 def test_damaged_weights_are_noticed(quickstart_docs):
-    nlp = make_nlp()
-    examples = gold_examples(quickstart_docs[:5], nlp)
-    nlp.initialize(lambda: examples)
+    nlp, examples = initialized(quickstart_docs[:5])
     parser = nlp.get_pipe("root_mst")
     arcs = parser.model.get_ref("trees").get_ref("arcs")
     arcs.set_param("W", arcs.get_param("W") * np.nan)
@@ -276,9 +279,11 @@ def test_learn_rate_factor_is_that_of_the_layers_above_the_token_vectors(quickst
     def steps(factor):
         """Sizes of a first step without momentum, below and above the token vectors."""
         features = multi_hash("LOWER", width=8)
-        nlp = make_nlp(model={**SMALL_MODEL, "features": features}, learn_rate_factor=factor)
-        examples = gold_examples(quickstart_docs[:20], nlp)
-        nlp.initialize(lambda: examples)
+        nlp, examples = initialized(
+            quickstart_docs[:20],
+            model={**SMALL_MODEL, "features": features},
+            learn_rate_factor=factor,
+        )
         pipe = nlp.get_pipe("root_mst")
         below = set(map(id, pipe.model.get_ref("tok2vec").walk()))
         before = [
@@ -336,9 +341,7 @@ def test_labels_that_the_network_does_not_score_are_told_of_once(quickstart_docs
 
 def test_update_without_an_optimizer_takes_no_step(quickstart_docs):
     """spaCy's own components take False for "no step" as well."""
-    nlp = make_nlp()
-    examples = gold_examples(quickstart_docs[:4], nlp)
-    nlp.initialize(lambda: examples)
+    nlp, examples = initialized(quickstart_docs[:4])
     pipe = nlp.get_pipe("root_mst")
     for sgd in (False, None):
         before = pipe.model.to_bytes()
@@ -350,9 +353,7 @@ def test_update_without_an_optimizer_takes_no_step(quickstart_docs):
 
 def test_finish_update_takes_a_function_that_collects_gradients(quickstart_docs):
     """`nlp.rehearse` gives components such a function, which knows of no learning rate."""
-    nlp = make_nlp()
-    examples = gold_examples(quickstart_docs[:4], nlp)
-    nlp.initialize(lambda: examples)
+    nlp, examples = initialized(quickstart_docs[:4])
     collected = {}
 
     def collect(key, weights, gradient):

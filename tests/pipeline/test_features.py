@@ -136,8 +136,10 @@ def test_training_without_annotating_components_is_refused(examples):
     match = r"\[root_mst\] expected TAG .* found none in .*tagger.*annotating_components"
     with pytest.raises(ValueError, match=match):
         nlp.update(own, sgd=nlp.create_optimizer())
-    with pytest.raises(ValueError, match="expected TAG"):
-        nlp.get_pipe("root_mst").training_input(own)
+    parser = nlp.get_pipe("root_mst")
+    for use in (parser.training_input, parser.fit_temperature):
+        with pytest.raises(ValueError, match="expected TAG"):
+            use(own)
 
 
 @pytest.mark.parametrize("sgd", [None, False])

@@ -12,7 +12,6 @@ from spacy_rootmind.annotation.extensions import Arc
 from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.network import label_scores
 from spacy_rootmind.network.architecture import ParserInput
-from spacy_rootmind.pipeline.alternatives import sample
 from spacy_rootmind.pipeline.constraints import Constraints
 
 TEXT = "The cat  saw a dog that slept.\nShe said that it rained."
@@ -142,23 +141,6 @@ def test_arcs_of_tokens_are_made_once_each(unsure, monkeypatch):
     for token in doc:
         assert all(arc.token == token for arc in token._.arcs)
     assert made.total() == n_arcs
-
-
-def test_samples_agree_with_arcs(unsure, change):
-    k = 4000
-    change(arc_threshold=0.2, alternatives=sample(k, seed=5))
-    doc = unsure(TEXT)
-    for sentence in doc.sents:
-        shares = Counter(
-            (dep, int(head)) for p in sentence._.parses for dep, head in enumerate(p.heads)
-        )
-        arcs = Counter()
-        for arc in sentence._.arcs:
-            arcs[arc.token.i - sentence.start, arc.head.i - sentence.start] += arc.prob
-        assert arcs
-        for place, prob in arcs.items():
-            # The labels below the threshold are not among the arc's: this is a lower bound.
-            assert shares[place] / k > prob - 4 * np.sqrt(0.25 / k)
 
 
 def test_constraints_make_arcs_certain_or_impossible(unsure, change):

@@ -61,9 +61,18 @@ def batched(nlp, sentences):
 
 
 @pytest.fixture(scope="module")
-def parsed_treebank(nlp):
-    """What other processes are to find."""
-    return parse(nlp, read_sentences(TREEBANK), batch_size=BATCH_SIZE)
+def treebank(tmp_path_factory):
+    """A file for other processes."""
+    path = tmp_path_factory.mktemp("treebank") / "some.conllu"
+    blocks = TREEBANK.read_text(encoding="utf8").split("\n\n")[:50]
+    path.write_text("\n\n".join([*blocks, ""]), encoding="utf8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def parsed_treebank(nlp, treebank):
+    """What they are to find."""
+    return parse(nlp, read_sentences(treebank), batch_size=BATCH_SIZE)
 
 
 def assert_close(found, expected):
@@ -108,9 +117,11 @@ def parse_in_process(pipeline, treebank, batch_size, **variables):
     return json.loads(result.stdout)
 
 
-def test_a_processor_without_vector_extensions_parses_alike(parsed_treebank, web_pipeline):
+def test_a_processor_without_vector_extensions_parses_alike(
+    parsed_treebank, treebank, web_pipeline
+):
     variables = without_vector_extensions()
-    found = parse_in_process(web_pipeline, TREEBANK, BATCH_SIZE, **variables)
+    found = parse_in_process(web_pipeline, treebank, BATCH_SIZE, **variables)
     assert_close(found, parsed_treebank)
 
 
@@ -173,8 +184,8 @@ def test_worker_processes_give_the_same_bits(nlp, sentences, batched):
     assert parse(nlp, sentences, batch_size=BATCH_SIZE, n_process=2) == batched
 
 
-def test_another_process_gives_the_same_bits(parsed_treebank, web_pipeline):
-    found = parse_in_process(web_pipeline, TREEBANK, BATCH_SIZE)
+def test_another_process_gives_the_same_bits(parsed_treebank, treebank, web_pipeline):
+    found = parse_in_process(web_pipeline, treebank, BATCH_SIZE)
     assert found == json.loads(json.dumps(parsed_treebank))
 
 

@@ -14,6 +14,7 @@ from parsers import (
     assert_parsed,
     assign,
     gold_examples,
+    initialized,
     join,
     make_nlp,
     random_words,
@@ -212,22 +213,6 @@ def test_whitespace_under_a_users_own_boundaries(segmenter):
         starting_with_space += sum(s[0].is_space for s in doc.sents)
     assert of_spaces_only > 5
     assert starting_with_space > 10
-
-
-@pytest.mark.parametrize(
-    ("words", "heads"),
-    [
-        (["\n"], [0]),
-        (["\n", " ", "\n"], [0, 0, 0]),
-        (["\n", " ", "Yes"], [2, 2, 2]),
-        (["Yes", "\n", " "], [0, 0, 0]),
-        (["\n", "Yes", "\n"], [1, 1, 1]),
-    ],
-)
-def test_whitespace_at_the_ends_of_a_doc(segmenter, words, heads):
-    doc = segmenter(Doc(segmenter.vocab, words=words))
-    assert [token.head.i for token in doc] == heads
-    assert len(list(doc.sents)) == 1
 
 
 def test_any_tree_comes_into_the_doc_with_whitespace_anywhere():
@@ -520,9 +505,7 @@ def test_doc_mode_trains_on_whole_docs(quickstart_docs):
 @pytest.fixture
 def learning(quickstart_docs):
     """A parser that has learnt little, and examples with all that may be odd about them."""
-    nlp = make_nlp()
-    examples = gold_examples(join(quickstart_docs[:8], 4), nlp)
-    nlp.initialize(lambda: examples)
+    nlp, examples = initialized(join(quickstart_docs[:8], 4))
     words = ["She", "slept", ".", "\n", "It", "rained", "."]
     unknown = Doc(nlp.vocab, words=words)
     partial = Doc(nlp.vocab, words=words, sent_starts=[None, None, False, None, True, None, None])
@@ -582,16 +565,6 @@ def test_update_takes_odd_docs_among_others(learning):
     assert alone > 0
     together = parser.update([*examples[2:3], blank, examples[-1], examples[0], blank])
     assert together["root_mst"] == pytest.approx(alone, rel=1e-4)
-
-
-def test_update_with_some_boundaries_on_the_doc_trains_the_rest_on_gold(quickstart_docs):
-    """A Doc that is annotated in part keeps what it has; elsewhere sentences are the gold ones."""
-    gold = Doc.from_docs(quickstart_docs[:4])
-    [example] = gold_examples([gold], spacy.blank("xx"))
-    expected = training_starts(example, "ROOT").tolist()
-    assert expected == [*starts_of(gold), len(gold)]
-    example.predicted[expected[1]].is_sent_start = True
-    assert training_starts(example, "ROOT").tolist() == expected
 
 
 @pytest.mark.parametrize("threshold", [0, 1e-6, 0.2, 0.8, 1 - 1e-6, 1])

@@ -25,7 +25,7 @@ from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.pipeline.serialization import save_folder
 from spacy_rootmind.pipeline.stored_distributions import teacher_name
-from spacy_rootmind.training.losses import OBJECTIVES, tree_cross_entropy
+from spacy_rootmind.training.losses import tree_cross_entropy
 from spacy_rootmind.trees.conventions import MISSING
 
 OPS = Ops()
@@ -444,7 +444,8 @@ def divergence(teacher, student, texts):
     return float(np.mean(total))
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+# The loss of the one is found where the scores are, that of the others on the host.
+@pytest.mark.parametrize("objective", ["head_selection", "tree_crf"])
 def test_a_student_becomes_its_teacher(teacher, quickstart_docs, objective):
     texts = [" ".join(doc.text for doc in quickstart_docs[i : i + 2]) for i in range(60, 68, 2)]
     student = make_nlp(objective=objective)

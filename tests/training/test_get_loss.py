@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from parsers import SMALL_MODEL, assign, gold_examples, make_nlp
+from parsers import SMALL_MODEL, assign, initialized
 from spacy.util import fix_random_seed
 from thinc.api import set_dropout_rate
 
@@ -16,9 +16,7 @@ from spacy_rootmind.training.losses import OBJECTIVES
 def learning(request, quickstart_docs):
     """A parser with dropout everywhere, and examples."""
     model = {**SMALL_MODEL, "null_label": request.param, "dropout": 0.5}
-    nlp = make_nlp(model=model)
-    examples = gold_examples(quickstart_docs[:8], nlp)
-    nlp.initialize(lambda: examples)
+    nlp, examples = initialized(quickstart_docs[:8], model=model)
     parser = nlp.get_pipe("root_mst")
     set_dropout_rate(parser.model, 0.5)
     return parser, examples

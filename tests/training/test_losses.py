@@ -173,6 +173,8 @@ def test_boundary_loss_matches_a_plain_loop(n, dtype):
     for scale in (1e-3, 1.0, 30.0):
         scores = (scale * rng.standard_normal(n)).astype(dtype)
         truths = rng.integers(-1, 2, size=n)
+        for array in (scores, truths):
+            array.setflags(write=False)
         loss, gradient = boundary_loss(scores, truths)
         assert isinstance(loss, float)
         assert loss == pytest.approx(boundary_loss_by_loop(scores, truths), rel=1e-5, abs=1e-5)
@@ -186,27 +188,6 @@ def test_boundary_loss_matches_a_plain_loop(n, dtype):
             assert each == pytest.approx(expected, rel=1e-5, abs=1e-6)
 
 
-def test_boundary_loss_gradient_matches_finite_differences():
-    rng = rng_for("boundary gradient")
-    scores, truths = rng.normal(size=30), rng.integers(-1, 2, size=30)
-    _, gradient = boundary_loss(scores, truths)
-    assert_directional(lambda: boundary_loss(scores, truths)[0], scores, gradient, rng)
-
-
-@each_dtype
-def test_boundary_loss_of_unknown_tokens_is_zero(dtype):
-    rng = rng_for("boundary unknown")
-    scores = (100 * rng.standard_normal(20)).astype(dtype)
-    loss, gradient = boundary_loss(scores, np.full(20, MISSING))
-    assert loss == 0.0
-    assert not gradient.any()
-    # Next to known ones they change nothing.
-    truths = np.where(np.arange(20) % 3 == 0, 1, MISSING)
-    loss, gradient = boundary_loss(scores, truths)
-    assert loss == pytest.approx(boundary_loss(scores[::3], truths[::3])[0], rel=1e-6)
-    assert not gradient[truths == MISSING].any()
-
-
 @each_dtype
 @pytest.mark.parametrize("size", [1e2, 1e4, 1e30])
 def test_boundary_loss_of_large_scores_is_finite(size, dtype):
@@ -214,11 +195,3 @@ def test_boundary_loss_of_large_scores_is_finite(size, dtype):
     loss, gradient = boundary_loss(scores, np.array([1, 0, 0, 1, MISSING, MISSING]))
     assert loss == pytest.approx(2 * size, rel=1e-6)
     np.testing.assert_allclose(gradient, [0, 0, 1, -1, 0, 0], atol=1e-30)
-
-
-def test_boundary_loss_leaves_its_inputs_alone():
-    scores, truths = np.array([1.0, -2.0, 3.0]), np.array([1, MISSING, 0])
-    for array in (scores, truths):
-        array.setflags(write=False)
-    boundary_loss(scores, truths)
-    assert scores.tolist() == [1.0, -2.0, 3.0]
