@@ -132,6 +132,18 @@ def weights_of(encoder):
     return {name: value.detach().clone() for name, value in encoder.named_parameters()}
 
 
+def losses_of(nlp, examples, optimizer=None, steps=15, **settings):
+    """The parser's losses while a pipeline learns some examples."""
+    optimizer = optimizer or nlp.create_optimizer()
+    return [nlp.update(examples, sgd=optimizer, **settings)["root_mst"] for _ in range(steps)]
+
+
+def unchanged(before, encoder):
+    """Whether an encoder has the weights that it had."""
+    after = weights_of(encoder)
+    return all((after[name] == value).all() for name, value in before.items())
+
+
 def arcs(doc):
     """Heads and labels."""
     return [(token.head.i, token.dep_) for token in doc]
