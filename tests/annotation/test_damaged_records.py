@@ -22,7 +22,6 @@ from spacy_rootmind.annotation.records import (
     read_record,
 )
 from spacy_rootmind.annotation.teacher_records import has_distributions
-from spacy_rootmind.pipeline import prediction
 
 WORDS = ["The", "teacher", " ", "saw", "him", ".", "She", "left", "."]
 SENT_STARTS = [True, *[False] * 5, True, False, False]
@@ -396,30 +395,3 @@ def test_keys_of_another_form_are_not_records(parser, parsed):
     assert read_everything(doc) <= {"head_prob", "arcs"}
     assert len(list(parser.pipe([doc]))) == 1
     assert gold_examples([doc], parser)
-
-
-def test_slices_of_long_docs_keep_user_data_of_any_form(parser, parsed, monkeypatch):
-    """Layers may read it; spaCy's own copy fails on keys like the last."""
-    monkeypatch.setattr(prediction, "MAX_TOKENS", 4)
-    monkeypatch.setattr(prediction, "CONTEXT", 1)
-    seen = []
-
-    def watch(model, docs, is_train):
-        seen.extend(docs)
-        return find_vectors(model, docs, is_train)
-
-    find_vectors = prediction.find_vectors
-    monkeypatch.setattr(prediction, "find_vectors", watch)
-    doc = new_doc(parser.vocab)
-    for i, token in enumerate(doc):
-        doc.user_data["._.", "number", token.idx, None] = i
-    doc.user_data["._.", "source", None, None] = "a book"
-    doc.user_data["._.", "rootmind", "a", 3] = "malformed"
-    parser(doc)
-    assert [len(piece) for piece in seen] == [5, 6, 2]
-    pieces = zip(seen, [0, 3, 7], strict=True)
-    for piece, start in pieces:
-        numbers = [piece.user_data["._.", "number", token.idx, None] for token in piece]
-        assert numbers == list(range(start, start + len(piece)))
-        assert piece.user_data["._.", "source", None, None] == "a book"
-    assert [t.head.i for t in doc] == [t.head.i for t in parser(new_doc(parser.vocab))]

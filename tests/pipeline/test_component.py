@@ -46,28 +46,6 @@ def test_add_pipe_with_the_default_model_trains():
     assert_parsed(nlp("She saw the cat ."))
 
 
-# --- odd Docs ----------------------------------------------------------------------------------
-
-
-def test_each_text_gets_one_root(trained):
-    texts = [
-        "",
-        " ",
-        "\n\n",
-        "Word",
-        "  leading spaces",
-        "trailing spaces   ",
-        "spaces   within \n the text \t .",
-        "\n \n",
-        "a " * 400,
-    ]
-    for docs in (map(trained, texts), trained.pipe(texts)):
-        for doc, text in zip(docs, texts, strict=True):
-            assert doc.text == text
-            assert_parsed(doc)
-            assert len(list(doc.sents)) == (1 if text else 0)
-
-
 # --- labels ------------------------------------------------------------------------------------
 
 
@@ -232,11 +210,14 @@ def test_update_skips_examples_without_words(text):
 def test_uninitialized_component_says_so():
     nlp = make_nlp()
     pipe = nlp.get_pipe("root_mst")
-    with pytest.raises(ValueError, match=r"\[root_mst\] is not initialized"):
-        pipe.predict([nlp.make_doc("Not yet")])
     example = Example.from_dict(nlp.make_doc("She saw the cat ."), SENTENCE)
-    with pytest.raises(ValueError, match=r"\[root_mst\] is not initialized"):
-        pipe.update([example])
+    for use, given in (
+        (pipe.predict, example.predicted),
+        (pipe.update, example),
+        (pipe.fit_temperature, example),
+    ):
+        with pytest.raises(ValueError, match=r"\[root_mst\] is not initialized"):
+            use([given])
 
 
 def test_damaged_weights_are_noticed(quickstart_docs):

@@ -126,30 +126,15 @@ def layer(message, name):
     return [info["name"] for info in message["nodes"]].index(name)
 
 
-def set_dim(name, dim, size):
+def put(value, name, part, *path):
+    """Make a function that changes what a layer has at a path."""
+
     def change(message):
-        message["nodes"][layer(message, name)]["dims"][dim] = size
-
-    return change
-
-
-def set_ref(name, ref, number):
-    def change(message):
-        message["nodes"][layer(message, name)]["refs"][ref] = number
-
-    return change
-
-
-def set_attr(name, attr, value):
-    def change(message):
-        message["attrs"][layer(message, name)][attr] = value
-
-    return change
-
-
-def rename(name, new):
-    def change(message):
-        message["nodes"][layer(message, name)]["name"] = new
+        *above, last = path
+        owner = message[part][layer(message, name)]
+        for key in above:
+            owner = owner[key]
+        owner[last] = value
 
     return change
 
@@ -167,14 +152,23 @@ def drop_layer(message):
 
 OTHERS = {
     "layers": (drop_layer, r"expected \d+ layers, found \d+"),
-    "name": (rename("hashembed", "hashembad"), "a layer hashembed, found hashembad"),
+    "name": (put("hashembad", "hashembed", "nodes", "name"), "a layer hashembed, found hashembad"),
     "parameter": (rename_param, r"biaffine_arcs to have the parameters \['W', "),
-    "dim": (set_dim("biaffine_arcs", "nH", 17), "nH of biaffine_arcs to be 16, found 17"),
-    "other dim": (set_dim("refine", "nX", 1), "refine to have the dimensions"),
-    "no width": (set_dim("biaffine_arcs", "nH", None), "nH of biaffine_arcs to be 16, found None"),
-    "references": (set_ref("tree_scorer", "labels", 1), "reference labels of tree_scorer to be"),
+    "dim": (
+        put(17, "biaffine_arcs", "nodes", "dims", "nH"),
+        "nH of biaffine_arcs to be 16, found 17",
+    ),
+    "other dim": (put(1, "refine", "nodes", "dims", "nX"), "refine to have the dimensions"),
+    "no width": (
+        put(None, "biaffine_arcs", "nodes", "dims", "nH"),
+        "nH of biaffine_arcs to be 16, found None",
+    ),
+    "references": (
+        put(1, "tree_scorer", "nodes", "refs", "labels"),
+        "reference labels of tree_scorer to be",
+    ),
     "attribute": (
-        set_attr("extract_features", "columns", b"\x91\xa3TAG"),
+        put(b"\x91\xa3TAG", "extract_features", "attrs", "columns"),
         "columns of extract",
     ),
     "attribute lost": (
@@ -182,8 +176,11 @@ OTHERS = {
         r"an attribute columns of extract_features, found \[\]",
     ),
     "part lost": (lambda m: m.pop("shims"), "KeyError.*shims"),
-    "seed": (set_attr("hashembed", "seed", b"\x01"), "seed of hashembed to be 8"),
-    "attribute that cannot be read": (set_attr("refine", "parser_dropout", b"\xc1"), "FormatError"),
+    "seed": (put(b"\x01", "hashembed", "attrs", "seed"), "seed of hashembed to be 8"),
+    "attribute that cannot be read": (
+        put(b"\xc1", "refine", "attrs", "parser_dropout"),
+        "FormatError",
+    ),
     "shims": (lambda m: m["shims"].__setitem__(0, [b""]), "0 wrapped networks in biaffine_parser"),
 }
 

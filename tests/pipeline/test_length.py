@@ -4,7 +4,6 @@ import itertools
 import logging
 import math
 import multiprocessing
-import resource
 import sys
 import weakref
 
@@ -371,20 +370,8 @@ def test_a_long_doc_with_shared_vectors_is_parsed_as_if_seen_at_once(quickstart_
     assert parse_of(nlp(Doc(nlp.vocab, words=words))) == whole
 
 
-def test_a_long_doc_needs_no_vector_of_its_slices(segmenter, quickstart_docs, monkeypatch):
-    """A user's hook for vectors, which may fail or take long, is none of the parser's business."""
-    words = [token.text for doc in quickstart_docs[:10] for token in doc]
-
-    def refuse(item):
-        raise NotImplementedError("no vectors")
-
-    whole = parse_of(segmenter(Doc(segmenter.vocab, words=words)))
-    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.MAX_TOKENS", 16)
-    monkeypatch.setattr("spacy_rootmind.pipeline.prediction.CONTEXT", 8)
-    doc = Doc(segmenter.vocab, words=words)
-    for hooks in (doc.user_hooks, doc.user_span_hooks, doc.user_token_hooks):
-        hooks.update(vector=refuse, vector_norm=refuse)
-    assert parse_of(segmenter(doc)) == whole
+def refuse(item):
+    raise NotImplementedError("no vectors")
 
 
 def test_slices_have_what_the_doc_has():
@@ -392,8 +379,15 @@ def test_slices_have_what_the_doc_has():
     doc = Doc(VOCAB, words=words, spaces=[False, True] * 4, tags=words, pos=["NOUN"] * 8)
     doc.ents = [Span(doc, 1, 4, label="X", kb_id="Q1"), Span(doc, 6, 8, label="Y")]
     doc.tensor = np.arange(16.0).reshape(8, 2)
-    doc.user_token_hooks["vector"] = len
+    # A user's hook for vectors, which may fail or take long, is none of the parser's business.
+    hooks = doc.user_hooks, doc.user_span_hooks, doc.user_token_hooks
+    for own in hooks:
+        own.update(vector=refuse, vector_norm=refuse)
+    doc.user_data["._.", "source", None, None] = "a book"
+    # spaCy's own copy fails on such keys.
+    doc.user_data["._.", "rootmind", "a", 3] = "malformed"
     for token in doc:
+        doc.user_data["._.", "number", token.idx, None] = token.i
         token.lemma_, token.norm_ = token.text * 2, token.text * 3
         token.dep_ = "dep"
         token.set_morph(f"Number={token.text}")
@@ -405,7 +399,9 @@ def test_slices_have_what_the_doc_has():
         assert (token.ent_type_, token.ent_kb_id_) == (other.ent_type_, other.ent_kb_id_)
     assert [ent.text for ent in piece.ents] == ["cd", "g"]
     np.testing.assert_array_equal(piece.tensor, doc.tensor[2:7])
-    assert piece.user_token_hooks == doc.user_token_hooks
+    assert (piece.user_hooks, piece.user_span_hooks, piece.user_token_hooks) == hooks
+    assert [piece.user_data["._.", "number", t.idx, None] for t in piece] == [2, 3, 4, 5, 6]
+    assert piece.user_data["._.", "source", None, None] == "a book"
 
 
 # --- memory --------------------------------------------------------------------------------------
@@ -440,6 +436,8 @@ def of_default_size(quickstart_docs):
 
 def measure(nlp, settings, n):
     """Parse a Doc of n words without punctuation; returns what it took, for `in_a_fork`."""
+    import resource
+
     assign(nlp.get_pipe("root_mst"), **settings)
     words = ["committee", "that", "reviewed", "the", "old", "proposals", "slept"]
     doc = Doc(nlp.vocab, words=np.random.default_rng(0).choice(words, n).tolist())
@@ -466,7 +464,13 @@ def in_a_fork(function, *arguments):
         process.join()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux")
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux")
+# The child only parses.
+may_fork = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
+
+
+@on_linux
+@may_fork
 @pytest.mark.parametrize(
     "settings",
     [
@@ -483,7 +487,8 @@ def test_memory_of_a_long_doc_is_bounded(of_default_size, settings):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is in KiB on Linux")
+@on_linux
+@may_fork
 @pytest.mark.parametrize("settings", [{}, {"sentences": "doc"}, {"confidence": True}])
 def test_memory_of_a_very_long_doc_is_bounded(of_default_size, settings):
     found = in_a_fork(measure, of_default_size, settings, 100_000)

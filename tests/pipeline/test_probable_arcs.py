@@ -153,14 +153,6 @@ def test_constraints_make_arcs_certain_or_impossible(unsure, change):
     assert all(arc.head.i != 3 for arc in doc[1]._.arcs)
 
 
-def test_arcs_stay_when_a_head_is_set_by_hand(unsure):
-    doc = unsure("The cat saw a dog.")
-    before = listed(doc[:])
-    token = next(t for t in doc if t.head.i != t.i)
-    token.head = next(t for t in doc if t not in (token, token.head) and t not in token.subtree)
-    assert listed(doc[:]) == before
-
-
 def test_arcs_are_labelled_in_batches_of_bounded_size(unsure, monkeypatch):
     together = [arc for s in unsure(TEXT).sents for arc in listed(s)]
     monkeypatch.setattr(label_scores, "MAX_ARCS", 7)

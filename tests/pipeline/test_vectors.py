@@ -5,9 +5,8 @@ import pickle
 import numpy as np
 import pytest
 import spacy
-from parsers import SMALL_MODEL, assign, gold_examples, multi_hash, tok2vec_of
 from spacy.training.initialize import load_vectors_into_model
-from spacy.util import fix_random_seed, load_model_from_config
+from spacy.util import load_model_from_config
 from thinc.api import Config
 
 from spacy_rootmind.pipeline.vectors import HalfPrecisionVectors
@@ -95,24 +94,3 @@ def test_numbers_that_do_not_fit_are_refused(number, nlp, tmp_path):
     nlp.vocab.vectors.data[1, 2] = number
     with pytest.raises(ValueError, match=r"expected weights below 65504.*HalfPrecisionVectors"):
         nlp.vocab.vectors.to_disk(tmp_path)
-
-
-def test_parser_learns_from_vectors(nlp, quickstart_docs, tmp_path):
-    """Trained, written and read, a parser scores as with the rounded vectors."""
-    fix_random_seed(0)
-    embed = multi_hash("NORM", include_static_vectors=True)
-    nlp.add_pipe("root_mst", config={"model": {**SMALL_MODEL, "tok2vec": tok2vec_of(embed)}})
-    examples = gold_examples(quickstart_docs[:20], nlp)
-    optimizer = nlp.initialize(lambda: examples)
-    for _ in range(3):
-        nlp.update(examples, sgd=optimizer)
-    text = "The cat saw a dog. She had a book."
-    read = again(nlp, "folder", tmp_path)
-    for own in (nlp, read):
-        assign(own.get_pipe("root_mst"), confidence=True)
-    nlp.vocab.vectors.data = read.vocab.vectors.data
-    expected, found = nlp(text), read(text)
-    assert [t.head.i for t in found] == [t.head.i for t in expected]
-    assert [t._.head_prob for t in found] == pytest.approx([t._.head_prob for t in expected])
-    read.vocab.vectors.data = -read.vocab.vectors.data
-    assert [t._.head_prob for t in read(text)] != [t._.head_prob for t in found]

@@ -1097,35 +1097,30 @@ def test_docs_and_spans_that_cannot_be_drawn(docs):
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("arguments", "says"),
     [
-        ({"colour": "red"}, "received 'colour'; the options are .*color"),
-        ({"ents": ["ORG"]}, "expected options of a dependency picture, received 'ents'"),
-        ({"compact": "yes"}, "expected True or False for option 'compact', received 'yes'"),
-        ({"bg": 3}, "expected a string for option 'bg', received 3"),
-        ({"distance": "wide"}, "expected a number of pixels.* 'distance', received 'wide'"),
-        ({"distance": -1}, "expected a number of pixels"),
-        ({"offset_x": float("nan")}, "expected a number of pixels"),
-        ({"word_spacing": True}, "expected a number of pixels"),
+        ({"options": {"colour": "red"}}, "received 'colour'; the options are .*color"),
+        ({"options": {"ents": ["ORG"]}}, "options of a dependency picture, received 'ents'"),
+        ({"options": {"compact": "yes"}}, "True or False for option 'compact', received 'yes'"),
+        ({"options": {"bg": 3}}, "expected a string for option 'bg', received 3"),
+        ({"options": {"distance": "wide"}}, "number of pixels.* 'distance', received 'wide'"),
+        ({"options": {"distance": -1}}, "expected a number of pixels"),
+        ({"options": {"offset_x": float("nan")}}, "expected a number of pixels"),
+        ({"options": {"word_spacing": True}}, "expected a number of pixels"),
+        ({"path": "out.png"}, r"expected a file name that ends with \.html"),
+        ({"path": "out"}, r"expected a file name that ends with \.html"),
+        ({"path": "out.svg", "page": True}, r"ends with \.html for page=True, received"),
+        ({"max_alternatives": -1}, "expected max_alternatives of 0 or more, received -1"),
     ],
 )
-def test_unknown_options(docs, options, says):
+def test_wrong_arguments(docs, arguments, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match=says):
-        render(docs.kbest, options=options)
-
-
-def test_file_names_with_other_suffixes(docs, tmp_path):
-    for name in ("out.png", "out"):
-        with pytest.raises(ValueError, match=r"expected a file name that ends with \.html"):
-            render(docs.kbest, path=tmp_path / name)
-    with pytest.raises(ValueError, match=r"ends with \.html for page=True, received"):
-        render(docs.kbest, path=tmp_path / "out.svg", page=True)
+        render(docs.kbest, **arguments)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_negative_limit_and_nothing_to_merge(docs):
-    with pytest.raises(ValueError, match="expected max_alternatives of 0 or more, received -1"):
-        render(docs.kbest, max_alternatives=-1)
+def test_nothing_to_merge(docs):
     with pytest.raises(ValueError, match="has no alternatives to merge"):
         render(docs.confident, merged=True)
 

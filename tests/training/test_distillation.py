@@ -18,7 +18,7 @@ from thinc.api import Ops
 from spacy_rootmind import TreeDistribution
 from spacy_rootmind.annotation.details import StoredDistribution
 from spacy_rootmind.annotation.gold import GoldBatch
-from spacy_rootmind.annotation.records import FORMAT, NAME, read_record
+from spacy_rootmind.annotation.records import read_record
 from spacy_rootmind.annotation.sentences import sentences_of
 from spacy_rootmind.annotation.teacher_records import arc_probabilities, average, find_targets
 from spacy_rootmind.network.architecture import ParserInput
@@ -398,21 +398,6 @@ def test_a_doc_with_and_without_a_teacher_in_one_batch(teacher, quickstart_docs)
     alone = GoldBatch.from_examples(examples[:1], "ROOT")
     assert set(batch.targets) == {3 + i for i in range(len(list(doc.sents)))}
     assert batch.heads[: len(alone.heads)].tolist() == alone.heads.tolist()
-
-
-def test_damaged_weights_are_refused(teacher):
-    doc = teacher(TEXT)
-    key = next(key for key in doc.user_data if NAME in key)
-    record = doc.user_data[key]
-    assert record["format"] == FORMAT
-    stored = record["distributions"][0]
-    none = {name: stored[name][:0] for name in ("label_arcs", "labels", "label_probs")}
-    stored = {**stored, **none, "heads": stored["dependents"].copy()}
-    doc.user_data[key] = {**record, "distributions": [stored]}
-    student = make_nlp()
-    student.initialize(lambda: [Example(student.make_doc(TEXT), doc)])
-    with pytest.raises(ValueError, match=r"\[root_mst\] cannot learn the sentence .*no tree"):
-        student.update([Example(student.make_doc(TEXT), doc)])
 
 
 def test_arc_probabilities_ignore_a_common_weight():
