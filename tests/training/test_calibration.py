@@ -514,6 +514,8 @@ def workspace(tmp_path_factory, quickstart_docs, dev):
         logger = {"@loggers": "spacy.ConsoleLogger.v3", "output_file": "log.jsonl"}
         config["training"]["logger"] = {**logger, "progress_bar": None, "console_output": False}
         config.to_disk(folder / "config.cfg")
+        # spaCy writes over none.
+        (folder / "log.jsonl").unlink(missing_ok=True)
         return run_spacy(*command, cwd=folder)
 
     run.folder = folder
