@@ -17,10 +17,10 @@ BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```", flags=re.DOTALL | re.MULTILI
 
 @pytest.mark.parametrize(
     "share",
-    [pytest.param(4, marks=pytest.mark.workflow), pytest.param(1, marks=pytest.mark.slow)],
+    [pytest.param(8, marks=pytest.mark.workflow), pytest.param(1, marks=pytest.mark.slow)],
 )
 def test_tutorial_runs_as_printed(share, tmp_path):
-    """With all steps of its training, or with a quarter of them, and only what it installs."""
+    """With all steps of its training, or with an eighth of them, and only what it installs."""
     environment = make_installed(tmp_path)
     folder = tmp_path / "checkout"
     folder.mkdir()

@@ -249,7 +249,9 @@ def wait_until(condition, seconds=60):
 
 
 # More documents than pieces that are tried at once, and fewer.
-@pytest.mark.parametrize(("form", "n"), [("parquet", 9), ("jsonl", 4)])
+@pytest.mark.parametrize(
+    ("form", "n"), [("parquet", 4), pytest.param("jsonl", 9, marks=pytest.mark.slow)]
+)
 def test_a_document_that_kills_is_isolated(form, n, run, trained):
     run.form = form
     run.environment["BULK_TEST_SECONDS"] = "0"

@@ -173,7 +173,7 @@ def assert_is_best(trees, scores, label_scores, find, expected):
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_best_of_all_valid_trees(kind, family, projective, single_root):
     rng = rng_for("constrained", kind, family, projective, single_root)
-    for _ in range(25):
+    for _ in range(15):
         n, n_labels = int(rng.integers(1, 5)), int(rng.integers(1, 4))
         scores, label_scores = problem(rng, family, n, n_labels)
         find = KINDS[kind](rng, n, n_labels)

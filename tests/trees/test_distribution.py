@@ -192,9 +192,9 @@ def check_by_determinant(scores: FloatArray, single_root: bool) -> None:
 @each_dtype
 @each_family
 def test_distribution_matches_enumeration(family, dtype, options):
-    counts = {0: 1, 1: 2, 2: 8, 3: 8, 4: 4, 5: 1}
+    counts = {0: 1, 1: 2, 2: 8, 3: 8, 4: 4}
     trees = sum(check_enumerated(s, **options) for s in family_cases(family, dtype, counts))
-    assert trees >= (8 if "forbidden" in family else 20)
+    assert trees >= (5 if "forbidden" in family else 20)
 
 
 @pytest.mark.slow
@@ -212,7 +212,7 @@ def test_distribution_matches_enumeration_on_many(family, dtype, single_root):
 @each_scale
 def test_distribution_is_exact_at_all_scales(scale, dtype, options):
     rng = rng_for("scales", scale, dtype.__name__)
-    for n in (1, 2, 3, 4, 5):
+    for n in (1, 2, 3, 4):
         for holes in (0.0, 0.3, 0.6):
             found = check_enumerated(scaled(rng, n, scale, dtype, holes=holes), **options)
             assert found or options["projective"]
