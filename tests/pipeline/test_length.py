@@ -425,6 +425,38 @@ def test_prediction_drops_the_callbacks_for_gradients(segmenter, monkeypatch, st
     assert len(callbacks) > 2
 
 
+def test_no_call_of_the_network_gets_more_than_allowed(segmenter, quickstart_docs, monkeypatch):
+    for name, most in {"MAX_TOKENS": 40, "CONTEXT": 8, "MAX_SCORES": 900, "MIN_SCORES": 50}.items():
+        monkeypatch.setattr(prediction, name, most)
+    tokens, costs = [], []
+
+    def watch(name, seen, size_of):
+        run = getattr(prediction, name)
+
+        def run_and_watch(model, inputs, *args, **kwargs):
+            seen.append(size_of(inputs, *args))
+            return run(model, inputs, *args, **kwargs)
+
+        monkeypatch.setattr(prediction, name, run_and_watch)
+
+    def cost(vectors, sentences):
+        [own] = sentences
+        sizes = [len(words) + 1 for words in own]
+        # A long sentence is alone.
+        return sum(m * max(m, 50) for m in sizes) if len(sizes) > 1 else 0
+
+    for name in ("encode", "find_vectors"):
+        watch(name, tokens, lambda docs, *_: sum(map(len, docs)))
+    watch("score", costs, cost)
+    words = [token.text for doc in quickstart_docs[:20] for token in doc]
+    short = [segmenter.make_doc("A dog came. It slept. Yes!") for _ in range(12)]
+    docs = [*short, Doc(segmenter.vocab, words=words)]
+    assert all(doc.has_annotation("DEP") for doc in segmenter.pipe(docs, batch_size=100))
+    # Of many at once, as many as there may be, and slices with what is around them.
+    assert 32 < max(tokens) <= 40 + 2 * 8
+    assert 450 < max(costs) <= 900
+
+
 @pytest.fixture(scope="module")
 def of_default_size(quickstart_docs):
     """A parser with the default network, whose weights do not matter."""
