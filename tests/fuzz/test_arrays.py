@@ -128,6 +128,19 @@ def problems(draw, *, one=False, most=4):
     return Problem(scores, lengths, allowed, options)
 
 
+def draw_heads(rng, problem, are_trees):
+    """Draw heads for each sentence: of a tree with one root, or any, also outside the sentence."""
+    heads = rng.integers(-1, 5, size=problem.scores.shape[:-1])
+    heads[..., 0] = -1
+    if are_trees:
+        rows = heads[None] if problem.is_one else heads
+        for row, sentence in zip(rows, problem.sentences, strict=True):
+            words = 1 + rng.permutation(len(sentence) - 1)
+            for i, word in enumerate(words):
+                row[word] = rng.choice(words[:i]) if i else 0
+    return heads
+
+
 def call(function, *arguments, errors=(ValueError, ArithmeticError), **options):
     """Call a function within limits; returns its result or its error, which must be documented."""
     arrays = [a for a in (*arguments, *options.values()) if isinstance(a, np.ndarray)]
@@ -425,11 +438,12 @@ def test_sample_trees(problem, k, method, replace, max_steps, seed):
     st.integers(0, 2**32 - 1),
     st.sampled_from([0.0, 0.5, 1.0]),
     st.sampled_from([0.0, 1.0, 1e9]),
+    st.booleans(),
 )
-def test_losses(problem, seed, missing, margin):
+def test_losses(problem, seed, missing, margin, are_trees):
     """Numbers, never infinite nor NaN, or errors; and no known heads are no loss."""
     rng = np.random.default_rng(seed)
-    heads = rng.integers(-1, 4, size=problem.scores.shape[:-1])
+    heads = draw_heads(rng, problem, are_trees)
     heads[rng.random(heads.shape) < missing] = -1
     arguments = problem.arguments()
     found = {
@@ -463,11 +477,11 @@ def test_losses(problem, seed, missing, margin):
 
 
 @settings(fuzz(50))
-@given(problems(), st.lists(st.integers(-2, 5), max_size=5), st.integers(0, 9))
-def test_tree_checks(problem, given_heads, seed):
-    shape = problem.scores.shape[:-1]
+@given(problems(), st.lists(st.integers(-2, 5), max_size=5), st.integers(0, 9), st.booleans())
+def test_tree_checks(problem, given_heads, seed, are_trees):
     rng = np.random.default_rng(seed)
-    heads = rng.integers(-1, 5, size=shape).astype(rng.choice(["i1", "i4", "i8", "u2", ">i4"]))
+    heads = draw_heads(rng, problem, are_trees)
+    heads = heads.astype(rng.choice(["i1", "i4", "i8", "u2", ">i4"]))
     heads = (heads if heads.dtype.kind == "i" else np.abs(heads)).astype(heads.dtype)
     heads[..., 0] = -1 if heads.dtype.kind == "i" else 0
     rows = heads[None] if problem.is_one else heads
