@@ -247,7 +247,16 @@ def test_real_treebanks_keep_words_trees_and_text(name, ud_folder):
     assert counts.other_text == 0
 
 
-@pytest.mark.parametrize("name", ["UD_Kazakh-KTB", "UD_Tamil-TTB", "UD_Upper_Sorbian-UFAL"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "UD_Kazakh-KTB",
+        *(
+            pytest.param(f"UD_{x}", marks=pytest.mark.slow)
+            for x in ("Tamil-TTB", "Upper_Sorbian-UFAL")
+        ),
+    ],
+)
 def test_fitted_tokenizer_finds_no_fewer_words(name, ud_folder):
     """Of text that it was not fitted to, also where there are few sentences to fit it to."""
     code, splits, _ = read_treebank(ud_folder / name)
