@@ -10,6 +10,7 @@ from spacy.language import Language
 from spacy.pipeline import Pipe, TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Corpus, Example
+from spacy.vocab import Vocab
 
 from spacy_rootmind.annotation.teacher_records import has_distributions
 
@@ -33,7 +34,8 @@ class DistillationCorpus:
     spaCy calls a corpus once per epoch, and keeps what it yields unless `training.max_epochs` is
     -1. It then initializes components from the first 100 examples, which would leave out rare
     labels. While a component of the pipeline has no labels yet, the corpus therefore yields all
-    gold examples as at most 100, joined.
+    gold examples as at most 100, joined. Every component asks for them, so they stay in memory
+    until all have labels.
 
     Parameters
     ----------
@@ -50,18 +52,16 @@ class DistillationCorpus:
         self.files = files
         self.gold_share = gold_share
         self._teacher_examples: Iterator[Example] | None = None
+        self._joined: list[Example] = []
+        self._joined_for: tuple[Vocab, bytes] | None = None
 
     def __call__(self, nlp: Language) -> Iterator[Example]:
         """Yield the examples of an epoch."""
-        gold = list(self.gold(nlp))
-        if not any(len(example.reference) for example in gold):
-            raise ValueError(
-                "expected gold examples to mix with those of teachers, found none with tokens: "
-                "correct the path of the corpus that `gold` names"
-            )
         if _lacks_labels(nlp):
-            yield from _join_rest(gold)
+            yield from self._join_gold(nlp)
             return
+        self._joined, self._joined_for = [], None
+        gold = self._read_gold(nlp)
         random.shuffle(gold)
         if self._teacher_examples is None:
             self._teacher_examples = self._stream(nlp)
@@ -74,6 +74,28 @@ class DistillationCorpus:
                 from_teacher = next(self._teacher_examples)
                 balance -= len(from_teacher.reference)
                 yield from_teacher
+
+    def _read_gold(self, nlp: Language) -> list[Example]:
+        gold = list(self.gold(nlp))
+        if not any(len(example.reference) for example in gold):
+            raise ValueError(
+                "expected gold examples to mix with those of teachers, found none with tokens: "
+                "correct the path of the corpus that `gold` names"
+            )
+        return gold
+
+    def _join_gold(self, nlp: Language) -> list[Example]:
+        """Read and join the gold examples, or return those of the last call.
+
+        They are read again if the tokenizer has changed: it may be initialized from them itself.
+        """
+        if not hasattr(nlp.tokenizer, "to_bytes"):
+            return list(_join_rest(self._read_gold(nlp)))
+        joined_for = nlp.vocab, nlp.tokenizer.to_bytes(exclude=["vocab"])
+        if joined_for != self._joined_for:
+            self._joined = list(_join_rest(self._read_gold(nlp)))
+            self._joined_for = joined_for
+        return self._joined
 
     def _stream(self, nlp: Language) -> Iterator[Example]:
         """Yield the teachers' examples again and again, in another order each time."""
