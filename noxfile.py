@@ -230,7 +230,7 @@ def sanitizers(session):
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
     }
     cannot = "fork or no_thread_can or guarded or beyond or memory_limits"
-    arrays = ("tests/kernel", "tests/trees", "--every", "6", "-k", f"not ({cannot})")
+    arrays = ("tests/kernel", "tests/trees", "--every", "12", "-k", f"not ({cannot})")
     session.run("pytest", "-q", *arrays, env=sanitized)
     # In one process: those of xdist may be ended before they have written what ran.
     others = (
