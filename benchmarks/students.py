@@ -1,9 +1,9 @@
 """Accuracy over speed of parsers that learn from a teacher, of several sizes.
 
 Trains students with configs/distillation.cfg, static word vectors, and other widths and depths,
-some without the teacher's Docs (configs/cpu.cfg) or without vectors, and spaCy's `parser` with the
-settings of its quickstart, all for the same number of steps and with a tokenizer that is fitted to
-the treebank, as the teacher's is. Scores them on the test set from text, with spaCy's scorer, and
+with an LSTM and with a quasi-recurrent layer, the parser of configs/cpu.cfg without teacher and
+vectors, and spaCy's `parser` with the settings of its quickstart, all for the same number of steps
+and with a tokenizer that is fitted to the treebank, as the teacher's is. Scores them on the test set from text, with spaCy's scorer, and
 times them on the same texts, in turns and by processor time, on one core with tokenization.
 
 Multiply-adds per word are the weights that the network multiplies vectors by: all but its embedding
@@ -77,22 +77,18 @@ class Student:
     settings : dict of str to int
         What it has other than configs/distillation.cfg.
     is_taught : bool
-        Whether it learns from the teacher's Docs.
-    has_vectors : bool
-        Whether its token vectors include static word vectors.
+        Whether it learns from the teacher's Docs, with static word vectors.
     system : str
     """
 
     settings: dict[str, int] = field(default_factory=dict)
     is_taught: bool = True
-    has_vectors: bool = True
     system: str = ROOT_MST
 
 
-SHALLOW = {f"{ENCODER}.depth": 2}
 WIDE = {f"{ENCODER}.width": 128, f"{MODEL}.lstm_width": 192, f"{MODEL}.arc_width": 192}
 SLIM = {
-    **SHALLOW,
+    f"{ENCODER}.depth": 2,
     f"{ENCODER}.maxout_pieces": 2,
     f"{MODEL}.lstm_width": 96,
     f"{MODEL}.arc_width": 96,
@@ -113,19 +109,12 @@ def quasi_recurrent(width: int, settings: dict[str, int]) -> Student:
 
 
 STUDENTS = {
-    "spaCy's parser": Student(is_taught=False, has_vectors=False, system=PARSER),
-    "gold only": Student(is_taught=False, has_vectors=False),
-    "gold, vectors": Student(is_taught=False),
-    "taught": Student(has_vectors=False),
-    "standard": Student(),
+    "spaCy's parser": Student(is_taught=False, system=PARSER),
+    "gold only": Student(is_taught=False),
     "wide": Student(WIDE),
-    "no LSTM": Student({f"{MODEL}.lstm_width": 0, f"{ENCODER}.depth": 6}),
-    "shallow": Student(SHALLOW),
     "slim": Student(SLIM),
     "tiny": Student(TINY),
     "wide, QRNN": quasi_recurrent(288, WIDE),
-    "standard, QRNN": quasi_recurrent(192, {}),
-    "shallow, QRNN": quasi_recurrent(192, SHALLOW),
     "slim, QRNN": quasi_recurrent(144, SLIM),
     "tiny, QRNN": quasi_recurrent(96, TINY),
 }
@@ -167,7 +156,6 @@ def make_config(student: Student, options: argparse.Namespace, seed: int) -> Con
     overrides: dict[str, Any] = {}
     if student.is_taught:
         overrides["paths.taught"] = str(options.taught)
-    if student.has_vectors:
         overrides["paths.vectors"] = str(options.vectors)
         overrides["nlp.vectors.@vectors"] = "spacy_rootmind.HalfPrecisionVectors.v1"
         overrides[f"{EMBED}.include_static_vectors"] = True
@@ -264,7 +252,7 @@ def report(runs: dict[str, list[Record]], speeds: dict[str, float], peak: float)
 
 
 # Colours of the plot.
-KINDS = {"LSTM, or neither": BLUE, "QRNN": TEAL, "spaCy's parser": ORANGE}
+KINDS = {"LSTM": BLUE, "QRNN": TEAL, "spaCy's parser": ORANGE}
 
 
 def kind_of(name: str) -> str:
@@ -272,7 +260,7 @@ def kind_of(name: str) -> str:
     student = STUDENTS[name]
     if student.system == PARSER:
         return "spaCy's parser"
-    return "QRNN" if f"{MODEL}.qrnn_width" in student.settings else "LSTM, or neither"
+    return "QRNN" if f"{MODEL}.qrnn_width" in student.settings else "LSTM"
 
 
 def plot(points: dict[str, tuple[float, float]], path: Path) -> None:
