@@ -3,8 +3,9 @@
 Trains students with configs/distillation.cfg, static word vectors, and other widths and depths,
 with an LSTM and with a quasi-recurrent layer, the parser of configs/cpu.cfg without teacher and
 vectors, and spaCy's `parser` with the settings of its quickstart, all for the same number of steps
-and with a tokenizer that is fitted to the treebank, as the teacher's is. Scores them on the test set from text, with spaCy's scorer, and
-times them on the same texts, in turns and by processor time, on one core with tokenization.
+and with a tokenizer that is fitted to the treebank, as the teacher's is. Scores them on the test
+set from text, with spaCy's scorer, and times them on the same texts, in turns and by processor
+time, on one core with tokenization.
 
 Multiply-adds per word are the weights that the network multiplies vectors by: all but its embedding
 tables, each used once per word. The roofline is the speed at which these products alone would run
