@@ -14,8 +14,8 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import pytest
+from faster_spacy import keep_few_exceptions, look_through_once
 from no_network import forbid_network
-from registries import keep_few_exceptions, look_through_once
 
 forbid_network()
 look_through_once()

@@ -17,8 +17,8 @@ import sys
 import time
 
 import spacy.cli
+from faster_spacy import look_through_once
 from no_network import forbid_network
-from registries import look_through_once
 
 import spacy_rootmind.cli.debug
 import spacy_rootmind.cli.init_config

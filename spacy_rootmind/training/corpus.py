@@ -8,6 +8,7 @@ from typing import Any
 
 from spacy.language import Language
 from spacy.pipeline import Pipe, TrainablePipe
+from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc
 from spacy.training import Corpus, Example
 from spacy.vocab import Vocab
@@ -89,7 +90,8 @@ class DistillationCorpus:
 
         They are read again if the tokenizer has changed: it may be initialized from them itself.
         """
-        if not hasattr(nlp.tokenizer, "to_bytes"):
+        # What other tokenizers save may not be all that they do.
+        if not isinstance(nlp.tokenizer, Tokenizer):
             return list(_join_rest(self._read_gold(nlp)))
         joined_for = nlp.vocab, nlp.tokenizer.to_bytes(exclude=["vocab"])
         if joined_for != self._joined_for:
