@@ -362,26 +362,12 @@ def site(session):
 
 @nox.session(requires=["build"])
 def torch(session):
-    """Test losses against torch, functions of tensors, and bridges."""
-    enter_tests(session, "test", "torch")
+    """Test what needs torch: losses, functions of tensors, bridges, parsers over transformers."""
+    enter_tests(session, "test", "torch", "transformers", "curated")
     session.run("pytest", "-q", "-n", "0", "tests/trees/test_losses.py", "-k", "autodiff")
-    session.run("pytest", "-q", "-n", "0", "tests/bridges")
-
-
-@nox.session(requires=["build"])
-def transformers(session):
-    """Test parsers over transformers, of both packages, and all configs."""
-    enter_tests(session, "test", "transformers", "curated")
     files = ("transformers", "ud/test_transformers.py", "ud/test_pretrained.py", "test_configs.py")
-    session.run("pytest", "-q", "-n", "0", *(f"tests/{name}" for name in files), "--durations=15")
-    # spaCy's parser over the same encoders, for comparison.
-    own, filled = "spacy-parser.cfg", "filled.cfg"
-    for config in Path("configs").glob("*.cfg"):
-        # The linear parser has no token vectors for spaCy's parser to use.
-        if config.name != "linear.cfg":
-            compare = "benchmarks/compare_with_spacy_parser.py"
-            session.run("python", compare, "config", str(config), own)
-            session.run("python", "-m", "spacy", "init", "fill-config", own, filled)
+    tests = ("bridges", *files)
+    session.run("pytest", "-q", "-n", "0", *(f"tests/{name}" for name in tests), "--durations=15")
 
 
 @nox.session(requires=["build"])

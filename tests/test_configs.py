@@ -1,5 +1,7 @@
 """The configs that ship, through spaCy's own commands."""
 
+import sys
+
 import pytest
 import spacy
 from commandline import spacy_command
@@ -14,6 +16,9 @@ from spacy_rootmind.pipeline.attributes import (
     require_annotated_vectors,
     unset_attributes,
 )
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from compare_with_spacy_parser import write_config
 
 CONFIGS = [*sorted((ROOT / "configs").glob("*.cfg")), QUICKSTART / "configs" / "config.cfg"]
 FEATURES = ROOT / "configs" / "features.cfg"
@@ -45,6 +50,22 @@ def test_config_is_what_spacy_writes(path, tmp_path):
     training = load_config(path, interpolate=False)["training"]
     rate = training["optimizer"]["learn_rate"]
     assert not isinstance(rate, dict) or rate["total_steps"] == training["max_steps"]
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_spacys_parser_takes_the_parsers_place(path, tmp_path):
+    """A benchmark compares the two, each trained with the same settings."""
+    if path.stem in PACKAGES:
+        pytest.importorskip(PACKAGES[path.stem], reason=f"needs {PACKAGES[path.stem]}")
+    if path == LINEAR:
+        with pytest.raises(SystemExit, match="token vectors"):
+            write_config(path, tmp_path / "parser.cfg")
+        return
+    write_config(path, tmp_path / "parser.cfg")
+    filled = fill_config(tmp_path / "filled.cfg", tmp_path / "parser.cfg", silent=True)[1]
+    factories = [component["factory"] for component in filled["components"].values()]
+    assert "parser" in factories
+    assert "root_mst" not in factories
 
 
 def test_config_with_features_trains_and_loads(corpus, tmp_path):

@@ -131,6 +131,7 @@ def test_run_whose_folder_is_closed_meanwhile_is_repeated(form, make_run, expect
 
 
 @pytest.mark.workflow
+@pytest.mark.one_each("form")
 @pytest.mark.parametrize(("name", "code"), [("SIGKILL", -9), ("SIGTERM", 143), ("SIGINT", 130)])
 @pytest.mark.parametrize("form", FORMATS)
 def test_run_ended_while_writing_leaves_no_output_or_all_of_it(
