@@ -211,9 +211,9 @@ def test_settings_page_forces_heads(web_pipeline, capsys):
         }
         for doc in (free, forced)
     ]
-    assert found[0]["Rumors"] == "0.89"
-    assert (found[1]["close"], found[1]["spread"]) == ("0.71", "0.27")
-    assert [figure in page for figure in ("0.89", "71 %", "27 %")] == [True] * 3
+    assert found[0]["Rumors"] == "0.96"
+    assert (found[1]["close"], found[1]["spread"]) == ("0.81", "0.19")
+    assert [figure in page for figure in ("0.96", "81 %", "19 %")] == [True] * 3
 
 
 def test_alternatives_page_runs(web_pipeline, capsys, tmp_path, monkeypatch):
@@ -225,7 +225,7 @@ def test_alternatives_page_runs(web_pipeline, capsys, tmp_path, monkeypatch):
     run(first, web_pipeline, namespace)
     assert f"```\n{capsys.readouterr().out}```" in text
     clear = namespace["nlp"]("She sold the boat and the car broke down.")
-    assert f"{clear[6]._.arcs[0].dep} {clear[6]._.arcs[0].prob:.2f}" == "nsubj 0.96"
+    assert f"{clear[6]._.arcs[0].dep} {clear[6]._.arcs[0].prob:.2f}" == "nsubj 0.97"
     for block in others:
         run(block, web_pipeline, namespace)
     probs = json.loads(json.dumps(namespace["data"]))["_"]["head_probs"]
@@ -237,7 +237,7 @@ def test_alternatives_page_runs(web_pipeline, capsys, tmp_path, monkeypatch):
     shown = capsys.readouterr().out.splitlines()
     exact, n_subjects, share = (
         float(re.search(pattern, "\n".join(shown), flags=re.MULTILINE)[1])
-        for pattern in (r"of left: (\S+)$", r"number of subjects: (\S+)$", r"^(\S+) of 1000")
+        for pattern in (r"of waited: (\S+)$", r"number of subjects: (\S+)$", r"^(\S+) of 1000")
     )
     assert 0 <= exact <= n_subjects
     assert 0 <= share <= 1
