@@ -1,11 +1,11 @@
 """Accuracy over speed of parsers that learn from a teacher, of several sizes.
 
 Trains students with configs/distillation.cfg, static word vectors, and other widths and depths,
-with an LSTM and with a quasi-recurrent layer, the parser of configs/cpu.cfg without teacher and
-vectors, and spaCy's `parser` with the settings of its quickstart, all for the same number of steps
-and with a tokenizer that is fitted to the treebank, as the teacher's is. Scores them on the test
-set from text, with spaCy's scorer, and times them on the same texts, in turns and by processor
-time, on one core with tokenization.
+with an LSTM and with a quasi-recurrent layer, and with more dropout; the parser of configs/cpu.cfg
+without teacher and vectors; and spaCy's `parser` with the settings of its quickstart. All take the
+same number of steps and have a tokenizer that is fitted to the treebank, as the teacher's is.
+Scores them on the test set from text, with spaCy's scorer, and times them on the same texts, in
+turns and by processor time, on one core with tokenization.
 
 Multiply-adds per word are the weights that the network multiplies vectors by: all but its embedding
 tables, each used once per word. The roofline is the speed at which these products alone would run
@@ -36,7 +36,7 @@ import numpy as np
 import spacy
 from lib.options import make_parser
 from lib.pipelines import read_gold, score_text, words_per_second
-from lib.plots import BLUE, ORANGE, TEAL, panels, save
+from lib.plots import BLUE, ORANGE, RED, TEAL, panels, save
 from lib.records import Record, Records
 from lib.tables import setup_line, spread, table, write_markdown
 from lib.trainings import (
@@ -75,18 +75,20 @@ class Student:
 
     Attributes
     ----------
-    settings : dict of str to int
+    settings : dict of str to float
         What it has other than configs/distillation.cfg.
     is_taught : bool
         Whether it learns from the teacher's Docs, with static word vectors.
     system : str
     """
 
-    settings: dict[str, int] = field(default_factory=dict)
+    settings: dict[str, float] = field(default_factory=dict)
     is_taught: bool = True
     system: str = ROOT_MST
 
 
+# What configs/cpu.cfg has, and configs/distillation.cfg had.
+MORE_DROPOUT = {"training.dropout": 0.2, f"{MODEL}.dropout": 0.33}
 WIDE = {f"{ENCODER}.width": 128, f"{MODEL}.lstm_width": 192, f"{MODEL}.arc_width": 192}
 SLIM = {
     f"{ENCODER}.depth": 2,
@@ -104,20 +106,22 @@ TINY = {
 }
 
 
-def quasi_recurrent(width: int, settings: dict[str, int]) -> Student:
-    """Make a student with a quasi-recurrent layer in place of its LSTM."""
-    return Student({**settings, f"{MODEL}.lstm_width": 0, f"{MODEL}.qrnn_width": width})
-
-
+# With a quasi-recurrent layer in place of the LSTM.
+WIDE_QRNN = {**WIDE, f"{MODEL}.lstm_width": 0, f"{MODEL}.qrnn_width": 288}
+SLIM_QRNN = {**SLIM, f"{MODEL}.lstm_width": 0, f"{MODEL}.qrnn_width": 144}
+TINY_QRNN = {**TINY, f"{MODEL}.lstm_width": 0, f"{MODEL}.qrnn_width": 96}
 STUDENTS = {
     "spaCy's parser": Student(is_taught=False, system=PARSER),
     "gold only": Student(is_taught=False),
-    "wide": Student(WIDE),
-    "slim": Student(SLIM),
-    "tiny": Student(TINY),
-    "wide, QRNN": quasi_recurrent(288, WIDE),
-    "slim, QRNN": quasi_recurrent(144, SLIM),
-    "tiny, QRNN": quasi_recurrent(96, TINY),
+    "wide": Student({**WIDE, **MORE_DROPOUT}),
+    "slim": Student({**SLIM, **MORE_DROPOUT}),
+    "tiny": Student({**TINY, **MORE_DROPOUT}),
+    "wide, QRNN": Student({**WIDE_QRNN, **MORE_DROPOUT}),
+    "slim, QRNN": Student({**SLIM_QRNN, **MORE_DROPOUT}),
+    "tiny, QRNN": Student({**TINY_QRNN, **MORE_DROPOUT}),
+    "wide, QRNN, less dropout": Student(WIDE_QRNN),
+    "slim, QRNN, less dropout": Student(SLIM_QRNN),
+    "tiny, QRNN, less dropout": Student(TINY_QRNN),
 }
 
 
@@ -253,7 +257,7 @@ def report(runs: dict[str, list[Record]], speeds: dict[str, float], peak: float)
 
 
 # Colours of the plot.
-KINDS = {"LSTM": BLUE, "QRNN": TEAL, "spaCy's parser": ORANGE}
+KINDS = {"LSTM": BLUE, "QRNN": TEAL, "QRNN, less dropout": RED, "spaCy's parser": ORANGE}
 
 
 def kind_of(name: str) -> str:
@@ -261,21 +265,23 @@ def kind_of(name: str) -> str:
     student = STUDENTS[name]
     if student.system == PARSER:
         return "spaCy's parser"
-    return "QRNN" if f"{MODEL}.qrnn_width" in student.settings else "LSTM"
+    if f"{MODEL}.qrnn_width" not in student.settings:
+        return "LSTM"
+    return "QRNN" if MORE_DROPOUT.items() <= student.settings.items() else "QRNN, less dropout"
 
 
 def plot(points: dict[str, tuple[float, float]], path: Path) -> None:
-    """Draw LAS over speed, with the Pareto fronts of all and, dashed, of those without a QRNN."""
+    """Draw LAS over speed, with the Pareto front; dashed, that of those with more dropout."""
     figure, (axes,) = panels(width=6.4, height=4.8)
-    without = {name: point for name, point in points.items() if kind_of(name) != "QRNN"}
-    for some, style in ((without, "--"), (points, "-")):
+    before = {name: point for name, point in points.items() if "less dropout" not in kind_of(name)}
+    for some, style in ((before, "--"), (points, "-")):
         front = [points[name] for name in pareto_front(some)]
         axes.plot(*zip(*front, strict=True), style, color="0.7", zorder=0)
     for kind, color in KINDS.items():
         own = [point for name, point in points.items() if kind_of(name) == kind]
         axes.scatter(*np.array(own).reshape(-1, 2).T, s=24, color=color, label=kind)
     for name, point in points.items():
-        label, above = name.removesuffix(", QRNN"), 6 if kind_of(name) == "QRNN" else -13
+        label, above = name.split(",")[0], -13 if kind_of(name) == "LSTM" else 6
         axes.annotate(label, point, (0, above), textcoords="offset points", ha="center")
     axes.legend(frameon=False)
     axes.xaxis.set_major_formatter("{x:,.0f}")
