@@ -32,6 +32,7 @@ TEXTS = (
     "Which , she said he , is is not a the of",
     "Who whom what did did he she see see?",
     "He , she ) ran ( home , .",
+    "And but the of to, (he) of",
     "Very she , as , in for that",
     "to to of of the the a a",
 )
