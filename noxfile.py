@@ -108,10 +108,11 @@ def with_extras(*extras):
 def build(session):
     """Build sdist and wheel without performance hints, with SBOM and hashes."""
     shutil.rmtree(DIST, ignore_errors=True)
-    session.install("build")
+    session.install("build[uv]")
     copy = enter_copy(session)
     # The wheel is built from the sdist, not from this folder.
-    log = session.run("python", "-m", "build", "--outdir", str(DIST), silent=True)
+    make = ("python", "-m", "build", "--installer", "uv", "--outdir", str(DIST))
+    log = session.run(*make, silent=True)
     if "Cythonizing" not in log or re.search("performance hint", log, re.IGNORECASE):
         session.error(f"expected Cython to give no performance hints\n{log}")
     files = session.run("tar", "-tf", *map(str, DIST.glob("*.tar.gz")), external=True, silent=True)

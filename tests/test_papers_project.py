@@ -6,17 +6,15 @@ one. The numbers in the tables are then computed in another way.
 
 import csv
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from fractions import Fraction
 from math import comb
 
 import numpy as np
 import pytest
 import spacy
+from commandline import PLAIN, run_module
 from conftest import QUICKSTART, ROOT
 from environments import make_installed
 
@@ -38,15 +36,21 @@ def blocks(split, count, start):
     return text.strip().split("\n\n")[start : start + count]
 
 
-def run(*arguments, cwd, **variables):
-    environment = {**os.environ, "ROOTMIND_UD": "", "NO_COLOR": "1", **variables}
-    return subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
+def run(module, *arguments, cwd, **variables):
+    """Run a module in a process of its own, forked from one that has imported spaCy."""
+    result = run_module(module, *arguments, cwd=cwd, **{"ROOTMIND_UD": "", **PLAIN, **variables})
+    result.stdout, result.stderr = result.stdout.decode(), result.stderr.decode()
+    return result
+
+
+def run_script(name, *arguments, project, **variables):
+    return run(name, *arguments, cwd=project / "scripts", **variables)
+
+
+def run_code(code, *arguments, project):
+    """Run code that imports the project's scripts."""
+    (project / "scripts" / "own_code.py").write_text(code, encoding="utf8")
+    return run_script("own_code", *arguments, project=project)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +94,7 @@ def project(source, tmp_path_factory):
 @pytest.fixture(scope="module")
 def reported(project):
     """RESULTS.md of the copy, written by the command."""
-    result = run("-m", "spacy", "project", "run", "report", project, cwd=project.parent)
+    result = run("spacy", "project", "run", "report", project, cwd=project.parent)
     assert result.returncode == 0, result.stdout + result.stderr
     return (project / "RESULTS.md").read_text(encoding="utf8")
 
@@ -154,7 +158,7 @@ def test_scores_are_those_of_the_saved_model(project, source):
 def test_training_again_does_nothing(project, source):
     files = sorted((project / "scores").rglob("*.npz"))
     before = [path.stat().st_mtime_ns for path in files]
-    result = run("scripts/train.py", "--steps", STEPS, cwd=project, ROOTMIND_UD=str(source))
+    result = run_script("train", "--steps", STEPS, project=project, ROOTMIND_UD=str(source))
     assert result.returncode == 0, result.stderr
     assert result.stdout.count("done before") == 2
     assert [path.stat().st_mtime_ns for path in files] == before
@@ -163,16 +167,16 @@ def test_training_again_does_nothing(project, source):
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["train.py"], ["ROOTMIND_UD"]),
-        (["train.py", "SOURCE", "--treebanks", "Toy-Three"], ["Toy-Three", "Toy-One"]),
+        (["train"], ["ROOTMIND_UD"]),
+        (["train", "SOURCE", "--treebanks", "Toy-Three"], ["Toy-Three", "Toy-One"]),
         # What to run first.
-        (["write_results.py", "--root", "EMPTY"], ["project run malformed_rates"]),
+        (["write_results", "--root", "EMPTY"], ["project run malformed_rates"]),
     ],
 )
 def test_errors_name_what_is_missing(arguments, named, project, source, tmp_path):
     folders = {"SOURCE": source, "EMPTY": tmp_path}
     script, *rest = [folders.get(argument, argument) for argument in arguments]
-    result = run(f"scripts/{script}", *rest, cwd=project)
+    result = run_script(script, *rest, project=project)
     assert result.returncode != 0
     assert all(name in result.stderr for name in named)
 
@@ -193,7 +197,7 @@ print(json.dumps([asdict(examine(Matrices.load(Path(path)))) for path in sys.arg
 
 def test_malformed_trees_and_correct_heads_are_counted_right(project):
     files = [project / "scores" / name / "head_selection.npz" for name in TREEBANKS]
-    result = run("-c", OUTCOMES, *files, cwd=project / "scripts")
+    result = run_code(OUTCOMES, *files, project=project)
     assert result.returncode == 0, result.stderr
     for treebank, found in zip(TREEBANKS, json.loads(result.stdout), strict=True):
         squares, gold, n_train = matrices(project, treebank)
@@ -254,7 +258,7 @@ def test_changes_by_the_constraint_are_averaged(project, place, name):
 def test_counting_rates_again_trains_nothing(project, source):
     before = (project / "rates.jsonl").read_bytes()
     arguments = ("--epochs", 1, "--seeds", 0)
-    result = run("scripts/malformed_rates.py", source, *arguments, cwd=project)
+    result = run_script("malformed_rates", source, *arguments, project=project)
     assert result.returncode == 0, result.stderr
     assert "malformed," not in result.stdout
     assert (project / "rates.jsonl").read_bytes() == before
@@ -277,7 +281,7 @@ for example in read_with_gold_attributes(sys.argv[1], gold_preproc=True)(spacy.b
 
 def test_gold_attributes_reach_the_parser(project):
     path = project / "corpus" / "Toy-One" / "test.spacy"
-    result = run("-c", GOLD_ATTRIBUTES, path, cwd=project / "scripts")
+    result = run_code(GOLD_ATTRIBUTES, path, project=project)
     assert result.returncode == 0, result.stderr
 
 

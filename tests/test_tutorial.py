@@ -15,22 +15,15 @@ MIGRATING = (ROOT / "docs" / "migrating.md").read_text(encoding="utf8")
 BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```", flags=re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize(
-    "share",
-    [pytest.param(8, marks=pytest.mark.workflow), pytest.param(1, marks=pytest.mark.slow)],
-)
-def test_tutorial_runs_as_printed(share, tmp_path):
-    """With all steps of its training, or with an eighth of them, and only what it installs."""
+@pytest.mark.slow
+def test_tutorial_runs_as_printed(tmp_path):
+    """With only what it installs."""
     environment = make_installed(tmp_path)
     folder = tmp_path / "checkout"
     folder.mkdir()
     for name in ("projects", "configs"):
         (folder / name).symlink_to(ROOT / name)
-    tutorial, n_numbers = re.subn(
-        r"(_steps|_frequency) (\d+)", lambda m: f"{m[1]} {int(m[2]) // share}", TUTORIAL
-    )
-    assert n_numbers == 3
-    for language, code in BLOCK.findall(tutorial):
+    for language, code in BLOCK.findall(TUTORIAL):
         command = ["python", "-c", code] if language == "python" else ["bash", "-ec", code]
         environment.run(*command, cwd=folder)
     written = folder / "tutorial"

@@ -133,7 +133,7 @@ def test_polars_finds_doubtful_sentences(parses, web_pipeline, capfd):
     assert max(expected[1:]) > expected[0]
 
 
-@pytest.mark.workflow
+@pytest.mark.slow
 def test_dask_example_runs(folder, web_pipeline):
     pytest.importorskip("distributed", reason="needs distributed")
     run("client.map", web_pipeline, folder)
