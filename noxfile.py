@@ -214,7 +214,7 @@ def wheel(session):
     session.run("pytest", "-q", "-n", "0", *package, env={"ROOTMIND_WHEEL": with_extras()})
 
 
-@nox.session(requires=["build"])
+@nox.session(requires=["build"], default=False)
 def sanitizers(session):
     """Test the kernels under address and undefined-behaviour sanitizers."""
     libraries = []
