@@ -1,6 +1,7 @@
 """The checks of this package: a session for each concern.
 
-`nox -l` lists them and `nox -s lint` runs one; `.ci/run` runs all on a copy of what git tracks.
+`nox -l` lists them and `nox -s lint` runs one; `.ci/run` runs the default ones on a copy of what git
+tracks.
 Sessions that require `build` test its wheel, away from the sources. For another run with the same
 wheel, add `--no-dependencies`.
 """
