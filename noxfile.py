@@ -1,9 +1,8 @@
 """The checks of this package: a session for each concern.
 
-`nox -l` lists them and `nox -s lint` runs one; `.ci/run` runs the default ones on a copy of what git
-tracks.
-Sessions that require `build` test its wheel, away from the sources. For another run with the same
-wheel, add `--no-dependencies`.
+`nox -l` lists them and `nox -s lint` runs one; `.ci/run` runs the default ones on a copy of what
+git tracks. Sessions that require `build` test its wheel, away from the sources. For another run
+with the same wheel, add `--no-dependencies`.
 """
 
 import os
@@ -194,7 +193,7 @@ def wheel(session):
     session.install("--no-deps", with_extras())
     session.run("python", "-c", "import spacy", success_codes=[1], silent=True)
     session.run(
-        "pytest", "-q", "tests/trees", "--every", "6", "--ignore=tests/trees/test_labelled.py"
+        "pytest", "-q", "tests/trees", "--every", "12", "--ignore=tests/trees/test_labelled.py"
     )
 
     more = ("pip", "py-rattler-build")

@@ -91,8 +91,13 @@ def test_small_leak_is_found(kind, size, leak):
     assert high > leak
 
 
-@pytest.mark.workflow
-@pytest.mark.parametrize(("kind", "size"), [("docs", 30), ("updates", 4)])
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [
+        pytest.param("docs", 30, marks=pytest.mark.workflow),
+        pytest.param("updates", 4, marks=pytest.mark.slow),
+    ],
+)
 def test_memory_in_use_is_flat(kind, size):
     """As above, but exact, and so for fewer of them."""
     assert statistics.median(growth(kind, 8, size, what="in_use")) < 16
