@@ -153,6 +153,7 @@ def workflow(session):
 def slow(session):
     """Run many more cases of the tests."""
     enter_tests(session, "test")
+    session.install("pip")
     session.run("pytest", "-q", "-m", "slow", "--durations=30", *session.posargs)
 
 
@@ -276,7 +277,7 @@ def aarch64(session):
     release = platform.freedesktop_os_release() if sys.platform == "linux" else {}
     if (release.get("ID"), release.get("VERSION_ID"), sys.version_info[:2]) != DEBIAN:
         session.skip("needs Debian 12 and its Python, whose packages for aarch64 it takes")
-    session.install(with_extras(), "cython", "setuptools", "ziglang")
+    session.install(with_extras(), "cython", "setuptools", "ziglang", "pip")
     copy = enter_copy(session)
     system, packages = copy / "system", copy / "packages"
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
