@@ -17,7 +17,7 @@ BLOCK = re.compile(r"^```(bash|python)\n(.*?)^```", flags=re.DOTALL | re.MULTILI
 
 @pytest.mark.slow
 def test_tutorial_runs_as_printed(tmp_path):
-    """With only what it installs."""
+    """In an environment with only what it installs."""
     environment = make_installed(tmp_path)
     folder = tmp_path / "checkout"
     folder.mkdir()
