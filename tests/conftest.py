@@ -32,8 +32,17 @@ PIPELINE = ROOT / "pipelines" / "en_rootmind_web_sm"
 
 
 def pytest_addoption(parser):
-    """Let a run take a part of each grid of cases: under sanitizers, values hardly matter."""
+    """Let a run take a part of each grid of cases (for sanitizers, any values do), or a GPU."""
     parser.addoption("--every", type=int, default=1, help="run every N-th case of each test")
+    parser.addoption("--gpu", action="store_true", help="test_device.py: on a GPU, with CuPy")
+
+
+def pytest_configure(config):
+    """Put a GPU in the place of the stand-in for one."""
+    if config.getoption("gpu"):
+        import device
+
+        device.use_gpu()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -7,6 +7,8 @@ use, are there (`FUNCTIONS`, `METHODS`). Operations for which Thinc has CUDA ker
 that these kernels would read wrongly: Thinc's own checks leave out memory order.
 
 Stricter than CuPy, they are indexed by no list or NumPy array: CuPy copies these silently.
+
+`pytest --gpu` puts CuPy's own arrays, on a GPU, in their place.
 """
 
 import sys
@@ -31,6 +33,13 @@ FUNCTIONS = _names(
     """
 )
 CONSTANTS = _names("inf")
+# Those that take arrays alone, no numbers of NumPy's.
+OF_ARRAYS = _names(
+    """
+    all argmax ascontiguousarray concatenate cumsum dot empty_like hstack matmul max min repeat
+    split stack sum take take_along_axis zeros_like
+    """
+)
 METHODS = _names(
     "all any argmax astype copy fill max mean min nonzero ravel reshape sum transpose var view"
 )
@@ -176,6 +185,16 @@ def _on_device(function, name):
     return run
 
 
+def _of_arrays(run, name):
+    def run_on_arrays(first, *others, **settings):
+        for array in first if isinstance(first, list | tuple) else [first]:
+            if not isinstance(array, DeviceArray):
+                raise TypeError(f"{name} takes arrays on the device, received {type(array)}")
+        return run(first, *others, **settings)
+
+    return run_on_arrays
+
+
 class DeviceRandom:
     """Draws the numbers that NumPy draws; CuPy has a generator of its own."""
 
@@ -194,7 +213,8 @@ class DeviceModule:
             return getattr(np, name)
         if name not in FUNCTIONS:
             raise AttributeError(f"the device's module has no function {name}")
-        return _on_device(getattr(np, name), name)
+        run = _on_device(getattr(np, name), name)
+        return _of_arrays(run, name) if name in OF_ARRAYS else run
 
     def asarray(self, data, dtype=None):
         """Copy to the device, unless the data are there."""
@@ -324,8 +344,26 @@ def is_xp_array(array):
     return isinstance(array, DeviceArray | np.ndarray)
 
 
+# Whether the arrays of this module are CuPy's.
+ON_GPU = False
+
+
+def use_gpu():
+    """Put CuPy's arrays and Thinc's operations on them in the place of the stand-in.
+
+    Called before tests import this module's names. Copies are not counted then.
+    """
+    import cupy
+    from thinc.api import CupyOps
+
+    global DeviceArray, DeviceOps, ON_GPU
+    DeviceArray, DeviceOps, ON_GPU = cupy.ndarray, CupyOps, True
+
+
 def use_device(monkeypatch):
     """Let Thinc's helpers know these arrays as they know CuPy's, wherever they are imported."""
+    if ON_GPU:
+        return
     for home, stand_in in (
         (thinc.util, get_array_module),
         (thinc.util, to_numpy),

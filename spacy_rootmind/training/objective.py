@@ -166,7 +166,9 @@ def _losses_of_rounds(
             gradient = xp.empty_like(arcs[i])
             for places, part in own_parts:
                 loss, gradient[places] = part(arcs[i][places])
-                losses.append((loss, weight))
+                # NumPy's single-precision numbers are none of Python's: `_sum_losses` would take
+                # what was found on the host for a number on the device.
+                losses.append((float(loss) if xp is np else loss, weight))
             gradients[step].append(gradient * weight)
     return losses, gradients
 
