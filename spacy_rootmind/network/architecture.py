@@ -124,6 +124,7 @@ def build_biaffine_parser(
     grad_factor: float = 0.4,
     label_rank: int | None = None,
     qrnn_width: int = 0,
+    boundary_qrnn_width: int = 0,
     features: Tok2Vec | None = None,
     nO: int | None = None,
 ) -> ParserModel:
@@ -166,6 +167,10 @@ def build_biaffine_parser(
     qrnn_width
         Width of the states of a bidirectional quasi-recurrent layer, or 0 for none: another way to
         carry context, which takes less time than an LSTM.
+    boundary_qrnn_width
+        Width of the states of such a layer over all words of a Doc, below the layer that predicts
+        sentence starts, or 0 for none. It is the only context beyond a convolution's window that
+        sentence boundaries have.
     features : Model[list[Doc], list[Floats2d]], optional
         More vectors of each token, appended to those of `tok2vec`: embeddings of attributes that
         earlier components set, such as `spacy.MultiHashEmbed.v2` makes, or static vectors. They
@@ -191,6 +196,7 @@ def build_biaffine_parser(
         ("refinements", refinements, 0),
         ("boundary_width", boundary_width, 1),
         ("qrnn_width", qrnn_width, 0),
+        ("boundary_qrnn_width", boundary_qrnn_width, 0),
     )
     # Configs let texts such as "64" pass as numbers, and leave them as they are.
     for name, size, least in sizes:
@@ -213,7 +219,7 @@ def build_biaffine_parser(
             "expected features that are layers of the parser's own, received a listener, which "
             "belongs in tok2vec"
         )
-    boundaries = SentenceStarts(boundary_width)
+    boundaries = SentenceStarts(boundary_width, boundary_qrnn_width, dropout)
     trees = TreeScorer(
         *(lstm_width, arc_width, label_width, refinements, dropout),
         *(null_label, label_rank, qrnn_width, nO),

@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from thinc.api import Linear, Maxout, Model, Ops, chain
 
+from spacy_rootmind.network.layout import FlatLayout
+from spacy_rootmind.network.qrnn import QRNN
 from spacy_rootmind.network.transfer import to_device
 from spacy_rootmind.network.types import Floats1d, Floats2d, Ints1d
 
@@ -31,13 +33,20 @@ InT = BoundaryInput
 OutT = Floats1d
 
 
-def SentenceStarts(hidden_width: int, nI: int | None = None) -> Model[InT, OutT]:
+def SentenceStarts(
+    hidden_width: int, qrnn_width: int = 0, dropout: float = 0.0, nI: int | None = None
+) -> Model[InT, OutT]:
     """Score each word as a sentence start: maxout over a window of words, then a linear layer.
 
     Parameters
     ----------
     hidden_width
         Width of the hidden layer.
+    qrnn_width
+        Width of the states of a quasi-recurrent layer over the words of a Doc, which are added to
+        each word before the window is taken; 0 for none.
+    dropout
+        Dropout rate of these states, one mask per Doc.
     nI
         Width of the token vectors.
 
@@ -62,7 +71,8 @@ def SentenceStarts(hidden_width: int, nI: int | None = None) -> Model[InT, OutT]
                     dropout=0.0,
                 ),
                 Linear(nO=1, nI=hidden_width),
-            )
+            ),
+            *([QRNN(qrnn_width, dropout, nI)] if qrnn_width else []),
         ],
     )
 
@@ -71,7 +81,10 @@ def init(model: Model[InT, OutT], X: InT | None = None, Y: OutT | None = None) -
     """Size the layer by the vectors and draw its parameters."""
     if X is not None:
         model.set_dim("nI", X.vectors[0].shape[1])
-    mlp = model.layers[0]
+    mlp, *recurrent = model.layers
+    for layer in recurrent:
+        layer.set_dim("nI", model.get_dim("nI"))
+        layer.initialize()
     maxout = mlp.layers[0]
     while maxout.layers:
         maxout = maxout.layers[0]
@@ -91,8 +104,9 @@ def forward(
     scores = xp.full(n_tokens, NOT_A_WORD, dtype=vectors[0].dtype if vectors else "f")
     if not len(words):
         return scores, lambda d_scores: [xp.zeros_like(own) for own in vectors]
+    own, backprop_context = _add_context(model, xp.concatenate(vectors)[words], X, is_train)
     apart = xp.zeros((n_rows, width), dtype=scores.dtype)
-    apart[places] = xp.concatenate(vectors)[words]
+    apart[places] = own
     steps = range(-WINDOW, WINDOW + 1)
     windows = xp.concatenate([apart[places + step] for step in steps], axis=1)
     found, backprop_found = model.layers[0](windows, is_train)
@@ -104,10 +118,29 @@ def forward(
         for i, step in enumerate(steps):
             d_apart[places + step] += d_windows[:, i * width : (i + 1) * width]
         d_flat = xp.zeros((n_tokens, width), dtype=d_windows.dtype)
-        d_flat[words] = d_apart[places]
+        d_flat[words] = backprop_context(d_apart[places])
         return xp.split(d_flat, np.cumsum([len(own) for own in vectors])[:-1].tolist())
 
     return scores, backprop
+
+
+def _add_context(
+    model: Model[InT, OutT], vectors: Floats2d, X: InT, is_train: bool
+) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
+    """Add the states of the recurrent layer, if there is one, to the vectors of all words."""
+    if len(model.layers) == 1:
+        return vectors, lambda d_vectors: d_vectors
+    # A sentence of this layout is all words of a Doc; the place of ROOT has zeros.
+    layout = FlatLayout.from_lengths(model.ops, [len(own) for own in X.words])
+    words, xp = layout.on_device.words, model.ops.xp
+
+    def spread(own: Floats2d) -> Floats2d:
+        rows = xp.zeros((layout.n_rows, own.shape[1]), dtype=own.dtype)
+        rows[words] = own
+        return rows
+
+    found, backprop = model.layers[1]((spread(vectors), layout), is_train)
+    return found[words], lambda d_vectors: backprop(spread(d_vectors))[words]
 
 
 def _lay_out(ops: Ops, X: InT) -> tuple[Ints1d, Ints1d, int]:

@@ -11,7 +11,7 @@ copied to the network's device at once; on the CPU, nothing is copied.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from thinc.api import Ops, get_array_module
@@ -116,12 +116,18 @@ class SumRanges(NamedTuple):
 
 
 @dataclass
-class DeviceLayout:
-    """What layers read of a layout; its attributes are those of `Layout`."""
+class DeviceRows:
+    """What layers read of a `FlatLayout`; its attributes are those."""
 
     roots: Ints1d
     words: Ints1d
     sentence_of_row: Ints1d
+
+
+@dataclass
+class DeviceLayout(DeviceRows):
+    """What layers read of a layout; its attributes are those of `Layout`."""
+
     buckets: list[DeviceBucket]
 
     @cached_property
@@ -137,9 +143,12 @@ class DeviceLayout:
         return [SumRanges((a, b), (c, d)) for a, b, c, d in zip(*[found] * 4, strict=True)]
 
 
+AnyLayout = TypeVar("AnyLayout", bound="FlatLayout")
+
+
 @dataclass
-class Layout:
-    """The sentences of a batch: their lengths and their rows.
+class FlatLayout:
+    """The sentences of a batch in a flat array: their lengths and their rows.
 
     Attributes
     ----------
@@ -152,7 +161,6 @@ class Layout:
     words : numpy int array of shape (t,)
         Flat rows of all words, in order.
     sentence_of_row : numpy int array of shape (n_rows,)
-    buckets : list of Bucket
     """
 
     ops: Ops
@@ -160,7 +168,6 @@ class Layout:
     roots: Ints1d
     words: Ints1d
     sentence_of_row: Ints1d
-    buckets: list[Bucket]
 
     @property
     def n_rows(self) -> int:
@@ -168,13 +175,12 @@ class Layout:
         return len(self.sentence_of_row)
 
     @classmethod
-    def from_lengths(cls, ops: Ops, lengths: Sequence[int]) -> "Layout":
+    def from_lengths(cls: type[AnyLayout], ops: Ops, lengths: Sequence[int]) -> AnyLayout:
         """Lay out sentences of given lengths."""
         words: Ints1d = np.asarray(lengths, dtype="i8").reshape(-1)
         ends = np.cumsum(words + 1)
         roots = ends - words - 1
-        n_rows = int(ends[-1]) if len(ends) else 0
-        is_word: Ints1d = np.ones(n_rows, dtype=bool)
+        is_word: Ints1d = np.ones(int(ends[-1]) if len(ends) else 0, dtype=bool)
         is_word[roots] = False
         return cls(
             ops=ops,
@@ -182,8 +188,25 @@ class Layout:
             roots=roots,
             words=is_word.nonzero()[0],
             sentence_of_row=np.repeat(np.arange(len(words)), words + 1),
-            buckets=[_make_bucket(members, words, roots, n_rows) for members in _group(words)],
         )
+
+    @cached_property
+    def on_device(self) -> DeviceRows:
+        """The layout in arrays of the network's device."""
+        return DeviceRows(*to_device(self.ops.xp, [self.roots, self.words, self.sentence_of_row]))
+
+
+@dataclass
+class Layout(FlatLayout):
+    """The sentences of a batch, in a flat array and in buckets."""
+
+    @cached_property
+    def buckets(self) -> list[Bucket]:
+        """Sentences of similar length together."""
+        return [
+            _make_bucket(members, self.lengths, self.roots, self.n_rows)
+            for members in _group(self.lengths)
+        ]
 
     @cached_property
     def on_device(self) -> DeviceLayout:

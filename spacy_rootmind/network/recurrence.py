@@ -12,10 +12,10 @@ import numpy as np
 from thinc.api import Model, glorot_uniform_init
 
 from spacy_rootmind.network.dropout import sentence_mask
-from spacy_rootmind.network.layout import Layout
+from spacy_rootmind.network.layout import FlatLayout
 from spacy_rootmind.network.types import Floats2d, Floats3d, Ints2d
 
-InT = tuple[Floats2d, Layout]
+InT = tuple[Floats2d, FlatLayout]
 OutT = Floats2d
 Run = Callable[
     [Model[InT, OutT], Floats3d, "Packing"], tuple[Floats3d, Callable[[Floats3d], Floats3d]]
@@ -37,7 +37,7 @@ class Packing(NamedTuple):
     starts: list[int]
 
     @classmethod
-    def of(cls, ops, layout: Layout) -> "Packing":
+    def of(cls, ops, layout: FlatLayout) -> "Packing":
         """Pack a layout, longest sentence first."""
         widths = layout.lengths + 1
         order = np.argsort(-widths, kind="stable")

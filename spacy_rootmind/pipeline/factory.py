@@ -23,6 +23,7 @@ null_label = false
 grad_factor = 0.4
 label_rank = null
 qrnn_width = 0
+boundary_qrnn_width = 0
 features = null
 
 [model.tok2vec]

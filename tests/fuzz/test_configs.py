@@ -52,6 +52,7 @@ NETWORK = {
     "label_width": SIZES,
     "label_rank": SIZES,
     "qrnn_width": SIZES,
+    "boundary_qrnn_width": SIZES,
     "boundary_width": SIZES,
     "refinements": st.integers(-1, 3),
     "dropout": RATES,

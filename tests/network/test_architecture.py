@@ -67,14 +67,18 @@ def build(docs, tok2vec=None, *, lstm_width=4, refinements=1, **others):
 
 
 @pytest.mark.parametrize(
-    ("lstm_width", "qrnn_width", "refinements", "with_features"),
-    [(0, 0, 0, False), (4, 0, 2, True), (0, 4, 1, False), (4, 4, 1, False)],
+    ("lstm_width", "qrnn_width", "boundary_qrnn_width", "refinements", "with_features"),
+    [(0, 0, 0, 0, False), (4, 0, 2, 2, True), (0, 4, 0, 1, False), (4, 4, 3, 1, False)],
 )
 def test_model_gradient_matches_finite_differences(
-    docs, lstm_width, qrnn_width, refinements, with_features
+    docs, lstm_width, qrnn_width, boundary_qrnn_width, refinements, with_features
 ):
     features = toy_tok2vec("features") if with_features else None
-    others = {"qrnn_width": qrnn_width, "features": features}
+    others = {
+        "qrnn_width": qrnn_width,
+        "boundary_qrnn_width": boundary_qrnn_width,
+        "features": features,
+    }
     model = build(docs, lstm_width=lstm_width, refinements=refinements, **others)
     given = ParserInput(docs, [sentences_of(doc) for doc in docs])
     rng = np.random.default_rng(2)

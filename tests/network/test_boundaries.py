@@ -6,6 +6,7 @@ from gradients import assert_directional, assert_parameters, in_double
 from thinc.api import NumpyOps
 
 from spacy_rootmind.network.boundaries import WINDOW, BoundaryInput, SentenceStarts
+from spacy_rootmind.network.layout import Layout
 
 WIDTH = 5
 LENGTHS = [3, 1, 0, 7, 0, 4, 2, 1]
@@ -18,9 +19,9 @@ def rng():
     return np.random.default_rng(11)
 
 
-@pytest.fixture
-def model(rng):
-    return in_double(SentenceStarts(4, nI=WIDTH), rng)
+@pytest.fixture(params=[0, 3], ids=["", "qrnn"])
+def model(rng, request):
+    return in_double(SentenceStarts(4, request.param, nI=WIDTH), rng)
 
 
 def as_input(vectors, words=None):
@@ -52,13 +53,25 @@ def windows_by_loops(own, words):
     return np.array(rows).reshape((len(words), WIDTH * (2 * WINDOW + 1)))
 
 
+def with_context(model, own, words):
+    """The vectors of a Doc, those of its words with the states of the QRNN, if there is one."""
+    if len(model.layers) == 1:
+        return own
+    found = own.copy()
+    rows = np.concatenate([np.zeros((1, WIDTH)), own[words]])
+    layout = Layout.from_lengths(model.ops, [len(words)])
+    found[words] = model.layers[1].predict((rows, layout))[1:]
+    return found
+
+
 def test_scores_are_those_of_windows_by_loops(model, rng):
     vectors = random_vectors(rng)
     scores = model.predict(as_input(vectors, WORDS))
     assert scores.shape == (sum(LENGTHS),)
     for own, words, found in zip(vectors, WORDS, split(scores), strict=True):
         if words:
-            expected = model.layers[0].predict(windows_by_loops(own, words)).ravel()
+            windows = windows_by_loops(with_context(model, own, words), words)
+            expected = model.layers[0].predict(windows).ravel()
             np.testing.assert_allclose(found[words], expected, rtol=1e-12)
         # Other tokens are no places to start a sentence.
         assert (np.delete(found, words) <= -100).all()
@@ -109,8 +122,29 @@ def test_inputs_are_left_alone(model, rng):
         np.testing.assert_array_equal(own, old)
 
 
-def test_width_is_learnt_from_vectors(rng):
-    model = SentenceStarts(4)
+def test_a_recurrent_layer_sees_the_whole_doc_and_no_other(rng):
+    for width, reach in ((0, WINDOW), (3, 20)):
+        model = in_double(SentenceStarts(4, width, nI=WIDTH), rng)
+        vectors = random_vectors(rng, [20, 20])
+        before = model.predict(as_input(vectors))
+        vectors[0][10] += 1.0
+        changed = (model.predict(as_input(vectors)) != before).nonzero()[0]
+        near = [i for i in range(20) if abs(i - 10) <= reach]
+        assert changed.tolist() == near
+
+
+def test_states_of_the_recurrent_layer_have_one_dropout_mask_per_doc(rng):
+    model = in_double(SentenceStarts(4, 3, 0.5, nI=WIDTH), rng)
+    given = as_input([np.ones((6, WIDTH))])
+    fixed = model.predict(given)
+    drawn = [model.begin_update(given)[0] for _ in range(8)]
+    np.testing.assert_array_equal(model.predict(given), fixed)
+    assert any((own != fixed).any() for own in drawn)
+
+
+@pytest.mark.parametrize("qrnn_width", [0, 3])
+def test_width_is_learnt_from_vectors(rng, qrnn_width):
+    model = SentenceStarts(4, qrnn_width)
     model.ops = NumpyOps()
     given = as_input([own.astype("f") for own in random_vectors(rng)])
     model.initialize(X=given)

@@ -246,6 +246,7 @@ def test_damaged_weights_are_noticed(quickstart_docs):
         ("arc_width", 0),
         ("label_width", 0),
         ("qrnn_width", -1),
+        ("boundary_qrnn_width", -1),
         ("label_rank", 0),
         ("label_rank", 2.0),
         ("arc_widht", 3),

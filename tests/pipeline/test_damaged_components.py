@@ -346,6 +346,7 @@ EMBED = SMALL_MODEL["tok2vec"]
         ),
         ({"lstm_width": 0}, r"expected \d+ layers, found \d+"),
         ({"lstm_width": 0, "qrnn_width": 16}, r"qrnn to have the parameters \['W', 'b'\], found"),
+        ({"boundary_qrnn_width": 8}, r"expected \d+ layers, found \d+"),
         ({"label_rank": 4}, "label_biaffine to have the dimensions .*'nR'"),
         ({"arc_width": 24}, "nH of biaffine_arcs to be 24, found 16"),
         ({"boundary_width": 32}, "nH of sentence_starts to be 32, found 64"),

@@ -34,6 +34,7 @@ from spacy_rootmind.pipeline.stored_distributions import teacher_name
 from spacy_rootmind.training.losses import OBJECTIVES
 
 WIDTH = 6
+OTHER_LAYERS = {"qrnn_width": 4, "label_rank": 2, "boundary_qrnn_width": 3}
 OF_STAND_IN = pytest.mark.skipif(ON_GPU, reason="counts or refuses what CuPy does not")
 
 
@@ -113,7 +114,7 @@ def learn(parser, examples, **settings):
 
 @pytest.mark.usefixtures("device")
 @pytest.mark.one_each("objective")
-@pytest.mark.parametrize("layers", [{}, {"qrnn_width": 4, "label_rank": 2}], ids=len)
+@pytest.mark.parametrize("layers", [{}, OTHER_LAYERS], ids=len)
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_learning_on_a_device_gives_the_same_gradients(examples, objective, layers):
     there, here = make_both(examples, objective=objective, dropout=0.3, layers=layers)
