@@ -60,7 +60,8 @@ from spacy_rootmind.trees.conventions import ROOT_LABEL
 
 # Tokens in a batch of Docs. A longer Doc is encoded in slices of so many tokens ...
 MAX_TOKENS = 4096
-# ... with this many tokens of context on either side, more than spaCy's convolutions reach.
+# ... with this many tokens of context on either side: more than spaCy's convolutions reach, and all
+# that a recurrent layer over the words sees of the rest.
 CONTEXT = 128
 # Arc scores in a batch of sentences; a sentence with more is parsed alone. A word counts as at
 # least MIN_SCORES scores, since its rows in all layers take memory too.
