@@ -169,8 +169,8 @@ def build_biaffine_parser(
         carry context, which takes less time than an LSTM.
     boundary_qrnn_width
         Width of the states of such a layer over all words of a Doc, below the layer that predicts
-        sentence starts, or 0 for none. It is the only context beyond a convolution's window that
-        sentence boundaries have.
+        sentence starts, or 0 for none. Over convolutions, boundaries have no other context beyond
+        their window.
     features : Model[list[Doc], list[Floats2d]], optional
         More vectors of each token, appended to those of `tok2vec`: embeddings of attributes that
         earlier components set, such as `spacy.MultiHashEmbed.v2` makes, or static vectors. They
