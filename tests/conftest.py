@@ -42,7 +42,10 @@ def pytest_configure(config):
     if config.getoption("gpu"):
         import device
 
-        device.use_gpu()
+        try:
+            device.use_gpu()
+        except ImportError as error:
+            raise pytest.UsageError(f"--gpu needs CuPy and a GPU: {error}") from error
 
 
 @pytest.hookimpl(tryfirst=True)

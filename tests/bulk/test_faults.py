@@ -350,7 +350,8 @@ def test_thirty_kills_lose_nothing(form, run, trained):
             cluster.scheduler.kill()
             run.finish(process, code=1)
             # It may not have been reached yet.
-            assert re.search("scheduler is gone|Cannot reach the scheduler", run.log.read_text())
+            expected = "(?s)scheduler is gone.+same command again|Cannot reach the scheduler"
+            assert re.search(expected, run.log.read_text())
             cluster.end()
             wait_until(lambda: not run.workers())
             cluster = Cluster(run)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from gradients import assert_directional, assert_parameters, in_double
-from thinc.api import NumpyOps
+from thinc.api import NumpyOps, Ops
 
 from spacy_rootmind.network.boundaries import WINDOW, BoundaryInput, SentenceStarts
 from spacy_rootmind.network.layout import Layout
@@ -133,13 +133,21 @@ def test_a_recurrent_layer_sees_the_whole_doc_and_no_other(rng):
         assert changed.tolist() == near
 
 
-def test_states_of_the_recurrent_layer_have_one_dropout_mask_per_doc(rng):
+def test_states_of_the_recurrent_layer_have_one_dropout_mask_per_doc(rng, monkeypatch):
     model = in_double(SentenceStarts(4, 3, 0.5, nI=WIDTH), rng)
-    given = as_input([np.ones((6, WIDTH))])
+    draw, shapes = Ops.get_dropout_mask, set()
+
+    def record(ops, shape, drop):
+        shapes.add(shape)
+        return draw(ops, shape, drop)
+
+    monkeypatch.setattr(Ops, "get_dropout_mask", record)
+    given = as_input([np.ones((6, WIDTH)), np.ones((2, WIDTH))])
     fixed = model.predict(given)
     drawn = [model.begin_update(given)[0] for _ in range(8)]
     np.testing.assert_array_equal(model.predict(given), fixed)
     assert any((own != fixed).any() for own in drawn)
+    assert shapes == {(2, 2 * 3)}
 
 
 @pytest.mark.parametrize("qrnn_width", [0, 3])

@@ -3,6 +3,8 @@
 On a stand-in for a GPU's arrays, or on a GPU: `pytest tests/pipeline/test_device.py --gpu`.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 import spacy
@@ -243,6 +245,21 @@ def assert_close(far, near):
             # An arc with a probability next to the threshold may be missing on one side.
             probs = [own.get(place, 0.01) for own in arcs]
             assert probs[0] == pytest.approx(probs[1], rel=0.01)
+
+
+@OF_STAND_IN
+@pytest.mark.usefixtures("device")
+def test_boundaries_from_whole_docs_take_two_more_uploads(examples):
+    docs = [example.predicted for example in examples]
+    counts = {}
+    for width in (0, 3):
+        layers = {"boundary_qrnn_width": width}
+        parser = make(DeviceOps(), examples, dropout=0.3, layers=layers, decode="tree")
+        for run in (partial(learn, parser, examples), partial(parser.predict, docs)):
+            with counted():
+                run()
+                counts.setdefault(width, []).append(TRANSFERS.count("spacy_rootmind"))
+    assert counts[3] == [(uploads + 2, downloads) for uploads, downloads in counts[0]]
 
 
 @OF_STAND_IN
