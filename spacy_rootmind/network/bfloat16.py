@@ -9,9 +9,6 @@ from thinc.api import Model, PyTorchShim, TorchScriptShim
 
 from spacy_rootmind.compat import CONVERT_OUTPUTS, forward_of, torch
 
-# Names in `torch.cpu.get_capabilities` of instructions that multiply in bfloat16.
-INSTRUCTIONS = ("avx512_bf16", "amx_bf16")
-
 Forward = Callable[..., tuple[Any, Callable]]
 """What a layer runs: from the layer, its input and `is_train` to its output and its backprop."""
 
@@ -20,23 +17,30 @@ def use_bfloat16(model: Model[Any, Any]) -> None:
     """Multiply matrices in bfloat16 in all PyTorch layers of a model, by `torch.autocast`.
 
     Weights, gradients and what other layers see stay in single precision. Layers on a GPU do not
-    change, nor those of TorchScript; nothing changes on a processor without such instructions,
-    where bfloat16 is slower than single precision.
+    change, nor those of TorchScript; nothing changes on a processor that multiplies faster in
+    single precision.
     """
     layers = [node for node in model.walk() if _is_pytorch_wrapper(node)]
-    if not layers or not has_bfloat16():
+    if not layers or not is_bfloat16_faster():
         return
     for layer in layers:
         layer.replace_callbacks(partial(_forward, forward_of(layer)), init=layer.init)
         layer.attrs[CONVERT_OUTPUTS] = partial(_convert, layer.attrs[CONVERT_OUTPUTS])
 
 
-def has_bfloat16() -> bool:
-    """Tell whether PyTorch knows that this processor has instructions for bfloat16."""
-    # Older versions of PyTorch cannot say.
+def is_bfloat16_faster() -> bool:
+    """Tell whether this processor multiplies faster in bfloat16 than in single precision.
+
+    As far as PyTorch knows its instructions; older versions of PyTorch do not.
+    """
     find: Callable[[], Mapping[str, Any]] = getattr(torch.cpu, "get_capabilities", dict)
     capabilities = find()
-    return any(capabilities.get(name, False) for name in INSTRUCTIONS)
+    if capabilities.get("amx_bf16", False):
+        return True
+    # Those of Intel's processors that have AVX512-FP16 are to use AMX, which a virtual machine may
+    # hide: their AVX512-BF16 takes twice as long as single precision.
+    has_avx = capabilities.get("avx512_bf16", False)
+    return has_avx and not capabilities.get("avx512_fp16", False)
 
 
 def _is_pytorch_wrapper(layer: Model) -> bool:

@@ -30,8 +30,8 @@ def make_bfloat16() -> Callable[[Language], Language]:
     """Multiply matrices in bfloat16 in the PyTorch layers of a pipeline, such as transformers.
 
     Registered as `spacy_rootmind.bfloat16.v1`, for `nlp.after_pipeline_creation`. Only on
-    processors with instructions for it (AVX512-BF16, AMX); layers on a GPU, and those that are made
-    later, do not change.
+    processors that multiply faster in bfloat16 (AMX, AVX512-BF16 of AMD's); layers on a GPU, and
+    those that are made later, do not change.
     """
     return partial(_for_each_model, use_bfloat16)
 

@@ -33,10 +33,11 @@ def torch(package):
     return torch
 
 
-@pytest.fixture
-def capable(torch, monkeypatch):
+@pytest.fixture(params=["amx_bf16", "avx512_bf16"])
+def capable(request, torch, monkeypatch):
     """A processor with instructions for bfloat16; any other can emulate them."""
-    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": True}, raising=False)
+    capabilities = {request.param: True}
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities, raising=False)
 
 
 @pytest.fixture
@@ -93,11 +94,18 @@ def test_vectors_are_those_of_single_precision_but_for_rounding(
     assert [arcs(doc) for doc in nlp.pipe(texts)] == [arcs(doc) for doc in trained.pipe(texts)]
 
 
-@pytest.mark.parametrize("capabilities", [{"avx512_bf16": False, "avx512_f": True}, None])
+@pytest.mark.parametrize(
+    "capabilities",
+    [
+        {"avx512_bf16": False, "avx512_f": True},
+        {"avx512_bf16": True, "avx512_fp16": True, "amx_bf16": False},
+        None,
+    ],
+)
 def test_nothing_changes_on_other_processors(
     capabilities, torch, with_callback, trained, tmp_path, monkeypatch
 ):
-    """Nor where PyTorch does not say what the processor can."""
+    """Nor on Intel's without AMX, nor where PyTorch does not say what the processor can."""
     if capabilities is None:
         monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
     else:
