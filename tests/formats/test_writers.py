@@ -45,7 +45,9 @@ def nlp(pipeline):
     nlp = spacy.load(pipeline)
     nlp.add_pipe("sentencizer", first=True)
     parser = nlp.get_pipe("root_mst")
-    assign(parser, confidence=True, arc_threshold=0.02, alternatives=alternatives.kbest(3))
+    # With labelled trees, the first alternative can be another tree than the parse.
+    settings = {"decode": "tree", "confidence": True, "arc_threshold": 0.02}
+    assign(parser, **settings, alternatives=alternatives.kbest(3))
     register_extensions()
     return nlp
 
