@@ -211,9 +211,9 @@ def test_settings_page_forces_heads(web_pipeline, capsys):
         }
         for doc in (free, forced)
     ]
-    assert found[0]["Rumors"] == "0.96"
-    assert (found[1]["close"], found[1]["spread"]) == ("0.81", "0.19")
-    assert [figure in page for figure in ("0.96", "81 %", "19 %")] == [True] * 3
+    assert found[0]["Rumors"] == "0.89"
+    assert (found[1]["close"], found[1]["spread"]) == ("0.63", "0.37")
+    assert [figure in page for figure in ("0.89", "63 %", "37 %")] == [True] * 3
 
 
 def test_alternatives_page_runs(web_pipeline, capsys, tmp_path, monkeypatch):
@@ -237,7 +237,7 @@ def test_alternatives_page_runs(web_pipeline, capsys, tmp_path, monkeypatch):
     shown = capsys.readouterr().out.splitlines()
     exact, n_subjects, share = (
         float(re.search(pattern, "\n".join(shown), flags=re.MULTILINE)[1])
-        for pattern in (r"of waited: (\S+)$", r"number of subjects: (\S+)$", r"^(\S+) of 1000")
+        for pattern in (r"of arrived: (\S+)$", r"number of subjects: (\S+)$", r"^(\S+) of 1000")
     )
     assert 0 <= exact <= n_subjects
     assert 0 <= share <= 1

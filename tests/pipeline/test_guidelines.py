@@ -33,7 +33,7 @@ TEXTS = (
     "Who whom what did did he she see see?",
     "He , she ) ran ( home , .",
     "And but the of to, (he) of",
-    "Very she , as , in for that",
+    "Did and of did which it he",
     "to to of of the the a a",
 )
 VALID = "She saw the man with the telescope. He didn't see her,\n\n  though."
