@@ -14,7 +14,7 @@ from conftest import ROOT
 from parsers import SMALL_MODEL, gold_examples, join
 from spacy.cli.init_config import fill_config
 from spacy.tokens import Doc
-from spacy.util import fix_random_seed, load_config
+from spacy.util import fix_random_seed, load_config, load_model_from_config
 from spacy.vectors import Vectors
 from ud_treebanks import write_treebank
 
@@ -24,6 +24,7 @@ from spacy_rootmind.pipeline.vectors import HalfPrecisionVectors
 PROJECT = ROOT / "projects" / "web"
 sys.path.insert(0, str(PROJECT / "scripts"))
 import make_package  # noqa: E402
+from training_callbacks import make_start_from  # noqa: E402
 
 WIDTH = SMALL_MODEL["tok2vec"]["width"]
 LISTENER = {"@architectures": "spacy.Tok2VecListener.v1", "width": WIDTH, "upstream": "tok2vec"}
@@ -143,6 +144,26 @@ def test_parser_with_token_vectors_of_its_own_is_stored(trained, corpus, tmp_pat
     assert "spacy project run all projects/web" in readme
 
 
+def test_training_starts_from_another_pipeline(trained, quickstart_docs):
+    expected = spacy.load(trained)
+    nlp = load_model_from_config(expected.config, auto_fill=True)
+    examples = gold_examples(join(quickstart_docs[:100], 5), nlp)
+    nlp.initialize(lambda: examples)
+    text = "The cat slept. She said that it rained."
+    weights = nlp.get_pipe("root_mst").model.to_bytes()
+    assert weights != expected.get_pipe("root_mst").model.to_bytes()
+    make_start_from(trained)(nlp)
+    for name, pipe in expected.pipeline:
+        assert nlp.get_pipe(name).model.to_bytes() == pipe.model.to_bytes(), name
+    assert nlp(text).to_json() == expected(text).to_json()
+    # All components learn on.
+    optimizer = nlp.create_optimizer()
+    for _ in range(3):
+        nlp.update(examples[:2], sgd=optimizer)
+    for name, pipe in expected.pipeline:
+        assert nlp.get_pipe(name).model.to_bytes() != pipe.model.to_bytes(), name
+
+
 def test_stored_pipeline_may_not_be_too_large(trained, corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(make_package, "MAX_BYTES", 1000)
     with pytest.raises(
@@ -203,6 +224,15 @@ def test_paths_of_the_machine_are_refused(trained, corpus, tmp_path):
     config.to_disk(path, interpolate=False)
     with pytest.raises(make_package.PackageError, match=r"found corpora.train.path = '/data/train"):
         make_package.store(tmp_path / "trained", tmp_path / "stored", corpus)
+
+
+def test_callbacks_of_the_training_are_not_stored(trained, corpus, tmp_path):
+    nlp = spacy.load(trained)
+    callback = {"@callbacks": "web.start_from.v1", "path": "/data/model-best"}
+    nlp.config["initialize"]["after_init"] = callback
+    nlp.to_disk(tmp_path / "trained")
+    stored = make_package.store(tmp_path / "trained", tmp_path / "stored", corpus)
+    assert stored.config["initialize"]["after_init"] is None
 
 
 @pytest.mark.parametrize(

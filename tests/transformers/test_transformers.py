@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -28,6 +29,8 @@ from spacy.training import Example
 from thinc.api import Adam, Config
 
 pytest.importorskip("spacy_transformers", reason="needs the extra [transformers]")
+sys.path.insert(0, str(ROOT / "projects" / "web" / "scripts"))
+from training_callbacks import make_freeze_layers
 
 PACKAGE = "spacy_transformers"
 TEXT = "The cat saw a dog. It slept."
@@ -94,6 +97,19 @@ def test_frozen_encoder_without_a_source_is_explained(encoder, gold):
         pytest.raises(ValueError, match="needs a `source`"),
     ):
         nlp.initialize(lambda: examples)
+
+
+def test_frozen_layers_stay_and_the_others_learn(encoder, gold):
+    nlp, examples = initialized(make_config(PACKAGE, encoder), gold[:4])
+    make_freeze_layers(1)(nlp)
+    before = weights_of(encoder_of(nlp))
+    losses_of(nlp, examples, steps=3)
+    same = {
+        name for name, value in weights_of(encoder_of(nlp)).items() if value.equal(before[name])
+    }
+    # No parser reads BERT's pooler.
+    expected = {name for name in before if not name.startswith("encoder.layer.1.")}
+    assert same == expected
 
 
 def test_no_gradient_reaches_the_encoder_through_a_grad_factor_of_0(encoder, gold):

@@ -160,7 +160,7 @@ def reduce_labels(model: ParserModel) -> int:
 
 
 def clean_config(path: Path, label_rank: int | None) -> None:
-    """Remove the paths of this machine, and say how token vectors and label scores are stored.
+    """Remove what holds here alone, and say how token vectors and label scores are stored.
 
     Raises
     ------
@@ -169,6 +169,8 @@ def clean_config(path: Path, label_rank: int | None) -> None:
     """
     config = load_config(path, interpolate=False)
     config["paths"] = dict.fromkeys(config["paths"])
+    # Of the training alone; users of the package do not have its code.
+    config["initialize"]["after_init"] = None
     config = config.interpolate()
     for place, value in walk_dict(config):
         if isinstance(value, str) and Path(value).is_absolute():

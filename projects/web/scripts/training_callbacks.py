@@ -1,0 +1,58 @@
+"""Callbacks of trainings, registered by `spacy train --code`; each is a value of `[initialize]`.
+
+`web.freeze_layers.v1` makes the training of a large encoder shorter, and `web.start_from.v1` lets a
+pipeline learn further.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import spacy
+from spacy.language import Language
+
+# As in "encoder.layer.3.attention.q.weight".
+LAYER = re.compile(r"\blayer\.(\d+)\.")
+
+
+@spacy.registry.callbacks("web.freeze_layers.v1")
+def make_freeze_layers(n_layers: int) -> Callable[[Language], Language]:
+    """Keep the first layers of the transformer, and its embeddings, as they are.
+
+    Gradients end above them, so that a step of the training takes less time.
+
+    Parameters
+    ----------
+    n_layers : int
+    """
+
+    def freeze_layers(nlp: Language) -> Language:
+        for name, parameter in nlp.get_pipe("transformer").model.transformer.named_parameters():
+            layer = LAYER.search(name)
+            if layer is None or int(layer[1]) < n_layers:
+                parameter.requires_grad_(False)
+        return nlp
+
+    return freeze_layers
+
+
+@spacy.registry.callbacks("web.start_from.v1")
+def make_start_from(path: Path) -> Callable[[Language], Language]:
+    """Start from the weights of a trained pipeline with the same components and labels.
+
+    Parameters
+    ----------
+    path : Path
+        Folder of the pipeline.
+    """
+
+    def start_from(nlp: Language) -> Language:
+        trained = spacy.load(path)
+        for name, pipe in nlp.pipeline:
+            if hasattr(pipe, "model"):
+                pipe.from_bytes(
+                    trained.get_pipe(name).to_bytes(exclude=["vocab"]), exclude=["vocab"]
+                )
+        return nlp
+
+    return start_from
