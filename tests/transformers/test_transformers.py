@@ -112,6 +112,13 @@ def test_frozen_layers_stay_and_the_others_learn(encoder, gold):
     assert same == expected
 
 
+@pytest.mark.parametrize("n_layers", [-1, 2])
+def test_too_many_frozen_layers_are_refused(n_layers, encoder, gold):
+    nlp, _ = initialized(make_config(PACKAGE, encoder), gold[:4])
+    with pytest.raises(ValueError, match=rf"received {n_layers}; found 2 layers"):
+        make_freeze_layers(n_layers)(nlp)
+
+
 def test_no_gradient_reaches_the_encoder_through_a_grad_factor_of_0(encoder, gold):
     heard = listener(PACKAGE, grad_factor=0.0)
     nlp, examples = initialized(make_config(PACKAGE, encoder, {"root_mst": root_mst(heard)}), gold)

@@ -160,7 +160,7 @@ def reduce_labels(model: ParserModel) -> int:
 
 
 def clean_config(path: Path, label_rank: int | None) -> None:
-    """Remove what holds here alone, and say how token vectors and label scores are stored.
+    """Remove paths and callbacks of the training; say how vectors and label scores are stored.
 
     Raises
     ------

@@ -11,8 +11,8 @@ from pathlib import Path
 import spacy
 from spacy.language import Language
 
-# As in "encoder.layer.3.attention.q.weight".
-LAYER = re.compile(r"\blayer\.(\d+)\.")
+# As in "encoder.layer.3.attention.q.weight", or "layers.3.attn.Wqkv.weight".
+LAYER = re.compile(r"\blayers?\.(\d+)\.")
 
 
 @spacy.registry.callbacks("web.freeze_layers.v1")
@@ -24,13 +24,24 @@ def make_freeze_layers(n_layers: int) -> Callable[[Language], Language]:
     Parameters
     ----------
     n_layers : int
+
+    Raises
+    ------
+    ValueError
+        From the callback, if no layer would learn, or the encoder names its layers otherwise.
     """
 
     def freeze_layers(nlp: Language) -> Language:
-        for name, parameter in nlp.get_pipe("transformer").model.transformer.named_parameters():
-            layer = LAYER.search(name)
-            if layer is None or int(layer[1]) < n_layers:
-                parameter.requires_grad_(False)
+        parameters = dict(nlp.get_pipe("transformer").model.transformer.named_parameters())
+        layers = {name: int(layer[1]) for name in parameters if (layer := LAYER.search(name))}
+        found = len(set(layers.values()))
+        if not 0 <= n_layers < found:
+            raise ValueError(
+                f"expected n_layers from 0 to one less than the encoder's layers, received "
+                f"{n_layers}; found {found} layers, by names such as 'encoder.layer.0.'"
+            )
+        for name, parameter in parameters.items():
+            parameter.requires_grad_(layers.get(name, -1) >= n_layers)
         return nlp
 
     return freeze_layers
