@@ -53,6 +53,9 @@ class DistillationCorpus:
         self.files = files
         self.gold_share = gold_share
         self._teacher_examples: Iterator[Example] | None = None
+        # Words from teachers that are still to come; below 0 after an example that had too many. It
+        # is kept from epoch to epoch: otherwise, teachers would have more than their share.
+        self._balance = 0.0
         self._joined: list[Example] = []
         self._joined_for: tuple[Vocab, bytes] | None = None
 
@@ -67,13 +70,12 @@ class DistillationCorpus:
         if self._teacher_examples is None:
             self._teacher_examples = self._stream(nlp)
         words_per_gold_word = (1.0 - self.gold_share) / self.gold_share
-        balance = 0.0
         for example in gold:
             yield example
-            balance += words_per_gold_word * len(example.reference)
-            while balance > 0.0:
+            self._balance += words_per_gold_word * len(example.reference)
+            while self._balance > 0.0:
                 from_teacher = next(self._teacher_examples)
-                balance -= len(from_teacher.reference)
+                self._balance -= len(from_teacher.reference)
                 yield from_teacher
 
     def _read_gold(self, nlp: Language) -> list[Example]:
