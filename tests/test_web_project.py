@@ -14,15 +14,18 @@ from conftest import ROOT
 from parsers import SMALL_MODEL, gold_examples, join
 from spacy.cli.init_config import fill_config
 from spacy.tokens import Doc
+from spacy.training import Corpus
 from spacy.util import fix_random_seed, load_config, load_model_from_config
 from spacy.vectors import Vectors
 from ud_treebanks import write_treebank
 
+from spacy_rootmind.pipeline.calibration_corpus import make_calibration_corpus
 from spacy_rootmind.pipeline.callbacks import make_fit_tokenizer
 from spacy_rootmind.pipeline.vectors import HalfPrecisionVectors
 
 PROJECT = ROOT / "projects" / "web"
 sys.path.insert(0, str(PROJECT / "scripts"))
+import average_weights  # noqa: E402
 import make_package  # noqa: E402
 from training_callbacks import make_start_from  # noqa: E402
 
@@ -164,6 +167,45 @@ def test_training_starts_from_another_pipeline(trained, quickstart_docs):
         assert nlp.get_pipe(name).model.to_bytes() != pipe.model.to_bytes(), name
 
 
+def test_average_of_weights(trained, corpus, quickstart_docs, tmp_path, monkeypatch):
+    nlp = spacy.load(trained)
+    examples = gold_examples(join(quickstart_docs[100:140], 5), nlp)
+    optimizer = nlp.create_optimizer()
+    for _ in range(3):
+        nlp.update(examples, sgd=optimizer)
+    nlp.to_disk(tmp_path / "further")
+    dev = corpus / "test.spacy"
+    arguments = [trained, tmp_path / "further", "--dev", dev, "--output", tmp_path / "mean"]
+    monkeypatch.setattr(sys, "argv", ["average_weights.py", *map(str, arguments)])
+    average_weights.main()
+    first, mean = spacy.load(trained), spacy.load(tmp_path / "mean")
+    for name, pipe in first.pipeline:
+        nodes = [p.model.walk() for p in (pipe, nlp.get_pipe(name), mean.get_pipe(name))]
+        for of_first, of_other, of_mean in zip(*nodes, strict=True):
+            for param in of_first.param_names:
+                weights = of_first.get_param(param), of_other.get_param(param)
+                assert of_mean.get_param(param) == pytest.approx(np.mean(weights, axis=0), abs=1e-6)
+    temperature = mean.get_pipe("root_mst").temperature
+    make_calibration_corpus(Corpus(dev))(mean)
+    assert mean.get_pipe("root_mst").temperature == pytest.approx(temperature)
+    assert temperature != first.get_pipe("root_mst").temperature
+
+
+def test_only_alike_pipelines_are_averaged(trained):
+    one, other = spacy.load(trained), spacy.load(trained)
+    other.remove_pipe("morphologizer")
+    with pytest.raises(
+        ValueError, match=r"labels of the first one.*found others, \['tok2vec', 'tr"
+    ):
+        average_weights.average([one, other])
+    other = spacy.load(trained)
+    labels = other.get_pipe("root_mst").model.get_ref("labels")
+    node = next(node for node in labels.walk() if node.has_param("b"))
+    node.set_param("b", node.get_param("b")[:-1])
+    with pytest.raises(ValueError, match=r"'root_mst', layer .* expected weights 'b' of the same"):
+        average_weights.average([one, other])
+
+
 def test_stored_pipeline_may_not_be_too_large(trained, corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(make_package, "MAX_BYTES", 1000)
     with pytest.raises(
@@ -202,11 +244,12 @@ def test_word_vectors_are_stored_without_their_words(trained, corpus, tmp_path):
     assert [source["license"] for source in meta["sources"]] == [
         "CC BY-SA 4.0",
         "Apache License 2.0",
+        "Apache License 2.0",
     ]
     meta = {**meta, "requirements": ["spacy-rootmind>=1"]}
     readme = make_package.readme_of(meta, TABLES, "r1", 1)
     assert "of 2 words" in readme
-    assert "spacy project run distilled projects/web" in readme
+    assert "spacy project run further projects/web --vars.trained further/mean" in readme
 
 
 def test_word_vectors_in_single_precision_are_refused(trained, corpus, tmp_path):

@@ -112,6 +112,18 @@ def test_frozen_layers_stay_and_the_others_learn(encoder, gold):
     assert same == expected
 
 
+def test_layers_of_a_trained_pipeline_are_frozen(encoder, gold, tmp_path):
+    trained, examples = initialized(make_config(PACKAGE, encoder), gold[:4])
+    losses_of(trained, examples, steps=3)
+    trained.to_disk(tmp_path / "trained")
+    nlp, _ = initialized(make_config(PACKAGE, encoder), gold[:4])
+    make_freeze_layers(1, start_from=tmp_path / "trained")(nlp)
+    assert unchanged(weights_of(encoder_of(trained)), encoder_of(nlp))
+    frozen = {name for name, p in encoder_of(nlp).named_parameters() if not p.requires_grad}
+    assert any(name.startswith("encoder.layer.0.") for name in frozen)
+    assert not any(name.startswith("encoder.layer.1.") for name in frozen)
+
+
 @pytest.mark.parametrize("n_layers", [-1, 2])
 def test_too_many_frozen_layers_are_refused(n_layers, encoder, gold):
     nlp, _ = initialized(make_config(PACKAGE, encoder), gold[:4])

@@ -61,12 +61,15 @@ FIGURES = {
     "sents_f": "sentences found, F",
 }
 HALF = "spacy_rootmind.HalfPrecision.v1"
-ENCODER = {
-    "name": "all-MiniLM-L6-v2",
-    "url": "https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2",
-    "license": "Apache License 2.0",
-    "author": "The authors of sentence-transformers",
-}
+ENCODERS = [
+    {
+        "name": name,
+        "url": f"https://huggingface.co/sentence-transformers/{name}",
+        "license": "Apache License 2.0",
+        "author": "The authors of sentence-transformers",
+    }
+    for name in ("all-MiniLM-L6-v2", "all-mpnet-base-v2")
+]
 # The command under the page's first heading with "Quickstart", after "&&", and what it prints.
 SHOWN = re.compile(
     r"^#+ [^\n]*Quickstart.*?^```bash\n[^\n]*?&& (?P<command>[^\n]*)\n```$.*?"
@@ -272,7 +275,7 @@ def describe(nlp: Language, scores: dict[str, Any], version: str, release: str) 
         "probability of each head (root_mst)",
         "author": AUTHOR,
         "license": "CC BY-SA 4.0",
-        "sources": [source, ENCODER] if len(nlp.vocab.vectors) else [source],
+        "sources": [source, *ENCODERS] if len(nlp.vocab.vectors) else [source],
         "spacy_version": SPACY,
         "performance": rounded(scores),
     }
@@ -288,7 +291,7 @@ def rounded(scores: Any) -> Any:
 def readme_of(meta: dict[str, Any], tables: dict[str, str], release: str, size: int) -> str:
     """Make the package's README, with its tables `official` and `figures`.
 
-    A pipeline with word vectors comes from the workflow `distilled`, others from `all`.
+    A pipeline with word vectors comes from the workflow `further`, others from `all`.
     """
     text = (PROJECT / "package" / "README.md").read_text(encoding="utf8")
     n_vectors = meta["vectors"]["vectors"]
