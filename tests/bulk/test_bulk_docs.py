@@ -113,7 +113,7 @@ def test_polars_finds_doubtful_sentences(parses, web_pipeline, capfd):
     pytest.importorskip("polars", reason="needs polars")
     texts = [
         "She saw the man with the telescope on the hill.",
-        "J. Smith 12 Main St. 555-0100 j@x.org",
+        "J. Smith Sales 12 Main St. Suite 9 Fax 555-0100 j@x.org",
     ]
     rows = ArrowParser(web_pipeline, confidence=True, arcs=0.01)(
         pa.table({"id": ["hill", "signature"], "text": texts})
