@@ -117,7 +117,7 @@ def test_layers_of_a_trained_pipeline_are_frozen(encoder, gold, tmp_path):
     losses_of(trained, examples, steps=3)
     trained.to_disk(tmp_path / "trained")
     nlp, _ = initialized(make_config(PACKAGE, encoder), gold[:4])
-    make_freeze_layers(1, start_from=tmp_path / "trained")(nlp)
+    make_freeze_layers(1, start_from=str(tmp_path / "trained"))(nlp)
     assert unchanged(weights_of(encoder_of(trained)), encoder_of(nlp))
     frozen = {name for name, p in encoder_of(nlp).named_parameters() if not p.requires_grad}
     assert any(name.startswith("encoder.layer.0.") for name in frozen)

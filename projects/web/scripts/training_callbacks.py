@@ -16,9 +16,7 @@ LAYER = re.compile(r"\blayers?\.(\d+)\.")
 
 
 @spacy.registry.callbacks("web.freeze_layers.v1")
-def make_freeze_layers(
-    n_layers: int, start_from: Path | None = None
-) -> Callable[[Language], Language]:
+def make_freeze_layers(n_layers: int, start_from: str = "") -> Callable[[Language], Language]:
     """Keep the first layers of the transformer, and its embeddings, as they are.
 
     Gradients end above them, so that a step of the training takes less time.
@@ -26,8 +24,8 @@ def make_freeze_layers(
     Parameters
     ----------
     n_layers : int
-    start_from : Path, optional
-        Folder of a trained pipeline to start from, as in `web.start_from.v1`.
+    start_from : str
+        Folder of a trained pipeline to start from, as in `web.start_from.v1`; empty for none.
 
     Raises
     ------
@@ -36,8 +34,8 @@ def make_freeze_layers(
     """
 
     def freeze_layers(nlp: Language) -> Language:
-        if start_from is not None:
-            make_start_from(start_from)(nlp)
+        if start_from:
+            make_start_from(Path(start_from))(nlp)
         parameters = dict(nlp.get_pipe("transformer").model.transformer.named_parameters())
         layers = {name: int(layer[1]) for name in parameters if (layer := LAYER.search(name))}
         found = len(set(layers.values()))
