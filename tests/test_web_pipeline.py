@@ -57,6 +57,7 @@ def test_package_has_licence_and_attribution(web_pipeline, meta):
     treebank, *encoders = meta["sources"]
     assert "English Web Treebank" in treebank["name"]
     assert treebank["license"] == "CC BY-SA 4.0"
+    assert [encoder["name"] for encoder in encoders] == ["all-MiniLM-L6-v2", "all-mpnet-base-v2"]
     assert {encoder["license"] for encoder in encoders} == {"Apache License 2.0"}
     for folder in (PIPELINE, web_pipeline):
         licence = (folder / "LICENSE").read_text(encoding="utf8")

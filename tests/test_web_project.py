@@ -159,6 +159,9 @@ def test_training_starts_from_another_pipeline(trained, quickstart_docs):
     for name, pipe in expected.pipeline:
         assert nlp.get_pipe(name).model.to_bytes() == pipe.model.to_bytes(), name
     assert nlp(text).to_json() == expected(text).to_json()
+    lemmatizer = nlp.get_pipe("trainable_lemmatizer")
+    assert lemmatizer.trees.to_bytes() == expected.get_pipe("trainable_lemmatizer").trees.to_bytes()
+    assert lemmatizer.tree2label == {tree: i for i, tree in enumerate(lemmatizer.labels)}
     # All components learn on.
     optimizer = nlp.create_optimizer()
     for _ in range(3):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import spacy
 from spacy.language import Language
+from spacy.pipeline import EditTreeLemmatizer
+from spacy.pipeline._edit_tree_internals.edit_trees import EditTrees
 
 # As in "encoder.layer.3.attention.q.weight", or "layers.3.attn.Wqkv.weight".
 LAYER = re.compile(r"\blayers?\.(\d+)\.")
@@ -63,11 +65,18 @@ def make_start_from(path: Path) -> Callable[[Language], Language]:
 
     def start_from(nlp: Language) -> Language:
         trained = spacy.load(path)
+        for string in trained.vocab.strings:
+            nlp.vocab.strings.add(string)
         for name, pipe in nlp.pipeline:
-            if hasattr(pipe, "model"):
-                pipe.from_bytes(
-                    trained.get_pipe(name).to_bytes(exclude=["vocab"]), exclude=["vocab"]
-                )
+            if not hasattr(pipe, "model"):
+                continue
+            if isinstance(pipe, EditTreeLemmatizer):
+                # spaCy would add the trained component's trees to those that are there.
+                pipe.trees = EditTrees(pipe.vocab.strings)
+            pipe.from_bytes(trained.get_pipe(name).to_bytes(exclude=["vocab"]), exclude=["vocab"])
+            if isinstance(pipe, EditTreeLemmatizer):
+                # spaCy would not restore which label stands for which tree.
+                pipe.tree2label = {tree: label for label, tree in enumerate(pipe.labels)}
         return nlp
 
     return start_from
