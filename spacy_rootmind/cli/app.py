@@ -2,6 +2,7 @@
 
 # Typer reads annotations at run time, so this file cannot use `from __future__ import annotations`.
 # Commands import what they need when they run, so that --help does not wait for spaCy.
+import errno
 import inspect
 import json
 import os
@@ -534,15 +535,35 @@ def main() -> None:
     from spacy_rootmind.cli.messages import CommandError, Messages
 
     code = 1
+    is_reported = False
     try:
         app(prog_name=COMMAND)
     except SystemExit as exit_:
         code = exit_.code if isinstance(exit_.code, int) else 0
     except CommandError as error:
         Messages().fail(error.title, error.text)
+        is_reported = True
     except BrokenPipeError:
         # The reader of the output has closed it, as `head` does: exit without a message.
-        silence = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.stdout, sys.stderr):
-            os.dup2(silence, stream.fileno())
+        discard_output()
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        Messages().fail(f"Cannot write: {error.strerror}")
+        is_reported = True
+    try:
+        # What is left is written here: if Python cannot, when it ends, it changes the exit code.
+        sys.stdout.flush()
+    except OSError as error:
+        if not is_reported and not isinstance(error, BrokenPipeError):
+            Messages().fail(f"Cannot write stdout: {error.strerror}")
+        code = code or 1
+        discard_output()
     sys.exit(code)
+
+
+def discard_output() -> None:
+    """Send what is still to be printed nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
