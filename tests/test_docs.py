@@ -211,9 +211,9 @@ def test_settings_page_forces_heads(web_pipeline, capsys):
         }
         for doc in (free, forced)
     ]
-    assert found[0]["Rumors"] == "0.87"
-    assert (found[1]["move"], found[1]["spread"]) == ("0.62", "0.37")
-    assert [figure in page for figure in ("0.87", "62 %", "37 %")] == [True] * 3
+    assert found[0]["Rumors"] == "0.90"
+    assert (found[1]["move"], found[1]["spread"]) == ("0.53", "0.46")
+    assert [figure in page for figure in ("0.90", "53 %", "46 %")] == [True] * 3
 
 
 def test_alternatives_page_runs(web_pipeline, capsys, tmp_path, monkeypatch):

@@ -33,7 +33,7 @@ TEXTS = (
     "Who whom what did did he she see see?",
     "Very see ran but not which ) is he",
     "There not the of as .",
-    "See which very she as very",
+    "She with to with in . )",
     "to to of of the the a a",
 )
 VALID = "She saw the man with the telescope. He didn't see her,\n\n  though."
