@@ -529,6 +529,7 @@ def read_settings(settings: list[str]) -> dict[str, Any]:
 
 def main() -> None:
     """Run the command line; turn errors into messages and exit codes."""
+    open_streams()
     for stream in (sys.stdout, sys.stderr):
         # A character that the terminal cannot show is escaped instead of raising an error.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -547,7 +548,7 @@ def main() -> None:
         # The reader of the output has closed it, as `head` does: exit without a message.
         discard_output()
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if error.errno not in (errno.ENOSPC, errno.EBADF):
             raise
         Messages().fail(f"Cannot write: {error.strerror}")
         is_reported = True
@@ -560,6 +561,21 @@ def main() -> None:
         code = code or 1
         discard_output()
     sys.exit(code)
+
+
+def open_streams() -> None:
+    """Open stdin, stdout and stderr where they were closed at the start, as for some daemons.
+
+    Nothing can be read or printed then, and messages go nowhere.
+    """
+    for name, mode, flags in (
+        ("stdin", "r", os.O_WRONLY),
+        ("stdout", "w", os.O_RDONLY),
+        ("stderr", "w", os.O_WRONLY),
+    ):
+        if getattr(sys, name) is None:
+            stream = os.fdopen(os.open(os.devnull, flags), mode, encoding="utf8")
+            setattr(sys, name, stream)
 
 
 def discard_output() -> None:

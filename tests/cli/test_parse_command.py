@@ -603,8 +603,7 @@ def test_closed_stdout_ends_the_run_silently(pipeline, tmp_path):
     ("arguments", "unbuffered", "message"),
     [
         (["parse", "{pipeline}", "--text", "It rained."], "", "Cannot write stdout: "),
-        (["parse", "{pipeline}", "--text", "It rained."], "1", "Cannot write stdout: "),
-        (["check", "{treebank}"], "", "Cannot write stdout: "),
+        (["check", "{treebank}"], "1", "Cannot write: "),
         (["--help"], "", "Cannot write: "),
     ],
 )
@@ -622,6 +621,24 @@ def test_full_disk_under_stdout_is_reported(arguments, unbuffered, message, pipe
         )
     assert result.returncode == 1
     assert result.stderr.decode() == f"{message}No space left on device\n"
+
+
+@posix_only
+@pytest.mark.parametrize(
+    ("arguments", "closed", "returncode", "message"),
+    [
+        (["check", "{treebank}"], ">&-", 1, "Cannot write stdout: Bad file descriptor\n"),
+        (["parse", "{pipeline}", "--text", "It rained.", "-o", "a.conllu"], "<&- >&- 2>&-", 0, ""),
+    ],
+)
+def test_streams_that_are_closed(arguments, closed, returncode, message, pipeline, tmp_path):
+    treebank = QUICKSTART / "assets" / "en_quick-ud-test.conllu"
+    given = [each.format(pipeline=pipeline, treebank=treebank) for each in arguments]
+    shell = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "spacy_rootmind"]
+    result = subprocess.run([*shell, *given], cwd=tmp_path, capture_output=True)
+    assert (result.returncode, result.stderr.decode()) == (returncode, message)
+    if not returncode:
+        assert "# text = It rained." in (tmp_path / "a.conllu").read_text(encoding="utf8")
 
 
 def test_progress_option_shows_a_bar(pipeline, tmp_path, capsys):
