@@ -566,7 +566,8 @@ def main() -> None:
 def open_streams() -> None:
     """Open stdin, stdout and stderr where they were closed at the start, as for some daemons.
 
-    Nothing can be read or printed then, and messages go nowhere.
+    Messages go nowhere then. Reading stdin and writing stdout are errors, as they would be with
+    closed files, since both are opened in the other direction.
     """
     for name, mode, flags in (
         ("stdin", "r", os.O_WRONLY),
