@@ -83,12 +83,11 @@ class Server:
         )
         atexit.register(self._process.communicate)
 
-    def start(self, module, *arguments, cwd, signal=None, input=b"", stdout=None, **environment):
+    def start(self, module, *arguments, cwd, signal=None, input=b"", **environment):
         """Start `python -m` in a process of its own; one at a time.
 
-        `input` is what it reads from stdin, `stdout` a file or device to write to. `signal` is a
-        dict of the number of a signal to send, the delay in seconds, and whether all of the
-        process's group gets it.
+        `input` is what it reads from stdin. `signal` is a dict of the number of a signal to send,
+        the delay in seconds, and whether all of the process's group gets it.
         """
         self._folder = TemporaryDirectory()
         self._outputs = {name: Path(self._folder.name, name) for name in ("stdout", "stderr")}
@@ -103,7 +102,6 @@ class Server:
             "environment": {**os.environ, **environment},
             "stdin": str(given),
             **{name: str(path) for name, path in self._outputs.items()},
-            **({"stdout": str(stdout)} if stdout else {}),
             **({"signal": signal} if signal else {}),
         }
         self._arguments = command["arguments"]
