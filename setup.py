@@ -58,22 +58,25 @@ extensions.append(
     )
 )
 
-setup(
-    options={"build_ext": {"parallel": os.cpu_count()}},
-    ext_modules=cythonize(
-        extensions,
-        shared_utility_qualified_name=UTILITY,
-        build_dir="build/cython",
-        include_path=[".", str(SOURCES)],
-        compiler_directives={
-            "language_level": 3,
-            "boundscheck": DEBUG,
-            "wraparound": DEBUG,
-            "initializedcheck": DEBUG,
-            "cdivision": True,
-            "auto_pickle": False,
-            "freethreading_compatible": True,
-            "emit_code_comments": DEBUG,
-        },
-    ),
-)
+# Where processes are not forked, those that Cython starts read this file again.
+if __name__ == "__main__":
+    setup(
+        options={"build_ext": {"parallel": os.cpu_count()}},
+        ext_modules=cythonize(
+            extensions,
+            shared_utility_qualified_name=UTILITY,
+            build_dir="build/cython",
+            nthreads=os.cpu_count(),
+            include_path=[".", str(SOURCES)],
+            compiler_directives={
+                "language_level": 3,
+                "boundscheck": DEBUG,
+                "wraparound": DEBUG,
+                "initializedcheck": DEBUG,
+                "cdivision": True,
+                "auto_pickle": False,
+                "freethreading_compatible": True,
+                "emit_code_comments": DEBUG,
+            },
+        ),
+    )

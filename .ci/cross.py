@@ -91,7 +91,7 @@ def zig(*arguments: object) -> None:
 def read_extensions() -> list[Extension]:
     """Let setup.py list the extensions, whose sources in C it writes."""
     with mock.patch("setuptools.setup") as setup:
-        runpy.run_path("setup.py")
+        runpy.run_path("setup.py", run_name="__main__")
     return setup.call_args.kwargs["ext_modules"]
 
 
