@@ -127,17 +127,18 @@ PASS_FUNCTION static void PASS(lstm_gradient)(
 
 /* --- quasi-recurrent layer ------------------------------------------------------------------ */
 
-/* A step for one row of gates, side by side: candidate, forget, output; as `lstm_cell`. */
+/* A step for one row of gates, side by side: candidate, forget, output; as `lstm_cell`, but for a
+ * bias that is added to the gates first. */
 PASS_FUNCTION static void PASS(qrnn_cell)(
-    float *RESTRICT gates, const float *RESTRICT before, float *RESTRICT cell,
-    float *RESTRICT state, ptrdiff_t h)
+    float *RESTRICT gates, const float *RESTRICT bias, const float *RESTRICT before,
+    float *RESTRICT cell, float *RESTRICT state, ptrdiff_t h)
 {
     const float *candidate = gates, *forget = gates + h, *out = gates + 2 * h;
     ptrdiff_t j;
     for (j = 0; j < h; ++j)
-        gates[j] = PASS(tanh)(gates[j]);
+        gates[j] = PASS(tanh)(gates[j] + bias[j]);
     for (j = h; j < 3 * h; ++j)
-        gates[j] = PASS(logistic)(gates[j]);
+        gates[j] = PASS(logistic)(gates[j] + bias[j]);
     for (j = 0; j < h; ++j)
         cell[j] = (1.0f - forget[j]) * candidate[j];
     if (before)

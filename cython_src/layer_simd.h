@@ -23,7 +23,7 @@ typedef struct {
     void (*lstm_cell)(float *, const float *, float *, float *, ptrdiff_t);
     void (*lstm_gradient)(
         const float *, const float *, const float *, const float *, float *, float *, ptrdiff_t);
-    void (*qrnn_cell)(float *, const float *, float *, float *, ptrdiff_t);
+    void (*qrnn_cell)(float *, const float *, const float *, float *, float *, ptrdiff_t);
     void (*qrnn_gradient)(
         const float *, const float *, const float *, const float *, float *, float *, ptrdiff_t);
     void (*softmax)(float *, ptrdiff_t, ptrdiff_t);

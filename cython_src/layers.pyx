@@ -17,7 +17,9 @@ cdef extern from "layer_simd.h" nogil:
         void (*lstm_gradient)(
             const float*, const float*, const float*, const float*, float*, float*, Py_ssize_t
         ) noexcept nogil
-        void (*qrnn_cell)(float*, const float*, float*, float*, Py_ssize_t) noexcept nogil
+        void (*qrnn_cell)(
+            float*, const float*, const float*, float*, float*, Py_ssize_t
+        ) noexcept nogil
         void (*qrnn_gradient)(
             const float*, const float*, const float*, const float*, float*, float*, Py_ssize_t
         ) noexcept nogil
@@ -131,63 +133,77 @@ cdef inline void _add(float* out, const float* row, Py_ssize_t n) noexcept nogil
 
 
 def qrnn(
-    float[:, :, ::1] gates, list starts, float[:, :, ::1] cells, float[:, :, ::1] states
+    float[:, :, ::1] gates, const float[:, :, ::1] bias, const Py_ssize_t[::1] roots,
+    const Py_ssize_t[::1] lengths
 ):
-    """Run a quasi-recurrent layer in both directions over packed rows; activates `gates` in place.
+    """Run a quasi-recurrent layer in both directions over sentences; activates `gates` in place.
 
     Parameters
     ----------
     gates : float32 array of shape (2, n_rows, 3 * h)
-        Candidate, forget and output, side by side.
-    starts : list of int
-        As for `bilstm`.
-    cells, states : float32 array of shape (2, n_rows, h)
-        Written.
+        Products of the weights of each direction: candidate, forget and output, side by side.
+    bias : float32 array of shape (2, 1, 3 * h)
+    roots, lengths : intp array of shape (s,)
+        First row of each sentence, ROOT's, and words in it.
+
+    Returns
+    -------
+    cells : float32 array of shape (2, n_rows, h)
+    states : float32 array of shape (n_rows, 2 * h)
+        Forward and backward, side by side.
     """
-    cdef Py_ssize_t h = cells.shape[2], step, row, start, stop, before = 0
+    cdef Py_ssize_t n_rows = gates.shape[1], h = gates.shape[2] // 3, i, k, row, n
     cdef int side
-    for step in range(len(starts) - 1):
-        start, stop = starts[step], starts[step + 1]
-        with nogil:
-            for side in range(2):
-                for row in range(stop - start):
+    cdef const float* before
+    cdef float[:, :, ::1] cells = np.empty((2, n_rows, h), dtype=np.float32)
+    cdef float[:, ::1] states = np.empty((n_rows, 2 * h), dtype=np.float32)
+    with nogil:
+        for side in range(2):
+            for i in range(roots.shape[0]):
+                before = NULL
+                n = lengths[i]
+                for k in range(n + 1):
+                    row = roots[i] + (n - k if side else k)
                     layer_passes.qrnn_cell(
-                        &gates[side, start + row, 0],
-                        &cells[side, before + row, 0] if step else NULL,
-                        &cells[side, start + row, 0],
-                        &states[side, start + row, 0],
-                        h,
+                        &gates[side, row, 0], &bias[side, 0, 0], before, &cells[side, row, 0],
+                        &states[row, side * h], h
                     )
-        before = start
+                    before = &cells[side, row, 0]
+    return cells.base, states.base
 
 
 def qrnn_gradient(
-    float[:, :, ::1] gates, list starts, float[:, :, ::1] cells,
-    const float[:, :, ::1] d_states, float[:, :, ::1] d_gates
+    float[:, :, ::1] gates, const Py_ssize_t[::1] roots, const Py_ssize_t[::1] lengths,
+    float[:, :, ::1] cells, const float[:, ::1] d_states
 ):
-    """Find the gradient of the gates before their activation, from that of the states.
+    """Find the gradient of the products, from that of the states.
 
-    Parameters are those of `qrnn`, after it ran; `d_gates` is written.
+    Parameters are those of `qrnn`, after it ran.
+
+    Returns
+    -------
+    d_gates : float32 array of shape (2, n_rows, 3 * h)
     """
-    cdef Py_ssize_t h = cells.shape[2], step, row, start, stop, before
+    cdef Py_ssize_t h = cells.shape[2], i, k, row, n
     cdef int side
-    cdef Py_ssize_t longest = starts[1] if len(starts) > 1 else 0
-    cdef float[:, :, ::1] d_cell = np.zeros((2, longest, h), dtype=np.float32)
-    for step in range(len(starts) - 2, -1, -1):
-        start, stop = starts[step], starts[step + 1]
-        before = starts[step - 1] if step else 0
-        with nogil:
-            for side in range(2):
-                for row in range(stop - start):
+    cdef const float* before
+    cdef float[::1] d_cell = np.empty(h, dtype=np.float32)
+    cdef float[:, :, ::1] d_gates = np.empty((2, cells.shape[1], 3 * h), dtype=np.float32)
+    with nogil:
+        for side in range(2):
+            for i in range(roots.shape[0]):
+                d_cell[:] = 0
+                n = lengths[i]
+                for k in range(n, -1, -1):
+                    row = roots[i] + (n - k if side else k)
+                    before = NULL
+                    if k:
+                        before = &cells[side, row + 1 if side else row - 1, 0]
                     layer_passes.qrnn_gradient(
-                        &gates[side, start + row, 0],
-                        &cells[side, before + row, 0] if step else NULL,
-                        &cells[side, start + row, 0],
-                        &d_states[side, start + row, 0],
-                        &d_cell[side, row, 0],
-                        &d_gates[side, start + row, 0],
-                        h,
+                        &gates[side, row, 0], before, &cells[side, row, 0],
+                        &d_states[row, side * h], &d_cell[0], &d_gates[side, row, 0], h
                     )
+    return d_gates.base
 
 
 # --- arcs and their refinement -----------------------------------------------------------------

@@ -19,17 +19,17 @@ def bilstm_gradient(
 ) -> None: ...
 def qrnn(
     gates: NDArray[np.float32],
-    starts: list[int],
-    cells: NDArray[np.float32],
-    states: NDArray[np.float32],
-) -> None: ...
+    bias: NDArray[np.float32],
+    roots: NDArray[np.intp],
+    lengths: NDArray[np.intp],
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]: ...
 def qrnn_gradient(
     gates: NDArray[np.float32],
-    starts: list[int],
+    roots: NDArray[np.intp],
+    lengths: NDArray[np.intp],
     cells: NDArray[np.float32],
     d_states: NDArray[np.float32],
-    d_gates: NDArray[np.float32],
-) -> None: ...
+) -> NDArray[np.float32]: ...
 def pad(flat: NDArray[np.float32], rows: NDArray[np.intp]) -> NDArray[np.float32]: ...
 def add_unpadded(
     padded: NDArray[np.float32], rows: NDArray[np.intp], out: NDArray[np.float32]

@@ -12,6 +12,7 @@ from thinc.api import LayerNorm, Linear, Model
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network import compiled
 from spacy_rootmind.network.dropout import RATE
+from spacy_rootmind.network.layout import FlatLayout
 from spacy_rootmind.network.recurrence import (
     InT,
     OutT,
@@ -19,6 +20,7 @@ from spacy_rootmind.network.recurrence import (
     add_states,
     draw_gates,
     init_layers,
+    run_packed,
 )
 from spacy_rootmind.network.types import Floats2d, Floats3d
 
@@ -76,6 +78,12 @@ def forward(
 
 
 def _run(
+    model: Model[InT, OutT], rows: Floats2d, layout: FlatLayout
+) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
+    return run_packed(model, rows, layout, _run_packed)
+
+
+def _run_packed(
     model: Model[InT, OutT], packed: Floats3d, packing: Packing
 ) -> tuple[Floats3d, Callable[[Floats3d], Floats3d]]:
     """Run the recurrence over rows (2, n_rows, nI) in packed order.
@@ -147,7 +155,7 @@ def _run(
 def _run_compiled(
     model: Model[InT, OutT], packed: Floats3d, packing: Packing
 ) -> tuple[Floats3d, Callable[[Floats3d], Floats3d]]:
-    """Run the recurrence as `_run`, on the CPU."""
+    """Run the recurrence as `_run_packed`, on the CPU."""
     W: Floats3d = model.get_param("W")
     V: Floats3d = model.get_param("V")
     gates = packed @ W

@@ -6,12 +6,12 @@ of cells run along the sentence. An LSTM is slower, as its gates also depend on 
 
 from collections.abc import Callable
 
-import numpy as np
 from thinc.api import LayerNorm, Linear, Model
 
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network import compiled
 from spacy_rootmind.network.dropout import RATE
+from spacy_rootmind.network.layout import FlatLayout
 from spacy_rootmind.network.recurrence import (
     InT,
     OutT,
@@ -19,6 +19,7 @@ from spacy_rootmind.network.recurrence import (
     add_states,
     draw_gates,
     init_layers,
+    run_packed,
 )
 from spacy_rootmind.network.types import Floats2d, Floats3d
 
@@ -77,31 +78,33 @@ def forward(
 
 
 def _run(
+    model: Model[InT, OutT], rows: Floats2d, layout: FlatLayout
+) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
+    """Run the recurrence over sentences, one after another where loops are compiled."""
+    W: Floats3d = model.get_param("W")
+    b: Floats3d = model.get_param("b")
+    if not compiled.serves(rows, W, b):
+        return run_packed(model, rows, layout, _run_packed)
+    gates = rows @ W
+    cells, states = kernel.qrnn(gates, b, layout.roots, layout.lengths)
+
+    def backprop(d_states: Floats2d) -> Floats2d:
+        d_gates = kernel.qrnn_gradient(gates, layout.roots, layout.lengths, cells, d_states)
+        return _backprop_product(model, rows, d_gates).sum(axis=0)
+
+    return states, backprop
+
+
+def _run_packed(
     model: Model[InT, OutT], packed: Floats3d, packing: Packing
 ) -> tuple[Floats3d, Callable[[Floats3d], Floats3d]]:
     """Run the recurrence over rows (2, n_rows, nI) in packed order.
 
     Gates lie side by side: candidate z, forget f, output o.
     """
-    W: Floats3d = model.get_param("W")
-    b: Floats3d = model.get_param("b")
-    gates = packed @ W
-    gates += b
-    is_compiled = compiled.serves(packed, W, b)
-    run, run_back = (_run_compiled, _gradient_compiled) if is_compiled else (_cells, _gradient)
-    cells, states = run(model.ops.xp, gates, packing)
-
-    def backprop(d_states: Floats3d) -> Floats3d:
-        d_gates = run_back(model.ops.xp, gates, packing, cells, d_states)
-        model.inc_grad("W", packed.transpose((0, 2, 1)) @ d_gates)
-        model.inc_grad("b", d_gates.sum(axis=1, keepdims=True))
-        return d_gates @ W.transpose((0, 2, 1))
-
-    return states, backprop
-
-
-def _cells(xp, gates: Floats3d, packing: Packing) -> tuple[Floats3d, Floats3d]:
-    """Activate the gates in place, and find cells and states."""
+    xp = model.ops.xp
+    gates = packed @ model.get_param("W")
+    gates += model.get_param("b")
     hidden = gates.shape[2] // 3
     # (1 + tanh(x / 2)) / 2 is the logistic function.
     logistic = gates[:, :, hidden:]
@@ -114,40 +117,27 @@ def _cells(xp, gates: Floats3d, packing: Packing) -> tuple[Floats3d, Floats3d]:
     for now, before, _n in packing.steps():
         if now.start > 0:
             cells[:, now] += f[:, now] * cells[:, before]
-    return cells, o * cells
+
+    def backprop(d_states: Floats3d) -> Floats3d:
+        d_cells = d_states * o
+        previous = xp.zeros_like(cells)
+        for now, before, _n in reversed(list(packing.steps())):
+            if now.start > 0:
+                d_cells[:, before] += f[:, now] * d_cells[:, now]
+                previous[:, now] = cells[:, before]
+        d_gates = xp.empty_like(gates)
+        d_gates[:, :, :hidden] = d_cells * (1.0 - f) * (1.0 - z * z)
+        d_gates[:, :, hidden : 2 * hidden] = d_cells * (previous - z) * f * (1.0 - f)
+        d_gates[:, :, 2 * hidden :] = d_states * cells * o * (1.0 - o)
+        return _backprop_product(model, packed, d_gates)
+
+    return o * cells, backprop
 
 
-def _gradient(
-    xp, gates: Floats3d, packing: Packing, cells: Floats3d, d_states: Floats3d
+def _backprop_product(
+    model: Model[InT, OutT], rows: Floats2d | Floats3d, d_gates: Floats3d
 ) -> Floats3d:
-    """Find the gradient of the gates before their activation."""
-    hidden = gates.shape[2] // 3
-    z, f, o = (gates[:, :, k * hidden : (k + 1) * hidden] for k in range(3))
-    d_cells = d_states * o
-    previous = xp.zeros_like(cells)
-    for now, before, _n in reversed(list(packing.steps())):
-        if now.start > 0:
-            d_cells[:, before] += f[:, now] * d_cells[:, now]
-            previous[:, now] = cells[:, before]
-    d_gates = xp.empty_like(gates)
-    d_gates[:, :, :hidden] = d_cells * (1.0 - f) * (1.0 - z * z)
-    d_gates[:, :, hidden : 2 * hidden] = d_cells * (previous - z) * f * (1.0 - f)
-    d_gates[:, :, 2 * hidden :] = d_states * cells * o * (1.0 - o)
-    return d_gates
-
-
-def _run_compiled(_xp, gates: Floats3d, packing: Packing) -> tuple[Floats3d, Floats3d]:
-    """Activate the gates as `_cells`, on the CPU."""
-    cells = np.empty((2, gates.shape[1], gates.shape[2] // 3), dtype=np.float32)
-    states = np.empty_like(cells)
-    kernel.qrnn(gates, packing.starts, cells, states)
-    return cells, states
-
-
-def _gradient_compiled(
-    _xp, gates: Floats3d, packing: Packing, cells: Floats3d, d_states: Floats3d
-) -> Floats3d:
-    """Find what `_gradient` does, on the CPU."""
-    d_gates = np.empty_like(gates)
-    kernel.qrnn_gradient(gates, packing.starts, cells, d_states, d_gates)
-    return d_gates
+    """Add to the gradient of the weights; returns that of the rows, per direction."""
+    model.inc_grad("W", rows.swapaxes(-1, -2) @ d_gates)
+    model.inc_grad("b", d_gates.sum(axis=1, keepdims=True))
+    return d_gates @ model.get_param("W").transpose((0, 2, 1))

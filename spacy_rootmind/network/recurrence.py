@@ -1,8 +1,8 @@
-"""What recurrent layers over sentences share: rows in packed order, and both directions.
+"""What recurrent layers over sentences share: both directions, and rows in packed order.
 
-Sentences are packed: step t holds position t of all sentences that are long enough, longest first,
-so that no padding is computed. A layer's `run` takes packed rows of both directions, (2, n_rows,
-width), to its states.
+A layer's `run` takes rows to its states, forward and backward side by side. Where a step computes
+all sentences at once, they are packed: step t holds position t of all sentences that are long
+enough, longest first, so that no padding is computed.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +17,13 @@ from spacy_rootmind.network.types import Floats2d, Floats3d, Ints2d
 
 InT = tuple[Floats2d, FlatLayout]
 OutT = Floats2d
+# From rows (n_rows, nI) to states (n_rows, 2 * nH); the callback takes the gradient of the states
+# to that of the rows.
 Run = Callable[
+    [Model[InT, OutT], Floats2d, FlatLayout], tuple[Floats2d, Callable[[Floats2d], Floats2d]]
+]
+# The same over packed rows of both directions: from (2, n_rows, nI) to (2, n_rows, nH).
+RunPacked = Callable[
     [Model[InT, OutT], Floats3d, "Packing"], tuple[Floats3d, Callable[[Floats3d], Floats3d]]
 ]
 
@@ -91,29 +97,39 @@ def add_states(
     """
     rows, layout = X
     project, norm = model.layers
-    packing = Packing.of(model.ops, layout)
-    packed = rows[packing.rows]
-    states, backprop_states = run(model, packed, packing)
-    hidden = states.shape[2]
-    both = model.ops.xp.empty((rows.shape[0], 2 * hidden), dtype=rows.dtype)
-    both[packing.rows[0], :hidden] = states[0]
-    both[packing.rows[1], hidden:] = states[1]
-    mask = sentence_mask(model, layout, 2 * hidden, is_train)
-    update, backprop_project = project(both if mask is None else both * mask, is_train)
+    states, backprop_states = run(model, rows, layout)
+    mask = sentence_mask(model, layout, states.shape[1], is_train)
+    update, backprop_project = project(states if mask is None else states * mask, is_train)
     result, backprop_norm = norm(rows + update, is_train)
 
     def backprop(d_result: OutT) -> Floats2d:
         d_rows = backprop_norm(d_result)
-        d_both = backprop_project(d_rows)
-        if mask is not None:
-            d_both = d_both * mask
-        d_states = model.ops.xp.stack(
-            [d_both[packing.rows[0], :hidden], d_both[packing.rows[1], hidden:]]
+        d_states = backprop_project(d_rows)
+        return d_rows + backprop_states(d_states if mask is None else d_states * mask)
+
+    return result, backprop
+
+
+def run_packed(
+    model: Model[InT, OutT], rows: Floats2d, layout: FlatLayout, run: RunPacked
+) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
+    """Run a layer over packed rows: a `Run` from a `RunPacked`."""
+    xp = model.ops.xp
+    packing = Packing.of(model.ops, layout)
+    packed_states, backprop_packed = run(model, rows[packing.rows], packing)
+    hidden = packed_states.shape[2]
+    states = xp.empty((rows.shape[0], 2 * hidden), dtype=rows.dtype)
+    states[packing.rows[0], :hidden] = packed_states[0]
+    states[packing.rows[1], hidden:] = packed_states[1]
+
+    def backprop(d_states: Floats2d) -> Floats2d:
+        d_packed_states = xp.stack(
+            [d_states[packing.rows[0], :hidden], d_states[packing.rows[1], hidden:]]
         )
-        d_packed = backprop_states(d_states)
-        d_rows = d_rows.copy()
-        d_rows[packing.rows[0]] += d_packed[0]
+        d_packed = backprop_packed(d_packed_states)
+        d_rows = xp.empty_like(rows)
+        d_rows[packing.rows[0]] = d_packed[0]
         d_rows[packing.rows[1]] += d_packed[1]
         return d_rows
 
-    return result, backprop
+    return states, backprop
