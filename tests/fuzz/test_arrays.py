@@ -24,11 +24,10 @@ from probability_cases import (
     may_fail,
 )
 from reference_probabilities import enumerated
-from strategies import DTYPES, FAMILIES, LAYOUTS, pad_batch
+from strategies import DTYPES, FAMILIES, LAYOUTS, SINGLE_ROOT, UNCONSTRAINED, pad_batch
 
 import spacy_rootmind
 from spacy_rootmind import NoTreeError, TreeDistribution
-from spacy_rootmind.trees.decoding import ALGORITHMS
 from spacy_rootmind.trees.sampling import METHODS
 
 EXPLAINED = (
@@ -200,11 +199,8 @@ def assert_nothing_to_refuse(problem):
 def decodings(draw):
     problem = draw(problems())
     projective = draw(st.integers(0, 3)) == 0
-    names = ["gabow_tarjan"]
-    if not projective:
-        only_one = {"tarjan", "chu_liu_edmonds"}
-        names = [n for n in ALGORITHMS if n == names[0] or (n in only_one) != problem.single_root]
-    algorithm = draw(st.sampled_from(names))
+    names = SINGLE_ROOT if problem.single_root else UNCONSTRAINED
+    algorithm = "gabow_tarjan" if projective else draw(st.sampled_from(names))
     arcmax = draw(st.booleans())
     return problem, {"projective": projective, "algorithm": algorithm, "arcmax": arcmax}
 
