@@ -160,7 +160,7 @@ def read_words(sentences: Sequence[tuple[Doc, NDArray[np.int64]]]) -> Words:
     pos, morph, space = read_tokens(docs)[:3, places]
     return make_words(
         NUMBER_OF_POS[pos.astype(np.intp)],
-        *_distinct_feats(docs, morph),
+        _feats_of(docs, morph),
         # Between words that follow each other there is no token of whitespace.
         (space > 0) | (np.diff(places, append=-1) > 1),
         [len(words) for _, words in sentences],
@@ -170,24 +170,21 @@ def read_words(sentences: Sequence[tuple[Doc, NDArray[np.int64]]]) -> Words:
 def read_external(docs: list[Doc]) -> NDArray[np.int8]:
     """Read the numbers of parts of speech, or of ExtPos, of all tokens of Docs."""
     pos, morph = read_tokens(docs)[:2]
-    tags = NUMBER_OF_POS[pos.astype(np.intp)]
-    return make_words(tags, *_distinct_feats(docs, morph), tags > 0, [len(tags)]).external[1:]
+    external = _read_feats(_feats_of(docs, morph))[:, 0]
+    return np.where(external >= 0, external, NUMBER_OF_POS[pos.astype(np.intp)])
 
 
-def _distinct_feats(
-    docs: list[Doc], morph: NDArray[np.uint64]
-) -> tuple[list[str], NDArray[np.intp]]:
-    """List the distinct features of tokens, and which of them each token has."""
-    places: dict[int, int] = {}
-    which = np.array([places.setdefault(key, len(places)) for key in morph.tolist()], dtype=np.intp)
+def _feats_of(docs: list[Doc], morph: NDArray[np.uint64]) -> list[str]:
+    """Look up the features of tokens by their hashes."""
+    keys = morph.tolist()
     strings: Any = docs[0].vocab.strings if docs else {}
-    return [strings[key] if key else "" for key in places], which
+    found = {key: strings[key] if key else "" for key in set(keys)}
+    return [found[key] for key in keys]
 
 
 def make_words(
     tags: NDArray[np.integer],
     feats: Sequence[str],
-    which: NDArray[np.integer],
     space_after: NDArray[np.bool_],
     lengths: Sequence[int],
 ) -> Words:
@@ -198,14 +195,11 @@ def make_words(
     tags : int array of shape (n,)
         Places in TAGS.
     feats : sequence of str
-        Distinct features, as in CoNLL-U.
-    which : int array of shape (n,)
-        Which of these each word has.
+        Features of each word, as in CoNLL-U.
     space_after : bool array of shape (n,)
     lengths : sequence of int
     """
-    found = np.array([_read_feats(each) for each in feats], dtype=np.int8).reshape(-1, 3)
-    external, negative, possessive = found[which].T
+    external, negative, possessive = _read_feats(feats).T
     may_negate = (tags == NUMBER_OF_TAG["PART"]) | (tags == NUMBER_OF_TAG["ADV"])
     # Before the words of each sentence there is a place for ROOT.
     sizes = np.array(lengths, dtype=np.intp) + 1
@@ -222,9 +216,13 @@ def make_words(
     return Words(*padded[:2], *padded[2:].astype(np.bool_))
 
 
+def _read_feats(feats: Sequence[str]) -> NDArray[np.int8]:
+    """Read ExtPos (-1 without one), Polarity=Neg and Poss=Yes of words, (n, 3)."""
+    return np.array([_read_one(each) for each in feats], dtype=np.int8).reshape(-1, 3)
+
+
 @lru_cache(maxsize=4096)
-def _read_feats(feats: str) -> tuple[int, int, int]:
-    """Read ExtPos (-1 without one), Polarity=Neg and Poss=Yes."""
+def _read_one(feats: str) -> tuple[int, int, int]:
     found: Any = dict(each.split("=", 1) for each in feats.split("|") if "=" in each)
     external = NUMBER_OF_TAG.get(found["ExtPos"], NUMBER_OF_TAG["X"]) if "ExtPos" in found else -1
     return external, found.get("Polarity") == "Neg", found.get("Poss") == "Yes"

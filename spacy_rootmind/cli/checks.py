@@ -315,11 +315,9 @@ def broken_guidelines(trees: Sequence[GoldSentence]) -> Iterator[tuple[str, list
 
 def _words_of(trees: Sequence[GoldSentence]) -> Words:
     columns = [own for tree in trees for own in tree.tags]
-    feats = {feats: i for i, feats in enumerate(dict.fromkeys(feats for _, feats, _ in columns))}
     return make_words(
         np.array([NUMBER_OF_TAG.get(tag, 0) for tag, _, _ in columns], dtype=np.int8),
-        list(feats),
-        np.array([feats[own] for _, own, _ in columns], dtype=np.intp),
+        [feats for _, feats, _ in columns],
         np.array([space for _, _, space in columns], dtype=np.bool_),
         [len(tree.heads) for tree in trees],
     )

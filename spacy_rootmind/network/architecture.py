@@ -362,6 +362,12 @@ def find_vectors(
     return extended, backprop
 
 
+def reading_layers(model: ParserModel) -> list[Tok2Vec]:
+    """List the layers that read Docs: the token vectors, and the features if there are any."""
+    features = model.maybe_get_ref("features")
+    return [model.get_ref("tok2vec"), *([] if features is None else [features])]
+
+
 def find_boundaries(
     model: ParserModel, vectors: list[Floats2d], words: Sequence[NDArray[np.int64]]
 ) -> Floats1d:

@@ -90,7 +90,7 @@ def _run(
 
     def backprop(d_states: Floats2d) -> Floats2d:
         d_gates = kernel.qrnn_gradient(gates, layout.roots, layout.lengths, cells, d_states)
-        return _backprop_product(model, rows, d_gates).sum(axis=0)
+        return _backprop_product(model, rows.T, d_gates).sum(axis=0)
 
     return states, backprop
 
@@ -129,15 +129,18 @@ def _run_packed(
         d_gates[:, :, :hidden] = d_cells * (1.0 - f) * (1.0 - z * z)
         d_gates[:, :, hidden : 2 * hidden] = d_cells * (previous - z) * f * (1.0 - f)
         d_gates[:, :, 2 * hidden :] = d_states * cells * o * (1.0 - o)
-        return _backprop_product(model, packed, d_gates)
+        return _backprop_product(model, packed.transpose((0, 2, 1)), d_gates)
 
     return o * cells, backprop
 
 
 def _backprop_product(
-    model: Model[InT, OutT], rows: Floats2d | Floats3d, d_gates: Floats3d
+    model: Model[InT, OutT], transposed: Floats2d | Floats3d, d_gates: Floats3d
 ) -> Floats3d:
-    """Add to the gradient of the weights; returns that of the rows, per direction."""
-    model.inc_grad("W", rows.swapaxes(-1, -2) @ d_gates)
+    """Add to the gradient of the weights, given the rows transposed.
+
+    Returns the gradient of the rows, per direction.
+    """
+    model.inc_grad("W", transposed @ d_gates)
     model.inc_grad("b", d_gates.sum(axis=1, keepdims=True))
     return d_gates @ model.get_param("W").transpose((0, 2, 1))

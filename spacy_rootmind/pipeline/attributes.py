@@ -8,7 +8,7 @@ from spacy.tokens import Doc
 
 from spacy_rootmind.annotation.sentences import words_of
 from spacy_rootmind.compat import ATTRIBUTE_EXTRACTOR, LISTENING
-from spacy_rootmind.network.architecture import ParserModel
+from spacy_rootmind.network.architecture import ParserModel, reading_layers
 
 # Attributes that no token has until a component sets them, and a component that does. Every token
 # has the others, such as NORM, from the vocab.
@@ -26,7 +26,8 @@ def attributes_read(model: ParserModel) -> list[str]:
     """List the attributes in `SETTERS` that a network reads, in the order there."""
     columns = {
         intify_attr(column)
-        for node in model.walk()
+        for layer in reading_layers(model)
+        for node in layer.walk()
         if node.name == ATTRIBUTE_EXTRACTOR
         for column in node.attrs["columns"]
     }

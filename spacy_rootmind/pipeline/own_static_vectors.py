@@ -5,6 +5,7 @@ pipeline leaves them behind there; with `nlp.replace_listeners`, it takes them a
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
@@ -101,18 +102,18 @@ def _with_table(model: Model, docs: Sequence[Doc]) -> list[DocWithVectors]:
     return [DocWithVectors(doc, table) for doc in docs]
 
 
-def require_static_vectors(model: Model, docs: Sequence[Doc]) -> None:
-    """Refuse Docs whose vocab lacks the static vectors that a network was trained with.
+def require_static_vectors(layers: Sequence[Model], docs: Sequence[Doc]) -> None:
+    """Refuse Docs whose vocab lacks the static vectors that layers were trained with.
 
     Raises
     ------
     ValueError
-        If it reads static vectors, and those of the vocab have another width.
+        If one reads static vectors, and those of the vocab have another width.
     """
     if not docs:
         return
     vectors = docs[0].vocab.vectors
-    for layer in vocab_readers(model):
+    for layer in chain.from_iterable(map(vocab_readers, layers)):
         width = layer.maybe_get_dim("nM")
         if width is not None and width != vectors.shape[1]:
             raise ValueError(

@@ -25,6 +25,7 @@ from spacy_rootmind.network.architecture import (
     ParserInput,
     ParserModel,
     ParserScores,
+    reading_layers,
 )
 from spacy_rootmind.network.label_scorer import NULL_LABEL
 from spacy_rootmind.network.label_scores import begin_label_scores
@@ -557,7 +558,7 @@ class RootMST(TrainablePipe):
         with self._named():
             self.upstream.require(self.model, docs)
             require_vectors(self.model.get_ref("tok2vec"), docs)
-            require_static_vectors(self.model, docs)
+            require_static_vectors(reading_layers(self.model), docs)
             return parse_docs(self.model, docs, context)
 
     def _tell_of_split(self, doc: Doc, n_split: int) -> None:

@@ -164,9 +164,10 @@ class _Analyses:
         self.labels = labels = tagger.labels
         self.morphs = [tagger.cfg["labels_morph"].get(label, "") for label in labels]
         self.tags = [tagger.cfg["labels_pos"].get(label, 0) for label in labels]
-        index = np.arange(len(labels))
-        words = make_words(NUMBER_OF_POS[self.tags], self.morphs, index, index < 0, [len(labels)])
-        self.words = words.take(index + 1)
+        n = len(labels)
+        is_spaced = np.zeros(n, dtype=np.bool_)
+        words = make_words(NUMBER_OF_POS[self.tags], self.morphs, is_spaced, [n])
+        self.words = words.take(slice(1, None))
 
 
 class _Sentence:
@@ -286,13 +287,13 @@ def _wrong_tokens(docs: Sequence[Doc]) -> dict[int, list[int]]:
 
 def _labels_of(docs: Sequence[Doc]) -> NDArray[np.int32]:
     """List the number in LABELS of each token's label, MISSING for others than UD's."""
-    values, which = np.unique(read_tokens(list(docs))[3], return_inverse=True)
-    names = [docs[0].vocab.strings[int(value)] for value in values]
-    numbers = [
-        NUMBER_OF_LABEL.get(name, NUMBER_OF_LABEL.get(name.partition(":")[0], MISSING))
-        for name in names
-    ]
-    return np.array(numbers, dtype=np.int32)[which]
+    labels, strings = read_tokens(list(docs))[3].tolist(), docs[0].vocab.strings
+    numbers = {}
+    for label in set(labels):
+        name = strings[label]
+        universal = NUMBER_OF_LABEL.get(name.partition(":")[0], MISSING)
+        numbers[label] = NUMBER_OF_LABEL.get(name, universal)
+    return np.array([numbers[label] for label in labels], dtype=np.int32)
 
 
 def make_ud_tag_repair(nlp: Language, name: str, morphologizer: str) -> UDTagRepair:
