@@ -740,11 +740,13 @@ def test_25_words_with_probabilities_are_legible_without_scrolling():
     assert height < width
 
 
-def test_labels_neither_overlap_nor_leave_their_arcs():
+@pytest.mark.parametrize("compact", [False, True])
+def test_labels_neither_overlap_nor_leave_their_arcs(compact):
     doc = make_doc(SENTENCE.split(), HEADS, LABELS.split())
     doc = with_confidence(with_parses(doc, [HEADS], [-1.0]))
     boxes = []
-    for arrow in find(ElementTree.fromstring(render(doc)), "displacy-arrow"):
+    svg = ElementTree.fromstring(render(doc, options={"compact": compact}))
+    for arrow in find(svg, "displacy-arrow"):
         path = numbers(find(arrow, "displacy-arc")[0])
         for text in find(arrow, "displacy-label")[0]:
             size = float(re.search(r"[\d.]+", text.get("style"))[0])
