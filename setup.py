@@ -66,7 +66,7 @@ if __name__ == "__main__":
             extensions,
             shared_utility_qualified_name=UTILITY,
             build_dir="build/cython",
-            nthreads=os.cpu_count(),
+            nthreads=min(os.cpu_count() or 1, len(extensions)),
             include_path=[".", str(SOURCES)],
             compiler_directives={
                 "language_level": 3,

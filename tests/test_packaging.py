@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import shlex
 import subprocess
 import sys
 from importlib.metadata import requires, version
@@ -57,6 +58,17 @@ def test_sources_that_hide_the_installed_package_are_named(tmp_path):
     assert last.startswith("ImportError: expected spacy_rootmind with its compiled modules")
     assert repr(str(tmp_path)) in last
     assert "pip install -e ." in last
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_commands_without_build_isolation_install_what_the_build_requires(page):
+    text = (ROOT / page).read_text(encoding="utf8")
+    [command] = re.findall(r"pip install (.*?)(?: &&|\n)\s*pip install --no-build-isolation", text)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf8"))
+    required = {Requirement(each) for each in project["build-system"]["requires"]}
+    # spaCy brings NumPy.
+    others = {each for each in required if each.name != "numpy"}
+    assert set(map(Requirement, shlex.split(command))) == others
 
 
 def test_pipeline_allows_the_version(web_pipeline):

@@ -218,7 +218,10 @@ def make_words(
 
 def _read_feats(feats: Sequence[str]) -> NDArray[np.int8]:
     """Read ExtPos (-1 without one), Polarity=Neg and Poss=Yes of words, (n, 3)."""
-    return np.array([_read_one(each) for each in feats], dtype=np.int8).reshape(-1, 3)
+    places: dict[str, int] = {}
+    which = [places.setdefault(each, len(places)) for each in feats]
+    distinct = np.array([_read_one(each) for each in places], dtype=np.int8).reshape(-1, 3)
+    return distinct[np.array(which, dtype=np.intp)]
 
 
 @lru_cache(maxsize=4096)

@@ -5,6 +5,7 @@ used here. Both directions share one matrix product per step.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from thinc.api import LayerNorm, Linear, Model
@@ -12,7 +13,6 @@ from thinc.api import LayerNorm, Linear, Model
 from spacy_rootmind.kernel import layers as kernel
 from spacy_rootmind.network import compiled
 from spacy_rootmind.network.dropout import RATE
-from spacy_rootmind.network.layout import FlatLayout
 from spacy_rootmind.network.recurrence import (
     InT,
     OutT,
@@ -74,13 +74,7 @@ def forward(
     model: Model[InT, OutT], X: InT, is_train: bool
 ) -> tuple[OutT, Callable[[OutT], Floats2d]]:
     """Run both directions; the callback takes the gradient of the result to that of the rows."""
-    return add_states(model, X, is_train, _run)
-
-
-def _run(
-    model: Model[InT, OutT], rows: Floats2d, layout: FlatLayout
-) -> tuple[Floats2d, Callable[[Floats2d], Floats2d]]:
-    return run_packed(model, rows, layout, _run_packed)
+    return add_states(model, X, is_train, partial(run_packed, run=_run_packed))
 
 
 def _run_packed(

@@ -6,6 +6,7 @@ of cells run along the sentence. An LSTM is slower, as its gates also depend on 
 
 from collections.abc import Callable
 
+import numpy as np
 from thinc.api import LayerNorm, Linear, Model
 
 from spacy_rootmind.kernel import layers as kernel
@@ -89,8 +90,9 @@ def _run(
     cells, states = kernel.qrnn(gates, b, layout.roots, layout.lengths)
 
     def backprop(d_states: Floats2d) -> Floats2d:
-        d_gates = kernel.qrnn_gradient(gates, layout.roots, layout.lengths, cells, d_states)
-        return _backprop_product(model, rows.T, d_gates).sum(axis=0)
+        sentences = layout.roots, layout.lengths
+        d_gates = kernel.qrnn_gradient(gates, *sentences, cells, np.ascontiguousarray(d_states))
+        return _backprop_product(model, W, rows.T, d_gates).sum(axis=0)
 
     return states, backprop
 
@@ -103,7 +105,8 @@ def _run_packed(
     Gates lie side by side: candidate z, forget f, output o.
     """
     xp = model.ops.xp
-    gates = packed @ model.get_param("W")
+    W: Floats3d = model.get_param("W")
+    gates = packed @ W
     gates += model.get_param("b")
     hidden = gates.shape[2] // 3
     # (1 + tanh(x / 2)) / 2 is the logistic function.
@@ -129,18 +132,18 @@ def _run_packed(
         d_gates[:, :, :hidden] = d_cells * (1.0 - f) * (1.0 - z * z)
         d_gates[:, :, hidden : 2 * hidden] = d_cells * (previous - z) * f * (1.0 - f)
         d_gates[:, :, 2 * hidden :] = d_states * cells * o * (1.0 - o)
-        return _backprop_product(model, packed.transpose((0, 2, 1)), d_gates)
+        return _backprop_product(model, W, packed.transpose((0, 2, 1)), d_gates)
 
     return o * cells, backprop
 
 
 def _backprop_product(
-    model: Model[InT, OutT], transposed: Floats2d | Floats3d, d_gates: Floats3d
+    model: Model[InT, OutT], W: Floats3d, transposed: Floats2d | Floats3d, d_gates: Floats3d
 ) -> Floats3d:
-    """Add to the gradient of the weights, given the rows transposed.
+    """Add to the gradients of weights and biases, given the rows transposed.
 
     Returns the gradient of the rows, per direction.
     """
     model.inc_grad("W", transposed @ d_gates)
     model.inc_grad("b", d_gates.sum(axis=1, keepdims=True))
-    return d_gates @ model.get_param("W").transpose((0, 2, 1))
+    return d_gates @ W.transpose((0, 2, 1))

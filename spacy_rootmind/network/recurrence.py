@@ -127,6 +127,7 @@ def run_packed(
             [d_states[packing.rows[0], :hidden], d_states[packing.rows[1], hidden:]]
         )
         d_packed = backprop_packed(d_packed_states)
+        # Each row occurs once in either direction.
         d_rows = xp.empty_like(rows)
         d_rows[packing.rows[0]] = d_packed[0]
         d_rows[packing.rows[1]] += d_packed[1]

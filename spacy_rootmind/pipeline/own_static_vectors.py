@@ -5,7 +5,6 @@ pipeline leaves them behind there; with `nlp.replace_listeners`, it takes them a
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
@@ -113,8 +112,8 @@ def require_static_vectors(layers: Sequence[Model], docs: Sequence[Doc]) -> None
     if not docs:
         return
     vectors = docs[0].vocab.vectors
-    for layer in chain.from_iterable(map(vocab_readers, layers)):
-        width = layer.maybe_get_dim("nM")
+    for reader in [found for layer in layers for found in vocab_readers(layer)]:
+        width = reader.maybe_get_dim("nM")
         if width is not None and width != vectors.shape[1]:
             raise ValueError(
                 f"the parser reads static vectors of width {width}, and those of the pipeline's "

@@ -165,8 +165,8 @@ class _Analyses:
         self.morphs = [tagger.cfg["labels_morph"].get(label, "") for label in labels]
         self.tags = [tagger.cfg["labels_pos"].get(label, 0) for label in labels]
         n = len(labels)
-        is_spaced = np.zeros(n, dtype=np.bool_)
-        words = make_words(NUMBER_OF_POS[self.tags], self.morphs, is_spaced, [n])
+        space_after = np.zeros(n, dtype=np.bool_)
+        words = make_words(NUMBER_OF_POS[self.tags], self.morphs, space_after, [n])
         self.words = words.take(slice(1, None))
 
 
@@ -293,7 +293,7 @@ def _labels_of(docs: Sequence[Doc]) -> NDArray[np.int32]:
         name = strings[label]
         universal = NUMBER_OF_LABEL.get(name.partition(":")[0], MISSING)
         numbers[label] = NUMBER_OF_LABEL.get(name, universal)
-    return np.array([numbers[label] for label in labels], dtype=np.int32)
+    return np.fromiter(map(numbers.__getitem__, labels), np.int32, len(labels))
 
 
 def make_ud_tag_repair(nlp: Language, name: str, morphologizer: str) -> UDTagRepair:

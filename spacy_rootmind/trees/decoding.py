@@ -54,7 +54,7 @@ class Algorithm(NamedTuple):
     decoder : type
         A subclass of `spacy_rootmind.kernel.decode_batch.Decoder`.
     bytes_per_arc : float
-        Of its workspace, which grows with the square of the words.
+        Bytes of its workspace per arc; the workspace grows with the square of the number of words.
     arguments : tuple
         What it takes besides the arguments that all take.
     roots : "one", "many" or "any"
