@@ -53,7 +53,7 @@ COMBINATIONS = [
     Combination("newest, Python 3.12", "3.12", ("spacy", "numpy")),
     Combination("newest, Python 3.13", "3.13", ("spacy", "numpy")),
     Combination("newest, Python 3.14", "3.14", ("spacy", "numpy")),
-    Combination("Cython 3.1", "3.11", ("spacy", "numpy"), cython="3.1.0"),
+    Combination("Cython 3.2", "3.11", ("spacy", "numpy"), cython="3.2.0"),
     Combination(
         "spacy-transformers",
         "3.11",
