@@ -132,7 +132,7 @@ def public_pxd():
 
 @pytest.mark.parametrize("path", sorted(ROOT.glob("cython_src/*.p*")), ids=lambda path: path.name)
 def test_no_docstring_reads_as_an_encoding(path):
-    """Cython 3.1 takes "decoding: word" for one, in the first two lines."""
+    """Cython 3.2 takes "decoding: word" for one, in the first two lines."""
     first = path.read_text(encoding="utf8").split("\n")[:2]
     assert not [line for line in first if re.search(r"coding[:=]\s*[-\w.]+", line)]
 
