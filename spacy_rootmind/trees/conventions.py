@@ -57,6 +57,9 @@ def count_trees(n: int, single_root: bool) -> int:
 
 
 _SCORE_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
+# Written as unions, they would be made in each call.
+FLAG_TYPES = (bool, np.bool_)
+_INTEGER_TYPES = (int, np.integer)
 
 
 def as_score_batch(scores: ScoreArray) -> ScoreArray:
@@ -148,7 +151,7 @@ def as_num_threads(num_threads: int) -> int:
 
 def as_flag(name: str, flag: bool) -> bool:
     """Check what is either true or false: Python's or NumPy's bool."""
-    if not isinstance(flag, bool | np.bool_):
+    if not isinstance(flag, FLAG_TYPES):
         raise TypeError(f"expected {name} as True or False, received {flag!r}")
     return bool(flag)
 
@@ -161,7 +164,7 @@ def check_choice(name: str, choice: str, known: Iterable[str]) -> None:
 
 def as_count(name: str, count: int) -> int:
     """Check a whole number of at least 1."""
-    if isinstance(count, bool) or not isinstance(count, int | np.integer):
+    if isinstance(count, bool) or not isinstance(count, _INTEGER_TYPES):
         raise TypeError(f"expected {name} as an integer, received {type(count).__name__}")
     if count < 1:
         raise ValueError(f"expected {name} of at least 1, received {count}")

@@ -19,6 +19,7 @@ from spacy_rootmind.kernel.projective_kbest import decode_kbest as kernel_projec
 from spacy_rootmind.kernel.published import ReductionDecoder
 from spacy_rootmind.trees.checks import sum_arcs
 from spacy_rootmind.trees.conventions import (
+    FLAG_TYPES,
     MISSING,
     BoolArray,
     IntArray,
@@ -90,6 +91,7 @@ __all__ = ["ALGORITHMS", "NoTreeError", "decode", "decode_kbest"]
 ArcMax = bool | Literal["before", "inside"]
 
 _ARCMAX = (True, False, "before", "inside")
+_ARCMAX_TYPES = (*FLAG_TYPES, str)
 
 # The message where digits are lost, by whether it was reweighting that lost them.
 _LOST_DIGITS = {
@@ -384,7 +386,7 @@ def _check_algorithm(algorithm: str, single_root: bool, projective: bool, arcmax
         raise ValueError(
             f"algorithm {algorithm!r} needs single_root=True; use 'tarjan' for several roots"
         )
-    if not isinstance(arcmax, bool | np.bool_ | str) or arcmax not in _ARCMAX:
+    if not isinstance(arcmax, _ARCMAX_TYPES) or arcmax not in _ARCMAX:
         raise ValueError(f"expected arcmax True, False, 'before' or 'inside', received {arcmax!r}")
     if arcmax == "inside" and row.roots != "one":
         known = ", ".join(name for name in ALGORITHMS if _TABLE[name].roots == "one")
