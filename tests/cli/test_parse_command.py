@@ -39,6 +39,7 @@ def drastic(doc):
         raise ValueError("cannot stand it")
     return doc
 """
+QUICKSTART = Path(__file__).parents[2] / "projects" / "quickstart"
 WORDS = ["cat", "dog", "girl", "farmer", "letter", "window", "guest", "child"]
 
 
@@ -602,12 +603,14 @@ def test_closed_stdout_ends_the_run_silently(pipeline, tmp_path):
     ("arguments", "unbuffered", "message"),
     [
         (["parse", "{pipeline}", "--text", "It rained."], "", "Cannot write stdout: "),
-        (["--help"], "1", "Cannot write: "),
+        (["check", "{treebank}"], "1", "Cannot write: "),
+        (["--help"], "", "Cannot write: "),
     ],
 )
 def test_full_disk_under_stdout_is_reported(arguments, unbuffered, message, pipeline, tmp_path):
     # By an interpreter of its own, which writes what is left in a buffer when it ends.
-    given = [each.format(pipeline=pipeline) for each in arguments]
+    treebank = QUICKSTART / "assets" / "en_quick-ud-test.conllu"
+    given = [each.format(pipeline=pipeline, treebank=treebank) for each in arguments]
     with open("/dev/full", "wb") as full:
         result = subprocess.run(
             [sys.executable, "-m", "spacy_rootmind", *given],
@@ -624,15 +627,13 @@ def test_full_disk_under_stdout_is_reported(arguments, unbuffered, message, pipe
 @pytest.mark.parametrize(
     ("arguments", "closed", "returncode", "message"),
     [
-        (
-            *(["parse", "{pipeline}", "--text", "It rained."], ">&-"),
-            *(1, "Cannot write stdout: Bad file descriptor\n"),
-        ),
+        (["check", "{treebank}"], ">&-", 1, "Cannot write stdout: Bad file descriptor\n"),
         (["parse", "{pipeline}", "--text", "It rained.", "-o", "a.conllu"], "<&- >&- 2>&-", 0, ""),
     ],
 )
 def test_streams_that_are_closed(arguments, closed, returncode, message, pipeline, tmp_path):
-    given = [each.format(pipeline=pipeline) for each in arguments]
+    treebank = QUICKSTART / "assets" / "en_quick-ud-test.conllu"
+    given = [each.format(pipeline=pipeline, treebank=treebank) for each in arguments]
     shell = ["sh", "-c", f'exec "$@" {closed}', "sh", sys.executable, "-m", "spacy_rootmind"]
     result = subprocess.run([*shell, *given], cwd=tmp_path, capture_output=True)
     assert (result.returncode, result.stderr.decode()) == (returncode, message)

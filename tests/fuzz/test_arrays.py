@@ -563,7 +563,7 @@ def junk_calls(draw):
     return name, first, options
 
 
-@settings(fuzz(100))
+@settings(fuzz(150))
 @given(junk_calls())
 def test_arguments_of_no_use_are_refused(drawn):
     name, first, options = drawn

@@ -192,9 +192,9 @@ def check_by_determinant(scores: FloatArray, single_root: bool) -> None:
 @each_dtype
 @each_family
 def test_distribution_matches_enumeration(family, dtype, options):
-    counts = {0: 1, 1: 1, 2: 4, 3: 4, 4: 2, 5: 1}
+    counts = {0: 1, 1: 2, 2: 8, 3: 8, 4: 4, 5: 1}
     trees = sum(check_enumerated(s, **options) for s in family_cases(family, dtype, counts))
-    assert trees >= (4 if "forbidden" in family else 10)
+    assert trees >= (8 if "forbidden" in family else 20)
 
 
 @pytest.mark.slow

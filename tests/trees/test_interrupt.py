@@ -58,7 +58,7 @@ CALLS = {
     "without replacement": ("normal(300)", "sample_trees(x, 10**4, replace=False)"),
     "is_tree": ("(np.arange(10**8) % 100 - 1).reshape(-1, 100)", "[is_tree(x) for _ in range(99)]"),
 }
-FEW = ("decode in threads", "wilson")
+FEW = ("decode in threads", "marginals", "wilson")
 
 PROGRAM = """
     import json, os, signal, sys, time

@@ -224,7 +224,6 @@ def loss_of_part(every, part):
         return float(shift + every.log_total - part.log_total)
 
 
-@pytest.mark.one_each("constant", "projective")
 @each_root
 @pytest.mark.parametrize("projective", [True, False])
 @pytest.mark.parametrize("constant", [0.0, 1e6, 1e12, 1e15])

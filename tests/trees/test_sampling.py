@@ -133,7 +133,7 @@ def test_order_law_of_three():
 @each_setting
 @each_case
 def test_sample_trees_follows_the_law(case, method, single_root):
-    for n, size in ((1, 20), (2, 5000), (3, 15_000), (4, 20_000)):
+    for n, size in ((1, 20), (2, 5000), (3, 15_000), (4, 40_000)):
         dtype = DTYPES[n % 2]
         scores, allowed = CASES[case](rng_for("law", case, n, 1), n, dtype)
         options = {"method": method, "single_root": single_root, "allowed": allowed}
