@@ -220,12 +220,13 @@ def _read_feats(feats: Sequence[str]) -> NDArray[np.int8]:
     """Read ExtPos (-1 without one), Polarity=Neg and Poss=Yes of words, (n, 3)."""
     places: dict[str, int] = {}
     which = [places.setdefault(each, len(places)) for each in feats]
-    distinct = np.array([_read_one(each) for each in places], dtype=np.int8).reshape(-1, 3)
+    distinct = np.array([_read_word_feats(each) for each in places], dtype=np.int8).reshape(-1, 3)
     return distinct[np.array(which, dtype=np.intp)]
 
 
 @lru_cache(maxsize=4096)
-def _read_one(feats: str) -> tuple[int, int, int]:
+def _read_word_feats(feats: str) -> tuple[int, int, int]:
+    """Read the features of one word, as `_read_feats`."""
     found: Any = dict(each.split("=", 1) for each in feats.split("|") if "=" in each)
     external = NUMBER_OF_TAG.get(found["ExtPos"], NUMBER_OF_TAG["X"]) if "ExtPos" in found else -1
     return external, found.get("Polarity") == "Neg", found.get("Poss") == "Yes"
