@@ -1,10 +1,11 @@
 """Single-root dependency trees for spaCy.
 
 Importing this package gives the array API alone; spaCy finds the component, the model and the
-scorer through the package's entry points, and only then loads them. `configure` and `render` are
-loaded when they are first asked for, with spaCy.
+scorer through the package's entry points, and only then loads them. `configure`, `render` and
+`restore_edges` are loaded, with spaCy, when they are first asked for.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from spacy_rootmind.trees.checks import is_projective, is_tree, tree_score
@@ -20,6 +21,7 @@ from spacy_rootmind.trees.probabilities import arc_marginals, entropy, log_parti
 from spacy_rootmind.trees.sampling import sample_trees
 
 if TYPE_CHECKING:
+    from spacy_rootmind.annotation.writing import restore_edges
     from spacy_rootmind.pipeline.settings import configure
     from spacy_rootmind.rendering.api import render
 
@@ -40,6 +42,7 @@ __all__ = [
     "log_partition",
     "perceptron",
     "render",
+    "restore_edges",
     "sample_trees",
     "tree_crf",
     "tree_cross_entropy",
@@ -48,16 +51,17 @@ __all__ = [
 ]
 
 
+_LAZY = {
+    "configure": "spacy_rootmind.pipeline.settings",
+    "render": "spacy_rootmind.rendering.api",
+    "restore_edges": "spacy_rootmind.annotation.writing",
+}
+
+
 def __getattr__(name: str) -> Any:
-    if name == "configure":
-        from spacy_rootmind.pipeline.settings import configure
-
-        return configure
-    if name == "render":
-        from spacy_rootmind.rendering.api import render
-
-        return render
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -113,7 +113,8 @@ def load_networkx(checkouts: Checkouts) -> list[Decoder]:
 
     def decode(graph: Any) -> list[int]:
         heads = [-1] * len(graph)
-        for head, dep in networkx.maximum_spanning_arborescence(graph).edges:
+        # It rewrites the weights of the graph that it is given, and loses digits of them.
+        for head, dep in networkx.maximum_spanning_arborescence(graph.copy()).edges:
             heads[dep] = head
         return heads
 

@@ -138,9 +138,10 @@ def _with_earlier_teachers(
 def restore_edges(doc: Doc) -> Doc:
     """Recompute the subtrees of a parsed Doc from its heads; returns the Doc.
 
-    spaCy does so by itself when it rebuilds a Doc (`Doc.from_bytes`, `DocBin`, `n_process`), but
-    stops early on strongly non-projective trees: `token.left_edge`, `right_edge` and `subtree` are
-    then too narrow. Heads, labels and sentences stay as they are.
+    spaCy does so by itself when it makes a Doc of a parsed one (`Doc.from_bytes`, `DocBin`,
+    `n_process`, `Doc.from_json`, `Doc.from_docs`, `Span.as_doc`) or merges or splits its tokens,
+    but stops early on strongly non-projective trees: `token.left_edge`, `right_edge` and `subtree`
+    are then too narrow. Heads, labels and sentences stay as they are.
 
     Raises
     ------

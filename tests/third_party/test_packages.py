@@ -1,5 +1,7 @@
 """What other people's packages read of a parse. Each test runs where its package is installed."""
 
+import io
+
 import pytest
 import spacy
 from trees_of_text import read_tree
@@ -124,3 +126,61 @@ def test_spacy_conll_without_sentence_boundaries(pipeline, tmp_path, options):
     [lines] = rows(doc._.conll_str)
     assert len(lines) == len(doc)
     assert [line[6] for line in lines].count("0") == 1
+
+
+# --- that read trees of UD -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def english(web_pipeline):
+    return spacy.load(web_pipeline)
+
+
+def test_errant_classifies_edits(english):
+    errant = pytest.importorskip("errant")
+    annotator = errant.load("en", english)
+    wrong, right = map(annotator.parse, ("These is a book .", "This is a book ."))
+    [edit] = annotator.annotate(wrong, right)
+    assert (edit.o_str, edit.c_str) == ("These", "This")
+
+
+def test_deplacy_draws_heads_and_labels(english):
+    deplacy = pytest.importorskip("deplacy")
+    doc = english(TWO)
+    out = io.StringIO()
+    deplacy.render(doc, file=out)
+    lines = [line.split() for line in out.getvalue().splitlines() if line.strip()]
+    assert [line[0] for line in lines] == [token.text for token in doc]
+    assert [line[-1] for line in lines] == [token.dep_ for token in doc]
+
+
+def test_dframcy_has_heads_and_labels(english):
+    dframcy = pytest.importorskip("dframcy").DframCy(english)
+    doc = dframcy.nlp(TWO)
+    frame = dframcy.to_dataframe(doc)
+    assert list(frame["token_dep_"]) == [token.dep_ for token in doc]
+    assert list(frame["token_head"]) == [token.head.text for token in doc]
+
+
+def test_spaczz_matches_in_a_parse(english):
+    matcher = pytest.importorskip("spaczz.matcher").FuzzyMatcher(english.vocab)
+    matcher.add("THING", [english.make_doc("leter")])
+    [(label, start, end, *_)] = matcher(english(TWO))
+    assert (label, english(TWO)[start:end].text) == ("THING", "letter")
+
+
+def test_clause_segmenter_needs_the_name_parser(english, web_pipeline):
+    segmenter = pytest.importorskip("clause_segmenter").ClauseSegmenter
+    with pytest.raises(ValueError, match="parser"):
+        segmenter(pipeline=english)
+    renamed = spacy.load(web_pipeline)
+    renamed.rename_pipe("root_mst", "parser")
+    clauses = segmenter(pipeline=renamed).get_clauses_as_list("She left because he came.")
+    assert list(map(str, clauses)) == ["She left", "because he came"]
+
+
+def test_pyrush_before_the_parser_sets_the_sentences(web_pipeline):
+    pytest.importorskip("PyRuSH")
+    nlp = spacy.load(web_pipeline)
+    nlp.add_pipe("medspacy_pyrush", first=True)
+    assert [sent.text for sent in nlp(TWO).sents] == TWO.replace(". ", ".\n").split("\n")
