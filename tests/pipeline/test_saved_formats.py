@@ -9,7 +9,7 @@ from parsers import assign
 from spacy.tokens import Doc
 from spacy.util import load_config, load_model_from_config
 
-from spacy_rootmind.pipeline.serialization import CHECKSUM, DIGEST, FORMAT, WEIGHTS
+from spacy_rootmind.pipeline.serialization import FORMAT
 
 SAVED = ROOT / "tests" / "saved"
 FORMATS = sorted(path.stem for path in SAVED.glob("*.cfg"))
@@ -52,12 +52,9 @@ def test_present_format_is_written_as_it_was_read(tmp_path):
     name = f"format-{FORMAT}"
     load(name, SAVED / name).get_pipe("root_mst").to_disk(tmp_path, exclude=["vocab"])
     own, saved = (srsly.read_json(folder / "cfg") for folder in (tmp_path, SAVED / name))
-    assert {**own, CHECKSUM: ""} == {**saved, CHECKSUM: ""}
+    assert {**own, "sha256": ""} == {**saved, "sha256": ""}
     own, saved = (
         srsly.msgpack_loads((folder / "model").read_bytes()) for folder in (tmp_path, SAVED / name)
     )
-    assert own.keys() == saved.keys()
-    assert own[DIGEST] == saved[DIGEST]
-    own, saved = (srsly.msgpack_loads(model[WEIGHTS]) for model in (own, saved))
     assert own.keys() == saved.keys()
     assert own["nodes"] == saved["nodes"]
