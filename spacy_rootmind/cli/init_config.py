@@ -29,7 +29,7 @@ RULER = "attribute_ruler"
 REPAIR = "ud_tag_repair"
 # Components with the vectors that others listen to; they are added where one listens.
 SHARED = ("tok2vec", "transformer")
-# Parts of configs, with comments. Those of a kind of encoder have its name.
+# Parts of configs. A kind of encoder has one of its name.
 FRAGMENTS = Path(__file__).with_name("fragments")
 # The sizes in `curated.cfg` there are those of this encoder.
 CURATED_ENCODER = "bert-base-cased"
@@ -37,16 +37,6 @@ CURATED_ENCODER = "bert-base-cased"
 PACKAGES = {"transformer": "spacy-transformers", "curated": "spacy-curated-transformers"}
 # The tags of whitespace in spaCy's pipelines, by the tagger's name.
 OF_WHITESPACE = {"tagger": {"TAG": "_SP"}, "morphologizer": {"POS": "SPACE", "MORPH": "_"}}
-# Comments on settings of components that not every config has, by the beginnings of their lines.
-COMMENTS = {
-    'neg_prefix = ""': (
-        '# With spaCy\'s default, "!", training fails if "!" is itself a tag, as in Irish and '
-        "Vietnamese."
-    ),
-    'patterns = [{"patterns": [[{"IS_SPACE": true}]]': (
-        "# Whitespace, which no treebank annotates, is tagged as in spaCy's own pipelines."
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -139,6 +129,7 @@ def make_config(options: ConfigOptions) -> Config:
         config = init_spacy_config(lang=options.lang, pipeline=names)
     for section in config["components"].values():
         if "neg_prefix" in section:
+            # With spaCy's "!", training fails if "!" is itself a tag, as in Irish and Vietnamese.
             section["neg_prefix"] = ""
     grad_factor = config["components"][PARSER]["model"]["grad_factor"]
     for part in fragments_of(options):
@@ -343,7 +334,7 @@ def header(config: str, options: ConfigOptions) -> list[str]:
     return lines
 
 
-# --- fragments and their comments --------------------------------------------------------------
+# --- fragments -----------------------------------------------------------------------------------
 
 
 def fragment(name: str) -> str:
@@ -352,7 +343,7 @@ def fragment(name: str) -> str:
 
 
 def fragments_of(options: ConfigOptions) -> list[str]:
-    """List the fragments that a config is made of, but for that of a shared tok2vec."""
+    """List the fragments that a config is made of, except that of a shared tok2vec."""
     chosen = {"ud": options.ud, "tokenizer": options.fit_tokenizer}
     added = [name for name, is_chosen in chosen.items() if is_chosen]
     if options.encoder is not None:
@@ -361,38 +352,7 @@ def fragments_of(options: ConfigOptions) -> list[str]:
     return [*(["all", "cpu"] if is_alone else ["all", "cpu", "cpu-others"]), *added]
 
 
-def comments_in(text: str) -> dict[tuple[str, str], list[str]]:
-    """Return the lines of comments by the section and the setting below them."""
-    comments: dict[tuple[str, str], list[str]] = {}
-    waiting: list[str] = []
-    for line, place in with_places(text):
-        if line.startswith("#"):
-            waiting.append(line)
-            continue
-        # One above an empty line is about the whole fragment.
-        if waiting and line:
-            comments[place] = waiting
-        waiting = []
-    return comments
-
-
-def with_places(config: str) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield the lines of a config, and the section and setting of each."""
-    section = ""
-    for line in config.splitlines():
-        if line.startswith("["):
-            section = line
-        yield line, (section, line.partition(" = ")[0])
-
-
 def format_config(name: str, options: ConfigOptions) -> str:
-    """Make a config with its comments; `name` is that of its file."""
-    comments: dict[tuple[str, str], list[str]] = {}
-    for part in fragments_of(options):
-        comments |= comments_in(fragment(part))
-    lines = [*(f"# {line}" for line in header(name, options)), ""]
-    for line, place in with_places(make_config(options).to_str()):
-        lines += [text for start, text in COMMENTS.items() if line.startswith(start)]
-        lines += comments.get(place, [])
-        lines.append(line)
-    return "\n".join(lines)
+    """Make a config, with a comment at its top; `name` is that of its file."""
+    lines = [f"# {line}" for line in header(name, options)]
+    return "\n".join([*lines, "", make_config(options).to_str()])

@@ -18,9 +18,7 @@ from spacy.vectors import Vectors
 from thinc.api import Config
 
 from spacy_rootmind.cli.init_config import (
-    FRAGMENTS,
     ConfigOptions,
-    comments_in,
     init_config,
     make_config,
 )
@@ -182,24 +180,6 @@ def test_config_needs_no_filling(chosen, tmp_path):
     init_config(tmp_path / "own.cfg", chosen)
     fill_config(tmp_path / "filled.cfg", tmp_path / "own.cfg", silent=True)
     assert without_comments(tmp_path / "own.cfg") == without_comments(tmp_path / "filled.cfg")
-
-
-def test_comments_are_before_what_they_are_about(tmp_path):
-    texts = [path.read_text("utf8") for path in FRAGMENTS.glob("*.cfg")]
-    expected = {place: lines for text in texts for place, lines in comments_in(text).items()}
-    assert len(expected) >= 10
-    found = set()
-    others = {"pipeline": ["tagger", "root_mst"], "ud": True, "fit_tokenizer": True}
-    for chosen in ({}, others, *({kind: name} for kind, (name, _) in ENCODERS.items())):
-        init_config(tmp_path / "own.cfg", options(**chosen), force=True)
-        text = (tmp_path / "own.cfg").read_text("utf8")
-        assert max(map(len, text.splitlines())) <= 110
-        found |= comments_in(text).keys()
-    of_components = {
-        ("[components.tagger]", "neg_prefix"),
-        ("[initialize.components.attribute_ruler]", "patterns"),
-    }
-    assert found == expected.keys() | of_components
 
 
 @pytest.mark.parametrize("lang", ["zh", *TOKENIZERS])
