@@ -39,7 +39,6 @@ def render(
     options: Mapping[str, Any] | None = None,
     path: str | Path | None = None,
     max_alternatives: int = 5,
-    merged: bool = False,
 ) -> str | None:
     """Draw the parse of each sentence, with probabilities and alternatives if the Doc has them.
 
@@ -76,9 +75,6 @@ def render(
         name ends with `.svg`.
     max_alternatives : int
         Most alternatives to draw per sentence.
-    merged : bool
-        Whether to merge all alternatives into one drawing instead of drawing each. An arc's width
-        and percentage are then its share of their probability, not the arc's probability.
 
     Returns
     -------
@@ -89,7 +85,7 @@ def render(
     ------
     ValueError
         If a Doc is not parsed, a head lies outside its sentence, a Span is part of a sentence,
-        there are no alternatives to merge, or an argument is not as described.
+        or an argument is not as described.
     TypeError
         If `docs` is neither a Doc, a Span nor an iterable of them.
     OSError
@@ -105,7 +101,7 @@ def render(
     spans = list(find_sentences(docs))
     pictures = [
         draw_picture(
-            draw_sentence(span, settings, max_alternatives, merged=merged),
+            draw_sentence(span, settings, max_alternatives),
             settings,
             is_rtl=runs_rtl(span),
         )

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-import numpy as np
 from spacy.tokens import Span, Token
 
 from spacy_rootmind.annotation.extensions import (
@@ -21,7 +20,6 @@ from spacy_rootmind.annotation.extensions import (
     get_head_probs,
     get_log_prob,
     get_parses,
-    is_outdated,
 )
 from spacy_rootmind.compat import get_doc_settings
 from spacy_rootmind.rendering.text import ELLIPSIS, isolate, shorten
@@ -35,8 +33,6 @@ MAX_WORD = 18.0
 MAX_COLUMNS = 8
 # Most arcs that a caption lists.
 MAX_LISTED_ARCS = 8
-# Merged pictures leave out arcs with a smaller share of the alternatives' probability.
-MIN_SHARE = 0.01
 
 
 class Tree(NamedTuple):
@@ -65,8 +61,7 @@ class Arc(NamedTuple):
     """An arc between columns; an arc from ROOT has its dependent as head.
 
     `is_different` marks an arc that the Doc's own parse does not have. `number` is the arc's
-    probability as text, or its share of the alternatives' probability in a merged picture, which
-    `share` has too; it is empty if unknown.
+    probability as text, empty if unknown.
     """
 
     head: int
@@ -74,20 +69,17 @@ class Arc(NamedTuple):
     label: str
     is_different: bool
     number: str = ""
-    share: float | None = None
 
 
 class Drawing(NamedTuple):
-    """A tree, or several merged into one drawing, with a caption."""
+    """A tree with a caption."""
 
     caption: str
     columns: list[Column]
     arcs: list[Arc]
 
 
-def draw_sentence(
-    span: Span, options: Mapping[str, Any], max_alternatives: int, *, merged: bool
-) -> list[Drawing]:
+def draw_sentence(span: Span, options: Mapping[str, Any], max_alternatives: int) -> list[Drawing]:
     """List the drawings of a sentence: its parse, then the alternatives that differ from it.
 
     Probabilities and alternatives that no longer fit the sentence are left out.
@@ -95,22 +87,14 @@ def draw_sentence(
     Raises
     ------
     ValueError
-        If a head lies outside the sentence, or there are no alternatives to merge.
+        If a head lies outside the sentence.
     """
     chosen = chosen_tree(span)
     parses = get_parses(span) or []
-    if merged and not parses and not is_outdated(span):
-        raise ValueError(
-            f"the sentence {span.text[:40]!r} has no alternatives to merge: expected at least one "
-            f"in `span._.parses`, received none; set `alternatives` of the parser and parse the "
-            f"Doc again, or pass merged=False"
-        )
     alternatives = count_trees(parses)
     others = [tree for tree in alternatives if tree != chosen]
-    shown = others if merged else others[:max_alternatives]
+    shown = others[:max_alternatives]
     columns, column_of = make_columns(span, [chosen, *shown], options)
-    if merged and parses:
-        return [merge(alternatives, chosen, columns, column_of)]
     n_total = len(parses) if len(parses) > len(alternatives) else None
     parts = describe_chosen(span, alternatives.get(chosen), n_total)
     if len(shown) < len(others):
@@ -267,35 +251,6 @@ def arc_columns(dep: int, head: int, column_of: Sequence[int | None]) -> tuple[i
         return None
     is_seen = head == dep or head_column != dep_column
     return (head_column, dep_column) if is_seen else None
-
-
-def merge(
-    alternatives: Mapping[Tree, Frequency],
-    chosen: Tree,
-    columns: list[Column],
-    column_of: Sequence[int | None],
-) -> Drawing:
-    """Merge all alternatives into one drawing; an arc's share is that of the trees that have it."""
-    total = float(np.logaddexp.reduce([tree.log_prob for tree in alternatives.values()]))
-    shares: dict[tuple[int, int, str], float] = {}
-    for tree, frequency in alternatives.items():
-        share = math.exp(frequency.log_prob - total)
-        for i, (head, label) in enumerate(zip(*tree, strict=True)):
-            shares[i, head, label] = shares.get((i, head, label), 0.0) + share
-    arcs = []
-    for (i, head, label), share in shares.items():
-        ends = arc_columns(i, head, column_of)
-        if ends is not None and share >= MIN_SHARE:
-            is_different = (head, label) != (chosen.heads[i], chosen.deps[i])
-            arcs.append(Arc(*ends, label, is_different, f"{share:.0%}", share))
-    parts = [
-        f"total {describe_prob(total)} of {len(alternatives)} parses",
-        "percentages are the arcs' shares of this total, not their probabilities",
-    ]
-    differences = set[int]().union(
-        *(difference_columns(t, chosen, column_of) for t in alternatives)
-    )
-    return focus(Drawing(caption(parts), columns, arcs), differences)
 
 
 # --- long sentences ----------------------------------------------------------------------------

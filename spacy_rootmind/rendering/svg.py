@@ -29,9 +29,6 @@ MIN_WIDTH = 500.0
 # Browsers shrink a wide picture to the page, but no further than this part of its size,
 # so that small letters stay legible; a picture that is still too wide is scrolled.
 MIN_SCALE = 0.6
-# Width of an arc in a merged picture whose share is 0, as a part of the usual one; 1 more for 1.
-# Lines differ in width and not in opacity, so that those with a small share are as visible.
-MIN_STROKE = 0.6
 # Corners of arcs: width, height, and how far their control points are from the corner.
 CORNER = 26.0
 CURVE = 0.4
@@ -201,12 +198,10 @@ def draw_arrow(line: Line, settings: Mapping[str, Any], *, fades: bool) -> str:
     arc = line.arc
     is_root = arc.head == arc.dep
     texts = place_texts(arc, (line.head_x + line.dep_x) / 2, -line.rise - LABEL_DISTANCE)
-    usual = settings["arrow_stroke"]
-    stroke = usual if arc.share is None else usual * (MIN_STROKE + arc.share)
     markup = ARROW.format(
         kind=" displacy-root" if is_root else "",
         path=root_path(line, settings) if is_root else arc_path(line, settings),
-        stroke=px(stroke),
+        stroke=px(settings["arrow_stroke"]),
         dashes=' stroke-dasharray="6 3"' if arc.is_different else "",
         head=arrowhead(line.dep_x, settings["arrow_width"]),
         grounds="".join(draw_ground(text, settings["bg"]) for text in texts),

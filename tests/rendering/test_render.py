@@ -414,69 +414,6 @@ def test_captions_and_trees_do_not_overlap(docs):
     assert end < float(svg.get("height"))
 
 
-def test_merged_parses_have_shares(sampled):
-    [text], [tree] = parse_one_svg(render(sampled, merged=True))
-    assert text == (
-        "Total probability 0.9 (log -0.11) of 3 parses; percentages are the arcs' shares of this "
-        "total, not their probabilities"
-    )
-    assert tree.arcs() == {
-        Drawn("a", "a", "ROOT 89%"),
-        Drawn("b", "b", "ROOT 11%"),
-        Drawn("a", "b", "dep 89%"),
-        Drawn("b", "a", "dep 11%"),
-        Drawn("b", "c", "dep 67%"),
-        Drawn("a", "c", "dep 33%"),
-    }
-    assert tree.arcs(RED) == {arc for arc in tree.arcs() if arc.label[-3:] in ("11%", "33%")}
-
-
-def test_merged_arcs_are_the_wider_the_larger_their_share_and_never_pale(sampled):
-    svg = ElementTree.fromstring(render(sampled, merged=True))
-    widths = {}
-    for arrow in find(svg, "displacy-arrow"):
-        [line], [label] = find(arrow, "displacy-arc"), find(arrow, "displacy-label")
-        share = float(text_of(label).split()[1].rstrip("%"))
-        widths[share] = float(line.get("stroke-width").removesuffix("px"))
-    shares = sorted(widths)
-    assert shares == [11, 33, 67, 89]
-    assert [widths[share] for share in shares] == sorted(widths.values())
-    assert 0.75 < widths[11] < 1.5 < widths[89] < 3
-    assert "opacity" not in ElementTree.tostring(svg, encoding="unicode")
-    [plain] = find(ElementTree.fromstring(render(make_doc(["a"], [0], ["R"]))), "displacy-arc")
-    assert plain.get("stroke-width") == "1.5px"
-
-
-def test_merged_arcs_with_the_same_ends_and_label_lie_apart():
-    doc = make_doc(["a", "b"], [0, 0], ["ROOT", "dep"])
-    [_], [tree] = parse_one_svg(
-        render(with_parses(doc, [[0, 0], [1, 1]], np.log([0.4, 0.4])), merged=True)
-    )
-    assert tree.arcs() >= {Drawn("a", "b", "dep 50%"), Drawn("b", "a", "dep 50%")}
-    lines = {e.get("d") for e in find(tree.element, "displacy-arc") if "C" in e.get("d")}
-    assert (
-        len({numbers(e)[3] for e in find(tree.element, "displacy-arc") if "C" in e.get("d")}) == 2
-    )
-    assert len(lines) == 2
-
-
-@pytest.mark.parametrize(
-    ("log_probs", "labels"),
-    [
-        # Arcs with a tiny share are left out; tiny probabilities may have large shares.
-        (np.log([0.995, 0.005]), {"ROOT 100%", "dep 100%"}),
-        ([-900, -900], {"ROOT 50%", "dep 50%"}),
-    ],
-)
-def test_merged_arcs_of_parses_with_tiny_probabilities(log_probs, labels):
-    doc = make_doc(["a", "b"], [0, 0], ["ROOT", "dep"])
-    [_], [tree] = parse_one_svg(render(with_parses(doc, [[0, 0], [1, 1]], log_probs), merged=True))
-    assert {arc.label for arc in tree.arcs()} == labels
-    is_whole = "ROOT 100%" in labels
-    assert (Drawn("b", "b", "ROOT 50%") in tree.arcs()) != is_whole
-    assert len(tree.arcs()) == (2 if is_whole else 4)
-
-
 # --- long sentences ----------------------------------------------------------------------------
 
 
@@ -520,25 +457,14 @@ def test_a_root_that_differs_is_drawn_in_long_sentences():
     assert tree.arcs(RED) == {Drawn("w15", "w15", "ROOT"), Drawn("w15", "w0", "dep")}
 
 
-def test_merged_parses_of_long_sentences_have_the_columns_that_differ():
-    doc, heads = chain(40)
-    parses = with_parses(doc, [heads, moved(heads, w35=32)], np.log([0.3, 0.1]))
-    _, [tree] = parse_one_svg(render(parses, merged=True))
-    assert tree.words == ["…", "w32", "w33", "w34", "w35", "…"]
-    assert tree.arcs(RED) == {Drawn("w32", "w35", "dep 25%")}
-    assert Drawn("w34", "w35", "x 75%") in tree.arcs()
-    assert Drawn("w33", "w34", "x 100%") in tree.arcs()
-
-
 @pytest.mark.parametrize("n", [8, 9])
 def test_short_sentences_and_single_parses_are_drawn_completely(n):
     doc, heads = chain(n)
     parses = with_parses(doc, [heads, moved(heads, w2=0)], [-1.0, -2.0])
     _, [_, tree] = parse_one_svg(render(parses))
     assert tree.words == ([f"w{i}" for i in range(n)] if n == 8 else ["w0", "w1", "w2", "…"])
-    for merged in (False, True):
-        _, [tree] = parse_one_svg(render(with_parses(doc, [heads], [-1.0]), merged=merged))
-        assert len(tree.words) == n
+    _, [tree] = parse_one_svg(render(with_parses(doc, [heads], [-1.0])))
+    assert len(tree.words) == n
 
 
 def test_long_sentences_from_right_to_left():
@@ -570,12 +496,11 @@ def test_compact_arcs_are_rectangular_and_lower():
 # --- Docs that were changed --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("merged", [False, True])
-def test_sentences_with_merged_tokens_are_drawn_without_probabilities(docs, merged):
+def test_sentences_with_merged_tokens_are_drawn_without_probabilities(docs):
     doc = docs.kbest.copy()
     with doc.retokenize() as retokenizer:
         retokenizer.merge(doc[:2])
-    first, second = parse_svg(render(doc, merged=merged))
+    first, second = parse_svg(render(doc))
     texts, [tree] = first
     assert texts == []
     assert tree.words[0] == "The cat"
@@ -588,7 +513,7 @@ def test_sentences_with_merged_tokens_are_drawn_without_probabilities(docs, merg
     }
     assert not any(re.search(r" [\d.]+$", arc.label) for arc in tree.arcs())
     # The sentence that was not changed.
-    assert read_arcs(render(list(docs.kbest.sents)[1], merged=merged)) == [
+    assert read_arcs(render(list(docs.kbest.sents)[1])) == [
         (second[0], [tree.styles for tree in second[1]])
     ]
 
@@ -1120,11 +1045,6 @@ def test_wrong_arguments(docs, arguments, says, tmp_path, monkeypatch):
     with pytest.raises(ValueError, match=says):
         render(docs.kbest, **arguments)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_nothing_to_merge(docs):
-    with pytest.raises(ValueError, match="has no alternatives to merge"):
-        render(docs.confident, merged=True)
 
 
 def test_heads_outside_the_sentence():
