@@ -9,7 +9,7 @@ import json
 from thinc.api import Model
 
 from spacy_rootmind.network.label_scorer import NULL_LABEL
-from spacy_rootmind.network.linear_trees import CONTEXT, N_ATTRS
+from spacy_rootmind.network.linear import CONTEXT, N_ATTRS
 
 # Attributes of layers that decide what their weights mean; others, such as dropout rates, may
 # change.

@@ -19,10 +19,12 @@ from spacy_rootmind.network.boundaries import NOT_A_WORD, BoundaryInput
 from spacy_rootmind.network.feature_keys import list_templates, make_arc_keys
 from spacy_rootmind.network.label_scorer import Arcs
 from spacy_rootmind.network.layout import Layout
-from spacy_rootmind.network.linear import build_linear_parser
-from spacy_rootmind.network.linear_labels import LinearLabels
-from spacy_rootmind.network.linear_starts import LinearStarts
-from spacy_rootmind.network.linear_trees import LinearTreeScorer
+from spacy_rootmind.network.linear import (
+    LinearLabels,
+    LinearStarts,
+    LinearTreeScorer,
+    build_linear_parser,
+)
 from spacy_rootmind.network.tree_scorer import TreeGradient, TreeInput
 from spacy_rootmind.training.losses import OBJECTIVES
 
