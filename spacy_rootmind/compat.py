@@ -27,7 +27,6 @@ MODULES = {
     "load_model_from_config": "spacy.util",
     "minify_html": "spacy.util",
     "parse_config_overrides": "spacy.cli._util",
-    "parser_score": "spacy.pipeline.dep_parser",
     "resolve_dot_names": "spacy.util",
     "show_validation_error": "spacy.cli._util",
     # None where PyTorch is not installed.

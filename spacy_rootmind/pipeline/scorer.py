@@ -1,22 +1,28 @@
 """Attachment scores, registered as `spacy_rootmind.parser_scorer.v1`."""
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from spacy.tokens import Doc
+from numpy.typing import NDArray
+from spacy.attrs import IS_SPACE
+from spacy.scorer import Scorer
+from spacy.tokens import Doc, Token
 from spacy.training import Example
 
 from spacy_rootmind.annotation.alignment import single_counterparts
 from spacy_rootmind.annotation.reading import annotated_heads
 from spacy_rootmind.annotation.sentences import sentence_starts
-from spacy_rootmind.compat import parser_score
 from spacy_rootmind.trees.conventions import MISSING
+
+Marks = NDArray[np.bool_]
 
 # Labels that spaCy's own parser scorer leaves out; compared in lower case.
 PUNCTUATION = ("p", "punct")
+# The label that stands for one that is not scored at all.
+NOT_SCORED = "(not scored)"
 
 
 def make_parser_scorer() -> Callable[[Iterable[Example]], dict[str, Any]]:
@@ -39,17 +45,70 @@ def score_parses(examples: Iterable[Example], **kwargs: Any) -> dict[str, Any]:
     - `root_acc`: share of gold sentences whose root word was predicted as a root;
     - `root_violations`: share of predicted sentences without exactly one root.
 
-    Shares are over words (not whitespace) with a known gold head; a word without a single
-    counterpart in the predicted Doc counts as wrong. A share of nothing is None.
+    Scores are over words (not whitespace) with a known gold head; a word without a single
+    counterpart in the predicted Doc counts as wrong. A score of nothing is None.
     """
     examples = list(examples)
-    results = parser_score(examples, **kwargs)
+    scored = [scored_words(example) for example in examples]
+    results = Scorer.score_spans(examples, "sents", has_annotation=_has_boundaries, **kwargs)
+    del results["sents_per_type"]
+    results.update(_score_deps(examples, scored, **kwargs))
     counts = Counts()
-    for example in examples:
-        _count_arcs(example, counts)
+    for example, (gold_scored, predicted_scored) in zip(examples, scored, strict=True):
+        counts.predicted_words += int(predicted_scored.sum())
+        _count_arcs(example, gold_scored, counts)
         _count_roots(example.predicted, counts)
     results.update(counts.shares())
     return results
+
+
+def scored_words(example: Example) -> tuple[Marks, Marks]:
+    """Mark the tokens that are scored, in the reference and in the predicted Doc.
+
+    Whitespace is not, nor are words without a gold head, nor predicted words that cover only such.
+    """
+    x2y = example.alignment.x2y
+    gold_scored = _is_word(example.reference)
+    gold_scored &= annotated_heads(example.reference)[0] != MISSING
+    covers_scored = [not n or gold_scored[x2y[i]].any() for i, n in enumerate(x2y.lengths)]
+    return gold_scored, _is_word(example.predicted) & np.array(covers_scored, dtype=bool)
+
+
+def _is_word(doc: Doc) -> Marks:
+    return (doc.to_array(IS_SPACE) == 0).reshape(len(doc))
+
+
+def _has_boundaries(doc: Doc) -> bool:
+    return doc.has_annotation("SENT_START")
+
+
+def _score_deps(
+    examples: list[Example],
+    scored: list[tuple[Marks, Marks]],
+    *,
+    ignore_labels: Iterable[str] = PUNCTUATION,
+    **kwargs: Any,
+) -> dict[str, Any]:
+    """Compute spaCy's scores from the marked tokens.
+
+    `Scorer.score_deps` (spaCy 3.8.18) leaves out the places of missing gold heads in all later Docs
+    too, and counts whitespace only in references. A label that it ignores leaves out a token.
+    """
+    marks: dict[Doc, Marks] = {}
+
+    def marked_examples() -> Iterator[Example]:
+        for example, (gold_scored, predicted_scored) in zip(examples, scored, strict=True):
+            marks[example.reference] = gold_scored
+            marks[example.predicted] = predicted_scored
+            yield example
+
+    def label(token: Token, _: str) -> str:
+        return token.dep_.lower() if marks[token.doc][token.i] else NOT_SCORED
+
+    ignored = (*ignore_labels, NOT_SCORED)
+    return Scorer.score_deps(
+        marked_examples(), "dep", getter=label, ignore_labels=ignored, **kwargs
+    )
 
 
 @dataclass
@@ -89,7 +148,7 @@ class Counts:
         }
 
 
-def _count_arcs(example: Example, counts: Counts) -> None:
+def _count_arcs(example: Example, scored: Marks, counts: Counts) -> None:
     """Compare one example's arcs, gold word by gold word."""
     gold_doc, doc = example.reference, example.predicted
     gold_heads, _ = annotated_heads(gold_doc)
@@ -98,11 +157,10 @@ def _count_arcs(example: Example, counts: Counts) -> None:
     gold_of = single_counterparts(example.alignment.x2y)
     gold_labels = [token.dep_.lower() for token in gold_doc]
     labels = [token.dep_.lower() for token in doc]
-    known = gold_heads != MISSING
     head_right = np.zeros(len(gold_doc), dtype=bool)
     label_right = np.zeros(len(gold_doc), dtype=bool)
     main_right = np.zeros(len(gold_doc), dtype=bool)
-    for i in known.nonzero()[0].tolist():
+    for i in scored.nonzero()[0].tolist():
         predicted = doc_of[i]
         if predicted == MISSING or gold_of[predicted] != i or heads[predicted] == MISSING:
             continue
@@ -112,14 +170,12 @@ def _count_arcs(example: Example, counts: Counts) -> None:
         main_right[i] = doc_of[gold_heads[i]] == heads[predicted] and (
             labels[predicted].split(":")[0] == gold_labels[i].split(":")[0]
         )
-    scored = known & np.array([not token.is_space for token in gold_doc], dtype=bool)
     plain = scored & np.array([label not in PUNCTUATION for label in gold_labels], dtype=bool)
     both_right = head_right & label_right
     counts.words += int(scored.sum())
     counts.heads_right += int(head_right[scored].sum())
     counts.arcs_right += int(both_right[scored].sum())
     counts.arcs_right_main += int((head_right & main_right)[scored].sum())
-    counts.predicted_words += sum(not token.is_space for token in doc)
     counts.words_np += int(plain.sum())
     counts.labels_right_np += int(label_right[plain].sum())
     _count_sentences(gold_doc, gold_heads, scored, head_right, both_right, counts)

@@ -1,7 +1,11 @@
 """Scores against counts made by hand."""
 
+import itertools
+
+import numpy as np
 import pytest
 import spacy
+from spacy.pipeline.dep_parser import parser_score
 from spacy.tokens import Doc
 from spacy.training import Example
 
@@ -109,9 +113,88 @@ def test_conll18_las_is_an_f1_over_both_tokenizations(vocab):
     assert scores["dep_las_conll18"] == pytest.approx(2 * 6 / (8 + 9))
 
 
-def test_whitespace_counts_nowhere(vocab):
-    words = ["She", " ", "slept", "\n"]
-    doc = Doc(vocab, words=words, heads=[2, 0, 2, 2], deps=["nsubj", "", "ROOT", ""])
-    scores = score_parses([Example(doc.copy(), doc)])
-    for name in ("dep_uas_all", "dep_las_all", "dep_las_conll18", "dep_uem", "root_acc"):
-        assert scores[name] == 1.0, name
+def spaced(vocab, deps=("nsubj", "dep", "ROOT", "dep")):
+    return Doc(vocab, words=["She", " ", "slept", "\n"], heads=[2, 0, 2, 2], deps=list(deps))
+
+
+def partly_annotated(vocab):
+    return Doc(vocab, words=WORDS, heads=[None, *HEADS[1:]], deps=["", *DEPS[1:]])
+
+
+def example_of(make, vocab):
+    """A Doc against itself, or against the same tree where heads are missing."""
+    gold = make(vocab)
+    return Example(make_doc(vocab) if make is partly_annotated else gold.copy(), gold)
+
+
+@pytest.mark.parametrize(
+    "makers",
+    [
+        [make_doc],
+        [spaced],
+        [partly_annotated],
+        *itertools.permutations([make_doc, spaced, partly_annotated]),
+    ],
+)
+def test_right_parses_have_full_scores_in_any_order(vocab, makers):
+    scores = score_parses([example_of(make, vocab) for make in makers])
+    # spaCy's boundaries of a Doc that lacks heads are those of the heads that it has.
+    names = ["dep_las_conll18", *(name for name in ALL if name != "sents_f")]
+    assert {name: scores[name] for name in names} == dict.fromkeys(names, 1.0)
+    assert {score["f"] for score in scores["dep_las_per_type"].values()} == {1.0}
+
+
+def test_predicted_words_that_cover_no_gold_head_do_not_count(vocab):
+    """Two gold words without heads are one predicted word, and a third is two."""
+    gold = Doc(
+        vocab,
+        words=["can", "not", "gonna", "go"],
+        spaces=[False, True, True, False],
+        heads=[None, None, None, 3],
+        deps=["", "", "", "ROOT"],
+    )
+    predicted = Doc(
+        vocab,
+        words=["cannot", "gon", "na", "go"],
+        spaces=[True, False, True, False],
+        heads=[3, 3, 1, 3],
+        deps=["aux", "aux", "x", "ROOT"],
+    )
+    scores = score_parses([Example(predicted, gold)])
+    assert scores["dep_uas"] == scores["dep_las"] == scores["dep_las_conll18"] == 1.0
+
+
+def test_scores_of_complete_docs_are_those_of_spacy(vocab, quickstart_docs):
+    rng = np.random.default_rng(0)
+    examples = [Example(damaged(doc, rng), doc) for doc in quickstart_docs[:60]]
+    for settings in ({}, {"ignore_labels": ("det", "p")}):
+        expected = parser_score(examples, **settings)
+        scores = score_parses(examples, **settings)
+        assert 0.3 < scores["dep_las"] < scores["dep_uas"] < 0.9
+        assert {name: scores[name] for name in expected} == expected
+
+
+def damaged(gold, rng):
+    """Other heads and labels for some words; some words are split, or merged with the next."""
+    words, spaces = [], []
+    merge = False
+    for token in gold:
+        piece, space = token.text, bool(token.whitespace_)
+        if merge and words and not spaces[-1]:
+            words[-1] += piece
+            spaces[-1] = space
+        elif len(piece) > 3 and rng.random() < 0.1:
+            words += [piece[:2], piece[2:]]
+            spaces += [False, space]
+        else:
+            words.append(piece)
+            spaces.append(space)
+        merge = rng.random() < 0.3
+    doc = Doc(gold.vocab, words=words, spaces=spaces)
+    y2x = Example(doc, gold).alignment.y2x
+    heads, deps = [0] * len(doc), ["x"] * len(doc)
+    for token in gold:
+        i = int(y2x[token.i][0])
+        heads[i] = int(y2x[token.head.i][0]) if rng.random() < 0.8 else i
+        deps[i] = token.dep_ if rng.random() < 0.8 else "punct"
+    return Doc(gold.vocab, words=words, spaces=spaces, heads=heads, deps=deps)
