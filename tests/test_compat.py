@@ -44,6 +44,7 @@ DOCUMENTED = {
     "spacy.language": "Language",
     "spacy.parts_of_speech": "IDS NOUN PRON PROPN",
     "spacy.pipeline": "Morphologizer Pipe Tok2Vec TrainablePipe",
+    "spacy.scorer": "Scorer",
     "spacy.strings": "StringStore",
     "spacy.tokenizer": "Tokenizer",
     "spacy.tokens": "Doc DocBin Span Token",
