@@ -37,7 +37,7 @@ def parse_arguments() -> argparse.Namespace:
 
 def words_f(nlp: Language, test: Path) -> float:
     """Score the words that a tokenizer finds in a test set's text, in percent."""
-    docs = (flat(nlp.make_doc(text)) for text in paragraphs(test))
+    docs = (flat(nlp.make_doc(text)) for text in paragraphs(test, nlp.max_length))
     return 100 * score(docs, test)["Words"]
 
 

@@ -117,6 +117,14 @@ def test_scores_from_text_are_the_official_ones(corpora, pipeline):
     assert 0.05 < scores["dep_las_conll18"] < scores["words_f"] < 0.99
 
 
+def test_text_longer_than_spacy_accepts_is_scored(corpora, pipeline):
+    nlp = spacy.load(pipeline)
+    nlp.max_length = 150
+    gold = corpora / "syntactic" / "test.conllu"
+    assert max(len(text) for text in official.paragraphs(gold, 10**6)) > 150
+    assert official.official_scores(nlp, gold)["Words"] > 0.8
+
+
 def test_scores_of_annotation_are_those_of_conll18(corpora):
     """Computed from the offsets of words in the text, without any alignment."""
     tokenizer, nlp = spacy.blank("en"), spacy.blank("en")

@@ -19,7 +19,7 @@ def test_treebank_is_copied_from_its_folder_or_the_one_above(below, made, tmp_pa
     folder, _ = made
     (tmp_path / "UD_Made-Up").mkdir()
     (tmp_path / "UD_Made-Up" / "en_old-ud-train.conllu").write_text("old", encoding="utf8")
-    fetch.fetch(folder.parent if below else folder, tmp_path / "UD_Made-Up")
+    fetch.fetch(str(folder.parent if below else folder), tmp_path, "UD_Made-Up")
     assert contents(tmp_path / "UD_Made-Up") == contents(folder)
     assert set(contents(folder)) == {*FILES, "README.md"}
 
@@ -27,22 +27,36 @@ def test_treebank_is_copied_from_its_folder_or_the_one_above(below, made, tmp_pa
 def test_treebank_in_place_stays(tmp_path):
     write_treebank(tmp_path / "UD_Made-Up")
     before = contents(tmp_path / "UD_Made-Up")
-    fetch.fetch(tmp_path, tmp_path / "UD_Made-Up")
+    fetch.fetch(str(tmp_path), tmp_path, "UD_Made-Up")
     assert contents(tmp_path / "UD_Made-Up") == before
 
 
 def test_folder_without_treebank_keeps_the_assets(tmp_path):
     write_treebank(tmp_path / "UD_Made-Up")
     (tmp_path / "empty").mkdir()
+    with pytest.raises(TreebankError, match="does not exist"):
+        fetch.fetch(str(tmp_path / "empty"), tmp_path, "UD_Made-Up")
+    (tmp_path / "empty" / "UD_Made-Up").mkdir()
     with pytest.raises(TreebankError, match="found none"):
-        fetch.fetch(tmp_path / "empty", tmp_path / "UD_Made-Up")
+        fetch.fetch(str(tmp_path / "empty"), tmp_path, "UD_Made-Up")
     assert set(contents(tmp_path / "UD_Made-Up")) == {*FILES, "README.md"}
 
 
-def test_error_says_how_to_get_a_missing_treebank(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["fetch.py", "", str(tmp_path / "UD_Made-Up")])
-    with pytest.raises(SystemExit, match=r"spacy project assets.*--vars.source"):
+@pytest.mark.parametrize("has_source", [True, False])
+def test_error_names_the_folder_and_similar_ones(has_source, tmp_path, monkeypatch):
+    for name in ("UD_Irish-IDT", "UD_Irish-Cadhan", "UD_French-GSD"):
+        (tmp_path / name).mkdir()
+    source = str(tmp_path) if has_source else ""
+    monkeypatch.setattr(sys, "argv", ["fetch.py", source, str(tmp_path), "UD_Irsh-IDT"])
+    with pytest.raises(SystemExit) as error:
         fetch.main()
-    monkeypatch.setattr(sys, "argv", ["fetch.py", str(tmp_path), str(tmp_path / "UD_Made-Up")])
-    with pytest.raises(SystemExit, match="found none"):
-        fetch.main()
+    message = str(error.value)
+    assert f"{tmp_path / 'UD_Irsh-IDT'} does not exist (similar: UD_Irish-IDT" in message
+    assert "UD_French-GSD" not in message
+    assert "--vars.source" in message
+    assert has_source is not ("spacy project assets" in message)
+
+
+def test_a_treebank_has_to_be_named(tmp_path):
+    with pytest.raises(TreebankError, match=r"--vars.treebank UD_English-EWT, received none"):
+        fetch.fetch(str(tmp_path), tmp_path, "")

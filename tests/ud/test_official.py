@@ -28,12 +28,15 @@ def test_paragraphs_are_as_marked(mark, made, tmp_path):
     path.write_text(text.replace("# newpar", mark), encoding="utf8")
     sentences = sentence_texts(path)
     expected = [" ".join(sentences[i : i + PARAGRAPH]) for i in range(0, SIZES["test"], PARAGRAPH)]
-    assert [paragraph.rstrip() for paragraph in paragraphs(path)] == expected
+    assert [paragraph.rstrip() for paragraph in paragraphs(path, 10**6)] == expected
 
 
-def test_text_without_marks_is_one_paragraph():
-    [text] = paragraphs(DEV)
+def test_text_without_marks_is_one_paragraph_cut_where_it_is_too_long():
+    [text] = paragraphs(DEV, 10**6)
     assert text.split() == " ".join(sentence_texts(DEV)).split()
+    pieces = list(paragraphs(DEV, 300))
+    assert "".join(pieces) == text
+    assert all(200 < len(piece) <= 300 for piece in pieces[:-1])
 
 
 def with_random_arcs(doc, rng):

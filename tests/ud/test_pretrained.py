@@ -6,6 +6,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
 
+import check
 import convert
 import pretrained
 import pytest
@@ -35,7 +36,7 @@ ALL = {
 
 
 @pytest.fixture
-def check_command(monkeypatch):
+def check_command(made, monkeypatch):
     """Runs the command where these versions are installed, and nothing else is."""
 
     def run(encoder, *arguments, installed=ALL):
@@ -46,9 +47,10 @@ def check_command(monkeypatch):
 
         monkeypatch.setattr(pretrained, "requires", lambda name: EXTRAS)
         monkeypatch.setattr(pretrained, "version", version)
-        command = ["pretrained.py", encoder, *arguments]
+        monkeypatch.setattr(check, "ASSETS", made[0].parent)
+        command = ["check.py", encoder, "--treebank", made[0].name, *arguments]
         monkeypatch.setattr(sys, "argv", command)
-        pretrained.main()
+        check.main()
 
     return run
 
@@ -78,7 +80,7 @@ def test_missing_packages_are_named_with_what_installs_them(
     check_command, encoder, installed, missing
 ):
     with pytest.raises(SystemExit) as error:
-        check_command(encoder, installed=installed)
+        check_command(encoder, installed={**SCORER, **installed})
     extra = {"transformer": "transformers", "curated": "curated"}[encoder]
     assert str(error.value) == (
         f"--vars.encoder {encoder} needs {missing}: in projects/ud of a checkout, "
@@ -90,7 +92,7 @@ def test_installed_packages_pass(check_command, capsys):
     check_command("cpu", installed=SCORER)
     check_command("transformer")
     check_command("curated")
-    assert capsys.readouterr().out.count("are installed") == 3
+    assert capsys.readouterr().out.count("is there") == 3
 
 
 def test_package_that_builds_packages_is_named(check_command, capsys):
@@ -98,12 +100,22 @@ def test_package_that_builds_packages_is_named(check_command, capsys):
         check_command("cpu", "--build", "wheel")
     check_command("cpu", "--build", "none")
     check_command("cpu", "--build", "sdist,wheel", installed={"build": "1.2", **SCORER})
-    assert capsys.readouterr().out.count("are installed") == 2
+    assert capsys.readouterr().out.count("is there") == 2
 
 
 def test_package_that_scores_is_named(check_command):
     with pytest.raises(SystemExit, match=r"the package 'udtools', .* pip install udtools"):
         check_command("cpu", installed={})
+
+
+def test_all_that_is_missing_is_named_at_once(check_command, tmp_path):
+    arguments = ["--build", "wheel", "--language", "zz", "--source", str(tmp_path)]
+    arguments += ["--seeds", "a", "--components", "tager"]
+    with pytest.raises(SystemExit) as error:
+        check_command("cpu", *arguments, installed={})
+    named = ["UD_Made-Up does not exist", "language 'zz'", "expected seeds", "'tager'"]
+    for line, name in zip(str(error.value).splitlines(), [*named, "build", "udtools"], strict=True):
+        assert name in line
 
 
 def test_extras_are_those_of_the_package():

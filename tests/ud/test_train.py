@@ -1,5 +1,8 @@
 """Training with several seeds: settings, and the choice of the best pipeline."""
 
+import os
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from gold_words import gold_words
 from spacy.training import Corpus
 from spacy.util import load_config
 from train import BEST, COMPONENTS, choose_components, overrides_of, read_seeds
+from ud_treebanks import PROJECT
 
 from spacy_rootmind.cli.init_config import ConfigOptions, make_config
 
@@ -23,10 +27,9 @@ class Runs(list):
     def __init__(self):
         self.scores = {0: 0.5, 1: 0.75, 2: 0.75}
         self.commands = []
-        self.fails = False
+        self.code = 0
 
-    def __call__(self, command, check):
-        assert check
+    def __call__(self, command):
         assert command[1:4] == ["-m", "spacy", "train"]
         options = dict(zip(command[5::2], command[6::2], strict=True))
         seed = int(options["--system.seed"])
@@ -38,14 +41,13 @@ class Runs(list):
         meta = {"license": "", "performance": {"dep_las": self.scores[seed]}, "seed": seed}
         meta["pipeline"] = pipeline
         srsly.write_json(best / "meta.json", meta)
-        if self.fails:
-            raise train.subprocess.CalledProcessError(3, command)
+        return self.code
 
 
 @pytest.fixture
 def runs(monkeypatch):
     runs = Runs()
-    monkeypatch.setattr(train.subprocess, "run", runs)
+    monkeypatch.setattr(train, "run_training", runs)
     return runs
 
 
@@ -70,15 +72,57 @@ def test_each_seed_is_trained_once(runs, run, capsys):
     assert "Seed 0 is done" in capsys.readouterr().out
 
 
-def test_an_interrupted_training_is_repeated(runs, run, capsys):
-    runs.fails = True
-    with pytest.raises(SystemExit, match=r"seed 0 failed \(exit code 3\)"):
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (3, r"failed \(exit code 3\), see above"),
+        (130, "ended by SIGINT.* again from the start.*seed-0 has what was saved"),
+        (-9, "ended by SIGKILL.* again from the start"),
+    ],
+)
+def test_an_interrupted_training_is_repeated(code, says, runs, run, capsys):
+    runs.code = code
+    with pytest.raises(SystemExit, match=f"seed 0 (was )?{says}"):
         run("--seeds", "0 1")
     assert runs == [0]
-    runs.fails = False
-    run("--seeds", "0 1")
+    runs.code = 0
+    folder = run("--seeds", "0 1")
     assert runs == [0, 0, 1]
-    assert "Seed 0 was not finished" in capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "Seed 0 was not finished" in printed
+    assert "is replaced, training from the start" in printed
+    assert (folder / "seed-0" / "trained.json").is_file()
+
+
+# Stands for `spacy train`, which saves after Ctrl-C, in more than a quarter of a second.
+SAVES = """
+import sys, time
+from pathlib import Path
+print("trains", flush=True)
+try:
+    time.sleep(60)
+finally:
+    time.sleep(0.7)
+    Path(sys.argv[1]).touch()
+"""
+
+
+def test_ctrl_c_waits_until_the_training_has_saved(tmp_path):
+    saved = tmp_path / "saved"
+    command = [sys.executable, "-c", SAVES, str(saved)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"import train; print(train.run_training({command}))"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=PROJECT / "scripts",
+        start_new_session=True,
+        text=True,
+    )
+    assert process.stdout.readline() == "trains\n"
+    os.killpg(process.pid, signal.SIGINT)
+    printed, _ = process.communicate(timeout=50)
+    assert int(printed) == -signal.SIGINT
+    assert saved.is_file()
 
 
 def test_changed_settings_repeat_the_training(runs, run, capsys):

@@ -3,6 +3,7 @@
 import argparse
 import shutil
 import sys
+from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 
@@ -10,17 +11,47 @@ from treebank import TreebankError, find_files
 from wasabi import msg
 
 
-def fetch(source: Path, target: Path) -> list[Path]:
-    """Copy a treebank's files, README and licence; the target is emptied first.
+def locate(source: str, assets: Path, name: str) -> Path:
+    """Find a treebank's folder: in `source` or, if that is empty, in the assets.
+
+    Raises
+    ------
+    TreebankError
+        If there is none, or no name.
+    """
+    if not name:
+        raise TreebankError(
+            "expected the name of a treebank, such as --vars.treebank UD_English-EWT, received none"
+        )
+    parent = Path(source) if source else assets
+    if (parent / name).is_dir():
+        return parent / name
+    if source and any(parent.glob("*-ud-*.conllu")):
+        return parent
+    near = get_close_matches(name, [path.name for path in parent.glob("*") if path.is_dir()])
+    similar = f" (similar: {', '.join(near)})" if near else ""
+    advice = (
+        "Expected --vars.source to be a folder that has this folder, or the treebank's files"
+        if source
+        else "Download it with `spacy project assets`, or copy it from a folder with "
+        "`--vars.source FOLDER`"
+    )
+    raise TreebankError(f"{parent / name} does not exist{similar}. {advice}")
+
+
+def fetch(source: str, assets: Path, name: str) -> list[Path]:
+    """Copy a treebank's files, README and licence to the assets; its folder there is emptied first.
 
     Parameters
     ----------
     source
-        The treebank's folder, or its parent folder.
-    target
-        A folder named like the treebank.
+        The treebank's folder, or its parent folder; empty if the treebank is in the assets.
+    assets
+        The folder of all treebanks.
+    name
+        The treebank's name.
     """
-    folder = source / target.name if (source / target.name).is_dir() else source
+    folder, target = locate(source, assets, name), assets / name
     files = list(chain(*find_files(folder)[1].values()))
     texts = [*folder.glob("README*"), *folder.glob("LICENSE*")]
     if folder.resolve() != target.resolve():
@@ -35,19 +66,14 @@ def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("source", help="a folder; empty if the treebank is in place")
-    parser.add_argument("target", type=Path)
+    parser.add_argument("assets", type=Path)
+    parser.add_argument("treebank")
     args = parser.parse_args()
-    target = args.target
-    if not args.source and not target.is_dir():
-        sys.exit(
-            f"{target} does not exist. Download it with `spacy project assets`, or copy it from a "
-            f"folder with `--vars.source FOLDER`"
-        )
     try:
-        files = fetch(Path(args.source) if args.source else target, target)
+        files = fetch(args.source, args.assets, args.treebank)
     except TreebankError as error:
         sys.exit(str(error))
-    msg.good(f"{target}: {', '.join(path.name for path in files)}")
+    msg.good(f"{args.assets / args.treebank}: {', '.join(path.name for path in files)}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 These are the scores that other parsers are published with. A pipeline gets the text of each
 paragraph, of which `# newpar` and `# newdoc` mark the first sentence, and finds its words and
-sentences; without marks, all text is one paragraph.
+sentences. Text without marks is one paragraph. A paragraph that is too long for spaCy is cut at the
+end of a sentence.
 """
 
 import io
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from spacy.language import Language
 from spacy.tokens import Doc
-from treebank import Sentence, read_sentences, space_ends
+from treebank import read_sentences, space_ends
 from udtools import udeval
 
 from spacy_rootmind.formats.conllu import write_conllu
@@ -33,25 +34,21 @@ NEEDED = {
 }
 
 
-def paragraphs(gold: Path) -> list[str]:
-    """Return the texts of a treebank's paragraphs."""
-    sentences = space_ends({"": read_sentences([gold])})[""]
-    return ["".join(sentence.text for sentence in group) for group in _groups(sentences)]
-
-
-def _groups(sentences: list[Sentence]) -> Iterator[list[Sentence]]:
-    group: list[Sentence] = []
-    for sentence in sentences:
-        if group and sentence.starts_paragraph:
-            yield group
-            group = []
-        group.append(sentence)
-    yield group
+def paragraphs(gold: Path, max_length: int) -> Iterator[str]:
+    """Yield the texts of a treebank's paragraphs, in pieces of at most `max_length` characters."""
+    paragraph = ""
+    for sentence in space_ends({"": read_sentences([gold])})[""]:
+        is_full = len(paragraph) + len(sentence.text) > max_length
+        if paragraph and (sentence.starts_paragraph or is_full):
+            yield paragraph
+            paragraph = ""
+        paragraph += sentence.text
+    yield paragraph
 
 
 def official_scores(nlp: Language, gold: Path) -> dict[str, float]:
     """Parse the text of a treebank, and score it with `score`."""
-    return score(nlp.pipe(paragraphs(gold)), gold)
+    return score(nlp.pipe(paragraphs(gold, nlp.max_length)), gold)
 
 
 def score(docs: Iterable[Doc], gold: Path) -> dict[str, float]:

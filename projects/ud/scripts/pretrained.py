@@ -1,10 +1,5 @@
-"""Pretrained encoders: their requirements, the choice for a language, and their sizes.
+"""Pretrained encoders: their requirements, the choice for a language, and their sizes."""
 
-As a command, checks that everything that training needs is available.
-"""
-
-import argparse
-import sys
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -13,12 +8,8 @@ from typing import Any
 from packaging.requirements import Requirement
 from thinc.compat import has_torch_cuda_gpu, has_torch_mps_gpu
 from thinc.util import gpu_is_available
-from wasabi import msg
 
 PACKAGE = "spacy-rootmind"
-# What spaCy builds packages with, other than folders, and what `evaluate.py` scores with.
-BUILD, SCORER = "build", "udtools"
-NO_BUILD = "none"
 AUTO = "auto"
 ENGLISH = "en"
 CPU, CURATED, TRANSFORMER = ENCODERS = ("cpu", "curated", "transformer")
@@ -71,7 +62,7 @@ KINDS = {
 # --- requirements ------------------------------------------------------------------------------
 
 
-def check(encoder: str, pretrained: str, gpu: int, formats: str = NO_BUILD) -> None:
+def check(encoder: str, pretrained: str, gpu: int) -> None:
     """Check that packages and GPU are available, without loading them.
 
     Parameters
@@ -82,8 +73,6 @@ def check(encoder: str, pretrained: str, gpu: int, formats: str = NO_BUILD) -> N
         Name or folder of an encoder, or "auto".
     gpu
         Number of a GPU; -1 for the CPU.
-    formats
-        Those that `spacy package` is to build, separated by commas, or "none".
 
     Raises
     ------
@@ -104,8 +93,6 @@ def check(encoder: str, pretrained: str, gpu: int, formats: str = NO_BUILD) -> N
                 f'checkout, pip install -e "../..[{kind.extra}]"'
             )
     check_gpu(gpu, needs_torch=kind is not None)
-    if formats != NO_BUILD:
-        check_package(BUILD, f"--vars.build {formats}", f", or set --vars.build {NO_BUILD}")
 
 
 def unmet(extra: str) -> list[str]:
@@ -255,23 +242,3 @@ def check_bert(name: str, model_type: str) -> None:
             f"expected a WordPiece tokenizer (BertTokenizer) for --vars.encoder curated, that of "
             f"{name!r} is {type(tokenizer).__name__}: {advice}"
         )
-
-
-def main() -> None:
-    """Run the command."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("encoder", choices=ENCODERS)
-    parser.add_argument("--pretrained", default=AUTO, help="name or folder of an encoder")
-    parser.add_argument("--gpu-id", type=int, default=-1)
-    parser.add_argument("--build", default=NO_BUILD, help="formats of the package")
-    args = parser.parse_args()
-    try:
-        check(args.encoder, args.pretrained, args.gpu_id, args.build)
-        check_package(SCORER, "the command evaluate")
-    except SetupError as error:
-        sys.exit(str(error))
-    msg.good(f"{args.encoder}: all requirements are installed")
-
-
-if __name__ == "__main__":
-    main()

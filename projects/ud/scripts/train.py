@@ -7,6 +7,7 @@ interrupted, or whose settings or corpus have changed, is trained again.
 import argparse
 import hashlib
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -30,10 +31,16 @@ CONFIG = "config.cfg"
 # Written when a training is complete.
 RECORD = "trained.json"
 BEST = "model-best"
+# Exit code of a command that Ctrl-C has ended.
+INTERRUPTED = 130
 READER = "ud.GoldWords.v1"
 LEARN_RATE = "training.optimizer.learn_rate"
 # If --steps is given, at most one of this many steps is for warm-up.
 WARMUP = 10
+
+
+class TrainingError(RuntimeError):
+    """A training was not completed; the message says why and what comes next."""
 
 
 def seed_folder(run: Path, seed: int) -> Path:
@@ -157,8 +164,8 @@ def train_seed(
 
     Raises
     ------
-    subprocess.CalledProcessError
-        If `spacy train` fails.
+    TrainingError
+        If `spacy train` fails or is interrupted.
     """
     record = record_of(config, corpus, settings, seed)
     if (folder / RECORD).is_file():
@@ -167,7 +174,7 @@ def train_seed(
             return
         msg.warn(f"Seed {seed}: settings or corpus have changed, training again")
     elif folder.exists():
-        msg.warn(f"Seed {seed} was not finished, training again")
+        msg.warn(f"Seed {seed} was not finished: {folder} is replaced, training from the start")
     shutil.rmtree(folder, ignore_errors=True)
     msg.divider(f"seed {seed}")
     code = Path(__file__).parent / "gold_words.py"
@@ -175,8 +182,38 @@ def train_seed(
     command += ["--gpu-id", str(gpu), "--code", str(code), "--system.seed", str(seed)]
     for name, value in settings.items():
         command += [f"--{name}", value]
-    subprocess.run(command, check=True)
+    if code := run_training(command):
+        raise TrainingError(describe_failure(seed, code, folder))
     srsly.write_json(folder / RECORD, record)
+
+
+def run_training(command: list[str]) -> int:
+    """Run `spacy train`; returns its exit code.
+
+    In a terminal, Ctrl-C reaches spaCy too, which then saves `model-last`. A second one ends it.
+    """
+    with subprocess.Popen(command) as process:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            try:
+                return process.wait() or INTERRUPTED
+            except KeyboardInterrupt:
+                process.kill()
+                raise
+
+
+def describe_failure(seed: int, code: int, folder: Path) -> str:
+    """Say how a training ended, given its exit code, and what comes next."""
+    if code == INTERRUPTED:
+        code = -signal.SIGINT
+    if code > 0:
+        return f"training with seed {seed} failed (exit code {code}), see above"
+    return (
+        f"training with seed {seed} was ended by {signal.Signals(-code).name}. The same command "
+        f"trains it again from the start, so that all seeds are trained alike; seeds that are done "
+        f"stay. Until then, {folder} has what was saved"
+    )
 
 
 def sources_of(about: dict, encoder: str | None) -> list[dict[str, str]]:
@@ -271,8 +308,8 @@ def main() -> None:
         folder = seed_folder(args.output, seed)
         try:
             train_seed(path, args.corpus, folder, settings, seed, args.gpu_id)
-        except subprocess.CalledProcessError as error:
-            sys.exit(f"training with seed {seed} failed (exit code {error.returncode}), see above")
+        except TrainingError as error:
+            sys.exit(str(error))
     best = keep_best(args.output, seeds, args.corpus, encoder)
     msg.good(f"Best on the dev set: seed {best}, copied to {args.output / BEST}")
 
