@@ -13,9 +13,7 @@ from environments import make_installed
 from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
 from weasel.util.config import load_project_config
 
-from spacy_rootmind.cli.check import compare
-from spacy_rootmind.cli.checks import check_treebank
-from spacy_rootmind.cli.treebanks import read_treebank
+from spacy_rootmind.cli.check import check_treebank, compare, read_treebank
 from spacy_rootmind.formats.conllu import read_sentences
 from spacy_rootmind.formats.conllu_sentence import DEPREL, FORM, HEAD, UPOS, surface_text
 from spacy_rootmind.formats.lines import Inputs
@@ -48,8 +46,7 @@ def test_treebank_has_no_problems(findings):
     for found in findings:
         assert found.problems == {}
         assert found.n_trees == found.n_sentences
-        assert found.n_without_label == 0
-        assert found.root_labels == {"root": found.n_sentences}
+        assert found.labels["root"] == found.n_sentences
 
 
 def test_splits_share_no_sentence_with_each_other_or_with_the_input(sentences):
@@ -83,7 +80,7 @@ def test_readme_has_the_counts_of_the_treebank(findings):
         share = f"{100 * found.n_non_projective / found.n_sentences:.1f} %"
         row = f"| {found.n_sentences} | {found.n_words} | {found.n_non_projective} ({share}) |"
         assert f"| `{found.name}` {row}" in readme
-    labels = sum((found.all_labels for found in findings), Counter())
+    labels = sum((found.labels for found in findings), Counter())
     assert dict(re.findall(r"(?m)^\| ([a-z:]+) \| (\d+) \|$", readme)) == {
         label: str(count) for label, count in labels.items()
     }

@@ -204,7 +204,7 @@ def drop_contradictions(heads: NDArray[np.int64], lengths: NDArray[np.intp]) -> 
     heads = heads.copy()
     for sentence in np.flatnonzero(~sound).tolist():
         sent_heads = heads[sentence]
-        sent_heads[_on_cycles(sent_heads)] = MISSING
+        sent_heads[on_cycles(sent_heads)] = MISSING
         if (sent_heads == 0).sum() > 1:
             sent_heads[sent_heads == 0] = MISSING
     return heads
@@ -216,18 +216,13 @@ def _with_root(heads: NDArray[np.int64]) -> NDArray[np.int64]:
     return heads
 
 
-def _on_cycles(heads: NDArray[np.int64]) -> list[int]:
-    """List the words that are their own ancestors."""
-    found = []
-    for word in np.flatnonzero(heads > 0).tolist():
-        above = int(heads[word])
-        for _ in range(len(heads)):
-            if above in (word, 0, MISSING):
-                break
-            above = int(heads[above])
-        if above == word:
-            found.append(word)
-    return found
+def on_cycles(heads: NDArray[np.int64]) -> list[int]:
+    """List the words that are their own ancestors, of a sentence with a place for ROOT."""
+    above = np.maximum(heads, 0)
+    # After so many steps up, only ROOT and words on cycles are left.
+    for _ in range(len(heads).bit_length()):
+        above = above[above]
+    return sorted(set(above.tolist()) - {0})
 
 
 def count_labels(examples: Sequence[Example]) -> tuple[dict[str, int], dict[str, int]]:

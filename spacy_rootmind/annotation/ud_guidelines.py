@@ -226,7 +226,8 @@ def _read_feats(feats: Sequence[str]) -> NDArray[np.int8]:
 
 @lru_cache(maxsize=4096)
 def _read_word_feats(feats: str) -> tuple[int, int, int]:
-    """Read the features of one word, as `_read_feats`."""
+    """Read the features of one word, as `_read_feats`; ExtPos counts by the first of its values."""
     found: Any = dict(each.split("=", 1) for each in feats.split("|") if "=" in each)
-    external = NUMBER_OF_TAG.get(found["ExtPos"], NUMBER_OF_TAG["X"]) if "ExtPos" in found else -1
+    name = found["ExtPos"].partition(",")[0] if "ExtPos" in found else None
+    external = -1 if name is None else NUMBER_OF_TAG.get(name, NUMBER_OF_TAG["X"])
     return external, found.get("Polarity") == "Neg", found.get("Poss") == "Yes"

@@ -1,23 +1,370 @@
-"""The command `check`: problems and statistics of treebanks."""
+"""The command `check`: what a parser cannot learn from treebanks.
+
+`udvalidate` checks treebanks against the guidelines of Universal Dependencies.
+"""
 
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import spacy
+from numpy.typing import NDArray
+from spacy.tokens import Doc, DocBin
 from wasabi import Printer
 
-from spacy_rootmind.cli.checks import ERROR, Findings, Problem, check_treebank
+from spacy_rootmind.annotation.gold import on_cycles
+from spacy_rootmind.annotation.reading import annotated_heads, choose_root_label
+from spacy_rootmind.annotation.sentences import sentence_starts, words_of
 from spacy_rootmind.cli.messages import CommandError
-from spacy_rootmind.cli.treebanks import read_treebank
-from spacy_rootmind.compat import walk_directory
-from spacy_rootmind.formats.lines import InputError
+from spacy_rootmind.compat import gc_unchanged, walk_directory
+from spacy_rootmind.formats import conllu_sentence as conllu
+from spacy_rootmind.formats.conllu import read_sentences
+from spacy_rootmind.formats.lines import InputError, Inputs
+from spacy_rootmind.formats.records import Failure
+from spacy_rootmind.trees.checks import is_projective
+from spacy_rootmind.trees.conventions import MISSING, ROOT
 
 SUFFIXES = (".conllu", ".spacy")
-# How many of the most frequent labels are shown.
+# How many of the most frequent labels are shown, and how many places of each kind of problem.
 N_LABELS = 60
+N_PLACES = 5
+# Invalid heads, next to ROOT, words and MISSING.
+OUTSIDE, NOT_A_NUMBER, SPACE = -2, -3, -4
+
+ERROR, WARNING = "error", "warning"
+# Severity and description of each kind of problem.
+KINDS = {
+    "unreadable": (ERROR, "records that cannot be read"),
+    "nothing": (ERROR, "treebanks without words"),
+    "no_heads": (ERROR, "treebanks without heads"),
+    "head_not_a_number": (ERROR, "heads that are not numbers"),
+    "head_outside": (ERROR, "heads outside their sentence"),
+    "cycle": (ERROR, "sentences with heads in a cycle"),
+    "several_roots": (ERROR, "sentences with several roots"),
+    "no_root": (ERROR, "sentences without a root"),
+    "root_label_inside": (ERROR, "arcs between words with the root's label"),
+    "root_with_other_label": (
+        WARNING,
+        "roots, or tokens that are their own head, without the root's label; training treats their "
+        "heads as missing",
+    ),
+    "head_is_space": (
+        WARNING,
+        "words whose head is a whitespace token; training treats their heads as missing",
+    ),
+    "long_sentence": (WARNING, "sentences longer than the maximum, which will be split"),
+    "rare_label": (WARNING, "labels that occur only once"),
+    "new_label": (WARNING, "labels that do not occur in the training data"),
+    "single_sentences": (
+        WARNING,
+        "Docs of one sentence each, from which no parser learns where sentences start; convert "
+        "with several sentences per Doc (`spacy convert -n 10`), and leave gold_preproc off",
+    ),
+    "multiword_tokens": (
+        WARNING,
+        "multiword tokens, which the tokenizer does not split; training lacks the heads of their "
+        "words unless it uses gold tokens (gold_preproc) or the words are merged "
+        "(`spacy convert --merge-subtokens`)",
+    ),
+    "lost_heads": (
+        WARNING,
+        "gold heads that are lost, because the tokenizer merges what the treebank splits, as in "
+        "multiword tokens; consider gold_preproc, or `spacy convert --merge-subtokens`",
+    ),
+}
+
+
+@dataclass
+class GoldSentence:
+    """The words of a sentence, without whitespace tokens, and their heads, which may be no tree.
+
+    Attributes
+    ----------
+    where : str
+        Place of the sentence, for messages.
+    heads : int array of shape (n,)
+        ROOT, 1 to n for a word; MISSING without a head, OUTSIDE for a head that is not in the
+        sentence, SPACE for a whitespace token, NOT_A_NUMBER for anything else.
+    labels : list of str
+        Empty strings where labels are missing.
+    place : callable
+        Returns the place of a word, counted from 0.
+    """
+
+    where: str
+    heads: NDArray[np.int64]
+    labels: list[str]
+    place: Callable[[int], str]
+
+
+@dataclass
+class GoldDoc:
+    """The sentences of a Doc that have words, and how many multiword tokens they have."""
+
+    where: str
+    sentences: list[GoldSentence]
+    n_multiword: int = 0
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def read_treebank(path: Path) -> Iterator[GoldDoc | Failure]:
+    """Read a treebank; a sentence of CoNLL-U counts as a Doc, as with `spacy convert -n 1`.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read at all.
+    """
+    if path.suffix == ".spacy":
+        yield from read_docs(path)
+    else:
+        for found in read_sentences(str(path), Inputs([str(path)]).lines(str(path))):
+            yield found if isinstance(found, Failure) else gold_sentence(str(path), found)
+
+
+def gold_sentence(file: str, source: conllu.Sentence) -> GoldDoc:
+    """Convert a sentence of CoNLL-U."""
+    words = source.words
+    where = f"{file}:{source.line}"
+    sentence = GoldSentence(
+        where,
+        np.array([_head(row[conllu.HEAD], len(words)) for row in words], dtype=np.int64),
+        ["" if row[conllu.DEPREL] == conllu.EMPTY else row[conllu.DEPREL] for row in words],
+        lambda word: f"{file}:{source.line_of(word)}",
+    )
+    return GoldDoc(where, [sentence], sum("-" in row[conllu.ID] for row in source.rows))
+
+
+def _head(column: str, n_words: int) -> int:
+    if column in ("", conllu.EMPTY):
+        return MISSING
+    if not (column.isascii() and column.isdigit()):
+        return NOT_A_NUMBER
+    # A number of ten digits is not a word of the sentence.
+    return int(column) if len(column) < 10 and int(column) <= n_words else OUTSIDE
+
+
+def read_docs(path: Path) -> Iterator[GoldDoc | Failure]:
+    """Read a file of Docs as training does."""
+    try:
+        with gc_unchanged():
+            docs = DocBin().from_disk(path).get_docs(spacy.blank("xx").vocab)
+            found = [gold_doc(f"{path}, Doc {i}", doc) for i, doc in enumerate(docs, start=1)]
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from error
+    # A damaged file may raise almost any error.
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        yield Failure(str(path), None, f"not a file of Docs, or damaged: {reason}")
+    else:
+        yield from found
+
+
+def gold_doc(where: str, doc: Doc) -> GoldDoc:
+    """Convert the trees of a Doc, sentence by sentence."""
+    starts, words = sentence_starts(doc), words_of(doc)
+    heads, sentence = (
+        annotated_heads(doc)[0],
+        np.repeat(np.arange(len(starts) - 1), np.diff(starts)),
+    )
+    stops = np.searchsorted(words, starts)
+    number = np.full(len(doc), SPACE)
+    number[words] = np.arange(1, len(words) + 1) - stops[sentence[words]]
+    local = np.where(sentence[heads] == sentence, number[heads], OUTSIDE)
+    local[heads == np.arange(len(doc))] = ROOT
+    local[heads == MISSING] = MISSING
+    sentences = []
+    for first, stop in pairwise(stops.tolist()):
+        own = words[first:stop]
+        if len(own):
+            labels = [doc[i].dep_ for i in own.tolist()]
+            sentences.append(GoldSentence(where, local[own], labels, _place_of(where, own)))
+    return GoldDoc(where, sentences)
+
+
+def _place_of(where: str, tokens: NDArray[np.int64]) -> Callable[[int], str]:
+    return lambda word: f"{where}, token {tokens[word] + 1}"
+
+
+# --- checks ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Problem:
+    """How often a kind of problem occurs, and its first few places."""
+
+    count: int = 0
+    places: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Findings:
+    """Counts and problems of a treebank. Words are tokens other than whitespace.
+
+    Attributes
+    ----------
+    name : str
+        Name of the treebank in the report.
+    root_label : str
+        The root's label, as training chooses it.
+    n_trees : int
+        Number of sentences with one root in which each word has a head.
+    longest : (int, str)
+        Length of the longest sentence in words, and its place.
+    """
+
+    name: str
+    root_label: str
+    n_docs: int = 0
+    n_docs_of_several: int = 0
+    n_sentences: int = 0
+    n_words: int = 0
+    n_without_head: int = 0
+    n_trees: int = 0
+    n_non_projective: int = 0
+    longest: tuple[int, str] = (0, "")
+    labels: Counter[str] = field(default_factory=Counter)
+    problems: dict[str, Problem] = field(default_factory=dict)
+
+    def add(self, kind: str, place: str, count: int = 1) -> None:
+        """Count a problem, and keep its place."""
+        problem = self.problems.setdefault(kind, Problem())
+        problem.count += count
+        if len(problem.places) < N_PLACES:
+            problem.places.append(place)
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether something has to be mended before training."""
+        return any(KINDS[kind][0] == ERROR for kind in self.problems)
+
+    def add_doc(self, doc: GoldDoc, max_sentence_length: int | None) -> None:
+        """Check a Doc."""
+        self.n_docs += 1
+        self.n_docs_of_several += len(doc.sentences) > 1
+        if doc.n_multiword:
+            self.add("multiword_tokens", doc.where, doc.n_multiword)
+        for sentence in doc.sentences:
+            n_words = len(sentence.heads)
+            self.n_sentences += 1
+            self.n_words += n_words
+            self.longest = max(self.longest, (n_words, sentence.place(0)), key=lambda one: one[0])
+            if max_sentence_length is not None and n_words > max_sentence_length:
+                self.add("long_sentence", f"{sentence.place(0)}: {n_words} words")
+            self.labels.update(filter(None, sentence.labels))
+            self._check_labels(sentence)
+            self._check_heads(sentence)
+
+    def _check_labels(self, sentence: GoldSentence) -> None:
+        """Find labels that contradict heads; also sets heads as training reads them."""
+        for i, label in enumerate(sentence.labels):
+            if label and sentence.heads[i] == ROOT and not is_root(label, self.root_label):
+                self.add("root_with_other_label", f"{sentence.place(i)}: {label}")
+                sentence.heads[i] = MISSING
+            elif label == self.root_label and sentence.heads[i] > ROOT:
+                self.add("root_label_inside", sentence.place(i))
+
+    def _check_heads(self, sentence: GoldSentence) -> None:
+        heads, place = sentence.heads, sentence.place
+        kinds = {OUTSIDE: "head_outside", NOT_A_NUMBER: "head_not_a_number", SPACE: "head_is_space"}
+        for i in np.flatnonzero(heads < MISSING).tolist():
+            self.add(kinds[heads[i]], place(i))
+        self.n_without_head += int((heads == MISSING).sum())
+        with_root = np.concatenate(([MISSING], heads))
+        roots, cycles = np.flatnonzero(heads == ROOT).tolist(), on_cycles(with_root)
+        if cycles:
+            self.add("cycle", place(cycles[0] - 1))
+        if len(roots) > 1:
+            self.add("several_roots", place(roots[1]))
+        if not roots and (heads > ROOT).all():
+            self.add("no_root", place(0))
+        if len(roots) == 1 and not cycles and (heads >= ROOT).all():
+            self.n_trees += 1
+            self.n_non_projective += not is_projective(with_root)
+
+    def check_training(self) -> None:
+        """Check what only matters in training data."""
+        for label in sorted(self.labels):
+            if self.labels[label] == 1:
+                self.add("rare_label", label)
+
+    def compare(self, training: "Findings") -> None:
+        """Find labels that do not occur in the training data."""
+        for label in sorted(self.labels.keys() - training.labels.keys()):
+            self.add("new_label", f"{label}: {self.labels[label]}")
+
+    def summary(self) -> dict[str, Any]:
+        """Return all findings in the form of the JSON report."""
+        problems = [
+            {"kind": kind, "severity": KINDS[kind][0], "meaning": KINDS[kind][1], **vars(problem)}
+            for kind, problem in self.problems.items()
+        ]
+        return {**vars(self), "labels": dict(self.labels.most_common()), "problems": problems}
+
+
+def is_root(label: str, root_label: str) -> bool:
+    """Tell whether training reads a label of a token that is its own head as the root's."""
+    return label.lower() in (root_label.lower(), "root")
+
+
+def check_treebank(
+    name: str,
+    docs: Iterable[GoldDoc | Failure],
+    max_sentence_length: int | None = None,
+    root_label: str | None = None,
+) -> Findings:
+    """Check a treebank; the root's label is by default the one that training would choose."""
+    docs = list(docs)
+    roots = Counter(
+        label
+        for doc in docs
+        if isinstance(doc, GoldDoc)
+        for sentence in doc.sentences
+        for head, label in zip(sentence.heads.tolist(), sentence.labels, strict=True)
+        if head == ROOT and label
+    )
+    findings = Findings(name, root_label or choose_root_label(roots))
+    for doc in docs:
+        if isinstance(doc, Failure):
+            findings.add("unreadable", str(doc))
+        else:
+            findings.add_doc(doc, max_sentence_length)
+    if not findings.n_words:
+        findings.add("nothing", name)
+    elif findings.n_without_head == findings.n_words:
+        findings.add("no_heads", name)
+    return findings
+
+
+def compare(found: Sequence[Findings]) -> Findings:
+    """Check the training data for rare labels, and the other treebanks for labels it lacks.
+
+    The training data, which is returned, is the first treebank with "train" in its name, or else
+    the first.
+    """
+    training = next((one for one in found if "train" in Path(one.name).name), found[0])
+    training.check_training()
+    for other in found:
+        if other is not training:
+            other.compare(training)
+    return training
+
+
+def require_several_sentences(training: Findings) -> None:
+    """Check that sentence boundaries can be learnt from Docs."""
+    if training.n_docs > 1 and not training.n_docs_of_several:
+        training.add("single_sentences", training.name, training.n_docs)
+
+
+# --- the command -------------------------------------------------------------------------------
 
 
 def check(paths: Sequence[Path], *, max_sentence_length: int | None, as_json: bool) -> int:
@@ -31,24 +378,13 @@ def check(paths: Sequence[Path], *, max_sentence_length: int | None, as_json: bo
     found = []
     for path in treebank_paths(paths):
         try:
-            docs = read_treebank(path)
-            found.append(check_treebank(str(path), docs, max_sentence_length))
+            found.append(check_treebank(str(path), read_treebank(path), max_sentence_length))
         except InputError as error:
             raise CommandError(f"Cannot check {path}: {error}") from error
-    compare(found)
+    training = compare(found)
+    if training.name.endswith(".spacy"):
+        require_several_sentences(training)
     return report(found, as_json=as_json)
-
-
-def compare(found: Sequence[Findings]) -> None:
-    """Check the training data for rare labels, and the other treebanks for labels it lacks.
-
-    The training data is the first treebank with "train" in its name, or else the first.
-    """
-    training = next((one for one in found if "train" in Path(one.name).name), found[0])
-    training.check_training()
-    for other in found:
-        if other is not training:
-            other.compare(training)
 
 
 def treebank_paths(paths: Iterable[Path]) -> list[Path]:
@@ -77,63 +413,37 @@ def treebank_paths(paths: Iterable[Path]) -> list[Path]:
     return files
 
 
-def report(found: Sequence[Findings], *, as_json: bool, more: dict[str, Any] | None = None) -> int:
-    """Print findings; returns the exit code.
-
-    Parameters
-    ----------
-    found : list of Findings
-        One for each treebank.
-    as_json : bool
-        Whether to print JSON.
-    more : dict, optional
-        Further fields of the JSON.
-    """
-    n_errors = sum(len(findings.errors) for findings in found)
+def report(found: Sequence[Findings], *, as_json: bool) -> int:
+    """Print findings; returns the exit code."""
     if as_json:
         treebanks = [findings.summary() for findings in found]
-        print(json.dumps({"treebanks": treebanks, **(more or {})}, indent=2, ensure_ascii=False))
-        return 1 if n_errors else 0
-    printer = Printer(pretty=sys.stdout.isatty())
-    for findings in found:
-        show(printer, findings)
-    return 1 if n_errors else 0
+        print(json.dumps({"treebanks": treebanks}, indent=2, ensure_ascii=False))
+    else:
+        printer = Printer(pretty=sys.stdout.isatty())
+        for findings in found:
+            show(printer, findings)
+    return int(any(findings.has_errors for findings in found))
 
 
 def show(printer: Printer, findings: Findings) -> None:
     """Print findings as text."""
     printer.divider(findings.name)
-    printer.table([(key, value) for key, value in counts(findings) if value])
-    printer.text(f"Labels: {label_counts(findings.labels)}")
-    printer.text(f"Labels of roots: {label_counts(findings.root_labels)}", spaced=False)
-    problems = sorted(findings.problems.values(), key=lambda problem: problem.severity)
-    for problem in problems:
-        show_problem(printer, problem)
-    if not problems:
-        printer.good("No problems found")
-
-
-def counts(findings: Findings) -> list[tuple[str, str]]:
-    """List names and values of the statistics; a value is empty where there is nothing to show."""
-    lengths = ", ".join(
-        f"{name} {value:g}" for name, value in findings.summary()["sentence_length"].items()
-    )
-    return [
+    rows = [
         ("Docs", count(findings.n_docs)),
         ("  with several sentences", count(findings.n_docs_of_several)),
         ("Sentences", count(findings.n_sentences)),
-        ("  length in words", lengths),
-        ("  longest", findings.longest),
+        ("  longest", "{} words: {}".format(*findings.longest)),
         ("Words", count(findings.n_words)),
-        ("Whitespace tokens", count(findings.n_spaces)),
-        ("Multiword tokens", count(findings.n_multiword)),
-        ("Empty nodes", count(findings.n_empty_nodes)),
+        ("  without a head", count(findings.n_without_head, findings.n_words)),
         ("Complete trees", count(findings.n_trees)),
         ("  non-projective", count(findings.n_non_projective, findings.n_trees)),
-        ("Words without a head", count(findings.n_without_head, findings.n_words)),
-        ("Words without a label", count(findings.n_without_label, findings.n_words)),
-        ("Sentences with heads missing", count(findings.n_partial, findings.n_sentences)),
     ]
+    printer.table([row for row in rows if row[1]])
+    printer.text(f"Labels: {label_counts(findings.labels)}")
+    for kind in sorted(findings.problems, key=lambda kind: KINDS[kind][0]):
+        show_problem(printer, kind, findings.problems[kind])
+    if not findings.problems:
+        printer.good("No problems found")
 
 
 def count(number: int, total: int | None = None) -> str:
@@ -151,26 +461,18 @@ def label_counts(labels: Counter[str]) -> str:
     return ", ".join(shown) + (f", and {rest} others" if rest > 0 else "") or "none"
 
 
-def show_problem(printer: Printer, problem: Problem) -> None:
-    """Print a problem and its places."""
-    say(printer, problem.severity, f"{capitalized(problem.meaning)}: {problem.count:,}")
+def show_problem(printer: Printer, kind: str, problem: Problem) -> None:
+    """Print a problem and its places; without colours, with its severity."""
+    severity, meaning = KINDS[kind]
+    title = f"{meaning[0].upper()}{meaning[1:]}: {problem.count:,}"
+    if not printer.pretty:
+        title = f"{severity.capitalize()}: {title}"
+    if severity == ERROR:
+        printer.fail(title)
+    else:
+        printer.warn(title)
     # Not wrapped, so that terminals recognize it as a link.
     for place in problem.places:
         print(f"  {place}")
     if problem.count > len(problem.places):
         print("  ...")
-
-
-def say(printer: Printer, severity: str, title: str) -> None:
-    """Print an error or a warning; without colours, name its severity."""
-    if not printer.pretty:
-        title = f"{capitalized(severity)}: {title}"
-    if severity == ERROR:
-        printer.fail(title)
-    else:
-        printer.warn(title)
-
-
-def capitalized(text: str) -> str:
-    """Make the first letter a capital."""
-    return text[:1].upper() + text[1:]

@@ -1,6 +1,6 @@
 """Token attributes that the network reads, and that components before the parser set."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from spacy.attrs import IDS, intify_attr
 from spacy.language import Language
@@ -101,27 +101,6 @@ def require_annotated_vectors(
                     f"training.annotating_components and listens to {upstream!r}, which is not; "
                     f"list {upstream!r} there too"
                 )
-
-
-def unset_attributes(nlp: Language, name: str, attributes: Iterable[str]) -> Iterator[str]:
-    """Find the attributes that no component sets in training, as far as their factories tell.
-
-    Parameters
-    ----------
-    nlp : Language
-    name : str
-        Name of the parser.
-    attributes : iterable of str
-        The attributes that its network reads.
-    """
-    before = nlp.pipe_names[: nlp.pipe_names.index(name)]
-    listed = listed_in_training(nlp, "annotating_components")
-    annotating = [other for other in before if other in listed]
-    assigned = [nlp.get_pipe_meta(other).assigns for other in annotating]
-    # A factory that names nothing may set anything.
-    if all(assigned):
-        found = {attribute for assigns in assigned for attribute in assigns}
-        yield from (name for name in attributes if f"token.{name.lower()}" not in found)
 
 
 def listed_in_training(nlp: Language, setting: str) -> list[str]:

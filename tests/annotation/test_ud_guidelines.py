@@ -342,6 +342,25 @@ def test_words_are_read_from_docs():
     assert words.space_after.nonzero()[0].tolist() == [1, 2, 5, 6]
 
 
+def test_external_parts_of_speech_may_be_several():
+    """As by the validator, which compares the beginning of ExtPos for these relations."""
+    relations, firsts = ["det", "advmod", "aux", "cop", "case", "mark", "cc"], TAGS[1:-1]
+    cases = list(itertools.product(relations, firsts))
+    heads, tags, spaces = np.array([-1, 0, 1]), np.full(3, TAGS.index("VERB")), [True] * 3
+    lines, found = [], set()
+    for number, (relation, first) in enumerate(cases):
+        labels = np.array([-1, 0, LABELS.index(relation)])
+        feats = [{}, {}, {"ExtPos": f"{first},X"}]
+        lines += as_lines(number, heads, labels, tags, feats, spaces)
+        morphs = ["", f"ExtPos={first},X"]
+        doc = Doc(Vocab(), words=["w", "w"], pos=["VERB", "VERB"], morphs=morphs)
+        [errors] = UDGuidelines(LABELS)([(doc, np.arange(2))]).find_errors([0], [heads], [labels])
+        found |= {(5 * number + 4, name) for _, name in errors if name.startswith("rel-")}
+    reported = {error for error in validate("\n".join(lines)) if error[1].startswith("rel-")}
+    assert found == reported
+    assert {name for _, name in found} == {f"rel-upos-{relation}" for relation in relations}
+
+
 def test_words_without_a_part_of_speech_may_have_any_label():
     doc = Doc(Vocab(), words=["a", "b", "."])
     rightward = np.isin(NAMES, ["goeswith", "conj", "fixed", "flat", "appos"])

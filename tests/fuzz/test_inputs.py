@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from parsers import gold_examples, join, make_nlp, read_conllu
 from spacy.tokens import Doc, DocBin
 
-from spacy_rootmind.cli.checks import check_treebank
-from spacy_rootmind.cli.treebanks import read_treebank
+from spacy_rootmind.cli.check import check_treebank, read_treebank
 from spacy_rootmind.formats.conllu_sentence import FORM
 from spacy_rootmind.formats.lines import InputError, Inputs
 from spacy_rootmind.formats.records import Failure, InputRecord

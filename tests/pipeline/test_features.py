@@ -19,7 +19,7 @@ from spacy.util import fix_random_seed, minibatch
 from spacy.vectors import Vectors
 
 from spacy_rootmind.network.architecture import find_vectors
-from spacy_rootmind.pipeline.attributes import attributes_read, unset_attributes
+from spacy_rootmind.pipeline.attributes import attributes_read
 
 TOK2VEC = SMALL_MODEL["tok2vec"]
 TEXTS = ["The cat saw a dog.", "She slept. He read the book that he had.", ""]
@@ -206,28 +206,6 @@ def test_sentences_found_without_token_vectors_are_refused(quickstart_docs, mode
         nlp.initialize(lambda: own)
     nlp.config["training"]["annotating_components"] = ["tok2vec", "senter"]
     nlp.initialize(lambda: own)
-
-
-@pytest.mark.parametrize(
-    ("annotating", "missing"),
-    [
-        ([], ["TAG", "MORPH"]),
-        (["tok2vec", "tagger"], ["MORPH"]),
-        (["tok2vec", "tagger", "morphologizer"], []),
-        (["late"], ["TAG", "MORPH"]),
-        (["unknown"], []),
-    ],
-)
-def test_attributes_that_no_component_sets_in_training_are_found(annotating, missing):
-    nlp = spacy.blank("xx")
-    for name in ("tok2vec", "tagger", "morphologizer"):
-        nlp.add_pipe(name)
-    # Its factory does not say what it assigns.
-    nlp.add_pipe("attribute_ruler", name="unknown")
-    nlp.add_pipe("root_mst", config={"model": with_features("TAG", "MORPH")})
-    nlp.add_pipe("morphologizer", name="late")
-    nlp.config["training"]["annotating_components"] = annotating
-    assert list(unset_attributes(nlp, "root_mst", ["TAG", "MORPH"])) == missing
 
 
 def test_a_listener_as_features_is_refused():
