@@ -379,7 +379,7 @@ def test_command_line_examples_run(checkout, web_pipeline):
     assert "HeadProb=" in parsed
     assert parsed.count("# parse_3 = ") > 10
     assert len((checkout / "parsed.jsonl").read_text(encoding="utf8").splitlines()) > 50
-    assert "Labels of roots: root 700" in printed
+    assert "root 700" in printed
     assert "of the texts are also in train" in printed
 
 

@@ -11,7 +11,7 @@ from commandline import parse_options
 from spacy.tokens import Doc, DocBin
 
 from spacy_rootmind.annotation.records import read_record
-from spacy_rootmind.cli import treebanks
+from spacy_rootmind.cli import check
 from spacy_rootmind.cli.app import read_settings
 from spacy_rootmind.cli.messages import CommandError
 from spacy_rootmind.cli.parse import parse
@@ -120,7 +120,7 @@ def test_garbage_collector_stays_on_after_damaged_docs(docs, nlp, tmp_path):
     assert gc.isenabled()
     path = tmp_path / "gold.spacy"
     path.write_bytes(zlib.compress(b"\xc1"))
-    [failure] = treebanks.read_docs(path)
+    [failure] = check.read_docs(path)
     assert "damaged" in failure.reason
     assert gc.isenabled()
 
