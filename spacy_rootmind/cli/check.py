@@ -69,8 +69,7 @@ KINDS = {
     "multiword_tokens": (
         WARNING,
         "multiword tokens, which the tokenizer does not split; training lacks the heads of their "
-        "words unless it uses gold tokens (gold_preproc) or the words are merged "
-        "(`spacy convert --merge-subtokens`)",
+        "words without gold tokens (gold_preproc) or `spacy convert --merge-subtokens`",
     ),
     "lost_heads": (
         WARNING,
@@ -86,18 +85,15 @@ class GoldSentence:
 
     Attributes
     ----------
-    where : str
-        Place of the sentence, for messages.
     heads : int array of shape (n,)
         ROOT, 1 to n for a word; MISSING without a head, OUTSIDE for a head that is not in the
         sentence, SPACE for a whitespace token, NOT_A_NUMBER for anything else.
     labels : list of str
         Empty strings where labels are missing.
     place : callable
-        Returns the place of a word, counted from 0.
+        Returns the place of a word, counted from 0, for messages.
     """
 
-    where: str
     heads: NDArray[np.int64]
     labels: list[str]
     place: Callable[[int], str]
@@ -107,7 +103,6 @@ class GoldSentence:
 class GoldDoc:
     """The sentences of a Doc that have words, and how many multiword tokens they have."""
 
-    where: str
     sentences: list[GoldSentence]
     n_multiword: int = 0
 
@@ -133,14 +128,12 @@ def read_treebank(path: Path) -> Iterator[GoldDoc | Failure]:
 def gold_sentence(file: str, source: conllu.Sentence) -> GoldDoc:
     """Convert a sentence of CoNLL-U."""
     words = source.words
-    where = f"{file}:{source.line}"
     sentence = GoldSentence(
-        where,
         np.array([_head(row[conllu.HEAD], len(words)) for row in words], dtype=np.int64),
         ["" if row[conllu.DEPREL] == conllu.EMPTY else row[conllu.DEPREL] for row in words],
         lambda word: f"{file}:{source.line_of(word)}",
     )
-    return GoldDoc(where, [sentence], sum("-" in row[conllu.ID] for row in source.rows))
+    return GoldDoc([sentence], sum("-" in row[conllu.ID] for row in source.rows))
 
 
 def _head(column: str, n_words: int) -> int:
@@ -170,11 +163,8 @@ def read_docs(path: Path) -> Iterator[GoldDoc | Failure]:
 
 def gold_doc(where: str, doc: Doc) -> GoldDoc:
     """Convert the trees of a Doc, sentence by sentence."""
-    starts, words = sentence_starts(doc), words_of(doc)
-    heads, sentence = (
-        annotated_heads(doc)[0],
-        np.repeat(np.arange(len(starts) - 1), np.diff(starts)),
-    )
+    starts, words, (heads, _) = sentence_starts(doc), words_of(doc), annotated_heads(doc)
+    sentence = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     stops = np.searchsorted(words, starts)
     number = np.full(len(doc), SPACE)
     number[words] = np.arange(1, len(words) + 1) - stops[sentence[words]]
@@ -186,8 +176,8 @@ def gold_doc(where: str, doc: Doc) -> GoldDoc:
         own = words[first:stop]
         if len(own):
             labels = [doc[i].dep_ for i in own.tolist()]
-            sentences.append(GoldSentence(where, local[own], labels, _place_of(where, own)))
-    return GoldDoc(where, sentences)
+            sentences.append(GoldSentence(local[own], labels, _place_of(where, own)))
+    return GoldDoc(sentences)
 
 
 def _place_of(where: str, tokens: NDArray[np.int64]) -> Callable[[int], str]:
@@ -251,7 +241,7 @@ class Findings:
         self.n_docs += 1
         self.n_docs_of_several += len(doc.sentences) > 1
         if doc.n_multiword:
-            self.add("multiword_tokens", doc.where, doc.n_multiword)
+            self.add("multiword_tokens", doc.sentences[0].place(0), doc.n_multiword)
         for sentence in doc.sentences:
             n_words = len(sentence.heads)
             self.n_sentences += 1
