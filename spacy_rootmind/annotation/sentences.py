@@ -24,7 +24,7 @@ Starts = NDArray[np.int64]
 CERTAIN = 1e6
 # Log-odds of a boundary where a line ends, which constraints overrule.
 AT_LINE_END = CERTAIN / 4
-# Log-odds of a boundary between sentences that are joined; without the sign, of one in its place.
+# Log-odds of a boundary between what is joined; without the sign, of one in its place.
 JOINED = -CERTAIN / 8
 # Log-odds of a boundary that must not be there, however long the sentence becomes.
 NEVER = -1e12
@@ -97,15 +97,7 @@ def words_of(doc: Doc) -> NDArray[np.int64]:
     return (doc.to_array(IS_SPACE) == 0).nonzero()[0]
 
 
-def line_gaps(doc: Doc, n_ends: int) -> list[tuple[int, int]]:
-    """List the words before and after each gap with line ends, at least `n_ends`."""
-    words = words_of(doc)
-    gaps = (np.diff(words) > 1).nonzero()[0]
-    pairs = zip(words[gaps].tolist(), words[gaps + 1].tolist(), strict=True)
-    return [(before, after) for before, after in pairs if _line_ends(doc, before, after) >= n_ends]
-
-
-def _line_ends(doc: Doc, before: int, after: int) -> int:
+def count_line_ends(doc: Doc, before: int, after: int) -> int:
     """Count the line ends in the whitespace between two words."""
     return sum(space.text.count("\n") for space in doc[before + 1 : after])
 
@@ -256,7 +248,7 @@ def _gap_before(doc: Doc, token: int) -> int:
     while before > 0 and doc[before].is_space:
         before -= 1
     is_apart = before < token - 1 or bool(doc[before].whitespace_)
-    return is_apart + min(_line_ends(doc, before, token), 2)
+    return is_apart + min(count_line_ends(doc, before, token), 2)
 
 
 def _side(mark: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from spacy.language import Language
 from thinc.api import Config, Model
 
+from spacy_rootmind.annotation.line_starts import LineEnds
 from spacy_rootmind.pipeline.root_mst import RootMST
 from spacy_rootmind.pipeline.settings import Decode, Objective, Sentences, default_settings
 from spacy_rootmind.pipeline.upstream import Upstream
@@ -73,7 +74,7 @@ def make_root_mst(
     sentences: Sentences,
     boundary_threshold: float,
     blank_lines: bool,
-    line_ends: bool,
+    line_ends: LineEnds,
     max_sentence_length: int,
     decode: Decode,
     projective: bool,
@@ -114,9 +115,10 @@ def make_root_mst(
     blank_lines : bool
         Whether a blank line ends a sentence, with `sentences = "auto"`, unless the Doc or the
         constraints say otherwise. Turn it off for double-spaced text.
-    line_ends : bool
+    line_ends : bool or str
         Whether every line end ends a sentence in the same way, for text with a sentence or a title
-        on each line.
+        on each line. With "items", those do that come before an item of a list, a number, a heading
+        with `#` or a quotation with `>`, and those of lines shorter than the text is wide.
     max_sentence_length : int
         A sentence with more words is split where a boundary is most likely. Time and memory grow
         with the square of a sentence's length.

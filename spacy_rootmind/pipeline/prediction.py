@@ -26,6 +26,7 @@ from spacy.attrs import (
 )
 from spacy.tokens import Doc
 
+from spacy_rootmind.annotation.line_starts import sentence_gaps, share_starts
 from spacy_rootmind.annotation.reading import annotated_starts
 from spacy_rootmind.annotation.sentences import (
     AT_LINE_END,
@@ -35,7 +36,6 @@ from spacy_rootmind.annotation.sentences import (
     choose_starts,
     has_boundaries,
     join_wordless,
-    line_gaps,
     scored_tokens,
     words_of,
 )
@@ -268,6 +268,7 @@ def plan_sentences(
     """
     settings = context.settings
     stated = _stated_starts(doc, context)
+    log_odds = share_starts(doc, log_odds, stated)
     start_probs = _start_probs(log_odds, stated, context) if settings.confidence else None
     bound: NDArray[np.floating] = _network_log_odds(log_odds, context) + stated
     if settings.distribution_threshold is not None:
@@ -322,8 +323,9 @@ def _stated_starts(doc: Doc, context: PredictionContext) -> NDArray[np.float64]:
             )
         known[known == 0] = -1
     stated = CERTAIN * known.astype(np.float64)
-    if mode == "auto" and (context.settings.blank_lines or context.settings.line_ends):
-        for before, after in line_gaps(doc, 1 if context.settings.line_ends else 2):
+    if mode == "auto":
+        settings = context.settings
+        for before, after in sentence_gaps(doc, settings.blank_lines, settings.line_ends):
             if not known[after] and not (known[before + 1 : after] == 1).any():
                 stated[after] = AT_LINE_END
     return stated

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from spacy.language import Language
 
+from spacy_rootmind.annotation.line_starts import LineEnds
 from spacy_rootmind.pipeline.config_blocks import RegisteredFunction
 from spacy_rootmind.training.losses import MARGIN
 
@@ -43,10 +44,14 @@ def _count(name: str, value: Any) -> Any:
     return int(value)
 
 
-def _flag(name: str, value: Any) -> Any:
+def _flag(name: str, value: Any, also: str = "") -> Any:
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"expected {name} to be True or False, received {value!r}")
+        raise ValueError(f"expected {name} to be {also}True or False, received {value!r}")
     return bool(value)
+
+
+def _line_ends(name: str, value: Any) -> Any:
+    return value if isinstance(value, str) and value == "items" else _flag(name, value, '"items", ')
 
 
 def _positive(name: str, value: Any) -> Any:
@@ -128,7 +133,7 @@ class Settings:
     sentences: Sentences = field(default="auto", metadata={"check": _choice(Sentences)})
     boundary_threshold: float = field(default=0.5, metadata={"check": _threshold})
     blank_lines: bool = field(default=True, metadata={"check": _flag})
-    line_ends: bool = field(default=False, metadata={"check": _flag})
+    line_ends: LineEnds = field(default=False, metadata={"check": _line_ends})
     max_sentence_length: int = field(default=512, metadata={"check": _count})
     decode: Decode = field(default="labelled_tree", metadata={"check": _choice(Decode)})
     projective: bool = field(default=False, metadata={"check": _flag})

@@ -30,12 +30,12 @@ from strategies import rng_for
 
 from spacy_rootmind.annotation.details import ParseDetails
 from spacy_rootmind.annotation.gold import GoldBatch, training_starts
+from spacy_rootmind.annotation.line_starts import sentence_gaps
 from spacy_rootmind.annotation.sentences import (
     CERTAIN,
     bounds,
     choose_starts,
     join_wordless,
-    line_gaps,
     scored_tokens,
     words_of,
 )
@@ -811,7 +811,7 @@ def test_sentences_given_or_of_whole_docs_ignore_lines(make, mode, space, is_on)
     ],
 )
 def test_gaps_with_blank_lines(words, expected):
-    assert line_gaps(Doc(VOCAB, words=words), 2) == expected
+    assert sentence_gaps(Doc(VOCAB, words=words), blank_lines=True, line_ends=False) == expected
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ CASES = {
         "a probability from 0 to 1",
     ),
     "blank_lines": (False, ["yes", 1, None], "True or False"),
-    "line_ends": (True, ["yes", 1, None], "True or False"),
+    "line_ends": ("items", ["yes", 1, None], '"items", True or False'),
     "max_sentence_length": (
         3,
         [0, -3, 2.5, True, "9", None, float("inf"), float("nan")],

@@ -1,0 +1,125 @@
+"""The lines of a Doc's text, and sentences that start with them."""
+
+import re
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.tokens import Doc
+
+from spacy_rootmind.annotation.sentences import (
+    BULLETS,
+    CLOSING_MARKS,
+    JOINED,
+    count_line_ends,
+    words_of,
+)
+
+LineEnds = bool | Literal["items"]
+
+# A line that is not blank. Before its first word, it may have marks of quotation, a bullet, other
+# marks and a label such as a number. These are not looked for in a line that begins with a closing
+# mark, which belongs to the line before, or with a line across the page.
+LINE = re.compile(
+    r"^[^\S\n]*(?P<text>(?=\S)(?:"
+    rf"(?![{''.join(CLOSING_MARKS)})\]}}]|([-_*=~+\u2013\u2014\u2500\u2550])\2{{3}})"
+    r"(?P<quote>(?:>[> ]{0,20})?)"
+    rf"(?P<bullet>[{re.escape(''.join(BULLETS))}]{{1,20}}(?:[^\S\n]|(?<=[^ -~])))?"
+    r"""(?x:[^\w\n(\[]{0,20}
+    (?P<label>
+      (?: (?: \d{1,3}(?:\.\d{1,3})*[.)]?                # 1  1.  2)  1.2.3
+            | \d+(?:[:/-]\d+)+(?:[.,]\d+)?              # 10:03  2024-05-01  00:01:02,500
+            | [^\W\d_][.)] ) (?=:?\s) )?                # a)  B.
+      (?: [^\w\n(\[]{0,3}
+          (?: \((?:\w|\d{2,4}|[ivx]{2,5})\)             # (a)  (iv)  (12)
+            | \[[^\s()[\]]{0,20}[ ]?[^\s()[\]]{0,20}\]  # [10:03]  [x]  [ ]  [!NOTE]
+          ) (?=:?\s) ){0,2}
+    )
+    [^\w\n]{0,20})"""
+    r")?(?P<word>\S*).*)",
+    re.MULTILINE,
+)
+# The text's width: this share of its lines is no longer.
+WIDTH_QUANTILE = 0.75
+# Log-probability of a start that is as good as certain.
+MOST_LOG_PROB = -1e-6
+
+
+def sentence_gaps(doc: Doc, blank_lines: bool, line_ends: LineEnds) -> list[tuple[int, int]]:
+    """List the words before and after each gap in which a line end ends a sentence."""
+    words = words_of(doc)
+    gaps = (np.diff(words) > 1).nonzero()[0]
+    offsets = item_offsets(doc.text) if line_ends == "items" else set()
+    least = 1 if line_ends is True else 2 if blank_lines else np.inf
+    return [
+        (before, after)
+        for before, after in zip(words[gaps].tolist(), words[gaps + 1].tolist(), strict=True)
+        if count_line_ends(doc, before, after) >= least or doc[after].idx in offsets
+    ]
+
+
+def item_offsets(text: str) -> set[int]:
+    """Find the lines that are an item, begin or end a quotation, or follow a short line.
+
+    A line is short if the first word of the next one would have had room in the text's width.
+    """
+    lines = list(LINE.finditer(text))
+    lengths = [len(line[0].rstrip()) for line in lines]
+    width = np.quantile(lengths, WIDTH_QUANTILE, method="higher") if lines else 0
+    return {
+        line.start("text")
+        for length, (before, line) in zip(lengths, pairwise(lines), strict=False)
+        if _begins_item(before, line) or (line["word"] and length + 1 + len(line["word"]) <= width)
+    }
+
+
+def _begins_item(before: re.Match[str], line: re.Match[str]) -> bool:
+    depths = [(each["quote"] or "").count(">") for each in (before, line)]
+    has_mark = line["bullet"] or depths[0] != depths[1]
+    return bool(line["label"] or (line["word"] and has_mark))
+
+
+def share_starts(
+    doc: Doc, log_odds: NDArray[np.floating], stated: NDArray[np.floating]
+) -> NDArray[np.floating]:
+    """Give the marks that a line begins with one boundary with the word after them.
+
+    At most one of them starts a sentence, so their probabilities add up. The sum is that of the
+    first, and the others start none. A text without line breaks stays as it is.
+
+    Parameters
+    ----------
+    doc
+    log_odds : float array of shape (len(doc),)
+        Log-odds that each token starts a sentence.
+    stated : float array of shape (len(doc),)
+        Log-odds that the Doc states, 0 where it does not. Where it states a boundary after the
+        first mark, or none before that, nothing is shared.
+
+    Returns
+    -------
+    log_odds : float array of shape (len(doc),)
+    """
+    text = doc.text if len(words_of(doc)) < len(doc) else ""
+    if "\n" not in text:
+        return log_odds
+    shared = log_odds.copy()
+    for line in LINE.finditer(text):
+        tokens = _item_and_word(doc, line)
+        if len(tokens) < 2 or stated[tokens[0]] < 0 or (stated[tokens[1:]] > 0).any():
+            continue
+        log_prob = np.logaddexp.reduce(-np.logaddexp(0.0, -log_odds[tokens].astype(np.float64)))
+        log_prob = min(log_prob, MOST_LOG_PROB)
+        shared[tokens] = JOINED
+        shared[tokens[0]] = log_prob - np.log(-np.expm1(log_prob))
+    return shared
+
+
+def _item_and_word(doc: Doc, line: re.Match[str]) -> list[int]:
+    """List the tokens of a line from its first mark to its first word or, without one, label."""
+    start, word = line.start("text"), line.start("word")
+    if start == word or not (line["word"] or line["label"]):
+        return []
+    span = doc.char_span(start, word + 1 if line["word"] else word, alignment_mode="expand")
+    return [token.i for token in span if not token.is_space] if span.start_char == start else []
