@@ -40,8 +40,10 @@ LINE = re.compile(
     r")?(?P<word>\S*).*)",
     re.MULTILINE,
 )
-# The text's width: this share of its lines is no longer.
+# Characters in a line of running text: as many as this share of a text's lines has at most, but no
+# fewer than the least width.
 WIDTH_QUANTILE = 0.75
+MIN_WIDTH = 50
 # Log-probability of a start that is as good as certain.
 MOST_LOG_PROB = -1e-6
 
@@ -62,11 +64,12 @@ def sentence_gaps(doc: Doc, blank_lines: bool, line_ends: LineEnds) -> list[tupl
 def item_offsets(text: str) -> set[int]:
     """Find the lines that are an item, begin or end a quotation, or follow a short line.
 
-    A line is short if the first word of the next one would have had room in the text's width.
+    A line is short if there was room for the first word of the next one.
     """
     lines = list(LINE.finditer(text))
     lengths = [len(line[0].rstrip()) for line in lines]
-    width = np.quantile(lengths, WIDTH_QUANTILE, method="higher") if lines else 0
+    ordered = sorted(lengths) or [0]
+    width = max(MIN_WIDTH, ordered[int(WIDTH_QUANTILE * len(lengths))])
     return {
         line.start("text")
         for length, (before, line) in zip(lengths, pairwise(lines), strict=False)

@@ -17,7 +17,7 @@ ITEMS = """
 + |add a test
 • |Milk and two eggs
 ◦ | Nested, with another space
-– |Montag bis Freitag
+\u2013 |Montag bis Freitag
 — |Привет, как дела?
 ‣ |买牛奶
 > |I think that this is good.
@@ -55,7 +55,7 @@ C. |Results
 "|He came," she said.
 «|Bonjour», dit-elle.
 ¿|Quién es?
-١. |اكتب اسمك
+\u0661. |اكتب اسمك
 १) |अपना नाम लिखें
 $ |pip install it
 // |A comment in code
@@ -72,7 +72,7 @@ in 3. |She came.
 1998. |She came.
 (#27196). |She came.
 1.5). |She came.
-[12]–[15]. |She came.
+[12]\u2013[15]. |She came.
 (see the appendix) |She came.
 me. |She came.
 3 4. |She came.

@@ -29,7 +29,7 @@ CHANGED = {
     "sentences": ("doc", "doc"),
     "boundary_threshold": (0.25, 0.25),
     "blank_lines": (False, False),
-    "line_ends": (True, True),
+    "line_ends": ("items", "items"),
     "max_sentence_length": (77, 77),
     "decode": ("tree", "tree"),
     "projective": (True, True),

@@ -791,6 +791,38 @@ def test_line_ends_end_sentences_on_request(make):
     assert starts_in(make(line_ends=True), known) == ["a"]
 
 
+ITEMS = (
+    "The old teacher woke up\n- (a) She met Tom and a dog that slept in the window,\n1.2 and slept"
+)
+
+
+def test_marks_that_a_line_begins_with_share_a_start(make):
+    nlp = make(boundary_threshold=0, confidence=True)
+    made = nlp.make_doc(ITEMS)
+    expected = expected_probs(nlp, made)
+    shared = [["-", "(", "b", ")", "She"], ["1.2", "Tom"]]
+    for texts in shared:
+        [first] = [token.i for token in made if token.text == texts[0]]
+        stop = first + len(texts)
+        expected[first:stop] = [sum(expected[first:stop])] + [0.0] * (len(texts) - 1)
+    doc = nlp(made)
+    assert_probs(start_probs(doc), expected)
+    inside = [text for texts in shared for text in texts[1:]]
+    words = [token.text for token in doc if not token.is_space]
+    assert starts_in(nlp, ITEMS) == [word for word in words if word not in inside]
+
+
+def test_items_start_sentences_on_request(make):
+    assert starts_in(make(boundary_threshold=1), ITEMS) == ["The"]
+    nlp = make(boundary_threshold=1, line_ends="items")
+    assert starts_in(nlp, ITEMS) == ["The", "-", "1.2"]
+    assert starts_in(nlp, f"{ITEMS}\nand met a dog") == ["The", "-", "1.2", "and"]
+    words = ["a", "\n", "-", "b"]
+    for marks, starts in (([1, 0, -1, 0], ["a"]), ([1, 0, 0, 1], ["a", "b"])):
+        marked = [{1: True, -1: False}.get(mark) for mark in marks]
+        assert starts_in(nlp, Doc(VOCAB, words=words, sent_starts=marked)) == starts
+
+
 @pytest.mark.parametrize("mode", ["given", "doc"])
 @pytest.mark.parametrize(("space", "is_on"), [("\n", True), ("\n\n", False)])
 def test_sentences_given_or_of_whole_docs_ignore_lines(make, mode, space, is_on):
