@@ -2,7 +2,7 @@
 
 import re
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,5 +124,6 @@ def _item_and_word(doc: Doc, line: re.Match[str]) -> list[int]:
     start, word = line.start("text"), line.start("word")
     if start == word or not (line["word"] or line["label"]):
         return []
-    span = doc.char_span(start, word + 1 if line["word"] else word, alignment_mode="expand")
+    end = word + 1 if line["word"] else word
+    span: Any = doc.char_span(start, end, alignment_mode="expand")
     return [token.i for token in span if not token.is_space] if span.start_char == start else []
