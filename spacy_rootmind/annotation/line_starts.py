@@ -23,7 +23,7 @@ LineEnds = bool | Literal["items"]
 # mark, which belongs to the line before, or with a line across the page.
 LINE = re.compile(
     r"^[^\S\n]*(?P<text>(?=\S)(?:"
-    rf"(?![{''.join(CLOSING_MARKS)})\]}}]|([-_*=~+\u2013\u2014\u2500\u2550])\2{{3}})"
+    rf"(?![{re.escape(''.join(CLOSING_MARKS))})\]}}]|([-_*=~+\u2013\u2014\u2500\u2550])\2{{3}})"
     r"(?P<quote>(?:>[> ]{0,20})?)"
     rf"(?P<bullet>[{re.escape(''.join(BULLETS))}]{{1,20}}(?:[^\S\n]|(?<=[^ -~])))?"
     r"""(?x:[^\w\n(\[]{0,20}
@@ -97,8 +97,8 @@ def share_starts(
     log_odds : float array of shape (len(doc),)
         Log-odds that each token starts a sentence.
     stated : float array of shape (len(doc),)
-        Log-odds that the Doc states, 0 where it does not. Where it states a boundary after the
-        first mark, or none before that, nothing is shared.
+        Log-odds that the Doc states, 0 where it does not. Where it states that a token after the
+        first mark is a start, nothing is shared.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def share_starts(
     shared = log_odds.copy()
     for line in LINE.finditer(text):
         tokens = _item_and_word(doc, line)
-        if len(tokens) < 2 or stated[tokens[0]] < 0 or (stated[tokens[1:]] > 0).any():
+        if len(tokens) < 2 or (stated[tokens[1:]] > 0).any():
             continue
         log_prob = np.logaddexp.reduce(-np.logaddexp(0.0, -log_odds[tokens].astype(np.float64)))
         log_prob = min(log_prob, MOST_LOG_PROB)

@@ -124,7 +124,7 @@ def test_probabilities_of_a_shared_start_add_up():
 
 @pytest.mark.parametrize(
     ("stated", "is_shared"),
-    [({}, True), ({2: 1}, True), ({3: -1}, True), ({2: -1}, False), ({3: 1}, False)],
+    [({}, True), ({2: 1}, True), ({3: -1}, True), ({2: -1}, True), ({3: 1}, False)],
 )
 def test_starts_that_a_doc_states_are_not_moved(stated, is_shared):
     doc = Doc(VOCAB, words=["Go", "\n", "-", "stop", "it"])

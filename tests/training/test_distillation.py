@@ -19,12 +19,12 @@ from spacy_rootmind import TreeDistribution
 from spacy_rootmind.annotation.details import StoredDistribution
 from spacy_rootmind.annotation.gold import GoldBatch
 from spacy_rootmind.annotation.records import read_record
-from spacy_rootmind.annotation.sentences import sentences_of
+from spacy_rootmind.annotation.sentences import sentences_of, words_of
 from spacy_rootmind.annotation.teacher_records import arc_probabilities, average, find_targets
 from spacy_rootmind.network.architecture import ParserInput
 from spacy_rootmind.network.layout import Layout
 from spacy_rootmind.pipeline.serialization import save_folder
-from spacy_rootmind.pipeline.stored_distributions import teacher_name
+from spacy_rootmind.pipeline.stored_distributions import sigmoid, teacher_name
 from spacy_rootmind.training.losses import tree_cross_entropy
 from spacy_rootmind.trees.conventions import MISSING
 
@@ -263,6 +263,18 @@ def test_starts_at_blank_lines_are_certain(teacher):
     assert starts_taught_in(teacher(doc))[3] == 1.0
     assign(teacher.get_pipe("root_mst"), blank_lines=False)
     assert starts_taught_in(teacher(copy_of(doc, teacher.vocab)))[3] < 1.0
+
+
+def test_starts_of_a_line_s_marks_are_learnt_at_the_first_mark(teacher):
+    """By the first teacher, and by another one that gets its Docs."""
+    doc = teacher.make_doc("The committee left\n- Which they left\nThey")
+    network = teacher.get_pipe("root_mst").model
+    words = words_of(doc)
+    odds = network.predict(ParserInput([doc], [[np.arange(len(doc))]], [words])).boundaries
+    expected = sigmoid(odds[4:6].astype("f8")).sum()
+    assert 0 < expected < 1
+    for taught in (teacher(doc), teacher.get_pipe("root_mst")(doc)):
+        assert starts_taught_in(taught)[4:6] == pytest.approx([expected, 0.0], abs=1e-5)
 
 
 def test_a_later_teacher_keeps_what_was_stated(teacher):
