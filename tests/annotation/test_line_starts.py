@@ -152,6 +152,16 @@ def test_lines_are_read_in_linear_time(part):
     assert n_lines == sum(not line.isspace() for line in text.split("\n") if line)
 
 
+@pytest.mark.parametrize("before", ["so that the macro is usable\n", "It is so.\n\n"])
+def test_the_english_pipeline_starts_no_sentence_after_the_marks_of_a_line(web_pipeline, before):
+    nlp = spacy.load(web_pipeline)
+    lines = [line.rpartition("|") for line in ITEMS.splitlines() if line]
+    texts = [f"{before}{marks}{word} and more" for marks, _, word in lines]
+    for doc, (marks, _, _) in zip(nlp.pipe(texts), lines, strict=True):
+        starts = [sentence[0].idx - len(before) for sentence in doc.sents]
+        assert not any(0 < start <= len(marks) for start in starts), (marks, starts)
+
+
 # --- lines that start sentences ----------------------------------------------------------------
 
 # A caret is before the lines that start a sentence, besides the first.
