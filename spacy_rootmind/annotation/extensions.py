@@ -232,21 +232,6 @@ def _keeps_head(token: Token, details: ParseDetails, place: int) -> bool:
     return False
 
 
-def get_head_probs(span: Span) -> list[float | None] | None:
-    """Read the probability of each token's head in a sentence, as `get_head_prob`.
-
-    None without confidence, or if the sentence has other tokens or boundaries than were parsed.
-    """
-    details = _read(span)
-    if details is None or details.head_probs is None:
-        return None
-    probs: list[float | None] = list(details.head_probs)
-    for place in np.flatnonzero(~_has_parsed_head(details, span)).tolist():
-        # For its warning.
-        probs[place] = get_head_prob(span[place])
-    return probs
-
-
 def get_log_prob(span: Span) -> float | None:
     """Read the log probability of the sentence's tree, in nats.
 

@@ -142,7 +142,7 @@ class OutputFolder:
         numbers = {source: i for i, source in enumerate(self.sources)}
         columns = [
             [part.number for part in parts],
-            [part.source.name for part in parts],
+            [part.source.url for part in parts],
             [UNITS.get(part.source.form, "bytes") for part in parts],
             [part.start for part in parts],
             [part.stop for part in parts],

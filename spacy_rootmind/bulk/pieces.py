@@ -11,6 +11,7 @@ CoNLL-U and Docs are not cut, since they are written as they were read.
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from spacy_rootmind.formats.records import Failure, InputRecord
 from spacy_rootmind.parsing.long_runs import PIECE, cut, long_runs
@@ -70,13 +71,23 @@ def cut_record(
 def _cut_text(record: InputRecord, max_chars: int, max_word_length: int) -> Iterator[Piece]:
     text = record.text or ""
     start = 0
+    line_ends = iter(record.line_ends)
     while True:
         end = start + find_break(text, start, max_chars)
         part = text[start:end]
         runs = long_runs(part, max_word_length)
         pieces = cut(part, runs, min(PIECE, max_word_length)) if runs else None
-        yield Piece(replace(record, text=part, pieces=pieces), start, end, end == len(text))
-        if end == len(text):
+        is_last = end == len(text)
+        own = replace(
+            record,
+            text=part,
+            pieces=pieces,
+            before="" if start else record.before,
+            after=record.after if is_last else None,
+            line_ends=list(islice(line_ends, part.count("\n"))),
+        )
+        yield Piece(own, start, end, is_last)
+        if is_last:
             return
         start = end
 
@@ -100,13 +111,14 @@ def _cut_words(record: InputRecord, words: list[str], max_chars: int) -> Iterato
         last = _last_word(words, starts, first, max_chars)
         n_spaces = last - first if spaces is None else sum(spaces[first:last])
         end = place + sum(map(len, words[first:last])) + n_spaces
+        is_last = last == len(words)
         part = replace(
             record,
+            after=record.after if is_last else None,
             words=words[first:last],
             spaces=spaces and spaces[first:last],
             starts=starts and [True, *starts[first + 1 : last]],
         )
-        is_last = last == len(words)
         yield Piece(part, place, end, is_last)
         if is_last:
             return

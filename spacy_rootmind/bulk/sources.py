@@ -13,8 +13,8 @@ import gzip
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import islice, pairwise, takewhile
+from dataclasses import dataclass, replace
+from itertools import dropwhile, islice, pairwise, takewhile
 from pathlib import PurePosixPath
 from typing import Any, BinaryIO, cast
 
@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from spacy_rootmind.bulk.arrow_parser import ID_COLUMN, ArrowParser, make_record
 from spacy_rootmind.formats.docbin import read_docs
-from spacy_rootmind.formats.lines import InputError, Line, read_lines, without_mark
+from spacy_rootmind.formats.lines import InputError, Line, read_lines, short_names, without_mark
 from spacy_rootmind.formats.records import InputRecord, InputRecords
 from spacy_rootmind.formats.registry import (
     BULK,
@@ -60,7 +60,7 @@ VERSIONS = (
 
 @dataclass(frozen=True)
 class Source:
-    """An input file: its name as given, URL, format, compression, size and version."""
+    """An input file: its short name, URL, format, compression, size and version."""
 
     name: str
     url: str
@@ -107,7 +107,8 @@ def list_sources(
         if not found:
             raise InputError(f"expected files of a known format in {name}, found none")
         sources += [_source(fs, place, own, form, paragraphs) for own, place in found]
-    return sources
+    names = short_names(source.url for source in sources)
+    return [replace(source, name=names[source.url]) for source in sources]
 
 
 def _find(fs: Any, path: str, name: str) -> list[tuple[str, str]]:
@@ -168,7 +169,7 @@ def cut_source(source: Source, part_bytes: int, parser: ArrowParser) -> list[tup
             return _cut_docs(source, part_bytes)
         size = source.size if source.compression is None else _decompressed_size(source)
     except (OSError, EOFError, ValueError) as error:
-        raise InputError(f"cannot read {source.name}: {error}") from error
+        raise InputError(f"cannot read {source.url}: {error}") from error
     if source.compression is not None:
         part_bytes = max(part_bytes, -(-size // COMPRESSED_PARTS))
     starts = range(0, size, part_bytes)
@@ -253,7 +254,10 @@ def read_part(part: Part, parser: ArrowParser) -> InputRecords:
     own = _own_blocks if FORMATS[source.form].in_blocks else _own_lines
     with open_source(source) as stream:
         _go_to(stream, max(part.start - 1, 0), source)
-        yield from reader(source.form)(source.name, own(_lines(stream, part.start), part))
+        lines = own(_lines(stream, part.start), part)
+        # Empty lines belong to what they follow, which is in an earlier part.
+        lines = dropwhile(is_blank, lines) if part.start else lines
+        yield from reader(source.form)(source.name, lines)
 
 
 @contextmanager
@@ -299,21 +303,20 @@ def _lines(stream: BinaryIO, start: int) -> Iterator[Line]:
 
 
 def _own_lines(lines: Iterable[Line], part: Part) -> Iterator[Line]:
-    return takewhile(lambda line: line.number < part.stop, lines)
+    return takewhile(lambda line: line.number < part.stop or is_blank(line), lines)
 
 
 def _own_blocks(lines: Iterable[Line], part: Part) -> Iterator[Line]:
     """Choose the lines of the blocks that follow an empty line of this part."""
-    is_own = part.start == 0
+    is_own, is_next = part.start == 0, False
     for line in lines:
-        if is_blank(line):
-            if line.number >= part.stop:
-                return
-            is_own = True
+        is_empty, is_beyond = is_blank(line), line.number >= part.stop
+        if not is_empty and (is_next or (is_beyond and not is_own)):
+            return
+        is_own |= is_empty
+        is_next |= is_empty and is_beyond
         if is_own:
             yield line
-        elif line.number >= part.stop:
-            return
 
 
 def _read_rows(part: Part, parser: ArrowParser) -> InputRecords:

@@ -223,7 +223,7 @@ def _report(
         messages.warn(f"Errors, in {place}: {kinds}")
     warn_of_guidelines(messages, total)
     for part, reason in failed:
-        place = f"{part.source.name}, {part.start} to {part.stop}"
+        place = f"{part.source.url}, {part.start} to {part.stop}"
         messages.fail(f"Part {part.number} ({place}): {reason}")
     if failed:
         messages.fail(f"{len(failed)} of {n_parts} parts are missing. {summary}", HINT)

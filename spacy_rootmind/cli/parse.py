@@ -216,6 +216,8 @@ class Run:
         self.messages = Messages(options.quiet)
         self.n_records = self.n_failures = 0
         self.counts = Counts()
+        # The file of the last record that was written.
+        self._file: str | None = None
 
     def run(self) -> int:
         """Parse all records; returns the exit code."""
@@ -226,7 +228,8 @@ class Run:
             records = read_records(self.inputs, options.from_format, options.paragraphs)
             with self._progress() as progress:
                 complete = self._parse(records, progress)
-            if complete:
+            # Nothing but failures leaves no output.
+            if complete and (self.counts.documents or not self.n_records):
                 self.output.finish()
         finally:
             self.output.close()
@@ -264,11 +267,15 @@ class Run:
         return not self.options.strict
 
     def _write(self, record: InputRecord, doc: Doc) -> Failure | None:
+        # Comments of a single treebank stay as they are.
+        starts = record.file != self._file
+        record.starts_file = starts and (record.sentence is None or self._file is not None)
         try:
             prepared = self.output.prepare(doc, record, 0)
         except Exception as error:
             return record.failed(error)
         self.output.write(prepared)
+        self._file = record.file
         self.counts.add(count_doc(doc, 1))
         return None
 
@@ -285,7 +292,7 @@ class Run:
     def _report(self, complete: bool, seconds: float) -> None:
         if complete and not self.n_records:
             self.messages.warn("The input has nothing to parse")
-        elif complete:
+        elif complete and self.counts.documents:
             counts = self.counts
             self.messages.good(
                 f"Wrote {numbered(counts.documents, 'text')}, "
@@ -295,5 +302,6 @@ class Run:
             )
         warn_of_guidelines(self.messages, self.counts)
         if self.n_failures:
-            what = "Some records failed" if complete else "Stopped at a failed record"
+            some = "Some" if self.counts.documents else "Nothing was written, since all"
+            what = f"{some} records failed" if complete else "Stopped at a failed record"
             self.messages.fail(f"{what}: {self.n_failures} of {self.n_records} records failed")

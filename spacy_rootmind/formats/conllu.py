@@ -1,10 +1,11 @@
 """CoNLL-U: one record per sentence, and Docs with their probabilities and alternatives.
 
-`HeadProb=` in MISC is the probability of a word's head, and `Arcs=` the probable arcs to the word
-as HEAD:DEPREL:PROBABILITY, separated by commas; in their labels, "|", "," and "%" are
-percent-encoded. The comments `# parse_log_prob =` and `# parse_entropy =` have the log probability
-of the tree and the entropy in nats, and `# parse_1 =`, `# parse_2 =` ... the alternative parses:
-the log probability, then HEAD:DEPREL of each word.
+`HeadProb=` in MISC is the probability of a word's head, `ArcProb=` that of its head and label
+together, and `Arcs=` the probable arcs to the word as HEAD:DEPREL:PROBABILITY, separated by commas;
+in their labels, "|", "," and "%" are percent-encoded. The comments `# parse_log_prob =` and
+`# parse_entropy =` have the log probability of the tree and the entropy in nats, `# parse_1 =`,
+`# parse_2 =` ... the alternative parses: the log probability, then HEAD:DEPREL of each word. The
+comment `# guideline_status =` is as `span._.guideline_status`.
 
 What is written passes level 2 of UD's validator if the pipeline has UD's parts of speech, features
 and labels, and what was given is valid.
@@ -13,6 +14,7 @@ and labels, and what was given is valid.
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from urllib.parse import quote
 
 from spacy.tokens import Doc, Span, Token
@@ -31,6 +33,7 @@ from spacy_rootmind.formats.conllu_sentence import (
     UPOS,
     XPOS,
     ConlluError,
+    ConlluPlusError,
     Sentence,
     SentenceBuilder,
     as_column,
@@ -53,7 +56,8 @@ from spacy_rootmind.formats.parse_details import (
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords, check_unchanged
 from spacy_rootmind.formats.text import blocks
 
-OWN_COMMENT = re.compile(r"#\s*parse_(log_prob|entropy|\d+)\s*=")
+OWN_COMMENT = re.compile(r"#\s*(parse_(log_prob|entropy|\d+)|guideline_status)\s*=")
+NEWDOC = re.compile(r"#\s*newdoc\b")
 RESERVED = re.compile(r"[\s/%]")
 # Characters that would end a label within MISC; they are percent-encoded.
 MISC_MARKS = re.compile(r"[|,%]")
@@ -84,7 +88,10 @@ def read_conllu(file: str, lines: Iterable[Line]) -> InputRecords:
 
 
 def read_sentences(file: str, lines: Iterable[Line]) -> Iterator[Sentence | Failure]:
-    """Read sentences; an invalid line makes its sentence a failure at that line."""
+    """Read sentences; an invalid line makes its sentence a failure at that line.
+
+    Nothing more is read of a file with other columns.
+    """
     for block in blocks(lines):
         builder = SentenceBuilder()
         failure = None
@@ -93,6 +100,9 @@ def read_sentences(file: str, lines: Iterable[Line]) -> Iterator[Sentence | Fail
                 continue
             try:
                 builder.add(line.number, line.decode())
+            except ConlluPlusError as error:
+                yield Failure(file, error.line, str(error))
+                return
             except ValueError as error:
                 failure = Failure(file, line.number, str(error))
         try:
@@ -117,7 +127,7 @@ def write_conllu(doc: Doc, record: InputRecord, n_before: int) -> bytes:
     check_unchanged(doc, record)
     text: list[str] = []
     words = [token for token in doc if not token.is_space]
-    between = _spaces_between(doc, words)
+    between, texts = _text_in_file(doc, words, record)
     start = 0
     for sentence in doc.sents:
         own = [token for token in sentence if not token.is_space]
@@ -127,7 +137,9 @@ def write_conllu(doc: Doc, record: InputRecord, n_before: int) -> bytes:
         details = word_details(sentence, own)
         rows = []
         for i, attributes in enumerate(_probabilities(details, len(own))):
-            attributes |= _space_attributes(between, start + i, own[i].text)
+            attributes |= _space_attributes(
+                between, start + i, texts[start + i], goes_on=record.after is None
+            )
             misc = set_misc(EMPTY, attributes)
             rows.append(_row(own[i], i + 1, heads[i], deps[i], misc))
         comments = _first_comments(record, n_before + len(text), is_first=not text)
@@ -143,7 +155,8 @@ def _first_comments(record: InputRecord, n_before: int, *, is_first: bool) -> li
     named = name is not None and record.id == str(name)
     comments = []
     if is_first and n_before == 0:
-        comments.append(f"# newdoc id = {as_column(str(name))}" if named else "# newpar")
+        document = str(name) if named else record.file_name if record.starts_file else None
+        comments.append("# newpar" if document is None else f"# newdoc id = {as_column(document)}")
     return [*comments, f"# sent_id = {sent_id(record, n_before + 1)}"]
 
 
@@ -190,24 +203,35 @@ def _text(rows: Sequence[Sequence[str]]) -> str:
     return "".join(parts).rstrip(" ")
 
 
-def _spaces_between(doc: Doc, words: Sequence[Token]) -> list[str]:
-    """List the whitespace before the first word, and after each."""
-    if not words:
-        return []
+def _text_in_file(
+    doc: Doc, words: Sequence[Token], record: InputRecord
+) -> tuple[list[str], list[str]]:
+    """List the whitespace before the first word and after each, and the words, as in the file."""
     text = doc.text
-    ends = [0, *(token.idx + len(token) for token in words)]
-    starts = [*(token.idx for token in words), len(text)]
-    return [text[end:start] for end, start in zip(ends, starts, strict=True)]
+    places = [0, *(at for token in words for at in (token.idx, token.idx + len(token))), len(text)]
+    parts = record.with_line_ends(text[start:end] for start, end in pairwise(places))
+    parts[0] = record.before + parts[0]
+    parts[-1] += record.after or ""
+    if record.words is not None and record.spaces is None and record.after is not None:
+        # Tokens were given alone, and spaCy puts a space after each.
+        parts[-1] = parts[-1].removesuffix(" ")
+    return parts[::2], parts[1::2]
 
 
-def _space_attributes(between: Sequence[str], word: int, text: str) -> dict[str, str | None]:
-    """Return the whitespace around and inside a word as attributes in UDPipe's way."""
+def _space_attributes(
+    between: Sequence[str], word: int, text: str, *, goes_on: bool
+) -> dict[str, str | None]:
+    """Return the whitespace around and inside a word as attributes in UDPipe's way.
+
+    After the last word of a text, UD does not allow `SpaceAfter=No`: without an attribute, nothing
+    follows, unless the text goes on.
+    """
     after = between[word + 1]
-    is_last = word + 2 == len(between)
+    default = " " if goes_on or word + 2 < len(between) else ""
     return {
-        "SpaceAfter": "No" if not after and not is_last else None,
+        "SpaceAfter": "No" if not after and default else None,
         "SpacesBefore": escape_spaces(between[0]) if word == 0 and between[0] else None,
-        "SpacesAfter": escape_spaces(after) if after not in ("", " ") else None,
+        "SpacesAfter": escape_spaces(after) if after not in ("", default) else None,
         "SpacesInToken": escape_spaces(normalized(text)) if has_breaks(text) else None,
     }
 
@@ -248,22 +272,27 @@ def _probabilities(details: ListedDetails, n_words: int) -> list[dict[str, str |
     for arc in details.arcs or ():
         label = MISC_MARKS.sub(lambda mark: f"%{ord(mark[0]):02X}", deprel(arc.dep))
         arcs[arc.token - 1].append(f"{arc.head}:{label}:{decimals(arc.prob)}")
+    unknown = [None] * n_words
+    columns = (details.head_probs or unknown, details.arc_probs or unknown, arcs)
     return [
         {
-            "HeadProb": None if prob is None else decimals(prob),
+            "HeadProb": None if head_prob is None else decimals(head_prob),
+            "ArcProb": None if arc_prob is None else decimals(arc_prob),
             # A word may have no arc that is probable enough.
             "Arcs": ",".join(own) or None,
         }
-        for prob, own in zip(details.head_probs or [None] * n_words, arcs, strict=True)
+        for head_prob, arc_prob, own in zip(*columns, strict=True)
     ]
 
 
 def _parse_comments(details: ListedDetails) -> list[str]:
-    """Format the log probability, the entropy and the alternative parses as comments."""
+    """Format what a sentence has besides its words' probabilities as comments."""
     values = {"log_prob": details.log_prob, "entropy": details.entropy}
     comments = [
         f"# parse_{key} = {decimals(value)}" for key, value in values.items() if value is not None
     ]
+    if details.guideline_status is not None:
+        comments.append(f"# guideline_status = {details.guideline_status}")
     for i, parse in enumerate(details.parses or (), start=1):
         arcs = (f"{head}:{deprel(dep)}" for head, dep in zip(parse.heads, parse.deps, strict=True))
         comments.append(f"# parse_{i} = {decimals(parse.log_prob)} {' '.join(arcs)}")
@@ -297,6 +326,8 @@ def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_bef
         row[MISC] = set_misc(row[MISC], probabilities[i])
     rows = [row for row in rows if not EMPTY_NODE_ID.fullmatch(row[ID])]
     comments = [line for line in given.comments if not OWN_COMMENT.match(line)]
+    if record.starts_file and not any(NEWDOC.match(line) for line in comments):
+        comments.insert(0, f"# newdoc id = {as_column(record.file_name or record.file)}")
     if given.comment("sent_id") is None:
         comments.append(f"# sent_id = {sent_id(record, n_before + 1)}")
     if given.comment("text") is None:

@@ -12,9 +12,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL, DEPS, MISC = range(10)
-N_COLUMNS = 10
+COLUMNS = ["ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC"]
+N_COLUMNS = len(COLUMNS)
 EMPTY = "_"
 
+# The first line of CoNLL-U Plus, which has other columns.
+GLOBAL_COLUMNS = re.compile(r"#\s*global\.columns\s*=\s*(.*)")
 # At most nine digits, so that the numbers fit into 32 bits.
 WORD_ID = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 RANGE_ID = re.compile(r"([1-9]\d{0,8})-([1-9]\d{0,8})", re.ASCII)
@@ -32,6 +35,10 @@ class ConlluError(ValueError):
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(reason)
         self.line = line
+
+
+class ConlluPlusError(ConlluError):
+    """A file with other columns than CoNLL-U."""
 
 
 @dataclass
@@ -99,6 +106,13 @@ class SentenceBuilder:
             if sentence.rows:
                 raise ConlluError(
                     line, "found a comment inside a sentence; is the empty line before it missing?"
+                )
+            if (columns := GLOBAL_COLUMNS.match(text)) and columns[1].split() != COLUMNS:
+                raise ConlluPlusError(
+                    line,
+                    f"expected CoNLL-U, found CoNLL-U Plus with the columns {columns[1][:80]}: "
+                    f"convert the file to the ten columns {' '.join(COLUMNS)}, with _ for those "
+                    f"that it does not have",
                 )
             sentence.comments.append(text)
             return

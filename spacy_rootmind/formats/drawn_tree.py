@@ -12,8 +12,8 @@ the first of its dependents to the last. Lines that share a row are drawn in dif
 that non-projective trees can be drawn as well; where a word's own line crosses a vertical one
 without being connected to it, the crossing is ╪.
 
-After each word come its part of speech, its label, the probability of its head, and after "or" the
-probable arcs from other heads.
+After each word come its part of speech, its label, the probability of its head and label together,
+and after "or" the other probable arcs to it.
 """
 
 import math
@@ -168,7 +168,7 @@ def _draw_sentence(sentence: Span, words: Sequence[Token]) -> str:
     heads, deps = numbered_tree(sentence, words)
     details = word_details(sentence, words)
     lines = [printable(as_column(sentence.text)), ""]
-    lines += _draw_words(words, heads, deps, _probabilities(details, words, heads))
+    lines += _draw_words(words, heads, deps, _probabilities(details, words, heads, deps))
     if details.log_prob is not None:
         lines += ["", f"Probability of the tree: {percent(math.exp(details.log_prob))}"]
     for log_prob, other_heads, labels in details.parses or ():
@@ -198,16 +198,17 @@ def _shown(token: Token) -> str:
 
 
 def _probabilities(
-    details: ListedDetails, words: Sequence[Token], heads: Sequence[int]
+    details: ListedDetails, words: Sequence[Token], heads: Sequence[int], deps: Sequence[str]
 ) -> list[str]:
-    """Format the probability of each word's head, and the probable arcs from other heads."""
+    """Format the probability of each word's arc, and the other probable arcs to it."""
     others: list[list[str]] = [[] for _ in words]
     for arc in details.arcs or ():
-        if arc.head != heads[arc.token - 1]:
+        place, label = arc.token - 1, deprel(arc.dep)
+        if (arc.head, label) != (heads[place], deps[place]):
             head = f"{_shown(words[arc.head - 1])} " if arc.head else ""
-            others[arc.token - 1].append(f"{head}{deprel(arc.dep)} {percent(arc.prob)}")
+            others[place].append(f"{head}{label} {percent(arc.prob)}")
     cells = []
-    for prob, own in zip(details.head_probs or [None] * len(words), others, strict=True):
+    for prob, own in zip(details.arc_probs or [None] * len(words), others, strict=True):
         shown = "" if prob is None else f"{percent(prob):>7}"
         cells.append(f"{shown}  or {', '.join(own)}" if own else shown)
     return cells

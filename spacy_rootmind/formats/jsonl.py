@@ -4,8 +4,8 @@ Tokens are strings, or lists of strings, one list per sentence. With text and to
 found in the text. Of a Doc written by `Doc.to_json`, text, tokens and sentences are read. Other
 fields are kept.
 
-Written tokens have "head_prob" and "arcs", and sentences "log_prob", "entropy" and "parses". Heads
-are indices of tokens in the Doc, as in "tokens".
+Written tokens have "head_prob", "arc_prob" and "arcs", and sentences "log_prob", "entropy",
+"guideline_status" and "parses". Heads are indices of tokens in the Doc, as in "tokens".
 """
 
 import json
@@ -213,10 +213,13 @@ def _add_parse(data: dict[str, Any], number: int, sentence: Span) -> None:
     for key, value in (("log_prob", details.log_prob), ("entropy", details.entropy)):
         if value is not None:
             data["sents"][number][key] = rounded(value)
+    if details.guideline_status is not None:
+        data["sents"][number]["guideline_status"] = details.guideline_status
     tokens = data["tokens"][sentence.start : sentence.end]
-    for token, prob in zip(tokens, details.head_probs or (), strict=False):
-        if prob is not None:
-            token["head_prob"] = rounded(prob)
+    for key, probs in (("head_prob", details.head_probs), ("arc_prob", details.arc_probs)):
+        for token, prob in zip(tokens, probs or (), strict=False):
+            if prob is not None:
+                token[key] = rounded(prob)
     if details.arcs is not None:
         for token in tokens:
             token["arcs"] = []

@@ -1,7 +1,8 @@
 """Input files, read line by line in constant memory or whole, and counted on the way."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ STDIN = "-"
 # In bytes. Longer lines are reported instead of read; spaCy parses up to a million characters.
 MAX_LINE = 1 << 24
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+LINE_ENDS = b"\r\n", b"\n", b"\r"
 
 
 class InputError(Exception):
@@ -18,13 +20,13 @@ class InputError(Exception):
 
 
 class Line(NamedTuple):
-    """A line without its line end; `data` is None if the line is too long."""
+    """A line with its line end; `data` is None if the line is too long."""
 
     number: int
     data: bytes | None
 
     def decode(self) -> str:
-        """Decode the line as UTF-8.
+        """Decode the line as UTF-8, without its line end.
 
         Raises
         ------
@@ -34,11 +36,16 @@ class Line(NamedTuple):
         if self.data is None:
             raise ValueError(f"expected a line of at most {MAX_LINE} bytes, found a longer one")
         try:
-            return self.data.decode("utf8")
+            return self.data.removesuffix(self.end).decode("utf8")
         except UnicodeDecodeError as error:
             raise ValueError(
                 f"expected UTF-8, found byte {self.data[error.start]:#04x} at {error.start + 1}"
             ) from error
+
+    @property
+    def end(self) -> bytes:
+        """The line end; empty for a last line without one."""
+        return next((end for end in LINE_ENDS if self.data and self.data.endswith(end)), b"")
 
 
 class Inputs:
@@ -131,13 +138,13 @@ class Inputs:
 
 
 def read_lines(read: Callable[[int], bytes]) -> Iterator[bytes | None]:
-    """Yield lines without their ends; None for one that is longer than MAX_LINE.
+    """Yield lines with their ends; None for one that is longer than MAX_LINE.
 
     `read` returns what follows in a file, up to the end of a line and to a number of bytes.
     """
     while data := read(MAX_LINE + 1):
         if len(data) <= MAX_LINE:
-            yield data.removesuffix(b"\n").removesuffix(b"\r")
+            yield data
             continue
         while data and not data.endswith(b"\n"):
             data = read(MAX_LINE + 1)
@@ -152,6 +159,17 @@ def without_mark(data: bytes | None) -> bytes | None:
 def display_name(name: str) -> str:
     """Return the name of an input for messages."""
     return "stdin" if name == STDIN else name
+
+
+def short_names(paths: Iterable[str], n_parts: int = 1) -> dict[str, str]:
+    """Shorten paths to their last parts: to as few as tell them from each other."""
+    groups = defaultdict(set)
+    for path in paths:
+        groups["/".join(path.split("/")[-n_parts:])].add(path)
+    names: dict[str, str] = {}
+    for name, own in groups.items():
+        names |= short_names(own, n_parts + 1) if len(own) > 1 else dict.fromkeys(own, name)
+    return names
 
 
 def _files_of(name: str) -> list[str]:

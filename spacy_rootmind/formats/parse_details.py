@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from spacy.tokens import Span
 
-from spacy_rootmind.annotation.extensions import get_head_prob, warn_of_outdated
+from spacy_rootmind.annotation.extensions import get_arc_prob, get_head_prob, warn_of_outdated
 from spacy_rootmind.annotation.records import OutdatedDetailsError, read_record
 
 # Of numbers that are written.
@@ -36,6 +36,9 @@ class ListedDetails(NamedTuple):
     ----------
     head_probs : list of float or None
         Probability of each token's head; None for a token with another head than was parsed.
+    arc_probs : list of float or None
+        Probability of each token's head and label together; None for a token with others.
+    guideline_status : str or None
     log_prob, entropy : float
         Log probability of the tree, and entropy of the distribution over trees, in nats.
     arcs, parses : list
@@ -44,6 +47,8 @@ class ListedDetails(NamedTuple):
     """
 
     head_probs: Sequence[float | None] | None = None
+    arc_probs: Sequence[float | None] | None = None
+    guideline_status: str | None = None
     log_prob: float | None = None
     entropy: float | None = None
     arcs: Sequence[ListedArc] | None = None
@@ -61,6 +66,7 @@ class ListedDetails(NamedTuple):
 
         return self._replace(
             head_probs=self.head_probs and [self.head_probs[i] for i in words],
+            arc_probs=self.arc_probs and [self.arc_probs[i] for i in words],
             arcs=self.arcs
             and [
                 arc._replace(token=number[arc.token], head=head(arc.token, arc.head))
@@ -93,16 +99,23 @@ def list_details(sentence: Span) -> ListedDetails:
         return ListedDetails()
     if record is None:
         return ListedDetails()
-    found = ListedDetails()
+    status = record.guideline_status
+    found = ListedDetails(guideline_status=None if status is None else status.status)
     if (confidence := record.confidence) is not None:
         probs: list[float | None] = list(confidence.head_probs.tolist())
         heads = [token.head.i - sentence.start for token in sentence]
-        changed = [i for i, parsed in enumerate(record.heads) if heads[i] != parsed]
+        changed = {i for i, parsed in enumerate(record.heads) if heads[i] != parsed}
         for place in changed:
             # None, with a warning.
             probs[place] = get_head_prob(sentence[place])
+        of_labels = zip(sentence, record.labels or (), record.arc_probs or (), strict=False)
+        arc_probs = [
+            prob if i not in changed and token.dep_ == label else get_arc_prob(token)
+            for i, (token, label, prob) in enumerate(of_labels)
+        ]
         found = found._replace(
             head_probs=probs,
+            arc_probs=arc_probs or None,
             log_prob=None if changed else float(confidence.log_prob),
             entropy=float(confidence.entropy),
         )

@@ -1,6 +1,7 @@
 """Input records: texts, sentences or Docs to parse, and failures."""
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +12,7 @@ from spacy.vocab import Vocab
 
 from spacy_rootmind.formats.conllu_sentence import EMPTY, FEATS, LEMMA, UPOS, XPOS, Sentence
 
+LINE_FEED = re.compile("\n")
 # Kinds of failures.
 INPUT, PIPELINE, KILLED = "input", "pipeline", "killed"
 
@@ -23,8 +25,17 @@ class InputRecord:
     ----------
     file, line
         Where the record starts; no file for the row of a table in memory.
+    file_name : str, optional
+        Short name of the file in made-up ids; by default `file`.
+    starts_file : bool
+        Whether the record is the first of its file in the output.
     text : str, optional
         Tokenized by the pipeline, unless there are words.
+    before, after : str
+        Whitespace around the text in its file. Between two texts, it is after the first. `after` is
+        None if the text goes on in another record.
+    line_ends : list of str
+        What the file has for the line feeds of the text; they are its own without this.
     pieces : list of str, optional
         The text in pieces to be tokenized one by one, if the tokenizer cannot take it as a whole.
     words : list of str, optional
@@ -46,6 +57,9 @@ class InputRecord:
     file: str
     line: int
     text: str | None = None
+    before: str = ""
+    after: str | None = ""
+    line_ends: list[str] = field(default_factory=list)
     pieces: list[str] | None = None
     words: list[str] | None = None
     spaces: list[bool] | None = None
@@ -54,6 +68,8 @@ class InputRecord:
     sentence: Sentence | None = None
     replace_tags: bool = False
     load_doc: Callable[[Vocab], Doc] | None = None
+    file_name: str | None = None
+    starts_file: bool = False
 
     @property
     def id(self) -> str | None:
@@ -61,12 +77,17 @@ class InputRecord:
         name = self.fields.get("id", self.fields.get("sent_id"))
         if isinstance(name, (str, int)) and not isinstance(name, bool) and str(name).strip():
             return str(name)
-        return f"{self.file}:{self.line}" if self.file else None
+        return f"{self.file_name or self.file}:{self.line}" if self.file else None
 
     @property
     def is_whole(self) -> bool:
         """Whether the record can only be parsed as one Doc, since it is written as it was read."""
         return self.sentence is not None or self.load_doc is not None
+
+    def with_line_ends(self, parts: Iterable[str]) -> list[str]:
+        """Return all parts of the text, in order, with the line ends of the file."""
+        ends = iter(self.line_ends)
+        return [LINE_FEED.sub(lambda _: next(ends, "\n"), part) for part in parts]
 
     @property
     def n_chars(self) -> int:

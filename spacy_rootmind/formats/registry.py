@@ -4,13 +4,21 @@ The command line has its choices from here, and does not wait for spaCy: readers
 imported when they are used.
 """
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spacy_rootmind.formats.lines import STDIN, InputError, Inputs, Line, display_name
+from spacy_rootmind.formats.lines import (
+    STDIN,
+    InputError,
+    Inputs,
+    Line,
+    display_name,
+    short_names,
+)
 
 if TYPE_CHECKING:
     from spacy.tokens import Doc
@@ -96,17 +104,26 @@ def _load(name: str) -> Any:
 
 def read_records(inputs: Inputs, form: str | None, paragraphs: bool = False) -> "InputRecords":
     """Read the texts, then all files: in the given format, or each in the format of its suffix."""
-    from spacy_rootmind.formats.docbin import read_docs
+    from spacy_rootmind.formats.records import InputRecord
 
     yield from reader(TEXT)("--text", inputs.given_texts())
-    for name in inputs.names:
-        own_form = form or input_format(name)
-        if own_form == DOCS:
-            yield from read_docs(display_name(name), inputs.content(name))
-            continue
-        if paragraphs and own_form == TEXT:
-            own_form = PARAGRAPHS
-        yield from reader(own_form)(display_name(name), inputs.lines(name))
+    paths = [Path(os.path.abspath(display_name(name))).as_posix() for name in inputs.names]
+    short = short_names(paths)
+    for name, path in zip(inputs.names, paths, strict=True):
+        for record in _read_file(inputs, name, form or input_format(name), paragraphs):
+            if isinstance(record, InputRecord):
+                record.file_name = short[path]
+            yield record
+
+
+def _read_file(inputs: Inputs, name: str, form: str, paragraphs: bool) -> "InputRecords":
+    from spacy_rootmind.formats.docbin import read_docs
+
+    if form == DOCS:
+        return read_docs(display_name(name), inputs.content(name))
+    if paragraphs and form == TEXT:
+        form = PARAGRAPHS
+    return reader(form)(display_name(name), inputs.lines(name))
 
 
 def input_format(name: str) -> str:

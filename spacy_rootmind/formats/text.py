@@ -1,7 +1,11 @@
-"""Texts: one per line, or one per paragraph (separated by empty lines), with its line ends."""
+"""Texts: one per line, or one per paragraph (separated by empty lines).
+
+A record also has the whitespace around its text and the line ends in it, so that CoNLL-U can state
+them. The text of a paragraph has line feeds instead, whatever they are.
+"""
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, groupby
 
 from spacy_rootmind.formats.lines import MAX_LINE, Line
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
@@ -9,38 +13,63 @@ from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 
 def read_texts(file: str, lines: Iterable[Line]) -> InputRecords:
     """Read one text per line; skip lines that are only whitespace."""
-    for line in lines:
-        try:
-            text = line.decode()
-        except ValueError as error:
-            yield Failure(file, line.number, str(error))
-            continue
-        if text.strip():
-            yield InputRecord(file, line.number, text=text)
+    runs = groupby(lines, is_blank)
+    yield from _read(file, chain.from_iterable([run] if blank else zip(run) for blank, run in runs))
 
 
 def read_paragraphs(file: str, lines: Iterable[Line]) -> InputRecords:
     """Read one text per paragraph; lines that are only whitespace separate paragraphs."""
-    for block in blocks(lines):
-        parts: list[str] = []
-        first = failure = None
-        size = 0
-        for line in block:
-            first = first or line.number
-            if failure is not None:
-                continue
-            try:
-                parts.append(line.decode())
-                size += len(parts[-1])
-                if size > MAX_LINE:
-                    raise ValueError(
-                        f"expected a paragraph of at most {MAX_LINE} characters, found a longer one"
-                    )
-            except ValueError as error:
-                parts.clear()
-                failure = Failure(file, line.number, str(error))
-        if first is not None:
-            yield failure or InputRecord(file, first, text="\n".join(parts))
+    yield from _read(file, (run for _, run in groupby(lines, is_blank)))
+
+
+def _read(file: str, texts: Iterable[Iterable[Line]]) -> InputRecords:
+    """Read texts, given the lines of each; what is only whitespace is around the others.
+
+    A record is yielded after the next text was read: it has the whitespace between them.
+    """
+    last: InputRecord | Failure | None = None
+    spaces: list[str] = []
+    for lines in chain(texts, [()]):
+        found = _read_text(file, lines)
+        if isinstance(found, InputRecord) and not (found.text or "").strip():
+            spaces += [*found.with_line_ends([found.text or ""]), found.after or ""]
+            continue
+        if isinstance(last, InputRecord):
+            last.after = "".join([last.after or "", *spaces])
+        elif isinstance(found, InputRecord):
+            found.before = "".join(spaces)
+        if last is not None:
+            yield last
+        last, spaces = found, []
+
+
+def _read_text(file: str, lines: Iterable[Line]) -> InputRecord | Failure | None:
+    """Read one text, all of its lines; None without any."""
+    parts: list[str] = []
+    ends: list[str] = []
+    first: int | None = None
+    failure = None
+    size = 0
+    for line in lines:
+        first = line.number if first is None else first
+        if failure is not None:
+            continue
+        try:
+            parts.append(line.decode())
+            ends.append(line.end.decode())
+            size += len(parts[-1]) + len(ends[-1])
+            if size > MAX_LINE:
+                raise ValueError(
+                    f"expected a paragraph or empty lines of at most {MAX_LINE} characters, found "
+                    f"more"
+                )
+        except ValueError as error:
+            parts.clear()
+            failure = Failure(file, line.number, str(error))
+    if first is None or failure is not None:
+        return failure
+    *line_ends, after = ends
+    return InputRecord(file, first, text="\n".join(parts), after=after, line_ends=line_ends)
 
 
 def blocks(lines: Iterable[Line]) -> Iterator[Iterator[Line]]:

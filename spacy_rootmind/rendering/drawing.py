@@ -16,8 +16,8 @@ from spacy.tokens import Span, Token
 
 from spacy_rootmind.annotation.extensions import (
     Parse,
+    get_arc_prob,
     get_entropy,
-    get_head_probs,
     get_log_prob,
     get_parses,
 )
@@ -99,7 +99,7 @@ def draw_sentence(span: Span, options: Mapping[str, Any], max_alternatives: int)
     parts = describe_chosen(span, alternatives.get(chosen), n_total)
     if len(shown) < len(others):
         parts.append(f"{len(shown)} of {len(others)} alternatives shown")
-    arcs = tree_arcs(chosen, chosen, column_of, get_head_probs(span))
+    arcs = tree_arcs(chosen, chosen, column_of, [get_arc_prob(token) for token in span])
     drawings = [Drawing(caption(parts), columns, arcs)]
     names = token_names(span)
     for number, tree in enumerate(shown, start=1):

@@ -16,7 +16,6 @@ from spacy_rootmind.annotation.details import (
 )
 from spacy_rootmind.annotation.extensions import (
     check_details,
-    get_head_probs,
     register_extensions,
 )
 from spacy_rootmind.annotation.records import store_records
@@ -129,7 +128,6 @@ def test_details_of_a_sentence_with_merged_tokens_are_unknown(merge, log):
     assert head_probs(doc) == unknown("She", "moved", "to", "New York")
     first, second = doc.sents
     assert first._.parse_log_prob is first._.parse_entropy is first._.parses is first._.arcs is None
-    assert get_head_probs(first) is None
     assert {token._.arcs for token in first} == {None}
     assert second._.parse_log_prob == -1.5
     assert second._.parse_entropy == 0.75
@@ -226,7 +224,6 @@ def test_details_of_sentences_with_other_boundaries_are_unknown(starts, log):
             assert token._.head_prob == (pytest.approx(PROBS[token.i]) if kept else None)
         if not is_parsed:
             assert sentence._.parse_log_prob is sentence._.parses is sentence._.arcs is None
-            assert get_head_probs(sentence) is None
     assert len(log.records) == 1
 
 
@@ -247,7 +244,6 @@ def test_spans_that_are_no_sentences_have_no_details(log):
     doc = make_doc()
     assert doc[1:3]._.parses is doc[1:3]._.parse_entropy is None
     assert "expected one of the sentences that root_mst parsed" in log.records[0].getMessage()
-    assert get_head_probs(doc[1:3]) is None
     with pytest.raises(ValueError, match="expected one of the sentences that root_mst parsed"):
         check_details(doc[1:3])
 

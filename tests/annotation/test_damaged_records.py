@@ -13,7 +13,7 @@ from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 
 from spacy_rootmind.annotation import writing
-from spacy_rootmind.annotation.extensions import ATTRIBUTES, check_details, get_head_probs
+from spacy_rootmind.annotation.extensions import ATTRIBUTES, check_details
 from spacy_rootmind.annotation.record_schema import NAMES, Column, UnreadableDetailsError, schema_of
 from spacy_rootmind.annotation.records import (
     KINDS,
@@ -76,8 +76,6 @@ def accessors(doc):
     for owner, name, getter in ATTRIBUTES:
         for item in doc if owner.__name__ == "Token" else doc.sents:
             yield name, lambda getter=getter, item=item: getter(item)
-    for sentence in doc.sents:
-        yield "get_head_probs", lambda sentence=sentence: get_head_probs(sentence)
     yield "check_details", lambda: check_details(doc)
 
 

@@ -19,7 +19,7 @@ from spacy_rootmind.annotation.details import (
     ParseDetails,
     StartConfidence,
 )
-from spacy_rootmind.annotation.extensions import get_head_prob, get_head_probs, register_extensions
+from spacy_rootmind.annotation.extensions import register_extensions
 from spacy_rootmind.annotation.records import (
     FORMAT,
     StoredRecord,
@@ -217,12 +217,3 @@ def test_what_was_read_is_not_copied_or_saved():
         assert type(copied) is dict
         assert copied.keys() == packed.keys()
     assert type(next(iter(Doc(VOCAB).from_bytes(doc.to_bytes()).user_data.values()))) is dict
-
-
-def test_head_probabilities_of_a_sentence_are_those_of_its_tokens():
-    doc = stored_doc()
-    sentence = doc[:5]
-    assert get_head_probs(sentence) == [get_head_prob(token) for token in sentence]
-    doc[3].head = doc[0]
-    assert get_head_probs(sentence) == [0.5, 1.0, 0.25, None, 1.0]
-    assert get_head_probs(make_doc()[:5]) is None

@@ -519,7 +519,7 @@ def test_errors_are_listed_next_to_other_formats(pipeline, address, tmp_path, ca
     assert "Errors, in _part-*.json: 2 input" in capfd.readouterr().err
     marker = json.loads((tmp_path / "out" / "_part-0000000.json").read_text())
     assert marker["counts"]["errors"] == {"input": 2}
-    assert [failed["id"] for failed in marker["failed"]] == [f"{path}:27", f"{path}:35"]
+    assert [failed["id"] for failed in marker["failed"]] == ["a.jsonl:27", "a.jsonl:35"]
     assert marker["failed"][0]["error"].startswith("input: not a record")
 
 

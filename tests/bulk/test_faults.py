@@ -259,7 +259,7 @@ def test_a_document_that_kills_is_isolated(form, n, run, trained):
     if form != "parquet":
         [marker] = [json.loads(path.read_text()) for path in run.output.glob("_part-*.json")]
         [failed] = marker["failed"]
-        assert failed["id"] == f"{run.corpus}:{sum(len(text) + 1 for text in texts[:3])}"
+        assert failed["id"] == f"{run.corpus.name}:{sum(len(text) + 1 for text in texts[:3])}"
         assert failed["error"].startswith("killed: ")
         return
     with pytest.raises(ValueError, match="killed: the process that parsed this document died"):

@@ -86,7 +86,7 @@ def test_long_first_line_with_a_byte_order_mark_is_one_line(tmp_path, monkeypatc
     path = tmp_path / "in.txt"
     path.write_bytes(b"\xef\xbb\xbf" + b"x" * 30 + b"\nshort\n")
     lines = list(Inputs([str(path)]).lines(str(path)))
-    assert lines == [Line(1, None), Line(2, b"short")]
+    assert lines == [Line(1, None), Line(2, b"short\n")]
 
 
 def test_line_without_end_takes_bounded_memory(tmp_path, monkeypatch):
@@ -235,17 +235,19 @@ def test_sentences_end_with_their_file(tmp_path):
 
 # --- all of them -------------------------------------------------------------------------------
 
+# The readers, the lines of a record, and how many lines they read beyond it: a text has the
+# whitespace up to the next one, which is read as well.
 ENDLESS = {
-    "text": (read_texts, [b"One."]),
-    "paragraphs": (read_paragraphs, [b"One.", b""]),
-    "jsonl": (read_jsonl, [b'{"text": "One."}']),
-    "conllu": (read_conllu, [b"\t".join([b"1", b"x", *[b"_"] * 8]), b""]),
+    "text": (read_texts, [b"One."], 1),
+    "paragraphs": (read_paragraphs, [b"One.", b""], 2),
+    "jsonl": (read_jsonl, [b'{"text": "One."}'], 0),
+    "conllu": (read_conllu, [b"\t".join([b"1", b"x", *[b"_"] * 8]), b""], 0),
 }
 
 
 @pytest.mark.parametrize("name", ENDLESS)
 def test_readers_read_no_further_than_they_must(name):
-    reader, pattern = ENDLESS[name]
+    reader, pattern, n_ahead = ENDLESS[name]
     n_read = 0
 
     def count():
@@ -257,7 +259,7 @@ def test_readers_read_no_further_than_they_must(name):
     records = reader("in", count())
     for done in range(1, 1000):
         assert isinstance(next(records), InputRecord)
-        assert n_read == done * len(pattern)
+        assert n_read == done * len(pattern) + n_ahead
 
 
 def test_suffix_decides_on_the_format(tmp_path):
@@ -334,5 +336,5 @@ def test_named_pipes_are_opened_only_to_be_read(tmp_path, monkeypatch):
     monkeypatch.setattr(inputs_module, "_open", open_input)
     writer = threading.Thread(target=Path(path).write_bytes, args=(b"one\ntwo\n",))
     writer.start()
-    assert [line.data for line in inputs.lines(path)] == [b"one", b"two"]
+    assert [line.data for line in inputs.lines(path)] == [b"one\n", b"two\n"]
     writer.join()

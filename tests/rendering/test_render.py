@@ -120,7 +120,7 @@ def arcs_of_doc(sentence, with_probs):
         Drawn(
             token.head.text,
             token.text,
-            f"{token.dep_} {token._.head_prob:.2f}" if with_probs else token.dep_,
+            f"{token.dep_} {token._.arc_prob:.2f}" if with_probs else token.dep_,
         )
         for token in sentence
         if not token.is_space
@@ -238,7 +238,7 @@ def test_probabilities_need_no_extensions(docs):
     from spacy.tokens import Span, Token
 
     before = render(docs.kbest)
-    names = [(Token, "head_prob"), *((Span, n) for n in ("parse_log_prob", "parse_entropy"))]
+    names = [(Token, "arc_prob"), *((Span, n) for n in ("parse_log_prob", "parse_entropy"))]
     names.append((Span, "parses"))
     for owner, name in names:
         owner.remove_extension(name)
@@ -505,7 +505,7 @@ def test_sentences_with_merged_tokens_are_drawn_without_probabilities(docs):
     assert texts == []
     assert tree.words[0] == "The cat"
     sentence = next(doc.sents)
-    assert sentence[0]._.head_prob is None
+    assert sentence[0]._.arc_prob is None
     assert tree.arcs() == {
         Drawn(token.head.text, token.text, label_with_prob(token))
         for token in sentence
@@ -519,7 +519,7 @@ def test_sentences_with_merged_tokens_are_drawn_without_probabilities(docs):
 
 
 def label_with_prob(token):
-    prob = token._.head_prob
+    prob = token._.arc_prob
     return token.dep_ if prob is None else f"{token.dep_} {prob:.2f}"
 
 
@@ -645,8 +645,13 @@ LABELS = (
 def with_confidence(doc):
     probs = np.full(len(doc), 0.8, dtype=np.float32)
     confidence = {"head_probs": probs, "log_prob": -1.0, "entropy": 1.0}
+    deps = [token.dep_ for token in doc]
+    label_names = sorted(set(deps))
+    labels = np.array([label_names.index(dep) for dep in deps], dtype=np.int32)
+    of_labels = {"labels": labels, "arc_probs": probs, "label_names": label_names}
+    details = {"confidence": confidence, "label_confidence": of_labels}
     for key, stored in doc.user_data.items():
-        doc.user_data[key] = {**stored, "confidence": confidence}
+        doc.user_data[key] = {**stored, **details}
     return doc
 
 

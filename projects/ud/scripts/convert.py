@@ -185,7 +185,8 @@ def convert_sentence(sentence: Sentence, merged: set[int], vocab: Vocab) -> Conv
     places: list[int] = []
     for i, (token, start) in enumerate(zip(sentence.tokens, sentence.starts, strict=True)):
         own = range(token.first, token.stop)
-        if i in merged:
+        # A multiword token of one word may have another form than its word.
+        if i in merged or len(own) == 1:
             top = min(own, key=partial(depth, sentence.heads))
             row = list(sentence.words[top])
             row[FORM] = token.form
