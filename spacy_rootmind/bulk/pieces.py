@@ -83,7 +83,8 @@ def _cut_text(record: InputRecord, max_chars: int, max_word_length: int) -> Iter
             text=part,
             pieces=pieces,
             before="" if start else record.before,
-            after=record.after if is_last else None,
+            after=record.after if is_last else "",
+            goes_on=not is_last,
             line_ends=list(islice(line_ends, part.count("\n"))),
         )
         yield Piece(own, start, end, is_last)
@@ -114,7 +115,7 @@ def _cut_words(record: InputRecord, words: list[str], max_chars: int) -> Iterato
         is_last = last == len(words)
         part = replace(
             record,
-            after=record.after if is_last else None,
+            goes_on=not is_last,
             words=words[first:last],
             spaces=spaces and spaces[first:last],
             starts=starts and [True, *starts[first + 1 : last]],

@@ -275,7 +275,8 @@ class Run:
         except Exception as error:
             return record.failed(error)
         self.output.write(prepared)
-        self._file = record.file
+        # Not of texts without words, of which CoNLL-U has nothing.
+        self._file = record.file if prepared else self._file
         self.counts.add(count_doc(doc, 1))
         return None
 

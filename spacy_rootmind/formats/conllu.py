@@ -59,6 +59,8 @@ from spacy_rootmind.formats.text import blocks
 OWN_COMMENT = re.compile(r"#\s*(parse_(log_prob|entropy|\d+)|guideline_status)\s*=")
 NEWDOC = re.compile(r"#\s*newdoc\b")
 RESERVED = re.compile(r"[\s/%]")
+# Label of the roots of parts: of sentences side by side.
+JOINED = "parataxis"
 # Characters that would end a label within MISC; they are percent-encoded.
 MISC_MARKS = re.compile(r"[|,%]")
 
@@ -138,7 +140,7 @@ def write_conllu(doc: Doc, record: InputRecord, n_before: int) -> bytes:
         rows = []
         for i, attributes in enumerate(_probabilities(details, len(own))):
             attributes |= _space_attributes(
-                between, start + i, texts[start + i], goes_on=record.after is None
+                between, start + i, texts[start + i], goes_on=record.goes_on
             )
             misc = set_misc(EMPTY, attributes)
             rows.append(_row(own[i], i + 1, heads[i], deps[i], misc))
@@ -211,8 +213,8 @@ def _text_in_file(
     places = [0, *(at for token in words for at in (token.idx, token.idx + len(token))), len(text)]
     parts = record.with_line_ends(text[start:end] for start, end in pairwise(places))
     parts[0] = record.before + parts[0]
-    parts[-1] += record.after or ""
-    if record.words is not None and record.spaces is None and record.after is not None:
+    parts[-1] += record.after
+    if record.words is not None and record.spaces is None and not record.goes_on:
         # Tokens were given alone, and spaCy puts a space after each.
         parts[-1] = parts[-1].removesuffix(" ")
     return parts[::2], parts[1::2]
@@ -254,6 +256,24 @@ def numbered_tree(sentence: Span, words: Sequence[Token]) -> tuple[list[int], li
             f"expected one root, found {heads.count(0)} in the sentence {sentence.text[:40]!r}"
         )
     return heads, [deprel(token.dep_) for token in words]
+
+
+def _joined_tree(doc: Doc) -> tuple[list[int], list[str]]:
+    """Return heads and labels of a given sentence, which the parser splits if it is too long.
+
+    The roots of the other parts then depend on the root of the first.
+    """
+    heads: list[int] = []
+    deps: list[str] = []
+    for part in doc.sents:
+        start, root = len(heads), heads.index(0) + 1 if heads else 0
+        own_heads, own_deps = numbered_tree(part, list(part))
+        heads += [start + head if head else root for head in own_heads]
+        deps += [
+            dep if head or not start else JOINED
+            for head, dep in zip(own_heads, own_deps, strict=True)
+        ]
+    return heads, deps
 
 
 def word_details(sentence: Span, words: Sequence[Token]) -> ListedDetails:
@@ -313,8 +333,10 @@ def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_bef
     """
     check_unchanged(doc, record)
     words = list(doc)
-    heads, deps = numbered_tree(doc[:], words)
-    details = word_details(doc[:], words)
+    heads, deps = _joined_tree(doc)
+    # The probabilities of a sentence in parts are those of several trees.
+    is_whole = len(list(doc.sents)) == 1
+    details = word_details(doc[:], words) if is_whole else ListedDetails()
     probabilities = _probabilities(details, len(words))
     rows = [list(row) for row in given.rows]
     for i, place in enumerate(given.word_rows):

@@ -32,8 +32,9 @@ class InputRecord:
     text : str, optional
         Tokenized by the pipeline, unless there are words.
     before, after : str
-        Whitespace around the text in its file. Between two texts, it is after the first. `after` is
-        None if the text goes on in another record.
+        Whitespace around the text in its file. Between two texts, it is after the first.
+    goes_on : bool
+        Whether the text goes on in another record.
     line_ends : list of str
         What the file has for the line feeds of the text; they are its own without this.
     pieces : list of str, optional
@@ -58,7 +59,8 @@ class InputRecord:
     line: int
     text: str | None = None
     before: str = ""
-    after: str | None = ""
+    after: str = ""
+    goes_on: bool = False
     line_ends: list[str] = field(default_factory=list)
     pieces: list[str] | None = None
     words: list[str] | None = None
@@ -178,8 +180,7 @@ def check_unchanged(doc: Doc, record: InputRecord) -> None:
     if starts != record.starts:
         raise ValueError(
             f"the pipeline has changed the sentences: expected the {sum(record.starts)} that were "
-            f"given, found {sum(starts)}; disable the component that sets boundaries, or raise "
-            f"the parser's max_sentence_length, beyond which it splits sentences"
+            f"given, found {sum(starts)}; disable the component that sets boundaries"
         )
 
 

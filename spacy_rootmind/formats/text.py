@@ -32,10 +32,10 @@ def _read(file: str, texts: Iterable[Iterable[Line]]) -> InputRecords:
     for lines in chain(texts, [()]):
         found = _read_text(file, lines)
         if isinstance(found, InputRecord) and not (found.text or "").strip():
-            spaces += [*found.with_line_ends([found.text or ""]), found.after or ""]
+            spaces += [*found.with_line_ends([found.text or ""]), found.after]
             continue
         if isinstance(last, InputRecord):
-            last.after = "".join([last.after or "", *spaces])
+            last.after += "".join(spaces)
         elif isinstance(found, InputRecord):
             found.before = "".join(spaces)
         if last is not None:

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, Protocol, TypeVar, cast
 
 from spacy.language import Language
@@ -13,6 +13,7 @@ from spacy_rootmind.annotation.details import BROKEN, NOT_PROVEN
 from spacy_rootmind.annotation.extensions import get_guideline_status, is_outdated
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
+from spacy_rootmind.pipeline.root_mst import RootMST
 
 Parsed = Generator[tuple[InputRecord, Doc] | Failure, None, None]
 
@@ -95,7 +96,9 @@ def parse_records(nlp: Language, records: InputRecords, *, batch_size: int | Non
                 if number is not None:
                     while waiting[0][0] != number:
                         yield retry_oldest()
-                    yield cast(InputRecord, waiting.popleft()[1]), doc
+                    record = cast(InputRecord, waiting.popleft()[1])
+                    allow_splits(nlp, record, doc)
+                    yield record, doc
         except InputError:
             raise
         except Exception:
@@ -104,6 +107,19 @@ def parse_records(nlp: Language, records: InputRecords, *, batch_size: int | Non
                 raise
         while waiting:
             yield retry_oldest()
+
+
+def allow_splits(nlp: Language, record: InputRecord, doc: Doc) -> None:
+    """Give a record the boundaries that the parser has found in given sentences too long for it."""
+    parsers = (pipe for _, pipe in nlp.pipeline if isinstance(pipe, RootMST))
+    limit = min((parser.settings.max_sentence_length for parser in parsers), default=len(doc))
+    if record.starts is None or len(doc) != len(record.starts) or len(doc) <= limit:
+        return
+    bounds = [i for i, starts in enumerate(record.starts) if starts]
+    for start, stop in pairwise([*bounds, len(doc)]):
+        if sum(not token.is_space for token in doc[start:stop]) > limit:
+            found = [bool(token.is_sent_start) for token in doc[start + 1 : stop]]
+            record.starts[start + 1 : stop] = found
 
 
 def parse_alone(
@@ -116,6 +132,7 @@ def parse_alone(
     except Exception as error:
         return record.failed(error)
     if docs:
+        allow_splits(nlp, record, docs[0])
         return record, docs[0]
     return record.failed(handler.error or ValueError("the pipeline returned no Doc"))
 

@@ -268,6 +268,23 @@ def test_bad_records_are_reported_and_the_rest_is_parsed(drastic, code, tmp_path
     assert "Traceback" not in result.stderr.decode()
 
 
+@pytest.mark.parametrize("name", ["out.conllu", "out.jsonl", "out.spacy", "out"])
+def test_nothing_is_written_if_all_records_fail(name, pipeline, tmp_path, capsys):
+    source = tmp_path / "a.jsonl"
+    source.write_text("{\n[]\n", encoding="utf8")
+    form = "spacy" if name == "out" else None
+    output = str(tmp_path / name)
+    options = parse_options(str(pipeline), [str(source)], output, to_format=form)
+    assert parse(options) == 1
+    assert os.listdir(tmp_path) == ["a.jsonl"]
+    assert "Nothing was written, since all records failed: 2 of 2" in capsys.readouterr().err
+    # An earlier output stays.
+    (tmp_path / "old.conllu").write_text("old", encoding="utf8")
+    old = str(tmp_path / "old.conllu")
+    assert parse(parse_options(str(pipeline), [str(source)], old, force=True)) == 1
+    assert (tmp_path / "old.conllu").read_text(encoding="utf8") == "old"
+
+
 def test_strict_stops_at_the_first_bad_record(pipeline, tmp_path, capsys):
     source = tmp_path / "a.jsonl"
     source.write_text('{"text": "It rained."}\n{\n{"text": "It rained."}\n', encoding="utf8")
@@ -590,7 +607,7 @@ def test_closed_stdout_ends_the_run_silently(pipeline, tmp_path):
     with subprocess.Popen(
         list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
-        assert process.stdout.readline() == b"# newpar\n"
+        assert process.stdout.readline() == b"# newdoc id = a.txt\n"
         process.stdout.close()
         errors = process.stderr.read()
         assert process.wait(timeout=120) == 1

@@ -5,9 +5,11 @@ import io
 import pytest
 import spacy
 import udtools
+from commandline import parse_options
 from conftest import QUICKSTART
 from spacy.tokens import Doc
 
+from spacy_rootmind.cli.parse import parse as run_parse
 from spacy_rootmind.formats.conllu import write_conllu
 from spacy_rootmind.formats.lines import Inputs
 from spacy_rootmind.formats.records import InputRecord, replacing_tags
@@ -59,6 +61,24 @@ def test_text_becomes_valid_conllu(nlp):
         for i, (text, name) in enumerate(zip(AWKWARD, names, strict=True))
     ]
     assert not incidents(parse(nlp, records))
+
+
+@pytest.mark.parametrize("paragraphs", [False, True], ids=["lines", "paragraphs"])
+def test_text_of_files_becomes_valid_conllu(paragraphs, web_pipeline, tmp_path):
+    """Of files in two folders, without line ends at their ends, and with probabilities."""
+    contents = {"in a": "\n She saw\r\nhim.\r\n\r\nIt rained.", "in b": "\ufeffNo.\n\n\nYes. "}
+    for folder, content in contents.items():
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.txt").write_text(content, encoding="utf8")
+    names = [str(tmp_path / folder / "x.txt") for folder in contents]
+    output = tmp_path / "out.conllu"
+    options = parse_options(
+        web_pipeline, names, str(output), paragraphs=paragraphs, confidence=True, arcs=0.01
+    )
+    assert run_parse(options) == 0
+    text = output.read_text(encoding="utf8")
+    assert text.count("# newdoc") == 2
+    assert not incidents(text)
 
 
 def test_given_words_become_valid_conllu(nlp):

@@ -4,7 +4,9 @@ import json
 import math
 import random
 import re
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import spacy
 from conftest import QUICKSTART
@@ -13,7 +15,10 @@ from spacy.language import Language
 from spacy.tokens import Doc
 from spacy.training.converters import conllu_to_docs
 
+from spacy_rootmind import is_tree
+from spacy_rootmind.annotation.details import BROKEN, GuidelineStatus
 from spacy_rootmind.annotation.extensions import register_extensions
+from spacy_rootmind.annotation.records import read_record, store_records
 from spacy_rootmind.formats.conllu import decimals, read_conllu, read_sentences, write_conllu
 from spacy_rootmind.formats.conllu_sentence import (
     DEPREL,
@@ -29,11 +34,12 @@ from spacy_rootmind.formats.conllu_sentence import (
     WORD_ID,
 )
 from spacy_rootmind.formats.drawn_tree import draw_tree, percent, write_tree
-from spacy_rootmind.formats.jsonl import write_jsonl
+from spacy_rootmind.formats.jsonl import read_jsonl, write_jsonl
 from spacy_rootmind.formats.lines import Inputs, Line
 from spacy_rootmind.formats.parse_details import ListedArc, ListedDetails
 from spacy_rootmind.formats.records import InputRecord, restore_given_columns
 from spacy_rootmind.formats.registry import read_records
+from spacy_rootmind.parsing.stream import parse_records
 from spacy_rootmind.pipeline import alternatives
 
 UNESCAPED = {r"\s": " ", r"\t": "\t", r"\r": "\r", r"\n": "\n", r"\p": "|", r"\\": "\\"}
@@ -224,6 +230,67 @@ def test_conllu_has_probabilities_and_alternatives(nlp):
         assert sentence.comment("parse_1").split(" ")[1:] == best
 
 
+def test_labels_set_by_hand_have_no_probability(nlp):
+    """Their head keeps its own."""
+    doc, record = parse_text(nlp, "The cat slept.")
+    doc[0].dep_ = "changed"
+    [sentence] = sentences_in(write_conllu(doc, record, 0))
+    known = [{"HeadProb", "ArcProb"} & set(misc(row)) for row in sentence.words]
+    assert known == [{"HeadProb"}, *[{"HeadProb", "ArcProb"}] * 3]
+    tokens = json.loads(write_jsonl(doc, record, 0))["tokens"]
+    assert ["arc_prob" in token for token in tokens] == [False, True, True, True]
+
+
+def test_guideline_status_is_written(nlp):
+    doc, record = parse_text(nlp, "She slept. It rained.")
+    sentences = list(doc.sents)
+    details = [read_record(sentence) for sentence in sentences]
+    details[1] = replace(details[1], guideline_status=GuidelineStatus(BROKEN))
+    places = [(sentence.start, sentence.end) for sentence in sentences]
+    store_records(doc, [(*place, each) for place, each in zip(places, details, strict=True)])
+    data = write_conllu(doc, record, 0)
+    found = sentences_in(data)
+    assert [sentence.comment("guideline_status") for sentence in found] == [None, "broken"]
+    sents = json.loads(write_jsonl(doc, record, 0))["sents"]
+    assert [sent.get("guideline_status") for sent in sents] == [None, "broken"]
+    # That of an earlier tree is left out.
+    lines = (Line(i, line) for i, line in enumerate(data.split(b"\n"), start=1))
+    *_, again = read_conllu("in", lines)
+    assert b"guideline" not in write_conllu(nlp(again.make_doc(nlp)), again, 0)
+
+
+def test_given_sentences_too_long_for_the_parser_are_parsed_in_parts(pipeline):
+    nlp = spacy.load(pipeline)
+    assign(nlp.get_pipe("root_mst"), max_sentence_length=3, confidence=True)
+    rows = [["1-2", "Thecat"], ["1", "The"], ["2", "cat"], ["3", "saw"], ["4", "a"]]
+    rows += [["5-6", "dogin"], ["5", "dog"], ["6", "in"], ["7", "May"], ["8", "."]]
+    rows = ["\t".join([*row, *"_" * 8]) for row in rows]
+    short = ["\t".join(["1", "Yes", *"_" * 8])]
+    given = "\n".join(["# sent_id = long", *rows, "", "# sent_id = short", *short]).encode()
+    lines = (Line(i, line) for i, line in enumerate(given.split(b"\n"), start=1))
+    parsed = list(parse_records(nlp, read_conllu("in", lines)))
+    long, short = (sentences_in(write_conllu(doc, record, 0))[0] for record, doc in parsed)
+    assert_valid(short)
+    assert [row[:2] for row in long.rows] == [row.split("\t")[:2] for row in rows]
+    assert long.comment("sent_id") == "long"
+    heads = [int(row[HEAD]) for row in long.words]
+    root = heads.index(0) + 1
+    # At least three parts.
+    joined = [i for i, row in enumerate(long.words) if row[DEPREL] == "parataxis"]
+    assert len(joined) >= 2
+    assert all(heads[i] == root and i + 1 > root for i in joined)
+    assert is_tree(np.array([-1, *heads], dtype=np.int32))
+    # Probabilities are those of the parts' trees.
+    assert "HeadProb" in misc(short.words[0])
+    assert not any("HeadProb" in misc(row) for row in long.words)
+    # JSONL has the parts, as the Doc has, and both are given again.
+    words = [row[FORM] for row in long.words]
+    source = json.dumps({"tokens": [words, ["Yes"]]}).encode()
+    [(record, doc)] = parse_records(nlp, read_jsonl("in", iter([Line(1, source)])))
+    data = json.loads(write_jsonl(doc, record, 0))
+    assert len(data["sents"]) == len(joined) + 2
+
+
 def test_labels_do_not_end_an_arc_in_conllu(nlp, monkeypatch):
     doc, record = parse_text(nlp, "She slept")
     arcs = [ListedArc(0, 1, label, 0.25) for label in ("a|b", "50%, or so", "obl:arg")]
@@ -353,6 +420,7 @@ def test_jsonl_is_a_doc_and_more(nlp):
     assert read.text == data["text"] == doc.text
     for token, found in zip(doc, data["tokens"], strict=True):
         assert found["head_prob"] == pytest.approx(token._.head_prob, abs=1e-6)
+        assert found["arc_prob"] == pytest.approx(token._.arc_prob, abs=1e-6)
         assert found["arcs"] == [
             {"head": arc.head.i, "dep": arc.dep, "prob": pytest.approx(arc.prob, abs=1e-6)}
             for arc in token._.arcs

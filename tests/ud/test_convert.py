@@ -98,6 +98,14 @@ def test_orthographic_tokens_are_those_of_the_text():
     ]
 
 
+@pytest.mark.parametrize("words", ["syntactic", "orthographic"])
+def test_tokens_of_one_word_keep_their_text(words):
+    lines = conllu([("can", 2, "aux", "_"), ("go", 0, "root", "_")], [row("1-1", "Kann")])
+    [doc] = docs_of(lines, words)
+    assert parts(doc) == [("Kann", 1, "aux", True), ("go", 1, "ROOT", True)]
+    assert doc.user_data[RAW] == {"text": "Kann go ", "spans": [(0, 4), (5, 7)]}
+
+
 @pytest.mark.parametrize("words", convert.WORDS)
 def test_tokens_that_spacys_tokenizer_splits_are_not_merged(words):
     [doc] = docs_of(DONT, words, spacy.blank("en"))
