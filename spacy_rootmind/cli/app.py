@@ -246,8 +246,9 @@ def parse_command(
     Docs keep their sentences and everything that the pipeline does not set; of a folder of Docs,
     all files are read.
 
-    Texts given with --text are drawn as trees, with the probability of each head in per cent. After
-    "or" come other heads with a probability of at least 5 %, or of at least that given by --arcs.
+    Texts given with --text are drawn as trees, with the probability of each labelled arc in per
+    cent. After "or" come other arcs to the word with a probability of at least 5 %, or that given
+    by --arcs.
 
     Docs are written to a folder, as files of bounded size, or to one file NAME.spacy, which is
     assembled in memory at the end.

@@ -208,8 +208,12 @@ def _probabilities(
             head = f"{_shown(words[arc.head - 1])} " if arc.head else ""
             others[place].append(f"{head}{label} {percent(arc.prob)}")
     cells = []
-    for prob, own in zip(details.arc_probs or [None] * len(words), others, strict=True):
-        shown = "" if prob is None else f"{percent(prob):>7}"
+    unknown = [None] * len(words)
+    columns = details.head_probs or unknown, details.arc_probs or unknown, others
+    for head_prob, arc_prob, own in zip(*columns, strict=True):
+        # Of a label that was changed, nothing is known.
+        shown = "" if head_prob is None else f"{percent(head_prob):>7} (head)"
+        shown = shown if arc_prob is None else f"{percent(arc_prob):>7}"
         cells.append(f"{shown}  or {', '.join(own)}" if own else shown)
     return cells
 

@@ -18,6 +18,7 @@ from spacy_rootmind.annotation.extensions import (
     Parse,
     get_arc_prob,
     get_entropy,
+    get_head_prob,
     get_log_prob,
     get_parses,
 )
@@ -99,7 +100,7 @@ def draw_sentence(span: Span, options: Mapping[str, Any], max_alternatives: int)
     parts = describe_chosen(span, alternatives.get(chosen), n_total)
     if len(shown) < len(others):
         parts.append(f"{len(shown)} of {len(others)} alternatives shown")
-    arcs = tree_arcs(chosen, chosen, column_of, [get_arc_prob(token) for token in span])
+    arcs = tree_arcs(chosen, chosen, column_of, arc_numbers(span))
     drawings = [Drawing(caption(parts), columns, arcs)]
     names = token_names(span)
     for number, tree in enumerate(shown, start=1):
@@ -224,19 +225,30 @@ def tree_arcs(
     tree: Tree,
     chosen: Tree,
     column_of: Sequence[int | None],
-    probs: Sequence[float | None] | None = None,
+    numbers: Sequence[str] | None = None,
 ) -> list[Arc]:
-    """List the arcs of a tree that are drawn, labelled with their probabilities if given."""
+    """List the arcs of a tree that are drawn, with their probabilities as text if given."""
     different = set(differing_tokens(tree, chosen))
     arcs = []
     for i, (head, label) in enumerate(zip(*tree, strict=True)):
         ends = arc_columns(i, head, column_of)
         if ends is None:
             continue
-        prob = None if probs is None else probs[i]
-        number = "" if prob is None else f"{prob:.2f}"
-        arcs.append(Arc(*ends, label, i in different, number))
+        arcs.append(Arc(*ends, label, i in different, numbers[i] if numbers else ""))
     return arcs
+
+
+def arc_numbers(span: Span) -> list[str]:
+    """Format the probability of each token's head and label together, or else that of its head.
+
+    A label may be another one than was parsed, and Parquet has probabilities of heads alone.
+    """
+    numbers = []
+    for token in span:
+        arc_prob, head_prob = get_arc_prob(token), get_head_prob(token)
+        shown = "" if head_prob is None else f"{head_prob:.2f} (head)"
+        numbers.append(shown if arc_prob is None else f"{arc_prob:.2f}")
+    return numbers
 
 
 def arc_columns(dep: int, head: int, column_of: Sequence[int | None]) -> tuple[int, int] | None:

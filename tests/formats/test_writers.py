@@ -239,6 +239,9 @@ def test_labels_set_by_hand_have_no_probability(nlp):
     assert known == [{"HeadProb"}, *[{"HeadProb", "ArcProb"}] * 3]
     tokens = json.loads(write_jsonl(doc, record, 0))["tokens"]
     assert ["arc_prob" in token for token in tokens] == [False, True, True, True]
+    drawn = write_tree(doc, record, 0).decode()
+    assert f"changed  {percent(doc[0]._.head_prob):>7} (head)" in drawn
+    assert drawn.count("(head)") == 1
 
 
 def test_guideline_status_is_written(nlp):

@@ -536,6 +536,15 @@ def test_a_head_set_by_hand_is_drawn_without_a_probability(docs):
     assert len(drawn) == 6
 
 
+def test_a_label_set_by_hand_is_drawn_with_the_probability_of_its_head(docs):
+    doc = docs.kbest.copy()
+    doc[0].dep_ = "changed"
+    _, [tree, *_] = parse_one_svg(render(next(doc.sents)))
+    [label] = [arc.label for arc in tree.arcs() if arc.label.startswith("changed")]
+    assert label == f"changed {doc[0]._.head_prob:.2f} (head)"
+    assert not any("(head)" in arc.label for arc in tree.arcs() if arc.label != label)
+
+
 # --- words -------------------------------------------------------------------------------------
 
 
