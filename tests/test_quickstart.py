@@ -61,7 +61,7 @@ def test_splits_share_no_sentence_with_each_other_or_with_the_input(sentences):
 
 def test_sentences_have_their_text_and_known_parts_of_speech(sentences):
     for sentence in sentences:
-        assert sentence.comment("text") == surface_text(sentence)
+        assert sentence.comment("text") == surface_text(sentence.rows)
         assert 3 <= len(sentence.words) <= 20
         assert {row[UPOS] for row in sentence.words} <= set(PARTS_OF_SPEECH)
 

@@ -107,8 +107,8 @@ def list_sources(
         if not found:
             raise InputError(f"expected files of a known format in {name}, found none")
         sources += [_source(fs, place, own, form, paragraphs) for own, place in found]
-    names = short_names(source.url for source in sources)
-    return [replace(source, name=names[source.url]) for source in sources]
+    short = short_names(source.url for source in sources)
+    return [replace(source, name=short[source.url]) for source in sources]
 
 
 def _find(fs: Any, path: str, name: str) -> list[tuple[str, str]]:

@@ -25,7 +25,6 @@ from spacy_rootmind.formats.conllu_sentence import (
     EMPTY,
     EMPTY_NODE_ID,
     FEATS,
-    FORM,
     HEAD,
     ID,
     LEMMA,
@@ -128,9 +127,7 @@ def write_conllu(doc: Doc, record: InputRecord, n_before: int) -> bytes:
         return _write_conllu_sentence(doc, record, record.sentence, n_before).encode("utf8")
     check_unchanged(doc, record)
     text: list[str] = []
-    words = [token for token in doc if not token.is_space]
-    between, texts = _text_in_file(doc, words, record)
-    start = 0
+    spaces = _space_attributes(doc, record)
     for sentence in doc.sents:
         own = [token for token in sentence if not token.is_space]
         if not own:
@@ -139,27 +136,23 @@ def write_conllu(doc: Doc, record: InputRecord, n_before: int) -> bytes:
         details = word_details(sentence, own)
         rows = []
         for i, attributes in enumerate(_probabilities(details, len(own))):
-            attributes |= _space_attributes(
-                between, start + i, texts[start + i], goes_on=record.goes_on
-            )
-            misc = set_misc(EMPTY, attributes)
+            misc = set_misc(EMPTY, attributes | next(spaces))
             rows.append(_row(own[i], i + 1, heads[i], deps[i], misc))
         comments = _first_comments(record, n_before + len(text), is_first=not text)
-        comments.append(f"# text = {_text(rows)}")
+        comments.append(f"# text = {surface_text(rows)}")
         text.append(format_sentence(comments + _parse_comments(details), rows))
-        start += len(own)
     return "".join(text).encode("utf8")
 
 
 def _first_comments(record: InputRecord, n_before: int, *, is_first: bool) -> list[str]:
     """Format the comments that mark the start of a text and name the sentence."""
     name = record.fields.get("id")
-    named = name is not None and record.id == str(name)
-    comments = []
+    if name is None or record.id != str(name):
+        name = record.file_name if record.starts_file else None
+    comments = [f"# sent_id = {sent_id(record, n_before + 1)}"]
     if is_first and n_before == 0:
-        document = str(name) if named else record.file_name if record.starts_file else None
-        comments.append("# newpar" if document is None else f"# newdoc id = {as_column(document)}")
-    return [*comments, f"# sent_id = {sent_id(record, n_before + 1)}"]
+        comments.insert(0, "# newpar" if name is None else f"# newdoc id = {as_column(str(name))}")
+    return comments
 
 
 def sent_id(record: InputRecord, number: int) -> str:
@@ -197,45 +190,33 @@ def _tags(token: Token) -> dict[int, str]:
     return tags
 
 
-def _text(rows: Sequence[Sequence[str]]) -> str:
-    parts = []
-    for row in rows:
-        spaced = "SpaceAfter=No" not in row[MISC].split("|")
-        parts.append(row[FORM] + " " * spaced)
-    return "".join(parts).rstrip(" ")
-
-
-def _text_in_file(
-    doc: Doc, words: Sequence[Token], record: InputRecord
-) -> tuple[list[str], list[str]]:
-    """List the whitespace before the first word and after each, and the words, as in the file."""
-    text = doc.text
-    places = [0, *(at for token in words for at in (token.idx, token.idx + len(token))), len(text)]
-    parts = record.with_line_ends(text[start:end] for start, end in pairwise(places))
-    parts[0] = record.before + parts[0]
-    parts[-1] += record.after
-    if record.words is not None and record.spaces is None and not record.goes_on:
-        # Tokens were given alone, and spaCy puts a space after each.
-        parts[-1] = parts[-1].removesuffix(" ")
-    return parts[::2], parts[1::2]
-
-
-def _space_attributes(
-    between: Sequence[str], word: int, text: str, *, goes_on: bool
-) -> dict[str, str | None]:
-    """Return the whitespace around and inside a word as attributes in UDPipe's way.
+def _space_attributes(doc: Doc, record: InputRecord) -> Iterator[dict[str, str | None]]:
+    """Yield the whitespace around and inside each word as attributes in UDPipe's way.
 
     After the last word of a text, UD does not allow `SpaceAfter=No`: without an attribute, nothing
     follows, unless the text goes on.
     """
-    after = between[word + 1]
-    default = " " if goes_on or word + 2 < len(between) else ""
-    return {
-        "SpaceAfter": "No" if not after and default else None,
-        "SpacesBefore": escape_spaces(between[0]) if word == 0 and between[0] else None,
-        "SpacesAfter": escape_spaces(after) if after not in ("", default) else None,
-        "SpacesInToken": escape_spaces(normalized(text)) if has_breaks(text) else None,
-    }
+    text = doc.text
+    ends = [at for token in doc if not token.is_space for at in (token.idx, token.idx + len(token))]
+    if not ends:
+        return
+    places = pairwise([0, *ends, len(text)])
+    before, *parts = record.with_line_ends(text[start:end] for start, end in places)
+    before = record.before + before
+    if record.words is not None and record.spaces is None and not record.goes_on:
+        # spaCy puts a space after each token that was given alone.
+        parts[-1] = parts[-1].removesuffix(" ")
+    parts[-1] += record.after
+    for i in range(0, len(parts), 2):
+        word, after = parts[i : i + 2]
+        default = " " if record.goes_on or i + 2 < len(parts) else ""
+        yield {
+            "SpaceAfter": "No" if not after and default else None,
+            "SpacesBefore": escape_spaces(before) if before else None,
+            "SpacesAfter": escape_spaces(after) if after not in ("", default) else None,
+            "SpacesInToken": escape_spaces(normalized(word)) if has_breaks(word) else None,
+        }
+        before = ""
 
 
 def numbered_tree(sentence: Span, words: Sequence[Token]) -> tuple[list[int], list[str]]:
@@ -353,5 +334,5 @@ def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_bef
     if given.comment("sent_id") is None:
         comments.append(f"# sent_id = {sent_id(record, n_before + 1)}")
     if given.comment("text") is None:
-        comments.append(f"# text = {surface_text(given)}")
+        comments.append(f"# text = {surface_text(given.rows)}")
     return format_sentence(comments + _parse_comments(details), rows)

@@ -193,10 +193,10 @@ class Token(NamedTuple):
     stop: int
 
 
-def tokens_of(sentence: Sentence) -> Iterator[Token]:
+def tokens_of(rows: Sequence[Sequence[str]]) -> Iterator[Token]:
     """List the tokens of the text, which cover all words; empty nodes are not in the text."""
     place = 0
-    for row in sentence.rows:
+    for row in rows:
         match = RANGE_ID.fullmatch(row[ID])
         if match or (WORD_ID.fullmatch(row[ID]) and int(row[ID]) > place):
             first, place = place, int(match[2] if match else row[ID])
@@ -206,14 +206,14 @@ def tokens_of(sentence: Sentence) -> Iterator[Token]:
 def words_and_spaces(sentence: Sentence) -> tuple[list[str], list[bool]]:
     """List the words and whether a space follows each; there is none inside a multiword token."""
     spaces: list[bool] = []
-    for token in tokens_of(sentence):
+    for token in tokens_of(sentence.rows):
         spaces += [*[False] * (token.stop - token.first - 1), token.spaced]
     return [row[FORM] for row in sentence.words], spaces
 
 
-def surface_text(sentence: Sentence) -> str:
-    """Return the text of the sentence, as in the comment `# text = `."""
-    tokens = tokens_of(sentence)
+def surface_text(rows: Sequence[Sequence[str]]) -> str:
+    """Return the text of a sentence, as in the comment `# text = `."""
+    tokens = tokens_of(rows)
     return "".join(token.form + " " * token.spaced for token in tokens).rstrip(" ")
 
 

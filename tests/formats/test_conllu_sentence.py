@@ -55,7 +55,7 @@ def test_words_and_spaces_follow_multiword_tokens():
 
 def test_surface_text_has_multiword_tokens_and_no_empty_nodes():
     sentence = build(*FRENCH)
-    assert surface_text(sentence) == sentence.comment("text") == "Du pain, donne-moi."
+    assert surface_text(sentence.rows) == sentence.comment("text") == "Du pain, donne-moi."
 
 
 def test_line_of_a_word_counts_all_lines():

@@ -147,7 +147,7 @@ def make_sentence(file: str, found: ConlluSentence | Failure) -> Sentence:
         where=where,
         words=found.words,
         heads=_heads(found.words, where),
-        tokens=list(tokens_of(found)),
+        tokens=list(tokens_of(found.rows)),
         stated_text=found.comment("text"),
         n_empty=sum(EMPTY_NODE_ID.fullmatch(row[ID]) is not None for row in found.rows),
         starts_paragraph=any(re.match(r"# *new(par|doc)\b", line) for line in found.comments),
