@@ -197,9 +197,9 @@ def tokens_of(rows: Sequence[Sequence[str]]) -> Iterator[Token]:
     """List the tokens of the text, which cover all words; empty nodes are not in the text."""
     place = 0
     for row in rows:
-        match = RANGE_ID.fullmatch(row[ID])
-        if match or (WORD_ID.fullmatch(row[ID]) and int(row[ID]) > place):
-            first, place = place, int(match[2] if match else row[ID])
+        first_id, _, last_id = row[ID].partition("-")
+        if last_id or (first_id.isdecimal() and int(first_id) > place):
+            first, place = place, int(last_id or first_id)
             yield Token(row[FORM], "SpaceAfter=No" not in row[MISC].split("|"), first, place)
 
 

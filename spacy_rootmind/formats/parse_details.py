@@ -103,12 +103,13 @@ def list_details(sentence: Span) -> ListedDetails:
     found = ListedDetails(guideline_status=None if status is None else status.status)
     if (confidence := record.confidence) is not None:
         probs: list[float | None] = list(confidence.head_probs.tolist())
-        heads = [token.head.i - sentence.start for token in sentence]
+        tokens = list(sentence)
+        heads = [token.head.i - sentence.start for token in tokens]
         changed = {i for i, parsed in enumerate(record.heads) if heads[i] != parsed}
         for place in changed:
             # None, with a warning.
-            probs[place] = get_head_prob(sentence[place])
-        of_labels = zip(sentence, record.labels or (), record.arc_probs or (), strict=False)
+            probs[place] = get_head_prob(tokens[place])
+        of_labels = zip(tokens, record.labels or (), record.arc_probs or (), strict=False)
         arc_probs = [
             prob if i not in changed and token.dep_ == label else get_arc_prob(token)
             for i, (token, label, prob) in enumerate(of_labels)

@@ -88,6 +88,8 @@ class InputRecord:
 
     def with_line_ends(self, parts: Iterable[str]) -> list[str]:
         """Return all parts of the text, in order, with the line ends of the file."""
+        if not self.line_ends:
+            return list(parts)
         ends = iter(self.line_ends)
         return [LINE_FEED.sub(lambda _: next(ends, "\n"), part) for part in parts]
 

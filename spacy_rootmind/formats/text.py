@@ -73,19 +73,8 @@ def _read_text(file: str, lines: Iterable[Line]) -> InputRecord | Failure | None
 
 
 def blocks(lines: Iterable[Line]) -> Iterator[Iterator[Line]]:
-    """Split lines at empty ones; each block must be read completely before the next."""
-    stream = iter(lines)
-    for line in stream:
-        if not is_blank(line):
-            yield chain([line], until_blank(stream))
-
-
-def until_blank(lines: Iterator[Line]) -> Iterator[Line]:
-    """Read up to and including an empty line."""
-    for line in lines:
-        if is_blank(line):
-            return
-        yield line
+    """Split lines at empty ones."""
+    return (run for is_gap, run in groupby(lines, is_blank) if not is_gap)
 
 
 def is_blank(line: Line) -> bool:
