@@ -5,10 +5,13 @@ import os
 import re
 import time
 from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 import spacy
+from restored import restore
 from spacy.tokens import DocBin
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: the extra [arrow]")
@@ -521,6 +524,27 @@ def test_errors_are_listed_next_to_other_formats(pipeline, address, tmp_path, ca
     assert marker["counts"]["errors"] == {"input": 2}
     assert [failed["id"] for failed in marker["failed"]] == ["a.jsonl:27", "a.jsonl:35"]
     assert marker["failed"][0]["error"].startswith("input: not a record")
+
+
+def test_text_in_conllu_is_that_of_the_file_wherever_it_is_cut(pipeline, tmp_path):
+    """Chinese has no spaces between pieces; blank lines follow what they separate."""
+    text = "\n" + "\u732b\u7761\u3002" * 40 + "\r\n \r\nThe cat\r\nslept.\n\n\n"
+    (tmp_path / "a.txt").write_bytes(text.encode())
+    parser = ArrowParser(pipeline, max_chars=50)
+    [source] = list_sources([str(tmp_path / "a.txt")], paragraphs=True)
+    size = source.size
+    found = set()
+    for cuts in ([0, size], [0, 100, size], [0, size - 18, size - 2, size]):
+        job = part_module.Job(parser, str(tmp_path / str(cuts)), "conllu")
+        job = replace(job, identity=part_module.identity_of(parser))
+        os.mkdir(job.output)
+        for number, (start, stop) in enumerate(pairwise(cuts)):
+            part_module.parse_part(job, Part(number, source, start, stop, 0))
+        paths = [Path(job.output) / job.data_name(i) for i in range(len(cuts) - 1)]
+        found.add("".join(path.read_text("utf8") for path in paths))
+    [written] = found
+    [(_, first), (_, second)] = restore(written)
+    assert "".join([*first, *second]) == text
 
 
 @pytest.mark.parametrize("form", ["conllu", "jsonl", "spacy"])

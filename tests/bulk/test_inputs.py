@@ -78,6 +78,11 @@ def test_paragraphs_are_read_once(start, end, tmp_path):
     assert_cuts_do_not_matter(source, expected)
 
 
+def test_paragraphs_are_where_their_first_line_is(tmp_path):
+    [source] = list_sources([write(tmp_path / "a.txt", b"One\ntwo\n\nThree")], paragraphs=True)
+    assert [document.id for document in read_all(source, 10_000)] == ["a.txt:0", "a.txt:9"]
+
+
 def test_sentences_of_conllu_are_read_once(tmp_path):
     content = (
         "\n".join(SENTENCE.format(i) for i in range(5)) + "\nbad line\n\n" + SENTENCE.format(9)

@@ -1,7 +1,6 @@
 """CoNLL-U has the text of the files that it was made from, character by character."""
 
 import json
-import re
 from unicodedata import normalize
 
 import pytest
@@ -10,13 +9,13 @@ from commandline import parse_options
 from fuzzing import fuzz
 from hypothesis import example, given
 from hypothesis import strategies as st
+from restored import restore
 
 from spacy_rootmind.cli.outputs import Output
 from spacy_rootmind.cli.parse import Run
 from spacy_rootmind.formats.conllu import write_conllu
 from spacy_rootmind.formats.lines import Inputs, short_names
 
-UNESCAPED = {"s": " ", "t": "\t", "r": "\r", "n": "\n", "p": "|", "\\": "\\"}
 WORDS = ["She", "saw", "me.", "It's", "10|3", "a\\b", "e\u0301", "\u2060", ".", "# newdoc", "\\s"]
 SPACES = [" ", " ", "  ", "\t", "\n", "\n", "\r\n", "\r\n", "\n\n", "\r\n \r\n", "\r", "\x0c\n"]
 SPACES += ["\u00a0", "\u2028", "\x1f", "\n\u3000\n"]
@@ -51,38 +50,6 @@ def parse_files(nlp, paths, *, paragraphs=False):
     options = parse_options("", names, paragraphs=paragraphs, quiet=True)
     assert Run(options, nlp, Inputs(names), output).run() == 0
     return output.written.decode("utf8")
-
-
-def unescape(spaces):
-    return re.sub(
-        r"\\(u[0-9A-F]{4}|.)",
-        lambda found: UNESCAPED.get(found[1]) or chr(int(found[1][1:], 16)),
-        spaces,
-    )
-
-
-def restore(conllu):
-    """List the texts of each document; they begin where `# newdoc` or `# newpar` is."""
-    documents = []
-    space = ""
-    for line in conllu.split("\n"):
-        if line.startswith("# newdoc"):
-            documents.append((line.partition(" id = ")[2], []))
-        if line.startswith(("# newdoc", "# newpar")):
-            documents[-1][1].append("")
-            # A word's own space, which does not follow the last word of a text.
-            space = ""
-        if not line[:1].isdigit():
-            continue
-        form, misc = line.split("\t")[1::8]
-        values = dict(part.split("=", 1) for part in misc.split("|") if part != "_")
-        restored = unescape(values.get("SpacesBefore", "")) + unescape(
-            values.get("SpacesInToken", form.replace("\\", "\\\\"))
-        )
-        after = unescape(values.get("SpacesAfter", ""))
-        documents[-1][1][-1] += space + restored + after
-        space = "" if after or values.get("SpaceAfter") == "No" else " "
-    return documents
 
 
 @pytest.mark.parametrize("paragraphs", [False, True], ids=["lines", "paragraphs"])
