@@ -207,15 +207,11 @@ def _probabilities(
         if (arc.head, label) != (heads[place], deps[place]):
             head = f"{_shown(words[arc.head - 1])} " if arc.head else ""
             others[place].append(f"{head}{label} {percent(arc.prob)}")
-    cells = []
-    unknown = [None] * len(words)
-    columns = details.head_probs or unknown, details.arc_probs or unknown, others
-    for head_prob, arc_prob, own in zip(*columns, strict=True):
-        # Of a label that was changed, nothing is known.
-        shown = "" if head_prob is None else f"{percent(head_prob):>7} (head)"
-        shown = shown if arc_prob is None else f"{percent(arc_prob):>7}"
-        cells.append(f"{shown}  or {', '.join(own)}" if own else shown)
-    return cells
+    numbers = details.arc_numbers(len(words), lambda prob: f"{percent(prob):>7}")
+    return [
+        f"{number}  or {', '.join(own)}" if own else number
+        for number, own in zip(numbers, others, strict=True)
+    ]
 
 
 def percent(prob: float) -> str:

@@ -1,6 +1,6 @@
 """Parse details of a sentence as lists, for all writers."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from spacy.tokens import Span
@@ -82,6 +82,18 @@ class ListedDetails(NamedTuple):
                 for parse in self.parses
             ],
         )
+
+    def arc_numbers(self, n_tokens: int, form: Callable[[float], str]) -> list[str]:
+        """Format the probability of each token's head and label together, or else that of its head.
+
+        Nothing is known of a label that was changed, and Parquet has probabilities of heads alone.
+        """
+        unknown = [None] * n_tokens
+        pairs = zip(self.head_probs or unknown, self.arc_probs or unknown, strict=True)
+        return [
+            form(arc) if arc is not None else "" if head is None else f"{form(head)} (head)"
+            for head, arc in pairs
+        ]
 
 
 def list_details(sentence: Span) -> ListedDetails:

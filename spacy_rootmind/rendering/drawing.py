@@ -14,15 +14,8 @@ from typing import Any, NamedTuple
 
 from spacy.tokens import Span, Token
 
-from spacy_rootmind.annotation.extensions import (
-    Parse,
-    get_arc_prob,
-    get_entropy,
-    get_head_prob,
-    get_log_prob,
-    get_parses,
-)
 from spacy_rootmind.compat import get_doc_settings
+from spacy_rootmind.formats.parse_details import ListedDetails, ListedParse, list_details
 from spacy_rootmind.rendering.text import ELLIPSIS, isolate, shorten
 from spacy_rootmind.trees.conventions import MISSING
 
@@ -91,16 +84,17 @@ def draw_sentence(span: Span, options: Mapping[str, Any], max_alternatives: int)
         If a head lies outside the sentence.
     """
     chosen = chosen_tree(span)
-    parses = get_parses(span) or []
+    details = list_details(span)
+    parses = details.parses or ()
     alternatives = count_trees(parses)
     others = [tree for tree in alternatives if tree != chosen]
     shown = others[:max_alternatives]
     columns, column_of = make_columns(span, [chosen, *shown], options)
     n_total = len(parses) if len(parses) > len(alternatives) else None
-    parts = describe_chosen(span, alternatives.get(chosen), n_total)
+    parts = describe_chosen(details, alternatives.get(chosen), n_total)
     if len(shown) < len(others):
         parts.append(f"{len(shown)} of {len(others)} alternatives shown")
-    arcs = tree_arcs(chosen, chosen, column_of, arc_numbers(span))
+    arcs = tree_arcs(chosen, chosen, column_of, details.arc_numbers(len(span), "{:.2f}".format))
     drawings = [Drawing(caption(parts), columns, arcs)]
     names = token_names(span)
     for number, tree in enumerate(shown, start=1):
@@ -131,11 +125,11 @@ def chosen_tree(span: Span) -> Tree:
     return Tree(tuple(heads), tuple(token.dep_ for token in span))
 
 
-def count_trees(parses: Iterable[Parse]) -> dict[Tree, Frequency]:
+def count_trees(parses: Iterable[ListedParse]) -> dict[Tree, Frequency]:
     """Count how often each tree occurs among alternatives; trees in order of first occurrence."""
     counts: dict[Tree, Frequency] = {}
     for parse in parses:
-        tree = Tree(tuple(parse.heads.tolist()), tuple(parse.deps))
+        tree = Tree(tuple(parse.heads), tuple(parse.deps))
         n_before = counts[tree].n_draws if tree in counts else 0
         counts[tree] = Frequency(parse.log_prob, n_before + 1)
     return counts
@@ -238,19 +232,6 @@ def tree_arcs(
     return arcs
 
 
-def arc_numbers(span: Span) -> list[str]:
-    """Format the probability of each token's head and label together, or else that of its head.
-
-    A label may be another one than was parsed, and Parquet has probabilities of heads alone.
-    """
-    numbers = []
-    for token in span:
-        arc_prob, head_prob = get_arc_prob(token), get_head_prob(token)
-        shown = "" if head_prob is None else f"{head_prob:.2f} (head)"
-        numbers.append(shown if arc_prob is None else f"{arc_prob:.2f}")
-    return numbers
-
-
 def arc_columns(dep: int, head: int, column_of: Sequence[int | None]) -> tuple[int, int] | None:
     """Find the columns of an arc's head and dependent; None if it is not drawn.
 
@@ -326,9 +307,11 @@ def describe_frequency(frequency: Frequency, n_total: int | None) -> list[str]:
     return parts
 
 
-def describe_chosen(span: Span, frequency: Frequency | None, n_total: int | None) -> list[str]:
+def describe_chosen(
+    details: ListedDetails, frequency: Frequency | None, n_total: int | None
+) -> list[str]:
     """Describe the Doc's own parse; `frequency` is None if it is not among the alternatives."""
-    log_prob, entropy = get_log_prob(span), get_entropy(span)
+    log_prob, entropy = details.log_prob, details.entropy
     parts = []
     if frequency is not None:
         parts = describe_frequency(frequency, n_total)
