@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 import spacy
-from spacy.tokens import DocBin
+from spacy.tokens import Doc, DocBin
 from spacy.training import Example
 from spacy.training.converters import conllu_to_docs
 from spacy.util import fix_random_seed
@@ -191,6 +191,14 @@ def train(nlp, examples, steps, size=20):
         start = step * size % len(examples)
         nlp.update(examples[start : start + size], sgd=optimizer, drop=0.0)
     return nlp
+
+
+def add_initialized(nlp, factory, **place):
+    """Add one of spaCy's own `parser` and `ner`, without any training."""
+    pipe = nlp.add_pipe(factory, **place)
+    pipe.add_label("dep")
+    pipe.initialize(lambda: [Example(Doc(nlp.vocab, ["a"]), Doc(nlp.vocab, ["a"]))], nlp=nlp)
+    return pipe
 
 
 def assert_parsed(doc):

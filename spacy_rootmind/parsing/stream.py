@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from typing import Any, Protocol, TypeVar, cast
@@ -39,6 +40,17 @@ class LastError:
         """Store the error."""
         self.error = error
 
+    def attach(self, nlp: Language) -> None:
+        """Handle the errors of all components that accept a handler.
+
+        spaCy's `parser` and `ner` have `set_error_handler` and nowhere to store one (3.8.18), so
+        that `nlp.set_error_handler` fails. Their errors end the stream.
+        """
+        nlp.default_error_handler = self
+        for _, pipe in nlp.pipeline:
+            with suppress(AttributeError):
+                pipe.set_error_handler(self)
+
 
 def chunks(records: Iterator[Item], max_records: int, max_chars: int) -> Iterator[Iterator[Item]]:
     """Split a stream into lazy chunks; each must be read completely before the next.
@@ -65,7 +77,7 @@ def parse_records(nlp: Language, records: InputRecords, *, batch_size: int | Non
     result is parsed once more, alone, and becomes a failure if that fails too.
     """
     handler = LastError()
-    nlp.set_error_handler(handler)
+    handler.attach(nlp)
     numbered = enumerate(records)
     # Records that were read and have no result yet.
     waiting: deque[tuple[int, InputRecord | Failure]] = deque()

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import spacy
+from parsers import add_initialized
 from spacy.tokens import Doc
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow: the extra [arrow]")
@@ -133,11 +134,14 @@ def test_tokens_are_kept_and_found_in_the_text(pipeline, trained):
     assert wrong["error"].startswith("input: expected the token 'Hi' in the text")
 
 
-def test_errors_of_single_documents_become_rows(pipeline, trained, tmp_path):
+@pytest.mark.parametrize("other", [None, "ner"])
+def test_errors_of_single_documents_become_rows(other, pipeline, tmp_path):
     code = tmp_path / "code.py"
     code.write_text(CODE)
     nlp = spacy.load(pipeline)
     spacy.util.import_file("bulk_test_code", code)
+    if other is not None:
+        add_initialized(nlp, other, first=True)
     nlp.add_pipe("bulk_test_fails")
     nlp.to_disk(tmp_path / "fails")
     texts = ["The cat slept.", "The unbearable cat.", None, "The dog slept."]

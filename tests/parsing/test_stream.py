@@ -4,9 +4,11 @@ import itertools
 
 import pytest
 import spacy
+from parsers import add_initialized
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from spacy_rootmind.compat import forward_of, set_forward
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.records import Failure, InputRecord
 from spacy_rootmind.parsing.stream import Counts, chunks, count_doc, parse_records
@@ -120,6 +122,30 @@ def test_failures_are_reported_and_the_rest_is_parsed(component, place, bad, nlp
     assert outcome(parsed) == expected(10, bad)
     reason = "returned no Doc" if component is ForgetsDoc else "cannot stand"
     assert all(reason in f.reason for f in parsed if isinstance(f, Failure))
+
+
+@pytest.mark.parametrize("factory", ["ner", "beam_ner", "parser"])
+@pytest.mark.parametrize("failing", [DropsOne, DropsBatch, None])
+def test_failures_are_isolated_beside_components_that_store_no_handler(factory, failing, nlp):
+    other = add_initialized(nlp, factory, first=True)
+    if failing is None:
+        make_fail(other.model)
+    else:
+        nlp.add_pipe(f"cli_test_{failing.__name__}")
+    parsed = list(parse_records(nlp, records(10, (2, 3, 9)), batch_size=3))
+    assert outcome(parsed) == expected(10, (2, 3, 9))
+    assert all("cannot stand" in f.reason for f in parsed if isinstance(f, Failure))
+
+
+def make_fail(model):
+    """Make a component's network fail at Docs that are bad."""
+    forward = forward_of(model)
+
+    def checked(model, docs, is_train):
+        list(map(check_text, docs))
+        return forward(model, docs, is_train)
+
+    set_forward(model, checked)
 
 
 def test_failures_to_read_keep_their_place(nlp):
