@@ -268,7 +268,7 @@ def test_label_schemes_page_runs(web_pipeline, quickstart_docs, capsys, tmp_path
     assert "obl" not in found
     [config] = blocks("docs/label-schemes.md", "ini")
     [settings] = Config().from_str("[components]\n\n" + config)["components"].values()
-    assert registry.resolve(settings)["label_map"].labels == {"obl:tmod": "npadvmod"}
+    assert registry.resolve(settings)["label_map"].function.labels == {"obl:tmod": "npadvmod"}
 
 
 def named_under(heading):

@@ -12,10 +12,11 @@
 The details of a sentence hold while its tokens and boundaries are those that were parsed, and a
 head's probability while the token has this head, an arc's while it has this head and label.
 Otherwise an attribute is None, and a warning is logged once; `check_details` raises instead.
+Without the setting that finds it, an attribute is None as well, and a warning names the setting.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from spacy_rootmind.annotation import doc_trees
 from spacy_rootmind.annotation.details import ArcTable, ParseDetails
 from spacy_rootmind.annotation.records import (
     OutdatedDetailsError,
+    has_part,
     is_record_key,
     read_record,
     read_token_record,
@@ -390,16 +392,63 @@ def _make_arcs(
 
 # --- registration ------------------------------------------------------------------------------
 
-ATTRIBUTES: tuple[tuple[type[Token] | type[Span], str, Callable[[Any], Any]], ...] = (
-    (Token, "head_prob", get_head_prob),
-    (Token, "arc_prob", get_arc_prob),
-    (Token, "sent_start_prob", get_sent_start_prob),
-    (Span, "parse_log_prob", get_log_prob),
-    (Span, "parse_entropy", get_entropy),
+
+@dataclass(frozen=True)
+class Getter:
+    """Reads an attribute, and warns once where it is None for want of a setting.
+
+    Attributes
+    ----------
+    read : callable
+    part : str
+        What the setting adds to the records of a Doc.
+    warn : WarnOnce
+        Tells which setting that is.
+    """
+
+    read: Callable[[Any], Any]
+    part: str
+    warn: WarnOnce = field(compare=False)
+
+    def __call__(self, item: Any) -> Any:
+        """Read the attribute of a token or sentence."""
+        value = self.read(item)
+        if value is None and not self.warn.has_warned and not has_part(item.doc, self.part):
+            self.warn()
+        return value
+
+
+Attribute = tuple[type[Token] | type[Span], str, Callable[[Any], Any]]
+
+# The setting that adds a part to the records of a Doc.
+SETTING_OF = {
+    "confidence": "confidence=True",
+    "arcs": "arc_threshold=0.05",
+    "alternatives": "alternatives=kbest(k=3)",
+}
+
+
+def _found_by_setting(
+    owner: type[Token] | type[Span], name: str, read: Callable[[Any], Any], part: str
+) -> Attribute:
+    warn = WarnOnce(
+        f"{owner.__name__.lower()}._.{name} is None, since the Doc was not parsed with the setting "
+        f"that finds it: call `spacy_rootmind.configure(nlp, {SETTING_OF[part]})` first."
+    )
+    return owner, name, Getter(read, part, warn)
+
+
+ATTRIBUTES: tuple[Attribute, ...] = (
+    _found_by_setting(Token, "head_prob", get_head_prob, "confidence"),
+    _found_by_setting(Token, "arc_prob", get_arc_prob, "confidence"),
+    _found_by_setting(Token, "sent_start_prob", get_sent_start_prob, "confidence"),
+    _found_by_setting(Span, "parse_log_prob", get_log_prob, "confidence"),
+    _found_by_setting(Span, "parse_entropy", get_entropy, "confidence"),
+    _found_by_setting(Span, "parses", get_parses, "alternatives"),
+    _found_by_setting(Span, "arcs", get_arcs, "arcs"),
+    _found_by_setting(Token, "arcs", get_token_arcs, "arcs"),
+    # None without the setting as well as where there is nothing to say.
     (Span, "guideline_status", get_guideline_status),
-    (Span, "parses", get_parses),
-    (Span, "arcs", get_arcs),
-    (Token, "arcs", get_token_arcs),
 )
 
 
@@ -415,7 +464,7 @@ def register_extensions() -> None:
         If there is another attribute of the same name.
     """
     for owner, name, getter in ATTRIBUTES:
-        if owner.has_extension(name) and owner.get_extension(name)[2] is not getter:
+        if owner.has_extension(name) and owner.get_extension(name)[2] != getter:
             raise ValueError(
                 f"expected the name {owner.__name__}._.{name} to be free, found an extension "
                 f"attribute of your own: remove it with "

@@ -71,6 +71,14 @@ def has_records(doc: Doc) -> bool:
     )
 
 
+def has_part(doc: Doc, part: str) -> bool:
+    """Tell whether a record of a Doc has one of the parts in `KINDS`."""
+    return any(
+        is_record_key(key) and isinstance(record, dict) and part in record
+        for key, record in doc.user_data.items()
+    )
+
+
 def read_record(span: Span) -> ParseDetails | None:
     """Read the details of a sentence; None if there are none and `has_records` says no.
 

@@ -23,7 +23,9 @@ from spacy_rootmind.formats.lines import STDIN, InputError, Inputs
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords, replacing_tags
 from spacy_rootmind.formats.registry import (
     DOCS,
+    PARAGRAPHS,
     PARSE,
+    TEXT,
     input_format,
     output_formats,
     read_records,
@@ -180,14 +182,14 @@ def check_effects(given: Set[str], formats: Set[str]) -> None:
         If they were not.
     """
     for name, option, expected in (
-        ("paragraphs", "--paragraphs", {"text"}),
-        ("max_word_length", "--max-word-length", {"text", "jsonl"}),
+        ("paragraphs", "--paragraphs", {TEXT, PARAGRAPHS}),
+        ("max_word_length", "--max-word-length", {TEXT, PARAGRAPHS, "jsonl"}),
         ("replace_tags", "--replace-tags", {"conllu"}),
     ):
         if name in given and not expected & formats:
             raise CommandError(
                 f"Cannot use {option} with files of {' and '.join(sorted(formats))}",
-                f"It is for {' and '.join(sorted(expected))}: leave it out.",
+                f"It is for {' and '.join(sorted(expected - {PARAGRAPHS}))}: leave it out.",
             )
 
 

@@ -59,7 +59,10 @@ def json_record(file: str, line: int, source: str) -> InputRecord:
         raise ValueError(f'expected an object like {{"text": ...}}, found {source[:40]!r}')
     text, tokens = fields.get("text"), fields.get("tokens")
     if text is None and tokens is None:
-        raise ValueError('expected a field "text" or "tokens", found neither')
+        found = [f'"{name}": null' for name in ("text", "tokens") if name in fields]
+        raise ValueError(
+            f'expected a field "text" or "tokens", found {" and ".join(found) or "neither"}'
+        )
     if text is not None and not isinstance(text, str):
         raise ValueError(f'expected "text" to be a string, found {json.dumps(text)[:40]}')
     record = InputRecord(file, line, text=text, fields=fields)

@@ -5,7 +5,7 @@ imported when they are used.
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -62,8 +62,14 @@ class Format:
 
 FORMATS = {
     TEXT: Format((".txt",), "text:read_texts", output_of=()),
-    # Of text, by an option.
-    PARAGRAPHS: Format((), "text:read_paragraphs", input_of=(), output_of=(), in_blocks=True),
+    # A way to read text, by an option or for files of these suffixes.
+    PARAGRAPHS: Format(
+        (".md", ".eml", ".srt"),
+        "text:read_paragraphs",
+        input_of=(),
+        output_of=(),
+        in_blocks=True,
+    ),
     "conllu": Format((".conllu",), "conllu:read_conllu", "conllu:write_conllu", in_blocks=True),
     "jsonl": Format((".jsonl", ".ndjson"), "jsonl:read_jsonl", "jsonl:write_jsonl"),
     DOCS: Format((".spacy",)),
@@ -82,9 +88,10 @@ def output_formats(command: str) -> list[str]:
     return [name for name, form in FORMATS.items() if command in form.output_of]
 
 
-def suffixes_of(forms: Iterable[str]) -> dict[str, str]:
+def suffixes_of(forms: Sequence[str]) -> dict[str, str]:
     """Return the suffixes of formats, each with the name of its format."""
-    return {suffix: name for name in forms for suffix in FORMATS[name].suffixes}
+    read = [*forms, PARAGRAPHS] if TEXT in forms else forms
+    return {suffix: name for name in read for suffix in FORMATS[name].suffixes}
 
 
 def reader(form: str) -> Reader:

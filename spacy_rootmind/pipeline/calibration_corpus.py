@@ -20,7 +20,7 @@ Reader = Callable[[Language], Iterable[Example]]
 
 
 def make_calibration_corpus(
-    corpus: Callable[[Language], Iterable[Example]], pipe: str = "root_mst"
+    corpus: Callable[[Language], Iterable[Example]], pipe: str | None = None
 ) -> Callable[[Language], Iterable[Example]]:
     """Make a reader for `training.dev_corpus`: `spacy_rootmind.CalibrationCorpus.v1`.
 
@@ -32,13 +32,13 @@ def make_calibration_corpus(
     ----------
     corpus
         Reads examples that were not trained on, usually `${corpora.dev}`.
-    pipe : str
-        Name of the component.
+    pipe : str, optional
+        Name of the component; needed if there are several, none of which is called `root_mst`.
     """
     return partial(read_and_fit, corpus=corpus, pipe=pipe)
 
 
-def read_and_fit(nlp: Language, *, corpus: Reader, pipe: str) -> Iterable[Example]:
+def read_and_fit(nlp: Language, *, corpus: Reader, pipe: str | None) -> Iterable[Example]:
     """Read a corpus, and fit the temperatures of a parser to some of it.
 
     Raises
@@ -47,7 +47,7 @@ def read_and_fit(nlp: Language, *, corpus: Reader, pipe: str) -> Iterable[Exampl
         If there is no `root_mst` of this name.
     """
     try:
-        parser = find_parser(nlp, pipe)
+        pipe, parser = find_parser(nlp, pipe)
     except ValueError as error:
         raise ValueError(
             f"{error}: correct `pipe` of CalibrationCorpus, which fits this parser's temperatures, "

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from spacy.language import Language
 from spacy.tokens import Doc, Token
 
+from spacy_rootmind.pipeline.config_blocks import RegisteredFunction, require_kind
 from spacy_rootmind.pipeline.noun_chunks import expect_mapped_labels
 
 LabelsOfDoc = Callable[[Doc], list[str]]
@@ -136,7 +137,7 @@ RULES = {
 # --- the component ---------------------------------------------------------------------------
 
 
-def make_label_map(labels: list[list[str]] | None = None, english: bool = True) -> LabelMap:
+def make_label_map(labels: list[list[str]] | None = None, english: bool = True) -> LabelsOfDoc:
     """Name labels as spaCy's English parsers do, for the component `ud_label_map`.
 
     Registered as `spacy_rootmind.label_map.v1`.
@@ -166,7 +167,8 @@ def make_label_map(labels: list[list[str]] | None = None, english: bool = True) 
             f'expected labels as a list of pairs, such as [["obl:tmod", "npadvmod"]], received '
             f"{labels!r}"
         )
-    return LabelMap(dict(pairs), english)
+    block = {"@misc": "spacy_rootmind.label_map.v1", "labels": labels, "english": english}
+    return RegisteredFunction(block, LabelMap(dict(pairs), english))
 
 
 class UDLabelMap:
@@ -217,6 +219,12 @@ def make_ud_label_map(nlp: Language, name: str, label_map: Callable) -> UDLabelM
     label_map
         Function from a Doc to the new label of each token: `spacy_rootmind.label_map.v1`, or your
         own registered one.
+
+    Raises
+    ------
+    ValueError
+        If it is a function for another setting, or not called with a Doc.
     """
+    require_kind("label_map", label_map)
     expect_mapped_labels(nlp.vocab)
     return UDLabelMap(label_map)

@@ -12,7 +12,7 @@ from spacy.pipeline import TrainablePipe
 from spacy.tokens import Doc
 from spacy.training import Example, validate_examples, validate_get_examples
 from spacy.vocab import Vocab
-from thinc.api import Optimizer, set_dropout_rate
+from thinc.api import Model, Optimizer, set_dropout_rate
 
 from spacy_rootmind.annotation.extensions import register_extensions
 from spacy_rootmind.annotation.glossary import explain_subtypes
@@ -36,6 +36,7 @@ from spacy_rootmind.pipeline.attributes import (
     require_annotated_vectors,
     require_attributes,
 )
+from spacy_rootmind.pipeline.config_blocks import require_kind
 from spacy_rootmind.pipeline.label_inventory import choose_labels, is_placeholder
 from spacy_rootmind.pipeline.noun_chunks import adopt_noun_chunks, set_noun_chunks
 from spacy_rootmind.pipeline.own_static_vectors import require_static_vectors
@@ -71,7 +72,8 @@ class RootMST(TrainablePipe):
     Raises
     ------
     ValueError
-        If a setting has a value that is not allowed.
+        If a setting has a value that is not allowed, the network is not that of a parser, or the
+        scorer is a function for another setting.
     """
 
     def __init__(
@@ -83,12 +85,19 @@ class RootMST(TrainablePipe):
         scorer: Callable | None = None,
         **settings: Any,
     ) -> None:
+        if not isinstance(model, Model) or not {"tok2vec", "trees"} <= set(model.ref_names):
+            raise ValueError(
+                f"[{name}] expected model as a network of spacy_rootmind.BiaffineParser.v1 or "
+                f"spacy_rootmind.LinearParser.v1, received {model!r:.80}"
+            )
         self.vocab = vocab
         self.model = model
         self.upstream = Upstream()
         self.name = name
         self.scorer = scorer
         with self._named():
+            if scorer is not None:
+                require_kind("scorer", scorer)
             self.settings = Settings(**settings)
         # The settings as in the config of the pipeline.
         self.saved_settings = self.settings.as_config()

@@ -10,7 +10,7 @@ import numpy as np
 from spacy.language import Language
 
 from spacy_rootmind.annotation.line_starts import LineEnds
-from spacy_rootmind.pipeline.config_blocks import RegisteredFunction
+from spacy_rootmind.pipeline.config_blocks import RegisteredFunction, require_kind
 from spacy_rootmind.training.losses import MARGIN
 
 Objective = Literal["tree_crf", "head_selection", "perceptron"]
@@ -84,7 +84,7 @@ def _function(name: str, value: Any, *, also: str = "") -> Any:
     reason = ""
     if isinstance(value, Mapping):
         try:
-            return RegisteredFunction.from_config(value)
+            value = RegisteredFunction.from_config(value)
         except ValueError as error:
             reason = f": {error}"
     if not callable(value):
@@ -92,6 +92,7 @@ def _function(name: str, value: Any, *, also: str = "") -> Any:
             f'expected {name} as {also}a function, the block of a config such as {{"@misc": '
             f'"my_function.v1"}}, or None, received {value!r}{reason}'
         )
+    require_kind(name, value)
     return value
 
 
@@ -209,22 +210,40 @@ def how_to_change(name: str) -> str:
     return f"root_mst has no setting {name!r}, expected one of {', '.join(CHECKS)}"
 
 
-def find_parser(nlp: Language, name: str) -> Any:
-    """Find a parser by its name among the components of a pipeline, disabled ones included.
+def find_parser(nlp: Language, name: str | None = None) -> tuple[str, Any]:
+    """Find a parser among the components of a pipeline, disabled ones included.
+
+    Parameters
+    ----------
+    nlp : Language
+    name : str, optional
+        Its name. By default it is the only `root_mst`, or else the one of that name.
+
+    Returns
+    -------
+    name, parser
 
     Raises
     ------
     ValueError
-        If there is no component of this name, or it is no `root_mst`.
+        If there is no component of this name, it is no `root_mst`, or there are several to choose
+        from.
     """
-    pipe = dict(nlp.components).get(name)
-    if not isinstance(getattr(pipe, "settings", None), Settings):
-        found = f"the components {nlp.component_names}" if pipe is None else repr(pipe)
+    pipes = dict(nlp.components)
+    parsers = {
+        other: pipe
+        for other, pipe in pipes.items()
+        if isinstance(getattr(pipe, "settings", None), Settings)
+    }
+    if name is None:
+        name = next(iter(parsers)) if len(parsers) == 1 else "root_mst"
+    if name not in parsers:
+        found = repr(pipes[name]) if name in pipes else f"the components {nlp.component_names}"
         raise ValueError(f"expected a root_mst called {name!r}, found {found}")
-    return pipe
+    return name, parsers[name]
 
 
-def configure(nlp: Language, pipe: str = "root_mst", **settings: Any) -> None:
+def configure(nlp: Language, pipe: str | None = None, **settings: Any) -> None:
     """Change settings of a parser, and the pipeline's config, so that they are saved with it.
 
     A parser that two pipelines share, as after `add_pipe(source=...)`, is changed for both; the
@@ -233,8 +252,8 @@ def configure(nlp: Language, pipe: str = "root_mst", **settings: Any) -> None:
     Parameters
     ----------
     nlp : Language
-    pipe : str
-        Name of the component.
+    pipe : str, optional
+        Name of the component; needed if there are several, none of which is called `root_mst`.
     **settings
         As in a config; see `spacy_rootmind.pipeline.factory.make_root_mst`. Functions are those of
         this package, or the block of a config that names a registered function.
@@ -254,7 +273,7 @@ def configure(nlp: Language, pipe: str = "root_mst", **settings: Any) -> None:
     >>> nlp.config["components"]["root_mst"]["confidence"]
     True
     """
-    parser = find_parser(nlp, pipe)
+    pipe, parser = find_parser(nlp, pipe)
     for name in settings:
         if name not in CHECKS:
             raise ValueError(f"[{pipe}] {how_to_change(name)}")

@@ -166,6 +166,7 @@ def test_docs_as_json_are_read_with_the_same_sentences(nlp):
         ('["text"]', "expected an object"),
         ('"text"', "expected an object"),
         ('{"txt": "x"}', "found neither"),
+        ('{"text": null}', 'found "text": null'),
         ('{"text": 1}', '"text" to be a string'),
         ('{"tokens": "x"}', '"tokens" to be a list'),
         ('{"tokens": ["x", ""]}', "to be strings"),
@@ -281,6 +282,9 @@ def test_suffix_decides_on_the_format(tmp_path):
             read_file(tmp_path / name, b"One.")
     assert texts(read_file(tmp_path / "a.csv", b"One.", "text")) == ["One."]
     assert texts(read_file(tmp_path / "a.JSONL", b'{"text": "One."}')) == ["One."]
+    for name in ("a.md", "a.eml", "a.SRT"):
+        paragraphs = texts(read_file(tmp_path / name, b"# One\nmore.\n\nTwo."))
+        assert paragraphs == ["# One\nmore.", "Two."]
 
 
 @pytest.mark.parametrize("name", ["missing.txt", ""])

@@ -110,7 +110,7 @@ def test_in_a_saved_pipeline(trained_english, tmp_path):
     text = "The teacher gave the boy a book ."
     loaded = spacy.load(tmp_path / "model")
     plain, mapped = trained_english(text), loaded(text)
-    assert loaded.get_pipe("ud_label_map").label_map.labels == {
+    assert loaded.get_pipe("ud_label_map").label_map.function.labels == {
         "det": "article",
         "obl:tmod": "time",
     }

@@ -8,7 +8,7 @@ from typing import get_args
 import numpy as np
 import pytest
 import spacy
-from parsers import make_nlp
+from parsers import SMALL_MODEL, make_nlp
 from spacy.util import registry
 from thinc.api import ConfigValidationError
 
@@ -81,6 +81,13 @@ CASES = {
     "noun_chunks": (None, ["yes", "", 1, True, {"@misc": 3}], f'"auto", {A_FUNCTION}'),
     "learn_rate_factor": (5, [0, -1, float("inf"), float("nan"), None], "a number above 0"),
 }
+MULTI_HASH = {
+    "@architectures": "spacy.MultiHashEmbed.v2",
+    "width": 8,
+    "attrs": ["NORM"],
+    "rows": [10],
+    "include_static_vectors": False,
+}
 REFUSED = [
     pytest.param(name, value, expected, id=f"{name}-{value!r}")
     for name, (_, refused, expected) in CASES.items()
@@ -108,6 +115,54 @@ def test_wrong_values_are_refused_when_made_and_by_configure(nlp, name, value, e
         configure(nlp, **{"confidence": True, name: value})
     assert parser.settings is before
     assert nlp.get_pipe_config("root_mst") == block
+
+
+OF_ANOTHER_KIND = {
+    **{
+        f"{setting}={name}": (setting, {"@misc": f"spacy_rootmind.{name}.v1", **arguments})
+        for setting in ("guidelines", "constraints", "alternatives", "noun_chunks", "scorer")
+        for name, kind, arguments in (
+            ("kbest", "alternatives", {"k": 2}),
+            ("preset_heads", "constraints", {}),
+            ("ud_guidelines", "guidelines", {}),
+            ("ud_noun_chunks", "noun_chunks", {}),
+            ("label_map", "label_map", {}),
+        )
+        if kind != setting
+    },
+    "guidelines=Model": ("guidelines", MULTI_HASH),
+    "alternatives=scorer": ("alternatives", {"@scorers": "spacy_rootmind.parser_scorer.v1"}),
+    "model=kbest": ("model", {"@misc": "spacy_rootmind.kbest.v1", "k": 2}),
+    "model=Tok2Vec": ("model", MULTI_HASH),
+}
+
+
+@pytest.mark.parametrize(("setting", "block"), OF_ANOTHER_KIND.values(), ids=OF_ANOTHER_KIND)
+def test_a_function_for_another_setting_is_refused_when_made_and_by_configure(nlp, setting, block):
+    match = rf"\[root_mst\] expected {setting} as .*spacy_rootmind\.\w+\.v1 .*, received "
+    with pytest.raises(ValueError, match=match):
+        spacy.blank("xx").add_pipe("root_mst", config={setting: block})
+    if setting in CASES:
+        with pytest.raises(ValueError, match=match):
+            configure(nlp, **{setting: block})
+
+
+def test_the_label_map_has_to_be_one():
+    block = {"@misc": "spacy_rootmind.preset_heads.v1"}
+    with pytest.raises(ValueError, match="expected label_map as .*, received .* for constraints"):
+        spacy.blank("xx").add_pipe("ud_label_map", config={"label_map": block})
+
+
+def test_a_parser_is_found_by_its_type(nlp):
+    other = make_nlp()
+    other.rename_pipe("root_mst", "parser")
+    configure(other, confidence=True)
+    assert other.config["components"]["parser"]["confidence"]
+    second = other.add_pipe("root_mst", "second", config={"model": SMALL_MODEL})
+    with pytest.raises(ValueError, match=r"called 'root_mst', found .*'parser', 'second'"):
+        configure(other, confidence=False)
+    configure(other, "second", confidence=True)
+    assert second.settings.confidence
 
 
 def test_configure_names_what_there_is(nlp):
