@@ -1,8 +1,8 @@
 """Single-root dependency trees for spaCy.
 
 Importing this package gives the array API alone; spaCy finds the component, the model and the
-scorer through the package's entry points, and only then loads them. `configure`, `render` and
-`restore_edges` are loaded, with spaCy, when they are first asked for.
+scorer through the package's entry points, and only then loads them. The names in `_LAZY` are
+loaded, with spaCy, when they are first asked for.
 """
 
 from importlib import import_module
@@ -22,6 +22,7 @@ from spacy_rootmind.trees.sampling import sample_trees
 
 if TYPE_CHECKING:
     from spacy_rootmind.annotation.writing import restore_edges
+    from spacy_rootmind.pipeline.other_pipelines import replace_parser
     from spacy_rootmind.pipeline.settings import configure
     from spacy_rootmind.rendering.api import render
 
@@ -42,6 +43,7 @@ __all__ = [
     "log_partition",
     "perceptron",
     "render",
+    "replace_parser",
     "restore_edges",
     "sample_trees",
     "tree_crf",
@@ -54,6 +56,7 @@ __all__ = [
 _LAZY = {
     "configure": "spacy_rootmind.pipeline.settings",
     "render": "spacy_rootmind.rendering.api",
+    "replace_parser": "spacy_rootmind.pipeline.other_pipelines",
     "restore_edges": "spacy_rootmind.annotation.writing",
 }
 

@@ -69,18 +69,17 @@ def test_migration_page_calls_the_parser_by_its_name():
 
 def test_a_trained_parser_takes_the_place_of_spacys(trained, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "training").mkdir()
-    trained.to_disk(tmp_path / "training" / "model-best")
+    trained.to_disk(tmp_path / "ours")
     theirs = spacy.blank("en")
     theirs.add_pipe("sentencizer")
     parser = theirs.add_pipe("parser")
     parser.add_label("nsubj")
     theirs.initialize()
     theirs.to_disk(tmp_path / "theirs")
-    blocks = re.findall(r"^```python\n(.*?)^```", IN_YOUR_PIPELINE, flags=re.DOTALL | re.MULTILINE)
-    [block] = [block for block in blocks if "model-best" in block]
-    exec(compile(block.replace("en_core_web_sm", "theirs"), "in-your-pipeline.md", "exec"), {})
+    block = re.search(r"^```python\n(.*?)^```", IN_YOUR_PIPELINE, flags=re.DOTALL | re.MULTILINE)[1]
+    block = block.replace("en_core_web_sm", "theirs").replace("en_rootmind_web_sm", "ours")
+    exec(compile(block, "in-your-pipeline.md", "exec"), {})
     nlp = spacy.load(tmp_path / "pipeline")
-    assert nlp.pipe_names == ["sentencizer", "root_mst"]
+    assert nlp.pipe_names == ["sentencizer", "parser"]
     text = "The cat saw a dog."
     assert [token.dep_ for token in nlp(text)] == [token.dep_ for token in trained(text)]

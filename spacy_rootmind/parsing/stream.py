@@ -47,6 +47,7 @@ class LastError:
         that `nlp.set_error_handler` fails. Their errors end the stream.
         """
         nlp.default_error_handler = self
+        pipe: Any
         for _, pipe in nlp.pipeline:
             with suppress(AttributeError):
                 pipe.set_error_handler(self)

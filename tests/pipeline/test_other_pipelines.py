@@ -10,6 +10,7 @@ from parsers import (
     LISTENER,
     LISTENING,
     SMALL_MODEL,
+    add_initialized,
     arcs_of,
     gold_examples,
     multi_hash,
@@ -20,6 +21,7 @@ from spacy.util import fix_random_seed, load_model_from_config
 from spacy.vectors import Vectors
 from thinc.api import Config, NumpyOps
 
+from spacy_rootmind import replace_parser
 from spacy_rootmind.network.fast_cpu import use_fast_cpu
 from spacy_rootmind.pipeline.callbacks import make_fast_cpu
 
@@ -395,3 +397,113 @@ def test_a_table_of_its_own_can_be_trained(folder, quickstart_docs):
         for _ in range(3)
     ]
     assert losses[-1]["root_mst"] < losses[0]["root_mst"]
+
+
+# --- in one line -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def with_parser(other):
+    """Another pipeline, with spaCy's parser between two components."""
+    add_initialized(other, "parser", before="tagger")
+    return other
+
+
+@pytest.mark.filterwarnings("error:.W113")
+@pytest.mark.parametrize("is_loaded", [False, True])
+@pytest.mark.parametrize("is_disabled", [False, True])
+def test_a_parser_is_replaced(is_loaded, is_disabled, folder, with_parser, expected, tmp_path):
+    source = spacy.load(folder, disable=["tok2vec"] if is_disabled else [])
+    if not is_loaded:
+        source.to_disk(tmp_path / "source")
+    before = source.to_bytes()
+    parser = replace_parser(with_parser, source if is_loaded else tmp_path / "source")
+    assert source.to_bytes() == before
+    assert with_parser.pipe_names == ["tok2vec", "parser", "tagger"]
+    assert with_parser.get_pipe("parser") is parser
+    assert parses(with_parser) == expected
+    with_parser.to_disk(tmp_path / "with")
+    loaded = spacy.load(tmp_path / "with")
+    assert parses(loaded) == expected
+    assert [arcs_of(doc) for doc in loaded.pipe(TEXTS, n_process=2)] == expected
+    # Again, in a pipeline with a root_mst, and in one without any parser.
+    replace_parser(loaded, with_parser)
+    assert loaded.pipe_names == ["tok2vec", "parser", "tagger"]
+    assert parses(loaded) == expected
+    empty = spacy.blank("xx")
+    replace_parser(empty, folder)
+    assert empty.pipe_names == ["root_mst"]
+    assert parses(empty) == expected
+
+
+@pytest.mark.parametrize("width", [6, 0])
+def test_a_replaced_parser_keeps_the_static_vectors_of_its_vocab(width, quickstart_docs, tmp_path):
+    source = spacy.blank("xx")
+    source.vocab.vectors = static_vectors(quickstart_docs, source.vocab.strings, "default")
+    features = tok2vec_of(multi_hash("NORM", width=8, include_static_vectors=True))
+    model = {**SMALL_MODEL, "tok2vec": TOK2VEC, "features": features}
+    source.add_pipe("root_mst", config={"model": model})
+    train(source, gold_examples(quickstart_docs[:40], source), steps=3)
+    nlp = spacy.blank("xx")
+    if width:
+        nlp.vocab.vectors = Vectors(data=np.ones((1, width), "f"), keys=["cat"])
+    replace_parser(nlp, source)
+    assert parses(nlp) == parses(source)
+    nlp.to_disk(tmp_path)
+    assert parses(spacy.load(tmp_path)) == parses(source)
+
+
+@pytest.mark.parametrize("has_morphologizer", [False, True])
+def test_tags_of_a_replaced_parser_are_repaired(has_morphologizer, web_pipeline, tmp_path):
+    nlp = spacy.blank("en")
+    if has_morphologizer:
+        nlp = spacy.load(web_pipeline, exclude=["root_mst", "ud_tag_repair", "attribute_ruler"])
+        nlp.rename_pipe("morphologizer", "own")
+    before = nlp.pipe_names
+    add_initialized(nlp, "parser")
+    # Comes after the parser, as in spaCy's English pipelines.
+    ruler = nlp.add_pipe("attribute_ruler")
+    ruler.add([[{"LOWER": {"IN": ["the", "which", "saw"]}}]], {"POS": "PUNCT"})
+    nlp.add_pipe("doc_cleaner")
+    replace_parser(nlp, web_pipeline)
+    assert nlp.pipe_names == [*before, "parser", "attribute_ruler", "ud_tag_repair", "doc_cleaner"]
+    assert nlp.disabled == [] if has_morphologizer else ["morphologizer"]
+    nlp.to_disk(tmp_path)
+    for again in (nlp, spacy.load(tmp_path)):
+        doc = again("The girl, which the boy saw, read the book.")
+        assert [token.pos_ for token in doc if token.lower_ in ("the", "saw", "which")] == [
+            *("DET", "PRON", "DET", "VERB", "DET")
+        ]
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ("two", r"expected at most one component that sets heads, found \['parser', 'second'\]"),
+        ("none", r"expected a root_mst called 'root_mst', found .*'tok2vec'"),
+        ("untrained", r"expected a source with a trained parser, found 'root_mst'"),
+        ("alone", r"'tok2vec'|the component that 'root_mst' listens to"),
+        ("taken", r"expected 'morphologizer' to be a morphologizer or a free name"),
+        ("missing", r"Can't find model"),
+    ],
+)
+def test_what_cannot_be_replaced_stays(case, expected, folder, with_parser, web_pipeline):
+    source = folder
+    if case == "two":
+        add_initialized(with_parser, "parser", name="second")
+    elif case == "none":
+        source = spacy.load(folder, exclude=["root_mst"])
+    elif case == "untrained":
+        source = spacy.blank("xx")
+        source.add_pipe("root_mst", config={"model": SMALL_MODEL})
+    elif case == "alone":
+        source = spacy.load(folder, exclude=["tok2vec"])
+    elif case == "taken":
+        with_parser.add_pipe("sentencizer", name="morphologizer")
+        source = web_pipeline
+    else:
+        source = "no_such_pipeline"
+    before = with_parser.to_bytes()
+    with pytest.raises((ValueError, OSError), match=expected):
+        replace_parser(with_parser, source)
+    assert with_parser.to_bytes() == before

@@ -149,7 +149,7 @@ def test_a_function_for_another_setting_is_refused_when_made_and_by_configure(nl
 
 def test_the_label_map_has_to_be_one():
     block = {"@misc": "spacy_rootmind.preset_heads.v1"}
-    with pytest.raises(ValueError, match="expected label_map as .*, received .* for constraints"):
+    with pytest.raises(ValueError, match=r"expected label_map as .*, received .* for constraints"):
         spacy.blank("xx").add_pipe("ud_label_map", config={"label_map": block})
 
 

