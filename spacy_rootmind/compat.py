@@ -19,6 +19,7 @@ MODULES = {
     "TPL_PAGE": "spacy.displacy.templates",
     "combine_score_weights": "spacy.util",
     "debug_cli": "spacy.cli._util",
+    "dot_to_object": "spacy.util",
     "get_doc_settings": "spacy.displacy",
     "import_code": "spacy.cli._util",
     "import_file": "spacy.util",

@@ -6,7 +6,7 @@ from pathlib import Path
 import spacy
 from commandline import train
 from conftest import ROOT
-from parsers import SMALL_MODEL, gold_examples
+from parsers import SMALL_MODEL, gold_examples, update
 from spacy.util import fix_random_seed, load_model_from_config
 from thinc.api import Config
 
@@ -135,7 +135,7 @@ def weights_of(encoder):
 def losses_of(nlp, examples, optimizer=None, steps=15, **settings):
     """The parser's losses while a pipeline learns some examples."""
     optimizer = optimizer or nlp.create_optimizer()
-    return [nlp.update(examples, sgd=optimizer, **settings)["root_mst"] for _ in range(steps)]
+    return [update(nlp, examples, optimizer, **settings)["root_mst"] for _ in range(steps)]
 
 
 def unchanged(before, encoder):

@@ -183,13 +183,26 @@ def with_weights_of(trained, **config):
     return nlp
 
 
+def update(nlp, examples, optimizer, **settings):
+    """Take a step as `spacy train` does.
+
+    Given an optimizer, `nlp.update` steps each component before those that listen to it have sent
+    their gradients.
+    """
+    losses = nlp.update(examples, sgd=False, **settings)
+    for name, pipe in nlp.pipeline:
+        if name not in settings.get("exclude", ()) and getattr(pipe, "is_trainable", False):
+            pipe.finish_update(optimizer)
+    return losses
+
+
 def train(nlp, examples, steps, size=20):
     """Initialize on all examples and take some steps on batches of them."""
     optimizer = nlp.initialize(lambda: examples)
     optimizer.learn_rate = 0.01
     for step in range(steps):
         start = step * size % len(examples)
-        nlp.update(examples[start : start + size], sgd=optimizer, drop=0.0)
+        update(nlp, examples[start : start + size], optimizer, drop=0.0)
     return nlp
 
 

@@ -6,6 +6,7 @@ import pytest
 import spacy
 from conftest import ROOT
 from environments import make_installed
+from parsers import LISTENING, SMALL_MODEL, gold_examples, make_nlp
 from spacy.util import load_model_from_config
 from thinc.api import Config
 
@@ -83,3 +84,19 @@ def test_a_trained_parser_takes_the_place_of_spacys(trained, tmp_path, monkeypat
     assert nlp.pipe_names == ["sentencizer", "parser"]
     text = "The cat saw a dog."
     assert [token.dep_ for token in nlp(text)] == [token.dep_ for token in trained(text)]
+
+
+@pytest.mark.parametrize("is_in_time", [False, True])
+def test_shared_token_vectors_learn_in_time(is_in_time, quickstart_docs):
+    """With the loop of the page, as in `spacy train`; `nlp.update` alone is late, as it says."""
+    nlp = make_nlp(model=LISTENING)
+    tok2vec = nlp.add_pipe("tok2vec", config={"model": SMALL_MODEL["tok2vec"]}, first=True)
+    batches = [gold_examples(quickstart_docs[:5], nlp)]
+    optimizer = nlp.initialize(lambda: batches[0])
+    before = tok2vec.to_bytes()
+    if is_in_time:
+        block = re.search(r"^```python\n(.*?)^```", MIGRATING, flags=re.DOTALL | re.MULTILINE)[1]
+        exec(block, {"nlp": nlp, "batches": batches, "optimizer": optimizer})
+    else:
+        nlp.update(batches[0], sgd=optimizer)
+    assert (tok2vec.to_bytes() != before) == is_in_time

@@ -11,7 +11,7 @@ import spacy
 import srsly
 from commandline import assert_one_root_each, root_mst, run_spacy, tagger, write_config, write_docs
 from conftest import ROOT
-from parsers import SMALL_MODEL, gold_examples, join
+from parsers import SMALL_MODEL, gold_examples, join, update
 from spacy.cli.init_config import fill_config
 from spacy.tokens import Doc
 from spacy.training import Corpus
@@ -72,7 +72,7 @@ def trained(quickstart_docs, tmp_path_factory):
     examples = gold_examples(join(quickstart_docs[:100], 5), nlp)
     optimizer = nlp.initialize(lambda: examples)
     for _ in range(3):
-        nlp.update(examples, sgd=optimizer)
+        update(nlp, examples, optimizer)
     folder = tmp_path_factory.mktemp("trained") / "model-best"
     words = Doc(nlp.vocab, ["Well", "!!!", "Yes", "!!", "No", "!!!!"])
     make_fit_tokenizer(write_docs(folder.parent / "train.spacy", [words]))(nlp)
@@ -165,7 +165,7 @@ def test_training_starts_from_another_pipeline(trained, quickstart_docs):
     # All components learn on.
     optimizer = nlp.create_optimizer()
     for _ in range(3):
-        nlp.update(examples[:2], sgd=optimizer)
+        update(nlp, examples[:2], optimizer)
     for name, pipe in expected.pipeline:
         assert nlp.get_pipe(name).model.to_bytes() != pipe.model.to_bytes(), name
 
@@ -175,7 +175,7 @@ def test_average_of_weights(trained, corpus, quickstart_docs, tmp_path, monkeypa
     examples = gold_examples(join(quickstart_docs[100:140], 5), nlp)
     optimizer = nlp.create_optimizer()
     for _ in range(3):
-        nlp.update(examples, sgd=optimizer)
+        update(nlp, examples, optimizer)
     nlp.to_disk(tmp_path / "further")
     dev = corpus / "test.spacy"
     arguments = [trained, tmp_path / "further", "--dev", dev, "--output", tmp_path / "mean"]

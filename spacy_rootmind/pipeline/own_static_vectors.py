@@ -5,6 +5,7 @@ pipeline leaves them behind there; with `nlp.replace_listeners`, it takes them a
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,9 +21,11 @@ from spacy_rootmind.compat import (
     STATIC_VECTORS,
     ListenedToComponent,
     VectorsWithAttr,
+    dot_to_object,
 )
 from spacy_rootmind.network.fast_cpu import follow_fast_cpu, make_fast
 from spacy_rootmind.network.types import Floats2d
+from spacy_rootmind.pipeline.config_blocks import replace_settings
 from spacy_rootmind.pipeline.vectors import SETTINGS, HalfPrecisionVectors
 
 ARCHITECTURE = "spacy_rootmind.OwnStaticVectors.v1"
@@ -178,16 +181,37 @@ def _table_from_bytes(_: Any, value: bytes, name: str, model: Model) -> OwnStati
 def keep_static_vectors(nlp: Language) -> None:
     """Let the copies by which `nlp.replace_listeners` replaces listeners have static vectors.
 
-    A component that has its own way to make copies, such as a transformer, keeps it.
+    A component that has its own way to make copies, such as a transformer, keeps it. The config of
+    a copy does not refer to the component, which may be removed.
     """
-    for _, pipe in nlp.components:
+    for name, pipe in nlp.components:
         if not isinstance(pipe, ListenedToComponent):
             continue
+        attrs = pipe.model.attrs
         # Copies with static vectors are made fast as well.
-        is_free = pipe.model.attrs.get(LISTENER_HOOK) in (None, make_fast)
+        is_free = attrs.get(LISTENER_HOOK) in (None, make_fast)
         if is_free and vocab_readers(pipe.model):
-            pipe.model.attrs[LISTENER_CONFIG_HOOK] = _with_table_in_config
-            pipe.model.attrs[LISTENER_HOOK] = _with_table_in_model
+            attrs[LISTENER_CONFIG_HOOK] = _with_table_in_config
+            attrs[LISTENER_HOOK] = _with_table_in_model
+        make = attrs.get(LISTENER_CONFIG_HOOK, _copied_config)
+        if isinstance(make, partial):
+            [make, _] = make.args
+        attrs[LISTENER_CONFIG_HOOK] = partial(_without_references, make, name)
+
+
+def _without_references(
+    make: Callable[..., dict[str, Any]], name: str, tok2vec: dict[str, Any], listener: Any
+) -> dict[str, Any]:
+    prefix = f"${{components.{name}.model."
+    return replace_settings(
+        make(tok2vec, listener),
+        lambda value: value.startswith(prefix),
+        lambda value: dot_to_object(tok2vec, value[len(prefix) : -1].replace(":", ".")),
+    )
+
+
+def _copied_config(tok2vec: dict[str, Any], listener: Any) -> dict[str, Any]:
+    return tok2vec
 
 
 def _with_table_in_config(tok2vec: dict[str, Any], listener: Any) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from thinc.api import Model
 
 from spacy_rootmind.compat import ListenedToComponent
 from spacy_rootmind.network.listeners import listeners_in
+from spacy_rootmind.pipeline.config_blocks import replace_settings
 from spacy_rootmind.pipeline.own_static_vectors import keep_static_vectors
 
 
@@ -64,6 +65,7 @@ class Upstream:
         home = self._get_home()
         if home is not None:
             keep_static_vectors(home)
+            _rename_references(home, model, name, new_name)
             for home_name, pipe in home.components:
                 self._unlink(pipe, name, home_name in home.disabled)
         self._unlink(self._component, name, self._is_disabled)
@@ -144,6 +146,22 @@ class Upstream:
 
     def accept(self) -> None:
         """Accept what the parser listens to, if it is another component: it is trained with it."""
-        if self._is_missing or not self._is_linked() or self._component is None:
+        is_other = self._is_missing or not self._is_linked() or self._component is None
+        if self._listeners and is_other:
             self._home, self._is_missing = None, False
             self._component = self._listener_map = None
+
+
+def _rename_references(nlp: Language, model: Model, name: str | None, new_name: str) -> None:
+    """Let a parser's section of the config refer to itself by its new name."""
+    pipe: Any = dict(nlp.components).get(new_name)
+    if name not in (None, new_name) and getattr(pipe, "model", None) is model:
+        old, new = (f"${{components.{each}." for each in (name, new_name))
+        config = nlp.get_pipe_config(new_name)
+        config.update(
+            replace_settings(
+                config,
+                lambda value: value.startswith(old),
+                lambda value: new + value.removeprefix(old),
+            )
+        )

@@ -10,7 +10,7 @@ import sys
 import pytest
 import spacy
 from commandline import TOK2VEC, read_docs
-from parsers import SMALL_MODEL, arcs_of, gold_examples
+from parsers import SMALL_MODEL, arcs_of, gold_examples, update
 from spacy.tokens import Doc, Span, Token
 from spacy.training import Example
 from spacy.util import load_config, load_model_from_config
@@ -312,7 +312,7 @@ def test_source_from_shared_vectors_after_replace_listeners(nlp):
 
 def test_update_by_nlp_trains_the_shared_vectors_too(nlp, examples):
     before = weights(nlp, "tok2vec"), weights(nlp), weights(nlp, "tagger")
-    losses = nlp.update(examples, sgd=nlp.resume_training(), exclude=["tagger"])
+    losses = update(nlp, examples, nlp.resume_training(), exclude=["tagger"])
     assert losses["root_mst"] > 0
     after = weights(nlp, "tok2vec"), weights(nlp), weights(nlp, "tagger")
     assert [a == b for a, b in zip(before, after, strict=True)] == [False, False, True]

@@ -12,6 +12,7 @@ from parsers import (
     make_nlp,
     multi_hash,
     tok2vec_of,
+    update,
 )
 from spacy.tokens import Doc
 from spacy.training import Example
@@ -57,7 +58,7 @@ def tagged(examples):
     for _ in range(3):
         for batch in minibatch(own, 5):
             fresh = [Example(eg.predicted.copy(), eg.reference) for eg in batch]
-            nlp.update(fresh, sgd=optimizer, annotates=["tok2vec", "tagger"])
+            update(nlp, fresh, optimizer, annotates=["tok2vec", "tagger"])
     return nlp
 
 

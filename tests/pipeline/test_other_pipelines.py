@@ -16,6 +16,7 @@ from parsers import (
     multi_hash,
     tok2vec_of,
     train,
+    update,
 )
 from spacy.util import fix_random_seed, load_model_from_config
 from spacy.vectors import Vectors
@@ -258,7 +259,7 @@ def test_parser_that_is_trained_over_another_tok2vec_is_right(folder, other, qui
     losses = []
     with other.select_pipes(enable=["tok2vec", "root_mst"]):
         for _ in range(5):
-            losses.append(other.update(examples, sgd=other.resume_training())["root_mst"])
+            losses.append(update(other, examples, other.resume_training())["root_mst"])
     assert losses[-1] < losses[0]
     found = parses(other)
     loaded = spacy.blank("xx").from_config(other.config).from_bytes(other.to_bytes())
@@ -397,6 +398,58 @@ def test_a_table_of_its_own_can_be_trained(folder, quickstart_docs):
         for _ in range(3)
     ]
     assert losses[-1]["root_mst"] < losses[0]["root_mst"]
+
+
+# --- what is left of a config ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_a_copy_of_token_vectors_does_not_refer_to_the_original(
+    is_loaded, quickstart_docs, tmp_path
+):
+    width = "${components.vectors.model.encode.width}"
+    tok2vec = tok2vec_of(multi_hash("NORM", width=32))
+    tok2vec["embed"]["width"] = width
+    sections = {
+        "vectors": {"factory": "tok2vec", "model": tok2vec},
+        "root_mst": {
+            "factory": "root_mst",
+            "model": {**LISTENING, "tok2vec": {**LISTENER, "width": width}},
+        },
+    }
+    config = Config(spacy.blank("xx").config)
+    config["components"], config["nlp"]["pipeline"] = sections, list(sections)
+    nlp = load_model_from_config(config)
+    train(nlp, gold_examples(quickstart_docs[:20], nlp), steps=2)
+    if is_loaded:
+        nlp.to_disk(tmp_path / "before")
+        nlp = spacy.load(tmp_path / "before")
+    assert nlp.config["components"]["vectors"]["model"]["embed"]["width"] == width
+    expected = parses(nlp)
+    nlp.replace_listeners("vectors", "root_mst", PATHS)
+    nlp.remove_pipe("vectors")
+    nlp.to_disk(tmp_path / "after")
+    assert parses(spacy.load(tmp_path / "after")) == expected
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+def test_a_renamed_parser_refers_to_itself(is_loaded, quickstart_docs, tmp_path):
+    tok2vec = tok2vec_of(multi_hash("NORM", width=32))
+    tok2vec["embed"]["width"] = "${components.root_mst.model.tok2vec.encode.width}"
+    section = {"factory": "root_mst", "model": {**SMALL_MODEL, "tok2vec": tok2vec}}
+    config = Config(spacy.blank("xx").config)
+    config["components"], config["nlp"]["pipeline"] = {"root_mst": section}, ["root_mst"]
+    nlp = load_model_from_config(config)
+    train(nlp, gold_examples(quickstart_docs[:20], nlp), steps=2)
+    if is_loaded:
+        nlp.to_disk(tmp_path / "before")
+        nlp = spacy.load(tmp_path / "before")
+    for name in ("trees", "parser"):
+        nlp.rename_pipe(nlp.pipe_names[0], name)
+        embed = nlp.config["components"][name]["model"]["tok2vec"]["embed"]
+        assert embed["width"] == f"${{components.{name}.model.tok2vec.encode.width}}"
+    nlp.to_disk(tmp_path / "after")
+    assert parses(spacy.load(tmp_path / "after")) == parses(nlp)
 
 
 # --- in one line -------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ import spacy
 from commandline import write_docs
 from conftest import QUICKSTART
 from listening import PACKAGES, initialized, make_config
-from parsers import read_conllu
+from parsers import read_conllu, update
 
 
 @pytest.fixture(autouse=True)
@@ -65,5 +65,5 @@ def trained(package, encoder, gold):
     optimizer.learn_rate = 0.003
     for step in range(60):
         start = 4 * step % len(examples)
-        nlp.update(examples[start : start + 4], sgd=optimizer, drop=0.0)
+        update(nlp, examples[start : start + 4], optimizer, drop=0.0)
     return nlp

@@ -18,7 +18,7 @@ from listening import (
     unchanged,
     weights_of,
 )
-from parsers import gold_examples, multi_hash
+from parsers import gold_examples, multi_hash, update
 from spacy.tokens import Doc
 from spacy.training import Example
 
@@ -216,7 +216,7 @@ def test_predicted_tags_are_inputs_over_a_transformer(package, encoder, gold, tm
     for _ in range(4):
         fresh = gold_examples(gold[:4], nlp)
         annotates = ["transformer", "tagger"]
-        losses.append(nlp.update(fresh, sgd=optimizer, annotates=annotates)["root_mst"])
+        losses.append(update(nlp, fresh, optimizer, annotates=annotates)["root_mst"])
     assert losses[-1] < losses[0]
     assert table.to_bytes() != before
     expected = [arcs(doc) for doc in nlp.pipe([*TEXTS, "", " "])]
@@ -270,9 +270,9 @@ def test_docs_without_words_are_parsed_and_learnt_among_others(trained, config, 
     bare = [Example(nlp.make_doc(text), nlp.make_doc(text)) for text in ("", "  \n", "")]
     optimizer = nlp.create_optimizer()
     for batch in (bare, [bare[0], *examples[:2], bare[1]], bare[:1], bare[1:2]):
-        losses = nlp.update(batch, sgd=optimizer)
+        losses = update(nlp, batch, optimizer)
         assert (losses["root_mst"] > 0) == (len(batch) > 3)
-    assert np.isfinite(nlp.update(examples[:4], sgd=optimizer)["root_mst"])
+    assert np.isfinite(update(nlp, examples[:4], optimizer)["root_mst"])
 
 
 def test_whitespace_among_words_changes_no_sentence(trained):
