@@ -66,11 +66,9 @@ def alternatives_method(settings: ParserSettings) -> alternatives.Maker | None:
     """Return the function that finds alternative parses, if any are asked for."""
     if settings.alternatives is None:
         return None
-    if settings.alternatives == "kbest":
-        return alternatives.kbest(settings.k, settings.labelled)
-    if settings.alternatives == "sample":
-        return alternatives.sample(settings.k, settings.seed, settings.labelled)
-    return alternatives.sample_without_replacement(settings.k, settings.seed, settings.labelled)
+    make = getattr(alternatives, settings.alternatives)
+    seed = {} if settings.alternatives == "kbest" else {"seed": settings.seed}
+    return make(settings.k, labelled=settings.labelled, **seed)
 
 
 def import_code(path: Path) -> None:

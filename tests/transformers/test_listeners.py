@@ -21,6 +21,7 @@ from listening import (
 from parsers import gold_examples, multi_hash, update
 from spacy.tokens import Doc
 from spacy.training import Example
+from thinc.api import Adam
 
 pytestmark = [
     # spacy-curated-transformers makes a number of an array of one.
@@ -332,3 +333,13 @@ def test_parser_taken_from_its_pipeline(trained, config, tmp_path):
     together.add_pipe("root_mst", source=source)
     assert [arcs(together(text)) for text in TEXTS] == expected
     assert len(together.get_pipe("transformer").listeners) == 1
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.01])
+def test_no_gradient_does_not_freeze_where_weights_decay(decay, package, encoder, gold):
+    """As docs/transformers.md says."""
+    components = {"root_mst": root_mst(listener(package, grad_factor=0.0))}
+    nlp, examples = initialized(make_config(package, encoder, components), gold)
+    before = weights_of(encoder_of(nlp))
+    losses_of(nlp, examples[:4], Adam(0.001, L2=decay), steps=2)
+    assert unchanged(before, encoder_of(nlp)) == (decay == 0)
