@@ -126,7 +126,7 @@ def test_failures_are_reported_and_the_rest_is_parsed(component, place, bad, nlp
 
 @pytest.mark.parametrize("factory", ["ner", "beam_ner", "parser"])
 @pytest.mark.parametrize("failing", [DropsOne, DropsBatch, None])
-def test_failures_are_isolated_beside_components_that_store_no_handler(factory, failing, nlp):
+def test_failures_are_isolated_next_to_components_that_store_no_handler(factory, failing, nlp):
     other = add_initialized(nlp, factory, first=True)
     if failing is None:
         make_fail(other.model)

@@ -101,7 +101,7 @@ def test_page_puts_the_parser_into_the_english_pipeline(
     assert json.loads(printed) == [[list(token) for token in doc] for doc in expected]
 
 
-def test_failures_are_isolated_beside_their_ner(web_pipeline, tmp_path, monkeypatch):
+def test_failures_are_isolated_next_to_their_ner(web_pipeline, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     nlp = run(PYTHON[0], web_pipeline)
     Path("code.py").write_text(CODE)
