@@ -124,9 +124,13 @@ def _find(fs: Any, path: str, name: str) -> list[tuple[str, str]]:
 
 
 def _is_data(path: str) -> bool:
-    """Tell whether a file in a folder is data of a known format; others are ignored."""
+    """Tell whether a file in a folder is data of a known format; others are ignored.
+
+    A file such as `README.md` is likely to be about the data.
+    """
     parts = PurePosixPath(path.lstrip("/")).parts
-    return not any(part.startswith(("_", ".")) for part in parts) and _form(parts[-1]) is not None
+    is_hidden = any(part.startswith(("_", ".")) for part in parts)
+    return not is_hidden and _form(parts[-1]) not in (None, PARAGRAPHS)
 
 
 def _form(name: str) -> str | None:

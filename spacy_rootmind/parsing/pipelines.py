@@ -66,7 +66,7 @@ def alternatives_method(settings: ParserSettings) -> alternatives.Maker | None:
     """Return the function that finds alternative parses, if any are asked for."""
     if settings.alternatives is None:
         return None
-    make = getattr(alternatives, settings.alternatives)
+    make = getattr(alternatives, settings.alternatives.replace("-", "_"))
     seed = {} if settings.alternatives == "kbest" else {"seed": settings.seed}
     return make(settings.k, labelled=settings.labelled, **seed)
 

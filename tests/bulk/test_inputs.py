@@ -169,6 +169,7 @@ def test_files_of_folders_patterns_and_other_file_systems_are_found(tmp_path):
         ("c.parquet", "parquet", None),
     ]
     assert [s.name for s in list_sources([f"{tmp_path}/*.txt"], "jsonl")]
+    assert [s.form for s in list_sources([f"{tmp_path}/*.md"])] == ["paragraphs"]
     fs = fsspec.filesystem("memory")
     fs.pipe_file("/bulk/a.txt", b"one\ntwo\n")
     [source] = list_sources(["memory://bulk"])
