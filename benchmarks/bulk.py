@@ -8,7 +8,7 @@ document per line:
 - speed: words per second of `nlp.pipe` in one process and with n_process=2, of `ArrowParser`, and
   of the engine with one and two workers, in turns; the ratios to `nlp.pipe` within each round. The
   start of the engine's processes is not counted, the loading of pipelines in them is warmed up.
-- memory: that of a process that parses the text again and again, by number of sentences.
+- memory: that of a worker that parses the text again and again, after each part of 1 MiB.
 - scheduler: memory of the process with the scheduler while parts are run that do nothing.
 """
 
@@ -18,6 +18,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import cycle
 from pathlib import Path
 from unittest import mock
 
@@ -51,7 +52,7 @@ def parse_arguments() -> argparse.Namespace:
     arguments.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     arguments.add_argument("--rounds", type=int, default=5, help="rounds of speed")
     arguments.add_argument("--documents", type=int, default=1000, help="documents per round")
-    arguments.add_argument("--sentences", type=int, default=1_000_000, help="for memory")
+    arguments.add_argument("--megabytes", type=int, default=30, help="for memory")
     arguments.add_argument("--parts", type=int, default=1_000_000, help="for the scheduler")
     arguments.add_argument("--only", choices=["speed", "memory", "scheduler"])
     return arguments.parse_args()
@@ -72,16 +73,17 @@ def measure_speed(arguments: argparse.Namespace, records: Records) -> None:
         folder = Path(name)
         corpus = folder / "corpus.txt"
         corpus.write_text("\n".join(lines) + "\n", encoding="utf8")
+        size = max(2, corpus.stat().st_size // PARTS_A_WORKER)
         nlp = spacy.load(arguments.model)
         data = pa.table({"id": [str(i) for i in range(len(lines))], "text": lines})
         parser = ArrowParser(arguments.model)
-        with engine.local_client(1) as one, engine.local_client(2) as two:
+        with engine.connect(None, 1) as one, engine.connect(None, 2) as two:
             calls: dict[str, Callable[[], object]] = {
                 "nlp.pipe": lambda: sum(1 for _ in nlp.pipe(lines)),
                 "n_process=2": lambda: sum(1 for _ in nlp.pipe(lines, n_process=2)),
                 "ArrowParser": lambda: parser(data),
-                "bulk, 1": lambda: run_engine(one, parser, corpus, folder, 1),
-                "bulk, 2": lambda: run_engine(two, parser, corpus, folder, 2),
+                "bulk, 1": lambda: sum(1 for _ in run_engine(one, parser, corpus, size)),
+                "bulk, 2": lambda: sum(1 for _ in run_engine(two, parser, corpus, size // 2)),
             }
             for call in calls.values():
                 call()
@@ -95,58 +97,43 @@ def measure_speed(arguments: argparse.Namespace, records: Records) -> None:
                 records.add({"kind": "speed", "number": i, "words": n_words, "seconds": times})
 
 
-def run_engine(client, parser: ArrowParser, corpus: Path, folder: Path, n_workers: int) -> None:
-    """Parse the corpus into a new folder."""
-    output = tempfile.mkdtemp(dir=folder)
+def run_engine(client, parser: ArrowParser, corpus: Path, size: int) -> Iterator[Part]:
+    """Parse the corpus into a new folder; yield each part of `size` bytes when it is done."""
+    output = tempfile.mkdtemp(dir=corpus.parent)
     [source] = list_sources([str(corpus)])
-    size = max(1, source.size // (PARTS_A_WORKER * n_workers))
     cuts = cut_source(source, size, parser)
     parts = [Part(i, source, *cut) for i, cut in enumerate(cuts)]
     job = Job(parser, output, identity=identity_of(parser))
-    failed = engine.run_parts(client, job, parts, lambda part, counts: None)
-    if failed:
-        raise RuntimeError(f"parts failed: {failed}")
+    for part, result in engine.run_parts(client, job, parts):
+        if isinstance(result, BaseException):
+            raise result
+        yield part
 
 
 # --- memory ------------------------------------------------------------------------------------
 
 
 def measure_memory(arguments: argparse.Namespace, records: Records) -> None:
-    """Parse the text again and again in this process, with other words each time."""
-    done = records.read()
-    if ("memory", arguments.sentences) in done:
+    """Parse the text again and again in a worker, with other words each time."""
+    if ("memory", arguments.megabytes) in records.read():
         return
     parser = ArrowParser(arguments.model)
-    n_sentences = step = 0
-    for number, batch in enumerate(batches(arguments.text)):
-        n_sentences += parser(batch).num_rows
-        if n_sentences >= step * arguments.sentences // 20:
-            records.add(
-                {
-                    "kind": "memory",
-                    "number": arguments.sentences if step == 20 else -step,
-                    "sentences": n_sentences,
-                    "batches": number + 1,
-                    "mib": resident() / 2**20,
-                }
-            )
-            step += 1
-        if n_sentences >= arguments.sentences:
-            return
+    with tempfile.TemporaryDirectory() as folder, engine.connect(None, 1) as client:
+        corpus = Path(folder, "corpus.txt")
+        write_corpus(arguments.text, corpus, arguments.megabytes << 20)
+        for number, _ in enumerate(run_engine(client, parser, corpus, 1 << 20), start=1):
+            [n_bytes] = client.run(resident).values()
+            records.add({"kind": "memory", "number": number, "MiB": number, "mib": n_bytes / 2**20})
 
 
-def batches(path: Path) -> Iterator[pa.Table]:
-    """Yield tables of documents without end; each time, some words are new."""
-    number = 0
-    lines: list[str] = []
-    while True:
-        with open(path, encoding="utf8") as file:
-            for line in file:
-                lines.append(f"{line.strip()} Seen as x{number}y.")
-                number += 1
-                if len(lines) == 256:
-                    yield pa.table({"id": [str(number)] * 256, "text": lines})
-                    lines = []
+def write_corpus(text: Path, path: Path, size: int) -> None:
+    """Write at least `size` bytes of documents, in each of which some words are new."""
+    with open(path, "w", encoding="utf8") as file:
+        for number, line in enumerate(cycle(text.read_text(encoding="utf8").splitlines())):
+            if file.tell() >= size:
+                return
+            words = [f"{w}x{number}" if i % 30 == 29 else w for i, w in enumerate(line.split(" "))]
+            file.write(" ".join(words) + "\n")
 
 
 def resident() -> int:
@@ -170,25 +157,19 @@ def measure_scheduler(arguments: argparse.Namespace, records: Records) -> None:
     [source] = list_sources([str(arguments.text)])
     parts = [Part(i, source, i, i + 1, 1) for i in range(n_parts)]
     job = Job(ArrowParser(arguments.model), "nowhere")
-    finished = 0
     start = time.perf_counter()
-
-    def report(part: Part, counts: Counts) -> None:
-        nonlocal finished
-        finished += 1
-        if finished % max(1, n_parts // 20) == 0:
-            records.add(
-                {
-                    "kind": "scheduler",
-                    "number": n_parts if finished == n_parts else -finished,
-                    "parts": finished,
-                    "mib": resident() / 2**20,
-                    "parts_a_second": finished / (time.perf_counter() - start),
-                }
-            )
-
-    with mock.patch.object(engine, "parse_part", do_nothing), engine.local_client(2) as client:
-        engine.run_parts(client, job, parts, report)
+    with mock.patch.object(engine, "parse_part", do_nothing), engine.connect(None, 2) as client:
+        for finished, _ in enumerate(engine.run_parts(client, job, parts), start=1):
+            if finished % max(1, n_parts // 20) == 0:
+                records.add(
+                    {
+                        "kind": "scheduler",
+                        "number": n_parts if finished == n_parts else -finished,
+                        "parts": finished,
+                        "mib": resident() / 2**20,
+                        "parts_a_second": finished / (time.perf_counter() - start),
+                    }
+                )
 
 
 # --- report ------------------------------------------------------------------------------------
@@ -215,12 +196,12 @@ def print_report(records: Records) -> None:
         heads = ["way", "processes", "words per second", "times nlp.pipe", "over the rounds"]
         print(table(heads, rows))
     for kind, unit, rate in (
-        ("memory", "sentences", None),
+        ("memory", "MiB", None),
         ("scheduler", "parts", "parts_a_second"),
     ):
         own = sorted((r for r in found if r["kind"] == kind), key=lambda record: record[unit])
         if own:
-            heads = [unit, "MiB", *(["per second"] if rate else [])]
+            heads = [unit, "MiB of memory", *(["per second"] if rate else [])]
             rows = [
                 [f"{record[unit]:,}", f"{record['mib']:.0f}"]
                 + ([f"{record[rate]:.0f}"] if rate else [])

@@ -15,14 +15,20 @@ from spacy.tokens import Doc
 from spacy_rootmind.bulk.pieces import Piece, cut_record
 from spacy_rootmind.bulk.schema import SCHEMAS
 from spacy_rootmind.bulk.to_rows import (
-    EMPTY_SENTENCE,
+    EMPTY_LISTS,
     Row,
     document_batch,
     sentence_batch,
     sentence_rows,
 )
 from spacy_rootmind.formats.jsonl import find_words, read_tokens
-from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords, replacing_tags
+from spacy_rootmind.formats.records import (
+    Failure,
+    InputRecord,
+    InputRecords,
+    id_text,
+    replacing_tags,
+)
 from spacy_rootmind.parsing.long_runs import is_quadratic
 from spacy_rootmind.parsing.settings import ParserSettings
 from spacy_rootmind.parsing.stream import Counts, chunks, count_doc, parse_records
@@ -253,7 +259,8 @@ def make_record(
     file: str, line: int, name: Any = None, text: Any = None, tokens: Any = None
 ) -> InputRecord | Failure:
     """Make a record from values of a table; a failure if they are not valid."""
-    fields = {} if name is None else {"id": str(name)}
+    name = id_text(name)
+    fields = {} if name is None else {"id": name}
     try:
         if text is None and tokens is None:
             raise ValueError("expected a text or tokens, found null")
@@ -271,7 +278,7 @@ def make_record(
 
 
 def _rows(doc: Doc, piece: Piece, n_before: int) -> list[Row]:
-    return sentence_rows(doc, piece.start) or [dict(EMPTY_SENTENCE)]
+    return sentence_rows(doc, piece.start) or [{"start": 0, "end": 0, **EMPTY_LISTS}]
 
 
 Parsed = Iterator[tuple[Piece, list[Row] | Failure]]

@@ -9,7 +9,7 @@ them.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
@@ -21,10 +21,21 @@ from distributed.client import ClosedClientError
 
 from spacy_rootmind.bulk.part import Job, JobError, count_documents, parse_part, try_documents
 from spacy_rootmind.bulk.sources import Part
-from spacy_rootmind.parsing.stream import Counts
 
-# Times that a worker may die at a part, on a cluster of our own, before the part is searched.
-ALLOWED_FAILURES = 3
+# Of a cluster of our own.
+SETTINGS = {
+    # Times that a worker may die at a part before the part is searched.
+    "distributed.scheduler.allowed-failures": 3,
+    # Otherwise dask stops starting a worker that happens to be dead this long after a death.
+    "distributed.deploy.lost-worker-timeout": "1 day",
+    # Dask's default makes workers give freed memory back at once: parsing takes half as long
+    # again, all of it spent on asking for that memory again.
+    "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
+    # A part that waits at a worker would count as a suspect when that dies.
+    "distributed.scheduler.worker-saturation": 1.0,
+    # Workers would keep the call stacks of their last 1000 seconds, 240 MB.
+    "distributed.worker.profile.enabled": False,
+}
 # Times that dask repeats a part after an error, such as one of the network.
 RETRIES = 2
 # Pieces that a part or a piece is cut into to find the documents that kill.
@@ -39,112 +50,73 @@ PATIENCE = 120.0
 # Seconds between two checks for workers, and between two looks for results.
 CHECK = 5.0
 LOOK = 0.05
+LOST_SCHEDULER = "The scheduler is gone, or has restarted"
 
 Item = TypeVar("Item")
+# Each item with the result of a function, or with the error that it raised.
+Results = Iterator[tuple[Item, Any]]
 
 
-class LostSchedulerError(Exception):
-    """The scheduler is gone, or has forgotten the parts."""
-
-
-class LostWorkersError(Exception):
-    """There are no workers, and none has come for PATIENCE seconds."""
-
-
-# Parts without a result, and why.
-Failed = list[tuple[Part, str]]
-# The result of a function, or the error that it raised.
-Outcome = tuple[Any, BaseException | None]
+class LostClusterError(Exception):
+    """The scheduler is gone or has forgotten the parts, or no workers are left."""
 
 
 @contextmanager
-def local_client(n_workers: int) -> Iterator[Client]:
-    """Start a cluster in this process, with a process per worker."""
-    settings = {
-        "distributed.scheduler.allowed-failures": ALLOWED_FAILURES,
-        # Otherwise dask stops starting a worker that happens to be dead this long after a death.
-        "distributed.deploy.lost-worker-timeout": "1 day",
-        # Dask's default makes workers give freed memory back at once: parsing takes half as long
-        # again, all of it spent on asking for that memory again.
-        "distributed.nanny.pre-spawn-environ.MALLOC_TRIM_THRESHOLD_": None,
-        # A part that waits at a worker would count as a suspect when that dies.
-        "distributed.scheduler.worker-saturation": 1.0,
-    }
-    with (
-        dask.config.set(settings),
-        LocalCluster(
-            n_workers=n_workers,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address="localhost:0",
-            silence_logs="CRITICAL",
-        ) as cluster,
-        Client(cluster, set_as_default=False) as client,
-        # For dask's functions that take no client.
-        client.as_current(),
-    ):
-        yield client
-
-
-@contextmanager
-def remote_client(address: str) -> Iterator[Client]:
-    """Connect to a running scheduler.
+def connect(scheduler: str | None, n_workers: int) -> Iterator[Client]:
+    """Connect to a scheduler, by its address; by default, start one with processes as workers.
 
     Raises
     ------
     OSError
-        If there is none.
+        If there is none at this address.
     """
-    with Client(address, set_as_default=False, timeout=30) as client, client.as_current():
+    with ExitStack() as stack:
+        cluster = scheduler
+        if scheduler is None:
+            stack.enter_context(dask.config.set(SETTINGS))
+            cluster = stack.enter_context(
+                LocalCluster(
+                    n_workers=n_workers,
+                    threads_per_worker=1,
+                    processes=True,
+                    dashboard_address="localhost:0",
+                    silence_logs="CRITICAL",
+                )
+            )
+        client = stack.enter_context(Client(cluster, set_as_default=False, timeout=30))
+        # For dask's functions that take no client.
+        stack.enter_context(client.as_current())
         yield client
 
 
-def run_parts(
-    client: Client, job: Job, parts: Sequence[Part], report: Callable[[Part, Counts], None]
-) -> Failed:
-    """Parse parts and return those that failed; `report` receives the others as they finish.
-
-    Parts that kill their workers come last.
+def run_parts(client: Client, job: Job, parts: Sequence[Part]) -> Results[Part]:
+    """Parse parts; yield each with its `Counts` or error, those that kill their workers last.
 
     Raises
     ------
     JobError
         If a worker cannot do any part.
-    LostSchedulerError
-        If the scheduler is gone.
-    LostWorkersError
-        If there are no workers any more.
+    LostClusterError
+        If the scheduler or all workers are gone.
     """
-    failed: Failed = []
     killed: list[Part] = []
-
-    def take(part: Part, outcome: Outcome) -> None:
-        counts, error = outcome
-        if error is None:
-            report(part, counts)
-        else:
-            failed.append((part, f"{type(error).__name__}: {' '.join(str(error).split())}"))
-
-    for part, outcome in outcomes(client, partial(parse_part, job), parts, retries=RETRIES):
-        if isinstance(outcome[1], KilledWorker):
+    for part, result in results(client, partial(parse_part, job), parts, retries=RETRIES):
+        if isinstance(result, KilledWorker):
             killed.append(part)
         else:
-            take(part, outcome)
+            yield part, result
     for part in killed:
-        killers = frozenset(find_killers(client, job, part))
-        parse = partial(parse_part, job, killers=killers)
-        for _, outcome in outcomes(client, parse, [part], retries=RETRIES, priority=FIRST):
-            take(part, outcome)
-    return failed
+        parse = partial(parse_part, job, killers=frozenset(find_killers(client, job, part)))
+        yield from results(client, parse, [part], retries=RETRIES, priority=FIRST)
 
 
 @contextmanager
 def _scheduler_errors() -> Iterator[None]:
-    """Turn errors of the connection into a LostSchedulerError."""
+    """Turn errors of the connection into a LostClusterError."""
     try:
         yield
     except (OSError, distributed.CancelledError, ClosedClientError) as error:
-        raise LostSchedulerError from error
+        raise LostClusterError(LOST_SCHEDULER) from error
 
 
 def _count_threads(client: Client) -> int:
@@ -152,21 +124,12 @@ def _count_threads(client: Client) -> int:
         return sum(client.nthreads().values())
 
 
-def outcomes(
+def results(
     client: Client, function: Callable[[Item], Any], items: Sequence[Item], **options: Any
-) -> Iterator[tuple[Item, Outcome]]:
-    """Call a function on the workers, for a limited number of items at a time; yield what ends.
+) -> Results[Item]:
+    """Call a function on the workers, for a limited number of items at a time.
 
-    `options` are those of `Client.map`.
-
-    Raises
-    ------
-    JobError
-        If a worker cannot do any part.
-    LostSchedulerError
-        If the scheduler is gone.
-    LostWorkersError
-        If there are no workers any more.
+    `options` are those of `Client.map`. Raises errors as `run_parts` does.
     """
     waiting = iter(items)
     window = max(WINDOW, PARTS_A_THREAD * _count_threads(client))
@@ -174,8 +137,7 @@ def outcomes(
     ended = as_completed(loop=client.loop, with_results=True, raise_errors=False)
     seen = checked = time.monotonic()
     while True:
-        batch = list(islice(waiting, window - len(running)))
-        if batch:
+        if batch := list(islice(waiting, window - len(running))):
             with _scheduler_errors():
                 # One message to the scheduler for all of them.
                 futures = client.map(function, batch, pure=False, **options)
@@ -190,7 +152,7 @@ def outcomes(
             if _count_threads(client):
                 seen = now
             elif now > seen + PATIENCE:
-                raise LostWorkersError
+                raise LostClusterError("No workers are left, and no new one has come")
             # Dask does not report a result that was lost with its worker, if it is an error when it
             # is computed again.
             found += [(future, None) for future in running if future.status == "error"]
@@ -200,48 +162,38 @@ def outcomes(
                 future.release()
 
 
-def _outcome(future: Future, result: Any) -> Outcome:
-    """Return the result or the error of a future that has ended; the other of the two is None."""
+def _outcome(future: Future, result: Any) -> Any:
+    """Return the result or the error of a future that has ended."""
     if isinstance(result, BaseException):
         # The future was cancelled.
-        raise LostSchedulerError from result
+        raise LostClusterError(LOST_SCHEDULER) from result
     if future.status != "error":
-        return result, None
+        return result
     error = future.exception()
     if isinstance(error, JobError):
         raise error
-    return None, error
+    return error
 
 
-def find_killers(client: Client, job: Job, part: Part) -> list[int]:
+def find_killers(client: Client, job: Job, part: Part) -> set[int]:
     """Return the numbers of the documents in a part that kill the workers that parse them."""
-    [(_, (n_documents, error))] = outcomes(
-        client, partial(count_documents, job), [part], retries=RETRIES
-    )
-    if error is not None:
-        return []
-    suspects = [(0, n_documents)]
-    killers: list[int] = []
+
+    def killed(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        tried = results(client, partial(try_documents, job, part), pieces, priority=FIRST)
+        return [piece for piece, result in tried if isinstance(result, KilledWorker)]
+
+    [(_, n_documents)] = results(client, partial(count_documents, job), [part], retries=RETRIES)
+    suspects = [] if isinstance(n_documents, BaseException) else [(0, n_documents)]
+    killers: set[int] = set()
     while suspects:
-        pieces = [piece for first, stop in suspects for piece in _cut(first, stop)]
-        suspects = []
-        for first, stop in _killed(client, job, part, pieces):
-            if stop - first > 1:
-                suspects.append((first, stop))
-            # Alone: another worker's death may have been blamed on it.
-            elif _killed(client, job, part, [(first, stop)]):
-                killers.append(first)
+        found = killed([piece for suspect in suspects for piece in _cut(*suspect)])
+        suspects = [(first, stop) for first, stop in found if stop - first > 1]
+        # Alone: another worker's death may have been blamed on it.
+        single = [first for first, stop in found if stop - first == 1]
+        killers.update(first for first in single if killed([(first, first + 1)]))
     return killers
 
 
 def _cut(first: int, stop: int) -> list[tuple[int, int]]:
     step = max(1, -(-(stop - first) // PIECES))
     return [(i, min(i + step, stop)) for i in range(first, stop, step)]
-
-
-def _killed(
-    client: Client, job: Job, part: Part, pieces: Sequence[tuple[int, int]]
-) -> list[tuple[int, int]]:
-    """Try pieces of a part; return those that killed their workers, in order."""
-    tried = outcomes(client, partial(try_documents, job, part), pieces, priority=FIRST)
-    return sorted(piece for piece, (_, error) in tried if isinstance(error, KilledWorker))

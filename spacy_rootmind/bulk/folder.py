@@ -1,17 +1,16 @@
 """The output folder of a run, its manifest, and its finished parts.
 
-- `part-0000000.parquet`, ...: the parses of each part of the input; also `.conllu`, `.jsonl` and
-  `.spacy`, each with a done-marker `_part-0000000.json`.
+- `parts/part-0000000.parquet`, ...: the parses of each part of the input; also `.conllu`, `.jsonl`
+  and `.spacy`. There is nothing else in `parts`, so that any reader can read it as a folder.
+- `_done/part-0000000.json`, ...: the done-markers of formats other than Parquet.
 - `_manifest.parquet`: the part of the input that each of them holds: file, start and stop, in
-  decompressed bytes or in rows.
-- `_run.json`: everything that the output depends on. It is written last, so that a run with this
-  file also has its manifest.
-
-Readers of Parquet ignore names that start with an underscore.
+  decompressed bytes, rows or Docs. The metadata of its schema are everything that the output
+  depends on.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, astuple
 
 import fsspec
@@ -24,19 +23,11 @@ from spacy_rootmind.bulk.sources import Part, Source
 from spacy_rootmind.parsing.settings import SettingsError
 
 FORMAT = 1
-RUN, MANIFEST = "_run.json", "_manifest.parquet"
-MANIFEST_SCHEMA = pa.schema(
-    [
-        ("part", pa.int32()),
-        ("path", pa.string()),
-        ("unit", pa.string()),
-        ("start", pa.int64()),
-        ("stop", pa.int64()),
-        ("size", pa.int64()),
-        ("file", pa.int32()),
-    ]
-)
+MANIFEST = "_manifest.parquet"
+RUN = b"spacy_rootmind.bulk.run"
 UNITS = {"parquet": "rows", "spacy": "docs"}
+# Files that are cut at a time.
+READERS = 4
 Cuts = list[tuple[int, int, int]]
 
 
@@ -58,6 +49,7 @@ class OutputFolder:
         self.fs, self.path = fsspec.core.url_to_fs(job.output)
         self.sources = sources
         self.job = job
+        self.manifest = f"{self.path}/{MANIFEST}"
         # As JSON reads it: tuples are lists.
         identity = {"format": FORMAT, "schema": VERSION, "to": job.form, **job.identity}
         self.identity = json.loads(json.dumps(identity))
@@ -74,103 +66,93 @@ class OutputFolder:
         """
         if not self._has_run():
             self._check_empty()
-            parts: list[Part] = []
-            for source in self.sources:
-                for start, stop, size in cut(source):
-                    parts.append(Part(len(parts), source, start, stop, size))
+            with ThreadPoolExecutor(READERS) as pool:
+                cuts = zip(self.sources, pool.map(cut, self.sources), strict=True)
+                places = [(source, *place) for source, found in cuts for place in found]
             # Another run may have started while this one was reading.
             if not self._has_run():
-                self._write_manifest(parts)
-                run = {**self.identity, "inputs": [asdict(source) for source in self.sources]}
-                self._write(RUN, json.dumps(run, indent=1).encode("utf8"))
-        self._check_run()
-        return list(self._read_manifest())
+                self._write_manifest([Part(i, *place) for i, place in enumerate(places)])
+        return self._read_manifest()
 
     def _has_run(self) -> bool:
         self.fs.invalidate_cache()
-        return self.fs.exists(f"{self.path}/{RUN}")
+        return self.fs.exists(self.manifest)
 
     def _check_empty(self) -> None:
         """Make the folder, which may have what a run left that was killed while it started."""
-        names = {name for name in self._names() if not is_temporary(name)} - {MANIFEST}
+        names = {name for name in self._names() if not is_temporary(name)}
         if names:
             raise FolderError(
-                f"{self.path} is not empty, and was not written by `bulk`",
+                f"{self.path} is not empty, and was not written by this version of `bulk`",
                 f"It has {', '.join(sorted(names)[:3])}. Give another --output.",
             )
         self.fs.makedirs(self.path, exist_ok=True)
 
-    def _check_run(self) -> None:
-        try:
-            found = json.loads(self.fs.cat_file(f"{self.path}/{RUN}"))
-            before = [Source(**source) for source in found.pop("inputs")]
-        except (ValueError, KeyError, TypeError) as error:
-            raise FolderError(
-                f"Cannot read {self.path}/{RUN}: {error!r}", "Give another --output."
-            ) from error
-        if found != self.identity:
-            raise FolderError(
-                f"{self.path} has parses with other settings",
-                "; ".join(describe_differences(found, self.identity))
-                + ". Use the same settings, or give another --output.",
-            )
-        if before != self.sources:
-            raise FolderError(
-                f"{self.path} has parses of another input",
-                "; ".join(_changes(before, self.sources))
-                + ". Use the same files, or give another --output.",
-            )
-
-    def _names(self) -> set[str]:
-        if not self.fs.exists(self.path):
+    def _names(self, folder: str = "") -> set[str]:
+        path = f"{self.path}/{folder}"
+        if not self.fs.exists(path):
             return set()
-        return {path.rsplit("/", 1)[-1] for path in self.fs.ls(self.path, detail=False)}
+        return {found.rstrip("/").rsplit("/", 1)[-1] for found in self.fs.ls(path, detail=False)}
 
     def done(self, parts: list[Part]) -> list[Part]:
         """List the parts that are finished."""
         self.fs.invalidate_cache()
-        names = self._names()
+        folder = self.job.done_name(0).split("/")[0]
+        names = {f"{folder}/{name}" for name in self._names(folder)}
         return [part for part in parts if self.job.done_name(part.number) in names]
 
     def remove_temporary(self) -> None:
         """Remove the temporary files of processes that were killed."""
-        for name in self._names():
-            if is_temporary(name):
-                self.fs.rm(f"{self.path}/{name}")
+        for name in filter(is_temporary, self._names()):
+            self.fs.rm(f"{self.path}/{name}")
 
     def _write_manifest(self, parts: list[Part]) -> None:
         numbers = {source: i for i, source in enumerate(self.sources)}
-        columns = [
-            [part.number for part in parts],
-            [part.source.url for part in parts],
-            [UNITS.get(part.source.form, "bytes") for part in parts],
-            [part.start for part in parts],
-            [part.stop for part in parts],
-            [part.size for part in parts],
-            [numbers[part.source] for part in parts],
-        ]
-        arrays = [
-            pa.array(values, field.type)
-            for values, field in zip(columns, MANIFEST_SCHEMA, strict=True)
-        ]
-        sink = pa.BufferOutputStream()
-        pq.write_table(pa.Table.from_arrays(arrays, schema=MANIFEST_SCHEMA), sink)
-        self._write(MANIFEST, sink.getvalue().to_pybytes())
+        table = pa.table(
+            {
+                "part": [part.number for part in parts],
+                "path": [part.source.url for part in parts],
+                "unit": [UNITS.get(part.source.form, "bytes") for part in parts],
+                "start": [part.start for part in parts],
+                "stop": [part.stop for part in parts],
+                "size": [part.size for part in parts],
+                "file": [numbers[part.source] for part in parts],
+            }
+        )
+        run = {**self.identity, "inputs": [asdict(source) for source in self.sources]}
+        with new_file(self.fs, self.path, MANIFEST) as stream:
+            pq.write_table(table.replace_schema_metadata({RUN: json.dumps(run)}), stream)
 
-    def _read_manifest(self) -> Iterator[Part]:
-        content = pa.py_buffer(self.fs.cat_file(f"{self.path}/{MANIFEST}"))
-        names = ("part", "file", "start", "stop", "size")
-        table = pq.read_table(pa.BufferReader(content))
-        for number, file, *places in zip(*(table[n].to_pylist() for n in names), strict=True):
-            yield Part(number, self.sources[file], *places)
-
-    def _write(self, name: str, content: bytes) -> None:
-        with new_file(self.fs, self.path, name) as stream:
-            stream.write(content)
+    def _read_manifest(self) -> list[Part]:
+        try:
+            table = pq.read_table(pa.BufferReader(self.fs.cat_file(self.manifest)))
+            run = json.loads(table.schema.metadata[RUN])
+            before = [Source(**source) for source in run.pop("inputs")]
+        except (ValueError, KeyError, TypeError) as error:
+            raise FolderError(
+                f"{self.manifest} is damaged, or of another version: {error!r}",
+                "Give another --output.",
+            ) from error
+        for what, expected, changes in (
+            ("with other settings", "settings", describe_differences(run, self.identity)),
+            ("of another input", "files", _changes(before, self.sources)),
+        ):
+            if changes:
+                raise FolderError(
+                    f"{self.path} has parses {what}",
+                    f"{'; '.join(changes)}. Use the same {expected}, or give another --output.",
+                )
+        columns = (table[name].to_pylist() for name in ("part", "file", "start", "stop", "size"))
+        return [
+            Part(number, self.sources[file], *place)
+            for number, file, *place in zip(*columns, strict=True)
+        ]
 
 
 def _changes(before: list[Source], now: list[Source]) -> list[str]:
     """Say what differs between two lists of files, at most three of them."""
+    if before == now:
+        return []
     old, new = ({source.url: astuple(source) for source in found} for found in (before, now))
     changes = [f"no longer given: {url}" for url in old if url not in new]
     changes += [f"not there before: {url}" for url in new if url not in old]

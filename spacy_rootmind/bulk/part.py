@@ -1,9 +1,9 @@
 """The work of one worker: parsing a part of the input and writing its file.
 
 A file has a temporary name until it is complete, and is then renamed. Parquet holds its own counts
-and errors; a file of another format has a done-marker `_part-0000000.json` next to it: the counts
-of documents, sentences, words and errors, and a list of the documents that have no parse. A part
-that is done is not parsed again. So each part is in the output exactly once, however often it is
+and errors; a file of another format has a done-marker `_done/part-0000000.json`: the counts of
+documents, sentences, words and errors, and a list of the documents that have no parse. A part that
+is done is not parsed again. So each part is in the output exactly once, however often it is
 started.
 """
 
@@ -33,8 +33,10 @@ from spacy_rootmind.parsing.stream import Counts
 
 # Bytes of rows that are written together, as a row group.
 GROUP_BYTES = 32 << 20
-# Names with a dot are not data for those who read the folder.
-TEMPORARY = ".{name}.{unique}.tmp"
+# The folders of files with parses, and of done-markers.
+PARTS, DONE = "parts", "_done"
+# Names of temporary files, outside the folder of parses.
+TEMPORARY = ".bulk-{unique}.tmp"
 # In the metadata of Parquet.
 COUNTS = "spacy_rootmind.bulk.counts"
 
@@ -76,12 +78,12 @@ class Job:
             )
 
     def data_name(self, number: int) -> str:
-        """Return the name of a part's file."""
-        return f"part-{number:07}.{self.form}"
+        """Return the name of a part's file in the output folder."""
+        return f"{PARTS}/part-{number:07}.{self.form}"
 
     def done_name(self, number: int) -> str:
         """Return the name of the file that is there when a part is done."""
-        return self.data_name(number) if self.form == PARQUET else f"_part-{number:07}.json"
+        return self.data_name(number) if self.form == PARQUET else f"{DONE}/part-{number:07}.json"
 
 
 _identities: dict[str, dict[str, Any]] = {}
@@ -148,7 +150,8 @@ def parse_part(job: Job, part: Part, killers: frozenset[int] = frozenset()) -> C
 @contextmanager
 def new_file(fs: Any, folder: str, name: str) -> Iterator[Any]:
     """Write a file under a temporary name, and rename it when it is complete."""
-    temporary = f"{folder}/" + TEMPORARY.format(name=name, unique=uuid4().hex)
+    temporary = f"{folder}/" + TEMPORARY.format(unique=uuid4().hex)
+    fs.makedirs(f"{folder}/{name}".rsplit("/", 1)[0], exist_ok=True)
     try:
         with fs.open(temporary, "wb") as stream:
             yield stream
@@ -163,8 +166,8 @@ def new_file(fs: Any, folder: str, name: str) -> Iterator[Any]:
 
 
 def is_temporary(name: str) -> bool:
-    """Tell whether a name is one that `new_file` gives to a file that is not complete."""
-    return name.startswith((".part-", "._")) and name.endswith(".tmp")
+    """Whether a name is one that `new_file` gives to a file that is not complete."""
+    return name.startswith(".bulk-") and name.endswith(".tmp")
 
 
 def without_killers(records: InputRecords, killers: frozenset[int]) -> InputRecords:

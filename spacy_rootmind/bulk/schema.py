@@ -28,8 +28,8 @@ One row per sentence (`SENTENCES`):
   on is null. `ERROR_KINDS` lists the kinds.
 
 `head_probs`, `log_prob` and `entropy` are null without confidence, `arcs` without a threshold and
-`parses` without alternatives. A document without tokens is one row with `sentence` 0 and empty
-lists.
+`parses` without alternatives. A document without tokens is one row with `sentence` 0 and an empty
+list in each column of lists.
 
 One row per document (`DOCUMENTS`): `id`, `sentences` (list of struct, with the columns from
 `sentence` to `parses`) and `error`, the document's first error.
@@ -106,6 +106,8 @@ def check_version(schema: pa.Schema) -> None:
             f"expected parses with version {VERSION} of the schema, found version {found}: read "
             f"them with the release of spacy-rootmind that wrote them, or parse again"
         )
+    if not schema.names:
+        raise ValueError("expected files of Parquet with parses, found none")
     missing = [name for name in SENTENCES.names if name not in schema.names]
     if missing:
         raise ValueError(

@@ -6,13 +6,15 @@ of CoNLL-U to that of the empty line before it. So each part can be read without
 
 Compressed files can only be read from their beginning: for each part, everything before it is
 decompressed, but not parsed. This takes little time if a file has few parts, so such a file is cut
-into at most `COMPRESSED_PARTS`. The same holds for files of Docs, which are read as a whole.
+into at most `COMPRESSED_PARTS`. Its size is estimated, so that the last part may be larger or
+smaller than others. Files of Docs have few parts as well, since they are read as a whole.
 """
 
 import gzip
 import io
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import dropwhile, islice, pairwise, takewhile
 from pathlib import PurePosixPath
@@ -45,6 +47,10 @@ COMPRESSED_PARTS = 64
 # Of text, about: the size of Docs on the disk says little.
 BYTES_A_TOKEN = 6
 BUFFER = 1 << 20
+# Bytes that are decompressed to estimate a file's size.
+SAMPLE = 8 * BUFFER
+# Where a part stops that extends to the end of its file.
+END = 2**63 - 1
 # Names that file systems give to the time or the hash of a file's last change.
 VERSIONS = (
     "ETag",
@@ -74,7 +80,7 @@ class Source:
 class Part:
     """A part of an input file, from `start` to `stop`: bytes, decompressed, or rows, or Docs.
 
-    `size` is its approximate size in bytes.
+    `stop` is `END` if it extends to the end. `size` is its approximate size in bytes.
     """
 
     number: int
@@ -161,28 +167,50 @@ def _source(fs: Any, place: str, name: str, form: str | None, paragraphs: bool) 
 def cut_source(source: Source, part_bytes: int, parser: ArrowParser) -> list[tuple[int, int, int]]:
     """Cut a file into parts: start, stop and approximate size of each.
 
+    A file that cannot be read is one part, whose worker reports the error.
+
     Raises
     ------
     InputError
-        If it cannot be read.
+        If Parquet lacks a column.
     """
+    parts: list[tuple[int, int, int]] = []
     try:
         if source.form == PARQUET:
-            return _cut_rows(source, part_bytes, parser)
-        if source.form == DOCS:
-            return _cut_docs(source, part_bytes)
-        size = source.size if source.compression is None else _decompressed_size(source)
-    except (OSError, EOFError, ValueError) as error:
+            parts = _cut_rows(source, part_bytes, parser)
+        elif source.form == DOCS:
+            parts = _cut_docs(source, part_bytes)
+        else:
+            parts = _cut_bytes(source, part_bytes)
+    except (OSError, EOFError, zlib.error, pa.ArrowInvalid, InputError):
+        pass
+    except ValueError as error:
         raise InputError(f"cannot read {source.url}: {error}") from error
+    # An empty file is a part as well, so that each run has one, with columns.
+    return parts or [(0, END, source.size)]
+
+
+def _cut_bytes(source: Source, part_bytes: int) -> list[tuple[int, int, int]]:
+    size = source.size
     if source.compression is not None:
+        size = _decompressed_size(source)
         part_bytes = max(part_bytes, -(-size // COMPRESSED_PARTS))
     starts = range(0, size, part_bytes)
-    return [(i, min(i + part_bytes, size), min(part_bytes, size - i)) for i in starts]
+    parts = [(i, min(i + part_bytes, size), min(part_bytes, size - i)) for i in starts]
+    if parts and source.compression is not None:
+        parts[-1] = (parts[-1][0], END, parts[-1][2])
+    return parts
 
 
 def _decompressed_size(source: Source) -> int:
-    with open_source(source) as stream:
-        return sum(map(len, iter(lambda: stream.read(BUFFER), b"")))
+    """Estimate the size of a file by its beginning, or by what can be read of it."""
+    size = 0
+    with fsspec.open(source.url, "rb") as file:
+        stream = _decompressed(file, source)
+        with suppress(OSError, EOFError, zlib.error):
+            while size < SAMPLE and (line := stream.readline(BUFFER)):
+                size += len(line)
+        return size * source.size // max(file.tell(), 1)
 
 
 def _cut_docs(source: Source, part_bytes: int) -> list[tuple[int, int, int]]:
@@ -220,7 +248,7 @@ def _cut_rows(source: Source, part_bytes: int, parser: ArrowParser) -> list[tupl
         n_bytes = sum(
             column.total_uncompressed_size
             for column in columns
-            if column.path_in_schema.split(".")[0] in wanted
+            if any(f"{column.path_in_schema}.".startswith(f"{name}.") for name in wanted)
         )
         if size and size + n_bytes > part_bytes:
             parts.append((first, start, size))
@@ -267,14 +295,17 @@ def read_part(part: Part, parser: ArrowParser) -> InputRecords:
 @contextmanager
 def open_source(source: Source) -> Iterator[BinaryIO]:
     """Open a file for reading, decompressed."""
-    with fsspec.open(source.url, "rb") as stream:
-        if source.compression == "gzip":
-            yield cast(BinaryIO, gzip.GzipFile(fileobj=stream))
-        elif source.compression == "zstd":
-            inner = pa.CompressedInputStream(pa.PythonFile(stream, mode="r"), "zstd")
-            yield cast(BinaryIO, io.BufferedReader(inner, BUFFER))
-        else:
-            yield stream
+    with fsspec.open(source.url, "rb") as file:
+        yield _decompressed(file, source)
+
+
+def _decompressed(file: BinaryIO, source: Source) -> BinaryIO:
+    if source.compression == "gzip":
+        return cast(BinaryIO, gzip.GzipFile(fileobj=file))
+    if source.compression == "zstd":
+        inner = pa.CompressedInputStream(pa.PythonFile(file, mode="r"), "zstd")
+        return cast(BinaryIO, io.BufferedReader(inner, BUFFER))
+    return file
 
 
 def _go_to(stream: BinaryIO, place: int, source: Source) -> None:

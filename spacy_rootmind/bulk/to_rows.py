@@ -18,15 +18,8 @@ Row = dict[str, Any]
 ATTRIBUTES = {"pos": "POS", "tags": "TAG", "morphs": "MORPH", "lemmas": "LEMMA"}
 # What spaCy's string store has for a token without features.
 EMPTY_MORPH = "_"
-EMPTY_SENTENCE: Row = {
-    "start": 0,
-    "end": 0,
-    "tokens": [],
-    "offsets": [],
-    "spaces": [],
-    "heads": [],
-    "deps": [],
-}
+# Of a document without tokens.
+EMPTY_LISTS: Row = {field.name: [] for field in SENTENCE_FIELDS if pa.types.is_list(field.type)}
 
 
 def sentence_rows(doc: Doc, first_char: int) -> list[Row]:

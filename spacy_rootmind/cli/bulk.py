@@ -6,19 +6,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
+from typing import Any
 
 from spacy_rootmind.bulk.arrow_parser import ArrowParser
 from spacy_rootmind.bulk.engine import (
-    Failed,
-    LostSchedulerError,
-    LostWorkersError,
-    local_client,
-    remote_client,
+    LostClusterError,
+    connect,
     run_parts,
 )
 from spacy_rootmind.bulk.folder import OutputFolder
 from spacy_rootmind.bulk.part import Job, JobError, identity_of, read_counts
-from spacy_rootmind.bulk.sources import Part, Source, cut_source, list_sources
+from spacy_rootmind.bulk.sources import END, Part, Source, cut_source, list_sources
 from spacy_rootmind.cli.messages import (
     Bar,
     CommandError,
@@ -63,17 +61,21 @@ class BulkOptions:
 
 @dataclass
 class Progress:
-    """Counts of all parts, and those of this run, with a progress bar over bytes."""
+    """Counts of all parts, and those of this run, with a progress bar over bytes, and failures."""
 
     bar: Bar
     total: Counts
     now: Counts = field(default_factory=Counts)
     start: float = field(default_factory=perf_counter)
+    failed: list[tuple[Part, BaseException]] = field(default_factory=list)
 
-    def add(self, part: Part, counts: Counts) -> None:
-        """Add a part that is finished."""
-        self.total.add(counts)
-        self.now.add(counts)
+    def add(self, part: Part, result: Any) -> None:
+        """Add a part's counts, or the error for which it is missing."""
+        if isinstance(result, BaseException):
+            self.failed.append((part, result))
+            return
+        self.total.add(result)
+        self.now.add(result)
         self.bar.set_postfix_str(f"{self.words_a_second:,.0f} words/s", refresh=False)
         self.bar.update(part.size)
 
@@ -102,10 +104,8 @@ def bulk(options: BulkOptions) -> int:
         raise CommandError(error.title, error.text) from error
     except InputError as error:
         raise CommandError(f"Cannot read the input: {error}") from error
-    except LostSchedulerError as error:
-        raise CommandError("The scheduler is gone, or has restarted", HINT) from error
-    except LostWorkersError as error:
-        raise CommandError("No workers are left, and no new one has come", HINT) from error
+    except LostClusterError as error:
+        raise CommandError(str(error), HINT) from error
     except JobError as error:
         raise CommandError("Workers cannot parse", str(error)) from error
 
@@ -125,10 +125,6 @@ def _bulk(options: BulkOptions, messages: Messages) -> int:
         done = folder.done(parts)
     except OSError as error:
         raise CommandError(f"Cannot write {options.output}: {error}") from error
-    except SettingsError:
-        raise
-    except ValueError as error:
-        raise CommandError(f"Cannot read the input: {error}") from error
     if done:
         messages.info(f"{len(done)} of {len(parts)} parts are already finished")
     present = {part.number for part in done}
@@ -136,13 +132,12 @@ def _bulk(options: BulkOptions, messages: Messages) -> int:
     n_bytes, n_done = (sum(part.size for part in some) for some in (parts, done))
     bar = progress_bar(n_bytes, "B", shown=options.progress, quiet=options.quiet, initial=n_done)
     progress = Progress(bar, counts_of(folder, done))
-    failed: Failed = []
     with progress.bar:
         if todo:
-            failed = _run(options, job, todo, progress, messages)
-    if not failed:
+            _run(options, job, todo, progress, messages)
+    if not progress.failed:
         folder.remove_temporary()
-    return _report(options, messages, progress, failed, len(parts))
+    return _report(options, messages, progress, len(parts))
 
 
 def check_effects(given: Set[str], formats: Set[str], to_format: str) -> None:
@@ -189,28 +184,22 @@ def counts_of(folder: OutputFolder, parts: Sequence[Part]) -> Counts:
 
 def _run(
     options: BulkOptions, job: Job, parts: Sequence[Part], progress: Progress, messages: Messages
-) -> Failed:
+) -> None:
     n_workers = (os.cpu_count() or 1) if options.n_workers == -1 else options.n_workers
-    connect = (
-        partial(local_client, min(n_workers, len(parts)))
-        if options.scheduler is None
-        else partial(remote_client, options.scheduler)
-    )
     try:
-        with connect() as client:
+        with connect(options.scheduler, min(n_workers, len(parts))) as client:
             messages.info(f"Dashboard: {client.dashboard_link}")
             progress.start = perf_counter()
-            return run_parts(client, job, parts, progress.add)
+            for part, result in run_parts(client, job, parts):
+                progress.add(part, result)
     except OSError as error:
         if options.scheduler is None:
             raise
         raise CommandError(f"Cannot reach the scheduler {options.scheduler}: {error}") from error
 
 
-def _report(
-    options: BulkOptions, messages: Messages, progress: Progress, failed: Failed, n_parts: int
-) -> int:
-    total = progress.total
+def _report(options: BulkOptions, messages: Messages, progress: Progress, n_parts: int) -> int:
+    total, failed = progress.total, progress.failed
     speed = f" ({progress.words_a_second:,.0f} words per second)" if progress.now.words else ""
     summary = (
         f"{numbered(total.documents, 'document')}, {numbered(total.sentences, 'sentence')}, "
@@ -219,11 +208,12 @@ def _report(
     )
     if total.errors:
         kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(total.errors.items()))
-        place = "the column error" if options.to_format == PARQUET else "_part-*.json"
+        place = "the column error" if options.to_format == PARQUET else "_done/*.json"
         messages.warn(f"Errors, in {place}: {kinds}")
     warn_of_guidelines(messages, total)
-    for part, reason in failed:
-        place = f"{part.source.url}, {part.start} to {part.stop}"
+    for part, error in failed:
+        place = f"{part.source.url}, {part.start} to {'its end' if part.stop == END else part.stop}"
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         messages.fail(f"Part {part.number} ({place}): {reason}")
     if failed:
         messages.fail(f"{len(failed)} of {n_parts} parts are missing. {summary}", HINT)

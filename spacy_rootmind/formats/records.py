@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from math import isnan
 from typing import Any
 
 from spacy.language import Language
@@ -15,6 +16,20 @@ from spacy_rootmind.formats.conllu_sentence import EMPTY, FEATS, LEMMA, UPOS, XP
 LINE_FEED = re.compile("\n")
 # Kinds of failures.
 INPUT, PIPELINE, KILLED = "input", "pipeline", "killed"
+
+
+def id_text(value: Any) -> str | None:
+    """Return an id as text, or None if there is none.
+
+    Integers are floats in columns with gaps, as of pandas, and the gaps NaN.
+    """
+    if isinstance(value, bytes):
+        return value.decode("utf8", errors="backslashreplace")
+    if isinstance(value, float):
+        if isnan(value):
+            return None
+        value = int(value) if value.is_integer() else value
+    return None if value is None else str(value)
 
 
 @dataclass
@@ -77,8 +92,10 @@ class InputRecord:
     def id(self) -> str | None:
         """The field `id`, the `sent_id` of CoNLL-U, or else where the record starts."""
         name = self.fields.get("id", self.fields.get("sent_id"))
-        if isinstance(name, (str, int)) and not isinstance(name, bool) and str(name).strip():
-            return str(name)
+        if isinstance(name, (str, int, float)) and not isinstance(name, bool):
+            name = id_text(name)
+            if name and name.strip():
+                return name
         return f"{self.file_name or self.file}:{self.line}" if self.file else None
 
     @property

@@ -15,6 +15,7 @@ from spacy_rootmind.bulk import ArrowParser
 from spacy_rootmind.bulk.pieces import cut_record, find_break
 from spacy_rootmind.bulk.schema import DOCUMENTS, ERROR_KINDS, METADATA_KEY, SENTENCES
 from spacy_rootmind.bulk.to_rows import sentence_rows
+from spacy_rootmind.formats.jsonl import json_record
 from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.parsing.settings import ParserSettings
 
@@ -225,6 +226,32 @@ def test_columns_can_be_named(pipeline):
         ArrowParser(pipeline)(data)
     nameless = ArrowParser(pipeline, id_column=None)(table_of(TEXTS))
     assert nameless.column("id").null_count == nameless.num_rows
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (pa.array([1.0, None, 2.5, float("nan"), 1e20]), ["1", None, "2.5", None, f"{10**20}"]),
+        (pa.array([b"d1", b"\xff", None]), ["d1", r"\xff", None]),
+        (pa.array(["a", "1.0", " "]).dictionary_encode(), ["a", "1.0", None]),
+    ],
+)
+def test_ids_are_those_that_users_know(given, expected, pipeline):
+    """Integers with a gap are floats in pandas, and some files have bytes for text."""
+    found = ArrowParser(pipeline)(pa.table({"id": given, "text": ["Hi"] * len(given)}))
+    assert found.column("id").to_pylist() == expected
+    assert json_record("a", 1, '{"id": 7.0, "text": ""}').id == "7"
+
+
+def test_columns_of_empty_documents_are_empty_lists(web_pipeline):
+    parser = ArrowParser(web_pipeline, confidence=True, arcs=0.1)
+    found = parser(table_of(["", "Hi there"]))
+    [empty], [other] = rows_of(found, "d0"), rows_of(found, "d1")
+    lists = {field.name for field in SENTENCES if pa.types.is_list(field.type)}
+    assert {name for name in lists if empty[name] == []} == lists
+    # Columns with a value for each token can be unnested together.
+    of_tokens = lists - {"arcs", "parses"}
+    assert {len(other[name]) for name in of_tokens} == {2}
 
 
 def test_wrong_arguments_are_refused(pipeline, trained, tmp_path):

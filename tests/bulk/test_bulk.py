@@ -1,5 +1,6 @@
 """`python -m spacy_rootmind bulk` on a cluster within this process, against `nlp.pipe`."""
 
+import gzip
 import json
 import os
 import re
@@ -26,7 +27,7 @@ from spacy_rootmind.annotation.records import read_record
 from spacy_rootmind.bulk import ArrowParser, ParserSettings, engine, read_docs
 from spacy_rootmind.bulk import part as part_module
 from spacy_rootmind.bulk.engine import find_killers
-from spacy_rootmind.bulk.folder import OutputFolder
+from spacy_rootmind.bulk.folder import MANIFEST, OutputFolder
 from spacy_rootmind.bulk.sources import Part, list_sources
 from spacy_rootmind.cli import bulk as command
 from spacy_rootmind.cli.bulk import BulkOptions, bulk
@@ -85,7 +86,7 @@ def test_parses_are_those_of_nlp_pipe(pipeline, trained, address, corpus, texts,
     assert bulk(options(pipeline, address, [corpus], output, quiet=False)) == 0
     assert_parsed_once(output, trained, texts)
     manifest = pq.read_table(output / "_manifest.parquet").to_pylist()
-    assert len(manifest) == len(list(output.glob("part-*.parquet"))) > 4
+    assert len(manifest) == len(list(output.glob("parts/part-*.parquet"))) > 4
     assert [row["start"] for row in manifest[1:]] == [row["stop"] for row in manifest[:-1]]
     assert manifest[-1]["stop"] == corpus.stat().st_size
     printed = capfd.readouterr().err
@@ -118,7 +119,7 @@ def test_tags_are_replaced(web_pipeline, address, tmp_path):
     parser = ArrowParser(web_pipeline, replace_tags=True)
     job = options(web_pipeline, address, [source], output, parser=parser, to_format="conllu")
     assert bulk(job) == 0
-    [path] = output.glob("part-*.conllu")
+    [path] = output.glob("parts/part-*.conllu")
     [row] = [line.split("\t") for line in path.read_text("utf8").splitlines() if line[:1] == "1"]
     assert row[2:4] == ["cat", "NOUN"]
     assert "A=B" not in row
@@ -130,10 +131,10 @@ def test_a_second_run_does_what_is_missing(
     output = tmp_path / "output"
     run = options(pipeline, address, [corpus], output)
     assert bulk(run) == 0
-    files = sorted(output.glob("part-*.parquet"))
+    files = sorted(output.glob("parts/part-*.parquet"))
     before = [path.stat().st_mtime_ns for path in files]
     files[2].unlink()
-    (output / f".{files[2].name}.abc.tmp").touch()
+    (output / ".bulk-abc.tmp").touch()
     calls = []
     write = part_module.write_rows
     monkeypatch.setattr(part_module, "write_rows", lambda *args: calls.append(1) or write(*args))
@@ -142,7 +143,7 @@ def test_a_second_run_does_what_is_missing(
     after = [path.stat().st_mtime_ns for path in files]
     assert [i for i in range(len(files)) if before[i] != after[i]] == [2]
     assert_parsed_once(output, trained, texts)
-    assert not list(output.glob(".part*"))
+    assert not list(output.glob(".*"))
     # A part that is there is not parsed again, even if it is asked for.
     source = list_sources([str(corpus)])[0]
     part = Part(2, source, 0, 0, 0)
@@ -178,6 +179,10 @@ def test_another_run_in_the_same_folder_is_refused(pipeline, address, corpus, tm
     assert sorted(path.name for path in output.iterdir()) == before
     with pytest.raises(CommandError, match="is not empty, and was not written by"):
         bulk(options(pipeline, address, [corpus], tmp_path))
+    # As an earlier version wrote it.
+    pq.write_table(pa.table({"part": [0]}), output / MANIFEST)
+    with pytest.raises(CommandError, match=f"{MANIFEST} is damaged, or of another version"):
+        bulk(options(pipeline, address, [corpus], output))
 
 
 def test_remote_file_systems(pipeline, trained, address, texts, tmp_path):
@@ -188,9 +193,9 @@ def test_remote_file_systems(pipeline, trained, address, texts, tmp_path):
         fs.pipe_file(f"/bulk-in/{start:02}.txt", lines.encode())
     output = "memory://bulk-out"
     assert bulk(options(pipeline, address, ["memory://bulk-in/*.txt"], output)) == 0
-    names = [path.rsplit("/", 1)[1] for path in fs.ls("/bulk-out", detail=False)]
-    assert sum(name.startswith("part-") for name in names) > 4
-    assert not any(name.startswith(".") for name in names)
+    names = {path.removeprefix("/bulk-out/") for path in fs.find("/bulk-out")} - {MANIFEST}
+    assert len(names) > 4
+    assert all(name.startswith("parts/part-") for name in names)
     fs.get("/bulk-out/", str(tmp_path / "copy") + "/", recursive=True)
     assert_parsed_once(tmp_path / "copy", trained, texts)
     for folder in ("/bulk-in", "/bulk-out"):
@@ -207,7 +212,7 @@ def test_errors_are_rows_and_counted(pipeline, address, tmp_path, capfd):
         found = rows_of(output)
         assert [row["error"] is None for row in found] == [True, False, False, True]
         assert "Errors, in the column error: 2 input" in capfd.readouterr().err
-        [part] = output.glob("part-*.parquet")
+        [part] = output.glob("parts/part-*.parquet")
         counts = part_module.read_counts(fsspec.filesystem("file"), str(part))
         assert (counts.documents, counts.sentences, counts.words) == (4, 1, 4)
 
@@ -264,9 +269,8 @@ def test_two_runs_that_start_at_the_same_time_have_the_same_parts(pipeline, corp
     assert parts[0] == parts[1]
 
 
-@pytest.mark.parametrize("killed_at", ["_manifest.parquet", "_run.json"])
 def test_a_run_that_was_killed_while_it_started_is_started_again(
-    killed_at, pipeline, trained, address, corpus, texts, tmp_path, monkeypatch
+    pipeline, trained, address, corpus, texts, tmp_path, monkeypatch
 ):
     """A killed process removes nothing: a temporary file is left."""
 
@@ -274,22 +278,15 @@ def test_a_run_that_was_killed_while_it_started_is_started_again(
         pass
 
     folder = folder_of(pipeline, corpus, tmp_path / "out")
-    move = folder.fs.mv
-
-    def kill(source, target):
-        if target.endswith(killed_at):
-            raise Killed
-        move(source, target)
-
     with monkeypatch.context() as patch:
-        patch.setattr(folder.fs, "mv", kill)
+        patch.setattr(folder.fs, "mv", Mock(side_effect=Killed))
         patch.setattr(folder.fs, "rm", Mock())
         with pytest.raises(Killed):
             folder.start(lambda source: [(0, source.size, source.size)])
     assert any(name.endswith(".tmp") for name in os.listdir(tmp_path / "out"))
     assert bulk(options(pipeline, address, [corpus], tmp_path / "out")) == 0
     assert_parsed_once(tmp_path / "out", trained, texts)
-    assert not any(name.endswith(".tmp") for name in os.listdir(tmp_path / "out"))
+    assert sorted(os.listdir(tmp_path / "out")) == [MANIFEST, "parts"]
 
 
 def test_names_of_sentences_do_not_depend_on_parts(pipeline, address, corpus, tmp_path):
@@ -300,7 +297,7 @@ def test_names_of_sentences_do_not_depend_on_parts(pipeline, address, corpus, tm
         output = tmp_path / f"out-{number}"
         run = options(pipeline, address, corpora, output, to_format="conllu", part_bytes=part_bytes)
         assert bulk(run) == 0
-        lines = "".join(path.read_text() for path in sorted(output.glob("part-*.conllu")))
+        lines = "".join(path.read_text() for path in sorted(output.glob("parts/part-*.conllu")))
         found.append([line for line in lines.splitlines() if line.startswith("# sent_id")])
     assert found[0] == found[1]
     assert len(set(found[0])) == len(found[0]) == 2 * N_TEXTS
@@ -312,6 +309,55 @@ def test_an_empty_input_makes_an_empty_output(pipeline, address, tmp_path):
     assert rows_of(tmp_path / "output") == []
     (tmp_path / "b.txt").write_text("")
     assert bulk(options(pipeline, address, [tmp_path / "b.txt"], tmp_path / "none")) == 0
+    assert list(read_docs(tmp_path / "none", spacy.blank("xx").vocab)) == []
+    assert pq.read_schema(tmp_path / "none" / "parts" / "part-0000000.parquet").names[0] == "id"
+
+
+@pytest.mark.workflow
+# Of pandas, about what dask does.
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
+@pytest.mark.parametrize("form", ["parts", "parts/*.parquet"])
+@pytest.mark.parametrize("name", ["duckdb", "polars", "dask.dataframe", "daft"])
+def test_other_packages_read_the_parts(form, name, pipeline, address, corpus, tmp_path):
+    """Whether they are given the folder or a pattern, and whatever they do with other files."""
+    package = pytest.importorskip(name, reason=f"needs {name}", exc_type=ImportError)
+    output = tmp_path / "output"
+    assert bulk(options(pipeline, address, [corpus], output)) == 0
+    path = str(output / form)
+    if name == "duckdb":
+        found = package.sql(f"SELECT id FROM read_parquet('{path}')").fetchnumpy()
+    elif name == "dask.dataframe":
+        found = package.read_parquet(path).compute()
+    elif name == "daft":
+        found = package.read_parquet(path).to_pydict()
+    else:
+        found = package.read_parquet(path)
+    assert list(found["id"]) == [row["id"] for row in rows_of(output)]
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.jsonl.zst", "a.parquet", "a.spacy"])
+def test_a_damaged_file_does_not_stop_the_others(
+    name, pipeline, trained, address, corpus, texts, tmp_path, capfd
+):
+    path = tmp_path / name
+    if name == "a.txt.gz":
+        path.write_bytes(gzip.compress(corpus.read_bytes())[:-9])
+    elif name == "a.jsonl.zst":
+        content = "".join(json.dumps({"text": text}) + "\n" for text in texts).encode()
+        path.write_bytes(pa.compress(content, "zstd", asbytes=True)[:-9])
+    elif name == "a.parquet":
+        pq.write_table(pa.table({"text": texts}), path)
+        path.write_bytes(path.read_bytes()[:-9])
+    else:
+        path.write_bytes(DocBin(docs=trained.pipe(texts)).to_bytes()[:-9])
+    output = tmp_path / "output"
+    run = options(pipeline, address, [path, corpus], output)
+    assert bulk(run) == 1
+    assert re.search(rf"Part \d+ \({path}, \d+ to its end\): \w+: ", capfd.readouterr().err)
+    found = [(doc.user_data["id"], doc.text) for doc in read_docs(output, spacy.blank("xx").vocab)]
+    assert [text for name, text in found if name.startswith(str(corpus))] == texts
+    # The parts before the damage are parsed as well.
+    assert (len(found) > len(texts) + 20) == (name == "a.txt.gz")
 
 
 def test_a_worker_with_another_pipeline_ends_the_run(
@@ -347,16 +393,22 @@ def test_parts_that_fail_are_reported_and_done_by_the_next_run(
     printed = capfd.readouterr().err
     assert "the disk is on fire" in printed
     assert "Run the same command again" in printed
-    assert not (output / "part-0000001.parquet").exists()
+    assert not (output / "parts" / "part-0000001.parquet").exists()
     fails = False
     assert bulk(run) == 0
     assert_parsed_once(output, trained, texts)
 
 
-def test_workers_keep_freed_memory(monkeypatch):
+def names_of_callbacks(dask_worker):
+    return set(dask_worker.periodic_callbacks)
+
+
+def test_workers_keep_freed_memory_and_no_profiles(monkeypatch):
     monkeypatch.delenv("MALLOC_TRIM_THRESHOLD_", raising=False)
-    with engine.local_client(1) as client:
+    with engine.connect(None, 1) as client:
         assert list(client.run(os.environ.get, "MALLOC_TRIM_THRESHOLD_").values()) == [None]
+        [names] = client.run(names_of_callbacks).values()
+        assert not names & {"profile", "profile-cycle"}
 
 
 @pytest.fixture
@@ -374,30 +426,30 @@ def test_a_run_without_workers_ends(monkeypatch):
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
         client.as_current(),
-        pytest.raises(engine.LostWorkersError),
+        pytest.raises(engine.LostClusterError),
     ):
-        list(engine.outcomes(client, int, ["1"]))
+        list(engine.results(client, int, ["1"]))
 
 
 def test_a_scheduler_that_is_gone(client, monkeypatch):
     def fail():
         raise OSError("Stream is closed")
 
-    started = engine.outcomes(client, int, range(engine.WINDOW + 1))
+    started = engine.results(client, int, range(engine.WINDOW + 1))
     next(started)
     monkeypatch.setattr(engine, "CHECK", 0.0)
     monkeypatch.setattr(client, "nthreads", fail)
-    with pytest.raises(engine.LostSchedulerError):
+    with pytest.raises(engine.LostClusterError):
         list(started)
-    with pytest.raises(engine.LostSchedulerError):
-        next(engine.outcomes(client, int, ["1"]))
+    with pytest.raises(engine.LostClusterError):
+        next(engine.results(client, int, ["1"]))
 
 
 def test_a_cancelled_part_is_one_of_a_scheduler_that_is_gone(client):
-    running = engine.outcomes(client, time.sleep, [0.3, 3.0])
-    assert next(running) == (0.3, (None, None))
+    running = engine.results(client, time.sleep, [0.3, 3.0])
+    assert next(running) == (0.3, None)
     client.cancel([distributed.Future(key, client) for key in client.futures])
-    with pytest.raises(engine.LostSchedulerError):
+    with pytest.raises(engine.LostClusterError):
         next(running)
 
 
@@ -405,42 +457,41 @@ def test_an_error_of_a_part_is_told_from_one_of_the_scheduler(client):
     def fail(text):
         raise TimeoutError("the file system does not answer")
 
-    [(_, (result, error))] = engine.outcomes(client, fail, ["1"])
-    assert result is None
+    [(_, error)] = engine.results(client, fail, ["1"])
     assert str(error) == "the file system does not answer"
 
 
 def test_an_error_that_dask_does_not_report_is_found(client, monkeypatch):
     monkeypatch.setattr(engine, "as_completed", lambda **options: Mock(next_batch=lambda block: []))
     monkeypatch.setattr(engine, "CHECK", 0.1)
-    [(text, (result, error))] = engine.outcomes(client, int, ["one"])
-    assert (text, result, type(error)) == ("one", None, ValueError)
+    [(text, error)] = engine.results(client, int, ["one"])
+    assert (text, type(error)) == ("one", ValueError)
 
 
 def test_more_parts_than_the_scheduler_has_at_a_time(client, monkeypatch):
     monkeypatch.setattr(engine, "WINDOW", 20)
     n_parts = 61
-    found = engine.outcomes(client, str, range(n_parts))
-    assert sorted(found) == [(part, (str(part), None)) for part in range(n_parts)]
+    found = engine.results(client, str, range(n_parts))
+    assert sorted(found) == [(part, str(part)) for part in range(n_parts)]
 
 
 @pytest.mark.parametrize("deadly", [set(), {0}, {999}, {123, 124, 700}])
 def test_documents_that_kill_are_found_with_few_deaths(deadly, monkeypatch):
     deaths = []
 
-    def outcomes(client, function, items, **options):
+    def results(client, function, items, **options):
         """Stands for a cluster whose workers are killed by some documents."""
         for item in items:
             if function.func.__name__ == "count_documents":
-                yield item, (1000, None)
+                yield item, 1000
             elif any(item[0] <= number < item[1] for number in deadly):
                 deaths.append(item)
-                yield item, (None, distributed.KilledWorker("key", None, 3))
+                yield item, distributed.KilledWorker("key", None, 3)
             else:
-                yield item, (None, None)
+                yield item, None
 
-    monkeypatch.setattr(engine, "outcomes", outcomes)
-    assert sorted(find_killers(None, None, None)) == sorted(deadly)
+    monkeypatch.setattr(engine, "results", results)
+    assert find_killers(None, None, None) == deadly
     # Four levels of eight pieces, and the confirmation.
     assert len(deaths) <= 5 * len(deadly)
 
@@ -462,7 +513,7 @@ def test_conllu_keeps_multiword_tokens_and_comments(pipeline, address, tmp_path)
     path.write_text(TREEBANK + TREEBANK.replace("s1", "s2"), encoding="utf8")
     run = options(pipeline, address, [path], tmp_path / "out", to_format="conllu", part_bytes=50)
     assert bulk(run) == 0
-    files = sorted((tmp_path / "out").glob("part-*.conllu"))
+    files = sorted((tmp_path / "out").glob("parts/part-*.conllu"))
     text = "".join(file.read_text(encoding="utf8") for file in files)
     assert len(files) > 1
     assert text.count("1-2\tdon't\t") == text.count("Kept=Yes") == text.count("# note = kept") == 2
@@ -484,7 +535,7 @@ def test_teachers_parse_one_after_another(pipeline, address, texts, corpus, tmp_
     once, twice = (
         [
             doc
-            for file in sorted(folder.glob("part-*.spacy"))
+            for file in sorted(folder.glob("parts/part-*.spacy"))
             for doc in DocBin().from_disk(file).get_docs(vocab)
         ]
         for folder in folders
@@ -504,12 +555,13 @@ def test_a_part_without_its_marker_is_parsed_again(pipeline, address, corpus, tm
     output = tmp_path / "output"
     run = options(pipeline, address, [corpus], output, to_format=form)
     assert bulk(run) == 0
-    before = {path.name: len(path.read_bytes()) for path in output.iterdir()}
-    (output / "_part-0000002.json").unlink()
-    (output / f"part-0000002.{form}").write_bytes(b"of another run")
+    before = set(output.rglob("*"))
+    (output / "_done" / "part-0000002.json").unlink()
+    path = output / "parts" / f"part-0000002.{form}"
+    path.write_bytes(b"of another run")
     assert bulk(run) == 0
-    assert before.keys() == {path.name for path in output.iterdir()}
-    assert len((output / f"part-0000002.{form}").read_bytes()) > len(b"of another run")
+    assert before == set(output.rglob("*"))
+    assert len(path.read_bytes()) > len(b"of another run")
     with pytest.raises(CommandError, match="with other settings") as error:
         bulk(options(pipeline, address, [corpus], output))
     assert f"to: was '{form}', now 'parquet'" in error.value.text
@@ -519,8 +571,8 @@ def test_errors_are_listed_next_to_other_formats(pipeline, address, tmp_path, ca
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "The cat slept."}\n{broken\n{"id": "x", "tokens": 3}\n')
     assert bulk(options(pipeline, address, [path], tmp_path / "out", to_format="jsonl")) == 1
-    assert "Errors, in _part-*.json: 2 input" in capfd.readouterr().err
-    marker = json.loads((tmp_path / "out" / "_part-0000000.json").read_text())
+    assert "Errors, in _done/*.json: 2 input" in capfd.readouterr().err
+    marker = json.loads((tmp_path / "out" / "_done" / "part-0000000.json").read_text())
     assert marker["counts"]["errors"] == {"input": 2}
     assert [failed["id"] for failed in marker["failed"]] == ["a.jsonl:27", "a.jsonl:35"]
     assert marker["failed"][0]["error"].startswith("input: not a record")

@@ -38,9 +38,9 @@ def folder(tmp_path, monkeypatch):
 def parses(folder, web_pipeline):
     """The corpus, parsed, under the name in the examples."""
     parser = ArrowParser(web_pipeline, confidence=True, arcs=0.01)
-    (folder / "parses").mkdir()
+    (folder / "parses" / "parts").mkdir(parents=True)
     table = pq.read_table(folder / "corpus.parquet")
-    pq.write_table(parser(table), folder / "parses" / "part-0000000.parquet")
+    pq.write_table(parser(table), folder / "parses" / "parts" / "part-0000000.parquet")
     return folder
 
 
@@ -118,7 +118,7 @@ def test_polars_finds_doubtful_sentences(parses, web_pipeline, capfd):
     rows = ArrowParser(web_pipeline, confidence=True, arcs=0.01)(
         pa.table({"id": ["hill", "signature"], "text": texts})
     )
-    pq.write_table(rows, parses / "parses" / "part-0000001.parquet")
+    pq.write_table(rows, parses / "parses" / "parts" / "part-0000001.parquet")
     exec(compile(code_of("polars", web_pipeline), "bulk.md", "exec"), {})
     printed = capfd.readouterr().out
     named = re.findall(r"^│ (\w+) +┆ (\d)", printed, flags=re.MULTILINE)

@@ -109,7 +109,7 @@ class Run:
         assert process.wait(timeout=900) == code, self.log.read_text()
 
     def n_parts(self):
-        done = "part-*.parquet" if self.form == "parquet" else "_part-*.json"
+        done = "parts/*.parquet" if self.form == "parquet" else "_done/*.json"
         return len(list(self.output.glob(done)))
 
     def wait_for_parts(self, n, process):
@@ -178,7 +178,7 @@ def conllu_trees(lines):
 def trees_in(run):
     """Read the text, heads and labels of each document, in the order of the corpus."""
     vocab = spacy.blank("xx").vocab
-    files = sorted(run.output.glob(f"part-*.{run.form}"))
+    files = sorted(run.output.glob(f"parts/part-*.{run.form}"))
     lines = []
     if run.form in ("conllu", "jsonl"):
         lines = [line for path in files for line in path.read_text(encoding="utf8").splitlines()]
@@ -211,10 +211,10 @@ def assert_parsed_once(run, nlp):
     """Assert that the output is that of `nlp.pipe`: none lost, none twice, the trees equal."""
     assert trees_in(run) == [tree_of(doc) for doc in nlp.pipe(run.texts)]
     if run.form != "parquet":
-        markers = [json.loads(path.read_text()) for path in run.output.glob("_part-*.json")]
+        markers = [json.loads(path.read_text()) for path in run.output.glob("_done/*.json")]
         assert sum(marker["counts"]["documents"] for marker in markers) == len(run.texts)
         assert [marker["failed"] for marker in markers] == [[]] * len(markers)
-    assert not list(run.output.glob(".*part*"))
+    assert not list(run.output.glob(".*"))
 
 
 def test_killed_workers_and_a_killed_command_lose_nothing(run, trained):
@@ -257,7 +257,7 @@ def test_a_document_that_kills_is_isolated(form, n, run, trained):
     texts = [text for text in run.texts if "poison" not in text]
     assert [text for text, *_ in trees_in(run)] == texts
     if form != "parquet":
-        [marker] = [json.loads(path.read_text()) for path in run.output.glob("_part-*.json")]
+        [marker] = [json.loads(path.read_text()) for path in run.output.glob("_done/*.json")]
         [failed] = marker["failed"]
         assert failed["id"] == f"{run.corpus.name}:{sum(len(text) + 1 for text in texts[:3])}"
         assert failed["error"].startswith("killed: ")

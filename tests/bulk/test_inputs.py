@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 
 import pytest
 import spacy
@@ -12,8 +13,9 @@ pytest.importorskip("fsspec", reason="needs fsspec: the extra [bulk]")
 import fsspec
 import pyarrow.parquet as pq
 
+from spacy_rootmind.bulk import sources
 from spacy_rootmind.bulk.arrow_parser import ArrowParser
-from spacy_rootmind.bulk.sources import Part, Source, cut_source, list_sources, read_part
+from spacy_rootmind.bulk.sources import END, Part, Source, cut_source, list_sources, read_part
 from spacy_rootmind.formats import lines as inputs
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.records import Failure
@@ -196,6 +198,42 @@ def test_compressed_files_have_few_parts(tmp_path):
     assert len(cut_source(source, 1, PARSER)) <= 64
     plain = Source(name, "", "text", None, 100, "")
     assert len(cut_source(plain, 1, PARSER)) == 100
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".zst"])
+def test_only_the_beginning_of_compressed_files_is_read_to_cut_them(suffix, tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "SAMPLE", 1 << 20)
+    rng = random.Random(0)
+    text = b"".join(b"%x\n" % rng.getrandbits(400) for _ in range(60_000))
+    path = tmp_path / f"a.txt{suffix}"
+    write(path, text)
+    with open(path, "r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        file.write(b"x" * 1000)
+    parts = cut_source(list_sources([str(path)])[0], len(text) // 20, PARSER)
+    assert parts[-1][:2] == (parts[-2][1], END)
+    assert len(text) / 3 < sum(size for *_, size in parts) < 3 * len(text)
+    assert len(parts) > 5
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz", "a.jsonl.zst", "a.parquet", "a.spacy"])
+def test_files_that_are_empty_or_damaged_are_one_part(name, tmp_path):
+    (tmp_path / name).touch()
+    source = list_sources([str(tmp_path / name)])[0]
+    assert cut_source(source, 100, PARSER) == [(0, END, 0)]
+
+
+def test_columns_with_dots_in_their_names_are_cut(tmp_path):
+    parser = ArrowParser("none", text="body.text", id_column="meta.id")
+    texts = [f"Text number {i}. " * 5 for i in range(100)]
+    data = {"meta.id": range(100), "body.text": texts, "body": [{"text": "x" * 1000}] * 100}
+    pq.write_table(pa.table(data), tmp_path / "a.parquet")
+    [source] = list_sources([str(tmp_path / "a.parquet")])
+    parts = [Part(i, source, *cut) for i, cut in enumerate(cut_source(source, 400, parser))]
+    assert len(parts) > 5
+    found = [record for part in parts for record in read_part(part, parser)]
+    assert [record.text for record in found] == texts
+    assert [record.id for record in found] == [str(i) for i in range(100)]
 
 
 def test_docs_are_read_once(tmp_path):

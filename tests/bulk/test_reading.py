@@ -117,6 +117,8 @@ def test_non_projective_trees_keep_their_sentences(tmp_path):
 
 def test_other_tables_are_refused(tmp_path):
     vocab = spacy.blank("xx").vocab
+    with pytest.raises(ValueError, match="expected files of Parquet with parses, found none"):
+        next(read_docs(tmp_path, vocab))
     batch = sentence_batch(rows_of("a", sentence(0, 0)))
     table = pa.Table.from_batches([batch])
     pq.write_table(table.replace_schema_metadata({METADATA_KEY: b"7"}), tmp_path / "a.parquet")
