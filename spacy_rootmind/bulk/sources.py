@@ -75,6 +75,11 @@ class Source:
     size: int
     version: str
 
+    @property
+    def place(self) -> str:
+        """Where the file is, for messages: a path, or a URL."""
+        return self.url.removeprefix("file://")
+
 
 @dataclass(frozen=True)
 class Part:
@@ -185,7 +190,7 @@ def cut_source(source: Source, part_bytes: int, parser: ArrowParser) -> list[tup
     except (OSError, EOFError, zlib.error, pa.ArrowInvalid, InputError):
         pass
     except ValueError as error:
-        raise InputError(f"cannot read {source.url}: {error}") from error
+        raise InputError(f"cannot read {source.place}: {error}") from error
     # An empty file is a part as well, so that each run has one, with columns.
     return parts or [(0, END, source.size)]
 

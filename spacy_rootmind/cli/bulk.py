@@ -212,7 +212,9 @@ def _report(options: BulkOptions, messages: Messages, progress: Progress, n_part
         messages.warn(f"Errors, in {place}: {kinds}")
     warn_of_guidelines(messages, total)
     for part, error in failed:
-        place = f"{part.source.url}, {part.start} to {'its end' if part.stop == END else part.stop}"
+        place = (
+            f"{part.source.place}, {part.start} to {'its end' if part.stop == END else part.stop}"
+        )
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         messages.fail(f"Part {part.number} ({place}): {reason}")
     if failed:
