@@ -19,15 +19,9 @@ from spacy_rootmind.trees.conventions import (
     as_score_batch,
     mark_words,
 )
-from spacy_rootmind.trees.errors import SUMS_OVERFLOW, names_memory
+from spacy_rootmind.trees.errors import SUMS_OVERFLOW
 
 
-def _bytes_of_heads(*, heads: IntArray, **_: object) -> float:
-    """Count bytes: heads, and the scores of their arcs or what is found of them, in 64 bits."""
-    return 32.0 * np.size(heads)
-
-
-@names_memory(_bytes_of_heads)
 def tree_score(
     scores: ScoreArray, heads: IntArray, *, lengths: IntArray | int | None = None
 ) -> np.float64 | NDArray[np.float64]:
@@ -71,7 +65,6 @@ def tree_score(
     return totals if scores.ndim == 3 else np.float64(totals[0])
 
 
-@names_memory(_bytes_of_heads)
 def is_tree(
     heads: IntArray, *, lengths: IntArray | int | None = None, single_root: bool = True
 ) -> bool | NDArray[np.bool_]:
@@ -107,7 +100,6 @@ def is_tree(
     return answer if np.ndim(heads) == 2 else bool(answer[0])
 
 
-@names_memory(_bytes_of_heads)
 def is_projective(
     heads: IntArray, *, lengths: IntArray | int | None = None
 ) -> bool | NDArray[np.bool_]:

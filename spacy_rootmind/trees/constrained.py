@@ -30,8 +30,6 @@ from spacy_rootmind.trees.errors import (
     SUMS_OVERFLOW,
     NoTreeError,
     kind_of,
-    measure,
-    names_memory,
 )
 from spacy_rootmind.trees.labelled import FindLabels, PaddedArcs, find_labelled
 
@@ -134,16 +132,6 @@ class ValidTrees(NamedTuple):
     decodes: list[NDArray[np.intp]]
 
 
-def _bytes_of_constrained(
-    *, scores: ScoreArray, label_scores: ScoreArray, max_decodes: int, **others: object
-) -> float:
-    """Count bytes: scores of labels, their masks, and those of a word or two per decode."""
-    sentences, width, _ = measure(scores, others["lengths"])
-    per_word: float = (label_scores.shape[-1] + 1) * (9.0 * width + 2.0 * max_decodes)
-    return sentences * width * per_word
-
-
-@names_memory(_bytes_of_constrained)
 def decode_constrained(
     scores: ScoreArray,
     label_scores: ScoreArray,

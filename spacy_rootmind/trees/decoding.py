@@ -40,8 +40,6 @@ from spacy_rootmind.trees.errors import (
     blocks_of_rows,
     filled,
     kind_of,
-    measure,
-    names_memory,
     only_allowed,
     raise_failure,
 )
@@ -54,8 +52,6 @@ class Algorithm(NamedTuple):
     ----------
     decoder : type
         A subclass of `spacy_rootmind.kernel.decode_batch.Decoder`.
-    bytes_per_arc : float
-        Bytes of its workspace per arc; the workspace grows with the square of the number of words.
     arguments : tuple
         What it takes besides the arguments that all take.
     roots : "one", "many" or "any"
@@ -64,26 +60,22 @@ class Algorithm(NamedTuple):
     """
 
     decoder: Callable[..., Decoder]
-    bytes_per_arc: float
     arguments: tuple[str | bool, ...] = ()
     roots: Literal["one", "many", "any"] = "any"
 
 
 # The steps to add one are in CONTRIBUTING.md.
 _TABLE = {
-    "gabow_tarjan": Algorithm(TreeDecoder, 4.1),
-    "reweighting": Algorithm(ReductionDecoder, 12.1, ("reweighting", False), "one"),
-    "preselection": Algorithm(ReductionDecoder, 12.1, ("preselection", False), "one"),
-    "naive": Algorithm(ReductionDecoder, 12.1, ("naive", False), "one"),
-    "reweighting_chu_liu_edmonds": Algorithm(ReductionDecoder, 28.1, ("reweighting", True), "one"),
-    "preselection_chu_liu_edmonds": Algorithm(
-        ReductionDecoder, 28.1, ("preselection", True), "one"
-    ),
-    "naive_chu_liu_edmonds": Algorithm(ReductionDecoder, 28.1, ("naive", True), "one"),
-    "tarjan": Algorithm(TreeDecoder, 4.1, (), "many"),
-    "chu_liu_edmonds": Algorithm(ReductionDecoder, 28.1, ("unconstrained", True), "many"),
+    "gabow_tarjan": Algorithm(TreeDecoder),
+    "reweighting": Algorithm(ReductionDecoder, ("reweighting", False), "one"),
+    "preselection": Algorithm(ReductionDecoder, ("preselection", False), "one"),
+    "naive": Algorithm(ReductionDecoder, ("naive", False), "one"),
+    "reweighting_chu_liu_edmonds": Algorithm(ReductionDecoder, ("reweighting", True), "one"),
+    "preselection_chu_liu_edmonds": Algorithm(ReductionDecoder, ("preselection", True), "one"),
+    "naive_chu_liu_edmonds": Algorithm(ReductionDecoder, ("naive", True), "one"),
+    "tarjan": Algorithm(TreeDecoder, roots="many"),
+    "chu_liu_edmonds": Algorithm(ReductionDecoder, ("unconstrained", True), "many"),
 }
-_PROJECTIVE = Algorithm(ProjectiveDecoder, 32.0)
 ALGORITHMS = tuple(_TABLE)
 
 __all__ = ["ALGORITHMS", "NoTreeError", "decode", "decode_kbest"]
@@ -101,38 +93,6 @@ _LOST_DIGITS = {
 }
 
 
-def _bytes_of_decode(
-    *,
-    scores: ScoreArray,
-    lengths: IntArray | int | None,
-    projective: bool,
-    algorithm: str,
-    num_threads: int,
-    **_: object,
-) -> float:
-    """Count bytes: a workspace per thread, and the result."""
-    sentences, width, n = measure(scores, lengths)
-    chosen = _PROJECTIVE if projective else _TABLE[algorithm]
-    workspace = chosen.bytes_per_arc * n * n
-    return workspace * min(num_threads, max(sentences, 1)) + 4.0 * sentences * width
-
-
-def _bytes_of_kbest(
-    *,
-    scores: ScoreArray,
-    k: int,
-    lengths: IntArray | int | None,
-    projective: bool,
-    **_: object,
-) -> float:
-    """Count bytes: the scores twice, contractions or charts, k trees twice, and a batch of them."""
-    sentences, width, n = measure(scores, lengths)
-    n += 1
-    one = (56.0 if projective else 24.1) * n * n + 8.0 * n * min(k, int(n ** max(n - 2, 0)))
-    return one + (sentences * k * (4.0 * width + 8) if scores.ndim == 3 else 0.0)
-
-
-@names_memory(_bytes_of_decode)
 def decode(
     scores: ScoreArray,
     *,
@@ -228,7 +188,7 @@ def decode(
     heads = np.empty(batch.shape[:2], dtype=np.int32)
     longest = batch.shape[1] - 1 if lengths is None else int(words.max(initial=0))
 
-    row = _PROJECTIVE if projective else _TABLE[algorithm]
+    row = Algorithm(ProjectiveDecoder) if projective else _TABLE[algorithm]
     settings = (longest, single_root, arcmax in (True, "before"), arcmax == "inside")
     workers = [row.decoder(*settings, *row.arguments)]
     while len(workers) < min(threads, len(words)):
@@ -247,7 +207,6 @@ def decode(
     return heads if scores.ndim == 3 else heads[0]
 
 
-@names_memory(_bytes_of_kbest)
 def decode_kbest(
     scores: ScoreArray,
     k: int,

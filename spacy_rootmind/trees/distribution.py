@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spacy_rootmind.kernel.query_batch import CONSTANTS
 from spacy_rootmind.trees import expectations
 from spacy_rootmind.trees.answers import Answers
 from spacy_rootmind.trees.checks import check_range
@@ -26,28 +25,8 @@ from spacy_rootmind.trees.conventions import (
     as_head_batch,
 )
 from spacy_rootmind.trees.decoding import decode, decode_kbest
-from spacy_rootmind.trees.errors import names_memory
 from spacy_rootmind.trees.sampling import Seed, sample_trees
 from spacy_rootmind.trees.sentences import Float, as_sentences
-
-
-def _bytes_of_query(*, self: "TreeDistribution", **_: object) -> float:
-    """Count bytes: sums per thread, marginals, and a summary per sentence."""
-    own = self.sentences
-    sums = self.answers.engine.bytes_of_sums * own.workers * own.longest**2
-    return float(sums + 8 * len(own) * (own.batch.shape[1] + CONSTANTS))
-
-
-def _bytes_with_marginals(*, self: "TreeDistribution", **_: object) -> float:
-    return _bytes_of_query(self=self) + 8.0 * int(self.sentences.batch.size)
-
-
-def _bytes_of_derivatives(*, self: "TreeDistribution", **values: Any) -> float:
-    """Count bytes: what one thread needs for derivatives, and values and results twice each."""
-    own = self.sentences
-    size = max([np.size(array) for array in values.values()], default=0)
-    derivatives = self.answers.engine.bytes_of_derivatives * own.workers * own.longest**2
-    return derivatives + 16.0 * max(size, int(own.batch.size))
 
 
 class TreeDistribution:
@@ -164,7 +143,6 @@ class TreeDistribution:
     # Queries
 
     @property
-    @names_memory(_bytes_of_query)
     def log_partition(self) -> Float:
         """Log of the summed weights of all trees, log Z, in nats.
 
@@ -181,7 +159,6 @@ class TreeDistribution:
         return self.sentences.numbers(self.answers.log_partitions())
 
     @property
-    @names_memory(_bytes_with_marginals)
     def marginals(self) -> NDArray[np.float64]:
         """Probability of each arc, `marginals[dep, head]`.
 
@@ -201,7 +178,6 @@ class TreeDistribution:
         marginals.flags.writeable = False
         return marginals
 
-    @names_memory(_bytes_with_marginals)
     def entropy(self) -> Float:
         """Find the entropy of the distribution.
 
@@ -225,7 +201,6 @@ class TreeDistribution:
         return self.sentences.numbers(self.answers.entropies())
 
     @property
-    @names_memory(_bytes_of_query)
     def single_root_log_prob(self) -> Float:
         """Log probability that a tree of these scores has a single root, among all trees.
 
@@ -254,7 +229,6 @@ class TreeDistribution:
         """
         return self.sentences.numbers(self.answers.single_root_log_probs())
 
-    @names_memory(_bytes_of_query)
     def log_prob(self, heads: IntArray) -> Float:
         """Find the log probability of given trees.
 
@@ -383,7 +357,6 @@ class TreeDistribution:
         # Behind its only tree, a sentence of no words has rows that look like that tree.
         return TreeList(heads, np.where(tree_scores > -np.inf, self.log_prob(heads), -np.inf))
 
-    @names_memory(_bytes_with_marginals)
     def cross_entropy(self, other: "TreeDistribution") -> Float:
         """Find the mean of minus the log probability of a tree under another distribution.
 
@@ -427,7 +400,6 @@ class TreeDistribution:
         _check_type(other)
         return self.sentences.numbers(self.answers.divergences(other.answers, from_own=False))
 
-    @names_memory(_bytes_with_marginals)
     def kl_divergence(self, other: "TreeDistribution") -> Float:
         """Find the Kullback-Leibler divergence to `other`: `cross_entropy` minus `entropy`.
 
@@ -467,7 +439,6 @@ class TreeDistribution:
         _check_type(other)
         return self.sentences.numbers(self.answers.divergences(other.answers, from_own=True))
 
-    @names_memory(_bytes_with_marginals)
     def expectation(self, values: NDArray[Any]) -> Float:
         """Find the expected value of a sum over the arcs of a tree.
 
@@ -511,7 +482,6 @@ class TreeDistribution:
         means, several = self.answers.means(values)
         return self.sentences.numbers(means if several else means[:, 0])
 
-    @names_memory(_bytes_of_derivatives)
     def expectation_gradient(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Find the gradient of `expectation` with respect to the scores.
 
@@ -554,7 +524,6 @@ class TreeDistribution:
         expectations.check_overflow(found)
         return self.sentences.shaped(found)
 
-    @names_memory(_bytes_of_derivatives)
     def covariance(self, values: NDArray[Any], other: NDArray[Any] | None = None) -> Float:
         """Find the covariance of two sums over the arcs of a tree, or the variance of one.
 
@@ -610,7 +579,6 @@ class TreeDistribution:
         """
         return self.sentences.numbers(self.answers.covariances(values, other))
 
-    @names_memory(_bytes_of_derivatives)
     def second_moment(self, values: NDArray[Any], other: NDArray[Any] | None = None) -> Float:
         """Find the expected product of two sums over the arcs of a tree.
 
@@ -635,7 +603,6 @@ class TreeDistribution:
         expectations.check_overflow(found)
         return self.sentences.numbers(found)
 
-    @names_memory(_bytes_of_derivatives)
     def entropy_gradient(self) -> NDArray[np.float64]:
         """Find the gradient of `entropy` with respect to the scores.
 

@@ -33,9 +33,6 @@ class AllTrees:
     __slots__ = ("sentences",)
 
     projective: ClassVar[bool] = False
-    # Bytes per thread and word squared, for sums and for derivatives.
-    bytes_of_sums: ClassVar[float] = 40.0
-    bytes_of_derivatives: ClassVar[float] = 64.0
 
     def __init__(self, sentences: Sentences):
         self.sentences = sentences
@@ -186,5 +183,3 @@ class ProjectiveTrees(AllTrees):
     __slots__ = ()
 
     projective = True
-    bytes_of_sums = 104.0
-    bytes_of_derivatives = 168.0

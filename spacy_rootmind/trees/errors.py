@@ -1,9 +1,6 @@
-"""Exceptions for statuses of the kernel, and messages for calls that run out of memory."""
+"""Exceptions for statuses of the kernel."""
 
-import functools
-import inspect
-from collections.abc import Callable
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from typing import NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,61 +15,11 @@ LOST_DIGITS = (
 )
 SUMS_OVERFLOW = "sums of scores of such magnitudes overflow; scale them down"
 
-Arguments = ParamSpec("Arguments")
-Result = TypeVar("Result")
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 class NoTreeError(ValueError):
     """No tree of the wanted kind has a score above -inf."""
-
-
-def names_memory(
-    count_bytes: Callable[..., float],
-) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Make a function's MemoryError say which function needed how many bytes.
-
-    `count_bytes` gets all of the function's arguments by name, defaults included, however the
-    caller gave them. It is called only then; where it fails, the message goes without a number.
-    """
-
-    def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-        signature = inspect.signature(function)
-        # A counter that wants other arguments fails at import, not when memory has run out.
-        inspect.signature(count_bytes).bind(**dict.fromkeys(signature.parameters))
-
-        @functools.wraps(function)
-        def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            try:
-                return function(*args, **kwargs)
-            except MemoryError as error:
-                try:
-                    given = signature.bind(*args, **kwargs)
-                    given.apply_defaults()
-                    size = f"at least {_format_size(count_bytes(**given.arguments))} of memory"
-                # Whatever it is, the caller is to hear of the memory.
-                except Exception:
-                    size = "more memory than there is"
-                raise MemoryError(
-                    f"{function.__qualname__} needs {size} for these arguments; use fewer "
-                    f"sentences, trees or threads at once, or shorter sentences"
-                ) from error
-
-        return call
-
-    return decorate
-
-
-def _format_size(n_bytes: float) -> str:
-    unit, name = (2**30, "GiB") if n_bytes >= 2**30 else (2**20, "MiB")
-    return f"{n_bytes / unit:.1f} {name}"
-
-
-def measure(scores: Any, lengths: Any = None) -> tuple[int, int, int]:
-    """Count the sentences, their longest row and the longest sentence's words, all checked."""
-    width = scores.shape[-1]
-    words = width - 1 if lengths is None else int(np.max(lengths, initial=0))
-    return (len(scores) if scores.ndim == 3 else 1), width, words
 
 
 def only_allowed(scores: ScoreArray, mask: NDArray[np.uint8] | None) -> NDArray[np.float64]:

@@ -30,13 +30,10 @@ from spacy_rootmind.trees.conventions import (
 )
 from spacy_rootmind.trees.decoding import decode
 from spacy_rootmind.trees.distribution import TreeDistribution
-from spacy_rootmind.trees.engines import AllTrees, ProjectiveTrees
 from spacy_rootmind.trees.errors import (
     LOST_DIGITS,
     NoTreeError,
     kind_of,
-    measure,
-    names_memory,
     raise_failure,
 )
 
@@ -45,25 +42,6 @@ __all__ = ["head_selection", "perceptron", "tree_crf", "tree_cross_entropy"]
 Loss = tuple[np.float64 | NDArray[np.float64], ScoreArray]
 
 
-def _bytes_over_trees(
-    scores: ScoreArray,
-    lengths: Any = None,
-    projective: bool = False,
-    num_threads: int = 1,
-    **_: Any,
-) -> float:
-    """Count bytes: sums per thread, marginals and their copy."""
-    sentences, _width, n = measure(scores, lengths)
-    squares = (ProjectiveTrees if projective else AllTrees).bytes_of_sums
-    return squares * n**2 * min(num_threads, max(sentences, 1)) + 16.0 * scores.size
-
-
-def _bytes_of_arrays(scores: ScoreArray, **_: Any) -> float:
-    """Count bytes: three arrays of the shape of the scores."""
-    return 24.0 * scores.size
-
-
-@names_memory(_bytes_over_trees)
 def tree_crf(
     scores: ScoreArray,
     heads: IntArray,
@@ -164,7 +142,6 @@ def tree_crf(
     return _shaped(scores, losses, marginals)
 
 
-@names_memory(_bytes_over_trees)
 def tree_cross_entropy(
     scores: ScoreArray,
     marginals: NDArray[np.floating[Any]],
@@ -255,7 +232,6 @@ def tree_cross_entropy(
     return _shaped(scores, losses, gradient)
 
 
-@names_memory(_bytes_of_arrays)
 def perceptron(
     scores: ScoreArray,
     heads: IntArray,
@@ -362,7 +338,6 @@ def perceptron(
     return _shaped(scores, np.maximum(gains, 0.0), gradient)
 
 
-@names_memory(_bytes_of_arrays)
 def head_selection(
     scores: ScoreArray,
     heads: IntArray,

@@ -4,43 +4,16 @@ Each function is a query of a `TreeDistribution`, which answers several with one
 Conventions are those of spacy_rootmind.trees.conventions.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.trees.checks import check_one_tree_each
 from spacy_rootmind.trees.conventions import BoolArray, IntArray, ScoreArray
 from spacy_rootmind.trees.distribution import TreeDistribution
-from spacy_rootmind.trees.engines import AllTrees, ProjectiveTrees
-from spacy_rootmind.trees.errors import measure, names_memory
 
 __all__ = ["arc_marginals", "entropy", "log_partition", "tree_log_prob"]
 
 
-def _bytes_of_sums(
-    *,
-    scores: ScoreArray,
-    lengths: IntArray | int | None,
-    projective: bool,
-    num_threads: int,
-    **_: object,
-) -> float:
-    """Count bytes: sums per thread, and a summary per sentence."""
-    sentences, width, n = measure(scores, lengths)
-    squares = (ProjectiveTrees if projective else AllTrees).bytes_of_sums
-    return squares * n**2 * min(num_threads, max(sentences, 1)) + 8 * sentences * (width + 8)
-
-
-def _bytes_with_marginals(*, scores: ScoreArray, **others: Any) -> float:
-    return _bytes_of_sums(scores=scores, **others) + 8.0 * scores.size
-
-
-def _bytes_of_log_prob(*, heads: IntArray, **others: Any) -> float:
-    return _bytes_of_sums(**others) + 24.0 * np.size(heads)
-
-
-@names_memory(_bytes_of_sums)
 def log_partition(
     scores: ScoreArray,
     *,
@@ -112,7 +85,6 @@ def log_partition(
     ).log_partition
 
 
-@names_memory(_bytes_with_marginals)
 def arc_marginals(
     scores: ScoreArray,
     *,
@@ -167,7 +139,6 @@ def arc_marginals(
     return trees.sentences.shaped(trees.answers.marginals())
 
 
-@names_memory(_bytes_with_marginals)
 def entropy(
     scores: ScoreArray,
     *,
@@ -220,7 +191,6 @@ def entropy(
     ).entropy()
 
 
-@names_memory(_bytes_of_log_prob)
 def tree_log_prob(
     scores: ScoreArray,
     heads: IntArray,

@@ -28,8 +28,6 @@ from spacy_rootmind.trees.errors import (
     LOST_DIGITS,
     filled,
     kind_of,
-    measure,
-    names_memory,
     only_allowed,
     raise_failure,
 )
@@ -48,39 +46,6 @@ _COLBOURN_LOST_DIGITS = (
 Seed = int | np.random.Generator | None
 
 
-# Numbers of n^2 bytes per thread, beyond what all methods take for sums.
-_SQUARES = {
-    "auto": 24,
-    "ancestral": 8,
-    "colbourn": 16,
-    "wilson": 16,
-    "wilson_reject": 48,
-}
-
-
-def _bytes_of_samples(
-    *,
-    scores: ScoreArray,
-    k: int,
-    lengths: IntArray | int | None,
-    replace: bool,
-    projective: bool,
-    method: str,
-    num_threads: int,
-    **_: object,
-) -> float:
-    """Count bytes: a sampler per thread, and the trees."""
-    sentences, width, n = measure(scores, lengths)
-    threads = min(num_threads, max(sentences, 1))
-    trees = sentences * k * (4.0 * width + (8 if replace else 16))
-    if projective:
-        return threads * 104 * n**2 + trees
-    if not replace:
-        return threads * 96 * n**2 + trees
-    return threads * (40 + _SQUARES[method]) * n**2 + trees
-
-
-@names_memory(_bytes_of_samples)
 def sample_trees(
     scores: ScoreArray,
     k: int,

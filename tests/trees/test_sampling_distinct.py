@@ -515,7 +515,7 @@ def test_memory_goes_by_the_trees_there_are():
     heads, _ = sample_trees(np.zeros((n + 1, n + 1)), 10**9, allowed=allowed, replace=False, seed=0)
     assert len(heads) == 2
     for projective in (False, True):
-        with pytest.raises(MemoryError, match="sample_trees"):
+        with pytest.raises(MemoryError, match=r"no memory for|Unable to allocate"):
             sample_trees(np.zeros((31, 31)), 10**30, projective=projective, replace=False)
 
 
