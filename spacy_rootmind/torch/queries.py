@@ -139,7 +139,7 @@ class Marginals(_Query):
     @staticmethod
     def forward(*inputs: Any) -> Tensor:
         # Those of the distribution itself, which `Sentences.shaped` copies.
-        return torch.from_numpy(_over_arrays(inputs).answers.marginals())
+        return torch.from_numpy(_over_arrays(inputs).inference.marginals())
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -366,8 +366,8 @@ def _covariances(trees: TreeDistribution, values: NDArray[Any]) -> NDArray[np.fl
     """Find covariances in the kernel, NaN in sentences with a value that is not finite."""
     wrong = ~np.isfinite(values)
     if not wrong.any():
-        return trees.answers.arc_covariances(values)
-    likely = trees.answers.marginals()[:, None] > 0
+        return trees.inference.arc_covariances(values)
+    likely = trees.inference.marginals()[:, None] > 0
     wrong = (wrong & likely).any(axis=(2, 3), keepdims=True)
-    found = trees.answers.arc_covariances(np.where(wrong, 0.0, values))
+    found = trees.inference.arc_covariances(np.where(wrong, 0.0, values))
     return np.where(wrong & likely, np.nan, found)

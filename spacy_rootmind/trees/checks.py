@@ -29,12 +29,10 @@ def tree_score(
 
     Parameters
     ----------
-    scores : float32 or float64 array of shape (n + 1, n + 1) or (B, N + 1, N + 1)
-        Arc scores, `scores[dep, head]`.
+    scores, lengths
+        As for `decode`.
     heads : int array of shape (n + 1,) or (B, N + 1)
         A head for each word; they need not form a tree. Index 0 and the padding are ignored.
-    lengths : int array of shape (B,), optional
-        Words in each sentence; for a single sentence, an int.
 
     Returns
     -------
@@ -74,8 +72,8 @@ def is_tree(
     ----------
     heads : int array of shape (n + 1,) or (B, N + 1)
         Any integers; a head outside its sentence, -1 among them, makes the answer False.
-    lengths : int array of shape (B,), optional
-        Words in each sentence; for a single sentence, an int.
+    lengths
+        As for `decode`.
     single_root : bool
         Whether exactly one word must have head 0, or at least one.
 
@@ -109,8 +107,8 @@ def is_projective(
     ----------
     heads : int array of shape (n + 1,) or (B, N + 1)
         Trees; several words may be attached to ROOT.
-    lengths : int array of shape (B,), optional
-        Words in each sentence; for a single sentence, an int.
+    lengths
+        As for `decode`.
 
     Returns
     -------

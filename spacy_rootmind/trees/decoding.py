@@ -220,19 +220,10 @@ def decode_kbest(
 
     Parameters
     ----------
-    scores : float32 or float64 array of shape (n + 1, n + 1) or (B, N + 1, N + 1)
-        Arc scores (log-weights), `scores[dep, head]`. Any memory layout; never changed.
+    scores, lengths, allowed, single_root, projective
+        As for `decode`.
     k : int
         Number of trees, at least 1.
-    lengths : int array of shape (B,), optional
-        Words in each sentence, 0 to N. All sentences have N words by default. For a single
-        sentence, an int.
-    allowed : bool array of the shape of `scores`, optional
-        False forbids an arc, whatever its score. Row 0, the diagonal and the padding are ignored.
-    single_root : bool
-        Whether exactly one word has the head ROOT, or at least one.
-    projective : bool
-        Whether arcs must not cross, that from ROOT before the first word included.
 
     Returns
     -------
@@ -245,14 +236,10 @@ def decode_kbest(
 
     Raises
     ------
-    NoTreeError
-        If there is no tree at all.
+    NoTreeError, TypeError, ValueError
+        As `decode`.
     ArithmeticError
         If sums of n scores overflow.
-    MemoryError
-        If there is no memory for k trees.
-    TypeError, ValueError
-        If the input is not as described; NaN and +inf among the scores, where allowed.
 
     Notes
     -----
@@ -320,7 +307,10 @@ def _find_kbest(
             status = LOST_DIGITS
     if status != OK:
         raise_failure(
-            *(batch, mask, words, (status, sentence)),
+            batch,
+            mask,
+            words,
+            (status, sentence),
             single_root=single_root,
             kind=kind_of(projective),
             lost_digits=SUMS_OVERFLOW,

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.trees import expectations
-from spacy_rootmind.trees.answers import Answers
 from spacy_rootmind.trees.checks import check_range
 from spacy_rootmind.trees.conventions import (
     MISSING,
@@ -25,6 +24,7 @@ from spacy_rootmind.trees.conventions import (
     as_head_batch,
 )
 from spacy_rootmind.trees.decoding import decode, decode_kbest
+from spacy_rootmind.trees.inference import Inference
 from spacy_rootmind.trees.sampling import Seed, sample_trees
 from spacy_rootmind.trees.sentences import Float, as_sentences
 
@@ -32,28 +32,14 @@ from spacy_rootmind.trees.sentences import Float, as_sentences
 class TreeDistribution:
     """The distribution over the trees of each sentence, proportional to exp(score).
 
-    One elimination answers several questions. `log_partition` and `log_prob` need its first third
-    alone; the first of `marginals`, `entropy`, `expectation`, `cross_entropy` and `kl_divergence`
-    completes it. Results are kept, so each is computed once; but each covariance and gradient takes
-    an elimination of its own.
+    Sums over all trees are made by the first query that needs them, and kept: each result is
+    computed once, except that each covariance and gradient takes an elimination of its own.
 
     Parameters
     ----------
-    scores : float32 or float64 array of shape (n + 1, n + 1) or (B, N + 1, N + 1)
-        Arc scores (log-weights), `scores[dep, head]`. Any memory layout; never changed. They are
-        not copied: do not change them while this object is in use.
-    lengths : int array of shape (B,), optional
-        Words in each sentence, 0 to N. All sentences have N words by default. For a single
-        sentence, an int.
-    allowed : bool array of the shape of `scores`, optional
-        False forbids an arc, whatever its score. Row 0, the diagonal and the padding are ignored.
-        Not copied either.
-    single_root : bool
-        Whether the trees are those with exactly one word below ROOT, or with at least one.
-    projective : bool
-        Whether the trees are only those without crossing arcs; ROOT stands before the first word.
-    num_threads : int
-        Threads that share the sentences of a batch, 256 at most. No result depends on it.
+    scores, lengths, allowed, single_root, projective, num_threads
+        As for `decode`. Neither scores nor `allowed` are copied: do not change them while this
+        object is in use.
 
     Raises
     ------
@@ -62,28 +48,41 @@ class TreeDistribution:
 
     Notes
     -----
-    The values of scores are checked by the first query. It raises NoTreeError if a sentence has no
-    tree of the wanted kind; ValueError for NaN or +inf inside a sentence, where allowed; and
-    ArithmeticError if sums of scores overflow, or each tree needs an arc whose score is 1e15 below
-    that of another arc of its word.
+    The first query checks the values of the scores, and raises
 
-    n^3 / 3 multiplications for `log_partition` and `log_prob`, n^3 with `marginals`. For a single
-    sentence, `marginals` continue where `log_partition` stopped. In a batch they start again: to
-    use both, ask for `marginals` first, which give `log_partition` as well. With `projective`, by
-    the inside-outside algorithm, all take five times as long for 25 words and fifty times for 200.
+    - NoTreeError if a sentence has no tree of the wanted kind;
+    - ValueError for NaN or +inf inside a sentence, where allowed;
+    - ArithmeticError if sums of scores overflow, or each tree needs an arc whose score is 1e15
+      below that of another arc of its word.
+
+    `log_partition` and `log_prob` take n^3 / 3 multiplications, `marginals` n^3, and all that
+    follows from marginals O(n^2) more: `entropy`, `expectation`, `cross_entropy` and
+    `kl_divergence`. For a single sentence, `marginals` continue where `log_partition` stopped. In a
+    batch they start again: to use both, ask for `marginals` first, which give `log_partition` as
+    well. With `projective`, by the inside-outside algorithm, all take five times as long for 25
+    words and fifty times for 200. Scores so far apart that float64 would underflow take some ten
+    times as long.
+
+    Nothing is subtracted in the elimination. The error of `log_partition` is a few units in the
+    last place, or of 1 where that is larger; that of `marginals` a few units in the last place of
+    1; that of `entropy` and divergences, a few units in the last place of the differences among the
+    scores of a word, where a likely arc is not the best one of its word.
 
     An object may be used by several threads at once; what two of them ask for at the same time may
-    be computed twice. Arrays that it returns are copies, except for
-    `marginals`, which are read-only. A copy of the object has the same scores (a deep copy has its
-    own), and no results yet.
+    be computed twice. Arrays that it returns are copies, except for `marginals`, which are
+    read-only. A copy of the object has the same scores (a deep copy has its own), and no results
+    yet.
 
     References
     ----------
     Koo, Globerson, Carreras & Collins (2007), Structured Prediction Models via the Matrix-Tree
-    Theorem. Zmigrod, Vieira & Cotterell (2021), Efficient Computation of Expectations under
-    Spanning Tree Distributions. Grassmann, Taksar & Heyman (1985), Regenerative Analysis and Steady
-    State Distributions for Markov Chains: elimination without subtraction. Eisner (1996), Three new
-    probabilistic models for dependency parsing: the spans of projective trees.
+    Theorem. Grassmann, Taksar & Heyman (1985), Regenerative Analysis and Steady State
+    Distributions for Markov Chains: elimination without subtraction. Zmigrod, Vieira & Cotterell
+    (2021), Efficient Computation of Expectations under Spanning Tree Distributions: entropy,
+    divergences and moments. Eisner (1996), Three new probabilistic models for dependency parsing:
+    the spans of projective trees. Zmigrod, Vieira & Cotterell (2020), Please Mind the Root;
+    Stanojevic (2022), Unbiased and Efficient Sampling of Dependency Trees: the probability of a
+    single root.
 
     Examples
     --------
@@ -98,8 +97,8 @@ class TreeDistribution:
     np.float64(0.731)
     """
 
-    # For torch, losses and tests: what it is over, and what its properties take the shape of.
-    __slots__ = ("answers", "sentences")
+    # Also for torch, losses and tests: the sentences that it is over, and what is found for them.
+    __slots__ = ("inference", "sentences")
 
     def __init__(
         self,
@@ -112,13 +111,14 @@ class TreeDistribution:
         num_threads: int = 1,
     ):
         self.sentences = as_sentences(
-            *(scores, lengths),
+            scores,
+            lengths,
             allowed=allowed,
             single_root=single_root,
             projective=projective,
             num_threads=num_threads,
         )
-        self.answers = Answers(self.sentences)
+        self.inference = Inference(self.sentences)
 
     @property
     def scores(self) -> ScoreArray:
@@ -147,8 +147,7 @@ class TreeDistribution:
         """Log of the summed weights of all trees, log Z, in nats.
 
         Float64, or float64 array of shape (B,). 0 for a sentence of no words, which has one tree,
-        the empty one. n^3 / 3 multiplications. The error is a few units in the last place of log Z,
-        or of 1 where that is larger.
+        the empty one.
 
         Examples
         --------
@@ -156,7 +155,7 @@ class TreeDistribution:
         >>> TreeDistribution(np.zeros((4, 4))).log_partition.round(6) == np.log(9).round(6)
         np.True_
         """
-        return self.sentences.numbers(self.answers.log_partitions())
+        return self.sentences.numbers(self.inference.log_partitions())
 
     @property
     def marginals(self) -> NDArray[np.float64]:
@@ -165,7 +164,7 @@ class TreeDistribution:
         Float64 array of the shape of the scores, read-only. Each word's row adds up to 1; with
         `single_root`, so does ROOT's column. 0 where no arc can be: in row 0, on the diagonal, in
         the padding, where forbidden. These are also the derivatives of `log_partition` with
-        respect to the scores. n^3 multiplications. The error is a few units in the last place of 1.
+        respect to the scores.
 
         Examples
         --------
@@ -174,7 +173,7 @@ class TreeDistribution:
         >>> TreeDistribution(scores).marginals[1].round(3).tolist()
         [0.731, 0.0, 0.269]
         """
-        marginals: NDArray[np.float64] = self.sentences.shaped(self.answers.marginals()).view()
+        marginals: NDArray[np.float64] = self.sentences.shaped(self.inference.marginals()).view()
         marginals.flags.writeable = False
         return marginals
 
@@ -186,19 +185,13 @@ class TreeDistribution:
         entropy : float64, or float64 array of shape (B,)
             In nats. 0 where there is only one tree, log of their number where all are equally good.
 
-        Notes
-        -----
-        n^3 multiplications, O(n^2) once there are marginals. The error is absolute: a few units in
-        the last place of the differences among the scores of a word, where a likely arc is not the
-        best one of its word.
-
         Examples
         --------
         >>> import numpy as np
         >>> TreeDistribution(np.zeros((4, 4))).entropy().round(6) == np.log(9).round(6)
         np.True_
         """
-        return self.sentences.numbers(self.answers.entropies())
+        return self.sentences.numbers(self.inference.entropies())
 
     @property
     def single_root_log_prob(self) -> Float:
@@ -206,19 +199,12 @@ class TreeDistribution:
 
         Float64, or float64 array of shape (B,), at most 0; whatever `single_root` is. -inf where no
         tree has a single root, but others are possible. The inverse of its exponential is the mean
-        number of trees that rejection sampling draws for one with a single root. n^3 / 3
-        multiplications each for the trees of either kind. The error is absolute: a few units in the
-        last place of 1, or of the differences among the scores of a word.
+        number of trees that rejection sampling draws for one with a single root.
 
         Raises
         ------
         NoTreeError
             If a sentence has no tree at all.
-
-        References
-        ----------
-        Zmigrod, Vieira & Cotterell (2020), Please Mind the Root; Stanojevic (2022), Unbiased and
-        Efficient Sampling of Dependency Trees, for rejection.
 
         Examples
         --------
@@ -227,7 +213,7 @@ class TreeDistribution:
         >>> np.exp(TreeDistribution(scores).single_root_log_prob).round(6) == round(29 / 39, 6)
         np.True_
         """
-        return self.sentences.numbers(self.answers.single_root_log_probs())
+        return self.sentences.numbers(self.inference.single_root_log_probs())
 
     def log_prob(self, heads: IntArray) -> Float:
         """Find the log probability of given trees.
@@ -253,8 +239,8 @@ class TreeDistribution:
 
         Notes
         -----
-        O(n log n) for each tree, after n^3 / 3 multiplications unless another query has made them.
-        More accurate than `tree_score` minus `log_partition`, which may both be large.
+        O(n log n) for each tree, after `log_partition`. More accurate than `tree_score` minus
+        `log_partition`, which may both be large.
 
         Examples
         --------
@@ -271,7 +257,7 @@ class TreeDistribution:
         is_filled = (given != MISSING).any(axis=1)
         inside = np.where(is_filled, words, 0)
         check_range(heads, given, inside, len(words) // max(len(self.sentences), 1))
-        log_prob: Float = self.answers.log_probs(given, words).reshape(shape)[()]
+        log_prob: Float = self.inference.log_probs(given, words).reshape(shape)[()]
         return log_prob
 
     def sample(
@@ -285,8 +271,7 @@ class TreeDistribution:
     ) -> TreeList:
         """Draw k trees of each sentence, with their log probabilities.
 
-        Parameters, results, errors, cost and sources are those of `sample_trees`, which makes an
-        elimination of its own in each call: draw many trees at once.
+        As `sample_trees`, which makes an elimination of its own in each call: draw many at once.
 
         Examples
         --------
@@ -298,11 +283,9 @@ class TreeDistribution:
         """
         own = self.sentences
         return sample_trees(
-            *(own.scores, k),
-            lengths=own.lengths,
-            allowed=own.allowed,
-            single_root=own.single_root,
-            projective=own.projective,
+            own.scores,
+            k,
+            **own.arguments,
             replace=replace,
             method=method,
             max_steps=max_steps,
@@ -323,20 +306,12 @@ class TreeDistribution:
         [-1, 0, 1]
         """
         own = self.sentences
-        return decode(
-            own.scores,
-            lengths=own.lengths,
-            allowed=own.allowed,
-            single_root=own.single_root,
-            projective=own.projective,
-            num_threads=own.num_threads,
-        )
+        return decode(own.scores, **own.arguments, num_threads=own.num_threads)
 
     def k_best(self, k: int) -> TreeList:
         """Find the k most probable trees of each sentence, with their log probabilities.
 
-        Parameters, order, errors, cost and sources are those of `decode_kbest`, which has scores in
-        place of log probabilities.
+        As `decode_kbest`, which has scores in place of log probabilities.
 
         Examples
         --------
@@ -347,13 +322,7 @@ class TreeDistribution:
         ([[-1, 0, 1], [-1, 2, 0]], [0.731, 0.269])
         """
         own = self.sentences
-        heads, tree_scores = decode_kbest(
-            *(own.scores, k),
-            lengths=own.lengths,
-            allowed=own.allowed,
-            single_root=own.single_root,
-            projective=own.projective,
-        )
+        heads, tree_scores = decode_kbest(own.scores, k, **own.arguments)
         # Behind its only tree, a sentence of no words has rows that look like that tree.
         return TreeList(heads, np.where(tree_scores > -np.inf, self.log_prob(heads), -np.inf))
 
@@ -379,17 +348,6 @@ class TreeDistribution:
         ArithmeticError
             If the result is above 1.8e308, which float64 does not hold, and not inf.
 
-        Notes
-        -----
-        O(n^2), given the marginals here and the `log_partition` of `other`; O(n^3) where `other`
-        forbids arcs that are allowed here. The error is absolute: a few units in the last place of
-        the differences among the scores of a word in `other`.
-
-        References
-        ----------
-        Zmigrod, Vieira & Cotterell (2021), Efficient Computation of Expectations under Spanning
-        Tree Distributions, section 5: additively decomposable functions.
-
         Examples
         --------
         >>> import numpy as np
@@ -398,33 +356,14 @@ class TreeDistribution:
         np.True_
         """
         _check_type(other)
-        return self.sentences.numbers(self.answers.divergences(other.answers, from_own=False))
+        return self.sentences.numbers(self.inference.divergences(other.inference, from_own=False))
 
     def kl_divergence(self, other: "TreeDistribution") -> Float:
         """Find the Kullback-Leibler divergence to `other`: `cross_entropy` minus `entropy`.
 
-        Parameters
-        ----------
-        other : TreeDistribution
-            Over the same sentences; `single_root` may differ. Projective only if this one is.
-
-        Returns
-        -------
-        kl_divergence : float64, or float64 array of shape (B,)
-            In nats, never negative, and exactly 0 for equal scores. inf as in `cross_entropy`.
-
-        Raises
-        ------
-        TypeError, ValueError, ArithmeticError
-            As for `cross_entropy`.
-
-        Notes
-        -----
-        As for `cross_entropy`. The two totals are subtracted with their digits beyond float64.
-
-        References
-        ----------
-        As for `cross_entropy`.
+        In nats, never negative, and exactly 0 for equal scores. Infinite where `cross_entropy` is,
+        which has the same parameter and errors. The two totals are subtracted with their digits
+        beyond float64.
 
         Examples
         --------
@@ -437,7 +376,7 @@ class TreeDistribution:
         np.True_
         """
         _check_type(other)
-        return self.sentences.numbers(self.answers.divergences(other.answers, from_own=True))
+        return self.sentences.numbers(self.inference.divergences(other.inference, from_own=True))
 
     def expectation(self, values: NDArray[Any]) -> Float:
         """Find the expected value of a sum over the arcs of a tree.
@@ -460,15 +399,6 @@ class TreeDistribution:
         ArithmeticError
             If their sum overflows.
 
-        Notes
-        -----
-        O(n^2), given the marginals: first-order expectations are sums over marginals.
-
-        References
-        ----------
-        Zmigrod, Vieira & Cotterell (2021), Efficient Computation of Expectations under Spanning
-        Tree Distributions, section 3.
-
         Examples
         --------
         Expected number of correct heads:
@@ -479,37 +409,20 @@ class TreeDistribution:
         >>> TreeDistribution(scores).expectation(gold[:, None] == np.arange(3)).round(3)
         np.float64(1.462)
         """
-        means, several = self.answers.means(values)
+        means, several = self.inference.means(values)
         return self.sentences.numbers(means if several else means[:, 0])
 
     def expectation_gradient(self, values: NDArray[Any]) -> NDArray[np.float64]:
         """Find the gradient of `expectation` with respect to the scores.
 
         It is also the covariance of each arc (1 in trees that have it, 0 in others) with the sum.
-
-        Parameters
-        ----------
-        values : float, int or bool array
-            As for `expectation`.
+        `values` and errors are those of `covariance`.
 
         Returns
         -------
         gradient : float64 array of the shape of `values`
             0 where no arc can be. Each word's row adds up to 0; with `single_root`, so does ROOT's
             column.
-
-        Raises
-        ------
-        TypeError, ValueError, ArithmeticError
-            As for `covariance`.
-
-        Notes
-        -----
-        As for `covariance`. It is the product of the Hessian of `log_partition` and `values`.
-
-        References
-        ----------
-        As for `covariance`.
 
         Examples
         --------
@@ -520,7 +433,7 @@ class TreeDistribution:
         >>> trees.expectation_gradient(gold[:, None] == np.arange(3))[1:].round(3).tolist()
         [[0.393, 0.0, -0.393], [-0.393, 0.393, 0.0]]
         """
-        found = self.answers.arc_covariances(values)
+        found = self.inference.arc_covariances(values)
         expectations.check_overflow(found)
         return self.sentences.shaped(found)
 
@@ -560,12 +473,6 @@ class TreeDistribution:
         of its values. These are found in the elimination and its reverse, without subtraction of
         weights, so that no digits are lost where words strongly prefer each other.
 
-        References
-        ----------
-        Zmigrod, Vieira & Cotterell (2021), Efficient Computation of Expectations under Spanning
-        Tree Distributions: second-order expectations as second derivatives. The same paper finds
-        them from the inverse of the Laplacian.
-
         Examples
         --------
         Standard deviation of the number of correct heads:
@@ -577,13 +484,13 @@ class TreeDistribution:
         >>> np.sqrt(variance).round(3)
         np.float64(0.887)
         """
-        return self.sentences.numbers(self.answers.covariances(values, other))
+        return self.sentences.numbers(self.inference.covariances(values, other))
 
     def second_moment(self, values: NDArray[Any], other: NDArray[Any] | None = None) -> Float:
         """Find the expected product of two sums over the arcs of a tree.
 
-        Parameters, shapes, errors, cost and source are those of `covariance`. This is the
-        covariance plus the product of both expectations.
+        This is the `covariance`, whose parameters and shapes it has, plus the product of both
+        expectations.
 
         Examples
         --------
@@ -592,12 +499,12 @@ class TreeDistribution:
         >>> trees.second_moment(np.ones((4, 4))).round(6)
         np.float64(9.0)
         """
-        first, several = self.answers.means(values)
-        second, others = (first, several) if other is None else self.answers.means(other)
+        first, several = self.inference.means(values)
+        second, others = (first, several) if other is None else self.inference.means(other)
         with np.errstate(over="ignore"):
             products = first[:, :, None] * second[:, None]
         expectations.check_overflow(products)
-        covariance = self.answers.covariances(values, other)
+        covariance = self.inference.covariances(values, other)
         with np.errstate(over="ignore"):
             found = covariance + expectations.drop_axes(products, several, others)
         expectations.check_overflow(found)
@@ -613,20 +520,6 @@ class TreeDistribution:
         gradient : float64 array of the shape of the scores
             In nats. 0 where no arc can be. Each word's row adds up to 0; with `single_root`, so
             does ROOT's column.
-
-        Raises
-        ------
-        NoTreeError, ArithmeticError, ValueError
-            As for `marginals`.
-
-        Notes
-        -----
-        As for `covariance`; the values are the scores themselves.
-
-        References
-        ----------
-        Zmigrod, Vieira & Cotterell (2021), Efficient Computation of Expectations under Spanning
-        Tree Distributions.
 
         Examples
         --------
@@ -648,8 +541,8 @@ class TreeDistribution:
 
     def __getstate__(self) -> dict[str, Any]:
         """Copy and pickle what the object was made of, without results."""
-        names = "scores", "lengths", "allowed", "single_root", "projective", "num_threads"
-        return {name: getattr(self.sentences, name) for name in names}
+        own = self.sentences
+        return {"scores": own.scores, **own.arguments, "num_threads": own.num_threads}
 
     def __setstate__(self, given: dict[str, Any]) -> None:
         """Make the object again."""

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spacy_rootmind.kernel import derivatives as kernel
-from spacy_rootmind.trees.conventions import ScoreArray
 
 
 class Functions(NamedTuple):
@@ -85,30 +84,6 @@ def normalize(
     if wrong >= 0:
         check_finite(values[wrong], marginals[wrong], wrong)
     return Functions(normal, exponents, several)
-
-
-def differentiate(
-    functions: Functions,
-    scores: ScoreArray,
-    mask: NDArray[np.uint8] | None,
-    words: NDArray[np.intp],
-    single_root: bool,
-    projective: bool,
-    num_threads: int,
-) -> tuple[NDArray[np.float64], tuple[int, int]]:
-    """Find the covariances of functions with each arc, over 2 ** exponents.
-
-    Returns them, of shape (B, d, N + 1, N + 1), and the kernel's status and sentence. n^3 for each.
-    """
-    found = np.zeros(functions.values.shape)
-    workers = [
-        kernel.Differentiation(int(words.max(initial=0)), projective)
-        for _ in range(min(num_threads, max(len(words), 1)))
-    ]
-    failed = kernel.differentiate_batch(
-        scores, mask, words, single_root, workers, functions.values, found
-    )
-    return found, failed
 
 
 def rescale(functions: Functions, derivatives: NDArray[np.float64]) -> NDArray[np.float64]:

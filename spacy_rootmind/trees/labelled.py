@@ -229,11 +229,6 @@ def decode_kbest_labelled(
     trees : LabelledTrees
         Distinct, best first; k' < k only where there are no more.
 
-    Raises
-    ------
-    NoTreeError, ArithmeticError, MemoryError, TypeError, ValueError
-        As for `decode_kbest`.
-
     Notes
     -----
     Exact, although few arcs are labelled: none of the k has a tree that is not among the k best

@@ -36,11 +36,6 @@ def sample_labelled(
     trees : LabelledTrees
         In the order they were drawn, with the log probabilities of trees and labels together.
 
-    Raises
-    ------
-    NoTreeError, ArithmeticError, MemoryError, TypeError, ValueError
-        As for `sample_trees`.
-
     Notes
     -----
     Given the tree, labels are independent of each other. One random number per word and tree.
@@ -85,11 +80,6 @@ def sample_labelled_distinct(
     trees : LabelledTrees
         In the order they were drawn, with the log probabilities of trees and labels together; fewer
         than k only where there are no more.
-
-    Raises
-    ------
-    NoTreeError, ArithmeticError, MemoryError, TypeError, ValueError
-        As for `sample_trees`.
 
     Notes
     -----

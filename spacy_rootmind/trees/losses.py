@@ -59,22 +59,11 @@ def tree_crf(
 
     Parameters
     ----------
-    scores : float32 or float64 array of shape (n + 1, n + 1) or (B, N + 1, N + 1)
-        Arc scores (log-weights), `scores[dep, head]`. Any memory layout; never changed.
+    scores, lengths, allowed, single_root, projective, num_threads
+        As for `decode`.
     heads : int array of shape (n + 1,) or (B, N + 1)
         Gold heads, 0 for the root token, -1 where a word's head is unknown. Index 0 and the padding
         are ignored.
-    lengths : int array of shape (B,), optional
-        Words in each sentence, 0 to N. All sentences have N words by default. For a single
-        sentence, an int.
-    allowed : bool array of the shape of `scores`, optional
-        False forbids an arc, whatever its score. Row 0, the diagonal and the padding are ignored.
-    single_root : bool
-        Whether the trees are those with exactly one word below ROOT, or with at least one.
-    projective : bool
-        Whether the trees are only those without crossing arcs; ROOT stands before the first word.
-    num_threads : int
-        Threads that share the sentences of a batch, 256 at most. The result does not depend on it.
 
     Returns
     -------
@@ -91,7 +80,7 @@ def tree_crf(
         have a cycle, several roots, arcs that cross (with `projective`), or an arc that is
         forbidden or has score -inf.
     ArithmeticError, TypeError, ValueError
-        As for `log_partition`; ValueError also for a head outside its sentence.
+        As `TreeDistribution` and its queries; ValueError also for a head outside its sentence.
 
     Notes
     -----
@@ -136,7 +125,7 @@ def tree_crf(
             marginals -= agreeing.marginals
         except NoTreeError as error:
             raise _contradiction(error, **kind) from None
-        log_shares = agreeing.answers.log_ratios(trees.answers)
+        log_shares = agreeing.inference.log_ratios(trees.inference)
         losses = np.where(complete, losses, 0.0 - log_shares)
         _check_overflow(losses)
     return _shaped(scores, losses, marginals)
@@ -157,7 +146,7 @@ def tree_cross_entropy(
     Parameters
     ----------
     scores, lengths, allowed, single_root, projective, num_threads
-        As for `tree_crf`.
+        As for `decode`.
     marginals : float array of the shape of `scores`
         The teacher's arc marginals, as of `arc_marginals`, over trees of the same kind: each word's
         row sums to one and, with `single_root`, so does ROOT's column. Row 0, the diagonal and the
@@ -175,15 +164,14 @@ def tree_cross_entropy(
     Raises
     ------
     NoTreeError, ArithmeticError, TypeError, ValueError
-        As for `log_partition`; ValueError also for marginals that are not finite.
+        As `TreeDistribution` and its queries; ValueError also for marginals that are not finite.
 
     Notes
     -----
     n^3 multiplications per sentence. With q the teacher's distribution, Q its arc marginals and s
     the scores, the cross entropy is log Z(s) - sum of Q * s, as the log probability of a tree is a
     sum over its arcs: a sum of differences, in which constants added to all scores of a word cost
-    no digits. No
-    tree has to be sampled or listed.
+    no digits. No tree has to be sampled or listed.
 
     Examples
     --------
@@ -221,10 +209,8 @@ def tree_cross_entropy(
             f"sentence {sentence}: the teacher's marginal of dep {dep}, head {head} is "
             f"{target[sentence, dep, head]}; expected a probability"
         )
-    answers = trees.answers
-    gradient = answers.marginals() - target
-    summaries, queries = answers.summaries(), answers.engine.queries()
-    high, low = answers.engine.cross_entropies(summaries, target, queries)
+    gradient = trees.inference.marginals() - target
+    high, low = trees.inference.cross_entropies(target)
     infinite = ((target > 0.0) & ~trees.sentences.possible_arcs()).any(axis=(1, 2))
     losses = np.where(infinite, 0.0, high + low)
     _check_overflow(losses)
@@ -267,12 +253,10 @@ def perceptron(
 
     Raises
     ------
-    NoTreeError
-        As for `tree_crf`.
+    NoTreeError, ValueError
+        As `tree_crf`; ValueError also for a negative margin.
     ArithmeticError
         If differences between scores overflow.
-    TypeError, ValueError
-        As for `decode`; ValueError also for a head outside its sentence and a negative margin.
 
     Notes
     -----
@@ -390,7 +374,9 @@ def head_selection(
     bad = (possible & ~(batch < np.inf)).any(axis=(1, 2))
     if bad.any():
         raise_failure(
-            *(batch, None if mask is None else mask.view(np.uint8), words),
+            batch,
+            None if mask is None else mask.view(np.uint8),
+            words,
             (BAD_SCORE, int(np.argmax(bad))),
             single_root=False,
             lost_digits=LOST_DIGITS,
@@ -488,7 +474,7 @@ def _as_mask(allowed: BoolArray | None, scores: ScoreArray) -> NDArray[np.bool_]
 
 
 def _shaped(scores: ScoreArray, losses: NDArray[Any], gradient: NDArray[Any]) -> Loss:
-    """Take the one sentence out of its batch, if there is one."""
+    """Drop the axis of sentences if the scores came without."""
     rounded = gradient.astype(scores.dtype, copy=False)
     if scores.ndim == 3:
         return losses.astype(np.float64, copy=False), rounded

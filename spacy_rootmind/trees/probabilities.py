@@ -1,8 +1,13 @@
 """Log partition, arc marginals, entropy and log probabilities, each by one call.
 
-Each function is a query of a `TreeDistribution`, which answers several with one elimination.
-Conventions are those of spacy_rootmind.trees.conventions.
+Each function is a query of a `TreeDistribution`, made of the same arguments. The object does with
+one elimination for several queries.
 """
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,63 +15,42 @@ from numpy.typing import NDArray
 from spacy_rootmind.trees.checks import check_one_tree_each
 from spacy_rootmind.trees.conventions import BoolArray, IntArray, ScoreArray
 from spacy_rootmind.trees.distribution import TreeDistribution
+from spacy_rootmind.trees.sentences import Float
 
 __all__ = ["arc_marginals", "entropy", "log_partition", "tree_log_prob"]
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
-def log_partition(
-    scores: ScoreArray,
-    *,
-    lengths: IntArray | int | None = None,
-    allowed: BoolArray | None = None,
-    single_root: bool = True,
-    projective: bool = False,
-    num_threads: int = 1,
-) -> np.float64 | NDArray[np.float64]:
+
+def _with_arguments_of(
+    make: Callable[Arguments, TreeDistribution],
+) -> Callable[[Callable[[TreeDistribution], Result]], Callable[Arguments, Result]]:
+    """Turn a query of a distribution into a function of what the distribution is made of."""
+
+    def decorate(query: Callable[[TreeDistribution], Result]) -> Callable[Arguments, Result]:
+        @functools.wraps(query)
+        def function(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            return query(make(*args, **kwargs))
+
+        result = inspect.signature(query).return_annotation
+        signature = inspect.signature(make).replace(return_annotation=result)
+        function.__signature__ = signature  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+@_with_arguments_of(TreeDistribution)
+def log_partition(trees: TreeDistribution) -> Float:
     """Sum the weights of all trees of each sentence, as a log: log Z.
 
-    Parameters
-    ----------
-    scores : float32 or float64 array of shape (n + 1, n + 1) or (B, N + 1, N + 1)
-        Arc scores (log-weights), `scores[dep, head]`. Any memory layout; never changed.
-    lengths : int array of shape (B,), optional
-        Words in each sentence, 0 to N. All sentences have N words by default. For a single
-        sentence, an int.
-    allowed : bool array of the shape of `scores`, optional
-        False forbids an arc, whatever its score. Row 0, the diagonal and the padding are ignored.
-    single_root : bool
-        Whether the trees are those with exactly one word below ROOT, or with at least one.
-    projective : bool
-        Whether the trees are only those without crossing arcs; ROOT stands before the first word.
-    num_threads : int
-        Threads that share the sentences of a batch, 256 at most. The result does not depend on it.
+    Arguments, errors, cost and accuracy are those of `TreeDistribution`.
 
     Returns
     -------
     log_z : float64, or float64 array of shape (B,)
         In nats. 0 for a sentence of no words, which has one tree, the empty one.
-
-    Raises
-    ------
-    NoTreeError
-        If a sentence has no such tree.
-    ArithmeticError
-        If sums of scores overflow, or each tree needs an arc that lies 1e15 below another of its
-        word.
-    TypeError, ValueError
-        If the input is not as described; NaN and +inf inside a sentence among it, where allowed.
-
-    Notes
-    -----
-    n^3 / 3 multiplications. The error is a few units in the last place of log Z, or of 1 where that
-    is larger. Sentences with scores so far apart that float64 would underflow take some ten times
-    as long.
-
-    References
-    ----------
-    Koo, Globerson, Carreras & Collins (2007), Structured Prediction Models via the Matrix-Tree
-    Theorem. Grassmann, Taksar & Heyman (1985), Regenerative Analysis and Steady State Distributions
-    for Markov Chains: elimination without subtraction.
 
     Examples
     --------
@@ -75,51 +59,20 @@ def log_partition(
     >>> bool(np.isclose(log_partition(scores), np.log(np.exp(3 + 2) + np.exp(3 + 1))))
     True
     """
-    return TreeDistribution(
-        scores,
-        lengths=lengths,
-        allowed=allowed,
-        single_root=single_root,
-        projective=projective,
-        num_threads=num_threads,
-    ).log_partition
+    return trees.log_partition
 
 
-def arc_marginals(
-    scores: ScoreArray,
-    *,
-    lengths: IntArray | int | None = None,
-    allowed: BoolArray | None = None,
-    single_root: bool = True,
-    projective: bool = False,
-    num_threads: int = 1,
-) -> NDArray[np.float64]:
+@_with_arguments_of(TreeDistribution)
+def arc_marginals(trees: TreeDistribution) -> NDArray[np.float64]:
     """Find the probability of each arc: the share of the trees that have it, by weight.
 
-    Parameters
-    ----------
-    scores, lengths, allowed, single_root, projective, num_threads
-        As for `log_partition`.
+    Arguments, errors, cost and accuracy are those of `TreeDistribution`.
 
     Returns
     -------
     marginals : float64 array of the shape of `scores`
         `marginals[dep, head]`. Each word's row adds up to 1; with `single_root`, so does ROOT's
         column. 0 where no arc can be: in row 0, on the diagonal, in the padding, where forbidden.
-
-    Raises
-    ------
-    NoTreeError, ArithmeticError, TypeError, ValueError
-        As for `log_partition`.
-
-    Notes
-    -----
-    n^3 multiplications. The error is a few units in the last place of 1. Marginals are also the
-    derivatives of `log_partition` by the scores.
-
-    References
-    ----------
-    As for `log_partition`; the elimination is differentiated in reverse.
 
     Examples
     --------
@@ -128,52 +81,20 @@ def arc_marginals(
     >>> arc_marginals(scores).round(3).tolist()
     [[0.0, 0.0, 0.0], [0.731, 0.0, 0.269], [0.269, 0.731, 0.0]]
     """
-    trees = TreeDistribution(
-        scores,
-        lengths=lengths,
-        allowed=allowed,
-        single_root=single_root,
-        projective=projective,
-        num_threads=num_threads,
-    )
-    return trees.sentences.shaped(trees.answers.marginals())
+    # Writable, as nothing else has them.
+    return trees.sentences.shaped(trees.inference.marginals())
 
 
-def entropy(
-    scores: ScoreArray,
-    *,
-    lengths: IntArray | int | None = None,
-    allowed: BoolArray | None = None,
-    single_root: bool = True,
-    projective: bool = False,
-    num_threads: int = 1,
-) -> np.float64 | NDArray[np.float64]:
+@_with_arguments_of(TreeDistribution)
+def entropy(trees: TreeDistribution) -> Float:
     """Find the entropy of the distribution over the trees of each sentence.
 
-    Parameters
-    ----------
-    scores, lengths, allowed, single_root, projective, num_threads
-        As for `log_partition`.
+    Arguments, errors, cost and accuracy are those of `TreeDistribution`.
 
     Returns
     -------
     entropy : float64, or float64 array of shape (B,)
         In nats; 0 where there is only one tree, log of their number where all are equally good.
-
-    Raises
-    ------
-    NoTreeError, ArithmeticError, TypeError, ValueError
-        As for `log_partition`.
-
-    Notes
-    -----
-    n^3 multiplications. The error is absolute: a few units in the last place of the differences
-    among the scores of a word, where a likely arc is not the best one of its word.
-
-    References
-    ----------
-    Zmigrod, Vieira & Cotterell (2021), Efficient Computation of Expectations under Spanning Tree
-    Distributions.
 
     Examples
     --------
@@ -181,14 +102,7 @@ def entropy(
     >>> bool(np.isclose(entropy(np.zeros((4, 4))), np.log(9)))
     True
     """
-    return TreeDistribution(
-        scores,
-        lengths=lengths,
-        allowed=allowed,
-        single_root=single_root,
-        projective=projective,
-        num_threads=num_threads,
-    ).entropy()
+    return trees.entropy()
 
 
 def tree_log_prob(
@@ -200,31 +114,21 @@ def tree_log_prob(
     single_root: bool = True,
     projective: bool = False,
     num_threads: int = 1,
-) -> np.float64 | NDArray[np.float64]:
+) -> Float:
     """Find the log probability of a given tree of each sentence.
+
+    Errors, cost and the other arguments are those of `TreeDistribution`.
 
     Parameters
     ----------
-    scores, lengths, allowed, single_root, projective, num_threads
-        As for `log_partition`.
     heads : int array of shape (n + 1,) or (B, N + 1)
-        A head for each word. Index 0 and the padding are ignored.
+        A head for each word, inside its sentence. Index 0 and the padding are ignored.
 
     Returns
     -------
     log_prob : float64, or float64 array of shape (B,)
         In nats, at most 0. -inf where heads form no tree of the wanted kind, or have a forbidden
-        arc.
-
-    Raises
-    ------
-    NoTreeError, ArithmeticError, TypeError, ValueError
-        As for `log_partition`; also if a head lies outside its sentence.
-
-    Notes
-    -----
-    n^3 / 3 multiplications. More accurate than `tree_score` minus `log_partition`, which may both
-    be large.
+        arc. More accurate than `tree_score` minus `log_partition`, which may both be large.
 
     Examples
     --------

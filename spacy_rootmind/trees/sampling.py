@@ -64,20 +64,12 @@ def sample_trees(
 
     Parameters
     ----------
-    scores : float32 or float64 array of shape (n + 1, n + 1) or (B, N + 1, N + 1)
-        Arc scores (log-weights), `scores[dep, head]`. Any memory layout; never changed.
+    scores, lengths, allowed, single_root, num_threads
+        As for `decode`.
     k : int
         Number of trees, at least 1.
-    lengths : int array of shape (B,), optional
-        Words in each sentence, 0 to N. All sentences have N words by default. For a single
-        sentence, an int.
-    allowed : bool array of the shape of `scores`, optional
-        False forbids an arc, whatever its score. Row 0, the diagonal and the padding are ignored.
-    single_root : bool
-        Whether exactly one word has the head ROOT, or at least one.
     projective : bool
-        Whether arcs must not cross, that from ROOT before the first word included. These trees are
-        drawn from the root down, span by span; `method` is "auto".
+        As for `decode`. These trees are drawn from the root down, span by span; `method` is "auto".
     replace : bool
         Whether a tree may be drawn again. Without replacement each tree is drawn in proportion to
         its weight among those not drawn yet.
@@ -117,8 +109,6 @@ def sample_trees(
         or the other sentences, and the first of k trees are the same for any k. A second call with
         a Generator draws other trees, and a batch may be split over several calls. By default,
         streams are new each time.
-    num_threads : int
-        Threads that share the sentences of a batch, 256 at most. The result does not depend on it.
 
     Returns
     -------
@@ -133,18 +123,14 @@ def sample_trees(
 
     Raises
     ------
-    NoTreeError
-        If a sentence has no such tree.
+    NoTreeError, TypeError, ValueError
+        As `decode`.
     RuntimeError
         If a walk does not come to an end in `max_steps` steps, or cannot, unless `method` is
         "auto".
     ArithmeticError
         If sums of scores overflow, or trees need an arc that lies 1e15 below another of its word,
         without replacement also if only those not yet drawn do; if "colbourn" lost its digits.
-    MemoryError
-        If there is no memory for so many different trees.
-    TypeError, ValueError
-        If the input is not as described; NaN and +inf inside a sentence among it, where allowed.
 
     Notes
     -----
@@ -268,9 +254,9 @@ def _draw(
         kernel.Sampler(method, longest, single_root, steps)
         for _ in range(min(threads, max(len(words), 1)))
     ]
+    remaining = log_remaining if distinct else None
     failed = kernel.sample_batch(
-        *(batch, mask, words, samplers, seeds, heads, log_probs, found),
-        log_remaining if distinct else None,
+        batch, mask, words, samplers, seeds, heads, log_probs, found, remaining
     )
     if failed[0] == kernel.NO_STEPS:
         raise RuntimeError(

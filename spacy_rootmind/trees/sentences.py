@@ -1,7 +1,7 @@
 """The sentences of a distribution: scores, allowed arcs, lengths, and which trees are meant."""
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ class Sentences:
     Attributes
     ----------
     batch : float32 or float64 array of shape (B, N + 1, N + 1)
-        Scores as they came, but for the axis of sentences.
+        Scores as they came, with an axis of sentences.
     mask : uint8 array of that shape, or None
         1 where an arc is allowed.
     lengths : intp array of shape (B,)
@@ -72,13 +72,23 @@ class Sentences:
         """The allowed arcs as they came."""
         return None if self.mask is None else self.shaped(self.mask.view(np.bool_))
 
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments that the functions of scores have in common, except for threads."""
+        return {
+            "lengths": self.lengths,
+            "allowed": self.allowed,
+            "single_root": self.single_root,
+            "projective": self.projective,
+        }
+
     def shaped(self, batch: NDArray[Scalar]) -> NDArray[Scalar]:
-        """Take the one sentence out of its batch, if there is one."""
+        """Drop the axis of sentences if the scores came without."""
         shaped: NDArray[Scalar] = batch[0] if self.is_one else batch
         return shaped
 
     def numbers(self, batch: NDArray[np.float64]) -> Float:
-        """Copy one number per sentence, or take that of the one sentence."""
+        """Copy one number per sentence, or return that of the only sentence."""
         numbers: Float = batch[0] if self.is_one else batch.copy()
         return numbers
 
@@ -123,7 +133,10 @@ class Sentences:
     def raise_failure(self, failed: tuple[int, int], single_root: bool) -> None:
         """Raise what the kernel's status and sentence stand for."""
         raise_failure(
-            *(self.batch, self.mask, self.lengths, failed),
+            self.batch,
+            self.mask,
+            self.lengths,
+            failed,
             single_root=single_root,
             kind=kind_of(self.projective),
             lost_digits=LOST_DIGITS,

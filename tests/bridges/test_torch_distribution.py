@@ -348,7 +348,7 @@ def test_messages_say_what_is_expected_and_received():
 
 # Of torch.distributions, and what follows from another order of axes or from its transforms.
 TORCH_ALONE = set(dir(torch.distributions.Distribution)) - set(dir(object))
-ARRAYS_ALONE = {"answers", "sentences"} | {
+ARRAYS_ALONE = {"inference", "sentences"} | {
     # Over projective trees there are no third derivatives.
     "projective",
     # Here by torch.autograd.

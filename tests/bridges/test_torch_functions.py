@@ -12,7 +12,7 @@ import spacy_rootmind
 
 torch = pytest.importorskip("torch", reason="needs torch, of the extra [torch]")
 from spacy_rootmind import torch as tensors  # noqa: E402
-from spacy_rootmind.trees.answers import Answers  # noqa: E402
+from spacy_rootmind.trees.inference import Inference  # noqa: E402
 
 ONE = ("log_partition", "arc_marginals", "entropy")
 ROOTS = pytest.mark.parametrize("single_root", [True, False])
@@ -224,7 +224,7 @@ def test_results_are_those_of_arrays_in_the_dtype_of_the_scores():
 def test_gradient_of_log_partition_needs_no_second_elimination(monkeypatch):
     scores = random_scores(2, 6, 6)
     log_z = tensors.log_partition(scores)
-    monkeypatch.setattr(Answers, "_eliminate", None)
+    monkeypatch.setattr(Inference, "_eliminate", None)
     log_z.sum().backward()
     monkeypatch.undo()
     assert torch.equal(scores.grad, tensors.arc_marginals(scores.detach()))
@@ -452,13 +452,13 @@ def test_gradients_of_mapped_functions_are_those_of_each(name):
 def test_mapped_gradients_need_one_elimination(monkeypatch):
     scores = check_scores(3, 4, 4).detach()
     calls = []
-    eliminate = Answers._eliminate
+    eliminate = Inference._eliminate
 
     def count(self, **settings):
         calls.append(settings)
         return eliminate(self, **settings)
 
-    monkeypatch.setattr(Answers, "_eliminate", count)
+    monkeypatch.setattr(Inference, "_eliminate", count)
     torch.vmap(torch.func.grad(tensors.log_partition))(scores)
     assert len(calls) == 1
     torch.func.hessian(tensors.log_partition)(scores[0])

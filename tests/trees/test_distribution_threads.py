@@ -11,10 +11,10 @@ import pytest
 
 from spacy_rootmind import TreeDistribution
 from spacy_rootmind.kernel import query_batch
-from spacy_rootmind.trees import answers, distribution, engines
+from spacy_rootmind.trees import distribution, inference
 
 # Whose lines are interleaved.
-CODE = {module.__file__ for module in (distribution, answers, engines)}
+CODE = {module.__file__ for module in (distribution, inference)}
 RNG = np.random.default_rng(5)
 SCORES, OTHER = RNG.normal(size=(2, 3, 5, 5))
 HEADS = np.tile([-1, 0, 1, 2, 3], (3, 1))
@@ -97,7 +97,7 @@ class Interleaving:
         if frame.f_code.co_filename not in CODE:
             return None
         if event == "line":
-            lock = self.trees.answers.lock
+            lock = self.trees.inference.lock
             # Where this thread holds the lock, the other one cannot go on.
             if self.steps == self.step and not lock._is_owned():
                 self.let_other_end()
@@ -197,7 +197,7 @@ def test_ctrl_c_in_the_kernel_leaves_nothing_locked_or_half_done(name, monkeypat
 def test_copies_have_locks_and_results_of_their_own(again):
     trees = TreeDistribution(SCORES)
     expected = numbers(trees.marginals)
-    with trees.answers.lock:
+    with trees.inference.lock:
         other = again(trees)
         with ThreadPoolExecutor(1) as pool:
             found = pool.submit(lambda: other.marginals).result(timeout=60)
