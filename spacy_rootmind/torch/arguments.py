@@ -10,84 +10,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from spacy_rootmind.trees.conventions import as_flag, as_lengths, as_num_threads
+from spacy_rootmind.trees.conventions import as_lengths
 from spacy_rootmind.trees.distribution import TreeDistribution
 
 Lengths: TypeAlias = "Tensor | NDArray[np.integer[Any]] | Sequence[int] | int | None"
 
-_HALF = (torch.float16, torch.bfloat16)
-_DTYPES = (*_HALF, torch.float32, torch.float64)
-
-
-class NoDataError(RuntimeError):
-    """A tensor's numbers are out of reach, as inside a transform of torch.func."""
-
-
-class Sentences:
-    """The scores, lengths and allowed arcs of a batch, as the functions of the kernel take them.
-
-    Parameters
-    ----------
-    scores, lengths, allowed, single_root, num_threads
-        As for `spacy_rootmind.torch.log_partition`.
-
-    Attributes
-    ----------
-    inputs : tuple
-        What each class of `queries` takes: scores (float32 or float64), lengths (int64 or None)
-        and allowed arcs (bool or None), all on the CPU with one axis of sentences, and an
-        `Eliminations`.
-    shape : torch.Size
-        Of the batch, without its last two axes.
-    given : Tensor
-        The scores as they came.
-    """
-
-    def __init__(
-        self,
-        scores: Tensor,
-        lengths: Lengths = None,
-        *,
-        allowed: Tensor | None = None,
-        single_root: bool = True,
-        num_threads: int = 1,
-    ):
-        _check_scores(scores)
-        _check_allowed(allowed, scores)
-        self.shape = scores.shape[:-2]
-        self.given = scores
-        square = scores.shape[-2:]
-        dtype = torch.float32 if scores.dtype in _HALF else scores.dtype
-        batch = scores.to("cpu", dtype)
-        if batch.ndim != 3:
-            batch = batch.reshape(self.shape.numel(), *square)
-        words = _as_lengths(lengths, self.shape, square[0] - 1)
-        mask = None if allowed is None else allowed.detach().cpu().reshape(batch.shape)
-        kind = as_flag("single_root", single_root), as_num_threads(num_threads)
-        trees = Eliminations(*kind, scores.dtype)
-        self.inputs = batch, words, mask, trees
-
-    @property
-    def scores(self) -> Tensor:
-        """The scores of all sentences, on the CPU."""
-        return self.inputs[0]
-
-    def over_arrays(self) -> TreeDistribution:
-        """Make the distribution over arrays, or take the one that an earlier query has made."""
-        scores, lengths, allowed, trees = self.inputs
-        return trees.over(scores, lengths, allowed)
-
-    def shaped(self, found: Tensor) -> Tensor:
-        """Copy results to the shape, the dtype and the device of the given scores."""
-        if len(self.shape) != 1:
-            found = found.reshape(self.shape + found.shape[1:])
-        return found.to(self.given.device, self.given.dtype, copy=True)
+HALF = (torch.float16, torch.bfloat16)
+_DTYPES = (*HALF, torch.float32, torch.float64)
 
 
 class Eliminations:
-    """The distribution over arrays of some sentences, for all the functions that ask it.
+    """The distribution over arrays of some sentences, shared by all queries.
 
-    One elimination does for a value and its gradient, which torch asks for one by one.
+    So one elimination serves a value and its gradient, which torch computes one after the other.
     """
 
     def __init__(self, single_root: bool, num_threads: int, dtype: torch.dtype):
@@ -98,6 +33,10 @@ class Eliminations:
         # else can have while they are here. One tuple, as several threads may ask.
         self._kept: tuple[list[Any], TreeDistribution, list[Any]] | None = None
         self._folded: Eliminations | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy without results: a copy's arrays lie elsewhere."""
+        return Eliminations, (self.single_root, self.num_threads, self.dtype)
 
     def over(
         self, scores: Tensor, lengths: Tensor | None, allowed: Tensor | None
@@ -146,16 +85,16 @@ def as_array(tensor: Tensor) -> NDArray[Any]:
     try:
         return tensor.detach().numpy()
     except RuntimeError as error:
-        raise NoDataError(
+        raise RuntimeError(
             "expected a tensor whose numbers can be read, received a placeholder: inside "
-            "torch.func transforms such as vmap, `sample`, `k_best`, `support` and "
-            "`enumerate_support` are not available; instead of gradients with "
-            "is_grads_batched=True or vectorize=True, use torch.func.jacrev, jacfwd or hessian"
+            "torch.func transforms such as vmap, `sample` and `k_best` are not available; instead "
+            "of gradients with is_grads_batched=True or vectorize=True, use torch.func.jacrev, "
+            "jacfwd or hessian"
         ) from error
 
 
 def _identify(tensor: Tensor) -> tuple[Any, ...]:
-    """Tell a tensor and its state from those that exist at the same time."""
+    """Distinguish a tensor and its state from others that exist at the same time."""
     try:
         address = tensor.data_ptr()
     except RuntimeError:
@@ -165,7 +104,8 @@ def _identify(tensor: Tensor) -> tuple[Any, ...]:
     return address, version, tensor.shape, tensor.stride()
 
 
-def _check_scores(scores: Tensor) -> None:
+def check_scores(scores: Tensor) -> None:
+    """Check type, dtype and shape."""
     if not isinstance(scores, Tensor):
         raise TypeError(
             f"expected scores as a torch tensor, received {type(scores).__name__}; convert them "
@@ -190,7 +130,8 @@ def _check_scores(scores: Tensor) -> None:
         )
 
 
-def _check_allowed(allowed: Tensor | None, scores: Tensor) -> None:
+def check_allowed(allowed: Tensor | None, scores: Tensor) -> None:
+    """Check type, dtype and shape against those of the scores."""
     if allowed is None:
         return
     if not isinstance(allowed, Tensor):
@@ -210,7 +151,7 @@ def _check_allowed(allowed: Tensor | None, scores: Tensor) -> None:
         )
 
 
-def _as_lengths(lengths: Lengths, shape: torch.Size, longest: int) -> Tensor | None:
+def lengths_as_tensor(lengths: Lengths, shape: torch.Size, longest: int) -> Tensor | None:
     """Check lengths, and give them one axis. A tensor's numbers are checked with the scores."""
     if lengths is None:
         return None
@@ -226,3 +167,19 @@ def _as_lengths(lengths: Lengths, shape: torch.Size, longest: int) -> Tensor | N
     if lengths.dtype.is_floating_point or lengths.dtype.is_complex or lengths.dtype == torch.bool:
         raise TypeError(f"expected lengths as integers, received dtype {lengths.dtype}")
     return lengths.detach().to("cpu", torch.int64).reshape(-1)
+
+
+def check_heads(heads: Tensor, shape: tuple[int, ...]) -> None:
+    """Check that heads are a tensor of a shape, or of that shape with k trees of each sentence."""
+    if not isinstance(heads, Tensor):
+        raise TypeError(
+            f"expected heads as a torch tensor, received {type(heads).__name__}; convert them with "
+            f"torch.as_tensor"
+        )
+    received = tuple(heads.shape)
+    if received != shape and received[:-2] + received[-1:] != shape:
+        several = ", ".join(map(str, (*shape[:-1], "k", shape[-1])))
+        raise ValueError(
+            f"expected heads of shape {shape} or ({several}) for this distribution, received "
+            f"{received}"
+        )

@@ -1,10 +1,10 @@
-"""The kernel's answers as functions that torch can differentiate, any number of times.
+"""The kernel's results as functions that torch can differentiate.
 
 With L the log partition, its gradient is M, the arc marginals. The derivative of M in the direction
 of some values of arcs is their covariance with each arc, C, which the kernel finds as well. What C
-depends on is differentiated by an elimination in torch (`elimination.third_derivatives`).
+depends on cannot be differentiated further, except for the values.
 
-Each takes the `inputs` of `arguments.Sentences`, on the CPU, with one axis of sentences, and
+Each takes the `inputs` of a `TreeDistribution`, on the CPU, with one axis of sentences, and
 returns float64, which is rounded to the dtype of the scores at the end. `setup_context`, `jvp` and
 `vmap` are what torch.func needs.
 """
@@ -12,22 +12,49 @@ returns float64, which is rounded to the dtype of the scores at the end. `setup_
 
 from __future__ import annotations  # the site has a stand-in for torch, without `|`
 
+import functools
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch._C import _functorch as functorch
 from torch.autograd import Function
 
 from spacy_rootmind.torch.arguments import Eliminations, as_array
-from spacy_rootmind.torch.elimination import forward_mode, third_derivatives
 from spacy_rootmind.trees.distribution import TreeDistribution
 
 # Scores, lengths, allowed arcs and eliminations of some sentences.
 N_INPUTS = 4
+_THIRD_DERIVATIVE = (
+    "expected at most two derivatives of the log partition, and so one of marginals, entropy and "
+    "divergences, received one more"
+)
+
+
+def forward_mode(jvp: Callable[..., Any]) -> Callable[..., Any]:
+    """Refuse forward mode inside forward mode, which torch would answer with wrong numbers.
+
+    Torch runs the `jvp` of a function of one's own with forward mode off, for outer levels as well,
+    and so takes derivatives of its result to be 0.
+    """
+
+    @functools.wraps(jvp)
+    def checked(ctx: Any, *tangents: Any) -> Any:
+        # Torch has no public way to ask.
+        levels = functorch.get_interpreter_stack() or []
+        if sum(level.key() == functorch.TransformType.Jvp for level in levels) > 1:
+            raise NotImplementedError(
+                "expected at most one level of forward mode (jvp, jacfwd), received more: torch "
+                "cannot nest it for custom functions; use reverse mode for the other levels, as "
+                "torch.func.hessian does: jacfwd(jacrev(...))"
+            )
+        return jvp(ctx, *tangents)
+
+    return checked
 
 
 def add_vmap(function: type[Function], *, has_items: bool = False) -> None:
@@ -87,7 +114,7 @@ def _to_tensor(sentences: Sequence[Any], found: Any) -> Tensor:
 
 
 def _saved(ctx: Any) -> tuple[tuple[Any, ...], list[Tensor]]:
-    """Take out the sentences, and the further tensors."""
+    """Read back the sentences, and the further tensors."""
     scores, lengths, allowed, *rest = ctx.saved_tensors
     return (scores, lengths, allowed, ctx.trees), rest
 
@@ -138,7 +165,7 @@ class Marginals(_Query):
 
     @staticmethod
     def forward(*inputs: Any) -> Tensor:
-        # Those of the distribution itself, which `Sentences.shaped` copies.
+        # Those of the distribution over arrays itself, copied before a user receives them.
         return torch.from_numpy(_over_arrays(inputs).inference.marginals())
 
     @staticmethod
@@ -169,20 +196,14 @@ class Covariances(_Query):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
-        inputs, (values,) = _saved(ctx)
-        by_scores = by_values = None
         if ctx.needs_input_grad[0]:
-            by_scores = _third(inputs, values, grad).sum(dim=1)
-        if ctx.needs_input_grad[N_INPUTS]:
-            by_values = Covariances.apply(*inputs, grad)
-        return by_scores, None, None, None, by_values
+            raise NotImplementedError(_THIRD_DERIVATIVE)
+        inputs, _ = _saved(ctx)
+        return None, None, None, None, Covariances.apply(*inputs, grad)
 
     @staticmethod
-    @forward_mode
-    def jvp(ctx: Any, by_scores: Tensor, *rest: Any) -> Tensor:
-        inputs, (values,) = _saved(ctx)
-        found: Tensor = Covariances.apply(*inputs, rest[-1])
-        return found + _third(inputs, values, by_scores[:, None].expand(values.shape))
+    def jvp(ctx: Any, *_: Any) -> Tensor:
+        raise NotImplementedError(_THIRD_DERIVATIVE)
 
 
 class Entropy(_Query):
@@ -234,11 +255,10 @@ class Divergence(Function):
             ctx, ctx.needs_input_grad[0], ctx.needs_input_grad[N_INPUTS]
         )
         scale = grad[:, None, None]
-        return (
-            *(None if by_scores is None else scale * by_scores, None, None, None),
-            *(None if by_others is None else scale * by_others, None, None, None),
-            None,
-        )
+        rest = None, None, None
+        by_scores = None if by_scores is None else scale * by_scores
+        by_others = None if by_others is None else scale * by_others
+        return by_scores, *rest, by_others, *rest, None
 
     @staticmethod
     @forward_mode
@@ -332,34 +352,6 @@ def _words(inputs: tuple[Any, ...]) -> Tensor:
     index = torch.arange(scores.shape[1])
     inside = (index > 0).expand(len(scores), -1)
     return inside if lengths is None else inside & (index <= lengths[:, None])
-
-
-def _third(inputs: tuple[Any, ...], values: Tensor, others: Tensor) -> Tensor:
-    """Differentiate the covariances of values with each arc in the directions of others."""
-    scores, _, allowed, trees = inputs
-    if scores.shape[-1] == 1:
-        return torch.zeros_like(values, dtype=torch.float64)
-    words = _words(inputs)
-    index = torch.arange(scores.shape[1])
-    heads = words | (index == 0)
-    possible = words[:, :, None] & heads[:, None, :] & (index[:, None] != index)
-    possible = possible & (scores > -torch.inf)
-    if allowed is not None:
-        possible = possible & allowed
-    likely = (Marginals.apply(*inputs) > 0)[:, None]
-    single_root = trees.single_root
-    centred = _centred(values, likely), _centred(others, likely)
-    return third_derivatives(scores.double(), possible, single_root, *centred)
-
-
-def _centred(values: Tensor, likely: Tensor) -> Tensor:
-    """Subtract from values of arcs a constant per word, and drop those of impossible arcs.
-
-    The constants add up to the same in all trees, so they change no covariance but its rounding.
-    """
-    highest = torch.where(likely, values.detach(), -torch.inf).amax(dim=-1, keepdim=True)
-    highest = torch.where(likely.any(dim=-1, keepdim=True), highest, 0.0)
-    return torch.where(likely, values - highest, 0.0).double()
 
 
 def _covariances(trees: TreeDistribution, values: NDArray[Any]) -> NDArray[np.float64]:

@@ -20,15 +20,16 @@ from spacy_rootmind.trees.sentences import Float
 __all__ = ["arc_marginals", "entropy", "log_partition", "tree_log_prob"]
 
 Arguments = ParamSpec("Arguments")
+Distribution = TypeVar("Distribution")
 Result = TypeVar("Result")
 
 
-def _with_arguments_of(
-    make: Callable[Arguments, TreeDistribution],
-) -> Callable[[Callable[[TreeDistribution], Result]], Callable[Arguments, Result]]:
+def with_arguments_of(
+    make: Callable[Arguments, Distribution],
+) -> Callable[[Callable[[Distribution], Result]], Callable[Arguments, Result]]:
     """Turn a query of a distribution into a function of what the distribution is made of."""
 
-    def decorate(query: Callable[[TreeDistribution], Result]) -> Callable[Arguments, Result]:
+    def decorate(query: Callable[[Distribution], Result]) -> Callable[Arguments, Result]:
         @functools.wraps(query)
         def function(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
             return query(make(*args, **kwargs))
@@ -41,7 +42,7 @@ def _with_arguments_of(
     return decorate
 
 
-@_with_arguments_of(TreeDistribution)
+@with_arguments_of(TreeDistribution)
 def log_partition(trees: TreeDistribution) -> Float:
     """Sum the weights of all trees of each sentence, as a log: log Z.
 
@@ -62,7 +63,7 @@ def log_partition(trees: TreeDistribution) -> Float:
     return trees.log_partition
 
 
-@_with_arguments_of(TreeDistribution)
+@with_arguments_of(TreeDistribution)
 def arc_marginals(trees: TreeDistribution) -> NDArray[np.float64]:
     """Find the probability of each arc: the share of the trees that have it, by weight.
 
@@ -85,7 +86,7 @@ def arc_marginals(trees: TreeDistribution) -> NDArray[np.float64]:
     return trees.sentences.shaped(trees.inference.marginals())
 
 
-@_with_arguments_of(TreeDistribution)
+@with_arguments_of(TreeDistribution)
 def entropy(trees: TreeDistribution) -> Float:
     """Find the entropy of the distribution over the trees of each sentence.
 
