@@ -33,7 +33,7 @@ from lib.options import add_options, make_parser
 from lib.tables import duration, setup_line, table, write_csv, write_markdown
 from lib.timing import interleave, warm_seconds
 
-from spacy_rootmind import tree_score
+from spacy_rootmind import bridges, tree_score
 
 SENTENCES = 32
 # All calls use one thread.
@@ -226,27 +226,26 @@ def parser_rows(count: int, treebank: Path | None, budget: float) -> Iterator[Ro
         for name, bind in PARSERS.items():
             if name in missing_packages(PARSERS):
                 continue
-            bridge = importlib.import_module(f"spacy_rootmind.bridges.{name}")
             decode = bind(batch)
 
             theirs = decode()
-            times = alternate(decode, bridge, budget)
-            bridge.install()
+            times = alternate(decode, name, budget)
+            bridges.install(name)
             check(name, batch, theirs, decode())
-            bridge.uninstall()
+            bridges.uninstall(name)
             for when, found in times.items():
                 microseconds = statistics.median(found) / count * 1e6
                 yield Row(f"{name}, {when}", case, name, microseconds)
 
 
-def alternate(decode: Query, bridge: ModuleType, budget: float) -> dict[str, list[float]]:
+def alternate(decode: Query, parser: str, budget: float) -> dict[str, list[float]]:
     """Time a parser's decoding with its decoder and with ours in turns."""
     times: dict[str, list[float]] = {"before": [], "after": []}
     while len(times["after"]) < 3 or sum(times["before"]) + sum(times["after"]) < budget:
-        for when, switch in (("before", bridge.uninstall), ("after", bridge.install)):
-            switch()
+        for when, switch in (("before", bridges.uninstall), ("after", bridges.install)):
+            switch(parser)
             times[when].append(warm_seconds(decode, 0.0, CLOCK))
-    bridge.uninstall()
+    bridges.uninstall(parser)
     return times
 
 

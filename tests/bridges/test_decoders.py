@@ -10,9 +10,8 @@ import pytest
 import reference
 from strategies import rng_for
 
-from spacy_rootmind import NoTreeError
-from spacy_rootmind.bridges.arrays import decode_sentence
-from spacy_rootmind.bridges.replacement import Replacement
+from spacy_rootmind import NoTreeError, bridges
+from spacy_rootmind.bridges import Decoder, decode_batch, decode_sentence
 
 # Their tensors and models warn of what torch will drop.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -70,16 +69,11 @@ def import_package(name):
 
 
 @pytest.fixture
-def bridge(request):
-    """The bridge to a package, uninstalled afterwards."""
+def parser(request):
+    """The name of a package, whose decoder is its own again afterwards."""
     import_package(request.param)
-    module = importlib.import_module(f"spacy_rootmind.bridges.{request.param}")
-    yield module
-    module.uninstall()
-
-
-def bridge_of(name):
-    return importlib.import_module(f"spacy_rootmind.bridges.{name}")
+    yield request.param
+    bridges.uninstall(request.param)
 
 
 def run(name, scores, dtype=np.float32):
@@ -95,17 +89,16 @@ def run(name, scores, dtype=np.float32):
     return decoder(torch.from_numpy(scores)[None], mask)[0].tolist()
 
 
-EVERY = pytest.mark.parametrize("bridge", list(PACKAGES), indirect=True)
+EVERY = pytest.mark.parametrize("parser", list(PACKAGES), indirect=True)
 
 
 @EVERY
-def test_trees_are_the_same_where_theirs_are_right(bridge, request):
-    name = request.node.callspec.params["bridge"]
+def test_trees_are_the_same_where_theirs_are_right(parser):
     rng = rng_for("bridges")
     batch = [np.log(rng.dirichlet(np.ones(n + 1), n + 1)) for n in rng.integers(1, 12, 60)]
-    theirs = [run(name, scores, np.float64) for scores in batch]
-    bridge.install()
-    assert [run(name, scores, np.float64) for scores in batch] == theirs
+    theirs = [run(parser, scores, np.float64) for scores in batch]
+    bridges.install(parser)
+    assert [run(parser, scores, np.float64) for scores in batch] == theirs
     assert max(heads.count(0) for heads in theirs) == 2
 
 
@@ -127,26 +120,26 @@ def test_ours_is_right_where_theirs_is_wrong(case):
     else:
         with pytest.raises(failure):
             run(name, scores)
-    bridge_of(name).install()
+    bridges.install(name)
     try:
         ours = np.array([-1, *run(name, scores)[1:]])
     finally:
-        bridge_of(name).uninstall()
+        bridges.uninstall(name)
     assert reference.is_tree(ours, True)
     assert reference.score_gap(given, best, ours) == 0
 
 
 @EVERY
-def test_uninstall_restores_the_package(bridge, request):
-    package = PACKAGES[request.node.callspec.params["bridge"]]
-    parser = importlib.import_module(package.parser)
-    before = getattr(parser, package.name)
-    bridge.install()
-    bridge.install()
-    assert getattr(parser, package.name).__module__.startswith("spacy_rootmind")
-    bridge.uninstall()
-    bridge.uninstall()
-    assert getattr(parser, package.name) is before
+def test_uninstall_restores_the_package(parser):
+    package = PACKAGES[parser]
+    module = importlib.import_module(package.parser)
+    before = getattr(module, package.name)
+    bridges.install(parser)
+    bridges.install(parser)
+    assert getattr(module, package.name).__module__.startswith("spacy_rootmind")
+    bridges.uninstall(parser)
+    bridges.uninstall(parser)
+    assert getattr(module, package.name) is before
 
 
 # --- their parsers -----------------------------------------------------------------------------
@@ -165,11 +158,11 @@ def test_stanza_parser_decodes_with_it(monkeypatch):
     labels = np.zeros((1, 3, 3), dtype=int).tolist()
     with pytest.raises(AssertionError):
         GraphParser.decode_graph_predictions(Vocab(), 1, (scores, labels), [3])
-    bridge_of("stanza").install()
+    bridges.install("stanza")
     try:
         [words] = GraphParser.decode_graph_predictions(Vocab(), 1, (scores, labels), [3])
     finally:
-        bridge_of("stanza").uninstall()
+        bridges.uninstall("stanza")
     assert words == [[0, "label0"], [1, "label0"]]
 
 
@@ -199,11 +192,11 @@ def test_models_decode_with_it(name, make):
     mask = torch.arange(10) <= torch.arange(2, 10)[:, None]
     mask[:, 0] = False
     theirs = model.decode(s_arc.clone(), s_rel, mask, tree=True)
-    bridge_of(name).install()
+    bridges.install(name)
     try:
         ours = model.decode(s_arc.clone(), s_rel, mask, tree=True)
     finally:
-        bridge_of(name).uninstall()
+        bridges.uninstall(name)
     assert torch.equal(ours[0][mask], theirs[0][mask])
     assert torch.equal(ours[1][mask], theirs[1][mask])
 
@@ -222,24 +215,32 @@ def fake(monkeypatch):
     home.decoder = parser.algorithm = decoder
     for module in (types.ModuleType("fakeparser"), home, parser):
         monkeypatch.setitem(sys.modules, module.__name__, module)
+    for name in ("decoder", "other"):
+        own = Decoder("fakeparser.mst", name, decode_sentence)
+        monkeypatch.setitem(bridges.DECODERS, name, own)
     return home, parser
 
 
 def test_function_is_replaced_wherever_it_was_imported(fake):
     home, parser = fake
-    replacement = Replacement("fakeparser.mst", "decoder", decode_sentence)
-    replacement.uninstall()
-    replacement.install()
-    replacement.install()
+    bridges.uninstall("decoder")
+    bridges.install("decoder")
+    bridges.install("decoder")
     assert home.decoder is parser.algorithm is decode_sentence
-    replacement.uninstall()
+    bridges.uninstall("decoder")
     assert home.decoder is parser.algorithm
     assert parser.algorithm(None) == "theirs"
 
 
 def test_missing_function_is_an_error(fake):
     with pytest.raises(ImportError, match=r"function other in fakeparser.mst; the installed"):
-        Replacement("fakeparser.mst", "other", decode_sentence).install()
+        bridges.install("other")
+
+
+def test_unknown_parser_is_an_error():
+    for call in (bridges.install, bridges.uninstall):
+        with pytest.raises(ValueError, match="unknown parser 'spacy', expected one of stanza, su"):
+            call("spacy")
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, int])
@@ -254,8 +255,6 @@ def test_sentence_is_decoded_and_left_as_it_is(dtype):
 
 def test_batch_is_decoded_and_left_as_it_is():
     torch = pytest.importorskip("torch", reason="needs torch, of the extra [torch]")
-    from spacy_rootmind.bridges.tensors import decode_batch
-
     one = torch.tensor([[0, 0, 0, 9], [3, 0, 1, 9], [3, 2, 0, 9], [9, 9, 9, 9]])
     scores = torch.stack([one, one]).half().requires_grad_()
     given = scores.detach().clone()

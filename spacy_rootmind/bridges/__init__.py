@@ -1,1 +1,0 @@
-"""Decoders of other parsers, replaced by ours: a module for each parser, with `install()`."""
