@@ -58,57 +58,57 @@ cdef enum:
 
 # --- memory ------------------------------------------------------------------------------------
 
-cdef int make_block(Insertion* insertion, size_t item_size) noexcept nogil:
+cdef int make_block(Ancestral* ancestral, size_t item_size) noexcept nogil:
     """Allocate for items of that size; returns DECODE_OK or DECODE_NO_MEMORY."""
-    cdef size_t width = <size_t>insertion.max_words + 1
+    cdef size_t width = <size_t>ancestral.max_words + 1
     cdef size_t row = width * item_size
-    if item_size > insertion.item_size:
-        free(insertion.block)
-        insertion.item_size = 0
-        insertion.block = malloc(width * row + 3 * row)
-        if insertion.block is NULL:
+    if item_size > ancestral.item_size:
+        free(ancestral.block)
+        ancestral.item_size = 0
+        ancestral.block = malloc(width * row + 3 * row)
+        if ancestral.block is NULL:
             return DECODE_NO_MEMORY
-        insertion.item_size = item_size
-    insertion.columns = insertion.block
-    insertion.root_weights = <char*>insertion.block + width * row
-    insertion.root_totals = <char*>insertion.root_weights + row
-    insertion.root_shares = <char*>insertion.root_totals + row
+        ancestral.item_size = item_size
+    ancestral.columns = ancestral.block
+    ancestral.root_weights = <char*>ancestral.block + width * row
+    ancestral.root_totals = <char*>ancestral.root_weights + row
+    ancestral.root_shares = <char*>ancestral.root_totals + row
     return DECODE_OK
 
 
-cdef int insertion_init(Insertion* insertion, Py_ssize_t max_words) noexcept nogil:
+cdef int ancestral_init(Ancestral* ancestral, Py_ssize_t max_words) noexcept nogil:
     """Allocate for sentences of up to `max_words` words: 8 n^2 + O(n) bytes, or 16 n^2 once wide.
 
     Returns DECODE_OK or DECODE_NO_MEMORY.
     """
     cdef size_t width = <size_t>max_words + 1
-    memset(insertion, 0, sizeof(Insertion))
-    insertion.max_words = max_words
-    insertion.word_block = malloc(width * (sizeof(double) + 2 * sizeof(int32_t) + 2))
-    if insertion.word_block is NULL:
+    memset(ancestral, 0, sizeof(Ancestral))
+    ancestral.max_words = max_words
+    ancestral.word_block = malloc(width * (sizeof(double) + 2 * sizeof(int32_t) + 2))
+    if ancestral.word_block is NULL:
         return DECODE_NO_MEMORY
-    insertion.weights = <double*>insertion.word_block
-    insertion.first_waiting = <int32_t*>(insertion.weights + width)
-    insertion.next_waiting = insertion.first_waiting + width
-    insertion.cut = <unsigned char*>(insertion.next_waiting + width)
-    insertion.state = insertion.cut + width
-    return make_block(insertion, sizeof(double))
+    ancestral.weights = <double*>ancestral.word_block
+    ancestral.first_waiting = <int32_t*>(ancestral.weights + width)
+    ancestral.next_waiting = ancestral.first_waiting + width
+    ancestral.cut = <unsigned char*>(ancestral.next_waiting + width)
+    ancestral.state = ancestral.cut + width
+    return make_block(ancestral, sizeof(double))
 
 
-cdef void insertion_free(Insertion* insertion) noexcept nogil:
+cdef void ancestral_free(Ancestral* ancestral) noexcept nogil:
     """Free all memory; harmless when called twice."""
-    free(insertion.block)
-    free(insertion.word_block)
-    insertion.block = insertion.word_block = NULL
+    free(ancestral.block)
+    free(ancestral.word_block)
+    ancestral.block = ancestral.word_block = NULL
 
 
 # --- a sentence --------------------------------------------------------------------------------
 
 cdef void fill_columns(
-        const weight_t* of_type, Insertion* insertion, const TreeSum* sum) noexcept nogil:
+        const weight_t* of_type, Ancestral* ancestral, const TreeSum* sum) noexcept nogil:
     """Transpose the pivots."""
-    cdef Py_ssize_t width = insertion.max_words + 1
-    cdef weight_t* columns = <weight_t*>insertion.columns
+    cdef Py_ssize_t width = ancestral.max_words + 1
+    cdef weight_t* columns = <weight_t*>ancestral.columns
     cdef const weight_t* pivots = <const weight_t*>sum.pivots
     cdef Py_ssize_t k, head
     for k in range(1, sum.n + 1):
@@ -117,35 +117,35 @@ cdef void fill_columns(
             columns[head * width + k] = pivots[k * sum.stride + head]
 
 
-cdef int insertion_begin(Insertion* insertion, const TreeSum* sum) noexcept nogil:
+cdef int ancestral_begin(Ancestral* ancestral, const TreeSum* sum) noexcept nogil:
     """Prepare draws from the trees that `sum` was summed over. O(n^2).
 
     Returns DECODE_OK or DECODE_NO_MEMORY.
     """
     cdef int status
-    insertion.root = -1
+    ancestral.root = -1
     if sum.beyond_float64:
-        status = make_block(insertion, sizeof(ExtendedFloat))
+        status = make_block(ancestral, sizeof(ExtendedFloat))
         if status == DECODE_OK:
-            fill_columns(<const ExtendedFloat*>NULL, insertion, sum.wide)
+            fill_columns(<const ExtendedFloat*>NULL, ancestral, sum.wide)
         return status
-    status = make_block(insertion, sizeof(double))
+    status = make_block(ancestral, sizeof(double))
     if status == DECODE_OK:
-        fill_columns(<const double*>NULL, insertion, sum)
+        fill_columns(<const double*>NULL, ancestral, sum)
     return status
 
 
 cdef void weigh_root(
-        const weight_t* of_type, Insertion* insertion, const TreeSum* sum, Py_ssize_t root
+        const weight_t* of_type, Ancestral* ancestral, const TreeSum* sum, Py_ssize_t root
 ) noexcept nogil:
     """Eliminate again for the root arcs of all words, or for that of one word. O(n^2)."""
     cdef Py_ssize_t n = sum.n
     cdef const weight_t* weights = <const weight_t*>sum.weights
     cdef const weight_t* sums = <const weight_t*>sum.sums
     cdef const weight_t* factors
-    cdef weight_t* direct = <weight_t*>insertion.root_weights
-    cdef weight_t* totals = <weight_t*>insertion.root_totals
-    cdef weight_t* shares = <weight_t*>insertion.root_shares
+    cdef weight_t* direct = <weight_t*>ancestral.root_weights
+    cdef weight_t* totals = <weight_t*>ancestral.root_totals
+    cdef weight_t* shares = <weight_t*>ancestral.root_shares
     cdef weight_t even, odd
     cdef Py_ssize_t word, k
     for word in range(n, sum.root_word - 1, -1):
@@ -163,24 +163,24 @@ cdef void weigh_root(
             even = add(even, multiply(factors[n], shares[n]))
         totals[word] = add(even, odd)
         shares[word] = divide(totals[word], sums[word])
-    insertion.root = root
+    ancestral.root = root
 
 
 # --- draws -------------------------------------------------------------------------------------
 
-cdef inline void route_through(Insertion* insertion, Py_ssize_t word, Py_ssize_t k) noexcept nogil:
+cdef inline void route_through(Ancestral* ancestral, Py_ssize_t word, Py_ssize_t k) noexcept nogil:
     """Let the arc of a word lead through k, once that is inserted."""
-    insertion.next_waiting[word] = insertion.first_waiting[k]
-    insertion.first_waiting[k] = <int32_t>word
+    ancestral.next_waiting[word] = ancestral.first_waiting[k]
+    ancestral.first_waiting[k] = <int32_t>word
 
 
 cdef void draw_route(
-        weight_t total, Insertion* insertion, const TreeSum* sum, Py_ssize_t word, Py_ssize_t head,
+        weight_t total, Ancestral* ancestral, const TreeSum* sum, Py_ssize_t word, Py_ssize_t head,
         const RandomSource* random) noexcept nogil:
     """Draw the word that an arc will lead through, if any; `total` is the weight of all routes."""
     cdef const weight_t* factors = <const weight_t*>sum.factors + word * sum.stride
-    cdef const weight_t* shares = <const weight_t*>insertion.columns + head * (
-        insertion.max_words + 1)
+    cdef const weight_t* shares = <const weight_t*>ancestral.columns + head * (
+        ancestral.max_words + 1)
     cdef weight_t passed = (<const weight_t*>sum.weights)[word * sum.stride + head]
     cdef weight_t left, route
     cdef Py_ssize_t k, last = 0
@@ -189,8 +189,8 @@ cdef void draw_route(
             # For this word, head 0 is the root word.
             passed = weight_from(0, <const weight_t*>NULL)
         else:
-            passed = (<const weight_t*>insertion.root_weights)[word]
-            shares = <const weight_t*>insertion.root_shares
+            passed = (<const weight_t*>ancestral.root_weights)[word]
+            shares = <const weight_t*>ancestral.root_shares
     left = multiply(
         total, weight_from(next_double(random), <const weight_t*>NULL))
     if less(left, passed):
@@ -203,61 +203,61 @@ cdef void draw_route(
             if less(left, passed):
                 break
     if last > 0:
-        route_through(insertion, word, last)
+        route_through(ancestral, word, last)
 
 
 cdef bint reaches_root(
-        const Insertion* insertion, const int32_t* heads, Py_ssize_t word) noexcept nogil:
+        const Ancestral* ancestral, const int32_t* heads, Py_ssize_t word) noexcept nogil:
     """Whether a word is connected to ROOT without the arcs that are cut."""
-    while word != 0 and not insertion.cut[word]:
+    while word != 0 and not ancestral.cut[word]:
         word = heads[word]
     return word == 0
 
 
 cdef void find_all_that_reach_root(
-        Insertion* insertion, const int32_t* heads, Py_ssize_t n_words) noexcept nogil:
+        Ancestral* ancestral, const int32_t* heads, Py_ssize_t n_words) noexcept nogil:
     """Set `state` of words 0..n_words - 1 to CONNECTED or CUT_OFF. O(n)."""
-    cdef unsigned char* state = insertion.state
+    cdef unsigned char* state = ancestral.state
     cdef unsigned char found
     cdef Py_ssize_t start, word
     memset(state, UNKNOWN, n_words)
     state[0] = CONNECTED
     for start in range(1, n_words):
         word = start
-        while state[word] == UNKNOWN and not insertion.cut[word]:
+        while state[word] == UNKNOWN and not ancestral.cut[word]:
             word = heads[word]
         found = state[word] if state[word] != UNKNOWN else CUT_OFF
         word = start
         while state[word] == UNKNOWN:
             state[word] = found
-            if insertion.cut[word]:
+            if ancestral.cut[word]:
                 break
             word = heads[word]
 
 
 cdef bint weigh_heads(
-        const weight_t* pivot, Py_ssize_t k, bint only_connected, Insertion* insertion,
+        const weight_t* pivot, Py_ssize_t k, bint only_connected, Ancestral* ancestral,
         double* total) noexcept nogil:
     """Fill `weights` with those of the heads of k, up to a factor; False if all are 0."""
     cdef weight_t largest = weight_from(0, pivot)
     cdef Py_ssize_t head
     for head in range(k):
-        if not (only_connected and insertion.state[head] == CUT_OFF) and less(largest, pivot[head]):
+        if not (only_connected and ancestral.state[head] == CUT_OFF) and less(largest, pivot[head]):
             largest = pivot[head]
     if is_zero(largest):
         return False
     total[0] = 0
     for head in range(k):
-        insertion.weights[head] = 0
-        if not (only_connected and insertion.state[head] == CUT_OFF):
-            insertion.weights[head] = to_double(divide(pivot[head], largest))
-            total[0] += insertion.weights[head]
+        ancestral.weights[head] = 0
+        if not (only_connected and ancestral.state[head] == CUT_OFF):
+            ancestral.weights[head] = to_double(divide(pivot[head], largest))
+            total[0] += ancestral.weights[head]
     return True
 
 
 cdef Py_ssize_t draw_connected_head(
         const weight_t* pivot, Py_ssize_t k, bint some_cut, const int32_t* heads,
-        Insertion* insertion, const RandomSource* random) noexcept nogil:
+        Ancestral* ancestral, const RandomSource* random) noexcept nogil:
     """Draw a head for k among those connected to ROOT; -1 if they have no weight."""
     cdef const double* weights
     cdef double total = 1
@@ -266,84 +266,84 @@ cdef Py_ssize_t draw_connected_head(
     if weight_t is double:
         weights = pivot
     else:
-        if not weigh_heads(pivot, k, False, insertion, &total):
+        if not weigh_heads(pivot, k, False, ancestral, &total):
             return -1
-        weights = insertion.weights
+        weights = ancestral.weights
     for _try in range(TRIES):
         head = draw_index(weights, k, total, random)
-        if not some_cut or reaches_root(insertion, heads, head):
+        if not some_cut or reaches_root(ancestral, heads, head):
             return head
-    find_all_that_reach_root(insertion, heads, k)
-    if not weigh_heads(pivot, k, True, insertion, &total):
+    find_all_that_reach_root(ancestral, heads, k)
+    if not weigh_heads(pivot, k, True, ancestral, &total):
         return -1
-    return draw_index(insertion.weights, k, total, random)
+    return draw_index(ancestral.weights, k, total, random)
 
 
-cdef bint cut_waiting(Insertion* insertion, Py_ssize_t k, const int32_t* heads) noexcept nogil:
+cdef bint cut_waiting(Ancestral* ancestral, Py_ssize_t k, const int32_t* heads) noexcept nogil:
     """Cut the arcs that lead through k; returns whether one of them is from ROOT."""
-    cdef Py_ssize_t word = insertion.first_waiting[k]
+    cdef Py_ssize_t word = ancestral.first_waiting[k]
     cdef bint root_cut = False
     while word != 0:
-        insertion.cut[word] = True
+        ancestral.cut[word] = True
         root_cut |= heads[word] == 0
-        word = insertion.next_waiting[word]
+        word = ancestral.next_waiting[word]
     return root_cut
 
 
 cdef void attach_waiting(
-        const weight_t* factors, Insertion* insertion, const TreeSum* sum, Py_ssize_t k,
+        const weight_t* factors, Ancestral* ancestral, const TreeSum* sum, Py_ssize_t k,
         const RandomSource* random, int32_t* heads) noexcept nogil:
     """Give the words whose arcs were cut the head k."""
-    cdef Py_ssize_t word = insertion.first_waiting[k]
+    cdef Py_ssize_t word = ancestral.first_waiting[k]
     cdef Py_ssize_t following, n_attached = 0
     while word != 0:
         n_attached += 1
         poll_row(n_attached, 4 * sum.n)
-        following = insertion.next_waiting[word]
-        insertion.cut[word] = False
+        following = ancestral.next_waiting[word]
+        ancestral.cut[word] = False
         heads[word] = <int32_t>k
-        draw_route(factors[word * sum.stride + k], insertion, sum, word, k, random)
+        draw_route(factors[word * sum.stride + k], ancestral, sum, word, k, random)
         word = following
 
 
 cdef int draw_as(
-        const weight_t* of_type, Insertion* insertion, const TreeSum* sum, Py_ssize_t root,
+        const weight_t* of_type, Ancestral* ancestral, const TreeSum* sum, Py_ssize_t root,
         const RandomSource* random, int32_t* heads) noexcept nogil:
     cdef const weight_t* pivots
     cdef weight_t total
     cdef Py_ssize_t k, head
     cdef bint root_cut
-    if sum.single_root and insertion.root != root:
-        weigh_root(of_type, insertion, sum, root)
-    memset(insertion.first_waiting, 0, (sum.n + 1) * sizeof(int32_t))
-    memset(insertion.cut, 0, sum.n + 1)
+    if sum.single_root and ancestral.root != root:
+        weigh_root(of_type, ancestral, sum, root)
+    memset(ancestral.first_waiting, 0, (sum.n + 1) * sizeof(int32_t))
+    memset(ancestral.cut, 0, sum.n + 1)
     heads[0] = -1
     for k in range(1, sum.n + 1):
         poll_row(k, 16 * sum.n)
         pivots = <const weight_t*>sum.pivots + k * sum.stride
-        root_cut = cut_waiting(insertion, k, heads)
+        root_cut = cut_waiting(ancestral, k, heads)
         if sum.single_root and (k == sum.root_word or (k > sum.root_word and root_cut)):
             head = 0
-            total = (<const weight_t*>insertion.root_totals)[k]
+            total = (<const weight_t*>ancestral.root_totals)[k]
         else:
             head = draw_connected_head(
-                pivots, k, insertion.first_waiting[k] != 0, heads, insertion, random)
+                pivots, k, ancestral.first_waiting[k] != 0, heads, ancestral, random)
             if head < 0:
                 return DECODE_UNSETTLED
             total = multiply(pivots[head], (<const weight_t*>sum.sums)[k])
-        attach_waiting(<const weight_t*>sum.factors, insertion, sum, k, random, heads)
+        attach_waiting(<const weight_t*>sum.factors, ancestral, sum, k, random, heads)
         heads[k] = <int32_t>head
-        draw_route(total, insertion, sum, k, head, random)
+        draw_route(total, ancestral, sum, k, head, random)
     return DECODE_OK
 
 
-cdef int insertion_draw(
-        Insertion* insertion, const TreeSum* sum, Py_ssize_t root, const RandomSource* random,
+cdef int ancestral_draw(
+        Ancestral* ancestral, const TreeSum* sum, Py_ssize_t root, const RandomSource* random,
         int32_t* heads) noexcept nogil:
     """Draw a tree; see the declaration.
 
     Returns DECODE_OK, or DECODE_UNSETTLED where float64 does not do.
     """
     if sum.beyond_float64:
-        return draw_as(<const ExtendedFloat*>NULL, insertion, sum.wide, root, random, heads)
-    return draw_as(<const double*>NULL, insertion, sum, root, random, heads)
+        return draw_as(<const ExtendedFloat*>NULL, ancestral, sum.wide, root, random, heads)
+    return draw_as(<const double*>NULL, ancestral, sum, root, random, heads)

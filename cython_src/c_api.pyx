@@ -254,4 +254,4 @@ cdef int tree_sampler_draw(
     random.next_double = next_double
     random.state = state
     return sampler_draw(
-        &sampler.sampler, k, &random, heads, sampler.sampler.sum.n + 1, log_probs, &found)
+        &sampler.sampler, k, &random, heads, sampler.sampler.sum.n + 1, log_probs, &found, NULL)

@@ -5,7 +5,7 @@ ROOT, and with a single root it takes no further dependents of ROOT. What is lef
 problem of the same kind, whose words are those without a head.
 
 To draw all of their heads, eliminate these words (see `elimination`) and insert them again (see
-`insertion`). For the distribution of one word's head, eliminate the others. Forward substitution
+`ancestral`). For the distribution of one word's head, eliminate the others. Forward substitution
 then gives the probability of each to reach ROOT before that word, and the probability of a head is
 proportional to the weight of its arc times that of its component. Only sums, products and quotients
 of positive numbers occur: every probability, however small, is accurate relative to itself.
@@ -20,10 +20,10 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from spacy_rootmind.kernel.ancestral cimport (
-    insertion_begin,
-    insertion_draw,
-    insertion_free,
-    insertion_init,
+    ancestral_begin,
+    ancestral_draw,
+    ancestral_free,
+    ancestral_init,
 )
 from spacy_rootmind.kernel.decode cimport (
     DECODE_LOST_DIGITS,
@@ -77,7 +77,7 @@ cdef int partial_init(PartialTree* tree, Py_ssize_t max_words) noexcept nogil:
     tree.max_words = max_words
     if (
         tree_sum_init(&tree.rest, max_words) != DECODE_OK
-        or insertion_init(&tree.insertion, max_words) != DECODE_OK
+        or ancestral_init(&tree.ancestral, max_words) != DECODE_OK
     ):
         return DECODE_NO_MEMORY
     tree.block = calloc(2 * stride * sizeof(double) + 8 * width * sizeof(int32_t), 1)
@@ -99,7 +99,7 @@ cdef int partial_init(PartialTree* tree, Py_ssize_t max_words) noexcept nogil:
 cdef void partial_free(PartialTree* tree) noexcept nogil:
     """Free all memory; harmless when called twice."""
     tree_sum_free(&tree.rest)
-    insertion_free(&tree.insertion)
+    ancestral_free(&tree.ancestral)
     free(tree.block)
     free(tree.wide_reach)
     tree.block = tree.wide_reach = NULL
@@ -227,18 +227,18 @@ cdef int draw_components(PartialTree* tree, const RandomSource* random) noexcept
     if status == DECODE_OK:
         status = eliminate_all(rest)
     if status == DECODE_OK:
-        status = insertion_begin(&tree.insertion, rest)
+        status = ancestral_begin(&tree.ancestral, rest)
     if status == DECODE_OK:
-        status = insertion_draw(&tree.insertion, rest, 0, random, tree.drawn)
+        status = ancestral_draw(&tree.ancestral, rest, 0, random, tree.drawn)
     if status == DECODE_OK or status == DECODE_NO_MEMORY:
         return status
     status = contract_to_rest(tree, True)
     if status == DECODE_OK:
         status = eliminate_all(rest.wide)
     if status == DECODE_OK:
-        status = insertion_begin(&tree.insertion, rest)
+        status = ancestral_begin(&tree.ancestral, rest)
     if status == DECODE_OK:
-        status = insertion_draw(&tree.insertion, rest, 0, random, tree.drawn)
+        status = ancestral_draw(&tree.ancestral, rest, 0, random, tree.drawn)
     return DECODE_LOST_DIGITS if status == DECODE_UNSETTLED else status
 
 

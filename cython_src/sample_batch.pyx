@@ -18,13 +18,12 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from spacy_rootmind.kernel.ancestral cimport (
-    insertion_begin,
-    insertion_draw,
-    insertion_free,
-    insertion_init,
+    ancestral_begin,
+    ancestral_draw,
+    ancestral_free,
+    ancestral_init,
 )
 from spacy_rootmind.kernel.batch cimport Batch, ScoreBuffer, Worker, gather, run_batch
-from spacy_rootmind.kernel.colbourn cimport draw_by_inverse, invert_laplacian
 from spacy_rootmind.kernel.decode cimport (
     DECODE_LOST_DIGITS,
     DECODE_NO_MEMORY,
@@ -33,7 +32,6 @@ from spacy_rootmind.kernel.decode cimport (
 )
 from spacy_rootmind.kernel.elimination cimport TreeSum, tree_sum_free, tree_sum_init, weigh_arcs
 from spacy_rootmind.kernel.inside_outside cimport (
-    SpanSums,
     describe_sum,
     draw_projective,
     span_sums_free,
@@ -41,6 +39,7 @@ from spacy_rootmind.kernel.inside_outside cimport (
     sum_projective,
 )
 from spacy_rootmind.kernel.interrupt cimport poll_row
+from spacy_rootmind.kernel.papers cimport draw_by_inverse, invert_laplacian
 from spacy_rootmind.kernel.partial_tree cimport partial_begin, partial_free, partial_init
 from spacy_rootmind.kernel.partition cimport log_probability, root_shares, sum_trees, sum_trees_wide
 from spacy_rootmind.kernel.random cimport (
@@ -52,7 +51,6 @@ from spacy_rootmind.kernel.random cimport (
 )
 from spacy_rootmind.kernel.wilson cimport prepare_walk, walk_free, walk_init, walk_tree
 from spacy_rootmind.kernel.without_replacement cimport (
-    ProjectiveTrie,
     projective_trie_begin,
     projective_trie_draw,
     projective_trie_free,
@@ -68,51 +66,31 @@ cdef extern from "ieee.h":
 
 # --- memory ------------------------------------------------------------------------------------
 
-cdef bint is_walk(SampleMethod method) noexcept nogil:
-    return method in (SAMPLE_AUTO, SAMPLE_WILSON, SAMPLE_WILSON_REJECT)
-
-
 cdef int sampler_init(
-        SamplerWorkspace* sampler, SampleMethod method, Py_ssize_t max_words, bint single_root,
+        SamplerWorkspace* sampler, int kind, Py_ssize_t max_words, bint single_root,
         int64_t max_steps) noexcept nogil:
     """Allocate what the method needs; O(n^2) bytes. Returns DECODE_OK or DECODE_NO_MEMORY.
 
     `sampler_free` is to be called whatever is returned.
     """
-    cdef size_t width = <size_t>max_words + 1
-    cdef bint fits
     memset(sampler, 0, sizeof(SamplerWorkspace))
-    sampler.method = method
+    sampler.method = TABLE[kind]
     sampler.max_words = max_words
     sampler.single_root = single_root
     sampler.max_steps = max_steps
-    sampler.root_weights = <double*>malloc(width * sizeof(double))
-    fits = sampler.root_weights is not NULL and tree_sum_init(&sampler.sum, max_words) == DECODE_OK
-    if is_walk(method):
-        fits = fits and walk_init(&sampler.walk, max_words) == DECODE_OK
-    if method == SAMPLE_WILSON_REJECT:
-        fits = fits and tree_sum_init(&sampler.root_sum, max_words) == DECODE_OK
-    if method in (SAMPLE_AUTO, SAMPLE_ANCESTRAL):
-        fits = fits and insertion_init(&sampler.insertion, max_words) == DECODE_OK
-    if method == SAMPLE_DISTINCT:
-        fits = fits and partial_init(&sampler.partial, max_words) == DECODE_OK
-    if method == SAMPLE_COLBOURN:
-        sampler.inverse = <double*>malloc(width * width * sizeof(double))
-        sampler.work = <double*>malloc((width * width + 3 * width) * sizeof(double))
-        sampler.swapped = <Py_ssize_t*>malloc(width * sizeof(Py_ssize_t))
-        fits = fits and sampler.inverse is not NULL and sampler.work is not NULL
-        fits = fits and sampler.swapped is not NULL
-    return DECODE_OK if fits else DECODE_NO_MEMORY
+    return DECODE_OK if sampler.method.init(sampler) else DECODE_NO_MEMORY
 
 
 cdef void sampler_free(SamplerWorkspace* sampler) noexcept nogil:
     """Free all memory; harmless when called twice."""
     tree_sum_free(&sampler.sum)
     tree_sum_free(&sampler.root_sum)
-    insertion_free(&sampler.insertion)
+    ancestral_free(&sampler.ancestral)
     partial_free(&sampler.partial)
     walk_free(&sampler.walk)
     trie_free(&sampler.trie)
+    span_sums_free(&sampler.spans)
+    projective_trie_free(&sampler.projective_trie)
     free(sampler.root_weights)
     free(sampler.inverse)
     free(sampler.work)
@@ -121,105 +99,127 @@ cdef void sampler_free(SamplerWorkspace* sampler) noexcept nogil:
     sampler.swapped = NULL
 
 
-# --- a sentence --------------------------------------------------------------------------------
+# --- all trees of a sentence -------------------------------------------------------------------
 
-cdef int begin_walks(SamplerWorkspace* sampler) noexcept nogil:
-    """Prepare draws of the root token and of heads; returns a DecodeStatus."""
-    cdef TreeSum* weights = &sampler.sum
-    cdef Py_ssize_t n = sampler.sum.n
-    cdef Py_ssize_t lowest = 1, word
-    cdef int status
-    if not sampler.single_root:
-        lowest = 0
-    elif sampler.method == SAMPLE_WILSON_REJECT:
-        lowest = 0
-        weights = &sampler.root_sum
-        status = weigh_arcs(sampler.square, n, False, weights)
-        if status != DECODE_OK:
-            return status
-    else:
-        status = root_shares(sampler.square, sampler.root_weights, &sampler.sum)
-        if status != DECODE_OK:
-            return status
-    if lowest == 1:
-        sampler.root_total = 0
-        for word in range(1, n + 1):
-            sampler.root_total += sampler.root_weights[word]
-    prepare_walk(<const double*>weights.weights, weights.stride, n, lowest, &sampler.walk)
-    return DECODE_OK
+cdef bint init_sum(SamplerWorkspace* sampler) noexcept nogil:
+    return tree_sum_init(&sampler.sum, sampler.max_words) == DECODE_OK
 
 
-cdef int sampler_begin(
-        SamplerWorkspace* sampler, const double* square, Py_ssize_t n) noexcept nogil:
-    """Sum over the trees of a sentence and prepare to draw; O(n^3). Returns a DecodeStatus."""
-    cdef int status
-    sampler.square = square
-    sampler.has_insertion = False
-    status = sum_trees(square, n, sampler.single_root, &sampler.sum)
-    if status != DECODE_OK or n == 0:
-        return status
-    if is_walk(sampler.method):
-        return begin_walks(sampler)
-    if sampler.method == SAMPLE_COLBOURN:
-        if not invert_laplacian(
-                <const double*>sampler.sum.weights, sampler.sum.stride, n, sampler.single_root,
-                sampler.inverse, sampler.swapped):
-            return DECODE_LOST_DIGITS
-    if sampler.method == SAMPLE_DISTINCT:
-        partial_begin(&sampler.partial, square, &sampler.sum)
-        status = trie_begin(&sampler.trie, &sampler.partial)
-    return status
+cdef int begin_sum(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
+    return sum_trees(sampler.square, n, sampler.single_root, &sampler.sum)
 
 
-# --- single draws ------------------------------------------------------------------------------
+# --- ancestral ---------------------------------------------------------------------------------
+
+cdef bint init_ancestral(SamplerWorkspace* sampler) noexcept nogil:
+    return init_sum(sampler) and (
+        ancestral_init(&sampler.ancestral, sampler.max_words) == DECODE_OK)
+
 
 cdef int draw_ancestral(
+        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
+    return draw_with_root(sampler, 0, random, heads)
+
+
+cdef int draw_with_root(
         SamplerWorkspace* sampler, Py_ssize_t root, const RandomSource* random, int32_t* heads
 ) noexcept nogil:
     """Draw a tree word after word, with that root token unless it is 0; returns a DecodeStatus."""
     cdef int status = DECODE_OK
-    if not sampler.has_insertion:
-        status = insertion_begin(&sampler.insertion, &sampler.sum)
-        sampler.has_insertion = True
+    if not sampler.has_ancestral:
+        status = ancestral_begin(&sampler.ancestral, &sampler.sum)
+        sampler.has_ancestral = True
     if status == DECODE_OK:
-        status = insertion_draw(&sampler.insertion, &sampler.sum, root, random, heads)
+        status = ancestral_draw(&sampler.ancestral, &sampler.sum, root, random, heads)
     if status == DECODE_UNSETTLED:
         if sampler.sum.beyond_float64:
             return DECODE_LOST_DIGITS
         status = sum_trees_wide(sampler.square, &sampler.sum)
-        sampler.has_insertion = False
+        sampler.has_ancestral = False
         if status == DECODE_OK:
-            return draw_ancestral(sampler, root, random, heads)
+            return draw_with_root(sampler, root, random, heads)
+    return status
+
+
+# --- walks -------------------------------------------------------------------------------------
+
+cdef bint init_wilson(SamplerWorkspace* sampler) noexcept nogil:
+    sampler.root_weights = <double*>malloc((<size_t>sampler.max_words + 1) * sizeof(double))
+    return sampler.root_weights is not NULL and init_sum(sampler) and (
+        walk_init(&sampler.walk, sampler.max_words) == DECODE_OK)
+
+
+cdef int begin_wilson(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
+    """Prepare draws of the root token and of heads; returns a DecodeStatus."""
+    cdef Py_ssize_t word
+    cdef int status = begin_sum(sampler, n)
+    if status == DECODE_OK and sampler.single_root and n > 0:
+        status = root_shares(sampler.square, sampler.root_weights, &sampler.sum)
+        sampler.root_total = 0
+        for word in range(1, n + 1):
+            sampler.root_total += sampler.root_weights[word]
+    if status == DECODE_OK and n > 0:
+        prepare_walk(
+            <const double*>sampler.sum.weights, sampler.sum.stride, n, sampler.single_root,
+            &sampler.walk)
     return status
 
 
 cdef int64_t steps_for(const SamplerWorkspace* sampler) noexcept nogil:
     """The number of steps allowed to the walks for one tree.
 
-    By default that of "auto" is several times the usual, which takes about as long as an insertion.
+    By default that of "auto" is several times the usual, which takes about as long as "ancestral".
     """
-    cdef int64_t n = sampler.sum.n
-    if sampler.max_steps > 0:
-        return sampler.max_steps
-    return 16 * n
+    return sampler.max_steps if sampler.max_steps > 0 else 16 * sampler.sum.n
 
 
-cdef int draw_by_walk(
-        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
-    """Draw a root token, and walk to it; for "auto", fall back on `draw_ancestral`."""
-    cdef Py_ssize_t n = sampler.sum.n
-    cdef Py_ssize_t root = 0
+cdef bint walk_to_root(
+        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads, Py_ssize_t* root
+) noexcept nogil:
+    """Draw a root token, 0 for any, and walk to it; returns whether the steps sufficed."""
     cdef int64_t steps = steps_for(sampler)
+    root[0] = 0
     if sampler.single_root:
-        root = 1 + draw_index(sampler.root_weights + 1, n, sampler.root_total, random)
-    if walk_tree(root, &steps, random, heads, &sampler.walk):
+        root[0] = 1 + draw_index(
+            sampler.root_weights + 1, sampler.sum.n, sampler.root_total, random)
+    return walk_tree(root[0], &steps, random, heads, &sampler.walk)
+
+
+cdef int draw_wilson(
+        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
+    cdef Py_ssize_t root
+    return DECODE_OK if walk_to_root(sampler, random, heads, &root) else SAMPLE_NO_STEPS
+
+
+cdef bint init_auto(SamplerWorkspace* sampler) noexcept nogil:
+    return init_wilson(sampler) and (
+        ancestral_init(&sampler.ancestral, sampler.max_words) == DECODE_OK)
+
+
+cdef int draw_auto(
+        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
+    cdef Py_ssize_t root
+    if walk_to_root(sampler, random, heads, &root):
         return DECODE_OK
-    if sampler.method == SAMPLE_AUTO:
-        return draw_ancestral(sampler, root, random, heads)
-    return SAMPLE_NO_STEPS
+    return draw_with_root(sampler, root, random, heads)
 
 
-cdef int draw_by_rejection(
+cdef bint init_reject(SamplerWorkspace* sampler) noexcept nogil:
+    return init_wilson(sampler) and (
+        tree_sum_init(&sampler.root_sum, sampler.max_words) == DECODE_OK)
+
+
+cdef int begin_reject(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
+    cdef TreeSum* weights = &sampler.root_sum
+    cdef int status = begin_sum(sampler, n)
+    if status == DECODE_OK and n > 0:
+        status = weigh_arcs(sampler.square, n, False, weights)
+        if status == DECODE_OK:
+            prepare_walk(<const double*>weights.weights, weights.stride, n, 0, &sampler.walk)
+    return status
+
+
+cdef int draw_reject(
         SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
     """Walk to ROOT until the tree has a single root."""
     cdef Py_ssize_t n = sampler.sum.n
@@ -237,48 +237,136 @@ cdef int draw_by_rejection(
     return DECODE_OK
 
 
-cdef int draw_tree(
-        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads, bint* exhausted
-) noexcept nogil:
-    """Draw one tree of a sentence that has words; returns a DecodeStatus or SAMPLE_NO_STEPS."""
+# --- the inverse Laplacian ---------------------------------------------------------------------
+
+cdef bint init_colbourn(SamplerWorkspace* sampler) noexcept nogil:
+    cdef size_t width = <size_t>sampler.max_words + 1
+    sampler.inverse = <double*>malloc(width * width * sizeof(double))
+    sampler.work = <double*>malloc((width * width + 3 * width) * sizeof(double))
+    sampler.swapped = <Py_ssize_t*>malloc(width * sizeof(Py_ssize_t))
+    return (
+        sampler.inverse is not NULL and sampler.work is not NULL
+        and sampler.swapped is not NULL and init_sum(sampler))
+
+
+cdef int begin_colbourn(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
+    cdef int status = begin_sum(sampler, n)
+    if status == DECODE_OK and n > 0 and not invert_laplacian(
+            <const double*>sampler.sum.weights, sampler.sum.stride, n, sampler.single_root,
+            sampler.inverse, sampler.swapped):
+        return DECODE_LOST_DIGITS
+    return status
+
+
+cdef int draw_colbourn(
+        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
+    return draw_by_inverse(
+        <const double*>sampler.sum.weights, sampler.sum.stride, sampler.sum.n,
+        sampler.single_root, sampler.inverse, random, heads, sampler.work)
+
+
+# --- without replacement -----------------------------------------------------------------------
+
+cdef bint init_distinct(SamplerWorkspace* sampler) noexcept nogil:
+    return init_sum(sampler) and partial_init(&sampler.partial, sampler.max_words) == DECODE_OK
+
+
+cdef int begin_distinct(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
+    cdef int status = begin_sum(sampler, n)
+    if status == DECODE_OK and n > 0:
+        partial_begin(&sampler.partial, sampler.square, &sampler.sum)
+        status = trie_begin(&sampler.trie, &sampler.partial)
+    return status
+
+
+cdef int draw_distinct(
+        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
+    cdef bint exhausted = False
     cdef int status
-    exhausted[0] = False
-    if sampler.method == SAMPLE_ANCESTRAL:
-        return draw_ancestral(sampler, 0, random, heads)
-    if sampler.method == SAMPLE_COLBOURN:
-        return draw_by_inverse(
-            <const double*>sampler.sum.weights, sampler.sum.stride, sampler.sum.n,
-            sampler.single_root, sampler.inverse, random, heads, sampler.work)
-    if sampler.method == SAMPLE_WILSON_REJECT:
-        return draw_by_rejection(sampler, random, heads)
-    if sampler.method == SAMPLE_DISTINCT:
-        status = trie_draw(&sampler.trie, &sampler.partial, random, exhausted)
-        if status == DECODE_OK and not exhausted[0]:
-            memcpy(heads, sampler.partial.heads, (sampler.sum.n + 1) * sizeof(int32_t))
-        return status
-    return draw_by_walk(sampler, random, heads)
+    sampler.log_remaining = trie_log_remaining(&sampler.trie)
+    status = trie_draw(&sampler.trie, &sampler.partial, random, &exhausted)
+    if status != DECODE_OK or exhausted:
+        return status if status != DECODE_OK else SAMPLE_EXHAUSTED
+    memcpy(heads, sampler.partial.heads, (sampler.sum.n + 1) * sizeof(int32_t))
+    return DECODE_OK
+
+
+# --- projective trees --------------------------------------------------------------------------
+
+cdef bint init_projective(SamplerWorkspace* sampler) noexcept nogil:
+    return span_sums_init(&sampler.spans, sampler.max_words, False) == DECODE_OK
+
+
+cdef int begin_projective(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
+    cdef int status = sum_projective(sampler.square, n, sampler.single_root, &sampler.spans)
+    if status == DECODE_OK:
+        describe_sum(&sampler.spans, &sampler.sum)
+    return status
+
+
+cdef int draw_projective_tree(
+        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
+    draw_projective(&sampler.spans, random, heads)
+    return DECODE_OK
+
+
+cdef int begin_projective_distinct(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil:
+    cdef int status = begin_projective(sampler, n)
+    return status if status != DECODE_OK else projective_trie_begin(&sampler.projective_trie, n)
+
+
+cdef int draw_projective_distinct(
+        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil:
+    if sampler.projective_trie.exhausted:
+        return SAMPLE_EXHAUSTED
+    sampler.log_remaining = sampler.projective_trie.log_remaining
+    return projective_trie_draw(&sampler.projective_trie, &sampler.spans, random, heads)
+
+
+# --- any method --------------------------------------------------------------------------------
+
+cdef SampleMethod[N_SAMPLE_KINDS] TABLE
+TABLE[SAMPLE_AUTO] = SampleMethod(init_auto, begin_wilson, draw_auto, False)
+TABLE[SAMPLE_ANCESTRAL] = SampleMethod(init_ancestral, begin_sum, draw_ancestral, False)
+TABLE[SAMPLE_COLBOURN] = SampleMethod(init_colbourn, begin_colbourn, draw_colbourn, False)
+TABLE[SAMPLE_WILSON] = SampleMethod(init_wilson, begin_wilson, draw_wilson, False)
+TABLE[SAMPLE_WILSON_REJECT] = SampleMethod(init_reject, begin_reject, draw_reject, False)
+TABLE[SAMPLE_DISTINCT] = SampleMethod(init_distinct, begin_distinct, draw_distinct, True)
+TABLE[SAMPLE_PROJECTIVE] = SampleMethod(
+    init_projective, begin_projective, draw_projective_tree, False)
+TABLE[SAMPLE_PROJECTIVE_DISTINCT] = SampleMethod(
+    init_projective, begin_projective_distinct, draw_projective_distinct, True)
+
+
+cdef int sampler_begin(
+        SamplerWorkspace* sampler, const double* square, Py_ssize_t n) noexcept nogil:
+    """Sum over the trees of a sentence and prepare to draw; O(n^3). Returns a DecodeStatus."""
+    sampler.square = square
+    sampler.has_ancestral = False
+    sampler.log_remaining = 0
+    return sampler.method.begin(sampler, n)
 
 
 cdef int sampler_draw(
         SamplerWorkspace* sampler, Py_ssize_t k, const RandomSource* random, int32_t* heads,
-        Py_ssize_t width, double* log_probabilities, Py_ssize_t* found) noexcept nogil:
+        Py_ssize_t width, double* log_probabilities, Py_ssize_t* found, double* log_remaining
+) noexcept nogil:
     """Draw up to k trees, one after another; fewer only without replacement."""
     cdef Py_ssize_t i
-    cdef bint exhausted
     cdef int status
     found[0] = 0
     for i in range(k):
         poll_row(i, 32 * sampler.sum.n)
-        if sampler.sum.n == 0:
-            if i > 0 and sampler.method == SAMPLE_DISTINCT:
-                return DECODE_OK
-            heads[i * width] = -1
+        if sampler.sum.n > 0:
+            status = sampler.method.draw(sampler, random, heads + i * width)
+            if status != DECODE_OK:
+                return DECODE_OK if status == SAMPLE_EXHAUSTED else status
+        elif i > 0 and sampler.method.distinct:
+            return DECODE_OK
         else:
-            if sampler.log_remaining is not NULL:
-                sampler.log_remaining[i] = trie_log_remaining(&sampler.trie)
-            status = draw_tree(sampler, random, heads + i * width, &exhausted)
-            if status != DECODE_OK or exhausted:
-                return status
+            heads[i * width] = -1
+        if log_remaining is not NULL:
+            log_remaining[i] = sampler.log_remaining
         log_probabilities[i] = log_probability(
             sampler.square, heads + i * width, &sampler.sum)
         found[0] = i + 1
@@ -295,6 +383,8 @@ METHODS = {
     "wilson": SAMPLE_WILSON,
     "wilson_reject": SAMPLE_WILSON_REJECT,
     "distinct": SAMPLE_DISTINCT,
+    "projective": SAMPLE_PROJECTIVE,
+    "projective_distinct": SAMPLE_PROJECTIVE_DISTINCT,
 }
 
 # What is drawn, of which all threads share the arrays.
@@ -312,9 +402,6 @@ cdef struct SampleState:
     SamplerWorkspace sampler
     Stream stream                   # of the sentence, and how algorithms draw from it
     RandomSource source
-    SpanSums spans                  # for projective trees, instead of `sampler`
-    ProjectiveTrie trie             # for different ones
-    bint single_root
     double* square                  # the scores of one sentence
 
 
@@ -334,75 +421,18 @@ cdef int sample_sentence(void* state, const Batch* batch, Py_ssize_t sentence) n
     """Draw trees of one sentence; returns a DecodeStatus or SAMPLE_NO_STEPS."""
     cdef SampleState* worker = <SampleState*>state
     cdef const SampleTask* task = worker.task
-    cdef SamplerWorkspace* sampler = &worker.sampler
+    cdef Py_ssize_t first = sentence * task.k
+    cdef double* log_remaining = NULL
     cdef int status
     gather(batch, sentence, worker.square)
-    sampler.log_remaining = NULL
     if task.log_remaining is not NULL:
-        sampler.log_remaining = task.log_remaining + sentence * task.k
-    status = sampler_begin(sampler, worker.square, batch.lengths[sentence])
+        log_remaining = task.log_remaining + first
+    status = sampler_begin(&worker.sampler, worker.square, batch.lengths[sentence])
     if status != DECODE_OK:
         return status
     return sampler_draw(
-        sampler, task.k, begin_stream(worker, sentence),
-        task.heads + sentence * task.k * task.width,
-        task.width, task.log_probabilities + sentence * task.k, &task.found[sentence])
-
-
-cdef int begin_projective(
-        SampleState* worker, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
-    """Sum over the projective trees of a sentence; returns a DecodeStatus."""
-    gather(batch, sentence, worker.square)
-    return sum_projective(
-        worker.square, batch.lengths[sentence], worker.single_root, &worker.spans)
-
-
-cdef int sample_projective(void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
-    """Draw projective trees of one sentence; returns a DecodeStatus."""
-    cdef SampleState* worker = <SampleState*>state
-    cdef const SampleTask* task = worker.task
-    cdef Py_ssize_t i, first = sentence * task.k
-    cdef TreeSum sum
-    cdef int status = begin_projective(worker, batch, sentence)
-    if status != DECODE_OK:
-        return status
-    describe_sum(&worker.spans, &sum)
-    begin_stream(worker, sentence)
-    for i in range(first, first + task.k):
-        draw_projective(&worker.spans, &worker.source, task.heads + i * task.width)
-        task.log_probabilities[i] = log_probability(
-            worker.square, task.heads + i * task.width, &sum)
-    task.found[sentence] = task.k
-    return DECODE_OK
-
-
-cdef int sample_projective_distinct(
-        void* state, const Batch* batch, Py_ssize_t sentence) noexcept nogil:
-    """Draw different projective trees of one sentence; returns a DecodeStatus."""
-    cdef SampleState* worker = <SampleState*>state
-    cdef const SampleTask* task = worker.task
-    cdef Py_ssize_t i, first = sentence * task.k
-    cdef TreeSum sum
-    cdef int status = begin_projective(worker, batch, sentence)
-    if status == DECODE_OK:
-        status = projective_trie_begin(&worker.trie, batch.lengths[sentence])
-    if status != DECODE_OK:
-        return status
-    describe_sum(&worker.spans, &sum)
-    begin_stream(worker, sentence)
-    for i in range(first, first + task.k):
-        if worker.trie.exhausted:
-            break
-        if task.log_remaining is not NULL:
-            task.log_remaining[i] = worker.trie.log_remaining
-        status = projective_trie_draw(
-            &worker.trie, &worker.spans, &worker.source, task.heads + i * task.width)
-        if status != DECODE_OK:
-            return status
-        task.log_probabilities[i] = log_probability(
-            worker.square, task.heads + i * task.width, &sum)
-        task.found[sentence] += 1
-    return DECODE_OK
+        &worker.sampler, task.k, begin_stream(worker, sentence), task.heads + first * task.width,
+        task.width, task.log_probabilities + first, &task.found[sentence], log_remaining)
 
 
 cdef class Sampler(Worker):
@@ -413,18 +443,11 @@ cdef class Sampler(Worker):
             self, str method not None, Py_ssize_t max_words, bint single_root, int64_t max_steps):
         cdef size_t width = <size_t>max_words + 1
         cdef int status
+        self.handle = sample_sentence
         self.state = &self.c
-        self.c.single_root = single_root
         self.c.square = <double*>malloc(width * width * sizeof(double))
-        if method in ("projective", "projective_distinct"):
-            self.handle = sample_projective
-            if method == "projective_distinct":
-                self.handle = sample_projective_distinct
-            status = span_sums_init(&self.c.spans, max_words, False)
-        else:
-            self.handle = sample_sentence
-            status = sampler_init(
-                &self.c.sampler, METHODS[method], max_words, single_root, max_steps)
+        status = sampler_init(
+            &self.c.sampler, METHODS[method], max_words, single_root, max_steps)
         if status != DECODE_OK or self.c.square is NULL:
             raise MemoryError(
                 f"sampling trees of {max_words} words needs at least "
@@ -433,8 +456,6 @@ cdef class Sampler(Worker):
 
     def __dealloc__(self):
         sampler_free(&self.c.sampler)
-        span_sums_free(&self.c.spans)
-        projective_trie_free(&self.c.trie)
         free(self.c.square)
 
 

@@ -6,7 +6,7 @@ from spacy_rootmind.kernel.elimination cimport TreeSum
 from spacy_rootmind.kernel.random cimport RandomSource
 
 # Elements of rows are float64, or ExtendedFloat where the sums are.
-cdef struct Insertion:
+cdef struct Ancestral:
     Py_ssize_t max_words
     size_t item_size        # of the items that there is room for
     void* block
@@ -22,12 +22,12 @@ cdef struct Insertion:
     unsigned char* cut      # per word: whether its arc is about to be replaced
     unsigned char* state    # per word
 
-cdef int insertion_init(Insertion* insertion, Py_ssize_t max_words) noexcept nogil
-cdef void insertion_free(Insertion* insertion) noexcept nogil
+cdef int ancestral_init(Ancestral* ancestral, Py_ssize_t max_words) noexcept nogil
+cdef void ancestral_free(Ancestral* ancestral) noexcept nogil
 # Prepares draws from a sentence that was summed over. O(n^2). Returns a DecodeStatus.
-cdef int insertion_begin(Insertion* insertion, const TreeSum* sum) noexcept nogil
+cdef int ancestral_begin(Ancestral* ancestral, const TreeSum* sum) noexcept nogil
 # Draws heads[0..n], with a single root under the condition that `root` is the root token, unless it
 # is 0. Returns a DecodeStatus.
-cdef int insertion_draw(
-    Insertion* insertion, const TreeSum* sum, Py_ssize_t root, const RandomSource* random,
+cdef int ancestral_draw(
+    Ancestral* ancestral, const TreeSum* sum, Py_ssize_t root, const RandomSource* random,
     int32_t* heads) noexcept nogil

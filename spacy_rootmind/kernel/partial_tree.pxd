@@ -1,7 +1,7 @@
 """Exact conditional distributions over trees, given the heads of some words."""
 from libc.stdint cimport int32_t
 
-from spacy_rootmind.kernel.ancestral cimport Insertion
+from spacy_rootmind.kernel.ancestral cimport Ancestral
 from spacy_rootmind.kernel.elimination cimport TreeSum
 from spacy_rootmind.kernel.random cimport RandomSource
 
@@ -38,7 +38,7 @@ cdef struct PartialTree:
     TreeSum rest                # over the trees of the components
     Elimination others          # of all components but that of the next word, in float64
     Elimination wide_others     # the same in wide numbers
-    Insertion insertion
+    Ancestral ancestral
 
 cdef int partial_init(PartialTree* tree, Py_ssize_t max_words) noexcept nogil
 cdef void partial_free(PartialTree* tree) noexcept nogil

@@ -1,26 +1,42 @@
 """Sampling of trees in proportion to the exponential of their score."""
 from libc.stdint cimport int32_t, int64_t
 
-from spacy_rootmind.kernel.partial_tree cimport PartialTree
-from spacy_rootmind.kernel.without_replacement cimport Trie
-from spacy_rootmind.kernel.ancestral cimport Insertion
+from spacy_rootmind.kernel.ancestral cimport Ancestral
 from spacy_rootmind.kernel.elimination cimport TreeSum
+from spacy_rootmind.kernel.inside_outside cimport SpanSums
+from spacy_rootmind.kernel.partial_tree cimport PartialTree
 from spacy_rootmind.kernel.random cimport RandomSource
 from spacy_rootmind.kernel.wilson cimport WalkTables
+from spacy_rootmind.kernel.without_replacement cimport ProjectiveTrie, Trie
 
-cdef enum SampleMethod:
+# Methods, as indices.
+cdef enum:
     SAMPLE_AUTO
     SAMPLE_ANCESTRAL
     SAMPLE_COLBOURN
     SAMPLE_WILSON
     SAMPLE_WILSON_REJECT
-    SAMPLE_DISTINCT         # ancestral without replacement
+    SAMPLE_DISTINCT             # ancestral without replacement
+    SAMPLE_PROJECTIVE
+    SAMPLE_PROJECTIVE_DISTINCT
+    N_SAMPLE_KINDS
 
 # What sampling returns besides a DecodeStatus.
 cdef enum:
     SAMPLE_NO_STEPS = -5    # a walk took more steps than it had
+    SAMPLE_EXHAUSTED = -6   # all trees have been drawn; no failure
 
-# An algorithm with its memory, for one thread and sentences of up to max_words words.
+# A method to draw trees, by functions of a SamplerWorkspace.
+cdef struct SampleMethod:
+    bint (*init)(SamplerWorkspace* sampler) noexcept nogil
+    # Sums over the trees of the n words of `sampler.square`; returns a DecodeStatus.
+    int (*begin)(SamplerWorkspace* sampler, Py_ssize_t n) noexcept nogil
+    # Draws one tree of a sentence that has words; returns a status.
+    int (*draw)(
+        SamplerWorkspace* sampler, const RandomSource* random, int32_t* heads) noexcept nogil
+    bint distinct           # whether no tree is drawn twice
+
+# A method with its memory, for one thread and sentences of up to max_words words.
 cdef struct SamplerWorkspace:
     SampleMethod method
     Py_ssize_t max_words
@@ -28,28 +44,32 @@ cdef struct SamplerWorkspace:
     int64_t max_steps       # of the walks for one tree; 0 for a number that fits the sentence
     TreeSum sum
     TreeSum root_sum        # with words and ROOT on one scale, for wilson_reject
-    Insertion insertion
+    Ancestral ancestral
     PartialTree partial
     WalkTables walk
     Trie trie
+    SpanSums spans          # for projective trees, which `sum` then describes
+    ProjectiveTrie projective_trie
     double* root_weights    # of words to be the root token
     double root_total       # and their sum
     double* inverse         # for colbourn: that of the Laplacian of the sentence at hand,
     double* work            # n x n + 3 n + 1,
     Py_ssize_t* swapped     # and n
     const double* square    # of the sentence at hand, as all below
-    bint has_insertion      # whether `insertion` is ready for it
-    double* log_remaining   # for distinct, unless NULL: the mass not drawn yet, before each draw
+    bint has_ancestral      # whether `ancestral` is ready for it
+    double log_remaining    # where trees are distinct: the mass not drawn yet, before a draw
 
 cdef int sampler_init(
-    SamplerWorkspace* sampler, SampleMethod method, Py_ssize_t max_words, bint single_root,
+    SamplerWorkspace* sampler, int kind, Py_ssize_t max_words, bint single_root,
     int64_t max_steps) noexcept nogil
 cdef void sampler_free(SamplerWorkspace* sampler) noexcept nogil
 # Begins a sentence; returns a DecodeStatus.
 cdef int sampler_begin(
     SamplerWorkspace* sampler, const double* square, Py_ssize_t n) noexcept nogil
-# Draws up to k trees to heads[i * width ...] with their log probabilities, `found` in number.
-# Returns a DecodeStatus or SAMPLE_NO_STEPS.
+# Draws up to k trees to heads[i * width ...] with their log probabilities, `found` in number, and
+# unless NULL, the log of the mass that was left before each. Returns a DecodeStatus or
+# SAMPLE_NO_STEPS.
 cdef int sampler_draw(
     SamplerWorkspace* sampler, Py_ssize_t k, const RandomSource* random, int32_t* heads,
-    Py_ssize_t width, double* log_probabilities, Py_ssize_t* found) noexcept nogil
+    Py_ssize_t width, double* log_probabilities, Py_ssize_t* found, double* log_remaining
+) noexcept nogil

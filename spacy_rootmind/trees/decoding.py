@@ -15,8 +15,8 @@ from spacy_rootmind.kernel.decode import TreeDecoder
 from spacy_rootmind.kernel.decode_batch import Decoder, decode_batch
 from spacy_rootmind.kernel.eisner import ProjectiveDecoder
 from spacy_rootmind.kernel.kbest import decode_kbest as kernel_kbest
+from spacy_rootmind.kernel.papers import ReductionDecoder
 from spacy_rootmind.kernel.projective_kbest import decode_kbest as kernel_projective_kbest
-from spacy_rootmind.kernel.published import ReductionDecoder
 from spacy_rootmind.trees.checks import sum_arcs
 from spacy_rootmind.trees.conventions import (
     FLAG_TYPES,
