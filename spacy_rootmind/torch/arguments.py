@@ -29,7 +29,7 @@ class Eliminations:
         self.single_root = single_root
         self.num_threads = num_threads
         self.dtype = dtype
-        # What identifies some arrays, their distribution, and the arrays, whose addresses nothing
+        # The identity of some arrays, their distribution, and the arrays, whose addresses nothing
         # else can have while they are here. One tuple, as several threads may ask.
         self._kept: tuple[list[Any], TreeDistribution, list[Any]] | None = None
         self._folded: Eliminations | None = None
@@ -41,7 +41,7 @@ class Eliminations:
     def over(
         self, scores: Tensor, lengths: Tensor | None, allowed: Tensor | None
     ) -> TreeDistribution:
-        """Make the distribution over these arrays, unless they are those of the last call."""
+        """Make the distribution over these arrays, unless the last call had the same ones."""
         given = scores, lengths, allowed
         key = [None if tensor is None else _identify(tensor) for tensor in given]
         kept = self._kept

@@ -165,7 +165,7 @@ class Marginals(_Query):
 
     @staticmethod
     def forward(*inputs: Any) -> Tensor:
-        # Those of the distribution over arrays itself, copied before a user receives them.
+        # The array that the distribution keeps, copied before a user receives it.
         return torch.from_numpy(_over_arrays(inputs).inference.marginals())
 
     @staticmethod
@@ -300,7 +300,7 @@ class LogProbs(_Query):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
         inputs, (heads,) = _saved(ctx)
-        # Of each arc, the sum over the trees that have it.
+        # For each arc, the sum over the trees that have it.
         by_dep = heads.long().clamp(min=0).transpose(1, 2)
         counts = torch.zeros_like(inputs[0], dtype=torch.float64).scatter_add(
             2, by_dep, grad[:, None, :].expand(by_dep.shape)

@@ -66,7 +66,7 @@ def tree_score(
 def is_tree(
     heads: IntArray, *, lengths: IntArray | int | None = None, single_root: bool = True
 ) -> bool | NDArray[np.bool_]:
-    """Tell whether heads form a tree.
+    """Check whether heads form a tree.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def is_tree(
 def is_projective(
     heads: IntArray, *, lengths: IntArray | int | None = None
 ) -> bool | NDArray[np.bool_]:
-    """Tell whether a tree has no crossing arcs, those from ROOT before the first word included.
+    """Check whether a tree has no crossing arcs; ROOT stands before the first word.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def is_projective(
 def sum_arcs(
     batch: ScoreArray, heads: NDArray[np.integer[Any]], words: NDArray[np.intp]
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Sum the scores of the arcs of checked heads, and tell which sums overflow."""
+    """Sum the scores of the arcs of checked heads, and mark the sums that overflow."""
     inside = mark_words(words, heads.shape[1])
     arcs = np.where(inside, heads, 0)[..., None]
     arc_scores = np.take_along_axis(batch, arcs, axis=2)[..., 0].astype(np.float64)
@@ -167,7 +167,7 @@ def form_trees(
     single_root: bool,
     projective: bool = False,
 ) -> NDArray[np.bool_]:
-    """Tell which rows of checked heads form trees, whatever they hold at index 0."""
+    """Mark the rows of checked heads that form trees, whatever they hold at index 0."""
     wrong = mark_words(words, heads.shape[1]) & ((heads < 0) | (heads > words[:, None]))
     answer = np.logical_not(wrong.any(axis=1))
     safe = np.where(answer[:, None], heads, 0).astype(np.int32, order="C")

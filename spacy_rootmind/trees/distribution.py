@@ -384,8 +384,9 @@ class TreeDistribution:
         Parameters
         ----------
         values : float, int or bool array of the shape of the scores
-            What each arc adds, `values[dep, head]`. Those of arcs of probability 0 are ignored,
-            whatever they hold. For d sums, of shape (d, n + 1, n + 1) or (B, d, N + 1, N + 1).
+            What each arc adds, `values[dep, head]`. Values of arcs of probability 0 are
+            ignored, whatever they hold. For d sums, of shape (d, n + 1, n + 1) or
+            (B, d, N + 1, N + 1).
 
         Returns
         -------

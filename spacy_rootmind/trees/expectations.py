@@ -101,7 +101,7 @@ def covariances(
 ) -> NDArray[np.float64]:
     """Find covariances of functions, given those of the first with each arc.
 
-    Of shape (B, d, e), or without d or e for those of which there are not several.
+    Shape (B, d, e), without d or e where there is only one function.
     """
     found = np.zeros((*first.exponents.shape, second.exponents.shape[1]))
     for sentence, n in enumerate(words.tolist()):

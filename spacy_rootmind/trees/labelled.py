@@ -103,7 +103,7 @@ def decode_labelled(
 
 
 class LabelledBatches(NamedTuple):
-    """What `decode_labelled` finds, and what it then knows of all arcs; an array per batch.
+    """The trees of `decode_labelled` and all known labels of arcs; an array per batch.
 
     Attributes
     ----------
@@ -183,7 +183,7 @@ class ArcLabels:
         self.log_probs = np.empty((0, 0))
 
     def add(self, deps: NDArray[np.int64], heads: NDArray[np.int64]) -> bool:
-        """Find those of arcs between words that are not there yet; returns whether any were new."""
+        """Find the labels of arcs between words unless known; returns whether any were new."""
         places = np.unique(deps * len(self.rows) + heads)
         deps, heads = np.divmod(places, len(self.rows))
         new = (heads > 0) & (self.rows[deps, heads] == MISSING)
@@ -274,7 +274,7 @@ def _list_labellings(
     rows = labels.rows[deps, heads[:, 1:]]
     rows[heads[:, 1:] == ROOT] = MISSING
     best = (weights + labels.best())[deps, heads[:, 1:]].sum(axis=1)
-    # Of each labelling: minus its score, a number that breaks ties, its tree, and the words
+    # Each labelling: minus its score, a number that breaks ties, its tree, and the words
     # without their best label, each with the place of its label among the best.
     queue: list[tuple[float, int, int, tuple[tuple[int, int], ...]]]
     queue = [(-score, tree, tree, ()) for tree, score in enumerate(best.tolist())]
@@ -355,7 +355,7 @@ def _unlabelled(
 
 
 def _of_trees(square: NDArray[np.int32], heads: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Take each word's entry at its head from (b, m, m); MISSING unless the head is a word."""
+    """Look up each word's entry at its head in (b, m, m); MISSING unless the head is a word."""
     # `take_along_axis` takes several times as long for a single sentence.
     rows = np.arange(heads.size).reshape(heads.shape) * square.shape[2]
     chosen = square.ravel()[rows + np.maximum(heads, 0)]
@@ -365,5 +365,5 @@ def _of_trees(square: NDArray[np.int32], heads: NDArray[np.int32]) -> NDArray[np
 def _labels_of(
     square: NDArray[np.int32], heads: NDArray[np.int32], lengths: NDArray[np.intp]
 ) -> NDArray[np.int32]:
-    """Take the labels of trees from those of all arcs; ROOT_LABEL for the root."""
+    """Look up the labels of trees among the labels of all arcs; ROOT_LABEL for the root."""
     return np.where(heads > 0, _of_trees(square, heads), _root_labels(heads, lengths))

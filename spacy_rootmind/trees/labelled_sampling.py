@@ -83,10 +83,10 @@ def sample_labelled_distinct(
 
     Notes
     -----
-    A race: let each labelled tree arrive after a time of its own, exponentially distributed, with
-    its probability as rate. The next to arrive is always one in proportion to its rate among those
-    still on their way, so the order of arrival is that of draws without replacement. Minus the log
-    of a time is a Gumbel variable; as such the race is that of Kool, van Hoof & Welling (2019).
+    An exponential race: each labelled tree arrives after an exponentially distributed time whose
+    rate is its probability. The next to arrive is chosen in proportion to the rates of those that
+    have not arrived, so the order of arrival is that of draws without replacement. Minus the log of
+    a time is a Gumbel variable, as in Kool, van Hoof & Welling (2019).
 
     Few of the times are needed, and each follows from earlier ones:
 
@@ -94,8 +94,8 @@ def sample_labelled_distinct(
       arrive first is that of trees drawn without replacement, and between two of them passes an
       exponential time at the rate of all trees that have not arrived, which the sampler knows
       without subtraction.
-    - Who arrives first in a set is independent of when, and chosen in proportion to the rates. So
-      a tree's first labelling has a label for each word by the label's probability.
+    - The first to arrive in a set is independent of its time, and chosen in proportion to the
+      rates. So a tree's first labelling has a label for each word by the label's probability.
     - As exponential times have no memory, the other labellings arrive later than the first by times
       at their own rates, independent of each other. Those that agree with it up to some word and
       have a certain other label there are such a set: it first arrives later by an exponential time
@@ -112,26 +112,25 @@ def sample_labelled_distinct(
     """
     race = _Race(log_weights, k, find_log_probs, generator, projective)
     while race.queue and len(race.found) < k:
-        race.arrive()
+        race.record_next()
     return race.result()
 
 
 class _Arrival(NamedTuple):
-    """Of a set of labelled trees: all of a tree, or those that share the labels of some words.
+    """The first arrival in a set: all labellings of a tree, or those that share some labels.
 
     Attributes
     ----------
     log_time : float
-        Of the first one.
     number : int
         Breaks ties.
     tree : int
     earlier : int
         The result with the same labels before `word`.
     word : int
-        Place, among the words with a label, of the last one that they share; -1 if they share none.
+        The last word whose label they share, counted among words with a label; -1 if there is none.
     column : int
-        Of that label.
+        The column of that label.
     """
 
     log_time: float
@@ -148,7 +147,7 @@ class _Race:
     Attributes
     ----------
     queue : list of _Arrival
-        A heap of sets that make up all labelled trees that have not arrived, but for those of later
+        A heap of disjoint sets: all labelled trees that have not arrived, except for those of later
         trees and those too late for the first k.
     found : list of pairs
         The tree of each labelled tree that has arrived, and the columns of its words' labels.
@@ -177,10 +176,10 @@ class _Race:
         self._pushed = 0
         self._too_late = np.inf
         self._draw_trees(_FIRST_TREES)
-        self._expect_tree(0, -np.inf)
+        self._push_tree(0, -np.inf)
 
-    def arrive(self) -> None:
-        """Let the first of the next set arrive, and divide the others into sets."""
+    def record_next(self) -> None:
+        """Record the next arrival, and divide the rest of its set into sets."""
         now = heapq.heappop(self.queue)
         rows = self._rows(now.tree)
         drawn = self._draw_columns(rows[now.word + 1 :])
@@ -190,23 +189,23 @@ class _Race:
             before = self.found[now.earlier][1][: now.word]
             columns = np.concatenate([before, [now.column], drawn])
         own = self._labels.log_probs[rows, columns]
-        # Of all labellings that agree up to a word.
+        # For each word, the rate of all labellings that agree up to it.
         log_rates = self._log_probs[now.tree] + np.concatenate([[0.0], own.cumsum()])
         self.found.append((now.tree, columns))
         self.scores.append(float(log_rates[-1]))
-        self._expect_others(now, rows, columns, log_rates)
+        self._push_others(now, rows, columns, log_rates)
         if now.word < 0:
-            self._expect_tree(now.tree + 1, now.log_time)
+            self._push_tree(now.tree + 1, now.log_time)
 
     def result(self) -> LabelledTrees:
-        """Write out what has arrived, in order."""
+        """Collect the arrivals, in order."""
         heads = self._heads[[tree for tree, _ in self.found]]
         labels = np.where(heads == ROOT, ROOT_LABEL, MISSING).astype(np.int32)
         labels[heads > 0] = np.concatenate([columns for _, columns in self.found]) + 1
         return LabelledTrees(heads, labels, np.array(self.scores))
 
     def _draw_trees(self, count: int) -> None:
-        """Draw so many trees without replacement, those drawn before first."""
+        """Draw a number of trees without replacement; the first are those drawn before."""
         count = min(count, self._k)
         self._heads, self._log_probs, self._log_remaining = draw_distinct(
             self._log_weights, count, self._seed, projective=self._projective
@@ -218,7 +217,7 @@ class _Race:
         self._passed = np.exp(self._labels.log_probs).cumsum(axis=1)
 
     def _rows(self, tree: int) -> NDArray[np.int64]:
-        """Find the labels of a tree's words, but for the root."""
+        """Find the rows of labels of a tree's words, except for the root."""
         deps = np.flatnonzero(self._heads[tree] > 0)
         rows: NDArray[np.int64] = self._labels.rows[deps, self._heads[tree, deps]]
         return rows
@@ -233,7 +232,7 @@ class _Race:
         log_times: NDArray[np.float64] = np.log(-np.log1p(-numbers))
         return log_times
 
-    def _expect_tree(self, tree: int, log_time: float) -> None:
+    def _push_tree(self, tree: int, log_time: float) -> None:
         """Add the next tree, if there is one, to arrive after the time of the one before."""
         if tree == len(self._heads) and not self._no_more_trees:
             self._draw_trees(2 * tree)
@@ -241,7 +240,7 @@ class _Race:
             wait = self._draw_log_times(()) - self._log_remaining[tree]
             self._push([float(np.logaddexp(log_time, wait))], [(tree, -1, -1, -1)])
 
-    def _expect_others(
+    def _push_others(
         self,
         now: _Arrival,
         rows: NDArray[np.int64],

@@ -292,7 +292,7 @@ def perceptron(
     try:
         best = find_best(raised, lengths=words, allowed=mask)
     except ValueError:
-        # What is wrong with the scores themselves is refused again here.
+        # This refuses scores that are wrong themselves.
         find_best(batch, lengths=words, allowed=mask)
         overflows = np.isposinf(raised) & np.isfinite(batch)
         _check_overflow(np.where(overflows.any(axis=(1, 2)), np.inf, 0.0))
