@@ -171,6 +171,13 @@ def versions(session):
 
 
 @nox.session(default=False)
+def kernels(session):
+    """Run the tests with the kernels of other processors, and with two threads."""
+    session.install("-e", ".[test]")
+    session.run("python", ".ci/kernels.py", *session.posargs)
+
+
+@nox.session(default=False)
 def free_threaded(session):
     """Test kernels and arrays on Python 3.14t; spaCy has no wheels for it."""
     session.install("cython", "setuptools", "numpy", "pytest", "pytest-xdist", "hypothesis")

@@ -9,11 +9,13 @@ import signal
 import subprocess
 import sys
 import tracemalloc
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import spacy
 from commandline import parse_options, run_module
+from dumped_parses import PROB_BOUND
 from spacy.tokens import DocBin
 
 from spacy_rootmind.cli.messages import CommandError
@@ -155,16 +157,19 @@ def test_labelled_alternatives_begin_with_the_parse(pipeline, tmp_path):
 
 def test_arcs_are_those_that_are_probable_enough(pipeline, tmp_path):
     (tmp_path / "a.txt").write_text("The cat that slept saw a dog.\n", encoding="utf8")
-    found = []
-    for name, least in [("a.spacy", 0.01), ("b.spacy", 0.6)]:
-        options = parse_options(
-            str(pipeline), [str(tmp_path / "a.txt")], str(tmp_path / name), arcs=least
-        )
+
+    def arcs(name, least):
+        output = str(tmp_path / name)
+        options = parse_options(str(pipeline), [str(tmp_path / "a.txt")], output, arcs=least)
         assert parse(options) == 0
-        [doc] = DocBin().from_disk(tmp_path / name).get_docs(spacy.blank("xx").vocab)
-        found.append([(a.token.i, a.head.i, a.dep, a.prob) for a in doc[:]._.arcs])
-    assert len(found[1]) < len(found[0])
-    assert found[1] == [arc for arc in found[0] if arc[3] >= 0.6]
+        [doc] = DocBin().from_disk(output).get_docs(spacy.blank("xx").vocab)
+        return {(arc.token.i, arc.head.i, arc.dep): arc.prob for arc in doc[:]._.arcs}
+
+    every = arcs("a.spacy", 0.01)
+    # Labels of fewer arcs round differently, so the threshold is far from all probabilities.
+    low, high = max(pairwise(sorted(every.values())), key=lambda pair: pair[1] - pair[0])
+    probable = {arc: prob for arc, prob in every.items() if prob >= high}
+    assert arcs("b.spacy", (low + high) / 2) == pytest.approx(probable, abs=PROB_BOUND)
 
 
 def test_settings_of_the_pipeline_can_be_changed(pipeline, tmp_path, run):
@@ -217,13 +222,18 @@ def test_given_texts_in_other_formats(pipeline, tmp_path):
 def test_files_can_be_drawn(pipeline, tmp_path, run):
     write_texts(tmp_path / "a.txt", 2)
     drawn = {}
-    for name, options in {"plain": ["--no-confidence"], "all": ["--arcs", "0.001"]}.items():
+    # At a high temperature, words have other heads that are probable enough, whatever was learnt.
+    arcs = ["--arcs", "0.001", "--set", "components.root_mst.temperature=5"]
+    for name, options in {"plain": ["--no-confidence"], "all": arcs}.items():
         output = tmp_path / name
         result = run("parse", pipeline, tmp_path / "a.txt", "--to", "tree", "-o", output, *options)
         assert result.returncode == 0, result.stderr
         drawn[name] = output.read_text(encoding="utf8")
     assert "%" not in drawn["plain"]
-    assert drawn["all"].count("──┼─") == drawn["plain"].count("──┼─") >= 1
+    # A line for each word, and one root for each text.
+    for text in drawn.values():
+        assert text.count("─ ") == 14
+        assert len(re.findall("^──", text, flags=re.MULTILINE)) == 2
     assert drawn["all"].count(" or ") >= 1
 
 

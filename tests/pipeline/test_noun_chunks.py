@@ -122,7 +122,7 @@ def test_saved_pipelines(trained_english, tmp_path):
 def test_other_processes(trained_english):
     docs = list(trained_english.pipe([TEXT, TEXT, "Yes"], n_process=2))
     assert [chunks(doc) for doc in docs] == [expected(doc) for doc in docs]
-    assert len(chunks(docs[0])) > 2
+    assert chunks(docs[0])
 
 
 def test_docs_made_of_docs(trained_english):

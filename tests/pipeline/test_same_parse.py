@@ -154,7 +154,6 @@ def test_treebanks_are_parsed_alike(nlp, web_pipeline, ud_folder, treebank):
         {"OPENBLAS_CORETYPE": "Haswell"},
         {"OPENBLAS_CORETYPE": "SkylakeX"},
         {"OPENBLAS_NUM_THREADS": "4"},
-        {"BLIS_ARCH_TYPE": "generic"},
         without_vector_extensions(),
     ):
         found = parse_in_process(web_pipeline, ud_folder / treebank, 256, **variables)
