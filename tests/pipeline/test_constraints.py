@@ -272,9 +272,9 @@ def test_confidence_and_k_best_are_those_of_complying_trees_by_enumeration(
     parser_with, constraints, temperature
 ):
     maker = {"@misc": "spacy_rootmind.kbest.v1", "k": 20}
-    nlp = parser_with(
-        lambda doc: constraints, confidence=True, alternatives=maker, temperature=temperature
-    )
+    # The most probable tree, which need not be that of the best labelled tree.
+    settings = {"decode": "tree", "confidence": True, "alternatives": maker}
+    nlp = parser_with(lambda doc: constraints, temperature=temperature, **settings)
     doc = nlp(Doc(nlp.vocab, words=FIRST, sent_starts=GIVEN[:5]))
     [sentence] = doc.sents
     heads = local_heads(sentence, range(5))
@@ -355,7 +355,7 @@ def test_whitespace_inside_arcs_and_spans_is_no_matter(parser_with):
     doc = nlp(Doc(nlp.vocab, words=words))
     [sentence] = doc.sents
     assert doc[1].head.i == 8
-    assert sum(doc[i].head.i not in (3, 5) for i in (3, 5)) == 1
+    assert is_subtree(doc[2:7])
     assert doc[5].head.i != 3
     assert [doc[i].head.i for i in (0, 2, 4, 6, 9)] == [1, 1, 3, 5, 8]
     assert sum(token.head == token for token in sentence) == 1
