@@ -16,9 +16,12 @@ TEXT = "The cat  saw a dog that slept.\nShe said that it rained."
 
 @pytest.fixture(autouse=True)
 def change(unsure):
-    """Gives the parser confidence, arcs and the five best trees; changes settings for a test."""
+    """Gives the parser confidence, arcs and the five best trees; changes settings for a test.
+
+    The parse is the best tree before labels: that of the best labelled tree may be another.
+    """
     with changeable(unsure) as change:
-        change(confidence=True, arc_threshold=0.05, alternatives=kbest(5))
+        change(decode="tree", confidence=True, arc_threshold=0.05, alternatives=kbest(5))
         yield change
 
 

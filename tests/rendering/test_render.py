@@ -175,7 +175,8 @@ def docs(unsure):
     with settable(unsure) as set_all:
         best = kbest(5)
         return types.SimpleNamespace(
-            kbest=set_all(confidence=True, alternatives=best)(TEXT),
+            # The parse is the first of the five, which come before labels.
+            kbest=set_all(decode="tree", confidence=True, alternatives=best)(TEXT),
             confident=set_all(confidence=True)(TEXT),
             plain=set_all()(TEXT),
         )
@@ -526,8 +527,17 @@ def label_with_prob(token):
 def test_a_head_set_by_hand_is_drawn_without_a_probability(docs):
     doc = docs.kbest.copy()
     sentence = list(doc.sents)[1]
-    token = next(t for t in sentence if t.head == sentence.root and t.n_lefts + t.n_rights == 0)
-    token.head = next(t for t in sentence if not t.is_space and t not in (token, sentence.root))
+    words = [token for token in sentence if not token.is_space]
+    taken = {(i, h) for parse in sentence._.parses for i, h in enumerate(parse.heads.tolist())}
+    token, head = next(
+        (leaf, head)
+        for leaf in words
+        for head in words
+        if leaf != head
+        and not [*leaf.children]
+        and (leaf.i - sentence.start, head.i - sentence.start) not in taken
+    )
+    token.head = head
     texts, drawn = parse_one_svg(render(sentence))
     assert Drawn(token.head.text, token.text, token.dep_) in drawn[0].arcs()
     assert len([arc for arc in drawn[0].arcs() if " " not in arc.label]) == 1
