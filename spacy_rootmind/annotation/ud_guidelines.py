@@ -22,6 +22,10 @@ from spacy_rootmind.annotation.ud_rules import (
 from spacy_rootmind.trees.constrained import Conflict
 from spacy_rootmind.trees.conventions import ROOT, ROOT_LABEL
 
+# In `doc.user_data`: labels have to go with the parts of speech and features of this Doc, which are
+# given, whatever the guidelines say of those of others.
+FIXED_TAGS = "spacy_rootmind.fixed_tags"
+
 NUMBER_OF_POS = np.zeros(max(IDS.values()) + 1, dtype=np.int8)
 for _name, _pos in IDS.items():
     NUMBER_OF_POS[_pos] = NUMBER_OF_TAG.get(_name, 0)
@@ -34,12 +38,16 @@ class UDGuidelines:
     """
 
     def __init__(self, labels: Sequence[str], fixed_tags: bool = True) -> None:
-        self.tables = LabelTables(labels, fixed_tags)
+        self.tables, self.fixed_tags = LabelTables(labels, fixed_tags), fixed_tags
 
     def __call__(self, sentences: Sequence[tuple[Doc, NDArray[np.int64]]]) -> "UDRules":
         """Make the rules for sentences: Docs, and the tokens that are a sentence's words."""
         lengths = [len(words) for _, words in sentences]
-        return UDRules(self.tables, read_words(sentences), lengths)
+        words = read_words(sentences)
+        if not self.fixed_tags:
+            is_free = np.array([FIXED_TAGS not in doc.user_data for doc, _ in sentences], bool)
+            words.external[np.repeat(is_free, np.array(lengths, np.intp) + 1)] = 0
+        return UDRules(self.tables, words, lengths)
 
 
 class UDRules:
@@ -71,7 +79,7 @@ class UDRules:
         joined[0] = 0
         follows, is_apart = index < index[:, None], joined[:, None] == joined
         mask = tables.fits_order[2 * follows + is_apart]
-        if tables.fixed_tags:
+        if words.external.any():
             fits = tables.fits_tag[words.external, :-1]
             # Any part of speech goes with an adverbial that is written apart.
             if tables["goeswith"].any():

@@ -105,7 +105,7 @@ class LabelTables:
     labels : sequence of str
         Names of all labels by number, the root's first.
     fixed_tags : bool
-        Whether a word's part of speech rules relations out.
+        Whether parts of speech of all words rule relations out, so that punctuation needs one.
 
     Raises
     ------
@@ -147,8 +147,7 @@ class LabelTables:
         self.nominal, self.clausal = self.among(NOMINALS), self.among(CLAUSAL)
         self.of_possessives = self.among(OF_POSSESSIVES)
         self.free = self.among(FREE)
-        self.fixed_tags = fixed_tags
-        self.fits_tag = self._tag_table(fixed_tags)
+        self.fits_tag = self._tag_table()
         # By twice whether the word follows its head, and whether all words in between are apart.
         self.fits_order = np.ones((4, len(self.names) - 1), dtype=np.bool_)
         self.fits_order[:2, self.rightward[:-1]] = False
@@ -170,11 +169,9 @@ class LabelTables:
         chosen[ROOT_LABEL] = False
         return chosen
 
-    def _tag_table(self, fixed_tags: bool) -> NDArray[np.bool_]:
+    def _tag_table(self) -> NDArray[np.bool_]:
         """Tell which labels go with each part of speech, (n_tags, n_labels + 2)."""
         fits = np.ones((len(TAGS), len(self.names)), dtype=np.bool_)
-        if not fixed_tags:
-            return fits
         tags = np.array(TAGS)
         for rules, wanted in ((ONLY, True), (NEVER, False)):
             for relation, chosen in rules.items():

@@ -23,7 +23,7 @@ from spacy_rootmind.formats.registry import (
     output_formats,
     suffixes_of,
 )
-from spacy_rootmind.parsing.settings import ALTERNATIVES, ParserSettings
+from spacy_rootmind.parsing.settings import ALTERNATIVES, SENTENCES, ParserSettings
 
 COMMAND = "python -m spacy_rootmind"
 # Rows that `bulk` writes.
@@ -124,7 +124,17 @@ PARSER_OPTIONS: dict[str, Any] = {
     "replace_tags": Option(
         "--replace-tags",
         help="Replace the lemmas, tags and features of CoNLL-U with those that the pipeline "
-        "predicts; by default these only fill empty columns",
+        "predicts; by default these only fill columns of a sentence that are empty",
+    ),
+    "keep_heads": Option(
+        "--keep-heads",
+        help="Keep the heads and labels of CoNLL-U, and find those that are missing (_); by "
+        "default all are predicted",
+    ),
+    "sentences": choice(
+        "--sentences",
+        of=SENTENCES,
+        help="lines: each line of a text is one sentence; by default the pipeline finds sentences",
     ),
     "batch_size": Option(
         "--batch-size", "-b", min=1, help="Texts per batch; by default the pipeline's"

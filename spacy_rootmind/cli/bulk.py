@@ -155,6 +155,8 @@ def check_effects(given: Set[str], formats: Set[str], to_format: str) -> None:
         "paragraphs": texts,
         "max_word_length": {*texts, "jsonl", PARQUET},
         "replace_tags": {"conllu"},
+        "keep_heads": {"conllu"},
+        "sentences": texts,
         **{name: {PARQUET} for name in ("text_column", "tokens_column", "id_column")},
     }
     for name, expected in rules.items():

@@ -20,7 +20,7 @@ from spacy_rootmind.cli.messages import (
 from spacy_rootmind.cli.outputs import DocsOutput, FileOutput, Output, StreamOutput, check_free
 from spacy_rootmind.cli.signals import Interrupted, interruption, stop_signals
 from spacy_rootmind.formats.lines import STDIN, InputError, Inputs
-from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords, replacing_tags
+from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
 from spacy_rootmind.formats.registry import (
     DOCS,
     PARAGRAPHS,
@@ -32,6 +32,7 @@ from spacy_rootmind.formats.registry import (
     suffixes_of,
     writer,
 )
+from spacy_rootmind.parsing.given import as_set
 from spacy_rootmind.parsing.long_runs import cut_long_runs
 from spacy_rootmind.parsing.settings import ParserSettings, SettingsError
 from spacy_rootmind.parsing.stream import Counts, chunks, count_doc, parse_records
@@ -185,6 +186,8 @@ def check_effects(given: Set[str], formats: Set[str]) -> None:
         ("paragraphs", "--paragraphs", {TEXT, PARAGRAPHS}),
         ("max_word_length", "--max-word-length", {TEXT, PARAGRAPHS, "jsonl"}),
         ("replace_tags", "--replace-tags", {"conllu"}),
+        ("keep_heads", "--keep-heads", {"conllu"}),
+        ("sentences", "--sentences", {"text"}),
     ):
         if name in given and not expected & formats:
             raise CommandError(
@@ -246,8 +249,7 @@ class Run:
     def _parse(self, records: InputRecords, progress: Bar) -> bool:
         """Parse chunk by chunk; returns whether all of the input was parsed."""
         settings = self.options.settings
-        if settings.replace_tags:
-            records = replacing_tags(records)
+        records = as_set(records, settings)
         records = cut_long_runs(records, self.nlp, settings.max_word_length, self.messages.warn)
         for chunk in chunks(records, CHUNK_RECORDS, CHUNK_CHARS):
             # Frees what the chunk adds to the vocabulary.

@@ -308,8 +308,8 @@ def decimals(value: float) -> str:
 def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_before: int) -> str:
     """Write a sentence of CoNLL-U as it was read, with the new heads and labels.
 
-    Empty columns are filled with the tags of the pipeline, which replace those that were given if
-    the record says so. The enhanced graph, with its empty nodes, is left out: it belongs to the
+    Columns without any value are filled with the tags of the pipeline, which replace those that were
+    given if the record says so. The enhanced graph, with its empty nodes, is left out: it belongs to the
     trees that were given, and UD allows it in all sentences of a file or in none.
     """
     check_unchanged(doc, record)
@@ -320,10 +320,11 @@ def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_bef
     details = word_details(doc[:], words) if is_whole else ListedDetails()
     probabilities = _probabilities(details, len(words))
     rows = [list(row) for row in given.rows]
+    kept = [] if record.replace_tags else given.given_columns
     for i, place in enumerate(given.word_rows):
         row = rows[place]
         for column, value in _tags(words[i]).items():
-            if row[column] == EMPTY or record.replace_tags:
+            if column not in kept:
                 row[column] = value
         row[HEAD], row[DEPREL], row[DEPS] = str(heads[i]), deps[i], EMPTY
         row[MISC] = set_misc(row[MISC], probabilities[i])

@@ -67,6 +67,12 @@ class Sentence:
         """Rows of the words, without multiword tokens and empty nodes."""
         return [self.rows[i] for i in self.word_rows]
 
+    @property
+    def given_columns(self) -> list[int]:
+        """Columns of lemmas, tags and features that have a value for some word."""
+        columns = (LEMMA, UPOS, XPOS, FEATS)
+        return [column for column in columns if any(row[column] != EMPTY for row in self.words)]
+
     def line_of(self, word: int) -> int:
         """Return the line number of a word; words are counted from 0."""
         return self.line + len(self.comments) + self.word_rows[word]
@@ -172,6 +178,70 @@ class SentenceBuilder:
                 f"found one that ends at {self._range_end}",
             )
         return sentence
+
+
+class Arc(NamedTuple):
+    """What is given of a word's arc: the head, 0 for the root, and the label, or None."""
+
+    head: int | None
+    label: str | None
+
+
+def read_arcs(sentence: Sentence) -> list[Arc]:
+    """Read the heads and labels of words; the label "root" and the head 0 imply each other.
+
+    Raises
+    ------
+    ConlluError
+        If a head is no word of the sentence, the label "root" is on another arc, the root has
+        another label, there are several roots, or heads lead in a circle.
+    """
+    arcs = [_read_arc(sentence, word) for word in range(len(sentence.word_rows))]
+    roots = [word for word, arc in enumerate(arcs) if arc.head == 0]
+    if len(roots) > 1:
+        raise ConlluError(
+            sentence.line_of(roots[1]),
+            f"expected one root, found the words {roots[0] + 1} and {roots[1] + 1} with head 0",
+        )
+    _refuse_cycles(sentence, arcs)
+    return arcs
+
+
+def _read_arc(sentence: Sentence, word: int) -> Arc:
+    row = sentence.words[word]
+    head, label = (None if row[column] in ("", EMPTY) else row[column] for column in (HEAD, DEPREL))
+    if label is not None and label.lower() == "root":
+        head, label = head or "0", "root"
+    elif head == "0" and label is None:
+        label = "root"
+    is_word = head is None or WORD_ID.fullmatch(head)
+    if not (is_word or head == "0") or int(head or 0) > len(sentence.word_rows):
+        expected = f"a head from 0 to {len(sentence.word_rows)}"
+    elif head is not None and (head == "0") != (label == "root") and label is not None:
+        expected = "the label root exactly where the head is 0"
+    else:
+        return Arc(None if head is None else int(head), label)
+    raise ConlluError(
+        sentence.line_of(word), f"expected {expected}, found {row[HEAD]!r} and {row[DEPREL]!r}"
+    )
+
+
+def _refuse_cycles(sentence: Sentence, arcs: Sequence[Arc]) -> None:
+    seen: set[int] = set()
+    for first in range(1, len(arcs) + 1):
+        path: dict[int, None] = {}
+        word: int | None = first
+        while word and word not in seen:
+            seen.add(word)
+            path[word] = None
+            word = arcs[word - 1].head
+        if word in path:
+            cycle = list(path)[list(path).index(word) :]
+            raise ConlluError(
+                sentence.line_of(word - 1),
+                f"expected heads that lead to the root, found a cycle of the words "
+                f"{', '.join(map(str, cycle))}",
+            )
 
 
 class Token(NamedTuple):

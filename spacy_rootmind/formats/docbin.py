@@ -11,11 +11,7 @@ from spacy.vocab import Vocab
 
 from spacy_rootmind.compat import TRANSFORMER_OUTPUT, gc_unchanged
 from spacy_rootmind.formats.lines import InputError
-from spacy_rootmind.formats.records import (
-    InputRecord,
-    check_unchanged,
-    restore_given_columns,
-)
+from spacy_rootmind.formats.records import InputRecord, check_unchanged
 
 
 def read_docs(file: str, content: bytes) -> Iterator[InputRecord]:
@@ -66,7 +62,6 @@ def pack_doc(doc: Doc, record: InputRecord) -> DocBin:
         If the pipeline has changed the tokens of the record.
     """
     check_unchanged(doc, record)
-    restore_given_columns(doc, record)
     # Kilobytes per word that nothing reads again.
     user_data: dict[Any, Any] = doc.user_data
     user_data.pop(TRANSFORMER_OUTPUT, None)

@@ -26,7 +26,7 @@ from spacy.tokens import Doc, Span, Token
 from spacy_rootmind.formats.conllu import deprel, numbered_tree, word_details
 from spacy_rootmind.formats.conllu_sentence import as_column
 from spacy_rootmind.formats.parse_details import ListedDetails
-from spacy_rootmind.formats.records import InputRecord, check_unchanged, restore_given_columns
+from spacy_rootmind.formats.records import InputRecord, check_unchanged
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,6 @@ def write_tree(doc: Doc, record: InputRecord, n_before: int) -> bytes:
         If the pipeline has changed the tokens of the record, or a sentence is not a tree.
     """
     check_unchanged(doc, record)
-    restore_given_columns(doc, record)
     drawn = []
     for sentence in doc.sents:
         words = [token for token in sentence if not token.is_space]

@@ -22,7 +22,6 @@ from spacy_rootmind.formats.records import (
     InputRecord,
     InputRecords,
     check_unchanged,
-    restore_given_columns,
 )
 from spacy_rootmind.formats.text import is_blank
 
@@ -198,7 +197,6 @@ def write_jsonl(doc: Doc, record: InputRecord, n_before: int) -> bytes:
         If the pipeline has changed the tokens of the record.
     """
     check_unchanged(doc, record)
-    restore_given_columns(doc, record)
     data: dict[str, Any] = {**record.fields, **doc.to_json()}
     for number, sentence in enumerate(doc.sents):
         _add_parse(data, number, sentence)

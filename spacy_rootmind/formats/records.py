@@ -6,16 +6,22 @@ from dataclasses import dataclass, field
 from math import isnan
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from spacy.attrs import LEMMA as LEMMA_ATTRIBUTE
+from spacy.attrs import MORPH, POS, TAG
 from spacy.language import Language
 from spacy.parts_of_speech import IDS as PARTS_OF_SPEECH
 from spacy.tokens import Doc
 from spacy.vocab import Vocab
 
-from spacy_rootmind.formats.conllu_sentence import EMPTY, FEATS, LEMMA, UPOS, XPOS, Sentence
+from spacy_rootmind.formats.conllu_sentence import EMPTY, FEATS, LEMMA, UPOS, XPOS, Arc, Sentence
 
 LINE_FEED = re.compile("\n")
 # Kinds of failures.
 INPUT, PIPELINE, KILLED = "input", "pipeline", "killed"
+# The attributes of tokens for columns of CoNLL-U.
+ATTRIBUTES = {LEMMA: LEMMA_ATTRIBUTE, UPOS: POS, XPOS: TAG, FEATS: MORPH}
 
 
 def id_text(value: Any) -> str | None:
@@ -66,6 +72,10 @@ class InputRecord:
         The sentence of CoNLL-U; written again to CoNLL-U.
     replace_tags : bool
         Whether lemmas, tags and features of the pipeline replace those of the sentence.
+    arcs : list of Arc, optional
+        Heads and labels of the sentence that parses have to have.
+    is_in_lines : bool
+        Whether each line of a text is one sentence.
     load_doc : callable, optional
         Loads a Doc that was saved, with its annotation. It has the given words.
     """
@@ -84,6 +94,8 @@ class InputRecord:
     fields: dict[str, Any] = field(default_factory=dict)
     sentence: Sentence | None = None
     replace_tags: bool = False
+    arcs: list[Arc] | None = None
+    is_in_lines: bool = False
     load_doc: Callable[[Vocab], Doc] | None = None
     file_name: str | None = None
     starts_file: bool = False
@@ -120,16 +132,24 @@ class InputRecord:
         if self.load_doc is not None:
             return self.load_doc(nlp.vocab)
         if self.words is None:
-            text = self.text or ""
-            # A text beyond spaCy's limit is refused as a whole.
-            if self.pieces is None or len(text) > nlp.max_length:
-                return nlp.make_doc(text)
-            docs = [nlp.tokenizer(piece) for piece in self.pieces]
-            return Doc.from_docs(docs, ensure_whitespace=False)
+            doc = self._tokenize(nlp)
+            if not self.is_in_lines:
+                return doc
+            self.words = [token.text for token in doc]
+            self.spaces = [bool(token.whitespace_) for token in doc]
+            self.starts = line_starts(self.words)
         starts: list[bool | int | None] | None = None
         if self.starts is not None:
             starts = list(self.starts)
         return Doc(nlp.vocab, words=self.words, spaces=self.spaces, sent_starts=starts)
+
+    def _tokenize(self, nlp: Language) -> Doc:
+        text = self.text or ""
+        # A text beyond spaCy's limit is refused as a whole.
+        if self.pieces is None or len(text) > nlp.max_length:
+            return nlp.make_doc(text)
+        docs = [nlp.tokenizer(piece) for piece in self.pieces]
+        return Doc.from_docs(docs, ensure_whitespace=False)
 
     def failed(self, error: Exception) -> "Failure":
         """Return a failure of this record."""
@@ -170,12 +190,14 @@ class Failure:
 InputRecords = Iterator[InputRecord | Failure]
 
 
-def replacing_tags(records: InputRecords) -> InputRecords:
-    """Let lemmas, tags and features of the pipeline replace those of the records."""
-    for record in records:
-        if isinstance(record, InputRecord):
-            record.replace_tags = True
-        yield record
+def line_starts(tokens: list[str]) -> list[bool]:
+    """Tell which tokens start a line of their text; whitespace belongs to the line before it."""
+    starts: list[bool] = []
+    is_new = True
+    for i, token in enumerate(tokens):
+        starts.append(i == 0 or (is_new and not token.isspace()))
+        is_new = i > 0 and token.isspace() and (is_new or "\n" in token)
+    return starts
 
 
 def check_unchanged(doc: Doc, record: InputRecord) -> None:
@@ -204,21 +226,36 @@ def check_unchanged(doc: Doc, record: InputRecord) -> None:
 
 
 def restore_given_columns(doc: Doc, record: InputRecord) -> None:
-    """Replace predicted annotation other than the tree with the columns of the CoNLL-U sentence.
+    """Set the lemmas, tags and features that are given with a sentence of CoNLL-U.
 
-    If the record says so, only what the pipeline has not predicted is taken from them. Values that
-    spaCy cannot store are left out: parts of speech that are not universal, and features that are
-    not pairs.
+    If the record says so, only where the pipeline has not predicted any.
     """
-    if record.sentence is None:
+    if record.sentence is None or not record.sentence.given_columns:
         return
-    keep = not record.replace_tags
-    for token, row in zip(doc, record.sentence.words, strict=True):
-        if row[LEMMA] != EMPTY and (keep or not token.lemma):
-            token.lemma_ = row[LEMMA]
-        if row[UPOS] in PARTS_OF_SPEECH and (keep or not token.pos):
-            token.pos_ = row[UPOS]
-        if row[XPOS] != EMPTY and (keep or not token.tag):
-            token.tag_ = row[XPOS]
-        if all("=" in pair for pair in row[FEATS].split("|")) and (keep or not token.has_morph()):
-            token.set_morph(row[FEATS])  # type: ignore[attr-defined]
+    attributes, values = given_values(record.sentence, doc.vocab)
+    if record.replace_tags:
+        found = doc.to_array(attributes).reshape(values.shape)
+        values = np.where(found, found, values)
+    doc.from_array(attributes, values)
+
+
+def given_values(sentence: Sentence, vocab: Vocab) -> tuple[list[int], NDArray[np.uint64]]:
+    """Read the given columns of a sentence: attributes of spaCy, and their values for each word.
+
+    A word without a value has none, as do words whose values spaCy cannot store: parts of speech
+    that are not universal, and features that are not pairs.
+    """
+    columns = sentence.given_columns
+    values = [
+        [_as_value(vocab, column, row[column]) for column in columns] for row in sentence.words
+    ]
+    return [ATTRIBUTES[column] for column in columns], np.array(values, dtype=np.uint64)
+
+
+def _as_value(vocab: Vocab, column: int, value: str) -> int:
+    if column == UPOS:
+        return PARTS_OF_SPEECH.get(value, 0)
+    if column == FEATS:
+        is_valid = all("=" in pair for pair in value.split("|"))
+        return vocab.morphology.add(value if is_valid else "")
+    return 0 if value == EMPTY else vocab.strings.add(value)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # Methods for alternative parses; `pipelines.alternatives_method` makes them.
 ALTERNATIVES = ("kbest", "sample", "sample-without-replacement")
+# What is known of the sentences of a text.
+SENTENCES = ("lines",)
 
 
 class SettingsError(ValueError):
@@ -53,7 +55,11 @@ class ParserSettings:
         takes half a second for the worst words of the default length.
     replace_tags : bool
         Whether lemmas, tags and features that the pipeline predicts replace those of CoNLL-U; by
-        default they fill empty columns.
+        default they fill columns of a sentence that are empty.
+    keep_heads : bool
+        Whether trees have the heads and labels that CoNLL-U gives; those of other words are found.
+    sentences : {"lines"}, optional
+        That each line of a text is one sentence; by default the pipeline finds sentences.
     batch_size : int, optional
         Texts per batch; by default the pipeline's.
     gpu_id : int
@@ -72,6 +78,8 @@ class ParserSettings:
     labelled: bool = False
     max_word_length: int = 1000
     replace_tags: bool = False
+    keep_heads: bool = False
+    sentences: str | None = None
     batch_size: int | None = None
     gpu_id: int = -1
 
@@ -84,6 +92,11 @@ class ParserSettings:
             raise ValueError(
                 f"expected alternatives to be one of {', '.join(ALTERNATIVES)}, received "
                 f"{self.alternatives!r}"
+            )
+        if self.sentences not in (None, *SENTENCES):
+            raise ValueError(
+                f"expected sentences to be one of {', '.join(SENTENCES)}, received "
+                f"{self.sentences!r}"
             )
         if self.labelled and self.alternatives is None:
             raise ValueError(

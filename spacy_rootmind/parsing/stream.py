@@ -14,6 +14,7 @@ from spacy_rootmind.annotation.details import BROKEN, NOT_PROVEN
 from spacy_rootmind.annotation.extensions import get_guideline_status, is_outdated
 from spacy_rootmind.formats.lines import InputError
 from spacy_rootmind.formats.records import Failure, InputRecord, InputRecords
+from spacy_rootmind.parsing.given import Context, finish, run_pipeline, start
 from spacy_rootmind.pipeline.root_mst import RootMST
 
 Parsed = Generator[tuple[InputRecord, Doc] | Failure, None, None]
@@ -84,18 +85,18 @@ def parse_records(nlp: Language, records: InputRecords, *, batch_size: int | Non
     waiting: deque[tuple[int, InputRecord | Failure]] = deque()
     exhausted = False
 
-    def make_docs() -> Iterator[tuple[Doc, int]]:
+    def make_docs() -> Iterator[tuple[Doc, Context]]:
         nonlocal exhausted
         for number, record in numbered:
             doc = None
             if isinstance(record, InputRecord):
                 try:
-                    doc = record.make_doc(nlp)
+                    doc, given = start(nlp, record)
                 except Exception as error:
                     record = record.failed(error)
             waiting.append((number, record))
             if doc is not None:
-                yield doc, number
+                yield doc, (number, given)
         exhausted = True
 
     def retry_oldest() -> tuple[InputRecord, Doc] | Failure:
@@ -104,14 +105,13 @@ def parse_records(nlp: Language, records: InputRecords, *, batch_size: int | Non
 
     while not exhausted:
         try:
-            for doc, number in nlp.pipe(make_docs(), as_tuples=True, batch_size=batch_size):
-                # The number is lost if a component replaces the Doc.
-                if number is not None:
-                    while waiting[0][0] != number:
+            for doc, context in run_pipeline(nlp, make_docs(), batch_size):
+                if context is not None:
+                    while waiting[0][0] != context[0]:
                         yield retry_oldest()
                     record = cast(InputRecord, waiting.popleft()[1])
                     allow_splits(nlp, record, doc)
-                    yield record, doc
+                    yield finish(doc, record)
         except InputError:
             raise
         except Exception:
@@ -141,12 +141,14 @@ def parse_alone(
     """Parse one record by itself."""
     handler.error = None
     try:
-        docs = list(nlp.pipe([record.make_doc(nlp)]))
+        doc, given = start(nlp, record)
+        docs = list(run_pipeline(nlp, [(doc, (0, given))]))
     except Exception as error:
         return record.failed(error)
     if docs:
-        allow_splits(nlp, record, docs[0])
-        return record, docs[0]
+        doc, _ = docs[0]
+        allow_splits(nlp, record, doc)
+        return finish(doc, record)
     return record.failed(handler.error or ValueError("the pipeline returned no Doc"))
 
 

@@ -50,6 +50,9 @@ class Constraints:
 
 Constrain = Callable[[Doc], Constraints]
 
+# In `doc.user_data`: constraints of this Doc, besides those of the setting.
+CONSTRAINTS = "spacy_rootmind.constraints"
+
 
 def preset_heads(root_label: str = "ROOT") -> Constrain:
     """Keep the heads that a Doc has; registered as `spacy_rootmind.preset_heads.v1`.
@@ -121,6 +124,18 @@ def _require_spans(doc: Doc, spans_key: str | None) -> None:
             f"{sorted(doc.spans)} in {doc.text[:40]!r}: put a component that makes it before the "
             f"parser, or set `doc.spans[{spans_key!r}]`, to [] if there are none"
         )
+
+
+def constraints_of(doc: Doc, constrain: Constrain | None) -> Constraints:
+    """Put together the constraints of a setting and those that the Doc itself has."""
+    made = Constraints() if constrain is None else constrain(doc)
+    given = doc.user_data.get(CONSTRAINTS)
+    # Another object than constraints is refused when it is checked.
+    if given is None or not isinstance(made, Constraints):
+        return made
+    return Constraints(
+        [*made.forced, *given.forced], made.forbidden, made.subtrees, [*made.labels, *given.labels]
+    )
 
 
 # --- checked constraints -----------------------------------------------------------------------

@@ -53,7 +53,12 @@ from spacy_rootmind.network.architecture import (
 from spacy_rootmind.network.boundaries import NOT_A_WORD
 from spacy_rootmind.network.listeners import listeners_in
 from spacy_rootmind.network.types import Floats2d
-from spacy_rootmind.pipeline.constraints import DocConstraints, SentenceConstraints
+from spacy_rootmind.pipeline.constraints import (
+    CONSTRAINTS,
+    DocConstraints,
+    SentenceConstraints,
+    constraints_of,
+)
 from spacy_rootmind.pipeline.sentence_parser import PredictionContext, SentenceParser, Task
 from spacy_rootmind.pipeline.stored_distributions import sigmoid
 from spacy_rootmind.trees.conventions import ROOT_LABEL
@@ -274,8 +279,9 @@ def plan_sentences(
     if settings.distribution_threshold is not None:
         log_odds = _taught_log_odds(doc, log_odds, stated)
     constraints = None
-    if settings.constraints is not None:
-        constraints = DocConstraints.check(doc, settings.constraints(doc), context.labels)
+    if settings.constraints is not None or CONSTRAINTS in doc.user_data:
+        wanted = constraints_of(doc, settings.constraints)
+        constraints = DocConstraints.check(doc, wanted, context.labels)
         bound = constraints.bind(doc, bound)
     bound = join_wordless(doc, bound)
     if constraints is not None:

@@ -1,0 +1,167 @@
+"""Annotation that is given with sentences of CoNLL-U, kept while components run.
+
+Components see what is given, and do not change it. What they add goes with it: a word whose part of
+speech is given gets features of that part of speech, a parse has the given arcs, and under
+guidelines its labels go with the given tags.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from spacy.attrs import MORPH, POS
+from spacy.language import Language
+from spacy.pipeline import Morphologizer
+from spacy.tokens import Doc
+
+from spacy_rootmind.annotation.ud_guidelines import FIXED_TAGS
+from spacy_rootmind.formats.conllu_sentence import Arc, ConlluError, Sentence, read_arcs
+from spacy_rootmind.formats.records import (
+    Failure,
+    InputRecord,
+    InputRecords,
+    check_unchanged,
+    given_values,
+    restore_given_columns,
+)
+from spacy_rootmind.parsing.settings import ParserSettings
+from spacy_rootmind.pipeline.constraints import CONSTRAINTS, Constraints
+
+ANALYSIS = [POS, MORPH]
+
+
+def as_set(records: InputRecords, settings: ParserSettings) -> InputRecords:
+    """Apply settings to records; a sentence whose heads are kept and make no tree is a failure."""
+    for record in records:
+        if isinstance(record, InputRecord):
+            record.replace_tags = settings.replace_tags
+            record.is_in_lines = settings.sentences == "lines"
+            if settings.keep_heads and record.sentence is not None:
+                try:
+                    record.arcs = read_arcs(record.sentence)
+                except ConlluError as error:
+                    yield Failure(record.file, error.line, str(error), name=record.id)
+                    continue
+        yield record
+
+
+class Given:
+    """What is given with the Doc of a record of CoNLL-U."""
+
+    def __init__(self, doc: Doc, record: InputRecord, sentence: Sentence) -> None:
+        self.record = record
+        self.attributes, self.values = given_values(sentence, doc.vocab)
+        if record.replace_tags:
+            self.attributes = []
+        # Features that go with the given parts of speech, as far as any have been found.
+        self.features = np.zeros(len(doc), dtype=np.uint64)
+        if self.has(POS) or self.has(MORPH):
+            doc.user_data[FIXED_TAGS] = True
+        if record.arcs is not None:
+            doc.user_data[CONSTRAINTS] = as_constraints(record.arcs)
+        self.restore(doc)
+
+    def has(self, attribute: int) -> bool:
+        """Tell whether an attribute is given."""
+        return attribute in self.attributes
+
+    def column(self, attribute: int) -> NDArray[np.uint64]:
+        """Look up the values of an attribute that is given."""
+        return self.values[:, self.attributes.index(attribute)]
+
+    def restore(self, doc: Doc) -> None:
+        """Set what is given again, and the last features that go with it."""
+        if len(doc) != len(self.features):
+            check_unchanged(doc, self.record)
+        if self.has(POS):
+            tags, features = doc.to_array(ANALYSIS).T
+            given = self.column(POS)
+            self.features = np.where((tags == given) | (given == 0), features, self.features)
+            doc.from_array([MORPH], self.features)
+        if self.attributes:
+            doc.from_array(self.attributes, self.values)
+
+
+def as_constraints(arcs: list[Arc]) -> Constraints:
+    """Convert arcs to constraints, in which the root is its own head and has no other label."""
+    heads = [
+        (i, arc.head - 1 if arc.head else i) for i, arc in enumerate(arcs) if arc.head is not None
+    ]
+    labels = [(i, arc.label) for i, arc in enumerate(arcs) if arc.label and arc.head != 0]
+    return Constraints(forced=heads, labels=labels)
+
+
+class Analyses:
+    """The analyses that a morphologizer chooses from."""
+
+    def __init__(self, tagger: Morphologizer) -> None:
+        self.tagger = tagger
+        tags, features = tagger.cfg["labels_pos"], tagger.cfg["labels_morph"]
+        add = tagger.vocab.morphology.add
+        # One row each, as `Doc.to_array(ANALYSIS)` has them.
+        self.table = np.array(
+            [(tags.get(label, 0), add(features.get(label, ""))) for label in tagger.labels],
+            dtype=np.uint64,
+        )
+
+    def choose(self, doc: Doc, given: Given) -> None:
+        """Set the most probable analyses that go with the given parts of speech or features."""
+        scores = self.tagger.model.ops.to_numpy(self.tagger.model.predict([doc])[0])
+        fits, found = np.ones(scores.shape, dtype=np.bool_), doc.to_array(ANALYSIS)
+        for attribute, values in zip(ANALYSIS, self.table.T, strict=True):
+            if given.has(attribute):
+                wanted = given.column(attribute)[:, None]
+                # A morphologizer may have learnt features without parts of speech.
+                fits &= (values == wanted) | (values == 0) | (wanted == 0)
+        if given.has(POS):
+            found[:, 0] = 0
+        best = self.table[np.where(fits, scores, -np.inf).argmax(axis=1)]
+        doc.from_array(ANALYSIS, np.where(fits.any(axis=1, keepdims=True), best, found))
+
+
+Context = tuple[int, Given | None]
+"""The number of a record, and what is given with its Doc."""
+
+
+def start(nlp: Language, record: InputRecord) -> tuple[Doc, Given | None]:
+    """Make the Doc of a record, with what is given."""
+    doc = record.make_doc(nlp)
+    return doc, None if record.sentence is None else Given(doc, record, record.sentence)
+
+
+def run_pipeline(
+    nlp: Language, docs: Iterable[tuple[Doc, Any]], batch_size: int | None = None
+) -> Iterable[tuple[Doc, Any]]:
+    """Run all components on Docs with their contexts; what is given is restored after each.
+
+    The context becomes None if a component replaces the Doc.
+    """
+    for name, component in nlp.pipeline:
+        others = [other for other in nlp.pipe_names if other != name]
+        docs = nlp.pipe(docs, as_tuples=True, batch_size=batch_size, disable=others)
+        docs = _restored(docs, component)
+    return docs
+
+
+def _restored(docs: Iterable[tuple[Doc, Any]], component: Any) -> Iterator[tuple[Doc, Any]]:
+    analyses = Analyses(component) if isinstance(component, Morphologizer) else None
+    for doc, context in docs:
+        given = context and context[1]
+        if given is not None:
+            if analyses and given.has(POS) != given.has(MORPH):
+                analyses.choose(doc, given)
+            given.restore(doc)
+        yield doc, context
+
+
+def finish(doc: Doc, record: InputRecord) -> tuple[InputRecord, Doc] | Failure:
+    """Check a parsed Doc, and leave nothing in it but what is given and predicted."""
+    doc.user_data.pop(FIXED_TAGS, None)
+    doc.user_data.pop(CONSTRAINTS, None)
+    try:
+        check_unchanged(doc, record)
+        restore_given_columns(doc, record)
+    except ValueError as error:
+        return record.failed(error)
+    return record, doc
