@@ -34,8 +34,10 @@ from spacy_rootmind.annotation import ud_rules
 from spacy_rootmind.formats.conllu import write_conllu
 from spacy_rootmind.formats.conllu_sentence import EMPTY, FEATS, UPOS
 from spacy_rootmind.formats.lines import Inputs
-from spacy_rootmind.formats.records import InputRecord, replacing_tags
+from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.formats.registry import read_records
+from spacy_rootmind.parsing.given import as_set
+from spacy_rootmind.parsing.settings import ParserSettings
 from spacy_rootmind.pipeline import sentence_parser
 
 BLOCK = "spacy_rootmind.ud_guidelines.v1"
@@ -160,7 +162,11 @@ def measure(model: str, treebank: Path, rounds: int) -> dict[str, Run]:
     """Parse a treebank in all ways, and again for the times."""
     pipeline, found = Pipeline(model), {}
     records = list(read_records(Inputs([str(treebank)]), None))
-    replacing = list(replacing_tags(read_records(Inputs([str(treebank)]), None)))
+    replacing = list(
+        as_set(
+            read_records(Inputs([str(treebank)]), None), ParserSettings(model, replace_tags=True)
+        )
+    )
     for name, (guidelines, gold_tags) in WAYS.items():
         with pipeline.way(guidelines, gold_tags) as nlp:
             found[name] = run(nlp, records if gold_tags else replacing, treebank, gold_tags)

@@ -43,10 +43,13 @@ class UDGuidelines:
     def __call__(self, sentences: Sequence[tuple[Doc, NDArray[np.int64]]]) -> "UDRules":
         """Make the rules for sentences: Docs, and the tokens that are a sentence's words."""
         lengths = [len(words) for _, words in sentences]
-        words = read_words(sentences)
-        if not self.fixed_tags:
-            is_free = np.array([FIXED_TAGS not in doc.user_data for doc, _ in sentences], bool)
-            words.external[np.repeat(is_free, np.array(lengths, np.intp) + 1)] = 0
+        words, stop = read_words(sentences), 0
+        for doc, tokens in sentences:
+            start, stop = stop, stop + len(tokens) + 1
+            if self.fixed_tags or FIXED_TAGS in doc.user_data:
+                words.space_after[start + 1 : stop] &= _may_be_apart(doc, tokens)
+            else:
+                words.external[start:stop] = 0
         return UDRules(self.tables, words, lengths)
 
 
@@ -150,6 +153,17 @@ class UDRules:
 def _conflicts(tree: Tree) -> Iterator[Conflict]:
     for rule, word in tree.broken_rules():
         yield from rule.conflicts(tree, word)
+
+
+def _may_be_apart(doc: Doc, tokens: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Tell after which words another part of the same word may follow, by their tags.
+
+    Parts after the first are X without features, and the first has Typo=Yes.
+    """
+    words = [doc[token] for token in tokens.tolist()]
+    is_part = np.array([word.pos_ in ("", "X") and not str(word.morph) for word in words])
+    is_typo = [not word.has_morph() or "Typo=Yes" in word.morph for word in words]
+    return (is_part | is_typo) & np.append(is_part[1:], False)
 
 
 # --- words -------------------------------------------------------------------------------------

@@ -179,7 +179,8 @@ def _row(token: Token, number: int, head: int, dep: str, misc: str) -> list[str]
 def _tags(token: Token) -> dict[int, str]:
     """Return the columns that a pipeline has set, besides head and label."""
     tags = {}
-    if token.lemma:
+    # The first part of a word that is written apart has the lemma of all.
+    if token.lemma and token.dep_ != "goeswith":
         tags[LEMMA] = as_column(token.lemma_)
     if token.pos:
         tags[UPOS] = token.pos_
@@ -308,9 +309,9 @@ def decimals(value: float) -> str:
 def _write_conllu_sentence(doc: Doc, record: InputRecord, given: Sentence, n_before: int) -> str:
     """Write a sentence of CoNLL-U as it was read, with the new heads and labels.
 
-    Columns without any value are filled with the tags of the pipeline, which replace those that were
-    given if the record says so. The enhanced graph, with its empty nodes, is left out: it belongs to the
-    trees that were given, and UD allows it in all sentences of a file or in none.
+    Columns without any value are filled with the tags of the pipeline, which replace those that
+    were given if the record says so. The enhanced graph, with its empty nodes, is left out: it
+    belongs to the trees that were given, and UD allows it in all sentences of a file or in none.
     """
     check_unchanged(doc, record)
     words = list(doc)

@@ -193,54 +193,52 @@ def read_arcs(sentence: Sentence) -> list[Arc]:
     Raises
     ------
     ConlluError
-        If a head is no word of the sentence, the label "root" is on another arc, the root has
-        another label, there are several roots, or heads lead in a circle.
+        If a head is no word of the sentence, the root has another label or "root" another head,
+        there are several roots, or heads make a cycle.
     """
-    arcs = [_read_arc(sentence, word) for word in range(len(sentence.word_rows))]
-    roots = [word for word, arc in enumerate(arcs) if arc.head == 0]
-    if len(roots) > 1:
-        raise ConlluError(
-            sentence.line_of(roots[1]),
-            f"expected one root, found the words {roots[0] + 1} and {roots[1] + 1} with head 0",
-        )
+    arcs: list[Arc] = []
+    root = None
+    for word, row in enumerate(sentence.words):
+        try:
+            arcs.append(_read_arc(row, len(sentence.word_rows)))
+            if arcs[-1].head == 0:
+                if root is not None:
+                    raise ValueError(f"expected one root, found the words {root} and {word + 1}")
+                root = word + 1
+        except ValueError as error:
+            raise ConlluError(sentence.line_of(word), str(error)) from None
     _refuse_cycles(sentence, arcs)
     return arcs
 
 
-def _read_arc(sentence: Sentence, word: int) -> Arc:
-    row = sentence.words[word]
+def _read_arc(row: Sequence[str], n_words: int) -> Arc:
     head, label = (None if row[column] in ("", EMPTY) else row[column] for column in (HEAD, DEPREL))
     if label is not None and label.lower() == "root":
         head, label = head or "0", "root"
-    elif head == "0" and label is None:
-        label = "root"
-    is_word = head is None or WORD_ID.fullmatch(head)
-    if not (is_word or head == "0") or int(head or 0) > len(sentence.word_rows):
-        expected = f"a head from 0 to {len(sentence.word_rows)}"
-    elif head is not None and (head == "0") != (label == "root") and label is not None:
-        expected = "the label root exactly where the head is 0"
-    else:
+    if head == "0" and label in (None, "root"):
+        return Arc(0, "root")
+    if head is None or (WORD_ID.fullmatch(head) and int(head) <= n_words and label != "root"):
         return Arc(None if head is None else int(head), label)
-    raise ConlluError(
-        sentence.line_of(word), f"expected {expected}, found {row[HEAD]!r} and {row[DEPREL]!r}"
+    raise ValueError(
+        f"expected a head from 1 to {n_words}, or the head 0 and the label root, found {head} and "
+        f"{label or EMPTY}"
     )
 
 
 def _refuse_cycles(sentence: Sentence, arcs: Sequence[Arc]) -> None:
     seen: set[int] = set()
     for first in range(1, len(arcs) + 1):
-        path: dict[int, None] = {}
+        path: list[int] = []
         word: int | None = first
         while word and word not in seen:
             seen.add(word)
-            path[word] = None
+            path.append(word)
             word = arcs[word - 1].head
         if word in path:
-            cycle = list(path)[list(path).index(word) :]
+            cycle = ", ".join(map(str, path[path.index(word) :]))
             raise ConlluError(
                 sentence.line_of(word - 1),
-                f"expected heads that lead to the root, found a cycle of the words "
-                f"{', '.join(map(str, cycle))}",
+                f"expected heads that lead to the root, found a cycle of the words {cycle}",
             )
 
 

@@ -7,7 +7,6 @@ from math import isnan
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from spacy.attrs import LEMMA as LEMMA_ATTRIBUTE
 from spacy.attrs import MORPH, POS, TAG
 from spacy.language import Language
@@ -239,17 +238,23 @@ def restore_given_columns(doc: Doc, record: InputRecord) -> None:
     doc.from_array(attributes, values)
 
 
-def given_values(sentence: Sentence, vocab: Vocab) -> tuple[list[int], NDArray[np.uint64]]:
-    """Read the given columns of a sentence: attributes of spaCy, and their values for each word.
+def given_values(sentence: Sentence, vocab: Vocab) -> tuple[list[int | str], Any]:
+    """Read the given columns of a sentence: attributes, and the values that spaCy stores, by word.
 
-    A word without a value has none, as do words whose values spaCy cannot store: parts of speech
-    that are not universal, and features that are not pairs.
+    Values that it cannot store count as none: parts of speech that are not universal, and features
+    that are not pairs.
+
+    Returns
+    -------
+    attributes : list of int
+    values : uint64 array of shape (n_words, n_attributes)
     """
     columns = sentence.given_columns
     values = [
         [_as_value(vocab, column, row[column]) for column in columns] for row in sentence.words
     ]
-    return [ATTRIBUTES[column] for column in columns], np.array(values, dtype=np.uint64)
+    attributes: list[int | str] = [ATTRIBUTES[column] for column in columns]
+    return attributes, np.array(values, dtype=np.uint64)
 
 
 def _as_value(vocab: Vocab, column: int, value: str) -> int:

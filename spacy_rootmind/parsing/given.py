@@ -55,7 +55,7 @@ class Given:
         if record.replace_tags:
             self.attributes = []
         # Features that go with the given parts of speech, as far as any have been found.
-        self.features = np.zeros(len(doc), dtype=np.uint64)
+        self.features: Any = np.zeros(len(doc), dtype=np.uint64)
         if self.has(POS) or self.has(MORPH):
             doc.user_data[FIXED_TAGS] = True
         if record.arcs is not None:
@@ -109,15 +109,16 @@ class Analyses:
         """Set the most probable analyses that go with the given parts of speech or features."""
         scores = self.tagger.model.ops.to_numpy(self.tagger.model.predict([doc])[0])
         fits, found = np.ones(scores.shape, dtype=np.bool_), doc.to_array(ANALYSIS)
-        for attribute, values in zip(ANALYSIS, self.table.T, strict=True):
+        for attribute, known in zip(ANALYSIS, self.table.T, strict=True):
             if given.has(attribute):
                 wanted = given.column(attribute)[:, None]
                 # A morphologizer may have learnt features without parts of speech.
-                fits &= (values == wanted) | (values == 0) | (wanted == 0)
+                fits &= (known == wanted) | (known == 0) | (wanted == 0)
         if given.has(POS):
             found[:, 0] = 0
         best = self.table[np.where(fits, scores, -np.inf).argmax(axis=1)]
-        doc.from_array(ANALYSIS, np.where(fits.any(axis=1, keepdims=True), best, found))
+        values: Any = np.where(fits.any(axis=1, keepdims=True), best, found)
+        doc.from_array(ANALYSIS, values)
 
 
 Context = tuple[int, Given | None]

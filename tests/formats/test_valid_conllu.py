@@ -12,8 +12,11 @@ from spacy.tokens import Doc
 from spacy_rootmind.cli.parse import parse as run_parse
 from spacy_rootmind.formats.conllu import write_conllu
 from spacy_rootmind.formats.lines import Inputs
-from spacy_rootmind.formats.records import InputRecord, replacing_tags
+from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.formats.registry import read_records
+from spacy_rootmind.parsing.given import as_set
+from spacy_rootmind.parsing.settings import ParserSettings
+from spacy_rootmind.parsing.stream import parse_records
 
 # Whitespace of all kinds, letters of two characters, and what CoNLL-U uses itself.
 AWKWARD = (
@@ -33,9 +36,8 @@ def nlp(web_pipeline):
 
 def parse(nlp, records):
     """Parse records to CoNLL-U; all must be valid."""
-    records = list(records)
-    docs = nlp.pipe(record.make_doc(nlp) for record in records)
-    data = b"".join(write_conllu(doc, record, 0) for doc, record in zip(docs, records, strict=True))
+    found = parse_records(nlp, iter(records))
+    data = b"".join(write_conllu(doc, record, 0) for record, doc in found)
     assert data
     return data.decode("utf8")
 
@@ -108,7 +110,7 @@ def test_treebanks_stay_valid(name, replace_tags, nlp, ud_folder):
     """With enhanced graphs, empty nodes and multiword tokens."""
     [path] = (ud_folder / f"UD_{name}").glob("*-ud-test.conllu")
     records = read_records(Inputs([str(path)]), None)
-    records = list(replacing_tags(records) if replace_tags else records)[::16]
+    records = list(as_set(records, ParserSettings("", replace_tags=replace_tags)))[::16]
     given = [record.sentence.rows for record in records]
     assert any(row[8] != "_" for rows in given for row in rows)
     text = parse(nlp, records)

@@ -18,7 +18,7 @@ from spacy_rootmind.annotation.sentences import words_of
 from spacy_rootmind.annotation.ud_guidelines import UDGuidelines
 from spacy_rootmind.formats.conllu import write_conllu
 from spacy_rootmind.formats.lines import Inputs
-from spacy_rootmind.formats.records import InputRecord, replacing_tags
+from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.formats.registry import read_records
 from spacy_rootmind.parsing.stream import count_doc
 from spacy_rootmind.pipeline.constraints import Constraints
@@ -225,7 +225,9 @@ def test_guidelines_are_about_labelled_trees(nlp):
 def test_treebanks_pass_the_validator(name, repairing, ud_folder):
     """Own tags, given tokens; but for the features of words that are written apart."""
     [path] = (ud_folder / f"UD_{name}").glob("*-ud-test.conllu")
-    records = list(replacing_tags(read_records(Inputs([str(path)]), None)))[::20]
+    records = list(read_records(Inputs([str(path)]), None))[::20]
+    for record in records:
+        record.replace_tags = True
     docs = list(repairing.pipe(record.make_doc(repairing) for record in records))
     found = [status for doc in docs for status in status_of(doc) if status is not None]
     # Of GUM, the search for one sentence reaches its limit.

@@ -1,0 +1,316 @@
+"""What a file gives stays as it is, and what the pipeline adds goes with it."""
+
+import io
+import json
+
+import pytest
+import spacy
+import udtools
+from spacy.language import Language
+from spacy.tokens import Doc
+
+from spacy_rootmind.formats.conllu import read_conllu, write_conllu
+from spacy_rootmind.formats.conllu_sentence import DEPREL, FEATS, HEAD, LEMMA, UPOS, XPOS
+from spacy_rootmind.formats.jsonl import write_jsonl
+from spacy_rootmind.formats.lines import Inputs, Line
+from spacy_rootmind.formats.records import Failure, InputRecord
+from spacy_rootmind.formats.registry import read_records
+from spacy_rootmind.parsing.given import as_set
+from spacy_rootmind.parsing.settings import ParserSettings
+from spacy_rootmind.parsing.stream import parse_records
+from spacy_rootmind.pipeline.constraints import Constraints
+from spacy_rootmind.pipeline.settings import configure
+
+WORDS = ["I", "know", "that", "the", "dogs", "that", "you", "saw", "slept", "well", "."]
+# "that" is a demonstrative determiner by nobody's account here.
+TAGS = ["PRON", "VERB", "SCONJ", "DET", "NOUN", "PRON", "PRON", "VERB", "VERB", "ADV", "PUNCT"]
+EVERYTHING = (LEMMA, UPOS, XPOS, FEATS)
+
+
+@pytest.fixture(scope="module")
+def nlp(web_pipeline):
+    return spacy.load(web_pipeline)
+
+
+def conllu(words=WORDS, **columns):
+    """A sentence whose columns have these values, and no others."""
+    rows = [[str(i), word, *"_" * 8] for i, word in enumerate(words, start=1)]
+    for name, values in columns.items():
+        place = {"lemma": LEMMA, "upos": UPOS, "xpos": XPOS, "feats": FEATS}.get(name)
+        place = {"head": HEAD, "deprel": DEPREL}.get(name, place)
+        for row, value in zip(rows, values, strict=True):
+            row[place] = str(value)
+    return "\n".join("\t".join(row) for row in rows)
+
+
+def read(text, **settings):
+    lines = (Line(i, line.encode()) for i, line in enumerate(text.split("\n"), start=1))
+    return as_set(read_conllu("in", lines), ParserSettings("", **settings))
+
+
+def parse(nlp, records):
+    """The text that is written; no record fails."""
+    return b"".join(write_conllu(doc, record, 0) for record, doc in parse_records(nlp, records))
+
+
+def column(data, place):
+    rows = [line.split("\t") for line in data.decode().split("\n")]
+    return [row[place] for row in rows if row[0].isdigit()]
+
+
+def errors_in(text, level=4):
+    state = udtools.Validator(lang="en", level=level, output=None).validate_file_handle(
+        io.StringIO(text)
+    )
+    return [error for error in state.error_tracker if error.is_error()]
+
+
+# --- lemmas, tags and features -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [EVERYTHING, [UPOS], [UPOS, FEATS]])
+@pytest.mark.parametrize("name", ["English-EWT", "English-GUM"])
+def test_treebanks_have_no_errors_more_than_before(name, given, nlp, ud_folder):
+    [path] = (ud_folder / f"UD_{name}").glob("*-ud-dev.conllu")
+    records = list(read_records(Inputs([str(path)]), None))[::8]
+    for record in records:
+        for row in record.sentence.rows:
+            for place in {*EVERYTHING} - {*given}:
+                row[place] = "_"
+    data = parse(nlp, records)
+    rows = [row for record in records for row in record.sentence.words]
+    for place in given:
+        assert column(data, place) == [row[place] for row in rows]
+    assert not errors_in(data.decode())
+
+
+def test_features_go_with_the_given_parts_of_speech(nlp):
+    data = parse(nlp, read(conllu(upos=TAGS)))
+    assert column(data, UPOS) == TAGS
+    features = column(data, FEATS)
+    assert features[2] == "_"
+    assert "PronType=" in features[5]
+    assert features[4] == "Number=Plur"
+    # A part of speech that the word hardly ever has.
+    odd = ["VERB" if tag == "NOUN" else tag for tag in TAGS]
+    assert "VerbForm=" in column(parse(nlp, read(conllu(upos=odd))), FEATS)[4]
+    assert not errors_in(parse(nlp, read(conllu(upos=odd))).decode())
+
+
+def test_parts_of_speech_go_with_the_given_features(nlp):
+    features = ["_"] * len(WORDS)
+    features[4] = "Mood=Ind|Number=Sing|Person=3|Tense=Pres|VerbForm=Fin"
+    data = parse(nlp, read(conllu(feats=features)))
+    assert column(data, FEATS) == features
+    assert column(data, UPOS)[4] in ("VERB", "AUX")
+
+
+@pytest.mark.parametrize("tag", ["PUNCT", "DET", "AUX", "ADP", "PROPN"])
+def test_labels_go_with_tags_that_no_tagger_would_give(tag, nlp):
+    tags = [tag if word == "dogs" else other for word, other in zip(WORDS, TAGS, strict=True)]
+    data = parse(nlp, read(conllu(upos=tags)))
+    assert column(data, UPOS) == tags
+    assert not errors_in(data.decode(), level=3)
+
+
+def test_a_column_with_a_value_is_left_alone_and_others_are_filled(nlp):
+    lemmas = ["_"] * 10 + ["."]
+    tags = [*TAGS[:5], *["_"] * 6]
+    data = parse(nlp, read(conllu(lemma=lemmas, upos=tags)))
+    assert column(data, LEMMA) == lemmas
+    assert column(data, UPOS) == tags
+    assert "_" not in column(data, XPOS)
+    # The next sentence of a file is another one.
+    both = parse(nlp, read(f"{conllu(lemma=lemmas)}\n\n{conllu(upos=TAGS)}"))
+    assert column(both, LEMMA)[:11] == lemmas
+    assert "_" not in column(both, LEMMA)[11:]
+    assert "_" not in column(both, UPOS)
+
+
+def test_features_that_contradict_their_part_of_speech_are_kept(nlp):
+    features = ["Tense=Past" if tag == "NOUN" else "_" for tag in TAGS]
+    data = parse(nlp, read(conllu(upos=TAGS, feats=features)))
+    assert (column(data, UPOS), column(data, FEATS)) == (TAGS, features)
+
+
+def test_replaced_tags_are_those_of_the_words_alone(nlp):
+    odd = ["INTJ"] * len(TAGS)
+    replaced = parse(nlp, read(conllu(upos=odd), replace_tags=True))
+    assert replaced == parse(nlp, read(conllu()))
+
+
+def test_nothing_is_left_in_docs_and_given_tags_are_in_all_formats(nlp):
+    [(record, doc)] = parse_records(nlp, read(conllu(upos=TAGS), keep_heads=True))
+    assert not [key for key in doc.user_data if isinstance(key, str)]
+    assert [token.pos_ for token in doc] == TAGS
+    assert json.loads(write_jsonl(doc, record, 0))["tokens"][2]["pos"] == "SCONJ"
+
+
+@Language.component("given_test_tagger")
+def tag_all(doc):
+    """Says that all words are the same, as an attribute ruler may."""
+    for token in doc:
+        token.pos_, token.lemma_, token.tag_ = "INTJ", "oh", "UH"
+        token.set_morph("Polarity=Pos")
+    return doc
+
+
+@Language.component("given_test_reader")
+def read_tags(doc):
+    doc.user_data["seen"] = [token.pos_ for token in doc]
+    return doc
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_components_without_analyses_add_features_only_where_they_agree(after, nlp):
+    """Before the parser or after it; later components see what is given."""
+    kept = ["tok2vec", "root_mst"]
+    other = spacy.load(nlp.path, exclude=[name for name in nlp.pipe_names if name not in kept])
+    other.add_pipe("given_test_tagger", **{"last" if after else "first": True})
+    other.add_pipe("given_test_reader")
+    tags = ["INTJ", *TAGS[1:]]
+    [(record, doc)] = parse_records(other, read(conllu(upos=tags)))
+    assert doc.user_data["seen"] == tags
+    data = write_conllu(doc, record, 0)
+    assert column(data, UPOS) == tags
+    assert column(data, FEATS) == ["Polarity=Pos", *["_"] * 10]
+    assert set(column(data, LEMMA)) == {"oh"}
+    assert not errors_in(data.decode(), level=3)
+
+
+def test_a_morphologizer_after_the_parser(web_pipeline):
+    order = ["tok2vec", "root_mst", "tagger", "morphologizer", "trainable_lemmatizer"]
+    later = spacy.load(web_pipeline, config={"nlp.pipeline": order})
+    assert later.pipe_names == order
+    data = parse(later, read(conllu(upos=TAGS)))
+    assert column(data, UPOS) == TAGS
+    assert column(data, FEATS)[2] == "_"
+    assert column(data, FEATS)[4] == "Number=Plur"
+
+
+def test_merged_tokens_are_reported(nlp):
+    merging = spacy.load(nlp.path)
+    merging.add_pipe("merge_noun_chunks")
+    [found] = parse_records(merging, read(conllu(upos=TAGS)))
+    assert "changed the tokens" in found.reason
+
+
+# --- heads and labels ----------------------------------------------------------------------------
+
+HEADS = [2, 0, 9, 5, 9, 8, 8, 5, 2, 9, 2]
+LABELS = ["nsubj", "root", "mark", "det", "nsubj", "obj", "nsubj", "acl:relcl", "ccomp"]
+LABELS += ["advmod", "punct"]
+
+
+@pytest.mark.parametrize("guidelines", [True, False])
+def test_given_heads_and_labels_are_kept_and_the_others_found(guidelines, web_pipeline):
+    nlp = spacy.load(web_pipeline)
+    if not guidelines:
+        configure(nlp, guidelines=None)
+    assert column(parse(nlp, read(conllu(head=HEADS))), HEAD) != [*map(str, [11, *HEADS[1:]])]
+    whole = parse(nlp, read(conllu(head=HEADS, deprel=LABELS), keep_heads=True))
+    assert (column(whole, HEAD), column(whole, DEPREL)) == ([*map(str, HEADS)], LABELS)
+    # One word alone: a head that nobody would choose, a label alone, the root by its label.
+    for heads, labels in (
+        ({0: 9}, {}),
+        ({}, {9: "nsubj"}),
+        ({}, {4: "root"}),
+        ({4: 0}, {}),
+        ({3: 8, 0: 5}, {0: "parataxis"}),
+    ):
+        rows = conllu(
+            head=[heads.get(i, "_") for i in range(11)],
+            deprel=[labels.get(i, "_") for i in range(11)],
+        )
+        data = parse(nlp, read(rows, keep_heads=True))
+        found, names = column(data, HEAD), column(data, DEPREL)
+        assert all(found[i] == str(head) for i, head in heads.items())
+        assert all(names[i] == label for i, label in labels.items())
+        assert found.count("0") == names.count("root") == 1
+        assert parse(nlp, read(rows)) != data
+    free = parse(nlp, read(conllu(), keep_heads=True))
+    assert free == parse(nlp, read(conllu()))
+
+
+@pytest.mark.parametrize(
+    ("heads", "labels", "line", "message"),
+    [
+        ({0: 2, 1: 3, 2: 1}, {}, 1, "cycle of the words 1, 2, 3"),
+        ({4: 5}, {}, 5, "cycle of the words 5"),
+        ({1: 0, 8: 0}, {}, 9, "one root, found the words 2 and 9"),
+        ({1: 0}, {8: "root"}, 9, "one root, found the words 2 and 9"),
+        ({1: 0}, {1: "obj"}, 2, "found 0 and obj"),
+        ({1: 3}, {1: "root"}, 2, "found 3 and root"),
+        ({1: 12}, {}, 2, "expected a head from 1 to 11"),
+        ({1: "x"}, {1: "obj"}, 2, "found x and obj"),
+        ({1: 99999999999}, {}, 2, "expected a head from 1 to 11"),
+        # What only the parser knows.
+        ({}, {1: "unheard:of"}, 1, "expected one of the parser's labels"),
+    ],
+)
+def test_heads_and_labels_of_no_tree_are_failures(heads, labels, line, message, nlp):
+    rows = conllu(
+        head=[heads.get(i, "_") for i in range(11)], deprel=[labels.get(i, "_") for i in range(11)]
+    )
+    found = list(parse_records(nlp, read(f"{rows}\n\n{conllu()}", keep_heads=True)))
+    assert isinstance(found[0], Failure)
+    assert found[0].line == line
+    assert message in found[0].reason
+    assert not isinstance(found[1], Failure)
+    assert not any(isinstance(each, Failure) for each in parse_records(nlp, read(rows)))
+
+
+def test_given_arcs_and_constraints_of_the_pipeline_both_hold(web_pipeline):
+    nlp = spacy.load(web_pipeline)
+
+    @spacy.registry.misc("given_test_constraints.v1")
+    def no_well():
+        return lambda doc: Constraints(forbidden=[(9, 8)])
+
+    configure(nlp, constraints={"@misc": "given_test_constraints.v1"})
+    data = parse(nlp, read(conllu(head=[9, *"_" * 10]), keep_heads=True))
+    assert column(data, HEAD)[0] == "9"
+    assert column(data, HEAD)[9] != "9"
+
+
+def test_multiword_tokens_and_empty_nodes(nlp):
+    rows = conllu(["I", "do", "n't"], upos=["PRON", "AUX", "PART"], head=["_", 0, 2]).split("\n")
+    rows.insert(1, "\t".join(["2-3", "don't", *"_" * 8]))
+    rows.append("\t".join(["3.1", "go", *"_" * 6, "0:root", "_"]))
+    data = parse(nlp, read("\n".join(rows), keep_heads=True))
+    assert b"2-3\tdon't" in data
+    assert column(data, HEAD)[1:] == ["0", "2"]
+    assert column(data, UPOS) == ["PRON", "AUX", "PART"]
+
+
+# --- sentences -----------------------------------------------------------------------------------
+
+
+def test_each_line_is_a_sentence(nlp):
+    text = "  It rained. She slept.\n\n \nHe\r\nHi! \n"
+    records = [InputRecord("in", 1, text=text)]
+    [(record, doc)] = parse_records(
+        nlp, as_set(iter(records), ParserSettings("", sentences="lines"))
+    )
+    assert doc.text == text
+    assert [sentence.text.strip() for sentence in doc.sents] == [
+        "It rained. She slept.",
+        "He",
+        "Hi!",
+    ]
+    assert write_conllu(doc, record, 0).count(b"# sent_id") == 3
+    [(_, doc)] = parse_records(nlp, iter([InputRecord("in", 1, text="It rained. She slept.")]))
+    assert len(list(doc.sents)) == 2
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\n", " \n"])
+def test_lines_without_words(text, nlp):
+    records = as_set(iter([InputRecord("in", 1, text=text)]), ParserSettings("", sentences="lines"))
+    [(_, doc)] = parse_records(nlp, records)
+    assert isinstance(doc, Doc)
+    assert doc.text == text
+
+
+def test_other_sentences_are_refused():
+    with pytest.raises(ValueError, match="expected sentences to be one of lines, received 'line'"):
+        ParserSettings("", sentences="line")
