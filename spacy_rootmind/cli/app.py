@@ -252,7 +252,8 @@ def parse_command(
 
     Input formats: text has one text per line. jsonl has one object per line, with "text" or
     "tokens" (a list of strings, or a list of lists of strings, one per sentence); other fields are
-    kept. conllu becomes one Doc per sentence; only heads, labels and empty columns are replaced.
+    kept. conllu becomes one Doc per sentence; heads, labels and columns without any value are
+    replaced.
     Docs keep their sentences and everything that the pipeline does not set; of a folder of Docs,
     all files are read.
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # Methods for alternative parses; `pipelines.alternatives_method` makes them.
 ALTERNATIVES = ("kbest", "sample", "sample-without-replacement")
-# What is known of the sentences of a text.
+# Ways in which a text gives its sentences.
 SENTENCES = ("lines",)
 
 

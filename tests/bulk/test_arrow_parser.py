@@ -15,7 +15,9 @@ from spacy_rootmind.bulk import ArrowParser
 from spacy_rootmind.bulk.pieces import cut_record, find_break
 from spacy_rootmind.bulk.schema import DOCUMENTS, ERROR_KINDS, METADATA_KEY, SENTENCES
 from spacy_rootmind.bulk.to_rows import sentence_rows
+from spacy_rootmind.formats.conllu import read_conllu
 from spacy_rootmind.formats.jsonl import json_record
+from spacy_rootmind.formats.lines import Line
 from spacy_rootmind.formats.records import InputRecord
 from spacy_rootmind.parsing.settings import ParserSettings
 
@@ -154,6 +156,17 @@ def test_errors_of_single_documents_become_rows(other, pipeline, tmp_path):
         assert "cannot stand it" in errors[1]
         assert [error.split(":")[0] for error in errors[1:3]] == ["pipeline", "input"]
         assert {error.split(":")[0] for error in errors[1:3]} <= set(ERROR_KINDS)
+
+
+def test_what_conllu_gives_is_in_the_rows(web_pipeline):
+    rows = ["1\tcats\tkat\tVERB\tT\tA=B\t2\tdep\t_\t_", "2\tslept\t_\tX\t_\t_\t_\t_\t_\t_"]
+    lines = [Line(i, row.encode()) for i, row in enumerate(rows, start=1)]
+    [batch] = ArrowParser(web_pipeline, keep_heads=True).parse(read_conllu("in", lines))
+    [row] = batch.to_pylist()
+    assert row["pos"] == ["VERB", "X"]
+    assert (row["lemmas"], row["tags"], row["morphs"]) == (["kat", ""], ["T", ""], ["A=B", ""])
+    assert row["heads"][0] == 1
+    assert row["deps"][0] == "dep"
 
 
 def test_long_documents_are_parsed_in_pieces(pipeline, trained):

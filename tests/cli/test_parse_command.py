@@ -432,6 +432,9 @@ BULK = ["bulk", "model", "a.txt", "--output", "out"]
         (["parse", "model", "a.txt", "-p", "-f", "conllu"], 1, "--paragraphs with files of conllu"),
         (["parse", "model", "a.conllu", "--max-word-length", "9"], 1, "--max-word-length with f"),
         (["parse", "model", "a.txt", "--replace-tags"], 1, "Cannot use --replace-tags with files"),
+        (["parse", "model", "a.txt", "--keep-heads"], 1, "Cannot use --keep-heads with files of"),
+        (["parse", "model", "a.jsonl", "--sentences", "lines"], 1, "Cannot use --sentences with f"),
+        (["parse", "model", "a.txt", "--sentences", "words"], 2, "'words' is not one of lines"),
         (["parse", "model", "a.txt", "--force"], 1, "Cannot use --force with a stream"),
         (["parse", "model", *TEXT, "--progress"], 1, "Cannot use --progress with --text"),
     ],
@@ -454,7 +457,7 @@ def test_options_with_an_effect_are_taken(pipeline, run, tmp_path):
         (tmp_path / name).write_text("", encoding="utf8")
     files = [tmp_path / "a.txt", tmp_path / "b.conllu"]
     more = ["-p", "--max-word-length", "9", "-a", "sample", "-k", "2", "--seed", "1", "--labelled"]
-    more.append("--replace-tags")
+    more += ["--replace-tags", "--keep-heads", "--sentences", "lines"]
     output = tmp_path / "out.jsonl"
     assert run("parse", pipeline, *files, *more, "-o", output, "-F").returncode == 0
     assert output.read_bytes() == b""
@@ -468,6 +471,22 @@ def test_tags_are_replaced(web_pipeline, run, tmp_path):
     [row] = [line.split("\t") for line in target.read_text("utf8").splitlines() if line[:1] == "1"]
     assert row[2:4] == ["cat", "NOUN"]
     assert "A=B" not in row
+
+
+def test_heads_are_kept_and_lines_are_sentences(web_pipeline, run, tmp_path):
+    source, target, text = (tmp_path / name for name in ("in.conllu", "out.conllu", "in.txt"))
+    rows = [f"{i}\t{word}\t_\t_\t_\t_\t_\t_\t_\t_" for i, word in enumerate(["Go", "home"], 1)]
+    rows[0] = rows[0].replace("_\t_\t_\t_\t_\t_\t_", "_\t_\t_\t_\t2\tdiscourse\t_", 1)
+    cycle = ["1\ta\t_\t_\t_\t_\t1\tdep\t_\t_"]
+    source.write_text("\n".join([*rows, "", *cycle, ""]), encoding="utf8")
+    result = run("parse", web_pipeline, source, "-o", target, "--keep-heads")
+    assert result.returncode == 1
+    assert f"{source}:4: expected heads that lead to the root" in result.stderr.decode()
+    [sentence] = sentences_in(target)
+    assert [row[6:8] for row in sentence.words] == [["2", "discourse"], ["0", "root"]]
+    text.write_text("It rained. She slept.\nHe sat.\n", encoding="utf8")
+    result = run("parse", web_pipeline, text, "--sentences", "lines")
+    assert [len(sentence.words) for sentence in sentences_in(result.stdout)] == [6, 3]
 
 
 def test_help_does_not_wait_for_spacy():
