@@ -197,17 +197,19 @@ def read_arcs(sentence: Sentence) -> list[Arc]:
         there are several roots, or heads make a cycle.
     """
     arcs: list[Arc] = []
-    root = None
     for word, row in enumerate(sentence.words):
         try:
             arcs.append(_read_arc(row, len(sentence.word_rows)))
-            if arcs[-1].head == 0:
-                if root is not None:
-                    raise ValueError(f"expected one root, found the words {root} and {word + 1}")
-                root = word + 1
         except ValueError as error:
             raise ConlluError(sentence.line_of(word), str(error)) from None
-    _refuse_cycles(sentence, arcs)
+    roots = [word for word, arc in enumerate(arcs) if arc.head == 0]
+    if len(roots) > 1:
+        words = f"{roots[0] + 1} and {roots[1] + 1}"
+        raise ConlluError(sentence.line_of(roots[1]), f"expected one root, found the words {words}")
+    cycle = find_cycle([arc.head or 0 for arc in arcs])
+    if cycle:
+        words = ", ".join(str(word + 1) for word in cycle)
+        raise ConlluError(sentence.line_of(cycle[0]), f"expected no cycle, found {words}")
     return arcs
 
 
@@ -225,21 +227,33 @@ def _read_arc(row: Sequence[str], n_words: int) -> Arc:
     )
 
 
-def _refuse_cycles(sentence: Sentence, arcs: Sequence[Arc]) -> None:
-    seen: set[int] = set()
-    for first in range(1, len(arcs) + 1):
-        path: list[int] = []
-        word: int | None = first
-        while word and word not in seen:
-            seen.add(word)
-            path.append(word)
-            word = arcs[word - 1].head
-        if word in path:
-            cycle = ", ".join(map(str, path[path.index(word) :]))
-            raise ConlluError(
-                sentence.line_of(word - 1),
-                f"expected heads that lead to the root, found a cycle of the words {cycle}",
-            )
+def find_cycle(heads: Sequence[int]) -> list[int]:
+    """Find a cycle of heads; [] if there is none.
+
+    Parameters
+    ----------
+    heads : sequence of int
+        1 to n for a token, anything below for no token. A token's own number is a cycle.
+
+    Returns
+    -------
+    list of int
+        The tokens of the first cycle found, counted from 0, in ascending order.
+    """
+    head_of = [0, *heads]
+    # 0 for a token not visited yet, else the first token of the walk that visited it.
+    visited = [0] * len(head_of)
+    for first in range(1, len(head_of)):
+        token = first
+        while token > 0 and not visited[token]:
+            visited[token] = first
+            token = head_of[token]
+        if token > 0 and visited[token] == first:
+            cycle = [token]
+            while head_of[cycle[-1]] != token:
+                cycle.append(head_of[cycle[-1]])
+            return sorted(number - 1 for number in cycle)
+    return []
 
 
 class Token(NamedTuple):

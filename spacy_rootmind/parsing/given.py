@@ -161,7 +161,8 @@ def finish(doc: Doc, record: InputRecord) -> tuple[InputRecord, Doc] | Failure:
     doc.user_data.pop(FIXED_TAGS, None)
     doc.user_data.pop(CONSTRAINTS, None)
     try:
-        check_unchanged(doc, record)
+        if record.sentence is not None or record.is_in_lines:
+            check_unchanged(doc, record)
         restore_given_columns(doc, record)
     except ValueError as error:
         return record.failed(error)

@@ -235,8 +235,8 @@ def test_given_heads_and_labels_are_kept_and_the_others_found(guidelines, web_pi
 @pytest.mark.parametrize(
     ("heads", "labels", "line", "message"),
     [
-        ({0: 2, 1: 3, 2: 1}, {}, 1, "cycle of the words 1, 2, 3"),
-        ({4: 5}, {}, 5, "cycle of the words 5"),
+        ({0: 2, 1: 3, 2: 1}, {}, 1, "expected no cycle, found 1, 2, 3"),
+        ({4: 5}, {}, 5, "expected no cycle, found 5"),
         ({1: 0, 8: 0}, {}, 9, "one root, found the words 2 and 9"),
         ({1: 0}, {8: "root"}, 9, "one root, found the words 2 and 9"),
         ({1: 0}, {1: "obj"}, 2, "found 0 and obj"),
