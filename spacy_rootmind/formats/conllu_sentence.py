@@ -11,6 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
+from spacy_rootmind.annotation.gold import on_cycles
+
 ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL, DEPS, MISC = range(10)
 COLUMNS = ["ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC"]
 N_COLUMNS = len(COLUMNS)
@@ -206,10 +210,12 @@ def read_arcs(sentence: Sentence) -> list[Arc]:
     if len(roots) > 1:
         words = f"{roots[0] + 1} and {roots[1] + 1}"
         raise ConlluError(sentence.line_of(roots[1]), f"expected one root, found the words {words}")
-    cycle = find_cycle([arc.head or 0 for arc in arcs])
+    cycle = on_cycles(np.array([0, *(arc.head or 0 for arc in arcs)]))
     if cycle:
-        words = ", ".join(str(word + 1) for word in cycle)
-        raise ConlluError(sentence.line_of(cycle[0]), f"expected no cycle, found {words}")
+        words = ", ".join(str(word) for word in cycle)
+        raise ConlluError(
+            sentence.line_of(cycle[0] - 1), f"expected no cycles, found the words {words}"
+        )
     return arcs
 
 
@@ -225,35 +231,6 @@ def _read_arc(row: Sequence[str], n_words: int) -> Arc:
         f"expected a head from 1 to {n_words}, or the head 0 and the label root, found {head} and "
         f"{label or EMPTY}"
     )
-
-
-def find_cycle(heads: Sequence[int]) -> list[int]:
-    """Find a cycle of heads; [] if there is none.
-
-    Parameters
-    ----------
-    heads : sequence of int
-        1 to n for a token, anything below for no token. A token's own number is a cycle.
-
-    Returns
-    -------
-    list of int
-        The tokens of the first cycle found, counted from 0, in ascending order.
-    """
-    head_of = [0, *heads]
-    # 0 for a token not visited yet, else the first token of the walk that visited it.
-    visited = [0] * len(head_of)
-    for first in range(1, len(head_of)):
-        token = first
-        while token > 0 and not visited[token]:
-            visited[token] = first
-            token = head_of[token]
-        if token > 0 and visited[token] == first:
-            cycle = [token]
-            while head_of[cycle[-1]] != token:
-                cycle.append(head_of[cycle[-1]])
-            return sorted(number - 1 for number in cycle)
-    return []
 
 
 class Token(NamedTuple):

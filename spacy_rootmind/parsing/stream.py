@@ -129,10 +129,10 @@ def allow_splits(nlp: Language, record: InputRecord, doc: Doc) -> None:
     if record.starts is None or len(doc) != len(record.starts) or len(doc) <= limit:
         return
     bounds = [i for i, starts in enumerate(record.starts) if starts]
-    for start, stop in pairwise([*bounds, len(doc)]):
-        if sum(not token.is_space for token in doc[start:stop]) > limit:
-            found = [bool(token.is_sent_start) for token in doc[start + 1 : stop]]
-            record.starts[start + 1 : stop] = found
+    for first, stop in pairwise([*bounds, len(doc)]):
+        if sum(not token.is_space for token in doc[first:stop]) > limit:
+            found = [bool(token.is_sent_start) for token in doc[first + 1 : stop]]
+            record.starts[first + 1 : stop] = found
 
 
 def parse_alone(
