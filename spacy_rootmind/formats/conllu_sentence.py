@@ -213,9 +213,7 @@ def read_arcs(sentence: Sentence) -> list[Arc]:
     cycle = on_cycles(np.array([0, *(arc.head or 0 for arc in arcs)]))
     if cycle:
         words = ", ".join(str(word) for word in cycle)
-        raise ConlluError(
-            sentence.line_of(cycle[0] - 1), f"expected no cycles, found the words {words}"
-        )
+        raise ConlluError(sentence.line_of(cycle[0] - 1), f"expected no cycle, found {words}")
     return arcs
 
 
