@@ -25,7 +25,7 @@ HEADS = np.array([-1, 0, 1])
 PARAMETERS = {
     name: signature(getattr(spacy_rootmind, name)).parameters
     for name in sorted(spacy_rootmind.__all__)
-    if name[0] != "_" and name not in ("NoTreeError", "configure", "render", "restore_edges")
+    if name[0] != "_" and name not in ("NoTreeError", *spacy_rootmind._LAZY)
 }
 LOSSES_OF_HEADS = ("head_selection", "perceptron", "tree_crf")
 FLAGS = ("single_root", "projective", "replace")
