@@ -341,6 +341,7 @@ def lint(session):
             session.error(f"{path} must not unpickle or run what it reads: {found[0]}")
     session.run("cython-lint", "cython_src", "spacy_rootmind")
     session.run("codespell")
+    session.run("python", ".ci/prose.py")
     session.run("lint-imports")
     session.run("validate-pyproject", "pyproject.toml")
     session.run("pre-commit", "validate-config")

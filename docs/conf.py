@@ -39,6 +39,7 @@ site_sections = {
     "Start": ["in-your-pipeline", "first-training", "tutorial", "migrating"],
     "Use": [
         "command-line",
+        "messages",
         "bulk",
         "alternatives",
         "guidelines",
@@ -55,7 +56,7 @@ site_sections = {
         "Replicated papers <projects/papers>",
         "Results next to the papers <projects/papers/results>",
     ],
-    "Gallery": ["gallery/training", "gallery/confidence", "gallery/arrays"],
+    "Gallery": ["gallery/confidence"],
     "Reference": [
         "reference/arrays",
         "reference/component",
