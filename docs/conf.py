@@ -56,7 +56,6 @@ site_sections = {
         "Replicated papers <projects/papers>",
         "Results next to the papers <projects/papers/results>",
     ],
-    "Gallery": ["gallery/confidence"],
     "Reference": [
         "reference/arrays",
         "reference/component",
