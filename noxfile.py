@@ -371,10 +371,10 @@ def types(session):
 
 @nox.session(requires=["build"])
 def site(session):
-    """Build the site: warnings are errors, internal links are checked, notebooks run."""
+    """Build the site: warnings are errors, internal links are checked."""
     if sys.version_info < (3, 11):
         session.skip("Sphinx needs Python 3.11")
-    session.install(with_extras("docs"), "./pipelines/en_rootmind_web_sm")
+    session.install(with_extras("docs"))
     out = Path(session.create_tmp()) / "html"
     session.run("sphinx-build", "-q", "-E", "-W", "--keep-going", "-c", "docs", ".", str(out))
 

@@ -4,7 +4,6 @@ The sources are the repository's pages, wherever they lie, so that links between
 way on the site and in a checkout. CONTRIBUTING.md has the commands.
 """
 
-import os
 import sys
 from pathlib import Path
 
@@ -13,15 +12,13 @@ from spacy_rootmind.pipeline.settings import CHECKS
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "ext"))
-# Of the notebooks' processes: the matrices of short sentences are too small for several threads.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 project = "spacy-rootmind"
 author = "The spacy-rootmind developers"
 release = version = spacy_rootmind.__version__
 
 extensions = [
-    "myst_nb",
+    "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "pages",
@@ -32,7 +29,7 @@ extensions = [
 
 # --- pages -------------------------------------------------------------------------------------
 
-source_suffix = {".md": "myst-nb"}
+source_suffix = {".md": "markdown"}
 root_doc = "index"
 # The README comes first; the rest of the site in its order.
 site_sections = {
@@ -88,14 +85,6 @@ exclude_patterns = ["docs/_build", "build", "dist", ".*"]
 # The anchors that GitHub gives to headings.
 myst_heading_anchors = 4
 myst_enable_extensions = ["deflist"]
-
-# --- notebooks ---------------------------------------------------------------------------------
-
-nb_execution_mode = "force"
-nb_execution_raise_on_error = True
-nb_execution_timeout = 600
-nb_execution_show_tb = True
-nb_merge_streams = True
 
 # --- docstrings --------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """The documentation's examples, links and tables, checked against the code."""
 
+import ast
 import doctest
 import inspect
 import json
@@ -20,14 +21,13 @@ from commandline import run_module
 from conftest import ROOT
 from spacy.cli.train import train
 from spacy.tokens import Doc, DocBin
-from spacy.tokens.underscore import Underscore
 from spacy.training.initialize import init_nlp
 from spacy.util import load_config, load_model_from_config, registry
 from thinc.api import Config
 
 from spacy_rootmind.annotation.teacher_records import read_distributions
 from spacy_rootmind.pipeline.attributes import SETTERS, attributes_read
-from spacy_rootmind.pipeline.settings import configure, default_settings
+from spacy_rootmind.pipeline.settings import default_settings
 from spacy_rootmind.training.losses import OBJECTIVES
 from spacy_rootmind.trees import checks, decoding, distribution, losses, probabilities, sampling
 
@@ -99,6 +99,29 @@ def test_every_promise_names_tests_that_exist():
             assert re.search(rf"^def test_\w*{expression}", found, flags=re.MULTILINE), command
 
 
+def templates(node):
+    """The texts that a program's string literals make, with … for what is put into them."""
+    for child in ast.walk(node):
+        if isinstance(child, ast.JoinedStr):
+            parts = [getattr(part, "value", "…") for part in child.values]
+            yield "".join(part if isinstance(part, str) else "…" for part in parts)
+        elif isinstance(child, ast.Constant) and isinstance(child.value, str):
+            yield re.sub(r"%[sdr]", "…", child.value)
+
+
+def test_messages_page_quotes_the_sources():
+    sources = (ROOT / "spacy_rootmind").rglob("*.py")
+    found = [text for path in sources for text in templates(ast.parse(path.read_text("utf8")))]
+    # A name in quotation marks, `{name!r}` or `'%s'`, is a … as well.
+    found = [re.sub(r"['\"]…['\"]", "…", text) for text in found]
+    page = (ROOT / "docs" / "messages.md").read_text(encoding="utf8")
+    quoted = re.findall(r"^\| (`.*?`) \| ", page, flags=re.MULTILINE)
+    assert len(quoted) >= 20
+    for message in quoted:
+        text = message.strip("`").removeprefix("… ").removesuffix(" …")
+        assert any(text in template for template in found), message
+
+
 def test_readme_names_every_page():
     for page in PAGES[1:]:
         assert f"]({page.relative_to(ROOT).as_posix()})" in README
@@ -122,12 +145,8 @@ def test_docstring_examples_run(module):
     assert runner.failures == 0
 
 
-@pytest.mark.parametrize(
-    "call", ["decode(scores", "arc_marginals(scores", "perceptron(scores", "torch.randn"]
-)
+@pytest.mark.parametrize("call", ["decode(scores", "arc_marginals(scores", "perceptron(scores"])
 def test_array_example_prints_the_output_shown(call, capsys):
-    if "torch" in call:
-        pytest.importorskip("torch", reason="needs torch, of the extra [torch]")
     [block] = [b for b in blocks("docs/arrays.md", "python") if call in b]
     exec(compile(block, "arrays.md", "exec"), {})
     shown = re.findall(r"^print.*  # (.*)$", block, flags=re.MULTILINE)
@@ -136,7 +155,7 @@ def test_array_example_prints_the_output_shown(call, capsys):
 
 def test_distribution_examples_print_the_output_shown(capsys):
     found = [b for b in blocks("docs/arrays.md", "python") if re.search(r"(trees|projective)\.", b)]
-    assert len(found) == 6
+    assert len(found) == 5
     namespace = {}
     for block in found:
         exec(compile(block, "arrays.md", "exec"), namespace)
@@ -184,68 +203,33 @@ def test_readme_picture_is_drawn(web_pipeline, tmp_path, monkeypatch):
 
 def test_settings_page_changes_settings(model, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    block, _ = blocks("docs/settings.md", "python")
+    [block] = blocks("docs/settings.md", "python")
     run(block, model, {})
     prob, n_parses = capsys.readouterr().out.split()
     assert 0 < float(prob) <= 1
     assert int(n_parses) == 3
 
 
-def test_settings_page_forces_heads(web_pipeline, capsys):
-    """The page's account of what follows from a forced head, by the model's own distribution."""
-    _, block = blocks("docs/settings.md", "python")
-    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf8")
-    namespace = {}
-    run(block, web_pipeline, namespace)
-    assert f"```\n{capsys.readouterr().out}```" in page
-    nlp = namespace["nlp"]
-    configure(nlp, arc_threshold=0.01)
-    free, forced = (nlp.make_doc(namespace["doc"].text) for _ in range(2))
-    forced[0].head, forced[0].dep_ = forced[6], "nsubj"
-    found = [
-        {
-            arc.token.text: f"{arc.prob:.2f}"
-            for token in nlp(doc)
-            for arc in token._.arcs
-            if arc.token == arc.head
-        }
-        for doc in (free, forced)
-    ]
-    assert found[0]["Rumors"] == "0.90"
-    assert (found[1]["move"], found[1]["spread"]) == ("0.53", "0.46")
-    assert [figure in page for figure in ("0.90", "53 %", "46 %")] == [True] * 3
-
-
 def test_alternatives_page_runs(web_pipeline, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Underscore, "doc_extensions", {})
     text = (ROOT / "docs" / "alternatives.md").read_text(encoding="utf8")
     namespace = {}
     first, *others = blocks("docs/alternatives.md", "python")
     run(first, web_pipeline, namespace)
     assert f"```\n{capsys.readouterr().out}```" in text
-    clear = namespace["nlp"]("She sold the boat and the car broke down.")
-    assert f"{clear[6]._.arcs[0].dep} {clear[6]._.arcs[0].prob:.2f}" == "nsubj 0.99"
     for block in others:
         run(block, web_pipeline, namespace)
-    probs = json.loads(json.dumps(namespace["data"]))["_"]["head_probs"]
-    assert probs == [token._.head_prob for token in namespace["doc"]]
-    assert all(0 < prob <= 1 for prob in probs)
     page = (tmp_path / "parses.html").read_text(encoding="utf8")
     assert page.count("Alternative ") == 2
     shown = capsys.readouterr().out.splitlines()
-    exact, n_subjects, share = (
+    exact, n_subjects = (
         float(re.search(pattern, "\n".join(shown), flags=re.MULTILINE)[1])
-        for pattern in (r"of arrived: (\S+)$", r"number of subjects: (\S+)$", r"^(\S+) of 1000")
+        for pattern in (r"of arrived: (\S+)$", r"number of subjects: (\S+)$")
     )
     assert 0 <= exact <= n_subjects
-    assert 0 <= share <= 1
     [bounds] = [line.split() for line in shown if line.startswith("between ")]
-    [estimate] = [line.split()[1] for line in shown if line.startswith("about ")]
     sampled = float(re.search(r"their_subject: (\S+)", "\n".join(shown))[1])
-    for found in (float(estimate), sampled):
-        assert float(bounds[1]) - 0.1 <= found <= float(bounds[3]) + 0.1
-    assert sum(line.startswith(("certain:", "possible:")) for line in shown) == 6
+    assert float(bounds[1]) - 0.1 <= sampled <= float(bounds[3]) + 0.1
     uncertain = "".join(f"{line}\n" for line in shown if ": boundaries " in line)
     assert f"```\n{uncertain}```" in text
 
@@ -285,6 +269,17 @@ def test_settings_page_has_all_settings():
     component = spacy.blank("en").get_factory_meta("root_mst").default_config
     assert named_under("The component") == set(component) - {"model"}
     assert named_under("Objectives") == {"objective", *OBJECTIVES}
+
+
+def test_table_of_needs_names_settings_that_exist():
+    page = (ROOT / "docs" / "settings.md").read_text(encoding="utf8")
+    [table] = re.findall(r"^\| need \|.*?\n\n", page, flags=re.DOTALL | re.MULTILINE)
+    rows = [row.split("|") for row in table.strip().splitlines()[2:]]
+    assert len(rows) > 10
+    known = named_under("The component") | named_under("The network")
+    others = {"calibrated_dev", "fit_tokenizer", "ud_label_map", "ud_tag_repair"}
+    named = {name for row in rows for name in re.findall(r"`([a-z_0-9]+)[` ]", row[2])}
+    assert others <= named <= known | others
 
 
 def test_settings_page_has_the_defaults():
@@ -474,14 +469,9 @@ def test_features_page_trains_in_two_steps(features_corpus, tmp_path, monkeypatc
     assert doc.has_annotation("DEP")
 
 
-@pytest.mark.parametrize("place", ["features", "tok2vec.embed"])
-def test_features_page_uses_static_vectors(place, features_corpus, tmp_path, monkeypatch):
+def test_features_page_uses_static_vectors(features_corpus, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    [shown] = [
-        block
-        for block in blocks("docs/features.md", "ini")
-        if f"model.{place}]" in block and "vectors = true" in block
-    ]
+    [shown] = [block for block in blocks("docs/features.md", "ini") if "vectors = true" in block]
     config = merged("cpu.cfg", shown)
     words = ["cat", "dog", "saw"]
     nlp = spacy.blank("en", config={"nlp": {"vectors": config["nlp"]["vectors"]}})
@@ -497,7 +487,7 @@ def test_features_page_uses_static_vectors(place, features_corpus, tmp_path, mon
 
 
 def test_config_blocks_resolve():
-    component = blocks("docs/migrating.md", "ini")[1]
+    component = blocks("docs/migrating.md", "ini")[0]
     half, calibrated, blas = blocks("docs/settings.md", "ini")
     settings = Config().from_str("[components]\n\n" + component, interpolate=False)
     nlp = spacy.blank("en")

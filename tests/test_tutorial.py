@@ -28,8 +28,6 @@ def test_tutorial_runs_as_printed(tmp_path):
         command = ["python", "-c", code] if language == "python" else ["bash", "-ec", code]
         environment.run(*command, cwd=folder)
     written = folder / "tutorial"
-    page = (written / "parse.html").read_text(encoding="utf8")
-    assert page.count('class="displacy-caption"') >= 3
     assert "HeadProb=" in (written / "parsed.conllu").read_text(encoding="utf8")
     # A model of the README's, for example, stays as it is.
     assert {path.name for path in folder.iterdir()} == {"configs", "projects", "tutorial"}
@@ -39,9 +37,9 @@ def ini_blocks():
     return re.findall(r"^```ini\n(.*?)^```", MIGRATING, flags=re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("block", [b for b in ini_blocks() if '"tok2vec"' in b.split("]")[1]])
-def test_migration_page_shows_configs_that_work(block):
-    """The blocks for `parser` and for `root_mst` fit into the same pipeline."""
+def test_migration_page_shows_a_config_that_works():
+    """The block for `root_mst` fits into a pipeline with a shared tok2vec and a tagger."""
+    [block] = ini_blocks()
     shared = spacy.blank("en")
     shared.add_pipe("tok2vec")
     shared.add_pipe("tagger")
@@ -54,18 +52,6 @@ def test_migration_page_shows_configs_that_work(block):
     config["components"].update({"tok2vec": tok2vec, "tagger": tagger})
     nlp = load_model_from_config(config, auto_fill=True)
     assert nlp.pipe_names == config["nlp"]["pipeline"]
-    assert len(ini_blocks()) == 5
-
-
-def test_migration_page_calls_the_parser_by_its_name():
-    """Under the name `parser`, the reader that fits temperatures has to look for that."""
-    [block] = [block for block in ini_blocks() if "CalibrationCorpus" in block]
-    config = Config().from_str(
-        "[components]\n\n" + block.replace("[corpora.", "[corpora]\n\n[corpora.", 1),
-        interpolate=False,
-    )
-    corpus = config["training"]["dev_corpus"].removeprefix("corpora.")
-    assert config["corpora"][corpus]["pipe"] in config["components"]
 
 
 def test_a_trained_parser_takes_the_place_of_spacys(trained, tmp_path, monkeypatch):

@@ -15,6 +15,25 @@ from spacy_rootmind.bulk import ArrowParser
 from spacy_rootmind.bulk.schema import ERROR_KINDS, SENTENCES
 
 PAGE = (ROOT / "docs" / "bulk.md").read_text(encoding="utf8")
+# As the page says: batches to structs of `rows="documents"`.
+DAFT = """
+import daft
+import pyarrow as pa
+from spacy_rootmind.bulk import ArrowParser
+
+parser = ArrowParser("en_rootmind_web_sm", rows="documents", confidence=True)
+
+
+@daft.func.batch(return_dtype=daft.DataType.from_arrow_type(pa.struct(parser.schema)))
+def parse(names, texts):
+    data = pa.table({"id": names.to_arrow(), "text": texts.to_arrow()})
+    return parser(data).to_struct_array().combine_chunks()
+
+
+corpus = daft.read_parquet("corpus.parquet")
+parses = corpus.select(parse(corpus["id"], corpus["text"]).alias("parse"))
+parses.select(daft.col("parse").unnest()).write_parquet("parses-daft")
+"""
 TEXTS = ["The cat saw a dog. The dog slept.", "Anna said that she had read it.", ""]
 
 
@@ -50,7 +69,10 @@ def code_of(word, pipeline):
 
 def run(word, pipeline, folder):
     """Run an example in a process of its own, as engines need it; returns what it prints."""
-    code = code_of(word, pipeline)
+    return run_code(code_of(word, pipeline), folder)
+
+
+def run_code(code, folder):
     (folder / "example.py").write_text(code, encoding="utf8")
     result = subprocess.run(
         [sys.executable, "example.py"], cwd=folder, capture_output=True, text=True, check=False
@@ -84,7 +106,7 @@ def test_table_of_columns_is_the_schema():
     assert all(f"`{kind}`" in section for kind in ERROR_KINDS)
 
 
-@pytest.mark.parametrize("word", ["import ray", "pyspark", "import daft", "client.map"])
+@pytest.mark.parametrize("word", ["import ray", "pyspark"])
 def test_examples_of_engines_are_short(word):
     assert len([line for line in example(word).splitlines() if line]) <= 15
 
@@ -133,18 +155,10 @@ def test_polars_finds_doubtful_sentences(parses, web_pipeline, capfd):
     assert max(expected[1:]) > expected[0]
 
 
-@pytest.mark.slow
-def test_dask_example_runs(folder, web_pipeline):
-    pytest.importorskip("distributed", reason="needs distributed")
-    run("client.map", web_pipeline, folder)
-    assert len(list((folder / "parses-dask").iterdir())) == 2
-    assert_parsed(pq.read_table(folder / "parses-dask").to_pylist(), web_pipeline)
-
-
 @pytest.mark.workflow
-def test_daft_example_runs(folder, web_pipeline):
+def test_daft_runs_the_parser(folder, web_pipeline):
     pytest.importorskip("daft", reason="needs daft")
-    run("import daft", web_pipeline, folder)
+    run_code(DAFT.replace("en_rootmind_web_sm", str(web_pipeline)), folder)
     documents = pq.read_table(folder / "parses-daft").to_pylist()
     assert [row["error"] for row in documents] == [None] * len(TEXTS)
     rows = [{"id": d["id"], "error": None, **s} for d in documents for s in d["sentences"]]
