@@ -36,7 +36,7 @@ def prose(text: str) -> str:
 def find_phrases(text: str) -> list[str]:
     """Return what to change in a page, a line for each place."""
     text = prose(text)
-    opening = re.compile(rf"(?:^|(?<=[.:!?] ))(?:{OPENINGS}) [^.?\n]*(?![^.?\n]*\?)", re.MULTILINE)
+    opening = re.compile(rf"(?:^|(?<=[.:!?] ))[\[*_(]*(?:{OPENINGS}) [^.?\n]*(?![^.?\n]*\?)", re.MULTILINE)
     found = [f"{match[0][:60]!r}: begin with the subject" for match in opening.finditer(text)]
     for phrase, better in PHRASES.items():
         places = re.finditer(rf"(?i)\b{phrase}(?!\w)", text)
