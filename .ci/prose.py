@@ -15,8 +15,8 @@ PHRASES = {
     "those of": "name them",
     "so many": "give the number",
     "as far as": "a plain condition",
-    "as much (?=as|[,.;])": "the same amount, with its noun",
-    "all that (?=is|are|there|you)": "everything, or the noun",
+    "as much(?= as|[,.;])": "the same amount, with its noun",
+    "all that(?= (?:is|are|there|you))": "everything, or the noun",
     "what is (?:known|missing|there|left|learnt|read)": "name it",
     "(?:is|are) asked (?:about|for)": "is queried, computed",
     "hears? of": "a verb of the field",
@@ -36,7 +36,9 @@ def prose(text: str) -> str:
 def find_phrases(text: str) -> list[str]:
     """Return what to change in a page, a line for each place."""
     text = prose(text)
-    opening = re.compile(rf"(?:^|(?<=[.:!?] ))[\[*_(]*(?:{OPENINGS}) [^.?\n]*(?![^.?\n]*\?)", re.MULTILINE)
+    opening = re.compile(
+        rf"(?:^|(?<=[.:!?] ))[\[*_(]*(?:{OPENINGS}) [^.?\n]*(?![^.?\n]*\?)", re.MULTILINE
+    )
     found = [f"{match[0][:60]!r}: begin with the subject" for match in opening.finditer(text)]
     for phrase, better in PHRASES.items():
         places = re.finditer(rf"(?i)\b{phrase}(?!\w)", text)
@@ -49,10 +51,11 @@ def main(names: list[str]) -> int:
     pages = [Path(name) for name in names] or [
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",
-        *sorted((ROOT / "docs").rglob("*.md")),
+        *sorted(p for p in (ROOT / "docs").rglob("*.md") if "_build" not in p.parts),
     ]
     lines = [f"{page}: {one}" for page in pages for one in find_phrases(page.read_text("utf8"))]
-    print("\n".join(lines))
+    for line in lines:
+        print(line)
     return int(bool(lines))
 
 

@@ -25,7 +25,7 @@ def prose():
         ("- Where it is set, heads stay.", 1),
         ("| a | What is there stays |", 2),
         ("A line that goes\non. Those are left out.", 1),
-        ("All pages but\n  for this one.", 1),
+        ("All pages but\n  for this one, as much as all that is there.", 3),
         ("Which heads are right? The most probable ones.", 0),
         ('What it costs: see `Where`, and "Which book did she read".', 1),
         ("## What it costs\n\n```python\nWhere = Of\n```\n", 0),
