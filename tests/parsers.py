@@ -122,7 +122,7 @@ def score_labels(model, trees, deps, heads):
 def assign(parser, **settings):
     """Give a parser other settings, whatever its pipeline's config says; returns those before."""
     before = parser.settings
-    parser.settings = replace(before, **settings)
+    parser.use_settings(replace(before, **settings))
     return before
 
 
@@ -134,7 +134,7 @@ def changeable(nlp):
     try:
         yield partial(assign, parser)
     finally:
-        parser.settings = before
+        parser.use_settings(before)
 
 
 @contextmanager
@@ -147,13 +147,13 @@ def settable(nlp):
     before = parser.settings
 
     def set_all(**settings):
-        parser.settings = replace(before, **settings)
+        parser.use_settings(replace(before, **settings))
         return nlp
 
     try:
         yield set_all
     finally:
-        parser.settings = before
+        parser.use_settings(before)
 
 
 def make_nlp(lang="xx", **config):

@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import Field, fields
 from importlib.metadata import EntryPoint, distribution
 
 import spacy
@@ -10,7 +11,7 @@ from markdown import block, code, table
 from thinc.api import Config
 
 from spacy_rootmind.network.architecture import build_biaffine_parser
-from spacy_rootmind.pipeline.settings import CHECKS
+from spacy_rootmind.pipeline.settings import Settings, words_of
 
 # The registries of the entry points, as configs name them, and their headings.
 REGISTRIES = {
@@ -30,24 +31,14 @@ def describe_settings() -> str:
     defaults = spacy.blank("en").get_factory_meta("root_mst").default_config
     settings = {"factory": "root_mst", **defaults}
     config = Config({"components": {"root_mst": settings}}).to_str()
-    rows = [(code(name), accepted(name)) for name in CHECKS]
+    rows = [(code(each.name), accepted(each)) for each in fields(Settings)]
     config = config.removeprefix("[components]").strip()
     return table(("setting", "accepted"), rows) + "\nAll defaults:\n\n" + block("ini", config)
 
 
-def accepted(name: str) -> str:
+def accepted(setting: Field) -> str:
     """Return what a setting accepts, as the error says that refuses another value."""
-    optional = True
-    try:
-        CHECKS[name](name, None)
-    except ValueError:
-        optional = False
-    try:
-        CHECKS[name](name, object())
-    except ValueError as error:
-        [text] = re.findall(rf"expected {name} (?:to be|as) (.*), received <object", str(error))
-    text = re.sub(r"\{.*?\}", lambda match: code(match[0]), text)
-    return f"{text}, or None" if optional and not text.endswith("None") else text
+    return re.sub(r"\{.*?\}", lambda match: code(match[0]), words_of(setting))
 
 
 def describe_network() -> str:

@@ -41,7 +41,7 @@ from spacy_rootmind.pipeline.label_inventory import choose_labels, is_placeholde
 from spacy_rootmind.pipeline.noun_chunks import adopt_noun_chunks, set_noun_chunks
 from spacy_rootmind.pipeline.own_static_vectors import require_static_vectors
 from spacy_rootmind.pipeline.prediction import PredictionContext, parse_docs
-from spacy_rootmind.pipeline.settings import CHECKS, Settings, how_to_change
+from spacy_rootmind.pipeline.settings import Settings
 from spacy_rootmind.pipeline.stored_distributions import teacher_name
 from spacy_rootmind.pipeline.upstream import Upstream
 from spacy_rootmind.training.calibration import (
@@ -98,7 +98,7 @@ class RootMST(TrainablePipe):
         with self._named():
             if scorer is not None:
                 require_kind("scorer", scorer)
-            self.settings = Settings(**settings)
+            self.use_settings(Settings(**settings))
         # The settings as in the config of the pipeline.
         self.saved_settings = self.settings.as_config()
         self._warned_of_labels: set[int] = set()
@@ -181,17 +181,11 @@ class RootMST(TrainablePipe):
 
     @property
     def settings(self) -> Settings:
-        """The present settings; assign others to change them here and not in the config."""
+        """The present settings."""
         return self._settings
 
-    @settings.setter
-    def settings(self, settings: Settings) -> None:
-        if not isinstance(settings, Settings):
-            raise ValueError(
-                f"[{self.name}] expected settings as spacy_rootmind.pipeline.settings.Settings, "
-                f"received {settings!r:.60}: call `spacy_rootmind.configure`, or assign a copy "
-                f"with other values, `dataclasses.replace(settings, confidence=True)`"
-            )
+    def use_settings(self, settings: Settings) -> None:
+        """Change the settings here, and not in the config, which `configure` changes as well."""
         # First, as it fails if the user has attributes of the same names.
         if settings.needs_attributes:
             register_extensions()
@@ -200,11 +194,6 @@ class RootMST(TrainablePipe):
         if settings.noun_chunks != (None if before is None else before.noun_chunks):
             set_noun_chunks(self.vocab, settings.noun_chunks)
         self._settings = settings
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in CHECKS:
-            raise AttributeError(how_to_change(name))
-        super().__setattr__(name, value)
 
     @property
     def temperature(self) -> float:
@@ -632,8 +621,9 @@ class RootMST(TrainablePipe):
                 raise ValueError(
                     f"[{self.name}] cannot save {name}: expected the value that the pipeline's "
                     f"config has, {saved!r}, found {value!r}, which the component alone has; "
-                    f"call `spacy_rootmind.configure(nlp, {self.name!r}, {name}=...)`, which "
-                    f"changes both"
+                    f"call `spacy_rootmind.configure(nlp, {self.name!r}, {name}=...)` with a value "
+                    f"that a config can have. That of a registered function is its block, such as "
+                    f'{{"@misc": "my_function.v1"}}'
                 )
 
     def from_bytes(self, bytes_data: bytes, *, exclude: Iterable[str] = ()) -> "RootMST":

@@ -3,162 +3,176 @@
 import copy
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, get_args
+from dataclasses import Field, dataclass, fields, replace
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from spacy.language import Language
 
 from spacy_rootmind.annotation.line_starts import LineEnds
-from spacy_rootmind.pipeline.config_blocks import RegisteredFunction, require_kind
+from spacy_rootmind.pipeline.config_blocks import KINDS, RegisteredFunction, require_kind
 from spacy_rootmind.training.losses import MARGIN
 
 Objective = Literal["tree_crf", "head_selection", "perceptron"]
 Sentences = Literal["auto", "given", "doc"]
 Decode = Literal["tree", "labelled_tree"]
 
-# Checks a value and returns it, or raises ValueError with the name.
-Check = Callable[[str, Any], Any]
+
+class Expected(NamedTuple):
+    """What a setting accepts: in words, as a check, and the type of which it is kept."""
+
+    words: str
+    accepts: Callable[[Any], bool]
+    convert: Callable[[Any], Any]
 
 
-# --- checks ------------------------------------------------------------------------------------
+def _number(words: str, accepts: Callable[[Any], bool]) -> Expected:
+    def accepts_number(value: Any) -> bool:
+        is_number = isinstance(value, int | float | np.integer | np.floating)
+        return is_number and not isinstance(value, bool) and accepts(value)
+
+    return Expected(words, accepts_number, float)
 
 
-def _choice(literal: Any) -> Check:
-    allowed = get_args(literal)
-
-    def check(name: str, value: Any) -> Any:
-        if not isinstance(value, str) or value not in allowed:
-            raise ValueError(
-                f"expected {name} to be one of {', '.join(allowed)}, received {value!r}"
-            )
-        return value
-
-    return check
+def _one_of(literal: Any) -> Expected:
+    names = get_args(literal)
+    words = f"one of {', '.join(names)}"
+    return Expected(words, lambda value: isinstance(value, str) and value in names, str)
 
 
-def _count(name: str, value: Any) -> Any:
-    is_integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not is_integer or value < 1:
-        raise ValueError(f"expected {name} as an integer of at least 1, received {value!r}")
-    return int(value)
+def _or_text(text: str, expected: Expected) -> Expected:
+    """Accept a text as well."""
+    chosen = _one_of(Literal[text])
+    return Expected(
+        f'"{text}", {expected.words}',
+        lambda value: chosen.accepts(value) or expected.accepts(value),
+        lambda value: value if chosen.accepts(value) else expected.convert(value),
+    )
 
 
-def _flag(name: str, value: Any, also: str = "") -> Any:
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"expected {name} to be {also}True or False, received {value!r}")
-    return bool(value)
+POSITIVE = _number("a number above 0", lambda value: 0 < value < math.inf)
+NOT_NEGATIVE = _number("a number of at least 0", lambda value: 0 <= value < math.inf)
+PROBABILITY = _number("a probability above 0 and at most 1", lambda value: 0 < value <= 1)
+THRESHOLD = _number("a probability from 0 to 1", lambda value: 0 <= value <= 1)
+COUNT = _number(
+    "an integer of at least 1",
+    lambda value: isinstance(value, int | np.integer) and bool(value >= 1),
+)._replace(convert=int)
+FLAG = Expected("True or False", lambda value: isinstance(value, bool | np.bool_), bool)
+FUNCTION = Expected(
+    'a function, the block of a config such as {"@misc": "my_function.v1"}',
+    lambda value: callable(value) or isinstance(value, Mapping),
+    lambda value: value if callable(value) else RegisteredFunction.from_config(value),
+)
 
 
-def _line_ends(name: str, value: Any) -> Any:
-    return value if isinstance(value, str) and value == "items" else _flag(name, value, '"items", ')
-
-
-def _positive(name: str, value: Any) -> Any:
-    if not _is_number(value) or not 0 < value < math.inf:
-        raise ValueError(f"expected {name} as a number above 0, received {value!r}")
-    return float(value)
-
-
-def _not_negative(name: str, value: Any) -> Any:
-    if not _is_number(value) or not 0 <= value < math.inf:
-        raise ValueError(f"expected {name} as a number of at least 0, received {value!r}")
-    return float(value)
-
-
-def _probability(name: str, value: Any) -> Any:
-    if not _is_number(value) or not 0 < value <= 1:
-        raise ValueError(
-            f"expected {name} as a probability above 0 and at most 1, received {value!r}"
-        )
-    return float(value)
-
-
-def _threshold(name: str, value: Any) -> Any:
-    if not _is_number(value) or not 0 <= value <= 1:
-        raise ValueError(f"expected {name} as a probability from 0 to 1, received {value!r}")
-    return float(value)
-
-
-def _function(name: str, value: Any, *, also: str = "") -> Any:
-    reason = ""
-    if isinstance(value, Mapping):
-        try:
-            value = RegisteredFunction.from_config(value)
-        except ValueError as error:
-            reason = f": {error}"
-    if not callable(value):
-        raise ValueError(
-            f'expected {name} as {also}a function, the block of a config such as {{"@misc": '
-            f'"my_function.v1"}}, or None, received {value!r}{reason}'
-        )
-    require_kind(name, value)
-    return value
-
-
-def _noun_chunks(name: str, value: Any) -> Any:
-    is_auto = isinstance(value, str) and value == "auto"
-    return value if is_auto else _function(name, value, also='"auto", ')
-
-
-def _optional(check: Check) -> Check:
-    def check_unless_none(name: str, value: Any) -> Any:
-        return None if value is None else check(name, value)
-
-    return check_unless_none
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-
-
-# --- settings ----------------------------------------------------------------------------------
-
-
-@dataclass
+@dataclass(frozen=True)
 class Settings:
-    """What a user can set on the component; checked when made, and not changed after that.
+    """What a user can set on the component; `configure` changes it.
 
-    `factory.make_root_mst` documents each setting, and gives the same names and types to spaCy.
+    The factory `root_mst` has these fields as parameters. The checks in their types are made
+    whenever there are new settings.
 
     Raises
     ------
     ValueError
         If a value is not allowed; the message gives the setting, what is allowed and the value.
-    AttributeError
-        If a setting is assigned.
     """
 
-    objective: Objective = field(default="tree_crf", metadata={"check": _choice(Objective)})
-    margin: float = field(default=MARGIN, metadata={"check": _not_negative})
-    sentences: Sentences = field(default="auto", metadata={"check": _choice(Sentences)})
-    boundary_threshold: float = field(default=0.5, metadata={"check": _threshold})
-    blank_lines: bool = field(default=True, metadata={"check": _flag})
-    line_ends: LineEnds = field(default=False, metadata={"check": _line_ends})
-    max_sentence_length: int = field(default=512, metadata={"check": _count})
-    decode: Decode = field(default="labelled_tree", metadata={"check": _choice(Decode)})
-    projective: bool = field(default=False, metadata={"check": _flag})
-    guidelines: Callable | None = field(default=None, metadata={"check": _optional(_function)})
-    constraints: Callable | None = field(default=None, metadata={"check": _optional(_function)})
-    temperature: float | None = field(default=None, metadata={"check": _optional(_positive)})
-    confidence: bool = field(default=False, metadata={"check": _flag})
-    arc_threshold: float | None = field(default=None, metadata={"check": _optional(_probability)})
-    alternatives: Callable | None = field(default=None, metadata={"check": _optional(_function)})
-    distribution_threshold: float | None = field(
-        default=None, metadata={"check": _optional(_probability)}
-    )
-    noun_chunks: str | Callable | None = field(
-        default="auto", metadata={"check": _optional(_noun_chunks)}
-    )
-    learn_rate_factor: float = field(default=1.0, metadata={"check": _positive})
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        # Only while it is made: a setting that changed here alone would not be saved.
-        if name in vars(self) or name not in CHECKS:
-            raise AttributeError(how_to_change(name))
-        object.__setattr__(self, name, CHECKS[name](name, value))
+    objective: Annotated[Objective, _one_of(Objective)] = "tree_crf"
+    """Training objective of the arc scores: "tree_crf" (the gold tree among all trees with one
+    root), "head_selection" (each word's gold head among all heads) or "perceptron" (the gold tree
+    ahead of all others by a margin). See `spacy_rootmind.trees.losses`.
+    """
+    margin: Annotated[float, NOT_NEGATIVE] = MARGIN
+    """With the objective "perceptron", by how much per wrong arc the gold tree's score has to be
+    above that of any other tree. With 0, the perceptron's own rule, there is an update only where
+    the best tree is wrong.
+    """
+    sentences: Annotated[Sentences, _one_of(Sentences)] = "auto"
+    """How sentences are found: "auto" keeps boundaries from an earlier component or the user and
+    predicts the others; "given" requires them; "doc" takes a Doc as one sentence.
+    """
+    boundary_threshold: Annotated[float, THRESHOLD] = 0.5
+    """A word starts a sentence if the probability that it does is above this. Lower it if the
+    parser finds too few sentences on the dev set. With `sentences = "auto"`, sentences without a
+    letter or digit are then joined to their neighbours.
+    """
+    blank_lines: Annotated[bool, FLAG] = True
+    """Whether a blank line ends a sentence, with `sentences = "auto"`, unless the Doc or the
+    constraints say otherwise. Turn it off for double-spaced text.
+    """
+    line_ends: Annotated[LineEnds, _or_text("items", FLAG)] = False
+    """Whether every line end ends a sentence in the same way, for text with a sentence or a title
+    on each line. With "items", those do that come before an item of a list, a number, a heading
+    with `#` or a quotation with `>`, and those of lines shorter than the text is wide.
+    """
+    max_sentence_length: Annotated[int, COUNT] = 512
+    """A sentence with more words is split where a boundary is most likely. Time and memory grow
+    with the square of a sentence's length.
+    """
+    decode: Annotated[Decode, _one_of(Decode)] = "labelled_tree"
+    """What the parse is: "tree" is the most probable tree, with the best label for each of its
+    arcs, whatever the temperatures; "labelled_tree" is the most probable tree together with its
+    labels, which is correct slightly more often with fitted temperatures.
+    """
+    projective: Annotated[bool, FLAG] = False
+    """Whether arcs must not cross, that from ROOT before the first word included: of trees,
+    probabilities and alternatives. Training does not depend on it. Time grows with the cube of a
+    sentence's length instead of its square. It does not go together with spans as `constraints`,
+    nor with `distribution_threshold`.
+    """
+    guidelines: Annotated[Callable | None, FUNCTION] = None
+    """Rules that the parse keeps, which is then the most probable of the labelled trees that do:
+    `spacy_rootmind.ud_guidelines.v1`, or a function as `spacy_rootmind.pipeline.guidelines`
+    describes. Probabilities and alternatives are those of all trees. `span._.guideline_status` of a
+    sentence is "not proven" if another such tree may be more probable, and "broken" if none was
+    found under the constraints.
+    """
+    constraints: Annotated[Callable | None, FUNCTION] = None
+    """Arcs to force or forbid in each Doc, and spans to keep together:
+    `spacy_rootmind.preset_heads.v1`, `spacy_rootmind.span_subtrees.v1`, or a function from a Doc to
+    `spacy_rootmind.pipeline.constraints.Constraints`.
+    """
+    temperature: Annotated[float | None, POSITIVE] = None
+    """Divisor of the arc scores before they become probabilities: above 1 for an overconfident
+    parser. `decode` says whether the parse depends on it. By default the temperature fitted in
+    training, see `spacy_rootmind.CalibrationCorpus.v1`, or else 1.
+    """
+    confidence: Annotated[bool, FLAG] = False
+    """Whether to find `token._.head_prob`, `token._.arc_prob`, `token._.sent_start_prob`,
+    `span._.parse_log_prob` and `span._.parse_entropy`.
+    """
+    arc_threshold: Annotated[float | None, PROBABILITY] = None
+    """Least probability of the labelled arcs to keep, whichever trees they are in: `span._.arcs` of
+    each sentence, `token._.arcs`. At most 1 / `arc_threshold` arcs per word.
+    """
+    alternatives: Annotated[Callable | None, FUNCTION] = None
+    """Makes `span._.parses` of each sentence: `spacy_rootmind.kbest.v1`, `spacy_rootmind.sample.v1`
+    or `spacy_rootmind.sample_without_replacement.v1`.
+    """
+    distribution_threshold: Annotated[float | None, PROBABILITY] = None
+    """Stores the distribution over each sentence's trees in the Doc, for another parser to learn
+    from: the arcs with at least this probability and those of the parse, with their weights and
+    label probabilities. See `docs/distillation.md`.
+    """
+    noun_chunks: Annotated[str | Callable | None, _or_text("auto", FUNCTION)] = "auto"
+    """How `doc.noun_chunks` are found: "auto" by Universal Dependencies labels in Docs that have
+    them, where spaCy has no function for the language or one for other labels; None as without this
+    component; `spacy_rootmind.ud_noun_chunks.v1`, or another function from a Doc to the start, end
+    and label of each chunk, in all Docs of the pipeline.
+    """
+    learn_rate_factor: Annotated[float, POSITIVE] = 1.0
+    """Factor on the learning rate of the layers above the token vectors. A pretrained transformer
+    needs a small rate; the new layers above it need a larger one. So may layers above token vectors
+    that are shared with other components.
+    """
 
     def __post_init__(self) -> None:
+        for each in fields(self):
+            # A frozen dataclass has no other way to keep a value in another form.
+            object.__setattr__(self, each.name, _checked(each, getattr(self, each.name)))
+
         if self.projective and self.distribution_threshold is not None:
             raise ValueError(
                 "expected distribution_threshold as None where projective is true, received "
@@ -190,24 +204,38 @@ class Settings:
         }
 
 
-CHECKS: dict[str, Check] = {each.name: each.metadata["check"] for each in fields(Settings)}
+NAMES = [each.name for each in fields(Settings)]
+
+
+def words_of(setting: Field) -> str:
+    """Say what a setting accepts, as errors do."""
+    kind, expected = get_args(setting.type)
+    return expected.words + (", or None" if type(None) in get_args(kind) else "")
+
+
+def _checked(setting: Field, value: Any) -> Any:
+    """Check a value, and return it in the form that is kept."""
+    kind, expected = get_args(setting.type)
+    if value is None and type(None) in get_args(kind):
+        return None
+    reason = ""
+    try:
+        is_accepted = expected.accepts(value)
+        value = expected.convert(value) if is_accepted else value
+    except ValueError as error:
+        is_accepted, reason = False, f": {error}"
+    if not is_accepted:
+        raise ValueError(
+            f"expected {setting.name} as {words_of(setting)}, received {value!r}{reason}"
+        )
+    if setting.name in KINDS and not isinstance(value, str):
+        require_kind(setting.name, value)
+    return value
 
 
 def default_settings() -> dict[str, Any]:
     """Return the default of each setting, as for a config."""
     return {each.name: each.default for each in fields(Settings)}
-
-
-def how_to_change(name: str) -> str:
-    """Say how a setting is changed, or which there are."""
-    if name in CHECKS:
-        return (
-            f"the setting {name!r} cannot be changed in place: call "
-            f"`spacy_rootmind.configure(nlp, {name}=...)`, which changes the component and the "
-            f"config that is saved with the pipeline; to change the component alone, assign a copy "
-            f"to its `settings`, `dataclasses.replace(settings, {name}=...)`"
-        )
-    return f"root_mst has no setting {name!r}, expected one of {', '.join(CHECKS)}"
 
 
 def find_parser(nlp: Language, name: str | None = None) -> tuple[str, Any]:
@@ -246,6 +274,7 @@ def find_parser(nlp: Language, name: str | None = None) -> tuple[str, Any]:
 def configure(nlp: Language, pipe: str | None = None, **settings: Any) -> None:
     """Change settings of a parser, and the pipeline's config, so that they are saved with it.
 
+    A function that a config cannot name can be used, but not saved: `nlp.to_disk` raises an error.
     A parser that two pipelines share, as after `add_pipe(source=...)`, is changed for both; the
     config is that of the given one alone.
 
@@ -255,14 +284,14 @@ def configure(nlp: Language, pipe: str | None = None, **settings: Any) -> None:
     pipe : str, optional
         Name of the component; needed if there are several, none of which is called `root_mst`.
     **settings
-        As in a config; see `spacy_rootmind.pipeline.factory.make_root_mst`. Functions are those of
-        this package, or the block of a config that names a registered function.
+        As in a config; see `spacy_rootmind.pipeline.settings.Settings`. To save a function that is
+        not of this package, give the block of a config that names it as a registered function.
 
     Raises
     ------
     ValueError
-        If there is no `root_mst` of this name, or a setting does not exist, has a value that is not
-        allowed, or a function that a config cannot name. Nothing has changed then.
+        If there is no `root_mst` of this name, or a setting does not exist or has a value that is
+        not allowed. Nothing has changed then.
 
     Examples
     --------
@@ -275,20 +304,16 @@ def configure(nlp: Language, pipe: str | None = None, **settings: Any) -> None:
     """
     pipe, parser = find_parser(nlp, pipe)
     for name in settings:
-        if name not in CHECKS:
-            raise ValueError(f"[{pipe}] {how_to_change(name)}")
+        if name not in NAMES:
+            raise ValueError(
+                f"[{pipe}] root_mst has no setting {name!r}, expected one of {', '.join(NAMES)}"
+            )
     try:
         after = replace(parser.settings, **settings)
     except ValueError as error:
         raise ValueError(f"[{pipe}] {error}") from error
-    in_config = {name: value for name, value in after.as_config().items() if name in settings}
-    for name, value in in_config.items():
-        if callable(value):
-            raise ValueError(
-                f"[{pipe}] expected {name} as a value that a config can have, received {value!r}: "
-                f"register a function that returns it, and give the block that names it, such as "
-                f'{{"@misc": "my_function.v1"}}'
-            )
-    parser.settings = after
-    parser.saved_settings.update(in_config)
-    nlp.get_pipe_config(pipe).update(copy.deepcopy(in_config))
+    parser.use_settings(after)
+    for name, value in after.as_config().items():
+        if name in settings and not callable(value):
+            parser.saved_settings[name] = value
+            nlp.get_pipe_config(pipe)[name] = copy.deepcopy(value)

@@ -221,7 +221,7 @@ def test_attributes_are_there_once_a_setting_is_changed(trained, setting, value)
     parser = trained.get_pipe("root_mst")
     before = parser.settings
     try:
-        parser.settings = before
+        parser.use_settings(before)
         assert not any(owner.has_extension(name) for owner, name, _ in ATTRIBUTES)
         Span.set_extension("arcs", default="mine")
         with pytest.raises(ValueError, match=r"Span\._\.arcs"):
@@ -232,6 +232,6 @@ def test_attributes_are_there_once_a_setting_is_changed(trained, setting, value)
         assert all(owner.has_extension(name) for owner, name, _ in ATTRIBUTES)
         assert getattr(parser.settings, setting) == value
     finally:
-        parser.settings = before
+        parser.use_settings(before)
         for owner, name, getter in ATTRIBUTES:
             owner.set_extension(name, getter=getter, force=True)

@@ -39,9 +39,10 @@ FUNCTIONS = {
 
 def plausible(setting):
     """Values that a setting's type allows, most of them at least."""
-    if get_origin(setting.type) is Literal:
-        return st.sampled_from(get_args(setting.type))
-    return {bool: st.booleans(), int: st.integers(1, 8)}.get(setting.type, RATES)
+    kind = get_args(setting.type)[0]
+    if get_origin(kind) is Literal:
+        return st.sampled_from(get_args(kind))
+    return {bool: st.booleans(), int: st.integers(1, 8)}.get(kind, RATES)
 
 
 GOOD = {**{each.name: plausible(each) for each in fields(Settings)}, **FUNCTIONS}

@@ -324,7 +324,7 @@ def test_confidence_and_alternatives_work(quickstart_docs, learnt):
         assert 0.0 < doc[0]._.head_prob <= 1.0
         assert 0.1 < parser.fit_temperature(gold_examples(quickstart_docs[:20], learnt)) < 20.0
     finally:
-        parser.settings = before
+        parser.use_settings(before)
         parser.cfg.update(temperature=1.0, label_temperature=1.0)
 
 

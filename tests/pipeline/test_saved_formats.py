@@ -30,7 +30,7 @@ def assert_parses_as_saved(nlp, name):
         assert [token.head.i for token in doc] == saved["heads"]
         assert [token.dep_ for token in doc] == saved["deps"]
         assert [token._.head_prob for token in doc] == pytest.approx(saved["probs"], abs=1e-4)
-    pipe.settings = before
+    pipe.use_settings(before)
 
 
 def test_there_is_a_component_of_the_present_format():

@@ -1,12 +1,10 @@
 """The null label: what it learns, and that it has no part in parses."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import reference
 from gradients import OPS, assert_directional, in_double
-from parsers import SMALL_MODEL, gold_examples, make_nlp, score_labels, train
+from parsers import SMALL_MODEL, changeable, gold_examples, make_nlp, score_labels, train
 from strategies import rng_for
 
 from spacy_rootmind import arc_marginals
@@ -212,11 +210,12 @@ def test_null_label_is_no_label_of_a_parse(learnt):
     assert log_probs.min() > -np.log(null)
 
 
-def test_probabilities_of_labels_are_of_right_arcs(learnt, monkeypatch):
+def test_probabilities_of_labels_are_of_right_arcs(learnt):
     """Over its labels, an arc's probabilities add up to its own: the null label has no share."""
     parser = learnt.get_pipe("root_mst")
-    monkeypatch.setattr(parser, "settings", replace(parser.settings, arc_threshold=1e-12))
-    doc = learnt("The cat saw a dog")
+    with changeable(learnt) as change:
+        change(arc_threshold=1e-12)
+        doc = learnt("The cat saw a dog")
     [arcs] = parser.model.predict(ParserInput([doc], [sentences_of(doc)])).trees.arcs
     expected = arc_marginals(arcs[0].astype("f8") / parser.temperature)
     found = np.zeros((6, 6))

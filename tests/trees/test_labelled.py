@@ -208,7 +208,7 @@ def parser(unsure):
     parser = unsure.get_pipe("root_mst")
     before, block = parser.settings, dict(unsure.get_pipe_config("root_mst"))
     yield parser
-    parser.settings = before
+    parser.use_settings(before)
     unsure.get_pipe_config("root_mst").update(block)
     parser.saved_settings = before.as_config()
 
@@ -465,6 +465,6 @@ def test_setting_is_saved_and_checked(unsure, parser, tmp_path):
     assert spacy.load(tmp_path).get_pipe("root_mst").settings.decode == "labelled_tree"
     with pytest.raises(ValueError, match=r"root_mst -> decode.*'tree', 'labelled_tree'"):
         make_nlp(decode="labels")
-    refused = r"\[root_mst\] expected decode to be one of tree, labelled_tree, received 'labels'"
+    refused = r"\[root_mst\] expected decode as one of tree, labelled_tree, received 'labels'"
     with pytest.raises(ValueError, match=refused):
         configure(unsure, decode="labels")
